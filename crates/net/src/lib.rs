@@ -1,1 +1,12 @@
-//! Elements.
+//! Packets, and the elements they pass through.
+//!
+//! An [`Element`] is a state machine: packets go in and out through numbered ports, and it says when it wants to be
+//! woken next. It reads no clock, does no I/O and draws randomness only from the stream it is handed, so it cannot
+//! tell a simulation from an emulation in real time. Elements never touch each other: all that passes is a
+//! [`Packet`] through a port.
+
+mod element;
+mod packet;
+
+pub use element::{Cx, Element, Observer, Outbox, Port, Transit, Unit, Wire};
+pub use packet::{Body, Packet};

@@ -64,7 +64,9 @@ fn number_part(c: char) -> bool {
 fn split_exponent(text: &str, split: usize) -> (&str, &str) {
     let rest = &text[split..];
     let mut end = 0;
-    if rest.starts_with(['e', 'E']) && rest[1..].starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+') {
+    if rest.starts_with(['e', 'E'])
+        && rest[1..].starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+')
+    {
         end = 2 + rest[2..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - 2);
     }
     text.split_at(split + end)
@@ -73,7 +75,7 @@ fn split_exponent(text: &str, split: usize) -> (&str, &str) {
 fn in_range(value: f64, base: f64) -> Result<u64, Problem> {
     match base.round() {
         _ if value < 0.0 => Err(Problem::Negative),
-        rounded if !(rounded < 9.0e18) => Err(Problem::TooLarge),
+        rounded if rounded >= 9.0e18 => Err(Problem::TooLarge),
         0.0 if value > 0.0 => Err(Problem::TooSmall),
         rounded => Ok(rounded as u64),
     }

@@ -45,6 +45,24 @@ macro_rules! quantity {
     };
 }
 
-quantity!(Span, "Span", "a time such as \"270 ms\"", r"^\s*[0-9][0-9._eE+-]*\s*(ns|us|µs|ms|s|min|h|d)\s*$", ["270 ms", "1.5 s"]);
-quantity!(Rate, "Rate", "a rate such as \"155.52 Mbit/s\"", r"^\s*[0-9][0-9._eE+-]*\s*[kMG]?bit/s\s*$", ["155.52 Mbit/s"]);
-quantity!(Bytes, "Bytes", "a size such as \"6 MB\"", r"^\s*[0-9][0-9._eE+-]*\s*([kMG]?B|[kKMG]iB)\s*$", ["1500 B", "6 MB", "64 KiB"]);
+quantity!(
+    Span,
+    "Span",
+    "a time such as \"270 ms\"",
+    r"^\s*[0-9][0-9._eE+-]*\s*(ns|us|µs|ms|s|min|h|d)\s*$",
+    ["270 ms", "1.5 s"]
+);
+quantity!(
+    Rate,
+    "Rate",
+    "a rate such as \"155.52 Mbit/s\"",
+    r"^\s*[0-9][0-9._eE+-]*\s*[kMG]?bit/s\s*$",
+    ["155.52 Mbit/s"]
+);
+quantity!(
+    Bytes,
+    "Bytes",
+    "a size such as \"6 MB\"",
+    r"^\s*[0-9][0-9._eE+-]*\s*([kMG]?B|[kKMG]iB)\s*$",
+    ["1500 B", "6 MB", "64 KiB"]
+);

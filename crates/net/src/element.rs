@@ -1,0 +1,171 @@
+//! The contract between elements and whatever runs them.
+
+use std::collections::VecDeque;
+
+use bentpipe_units::{Span, Stream, Time};
+
+use crate::Packet;
+
+/// An input or output of an element. Inputs and outputs are numbered separately, each from zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Port(pub u16);
+
+/// A piece of a node or link: a queue, a channel, one end of a TCP connection.
+pub trait Element: Send {
+    /// Takes a packet that arrives at an input. Returns when to be woken next ([`Time::NEVER`]: not at all), which
+    /// replaces what was said before.
+    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time;
+
+    /// Called when the time asked for has come, and once at the start of the run. Returns when to be woken next.
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time;
+
+    /// The smallest time from a packet coming in to a packet going out because of it. A loop of elements without
+    /// any is refused when the network is built.
+    fn lookahead(&self) -> Span {
+        Span::ZERO
+    }
+
+    /// Whether a packet that comes in at `from` can cause one to go out at `to` at once. Narrows what counts as a
+    /// loop for elements whose inputs and outputs are not all connected inside.
+    fn forwards(&self, _from: Port, _to: Port) -> bool {
+        true
+    }
+
+    /// Reports counters and gauges as they are at `now`. May bring lazily kept state up to `now`, but never changes
+    /// what happens later.
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer);
+
+    /// The element itself, for whoever built it and knows what it is: a running emulation changes a link's rate so.
+    fn as_any(&mut self) -> &mut dyn std::any::Any;
+}
+
+/// What a value that an element reports is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Octets.
+    Bytes,
+    /// Packets, segments or frames, as the name says.
+    Packets,
+    /// ATM cells.
+    Cells,
+    /// Seconds.
+    Seconds,
+    /// Bits per second.
+    BitsPerSecond,
+    /// A number of events.
+    Count,
+    /// A share of one.
+    Ratio,
+}
+
+impl Unit {
+    /// As plots and column names write it.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Unit::Bytes => "B",
+            Unit::Packets => "packets",
+            Unit::Cells => "cells",
+            Unit::Seconds => "s",
+            Unit::BitsPerSecond => "bit/s",
+            Unit::Count => "count",
+            Unit::Ratio => "ratio",
+        }
+    }
+}
+
+/// Takes down what elements report. Names are fixed for an element: the same ones at every call, in the same order.
+pub trait Observer {
+    /// A running total since the start, which never falls.
+    fn counter(&mut self, name: &'static str, unit: Unit, total: u64);
+
+    /// A value at this instant; NaN where there is none yet.
+    fn gauge(&mut self, name: &'static str, unit: Unit, value: f64);
+}
+
+/// Where an output leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wire {
+    /// The element's number in the network.
+    pub to: u32,
+    /// The input there.
+    pub port: Port,
+}
+
+impl Wire {
+    /// An output that leads nowhere: packets sent there are gone, and counted.
+    pub const UNCONNECTED: Wire = Wire { to: u32::MAX, port: Port(0) };
+}
+
+/// A packet on its way between two elements, at this very instant.
+#[derive(Debug)]
+pub struct Transit {
+    /// Where it goes.
+    pub wire: Wire,
+    /// The packet.
+    pub packet: Packet,
+}
+
+/// The packets of this instant, in the order they were sent.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    transits: VecDeque<Transit>,
+    stray: u64,
+}
+
+impl Outbox {
+    /// The next packet to deliver.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Transit> {
+        self.transits.pop_front()
+    }
+
+    /// Sends `packet` along `wire`.
+    #[inline]
+    pub fn push(&mut self, wire: Wire, packet: Packet) {
+        if wire.to == u32::MAX {
+            self.stray += 1;
+            return;
+        }
+        self.transits.push_back(Transit { wire, packet });
+    }
+
+    /// How many packets were sent to outputs that lead nowhere.
+    pub fn stray(&self) -> u64 {
+        self.stray
+    }
+}
+
+/// What an element has while it handles a packet or a wake-up.
+pub struct Cx<'a> {
+    now: Time,
+    wires: &'a [Wire],
+    outbox: &'a mut Outbox,
+    stream: &'a mut Stream,
+}
+
+impl<'a> Cx<'a> {
+    /// The context of one call to one element: the engine makes these.
+    #[inline]
+    pub fn new(now: Time, wires: &'a [Wire], outbox: &'a mut Outbox, stream: &'a mut Stream) -> Cx<'a> {
+        Cx { now, wires, outbox, stream }
+    }
+
+    /// The instant of this call.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Sends a packet out at `port`; it is received on the other side at this instant, after this call.
+    #[inline]
+    pub fn emit(&mut self, port: Port, packet: Packet) {
+        let wire = self.wires.get(usize::from(port.0)).copied().unwrap_or(Wire::UNCONNECTED);
+        self.outbox.push(wire, packet);
+    }
+
+    /// The element's own random stream.
+    #[inline]
+    pub fn stream(&mut self) -> &mut Stream {
+        self.stream
+    }
+}

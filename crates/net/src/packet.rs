@@ -1,0 +1,254 @@
+//! What travels: the bytes that would be on the wire, the zeros among them only counted.
+
+use bentpipe_units::Time;
+
+/// Room for headers inside a packet. The longest common stack is IPv4 in front of IPv6 and TCP with a full option
+/// field (20 + 40 + 60), with Ethernet and LLC/SNAP before it (14 + 8).
+const HEAD: usize = 144;
+
+/// How many bytes of a packet that arrives whole are kept as its head; the rest of the room is for encapsulation.
+const HEAD_OF_WHOLE: usize = 112;
+
+/// The part of a packet behind its header bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// So many zero bytes, elided: never stored, true for checksums and CRCs.
+    Zeros(u32),
+    /// Real bytes.
+    Bytes(Vec<u8>),
+}
+
+impl Body {
+    fn len(&self) -> usize {
+        match self {
+            Body::Zeros(count) => *count as usize,
+            Body::Bytes(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// A packet: real header bytes, kept inline, and a [`Body`].
+///
+/// It is one pointer wide, so passing it on costs the same whatever is in it. Headers are kept against the end of
+/// their room, so that encapsulation prepends without moving a byte.
+#[derive(Clone, Debug)]
+pub struct Packet(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    head: [u8; HEAD],
+    start: usize,
+    body: Body,
+    born: Time,
+}
+
+impl Packet {
+    /// A packet with `header_len` header bytes, zero until [`Packet::header_mut`] fills them, and `zeros` elided
+    /// payload bytes.
+    ///
+    /// # Panics
+    /// If `header_len` is more than 144.
+    #[inline]
+    pub fn new(header_len: usize, zeros: u32) -> Packet {
+        assert!(header_len <= HEAD, "a header of {header_len} bytes; there is room for {HEAD}");
+        let (head, start) = ([0; HEAD], HEAD - header_len);
+        Packet(Box::new(Inner { head, start, body: Body::Zeros(zeros), born: Time::ZERO }))
+    }
+
+    /// A packet of real bytes, as a capture or an interface gives them.
+    pub fn from_bytes(bytes: &[u8]) -> Packet {
+        let (head, rest) = bytes.split_at(bytes.len().min(HEAD_OF_WHOLE));
+        let mut packet = Packet::new(head.len(), 0);
+        packet.header_mut().copy_from_slice(head);
+        if !rest.is_empty() {
+            packet.0.body = Body::Bytes(rest.to_vec());
+        }
+        packet
+    }
+
+    /// The packet with this behind its header instead of what was there.
+    pub fn with_body(mut self, body: Body) -> Packet {
+        self.0.body = body;
+        self
+    }
+
+    /// The packet's length in bytes, elided ones included.
+    #[inline]
+    pub fn len(&self) -> usize {
+        HEAD - self.0.start + self.0.body.len()
+    }
+
+    /// Whether there is no byte in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The header bytes: for a packet made here all headers, for one that arrived whole its first bytes.
+    #[inline]
+    pub fn header(&self) -> &[u8] {
+        &self.0.head[self.0.start..]
+    }
+
+    /// The header bytes, to change.
+    #[inline]
+    pub fn header_mut(&mut self) -> &mut [u8] {
+        let start = self.0.start;
+        &mut self.0.head[start..]
+    }
+
+    /// What follows the header bytes.
+    #[inline]
+    pub fn body(&self) -> &Body {
+        &self.0.body
+    }
+
+    /// What follows the header bytes, to change.
+    pub fn body_mut(&mut self) -> &mut Body {
+        &mut self.0.body
+    }
+
+    /// The number of zeros at the end that are only counted.
+    #[inline]
+    pub fn elided(&self) -> usize {
+        match self.0.body {
+            Body::Zeros(count) => count as usize,
+            Body::Bytes(_) => 0,
+        }
+    }
+
+    /// Puts `len` zero bytes before the packet and gives them to be filled: encapsulation.
+    ///
+    /// # Panics
+    /// If `len` is more than 144.
+    pub fn prepend(&mut self, len: usize) -> &mut [u8] {
+        if len > self.0.start {
+            self.spill();
+        }
+        assert!(len <= self.0.start, "a header of {len} bytes; there is room for {HEAD}");
+        self.0.start -= len;
+        let start = self.0.start;
+        let header = &mut self.0.head[start..start + len];
+        header.fill(0);
+        header
+    }
+
+    /// Takes `len` bytes off the front: decapsulation. Takes what there is if there is less.
+    pub fn trim_front(&mut self, len: usize) {
+        let header_len = HEAD - self.0.start;
+        self.0.start += len.min(header_len);
+        match &mut self.0.body {
+            Body::Zeros(count) => *count -= (len.saturating_sub(header_len) as u32).min(*count),
+            Body::Bytes(_) => self.refill(len.saturating_sub(header_len)),
+        }
+    }
+
+    /// Cuts the packet to its first `len` bytes, dropping link padding. Does nothing if it is shorter.
+    pub fn truncate(&mut self, len: usize) {
+        let header_len = HEAD - self.0.start;
+        match &mut self.0.body {
+            Body::Zeros(count) => *count = (*count).min(len.saturating_sub(header_len) as u32),
+            Body::Bytes(bytes) => bytes.truncate(len.saturating_sub(header_len)),
+        }
+        if len < header_len {
+            let start = self.0.start;
+            self.0.head.copy_within(start..start + len, HEAD - len);
+            self.0.start = HEAD - len;
+        }
+    }
+
+    /// All bytes of the packet, elided zeros written out.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len());
+        self.write_to(&mut bytes);
+        bytes
+    }
+
+    /// Appends all bytes of the packet to `out`, elided zeros written out.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.header());
+        match &self.0.body {
+            Body::Zeros(count) => out.resize(out.len() + *count as usize, 0),
+            Body::Bytes(bytes) => out.extend_from_slice(bytes),
+        }
+    }
+
+    /// When the data in it was handed over by its application; a receiver's one-way delay is measured from it.
+    #[inline]
+    pub fn born(&self) -> Time {
+        self.0.born
+    }
+
+    /// Sets [`Packet::born`].
+    #[inline]
+    pub fn set_born(&mut self, born: Time) {
+        self.0.born = born;
+    }
+
+    /// Eight bytes that differ between packets that differ: the end of the header, where ports, sequence numbers,
+    /// checksums and options are.
+    #[inline]
+    pub fn digest(&self) -> u64 {
+        let tail: [u8; 8] = self.0.head[HEAD - 8..].try_into().expect("eight bytes");
+        u64::from_le_bytes(tail) ^ (self.len() as u64) << 32
+    }
+
+    /// Moves the header into the body, to make room for more headers than [`HEAD`] holds.
+    fn spill(&mut self) {
+        self.0.body = Body::Bytes(self.to_vec());
+        self.0.start = HEAD;
+    }
+
+    /// Drops `skip` bytes of a real body, and makes its beginning the header if there is none left.
+    fn refill(&mut self, skip: usize) {
+        let Body::Bytes(bytes) = &mut self.0.body else { return };
+        bytes.drain(..skip.min(bytes.len()));
+        if self.0.start == HEAD {
+            let born = self.0.born;
+            let bytes = std::mem::take(bytes);
+            *self = Packet::from_bytes(&bytes);
+            self.0.born = born;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(len: usize) -> Vec<u8> {
+        (0..len).map(|i| i as u8).collect()
+    }
+
+    #[test]
+    fn whole_packets_keep_their_bytes() {
+        for len in [0, 1, HEAD_OF_WHOLE, HEAD_OF_WHOLE + 1, 1500] {
+            assert_eq!(Packet::from_bytes(&numbered(len)).to_vec(), numbered(len));
+        }
+    }
+
+    #[test]
+    fn encapsulation_is_undone_by_decapsulation() {
+        for len in [20, 400] {
+            let mut packet = Packet::from_bytes(&numbered(len));
+            for _ in 0..9 {
+                packet.prepend(40).fill(7);
+            }
+            assert_eq!(packet.len(), len + 360);
+            packet.trim_front(360);
+            assert_eq!(packet.to_vec(), numbered(len));
+            assert!(packet.header().len() >= len.min(20));
+        }
+    }
+
+    #[test]
+    fn elided_payload_is_counted_and_cut() {
+        let mut packet = Packet::new(40, 1000);
+        assert_eq!((packet.len(), packet.elided()), (1040, 1000));
+        packet.truncate(100);
+        assert_eq!((packet.len(), packet.elided()), (100, 60));
+        packet.truncate(10);
+        assert_eq!((packet.len(), packet.header().len()), (10, 10));
+        packet.trim_front(50);
+        assert!(packet.is_empty());
+    }
+}

@@ -1,0 +1,65 @@
+//! Finding loops without delay: packets could go round in them for ever at one instant.
+
+use std::collections::HashMap;
+
+use bentpipe_net::{Element, Port, Wire};
+
+/// An input of an element.
+type Input = (u32, Port);
+
+/// The elements of a loop without delay, if there is one. `wires[e][p]` is where output `p` of element `e` leads.
+pub(crate) fn find(elements: &[&dyn Element], wires: &[&[Wire]]) -> Option<Vec<u32>> {
+    let mut colour: HashMap<Input, Colour> = HashMap::new();
+    wires.iter().flat_map(|outs| outs.iter()).filter(|wire| wire.to != u32::MAX).find_map(|wire| {
+        let start = (wire.to, wire.port);
+        if colour.contains_key(&start) { None } else { search(start, elements, wires, &mut colour) }
+    })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Colour {
+    OnPath,
+    Done,
+}
+
+/// Depth first from `start`, without recursion: a network may be long.
+fn search(
+    start: Input,
+    elements: &[&dyn Element],
+    wires: &[&[Wire]],
+    colour: &mut HashMap<Input, Colour>,
+) -> Option<Vec<u32>> {
+    let mut path = vec![(start, next_inputs(start, elements, wires))];
+    colour.insert(start, Colour::OnPath);
+    while let Some((input, nexts)) = path.last_mut() {
+        let Some(next) = nexts.pop() else {
+            colour.insert(*input, Colour::Done);
+            path.pop();
+            continue;
+        };
+        match colour.get(&next) {
+            Some(Colour::Done) => {}
+            Some(Colour::OnPath) => {
+                let from = path.iter().position(|(on_path, _)| *on_path == next).unwrap_or(0);
+                return Some(path[from..].iter().map(|((element, _), _)| *element).collect());
+            }
+            None => {
+                colour.insert(next, Colour::OnPath);
+                path.push((next, next_inputs(next, elements, wires)));
+            }
+        }
+    }
+    None
+}
+
+/// The inputs that a packet at `input` can reach at the same instant through one element.
+fn next_inputs((element, port): Input, elements: &[&dyn Element], wires: &[&[Wire]]) -> Vec<Input> {
+    let element = element as usize;
+    if !elements[element].lookahead().is_zero() {
+        return Vec::new();
+    }
+    let outs = wires[element].iter().enumerate();
+    outs.filter(|(out, wire)| wire.to != u32::MAX && elements[element].forwards(port, Port(*out as u16)))
+        .map(|(_, wire)| (wire.to, wire.port))
+        .collect()
+}

@@ -1,0 +1,266 @@
+//! The network of wired elements, and the loop that runs it.
+
+use std::any::Any;
+
+use bentpipe_net::{Cx, Element, Observer, Outbox, Packet, Port, Wire};
+use bentpipe_units::{Stream, Time};
+
+use crate::{Agenda, Fingerprint, loops};
+
+/// An element's number in its network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ElementId(u32);
+
+impl ElementId {
+    /// The number, from zero in the order of [`Builder::add`].
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Why elements do not make a network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// A packet could go round for ever at one instant.
+    #[error("a loop without delay: {}", .0.join(" -> "))]
+    ZeroDelayLoop(Vec<String>),
+    /// Two elements have the same path, so they would draw the same random numbers.
+    #[error("two elements are called \"{0}\"")]
+    SameName(String),
+}
+
+/// What runs when packets pass an input.
+type Tap = Box<dyn FnMut(Time, &Packet) + Send>;
+
+struct Slot {
+    element: Box<dyn Element>,
+    stream: Stream,
+    wires: Vec<Wire>,
+    /// What the element asked for last; the agenda may hold an earlier time (see [`Network::arm`]).
+    deadline: Time,
+    /// Whether any of the taps is on this element.
+    tapped: bool,
+}
+
+/// Collects elements and wires.
+pub struct Builder {
+    seed: u64,
+    slots: Vec<Slot>,
+    paths: Vec<String>,
+}
+
+impl Builder {
+    /// An empty network; `seed` seeds every element's random stream.
+    pub fn new(seed: u64) -> Builder {
+        Builder { seed, slots: Vec::new(), paths: Vec::new() }
+    }
+
+    /// Adds an element. `path` is its place in the scenario ("link/uplink/queue"); it seeds its random stream.
+    pub fn add(&mut self, path: impl Into<String>, element: impl Element + 'static) -> ElementId {
+        self.add_boxed(path, Box::new(element))
+    }
+
+    /// As [`Builder::add`], for an element that is already behind a box.
+    pub fn add_boxed(&mut self, path: impl Into<String>, element: Box<dyn Element>) -> ElementId {
+        let path = path.into();
+        let stream = Stream::new(self.seed, &path);
+        let id = ElementId(self.slots.len() as u32);
+        self.slots.push(Slot { element, stream, wires: Vec::new(), deadline: Time::NEVER, tapped: false });
+        self.paths.push(path);
+        id
+    }
+
+    /// Leads output `out` of `from` to input `into` of `to`. A second wire from the same output replaces the first.
+    pub fn connect(&mut self, (from, out): (ElementId, Port), (to, into): (ElementId, Port)) {
+        let wires = &mut self.slots[from.index()].wires;
+        let needed = usize::from(out.0) + 1;
+        if wires.len() < needed {
+            wires.resize(needed, Wire::UNCONNECTED);
+        }
+        wires[usize::from(out.0)] = Wire { to: to.0, port: into };
+    }
+
+    /// Checks the wiring.
+    ///
+    /// # Errors
+    /// A loop of elements without any delay, or two elements of one path.
+    pub fn build(self) -> Result<Network, BuildError> {
+        let mut sorted: Vec<&String> = self.paths.iter().collect();
+        sorted.sort();
+        if let Some(twins) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(BuildError::SameName(twins[0].clone()));
+        }
+        let elements: Vec<&dyn Element> = self.slots.iter().map(|slot| &*slot.element).collect();
+        let wires: Vec<&[Wire]> = self.slots.iter().map(|slot| &slot.wires[..]).collect();
+        if let Some(around) = loops::find(&elements, &wires) {
+            let names = around.iter().map(|&element| self.paths[element as usize].clone()).collect();
+            return Err(BuildError::ZeroDelayLoop(names));
+        }
+        Ok(Network::new(self.slots, self.paths))
+    }
+}
+
+/// How much the engine did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Packets handed to elements.
+    pub deliveries: u64,
+    /// Wake-ups of elements.
+    pub wakeups: u64,
+}
+
+/// Wired elements and the instant they are at.
+pub struct Network {
+    slots: Vec<Slot>,
+    paths: Vec<String>,
+    agenda: Agenda,
+    outbox: Outbox,
+    now: Time,
+    fingerprint: Fingerprint,
+    work: Work,
+    taps: Vec<(Wire, Tap)>,
+}
+
+impl Network {
+    fn new(slots: Vec<Slot>, paths: Vec<String>) -> Network {
+        let mut agenda = Agenda::new(slots.len());
+        for element in 0..slots.len() {
+            agenda.set(element, Time::ZERO);
+        }
+        let mut slots = slots;
+        slots.iter_mut().for_each(|slot| slot.deadline = Time::ZERO);
+        let (fingerprint, work) = (Fingerprint::EMPTY, Work::default());
+        let outbox = Outbox::default();
+        Network { slots, paths, agenda, outbox, now: Time::ZERO, fingerprint, work, taps: Vec::new() }
+    }
+
+    /// The instant the network is at.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// When the next wake-up is due; [`Time::NEVER`] when nothing will happen any more.
+    pub fn next_deadline(&self) -> Time {
+        self.agenda.first().0
+    }
+
+    /// Runs everything that is due up to and including `end`, each thing at its own instant, and leaves the network
+    /// at `end`.
+    pub fn run_until(&mut self, end: Time) {
+        self.deliver_all();
+        loop {
+            let (time, element) = self.agenda.first();
+            if time > end || time.is_never() {
+                break;
+            }
+            self.now = time;
+            if self.slots[element].deadline > time {
+                // The deadline moved later since it was entered; only now does that cost anything.
+                self.agenda.set(element, self.slots[element].deadline);
+                continue;
+            }
+            self.wake(element);
+            self.deliver_all();
+        }
+        self.now = self.now.max(end);
+    }
+
+    /// Gives a packet to an input from outside, at the present instant. It and all that follows from it at this
+    /// instant happens at the next [`Network::run_until`].
+    pub fn inject(&mut self, to: ElementId, port: Port, packet: Packet) {
+        self.outbox.push(Wire { to: to.0, port }, packet);
+    }
+
+    /// Calls `tap` with every packet that arrives at an input. Taps see, and change nothing.
+    pub fn tap(&mut self, to: ElementId, port: Port, tap: impl FnMut(Time, &Packet) + Send + 'static) {
+        self.slots[to.index()].tapped = true;
+        self.taps.push((Wire { to: to.0, port }, Box::new(tap)));
+    }
+
+    /// Lets an element report its counters and gauges.
+    pub fn observe(&mut self, id: ElementId, observer: &mut dyn Observer) {
+        self.slots[id.index()].element.observe(self.now, observer);
+    }
+
+    /// An element, for whoever knows its type; wake it afterwards if its deadline may have changed.
+    pub fn element<E: Any>(&mut self, id: ElementId) -> Option<&mut E> {
+        self.slots[id.index()].element.as_any().downcast_mut()
+    }
+
+    /// Wakes an element now, as after a change from outside.
+    pub fn poke(&mut self, id: ElementId) {
+        self.wake(id.index());
+    }
+
+    /// All elements, in their order.
+    pub fn ids(&self) -> impl Iterator<Item = ElementId> + use<> {
+        (0..self.slots.len() as u32).map(ElementId)
+    }
+
+    /// The path that an element was added under.
+    pub fn path(&self, id: ElementId) -> &str {
+        &self.paths[id.index()]
+    }
+
+    /// The hash over all that happened so far.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// How much was done so far.
+    pub fn work(&self) -> Work {
+        self.work
+    }
+
+    /// Packets sent to outputs that lead nowhere.
+    pub fn stray(&self) -> u64 {
+        self.outbox.stray()
+    }
+
+    #[inline]
+    fn wake(&mut self, element: usize) {
+        self.work.wakeups += 1;
+        let slot = &mut self.slots[element];
+        let mut cx = Cx::new(self.now, &slot.wires, &mut self.outbox, &mut slot.stream);
+        let deadline = slot.element.wake(&mut cx);
+        self.arm(element, deadline);
+    }
+
+    #[inline]
+    fn deliver_all(&mut self) {
+        while let Some(transit) = self.outbox.pop() {
+            self.deliver(transit.wire, transit.packet);
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, wire: Wire, packet: Packet) {
+        self.work.deliveries += 1;
+        let input = u64::from(wire.to) << 16 | u64::from(wire.port.0);
+        self.fingerprint.add(self.now, input, packet.digest());
+        let slot = &mut self.slots[wire.to as usize];
+        if slot.tapped {
+            let taps = self.taps.iter_mut().filter(|(at, _)| *at == wire);
+            taps.for_each(|(_, tap)| tap(self.now, &packet));
+        }
+        let mut cx = Cx::new(self.now, &slot.wires, &mut self.outbox, &mut slot.stream);
+        let deadline = slot.element.receive(wire.port, packet, &mut cx);
+        self.arm(wire.to as usize, deadline);
+    }
+
+    /// Notes what an element asked for. The agenda is touched only if that is earlier than what it holds, or if what
+    /// it holds is over: a timer that only moves later costs nothing until it fires.
+    #[inline]
+    fn arm(&mut self, element: usize, deadline: Time) {
+        debug_assert!(deadline >= self.now, "{} asked for the past", self.paths[element]);
+        let deadline = deadline.max(self.now);
+        self.slots[element].deadline = deadline;
+        let held = self.agenda.deadline(element);
+        if deadline < held || held <= self.now {
+            self.agenda.set(element, deadline);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
