@@ -1,0 +1,114 @@
+//! What was wrong with the bytes: layer, offset, kind.
+
+use std::fmt;
+
+/// Why bytes could not be read.
+///
+/// This is about what a peer, a capture or a channel delivered. Misusing the API (a buffer too short to emit into, a
+/// field that cannot hold a value) is a panic documented where it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Error {
+    /// The format that refused.
+    pub layer: Layer,
+    /// Where the offending field starts, in bytes from the start of that layer.
+    pub offset: usize,
+    /// What was wrong there.
+    pub kind: Kind,
+}
+
+/// The kind of a decoding [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The bytes end too early.
+    Truncated {
+        /// How many bytes the layer needs, from its start.
+        needed: usize,
+        /// How many bytes there were.
+        have: usize,
+    },
+    /// A value its specification forbids.
+    Malformed(&'static str),
+    /// Valid as far as can be told, but not something this code reads.
+    Unsupported(&'static str),
+    /// A checksum or CRC that does not match.
+    Checksum,
+}
+
+impl Error {
+    #[inline]
+    pub(crate) const fn truncated(layer: Layer, offset: usize, needed: usize, have: usize) -> Error {
+        Error { layer, offset, kind: Kind::Truncated { needed, have } }
+    }
+
+    #[inline]
+    pub(crate) const fn malformed(layer: Layer, offset: usize, what: &'static str) -> Error {
+        Error { layer, offset, kind: Kind::Malformed(what) }
+    }
+
+    #[inline]
+    pub(crate) const fn unsupported(layer: Layer, offset: usize, what: &'static str) -> Error {
+        Error { layer, offset, kind: Kind::Unsupported(what) }
+    }
+
+    #[inline]
+    pub(crate) const fn checksum(layer: Layer, offset: usize) -> Error {
+        Error { layer, offset, kind: Kind::Checksum }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}: ", self.layer, self.offset)?;
+        match self.kind {
+            Kind::Truncated { needed, have } => write!(f, "truncated: {needed} bytes needed, {have} there"),
+            Kind::Malformed(what) => write!(f, "malformed: {what}"),
+            Kind::Unsupported(what) => write!(f, "unsupported: {what}"),
+            Kind::Checksum => f.write_str("checksum mismatch"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A format of this crate, for [`Error::layer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant is the format its Display names")]
+pub enum Layer {
+    Aal5,
+    Ethernet,
+    Icmpv4,
+    Icmpv6,
+    Ipv4,
+    Ipv6,
+    Ipv6Ext,
+    Llc,
+    Pcap,
+    Pcapng,
+    Rtp,
+    Tcp,
+    Udp,
+    UdpLite,
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Layer::Aal5 => "AAL5",
+            Layer::Ethernet => "Ethernet",
+            Layer::Icmpv4 => "ICMP",
+            Layer::Icmpv6 => "ICMPv6",
+            Layer::Ipv4 => "IPv4",
+            Layer::Ipv6 => "IPv6",
+            Layer::Ipv6Ext => "IPv6 extension header",
+            Layer::Llc => "LLC/SNAP",
+            Layer::Pcap => "pcap",
+            Layer::Pcapng => "pcapng",
+            Layer::Rtp => "RTP",
+            Layer::Tcp => "TCP",
+            Layer::Udp => "UDP",
+            Layer::UdpLite => "UDP-Lite",
+        })
+    }
+}

@@ -1,0 +1,293 @@
+//! What IPv4 and IPv6 share: protocol numbers, the traffic class, and a packet of either version.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::checksum::Pseudo;
+use crate::{Error, Layer, ipv4, ipv6};
+
+/// An IP protocol number, which is IPv6's "next header" too (IANA, assigned Internet protocol numbers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Protocol(pub u8);
+
+#[allow(missing_docs, reason = "the names are the registry's")]
+impl Protocol {
+    pub const HOP_BY_HOP: Protocol = Protocol(0);
+    pub const ICMP: Protocol = Protocol(1);
+    pub const IPV4: Protocol = Protocol(4);
+    pub const TCP: Protocol = Protocol(6);
+    pub const UDP: Protocol = Protocol(17);
+    pub const IPV6: Protocol = Protocol(41);
+    pub const ROUTING: Protocol = Protocol(43);
+    pub const FRAGMENT: Protocol = Protocol(44);
+    pub const ESP: Protocol = Protocol(50);
+    pub const AH: Protocol = Protocol(51);
+    pub const ICMPV6: Protocol = Protocol(58);
+    pub const NO_NEXT_HEADER: Protocol = Protocol(59);
+    pub const DESTINATION_OPTIONS: Protocol = Protocol(60);
+    pub const UDP_LITE: Protocol = Protocol(136);
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match *self {
+            Protocol::HOP_BY_HOP => "hop-by-hop options",
+            Protocol::ICMP => "ICMP",
+            Protocol::IPV4 => "IPv4",
+            Protocol::TCP => "TCP",
+            Protocol::UDP => "UDP",
+            Protocol::IPV6 => "IPv6",
+            Protocol::ROUTING => "routing",
+            Protocol::FRAGMENT => "fragment",
+            Protocol::ESP => "ESP",
+            Protocol::AH => "AH",
+            Protocol::ICMPV6 => "ICMPv6",
+            Protocol::NO_NEXT_HEADER => "no next header",
+            Protocol::DESTINATION_OPTIONS => "destination options",
+            Protocol::UDP_LITE => "UDP-Lite",
+            Protocol(number) => return write!(f, "protocol {number}"),
+        };
+        f.write_str(name)
+    }
+}
+
+/// The ECN field (RFC 3168, section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ecn {
+    /// Not ECN-capable transport, 00.
+    #[default]
+    NotEct,
+    /// ECN-capable transport, 01.
+    Ect1,
+    /// ECN-capable transport, 10.
+    Ect0,
+    /// Congestion experienced, 11.
+    Ce,
+}
+
+/// IPv4's type of service octet and IPv6's traffic class: DSCP (RFC 2474) and ECN (RFC 3168).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TrafficClass(pub u8);
+
+impl TrafficClass {
+    /// From a DSCP and an ECN codepoint.
+    ///
+    /// # Panics
+    /// If `dscp` does not fit in 6 bits.
+    pub fn new(dscp: u8, ecn: Ecn) -> TrafficClass {
+        assert!(dscp < 64, "a DSCP has 6 bits, not {dscp}");
+        TrafficClass(dscp << 2).with_ecn(ecn)
+    }
+
+    /// The differentiated services codepoint, 0 to 63.
+    #[inline]
+    pub const fn dscp(self) -> u8 {
+        self.0 >> 2
+    }
+
+    /// The ECN codepoint.
+    #[inline]
+    pub const fn ecn(self) -> Ecn {
+        match self.0 & 3 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+
+    /// The same DSCP with another ECN codepoint.
+    #[inline]
+    #[must_use]
+    pub const fn with_ecn(self, ecn: Ecn) -> TrafficClass {
+        TrafficClass(self.0 & !3 | ecn as u8)
+    }
+}
+
+/// A packet of either version, its header checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packet<T: AsRef<[u8]>> {
+    /// IPv4.
+    V4(ipv4::Packet<T>),
+    /// IPv6.
+    V6(ipv6::Packet<T>),
+}
+
+impl<T: AsRef<[u8]>> Packet<T> {
+    /// A packet whose bytes are all there.
+    ///
+    /// # Errors
+    /// As for the version the first four bits say; `Unsupported` for any other.
+    pub fn new_checked(buffer: T) -> Result<Packet<T>, Error> {
+        Packet::new_elided(buffer, 0)
+    }
+
+    /// A packet of which the last `elided` bytes are zeros that `buffer` leaves out.
+    ///
+    /// # Errors
+    /// As [`Packet::new_checked`].
+    #[inline]
+    pub fn new_elided(buffer: T, elided: usize) -> Result<Packet<T>, Error> {
+        match buffer.as_ref().first().map(|byte| byte >> 4) {
+            Some(4) => ipv4::Packet::new_elided(buffer, elided).map(Packet::V4),
+            Some(6) => ipv6::Packet::new_elided(buffer, elided).map(Packet::V6),
+            Some(_) => Err(Error::unsupported(Layer::Ipv4, 0, "IP version other than 4 and 6")),
+            None => Err(Error::truncated(Layer::Ipv4, 0, ipv4::HEADER_LEN, 0)),
+        }
+    }
+
+    /// The source address.
+    #[inline]
+    pub fn src(&self) -> IpAddr {
+        match self {
+            Packet::V4(packet) => packet.src().into(),
+            Packet::V6(packet) => packet.src().into(),
+        }
+    }
+
+    /// The destination address in the fixed header.
+    #[inline]
+    pub fn dst(&self) -> IpAddr {
+        match self {
+            Packet::V4(packet) => packet.dst().into(),
+            Packet::V6(packet) => packet.dst().into(),
+        }
+    }
+
+    /// DSCP and ECN.
+    #[inline]
+    pub fn traffic_class(&self) -> TrafficClass {
+        match self {
+            Packet::V4(packet) => packet.traffic_class(),
+            Packet::V6(packet) => packet.traffic_class(),
+        }
+    }
+
+    /// Time to live, or hop limit.
+    #[inline]
+    pub fn hop_limit(&self) -> u8 {
+        match self {
+            Packet::V4(packet) => packet.ttl(),
+            Packet::V6(packet) => packet.hop_limit(),
+        }
+    }
+
+    /// The length in bytes by the header's own account: header, payload and what is elided.
+    #[inline]
+    pub fn total_len(&self) -> usize {
+        match self {
+            Packet::V4(packet) => packet.total_len(),
+            Packet::V6(packet) => packet.total_len(),
+        }
+    }
+
+    /// What the packet carries behind its header and, in IPv6, its extension headers.
+    ///
+    /// # Errors
+    /// If IPv6 extension headers are truncated, malformed or too many.
+    #[inline]
+    pub fn upper(&self) -> Result<Upper<'_>, Error> {
+        match self {
+            Packet::V4(packet) => Ok(packet.upper()),
+            Packet::V6(packet) => packet.upper(),
+        }
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
+    /// Takes one hop off the time to live or hop limit, the IPv4 header checksum kept right (RFC 1624). False, and
+    /// nothing changed, if it was 0 or 1: the packet is to be dropped.
+    #[inline]
+    pub fn decrement_hop_limit(&mut self) -> bool {
+        match self {
+            Packet::V4(packet) => packet.decrement_ttl(),
+            Packet::V6(packet) => packet.decrement_hop_limit(),
+        }
+    }
+
+    /// Writes the ECN codepoint, the IPv4 header checksum kept right.
+    #[inline]
+    pub fn mark_ecn(&mut self, ecn: Ecn) {
+        match self {
+            Packet::V4(packet) => packet.mark_ecn(ecn),
+            Packet::V6(packet) => packet.mark_ecn(ecn),
+        }
+    }
+}
+
+/// What an IP packet carries: a transport header, a tunnelled packet, or a fragment of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upper<'a> {
+    /// What `bytes` are.
+    pub protocol: Protocol,
+    /// The bytes that are there.
+    pub bytes: &'a [u8],
+    /// How many zeros follow them.
+    pub elided: usize,
+    /// Where it starts in the packet.
+    pub offset: usize,
+    /// Whether this is a fragment other than the first, which has no transport header in front.
+    pub is_later_fragment: bool,
+    /// Whether the transport's checksum cannot be judged here because this is a fragment, the first one included.
+    pub is_fragment: bool,
+    /// The pseudo-header for the transport's checksum.
+    pub pseudo: Pseudo,
+}
+
+impl Upper<'_> {
+    /// The length in bytes, elided ones included.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.bytes.len() + self.elided
+    }
+
+    /// Whether nothing is carried.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The header of a packet of either version, to be emitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repr {
+    /// IPv4.
+    V4(ipv4::Repr),
+    /// IPv6.
+    V6(ipv6::Repr),
+}
+
+impl Repr {
+    /// A plain header between two addresses: no options, no fragmentation, default traffic class, 64 hops.
+    ///
+    /// # Panics
+    /// If the addresses are of different versions.
+    pub fn new(src: IpAddr, dst: IpAddr, protocol: Protocol, payload_len: usize) -> Repr {
+        match (src, dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Repr::V4(ipv4::Repr::new(src, dst, protocol, payload_len)),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => Repr::V6(ipv6::Repr::new(src, dst, protocol, payload_len)),
+            _ => panic!("addresses of different IP versions: {src}, {dst}"),
+        }
+    }
+
+    /// The header's length in bytes.
+    #[inline]
+    pub fn buffer_len(&self) -> usize {
+        match self {
+            Repr::V4(repr) => repr.buffer_len(),
+            Repr::V6(repr) => repr.buffer_len(),
+        }
+    }
+
+    /// Writes the header, checksum included.
+    ///
+    /// # Panics
+    /// As the version's own `emit`.
+    #[inline]
+    pub fn emit(&self, buffer: &mut [u8]) {
+        match self {
+            Repr::V4(repr) => repr.emit(buffer),
+            Repr::V6(repr) => repr.emit(buffer),
+        }
+    }
+}
