@@ -5,8 +5,27 @@
 //! SACK is not a window law. Nothing here knows packets, sockets or clocks: time is an argument.
 //!
 //! Windows are in bytes. A controller may keep fractions inside; it answers whole bytes.
+//!
+//! Three axes stay apart: how the window grows below ssthresh and what ends that ([`Growth`], [`Exit`]), the window law
+//! above it ([`WindowLaw`], one module each), and recovery, which is the transport's. [`Classic`] puts the first two
+//! together; [`Choice`] is what a scenario file says.
 
 use bentpipe_units::{Rate, Span, Time};
+
+mod choice;
+mod classic;
+pub mod hybla;
+pub mod new_reno;
+mod round;
+pub mod rtt;
+mod slow_start;
+mod window;
+
+pub use choice::{Choice, NAMES, UnknownName};
+pub use classic::{Classic, Counting, Pacing, WindowLaw};
+pub use rtt::RttEstimator;
+pub use slow_start::{Exit, Growth};
+pub use window::Window;
 
 /// What a controller is built for: one connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,11 +101,15 @@ pub trait Controller: Send {
     /// The name as scenario files write it ("cubic").
     fn name(&self) -> &'static str;
 
+    /// The connection is established; `rtt` is the handshake's sample if it gave one. Before any data, at most once.
+    fn on_established(&mut self, _now: Time, _rtt: Option<Span>) {}
+
     /// New data was sent. Most laws need not know.
     fn on_sent(&mut self, _sent: &Sent) {}
 
     /// An ACK with news arrived; grows the window. Called in recovery too (`ack.in_recovery`): laws that measure go
-    /// on measuring, none grows in fast recovery.
+    /// on measuring, none grows in fast recovery. The ACK that ends recovery comes here first, then to
+    /// [`Controller::on_recovered`].
     fn on_ack(&mut self, ack: &Ack);
 
     /// Fast recovery begins: sets ssthresh and brings the window to it. Inflation (RFC 6582) is the transport's.

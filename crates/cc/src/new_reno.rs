@@ -1,0 +1,56 @@
+//! The standard law, RFC 5681: one segment more in a round trip, half after a loss.
+//!
+//! Its New Reno part (RFC 6582) is recovery, hence the transport's.
+
+use crate::classic::params;
+use crate::hybla::Rho;
+use crate::{Ack, Classic, Connection, Growth, Loss, Window, WindowLaw};
+
+params! {
+    /// Parameters of New Reno.
+    slow_start: Growth::Standard;
+}
+
+impl Params {
+    /// A New Reno controller.
+    pub fn build(&self, connection: &Connection) -> Classic<NewReno> {
+        Classic::new(connection, self.frame(Rho::default()), NewReno::default())
+    }
+}
+
+/// RFC 5681's congestion avoidance.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NewReno {
+    /// Acknowledged bytes that have not yet made a segment.
+    counted: f64,
+}
+
+impl NewReno {
+    /// Counts acknowledged bytes: a segment for each window of them (RFC 5681 3.1, as it recommends; RFC 3465 2.1).
+    /// Exactly one segment in a round trip, where eq. 3 gives a little less.
+    pub(crate) fn count(&mut self, credit: f64, window: &mut Window) {
+        self.counted += credit;
+        if self.counted >= window.cwnd() {
+            self.counted = (self.counted - window.cwnd()).min(window.cwnd());
+            window.grow(window.smss());
+        }
+    }
+}
+
+/// Half of what is in flight (RFC 5681 eq. 4; [`Window::set_ssthresh`] keeps it at two segments at least).
+pub(crate) fn half_flight(loss: &Loss) -> f64 {
+    loss.flight as f64 / 2.0
+}
+
+impl WindowLaw for NewReno {
+    const NAME: &'static str = "newreno";
+
+    fn avoid(&mut self, _ack: &Ack, credit: f64, window: &mut Window) {
+        self.count(credit, window);
+    }
+
+    fn ssthresh(&mut self, loss: &Loss, _window: &Window) -> f64 {
+        self.counted = 0.0;
+        half_flight(loss)
+    }
+}

@@ -1,0 +1,125 @@
+//! Slow start: how the window grows below ssthresh, and what ends it before a loss does. Apart from the window law.
+//!
+//! Growth: standard (RFC 5681 3.1), limited (RFC 3742), Hybla's. Exit: at a loss, HyStart in Linux's form (see
+//! [`hystart`](self) in the model page), Hoe's estimate of the path.
+
+mod hoe;
+mod hystart;
+
+use bentpipe_units::Time;
+
+use crate::hybla::Rho;
+use crate::{Ack, Window};
+use hoe::Hoe;
+use hystart::Hystart;
+
+/// How the window grows below ssthresh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Growth {
+    /// One segment for each acknowledged (RFC 5681 3.1): doubles in a round trip.
+    #[default]
+    Standard,
+    /// Standard up to 100 segments, then at most 50 segments in a round trip (RFC 3742).
+    Limited,
+    /// Hybla's: `2^rho - 1` segments for each acknowledged.
+    Hybla,
+}
+
+/// What ends slow start before a loss does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Exit {
+    /// Nothing: the window overshoots until a loss or the initial ssthresh (RFC 5681).
+    #[default]
+    Loss,
+    /// Hybrid slow start: a long ACK train, or a rising delay (Ha & Rhee 2008, with Linux's constants).
+    Hystart,
+    /// The first ssthresh is the path's estimated bandwidth-delay product (Hoe 1996), from the spacing of three ACKs.
+    /// Until there is an estimate, growth is standard.
+    Hoe,
+}
+
+/// RFC 3742's max_ssthresh in segments: the value it recommends.
+const MAX_SSTHRESH_SEGMENTS: f64 = 100.0;
+
+#[derive(Clone, Debug)]
+pub(crate) struct SlowStart {
+    growth: Growth,
+    exit: Leave,
+    rho: Rho,
+}
+
+#[derive(Clone, Debug)]
+enum Leave {
+    Loss,
+    Hystart(Hystart),
+    Hoe(Hoe),
+}
+
+impl SlowStart {
+    /// `rho` is used by Hybla's growth only.
+    pub(crate) fn new(growth: Growth, exit: Exit, rho: Rho) -> SlowStart {
+        let exit = match exit {
+            Exit::Loss => Leave::Loss,
+            Exit::Hystart => Leave::Hystart(Hystart::default()),
+            Exit::Hoe => Leave::Hoe(Hoe::default()),
+        };
+        SlowStart { growth, exit, rho }
+    }
+
+    /// Sees every ACK outside recovery before the window grows; may end slow start.
+    pub(crate) fn measure(&mut self, ack: &Ack, window: &mut Window) {
+        match &mut self.exit {
+            Leave::Loss => {}
+            Leave::Hystart(hystart) => hystart.on_ack(ack, window),
+            Leave::Hoe(hoe) => hoe.on_ack(ack, window),
+        }
+    }
+
+    /// Grows the window for `credit` acknowledged bytes, up to ssthresh.
+    pub(crate) fn grow(&mut self, ack: &Ack, credit: f64, window: &mut Window) {
+        let step = match self.growth {
+            Growth::Standard => 1.0,
+            Growth::Limited => limited_step(window.segments()),
+            Growth::Hybla if self.awaits_estimate() => 1.0,
+            Growth::Hybla => {
+                self.rho.update(ack);
+                self.rho.slow_start_step()
+            }
+        };
+        window.grow_to_ssthresh(credit * step);
+    }
+
+    fn awaits_estimate(&self) -> bool {
+        matches!(&self.exit, Leave::Hoe(hoe) if hoe.pending())
+    }
+
+    /// A loss or a timeout: what was measured before says nothing about the next slow start.
+    pub(crate) fn on_congestion(&mut self, now: Time) {
+        match &mut self.exit {
+            Leave::Loss => {}
+            Leave::Hystart(hystart) => hystart.pause(now),
+            Leave::Hoe(hoe) => hoe.give_up(),
+        }
+    }
+}
+
+/// Segments for each acknowledged: `1 / K` with `K = floor(cwnd / (max_ssthresh / 2))` (RFC 3742 2).
+fn limited_step(cwnd_segments: f64) -> f64 {
+    if cwnd_segments <= MAX_SSTHRESH_SEGMENTS {
+        return 1.0;
+    }
+    1.0 / (cwnd_segments / (0.5 * MAX_SSTHRESH_SEGMENTS)).floor()
+}
+
+#[cfg(test)]
+mod tests;
