@@ -1,0 +1,106 @@
+//! Timing the workloads of `benches/`, and the peers beside them.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::{output_of, root, sh};
+
+/// A benchmark workload: its name, what it is, and how ns-2 is called for it (options of `ns2bench.tcl`) and ns-3
+/// (options of `satbench`).
+struct Workload {
+    name: &'static str,
+    ns2: &'static str,
+    ns3: &'static str,
+}
+
+const WORKLOADS: &[Workload] = &[
+    Workload { name: "a", ns2: "a 16000000 200 cubic 0 1", ns3: "--w=a --buf=16000000 --sim=200" },
+    Workload {
+        name: "a-small",
+        ns2: "a 16000000 60 cubic 0 1 1448",
+        ns3: "--w=a --buf=16000000 --sim=60 --mss=1448",
+    },
+    Workload {
+        name: "b",
+        ns2: "b 16000000 30 Sack1",
+        ns3: "--w=b --buf=16000000 --sim=30 --cc=ns3::TcpNewReno",
+    },
+    Workload { name: "c", ns2: "c 0 100", ns3: "--w=c --sim=100" },
+    Workload {
+        name: "d",
+        ns2: "d 16000000 2000 cubic 0.001 1",
+        ns3: "--w=d --buf=16000000 --sim=2000 --loss=0.001",
+    },
+];
+
+/// Times ours, five runs each, and with `peers` theirs, once each; prints a table.
+///
+/// # Errors
+/// If something does not build or run.
+pub(crate) fn run(peers: bool) -> Result<()> {
+    sh("cargo", &["build", "--release", "--package", "bentpipe-bench"])?;
+    let ns3 = if peers { build_peers()? } else { None };
+    println!(
+        "| workload | bentpipe s | transmissions/s | wake-ups/s | peak MB | ns-2 s (ratio) | ns-3 s (ratio) |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for workload in WORKLOADS {
+        let ours = ours(workload)?;
+        let seconds = ours["seconds"].as_f64().context("no seconds")?;
+        let ns2 = if peers { ns2(workload) } else { None };
+        let ns3 = ns3.as_ref().and_then(|program| peer_seconds(&program.to_string_lossy(), workload.ns3));
+        println!(
+            "| {} | {seconds:.3} | {:.2e} | {:.2e} | {:.1} | {} | {} |",
+            workload.name,
+            ours["transmissions_per_s"].as_f64().unwrap_or(f64::NAN),
+            ours["wakeups_per_s"].as_f64().unwrap_or(f64::NAN),
+            ours["peak_mb"].as_f64().unwrap_or(f64::NAN),
+            beside(ns2, seconds),
+            beside(ns3, seconds),
+        );
+    }
+    Ok(())
+}
+
+fn ours(workload: &Workload) -> Result<Value> {
+    let text = output_of("target/release/bentpipe-bench", &[workload.name]);
+    let text = text.with_context(|| format!("workload {} failed", workload.name))?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+fn beside(theirs: Option<f64>, ours: f64) -> String {
+    theirs.map_or_else(|| "-".into(), |theirs| format!("{theirs:.2} ({:.1})", theirs / ours))
+}
+
+fn ns2(workload: &Workload) -> Option<f64> {
+    peer_seconds("ns", &format!("benches/peers/ns2bench.tcl {}", workload.ns2))
+}
+
+/// Runs a peer and takes the CPU seconds that it says it used for the run alone.
+fn peer_seconds(program: &str, options: &str) -> Option<f64> {
+    let words: Vec<&str> = options.split(' ').collect();
+    let text = output_of(program, &words)?;
+    let line = text.lines().rev().find(|line| line.starts_with('{'))?;
+    serde_json::from_str::<Value>(line).ok()?["cpu_s"].as_f64()
+}
+
+/// Installs ns-2 and ns-3 if need be, and builds the ns-3 program.
+fn build_peers() -> Result<Option<PathBuf>> {
+    let missing = output_of("dpkg", &["-s", "ns2", "libns3-dev"]).is_none();
+    if missing {
+        sh("apt-get", &["install", "-y", "-qq", "ns2", "libns3-dev", "g++"])?;
+    }
+    let program = root().join("target/satbench");
+    if !program.exists() {
+        let target = program.to_string_lossy().into_owned();
+        let modules =
+            "applications internet traffic-control point-to-point bridge mobility network stats antenna core";
+        let libraries: Vec<String> = modules.split(' ').map(|module| format!("-lns3-{module}")).collect();
+        let mut words = vec!["-O3", "-DNDEBUG", "-std=c++17", "benches/peers/satbench.cc", "-o", &target];
+        words.extend(libraries.iter().map(String::as_str));
+        sh("g++", &words)?;
+    }
+    Ok(Some(program))
+}

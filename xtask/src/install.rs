@@ -1,0 +1,59 @@
+//! Installing what the tests use besides Rust.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::{output_of, sh};
+
+/// A program the tests use as an oracle, and the Debian package that has it.
+struct Tool {
+    program: &'static str,
+    package: &'static str,
+    what_for: &'static str,
+}
+
+const TOOLS: &[Tool] = &[Tool {
+    program: "tshark",
+    package: "tshark",
+    what_for: "reads every capture as an independent decoder",
+}];
+
+/// Installs missing tools where that is possible, and says which tests will be skipped otherwise.
+///
+/// # Errors
+/// In CI (`CI` set), a tool that cannot be installed.
+pub(crate) fn tools() -> Result<()> {
+    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !present(tool.program)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    if let Err(error) = install(&packages) {
+        println!("could not install {}: {error:#}", packages.join(", "));
+    }
+    let still: Vec<&Tool> = missing.into_iter().filter(|tool| !present(tool.program)).collect();
+    for tool in &still {
+        println!("without {}: tests that need it are skipped ({})", tool.program, tool.what_for);
+    }
+    if !still.is_empty() && std::env::var_os("CI").is_some() {
+        bail!("in CI no test may be skipped");
+    }
+    Ok(())
+}
+
+fn present(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    let Some(id) = output_of("id", &["-u"]) else { bail!("not a Unix") };
+    if !present("apt-get") {
+        bail!("no apt-get here; install them by hand");
+    }
+    let mut words = if id.trim() == "0" { vec![] } else { vec!["sudo", "-n"] };
+    words.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+    let apt = |args: &[&str]| sh(words[0], &[&words[1..], args].concat());
+    apt(&["update", "-qq"])?;
+    apt(&[&["install", "-y", "-qq", "--no-install-recommends"], packages].concat())
+}
