@@ -1,0 +1,1 @@
+//! What a scenario file may contain, listed and described.

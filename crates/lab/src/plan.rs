@@ -1,0 +1,1 @@
+//! The points of a sweep, times the seeds.

@@ -1,0 +1,1 @@
+//! Published values and how ours compare.

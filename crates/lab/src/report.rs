@@ -1,0 +1,1 @@
+//! A run's results as a page to read.

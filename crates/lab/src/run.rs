@@ -1,0 +1,1 @@
+//! Running the points of a plan.

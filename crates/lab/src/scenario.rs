@@ -1,0 +1,1 @@
+//! The scenario file: its schema, reading it, and saying what is wrong with it.

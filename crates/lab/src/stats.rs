@@ -1,0 +1,1 @@
+//! Means and confidence intervals over seeds.
