@@ -1,0 +1,210 @@
+//! What two ends agree on, and what each end may choose.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::profile::{Mode, Profiles};
+
+/// The CID space of a channel (LARGE_CIDS and MAX_CID, RFC 3095 5.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CidSpace {
+    /// CID 0 takes no octet, the others one; `max_cid` at most 15.
+    Small {
+        /// MAX_CID.
+        max_cid: u8,
+    },
+    /// Every CID takes one octet (up to 127) or two; `max_cid` at most 16383.
+    Large {
+        /// MAX_CID.
+        max_cid: u16,
+    },
+}
+
+impl CidSpace {
+    /// The highest CID, after the limit of the space.
+    pub const fn max_cid(self) -> u16 {
+        match self {
+            Self::Small { max_cid } if max_cid < 15 => max_cid as u16,
+            Self::Small { .. } => 15,
+            Self::Large { max_cid } if max_cid < 16_383 => max_cid,
+            Self::Large { .. } => 16_383,
+        }
+    }
+
+    pub(crate) const fn is_large(self) -> bool {
+        matches!(self, Self::Large { .. })
+    }
+}
+
+/// The parameters of a channel: both ends must have the same (RFC 3095 5.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// The CID space.
+    pub cids: CidSpace,
+    /// The profiles that may be used.
+    pub profiles: Profiles,
+    /// MRRU, the largest reconstructed unit in bytes, its CRC-32 included; 0: no segmentation.
+    pub mrru_bytes: u32,
+}
+
+impl Default for Channel {
+    /// Small CIDs 0-15, every profile, no segmentation.
+    fn default() -> Self {
+        Self { cids: CidSpace::Small { max_cid: 15 }, profiles: Profiles::ALL, mrru_bytes: 0 }
+    }
+}
+
+/// When something is sent again although nothing demands it (RFC 3095 5.3.1.1.2): after so many packets or so long,
+/// whichever is first. A zero switches that criterion off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refresh {
+    /// After so many packets of the context.
+    pub packets: u32,
+    /// After so long, by the times given to [`compress`](crate::Compressor::compress).
+    pub interval: Duration,
+}
+
+impl Refresh {
+    /// Never.
+    pub const NEVER: Self = Self { packets: 0, interval: Duration::ZERO };
+
+    /// After `packets` packets.
+    pub const fn every_packets(packets: u32) -> Self {
+        Self { packets, interval: Duration::ZERO }
+    }
+
+    /// After `interval`.
+    pub const fn every(interval: Duration) -> Self {
+        Self { packets: 0, interval }
+    }
+}
+
+/// Which UDP or UDP-Lite packets carry RTP. There is no field that says so.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum RtpRule {
+    /// None.
+    Never,
+    /// Those whose destination port is in the list and whose payload can be RTP version 2.
+    Ports(Vec<u16>),
+    /// Those that look like RTP: unprivileged ports, an even destination port, version 2 and a payload type of RFC 3551.
+    #[default]
+    Likely,
+    /// Those for which the function says so, among those whose payload can be RTP version 2.
+    Custom(fn(&RtpCandidate<'_>) -> bool),
+}
+
+/// What an [`RtpRule::Custom`] sees.
+#[derive(Clone, Copy, Debug)]
+pub struct RtpCandidate<'a> {
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// The UDP payload, as far as it was given; at least 12 octets.
+    pub payload: &'a [u8],
+}
+
+impl RtpRule {
+    pub(crate) fn matches(&self, candidate: &RtpCandidate<'_>) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Ports(ports) => ports.contains(&candidate.destination_port),
+            Self::Likely => likely_rtp(candidate),
+            Self::Custom(rule) => rule(candidate),
+        }
+    }
+}
+
+fn likely_rtp(candidate: &RtpCandidate<'_>) -> bool {
+    let payload_type = candidate.payload[1] & 0x7f;
+    candidate.source_port >= 1024
+        && candidate.destination_port >= 1024
+        && candidate.destination_port.is_multiple_of(2)
+        && matches!(payload_type, 0..=34 | 96..=127)
+}
+
+/// What the compressor is free to choose.
+#[derive(Clone, Debug)]
+pub struct CompressorConfig {
+    /// The channel.
+    pub channel: Channel,
+    /// Which UDP packets are RTP.
+    pub rtp: RtpRule,
+    /// How often a change is sent in U- and O-mode (L of the optimistic approach, RFC 3095 5.3.1.1.1), and how many
+    /// references the decompressor may hold; 1 to 16.
+    pub repeats: u8,
+    /// When a context goes back to IR in U-mode.
+    pub ir_refresh: Refresh,
+    /// When a context goes back to FO in U-mode: its dynamic part is sent again.
+    pub fo_refresh: Refresh,
+    /// Whether the first IR refreshes come at exponentially growing gaps (1, 2, 4 ... packets) until the period is
+    /// reached, instead of `repeats` IR packets at once.
+    pub slow_start: bool,
+    /// Whether the packet counts of refreshes start at a different phase in every context, so that contexts set up
+    /// together do not refresh in unison.
+    pub spread_refreshes: bool,
+    /// Send either IR packets or type 0 packets, nothing between: what no type 0 packet can carry goes as IR.
+    pub only_ir_and_so: bool,
+    /// Packets longer than this, in bytes, are sent Uncompressed: large packets gain little. 0: no limit.
+    pub max_packet_bytes: u32,
+    /// Upper bound of the jitter between compressor and decompressor for timer-based RTP timestamps (Max_Jitter_CD,
+    /// RFC 3095 4.5.4); zero: not used. Used only once the decompressor has announced its clock (CLOCK option).
+    pub timer_jitter: Duration,
+    /// Context replication for TCP (IR-CR, RFC 6846 5.2); needs feedback to be of use.
+    pub replication: bool,
+}
+
+impl Default for CompressorConfig {
+    /// Default channel, 4 repeats, IR after 1700 and FO after 700 packets (as librohc), likely RTP.
+    fn default() -> Self {
+        Self {
+            channel: Channel::default(),
+            rtp: RtpRule::default(),
+            repeats: 4,
+            ir_refresh: Refresh::every_packets(1700),
+            fo_refresh: Refresh::every_packets(700),
+            slow_start: false,
+            spread_refreshes: false,
+            only_ir_and_so: false,
+            max_packet_bytes: 0,
+            timer_jitter: Duration::ZERO,
+            replication: true,
+        }
+    }
+}
+
+/// What the decompressor is free to choose.
+#[derive(Clone, Copy, Debug)]
+pub struct DecompressorConfig {
+    /// The channel.
+    pub channel: Channel,
+    /// The mode that contexts are brought to. In U-mode nothing is sent back.
+    pub mode: Mode,
+    /// Check the UDP, UDP-Lite or TCP checksum of every packet: one that is wrong is repaired or refused.
+    pub verify: bool,
+    /// Repair contexts after loss or damage, guided by the CRC (RFC 3095 5.3.2.2.4 and 5.3.2.2.5).
+    pub repair: bool,
+    /// Context damage is assumed after `.0` CRC failures among the last `.1` packets (k_1 and n_1, RFC 3095
+    /// 5.3.2.2.3; `.1` at most 32).
+    pub damage_threshold: (u8, u8),
+    /// At most one NACK of a kind in so many failing packets of a context (RFC 3095 5.7.6).
+    pub nack_spacing_packets: u8,
+    /// The clock resolution that is announced for timer-based RTP timestamps, rounded up to milliseconds; zero: none.
+    pub clock_resolution: Duration,
+}
+
+impl Default for DecompressorConfig {
+    /// Default channel, U-mode, repair on, verification off.
+    fn default() -> Self {
+        Self {
+            channel: Channel::default(),
+            mode: Mode::Unidirectional,
+            verify: false,
+            repair: true,
+            damage_threshold: (3, 8),
+            nack_spacing_packets: 4,
+            clock_resolution: Duration::ZERO,
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The decompressor: takes a ROHC packet apart, finds its context, and collects the feedback to send back.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::config::DecompressorConfig;
+use crate::error::DecompressError;
+use crate::feedback::Queue;
+use crate::frame::{self, Cid, Frame, Front, Kind};
+use crate::profile::{PacketType, Profile};
+use crate::segment::Reassembler;
+use crate::{rfc3095, tcp, uncompressed};
+
+/// What a profile needs to decompress one packet.
+#[derive(Clone, Copy)]
+pub(crate) struct Input<'a> {
+    pub(crate) frame: &'a Frame<'a>,
+    pub(crate) now: Duration,
+    pub(crate) config: &'a DecompressorConfig,
+    /// The contexts of the channel (that of this packet is taken out): bases for context replication.
+    pub(crate) others: &'a [Context],
+}
+
+impl Input<'_> {
+    /// To write the CID of this packet in feedback.
+    pub(crate) fn cid(&self) -> Cid {
+        Cid { cids: self.config.channel.cids, cid: self.frame.cid }
+    }
+}
+
+/// Where a profile writes to.
+pub(crate) struct Output<'a> {
+    /// The header is appended here.
+    pub(crate) out: &'a mut Vec<u8>,
+    pub(crate) feedback: &'a mut Queue,
+}
+
+/// What a profile made of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Restored {
+    pub(crate) kind: PacketType,
+    /// Octets of the frame's body that were header; the rest is payload.
+    pub(crate) header_in: usize,
+    /// Whether there is a packet to deliver: an IR without dynamic chain or payload brings none.
+    pub(crate) delivered: bool,
+}
+
+/// A context of one of the profiles. A profile is added here and in `Context::decompress`.
+#[derive(Debug, Default)]
+pub(crate) enum Context {
+    #[default]
+    Vacant,
+    Uncompressed(uncompressed::Decompressor),
+    Rfc3095(Box<rfc3095::Decompressor>),
+    Tcp(Box<tcp::Decompressor>),
+}
+
+impl Context {
+    fn profile(&self) -> Option<Profile> {
+        match self {
+            Self::Vacant => None,
+            Self::Uncompressed(_) => Some(Profile::Uncompressed),
+            Self::Rfc3095(context) => Some(context.profile()),
+            Self::Tcp(_) => Some(Profile::Tcp),
+        }
+    }
+
+    #[inline]
+    fn decompress(
+        &mut self,
+        input: &Input<'_>,
+        output: &mut Output<'_>,
+    ) -> Result<Restored, DecompressError> {
+        if input.frame.kind != Kind::Profile {
+            return self.refresh(input, output);
+        }
+        match self {
+            Self::Vacant => Err(DecompressError::NoContext(input.frame.cid)),
+            Self::Uncompressed(context) => context.decompress(input, output),
+            Self::Rfc3095(context) => context.decompress(input, output),
+            Self::Tcp(context) => context.decompress(input, output),
+        }
+    }
+
+    /// IR and IR-DYN: the packet, not the context, says which profile it is of.
+    fn refresh(&mut self, input: &Input<'_>, output: &mut Output<'_>) -> Result<Restored, DecompressError> {
+        let octet = *input.frame.body.first().ok_or(DecompressError::Truncated)?;
+        let profile = Profile::from_octet(octet)
+            .filter(|&profile| input.config.channel.profiles.contains(profile))
+            .ok_or(DecompressError::ProfileRefused(octet))?;
+        if input.frame.kind == Kind::IrDyn && self.profile().is_none() {
+            return Err(DecompressError::NoContext(input.frame.cid));
+        }
+        match (profile, &mut *self) {
+            (Profile::Uncompressed, Self::Uncompressed(context)) => context.decompress(input, output),
+            (Profile::Uncompressed, _) => {
+                let mut context = uncompressed::Decompressor::default();
+                let restored = context.decompress(input, output)?;
+                *self = Self::Uncompressed(context);
+                Ok(restored)
+            }
+            (Profile::Tcp, Self::Tcp(context)) => context.decompress(input, output),
+            (Profile::Tcp, _) => {
+                let mut context = Box::new(tcp::Decompressor::new());
+                let restored = context.decompress(input, output)?;
+                *self = Self::Tcp(context);
+                Ok(restored)
+            }
+            (_, Self::Rfc3095(context)) => context.refresh(profile, input, output),
+            (_, _) => {
+                let mut context = Box::new(rfc3095::Decompressor::new(profile));
+                let restored = context.refresh(profile, input, output)?;
+                *self = Self::Rfc3095(context);
+                Ok(restored)
+            }
+        }
+    }
+}
+
+/// What was restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decompressed {
+    /// The context.
+    pub cid: u16,
+    /// Its profile.
+    pub profile: Profile,
+    /// The type of the ROHC packet.
+    pub packet_type: PacketType,
+    /// Octets in front of the payload in the ROHC packet: padding, feedback, CID and ROHC header. With segmentation
+    /// those of the reassembled packet.
+    pub header_in: usize,
+    /// Octets of the restored header.
+    pub header_out: usize,
+}
+
+/// What was decompressed and refused so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DecompressorStats {
+    /// ROHC packets given.
+    pub received: u64,
+    /// IP packets restored.
+    pub delivered: u64,
+    /// ROHC packets that gave an error.
+    pub refused: u64,
+    /// Of them, those whose header CRC did not match.
+    pub crc_failures: u64,
+    /// Of them, those whose transport checksum did not match.
+    pub checksum_failures: u64,
+}
+
+/// A ROHC decompressor for one channel.
+///
+/// See [`Compressor`](crate::Compressor) for an example. Like it, it has no clock: times only matter for timer-based
+/// RTP timestamps and for the repair of contexts after long losses.
+#[derive(Debug)]
+pub struct Decompressor {
+    config: DecompressorConfig,
+    contexts: Vec<Context>,
+    reassembler: Reassembler,
+    unit: Vec<u8>,
+    feedback: Queue,
+    received_feedback: Queue,
+    stats: DecompressorStats,
+}
+
+impl Decompressor {
+    /// A decompressor without contexts.
+    pub fn new(config: DecompressorConfig) -> Self {
+        Self {
+            config,
+            contexts: Vec::new(),
+            reassembler: Reassembler::default(),
+            unit: Vec::new(),
+            feedback: Queue::default(),
+            received_feedback: Queue::default(),
+            stats: DecompressorStats::default(),
+        }
+    }
+
+    /// Decompresses the ROHC packet `packet` and appends the IP packet to `out`. `None` when there is no packet in it:
+    /// padding, feedback, a segment that is not the last, an IR packet without payload.
+    ///
+    /// # Errors
+    /// [`DecompressError`], with nothing appended.
+    pub fn decompress(
+        &mut self,
+        now: Duration,
+        packet: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Decompressed>, DecompressError> {
+        self.count(|this, out| this.open(now, packet, packet.len(), true, out), out)
+    }
+
+    /// Decompresses the header of a ROHC packet of `len_bytes` octets of which `bytes` is the start, with all headers
+    /// in it and all or none of the payload, and appends the IP header to `out`. The payload, from octet
+    /// [`Decompressed::header_in`] on, is the caller's. Octets not given count as zeros in checksums. Segments must be
+    /// given whole; what is reassembled from them is appended with its payload.
+    ///
+    /// # Errors
+    /// [`DecompressError`], with nothing appended.
+    pub fn decompress_header(
+        &mut self,
+        now: Duration,
+        bytes: &[u8],
+        len_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Decompressed>, DecompressError> {
+        if len_bytes < bytes.len() {
+            return Err(DecompressError::Truncated);
+        }
+        self.count(|this, out| this.open(now, bytes, len_bytes, false, out), out)
+    }
+
+    fn count(
+        &mut self,
+        open: impl FnOnce(&mut Self, &mut Vec<u8>) -> Result<Option<Decompressed>, DecompressError>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Decompressed>, DecompressError> {
+        let start = out.len();
+        self.stats.received += 1;
+        let result = open(self, out);
+        match result {
+            Ok(Some(_)) => self.stats.delivered += 1,
+            Ok(None) => out.truncate(start),
+            Err(error) => {
+                out.truncate(start);
+                self.stats.refused += 1;
+                self.stats.crc_failures += u64::from(error == DecompressError::CrcMismatch);
+                self.stats.checksum_failures += u64::from(error == DecompressError::ChecksumMismatch);
+            }
+        }
+        result
+    }
+
+    /// Takes padding, feedback and segments off the front.
+    fn open(
+        &mut self,
+        now: Duration,
+        packet: &[u8],
+        len_bytes: usize,
+        copy: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Decompressed>, DecompressError> {
+        let mut rest = packet;
+        loop {
+            match frame::front(rest)? {
+                Front::Feedback { data, rest: behind } => {
+                    self.received_feedback.push_data(data);
+                    rest = behind;
+                }
+                Front::Nothing => return Ok(None),
+                Front::Segment { last, data } => return self.segment(now, last, data, out),
+                Front::Header(header) => {
+                    self.reassembler.abort();
+                    let before = packet.len() - header.len();
+                    return self.header(now, header, len_bytes - packet.len(), copy, before, out);
+                }
+            }
+        }
+    }
+
+    fn segment(
+        &mut self,
+        now: Duration,
+        last: bool,
+        data: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Decompressed>, DecompressError> {
+        let mrru_bytes = self.config.channel.mrru_bytes;
+        if mrru_bytes == 0 {
+            return Err(DecompressError::Malformed("segment on a channel without segmentation"));
+        }
+        let mut unit = core::mem::take(&mut self.unit);
+        let result = match self.reassembler.add(last, data, mrru_bytes, &mut unit) {
+            Ok(false) => Ok(None),
+            Ok(true) => match frame::front(&unit) {
+                Ok(Front::Header(header)) if header.len() == unit.len() => {
+                    self.header(now, header, 0, true, 0, out)
+                }
+                _ => Err(DecompressError::Malformed("padding, feedback or segment in a reassembled unit")),
+            },
+            Err(error) => Err(error),
+        };
+        self.unit = unit;
+        result
+    }
+
+    fn header(
+        &mut self,
+        now: Duration,
+        header: &[u8],
+        elided_bytes: usize,
+        copy: bool,
+        before: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Decompressed>, DecompressError> {
+        let frame = frame::header(header, self.config.channel.cids, elided_bytes)?;
+        let at = usize::from(frame.cid);
+        if at >= self.contexts.len() {
+            if frame.kind != Kind::Ir {
+                return Err(DecompressError::NoContext(frame.cid));
+            }
+            self.contexts.resize_with(at + 1, Context::default);
+        }
+        let start = out.len();
+        // Taken out, so that the profile can look at the other contexts.
+        let mut context = core::mem::take(&mut self.contexts[at]);
+        let input = Input { frame: &frame, now, config: &self.config, others: &self.contexts };
+        let restored = context.decompress(&input, &mut Output { out, feedback: &mut self.feedback });
+        let profile = context.profile();
+        self.contexts[at] = context;
+        let (restored, Some(profile)) = (restored?, profile) else {
+            return Err(DecompressError::NoContext(frame.cid));
+        };
+        let decompressed = Decompressed {
+            cid: frame.cid,
+            profile,
+            packet_type: restored.kind,
+            header_in: before + frame.head.len() + restored.header_in,
+            header_out: out.len() - start,
+        };
+        if copy {
+            out.extend_from_slice(&frame.body[restored.header_in..]);
+        }
+        Ok(restored.delivered.then_some(decompressed))
+    }
+
+    /// Appends the feedback to send to the compressor of this channel: complete elements, to be sent as a packet of
+    /// their own, or through [`Compressor::piggyback`](crate::Compressor::piggyback) in front of packets of the other
+    /// direction. Returns whether there was any.
+    pub fn take_feedback(&mut self, out: &mut Vec<u8>) -> bool {
+        self.feedback.drain_into(out)
+    }
+
+    /// Appends the feedback that came with the packets received, for
+    /// [`Compressor::feedback`](crate::Compressor::feedback) of the compressor at this end. Returns whether there was
+    /// any.
+    pub fn take_received_feedback(&mut self, out: &mut Vec<u8>) -> bool {
+        self.received_feedback.drain_into(out)
+    }
+
+    /// What was decompressed and refused so far.
+    pub fn stats(&self) -> DecompressorStats {
+        self.stats
+    }
+}

@@ -1,0 +1,199 @@
+//! Reading and writing octets and bits, most significant bit first.
+//!
+//! [`Writer`] appends to the caller's buffer and counts nothing beforehand: a length is what was written. [`Reader`]
+//! fails with [`Truncated`], never panics, whatever a length field says.
+
+use alloc::vec::Vec;
+
+/// There are fewer octets than the format needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Truncated;
+
+/// A cursor over received octets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+    len: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, len: bytes.len() }
+    }
+
+    /// Octets read so far.
+    pub(crate) const fn consumed(&self) -> usize {
+        self.len - self.rest.len()
+    }
+
+    /// What is left.
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Truncated> {
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Truncated)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    #[inline]
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Truncated> {
+        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(Truncated)?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    #[inline]
+    pub(crate) fn u8(&mut self) -> Result<u8, Truncated> {
+        self.array::<1>().map(|[octet]| octet)
+    }
+
+    #[inline]
+    pub(crate) fn u16(&mut self) -> Result<u16, Truncated> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    #[inline]
+    pub(crate) fn u32(&mut self) -> Result<u32, Truncated> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// The next octet, left where it is.
+    pub(crate) fn peek(&self) -> Result<u8, Truncated> {
+        self.rest.first().copied().ok_or(Truncated)
+    }
+}
+
+/// A cursor over the bits of received octets.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, reason = "the TCP profile's formats are not octet-aligned")]
+pub(crate) struct BitReader<'a> {
+    bytes: &'a [u8],
+    position_bits: usize,
+}
+
+#[allow(dead_code, reason = "the TCP profile's formats are not octet-aligned")]
+impl<'a> BitReader<'a> {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, position_bits: 0 }
+    }
+
+    /// The next `count` bits, at most 32.
+    pub(crate) fn bits(&mut self, count: u32) -> Result<u32, Truncated> {
+        if self.position_bits + count as usize > self.bytes.len() * 8 {
+            return Err(Truncated);
+        }
+        let mut value = 0;
+        for position in self.position_bits..self.position_bits + count as usize {
+            value = value << 1 | u32::from(self.bytes[position / 8] >> (7 - position % 8) & 1);
+        }
+        self.position_bits += count as usize;
+        Ok(value)
+    }
+
+    /// Octets touched so far; a partly read octet counts.
+    pub(crate) const fn consumed(&self) -> usize {
+        self.position_bits.div_ceil(8)
+    }
+}
+
+/// Appends octets and bits to a buffer.
+#[derive(Debug)]
+pub(crate) struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+    /// Bits written into the last octet of `out`; 0 and 8 both mean that it is full.
+    used_bits: u32,
+}
+
+#[allow(dead_code, reason = "the TCP profile's formats are not octet-aligned")]
+impl<'a> Writer<'a> {
+    /// A writer that appends to `out`; positions count from its end.
+    pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
+        let start = out.len();
+        Self { out, start, used_bits: 0 }
+    }
+
+    /// Octets written.
+    pub(crate) fn len(&self) -> usize {
+        self.out.len() - self.start
+    }
+
+    #[inline]
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.out.push(value);
+    }
+
+    #[inline]
+    pub(crate) fn u16(&mut self, value: u16) {
+        self.bytes(&value.to_be_bytes());
+    }
+
+    #[inline]
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.bytes(&value.to_be_bytes());
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        debug_assert_eq!(self.used_bits % 8, 0, "octets follow a whole number of octets");
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// The `count` least significant bits of `value`, at most 32; the first starts a new octet after octets.
+    pub(crate) fn bits(&mut self, value: u32, count: u32) {
+        for shift in (0..count).rev() {
+            if self.used_bits.is_multiple_of(8) {
+                self.out.push(0);
+                self.used_bits = 0;
+            }
+            let bit = (value >> shift & 1) as u8;
+            if let Some(last) = self.out.last_mut() {
+                *last |= bit << (7 - self.used_bits);
+            }
+            self.used_bits += 1;
+        }
+    }
+
+    /// What was written so far.
+    pub(crate) fn written(&self) -> &[u8] {
+        &self.out[self.start..]
+    }
+
+    /// What was written so far, for a CRC or length that is known only at the end.
+    pub(crate) fn written_mut(&mut self) -> &mut [u8] {
+        &mut self.out[self.start..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_round_trip_across_octets() {
+        let fields = [(0b101, 3), (0xabc, 12), (1, 1), (0xdead_beef, 32), (0, 0), (0x7f, 8)];
+        let mut out = Vec::from([0xff]);
+        let mut writer = Writer::new(&mut out);
+        for (value, count) in fields {
+            writer.bits(value, count);
+        }
+        assert_eq!(writer.len(), 7);
+        let mut reader = BitReader::new(&out[1..]);
+        for (value, count) in fields {
+            assert_eq!(reader.bits(count), Ok(value));
+        }
+        assert_eq!(reader.consumed(), 7);
+        assert_eq!(reader.bits(1), Err(Truncated));
+    }
+
+    #[test]
+    fn a_short_read_leaves_the_reader_where_it_was() {
+        let mut reader = Reader::new(&[1, 2, 3]);
+        assert_eq!(reader.u16(), Ok(0x0102));
+        assert_eq!(reader.u32(), Err(Truncated));
+        assert_eq!((reader.rest(), reader.consumed()), (&[3u8][..], 2));
+    }
+}

@@ -1,0 +1,372 @@
+//! The compressor's contexts: found by flow in O(1), replaced least-recently-used in O(1).
+
+use alloc::vec::Vec;
+
+const NONE: u16 = u16::MAX;
+/// Octets of a flow's key that are kept without an allocation: two IPv6 headers and a transport fit.
+const INLINE_KEY: usize = 88;
+/// Contexts of one bucket that are compared. Beyond that a flow is taken for unknown: whoever crafts collisions gets
+/// poor compression, not a slow compressor.
+const MAX_CHAIN: usize = 16;
+
+/// The static fields of a flow, in a form that can be compared.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    inline: [u8; INLINE_KEY],
+    len: u8,
+    spill: Vec<u8>,
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self { inline: [0; INLINE_KEY], len: 0, spill: Vec::new() }
+    }
+}
+
+impl Key {
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+        self.spill.clear();
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let len = usize::from(self.len);
+        match self.inline.get_mut(len..len + bytes.len()) {
+            Some(place) if self.spill.is_empty() => {
+                place.copy_from_slice(bytes);
+                self.len += bytes.len() as u8;
+            }
+            _ => self.spill.extend_from_slice(bytes),
+        }
+    }
+
+    fn inline(&self) -> &[u8] {
+        &self.inline[..usize::from(self.len)]
+    }
+
+    fn assign(&mut self, other: &Self) {
+        self.inline = other.inline;
+        self.len = other.len;
+        self.spill.clear();
+        self.spill.extend_from_slice(&other.spill);
+    }
+
+    fn equals(&self, other: &Self) -> bool {
+        self.inline() == other.inline() && self.spill == other.spill
+    }
+
+    /// A multiplicative hash over eight octets a step.
+    #[inline]
+    pub(crate) fn hash(&self) -> u32 {
+        let hash = mix_all(0, self.inline());
+        let hash = if self.spill.is_empty() { hash } else { mix_all(hash, &self.spill) };
+        (hash >> 32) as u32
+    }
+}
+
+fn mix_all(mut hash: u64, bytes: &[u8]) -> u64 {
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        hash = mix(hash, chunk.try_into().map_or(0, u64::from_le_bytes));
+    }
+    let mut tail = [0; 8];
+    tail[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
+    mix(hash, u64::from_le_bytes(tail))
+}
+
+#[inline]
+const fn mix(hash: u64, word: u64) -> u64 {
+    let product = (hash ^ word ^ 0xf39c_c060_5ced_c835) as u128 * 0x9e37_79b9_7f4a_7c15;
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    value: T,
+    hash: u32,
+    /// Next in the bucket.
+    next: u16,
+    /// More recently and less recently used.
+    newer: u16,
+    older: u16,
+    reserved: bool,
+    key: Key,
+}
+
+/// Where a flow is, or may be put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Its context.
+    Known(u16),
+    /// It has none; this CID was given to it, and holds what the last flow there left (or nothing yet).
+    Assigned(u16),
+}
+
+/// Contexts by CID, with an index by flow and an order of use.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    slots: Vec<Slot<T>>,
+    buckets: Vec<u16>,
+    newest: u16,
+    oldest: u16,
+    max_cid: u16,
+}
+
+impl<T: Default> Table<T> {
+    pub(crate) fn new(max_cid: u16) -> Self {
+        Self { slots: Vec::new(), buckets: alloc::vec![NONE; 16], newest: NONE, oldest: NONE, max_cid }
+    }
+
+    /// CIDs in use are 0 to this, exclusive.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn value(&self, cid: u16) -> Option<&T> {
+        self.slots.get(usize::from(cid)).map(|slot| &slot.value)
+    }
+
+    pub(crate) fn value_mut(&mut self, cid: u16) -> Option<&mut T> {
+        self.slots.get_mut(usize::from(cid)).map(|slot| &mut slot.value)
+    }
+
+    /// Keeps `cid` for the flow it has now: it is never given to another.
+    pub(crate) fn reserve(&mut self, cid: u16) {
+        // A reserved context is in no order of use, so the oldest one is always one that can go.
+        if self.slots.get(usize::from(cid)).is_some_and(|slot| !slot.reserved) {
+            self.unlink_use(cid);
+            self.slots[usize::from(cid)].reserved = true;
+        }
+    }
+
+    /// The context of the flow `key`, made the most recently used; or the CID that it gets now. `None` when every CID
+    /// is reserved for another flow.
+    #[inline]
+    pub(crate) fn find_or_assign(&mut self, key: &Key) -> Option<Found> {
+        let hash = key.hash();
+        if let Some(cid) = self.find(key, hash) {
+            self.touch(cid);
+            return Some(Found::Known(cid));
+        }
+        let cid = self.vacate()?;
+        self.occupy(cid, key, hash);
+        Some(Found::Assigned(cid))
+    }
+
+    /// Gives `cid` to the flow `key`, whatever it held, and makes slots up to it.
+    pub(crate) fn assign(&mut self, cid: u16, key: &Key) {
+        let hash = key.hash();
+        if let Some(old) = self.find(key, hash) {
+            self.unlink_bucket(old);
+            self.slots[usize::from(old)].key.clear();
+        }
+        while self.slots.len() <= usize::from(cid) {
+            let new = self.add_slot();
+            self.link_newest(new);
+        }
+        self.unlink_bucket(cid);
+        self.unlink_use(cid);
+        self.occupy(cid, key, hash);
+    }
+
+    #[inline]
+    fn find(&self, key: &Key, hash: u32) -> Option<u16> {
+        let mut cid = self.buckets[self.bucket(hash)];
+        for _ in 0..MAX_CHAIN {
+            let slot = self.slots.get(usize::from(cid))?;
+            if slot.hash == hash && slot.key.equals(key) {
+                return Some(cid);
+            }
+            cid = slot.next;
+        }
+        None
+    }
+
+    const fn bucket_mask(&self) -> usize {
+        self.buckets.len() - 1
+    }
+
+    const fn bucket(&self, hash: u32) -> usize {
+        hash as usize & self.bucket_mask()
+    }
+
+    /// A CID that no flow has: a new one, or that of the least recently used flow that is not reserved.
+    fn vacate(&mut self) -> Option<u16> {
+        if self.slots.len() <= usize::from(self.max_cid) {
+            return Some(self.add_slot());
+        }
+        let cid = self.oldest;
+        self.slots.get(usize::from(cid))?;
+        self.unlink_bucket(cid);
+        self.unlink_use(cid);
+        Some(cid)
+    }
+
+    fn add_slot(&mut self) -> u16 {
+        let cid = self.slots.len() as u16;
+        let (hash, next, newer, older) = (0, NONE, NONE, NONE);
+        let slot =
+            Slot { value: T::default(), hash, next, newer, older, reserved: false, key: Key::default() };
+        self.slots.push(slot);
+        if self.slots.len() > self.buckets.len() / 2 {
+            self.grow_index();
+        }
+        cid
+    }
+
+    fn grow_index(&mut self) {
+        let size = self.buckets.len() * 2;
+        self.buckets.clear();
+        self.buckets.resize(size, NONE);
+        for cid in 0..self.slots.len() {
+            if self.slots[cid].key.len > 0 {
+                self.link_bucket(cid as u16);
+            }
+        }
+    }
+
+    fn occupy(&mut self, cid: u16, key: &Key, hash: u32) {
+        let slot = &mut self.slots[usize::from(cid)];
+        slot.key.assign(key);
+        slot.hash = hash;
+        self.link_bucket(cid);
+        self.link_newest(cid);
+    }
+
+    fn link_bucket(&mut self, cid: u16) {
+        let bucket = self.bucket(self.slots[usize::from(cid)].hash);
+        self.slots[usize::from(cid)].next = self.buckets[bucket];
+        self.buckets[bucket] = cid;
+    }
+
+    fn unlink_bucket(&mut self, cid: u16) {
+        let bucket = self.bucket(self.slots[usize::from(cid)].hash);
+        let next = self.slots[usize::from(cid)].next;
+        if self.buckets[bucket] == cid {
+            self.buckets[bucket] = next;
+            return;
+        }
+        let mut at = self.buckets[bucket];
+        while let Some(slot) = self.slots.get_mut(usize::from(at)) {
+            if slot.next == cid {
+                slot.next = next;
+                return;
+            }
+            at = slot.next;
+        }
+    }
+
+    #[inline]
+    fn touch(&mut self, cid: u16) {
+        if self.newest != cid {
+            self.unlink_use(cid);
+            self.link_newest(cid);
+        }
+    }
+
+    fn link_newest(&mut self, cid: u16) {
+        let older = self.newest;
+        let slot = &mut self.slots[usize::from(cid)];
+        if slot.reserved {
+            return;
+        }
+        (slot.newer, slot.older) = (NONE, older);
+        match self.slots.get_mut(usize::from(older)) {
+            Some(slot) => slot.newer = cid,
+            None => self.oldest = cid,
+        }
+        self.newest = cid;
+    }
+
+    fn unlink_use(&mut self, cid: u16) {
+        let Slot { newer, older, reserved, .. } = self.slots[usize::from(cid)];
+        if reserved {
+            return;
+        }
+        match self.slots.get_mut(usize::from(newer)) {
+            Some(slot) => slot.older = older,
+            None => self.newest = older,
+        }
+        match self.slots.get_mut(usize::from(older)) {
+            Some(slot) => slot.newer = newer,
+            None => self.oldest = newer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(flow: u32) -> Key {
+        let mut key = Key::default();
+        key.push(&flow.to_be_bytes());
+        key
+    }
+
+    #[test]
+    fn flows_keep_their_cid_and_the_least_recently_used_goes() {
+        let mut table = Table::<u32>::new(3);
+        for flow in 0..4 {
+            assert_eq!(table.find_or_assign(&key(flow)), Some(Found::Assigned(flow as u16)));
+        }
+        assert_eq!(table.find_or_assign(&key(0)), Some(Found::Known(0)));
+        assert_eq!(table.find_or_assign(&key(9)), Some(Found::Assigned(1)));
+        assert_eq!(table.find_or_assign(&key(1)), Some(Found::Assigned(2)));
+        assert_eq!(table.find_or_assign(&key(0)), Some(Found::Known(0)));
+    }
+
+    #[test]
+    fn a_reserved_cid_is_never_taken() {
+        let mut table = Table::<u32>::new(2);
+        table.assign(1, &key(7));
+        table.reserve(1);
+        for flow in 100..200 {
+            let found = table.find_or_assign(&key(flow));
+            assert!(!matches!(found, Some(Found::Assigned(1) | Found::Known(1))), "{found:?}");
+        }
+        assert_eq!(table.find_or_assign(&key(7)), Some(Found::Known(1)));
+        table.reserve(0);
+        table.reserve(2);
+        assert_eq!(table.find_or_assign(&key(300)), None);
+    }
+
+    /// Against a model that scans.
+    #[test]
+    fn behaves_as_a_scanned_list_does() {
+        let mut table = Table::<u32>::new(63);
+        let mut model: Vec<(u32, u16)> = Vec::new();
+        let mut state = 1u32;
+        for _ in 0..20_000 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let flow = state >> 16 & 127;
+            let expected = match model.iter().position(|&(known, _)| known == flow) {
+                Some(at) => {
+                    let entry = model.remove(at);
+                    model.push(entry);
+                    Found::Known(entry.1)
+                }
+                None => {
+                    let cid = if model.len() < 64 { model.len() as u16 } else { model.remove(0).1 };
+                    model.push((flow, cid));
+                    Found::Assigned(cid)
+                }
+            };
+            assert_eq!(table.find_or_assign(&key(flow)), Some(expected));
+        }
+    }
+
+    #[test]
+    fn long_keys_spill_and_still_differ() {
+        let (mut one, mut two) = (Key::default(), Key::default());
+        for part in 0..20u8 {
+            one.push(&[part; 16]);
+            two.push(&[part; 16]);
+        }
+        assert!(one.equals(&two) && one.hash() == two.hash());
+        two.push(&[1]);
+        assert!(!one.equals(&two) && one.hash() != two.hash());
+    }
+}
