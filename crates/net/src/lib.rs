@@ -6,7 +6,9 @@
 //! [`Packet`] through a port.
 
 mod element;
+mod gate;
 mod packet;
 
 pub use element::{Cx, Element, Observer, Outbox, Port, Transit, Unit, Wire};
+pub use gate::Gate;
 pub use packet::{Body, Packet};

@@ -1,0 +1,22 @@
+//! Real time and real packets.
+//!
+//! A [`Driver`] runs a `Network` against the wall clock: it takes packets from [`Port`]s (a TUN device in a network
+//! namespace, say), injects them at the gates of the network, runs everything that is due *at its scheduled time*, and
+//! writes out what left. How late it was is a recorded figure. The elements are those of a simulation; none can tell.
+//!
+//! Linux only.
+#![allow(clippy::disallowed_methods, reason = "real time is what this crate is for")]
+
+mod clock;
+mod driver;
+mod lateness;
+mod namespace;
+mod port;
+mod tun;
+
+pub use clock::{Clock, FakeClock, Monotonic};
+pub use driver::{Driver, Ended, Pass};
+pub use lateness::Lateness;
+pub use namespace::{Namespace, Setup, SetupError, clean_up_after_crash};
+pub use port::{Port, Queue};
+pub use tun::Tun;

@@ -1,0 +1,70 @@
+//! A TUN device: an interface of a network namespace whose packets this program carries.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::Port;
+
+/// A TUN device without packet information and without blocking. It goes with the value.
+#[derive(Debug)]
+pub struct Tun {
+    file: File,
+    name: String,
+}
+
+impl Tun {
+    /// Makes the device `name` in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// If there is no `/dev/net/tun`, no right to use it, or the name is taken or too long.
+    pub fn create(name: &str) -> io::Result<Tun> {
+        let file =
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+        let request = interface_request(name)?;
+        // SAFETY: TUNSETIFF reads and writes one `ifreq`, which lives on this stack for the call; the descriptor is
+        // open for it.
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &request) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Tun { file, name: name.to_owned() })
+    }
+
+    /// The interface's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+fn interface_request(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: `ifreq` is plain data for which all bytes zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "an interface name has 1 to 15 bytes"));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    Ok(request)
+}
+
+impl Port for Tun {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.file.read(buffer) {
+            Ok(len) => Ok(Some(len)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write(&mut self, packet: &[u8]) -> io::Result<()> {
+        self.file.write(packet).map(|_| ())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+}
