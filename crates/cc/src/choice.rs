@@ -3,46 +3,76 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Connection, Controller, hybla, new_reno};
+use crate::{Connection, Controller, cubic, hybla, new_reno, vegas, westwood};
 
-/// Every controller's name and what it is in a line.
-pub const NAMES: &[(&str, &str)] = &[
-    ("newreno", "the standard law (RFC 5681): one segment more in a round trip, half after a loss"),
-    ("hybla", "the growth of a short path on a long one (Caini & Firrincieli 2004)"),
-];
+/// Declares the variants of [`Choice`] once, with all that names, builds, reads and writes them.
+macro_rules! choices {
+    ($($variant:ident, $module:ident, $name:literal, $line:literal;)*) => {
+        /// Every controller's name and what it is in a line.
+        pub const NAMES: &[(&str, &str)] = &[$(($name, $line)),*];
 
-/// A controller and its parameters. In files a name (`"cubic"`), or a table with the name and what differs from the
-/// defaults (`{ name = "cubic", fast_convergence = false }`).
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(tag = "name", rename_all = "lowercase"))]
-pub enum Choice {
-    /// New Reno.
-    NewReno(new_reno::Params),
-    /// Hybla.
-    Hybla(hybla::Params),
+        /// A controller and its parameters. In files a name (`"cubic"`), or a table with the name and what differs
+        /// from the defaults (`{ name = "cubic", fast_convergence = false }`).
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(tag = "name"))]
+        pub enum Choice {
+            $(#[doc = $line] #[cfg_attr(feature = "serde", serde(rename = $name))] $variant($module::Params),)*
+        }
+
+        /// The table form.
+        #[cfg(feature = "serde")]
+        #[derive(serde::Deserialize, schemars::JsonSchema)]
+        #[serde(tag = "name")]
+        enum Table {
+            $(#[doc = $line] #[serde(rename = $name)] $variant($module::Params),)*
+        }
+
+        #[cfg(feature = "serde")]
+        impl From<Table> for Choice {
+            fn from(table: Table) -> Choice {
+                match table { $(Table::$variant(params) => Choice::$variant(params),)* }
+            }
+        }
+
+        impl Choice {
+            /// The controller of one connection.
+            pub fn build(&self, connection: &Connection) -> Box<dyn Controller> {
+                match self { $(Choice::$variant(params) => Box::new(params.build(connection)),)* }
+            }
+
+            /// The name as in [`NAMES`].
+            pub fn name(&self) -> &'static str {
+                match self { $(Choice::$variant(_) => $name,)* }
+            }
+        }
+
+        impl FromStr for Choice {
+            type Err = UnknownName;
+
+            /// The controller of that name with its defaults.
+            fn from_str(name: &str) -> Result<Choice, UnknownName> {
+                match name {
+                    $($name => Ok(Choice::$variant($module::Params::default())),)*
+                    // The text is somebody's file: an error shows no more than a line of it.
+                    _ => Err(UnknownName(name.chars().take(60).collect())),
+                }
+            }
+        }
+    };
+}
+
+choices! {
+    NewReno, new_reno, "newreno", "the standard law (RFC 5681): one segment more in a round trip, half after a loss";
+    Westwood, westwood, "westwood+", "New Reno's growth; after a loss the measured bandwidth-delay product (2004)";
+    Hybla, hybla, "hybla", "the growth of a 25 ms path on a long one (Caini & Firrincieli 2004)";
+    Cubic, cubic, "cubic", "a cubic function of the time since the last loss (RFC 8312)";
+    Vegas, vegas, "vegas", "holds two to four segments queued, told by delay (Brakmo & Peterson 1995)";
 }
 
 impl Default for Choice {
+    /// New Reno.
     fn default() -> Choice {
         Choice::NewReno(new_reno::Params::default())
-    }
-}
-
-impl Choice {
-    /// The controller of one connection.
-    pub fn build(&self, connection: &Connection) -> Box<dyn Controller> {
-        match self {
-            Choice::NewReno(params) => Box::new(params.build(connection)),
-            Choice::Hybla(params) => Box::new(params.build(connection)),
-        }
-    }
-
-    /// The name as in [`NAMES`].
-    pub fn name(&self) -> &'static str {
-        match self {
-            Choice::NewReno(_) => "newreno",
-            Choice::Hybla(_) => "hybla",
-        }
     }
 }
 
@@ -52,26 +82,115 @@ pub struct UnknownName(String);
 
 impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown congestion controller \"{}\": expected one of ", self.0)?;
-        for (i, (name, _)) in NAMES.iter().enumerate() {
-            write!(f, "{}{name}", if i == 0 { "" } else { ", " })?;
-        }
-        Ok(())
+        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        write!(f, "unknown congestion controller \"{}\": expected one of {}", self.0, names.join(", "))
     }
 }
 
 impl std::error::Error for UnknownName {}
 
-impl FromStr for Choice {
-    type Err = UnknownName;
+#[cfg(feature = "serde")]
+mod files {
+    use std::borrow::Cow;
+    use std::fmt;
 
-    /// The controller of that name with its defaults.
-    fn from_str(name: &str) -> Result<Choice, UnknownName> {
-        match name {
-            "newreno" => Ok(Choice::NewReno(Default::default())),
-            "hybla" => Ok(Choice::Hybla(Default::default())),
-            // The text is somebody's file: an error shows no more than a line of it.
-            _ => Err(UnknownName(name.chars().take(60).collect())),
+    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+    use serde::de::value::MapAccessDeserializer;
+    use serde::de::{Error, MapAccess, Visitor};
+    use serde::{Deserialize, Deserializer};
+
+    use super::{Choice, NAMES, Table};
+
+    struct NameOrTable;
+
+    impl<'de> Visitor<'de> for NameOrTable {
+        type Value = Choice;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a congestion controller: its name, or a table with \"name\" and parameters")
         }
+
+        fn visit_str<E: Error>(self, name: &str) -> Result<Choice, E> {
+            name.parse().map_err(E::custom)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Choice, A::Error> {
+            Table::deserialize(MapAccessDeserializer::new(table)).map(Choice::from)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Choice {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Choice, D::Error> {
+            deserializer.deserialize_any(NameOrTable)
+        }
+    }
+
+    impl JsonSchema for Choice {
+        fn schema_name() -> Cow<'static, str> {
+            "CongestionController".into()
+        }
+
+        fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+            let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+            let table = Table::json_schema(generator);
+            json_schema!({
+                "description": "A congestion controller: its name, or a table with the name and what differs from its defaults.",
+                "anyOf": [{ "type": "string", "enum": names }, table],
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_build_what_they_say() {
+        let connection = Connection {
+            smss: 1448,
+            initial_window_segments: 3,
+            initial_ssthresh: u64::MAX,
+            max_window: 1 << 30,
+        };
+        for (name, _) in NAMES {
+            let choice: Choice = name.parse().unwrap();
+            assert_eq!(choice.name(), *name);
+            let controller = choice.build(&connection);
+            assert_eq!((controller.name(), controller.window()), (*name, 3 * 1448));
+            assert_eq!(controller.state().ssthresh, u64::MAX);
+        }
+        let error = "cubik".parse::<Choice>().unwrap_err().to_string();
+        assert!(error.contains("\"cubik\"") && error.contains("westwood+, hybla, cubic"), "{error}");
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn files_name_a_controller_or_give_its_parameters() {
+        let read = |text: &str| serde_json::from_str::<Choice>(text).map_err(|e| e.to_string());
+        assert_eq!(read("\"cubic\""), Ok(Choice::Cubic(cubic::Params::default())));
+        let params = cubic::Params { fast_convergence: false, ..Default::default() };
+        assert_eq!(read(r#"{"name":"cubic","fast_convergence":false}"#), Ok(Choice::Cubic(params)));
+        let params = hybla::Params { slow_start_exit: crate::Exit::Hoe, ..Default::default() };
+        assert_eq!(
+            read(r#"{"name":"hybla","slow_start_exit":"hoe","rtt0":"25 ms"}"#),
+            Ok(Choice::Hybla(params))
+        );
+        assert!(read(r#"{"name":"cubic","betta":0.5}"#).unwrap_err().contains("unknown field `betta`"));
+        assert!(read(r#"{"beta":0.5}"#).unwrap_err().contains("name"));
+        assert!(read("\"bic\"").unwrap_err().contains("expected one of"));
+        assert!(read("3").unwrap_err().contains("a congestion controller"));
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn every_choice_is_written_and_read_back() {
+        for (name, _) in NAMES {
+            let choice: Choice = name.parse().unwrap();
+            let text = serde_json::to_string(&choice).unwrap();
+            assert_eq!(serde_json::from_str::<Choice>(&text).unwrap(), choice, "{text}");
+        }
+        let schema = serde_json::to_string(&schemars::schema_for!(Choice)).unwrap();
+        assert!(schema.contains("fast_convergence") && schema.contains("\"westwood+\""), "{schema}");
     }
 }

@@ -55,6 +55,11 @@ pub trait WindowLaw: Clone + Send {
     /// Grows a window at or above ssthresh; `credit` is what the ACK is worth in bytes, never zero.
     fn avoid(&mut self, ack: &Ack, credit: f64, window: &mut Window);
 
+    /// Whether the window stays as it is for now although it is below ssthresh.
+    fn holds_slow_start(&self) -> bool {
+        false
+    }
+
     /// An ACK above ssthresh after which the window may not grow, as the sender had not filled it.
     fn not_limited(&mut self, _ack: &Ack) {}
 
@@ -69,8 +74,11 @@ pub trait WindowLaw: Clone + Send {
     /// Fast recovery ended; the window is ssthresh already.
     fn on_recovered(&mut self, _window: &mut Window) {}
 
-    /// Sending begins again with nothing in flight.
+    /// New data leaves with nothing in flight.
     fn on_restart(&mut self, _now: Time) {}
+
+    /// The connection was idle for longer than the retransmission timeout.
+    fn on_idle(&mut self) {}
 
     /// The reduction was spurious; `before` is the law as it was then.
     fn restore(&mut self, _before: &Self) {}
@@ -136,7 +144,9 @@ impl<L: WindowLaw> Classic<L> {
     fn grow(&mut self, ack: &Ack) {
         let credit = self.credit(ack);
         if self.window.in_slow_start() {
-            self.frame.slow_start.grow(ack, credit, &mut self.window);
+            if !self.law.holds_slow_start() {
+                self.frame.slow_start.grow(ack, credit, &mut self.window);
+            }
         } else {
             self.after_timeout = false;
             self.law.avoid(ack, credit, &mut self.window);
@@ -215,6 +225,7 @@ impl<L: WindowLaw> Controller for Classic<L> {
 
     fn on_idle(&mut self, restart_window: u64) {
         self.window.set(self.window.cwnd().min(restart_window as f64));
+        self.law.on_idle();
     }
 
     fn window(&self) -> u64 {

@@ -14,11 +14,14 @@ use bentpipe_units::{Rate, Span, Time};
 
 mod choice;
 mod classic;
+pub mod cubic;
 pub mod hybla;
 pub mod new_reno;
 mod round;
 pub mod rtt;
 mod slow_start;
+pub mod vegas;
+pub mod westwood;
 mod window;
 
 pub use choice::{Choice, NAMES, UnknownName};

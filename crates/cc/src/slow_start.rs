@@ -1,7 +1,7 @@
 //! Slow start: how the window grows below ssthresh, and what ends it before a loss does. Apart from the window law.
 //!
-//! Growth: standard (RFC 5681 3.1), limited (RFC 3742), Hybla's. Exit: at a loss, HyStart in Linux's form (see
-//! [`hystart`](self) in the model page), Hoe's estimate of the path.
+//! Growth: standard (RFC 5681 3.1), limited (RFC 3742), Hybla's. Exit: at a loss, HyStart in Linux's form, Hoe's
+//! estimate of the path.
 
 mod hoe;
 mod hystart;
@@ -120,6 +120,3 @@ fn limited_step(cwnd_segments: f64) -> f64 {
     }
     1.0 / (cwnd_segments / (0.5 * MAX_SSTHRESH_SEGMENTS)).floor()
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,189 @@
+//! Two small paths to run a controller on: one without a bottleneck, where a window is acknowledged evenly over a round
+//! trip, and one with a FIFO bottleneck. Losses are repaired at once: these tests are of laws, not of recovery.
+
+// Each test file uses its part, and none is another crate's.
+#![allow(dead_code, unreachable_pub)]
+
+use std::collections::VecDeque;
+
+use bentpipe_cc::{Ack, Choice, Connection, Controller, Loss, Sent};
+use bentpipe_units::{Span, Time};
+
+pub const SMSS: u32 = 1000;
+
+pub fn connection(initial_window_segments: u32, initial_ssthresh_segments: Option<u64>) -> Connection {
+    let initial_ssthresh = initial_ssthresh_segments.map_or(u64::MAX, |segments| segments * u64::from(SMSS));
+    Connection { smss: SMSS, initial_window_segments, initial_ssthresh, max_window: 1 << 40 }
+}
+
+pub fn at(secs: f64) -> Time {
+    Time::from_nanos((secs * 1e9).round() as u64)
+}
+
+pub fn span(secs: f64) -> Span {
+    Span::from_secs_f64(secs)
+}
+
+/// A path of constant RTT whose only losses are those asked for.
+pub struct Clock {
+    pub cc: Box<dyn Controller>,
+    pub rtt: f64,
+    pub now: f64,
+    /// Segments that an ACK covers.
+    pub per_ack: u64,
+    pub acked_segments: f64,
+}
+
+impl Clock {
+    pub fn new(choice: Choice, connection: &Connection, rtt: f64) -> Clock {
+        let mut cc = choice.build(connection);
+        cc.on_established(at(rtt), Some(span(rtt)));
+        Clock { cc, rtt, now: rtt, per_ack: 1, acked_segments: 0.0 }
+    }
+
+    pub fn segments(&self) -> f64 {
+        self.cc.window() as f64 / f64::from(SMSS)
+    }
+
+    fn ack_of(&self) -> Ack {
+        let rtt = Some(span(self.rtt));
+        let acked = self.per_ack * u64::from(SMSS);
+        Ack {
+            now: at(self.now),
+            acked,
+            delivered: acked,
+            flight: self.cc.window(),
+            rtt,
+            srtt: rtt,
+            min_rtt: rtt,
+            cwnd_limited: true,
+            in_recovery: false,
+        }
+    }
+
+    /// The next ACK of an evenly spread window.
+    pub fn ack(&mut self) {
+        self.now += self.rtt * self.per_ack as f64 / self.segments();
+        self.acked_segments += self.per_ack as f64;
+        self.cc.on_ack(&self.ack_of());
+    }
+
+    pub fn run_until(&mut self, end: f64) {
+        while self.now < end {
+            self.ack();
+        }
+    }
+
+    /// One window's worth of ACKs.
+    pub fn round(&mut self) {
+        let acks = (self.segments() / self.per_ack as f64).round() as u64;
+        (0..acks).for_each(|_| self.ack());
+    }
+
+    pub fn loss_of(&self) -> Loss {
+        Loss { now: at(self.now), flight: self.cc.window(), min_rtt: Some(span(self.rtt)) }
+    }
+
+    pub fn lose(&mut self) {
+        self.cc.on_loss(&self.loss_of());
+        self.cc.on_recovered(&self.ack_of());
+    }
+
+    /// The mean window in segments over the last half of `periods` losses, one each `1/p` segments.
+    pub fn mean_window(&mut self, p: f64, periods: u32) -> f64 {
+        let per_period = (1.0 / p).round() as u64;
+        let mut start = (0.0, 0.0);
+        for period in 0..periods {
+            if period == periods / 2 {
+                start = (self.now, self.acked_segments);
+            }
+            (0..per_period).for_each(|_| self.ack());
+            self.lose();
+        }
+        (self.acked_segments - start.1) * self.rtt / (self.now - start.0)
+    }
+}
+
+/// A path with a FIFO bottleneck of unlimited length.
+pub struct Bottleneck {
+    pub cc: Box<dyn Controller>,
+    pub now: f64,
+    /// Segments in a second.
+    pub rate: f64,
+    pub base_rtt: f64,
+    free_at: f64,
+    /// When sent, when its ACK arrives.
+    flying: VecDeque<(f64, f64)>,
+    srtt: f64,
+    pub min_rtt: f64,
+    pub last_rtt: f64,
+}
+
+impl Bottleneck {
+    pub fn new(choice: Choice, connection: &Connection, rate: f64, base_rtt: f64) -> Bottleneck {
+        let mut cc = choice.build(connection);
+        cc.on_established(at(base_rtt), Some(span(base_rtt)));
+        let mut path = Bottleneck {
+            cc,
+            now: base_rtt,
+            rate,
+            base_rtt,
+            free_at: 0.0,
+            flying: VecDeque::new(),
+            srtt: base_rtt,
+            min_rtt: base_rtt,
+            last_rtt: base_rtt,
+        };
+        path.send();
+        path
+    }
+
+    pub fn segments(&self) -> f64 {
+        self.cc.window() as f64 / f64::from(SMSS)
+    }
+
+    /// Segments waiting at the bottleneck.
+    pub fn queued(&self) -> f64 {
+        (self.free_at - self.now).max(0.0) * self.rate
+    }
+
+    pub fn flight(&self) -> u64 {
+        self.flying.len() as u64 * u64::from(SMSS)
+    }
+
+    fn send(&mut self) {
+        while self.flight() + u64::from(SMSS) <= self.cc.window() {
+            let sent = Sent { now: at(self.now), bytes: u64::from(SMSS), flight: self.flight() };
+            self.cc.on_sent(&sent);
+            self.free_at = self.free_at.max(self.now) + 1.0 / self.rate;
+            self.flying.push_back((self.now, self.free_at + self.base_rtt));
+        }
+    }
+
+    pub fn ack(&mut self) {
+        let full = self.flight() + u64::from(SMSS) > self.cc.window();
+        let (sent, arrives) = self.flying.pop_front().expect("a window of one segment at least");
+        self.now = arrives;
+        self.last_rtt = arrives - sent;
+        self.srtt += (self.last_rtt - self.srtt) / 8.0;
+        self.min_rtt = self.min_rtt.min(self.last_rtt);
+        self.cc.on_ack(&Ack {
+            now: at(self.now),
+            acked: u64::from(SMSS),
+            delivered: u64::from(SMSS),
+            flight: self.flight(),
+            rtt: Some(span(self.last_rtt)),
+            srtt: Some(span(self.srtt)),
+            min_rtt: Some(span(self.min_rtt)),
+            cwnd_limited: full,
+            in_recovery: false,
+        });
+        self.send();
+    }
+
+    pub fn run_until(&mut self, end: f64) {
+        while self.now < end {
+            self.ack();
+        }
+    }
+}
