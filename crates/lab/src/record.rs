@@ -1,1 +1,18 @@
 //! What happened in a run, as series and files.
+//!
+//! A [`Recorder`] runs a [`Network`] in steps and lets its elements report between them. That changes nothing: the
+//! fingerprint is the same with any interval, with captures and without. Memory is bounded: a run of more samples
+//! than fit is sampled more coarsely, and the recording says so.
+
+mod csv;
+mod parquet;
+mod recorder;
+mod series;
+
+pub use csv::{CsvError, read_csv, write_csv};
+pub use parquet::write_parquet;
+pub use recorder::{Recorder, Stopped};
+pub use series::{Column, Data, Kind, Recording, Sampling, Series, Totals, Value};
+
+#[cfg(test)]
+mod tests;
