@@ -149,6 +149,7 @@ impl<C: Clock> Driver<C> {
                 self.lateness.record(self.clock.now() - due);
                 written += 1;
             }
+            self.write_errors += u64::from(port.flush().is_err());
         }
         written
     }

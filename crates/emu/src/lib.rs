@@ -11,6 +11,7 @@ mod clock;
 mod driver;
 mod lateness;
 mod namespace;
+mod offload;
 mod port;
 mod tun;
 

@@ -19,6 +19,14 @@ pub trait Port: Send {
     /// When the device says so; the driver counts the error and goes on.
     fn write(&mut self, packet: &[u8]) -> io::Result<()>;
 
+    /// Sends what [`Port::write`] held back to send it together.
+    ///
+    /// # Errors
+    /// As [`Port::write`].
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// What to wait on for packets to read, if anything.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 }
