@@ -82,6 +82,20 @@ struct Epoch {
     w_est: f64,
 }
 
+/// An ACK in the equations' units.
+struct Moment {
+    t: f64,
+    srtt: f64,
+    min_rtt: f64,
+    cwnd: f64,
+    acked: f64,
+}
+
+/// Seconds by multiplication: a division costs as much as the rest of the equation.
+fn secs(span: Span) -> f64 {
+    span.as_nanos() as f64 * 1e-9
+}
+
 impl Epoch {
     /// `W(t) = C (t - K)^3 + Wmax` (RFC 8312 eq. 1).
     fn cubic(&self, c: f64, t: f64) -> f64 {
@@ -113,10 +127,9 @@ impl Cubic {
     }
 
     /// Segments more for each acknowledged segment: `(W(t + RTT) - cwnd) / cwnd` (RFC 8312 4.3, 4.4).
-    fn step(&self, epoch: &Epoch, ack: &Ack, cwnd: f64) -> f64 {
-        let rtt = if self.params.form == Form::Linux { ack.min_rtt } else { ack.srtt };
-        let t = (ack.now.since(epoch.start) + rtt.unwrap_or(Span::ZERO)).as_secs_f64();
-        let step = (epoch.cubic(self.params.c, t) - cwnd) / cwnd;
+    fn step(&self, epoch: &Epoch, at: &Moment) -> f64 {
+        let ahead = if self.params.form == Form::Linux { at.min_rtt } else { at.srtt };
+        let step = (epoch.cubic(self.params.c, at.t + ahead) - at.cwnd) / at.cwnd;
         match self.params.form {
             Form::Rfc8312 => step.max(0.0),
             Form::Rfc9438 => step.clamp(0.0, 0.5),
@@ -126,21 +139,22 @@ impl Cubic {
     }
 
     /// The window that New Reno would have; at least that is taken (RFC 8312 4.2).
-    fn friendly(&self, epoch: &mut Epoch, ack: &Ack, acked: f64, cwnd: f64) -> f64 {
+    fn friendly(&self, epoch: &mut Epoch, at: &Moment) -> f64 {
         if self.params.form == Form::Rfc8312 {
-            return self.friendly_at(epoch, ack);
+            return self.friendly_at(epoch, at);
         }
         let reached = self.params.form == Form::Rfc9438 && epoch.w_est >= self.prior;
-        epoch.w_est += if reached { 1.0 } else { self.alpha } * acked / cwnd;
+        epoch.w_est += if reached { 1.0 } else { self.alpha } * at.acked / at.cwnd;
         epoch.w_est
     }
 
     /// `W_est(t) = Wmax beta + alpha t / RTT` (RFC 8312 eq. 4), where it exceeds W(t); else zero.
-    fn friendly_at(&self, epoch: &Epoch, ack: &Ack) -> f64 {
-        let Some(rtt) = ack.srtt.filter(|rtt| !rtt.is_zero()) else { return 0.0 };
-        let t = ack.now.since(epoch.start).as_secs_f64();
-        let w_est = epoch.origin * self.params.beta + self.alpha * t / rtt.as_secs_f64();
-        if epoch.cubic(self.params.c, t) < w_est { w_est } else { 0.0 }
+    fn friendly_at(&self, epoch: &Epoch, at: &Moment) -> f64 {
+        if at.srtt <= 0.0 {
+            return 0.0;
+        }
+        let w_est = epoch.origin * self.params.beta + self.alpha * at.t / at.srtt;
+        if epoch.cubic(self.params.c, at.t) < w_est { w_est } else { 0.0 }
     }
 
     /// RFC 8312 4.5, 4.6.
@@ -157,12 +171,19 @@ impl WindowLaw for Cubic {
     const NAME: &'static str = "cubic";
 
     fn avoid(&mut self, ack: &Ack, credit: f64, window: &mut Window) {
-        let (cwnd, acked) = (window.segments(), credit / window.smss());
+        let cwnd = window.segments();
         let mut epoch = self.epoch.unwrap_or_else(|| self.begin_epoch(ack.now, cwnd));
         epoch.last = ack.now;
-        window.grow(self.step(&epoch, ack, cwnd) * credit);
+        let at = Moment {
+            t: secs(ack.now.since(epoch.start)),
+            srtt: ack.srtt.map_or(0.0, secs),
+            min_rtt: ack.min_rtt.map_or(0.0, secs),
+            cwnd,
+            acked: credit / window.smss(),
+        };
+        window.grow(self.step(&epoch, &at) * credit);
         if self.params.reno_friendly {
-            let w_est = self.friendly(&mut epoch, ack, acked, cwnd);
+            let w_est = self.friendly(&mut epoch, &at);
             window.set(window.cwnd().max(w_est * window.smss()));
         }
         self.epoch = Some(epoch);
