@@ -1,10 +1,21 @@
-//! Profile 0x0006, TCP (RFC 6846): not built yet, its packets go to the IP profile.
+//! Profile 0x0006, TCP/IP (RFC 6846).
+
+mod base;
+mod chain;
+mod checksum;
+mod decompressor;
+mod extension;
+mod feedback;
+mod formats;
+mod header;
+mod ip;
+mod options;
+
+pub(crate) use decompressor::Decompressor;
 
 use alloc::vec::Vec;
 
 use crate::compressor::{Built, Heard, Job, Unfit};
-use crate::decompressor::{Input, Output, Restored};
-use crate::error::DecompressError;
 
 /// The compressor's context.
 #[derive(Debug)]
@@ -23,23 +34,5 @@ impl Compressor {
 
     pub(crate) fn feedback(&mut self, _data: &[u8], _field: &[u8]) -> Heard {
         Heard::default()
-    }
-}
-
-/// The decompressor's context.
-#[derive(Debug)]
-pub(crate) struct Decompressor;
-
-impl Decompressor {
-    pub(crate) fn new() -> Self {
-        Self
-    }
-
-    pub(crate) fn decompress(
-        &mut self,
-        _input: &Input<'_>,
-        _output: &mut Output<'_>,
-    ) -> Result<Restored, DecompressError> {
-        Err(DecompressError::ProfileRefused(6))
     }
 }
