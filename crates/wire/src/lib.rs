@@ -13,12 +13,17 @@
 //!
 //! Nothing here knows time or the simulator.
 
+pub mod aal5;
 mod bytes;
 pub mod checksum;
+pub mod crc32;
 mod error;
+pub mod ethernet;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
+pub mod llc;
+pub mod pcap;
 pub mod tcp;
 pub mod udp;
 

@@ -59,7 +59,9 @@ impl Options {
 
     #[inline]
     pub(super) fn emit(&self, buffer: &mut [u8]) {
-        buffer.copy_from_slice(self.as_bytes());
+        if self.len != 0 {
+            buffer.copy_from_slice(self.as_bytes());
+        }
     }
 }
 

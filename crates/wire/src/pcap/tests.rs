@@ -1,0 +1,190 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::Kind;
+
+/// Stamp, link type, original length, bytes.
+type Read = (Option<u64>, LinkType, usize, Vec<u8>);
+
+fn records(file: &[u8]) -> Result<Vec<Read>, ReadError> {
+    let mut reader = Reader::new(file)?;
+    let mut out = Vec::new();
+    while let Some(record) = reader.next_record()? {
+        out.push((record.time_ns, record.link_type, record.original_len, record.bytes.to_vec()));
+    }
+    Ok(out)
+}
+
+fn kind(file: &[u8]) -> (usize, Kind) {
+    match records(file) {
+        Err(ReadError::Format(error)) => (error.offset, error.kind),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn words(order: Order, words: &[u32]) -> Vec<u8> {
+    let bytes = |word: &u32| match order {
+        Order::Big => word.to_be_bytes(),
+        Order::Little => word.to_le_bytes(),
+    };
+    words.iter().flat_map(bytes).collect()
+}
+
+#[test]
+fn both_stamps_in_both_orders() {
+    for (order, magic, time_ns) in [
+        (Order::Little, 0xa1b2_c3d4, 3_000_005_000),
+        (Order::Big, 0xa1b2_c3d4, 3_000_005_000),
+        (Order::Little, 0xa1b2_3c4d, 3_000_000_005),
+        (Order::Big, 0xa1b2_3c4d, 3_000_000_005),
+    ] {
+        let version = if order == Order::Little { 0x0004_0002 } else { 0x0002_0004 };
+        let mut file = words(order, &[magic, version, 0, 0, 65535, 1, 3, 5, 2, 60]);
+        file.extend([7, 8]);
+        let expected = (Some(time_ns), LinkType::ETHERNET, 60, vec![7, 8]);
+        assert_eq!(records(&file).unwrap(), [expected], "{order:?} {magic:#x}");
+    }
+}
+
+#[test]
+fn elided_bytes_are_written_as_zeros_and_a_snapshot_cuts_them() {
+    let mut writer = Writer::new(Vec::new(), LinkType::RAW).unwrap();
+    writer.write(1, &[1, 2], 5000).unwrap();
+    let whole = records(&writer.into_inner()).unwrap();
+    assert_eq!((whole[0].2, &whole[0].3[..4], whole[0].3.len()), (5002, &[1, 2, 0, 0][..], 5002));
+    let mut writer = Writer::with_snap_len(Vec::new(), LinkType::RAW, 3).unwrap();
+    writer.write(1, &[1, 2], 5000).unwrap();
+    writer.write(2, &[1, 2, 3, 4], 0).unwrap();
+    let cut = records(&writer.into_inner()).unwrap();
+    assert_eq!(cut[0], (Some(1), LinkType::RAW, 5002, vec![1, 2, 0]));
+    assert_eq!(cut[1], (Some(2), LinkType::RAW, 4, vec![1, 2, 3]));
+}
+
+#[test]
+fn what_has_no_room_in_a_record_is_refused() {
+    let mut writer = Writer::new(Vec::new(), LinkType::RAW).unwrap();
+    let error = writer.write(u64::MAX, &[], 0).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn errors_name_the_place_in_the_file() {
+    assert_eq!(kind(&[1, 2, 3, 4]).0, 0);
+    let mut file = words(Order::Big, &[0xa1b2_c3d4, 0x0002_0004, 0, 0, 65535, 1, 0, 0, 4, 4, 0]);
+    file.extend(words(Order::Big, &[0, 0, 9, 9, 0]));
+    assert_eq!(kind(&file), (60, Kind::Truncated { needed: 9, have: 4 }));
+    let file = words(Order::Big, &[0xa1b2_c3d4, 0x0002_0004, 0, 0, 65535, 1, 0, 0, 0xffff_ffff, 4]);
+    assert_eq!(kind(&file), (32, Kind::Unsupported("record over 262144 bytes")));
+}
+
+#[test]
+fn after_an_error_there_is_nothing_more() {
+    let file = words(Order::Big, &[0xa1b2_c3d4, 0x0002_0004, 0, 0, 65535, 1, 0, 0, 9, 9, 0]);
+    let mut reader = Reader::new(&file[..]).unwrap();
+    assert!(reader.next_record().is_err());
+    assert!(reader.next_record().unwrap().is_none());
+}
+
+fn section(order: Order) -> Vec<u8> {
+    let version = if order == Order::Little { 0x0000_0001 } else { 0x0001_0000 };
+    words(order, &[ng::SECTION, 28, 0x1a2b_3c4d, version, u32::MAX, u32::MAX, 28])
+}
+
+/// Link type and reserved half as one word.
+fn interface(order: Order, link_type: u32, options: &[u32]) -> Vec<u8> {
+    let len = 20 + 4 * options.len() as u32;
+    let link = if order == Order::Little { link_type } else { link_type << 16 };
+    words(order, &[&[1, len, link, 0], options, &[len]].concat())
+}
+
+fn enhanced(order: Order, interface: u32, stamp: u64, word: u32) -> Vec<u8> {
+    words(order, &[6, 36, interface, (stamp >> 32) as u32, stamp as u32, 4, 9, word, 36])
+}
+
+#[test]
+fn pcapng_of_two_sections_and_orders() {
+    let (little, big) = (Order::Little, Order::Big);
+    let nanoseconds = [0x0001_0009, 9, 0];
+    let mut file = section(little);
+    file.extend(interface(little, 1, &[]));
+    file.extend(interface(little, 101, &nanoseconds));
+    file.extend(words(little, &[5, 16, 0xdead_beef, 16])); // interface statistics: skipped
+    file.extend(enhanced(little, 1, 1_000_000_007, 1));
+    file.extend(enhanced(little, 0, 2_000_003, 1));
+    file.extend(section(big));
+    file.extend(interface(big, 12, &[]));
+    file.extend(enhanced(big, 0, 5, 0x0102_0304));
+    file.extend(words(big, &[3, 20, 4, 0x0506_0708, 20])); // simple packet
+    let records = records(&file).unwrap();
+    let brief: Vec<_> =
+        records.iter().map(|(time, link, len, bytes)| (*time, *link, *len, bytes[0])).collect();
+    assert_eq!(
+        brief,
+        [
+            (Some(1_000_000_007), LinkType::RAW, 9, 1),
+            (Some(2_000_003_000), LinkType::ETHERNET, 9, 1),
+            (Some(5_000), LinkType::RAW, 9, 1),
+            (None, LinkType::RAW, 4, 5),
+        ]
+    );
+}
+
+#[test]
+fn pcapng_stamps_in_powers_of_two_and_with_an_offset() {
+    let order = Order::Big;
+    let mut file = section(order);
+    let options = [0x0009_0001, 0x9400_0000, 0x000e_0008, 0, 10, 0]; // 2^-20 s, 10 s later
+    file.extend(interface(order, 1, &options));
+    file.extend(enhanced(order, 0, 3 << 19, 1));
+    assert_eq!(records(&file).unwrap()[0].0, Some(11_500_000_000));
+}
+
+#[test]
+fn impossible_pcapng_is_refused() {
+    let order = Order::Big;
+    let with = |block: Vec<u8>| kind(&[section(order), block].concat());
+    assert_eq!(with(enhanced(order, 0, 0, 0)), (36, Kind::Malformed("packet of an interface not described")));
+    assert_eq!(with(words(order, &[6, 8, 8])), (32, Kind::Malformed("block length")));
+    assert_eq!(with(words(order, &[6, 0xffff_fffc, 8])), (32, Kind::Unsupported("block too long")));
+    assert_eq!(with(words(order, &[9, 0xffff_fffc, 8])).1, Kind::Truncated { needed: 0xffff_fff4, have: 4 });
+    assert_eq!(with(interface(order, 1, &[0x0009_0001, 0x7f00_0000])).1, Kind::Malformed("interface option"));
+    let lie = words(order, &[6, 36, 0, 0, 0, 5, 9, 0, 36]);
+    assert_eq!(with([interface(order, 1, &[]), lie].concat()).1, Kind::Malformed("captured length"));
+}
+
+#[test]
+fn interfaces_are_bounded() {
+    let order = Order::Little;
+    let mut file = section(order);
+    file.extend(interface(order, 1, &[]).repeat(MAX_INTERFACES + 1));
+    assert_eq!(kind(&file).1, Kind::Unsupported("more than 1024 interfaces"));
+}
+
+proptest! {
+    #[test]
+    fn round_trip(packets in proptest::collection::vec((0u64..4_000_000_000_000_000_000, proptest::collection::vec(any::<u8>(), 0..50), 0usize..100), 0..10)) {
+        let mut writer = Writer::new(Vec::new(), LinkType::ETHERNET).unwrap();
+        for (time_ns, bytes, elided) in &packets {
+            writer.write(*time_ns, bytes, *elided).unwrap();
+        }
+        let file = writer.into_inner();
+        let expected: usize = 24 + packets.iter().map(|(_, bytes, elided)| 16 + bytes.len() + elided).sum::<usize>();
+        prop_assert_eq!(file.len(), expected);
+        for (record, (time_ns, bytes, elided)) in records(&file).unwrap().into_iter().zip(&packets) {
+            prop_assert_eq!(record.0, Some(*time_ns));
+            prop_assert_eq!(&record.3[..bytes.len()], &bytes[..]);
+            prop_assert_eq!(record.2, bytes.len() + elided);
+        }
+    }
+
+    #[test]
+    fn never_panics(body in proptest::collection::vec(prop_oneof![0u32..8, Just(28), any::<u32>()], 0..60), which in 0usize..3) {
+        let order = Order::Little;
+        let head = match which {
+            0 => words(order, &[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1]),
+            1 => section(order),
+            _ => [section(order), interface(order, 1, &[])].concat(),
+        };
+        let _ = records(&[head, words(order, &body)].concat());
+    }
+}
