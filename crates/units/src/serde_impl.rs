@@ -39,7 +39,10 @@ macro_rules! quantity {
                 $name.into()
             }
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "pattern": $pattern, "examples": $examples })
+                // "x-quantity" is for readers of the schema that know these types: an error or a form can say more.
+                json_schema!({
+                    "type": "string", "x-quantity": $name, "pattern": $pattern, "examples": $examples
+                })
             }
         }
     };

@@ -1,0 +1,208 @@
+//! A scenario file that was read: text, overrides, axes of its sweep; and the typed scenario of each point.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use toml::de::{DeTable, DeValue};
+
+use super::axes::{self, Axis};
+use super::check::{Checker, Schema};
+use super::error::{Mistake, Origin, Refusal};
+use super::tree::{Node, OutOfRange, Table, Value};
+use super::{Scenario, place, validate};
+
+/// The longest scenario file that is read.
+pub const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// The schema that every file is held against.
+pub(crate) static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<Scenario>);
+
+/// Why there is no scenario.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// What it says is wrong.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// A scenario file that was read, with overrides, and the axes of its sweep.
+#[derive(Clone, Debug)]
+pub struct Document {
+    name: String,
+    text: String,
+    folder: PathBuf,
+    root: Node,
+    axes: Vec<Axis>,
+}
+
+impl Document {
+    /// Reads a file. Relative paths in it start at its folder.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no TOML of at most [`MAX_FILE_BYTES`].
+    pub fn read(path: &Path) -> Result<Document, Error> {
+        let unreadable = |source| Error::Unreadable { path: path.to_owned(), source };
+        let file = std::fs::File::open(path).map_err(unreadable)?;
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        let mut document = Document::parse(&path.display().to_string(), &bytes)?;
+        document.folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(document)
+    }
+
+    /// Takes the bytes of a file called `name` in messages.
+    ///
+    /// # Errors
+    /// If they are not UTF-8, not TOML, or too many; if a sweep names no key of the file.
+    pub fn parse(name: &str, bytes: &[u8]) -> Result<Document, Refusal> {
+        let text = as_text(name, bytes)?;
+        let refuse = |mistake| Refusal::new(name, text, vec![mistake]);
+        let table = DeTable::parse(text).map_err(|error| refuse(syntax_mistake(&error, text)))?;
+        let table = Table::from_toml(table.get_ref()).map_err(|OutOfRange(range)| {
+            refuse(whole_file(
+                Origin::File(range),
+                "a number that does not fit: expected a finite one of 64 bits",
+            ))
+        })?;
+        let mut root = Node { value: Value::Table(table), origin: Origin::File(0..text.len()) };
+        let axes = axes::take(&mut root).map_err(|mistakes| Refusal::new(name, text, mistakes))?;
+        Ok(Document { name: name.to_owned(), text: text.to_owned(), folder: PathBuf::new(), root, axes })
+    }
+
+    /// Sets a key, as `--set key=value` does. A value that is not TOML is taken as text, so quotes are not needed. If the
+    /// key was swept, it no longer is.
+    ///
+    /// # Errors
+    /// If it has no `=`, or names a link, node or flow that is not there. Whether the value is right is checked with the
+    /// rest, by [`Document::scenario`].
+    pub fn set(&mut self, assignment: &str) -> Result<(), Refusal> {
+        let origin = Origin::Override(assignment.to_owned());
+        let result = match assignment.split_once('=') {
+            None => Err((String::new(), "expected KEY=VALUE".to_owned())),
+            Some((key, value)) => {
+                let key = key.trim();
+                let node = override_value(value.trim(), &origin);
+                self.axes.retain(|axis| !axis.has(key));
+                place::place(&mut self.root, key, &origin, node).map_err(|problem| (key.to_owned(), problem))
+            }
+        };
+        result.map_err(|(key, problem)| self.refuse(vec![Mistake { key, problem, origin }]))
+    }
+
+    /// The axes of the sweep; none if there is none.
+    pub(crate) fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    /// The scenario without its sweep, or its first point if it has one.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn scenario(&self) -> Result<Scenario, Refusal> {
+        self.scenario_at(&vec![0; self.axes.len()])
+    }
+
+    /// The scenario at a point: on each axis the value of that number.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub(crate) fn scenario_at(&self, point: &[usize]) -> Result<Scenario, Refusal> {
+        let mut root = self.root.clone();
+        let mut mistakes = Vec::new();
+        for (axis, &n) in self.axes.iter().zip(point) {
+            for (key, origin, node) in axis.values(n) {
+                if let Err(problem) = place::place(&mut root, key, origin, node.clone()) {
+                    mistakes.push(Mistake { key: key.to_owned(), problem, origin: origin.clone() });
+                }
+            }
+        }
+        mistakes.extend(Checker::check(&SCHEMA, &root));
+        if !mistakes.is_empty() {
+            return Err(self.refuse(mistakes));
+        }
+        let scenario = typed(&root).map_err(|mistake| self.refuse(vec![mistake]))?;
+        let mistakes = validate::validate(&scenario, &root);
+        if mistakes.is_empty() { Ok(scenario) } else { Err(self.refuse(mistakes)) }
+    }
+
+    /// The refusal of a scenario made from this file, for what is found wrong later: at `key`, with `problem`.
+    pub fn refusal(&self, key: &str, problem: impl Into<String>) -> Refusal {
+        let origin = self.root.nearest_origin(key);
+        self.refuse(vec![Mistake { key: key.to_owned(), problem: problem.into(), origin }])
+    }
+
+    fn refuse(&self, mistakes: Vec<Mistake>) -> Refusal {
+        Refusal::new(&self.name, &self.text, mistakes)
+    }
+
+    /// The file's text as it was read.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What the file is called in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where relative paths start.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+fn as_text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Refusal> {
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let problem = format!("longer than {MAX_FILE_BYTES} bytes: a scenario is a text of some lines");
+        return Err(Refusal::new(name, "", vec![whole_file(Origin::File(0..0), problem)]));
+    }
+    std::str::from_utf8(bytes).map_err(|error| {
+        let valid = error.valid_up_to();
+        // The part before is shown, so that the line number is right.
+        let before = String::from_utf8_lossy(&bytes[..valid]).into_owned();
+        let problem = format!("not UTF-8: byte {:#04x} at offset {valid}", bytes[valid]);
+        Refusal::new(name, &before, vec![whole_file(Origin::File(valid..valid), problem)])
+    })
+}
+
+fn whole_file(origin: Origin, problem: impl Into<String>) -> Mistake {
+    Mistake { key: String::new(), problem: problem.into(), origin }
+}
+
+fn syntax_mistake(error: &toml::de::Error, text: &str) -> Mistake {
+    let range = error.span().unwrap_or(0..0);
+    let ended = range.start >= text.trim_end().len() && !text.trim().is_empty();
+    let message = error.message().trim().replace('\n', ", ");
+    let problem = if ended { format!("{message}; the file ends here: is it cut short?") } else { message };
+    whole_file(Origin::File(range), problem)
+}
+
+/// A value given on the command line: TOML if it is, else text.
+fn override_value(text: &str, origin: &Origin) -> Node {
+    let mut node = DeValue::parse(text).ok().and_then(|value| Node::from_toml(&value).ok());
+    if let Some(Node { value: Value::Datetime, .. }) = node {
+        node = None;
+    }
+    let mut node = node.unwrap_or(Node { value: Value::String(text.to_owned()), origin: origin.clone() });
+    node.set_origin(origin);
+    node
+}
+
+/// What serde makes of a tree that the schema allows.
+fn typed(root: &Node) -> Result<Scenario, Mistake> {
+    serde_path_to_error::deserialize(root.to_toml()).map_err(|error| {
+        let key = error.path().to_string().trim_start_matches('.').to_owned();
+        let origin = root.nearest_origin(&key);
+        let problem = error.inner().message().trim().replace('\n', ", ");
+        Mistake { key: if key == "." { String::new() } else { key }, problem, origin }
+    })
+}

@@ -1,0 +1,127 @@
+//! Saying what is wrong with a scenario: file, line, column, key, and what would be right.
+
+use std::fmt;
+use std::ops::Range;
+
+/// Where a value was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// These bytes of the file.
+    File(Range<usize>),
+    /// An override (`--set key=value`), as it was given.
+    Override(String),
+}
+
+/// One thing that is wrong with a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Dotted key ("link.satellite.rate"); empty where the file as a whole is meant.
+    pub key: String,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+    /// Where.
+    pub origin: Origin,
+}
+
+/// Why a scenario is refused: everything that is wrong with it, in the order of the file.
+///
+/// Displays as one paragraph for each mistake, with the line of the file and the place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    file: String,
+    text: String,
+    mistakes: Vec<Mistake>,
+}
+
+/// More mistakes than this are only counted.
+const SHOWN: usize = 10;
+
+/// The longest part of a line that is shown.
+const SHOWN_CHARS: usize = 100;
+
+impl Refusal {
+    pub(crate) fn new(file: &str, text: &str, mut mistakes: Vec<Mistake>) -> Refusal {
+        mistakes.sort_by_key(|mistake| match &mistake.origin {
+            Origin::File(range) => (0, range.start),
+            Origin::Override(_) => (1, 0),
+        });
+        mistakes.dedup();
+        Refusal { file: file.to_owned(), text: text.to_owned(), mistakes }
+    }
+
+    /// What is wrong; never empty.
+    pub fn mistakes(&self) -> &[Mistake] {
+        &self.mistakes
+    }
+
+    /// Line and column, from one, of a byte of the file.
+    pub fn position(&self, at: usize) -> (usize, usize) {
+        let before = &self.text.as_bytes()[..at.min(self.text.len())];
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+        (line, String::from_utf8_lossy(&before[start..]).chars().count() + 1)
+    }
+
+    fn write_mistake(&self, f: &mut fmt::Formatter<'_>, mistake: &Mistake) -> fmt::Result {
+        let colon = if mistake.key.is_empty() { "" } else { ": " };
+        match &mistake.origin {
+            Origin::Override(given) => {
+                write!(f, "--set {}: {}{colon}{}", shorten(given), mistake.key, mistake.problem)
+            }
+            Origin::File(range) => {
+                let (line, column) = self.position(range.start);
+                write!(f, "{}:{line}:{column}: {}{colon}{}", self.file, mistake.key, mistake.problem)?;
+                self.write_excerpt(f, line, column, range)
+            }
+        }
+    }
+
+    /// The line, and carets below what is meant.
+    fn write_excerpt(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        line: usize,
+        column: usize,
+        range: &Range<usize>,
+    ) -> fmt::Result {
+        let Some(text) = self.text.lines().nth(line - 1) else { return Ok(()) };
+        let shown = shorten(text);
+        let (gutter, room) = (line.to_string().len(), shown.chars().count() + 1);
+        if shown.trim().is_empty() || column > room {
+            return Ok(());
+        }
+        let meant = self
+            .text
+            .get(range.clone())
+            .map_or(1, |meant| meant.lines().next().unwrap_or("").chars().count());
+        let carets = "^".repeat(meant.clamp(1, (room - column).max(1)));
+        write!(f, "\n{:gutter$} |\n{line} | {shown}\n{:gutter$} | {:>column$}", "", "", "^")?;
+        f.write_str(&carets[1..])
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, mistake) in self.mistakes.iter().take(SHOWN).enumerate() {
+            f.write_str(if i == 0 { "" } else { "\n\n" })?;
+            self.write_mistake(f, mistake)?;
+        }
+        match self.mistakes.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n\nand {more} more"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The text's first characters, control characters made visible: it is somebody's file.
+fn shorten(text: &str) -> String {
+    let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let mut shown: String =
+        text.chars().take(SHOWN_CHARS).map(|c| if c == '\t' { ' ' } else { visible(c) }).collect();
+    if text.chars().nth(SHOWN_CHARS).is_some() {
+        shown.push_str("...");
+    }
+    shown
+}

@@ -1,0 +1,264 @@
+//! Checking what types and schema cannot: names that must exist, amounts that must make sense together.
+
+use bentpipe_units::{Rate, Span};
+
+use super::check::join;
+use super::error::Mistake;
+use super::schema::{Flow, Link, Named, Scenario};
+use super::suggest;
+use super::tree::Node as Tree;
+
+/// The longest simulated time.
+const MAX_DURATION: Span = Span::from_secs(366 * 86_400);
+/// The most nodes and links of one scenario.
+const MAX_NODES: usize = 10_000;
+/// The most flows of one scenario, copies counted.
+const MAX_FLOWS: u64 = 100_000;
+/// The most samples that a probe takes of each value.
+const MAX_SAMPLES: u64 = 10_000_000;
+/// The fastest line.
+const MAX_RATE: Rate = Rate::from_bps(100_000_000_000_000);
+/// The longest propagation delay: Pluto is 5 h away.
+const MAX_DELAY: Span = Span::from_secs(86_400);
+
+/// What is wrong with `scenario`, which was made from `tree`.
+pub(crate) fn validate(scenario: &Scenario, tree: &Tree) -> Vec<Mistake> {
+    let mut review = Review { scenario, tree, mistakes: Vec::new() };
+    review.amounts();
+    review.names();
+    scenario.link.iter().for_each(|(name, link)| review.link(&join("link", name), link));
+    review.pairs("tunnel", scenario.tunnel.iter().map(|(name, tunnel)| (name, &tunnel.between)));
+    review.groups();
+    scenario.flow.iter().for_each(|(name, flow)| review.flow(&join("flow", name), flow));
+    review.probe();
+    review.mistakes
+}
+
+struct Review<'a> {
+    scenario: &'a Scenario,
+    tree: &'a Tree,
+    mistakes: Vec<Mistake>,
+}
+
+impl Review<'_> {
+    fn mistake(&mut self, key: &str, problem: impl Into<String>) {
+        let origin = self.tree.nearest_origin(key);
+        self.mistakes.push(Mistake { key: key.to_owned(), problem: problem.into(), origin });
+    }
+
+    fn unless(&mut self, holds: bool, key: &str, problem: impl Into<String>) {
+        if !holds {
+            self.mistake(key, problem);
+        }
+    }
+
+    fn amounts(&mut self) {
+        let (duration, interval) = (self.scenario.duration, self.scenario.probe.interval);
+        self.unless(!duration.is_zero(), "duration", "expected more than no time");
+        self.unless(duration <= MAX_DURATION, "duration", format!("longer than {MAX_DURATION}"));
+        self.unless(self.scenario.node.len() <= MAX_NODES, "node", format!("more than {MAX_NODES} nodes"));
+        self.unless(self.scenario.link.len() <= MAX_NODES, "link", format!("more than {MAX_NODES} links"));
+        let flows: u64 = self.scenario.flow.values().map(|flow| u64::from(flow.count)).sum();
+        self.unless(flows <= MAX_FLOWS, "flow", format!("more than {MAX_FLOWS} flows, copies counted"));
+        let samples = duration.as_nanos() / interval.as_nanos().max(1);
+        let problem = format!("{samples} samples in {duration}: expected at most {MAX_SAMPLES}");
+        self.unless(!interval.is_zero(), "probe.interval", "expected more than no time");
+        self.unless(interval.is_zero() || samples <= MAX_SAMPLES, "probe.interval", problem);
+        self.unless(
+            self.scenario.probe.warm_up < duration,
+            "probe.warm_up",
+            format!("expected less than the duration, {duration}"),
+        );
+    }
+
+    /// Names become parts of keys, of elements' paths and of file names.
+    fn names(&mut self) {
+        let keys = self.scenario.node.keys().map(|name| ("node", name));
+        let keys = keys.chain(self.scenario.link.keys().map(|name| ("link", name)));
+        let keys = keys.chain(self.scenario.tunnel.keys().map(|name| ("tunnel", name)));
+        let keys = keys.chain(self.scenario.group.keys().map(|name| ("group", name)));
+        let keys = keys.chain(self.scenario.flow.keys().map(|name| ("flow", name)));
+        let bad: Vec<String> =
+            keys.filter(|(_, name)| !good_name(name)).map(|(table, name)| join(table, name)).collect();
+        for key in bad {
+            self.mistake(&key, "a name has letters, digits, `-` and `_`, at most 60 of them");
+        }
+        let (nodes, groups) = (&self.scenario.node, &self.scenario.group);
+        let twice: Vec<&String> = groups.keys().filter(|name| nodes.contains_key(*name)).collect();
+        for name in twice {
+            self.mistake(&join("group", name), "a node has this name too: a flow could not tell them apart");
+        }
+        self.addresses();
+    }
+
+    fn addresses(&mut self) {
+        let mut seen = std::collections::BTreeMap::new();
+        for (name, node) in &self.scenario.node {
+            let key = join(&join("node", name), "address");
+            let both = node.address.len() == 2 && node.address[0].is_ipv4() == node.address[1].is_ipv4();
+            self.unless(
+                !both,
+                &key,
+                "two addresses of one family: expected at most one IPv4 and one IPv6 address",
+            );
+            for address in &node.address {
+                let usable = !address.is_multicast() && !address.is_unspecified();
+                self.unless(usable, &key, format!("{address} is no host's address"));
+                if let Some(other) = seen.insert(*address, name) {
+                    self.mistake(&key, format!("{address} is node \"{other}\"'s already"));
+                }
+            }
+        }
+    }
+
+    fn node(&mut self, key: &str, name: &str) {
+        let nodes = &self.scenario.node;
+        if !nodes.contains_key(name) {
+            let problem = format!("no node is called \"{}\": {}", short(name), instead(name, nodes));
+            self.mistake(key, problem);
+        }
+    }
+
+    fn pairs<'b>(&mut self, table: &str, pairs: impl Iterator<Item = (&'b String, &'b [String; 2])>) {
+        for (name, between) in pairs {
+            let key = join(&join(table, name), "between");
+            self.node(&join(&key, "0"), &between[0]);
+            self.node(&join(&key, "1"), &between[1]);
+            self.unless(
+                between[0] != between[1],
+                &key,
+                format!("both ends are \"{}\": expected two nodes", short(&between[0])),
+            );
+        }
+    }
+
+    fn link(&mut self, key: &str, link: &Link) {
+        let name = key.trim_start_matches("link.").to_owned();
+        self.pairs("link", std::iter::once((&name, &link.between)));
+        for (table, direction) in [("forward", &link.forward), ("return", &link.reverse)] {
+            let own = |own: bool, field: &str| {
+                if own { format!("{key}.{table}.{field}") } else { join(key, field) }
+            };
+            match direction.rate.or(link.rate) {
+                None => {
+                    let problem = format!(
+                        "no rate in the {table} direction: expected `rate = \"10 Mbit/s\"`, or `{table}.rate`"
+                    );
+                    self.mistake(key, problem);
+                }
+                Some(rate) => {
+                    let key = own(direction.rate.is_some(), "rate");
+                    self.unless(rate.as_bps() > 0, &key, "expected more than zero");
+                    self.unless(rate <= MAX_RATE, &key, format!("faster than {MAX_RATE}"));
+                }
+            }
+            let delay = direction.delay.or(link.delay).unwrap_or_default();
+            self.unless(
+                delay <= MAX_DELAY,
+                &own(direction.delay.is_some(), "delay"),
+                format!("longer than {MAX_DELAY}"),
+            );
+        }
+        let mtu = link.mtu.map_or(1500, |mtu| mtu.get());
+        self.unless(
+            (68..=65_535).contains(&mtu),
+            &join(key, "mtu"),
+            "expected from 68 B (RFC 791) to 65535 B",
+        );
+    }
+
+    fn groups(&mut self) {
+        for (name, group) in &self.scenario.group {
+            let key = join("group", name);
+            if let Some(address) = group.address.filter(|address| !address.is_multicast()) {
+                let problem =
+                    format!("{address} is no multicast address: expected one of 224.0.0.0/4 or ff00::/8");
+                self.mistake(&join(&key, "address"), problem);
+            }
+            for (n, member) in group.members.iter().enumerate() {
+                self.node(&format!("{key}.members.{n}"), member);
+            }
+        }
+    }
+
+    fn flow(&mut self, key: &str, flow: &Flow) {
+        self.node(&join(key, "from"), &flow.from);
+        if self.scenario.group.contains_key(&flow.to) {
+            self.unless(flow.tcp.is_none(), &join(key, "to"), "TCP to a group: expected `udp` or one node");
+        } else {
+            self.node(&join(key, "to"), &flow.to);
+            self.unless(flow.from != flow.to, &join(key, "to"), "the node that it comes from");
+        }
+        let given = [flow.tcp.is_some(), flow.udp.is_some(), flow.replay.is_some()];
+        match given.iter().filter(|given| **given).count() {
+            0 => self.mistake(key, "nothing to send: expected one of `tcp`, `udp` and `replay`"),
+            1 => {}
+            _ => self.mistake(key, "several things to send: expected one of `tcp`, `udp` and `replay`"),
+        }
+        let duration = self.scenario.duration;
+        self.unless(
+            flow.start < duration,
+            &join(key, "start"),
+            format!("after the end of the run at {duration}"),
+        );
+        if let Some(stop) = flow.stop {
+            self.unless(
+                stop > flow.start,
+                &join(key, "stop"),
+                format!("not after its start at {}", flow.start),
+            );
+        }
+    }
+
+    fn probe(&mut self) {
+        for (n, flow) in self.scenario.probe.trace.iter().enumerate() {
+            if !self.scenario.flow.contains_key(flow) {
+                let problem =
+                    format!("no flow is called \"{}\": {}", short(flow), instead(flow, &self.scenario.flow));
+                self.mistake(&format!("probe.trace.{n}"), problem);
+            }
+        }
+        for (n, point) in self.scenario.probe.capture.iter().enumerate() {
+            if let Err(problem) = self.scenario.capture_point(point) {
+                self.mistake(&format!("probe.capture.{n}"), problem);
+            }
+        }
+    }
+}
+
+impl Scenario {
+    /// The node and the link that a capture point `"node:link"` names.
+    ///
+    /// # Errors
+    /// What is wrong with it and what would be right.
+    pub fn capture_point<'a>(&self, point: &'a str) -> Result<(&'a str, &'a str), String> {
+        let Some((node, link)) = point.split_once(':') else {
+            return Err(format!("\"{}\" is no point of capture: expected \"NODE:LINK\"", short(point)));
+        };
+        if !self.node.contains_key(node) {
+            return Err(format!("no node is called \"{}\": {}", short(node), instead(node, &self.node)));
+        }
+        let of_node = self.link.iter().filter(|(_, link)| link.between.iter().any(|end| end == node));
+        let names: Vec<&str> = of_node.map(|(name, _)| name.as_str()).collect();
+        match names.contains(&link) {
+            true => Ok((node, link)),
+            false => {
+                let instead = suggest::instead(link, names);
+                Err(format!("no link \"{}\" at node \"{node}\": {instead}", short(link)))
+            }
+        }
+    }
+}
+
+fn instead<T>(name: &str, names: &Named<T>) -> String {
+    suggest::instead(name, names.keys().map(String::as_str))
+}
+
+fn short(name: &str) -> String {
+    name.chars().take(60).collect()
+}
+
+fn good_name(name: &str) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (1..=60).contains(&name.len()) && name.chars().all(good)
+}
