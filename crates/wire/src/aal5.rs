@@ -126,6 +126,13 @@ impl<T: AsRef<[u8]>> Pdu<T> {
     }
 }
 
+impl<'a> Pdu<&'a [u8]> {
+    /// The payload, without padding, for as long as the buffer lives.
+    pub fn into_payload(self) -> &'a [u8] {
+        &self.buffer[..self.payload_len()]
+    }
+}
+
 /// What a CPCS-PDU adds to its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {

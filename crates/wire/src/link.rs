@@ -1,0 +1,195 @@
+//! From a captured frame to the IP packet in it, for the link types a capture comes with.
+
+use crate::bytes::{array, be16};
+use crate::erf::{self, Content};
+use crate::ethernet::{self, EtherType, Frame};
+use crate::pcap::LinkType;
+use crate::{Error, Layer, aal5, llc};
+
+/// Length in bytes of a Linux cooked header.
+const SLL_LEN: usize = 16;
+/// Length in bytes of a Linux cooked header, version 2.
+const SLL2_LEN: usize = 20;
+/// Length in bytes of BSD loopback's address family.
+const NULL_LEN: usize = 4;
+
+/// What a frame carries for the network layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network<'a> {
+    /// Which protocol.
+    pub ethertype: EtherType,
+    /// Where it starts in the frame, in bytes.
+    pub offset: usize,
+    /// Its bytes that were captured, with whatever padding the link gave it.
+    pub bytes: &'a [u8],
+}
+
+/// Takes the link layer off a captured frame: Ethernet with VLAN tags and LLC/SNAP, raw IP, Linux cooked captures, BSD
+/// loopback, and ERF with any of these or an AAL5 PDU.
+///
+/// # Errors
+/// If a header is truncated or malformed; `Unsupported` for other link types and for frames that are not SNAP.
+pub fn network(link_type: LinkType, bytes: &[u8]) -> Result<Network<'_>, Error> {
+    match link_type {
+        LinkType::ETHERNET => ethernet(bytes),
+        LinkType::RAW => raw(bytes, 0),
+        LinkType::LINUX_SLL => cooked(bytes, SLL_LEN, 14),
+        LinkType::LINUX_SLL2 => cooked(bytes, SLL2_LEN, 0),
+        LinkType::NULL => loopback(bytes),
+        LinkType::ERF => from_erf(bytes),
+        _ => Err(Error::unsupported(Layer::Link, 0, "link type")),
+    }
+}
+
+fn at(ethertype: EtherType, offset: usize, bytes: &[u8]) -> Network<'_> {
+    Network { ethertype, offset, bytes: &bytes[offset..] }
+}
+
+fn shift(network: Network<'_>, by: usize) -> Network<'_> {
+    Network { offset: network.offset + by, ..network }
+}
+
+fn ethernet(bytes: &[u8]) -> Result<Network<'_>, Error> {
+    // A snapshot may have cut the frame, so an IEEE 802.3 length is not held against what was captured.
+    let frame = Frame::new_elided(bytes, usize::from(u16::MAX))?;
+    let header_len = frame.header_len();
+    if !frame.ethertype().is_length() {
+        return Ok(at(frame.ethertype(), header_len, bytes));
+    }
+    snap(&bytes[header_len..header_len + frame.payload().len()]).map(|network| shift(network, header_len))
+}
+
+fn snap(bytes: &[u8]) -> Result<Network<'_>, Error> {
+    let header = llc::Repr::parse(bytes)?;
+    let len = header.buffer_len();
+    match header {
+        llc::Repr::Routed(ethertype) => Ok(at(ethertype, len, bytes)),
+        llc::Repr::BridgedEthernet { .. } => bridged(&bytes[len..]).map(|network| shift(network, len)),
+        llc::Repr::Other { .. } => Err(Error::unsupported(Layer::Llc, 3, "organisation's own protocol")),
+    }
+}
+
+/// A bridged frame. One more LLC header may follow its addresses, but not another bridged frame: that ends recursion.
+fn bridged(bytes: &[u8]) -> Result<Network<'_>, Error> {
+    let frame = Frame::new_checked(bytes)?;
+    if frame.ethertype().is_length() {
+        return Err(Error::unsupported(Layer::Ethernet, ethernet::HEADER_LEN - 2, "LLC in a bridged frame"));
+    }
+    Ok(at(frame.ethertype(), frame.header_len(), bytes))
+}
+
+fn raw(bytes: &[u8], offset: usize) -> Result<Network<'_>, Error> {
+    let first = bytes.get(offset).ok_or(Error::truncated(Layer::Link, offset, offset + 1, bytes.len()))?;
+    match first >> 4 {
+        4 => Ok(at(EtherType::IPV4, offset, bytes)),
+        6 => Ok(at(EtherType::IPV6, offset, bytes)),
+        _ => Err(Error::unsupported(Layer::Link, offset, "IP version other than 4 and 6")),
+    }
+}
+
+fn cooked(bytes: &[u8], len: usize, ethertype_at: usize) -> Result<Network<'_>, Error> {
+    if bytes.len() < len {
+        return Err(Error::truncated(Layer::Link, 0, len, bytes.len()));
+    }
+    match EtherType(be16(bytes, ethertype_at)) {
+        ethertype if ethertype.is_length() => {
+            Err(Error::unsupported(Layer::Link, ethertype_at, "cooked frame without EtherType"))
+        }
+        ethertype => Ok(at(ethertype, len, bytes)),
+    }
+}
+
+/// The address family is in the capturing host's order, and for IPv6 each BSD has its own; so only IPv4's, which all
+/// share, is looked at, and the packet's version has to agree.
+fn loopback(bytes: &[u8]) -> Result<Network<'_>, Error> {
+    const AF_INET: u32 = 2;
+    let network = raw(bytes, NULL_LEN)?;
+    let family: [u8; 4] = array(bytes, 0);
+    let is_inet = AF_INET == u32::from_be_bytes(family) || AF_INET == u32::from_le_bytes(family);
+    if is_inet != (network.ethertype == EtherType::IPV4) {
+        return Err(Error::malformed(Layer::Link, 0, "address family is not the packet's"));
+    }
+    Ok(network)
+}
+
+fn from_erf(bytes: &[u8]) -> Result<Network<'_>, Error> {
+    let (header, len) = erf::Repr::parse(bytes)?;
+    let rest = &bytes[len..];
+    let network = match header.content {
+        Content::Ethernet => ethernet(rest),
+        Content::Ipv4 => Ok(at(EtherType::IPV4, 0, rest)),
+        Content::Ipv6 => Ok(at(EtherType::IPV6, 0, rest)),
+        // A record is padded to a multiple of 8 bytes, so the PDU ends where the header says.
+        Content::Aal5(_) => {
+            snap(aal5::Pdu::new_checked(rest.get(..header.payload_len).unwrap_or(rest))?.into_payload())
+        }
+    };
+    network.map(|network| shift(network, len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+    use proptest::prelude::*;
+
+    fn found(link_type: LinkType, header: &[u8], packet: u8) -> Result<(EtherType, usize), Kind> {
+        let bytes = [header, &[packet, 1, 2, 3]].concat();
+        network(link_type, &bytes)
+            .map(|network| (network.ethertype, network.offset))
+            .map_err(|error| error.kind)
+    }
+
+    #[test]
+    fn each_link_type_leads_to_its_packet() {
+        let (v4, v6) = (EtherType::IPV4, EtherType::IPV6);
+        assert_eq!(found(LinkType::RAW, &[], 0x45), Ok((v4, 0)));
+        assert_eq!(found(LinkType::NULL, &[2, 0, 0, 0], 0x45), Ok((v4, 4)));
+        assert_eq!(found(LinkType::NULL, &[0, 0, 0, 30], 0x60), Ok((v6, 4)));
+        let sll = [0, 4, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0, 8, 0];
+        assert_eq!(found(LinkType::LINUX_SLL, &sll, 0x45), Ok((v4, 16)));
+        let mut sll2 = [0; 20];
+        sll2[..2].copy_from_slice(&[0x86, 0xdd]);
+        assert_eq!(found(LinkType::LINUX_SLL2, &sll2, 0x60), Ok((v6, 20)));
+        let vlan = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x81, 0, 0, 5, 0x86, 0xdd];
+        assert_eq!(found(LinkType::ETHERNET, &vlan, 0x60), Ok((v6, 18)));
+        let snap = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 12, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
+        assert_eq!(found(LinkType::ETHERNET, &snap, 0x45), Ok((v4, 22)));
+    }
+
+    #[test]
+    fn an_aal5_pdu_in_erf() {
+        let mut pdu = vec![0; 48];
+        llc::Repr::Routed(EtherType::IPV4).emit(&mut pdu);
+        pdu[8] = 0x45;
+        aal5::Repr::new(28).emit(&mut pdu);
+        let header = erf::Repr::new(0, Content::Aal5(erf::AtmHeader { vpi: 0, vci: 100 }), 48);
+        let mut bytes = vec![0; header.buffer_len()];
+        header.emit(&mut bytes);
+        bytes.extend(pdu);
+        let found = network(LinkType::ERF, &bytes).unwrap();
+        assert_eq!(
+            (found.ethertype, found.offset, found.bytes[0], found.bytes.len()),
+            (EtherType::IPV4, 28, 0x45, 20)
+        );
+    }
+
+    #[test]
+    fn what_has_no_packet_is_said_to() {
+        assert_eq!(found(LinkType::USER0, &[], 0x45), Err(Kind::Unsupported("link type")));
+        assert_eq!(found(LinkType::RAW, &[], 0x55), Err(Kind::Unsupported("IP version other than 4 and 6")));
+        assert!(matches!(found(LinkType::NULL, &[0, 0, 0, 2], 0x60), Err(Kind::Malformed(_))));
+        assert!(matches!(network(LinkType::LINUX_SLL, &[0; 15]).unwrap_err().kind, Kind::Truncated { .. }));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+            for link_type in [0, 1, 101, 113, 147, 197, 276] {
+                if let Ok(network) = network(LinkType(link_type), &bytes) {
+                    prop_assert!(network.offset + network.bytes.len() <= bytes.len());
+                }
+            }
+        }
+    }
+}
