@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Connection, Controller, cubic, hybla, new_reno, vegas, westwood};
+use crate::{Connection, Controller, bbr, cubic, hybla, new_reno, vegas, westwood};
 
 /// Declares the variants of [`Choice`] once, with all that names, builds, reads and writes them.
 macro_rules! choices {
@@ -67,6 +67,7 @@ choices! {
     Hybla, hybla, "hybla", "the growth of a 25 ms path on a long one (Caini & Firrincieli 2004)";
     Cubic, cubic, "cubic", "a cubic function of the time since the last loss (RFC 8312)";
     Vegas, vegas, "vegas", "holds two to four segments queued, told by delay (Brakmo & Peterson 1995)";
+    Bbr, bbr, "bbr", "paces at the measured rate, loss is no signal (BBR version 1, 2016)";
 }
 
 impl Default for Choice {

@@ -12,9 +12,11 @@
 
 use bentpipe_units::{Rate, Span, Time};
 
+pub mod bbr;
 mod choice;
 mod classic;
 pub mod cubic;
+mod delivery;
 pub mod hybla;
 pub mod new_reno;
 mod round;
@@ -109,6 +111,10 @@ pub trait Controller: Send {
 
     /// New data was sent. Most laws need not know.
     fn on_sent(&mut self, _sent: &Sent) {}
+
+    /// The application has no more data although window and pacing would let some go; `flight` bytes are outstanding.
+    /// What is measured until they are delivered is the application's rate. Only laws that measure rates need it.
+    fn on_app_limited(&mut self, _flight: u64) {}
 
     /// An ACK with news arrived; grows the window. Called in recovery too (`ack.in_recovery`): laws that measure go
     /// on measuring, none grows in fast recovery. The ACK that ends recovery comes here first, then to

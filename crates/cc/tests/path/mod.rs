@@ -114,6 +114,9 @@ pub struct Bottleneck {
     free_at: f64,
     /// When sent, when its ACK arrives.
     flying: VecDeque<(f64, f64)>,
+    /// When pacing lets the next segment go.
+    next_send: f64,
+    pub sent_segments: u64,
     srtt: f64,
     pub min_rtt: f64,
     pub last_rtt: f64,
@@ -130,11 +133,13 @@ impl Bottleneck {
             base_rtt,
             free_at: 0.0,
             flying: VecDeque::new(),
+            next_send: 0.0,
+            sent_segments: 0,
             srtt: base_rtt,
             min_rtt: base_rtt,
             last_rtt: base_rtt,
         };
-        path.send();
+        path.send_until(path.now);
         path
     }
 
@@ -151,16 +156,30 @@ impl Bottleneck {
         self.flying.len() as u64 * u64::from(SMSS)
     }
 
-    fn send(&mut self) {
+    /// Sends what window and pacing let go until `end`; at least one if nothing is in flight.
+    fn send_until(&mut self, end: f64) {
         while self.flight() + u64::from(SMSS) <= self.cc.window() {
-            let sent = Sent { now: at(self.now), bytes: u64::from(SMSS), flight: self.flight() };
-            self.cc.on_sent(&sent);
-            self.free_at = self.free_at.max(self.now) + 1.0 / self.rate;
-            self.flying.push_back((self.now, self.free_at + self.base_rtt));
+            let next = self.now.max(self.next_send);
+            if next > end && !self.flying.is_empty() {
+                break;
+            }
+            self.now = next;
+            self.transmit();
+            let gap = self.cc.pacing_rate().map_or(0.0, |rate| f64::from(8 * SMSS) / rate.as_bps() as f64);
+            self.next_send = self.now + gap;
         }
     }
 
+    fn transmit(&mut self) {
+        let sent = Sent { now: at(self.now), bytes: u64::from(SMSS), flight: self.flight() };
+        self.cc.on_sent(&sent);
+        self.sent_segments += 1;
+        self.free_at = self.free_at.max(self.now) + 1.0 / self.rate;
+        self.flying.push_back((self.now, self.free_at + self.base_rtt));
+    }
+
     pub fn ack(&mut self) {
+        self.send_until(self.flying.front().map_or(self.now, |&(_, arrives)| arrives));
         let full = self.flight() + u64::from(SMSS) > self.cc.window();
         let (sent, arrives) = self.flying.pop_front().expect("a window of one segment at least");
         self.now = arrives;
@@ -178,7 +197,7 @@ impl Bottleneck {
             cwnd_limited: full,
             in_recovery: false,
         });
-        self.send();
+        self.send_until(self.now);
     }
 
     pub fn run_until(&mut self, end: f64) {
