@@ -1,0 +1,207 @@
+//! Axes: ranges, tick marks, numbers and prefixes.
+
+/// How values are spread along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Evenly.
+    Linear,
+    /// Decades evenly; for positive values.
+    Logarithmic,
+}
+
+/// An axis, before anything is known of its length on the page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What is shown ("goodput").
+    pub label: String,
+    /// The unit of the values ("bit/s"); empty for none.
+    pub unit: String,
+    /// How values are spread.
+    pub scale: Scale,
+    /// Whether a linear axis begins at zero when all values are positive.
+    pub from_zero: bool,
+    /// Words in place of numbers: value 0 is the first, and so on.
+    pub words: Vec<String>,
+}
+
+impl Axis {
+    /// A linear axis from zero.
+    pub fn new(label: impl Into<String>, unit: impl Into<String>) -> Axis {
+        let (label, unit) = (label.into(), unit.into());
+        Axis { label, unit, scale: Scale::Linear, from_zero: true, words: Vec::new() }
+    }
+
+    /// The axis as it is drawn for values from `low` to `high`.
+    pub(super) fn laid_out(&self, low: f64, high: f64) -> Ruler {
+        if !self.words.is_empty() {
+            return self.of_words();
+        }
+        let prefix = Prefix::of(&self.unit, low.abs().max(high.abs()));
+        let (mut low, mut high) = (low / prefix.factor, high / prefix.factor);
+        let logarithmic = self.scale == Scale::Logarithmic && low > 0.0;
+        if self.from_zero && low > 0.0 && !logarithmic {
+            low = 0.0;
+        }
+        if high <= low {
+            (low, high) = widened(low, logarithmic);
+        }
+        let ticks = if logarithmic { decades(low, high) } else { even(low, high) };
+        if !logarithmic {
+            high = ticks.last().map_or(high, |last| last.0.max(high));
+            low = low.min(ticks[0].0);
+        }
+        let unit = format!("{}{}", prefix.symbol, self.unit);
+        Ruler { low, high, logarithmic, factor: prefix.factor, title: titled(&self.label, &unit), ticks }
+    }
+
+    fn of_words(&self) -> Ruler {
+        let ticks = self.words.iter().enumerate().map(|(i, word)| (i as f64, word.clone())).collect();
+        let high = self.words.len() as f64 - 0.5;
+        Ruler {
+            low: -0.5,
+            high,
+            logarithmic: false,
+            factor: 1.0,
+            title: titled(&self.label, &self.unit),
+            ticks,
+        }
+    }
+}
+
+fn titled(label: &str, unit: &str) -> String {
+    if unit.is_empty() || unit == "count" { label.to_owned() } else { format!("{label} ({unit})") }
+}
+
+/// A range around a single value.
+fn widened(value: f64, logarithmic: bool) -> (f64, f64) {
+    match value {
+        v if logarithmic => (v / 2.0, v * 2.0),
+        v if v > 0.0 => (0.0, v * 1.2),
+        0.0 => (0.0, 1.0),
+        v => (v * 1.2, 0.0),
+    }
+}
+
+/// An axis with its range and tick marks.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ruler {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) logarithmic: bool,
+    /// Values are divided by this to be in the axis's prefixed unit.
+    pub(super) factor: f64,
+    pub(super) title: String,
+    /// Where, in the prefixed unit, and what is written there.
+    pub(super) ticks: Vec<(f64, String)>,
+}
+
+impl Ruler {
+    /// Where a value is, from 0 at the axis's beginning to 1 at its end; NaN where it cannot be shown.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        self.place_scaled(value / self.factor)
+    }
+
+    /// As [`Ruler::place`], of a value in the prefixed unit.
+    pub(super) fn place_scaled(&self, value: f64) -> f64 {
+        if !self.logarithmic {
+            return (value - self.low) / (self.high - self.low);
+        }
+        if value <= 0.0 { f64::NAN } else { (value / self.low).ln() / (self.high / self.low).ln() }
+    }
+}
+
+/// A power of ten and its letter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Prefix {
+    pub(crate) factor: f64,
+    pub(crate) symbol: &'static str,
+}
+
+impl Prefix {
+    /// The prefix with which `value` of `unit` has one to three digits before the point. Only units of data, rate and
+    /// time take one.
+    pub(crate) fn of(unit: &str, value: f64) -> Prefix {
+        let table: &[(f64, &str)] = match unit {
+            "bit/s" | "B" | "Hz" => &[(1e9, "G"), (1e6, "M"), (1e3, "k")],
+            "s" => &[(1.0, ""), (1e-3, "m"), (1e-6, "\u{b5}"), (1e-9, "n")],
+            _ => &[],
+        };
+        let last = table.last().filter(|_| unit == "s" && value > 0.0);
+        let found = table.iter().find(|(factor, _)| value >= *factor * 0.999_999).or(last);
+        found.map_or(Prefix { factor: 1.0, symbol: "" }, |&(factor, symbol)| Prefix { factor, symbol })
+    }
+}
+
+/// About six marks at round numbers that cover the range.
+fn even(low: f64, high: f64) -> Vec<(f64, String)> {
+    let raw = (high - low) / 5.0;
+    let magnitude = 10_f64.powf(raw.log10().floor());
+    let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|m| m * magnitude).find(|s| *s >= raw * 0.999_999);
+    let step = step.unwrap_or(magnitude * 10.0);
+    let (first, last) = ((low / step + 1e-9).floor() as i64, (high / step - 1e-9).ceil() as i64);
+    let decimals = decimals_of(step);
+    (first..=last).map(|i| i as f64 * step).map(|value| (value, grouped(value, decimals))).collect()
+}
+
+/// Powers of ten, with twos and fives between them where there are few.
+fn decades(low: f64, high: f64) -> Vec<(f64, String)> {
+    let span = (high / low).log10();
+    let between: &[f64] = match span {
+        s if s < 1.0 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
+        s if s < 3.5 => &[1.0, 2.0, 5.0],
+        _ => &[1.0],
+    };
+    let exponents = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let all = exponents.flat_map(|e| between.iter().map(move |m| m * 10_f64.powi(e)));
+    let inside = all.filter(|v| *v >= low * 0.999 && *v <= high * 1.001);
+    inside.map(|value| (value, short(value))).collect()
+}
+
+fn decimals_of(step: f64) -> usize {
+    (0..=12).find(|&d| ((step * 10_f64.powi(d)).round() - step * 10_f64.powi(d)).abs() < 1e-6).unwrap_or(12)
+        as usize
+}
+
+/// A number with so many decimals, and narrow spaces between groups of three digits from five digits on.
+pub(crate) fn grouped(value: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", value.abs());
+    let (whole, fraction) = text.split_once('.').map_or((&text[..], ""), |(w, f)| (w, f));
+    let mut out = String::new();
+    if value < 0.0 && text.contains(|c: char| c.is_ascii_digit() && c != '0') {
+        out.push('\u{2212}');
+    }
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && whole.len() > 4 && (whole.len() - i).is_multiple_of(3) {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    if !fraction.is_empty() {
+        out.push('.');
+        out.push_str(fraction);
+    }
+    out
+}
+
+/// A number in as few characters as tell it from its neighbours on a logarithmic axis.
+fn short(value: f64) -> String {
+    let exponent = value.log10().floor() as i32;
+    if !(-3..6).contains(&exponent) {
+        let mantissa = value / 10_f64.powi(exponent);
+        let power: String = exponent.to_string().chars().map(superscript).collect();
+        let rounded = (mantissa * 10.0).round() / 10.0;
+        return if rounded == 1.0 { format!("10{power}") } else { format!("{rounded}\u{b7}10{power}") };
+    }
+    let text = grouped(value, usize::try_from(1 - exponent).unwrap_or(0));
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+fn superscript(c: char) -> char {
+    match c {
+        '-' => '\u{207b}',
+        '1' => '\u{b9}',
+        '2' => '\u{b2}',
+        '3' => '\u{b3}',
+        digit => char::from_u32(0x2070 + digit.to_digit(10).unwrap_or(0)).unwrap_or(digit),
+    }
+}

@@ -1,0 +1,84 @@
+//! What a page consists of.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::plot::Plot;
+
+/// A report, before it is HTML.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page {
+    /// The headline.
+    pub title: String,
+    /// A paragraph below it; may be empty.
+    pub lead: String,
+    /// Short facts below that: name and value.
+    pub facts: Vec<(String, String)>,
+    /// The rest, from top to bottom.
+    pub blocks: Vec<Block>,
+}
+
+/// A piece of a page.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// The headline of what follows.
+    Heading(String),
+    /// Running text.
+    Paragraph(String),
+    /// A table.
+    Table(Table),
+    /// Diagrams side by side, where there is room.
+    Plots(Vec<Plot>),
+    /// Text as it is, in a box of its own.
+    Verbatim(String),
+    /// What is shown when the reader asks for it; printed always.
+    Folded(String, Vec<Block>),
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// What it lists; may be empty.
+    pub caption: String,
+    /// The titles of its columns.
+    pub head: Vec<String>,
+    /// Its rows, each as long as `head`.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// A table's cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Words, to the left.
+    Text(String),
+    /// A number, to the right.
+    Number(String),
+    /// Good news.
+    Good(String),
+    /// Bad news.
+    Bad(String),
+}
+
+impl Cell {
+    /// What is written in it.
+    pub fn text(&self) -> &str {
+        match self {
+            Cell::Text(text) | Cell::Number(text) | Cell::Good(text) | Cell::Bad(text) => text,
+        }
+    }
+}
+
+impl Page {
+    /// The page as one HTML file that needs no other.
+    pub fn to_html(&self) -> String {
+        super::html::page(self)
+    }
+
+    /// Writes the HTML to a file, all of it or nothing.
+    ///
+    /// # Errors
+    /// As the file system gives.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        crate::run::write_whole(path, |file| file.write_all(self.to_html().as_bytes()))
+    }
+}

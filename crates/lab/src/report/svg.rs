@@ -1,0 +1,253 @@
+//! Drawing a [`Plot`] as SVG.
+
+use std::fmt::Write;
+
+use super::axis::Ruler;
+use super::decimate::decimate;
+use super::html::escape;
+use super::plot::{Curve, Mark, Plot};
+
+const WIDTH: f64 = 560.0;
+const HEIGHT: f64 = 320.0;
+const LEFT: f64 = 58.0;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 46.0;
+const INNER_WIDTH: f64 = WIDTH - LEFT - RIGHT;
+const INNER_HEIGHT: f64 = HEIGHT - TOP - BOTTOM;
+
+/// Points in a curve's drawing are at most four for each of these.
+const COLUMNS: usize = 360;
+
+/// Pixels between the markers that tell a line by.
+const MARKER_DISTANCE: f64 = 92.0;
+
+/// How many colours and markers there are before they repeat.
+pub(super) const PALETTE: usize = 8;
+
+/// The plot as an `<svg>` element. `id` is unique in its page.
+pub(super) fn draw(plot: &Plot, id: &str) -> String {
+    let (Some((x_low, x_high)), Some((y_low, y_high))) = (plot.x_range(), plot.y_range()) else {
+        return String::new();
+    };
+    let canvas = Canvas { x: plot.x.laid_out(x_low, x_high), y: plot.y.laid_out(y_low, y_high) };
+    let mut svg = String::new();
+    let _ = write!(
+        svg,
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}t {id}d\" class=\"plot\"{}>\
+         <title id=\"{id}t\">{}</title><desc id=\"{id}d\">{}</desc>\
+         <clipPath id=\"{id}c\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>",
+        canvas.data(),
+        escape(&plot.title),
+        escape(&described(plot, &canvas)),
+        LEFT - 6.0,
+        TOP - 6.0,
+        INNER_WIDTH + 12.0,
+        INNER_HEIGHT + 12.0,
+    );
+    canvas.grid(&mut svg);
+    let _ = write!(svg, "<g clip-path=\"url(#{id}c)\">");
+    plot.curves.iter().for_each(|curve| canvas.curve(curve, &mut svg));
+    svg.push_str("</g></svg>");
+    svg
+}
+
+/// What a reader who cannot see the plot is told.
+fn described(plot: &Plot, canvas: &Canvas) -> String {
+    let names: Vec<&str> = plot.curves.iter().map(|curve| curve.name.as_str()).take(12).collect();
+    format!(
+        "{} from {:.4} to {:.4}, against {}; curves: {}",
+        canvas.y.title,
+        canvas.y.low,
+        canvas.y.high,
+        canvas.x.title,
+        names.join(", ")
+    )
+}
+
+/// The line of a legend's entry, with its marker.
+pub(super) fn swatch(curve: &Curve) -> String {
+    let colour = curve.colour % PALETTE;
+    let class = if curve.mark == Mark::Dashed { "dash" } else { "line" };
+    let mut svg = String::from("<svg viewBox=\"0 0 34 12\" class=\"swatch\" aria-hidden=\"true\">");
+    if curve.mark != Mark::Dots {
+        let _ = write!(svg, "<path class=\"{class} s{colour}\" d=\"M1 6H33\"/>");
+    }
+    if curve.mark != Mark::Dashed {
+        let _ = write!(svg, "<path class=\"mark m{colour}\" d=\"{}\"/>", marker(colour, 17.0, 6.0));
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+struct Canvas {
+    x: Ruler,
+    y: Ruler,
+}
+
+impl Canvas {
+    /// What the page's script needs to turn pixels back into values.
+    fn data(&self) -> String {
+        format!(
+            " data-x=\"{LEFT} {} {} {} {}\" data-y=\"{} {TOP} {} {} {}\" data-xname=\"{}\"",
+            WIDTH - RIGHT,
+            self.x.low,
+            self.x.high,
+            u8::from(self.x.logarithmic),
+            TOP + INNER_HEIGHT,
+            self.y.low,
+            self.y.high,
+            u8::from(self.y.logarithmic),
+            escape(&self.x.title),
+        )
+    }
+
+    fn at_x(&self, place: f64) -> f64 {
+        LEFT + place * INNER_WIDTH
+    }
+
+    fn at_y(&self, place: f64) -> f64 {
+        TOP + (1.0 - place) * INNER_HEIGHT
+    }
+
+    fn grid(&self, svg: &mut String) {
+        let (right, bottom) = (WIDTH - RIGHT, TOP + INNER_HEIGHT);
+        svg.push_str("<g class=\"grid\">");
+        for (value, _) in &self.y.ticks {
+            let y = self.at_y(self.y.place_scaled(*value));
+            let _ = write!(svg, "<path d=\"M{LEFT} {y:.1}H{right}\"/>");
+        }
+        for (value, _) in &self.x.ticks {
+            let x = self.at_x(self.x.place_scaled(*value));
+            let _ = write!(svg, "<path d=\"M{x:.1} {bottom}v5\"/>");
+        }
+        let _ = write!(svg, "</g><path class=\"axis\" d=\"M{LEFT} {bottom}H{right}\"/>");
+        self.labels(svg);
+    }
+
+    fn labels(&self, svg: &mut String) {
+        let bottom = TOP + INNER_HEIGHT;
+        svg.push_str("<g class=\"ylab\">");
+        for (value, text) in &self.y.ticks {
+            let y = self.at_y(self.y.place_scaled(*value)) + 4.5;
+            let _ = write!(svg, "<text x=\"{}\" y=\"{y:.1}\">{}</text>", LEFT - 7.0, escape(text));
+        }
+        svg.push_str("</g><g class=\"xlab\">");
+        let every = self.every();
+        for (i, (value, text)) in self.x.ticks.iter().enumerate() {
+            if i % every != 0 {
+                continue;
+            }
+            let x = self.at_x(self.x.place_scaled(*value));
+            let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{}\">{}</text>", bottom + 20.0, escape(text));
+        }
+        let _ = write!(
+            svg,
+            "</g><text class=\"title\" x=\"2\" y=\"14\">{}</text><text class=\"xtitle\" x=\"{}\" y=\"{}\">{}</text>",
+            escape(&self.y.title),
+            WIDTH - RIGHT,
+            HEIGHT - 4.0,
+            escape(&self.x.title),
+        );
+    }
+
+    /// Of the marks along x, so many apart are labelled that the labels do not touch.
+    fn every(&self) -> usize {
+        let longest = self.x.ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(1);
+        let needed = longest as f64 * 9.5 + 12.0;
+        let room = INNER_WIDTH / self.x.ticks.len().max(1) as f64;
+        (needed / room).ceil().max(1.0) as usize
+    }
+
+    fn curve(&self, curve: &Curve, svg: &mut String) {
+        let colour = curve.colour % PALETTE;
+        let placed: Vec<(f64, f64)> = curve
+            .points
+            .iter()
+            .map(|(x, y)| (self.at_x(self.x.place(*x)), self.at_y(self.y.place(*y))))
+            .collect();
+        let shown = decimate(&placed, LEFT, LEFT + INNER_WIDTH, COLUMNS);
+        if curve.mark != Mark::Dots {
+            let class = if curve.mark == Mark::Dashed { "dash" } else { "line" };
+            let _ = write!(svg, "<path data-curve class=\"{class} s{colour}\" d=\"{}\"/>", path(&shown));
+        }
+        self.error_bars(curve, &placed, svg);
+        let marked = match curve.mark {
+            Mark::Dashed => Vec::new(),
+            Mark::Line => now_and_then(&shown, curve.colour),
+            Mark::Points | Mark::Dots => shown,
+        };
+        let marks: String = marked.iter().filter(finite).map(|(x, y)| marker(colour, *x, *y)).collect();
+        if !marks.is_empty() {
+            let _ = write!(svg, "<path class=\"mark m{colour}\" d=\"{marks}\"/>");
+        }
+    }
+
+    fn error_bars(&self, curve: &Curve, placed: &[(f64, f64)], svg: &mut String) {
+        let mut bars = String::new();
+        for ((point, (x, y)), half) in curve.points.iter().zip(placed).zip(&curve.errors) {
+            if !half.is_finite() || *half <= 0.0 || !finite(&&(*x, *y)) {
+                continue;
+            }
+            let (top, bottom) =
+                (self.at_y(self.y.place(point.1 + half)), self.at_y(self.y.place(point.1 - half)));
+            let bottom = if bottom.is_finite() { bottom } else { TOP + INNER_HEIGHT };
+            let _ = write!(bars, "M{:.1} {top:.1}h8m-4 0V{bottom:.1}m-4 0h8", x - 4.0);
+        }
+        if !bars.is_empty() {
+            let _ = write!(svg, "<path class=\"bar s{}\" d=\"{bars}\"/>", curve.colour % PALETTE);
+        }
+    }
+}
+
+fn finite(point: &&(f64, f64)) -> bool {
+    point.0.is_finite() && point.1.is_finite()
+}
+
+/// A path through points in pixels, with tenths; broken at NaN.
+fn path(points: &[(f64, f64)]) -> String {
+    let (mut path, mut broken) = (String::new(), true);
+    for (x, y) in points {
+        if !x.is_finite() || !y.is_finite() {
+            broken = true;
+            continue;
+        }
+        path.push(if broken { 'M' } else { 'L' });
+        let _ = write!(path, "{} {}", tenths(*x), tenths(*y));
+        broken = false;
+    }
+    path
+}
+
+/// A coordinate to a tenth of a pixel, without a needless ".0".
+fn tenths(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+/// Points of a curve at even distances, other ones for each colour.
+fn now_and_then(points: &[(f64, f64)], colour: usize) -> Vec<(f64, f64)> {
+    let mut next = LEFT + MARKER_DISTANCE * (0.35 + (colour % PALETTE) as f64 / PALETTE as f64);
+    let mut chosen = Vec::new();
+    for point in points.iter().filter(finite) {
+        if point.0 >= next {
+            chosen.push(*point);
+            next = point.0 + MARKER_DISTANCE;
+        }
+    }
+    chosen
+}
+
+/// The marker of a colour: circle, square, triangle, diamond, and these turned or hollow.
+fn marker(colour: usize, x: f64, y: f64) -> String {
+    match colour {
+        0 => format!("M{:.1} {y:.1}a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0z", x - 3.6),
+        1 => format!("M{:.1} {:.1}h6.4v6.4h-6.4z", x - 3.2, y - 3.2),
+        2 => format!("M{x:.1} {:.1}l4.4 7.4h-8.8z", y - 4.6),
+        3 => format!("M{x:.1} {:.1}l4.6 4.6l-4.6 4.6l-4.6 -4.6z", y - 4.6),
+        4 => format!("M{x:.1} {:.1}l4.4 -7.4h-8.8z", y + 4.6),
+        5 => format!("M{:.1} {:.1}h3v-3h2.4v3h3v2.4h-3v3h-2.4v-3h-3z", x - 4.2, y - 1.2),
+        6 => format!("M{:.1} {:.1}h8.4v3h-8.4z", x - 4.2, y - 1.5),
+        _ => format!("M{:.1} {:.1}h3v8.4h-3z", x - 1.5, y - 4.2),
+    }
+}
