@@ -1,12 +1,15 @@
 //! Whatever a transport says, in whatever order: no panic, and the window within its bounds.
 
-use bentpipe_cc::{Ack, Choice, Connection, Counting, Exit, Growth, Loss, NAMES, Sent, cubic, hybla};
+use bentpipe_cc::{
+    Ack, Choice, Connection, Counting, Exit, Growth, Loss, NAMES, Sent, bbr, cubic, hybla, vegas, westwood,
+};
 use bentpipe_units::{Span, Time};
+use proptest::num::f64::ANY as F64;
 use proptest::prelude::*;
 
 fn choices() -> impl Strategy<Value = Choice> {
     let named = (0..NAMES.len()).prop_map(|i| NAMES[i].0.parse().unwrap());
-    let hybla = (any::<f64>(), any::<u64>()).prop_map(|(max_exponent, rtt0)| {
+    let hybla = (F64, any::<u64>()).prop_map(|(max_exponent, rtt0)| {
         Choice::Hybla(hybla::Params {
             max_exponent,
             rtt0: Span::from_nanos(rtt0),
@@ -15,7 +18,7 @@ fn choices() -> impl Strategy<Value = Choice> {
             ..Default::default()
         })
     });
-    let cubic = (any::<f64>(), any::<f64>(), 0..3).prop_map(|(c, beta, form)| {
+    let cubic = (F64, F64, 0..3).prop_map(|(c, beta, form)| {
         Choice::Cubic(cubic::Params {
             c,
             beta,
@@ -26,7 +29,33 @@ fn choices() -> impl Strategy<Value = Choice> {
             ..Default::default()
         })
     });
-    prop_oneof![3 => named, 1 => hybla, 1 => cubic]
+    let others = prop_oneof![
+        (F64, F64).prop_map(|(alpha, gamma)| {
+            Choice::Vegas(vegas::Params { alpha, gamma, alternate_rounds: true, ..Default::default() })
+        }),
+        (F64, any::<u64>()).prop_map(|(pole, min_sample)| {
+            let min_sample = Span::from_nanos(min_sample);
+            let adoption = westwood::Adoption::RecoveryEnd;
+            Choice::Westwood(westwood::Params {
+                pole,
+                min_sample,
+                adoption,
+                forget_min_rtt: true,
+                ..Default::default()
+            })
+        }),
+        (F64, F64, F64).prop_map(|(startup_gain, window_gain, pacing_margin)| {
+            let probe_rtt = Span::ZERO;
+            Choice::Bbr(bbr::Params {
+                startup_gain,
+                window_gain,
+                pacing_margin,
+                probe_rtt,
+                ..Default::default()
+            })
+        }),
+    ];
+    prop_oneof![3 => named, 1 => hybla, 1 => cubic, 1 => others]
 }
 
 /// Small numbers and all numbers.
@@ -47,6 +76,7 @@ enum Event {
     Timeout(u64, bool),
     Spurious,
     Idle(u64),
+    AppLimited(u64),
 }
 
 fn events() -> impl Strategy<Value = Event> {
@@ -65,6 +95,7 @@ fn events() -> impl Strategy<Value = Event> {
         1 => (amount(), any::<bool>()).prop_map(|(flight, first)| Event::Timeout(flight, first)),
         1 => Just(Event::Spurious),
         1 => amount().prop_map(Event::Idle),
+        1 => amount().prop_map(Event::AppLimited),
     ]
 }
 
@@ -104,6 +135,7 @@ proptest! {
                 Event::Timeout(flight, first) => cc.on_timeout(&Loss { now, flight, min_rtt: None }, first),
                 Event::Spurious => cc.on_spurious(),
                 Event::Idle(restart_window) => cc.on_idle(restart_window),
+                Event::AppLimited(flight) => cc.on_app_limited(flight),
             }
             let window = cc.window();
             prop_assert!(window >= low, "{window} below {low}");

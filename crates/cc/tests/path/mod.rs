@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use bentpipe_cc::{Ack, Choice, Connection, Controller, Loss, Sent};
-use bentpipe_units::{Span, Time};
+use bentpipe_units::{Span, Stream, Time};
 
 pub const SMSS: u32 = 1000;
 
@@ -104,7 +104,14 @@ impl Clock {
     }
 }
 
-/// A path with a FIFO bottleneck of unlimited length.
+/// On its way, or its ACK is.
+struct Segment {
+    sent: f64,
+    arrives: f64,
+    lost: bool,
+}
+
+/// A path with a FIFO bottleneck of unlimited length, unless one is given, and no errors, unless a probability is.
 pub struct Bottleneck {
     pub cc: Box<dyn Controller>,
     pub now: f64,
@@ -112,8 +119,15 @@ pub struct Bottleneck {
     pub rate: f64,
     pub base_rtt: f64,
     free_at: f64,
-    /// When sent, when its ACK arrives.
-    flying: VecDeque<(f64, f64)>,
+    flying: VecDeque<Segment>,
+    /// Segments that the queue holds; one more is lost.
+    pub queue: f64,
+    /// Probability that a segment is lost.
+    pub loss: f64,
+    stream: Stream,
+    /// Recovery lasts until the segment of this number is acknowledged.
+    recovery_point: u64,
+    pub acked_segments: u64,
     /// When pacing lets the next segment go.
     next_send: f64,
     pub sent_segments: u64,
@@ -133,6 +147,11 @@ impl Bottleneck {
             base_rtt,
             free_at: 0.0,
             flying: VecDeque::new(),
+            queue: f64::MAX,
+            loss: 0.0,
+            stream: Stream::new(1, "path"),
+            recovery_point: 0,
+            acked_segments: 0,
             next_send: 0.0,
             sent_segments: 0,
             srtt: base_rtt,
@@ -174,19 +193,37 @@ impl Bottleneck {
         let sent = Sent { now: at(self.now), bytes: u64::from(SMSS), flight: self.flight() };
         self.cc.on_sent(&sent);
         self.sent_segments += 1;
+        // What the queue has no room for costs its time all the same: that of its repetition.
+        let lost = self.queued() > self.queue || self.stream.chance(self.loss);
         self.free_at = self.free_at.max(self.now) + 1.0 / self.rate;
-        self.flying.push_back((self.now, self.free_at + self.base_rtt));
+        self.flying.push_back(Segment { sent: self.now, arrives: self.free_at + self.base_rtt, lost });
     }
 
+    /// The next segment's ACK, or what tells of its loss.
     pub fn ack(&mut self) {
-        self.send_until(self.flying.front().map_or(self.now, |&(_, arrives)| arrives));
+        self.send_until(self.flying.front().map_or(self.now, |next| next.arrives));
         let full = self.flight() + u64::from(SMSS) > self.cc.window();
-        let (sent, arrives) = self.flying.pop_front().expect("a window of one segment at least");
-        self.now = arrives;
-        self.last_rtt = arrives - sent;
+        let segment = self.flying.pop_front().expect("a window of one segment at least");
+        self.now = segment.arrives;
+        self.acked_segments += 1;
+        if segment.lost && self.acked_segments >= self.recovery_point {
+            self.recovery_point = self.sent_segments;
+            self.cc.on_loss(&Loss {
+                now: at(self.now),
+                flight: self.flight(),
+                min_rtt: Some(span(self.min_rtt)),
+            });
+        }
+        self.tell(&segment, full);
+        self.send_until(self.now);
+    }
+
+    fn tell(&mut self, segment: &Segment, full: bool) {
+        self.last_rtt = segment.arrives - segment.sent;
         self.srtt += (self.last_rtt - self.srtt) / 8.0;
         self.min_rtt = self.min_rtt.min(self.last_rtt);
-        self.cc.on_ack(&Ack {
+        let in_recovery = self.acked_segments < self.recovery_point;
+        let ack = Ack {
             now: at(self.now),
             acked: u64::from(SMSS),
             delivered: u64::from(SMSS),
@@ -195,9 +232,12 @@ impl Bottleneck {
             srtt: Some(span(self.srtt)),
             min_rtt: Some(span(self.min_rtt)),
             cwnd_limited: full,
-            in_recovery: false,
-        });
-        self.send_until(self.now);
+            in_recovery,
+        };
+        self.cc.on_ack(&ack);
+        if self.acked_segments == self.recovery_point && self.recovery_point > 0 {
+            self.cc.on_recovered(&ack);
+        }
     }
 
     pub fn run_until(&mut self, end: f64) {
