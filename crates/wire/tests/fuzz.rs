@@ -1,0 +1,170 @@
+//! Replays the fuzz targets' corpora, and a bounded number of mutations of them, without libFuzzer.
+//!
+//! An input that once broke a decoder is kept in `tests/corpus/<target>/`. The seeds there come from
+//! `cargo test -p bentpipe-wire --test fuzz -- --ignored write_seeds`.
+
+mod frames;
+#[path = "../../../fuzz/src/wire.rs"]
+#[allow(unreachable_pub, reason = "shared with the fuzz crate, where it is reachable")]
+mod targets;
+
+use std::fs;
+use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
+
+use bentpipe_wire::ip::{Packet, Protocol};
+use bentpipe_wire::link;
+use bentpipe_wire::pcap::{LinkType, Writer};
+use frames::Frame;
+use proptest::prelude::Rng;
+use proptest::test_runner::{RngAlgorithm, TestRng};
+use targets::{TARGETS, Target};
+
+/// Mutations tried of each target's corpus.
+const MUTATIONS: usize = 20_000;
+
+fn corpus(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(name)
+}
+
+fn inputs(name: &str) -> Vec<Vec<u8>> {
+    let folder = fs::read_dir(corpus(name)).unwrap_or_else(|error| panic!("corpus of {name}: {error}"));
+    let mut paths: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "corpus of {name} is empty");
+    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+fn run(name: &str, target: Target, input: &[u8]) {
+    assert!(catch_unwind(|| target(input)).is_ok(), "{name} fails on {input:02x?}");
+}
+
+#[test]
+fn corpora_pass() {
+    for (name, target) in TARGETS {
+        inputs(name).iter().for_each(|input| run(name, target, input));
+    }
+}
+
+#[test]
+fn mutated_corpora_pass() {
+    for (name, target) in TARGETS {
+        let inputs = inputs(name);
+        let mut rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
+        for _ in 0..MUTATIONS {
+            run(name, target, &mutate(&inputs, &mut rng));
+        }
+    }
+}
+
+/// One input with a few bytes changed, perhaps cut short or continued with the end of another one.
+fn mutate(inputs: &[Vec<u8>], rng: &mut TestRng) -> Vec<u8> {
+    let mut pick = |bound: usize| rng.next_u32() as usize % bound.max(1);
+    let mut input = inputs[pick(inputs.len())].clone();
+    match pick(4) {
+        0 => input.truncate(pick(input.len() + 1)),
+        1 => {
+            let other = &inputs[pick(inputs.len())];
+            input.truncate(pick(input.len() + 1));
+            input.extend(&other[pick(other.len())..]);
+        }
+        _ => {}
+    }
+    for _ in 0..pick(6) {
+        let at = pick(input.len().min(80));
+        if let Some(byte) = input.get_mut(at) {
+            *byte = [0, 1, 0xff, *byte ^ 1 << pick(8), pick(256) as u8][pick(5)];
+        }
+    }
+    input
+}
+
+#[test]
+#[ignore = "writes the seeds into the source tree"]
+fn write_seeds() {
+    for frame in frames::all() {
+        for (target, seed) in seeds(&frame) {
+            write(target, frame.name, &seed);
+        }
+    }
+    write_captures();
+}
+
+fn write(target: &str, name: &str, seed: &[u8]) {
+    fs::create_dir_all(corpus(target)).unwrap();
+    fs::write(corpus(target).join(name), seed).unwrap();
+}
+
+/// An input whose first two bytes say `count`.
+fn counted(count: usize, bytes: &[u8]) -> Vec<u8> {
+    [&(count as u16).to_le_bytes()[..], bytes].concat()
+}
+
+fn seeds(frame: &Frame) -> Vec<(&'static str, Vec<u8>)> {
+    // Long payloads would only slow the fuzzer down.
+    if frame.bytes.len() > 2000 {
+        return Vec::new();
+    }
+    let mut seeds = vec![("link", counted(frame.link_type.0.into(), &frame.bytes))];
+    match frame.link_type {
+        LinkType::RAW => seeds.extend(packet_seeds(&frame.bytes, frame.elided)),
+        LinkType::ETHERNET => seeds.push(("ethernet", counted(frame.elided, &frame.bytes))),
+        LinkType::ERF => {
+            seeds.push(("erf", frame.bytes.clone()));
+            if frame.name.starts_with("aal5") {
+                seeds.push(("aal5", frame.bytes[20..].to_vec()));
+                seeds.push(("llc", frame.bytes[20..32].to_vec()));
+            }
+        }
+        _ => {}
+    }
+    seeds
+}
+
+fn packet_seeds(bytes: &[u8], elided: usize) -> Vec<(&'static str, Vec<u8>)> {
+    let packet = Packet::new_elided(bytes, elided).unwrap();
+    let upper = packet.upper().unwrap();
+    let carried = |target| vec![("ip", counted(elided, bytes)), (target, counted(upper.elided, upper.bytes))];
+    match upper.protocol {
+        Protocol::TCP => carried("tcp"),
+        Protocol::UDP if upper.bytes.len() > 8 => {
+            [carried("udp"), vec![("rtp", counted(0, &upper.bytes[8..]))]].concat()
+        }
+        Protocol::UDP => carried("udp"),
+        Protocol::UDP_LITE => carried("udplite"),
+        Protocol::ICMP | Protocol::ICMPV6 => carried("icmp"),
+        _ => vec![("ip", counted(elided, bytes))],
+    }
+}
+
+fn write_captures() {
+    let mut writer = Writer::new(Vec::new(), LinkType::RAW).unwrap();
+    for frame in frames::all().iter().filter(|frame| frame.name.starts_with("udp")) {
+        let network = link::network(frame.link_type, &frame.bytes).unwrap();
+        writer.write(1_500_000_000, network.bytes, frame.elided).unwrap();
+    }
+    let pcap = writer.into_inner();
+    write("pcap", "nanoseconds_big_endian", &pcap);
+    let mut swapped = pcap[..24 + 16].to_vec();
+    swapped.chunks_mut(4).for_each(<[u8]>::reverse);
+    swapped[4..8].copy_from_slice(&[2, 0, 4, 0]);
+    swapped.extend(&pcap[24 + 16..24 + 16 + 73]);
+    write("pcap", "nanoseconds_little_endian", &swapped);
+    write("pcapng", "two_packets", &pcapng(&[&pcap[40..60], &pcap[40..56]]));
+}
+
+/// A section with one interface, each packet once in an enhanced and once in a simple block.
+fn pcapng(packets: &[&[u8]]) -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+    let mut file = words(&[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 0x0001_0000, u32::MAX, u32::MAX, 28]);
+    file.extend(words(&[1, 32, 101 << 16, 0, 0x0009_0001, 0x0900_0000, 0, 32]));
+    for packet in packets {
+        let len = packet.len() as u32;
+        file.extend(words(&[6, 32 + len, 0, 0, 1_000_000, len, len]));
+        file.extend(*packet);
+        file.extend(words(&[32 + len, 3, 16 + len, len]));
+        file.extend(*packet);
+        file.extend(words(&[16 + len]));
+    }
+    file
+}

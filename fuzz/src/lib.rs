@@ -1,0 +1,3 @@
+//! What the fuzz targets check, one module a crate.
+
+pub mod wire;

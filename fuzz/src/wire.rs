@@ -1,0 +1,253 @@
+//! Checks on `bentpipe-wire`: no input makes a decoder panic, and what a decoder understood comes out of the encoder in
+//! as many bytes as it said and is understood the same again.
+
+use bentpipe_wire::checksum::Pseudo;
+use bentpipe_wire::ip::{Packet, Protocol, Upper};
+use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
+use bentpipe_wire::{aal5, erf, ethernet, icmp, ipv4, ipv6, link, llc, rtp, sixin4, tcp, udp, udplite};
+
+/// A decoder under test.
+pub type Target = fn(&[u8]);
+
+/// Every target by the name of its corpus.
+pub const TARGETS: [(&str, Target); 13] = [
+    ("ip", fuzz_ip),
+    ("tcp", fuzz_tcp),
+    ("udp", fuzz_udp),
+    ("udplite", fuzz_udplite),
+    ("icmp", fuzz_icmp),
+    ("rtp", fuzz_rtp),
+    ("ethernet", fuzz_ethernet),
+    ("llc", fuzz_llc),
+    ("aal5", fuzz_aal5),
+    ("erf", fuzz_erf),
+    ("link", fuzz_link),
+    ("pcap", fuzz_pcap),
+    ("pcapng", fuzz_pcap),
+];
+
+/// The first two bytes of an input say how many zeros are elided behind the rest.
+fn split(data: &[u8]) -> Option<(usize, &[u8])> {
+    let (count, bytes) = data.split_first_chunk::<2>()?;
+    Some((u16::from_le_bytes(*count).into(), bytes))
+}
+
+fn pseudo(protocol: Protocol) -> Pseudo {
+    Pseudo::v4([192, 0, 2, 1].into(), [192, 0, 2, 2].into(), protocol)
+}
+
+/// IPv4 and IPv6 with options and extension headers, what they carry, and a tunnel inside.
+pub fn fuzz_ip(data: &[u8]) {
+    let Some((elided, bytes)) = split(data) else { return };
+    let Ok(packet) = Packet::new_elided(bytes, elided) else { return };
+    match &packet {
+        Packet::V4(packet) => round_trip_ipv4(packet),
+        Packet::V6(packet) => round_trip_ipv6(packet),
+    }
+    if let Ok(upper) = packet.upper() {
+        assert_eq!(upper.offset + upper.len(), packet.total_len());
+        carried(&upper);
+    }
+    forward(bytes, elided);
+}
+
+fn round_trip_ipv4(packet: &ipv4::Packet<&[u8]>) {
+    let Ok(repr) = ipv4::Repr::parse(packet) else { return };
+    let mut out = vec![0xff; repr.buffer_len()];
+    repr.emit(&mut out);
+    assert_eq!(out.len(), packet.header_len());
+    let again = ipv4::Packet::new_elided(&out[..], packet.payload_len()).expect("a written header is read");
+    again.verify_checksum().expect("a written checksum is right");
+    assert_eq!(ipv4::Repr::parse(&again), Ok(repr));
+    let count = repr.options.iter().count();
+    assert!(count <= ipv4::Options::MAX_LEN / 2);
+}
+
+fn round_trip_ipv6(packet: &ipv6::Packet<&[u8]>) {
+    let repr = ipv6::Repr::parse(packet);
+    let mut out = [0xff; ipv6::HEADER_LEN];
+    repr.emit(&mut out);
+    assert_eq!(ipv6::Repr::parse(&ipv6::Packet::new_unchecked(&out[..])), repr);
+    assert!(packet.ext_headers().count() <= ipv6::ext::MAX_HEADERS + 1);
+}
+
+/// A hop changes hops and checksum, and nothing that made the packet valid.
+fn forward(bytes: &[u8], elided: usize) {
+    let mut bytes = bytes.to_vec();
+    let mut packet = Packet::new_elided(&mut bytes[..], elided).expect("read before");
+    let hops = packet.hop_limit();
+    assert_eq!(packet.decrement_hop_limit(), hops > 1);
+    assert_eq!(packet.hop_limit(), if hops > 1 { hops - 1 } else { hops });
+}
+
+fn carried(upper: &Upper<'_>) {
+    let (bytes, elided) = (upper.bytes, upper.elided);
+    match upper.protocol {
+        Protocol::TCP => tcp(bytes, elided, &upper.pseudo),
+        Protocol::UDP => udp(bytes, elided, &upper.pseudo),
+        Protocol::UDP_LITE => udplite(bytes, elided, &upper.pseudo),
+        Protocol::ICMP | Protocol::ICMPV6 => icmp(bytes, elided),
+        Protocol::IPV6 => {
+            if let Ok(packet) = sixin4::inner(upper) {
+                let _ = packet.upper();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// TCP segments.
+pub fn fuzz_tcp(data: &[u8]) {
+    if let Some((elided, bytes)) = split(data) {
+        tcp(bytes, elided, &pseudo(Protocol::TCP));
+    }
+}
+
+fn tcp(bytes: &[u8], elided: usize, pseudo: &Pseudo) {
+    let Ok(segment) = tcp::Segment::new_elided(bytes, elided) else { return };
+    let _ = segment.verify_checksum(pseudo);
+    assert_eq!(segment.header_len() + segment.payload_len(), bytes.len() + elided);
+    let Ok(repr) = tcp::Repr::parse(&segment) else { return };
+    let mut out = vec![0xff; repr.buffer_len()];
+    repr.emit(&mut out);
+    let mut again = tcp::Segment::new_elided(&mut out[..], elided).expect("a written header is read");
+    again.fill_checksum(pseudo);
+    again.verify_checksum(pseudo).expect("a written checksum is right");
+    assert_eq!(tcp::Repr::parse(&again), Ok(repr));
+}
+
+/// UDP datagrams.
+pub fn fuzz_udp(data: &[u8]) {
+    if let Some((elided, bytes)) = split(data) {
+        udp(bytes, elided, &pseudo(Protocol::UDP));
+    }
+}
+
+fn udp(bytes: &[u8], elided: usize, pseudo: &Pseudo) {
+    let Ok(datagram) = udp::Datagram::new_elided(bytes, elided) else { return };
+    let _ = (datagram.verify_checksum(pseudo), datagram.payload());
+    let repr = udp::Repr::parse(&datagram);
+    let mut out = bytes.to_vec();
+    repr.emit(&mut out);
+    let mut again = udp::Datagram::new_elided(&mut out[..], elided).expect("a written header is read");
+    again.fill_checksum(pseudo);
+    again.verify_checksum(pseudo).expect("a written checksum is right");
+    assert_eq!(udp::Repr::parse(&again), repr);
+}
+
+/// UDP-Lite datagrams.
+pub fn fuzz_udplite(data: &[u8]) {
+    if let Some((elided, bytes)) = split(data) {
+        udplite(bytes, elided, &pseudo(Protocol::UDP_LITE));
+    }
+}
+
+fn udplite(bytes: &[u8], elided: usize, pseudo: &Pseudo) {
+    let Ok(datagram) = udplite::Datagram::new_elided(bytes, elided) else { return };
+    let _ = (datagram.verify_checksum(pseudo), datagram.payload());
+    let repr = udplite::Repr::parse(&datagram);
+    let mut out = bytes.to_vec();
+    repr.emit(&mut out);
+    let mut again = udplite::Datagram::new_elided(&mut out[..], elided).expect("a written header is read");
+    again.fill_checksum(pseudo);
+    again.verify_checksum(pseudo).expect("a written checksum is right");
+    assert_eq!(udplite::Repr::parse(&again), repr);
+}
+
+/// ICMP messages of both versions.
+pub fn fuzz_icmp(data: &[u8]) {
+    if let Some((elided, bytes)) = split(data) {
+        icmp(bytes, elided);
+    }
+}
+
+fn icmp(bytes: &[u8], elided: usize) {
+    let Ok(message) = icmp::Message::new_elided(bytes, elided) else { return };
+    let _ = (message.verify_checksum(None), message.payload(), message.payload_len());
+    let (mut v4, mut v6) = ([0xff; icmp::HEADER_LEN], [0xff; icmp::HEADER_LEN]);
+    icmp::v4::Repr::parse(&message).emit(&mut v4);
+    icmp::v6::Repr::parse(&message).emit(&mut v6);
+    assert_eq!(v4, v6);
+    assert_eq!((&v4[..2], &v4[4..]), (&bytes[..2], &bytes[4..icmp::HEADER_LEN]));
+}
+
+/// RTP packets.
+pub fn fuzz_rtp(data: &[u8]) {
+    let Some((elided, bytes)) = split(data) else { return };
+    let Ok(packet) = rtp::Packet::new_elided(bytes, elided) else { return };
+    let repr = rtp::Repr::parse(&packet);
+    let mut out = vec![0xff; repr.buffer_len()];
+    repr.emit(&mut out);
+    assert_eq!(out.len(), packet.header_len());
+    assert_eq!(out.len() + packet.payload_len() + packet.padding_len(), bytes.len() + elided);
+    out.extend(&bytes[out.len()..]);
+    let again = rtp::Packet::new_elided(&out[..], elided).expect("a written header is read");
+    assert_eq!((rtp::Repr::parse(&again), again.payload()), (repr, packet.payload()));
+}
+
+/// Ethernet frames.
+pub fn fuzz_ethernet(data: &[u8]) {
+    let Some((elided, bytes)) = split(data) else { return };
+    let Ok(frame) = ethernet::Frame::new_elided(bytes, elided) else { return };
+    let repr = ethernet::Repr::parse(&frame);
+    let mut out = vec![0xff; repr.buffer_len()];
+    repr.emit(&mut out);
+    assert_eq!(out, bytes[..frame.header_len()]);
+    assert!(frame.payload().len() <= frame.payload_len());
+}
+
+/// LLC/SNAP headers.
+pub fn fuzz_llc(data: &[u8]) {
+    let Ok(repr) = llc::Repr::parse(data) else { return };
+    let mut out = vec![0xff; repr.buffer_len()];
+    repr.emit(&mut out);
+    assert_eq!(out[..llc::HEADER_LEN], data[..llc::HEADER_LEN]);
+}
+
+/// AAL5 CPCS-PDUs.
+pub fn fuzz_aal5(data: &[u8]) {
+    let Ok(pdu) = aal5::Pdu::new_checked(data) else { return };
+    let repr = aal5::Repr::parse(&pdu);
+    let mut out = data.to_vec();
+    repr.emit(&mut out);
+    assert_eq!((repr.buffer_len(), aal5::cells(repr.payload_len) * 48), (data.len(), data.len()));
+    let again = aal5::Pdu::new_checked(&out[..]).expect("a written PDU is read");
+    again.verify_crc().expect("a written CRC is right");
+    assert_eq!((aal5::Repr::parse(&again), again.payload()), (repr, pdu.payload()));
+}
+
+/// ERF record headers.
+pub fn fuzz_erf(data: &[u8]) {
+    let Ok((repr, len)) = erf::Repr::parse(data) else { return };
+    assert!(len <= data.len());
+    // A record of 65,535 bytes may say that its packet was longer than a record can be.
+    if repr.buffer_len() + repr.payload_len > usize::from(u16::MAX) {
+        return;
+    }
+    let mut out = vec![0xff; repr.buffer_len()];
+    repr.emit(&mut out);
+    assert_eq!(erf::Repr::parse(&out), Ok((repr, out.len())));
+}
+
+/// Captured frames of a link type, which the first two bytes give, down to IP.
+pub fn fuzz_link(data: &[u8]) {
+    let Some((number, bytes)) = split(data) else { return };
+    let Ok(network) = link::network(LinkType(number as u16), bytes) else { return };
+    assert!(network.offset + network.bytes.len() <= bytes.len());
+    if let Ok(packet) = Packet::new_checked(network.bytes) {
+        let _ = packet.upper();
+    }
+}
+
+/// Capture files of both formats.
+pub fn fuzz_pcap(data: &[u8]) {
+    let Ok(mut reader) = Reader::new(data) else { return };
+    let mut records = 0;
+    while let Ok(Some(record)) = reader.next_record() {
+        assert!(record.bytes.len() <= MAX_RECORD_LEN && record.bytes.len() <= data.len());
+        records += 1;
+    }
+    // Each record costs the file at least a header, so a file cannot make a reader run for longer than it is.
+    assert!(records <= data.len() / 16);
+    assert!(matches!(reader.next_record(), Ok(None)), "nothing comes after the end or an error");
+}
