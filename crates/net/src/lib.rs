@@ -5,10 +5,24 @@
 //! tell a simulation from an emulation in real time. Elements never touch each other: all that passes is a
 //! [`Packet`] through a port.
 
+pub mod app;
+mod config;
 mod element;
+mod framing;
 mod gate;
+mod hash;
+pub mod link;
+pub mod node;
 mod packet;
+pub mod queue;
+#[cfg(test)]
+mod rig;
+mod transport;
 
+pub use config::Impossible;
 pub use element::{Cx, Element, Observer, Outbox, Port, Transit, Unit, Wire};
+pub use framing::Framing;
 pub use gate::Gate;
+pub use link::Link;
+pub use node::Node;
 pub use packet::{Body, Packet};

@@ -1,0 +1,13 @@
+//! Applications over UDP: sources of many flows, sinks that measure them, and the replay of a capture.
+//!
+//! They send and receive whole IP packets through a port of their [node](crate::Node). TCP's applications are part of
+//! its element.
+
+mod flow;
+mod sink;
+mod source;
+mod timetable;
+
+pub use flow::{Endpoints, Header};
+pub use sink::{FlowStats, Sink, SinkConfig};
+pub use source::{Pattern, Source, SourceConfig};

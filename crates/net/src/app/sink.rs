@@ -1,0 +1,272 @@
+//! A sink for numbered UDP packets, and what it measures: loss, reordering, one-way delay, jitter.
+
+use std::any::Any;
+
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::ip::{self, Protocol};
+use bentpipe_wire::udp;
+use hdrhistogram::Histogram;
+
+use super::Header;
+use crate::{Cx, Element, Observer, Packet, Port, Unit, transport};
+
+/// What longer delays count as in quantiles: a day.
+const LONGEST_DELAY_NS: u64 = 86_400_000_000_000;
+
+/// What a sink expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SinkConfig {
+    /// The destination port of flow 0; flow i's is higher by i.
+    pub first_port: u16,
+    /// How many flows.
+    pub count: u16,
+    /// What numbers the packets.
+    pub header: Header,
+}
+
+/// What a sink knows of one flow.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowStats {
+    /// Packets received, duplicates among them.
+    pub packets: u64,
+    /// Bytes of UDP payload received, duplicates among them.
+    pub bytes: u64,
+    /// Packets with a number seen among the last 64 before.
+    pub duplicates: u64,
+    /// Packets with a lower number than one received before (RFC 4737, section 3, type-P-reordered).
+    pub reordered: u64,
+    /// The interarrival jitter of RFC 3550, section 6.4.1, in nanoseconds.
+    pub jitter_ns: f64,
+    /// The highest number received.
+    highest: u64,
+    /// Bit i is set if number `highest` - i was received.
+    recent: u64,
+    /// The last packet's one-way delay.
+    transit_ns: u64,
+}
+
+impl FlowStats {
+    const NONE: FlowStats = FlowStats {
+        packets: 0,
+        bytes: 0,
+        duplicates: 0,
+        reordered: 0,
+        jitter_ns: 0.0,
+        highest: 0,
+        recent: 0,
+        transit_ns: 0,
+    };
+
+    /// How many packets up to the highest number received were not: those still under way count until they come.
+    pub fn lost(&self) -> u64 {
+        if self.packets == 0 { 0 } else { (self.highest + 1).saturating_sub(self.packets - self.duplicates) }
+    }
+
+    /// How many packets were sent up to the highest number received.
+    pub fn expected(&self) -> u64 {
+        if self.packets == 0 { 0 } else { self.highest + 1 }
+    }
+
+    #[inline]
+    fn take(&mut self, sequence: u32, bits: u32, len: usize, transit: Span) {
+        self.place(extend(self.highest, sequence, bits));
+        let transit_ns = transit.as_nanos();
+        if self.packets > 0 {
+            // D is the difference of two transit times, J moves by a sixteenth of what it is off.
+            let difference = transit_ns.abs_diff(self.transit_ns) as f64;
+            self.jitter_ns += (difference - self.jitter_ns) / 16.0;
+        }
+        self.transit_ns = transit_ns;
+        self.packets += 1;
+        self.bytes += len as u64;
+    }
+
+    /// Notes that `number` came.
+    #[inline]
+    fn place(&mut self, number: u64) {
+        if self.packets == 0 || number > self.highest {
+            let by = number - if self.packets == 0 { number } else { self.highest };
+            self.recent = u32::try_from(by).ok().and_then(|by| self.recent.checked_shl(by)).unwrap_or(0) | 1;
+            self.highest = number;
+            return;
+        }
+        let bit = 1_u64.checked_shl((self.highest - number).min(64) as u32).unwrap_or(0);
+        if self.recent & bit != 0 {
+            self.duplicates += 1;
+        } else {
+            self.reordered += 1;
+        }
+        self.recent |= bit;
+    }
+}
+
+/// The number nearest to `highest` whose low `bits` are `sequence` (RFC 3550, appendix A.1, without its probation).
+#[inline]
+fn extend(highest: u64, sequence: u32, bits: u32) -> u64 {
+    let shift = 32 - bits;
+    let ahead = (sequence.wrapping_sub(highest as u32) << shift) as i32 >> shift;
+    let number = highest as i64 + i64::from(ahead);
+    // Before the first packets there is nothing to be nearer to.
+    if number < 0 { sequence.into() } else { number as u64 }
+}
+
+/// A sink of one or many flows: packets end there.
+#[derive(Debug)]
+pub struct Sink {
+    config: SinkConfig,
+    flows: Vec<FlowStats>,
+    /// One-way delays of all flows in nanoseconds, to three digits.
+    delays: Histogram<u64>,
+    delay_sum_ns: u128,
+    delay_range_ns: (u64, u64),
+    bad_checksum: u64,
+    unexpected: u64,
+}
+
+/// Why a packet is not counted.
+enum Refusal {
+    BadChecksum,
+    Unexpected,
+}
+
+/// What a sink reads from a packet.
+struct Arrival {
+    flow: usize,
+    sequence: u32,
+    payload_len: usize,
+}
+
+impl Sink {
+    /// A sink that has received nothing.
+    pub fn new(config: SinkConfig) -> Sink {
+        Sink {
+            config,
+            flows: vec![FlowStats::NONE; config.count.into()],
+            delays: Histogram::new_with_bounds(1, LONGEST_DELAY_NS, 3).expect("bounds in order"),
+            delay_sum_ns: 0,
+            delay_range_ns: (u64::MAX, 0),
+            bad_checksum: 0,
+            unexpected: 0,
+        }
+    }
+
+    /// What is known of each flow.
+    pub fn flows(&self) -> &[FlowStats] {
+        &self.flows
+    }
+
+    /// One-way delays of all flows in nanoseconds, from [`Packet::born`] to arrival, to three digits.
+    pub fn delays(&self) -> &Histogram<u64> {
+        &self.delays
+    }
+
+    /// The mean one-way delay, if there is any.
+    pub fn mean_delay(&self) -> Option<Span> {
+        let mean = self.delay_sum_ns.checked_div(self.delays.len().into())?;
+        Some(Span::from_nanos(mean as u64))
+    }
+
+    /// The shortest and longest one-way delay, if there is any.
+    pub fn delay_range(&self) -> Option<(Span, Span)> {
+        let (min, max) = self.delay_range_ns;
+        (min <= max).then_some((Span::from_nanos(min), Span::from_nanos(max)))
+    }
+
+    #[inline]
+    fn read(&self, packet: &Packet) -> Result<Arrival, Refusal> {
+        let header = packet.header();
+        let ip = ip::Packet::new_elided(header, packet.len() - header.len());
+        let ip = ip.map_err(|_| Refusal::Unexpected)?;
+        let upper = ip.upper().map_err(|_| Refusal::Unexpected)?;
+        let udp = udp::Datagram::new_elided(upper.bytes, upper.elided).map_err(|_| Refusal::Unexpected)?;
+        if upper.protocol != Protocol::UDP || upper.is_fragment {
+            return Err(Refusal::Unexpected);
+        }
+        let is_summed = udp.checksum() != 0;
+        if is_summed && !transport::sum(packet, upper.offset, udp.len(), &upper.pseudo).is_valid() {
+            return Err(Refusal::BadChecksum);
+        }
+        let flow = usize::from(udp.dst_port().wrapping_sub(self.config.first_port));
+        let sequence = self.config.header.sequence(udp.payload()).ok_or(Refusal::Unexpected)?;
+        Ok(Arrival { flow, sequence, payload_len: udp.payload_len() })
+    }
+
+    #[inline]
+    fn count(&mut self, arrival: &Arrival, delay: Span) -> Result<(), Refusal> {
+        let flow = self.flows.get_mut(arrival.flow).ok_or(Refusal::Unexpected)?;
+        flow.take(arrival.sequence, self.config.header.sequence_bits(), arrival.payload_len, delay);
+        let nanos = delay.as_nanos();
+        self.delays.saturating_record(nanos);
+        self.delay_sum_ns += u128::from(nanos);
+        let (min, max) = self.delay_range_ns;
+        self.delay_range_ns = (min.min(nanos), max.max(nanos));
+        Ok(())
+    }
+
+    fn total(&self, of: impl Fn(&FlowStats) -> u64) -> u64 {
+        self.flows.iter().map(of).sum()
+    }
+
+    /// The mean of the flows' jitter in seconds; NaN without any.
+    fn mean_jitter(&self) -> f64 {
+        let heard = self.flows.iter().filter(|flow| flow.packets > 1);
+        let (sum, count) = heard.fold((0.0, 0.0), |(sum, count), flow| (sum + flow.jitter_ns, count + 1.0));
+        sum / count / 1e9
+    }
+
+    fn observe_delays(&self, observer: &mut dyn Observer) {
+        let seconds = |span: Option<Span>| span.map_or(f64::NAN, Span::as_secs_f64);
+        let quantile = |q| match self.delays.len() {
+            0 => f64::NAN,
+            _ => self.delays.value_at_quantile(q) as f64 / 1e9,
+        };
+        observer.gauge("delay-mean", Unit::Seconds, seconds(self.mean_delay()));
+        observer.gauge("delay-min", Unit::Seconds, seconds(self.delay_range().map(|range| range.0)));
+        observer.gauge("delay-p50", Unit::Seconds, quantile(0.5));
+        observer.gauge("delay-p95", Unit::Seconds, quantile(0.95));
+        observer.gauge("delay-p99", Unit::Seconds, quantile(0.99));
+        observer.gauge("delay-max", Unit::Seconds, seconds(self.delay_range().map(|range| range.1)));
+        observer.gauge("jitter", Unit::Seconds, self.mean_jitter());
+    }
+}
+
+impl Element for Sink {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let delay = cx.now().since(packet.born());
+        let counted = self.read(&packet).and_then(|arrival| self.count(&arrival, delay));
+        match counted {
+            Ok(()) => {}
+            Err(Refusal::BadChecksum) => self.bad_checksum += 1,
+            Err(Refusal::Unexpected) => self.unexpected += 1,
+        }
+        Time::NEVER
+    }
+
+    fn wake(&mut self, _cx: &mut Cx<'_>) -> Time {
+        Time::NEVER
+    }
+
+    fn forwards(&self, _from: Port, _to: Port) -> bool {
+        false
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        let (lost, expected) = (self.total(FlowStats::lost), self.total(FlowStats::expected));
+        observer.counter("packets", Unit::Packets, self.total(|flow| flow.packets));
+        observer.counter("bytes", Unit::Bytes, self.total(|flow| flow.bytes));
+        observer.counter("duplicates", Unit::Packets, self.total(|flow| flow.duplicates));
+        observer.counter("reordered", Unit::Packets, self.total(|flow| flow.reordered));
+        observer.counter("dropped-bad-checksum", Unit::Packets, self.bad_checksum);
+        observer.counter("dropped-unexpected", Unit::Packets, self.unexpected);
+        observer.gauge("lost", Unit::Packets, lost as f64);
+        observer.gauge("loss-ratio", Unit::Ratio, lost as f64 / expected as f64);
+        self.observe_delays(observer);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! A link in one direction: a queue, a transmitter and a pipe.
+//!
+//! Modelled: a queue discipline, serialisation at a rate with the framing's overhead and whole nanoseconds that do not
+//! drift, propagation delay that may change while packets are under way, an MTU. Not modelled: errors (a
+//! channel behind the link does that), media shared with others, fragmentation.
+//!
+//! A link wakes only when a packet comes out of its pipe. Nothing happens at the end of a transmission; the queue is
+//! served when the link is next looked at, each transmission at the instant it was due, so a discipline sees true times.
+//! A packet costs one receive and one wake-up.
+
+use std::any::Any;
+use std::collections::VecDeque;
+
+use bentpipe_units::{Bytes, Rate, Serialiser, Span, Time};
+
+use crate::queue::{Discipline, Queue};
+use crate::{Cx, Element, Framing, Impossible, Observer, Packet, Port, Unit};
+
+/// A link in one direction.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Config {
+    /// The line's rate, bits per second with framing. Default: none, sending takes no time.
+    pub rate: Option<Rate>,
+    /// Propagation delay from the end of a transmission to the other side. Default: "0 s".
+    pub delay: Span,
+    /// Later values of the delay, in the order of their time. Default: none.
+    pub delay_changes: Vec<DelayChange>,
+    /// What the link layer adds to each packet. Default: none.
+    pub framing: Framing,
+    /// The longest IP packet the link takes; longer ones are dropped. Default: no limit.
+    pub mtu: Option<Bytes>,
+    /// What waits for the transmitter, and what is dropped. Default: drop tail without a limit.
+    pub queue: Discipline,
+}
+
+/// A new value of a link's delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(deny_unknown_fields)
+)]
+pub struct DelayChange {
+    /// When it begins to hold, from the start of the run. No default.
+    pub at: Span,
+    /// The delay of packets whose transmission starts then or later. No default.
+    pub delay: Span,
+}
+
+/// One direction of a link: input 0 to output 0.
+pub struct Link {
+    queue: Box<dyn Queue>,
+    /// Whether the queue may hold something.
+    backlogged: bool,
+    transmitter: Transmitter,
+    propagation: Propagation,
+    /// Packets sent and in transmission, with their arrival.
+    pipe: VecDeque<(Time, Packet)>,
+    mtu: usize,
+    too_big: u64,
+    delivered: u64,
+    delivered_bytes: u64,
+}
+
+impl Link {
+    /// A link of this configuration, empty.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn new(config: &Config) -> Result<Link, Impossible> {
+        Ok(Link {
+            queue: config.queue.build()?,
+            backlogged: false,
+            transmitter: Transmitter::new(config)?,
+            propagation: Propagation::new(config)?,
+            pipe: VecDeque::new(),
+            mtu: config.mtu.map_or(usize::MAX, |mtu| usize::try_from(mtu.get()).unwrap_or(usize::MAX)),
+            too_big: 0,
+            delivered: 0,
+            delivered_bytes: 0,
+        })
+    }
+
+    /// Changes the rate from the next transmission on; what is being sent and what is under way is not touched. None:
+    /// sending takes no time; zero: nothing more is sent. Poke the link afterwards.
+    pub fn set_rate(&mut self, now: Time, rate: Option<Rate>) {
+        self.catch_up(now);
+        self.transmitter.set_rate(now, rate);
+    }
+
+    /// Changes the delay of what is sent from now on, later scheduled changes forgotten; what is under way is not
+    /// touched, and nothing overtakes it. Poke the link afterwards.
+    pub fn set_delay(&mut self, now: Time, delay: Span) {
+        self.catch_up(now);
+        self.propagation = Propagation { delay, ..Propagation::default() };
+    }
+
+    /// How many packets wait in the queue.
+    pub fn queued(&self) -> usize {
+        self.queue.packets()
+    }
+
+    /// Starts every transmission due by `now`, each at its own instant.
+    #[inline]
+    fn catch_up(&mut self, now: Time) {
+        while self.backlogged && self.transmitter.is_idle(now) {
+            let start = self.transmitter.free_at;
+            match self.queue.dequeue(start) {
+                Some(packet) => self.transmit(packet, start),
+                None => self.backlogged = false,
+            }
+        }
+    }
+
+    /// Puts a packet on the line at `start`.
+    #[inline]
+    fn transmit(&mut self, packet: Packet, start: Time) {
+        let end = self.transmitter.start(packet.len(), start);
+        let arrival = end + self.propagation.delay_at(start);
+        // A delay that has shrunk lets nothing overtake: a line is a line.
+        let arrival = self.pipe.back().map_or(arrival, |(last, _)| arrival.max(*last));
+        self.pipe.push_back((arrival, packet));
+    }
+
+    #[inline]
+    fn deadline(&self) -> Time {
+        self.pipe.front().map_or(Time::NEVER, |(arrival, _)| *arrival)
+    }
+}
+
+impl Element for Link {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        self.catch_up(now);
+        if packet.len() > self.mtu {
+            self.too_big += 1;
+        } else if self.transmitter.is_idle(now) {
+            let passed = self.queue.pass(packet, now, self.transmitter.free_at, cx.stream());
+            if let Some(packet) = passed {
+                self.transmit(packet, now);
+            }
+        } else {
+            self.queue.enqueue(packet, now, cx.stream());
+            self.backlogged = true;
+        }
+        self.deadline()
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        self.catch_up(now);
+        while self.deadline() <= now {
+            let Some((_, packet)) = self.pipe.pop_front() else { break };
+            self.delivered += 1;
+            self.delivered_bytes += packet.len() as u64;
+            cx.emit(Port(0), packet);
+        }
+        self.deadline()
+    }
+
+    fn lookahead(&self) -> Span {
+        self.propagation.shortest() + self.transmitter.shortest()
+    }
+
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
+        self.catch_up(now);
+        let busy = self.transmitter.busy_until(now).as_secs_f64();
+        observer.counter("delivered", Unit::Packets, self.delivered);
+        observer.counter("delivered-bytes", Unit::Bytes, self.delivered_bytes);
+        observer.counter("dropped-too-big", Unit::Packets, self.too_big);
+        observer.gauge("in-flight", Unit::Packets, self.pipe.len() as f64);
+        observer.gauge("busy", Unit::Seconds, busy);
+        observer.gauge("utilisation", Unit::Ratio, busy / now.as_secs_f64());
+        self.queue.observe(observer);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Turns packets into bits on the line, one after another.
+struct Transmitter {
+    /// None: sending takes no time.
+    serialiser: Option<Serialiser>,
+    framing: Framing,
+    /// When the transmission of this moment ends, or the last one ended.
+    free_at: Time,
+    /// Whether nothing is started at all.
+    is_down: bool,
+    /// The time of all transmissions, to the end of the last one started.
+    busy: Span,
+}
+
+impl Transmitter {
+    fn new(config: &Config) -> Result<Transmitter, Impossible> {
+        let rate_is_real = config.rate.is_none_or(|rate| rate.as_bps() > 0);
+        Impossible::unless(rate_is_real, "rate", "more than zero, or none for a line that takes no time")?;
+        let framing = config.framing;
+        let serialiser = config.rate.map(|rate| Serialiser::new(framing.usable(rate)));
+        Ok(Transmitter { serialiser, framing, free_at: Time::ZERO, is_down: false, busy: Span::ZERO })
+    }
+
+    fn set_rate(&mut self, now: Time, rate: Option<Rate>) {
+        let was_down = std::mem::replace(&mut self.is_down, rate == Some(Rate::from_bps(0)));
+        if was_down {
+            self.free_at = self.free_at.max(now);
+        }
+        self.serialiser = rate.map(|rate| Serialiser::new(self.framing.usable(rate)));
+    }
+
+    #[inline]
+    fn is_idle(&self, now: Time) -> bool {
+        self.free_at <= now && !self.is_down
+    }
+
+    /// Sends `len_bytes` from `start` on; returns when the last bit is on the line.
+    #[inline]
+    fn start(&mut self, len_bytes: usize, start: Time) -> Time {
+        let wire_len = self.framing.wire_len(len_bytes);
+        let span = self.serialiser.as_mut().map_or(Span::ZERO, |serialiser| serialiser.transmit(wire_len));
+        self.busy += span;
+        self.free_at = start + span;
+        self.free_at
+    }
+
+    /// How long it was sending up to `now`.
+    fn busy_until(&self, now: Time) -> Span {
+        self.busy - self.free_at.since(now)
+    }
+
+    /// The shortest time a packet takes, in whole nanoseconds.
+    fn shortest(&self) -> Span {
+        let bits = u128::from(self.framing.wire_len(1).bits());
+        let nanos =
+            |serialiser: &Serialiser| bits * 1_000_000_000 / u128::from(serialiser.rate().as_bps().max(1));
+        Span::from_nanos(self.serialiser.as_ref().map_or(0, |serialiser| nanos(serialiser) as u64))
+    }
+}
+
+/// How long signals are under way, now and later.
+#[derive(Default)]
+struct Propagation {
+    delay: Span,
+    /// Changes that do not hold yet.
+    changes: VecDeque<DelayChange>,
+}
+
+impl Propagation {
+    fn new(config: &Config) -> Result<Propagation, Impossible> {
+        let in_order = config.delay_changes.is_sorted_by_key(|change| change.at);
+        Impossible::unless(in_order, "delay_changes", "changes in the order of their time")?;
+        Ok(Propagation { delay: config.delay, changes: config.delay_changes.iter().copied().collect() })
+    }
+
+    /// The delay of what is sent at `now`; `now` never goes back.
+    #[inline]
+    fn delay_at(&mut self, now: Time) -> Span {
+        while self.changes.front().is_some_and(|change| Time::ZERO + change.at <= now) {
+            self.delay = self.changes.pop_front().map_or(self.delay, |change| change.delay);
+        }
+        self.delay
+    }
+
+    fn shortest(&self) -> Span {
+        self.changes.iter().map(|change| change.delay).fold(self.delay, Span::min)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Which endpoint of a node a packet is for.
+
+use bentpipe_wire::ip::{Protocol, Upper};
+
+use super::routes::Key;
+use crate::Port;
+use crate::hash::Map;
+
+/// A protocol and a port at this node; protocols without ports have port 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Service(u32);
+
+impl Service {
+    #[inline]
+    pub(super) fn new(protocol: Protocol, port: u16) -> Service {
+        Service(u32::from(protocol.0) << 16 | u32::from(port))
+    }
+}
+
+/// Endpoints by what they listen to. Only looked up, never gone through, so the order in the tables does not matter.
+#[derive(Debug, Default)]
+pub(super) struct Demux {
+    connections: Map<(u64, Key), Port>,
+    services: Map<Service, Port>,
+    rest: Option<Port>,
+}
+
+impl Demux {
+    pub(super) fn bind(&mut self, service: Service, endpoint: Port) {
+        self.services.insert(service, endpoint);
+    }
+
+    pub(super) fn bind_connection(&mut self, service: Service, remote: (Key, u16), endpoint: Port) {
+        self.connections.insert((connection(service, remote.1), remote.0), endpoint);
+    }
+
+    pub(super) fn bind_rest(&mut self, endpoint: Port) {
+        self.rest = Some(endpoint);
+    }
+
+    /// The endpoint that takes what comes from `source`: the connection's, else the port's, else the one for the rest.
+    #[inline]
+    pub(super) fn find(&self, upper: &Upper<'_>, source: impl FnOnce() -> Key) -> Option<Port> {
+        let (from, to) = ports(upper);
+        let service = Service::new(upper.protocol, to);
+        if !self.connections.is_empty() {
+            let found = self.connections.get(&(connection(service, from), source()));
+            if found.is_some() {
+                return found.copied();
+            }
+        }
+        self.services.get(&service).copied().or(self.rest)
+    }
+}
+
+#[inline]
+fn connection(service: Service, remote_port: u16) -> u64 {
+    u64::from(service.0) << 16 | u64::from(remote_port)
+}
+
+/// Source and destination port, which are at the same place in UDP, TCP, DCCP, SCTP and UDP-Lite; zero for others and
+/// for fragments without them.
+#[inline]
+pub(super) fn ports(upper: &Upper<'_>) -> (u16, u16) {
+    const DCCP: Protocol = Protocol(33);
+    const SCTP: Protocol = Protocol(132);
+    let has_ports =
+        matches!(upper.protocol, Protocol::UDP | Protocol::TCP | DCCP | SCTP | Protocol::UDP_LITE);
+    match upper.bytes {
+        [a, b, c, d, ..] if has_ports && !upper.is_later_fragment => {
+            (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]))
+        }
+        _ => (0, 0),
+    }
+}

@@ -1,0 +1,158 @@
+//! Which way a destination lies: longest prefix match, with a cache of recent destinations before it.
+
+use std::net::IpAddr;
+
+use super::Prefix;
+use crate::Port;
+use crate::hash::Map;
+
+/// Where a packet goes from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Via {
+    /// To this node's endpoints.
+    Local,
+    /// Out of an interface.
+    Interface(Port),
+    /// Into the tunnel of that number.
+    Tunnel(u16),
+    /// To the multicast group of that number.
+    Group(u16),
+    /// Nowhere.
+    Nowhere,
+}
+
+/// An address of either version as a number; IPv4 addresses are where RFC 4291, section 2.5.5.2, maps them.
+pub(super) type Key = u128;
+
+/// The key of an address.
+#[inline]
+pub(super) fn key(address: IpAddr) -> Key {
+    match address {
+        IpAddr::V4(address) => 0xffff_0000_0000 | Key::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+/// Whether the key is an IPv4 address's.
+#[inline]
+pub(super) fn is_v4(key: Key) -> bool {
+    key >> 32 == 0xffff
+}
+
+const CACHE_BITS: u32 = 6;
+
+/// Routes by prefix.
+#[derive(Debug)]
+pub(super) struct Routes {
+    /// By length of prefix and masked key.
+    table: Map<(u8, Key), Via>,
+    /// The lengths of prefixes there are, longest first.
+    lengths: Vec<u8>,
+    /// Recent destinations, each in the one place its hash gives.
+    cache: Box<[(Key, Via); 1 << CACHE_BITS]>,
+}
+
+/// A key that no packet has: a mapped address is never on the wire in an IPv6 header, and this is none of IPv4's.
+const EMPTY: (Key, Via) = (Key::MAX, Via::Nowhere);
+
+impl Routes {
+    pub(super) fn new() -> Routes {
+        Routes { table: Map::default(), lengths: Vec::new(), cache: Box::new([EMPTY; 1 << CACHE_BITS]) }
+    }
+
+    /// Sends what `prefix` covers `via`; replaces what was said about the same prefix.
+    pub(super) fn insert(&mut self, prefix: Prefix, via: Via) {
+        let (length, masked) = place(prefix);
+        self.table.insert((length, masked), via);
+        if let Err(at) = self.lengths.binary_search_by(|have| length.cmp(have)) {
+            self.lengths.insert(at, length);
+        }
+        self.cache.fill(EMPTY);
+    }
+
+    /// What was said about exactly this prefix.
+    pub(super) fn exact(&self, prefix: Prefix) -> Option<Via> {
+        self.table.get(&place(prefix)).copied()
+    }
+
+    /// Where `destination` lies.
+    #[inline]
+    pub(super) fn find(&mut self, destination: Key) -> Via {
+        let slot = &mut self.cache[slot(destination)];
+        if slot.0 == destination {
+            return slot.1;
+        }
+        let via = longest(&self.table, &self.lengths, destination);
+        *slot = (destination, via);
+        via
+    }
+}
+
+#[inline]
+fn slot(key: Key) -> usize {
+    let folded = key as u64 ^ (key >> 64) as u64;
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CACHE_BITS)) as usize
+}
+
+fn longest(table: &Map<(u8, Key), Via>, lengths: &[u8], destination: Key) -> Via {
+    // IPv6 prefixes shorter than the mapped range would cover it.
+    let floor = if is_v4(destination) { 96 } else { 0 };
+    let lengths = lengths.iter().filter(|&&length| length >= floor);
+    let mut found = lengths.filter_map(|&length| table.get(&(length, mask(destination, length))));
+    found.next().copied().unwrap_or(Via::Nowhere)
+}
+
+/// Where a prefix is in the table.
+fn place(prefix: Prefix) -> (u8, Key) {
+    let longer = if prefix.address.is_ipv4() { 96 } else { 0 };
+    let length = prefix.length + longer;
+    (length, mask(key(prefix.address), length))
+}
+
+fn mask(key: Key, length: u8) -> Key {
+    if length == 0 { 0 } else { key & Key::MAX << (128 - u32::from(length)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(routes: &mut Routes, address: &str) -> Via {
+        routes.find(key(address.parse().expect("an address")))
+    }
+
+    #[test]
+    fn the_longest_prefix_wins_and_versions_are_apart() {
+        let mut routes = Routes::new();
+        let out = |port| Via::Interface(Port(port));
+        for (prefix, port) in [
+            ("0.0.0.0/0", 0),
+            ("10.0.0.0/8", 1),
+            ("10.1.0.0/16", 2),
+            ("10.1.2.3/32", 3),
+            ("2001:db8::/32", 4),
+        ] {
+            routes.insert(prefix.parse().expect("a prefix"), out(port));
+        }
+        for _ in 0..2 {
+            assert_eq!(find(&mut routes, "192.0.2.1"), out(0));
+            assert_eq!(find(&mut routes, "10.9.9.9"), out(1));
+            assert_eq!(find(&mut routes, "10.1.9.9"), out(2));
+            assert_eq!(find(&mut routes, "10.1.2.3"), out(3));
+            assert_eq!(find(&mut routes, "2001:db8::1"), out(4));
+            assert_eq!(find(&mut routes, "2001:db9::1"), Via::Nowhere);
+        }
+        let mut only_v6 = Routes::new();
+        only_v6.insert("::/0".parse().expect("a prefix"), out(5));
+        assert_eq!(find(&mut only_v6, "10.0.0.1"), Via::Nowhere);
+        assert_eq!(find(&mut only_v6, "fe80::1"), out(5));
+    }
+
+    #[test]
+    fn a_new_route_is_seen_at_once() {
+        let mut routes = Routes::new();
+        assert_eq!(find(&mut routes, "10.0.0.1"), Via::Nowhere);
+        routes.insert("10.0.0.0/24".parse().expect("a prefix"), Via::Local);
+        assert_eq!(find(&mut routes, "10.0.0.1"), Via::Local);
+    }
+}

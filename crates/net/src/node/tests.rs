@@ -1,0 +1,232 @@
+use bentpipe_wire::ip::Ecn;
+use bentpipe_wire::{ipv6, udp};
+
+use super::*;
+use crate::rig::Rig;
+
+/// A UDP packet to port 7 with ten bytes of payload.
+fn udp_packet(source: &str, destination: &str, hops: u8) -> Packet {
+    let (source, destination) = (source.parse().expect("source"), destination.parse().expect("destination"));
+    let mut ip = ip::Repr::new(source, destination, Protocol::UDP, 18);
+    match &mut ip {
+        ip::Repr::V4(repr) => repr.ttl = hops,
+        ip::Repr::V6(repr) => repr.hop_limit = hops,
+    }
+    let mut packet = Packet::new(ip.buffer_len() + 8, 10);
+    let header = packet.header_mut();
+    ip.emit(header);
+    udp::Repr { src_port: 9, dst_port: 7, payload_len: 10 }.emit(&mut header[ip.buffer_len()..]);
+    packet
+}
+
+fn prefix(text: &str) -> Prefix {
+    text.parse().expect("a prefix")
+}
+
+/// A node with two interfaces: 10.0.0.0/8 and 2001:db8:a::/48 lie behind 0, 20.0.0.0/8 and 2001:db8:b::/48 behind 1; its
+/// endpoint 2 listens to UDP port 7 at 10.0.0.1 and 2001:db8:a::1.
+fn node() -> Node {
+    let mut node = Node::new(2);
+    for (interface, prefixes) in
+        [["10.0.0.0/8", "2001:db8:a::/48"], ["20.0.0.0/8", "2001:db8:b::/48"]].iter().enumerate()
+    {
+        prefixes.iter().for_each(|text| node.add_route(prefix(text), Port(interface as u16)));
+    }
+    node.add_address(prefix("10.0.0.1"));
+    node.add_address(prefix("2001:db8:a::1"));
+    let endpoint = node.add_endpoint();
+    assert_eq!(endpoint, Port(2));
+    node.bind(endpoint, Protocol::UDP, 7);
+    node
+}
+
+/// What a node makes of one packet.
+fn pass(node: Node, port: u16, packet: Packet) -> Rig<Node> {
+    let mut rig = Rig::new(node);
+    rig.receive(0, port, packet);
+    rig
+}
+
+fn dropped(rig: &Rig<Node>) -> Option<Drop> {
+    Drop::ALL.iter().map(|(cause, _)| *cause).find(|&cause| rig.element.dropped(cause) > 0)
+}
+
+#[test]
+fn packets_are_forwarded_with_a_hop_less_and_a_true_checksum() {
+    for (from, to) in [("10.0.0.9", "20.0.0.9"), ("2001:db8:a::9", "2001:db8:b::9")] {
+        let rig = pass(node(), 0, udp_packet(from, to, 5));
+        let [(_, port, packet)] = &rig.out[..] else { panic!("one packet") };
+        assert_eq!(*port, Port(1));
+        let bytes = packet.to_vec();
+        let ip = ip::Packet::new_checked(&bytes[..]).expect("IP");
+        assert_eq!(ip.hop_limit(), 4);
+        if let ip::Packet::V4(ip) = ip {
+            ip.verify_checksum().expect("a checksum");
+        }
+    }
+}
+
+#[test]
+fn what_an_endpoint_sends_keeps_its_hops() {
+    let rig = pass(node(), 2, udp_packet("10.0.0.1", "20.0.0.9", 1));
+    assert_eq!(view(&rig.out[0].2).expect("IP").hop_limit(), 1);
+}
+
+#[test]
+fn every_cause_of_loss_is_counted() {
+    let cause = |port, packet| dropped(&pass(node(), port, packet));
+    assert_eq!(cause(0, udp_packet("10.0.0.9", "20.0.0.9", 1)), Some(Drop::HopLimit));
+    assert_eq!(cause(0, udp_packet("10.0.0.9", "30.0.0.9", 9)), Some(Drop::NoRoute));
+    assert_eq!(cause(2, udp_packet("10.0.0.1", "10.0.0.1", 9)), Some(Drop::NoRoute));
+    let mut damaged = udp_packet("10.0.0.9", "20.0.0.9", 9);
+    damaged.header_mut()[16] ^= 1;
+    assert_eq!(cause(0, damaged), Some(Drop::BadChecksum));
+    assert_eq!(cause(0, Packet::new(19, 0)), Some(Drop::BadHeader));
+    assert_eq!(cause(0, Packet::new(0, 0)), Some(Drop::BadHeader));
+    assert_eq!(cause(0, udp_packet("2001:db8:a::9", "::ffff:10.0.0.1", 9)), Some(Drop::BadHeader));
+    let mut other_port = udp_packet("20.0.0.9", "10.0.0.1", 9);
+    other_port.header_mut()[23] = 8;
+    assert_eq!(cause(1, other_port), Some(Drop::NoListener));
+    let mut small = node();
+    small.set_mtu(Port(1), 37);
+    assert_eq!(dropped(&pass(small, 0, udp_packet("10.0.0.9", "20.0.0.9", 9))), Some(Drop::TooBig));
+}
+
+#[test]
+fn listeners_are_found_by_connection_then_port_then_rest() {
+    let mut node = node();
+    let (connected, rest) = (node.add_endpoint(), node.add_endpoint());
+    node.bind_connection(connected, Protocol::UDP, 7, ("20.0.0.9".parse().expect("address"), 9));
+    node.bind_rest(rest);
+    let mut rig = Rig::new(node);
+    rig.receive(0, 1, udp_packet("20.0.0.9", "10.0.0.1", 9));
+    rig.receive(0, 1, udp_packet("20.0.0.8", "10.0.0.1", 9));
+    let mut icmp = udp_packet("20.0.0.8", "10.0.0.1", 9);
+    icmp.header_mut()[9] = 1;
+    ipv4::Packet::new_unchecked(icmp.header_mut()).fill_checksum();
+    rig.receive(0, 1, icmp);
+    let ports: Vec<u16> = rig.out.iter().map(|(_, port, _)| port.0).collect();
+    assert_eq!(ports, [3, 2, 4]);
+}
+
+#[test]
+fn link_padding_is_cut_off() {
+    let mut bytes = udp_packet("20.0.0.9", "10.0.0.1", 9).to_vec();
+    bytes.resize(60, 0xaa);
+    let rig = pass(node(), 1, Packet::from_bytes(&bytes));
+    assert_eq!(rig.out[0].2.len(), 38);
+}
+
+/// The two ends of a tunnel between 10.0.0.1 and 20.0.0.1.
+fn tunnelled() -> (Node, Node) {
+    let (v4, v6) = (["10.0.0.1", "20.0.0.1"], ["2001:db8:a::/48", "2001:db8:b::/48"]);
+    let end = |here: usize, there: usize| {
+        let mut node = Node::new(2);
+        node.add_route(prefix("0.0.0.0/0"), Port(1));
+        node.add_route(prefix(v6[here]), Port(0));
+        node.add_address(prefix(v4[here]));
+        let ends = (v4[here].parse().expect("address"), v4[there].parse().expect("address"));
+        let tunnel = node.add_tunnel(Tunnel::new(ends.0, ends.1, 9180));
+        node.add_tunnel_route(prefix(v6[there]), tunnel);
+        node
+    };
+    (end(0, 1), end(1, 0))
+}
+
+#[test]
+fn ipv6_crosses_a_tunnel_as_one_hop_each_end() {
+    let (near, far) = tunnelled();
+    let sent = udp_packet("2001:db8:a::9", "2001:db8:b::9", 9);
+    let rig = pass(near, 0, sent.clone());
+    let outer = rig.out[0].2.to_vec();
+    let ip = ipv4::Packet::new_checked(&outer[..]).expect("IPv4");
+    ip.verify_checksum().expect("a checksum");
+    assert_eq!((ip.protocol(), ip.total_len(), ip.ttl()), (Protocol::IPV6, sent.len() + 20, 64));
+    let rig = pass(far, 1, rig.out[0].2.clone());
+    let [(_, Port(0), inner)] = &rig.out[..] else { panic!("one packet out of port 0") };
+    let inner = inner.to_vec();
+    assert_eq!(inner[8..], sent.to_vec()[8..]);
+    assert_eq!(ipv6::Packet::new_checked(&inner[..]).expect("IPv6").hop_limit(), 7);
+}
+
+#[test]
+fn tunnels_take_only_what_fits_and_only_from_their_peer() {
+    let (near, far) = tunnelled();
+    let mut long = Packet::new(40, 9121);
+    let address = |text: &str| text.parse().expect("an address");
+    ip::Repr::new(address("2001:db8:a::9"), address("2001:db8:b::9"), Protocol::UDP, 9121)
+        .emit(long.header_mut());
+    assert_eq!(dropped(&pass(near, 0, long)), Some(Drop::TooBig));
+    let mut stranger = udp_packet("2001:db8:a::9", "2001:db8:b::9", 9);
+    Tunnel::new([10, 0, 0, 2].into(), [20, 0, 0, 1].into(), 9180).encapsulate(&mut stranger).expect("IPv6");
+    assert_eq!(dropped(&pass(far, 1, stranger)), Some(Drop::BadHeader));
+}
+
+#[test]
+fn congestion_marked_in_the_tunnel_is_seen_behind_it() {
+    for (ecn, passes) in [(Ecn::Ect0, true), (Ecn::NotEct, false)] {
+        let (near, far) = tunnelled();
+        let mut packet = udp_packet("2001:db8:a::9", "2001:db8:b::9", 9);
+        ipv6::Packet::new_unchecked(packet.header_mut()).mark_ecn(ecn);
+        let mut outer = pass(near, 0, packet).out.remove(0).2;
+        let mut ip = ipv4::Packet::new_unchecked(outer.header_mut());
+        assert_eq!(ip.traffic_class().ecn(), ecn);
+        ip.mark_ecn(Ecn::Ce);
+        let rig = pass(far, 1, outer);
+        let inside = rig.out.first().map(|(_, _, packet)| view(packet).expect("IP").traffic_class().ecn());
+        assert_eq!(inside, passes.then_some(Ecn::Ce));
+    }
+}
+
+#[test]
+fn groups_reach_their_branches_and_members_but_never_the_way_they_came() {
+    for (group, source) in [("239.1.1.1", "10.0.0.9"), ("ff0e::1", "2001:db8:a::9")] {
+        let mut node = node();
+        let address = group.parse().expect("a group");
+        (0..2).for_each(|interface| node.add_group_interface(address, Port(interface)));
+        node.join(Port(2), address, Protocol::UDP, 7);
+        node.join(Port(2), address, Protocol::UDP, 8);
+        let mut rig = Rig::new(node);
+        rig.receive(0, 0, udp_packet(source, group, 9));
+        let ports: Vec<u16> = rig.out.iter().map(|(_, port, _)| port.0).collect();
+        assert_eq!(ports, [2, 1], "{group}");
+        rig.out.clear();
+        rig.receive(0, 2, udp_packet(source, group, 9));
+        let ports: Vec<u16> = rig.out.iter().map(|(_, port, _)| port.0).collect();
+        assert_eq!(ports, [0, 1], "{group} from here");
+    }
+}
+
+#[test]
+fn groups_nobody_joined_and_link_local_ones_are_not_forwarded() {
+    let mut open = node();
+    open.add_route(prefix("0.0.0.0/0"), Port(1));
+    assert_eq!(dropped(&pass(open, 0, udp_packet("10.0.0.9", "239.9.9.9", 9))), Some(Drop::NoRoute));
+    for (group, source) in [("224.0.0.5", "10.0.0.9"), ("ff02::5", "2001:db8:a::9")] {
+        let mut node = node();
+        node.add_group_interface(group.parse().expect("a group"), Port(1));
+        assert!(pass(node, 0, udp_packet(source, group, 9)).out.is_empty());
+    }
+}
+
+#[test]
+fn endpoints_do_not_reach_each_other_at_one_instant() {
+    let node = node();
+    assert!(
+        node.forwards(Port(0), Port(1)) && node.forwards(Port(0), Port(2)) && node.forwards(Port(2), Port(0))
+    );
+    assert!(!node.forwards(Port(2), Port(3)));
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_pass_or_are_dropped(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200), version: bool) {
+        let mut bytes = bytes;
+        if let Some(first) = bytes.first_mut() {
+            *first = if version { 0x45 } else { 0x60 };
+        }
+        for port in [0, 2] {
+            pass(node(), port, Packet::from_bytes(&bytes));
+        }
+    }
+}
