@@ -17,7 +17,7 @@ use crate::{rfc3095, tcp, uncompressed};
 const MAX_PACKET_BYTES: usize = 40 + 65_535;
 
 /// The profiles that exist so far.
-const BUILT: crate::Profiles = crate::Profiles::NONE;
+const BUILT: crate::Profiles = crate::Profiles::NONE.with(Profile::Tcp);
 
 /// A profile cannot carry this packet; the next one is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

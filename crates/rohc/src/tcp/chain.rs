@@ -100,12 +100,6 @@ impl Chain {
         self.len = 0;
     }
 
-    pub(super) fn copy_from(&mut self, other: &Chain) {
-        self.links.clone_from(&other.links);
-        self.inner = other.inner;
-        self.len = other.len;
-    }
-
     /// Whether this is the innermost IP header.
     pub(super) const fn is_inner(&self, index: usize) -> bool {
         self.inner as usize == index
@@ -128,11 +122,6 @@ impl Chain {
         usize::from(self.len)
     }
 
-    /// Whether more than one IP header, or any extension, must be looked at packet by packet.
-    pub(super) fn is_plain(&self) -> bool {
-        self.links.len() == 1
-    }
-
     /// Finds the headers up to TCP of a packet of `len` octets, of which `octets` are the first. `None` if the packet
     /// has something that no item of the profile can carry, or is not TCP: it is for a lower profile.
     pub(super) fn parse(&mut self, octets: &[u8], len: usize) -> Option<()> {
@@ -142,14 +131,30 @@ impl Chain {
             let at = self.tcp_at();
             let rest = octets.get(at..)?;
             let kind = kind_after(next, rest.first()? >> 4)?;
-            let (header_len, after) = match kind {
-                Kind::Ipv4 | Kind::Ipv6 => ip::parse(kind, rest, len - at)?,
-                _ => extension::parse(kind, rest)?,
-            };
+            let (header_len, after) = parse_header(kind, rest, len - at)?;
             self.push(kind, header_len)?;
             next = after;
         }
         Some(())
+    }
+
+    /// Whether a packet has the headers of this chain; `None` if the packet is for a lower profile. As [`Chain::parse`],
+    /// but nothing is stored, and most packets of a flow pass.
+    pub(super) fn describes(&self, octets: &[u8], len: usize) -> Option<bool> {
+        let mut next = Next::Ip;
+        for link in &self.links {
+            let at = usize::from(link.at);
+            let rest = octets.get(at..)?;
+            if kind_after(next, rest.first()? >> 4) != Some(link.kind) {
+                return Some(false);
+            }
+            let (header_len, after) = parse_header(link.kind, rest, len - at)?;
+            if header_len != usize::from(link.len) {
+                return Some(false);
+            }
+            next = after;
+        }
+        Some(next == Next::Protocol(PROTO_TCP))
     }
 
     fn push(&mut self, kind: Kind, len: usize) -> Option<()> {
@@ -314,6 +319,14 @@ pub(super) struct Irregular {
     pub(super) outer_ttl: bool,
     /// The sequence numbers of AH and GRE need 31 bits.
     pub(super) long_sequence: bool,
+}
+
+/// The length of the header at the start of `octets`, and what follows it; `len` octets of packet start there.
+fn parse_header(kind: Kind, octets: &[u8], len: usize) -> Option<(usize, Next)> {
+    match kind {
+        Kind::Ipv4 | Kind::Ipv6 => ip::parse(kind, octets, len),
+        _ => extension::parse(kind, octets),
+    }
 }
 
 fn kind_after(next: Next, version: u8) -> Option<Kind> {

@@ -66,7 +66,9 @@ pub(super) struct Format {
     discriminator_bits: u32,
     pub(super) parts: &'static [Part],
     /// Bit n: has the field of that number.
-    pub(super) carries: u32,
+    carries: u32,
+    /// As `carries`, a scaled number counting as the number.
+    pub(super) covers: u32,
 }
 
 impl Format {
@@ -82,8 +84,19 @@ impl Format {
             carries |= 1 << parts[at].field as u32;
             at += 1;
         }
+        let covers = carries
+            | (carries >> Field::SeqScaled as u32 & 1) << Field::Seq as u32
+            | (carries >> Field::AckScaled as u32 & 1) << Field::Ack as u32;
         assert!(bits % 8 == 0 && bits <= 56, "a format is whole octets, seven at most");
-        Format { packet_type, len: bits as usize / 8, discriminator, discriminator_bits, parts, carries }
+        Format {
+            packet_type,
+            len: bits as usize / 8,
+            discriminator,
+            discriminator_bits,
+            parts,
+            carries,
+            covers,
+        }
     }
 
     pub(super) const fn has(&self, field: Field) -> bool {

@@ -1,38 +1,39 @@
-//! Profile 0x0006, TCP/IP (RFC 6846).
+//! Profile 0x0006, TCP/IP (RFC 6846): IPv4, IPv6, its extension headers, AH, GRE and minimal encapsulation, in any
+//! number and order, and TCP with its options.
+//!
+//! Both sides keep the last header as it was, octet for octet, and compressed headers are what is to be patched in a
+//! copy of it. What that leaves are the control fields (master sequence number, acknowledgement stride, ECN), and the
+//! options' table of items. The compressor also keeps the few values that compressed headers may be relative to, of as
+//! many packets as it repeats every change ([`refs`]), and for what changes seldom how often each change is still to be
+//! sent ([`groups`]). From these it takes the smallest format that carries what is due ([`choice`]).
+//!
+//! | module | what |
+//! |---|---|
+//! | [`chain`], [`ip`], [`extension`] | headers before TCP: their static, dynamic, replicate and irregular items |
+//! | [`header`], [`options`] | the same of TCP and its options |
+//! | [`formats`], [`base`] | base headers, the sixteen short ones and `co_common` |
+//! | [`compressor`], [`choice`], [`table`], [`refs`], [`groups`], [`behavior`] | the compressor |
+//! | [`decompressor`], [`checksum`] | the decompressor |
+//! | [`feedback`] | FEEDBACK-1 and FEEDBACK-2 |
+//!
+//! Not done: an IR-CR that changes the length of an extension header is refused.
 
 mod base;
+mod behavior;
 mod chain;
 mod checksum;
+mod choice;
+mod compressor;
 mod decompressor;
 mod extension;
 mod feedback;
 mod formats;
+mod groups;
 mod header;
 mod ip;
 mod options;
+mod refs;
+mod table;
 
+pub(crate) use compressor::Compressor;
 pub(crate) use decompressor::Decompressor;
-
-use alloc::vec::Vec;
-
-use crate::compressor::{Built, Heard, Job, Unfit};
-
-/// The compressor's context.
-#[derive(Debug)]
-pub(crate) struct Compressor;
-
-impl Compressor {
-    pub(crate) fn new(_job: &Job<'_>) -> Self {
-        Self
-    }
-
-    pub(crate) fn renew(&mut self, _job: &Job<'_>) {}
-
-    pub(crate) fn compress(&mut self, _job: &Job<'_>, _out: &mut Vec<u8>) -> Result<Built, Unfit> {
-        Err(Unfit)
-    }
-
-    pub(crate) fn feedback(&mut self, _data: &[u8], _field: &[u8]) -> Heard {
-        Heard::default()
-    }
-}

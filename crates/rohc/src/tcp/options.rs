@@ -31,7 +31,8 @@ pub(super) const GENERIC: u8 = 7;
 const MALFORMED: DecompressError = DecompressError::Malformed("TCP: options");
 const UNKNOWN_ITEM: DecompressError = DecompressError::Malformed("TCP: option that no item has established");
 
-const ITEMS: usize = 16;
+/// Entries of the table.
+pub(super) const ITEMS: usize = 16;
 const GENERICS: usize = ITEMS - GENERIC as usize;
 
 const GENERIC_STABLE: u8 = 0xff;

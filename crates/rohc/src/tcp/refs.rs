@@ -1,0 +1,237 @@
+//! What the decompressor may hold: the values of the last packets sent (RFC 6846 5.2.1.1).
+//!
+//! By the optimistic approach the decompressor has received at least one of the last N packets, so a value may be left
+//! out when all of them had it, and may be sent in few bits when they decode rightly against each of them. N is the
+//! number of references kept here; an acknowledgement drops those older than the packet acknowledged.
+
+use alloc::vec::Vec;
+
+use super::base::scale;
+use super::chain::{Chain, Kind};
+use super::formats::{Field, Part};
+use super::ip::u32_at;
+use super::{extension, options};
+
+/// Values of one packet sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ref {
+    pub(super) msn: u16,
+    pub(super) ip_id_offset: u16,
+    pub(super) window: u16,
+    pub(super) ttl: u8,
+    pub(super) seq: u32,
+    pub(super) ack: u32,
+    pub(super) payload_len: u32,
+    /// Items of the options' table that were sent whole.
+    pub(super) items_sent: u16,
+}
+
+/// The references, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Refs(Vec<Ref>);
+
+/// How far a value lies from the references: the least and the greatest distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spread {
+    least: i32,
+    greatest: i32,
+}
+
+impl Spread {
+    const EMPTY: Spread = Spread { least: i32::MAX, greatest: i32::MIN };
+
+    fn add(&mut self, distance: i32) {
+        self.least = self.least.min(distance);
+        self.greatest = self.greatest.max(distance);
+    }
+
+    /// Whether all references had the value.
+    pub(super) const fn is_still(self) -> bool {
+        self.least == 0 && self.greatest == 0
+    }
+
+    /// Whether `bits` bits with interval offset `p` decode rightly against every reference.
+    pub(super) const fn fits(self, bits: u32, p: u32) -> bool {
+        let (least, greatest, p) = (self.least as i64, self.greatest as i64, p as i64);
+        least >= -p && greatest < (1 << bits) - p
+    }
+}
+
+/// The spreads of one packet's values over the references.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spreads {
+    pub(super) seq: Spread,
+    pub(super) ack: Spread,
+    pub(super) window: Spread,
+    pub(super) ttl: Spread,
+    pub(super) ip_id: Spread,
+    msn: Spread,
+    same_payload_len: bool,
+}
+
+impl Spreads {
+    /// Whether the field of a format can be sent as this part of it; what is not relative always can.
+    pub(super) fn fits(&self, part: &Part, current: &Ref, refs: &Refs, stride: u16) -> bool {
+        match part.field {
+            Field::Seq => self.seq.fits(part.bits, part.p),
+            Field::Ack => self.ack.fits(part.bits, part.p),
+            Field::Window => part.bits == 16 || self.window.fits(part.bits, part.p),
+            Field::IpId => self.ip_id.fits(part.bits, part.p),
+            Field::Ttl => self.ttl.fits(part.bits, part.p),
+            Field::Msn => self.msn.fits(part.bits, part.p),
+            Field::SeqScaled => {
+                self.same_payload_len
+                    && refs.fit_scaled(|r| r.seq, current.seq, current.payload_len, part.bits, part.p)
+            }
+            Field::AckScaled => refs.fit_scaled(|r| r.ack, current.ack, u32::from(stride), part.bits, part.p),
+            Field::Psh | Field::Rsf | Field::EcnUsed | Field::ListPresent | Field::Crc => true,
+        }
+    }
+
+    /// Whether the master sequence number can be told from four bits.
+    pub(super) const fn msn_fits(&self) -> bool {
+        self.msn.fits(4, 4)
+    }
+}
+
+impl Refs {
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds the packet sent, and keeps the newest `width`.
+    pub(super) fn push(&mut self, sent: Ref, width: usize) {
+        while self.0.len() >= width.max(1) {
+            self.0.remove(0);
+        }
+        self.0.push(sent);
+    }
+
+    /// The decompressor has the packet `msn`: what is older is no reference any more. The packet, if it is one still.
+    pub(super) fn acknowledge(&mut self, msn: u16) -> Option<Ref> {
+        let at = self.0.iter().position(|sent| sent.msn == msn)?;
+        self.0.drain(..at);
+        self.0.first().copied()
+    }
+
+    #[inline]
+    pub(super) fn spreads(&self, current: &Ref) -> Spreads {
+        let e = Spread::EMPTY;
+        let mut spreads =
+            Spreads { seq: e, ack: e, window: e, ttl: e, ip_id: e, msn: e, same_payload_len: true };
+        for reference in &self.0 {
+            spreads.seq.add(current.seq.wrapping_sub(reference.seq).cast_signed());
+            spreads.ack.add(current.ack.wrapping_sub(reference.ack).cast_signed());
+            spreads.window.add(distance16(current.window, reference.window));
+            spreads.ip_id.add(distance16(current.ip_id_offset, reference.ip_id_offset));
+            spreads.msn.add(distance16(current.msn, reference.msn));
+            spreads.ttl.add(i32::from(current.ttl.wrapping_sub(reference.ttl).cast_signed()));
+            spreads.same_payload_len &= current.payload_len == reference.payload_len;
+        }
+        spreads
+    }
+
+    /// Whether `value` in units of `stride` decodes rightly against every reference in units of it.
+    fn fit_scaled(&self, field: impl Fn(&Ref) -> u32, value: u32, stride: u32, bits: u32, p: u32) -> bool {
+        if stride == 0 {
+            return false;
+        }
+        let (scaled, residue) = scale(value, stride);
+        self.0.iter().all(|reference| {
+            let (base, rest) = scale(field(reference), stride);
+            let distance = i64::from(scaled) - i64::from(base);
+            rest == residue && distance >= -i64::from(p) && distance < (1 << bits) - i64::from(p)
+        })
+    }
+}
+
+/// The sequence numbers of AH and GRE headers in the references, oldest packet first; each packet has the same number
+/// of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sequences(Vec<u32>);
+
+impl Sequences {
+    /// Adds those of a packet, and keeps those of the newest `packets`.
+    pub(super) fn push(&mut self, chain: &Chain, headers: &[u8], packets: usize) {
+        if !chain.links.iter().any(|link| matches!(link.kind, Kind::Ah | Kind::Gre)) {
+            return;
+        }
+        self.0.extend(sequences(chain, headers));
+        self.keep(chain, headers, packets);
+    }
+
+    /// Keeps those of the newest `packets`, of a chain as that of `headers`.
+    pub(super) fn keep(&mut self, chain: &Chain, headers: &[u8], packets: usize) {
+        let each = sequences(chain, headers).count();
+        self.0.drain(..self.0.len().saturating_sub(each * packets));
+    }
+
+    /// Whether the numbers of a packet need their long form; `None` if even that does not do.
+    pub(super) fn are_long(&self, chain: &Chain, headers: &[u8]) -> Option<bool> {
+        let mut long = false;
+        let each = sequences(chain, headers).count();
+        for (at, value) in sequences(chain, headers).enumerate() {
+            for &reference in self.0.iter().skip(at).step_by(each) {
+                long |= extension::sequence_is_long(reference, value)?;
+            }
+        }
+        Some(long)
+    }
+}
+
+fn sequences<'a>(chain: &'a Chain, headers: &'a [u8]) -> impl Iterator<Item = u32> + 'a {
+    chain.links.iter().filter_map(|link| {
+        let header = &headers[link.range()];
+        extension::sequence_at(link.kind, header).map(|at| u32_at(header, at))
+    })
+}
+
+/// The timestamps of the last packets that had that option, oldest first: packets without it do not count.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stamps(Vec<Stamp>);
+
+#[derive(Clone, Copy, Debug)]
+struct Stamp {
+    msn: u16,
+    /// Value and echo.
+    values: [u32; 2],
+}
+
+impl Stamps {
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn push(&mut self, msn: u16, values: [u32; 2], width: usize) {
+        while self.0.len() >= width.max(1) {
+            self.0.remove(0);
+        }
+        self.0.push(Stamp { msn, values });
+    }
+
+    /// The decompressor has the packet `msn`: if that had the option, what is older is no reference any more.
+    pub(super) fn acknowledge(&mut self, msn: u16) {
+        if let Some(at) = self.0.iter().position(|stamp| stamp.msn == msn) {
+            self.0.drain(..at);
+        }
+    }
+
+    /// Octets that value and echo take, if they can be told from those of the references.
+    pub(super) fn lens(&self, values: [u32; 2]) -> Option<[u32; 2]> {
+        let of = |which: usize| self.0.iter().map(move |stamp| stamp.values[which]);
+        let value = options::timestamp_len(values[0], of(0))?;
+        Some([value, options::timestamp_len(values[1], of(1))?])
+    }
+}
+
+fn distance16(value: u16, reference: u16) -> i32 {
+    i32::from(value.wrapping_sub(reference).cast_signed())
+}

@@ -1,0 +1,257 @@
+//! The compressor's side of the options: which item each option takes, and which must be said whole (RFC 6846 6.3).
+
+use super::ip::u32_at;
+use super::options::{self, Items, List};
+use super::refs::Stamps;
+use crate::octets::Writer;
+
+/// Items known to be known: more than any number of repeats.
+const CONFIRMED: u8 = u8::MAX;
+
+/// The options of one packet, and how they are to be sent.
+pub(super) struct Plan<'a> {
+    pub(super) list: List,
+    options: [&'a [u8]; options::MAX_OPTIONS],
+    /// Which options must be list items: bit n is the n-th.
+    must: u16,
+    /// Which of the generic ones are taken never to change.
+    is_static: u16,
+    /// Octets of the timestamps in the irregular item.
+    timestamp_lens: [u32; 2],
+}
+
+impl Plan<'_> {
+    /// Whether an option must be a list item, so that a list must be sent.
+    pub(super) const fn needs_list(&self) -> bool {
+        self.must != 0
+    }
+
+    fn count(&self) -> usize {
+        self.list.indexes().len()
+    }
+}
+
+/// What was sent of each item.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    pub(super) items: Items,
+    pub(super) list: List,
+    stamps: Stamps,
+    /// How often each item was sent whole as it is, or [`CONFIRMED`].
+    sent: [u8; options::ITEMS],
+    /// The packet that brought each item as it is.
+    since: [u16; options::ITEMS],
+    /// How many packets carried the present contents of the items that change: SACK and generic ones.
+    stable: [u8; options::ITEMS],
+}
+
+impl Table {
+    /// Forgets what was sent: another decompressor, or another flow.
+    pub(super) fn forget(&mut self) {
+        self.sent = [0; options::ITEMS];
+        self.stable = [0; options::ITEMS];
+        self.stamps.clear();
+    }
+
+    /// Chooses an item for each option of `bytes`; `None` if no list can carry them.
+    pub(super) fn plan<'a>(&self, mut bytes: &'a [u8], repeats: u8) -> Option<Plan<'a>> {
+        let mut plan = Plan {
+            list: List::default(),
+            options: [&[]; options::MAX_OPTIONS],
+            must: 0,
+            is_static: 0,
+            timestamp_lens: [0; 2],
+        };
+        let mut used = 0u16;
+        while !bytes.is_empty() {
+            let (option, rest) = options::split_first(bytes)?;
+            let position = plan.count();
+            let index = self.index_for(option, used, &plan)?;
+            plan.list.push(index)?;
+            plan.options[position] = option;
+            used |= 1 << index;
+            let known =
+                self.fits(index, option, position, &mut plan) && self.sent[usize::from(index)] >= repeats;
+            plan.must |= u16::from(!known) << position;
+            bytes = rest;
+        }
+        Some(plan)
+    }
+
+    /// The item for `option`: the one of its type, unless it is taken in this packet by one that says something else.
+    fn index_for(&self, option: &[u8], used: u16, plan: &Plan<'_>) -> Option<u8> {
+        match options::reserved_index(option) {
+            Some(index) if used >> index & 1 == 0 || holds(plan, index, option) => Some(index),
+            _ => self.generic_index_for(option, used, plan),
+        }
+    }
+
+    fn generic_index_for(&self, option: &[u8], used: u16, plan: &Plan<'_>) -> Option<u8> {
+        let is_free = |index: u8| used >> index & 1 == 0;
+        let same_type =
+            |index: u8| self.items.generic(index).is_some_and(|entry| entry.bytes()[..2] == option[..2]);
+        let mut indexes = Items::generic_indexes();
+        if option.len() < 2 {
+            return None;
+        }
+        indexes
+            .clone()
+            .find(|&index| !is_free(index) && holds(plan, index, option))
+            .or_else(|| indexes.clone().find(|&index| is_free(index) && same_type(index)))
+            .or_else(|| indexes.clone().find(|&index| is_free(index) && !self.items.knows(index)))
+            .or_else(|| indexes.find(|&index| is_free(index)))
+    }
+
+    /// Whether the decompressor, if it has the item, can make `option` of it and an irregular item.
+    fn fits(&self, index: u8, option: &[u8], position: usize, plan: &mut Plan<'_>) -> bool {
+        match index {
+            options::SACK => self.items.knows(index),
+            options::TIMESTAMP => match self.stamps.lens(timestamps(option)) {
+                Some(lens) => {
+                    plan.timestamp_lens = lens;
+                    true
+                }
+                None => false,
+            },
+            options::GENERIC.. => match self.items.generic(index) {
+                Some(entry) if entry.bytes()[..2] == option[..2] => {
+                    let same = entry.bytes() == option;
+                    plan.is_static |= u16::from(entry.is_static && same) << position;
+                    !entry.is_static || same
+                }
+                _ => {
+                    plan.is_static |= 1 << position;
+                    false
+                }
+            },
+            _ => self.items.matches(index, option),
+        }
+    }
+
+    /// Writes the list with list items for the options that need them, or for all.
+    pub(super) fn write_list(&self, plan: &Plan<'_>, all: bool, ack: u32, out: &mut Writer<'_>) {
+        let present = if all { u16::MAX } else { plan.must };
+        options::write_list_head(&plan.list, present, out);
+        for (position, &index) in plan.list.indexes().iter().enumerate() {
+            if present >> position & 1 != 0 {
+                let is_static = plan.is_static >> position & 1 != 0;
+                options::write_item(index, plan.options[position], is_static, ack, out);
+            }
+        }
+    }
+
+    /// Writes the irregular items; `with_list` says that a list was sent, with what must be list items in it.
+    pub(super) fn write_irregular(
+        &self,
+        plan: &Plan<'_>,
+        with_list: bool,
+        ack: u32,
+        repeats: u8,
+        out: &mut Writer<'_>,
+    ) {
+        debug_assert!(with_list || !plan.needs_list(), "what must be a list item needs a list");
+        for (position, &index) in plan.list.indexes().iter().enumerate() {
+            if plan.must >> position & 1 == 0 {
+                self.write_irregular_item(index, plan.options[position], plan, ack, repeats, out);
+            }
+        }
+    }
+
+    fn write_irregular_item(
+        &self,
+        index: u8,
+        option: &[u8],
+        plan: &Plan<'_>,
+        ack: u32,
+        repeats: u8,
+        out: &mut Writer<'_>,
+    ) {
+        let is_stable = || self.items.matches(index, option) && self.stable[usize::from(index)] >= repeats;
+        match index {
+            options::TIMESTAMP => {
+                for (value, len) in timestamps(option).into_iter().zip(plan.timestamp_lens) {
+                    options::write_timestamp(value, len, out);
+                }
+            }
+            options::SACK if is_stable() => out.u8(0),
+            options::SACK => options::write_sack(&option[2..], ack, out),
+            options::GENERIC.. if self.items.generic(index).is_some_and(|entry| entry.is_static) => {}
+            options::GENERIC.. => options::write_irregular_generic(option, is_stable(), out),
+            _ => {}
+        }
+    }
+
+    /// The packet `msn` was sent: with a list of all options (`Some(true)`), with one of what must be in it
+    /// (`Some(false)`), or without. Gives the set of items that it said whole.
+    pub(super) fn sent(&mut self, plan: &Plan<'_>, list: Option<bool>, msn: u16, width: u8) -> u16 {
+        let present = match list {
+            None => 0,
+            Some(true) => u16::MAX,
+            Some(false) => plan.must,
+        };
+        let mut whole = 0;
+        for (position, &index) in plan.list.indexes().iter().enumerate() {
+            let option = plan.options[position];
+            let is_static = plan.is_static >> position & 1 != 0;
+            if present >> position & 1 != 0 {
+                whole |= 1 << index;
+                self.count_whole(index, option, is_static, msn);
+            }
+            self.count_stable(index, option);
+            if index == options::TIMESTAMP {
+                self.stamps.push(msn, timestamps(option), usize::from(width));
+            }
+            self.items.store(index, option);
+            if index >= options::GENERIC && present >> position & 1 != 0 {
+                self.items.set_static(index, is_static);
+            }
+        }
+        self.list = plan.list;
+        whole
+    }
+
+    fn count_whole(&mut self, index: u8, option: &[u8], is_static: bool, msn: u16) {
+        let at = usize::from(index);
+        let same = match index {
+            options::SACK | options::TIMESTAMP => self.items.knows(index),
+            options::GENERIC.. => self.items.generic(index).is_some_and(|entry| {
+                entry.bytes()[..2] == option[..2]
+                    && entry.is_static == is_static
+                    && (!is_static || entry.bytes() == option)
+            }),
+            _ => self.items.matches(index, option),
+        };
+        if same && self.sent[at] > 0 {
+            self.sent[at] = self.sent[at].saturating_add(1);
+        } else {
+            self.sent[at] = 1;
+            self.since[at] = msn;
+        }
+    }
+
+    fn count_stable(&mut self, index: u8, option: &[u8]) {
+        if index >= options::SACK {
+            let stable = &mut self.stable[usize::from(index)];
+            *stable = if self.items.matches(index, option) { stable.saturating_add(1) } else { 1 };
+        }
+    }
+
+    /// The decompressor has the packet `msn`, which said the items `whole`.
+    pub(super) fn acknowledge(&mut self, msn: u16, whole: u16) {
+        for index in 0..options::ITEMS {
+            if whole >> index & 1 != 0 && msn.wrapping_sub(self.since[index]) < 1 << 15 {
+                self.sent[index] = CONFIRMED;
+            }
+        }
+        self.stamps.acknowledge(msn);
+    }
+}
+
+/// Whether an option of `plan` that has the item `index` is the same as `option`.
+fn holds(plan: &Plan<'_>, index: u8, option: &[u8]) -> bool {
+    plan.list.indexes().iter().zip(plan.options).any(|(&other, bytes)| other == index && bytes == option)
+}
+
+fn timestamps(option: &[u8]) -> [u32; 2] {
+    [u32_at(option, 2), u32_at(option, 6)]
+}
