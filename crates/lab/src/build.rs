@@ -1,1 +1,5 @@
 //! From a scenario to a wired network.
+
+pub(crate) mod routes;
+
+pub use routes::{Hop, Unreachable, Way};

@@ -19,7 +19,10 @@ impl Schema {
     /// The schema of `T` as it is read.
     pub(crate) fn of<T: schemars::JsonSchema>() -> Schema {
         let generator = schemars::generate::SchemaSettings::draft2020_12().for_deserialize().into_generator();
-        Schema { root: generator.into_root_schema_for::<T>().into() }
+        let mut root: Json = generator.into_root_schema_for::<T>().into();
+        let definitions = root.get_mut("$defs").and_then(Json::as_object_mut);
+        definitions.into_iter().flatten().for_each(|(_, definition)| allow_shorthand(definition));
+        Schema { root }
     }
 
     /// The whole document.
@@ -72,22 +75,47 @@ impl Schema {
     }
 }
 
+/// Where a table is chosen by a word in it and nothing else is required, the word alone stands for the table:
+/// `framing = "ethernet"` for `framing = { kind = "ethernet" }`.
+fn allow_shorthand(definition: &mut Json) {
+    let Some(choices) = definition.get_mut("oneOf").and_then(Json::as_array_mut) else { return };
+    let Some(tag) = choices.first().and_then(tag).map(str::to_owned) else { return };
+    let alone = choices.iter().filter(|choice| choice["required"] == serde_json::json!([tag]));
+    let words: Vec<Json> = alone.map(|choice| choice["properties"][&tag]["const"].clone()).collect();
+    if !words.is_empty() {
+        choices.insert(0, serde_json::json!({ "type": "string", "enum": words, "x-shorthand": tag }));
+    }
+}
+
+/// What a check found.
+pub(crate) struct Findings {
+    /// What is wrong.
+    pub(crate) mistakes: Vec<Mistake>,
+    /// Where a word stands for a table: its key, and the key in that table which the word belongs to.
+    pub(crate) shorthands: Vec<(String, String)>,
+}
+
 /// Checks a file against the schema.
 pub(crate) struct Checker<'a> {
     schema: &'a Schema,
-    mistakes: Vec<Mistake>,
+    found: Findings,
 }
 
 impl<'a> Checker<'a> {
     /// What is wrong in `tree`.
-    pub(crate) fn check(schema: &'a Schema, tree: &Node) -> Vec<Mistake> {
-        let mut checker = Checker { schema, mistakes: Vec::new() };
+    pub(crate) fn check(schema: &'a Schema, tree: &Node) -> Findings {
+        let found = Findings { mistakes: Vec::new(), shorthands: Vec::new() };
+        let mut checker = Checker { schema, found };
         checker.node(schema.root(), tree, "", &Origin::File(0..0));
-        checker.mistakes
+        checker.found
     }
 
     fn mistake(&mut self, key: &str, origin: &Origin, problem: impl Into<String>) {
-        self.mistakes.push(Mistake { key: key.to_owned(), problem: problem.into(), origin: origin.clone() });
+        self.found.mistakes.push(Mistake {
+            key: key.to_owned(),
+            problem: problem.into(),
+            origin: origin.clone(),
+        });
     }
 
     /// `named` is where the key of `node` was written.
@@ -177,7 +205,7 @@ impl<'a> Checker<'a> {
             Some("Span") => text.parse::<Span>().err().map(|error| error.to_string()),
             Some("Bytes") => text.parse::<Bytes>().err().map(|error| error.to_string()),
             _ => {
-                let words = words(schema);
+                let words = words_of(schema);
                 (!words.is_empty() && !words.contains(&text)).then(|| unknown_word(text, &words))
             }
         };
@@ -233,10 +261,12 @@ impl<'a> Checker<'a> {
 
     /// A text where the schema offers several words or kinds of text.
     fn one_of_words(&mut self, choices: &[&Json], text: &str, node: &Node, key: &str) {
-        let words: Vec<&str> = choices.iter().flat_map(|choice| words(choice)).collect();
-        let free = choices
-            .iter()
-            .find(|choice| accepts(choice, node) && crate::scenario::check::words(choice).is_empty());
+        let words: Vec<&str> = choices.iter().flat_map(|choice| words_of(choice)).collect();
+        let free = choices.iter().find(|choice| accepts(choice, node) && words_of(choice).is_empty());
+        let stands_for = |choice: &&&Json| words_of(choice).contains(&text);
+        if let Some(tag) = choices.iter().find(stands_for).and_then(|choice| choice["x-shorthand"].as_str()) {
+            self.found.shorthands.push((key.to_owned(), tag.to_owned()));
+        }
         match free {
             _ if words.contains(&text) => {}
             Some(free) => self.text(free, text, node, key),
@@ -263,7 +293,7 @@ pub(crate) fn tag(choice: &Json) -> Option<&str> {
 }
 
 /// The fixed words that a schema allows.
-pub(crate) fn words(schema: &Json) -> Vec<&str> {
+pub(crate) fn words_of(schema: &Json) -> Vec<&str> {
     let one = schema.get("const").and_then(Json::as_str);
     let many = schema.get("enum").and_then(Json::as_array);
     one.into_iter().chain(many.into_iter().flatten().filter_map(Json::as_str)).collect()
@@ -298,7 +328,7 @@ pub(crate) fn types(schema: &Json) -> Vec<&str> {
             many.iter().filter_map(Json::as_str).filter(|name| *name != "null").collect()
         }
         _ if schema.get("properties").is_some() => vec!["object"],
-        _ if !words(schema).is_empty() => vec!["string"],
+        _ if !words_of(schema).is_empty() => vec!["string"],
         _ => Vec::new(),
     }
 }
@@ -315,7 +345,7 @@ fn wrong_type(choices: &[&Json], node: &Node) -> String {
 
 /// What a value may be, in words.
 pub(crate) fn expected(choices: &[&Json]) -> String {
-    let words: Vec<&str> = choices.iter().flat_map(|choice| words(choice)).collect();
+    let words: Vec<&str> = choices.iter().flat_map(|choice| words_of(choice)).collect();
     let mut sorts = Vec::new();
     if !words.is_empty() {
         sorts.push(if words.len() == 1 {
@@ -324,7 +354,7 @@ pub(crate) fn expected(choices: &[&Json]) -> String {
             format!("one of {}", suggest::list(&words))
         });
     }
-    for choice in choices.iter().filter(|choice| crate::scenario::check::words(choice).is_empty()) {
+    for choice in choices.iter().filter(|choice| words_of(choice).is_empty()) {
         let sort = sort(choice);
         if !sorts.contains(&sort) {
             sorts.push(sort);

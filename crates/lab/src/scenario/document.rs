@@ -125,10 +125,12 @@ impl Document {
                 }
             }
         }
-        mistakes.extend(Checker::check(&SCHEMA, &root));
+        let found = Checker::check(&SCHEMA, &root);
+        mistakes.extend(found.mistakes);
         if !mistakes.is_empty() {
             return Err(self.refuse(mistakes));
         }
+        found.shorthands.iter().for_each(|(key, tag)| place::expand(&mut root, key, tag));
         let scenario = typed(&root).map_err(|mistake| self.refuse(vec![mistake]))?;
         let mistakes = validate::validate(&scenario, &root);
         if mistakes.is_empty() { Ok(scenario) } else { Err(self.refuse(mistakes)) }

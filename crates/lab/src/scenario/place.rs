@@ -23,6 +23,16 @@ pub(crate) fn place(root: &mut Node, key: &str, origin: &Origin, node: Node) -> 
     Ok(())
 }
 
+/// Makes the table `{ tag = word }` of the word at `key`.
+pub(crate) fn expand(root: &mut Node, key: &str, tag: &str) {
+    let origin = Origin::File(0..0);
+    let Some(node) = key.split('.').try_fold(root, |node, part| child(node, part, &origin)) else { return };
+    let word = Node { value: node.value.clone(), origin: node.origin.clone() };
+    let mut table = Table::default();
+    *table.entry(tag, &node.origin) = word;
+    node.value = Value::Table(table);
+}
+
 fn not_a_table(way: &[&str]) -> String {
     format!("`{}` has no keys: it is no table", way.join("."))
 }

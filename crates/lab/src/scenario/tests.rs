@@ -51,3 +51,13 @@ fn a_missing_unit_is_shown_in_its_place() {
    |         ^^^"#;
     assert_eq!(said("\"270 ms\"", "270"), expected);
 }
+
+#[test]
+fn a_word_stands_for_a_table_that_needs_no_more() {
+    let short =
+        scenario(&GOOD.replace("rate = \"10 Mbit/s\"", "rate = \"10 Mbit/s\"\nframing = \"ethernet\""))
+            .unwrap();
+    assert_eq!(short.link["satellite"].framing, Framing::Ethernet);
+    let wrong = said("rate = \"10 Mbit/s\"", "rate = \"10 Mbit/s\"\nframing = \"fixed\"");
+    assert!(wrong.contains("unknown \"fixed\""), "{wrong}");
+}
