@@ -198,7 +198,10 @@ impl<L: WindowLaw> Controller for Classic<L> {
     }
 
     fn on_recovered(&mut self, ack: &Ack) {
-        self.fast_recovery = false;
+        // A recovery that was undone has ended already: what the law saw in it does not count.
+        if !std::mem::take(&mut self.fast_recovery) {
+            return;
+        }
         self.law.on_recovered(&mut self.window);
         self.frame.slow_start.on_congestion(ack.now);
     }

@@ -75,13 +75,13 @@ impl Vegas {
         if let (false, false, Some(min), Some(base)) =
             (self.round.reno, ack.in_recovery, ended.min, self.base)
         {
-            self.judge(base.as_secs_f64(), min.as_secs_f64(), window);
+            self.judge(base.as_secs_f64(), min.as_secs_f64(), ack.cwnd_limited, window);
         }
         self.round.held = self.params.alternate_rounds && !ended.held;
     }
 
     /// `diff = W (RTT - base) / base`: about the segments queued (Linux; the paper divides by RTT).
-    fn judge(&self, base: f64, rtt: f64, window: &mut Window) {
+    fn judge(&self, base: f64, rtt: f64, may_grow: bool, window: &mut Window) {
         let Params { alpha, beta, gamma, .. } = self.params;
         let (cwnd, smss) = (window.cwnd(), window.smss());
         let diff = window.segments() * (rtt - base) / base.max(1e-9);
@@ -91,7 +91,7 @@ impl Vegas {
             }
         } else if diff > beta {
             shrink(window, cwnd - smss);
-        } else if diff < alpha {
+        } else if diff < alpha && may_grow {
             window.grow(smss);
         }
     }

@@ -275,6 +275,37 @@ fn westwood_of_linux_halves_first_and_jumps_when_recovered() {
 }
 
 #[test]
+fn a_recovery_undone_does_not_end_again() {
+    let params = westwood::Params { adoption: westwood::Adoption::RecoveryEnd, ..Default::default() };
+    let mut path = Clock::new(Choice::Westwood(params), &connection(550, Some(550)), 0.55);
+    path.run_until(30.0);
+    let before = path.cc.state();
+    path.cc.on_loss(&path.loss_of());
+    path.cc.on_spurious();
+    path.cc.on_recovered(&path.ack_of());
+    assert_eq!(path.cc.state(), before);
+}
+
+#[test]
+fn nothing_grows_in_fast_recovery_or_below_an_unfilled_window() {
+    for (name, _) in bentpipe_cc::NAMES.iter().filter(|(name, _)| *name != "bbr") {
+        let mut path = Clock::new(name.parse().unwrap(), &connection(100, Some(100)), 0.55);
+        let window = path.cc.window();
+        let unfilled = bentpipe_cc::Ack { cwnd_limited: false, ..path.ack_of() };
+        (0..200).for_each(|_| path.cc.on_ack(&unfilled));
+        assert_eq!(path.cc.window(), window, "{name} grows unfilled");
+        path.cc.on_loss(&path.loss_of());
+        let window = path.cc.window();
+        let recovering = bentpipe_cc::Ack { in_recovery: true, ..path.ack_of() };
+        (0..200).for_each(|_| path.cc.on_ack(&recovering));
+        assert_eq!(path.cc.window(), window, "{name} grows in recovery");
+        path.cc.on_timeout(&path.loss_of(), true);
+        (0..4).for_each(|_| path.cc.on_ack(&recovering));
+        assert!(path.cc.window() >= 5 * u64::from(SMSS), "{name}: slow start after a timeout");
+    }
+}
+
+#[test]
 fn vegas_holds_two_to_four_segments_queued() {
     for (rate, rtt) in [(1000.0, 0.1), (500.0, 0.55)] {
         for alternate_rounds in [false, true] {

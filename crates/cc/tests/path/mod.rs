@@ -45,7 +45,7 @@ impl Clock {
         self.cc.window() as f64 / f64::from(SMSS)
     }
 
-    fn ack_of(&self) -> Ack {
+    pub fn ack_of(&self) -> Ack {
         let rtt = Some(span(self.rtt));
         let acked = self.per_ack * u64::from(SMSS);
         Ack {
@@ -222,7 +222,7 @@ impl Bottleneck {
         self.last_rtt = segment.arrives - segment.sent;
         self.srtt += (self.last_rtt - self.srtt) / 8.0;
         self.min_rtt = self.min_rtt.min(self.last_rtt);
-        let in_recovery = self.acked_segments < self.recovery_point;
+        let in_recovery = self.acked_segments <= self.recovery_point;
         let ack = Ack {
             now: at(self.now),
             acked: u64::from(SMSS),
