@@ -9,6 +9,17 @@
 //! Three axes stay apart: how the window grows below ssthresh and what ends that ([`Growth`], [`Exit`]), the window law
 //! above it ([`WindowLaw`], one module each), and recovery, which is the transport's. [`Classic`] puts the first two
 //! together; [`Choice`] is what a scenario file says.
+//!
+//! ```
+//! use bentpipe_cc::{Choice, Connection};
+//!
+//! let connection =
+//!     Connection { smss: 1448, initial_window_segments: 10, initial_ssthresh: u64::MAX, max_window: 6_000_000 };
+//! let choice: Choice = "cubic".parse()?;
+//! let controller = choice.build(&connection);
+//! assert_eq!(controller.window(), 14_480);
+//! # Ok::<(), bentpipe_cc::UnknownName>(())
+//! ```
 
 use bentpipe_units::{Rate, Span, Time};
 
