@@ -190,6 +190,10 @@ pub struct DecompressorConfig {
     pub damage_threshold: (u8, u8),
     /// At most one NACK of a kind in so many failing packets of a context (RFC 3095 5.7.6).
     pub nack_spacing_packets: u8,
+    /// Whether extensions of UO-1-ID packets update nothing but sequence numbers, timestamp and IP-ID, as RFC 4815 6.2
+    /// says. librohc's compressor expects that they update everything they carry, so this is off unless it is set;
+    /// compressors that send such extensions at all are rare, and this crate's does not.
+    pub strict_uo1id: bool,
     /// The clock resolution that is announced for timer-based RTP timestamps, rounded up to milliseconds; zero: none.
     pub clock_resolution: Duration,
 }
@@ -204,6 +208,7 @@ impl Default for DecompressorConfig {
             repair: true,
             damage_threshold: (3, 8),
             nack_spacing_packets: 4,
+            strict_uo1id: false,
             clock_resolution: Duration::ZERO,
         }
     }

@@ -43,6 +43,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod checksum;
 mod compressor;
 mod config;
 mod crc;

@@ -1,12 +1,18 @@
-//! The profiles of RFC 3095, RFC 3843 and RFC 4019 (under construction).
+//! The profiles of RFC 3095 (RTP, UDP, ESP), RFC 3843 (IP) and RFC 4019 (UDP-Lite): one mechanism, six header chains.
+
+mod chain;
+mod compressed;
+mod decompressor;
+mod header;
+mod list;
+mod state;
+
+pub(crate) use decompressor::Decompressor;
 
 use alloc::vec::Vec;
 
 use crate::compressor::{Built, Heard, Job, Unfit};
 use crate::config::CompressorConfig;
-use crate::decompressor::{Input, Output, Restored};
-use crate::error::DecompressError;
-use crate::profile::Profile;
 
 /// The compressor's context.
 #[derive(Debug)]
@@ -25,36 +31,5 @@ impl Compressor {
 
     pub(crate) fn feedback(&mut self, _data: &[u8], _field: &[u8], _config: &CompressorConfig) -> Heard {
         Heard::default()
-    }
-}
-
-/// The decompressor's context.
-#[derive(Debug)]
-pub(crate) struct Decompressor(Profile);
-
-impl Decompressor {
-    pub(crate) fn new(profile: Profile) -> Self {
-        Self(profile)
-    }
-
-    pub(crate) fn profile(&self) -> Profile {
-        self.0
-    }
-
-    pub(crate) fn refresh(
-        &mut self,
-        _profile: Profile,
-        input: &Input<'_>,
-        output: &mut Output<'_>,
-    ) -> Result<Restored, DecompressError> {
-        self.decompress(input, output)
-    }
-
-    pub(crate) fn decompress(
-        &mut self,
-        _input: &Input<'_>,
-        _output: &mut Output<'_>,
-    ) -> Result<Restored, DecompressError> {
-        Err(DecompressError::ProfileRefused(6))
     }
 }

@@ -1,0 +1,299 @@
+//! The decompressor's states, and what it sends back: acknowledgements, NACKs, mode transitions (RFC 3095 5.3.2.1,
+//! 5.4.2.2, 5.5.2.2 and 5.6, RFC 4815 3).
+
+use core::time::Duration;
+
+use super::decompressor::Decompressor;
+use super::header::Numbering;
+use crate::config::DecompressorConfig;
+use crate::decompressor::{Input, Output};
+use crate::error::DecompressError;
+use crate::feedback::option;
+use crate::frame::{Cid, Kind};
+use crate::profile::{Mode, PacketType, Profile};
+
+/// How much of the context can be trusted (RFC 3095 4.3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Trust {
+    #[default]
+    NoContext,
+    Static,
+    Full,
+}
+
+/// State and the recent record of CRC failures.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct State {
+    trust: Trust,
+    /// One bit for each of the last packets that could have been decompressed, 1: it failed.
+    failures: u32,
+}
+
+/// What a run of failures means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Occasional,
+    Damaged,
+}
+
+impl State {
+    /// Whether a packet may be decompressed; `strong` when it has a CRC of 7 or 8 bits (RFC 3095 5.3.2.2.1).
+    pub(crate) fn allows(&self, strong: bool) -> bool {
+        match self.trust {
+            Trust::NoContext => false,
+            Trust::Static => strong,
+            Trust::Full => true,
+        }
+    }
+
+    /// An IR or IR-DYN packet was right.
+    pub(crate) fn established(&mut self, with_dynamic: bool) {
+        self.failures = 0;
+        self.trust = match (with_dynamic, self.trust) {
+            (true, _) | (false, Trust::Full) => Trust::Full,
+            (false, _) => Trust::Static,
+        };
+    }
+
+    fn succeeded(&mut self, strong: bool) {
+        self.failures <<= 1;
+        if strong && self.trust == Trust::Static {
+            self.trust = Trust::Full;
+        }
+    }
+
+    /// Counts a failure; with `.0` among the last `.1` the context is taken for damaged and trusted less.
+    fn failed(&mut self, threshold: (u8, u8)) -> Verdict {
+        self.failures = self.failures << 1 | 1;
+        let window = u32::MAX >> (32 - u32::from(threshold.1.clamp(1, 32)));
+        if (self.failures & window).count_ones() < u32::from(threshold.0.max(1)) {
+            return Verdict::Occasional;
+        }
+        self.failures = 0;
+        self.trust = match self.trust {
+            Trust::Full => Trust::Static,
+            Trust::Static | Trust::NoContext => Trust::NoContext,
+        };
+        Verdict::Damaged
+    }
+}
+
+/// D_TRANS (RFC 3095 5.6.1, RFC 4815 3.1.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Transition {
+    #[default]
+    Done,
+    Initiated,
+    Pending,
+}
+
+/// Mode, transition, and how often feedback was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Feedbacker {
+    mode: Mode,
+    transition: Transition,
+    /// The compressor declined this mode (RFC 3843 3.4).
+    declined: Option<Mode>,
+    /// Failing packets for which no NACK is sent.
+    quiet: u8,
+    clock_announced: bool,
+    /// Strong packets that went without an acknowledgement since the last one (O-mode).
+    unacknowledged: u8,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Ack,
+    Nack,
+    StaticNack,
+}
+
+/// In O-mode, after the first of a run of type 2 packets, one in so many is acknowledged.
+const SPARSE: u8 = 4;
+
+impl Feedbacker {
+    /// D_MODE.
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// A verified header had the Mode field `field`.
+    pub(crate) fn heard_mode(&mut self, field: Option<u8>, strong: bool, profile: Profile) {
+        let Some(field) = field.filter(|_| strong && self.transition != Transition::Done) else { return };
+        match Mode::from_bits(field) {
+            Some(mode) => {
+                self.mode = mode;
+                self.transition = Transition::Pending;
+            }
+            // RTP, UDP and ESP have no Cancel; there 0 is reserved, and nothing.
+            None if !matches!(profile, Profile::Rtp | Profile::Udp | Profile::Esp) => {
+                self.transition = Transition::Pending;
+                self.declined = Some(self.mode);
+            }
+            None => {}
+        }
+    }
+
+    fn wanted(&self, config: &DecompressorConfig) -> Mode {
+        self.declined.unwrap_or(config.mode)
+    }
+
+    /// Moves towards the mode of the configuration.
+    fn steer(&mut self, config: &DecompressorConfig) {
+        let wanted = self.wanted(config);
+        if self.transition != Transition::Done || self.mode == wanted {
+            return;
+        }
+        match (self.mode, wanted) {
+            (Mode::Unidirectional, Mode::Optimistic) => self.mode = Mode::Optimistic,
+            _ => self.transition = Transition::Initiated,
+        }
+    }
+}
+
+impl Decompressor {
+    /// Draws the consequences of a packet: state, transition, feedback.
+    #[inline]
+    pub(super) fn settle(
+        &mut self,
+        input: &Input<'_>,
+        output: &mut Output<'_>,
+        result: &Result<(), DecompressError>,
+        kind: PacketType,
+    ) {
+        let strong = matches!(
+            kind,
+            PacketType::Ir
+                | PacketType::IrDyn
+                | PacketType::Uor2
+                | PacketType::Uor2Id
+                | PacketType::Uor2Ts
+                | PacketType::R0Crc
+        );
+        let updating = strong || self.feedbacker.mode != Mode::Reliable;
+        match result {
+            Ok(()) | Err(DecompressError::RepairPending) => {
+                if updating && !matches!(kind, PacketType::Ir | PacketType::IrDyn) {
+                    self.state.succeeded(strong);
+                }
+                if input.config.mode != Mode::Unidirectional || self.feedbacker.mode != Mode::Unidirectional {
+                    self.acknowledge(input, output, kind, strong);
+                }
+            }
+            Err(error) => self.complain(input, output, *error),
+        }
+    }
+
+    fn acknowledge(&mut self, input: &Input<'_>, output: &mut Output<'_>, kind: PacketType, strong: bool) {
+        let feedbacker = &mut self.feedbacker;
+        feedbacker.quiet = 0;
+        if feedbacker.transition == Transition::Pending && !strong {
+            feedbacker.transition = Transition::Done;
+        }
+        feedbacker.steer(input.config);
+        let in_transition = feedbacker.transition != Transition::Done;
+        let wanted = match (feedbacker.mode, kind) {
+            _ if in_transition => true,
+            (_, PacketType::Ir) | (Mode::Reliable, _) => strong,
+            (Mode::Optimistic, _) if strong => {
+                let due = feedbacker.unacknowledged.is_multiple_of(SPARSE);
+                feedbacker.unacknowledged = feedbacker.unacknowledged.wrapping_add(1);
+                due
+            }
+            _ => {
+                feedbacker.unacknowledged = 0;
+                false
+            }
+        };
+        if wanted {
+            let short = kind == PacketType::R0Crc && !in_transition;
+            self.send(Answer::Ack, short, input, output);
+        }
+    }
+
+    fn complain(&mut self, input: &Input<'_>, output: &mut Output<'_>, error: DecompressError) {
+        let had_context = self.state.trust != Trust::NoContext;
+        match error {
+            DecompressError::CrcMismatch | DecompressError::ChecksumMismatch => {
+                if self.state.failed(input.config.damage_threshold) == Verdict::Occasional && had_context {
+                    return;
+                }
+            }
+            DecompressError::NotAllowedInState => {}
+            _ => return,
+        }
+        if self.feedbacker.mode == Mode::Unidirectional {
+            return;
+        }
+        if self.feedbacker.quiet > 0 {
+            self.feedbacker.quiet -= 1;
+            return;
+        }
+        // A damaged IR in R-mode is repeated anyway (RFC 3095 5.5.2.2).
+        if self.feedbacker.mode == Mode::Reliable && input.frame.kind == Kind::Ir {
+            return;
+        }
+        self.feedbacker.quiet = input.config.nack_spacing_packets;
+        let answer = if self.state.trust == Trust::NoContext { Answer::StaticNack } else { Answer::Nack };
+        self.send(answer, false, input, output);
+    }
+
+    fn send(&mut self, answer: Answer, short: bool, input: &Input<'_>, output: &mut Output<'_>) {
+        let sn = self.values.sn;
+        if short {
+            output.feedback.push(input.cid(), &[sn as u8], None);
+            return;
+        }
+        let feedbacker = &mut self.feedbacker;
+        let mode = match feedbacker.transition {
+            Transition::Initiated => feedbacker.declined.unwrap_or(input.config.mode),
+            _ => feedbacker.mode,
+        };
+        let announce = (!feedbacker.clock_announced && self.profile.has_rtp())
+            .then(|| resolution_ms(input.config.clock_resolution))
+            .flatten();
+        feedbacker.clock_announced = true;
+        let long = feedbacker.mode == Mode::Reliable || self.numbering() == Numbering::Esp;
+        write_feedback2(answer, mode, sn, long, announce, input.cid(), output);
+    }
+}
+
+/// FEEDBACK-2 with 12 bits of SN, or 20 when `long`; CLOCK option; always a CRC option.
+fn write_feedback2(
+    answer: Answer,
+    mode: Mode,
+    sn: u32,
+    long: bool,
+    clock_ms: Option<u8>,
+    cid: Cid,
+    output: &mut Output<'_>,
+) {
+    let high = if long { sn >> 8 } else { sn };
+    let acktype = match answer {
+        Answer::Ack => 0,
+        Answer::Nack => 1,
+        Answer::StaticNack => 2,
+    };
+    let first = acktype << 6 | (mode as u8) << 4 | (high >> 8 & 0x0f) as u8;
+    let mut field = [0; 10];
+    let mut len = 0;
+    let mut put = |octets: &[u8]| {
+        field[len..len + octets.len()].copy_from_slice(octets);
+        len += octets.len();
+    };
+    put(&[first, high as u8]);
+    if long {
+        put(&[option::SN << 4 | 1, sn as u8]);
+    }
+    if let Some(clock_ms) = clock_ms {
+        put(&[option::CLOCK << 4 | 1, clock_ms]);
+    }
+    put(&[option::CRC << 4 | 1, 0]);
+    let crc_at = len - 1;
+    output.feedback.push(cid, &field[..len], Some(crc_at));
+}
+
+fn resolution_ms(resolution: Duration) -> Option<u8> {
+    let ms = resolution.as_nanos().div_ceil(1_000_000);
+    (ms > 0).then(|| ms.min(255) as u8)
+}
