@@ -7,12 +7,13 @@
 //! - [`scenario`] reads and validates the file; [`plan`] makes the points of its sweep and their seeds;
 //!   [`build`] turns a scenario into a wired network; [`budget`] computes what to expect before running;
 //!   [`catalogue`] lists and describes everything that a file may contain.
-//! - [`run`] runs points in parallel, [`record`] takes down what happened, [`stats`] condenses it, [`report`] shows it,
-//!   and [`published`] compares it with what others measured.
+//! - [`run`] runs points in parallel, [`record`] takes down what happened, [`measure`] and [`stats`] condense it,
+//!   [`report`] shows it, and [`published`] compares it with what others measured.
 
 pub mod budget;
 pub mod build;
 pub mod catalogue;
+pub mod measure;
 pub mod plan;
 pub mod published;
 pub mod record;
