@@ -4,11 +4,13 @@
 //! fingerprint is the same with any interval, with captures and without. Memory is bounded: a run of more samples
 //! than fit is sampled more coarsely, and the recording says so.
 
+mod capture;
 mod csv;
 mod parquet;
 mod recorder;
 mod series;
 
+pub use capture::Capture;
 pub use csv::{CsvError, read_csv, write_csv};
 pub use parquet::write_parquet;
 pub use recorder::{Recorder, Stopped};

@@ -154,3 +154,34 @@ fn parquet_holds_the_same_numbers() {
         assert_eq!(value.to_bits(), series.columns[2].data.at(index).as_f64().to_bits());
     }
 }
+
+#[test]
+fn captures_change_nothing_and_hold_what_passed() {
+    use bentpipe_wire::pcap::{LinkType, Reader};
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("b.pcap");
+    let capture = Capture::start(&path, 64).expect("started");
+    let mut network = network();
+    let b = network.ids().nth(1).expect("two elements");
+    network.tap(b, Port(0), capture.tap());
+    let recording = recorder(10).run(&mut network, |_| ControlFlow::Continue(())).expect("a recording");
+    assert_eq!(recording.fingerprint, record(&recorder(0)).fingerprint);
+    let packets = capture.finish().expect("finished");
+    assert_eq!(packets as f64, recording.end.value("node/b, \"quoted\"", "received").expect("a total"));
+    let mut reader = Reader::new(std::fs::File::open(&path).expect("a file")).expect("a capture");
+    let mut read = 0;
+    while let Some(record) = reader.next_record().expect("a record") {
+        assert_eq!((record.link_type, record.bytes.len(), record.original_len), (LinkType::RAW, 64, 120));
+        read += 1;
+    }
+    assert_eq!(read, packets);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_an_error_and_no_panic() {
+    let error =
+        write_csv(&record(&recorder(1)).series, &mut std::fs::File::create("/dev/full").expect("Linux"));
+    assert_eq!(error.expect_err("full").kind(), std::io::ErrorKind::StorageFull);
+}
