@@ -5,10 +5,13 @@ use super::ip::IpId;
 use crate::lsb;
 
 /// A jump of a counting IP-ID costs a header of `co_common` for each repeat; a random one two octets in every packet.
-/// One jump in about so many packets makes the two alike.
+/// One jump in about so many packets makes the two alike: one that eight bits can say, and a longer one.
+const SHORT_JUMP_COST: u8 = 4;
 const JUMP_COST: u8 = 12;
-/// Jumps that a flow may have before its IP-ID is taken to be random.
-const PATIENCE: u8 = 2 * JUMP_COST;
+/// What jumps may have cost before an IP-ID is taken to be random.
+const PATIENCE: u8 = 24;
+/// Steps of a counter that other connections share; larger ones are jumps.
+const MAX_STEP: u16 = 13;
 /// Steps in a row after which an IP-ID is taken to count.
 const STEPS_TO_TRUST: u8 = 8;
 
@@ -32,14 +35,16 @@ impl IpIdWatch {
             self.steps = 1;
         }
         self.candidate = seen;
-        if fits(now, previous, ip_id) {
-            self.jumps = self.jumps.saturating_sub(1);
+        self.jumps = if fits(now, previous, ip_id, 4) {
+            self.jumps.saturating_sub(1)
         } else {
-            self.jumps = self.jumps.saturating_add(JUMP_COST).min(PATIENCE + JUMP_COST);
-        }
-        self.choose(now, ip_id, free)
+            let cost = if fits(now, previous, ip_id, 8) { SHORT_JUMP_COST } else { JUMP_COST };
+            (self.jumps + cost).min(PATIENCE + JUMP_COST)
+        };
+        self.choose(now, ip_id, free && !fits(now, previous, ip_id, 4))
     }
 
+    /// As [`IpIdWatch::judge`]; `free` says that a change costs nothing and that `now` does not fit.
     fn choose(&self, now: IpId, ip_id: u16, free: bool) -> IpId {
         let trusted = free || self.steps >= STEPS_TO_TRUST;
         match (now, self.candidate) {
@@ -57,15 +62,19 @@ fn step(previous: u16, ip_id: u16) -> Option<IpId> {
     if previous == 0 && ip_id == 0 {
         return Some(IpId::Zero);
     }
-    [IpId::Sequential, IpId::Swapped].into_iter().find(|&behavior| fits(behavior, previous, ip_id))
+    let counts = |behavior: &IpId| {
+        let step = behavior.counter(ip_id).wrapping_sub(behavior.counter(previous));
+        (1..=MAX_STEP).contains(&step)
+    };
+    [IpId::Sequential, IpId::Swapped].into_iter().find(counts)
 }
 
-/// Whether a header of the shorter formats can carry the step.
-fn fits(behavior: IpId, previous: u16, ip_id: u16) -> bool {
+/// Whether so many bits can carry the step.
+fn fits(behavior: IpId, previous: u16, ip_id: u16, bits: u32) -> bool {
     match behavior {
         IpId::Sequential | IpId::Swapped => {
             let expected = u32::from(behavior.counter(previous).wrapping_add(1));
-            lsb::fits(expected, u32::from(behavior.counter(ip_id)), 4, 3, 0xffff)
+            lsb::fits(expected, u32::from(behavior.counter(ip_id)), bits, 3, 0xffff)
         }
         IpId::Zero => ip_id == 0,
         IpId::Random => true,
@@ -114,6 +123,7 @@ fn gcd(mut a: u32, mut b: u32) -> u32 {
 
 /// Packets without a change after which ECN is taken out of the irregular chain.
 const QUIET_PACKETS: u8 = 32;
+const QUIET_PACKETS_IF_FREE: u8 = 4;
 
 /// Watches the ECN bits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -122,10 +132,12 @@ pub(super) struct EcnWatch {
 }
 
 impl EcnWatch {
-    /// Whether ECN should be in the irregular chain, where it was `now`, of a packet whose bits `changed`.
-    pub(super) fn judge(&mut self, now: bool, changed: bool) -> bool {
+    /// Whether ECN should be in the irregular chain, where it was `now`, of a packet whose bits `changed`; `free` says
+    /// that the packet needs a format that can say so anyway.
+    pub(super) fn judge(&mut self, now: bool, changed: bool, free: bool) -> bool {
         self.quiet = if changed { 0 } else { self.quiet.saturating_add(1) };
-        changed || (now && self.quiet < QUIET_PACKETS)
+        let enough = if free { QUIET_PACKETS_IF_FREE } else { QUIET_PACKETS };
+        changed || (now && self.quiet < enough)
     }
 }
 

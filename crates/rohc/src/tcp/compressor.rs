@@ -167,7 +167,12 @@ impl Compressor {
             self.observe_ip_id(view);
             self.observe_stride(view);
         }
-        let ecn_used = self.ecn.judge(self.control.ecn_used, self.groups.due().has(Group::Ecn));
+        let due = self.groups.due();
+        // An IR or IR-DYN carries the bits in any case.
+        let is_needed = due.has(Group::Ecn) && !due.meets(Set::IR_DYN);
+        let flags = header::flags(view.tcp) & (header::RSF | header::URG | header::ACK);
+        let is_free = flags != header::ACK || due.meets(Set::COMMON.with(Group::List));
+        let ecn_used = self.ecn.judge(self.control.ecn_used, is_needed, is_free);
         if ecn_used != self.control.ecn_used {
             self.control.ecn_used = ecn_used;
             self.mark(Set::NONE.with(Group::EcnUsed));
