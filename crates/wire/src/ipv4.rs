@@ -4,7 +4,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::bytes::{array, be16, put16};
+use crate::bytes::{array, be16, put16, put32};
 use crate::checksum::{self, Pseudo, Sum};
 use crate::ip::{Ecn, Protocol, TrafficClass, Upper};
 use crate::{Error, Layer};
@@ -373,19 +373,29 @@ impl Repr {
     pub fn emit(&self, buffer: &mut [u8]) {
         let header_len = self.buffer_len();
         let header = &mut buffer[..header_len];
+        self.options.emit(&mut header[HEADER_LEN..]);
+        let mut words = self.words(header_len);
+        // Summed before it is stored: to read back eight bytes that were just written in smaller pieces stalls.
+        let sum = words.iter().fold(Sum::ZERO, |sum, &word| sum.add(word.into()));
+        words[2] |= u32::from(sum.add_bytes(&header[HEADER_LEN..]).checksum());
+        for (index, word) in words.into_iter().enumerate() {
+            put32(header, 4 * index, word);
+        }
+    }
+
+    /// The header without options in words of 32 bits, its checksum zero.
+    #[inline]
+    fn words(&self, header_len: usize) -> [u32; HEADER_LEN / 4] {
         let total_len =
             u16::try_from(header_len + self.payload_len).expect("an IPv4 packet has at most 65535 bytes");
-        header[field::VER_IHL] = 0x40 | (header_len / 4) as u8;
-        header[field::TOS] = self.traffic_class.0;
-        put16(header, field::LENGTH, total_len);
-        put16(header, field::IDENT, self.ident);
-        put16(header, field::FLAGS, self.flags_and_offset());
-        header[field::TTL] = self.ttl;
-        header[field::PROTOCOL] = self.protocol.0;
-        header[field::SRC].copy_from_slice(&self.src.octets());
-        header[field::DST].copy_from_slice(&self.dst.octets());
-        self.options.emit(&mut header[HEADER_LEN..]);
-        Packet::new_unchecked(header).fill_checksum();
+        let words = (header_len / 4) as u32;
+        [
+            (0x40 | words) << 24 | u32::from(self.traffic_class.0) << 16 | u32::from(total_len),
+            u32::from(self.ident) << 16 | u32::from(self.flags_and_offset()),
+            u32::from(self.ttl) << 24 | u32::from(self.protocol.0) << 16,
+            self.src.to_bits(),
+            self.dst.to_bits(),
+        ]
     }
 
     #[inline]

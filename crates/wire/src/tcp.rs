@@ -267,14 +267,13 @@ impl Repr {
     pub fn emit(&self, buffer: &mut [u8]) {
         let header_len = self.buffer_len();
         let header = &mut buffer[..header_len];
-        put16(header, field::SRC_PORT, self.src_port);
-        put16(header, field::DST_PORT, self.dst_port);
+        let ports = u32::from(self.src_port) << 16 | u32::from(self.dst_port);
+        let offset_flags = ((header_len / 4) as u32) << 12 | u32::from(self.all_flags().bits());
+        put32(header, field::SRC_PORT, ports);
         put32(header, field::SEQ, self.seq.0);
         put32(header, field::ACK, self.ack.map_or(0, |ack| ack.0));
-        put16(header, field::OFFSET_FLAGS, ((header_len / 4) as u16) << 12 | self.all_flags().bits());
-        put16(header, field::WINDOW, self.window);
-        put16(header, field::CHECKSUM, 0);
-        put16(header, field::URGENT, self.urgent.unwrap_or(0));
+        put32(header, field::OFFSET_FLAGS, offset_flags << 16 | u32::from(self.window));
+        put32(header, field::CHECKSUM, self.urgent.unwrap_or(0).into());
         self.options.emit(&mut header[HEADER_LEN..]);
     }
 
