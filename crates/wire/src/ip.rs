@@ -291,3 +291,52 @@ impl Repr {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    fn headers() -> [Repr; 2] {
+        let v4 = Repr::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), Protocol::UDP, 100);
+        let v6 = Repr::new([1u16; 8].into(), [2u16; 8].into(), Protocol::UDP, 100);
+        [v4, v6]
+    }
+
+    #[test]
+    fn both_versions_alike() {
+        for repr in headers() {
+            let mut bytes = vec![0; repr.buffer_len()];
+            repr.emit(&mut bytes);
+            let mut packet = Packet::new_elided(&mut bytes[..], 100).unwrap();
+            packet.mark_ecn(Ecn::Ce);
+            assert!(packet.decrement_hop_limit());
+            assert_eq!((packet.hop_limit(), packet.traffic_class()), (63, TrafficClass(3)));
+            assert_eq!(packet.total_len(), repr.buffer_len() + 100);
+            let upper = packet.upper().unwrap();
+            assert_eq!((upper.protocol, upper.elided, upper.is_empty()), (Protocol::UDP, 100, false));
+            assert_eq!(upper.pseudo, Pseudo::new(packet.src(), packet.dst(), Protocol::UDP));
+        }
+    }
+
+    #[test]
+    fn other_versions_are_unsupported() {
+        assert!(matches!(Packet::new_checked([0x50; 40]).unwrap_err().kind, Kind::Unsupported(_)));
+        assert_eq!(Packet::new_checked([]).unwrap_err().kind, Kind::Truncated { needed: 20, have: 0 });
+    }
+
+    #[test]
+    #[should_panic(expected = "different IP versions")]
+    fn a_header_has_one_version() {
+        Repr::new([10, 0, 0, 1].into(), [0u16; 8].into(), Protocol::UDP, 0);
+    }
+
+    #[test]
+    fn the_traffic_class_is_dscp_and_ecn() {
+        for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
+            let class = TrafficClass::new(46, ecn);
+            assert_eq!((class.dscp(), class.ecn()), (46, ecn));
+        }
+        assert_eq!(TrafficClass::new(46, Ecn::Ect0).0, 0xba);
+    }
+}

@@ -22,18 +22,32 @@ fn has(tool: &str) -> bool {
     found
 }
 
-fn folder() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bentpipe-wire-tshark");
-    fs::create_dir_all(&folder).unwrap();
-    folder
+/// A folder of one test and process, kept if the test fails.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(test: &str) -> Scratch {
+        let folder = format!("wire-{test}-{}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+        fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
 }
 
-fn write(name: &str, link_type: LinkType, frames: &[&Frame]) -> PathBuf {
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+}
+
+fn write(scratch: &Scratch, name: &str, link_type: LinkType, frames: &[&Frame]) -> PathBuf {
     let mut writer = Writer::new(Vec::new(), link_type).unwrap();
     for (index, frame) in frames.iter().enumerate() {
         writer.write(1_000_000_000 + 7 * index as u64, &frame.bytes, frame.elided).unwrap();
     }
-    let path = folder().join(name);
+    let path = scratch.0.join(name);
     fs::write(&path, writer.into_inner()).unwrap();
     path
 }
@@ -79,13 +93,14 @@ fn every_frame_is_read_without_complaint() {
     if !has("tshark") {
         return;
     }
+    let scratch = Scratch::new("frames");
     let all = frames::all();
     let mut by_link_type: BTreeMap<LinkType, Vec<&Frame>> = BTreeMap::new();
     for frame in &all {
         by_link_type.entry(frame.link_type).or_default().push(frame);
     }
     for (link_type, frames) in by_link_type {
-        let path = write(&format!("link{}.pcap", link_type.0), link_type, &frames);
+        let path = write(&scratch, &format!("link{}.pcap", link_type.0), link_type, &frames);
         let accounts = dissect(&path);
         assert_eq!(accounts.len(), frames.len(), "{}", path.display());
         let wrong: Vec<String> =
@@ -107,10 +122,11 @@ fn a_wrong_checksum_is_a_complaint() {
     if !has("tshark") {
         return;
     }
+    let scratch = Scratch::new("wrong");
     let mut all = frames::all();
     let frame = all.iter_mut().find(|frame| frame.name == "tcp_data").unwrap();
     frame.bytes[25] ^= 1;
-    let account = &dissect(&write("wrong.pcap", LinkType::RAW, &[frame]))[0];
+    let account = &dissect(&write(&scratch, "wrong.pcap", LinkType::RAW, &[frame]))[0];
     assert!(COMPLAINTS.iter().any(|complaint| account.contains(complaint)), "{account}");
 }
 
@@ -119,13 +135,14 @@ fn captures_in_every_format_read_alike() {
     if !has("editcap") {
         return;
     }
+    let scratch = Scratch::new("formats");
     let all = frames::all();
     let on_ethernet: Vec<_> = all.iter().filter(|frame| frame.link_type == LinkType::ETHERNET).collect();
-    let path = write("formats.pcap", LinkType::ETHERNET, &on_ethernet);
+    let path = write(&scratch, "formats.pcap", LinkType::ETHERNET, &on_ethernet);
     let expected = read(&path, 1);
     assert_eq!(expected.len(), on_ethernet.len());
     for (format, unit_ns) in [("pcapng", 1), ("nsecpcap", 1), ("pcap", 1000)] {
-        let converted = folder().join(format!("formats.{format}"));
+        let converted = scratch.0.join(format!("formats.{format}"));
         let status = Command::new("editcap").args(["-F", format]).args([&path, &converted]).status().unwrap();
         assert!(status.success());
         let truncated: Vec<_> =
