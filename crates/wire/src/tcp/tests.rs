@@ -189,3 +189,9 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_header_as_values_stays_small() {
+    // It is copied on the way of every segment.
+    assert!(size_of::<Repr>() <= 120, "{}", size_of::<Repr>());
+}
