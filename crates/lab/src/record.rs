@@ -11,10 +11,11 @@ mod recorder;
 mod series;
 
 pub use capture::Capture;
+pub(crate) use csv::quoted;
 pub use csv::{CsvError, read_csv, write_csv};
 pub use parquet::write_parquet;
 pub use recorder::{Recorder, Stopped};
 pub use series::{Column, Data, Kind, Recording, Sampling, Series, Totals, Value};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -42,13 +42,17 @@ impl Element for Ticker {
     }
 }
 
-fn network() -> Network {
-    let mut builder = Builder::new(42);
+pub(crate) fn network_of(seed: u64) -> Network {
+    let mut builder = Builder::new(seed);
     let a = builder.add("node/a", Ticker { sent: 0, received: 0 });
     let b = builder.add("node/b, \"quoted\"", Ticker { sent: 0, received: 0 });
     builder.connect((a, Port(0)), (b, Port(0)));
     builder.connect((b, Port(0)), (a, Port(0)));
     builder.build().expect("a network")
+}
+
+fn network() -> Network {
+    network_of(42)
 }
 
 fn recorder(interval_ms: u64) -> Recorder {

@@ -1,0 +1,175 @@
+//! Running plans, with a network made up for the purpose.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use bentpipe_net::Port;
+
+use super::*;
+use crate::plan::{Plan, Point, Seeds};
+use crate::record::tests::network_of;
+use crate::scenario::Document;
+
+const SWEPT: &str = r#"
+title = "a sweep"
+duration = "1 s"
+node.a = {}
+node.b = {}
+[link.l]
+between = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "1 ms"
+[sweep]
+"link.l.delay" = ["1 ms", "2 ms", "5 ms"]
+"#;
+
+fn document() -> Document {
+    Document::parse("sweep.toml", SWEPT.as_bytes()).expect("a file")
+}
+
+fn plan(seeds: u32) -> Plan {
+    Plan::new(&document(), Seeds { first: None, count: Some(seeds) }).expect("a plan")
+}
+
+fn prepare(point: &Point, seed: u64) -> Result<Prepared, String> {
+    let network = network_of(seed * 100 + point.index as u64);
+    let b = network.ids().nth(1).expect("two elements");
+    Ok(Prepared { network, captures: vec![("b-l".into(), vec![(b, Port(0))])] })
+}
+
+fn run_in(parent: &Path, seeds: u32, jobs: usize, monitor: &dyn Monitor) -> Result<Results, Failure> {
+    let plan = plan(seeds);
+    let request = Request {
+        document: &document(),
+        plan: &plan,
+        folder: Folder::new(parent, "a sweep/..", &plan),
+        jobs,
+        force: false,
+        snap_len: 96,
+        build: "test",
+        command: &[],
+    };
+    execute(&request, &prepare, monitor)
+}
+
+/// All files below a folder that are to be the same in every run.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if path.is_dir() {
+            files
+                .extend(contents(&path).into_iter().map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)));
+        } else if !["manifest.json", "timing.json"].contains(&&name[..]) {
+            files.insert(name, fs::read(&path).expect("a file"));
+        }
+    }
+    files
+}
+
+/// Counts runs, and stops after some.
+#[derive(Default)]
+struct Counting {
+    to_run: AtomicUsize,
+    done: AtomicUsize,
+    stop_after: Option<usize>,
+    ticks: AtomicUsize,
+}
+
+impl Monitor for Counting {
+    fn begin(&self, runs: usize, _: usize) {
+        self.to_run.store(runs, Ordering::SeqCst);
+    }
+    fn done(&self, _: &str) {
+        self.done.fetch_add(1, Ordering::SeqCst);
+    }
+    fn wants_stop(&self) -> bool {
+        self.stop_after.is_some_and(|after| self.done.load(Ordering::SeqCst) >= after)
+    }
+    fn clock_s(&self) -> f64 {
+        self.ticks.fetch_add(1, Ordering::SeqCst) as f64
+    }
+}
+
+#[test]
+fn any_number_of_jobs_gives_the_same_bytes() {
+    let (one, four) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let first = run_in(one.path(), 3, 1, &Counting::default()).expect("results");
+    let second = run_in(four.path(), 3, 4, &Counting::default()).expect("results");
+    let (first, second) = (contents(first.folder.path()), contents(second.folder.path()));
+    assert_eq!(first.keys().collect::<Vec<_>>(), second.keys().collect::<Vec<_>>());
+    assert!(
+        first.contains_key("points/p002-s3/series.parquet") && first.contains_key("points/p000-s1/b-l.pcap")
+    );
+    for (name, bytes) in &first {
+        assert_eq!(bytes, &second[name], "{name} differs");
+    }
+}
+
+#[test]
+fn what_is_finished_is_not_run_again() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let interrupted = Counting { stop_after: Some(4), ..Counting::default() };
+    let failure = run_in(parent.path(), 2, 1, &interrupted).expect_err("interrupted");
+    assert_eq!(failure.to_string(), "interrupted with 4 of 6 runs finished and kept");
+    let rest = Counting::default();
+    let results = run_in(parent.path(), 2, 1, &rest).expect("results");
+    assert_eq!(rest.to_run.load(Ordering::SeqCst), 2);
+    assert_eq!(results.runs.iter().filter(|run| run.reused).count(), 4);
+    let whole = tempfile::tempdir().expect("a folder");
+    let at_once = run_in(whole.path(), 2, 2, &Silent).expect("results");
+    assert_eq!(contents(results.folder.path()), contents(at_once.folder.path()));
+}
+
+#[test]
+fn half_a_run_and_another_build_s_run_are_run_again() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let results = run_in(parent.path(), 1, 1, &Silent).expect("results");
+    let point = |n: usize| results.folder.path().join(format!("points/p00{n}-s1"));
+    fs::write(point(0).join("outcome.json"), "{\"hash\": \"").expect("written");
+    fs::remove_file(point(1).join("b-l.pcap")).expect("removed");
+    fs::write(point(2).join("timing.json"), "{\"build\": \"older\", \"wall_s\": 1}").expect("written");
+    let again = Counting::default();
+    run_in(parent.path(), 1, 1, &again).expect("results");
+    assert_eq!(again.to_run.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn a_summary_has_a_point_for_each_and_its_interval() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let results = run_in(parent.path(), 3, 0, &Silent).expect("results");
+    let summary = results.summary;
+    assert_eq!((summary.points.len(), summary.axes), (3, vec!["link.l.delay".to_owned()]));
+    assert_eq!(summary.points[2].settings["link.l.delay"], "5 ms");
+    let sent = summary.points[1].value("node.a.sent").expect("a total");
+    assert!(sent.estimate.n == 3 && sent.estimate.ci95.is_some_and(|half| half > 0.0));
+    let json = fs::read(results.folder.path().join("summary.json")).expect("a file");
+    assert_eq!(serde_json::from_slice::<Summary>(&json).expect("a summary").points, summary.points);
+    assert!(!results.folder.path().to_string_lossy().contains(".."));
+}
+
+#[test]
+fn a_failure_to_build_is_passed_on_and_interruption_ends_a_run() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let plan = plan(1);
+    let (document, folder) = (document(), Folder::new(parent.path(), "x", &plan));
+    let (jobs, force, snap_len, build) = (2, false, 96, "test");
+    let request =
+        Request { document: &document, plan: &plan, folder, jobs, force, snap_len, build, command: &[] };
+    let refuse = |_: &Point, _| Err("no such link".to_owned());
+    assert!(matches!(execute(&request, &refuse, &Silent), Err(Failure::Build(why)) if why == "no such link"));
+    struct Impatient(AtomicBool);
+    impl Monitor for Impatient {
+        fn advance(&self, _: f64) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+        fn wants_stop(&self) -> bool {
+            self.0.load(Ordering::SeqCst)
+        }
+    }
+    let failure = execute(&request, &prepare, &Impatient(AtomicBool::new(false))).expect_err("interrupted");
+    assert!(matches!(failure, Failure::Interrupted { finished: 0, runs: 3 }), "{failure}");
+}
