@@ -28,6 +28,11 @@ pub use prefix::{NoPrefix, Prefix};
 use routes::{Key, Routes, Via, key};
 pub use tunnel::Tunnel;
 
+/// The protocol number of UDP, for [`Node::bind`].
+pub const UDP: Protocol = Protocol::UDP;
+/// The protocol number of TCP, for [`Node::bind`].
+pub const TCP: Protocol = Protocol::TCP;
+
 /// A host, router or satellite.
 pub struct Node {
     /// The MTU of each interface in bytes.

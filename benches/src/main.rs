@@ -1,0 +1,106 @@
+//! Runs one benchmark workload five times and prints the median as a line of JSON: `bentpipe-bench c`.
+//!
+//! `bentpipe-bench c 1` runs it once, for a profiler. Times are the processor's, where the system tells them, so that
+//! others on the same machine disturb them less.
+//!
+//! The workloads are those that `benches/peers` has for ns-2 and ns-3.
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use bentpipe_sim::Network;
+use bentpipe_units::{Span, Time};
+
+mod path;
+mod voice;
+
+/// A network and how long it is run.
+struct Workload {
+    network: Network,
+    duration: Span,
+}
+
+/// What a run took and did.
+struct Run {
+    seconds: f64,
+    transmissions: u64,
+    wakeups: u64,
+    packets_received: f64,
+}
+
+const RUNS: usize = 5;
+
+/// A clock of the time this process had a processor, or of all time.
+struct Stopwatch {
+    begin: Instant,
+    begin_cpu: Option<f64>,
+}
+
+impl Stopwatch {
+    fn start() -> Stopwatch {
+        Stopwatch { begin: Instant::now(), begin_cpu: cpu_seconds() }
+    }
+
+    fn seconds(&self) -> f64 {
+        let cpu = cpu_seconds().zip(self.begin_cpu).map(|(now, then)| now - then);
+        cpu.unwrap_or_else(|| self.begin.elapsed().as_secs_f64())
+    }
+}
+
+/// How long this process had a processor so far (Linux, sched-stats.rst).
+fn cpu_seconds() -> Option<f64> {
+    let stats = std::fs::read_to_string("/proc/self/schedstat").ok()?;
+    let nanos: u64 = stats.split_whitespace().next()?.parse().ok()?;
+    Some(nanos as f64 / 1e9)
+}
+
+fn main() -> ExitCode {
+    let name = std::env::args().nth(1).unwrap_or_default();
+    let Some(build) = workload(&name) else {
+        eprintln!("no workload \"{name}\": expected c");
+        return ExitCode::from(2);
+    };
+    let count = std::env::args().nth(2).and_then(|count| count.parse().ok()).unwrap_or(RUNS).max(1);
+    let mut runs: Vec<Run> = (0..count).map(|_| time(build())).collect();
+    runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    let Run { seconds, transmissions, wakeups, packets_received } = runs[count / 2];
+    let result = serde_json::json!({
+        "workload": name,
+        "seconds": seconds,
+        "transmissions_per_s": transmissions as f64 / seconds,
+        "wakeups_per_s": wakeups as f64 / seconds,
+        "packets_received": packets_received,
+        "peak_mb": peak_mb(),
+    });
+    println!("{result}");
+    ExitCode::SUCCESS
+}
+
+fn workload(name: &str) -> Option<fn() -> Workload> {
+    match name {
+        "c" => Some(voice::workload),
+        _ => None,
+    }
+}
+
+fn time(mut workload: Workload) -> Run {
+    let clock = Stopwatch::start();
+    workload.network.run_until(Time::ZERO + workload.duration);
+    let seconds = clock.seconds();
+    let wakeups = workload.network.work().wakeups;
+    let total = |name, network: &mut Network| path::total(network, name);
+    let transmissions = total("link/delivered", &mut workload.network) as u64;
+    let packets_received = total("sink/packets", &mut workload.network);
+    Run { seconds, transmissions, wakeups, packets_received }
+}
+
+/// The most memory this process ever had, in MB; NaN where the system does not say.
+fn peak_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
+    kib.unwrap_or(f64::NAN) * 1024.0 / 1e6
+}
