@@ -108,7 +108,10 @@ pub struct Transit {
 /// The packets of this instant, in the order they were sent.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    transits: VecDeque<Transit>,
+    /// The first of them. Most calls send one packet, which then never sees the queue.
+    first: Option<Transit>,
+    /// Those behind it; empty if there is no first.
+    rest: VecDeque<Transit>,
     stray: u64,
 }
 
@@ -116,7 +119,11 @@ impl Outbox {
     /// The next packet to deliver.
     #[inline]
     pub fn pop(&mut self) -> Option<Transit> {
-        self.transits.pop_front()
+        let transit = self.first.take();
+        if !self.rest.is_empty() {
+            self.first = self.rest.pop_front();
+        }
+        transit
     }
 
     /// Sends `packet` along `wire`.
@@ -126,7 +133,12 @@ impl Outbox {
             self.stray += 1;
             return;
         }
-        self.transits.push_back(Transit { wire, packet });
+        let transit = Transit { wire, packet };
+        if self.first.is_none() {
+            self.first = Some(transit);
+        } else {
+            self.rest.push_back(transit);
+        }
     }
 
     /// How many packets were sent to outputs that lead nowhere.

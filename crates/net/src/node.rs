@@ -278,17 +278,15 @@ impl Node {
 
     #[inline]
     fn deliver(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Drop> {
-        let view = view(&packet).map_err(|_| Drop::BadHeader)?;
-        let upper = view.upper().map_err(|_| Drop::BadHeader)?;
-        if let (ip::Packet::V4(outer), Protocol::IPV6) = (&view, upper.protocol) {
-            // A fragment would have to be reassembled first.
-            let ends = (outer.src(), outer.dst());
-            return if upper.is_fragment { Err(Drop::BadHeader) } else { self.unwrap(packet, ends, cx) };
+        match target(&packet)? {
+            Target::Tunnelled(ends) => self.unwrap(packet, ends, cx),
+            Target::Service(service, from) => {
+                let endpoint = self.demux.find(service, from, || source(&packet)).ok_or(Drop::NoListener)?;
+                self.counts.delivered += 1;
+                cx.emit(endpoint, packet);
+                Ok(())
+            }
         }
-        let endpoint = self.demux.find(&upper, || key(view.src())).ok_or(Drop::NoListener)?;
-        self.counts.delivered += 1;
-        cx.emit(endpoint, packet);
-        Ok(())
     }
 
     /// Takes a packet out of its tunnel and handles what was inside (RFC 4213, section 3.6: only from the tunnel's
@@ -335,13 +333,53 @@ impl Node {
 
     /// How many members of the group took a copy.
     fn give_members(&mut self, packet: &Packet, group: usize, cx: &mut Cx<'_>) -> Result<usize, Drop> {
-        let view = view(packet).map_err(|_| Drop::BadHeader)?;
-        let upper = view.upper().map_err(|_| Drop::BadHeader)?;
-        let service = Service::new(upper.protocol, demux::ports(&upper).1);
+        let Target::Service(service, _) = target(packet)? else { return Err(Drop::BadHeader) };
         let members = self.groups[group].members.iter().filter(|(wanted, _)| *wanted == service);
         let count = members.map(|(_, endpoint)| cx.emit(*endpoint, packet.clone())).count();
         self.counts.delivered += count as u64;
         Ok(count)
+    }
+}
+
+/// What a packet that is for this node wants.
+enum Target {
+    /// A protocol and port, and the port it comes from.
+    Service(Service, u16),
+    /// The end of a tunnel, by its outer addresses.
+    Tunnelled((Ipv4Addr, Ipv4Addr)),
+}
+
+/// What a packet wants whose header [`read`] has checked.
+#[inline]
+fn target(packet: &Packet) -> Result<Target, Drop> {
+    let header = packet.header();
+    if header[0] >> 4 == 6 {
+        return target_v6(packet);
+    }
+    let ip = ipv4::Packet::new_unchecked(header);
+    let (protocol, is_later) = (ip.protocol(), ip.fragment_offset() != 0);
+    if protocol == Protocol::IPV6 {
+        // A fragment would have to be reassembled first.
+        let is_fragment = is_later || ip.more_fragments();
+        return if is_fragment { Err(Drop::BadHeader) } else { Ok(Target::Tunnelled((ip.src(), ip.dst()))) };
+    }
+    let (from, to) = demux::ports(protocol, ip.payload(), is_later);
+    Ok(Target::Service(Service::new(protocol, to), from))
+}
+
+fn target_v6(packet: &Packet) -> Result<Target, Drop> {
+    let view = view(packet).map_err(|_| Drop::BadHeader)?;
+    let upper = view.upper().map_err(|_| Drop::BadHeader)?;
+    let (from, to) = demux::ports(upper.protocol, upper.bytes, upper.is_later_fragment);
+    Ok(Target::Service(Service::new(upper.protocol, to), from))
+}
+
+/// The source of a packet whose header [`read`] has checked.
+fn source(packet: &Packet) -> Key {
+    let header = packet.header();
+    match header[0] >> 4 {
+        4 => key(ipv4::Packet::new_unchecked(header).src().into()),
+        _ => key(bentpipe_wire::ipv6::Packet::new_unchecked(header).src().into()),
     }
 }
 

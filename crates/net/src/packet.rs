@@ -34,7 +34,9 @@ impl Body {
 #[derive(Clone, Debug)]
 pub struct Packet(Box<Inner>);
 
+/// The headers are at the end of `head` and so beside what is known about them: a packet is two cache lines.
 #[derive(Clone, Debug)]
+#[repr(C)]
 struct Inner {
     head: [u8; HEAD],
     start: usize,

@@ -52,16 +52,27 @@ impl Agenda {
     #[inline]
     pub fn set(&mut self, element: usize, time: Time) {
         let mut node = self.leaves + element;
+        // The winner on the way up is at hand; each level looks only at who it meets there.
+        let mut winner = Entry { time, element: element as u32 };
         self.nodes[node].time = time;
         while node > 1 {
+            let other = self.nodes[node ^ 1];
+            if other.comes_before(winner) {
+                winner = other;
+            }
             node /= 2;
-            let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
-            let winner = if right.time < left.time { right } else { left };
             if self.nodes[node] == winner {
                 return;
             }
             self.nodes[node] = winner;
         }
+    }
+}
+
+impl Entry {
+    #[inline]
+    fn comes_before(self, other: Entry) -> bool {
+        self.time < other.time || self.time == other.time && self.element < other.element
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which endpoint of a node a packet is for.
 
-use bentpipe_wire::ip::{Protocol, Upper};
+use bentpipe_wire::ip::Protocol;
 
 use super::routes::Key;
 use crate::Port;
@@ -38,11 +38,10 @@ impl Demux {
         self.rest = Some(endpoint);
     }
 
-    /// The endpoint that takes what comes from `source`: the connection's, else the port's, else the one for the rest.
+    /// The endpoint that takes what comes from a port of `source`: the connection's, else the port's, else the one for
+    /// the rest.
     #[inline]
-    pub(super) fn find(&self, upper: &Upper<'_>, source: impl FnOnce() -> Key) -> Option<Port> {
-        let (from, to) = ports(upper);
-        let service = Service::new(upper.protocol, to);
+    pub(super) fn find(&self, service: Service, from: u16, source: impl FnOnce() -> Key) -> Option<Port> {
         if !self.connections.is_empty() {
             let found = self.connections.get(&(connection(service, from), source()));
             if found.is_some() {
@@ -58,16 +57,15 @@ fn connection(service: Service, remote_port: u16) -> u64 {
     u64::from(service.0) << 16 | u64::from(remote_port)
 }
 
-/// Source and destination port, which are at the same place in UDP, TCP, DCCP, SCTP and UDP-Lite; zero for others and
-/// for fragments without them.
+/// Source and destination port in what an IP packet carries, which are at the same place in UDP, TCP, DCCP, SCTP and
+/// UDP-Lite; zero for other protocols and for `later` fragments, which have none.
 #[inline]
-pub(super) fn ports(upper: &Upper<'_>) -> (u16, u16) {
+pub(super) fn ports(protocol: Protocol, bytes: &[u8], later: bool) -> (u16, u16) {
     const DCCP: Protocol = Protocol(33);
     const SCTP: Protocol = Protocol(132);
-    let has_ports =
-        matches!(upper.protocol, Protocol::UDP | Protocol::TCP | DCCP | SCTP | Protocol::UDP_LITE);
-    match upper.bytes {
-        [a, b, c, d, ..] if has_ports && !upper.is_later_fragment => {
+    let has_ports = matches!(protocol, Protocol::UDP | Protocol::TCP | DCCP | SCTP | Protocol::UDP_LITE);
+    match bytes {
+        [a, b, c, d, ..] if has_ports && !later => {
             (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]))
         }
         _ => (0, 0),
