@@ -3,11 +3,13 @@
 //! They send and receive whole IP packets through a port of their [node](crate::Node). TCP's applications are part of
 //! its element.
 
-mod flow;
+pub(crate) mod flow;
+mod replay;
 mod sink;
 mod source;
 mod timetable;
 
 pub use flow::{Endpoints, Header};
+pub use replay::Replay;
 pub use sink::{FlowStats, Sink, SinkConfig};
-pub use source::{Pattern, Source, SourceConfig};
+pub use source::{Law, Pattern, Source, SourceConfig};

@@ -16,3 +16,8 @@ impl Impossible {
         if holds { Ok(()) } else { Err(Impossible { key, expected }) }
     }
 }
+
+/// Refuses what is not a probability.
+pub(crate) fn probability(value: f64, key: &'static str) -> Result<f64, Impossible> {
+    Impossible::unless((0.0..=1.0).contains(&value), key, "a probability from 0 to 1").map(|()| value)
+}

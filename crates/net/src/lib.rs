@@ -6,6 +6,7 @@
 //! [`Packet`] through a port.
 
 pub mod app;
+pub mod channel;
 mod config;
 mod element;
 mod framing;
@@ -17,8 +18,10 @@ mod packet;
 pub mod queue;
 #[cfg(test)]
 mod rig;
+pub mod shaper;
 mod transport;
 
+pub use channel::Channel;
 pub use config::Impossible;
 pub use element::{Cx, Element, Observer, Outbox, Port, Transit, Unit, Wire};
 pub use framing::Framing;
@@ -26,3 +29,4 @@ pub use gate::Gate;
 pub use link::Link;
 pub use node::Node;
 pub use packet::{Body, Packet};
+pub use shaper::Shaper;

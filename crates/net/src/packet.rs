@@ -158,6 +158,26 @@ impl Packet {
         }
     }
 
+    /// Flips one bit, counted from the most significant of the first byte. In an elided payload this writes the payload
+    /// out first. Does nothing beyond the packet's end.
+    pub fn flip_bit(&mut self, bit: u64) {
+        let (at, mask) = (usize::try_from(bit / 8).unwrap_or(usize::MAX), 0x80 >> (bit % 8));
+        if at >= self.len() {
+            return;
+        }
+        let header_len = self.header().len();
+        if at < header_len {
+            self.header_mut()[at] ^= mask;
+            return;
+        }
+        if let Body::Zeros(count) = self.0.body {
+            self.0.body = Body::Bytes(vec![0; count as usize]);
+        }
+        if let Body::Bytes(bytes) = &mut self.0.body {
+            bytes[at - header_len] ^= mask;
+        }
+    }
+
     /// All bytes of the packet, elided zeros written out.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len());
@@ -239,6 +259,20 @@ mod tests {
             packet.trim_front(360);
             assert_eq!(packet.to_vec(), numbered(len));
             assert!(packet.header().len() >= len.min(20));
+        }
+    }
+
+    #[test]
+    fn a_bit_is_flipped_wherever_it_is() {
+        for whole in [false, true] {
+            for bit in [0, 159, 160, 1599, 1600, u64::MAX] {
+                let mut packet = if whole { Packet::from_bytes(&[0; 200]) } else { Packet::new(20, 180) };
+                packet.flip_bit(bit);
+                let bytes = packet.to_vec();
+                let ones: Vec<u64> =
+                    (0..1600).filter(|i| bytes[*i as usize / 8] & 0x80 >> (i % 8) != 0).collect();
+                assert_eq!(ones, if bit < 1600 { vec![bit] } else { vec![] });
+            }
         }
     }
 

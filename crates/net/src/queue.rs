@@ -8,8 +8,11 @@ use bentpipe_units::{Stream, Time};
 use crate::{Impossible, Observer, Packet};
 
 mod drop_tail;
+mod red;
 
-pub use drop_tail::DropTail;
+pub(crate) use drop_tail::Backlog;
+pub use drop_tail::{Config as DropTailConfig, DropTail};
+pub use red::{Config as RedConfig, Red, Rounding};
 
 /// A queue discipline.
 pub trait Queue: Send {
@@ -42,12 +45,14 @@ pub trait Queue: Send {
 )]
 pub enum Discipline {
     /// First in, first out; what does not fit is dropped.
-    DropTail(drop_tail::Config),
+    DropTail(DropTailConfig),
+    /// Random early detection.
+    Red(RedConfig),
 }
 
 impl Default for Discipline {
     fn default() -> Discipline {
-        Discipline::DropTail(drop_tail::Config::default())
+        Discipline::DropTail(DropTailConfig::default())
     }
 }
 
@@ -59,8 +64,7 @@ impl Discipline {
     pub fn build(&self) -> Result<Box<dyn Queue>, Impossible> {
         match self {
             Discipline::DropTail(config) => Ok(Box::new(DropTail::new(config))),
+            Discipline::Red(config) => Ok(Box::new(Red::new(config)?)),
         }
     }
 }
-
-pub use drop_tail::Config as DropTailConfig;

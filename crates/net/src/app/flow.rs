@@ -79,7 +79,7 @@ impl Header {
 
 /// Makes the packets of one source's flows from a template; a packet costs the bytes that differ.
 #[derive(Debug)]
-pub(super) struct Template {
+pub(crate) struct Template {
     headers: [u8; 60],
     /// IP and UDP header, in bytes.
     headers_len: usize,
@@ -92,7 +92,7 @@ pub(super) struct Template {
 
 impl Template {
     /// Packets between `endpoints` with `payload_len` bytes in UDP.
-    pub(super) fn new(
+    pub(crate) fn new(
         endpoints: Endpoints,
         payload_len: usize,
         header: Header,
@@ -128,7 +128,7 @@ impl Template {
 
     /// Packet `number` of `flow`, sent at `now`.
     #[inline]
-    pub(super) fn packet(&self, flow: u32, number: u64, now: Time) -> Packet {
+    pub(crate) fn packet(&self, flow: u32, number: u64, now: Time) -> Packet {
         let real = self.headers_len + self.header.len_bytes();
         let mut packet = Packet::new(real, self.zeros);
         packet.set_born(now);

@@ -97,6 +97,11 @@ impl Backlog {
         Some(packet)
     }
 
+    /// The packet that is to leave next.
+    pub(crate) fn first(&self) -> Option<&Packet> {
+        self.packets.front()
+    }
+
     pub(crate) fn packets(&self) -> usize {
         self.packets.len()
     }

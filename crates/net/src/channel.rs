@@ -1,0 +1,407 @@
+//! What happens to packets on the way: loss, bit errors, duplication, reordering, jitter.
+//!
+//! A channel stands behind a link and takes no time of its own but what jitter and reordering ask for. Each kind is an
+//! element; several in a row make a channel with several faults. Losses and errors are drawn as distances, so a low rate
+//! costs nothing per packet. Not modelled: fading in time (a packet's fate depends on its number or its bits, not on when
+//! it comes), errors in the bits that the link's framing adds.
+
+use std::any::Any;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use bentpipe_units::{Span, Stream, Time};
+
+use crate::config::{Impossible, probability};
+use crate::{Cx, Element, Observer, Packet, Port, Unit};
+
+/// One kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)
+)]
+pub enum Config {
+    /// Each packet is lost with the same probability (Bernoulli).
+    PacketErrors {
+        /// The probability, 0 to 1. No default.
+        loss: f64,
+    },
+    /// Each bit of an IP packet is flipped with the same probability.
+    BitErrors {
+        /// The bit error rate, 0 to 1. No default.
+        ber: f64,
+        /// Whether the link layer sees damage with its CRC and drops the packet; otherwise the receiver's checksums
+        /// have to. Default: false.
+        #[cfg_attr(feature = "serde", serde(default))]
+        crc: bool,
+    },
+    /// Two states that change from packet to packet (Gilbert 1960, Elliott 1963). Starts in the stationary state.
+    GilbertElliott {
+        /// The probability of going from good to bad after a packet, 0 to 1. No default.
+        p: f64,
+        /// The probability of going from bad to good after a packet, 0 to 1. No default.
+        r: f64,
+        /// The probability of loss in the good state. Default: 0.
+        #[cfg_attr(feature = "serde", serde(default))]
+        loss_good: f64,
+        /// The probability of loss in the bad state. Default: 1.
+        #[cfg_attr(feature = "serde", serde(default = "certain"))]
+        loss_bad: f64,
+    },
+    /// Packets that come twice.
+    Duplication {
+        /// The probability, 0 to 1. No default.
+        probability: f64,
+    },
+    /// Packets that are held back, so that others pass them.
+    Reordering {
+        /// The probability, 0 to 1. No default.
+        probability: f64,
+        /// How long such a packet is held. No default.
+        delay: Span,
+    },
+    /// A random delay of each packet.
+    Jitter {
+        /// How the delay is distributed. No default.
+        law: JitterLaw,
+        /// Whether packets wait for those before them instead of passing them. Default: true.
+        #[cfg_attr(feature = "serde", serde(default = "yes"))]
+        keep_order: bool,
+    },
+}
+
+#[cfg(feature = "serde")]
+fn certain() -> f64 {
+    1.0
+}
+
+#[cfg(feature = "serde")]
+fn yes() -> bool {
+    true
+}
+
+/// A distribution of delays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)
+)]
+pub enum JitterLaw {
+    /// Uniform.
+    Uniform {
+        /// The shortest. Default: "0 s".
+        #[cfg_attr(feature = "serde", serde(default))]
+        min: Span,
+        /// The longest. No default.
+        max: Span,
+    },
+    /// Exponential.
+    Exponential {
+        /// The mean. No default.
+        mean: Span,
+    },
+    /// Normal, cut off at zero.
+    Normal {
+        /// The mean before cutting. No default.
+        mean: Span,
+        /// The standard deviation before cutting. No default.
+        deviation: Span,
+    },
+}
+
+impl JitterLaw {
+    fn draw(self, stream: &mut Stream) -> Span {
+        match self {
+            JitterLaw::Uniform { min, max } => min + (max - min).mul_f64(stream.unit()),
+            JitterLaw::Exponential { mean } => mean.mul_f64(-libm::log(1.0 - stream.unit())),
+            JitterLaw::Normal { mean, deviation } => {
+                let seconds = mean.as_secs_f64() + deviation.as_secs_f64() * normal(stream);
+                Span::from_secs_f64(seconds)
+            }
+        }
+    }
+
+    fn shortest(self) -> Span {
+        match self {
+            JitterLaw::Uniform { min, .. } => min,
+            JitterLaw::Exponential { .. } | JitterLaw::Normal { .. } => Span::ZERO,
+        }
+    }
+}
+
+/// Standard normal (Box and Muller 1958).
+fn normal(stream: &mut Stream) -> f64 {
+    let radius = libm::sqrt(-2.0 * libm::log(1.0 - stream.unit()));
+    radius * libm::cos(std::f64::consts::TAU * stream.unit())
+}
+
+/// A fault on the way: input 0 to output 0.
+#[derive(Debug)]
+pub struct Channel {
+    fault: Fault,
+    held: Held,
+    delivered: u64,
+    lost: u64,
+    damaged: u64,
+    duplicated: u64,
+}
+
+#[derive(Debug)]
+enum Fault {
+    Loss(Trials),
+    Bits { errors: Trials, crc: bool },
+    Bursts(GilbertElliott),
+    Duplication(Trials),
+    Reordering { trials: Trials, delay: Span },
+    Jitter { law: JitterLaw, keep_order: bool },
+}
+
+impl Channel {
+    /// A channel with this fault.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn new(config: &Config) -> Result<Channel, Impossible> {
+        let trials = |value, key| probability(value, key).map(Trials::new);
+        let fault = match *config {
+            Config::PacketErrors { loss } => Fault::Loss(trials(loss, "loss")?),
+            Config::BitErrors { ber, crc } => Fault::Bits { errors: trials(ber, "ber")?, crc },
+            Config::GilbertElliott { p, r, loss_good, loss_bad } => {
+                Fault::Bursts(GilbertElliott::new([p, r], [loss_good, loss_bad])?)
+            }
+            Config::Duplication { probability } => Fault::Duplication(trials(probability, "probability")?),
+            Config::Reordering { probability, delay } => {
+                Fault::Reordering { trials: trials(probability, "probability")?, delay }
+            }
+            Config::Jitter { law, keep_order } => {
+                let in_order = !matches!(law, JitterLaw::Uniform { min, max } if max < min);
+                Impossible::unless(in_order, "max", "at least min")?;
+                Fault::Jitter { law, keep_order }
+            }
+        };
+        Ok(Channel { fault, held: Held::default(), delivered: 0, lost: 0, damaged: 0, duplicated: 0 })
+    }
+
+    #[inline]
+    fn deliver(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        self.delivered += 1;
+        cx.emit(Port(0), packet);
+    }
+
+    fn pass_or_lose(&mut self, is_lost: bool, packet: Packet, cx: &mut Cx<'_>) {
+        if is_lost {
+            self.lost += 1;
+        } else {
+            self.deliver(packet, cx);
+        }
+    }
+
+    /// Lets go of all that is due.
+    fn release(&mut self, cx: &mut Cx<'_>) -> Time {
+        while let Some(packet) = self.held.pop_due(cx.now()) {
+            self.deliver(packet, cx);
+        }
+        self.held.next()
+    }
+}
+
+impl Element for Channel {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let mut packet = packet;
+        match &mut self.fault {
+            Fault::Loss(trials) => {
+                let is_lost = trials.hits(cx.stream());
+                self.pass_or_lose(is_lost, packet, cx);
+            }
+            Fault::Bursts(chain) => {
+                let is_lost = chain.loses(cx.stream());
+                self.pass_or_lose(is_lost, packet, cx);
+            }
+            Fault::Bits { errors, crc } => {
+                let (is_damaged, crc) = (damage(&mut packet, errors, cx.stream()), *crc);
+                self.damaged += u64::from(is_damaged);
+                self.pass_or_lose(is_damaged && crc, packet, cx);
+            }
+            Fault::Duplication(trials) => {
+                if trials.hits(cx.stream()) {
+                    self.duplicated += 1;
+                    self.deliver(packet.clone(), cx);
+                }
+                self.deliver(packet, cx);
+            }
+            Fault::Reordering { trials, delay } => {
+                let held_for = if trials.hits(cx.stream()) { *delay } else { Span::ZERO };
+                self.held.push(packet, cx.now() + held_for, false);
+            }
+            Fault::Jitter { law, keep_order } => {
+                let due = cx.now() + law.draw(cx.stream());
+                self.held.push(packet, due, *keep_order);
+            }
+        }
+        self.release(cx)
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        self.release(cx)
+    }
+
+    fn lookahead(&self) -> Span {
+        match self.fault {
+            Fault::Jitter { law, .. } => law.shortest(),
+            _ => Span::ZERO,
+        }
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        observer.counter("delivered", Unit::Packets, self.delivered);
+        observer.counter("lost", Unit::Packets, self.lost);
+        observer.counter("damaged", Unit::Packets, self.damaged);
+        observer.counter("duplicated", Unit::Packets, self.duplicated);
+        observer.gauge("held", Unit::Packets, self.held.packets.len() as f64);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Flips bits of a packet at the error rate; whether it flipped any.
+fn damage(packet: &mut Packet, errors: &mut Trials, stream: &mut Stream) -> bool {
+    let bits = packet.len() as u64 * 8;
+    let mut from = 0;
+    while let Some(at) = errors.next_hit(bits - from, stream) {
+        packet.flip_bit(from + at);
+        from += at + 1;
+    }
+    from > 0
+}
+
+/// Independent trials of one probability, drawn as the distance to the next hit.
+#[derive(Debug)]
+struct Trials {
+    probability: f64,
+    /// How many misses are still to come before the next hit; none before the first draw.
+    misses: Option<u64>,
+}
+
+impl Trials {
+    fn new(probability: f64) -> Trials {
+        Trials { probability, misses: None }
+    }
+
+    /// Makes one trial.
+    #[inline]
+    fn hits(&mut self, stream: &mut Stream) -> bool {
+        self.next_hit(1, stream).is_some()
+    }
+
+    /// Makes trials up to the next hit, but at most `trials`: how many misses came before the hit.
+    #[inline]
+    fn next_hit(&mut self, trials: u64, stream: &mut Stream) -> Option<u64> {
+        let p = self.probability;
+        let misses = *self.misses.get_or_insert_with(|| stream.failures_before_success(p));
+        if misses < trials {
+            self.misses = None;
+            return Some(misses);
+        }
+        // A distance without end stays without end.
+        self.misses = Some(if misses == u64::MAX { misses } else { misses - trials });
+        None
+    }
+}
+
+/// The chain of good and bad.
+#[derive(Debug)]
+struct GilbertElliott {
+    /// Loss in the good and in the bad state. Trials have no memory, so they go on where they were when it comes back.
+    loss: [Trials; 2],
+    /// Leaving the good and the bad state.
+    leave: [Trials; 2],
+    /// None before the first packet.
+    is_bad: Option<bool>,
+}
+
+impl GilbertElliott {
+    fn new([p, r]: [f64; 2], [good, bad]: [f64; 2]) -> Result<GilbertElliott, Impossible> {
+        let trials = |value, key| probability(value, key).map(Trials::new);
+        Ok(GilbertElliott {
+            loss: [trials(good, "loss_good")?, trials(bad, "loss_bad")?],
+            leave: [trials(p, "p")?, trials(r, "r")?],
+            is_bad: None,
+        })
+    }
+
+    #[inline]
+    fn loses(&mut self, stream: &mut Stream) -> bool {
+        let is_bad = self.is_bad.unwrap_or_else(|| self.stationary(stream));
+        let state = usize::from(is_bad);
+        let is_lost = self.loss[state].hits(stream);
+        self.is_bad = Some(is_bad != self.leave[state].hits(stream));
+        is_lost
+    }
+
+    /// A state drawn from the stationary distribution: bad with probability p / (p + r). A chain that never changes is
+    /// good.
+    fn stationary(&self, stream: &mut Stream) -> bool {
+        let [p, r] = [self.leave[0].probability, self.leave[1].probability];
+        p > 0.0 && stream.chance(p / (p + r))
+    }
+}
+
+/// Packets held back, each until its time; of the same time the first comes first.
+#[derive(Debug, Default)]
+struct Held {
+    packets: BinaryHeap<Waiting>,
+    number: u64,
+    last_due: Time,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    due: Time,
+    number: u64,
+    packet: Packet,
+}
+
+impl Held {
+    fn push(&mut self, packet: Packet, due: Time, keep_order: bool) {
+        let due = if keep_order { due.max(self.last_due) } else { due };
+        self.last_due = due;
+        self.number += 1;
+        self.packets.push(Waiting { due, number: self.number, packet });
+    }
+
+    fn next(&self) -> Time {
+        self.packets.peek().map_or(Time::NEVER, |waiting| waiting.due)
+    }
+
+    fn pop_due(&mut self, now: Time) -> Option<Packet> {
+        if self.next() > now { None } else { self.packets.pop().map(|waiting| waiting.packet) }
+    }
+}
+
+impl Ord for Waiting {
+    /// The heap gives its greatest first, so the earliest is the greatest.
+    fn cmp(&self, other: &Waiting) -> Ordering {
+        (other.due, other.number).cmp(&(self.due, self.number))
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Waiting) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Waiting) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Waiting {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+use super::*;
+use crate::app::{Endpoints, Header, Sink, SinkConfig, flow::Template};
+use crate::rig::{MS, Rig, ms, packet};
+
+fn rig(config: Config) -> Rig<Channel> {
+    Rig::new(Channel::new(&config).expect("possible"))
+}
+
+/// For each of `count` packets, whether it was lost.
+fn losses(config: Config, count: u64) -> Vec<bool> {
+    let mut rig = rig(config);
+    (0..count)
+        .map(|at| {
+            rig.receive(at, 0, packet(100));
+            rig.out.pop().is_none()
+        })
+        .collect()
+}
+
+fn share(fates: &[bool]) -> f64 {
+    fates.iter().filter(|&&lost| lost).count() as f64 / fates.len() as f64
+}
+
+/// The mean length of runs of `kind`.
+fn mean_run(fates: &[bool], kind: bool) -> f64 {
+    let runs: Vec<usize> =
+        fates.chunk_by(|a, b| a == b).filter(|run| run[0] == kind).map(<[bool]>::len).collect();
+    runs.iter().sum::<usize>() as f64 / runs.len() as f64
+}
+
+#[test]
+fn independent_losses_have_their_rate_and_no_memory() {
+    for loss in [0.001, 0.1, 0.5] {
+        let fates = losses(Config::PacketErrors { loss }, 400_000);
+        let sigma = (loss * (1.0 - loss) / 4e5_f64).sqrt();
+        assert!((share(&fates) - loss).abs() < 4.0 * sigma, "{loss}: {}", share(&fates));
+        assert!((mean_run(&fates, true) * (1.0 - loss) - 1.0).abs() < 0.1, "{loss}");
+    }
+    assert_eq!(share(&losses(Config::PacketErrors { loss: 0.0 }, 1000)), 0.0);
+    assert_eq!(share(&losses(Config::PacketErrors { loss: 1.0 }, 1000)), 1.0);
+}
+
+#[test]
+fn bursts_and_gaps_have_their_lengths() {
+    let (p, r) = (0.01, 0.2);
+    let fates = losses(Config::GilbertElliott { p, r, loss_good: 0.0, loss_bad: 1.0 }, 1_000_000);
+    assert!((share(&fates) * (p + r) / p - 1.0).abs() < 0.05, "{}", share(&fates));
+    assert!((mean_run(&fates, true) * r - 1.0).abs() < 0.05);
+    assert!((mean_run(&fates, false) * p - 1.0).abs() < 0.05);
+}
+
+#[test]
+fn losses_in_both_states_have_the_chain_s_rate_and_covariance() {
+    let (p, r, k, h) = (0.02, 0.1, 0.05, 0.6);
+    let fates = losses(Config::GilbertElliott { p, r, loss_good: k, loss_bad: h }, 1_000_000);
+    let bad = p / (p + r);
+    let rate = bad * h + (1.0 - bad) * k;
+    assert!((share(&fates) / rate - 1.0).abs() < 0.03, "{} {rate}", share(&fates));
+    for lag in [1, 5, 10_u32] {
+        let both = fates.iter().zip(&fates[lag as usize..]).filter(|(a, b)| **a && **b).count();
+        let measured = both as f64 / fates.len() as f64 - share(&fates).powi(2);
+        let expected = bad * (1.0 - bad) * (h - k).powi(2) * (1.0 - p - r).powi(lag as i32);
+        assert!((measured / expected - 1.0).abs() < 0.08, "lag {lag}: {measured} {expected}");
+    }
+}
+
+#[test]
+fn bits_are_flipped_at_their_rate() {
+    let ber = 1e-4;
+    let mut rig = rig(Config::BitErrors { ber, crc: false });
+    let mut ones = 0;
+    for at in 0..20_000 {
+        rig.receive(at, 0, packet(100));
+        let (_, _, out) = rig.out.pop().expect("passed on");
+        ones += out.to_vec().iter().map(|byte| byte.count_ones()).sum::<u32>();
+    }
+    let bits = 20_000.0 * 800.0;
+    assert!((f64::from(ones) - ber * bits).abs() < 4.0 * (ber * bits).sqrt(), "{ones}");
+    let whole = (1.0 - rig.value("damaged") / 20_000.0, (1.0 - ber).powi(800));
+    assert!((whole.0 - whole.1).abs() < 0.008, "{whole:?}");
+}
+
+#[test]
+fn damage_is_seen_by_the_receiver_s_checksum_or_the_link_s_crc() {
+    let endpoints = Endpoints {
+        source: "10.0.0.1:5000".parse().expect("an end"),
+        destination: "10.0.0.2:6000".parse().expect("an end"),
+    };
+    let template = Template::new(endpoints, 400, Header::Sequence, 0).expect("possible");
+    for crc in [false, true] {
+        let mut channel = rig(Config::BitErrors { ber: 1e-4, crc });
+        let mut sink =
+            Rig::new(Sink::new(SinkConfig { first_port: 6000, count: 1, header: Header::Sequence }));
+        for at in 0..2000 {
+            channel.receive(at, 0, template.packet(0, at, Time::ZERO));
+            channel.out.drain(..).for_each(|(_, _, packet)| sink.receive(at, 0, packet));
+        }
+        let seen = sink.value("dropped-bad-checksum") + sink.value("dropped-unexpected");
+        // A flip in the IP header that UDP does not cover gets through here: a node would see it.
+        assert!(channel.value("damaged") > 400.0);
+        if crc {
+            assert_eq!((seen, channel.value("lost")), (0.0, channel.value("damaged")));
+        } else {
+            assert!(seen > 0.9 * channel.value("damaged"), "{seen}");
+        }
+    }
+}
+
+#[test]
+fn duplicates_come_twice() {
+    let mut rig = rig(Config::Duplication { probability: 0.25 });
+    (0..10_000).for_each(|at| rig.receive(at, 0, packet(100)));
+    assert!((rig.out.len() as f64 - 12_500.0).abs() < 200.0);
+    assert_eq!(rig.value("duplicated"), rig.out.len() as f64 - 10_000.0);
+}
+
+#[test]
+fn held_packets_are_passed_by_others() {
+    let mut rig = rig(Config::Reordering { probability: 0.1, delay: ms(5) });
+    for i in 0..1000 {
+        rig.receive(i * MS, 0, packet(100 + i as usize));
+    }
+    rig.run_until(2000 * MS);
+    assert_eq!(rig.out.len(), 1000);
+    let late = rig.times().iter().filter(|&&(at, len)| at == (len as u64 - 100 + 5) * MS).count();
+    let prompt = rig.times().iter().filter(|&&(at, len)| at == (len as u64 - 100) * MS).count();
+    assert_eq!(late + prompt, 1000);
+    assert!((60..140).contains(&late), "{late}");
+}
+
+#[test]
+fn jitter_has_its_law_and_may_keep_order() {
+    let uniform = JitterLaw::Uniform { min: ms(1), max: ms(9) };
+    let laws = [
+        (uniform, 5e-3, 8e-3 / 12_f64.sqrt()),
+        (JitterLaw::Exponential { mean: ms(4) }, 4e-3, 4e-3),
+        (JitterLaw::Normal { mean: ms(50), deviation: ms(5) }, 50e-3, 5e-3),
+    ];
+    for (law, mean, deviation) in laws {
+        let mut stream = Stream::new(3, "jitter");
+        let draws: Vec<f64> = (0..40_000).map(|_| law.draw(&mut stream).as_secs_f64()).collect();
+        let average = draws.iter().sum::<f64>() / 4e4;
+        let variance = draws.iter().map(|draw| (draw - average).powi(2)).sum::<f64>() / 4e4;
+        assert!(
+            (average / mean - 1.0).abs() < 0.02 && (variance.sqrt() / deviation - 1.0).abs() < 0.03,
+            "{law:?}"
+        );
+    }
+    for keep_order in [true, false] {
+        let mut rig = rig(Config::Jitter { law: uniform, keep_order });
+        assert_eq!(rig.element.lookahead(), ms(1));
+        (0..200).for_each(|i| rig.receive(i * MS, 0, packet(100 + i as usize)));
+        rig.run_until(1000 * MS);
+        assert_eq!(rig.times().is_sorted_by_key(|(_, len)| *len), keep_order);
+        assert_eq!(rig.out.len(), 200);
+    }
+}
+
+#[test]
+fn what_is_no_probability_is_refused() {
+    let key = |config| Channel::new(&config).err().map(|error| error.key);
+    assert_eq!(key(Config::PacketErrors { loss: 1.1 }), Some("loss"));
+    assert_eq!(key(Config::BitErrors { ber: f64::NAN, crc: true }), Some("ber"));
+    assert_eq!(key(Config::GilbertElliott { p: 0.1, r: -0.1, loss_good: 0.0, loss_bad: 1.0 }), Some("r"));
+    let law = JitterLaw::Uniform { min: ms(2), max: ms(1) };
+    assert_eq!(key(Config::Jitter { law, keep_order: true }), Some("max"));
+}

@@ -1,0 +1,336 @@
+//! Random early detection (Floyd and Jacobson, "Random early detection gateways for congestion avoidance", 1993), with
+//! the parameters of Linux's `tc red`, ECN marking (RFC 3168) and the gentle region (Floyd, 2000).
+//!
+//! Not modelled: adaptive RED, the byte mode that weighs a packet's chance by its length, Linux's fixed-point average.
+
+use bentpipe_units::{Bytes, Rate, Stream, Time};
+use bentpipe_wire::ip::{self, Ecn};
+
+use super::Queue;
+use super::drop_tail::Backlog;
+use crate::config::{Impossible, probability};
+use crate::{Observer, Packet, Unit};
+
+/// Random early detection. All lengths count what waits, the packet in transmission not among it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(deny_unknown_fields)
+)]
+pub struct Config {
+    /// The average queue from which on packets are marked or dropped. No default.
+    pub min: Bytes,
+    /// The average queue at which the probability is reached, and from which on all are marked or dropped. No default.
+    pub max: Bytes,
+    /// The most bytes that wait at any moment. No default.
+    pub limit: Bytes,
+    /// The probability of marking or dropping at `max`, 0 to 1. Default: 0.02.
+    #[cfg_attr(feature = "serde", serde(default = "default_probability"))]
+    pub probability: f64,
+    /// The usual packet's length. Default: "1000 B".
+    #[cfg_attr(feature = "serde", serde(default = "default_average_packet"))]
+    pub average_packet: Bytes,
+    /// How many average packets may come at once before the average queue says so; gives the average's weight. Default:
+    /// (2 min + max) / (3 average_packet).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub burst: Option<u32>,
+    /// The link's rate, for the decay of the average while nothing comes. Default: "10 Mbit/s".
+    #[cfg_attr(feature = "serde", serde(default = "default_bandwidth"))]
+    pub bandwidth: Rate,
+    /// Whether the probability rises from `probability` at `max` to 1 at twice `max` instead of jumping. Default: false.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub gentle: bool,
+    /// Whether packets of ECN-capable transports are marked instead of dropped. Default: false.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub ecn: bool,
+    /// Whether packets are dropped, not marked, once the average is above `max`. Default: false.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub harddrop: bool,
+    /// Whether weight and probability are exact or rounded to powers of two. Default: exact.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub rounding: Rounding,
+}
+
+/// How RED's weight and the slope of its probability are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Rounding {
+    /// As given.
+    #[default]
+    Exact,
+    /// Down to powers of two, as `tc` did until 2012: the probability at `max` may come out as little as half.
+    Tc,
+}
+
+#[cfg(feature = "serde")]
+fn default_probability() -> f64 {
+    0.02
+}
+
+#[cfg(feature = "serde")]
+fn default_average_packet() -> Bytes {
+    Bytes::new(1000)
+}
+
+#[cfg(feature = "serde")]
+fn default_bandwidth() -> Rate {
+    Rate::from_bps(10_000_000)
+}
+
+impl Config {
+    /// These thresholds; all else as by default.
+    pub fn new(min: Bytes, max: Bytes, limit: Bytes) -> Config {
+        Config {
+            min,
+            max,
+            limit,
+            probability: 0.02,
+            average_packet: Bytes::new(1000),
+            burst: None,
+            bandwidth: Rate::from_bps(10_000_000),
+            gentle: false,
+            ecn: false,
+            harddrop: false,
+            rounding: Rounding::Exact,
+        }
+    }
+
+    fn burst_packets(&self) -> f64 {
+        let by_default = || (2 * self.min.get() + self.max.get()) / (3 * self.average_packet.get());
+        self.burst.map_or_else(|| by_default() as f64, f64::from)
+    }
+
+    /// The weight of a new value in the average: the largest whose answer to a burst from an empty queue stays under
+    /// `min`, burst + 1 - min/avpkt <= (1 - (1-w)^burst) / w.
+    fn weight(&self) -> Result<f64, Impossible> {
+        let burst = self.burst_packets();
+        let needed = burst + 1.0 - self.min.get() as f64 / self.average_packet.get() as f64;
+        let is_possible = needed >= 1.0 && needed <= burst;
+        Impossible::unless(
+            is_possible,
+            "burst",
+            "at least min/average_packet, and min at least an average packet",
+        )?;
+        let is_slow_enough = |w: f64| needed <= (1.0 - libm::pow(1.0 - w, burst)) / w;
+        let halves = (1..32).map(|power| libm::ldexp(1.0, -power));
+        match self.rounding {
+            Rounding::Tc => Ok(halves.into_iter().find(|&w| is_slow_enough(w)).unwrap_or(f64::MIN_POSITIVE)),
+            Rounding::Exact => Ok(bisect(is_slow_enough)),
+        }
+    }
+
+    /// The rise of the probability for each byte of the average above `min`.
+    fn slope(&self) -> f64 {
+        let exact = self.probability / (self.max.get() - self.min.get()) as f64;
+        match self.rounding {
+            Rounding::Exact => exact,
+            Rounding::Tc => {
+                (0..32).map(|power| libm::ldexp(1.0, -power)).find(|&slope| slope < exact).unwrap_or(0.0)
+            }
+        }
+    }
+}
+
+/// The largest w in (0, 1] for which a condition holds that holds for small ones.
+fn bisect(holds: impl Fn(f64) -> bool) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    if holds(high) {
+        return high;
+    }
+    for _ in 0..50 {
+        let middle = (low + high) / 2.0;
+        if holds(middle) { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// A RED queue.
+#[derive(Debug)]
+pub struct Red {
+    waiting: Backlog,
+    law: Law,
+    limit: u64,
+    marks: bool,
+    harddrop: bool,
+    average: f64,
+    /// Packets let through since the last one marked or dropped, or since the average rose above `min`.
+    since: u64,
+    marked: u64,
+    dropped_early: u64,
+    dropped_forced: u64,
+    dropped_limit: u64,
+}
+
+/// The average and its answer.
+#[derive(Debug)]
+struct Law {
+    weight: f64,
+    /// ln(1 - weight).
+    decay: f64,
+    /// Average packets that the link sends in a nanosecond.
+    packets_per_ns: f64,
+    min: f64,
+    max: f64,
+    slope: f64,
+    gentle: bool,
+}
+
+/// What the average says about an arrival.
+enum Answer {
+    Take,
+    Early,
+    Forced,
+}
+
+impl Red {
+    /// An empty queue.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn new(config: &Config) -> Result<Red, Impossible> {
+        probability(config.probability, "probability")?;
+        Impossible::unless(config.min < config.max, "max", "more than min")?;
+        Impossible::unless(config.max <= config.limit, "limit", "at least max")?;
+        Impossible::unless(config.average_packet.get() > 0, "average_packet", "more than zero")?;
+        let weight = config.weight()?;
+        let law = Law {
+            weight,
+            decay: libm::log1p(-weight),
+            packets_per_ns: config.bandwidth.as_bytes_per_sec() / config.average_packet.get() as f64 / 1e9,
+            min: config.min.get() as f64,
+            max: config.max.get() as f64,
+            slope: config.slope(),
+            gentle: config.gentle,
+        };
+        Ok(Red {
+            waiting: Backlog::default(),
+            law,
+            limit: config.limit.get(),
+            marks: config.ecn,
+            harddrop: config.harddrop,
+            average: 0.0,
+            since: 0,
+            marked: 0,
+            dropped_early: 0,
+            dropped_forced: 0,
+            dropped_limit: 0,
+        })
+    }
+
+    /// The average queue in bytes.
+    pub fn average(&self) -> f64 {
+        self.average
+    }
+
+    /// Lets a packet through, marks it, or drops it, as the average says.
+    fn judge(&mut self, packet: Packet, stream: &mut Stream) -> Option<Packet> {
+        match self.answer(stream) {
+            Answer::Take => Some(packet),
+            Answer::Early => self.mark(packet, self.marks).or_else(|| {
+                self.dropped_early += 1;
+                None
+            }),
+            Answer::Forced => self.mark(packet, self.marks && !self.harddrop).or_else(|| {
+                self.dropped_forced += 1;
+                None
+            }),
+        }
+    }
+
+    fn answer(&mut self, stream: &mut Stream) -> Answer {
+        let Some(base) = self.law.probability(self.average) else {
+            self.since = 0;
+            return Answer::Forced;
+        };
+        if base == 0.0 {
+            self.since = 0;
+            return Answer::Take;
+        }
+        // Distances between marks are uniform from 1 to 1/base, not geometric (section 7 of the paper).
+        let rest = 1.0 - self.since as f64 * base;
+        if rest <= base || stream.chance(base / rest) {
+            self.since = 0;
+            return Answer::Early;
+        }
+        self.since += 1;
+        Answer::Take
+    }
+
+    /// The packet with its mark, if it may have one.
+    fn mark(&mut self, mut packet: Packet, may: bool) -> Option<Packet> {
+        let elided = packet.len() - packet.header().len();
+        let mut ip = ip::Packet::new_elided(packet.header_mut(), elided).ok().filter(|_| may)?;
+        if ip.traffic_class().ecn() == Ecn::NotEct {
+            return None;
+        }
+        ip.mark_ecn(Ecn::Ce);
+        self.marked += 1;
+        Some(packet)
+    }
+}
+
+impl Law {
+    /// The probability at an average, without regard to the packets before; none when it is beyond the law's range.
+    fn probability(&self, average: f64) -> Option<f64> {
+        if average < self.min {
+            return Some(0.0);
+        }
+        if average < self.max {
+            return Some(self.slope * (average - self.min));
+        }
+        if !self.gentle || average >= 2.0 * self.max {
+            return None;
+        }
+        let top = self.slope * (self.max - self.min);
+        Some(top + (1.0 - top) * (average - self.max) / self.max)
+    }
+}
+
+impl Queue for Red {
+    fn enqueue(&mut self, packet: Packet, _now: Time, stream: &mut Stream) {
+        self.average += self.law.weight * (self.waiting.bytes() as f64 - self.average);
+        let Some(packet) = self.judge(packet, stream) else { return };
+        if self.waiting.bytes() + packet.len() as u64 > self.limit {
+            self.dropped_limit += 1;
+            return;
+        }
+        self.waiting.push(packet);
+    }
+
+    fn pass(&mut self, packet: Packet, now: Time, idle_since: Time, stream: &mut Stream) -> Option<Packet> {
+        let slots = now.since(idle_since).as_nanos() as f64 * self.law.packets_per_ns;
+        self.average *= libm::exp(self.law.decay * slots);
+        self.judge(packet, stream)
+    }
+
+    fn dequeue(&mut self, _now: Time) -> Option<Packet> {
+        self.waiting.pop()
+    }
+
+    fn packets(&self) -> usize {
+        self.waiting.packets()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.waiting.bytes()
+    }
+
+    fn observe(&self, observer: &mut dyn Observer) {
+        let dropped = self.dropped_limit + self.dropped_early + self.dropped_forced;
+        observer.counter("dropped-queue", Unit::Packets, dropped);
+        self.waiting.observe(observer);
+        observer.counter("dropped-limit", Unit::Packets, self.dropped_limit);
+        observer.counter("dropped-early", Unit::Packets, self.dropped_early);
+        observer.counter("dropped-forced", Unit::Packets, self.dropped_forced);
+        observer.counter("marked", Unit::Packets, self.marked);
+        observer.gauge("queue-average-bytes", Unit::Bytes, self.average);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! A token bucket shaper as Linux's `tbf`: what exceeds it waits, what does not fit the wait is dropped.
+//!
+//! Modelled: rate and burst, a second bucket for the peak rate, a limit in bytes. Exact: tokens are integers, so what
+//! leaves in any time t is at most burst + rate * t. Not modelled: the overhead and cell compensation of `tc`, splitting
+//! of packets longer than the bucket.
+
+use std::any::Any;
+
+use bentpipe_units::{Bytes, Rate, Span, Time};
+
+use crate::config::Impossible;
+use crate::queue::Backlog;
+use crate::{Cx, Element, Observer, Packet, Port, Unit};
+
+/// A token bucket shaper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(deny_unknown_fields)
+)]
+pub struct Config {
+    /// The rate of IP packets in the long run. No default.
+    pub rate: Rate,
+    /// The bucket: what may leave at once after a pause. Longer packets never fit and are dropped. No default.
+    pub burst: Bytes,
+    /// The most bytes that wait for tokens. No default.
+    pub limit: Bytes,
+    /// The rate that bursts leave at. Default: none, bursts leave at once.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub peak_rate: Option<Rate>,
+    /// The bucket of the peak rate, at least the longest packet; longer ones are dropped. Default: "1500 B".
+    #[cfg_attr(feature = "serde", serde(default = "default_mtu"))]
+    pub mtu: Bytes,
+}
+
+#[cfg(feature = "serde")]
+fn default_mtu() -> Bytes {
+    Bytes::new(1500)
+}
+
+impl Config {
+    /// A shaper without a peak rate.
+    pub fn new(rate: Rate, burst: Bytes, limit: Bytes) -> Config {
+        Config { rate, burst, limit, peak_rate: None, mtu: Bytes::new(1500) }
+    }
+}
+
+/// A shaper: input 0 to output 0. Its buckets are full at the start.
+#[derive(Debug)]
+pub struct Shaper {
+    sustained: Bucket,
+    peak: Option<Bucket>,
+    waiting: Backlog,
+    limit: u64,
+    /// When the first of those waiting may leave.
+    release: Time,
+    delivered: u64,
+    delivered_bytes: u64,
+    dropped: u64,
+    too_big: u64,
+}
+
+impl Shaper {
+    /// A shaper of this configuration.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn new(config: &Config) -> Result<Shaper, Impossible> {
+        let is_rate = |rate: Rate| rate.as_bps() > 0;
+        Impossible::unless(is_rate(config.rate), "rate", "more than zero")?;
+        Impossible::unless(
+            config.burst.get() > 0,
+            "burst",
+            "more than zero, best at least the longest packet",
+        )?;
+        Impossible::unless(
+            config.peak_rate.is_none_or(|peak| peak > config.rate),
+            "peak_rate",
+            "more than rate",
+        )?;
+        Ok(Shaper {
+            sustained: Bucket::full(config.rate, config.burst),
+            peak: config.peak_rate.map(|peak| Bucket::full(peak, config.mtu)),
+            waiting: Backlog::default(),
+            limit: config.limit.get(),
+            release: Time::NEVER,
+            delivered: 0,
+            delivered_bytes: 0,
+            dropped: 0,
+            too_big: 0,
+        })
+    }
+
+    /// When a packet of `len_bytes` can leave; never if it does not fit a bucket.
+    #[inline]
+    fn when(&mut self, len_bytes: usize, now: Time) -> Time {
+        let sustained = self.sustained.when(len_bytes, now);
+        self.peak.as_mut().map_or(sustained, |peak| sustained.max(peak.when(len_bytes, now)))
+    }
+
+    #[inline]
+    fn send(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        self.sustained.take(packet.len());
+        if let Some(peak) = &mut self.peak {
+            peak.take(packet.len());
+        }
+        self.delivered += 1;
+        self.delivered_bytes += packet.len() as u64;
+        cx.emit(Port(0), packet);
+    }
+}
+
+impl Element for Shaper {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let when = self.when(packet.len(), cx.now());
+        let is_first = self.waiting.packets() == 0;
+        if when.is_never() {
+            self.too_big += 1;
+        } else if is_first && when <= cx.now() {
+            self.send(packet, cx);
+        } else if self.waiting.bytes() + packet.len() as u64 > self.limit {
+            self.dropped += 1;
+        } else {
+            if is_first {
+                self.release = when;
+            }
+            self.waiting.push(packet);
+        }
+        self.release
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        while self.release <= cx.now() {
+            if let Some(packet) = self.waiting.pop() {
+                self.when(packet.len(), cx.now());
+                self.send(packet, cx);
+            }
+            let next = self.waiting.first().map(Packet::len);
+            self.release = next.map_or(Time::NEVER, |len| self.when(len, cx.now()));
+        }
+        self.release
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        observer.counter("delivered", Unit::Packets, self.delivered);
+        observer.counter("delivered-bytes", Unit::Bytes, self.delivered_bytes);
+        observer.counter("dropped-queue", Unit::Packets, self.dropped);
+        observer.counter("dropped-too-big", Unit::Packets, self.too_big);
+        self.waiting.observe(observer);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Tokens, counted so finely that a nanosecond adds a whole number: a byte is 8 * 10^9 of them, and `rate` come each ns.
+#[derive(Debug)]
+struct Bucket {
+    rate_bps: u64,
+    depth: u128,
+    level: u128,
+    /// When `level` was true.
+    at: Time,
+}
+
+fn tokens(len_bytes: u64) -> u128 {
+    u128::from(len_bytes) * 8_000_000_000
+}
+
+impl Bucket {
+    fn full(rate: Rate, depth: Bytes) -> Bucket {
+        let depth = tokens(depth.get());
+        Bucket { rate_bps: rate.as_bps(), depth, level: depth, at: Time::ZERO }
+    }
+
+    /// When there are tokens for `len_bytes`; never if the bucket is too small. Brings the level up to `now`.
+    #[inline]
+    fn when(&mut self, len_bytes: usize, now: Time) -> Time {
+        let grown = u128::from(self.rate_bps) * u128::from(now.since(self.at).as_nanos());
+        (self.level, self.at) = ((self.level + grown).min(self.depth), now);
+        let needed = tokens(len_bytes as u64);
+        if needed > self.depth {
+            return Time::NEVER;
+        }
+        let missing = needed.saturating_sub(self.level);
+        let nanos = missing.div_ceil(u128::from(self.rate_bps));
+        now + Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    #[inline]
+    fn take(&mut self, len_bytes: usize) {
+        self.level = self.level.saturating_sub(tokens(len_bytes as u64));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::rig::{MS, Rig, packet};
+
+fn rig(config: &Config) -> Rig<Shaper> {
+    Rig::new(Shaper::new(config).expect("possible"))
+}
+
+/// 1 byte a microsecond, 3000 bytes at once.
+fn config() -> Config {
+    Config::new(Rate::from_bps(8_000_000), Bytes::new(3000), Bytes::new(4000))
+}
+
+#[test]
+fn a_burst_passes_and_the_rest_follows_at_the_rate() {
+    let mut rig = rig(&config());
+    (0..9).for_each(|_| rig.receive(0, 0, packet(1000)));
+    rig.run_until(100 * MS);
+    let expected = [0, 0, 0, MS, 2 * MS, 3 * MS, 4 * MS];
+    assert_eq!(rig.times(), expected.map(|at| (at, 1000)));
+    assert_eq!(rig.value("dropped-queue"), 2.0);
+    rig.receive(100 * MS, 0, packet(3001));
+    assert_eq!(rig.value("dropped-too-big"), 1.0);
+}
+
+#[test]
+fn a_peak_rate_spaces_the_burst() {
+    let peak_rate = Some(Rate::from_bps(16_000_000));
+    let mut rig = rig(&Config { peak_rate, mtu: Bytes::new(1000), ..config() });
+    (0..5).for_each(|_| rig.receive(0, 0, packet(1000)));
+    rig.run_until(100 * MS);
+    // Half a millisecond apart until the bucket is empty, 2 (3000 - 1000)/2 bytes more having come in meanwhile.
+    let times: Vec<u64> = rig.times().iter().map(|(at, _)| at / (MS / 2)).collect();
+    assert_eq!(times, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn the_longest_burst_at_a_faster_line_is_bucket_times_peak_over_peak_less_rate() {
+    // 125 kB, from 1 Gbit/s down to 100 Mbit/s: 139 kB leave before anything has to wait.
+    let burst = Config::new(Rate::from_bps(100_000_000), Bytes::new(125_000), Bytes::new(1_000_000));
+    let mut rig = rig(&burst);
+    let spacing = 8000; // 1000 bytes at 1 Gbit/s, in ns
+    (0..300).for_each(|i| rig.receive(i * spacing, 0, packet(1000)));
+    let undelayed = (0..).zip(rig.times()).take_while(|(i, (at, _))| *at == i * spacing).count();
+    let formula = 125_000.0 * 1e9 / (1e9 - 1e8) / 1000.0;
+    assert!((undelayed as f64 - formula).abs() <= 1.0, "{undelayed} {formula}");
+}
+
+#[test]
+fn impossible_values_are_refused() {
+    let key = |config: Config| Shaper::new(&config).err().map(|error| error.key);
+    assert_eq!(key(Config { rate: Rate::from_bps(0), ..config() }), Some("rate"));
+    assert_eq!(key(Config { burst: Bytes::ZERO, ..config() }), Some("burst"));
+    assert_eq!(key(Config { peak_rate: Some(Rate::from_bps(1)), ..config() }), Some("peak_rate"));
+}
+
+proptest! {
+    /// In any time t at most burst + rate * t leaves, to the bit.
+    #[test]
+    fn no_time_sees_more_than_burst_and_rate(
+        rate in 1_000_u64..50_000_000,
+        burst in 100_u64..5000,
+        arrivals in prop::collection::vec((0_u64..3_000_000, 40_usize..1500), 1..60),
+    ) {
+        let mut rig = rig(&Config::new(Rate::from_bps(rate), Bytes::new(burst), Bytes::new(100_000)));
+        let mut at = 0;
+        for (gap, len) in arrivals {
+            at += gap;
+            rig.receive(at, 0, packet(len));
+        }
+        rig.run_until(3_600_000_000_000);
+        let out = rig.times();
+        for from in 0..out.len() {
+            let mut left = 0;
+            for &(at, len) in &out[from..] {
+                left += tokens(len as u64);
+                let allowed = tokens(burst) + u128::from(rate) * u128::from(at - out[from].0);
+                prop_assert!(left <= allowed);
+            }
+        }
+        prop_assert_eq!(rig.value("queue"), 0.0);
+    }
+}
