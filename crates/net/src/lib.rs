@@ -19,6 +19,7 @@ pub mod queue;
 #[cfg(test)]
 mod rig;
 pub mod shaper;
+pub mod tcp;
 mod transport;
 
 pub use channel::Channel;

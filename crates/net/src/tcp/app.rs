@@ -1,0 +1,322 @@
+//! Applications at the ends of a connection: what is written when, and how fast is read.
+
+use bentpipe_units::{Bytes, Rate, Span, Stream, Time};
+
+use super::config::in_files;
+
+in_files! {
+    /// What an application writes.
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    pub enum Source {
+        /// Nothing; it closes when the peer does.
+        #[default]
+        Nothing,
+        /// As much as the connection takes.
+        Bulk(Bulk),
+        /// A constant rate, in writes of one size (CBR over TCP).
+        Paced(Paced),
+        /// Times of writing and of silence, in turn.
+        OnOff(OnOff),
+    }
+
+    /// How an application reads.
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    pub enum Sink {
+        /// All at once.
+        #[default]
+        AtOnce,
+        /// At a rate; what it has not read closes the window.
+        Paced(Rate),
+    }
+}
+
+in_files! {
+    /// A bulk transfer. It ends after `size` or `duration`, whichever comes first; with neither it does not end.
+    #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    pub struct Bulk {
+        /// Bytes to write.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        pub size: Option<Bytes>,
+        /// Time after which no more is written. What is in the buffer then is still sent.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        pub duration: Option<Span>,
+    }
+
+    /// Writes at regular times. Those that find the buffer full wait, and are made up for later.
+    #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Paced {
+        /// Bits per second.
+        pub rate: Rate,
+        /// Bytes in each write.
+        pub write: Bytes,
+        /// Time after which no more is written; unset: never.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        pub duration: Option<Span>,
+    }
+
+    /// Writes for a time, then is silent for a time, and so on.
+    #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct OnOff {
+        /// How long it writes.
+        pub on: Span,
+        /// How long it is silent.
+        pub off: Span,
+        /// Take both times as means of an exponential distribution.
+        pub exponential: bool,
+        /// Rate of writing; unset: as much as the connection takes.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        pub rate: Option<Rate>,
+        /// Time after which no more is written; unset: never.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        pub duration: Option<Span>,
+    }
+}
+
+impl Default for Paced {
+    fn default() -> Paced {
+        Paced { rate: Rate::from_bps(64_000), write: Bytes::new(1000), duration: None }
+    }
+}
+
+impl Default for OnOff {
+    fn default() -> OnOff {
+        let (on, off) = (Span::from_secs(1), Span::from_secs(1));
+        OnOff { on, off, exponential: false, rate: None, duration: None }
+    }
+}
+
+/// What a [`Writer`] wants now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// Bytes to write.
+    pub(super) bytes: u64,
+    /// When to ask again, whatever happens meanwhile.
+    pub(super) again: Time,
+    /// Whether that was all.
+    pub(super) done: bool,
+}
+
+/// A [`Source`] at work.
+#[derive(Debug)]
+pub(super) struct Writer {
+    source: Source,
+    begin: Time,
+    written: u64,
+    /// On-off: whether it writes now, until when, and the bytes offered in times of writing that are over.
+    on: bool,
+    until: Time,
+    on_since: Time,
+    offered: u64,
+}
+
+impl Writer {
+    /// A writer whose times count from `begin`.
+    pub(super) fn new(source: Source, begin: Time) -> Writer {
+        Writer { source, begin, written: 0, on: false, until: begin, on_since: begin, offered: 0 }
+    }
+
+    /// What to write when the buffer has `room`; it is taken as written.
+    #[inline]
+    pub(super) fn poll(&mut self, now: Time, room: u64, stream: &mut Stream) -> Wish {
+        let end = self.duration().map_or(Time::NEVER, |duration| self.begin + duration);
+        let wish = match self.source {
+            Source::Nothing => return Wish { bytes: 0, again: Time::NEVER, done: false },
+            Source::Bulk(bulk) => self.bulk(bulk, room),
+            Source::Paced(paced) => self.paced(paced, now.min(end), room),
+            Source::OnOff(on_off) => self.on_off(on_off, now.min(end), room, stream),
+        };
+        let wish = self.until_end(wish, now, end);
+        self.written += wish.bytes;
+        wish
+    }
+
+    fn duration(&self) -> Option<Span> {
+        match self.source {
+            Source::Nothing => None,
+            Source::Bulk(bulk) => bulk.duration,
+            Source::Paced(paced) => paced.duration,
+            Source::OnOff(on_off) => on_off.duration,
+        }
+    }
+
+    #[inline]
+    fn until_end(&self, wish: Wish, now: Time, end: Time) -> Wish {
+        if now < end {
+            return Wish { again: wish.again.min(end), ..wish };
+        }
+        // A bulk writer stops; the others have still to write what was due.
+        match self.source {
+            Source::Bulk(_) => Wish { bytes: 0, again: Time::NEVER, done: true },
+            _ => Wish { again: Time::NEVER, done: wish.done || wish.bytes == 0 && wish.again.is_never(), ..wish },
+        }
+    }
+
+    #[inline]
+    fn bulk(&self, bulk: Bulk, room: u64) -> Wish {
+        let left = bulk.size.map_or(u64::MAX, |size| size.get() - self.written.min(size.get()));
+        let bytes = room.min(left);
+        Wish { bytes, again: Time::NEVER, done: bytes == left }
+    }
+
+    fn paced(&self, paced: Paced, now: Time, room: u64) -> Wish {
+        let size = paced.write.get().max(1);
+        let due = paced.rate.bdp(now.since(self.begin)).get() / size * size;
+        let bytes = due.saturating_sub(self.written).min(room);
+        let next = self.begin + paced.rate.span_of(Bytes::new(due + size));
+        let again = if self.written + bytes < due { Time::NEVER } else { next.max(now + Span::from_nanos(1)) };
+        let ended = paced.duration.is_some_and(|duration| now >= self.begin + duration);
+        Wish { bytes, again, done: ended && self.written + bytes >= due }
+    }
+
+    fn on_off(&mut self, on_off: OnOff, now: Time, room: u64, stream: &mut Stream) -> Wish {
+        while self.until <= now {
+            self.turn(on_off, stream);
+        }
+        let bytes = match on_off.rate {
+            None if self.on => room,
+            None => 0,
+            Some(rate) => {
+                let so_far = if self.on { rate.bdp(now.since(self.on_since)).get() } else { 0 };
+                (self.offered + so_far).saturating_sub(self.written).min(room)
+            }
+        };
+        let ended = on_off.duration.is_some_and(|duration| now >= self.begin + duration);
+        Wish { bytes, again: self.next_write(on_off, now), done: ended }
+    }
+
+    /// The end of the present time, or with a rate the next write in it.
+    fn next_write(&self, on_off: OnOff, now: Time) -> Time {
+        match on_off.rate.filter(|_| self.on) {
+            Some(rate) => self.until.min(now + rate.span_of(Bytes::new(1460))),
+            None => self.until,
+        }
+    }
+
+    /// From writing to silence, or back.
+    fn turn(&mut self, on_off: OnOff, stream: &mut Stream) {
+        if self.on {
+            let span = self.until.since(self.on_since);
+            self.offered += on_off.rate.map_or(0, |rate| rate.bdp(span).get());
+        }
+        self.on = !self.on;
+        let mean = if self.on { on_off.on } else { on_off.off };
+        let span = if on_off.exponential {
+            Span::from_secs_f64(stream.exponential(mean.as_secs_f64()))
+        } else {
+            mean
+        };
+        self.on_since = self.until;
+        // Times of no length would turn for ever.
+        self.until = self.until + span.max(Span::from_nanos(1000));
+    }
+
+    /// When the byte at `position` was due, if the source has times for its bytes.
+    pub(super) fn born(&self, position: u64) -> Option<Time> {
+        let Source::Paced(paced) = self.source else { return None };
+        let size = paced.write.get().max(1);
+        Some(self.begin + paced.rate.span_of(Bytes::new(position / size * size + size)))
+    }
+}
+
+/// A [`Sink`] at work.
+#[derive(Debug)]
+pub(super) struct Reader {
+    sink: Sink,
+    since: Time,
+}
+
+impl Reader {
+    pub(super) fn new(sink: Sink) -> Reader {
+        Reader { sink, since: Time::ZERO }
+    }
+
+    /// How many of the `waiting` bytes are read now, and when to ask again.
+    #[inline]
+    pub(super) fn poll(&mut self, now: Time, waiting: u64) -> (u64, Time) {
+        let Sink::Paced(rate) = self.sink else { return (waiting, Time::NEVER) };
+        if waiting == 0 {
+            self.since = now;
+            return (0, Time::NEVER);
+        }
+        let bytes = rate.bdp(now.since(self.since)).get().min(waiting);
+        if bytes > 0 {
+            self.since = now.min(self.since + rate.span_of(Bytes::new(bytes)));
+        }
+        let next = Bytes::new((waiting - bytes).clamp(1, 1460));
+        (bytes, (self.since + rate.span_of(next)).max(now + Span::from_nanos(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream() -> Stream {
+        Stream::new(1, "app")
+    }
+
+    #[test]
+    fn bulk_writes_its_size_and_is_done() {
+        let bulk = Bulk { size: Some(Bytes::new(1000)), duration: None };
+        let mut writer = Writer::new(Source::Bulk(bulk), Time::ZERO);
+        let wish = |bytes, done| Wish { bytes, again: Time::NEVER, done };
+        assert_eq!(writer.poll(Time::ZERO, 600, &mut stream()), wish(600, false));
+        assert_eq!(writer.poll(Time::ZERO, 0, &mut stream()), wish(0, false));
+        assert_eq!(writer.poll(Time::ZERO, 600, &mut stream()), wish(400, true));
+    }
+
+    #[test]
+    fn paced_writes_make_their_rate_and_end() {
+        let paced = Paced {
+            rate: Rate::from_bps(80_000),
+            write: Bytes::new(100),
+            duration: Some(Span::from_secs(10)),
+        };
+        let mut writer = Writer::new(Source::Paced(paced), Time::ZERO);
+        let (mut now, mut writes) = (Time::ZERO, 0);
+        loop {
+            let wish = writer.poll(now, 1000, &mut stream());
+            assert!(wish.bytes <= 100, "{wish:?} at {now}");
+            writes += u64::from(wish.bytes > 0);
+            if wish.done {
+                break;
+            }
+            assert!(wish.again > now);
+            now = wish.again;
+        }
+        assert_eq!((now, writes, writer.written), (Time::from_nanos(10_000_000_000), 1000, 100_000));
+    }
+
+    #[test]
+    fn on_off_keeps_its_rate_in_the_mean() {
+        let on_off = OnOff {
+            on: Span::from_millis(300),
+            off: Span::from_millis(700),
+            exponential: true,
+            rate: Some(Rate::from_bps(1_000_000)),
+            duration: Some(Span::from_secs(5000)),
+        };
+        let (mut writer, mut stream) = (Writer::new(Source::OnOff(on_off), Time::ZERO), stream());
+        let mut now = Time::ZERO;
+        while !writer.poll(now, u64::MAX, &mut stream).done {
+            now = writer.poll(now, u64::MAX, &mut stream).again;
+        }
+        let rate = writer.written as f64 * 8.0 / 5000.0;
+        assert!((rate / 300_000.0 - 1.0).abs() < 0.05, "{rate}");
+    }
+
+    #[test]
+    fn a_paced_reader_reads_at_its_rate() {
+        let mut reader = Reader::new(Sink::Paced(Rate::from_bps(80_000)));
+        let (mut now, mut read) = (Time::ZERO, 0);
+        while read < 50_000 {
+            let (bytes, again) = reader.poll(now, 50_000 - read);
+            read += bytes;
+            now = if read < 50_000 { again } else { now };
+        }
+        assert!((now.as_secs_f64() - 5.0).abs() < 1e-6, "{now}");
+    }
+}

@@ -1,0 +1,193 @@
+//! What a scenario may say about one end of a TCP connection.
+
+use bentpipe_cc::{Choice, rtt};
+use bentpipe_units::{Bytes, Span};
+
+/// Declares a struct or enum that scenario files hold.
+macro_rules! in_files {
+    ($($item:item)*) => {
+        $(
+            #[cfg_attr(
+                feature = "serde",
+                derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+                serde(rename_all = "kebab-case")
+            )]
+            $item
+        )*
+    };
+}
+pub(super) use in_files;
+
+in_files! {
+    /// What an ACK for a part of the outstanding data does to the retransmission timer in New Reno's fast recovery
+    /// (RFC 6582 section 4). Not used with SACK.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum PartialAcks {
+        /// Only the first restarts it: after many losses the timer fires, and slow start takes over.
+        #[default]
+        Impatient,
+        /// Each restarts it: one loss is repaired in a round trip, however many there are.
+        SlowButSteady,
+    }
+
+    /// What becomes of a congestion window that has not been used.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Unused {
+        /// It is kept, and grows with every ACK, used or not.
+        Keep,
+        /// Idle for an RTO, it falls to the restart window (RFC 5681 4.1). It grows only when it was filled.
+        #[default]
+        Restart,
+        /// It is halved for every RTO of idleness (RFC 2861). It grows only when it was filled.
+        Decay,
+        /// It is kept for 5 minutes, and grows only while half of it is used; when a loss tells that it was too
+        /// large, what was really used counts (RFC 7661).
+        Validate,
+    }
+
+    /// How the receive buffer becomes the window that is advertised.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub enum ReceiveBuffer {
+        /// As many bytes as given, all of them offered.
+        Exact(Bytes),
+        /// As Linux accounts a socket buffer: see [`LinuxBuffer`].
+        Linux(LinuxBuffer),
+    }
+}
+
+in_files! {
+    /// Linux's receive buffer: the memory is twice `SO_RCVBUF`, a part of it is offered, and that part opens as
+    /// segments arrive.
+    #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct LinuxBuffer {
+        /// The value given to `SO_RCVBUF`.
+        pub rcvbuf: Bytes,
+        /// `tcp_adv_win_scale`: all but 1/2^this of the memory is offered. 2 until Linux 2.6 and thereabouts, then 1.
+        pub adv_win_scale: u8,
+        /// Memory that one segment takes, its bookkeeping included; unset: no more than is accounted for. Where
+        /// payload fills less of it than the offered part of the memory, the window stops growing early.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        pub segment_memory: Option<Bytes>,
+    }
+
+    /// One end of a TCP connection. The defaults are the RFCs'.
+    #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Config {
+        /// Slow start and window law, by name or with parameters.
+        pub controller: Choice,
+        /// Maximum segment size announced: the path's MTU less 40 (IPv4) or 60 (IPv6). With timestamps a segment
+        /// carries 12 bytes less than that.
+        pub mss: Bytes,
+        /// Initial window in segments: 1 to 10 (RFC 5681, RFC 3390, RFC 6928).
+        pub initial_window: u32,
+        /// Slow start threshold at the start; unset: as high as can be.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        pub initial_ssthresh: Option<Bytes>,
+        /// Send buffer: bytes that the application may be ahead of the acknowledgements; bounds the window too.
+        pub send_buffer: Bytes,
+        /// Receive buffer.
+        pub receive_buffer: ReceiveBuffer,
+        /// Offer window scaling (RFC 7323).
+        pub window_scaling: bool,
+        /// Offer timestamps (RFC 7323): an RTT sample with every ACK, and protection against wrapped numbers.
+        pub timestamps: bool,
+        /// One tick of the timestamps' clock (RFC 7323: 1 ms to 1 s).
+        pub timestamp_granularity: Span,
+        /// Offer selective acknowledgements (RFC 2018); with them recovery is RFC 6675's, else RFC 6582's.
+        pub sack: bool,
+        /// Tell of data that came twice (RFC 2883).
+        pub dsack: bool,
+        /// Offer explicit congestion notification (RFC 3168).
+        pub ecn: bool,
+        /// Hold a small segment back while data is outstanding (RFC 9293 3.7.4).
+        pub nagle: bool,
+        /// Acknowledge every so many segments (RFC 5681 4.2: 2); 1: every one.
+        pub ack_every: u32,
+        /// Longest time that an ACK waits for more data (RFC 9293: under 0.5 s).
+        pub ack_delay: Span,
+        /// As Linux, acknowledge the first segments of a connection, and those after a pause, one by one.
+        pub quick_acks: bool,
+        /// Retransmission timeout (RFC 6298).
+        pub rto: rtt::Params,
+        /// Weigh the RTT samples of a round trip as one (RFC 7323 appendix G).
+        pub rtt_per_round: bool,
+        /// Send a new segment for each of the first two duplicate ACKs (RFC 3042).
+        pub limited_transmit: bool,
+        /// Duplicate ACKs, or segments acknowledged above a hole, that tell of a loss (RFC 5681: 3).
+        pub dup_ack_threshold: u32,
+        /// What partial ACKs do to the timer, without SACK.
+        pub partial_acks: PartialAcks,
+        /// Take everything well below the highest SACK for lost (FACK, as Linux did until 4.15), not only what has
+        /// enough SACKed data above it (RFC 6675).
+        pub fack: bool,
+        /// Reduce the window in proportion to what is delivered (RFC 6937), not at once.
+        pub prr: bool,
+        /// Repeat a lost retransmission when data sent after it is SACKed, as Linux does; else the timer does it.
+        pub detect_lost_retransmissions: bool,
+        /// Find out by two new segments whether a timeout was spurious (F-RTO, RFC 5682), and undo it.
+        pub frto: bool,
+        /// Find out by timestamps whether a retransmission was spurious (Eifel, RFC 3522), and undo it.
+        pub eifel: bool,
+        /// What becomes of a congestion window that has not been used.
+        pub unused_window: Unused,
+        /// Most segments sent for one ACK; unset: as many as the window allows.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        pub max_burst: Option<u32>,
+        /// How often a SYN is repeated before the connection fails.
+        pub syn_retries: u32,
+        /// How often data is repeated by the timer, or a closed window probed, before the connection fails.
+        pub retries: u32,
+        /// Maximum segment lifetime; TIME-WAIT lasts two of them (RFC 9293 3.4.1).
+        pub msl: Span,
+        /// Initial sequence number; unset: random.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        pub initial_sequence: Option<u32>,
+    }
+}
+
+impl Default for LinuxBuffer {
+    fn default() -> LinuxBuffer {
+        LinuxBuffer { rcvbuf: Bytes::new(65_536), adv_win_scale: 2, segment_memory: None }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            controller: Choice::default(),
+            mss: Bytes::new(1460),
+            initial_window: 10,
+            initial_ssthresh: None,
+            send_buffer: Bytes::new(16_000_000),
+            receive_buffer: ReceiveBuffer::Exact(Bytes::new(16_000_000)),
+            window_scaling: true,
+            timestamps: true,
+            timestamp_granularity: Span::from_millis(1),
+            sack: true,
+            dsack: false,
+            ecn: false,
+            nagle: true,
+            ack_every: 2,
+            ack_delay: Span::from_millis(200),
+            quick_acks: false,
+            rto: rtt::Params::RFC6298,
+            rtt_per_round: false,
+            limited_transmit: true,
+            dup_ack_threshold: 3,
+            partial_acks: PartialAcks::default(),
+            fack: false,
+            prr: false,
+            detect_lost_retransmissions: false,
+            frto: false,
+            eifel: false,
+            unused_window: Unused::default(),
+            max_burst: None,
+            syn_retries: 6,
+            retries: 15,
+            msl: Span::from_secs(60),
+            initial_sequence: None,
+        }
+    }
+}

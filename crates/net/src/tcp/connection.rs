@@ -1,0 +1,336 @@
+//! One end of a TCP connection: the state machine of RFC 9293, around the sending and the receiving half.
+//!
+//! It does no I/O: packets come in by [`Connection::receive`] and go out at its port. Opening is in [`handshake`], what
+//! happens once both SYNs were seen in [`synchronised`], building segments in [`output`].
+
+mod handshake;
+mod observe;
+mod output;
+mod synchronised;
+
+use std::net::SocketAddr;
+
+use bentpipe_cc::RttEstimator;
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::tcp::SeqNumber;
+
+use super::config::Config;
+use super::receiver::Receiver;
+use super::segment::{Incoming, Template};
+use super::sender::{Agreed, Sender};
+use super::timers::{Timer, Timers};
+use crate::{Cx, Packet, Port};
+use handshake::Handshake;
+
+/// RFC 9293 3.3.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the RFC's")]
+pub enum State {
+    Closed,
+    Listen,
+    SynSent,
+    SynReceived,
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+    TimeWait,
+}
+
+impl State {
+    /// Whether this end may send data and repair what it has sent.
+    fn is_sending(self) -> bool {
+        matches!(
+            self,
+            State::Established | State::CloseWait | State::FinWait1 | State::Closing | State::LastAck
+        )
+    }
+
+    /// Whether the application may write.
+    fn is_writable(self) -> bool {
+        matches!(self, State::Established | State::CloseWait)
+    }
+}
+
+/// Why a connection ended before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// No SYN was answered.
+    #[error("the peer did not answer")]
+    Unanswered,
+    /// The SYN was answered by a reset.
+    #[error("the peer refused")]
+    Refused,
+    /// The peer reset the connection.
+    #[error("the peer reset the connection")]
+    Reset,
+    /// Data was repeated, or a closed window probed, as often as allowed.
+    #[error("the peer fell silent")]
+    Silent,
+    /// The application gave up.
+    #[error("aborted")]
+    Aborted,
+}
+
+/// Totals of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) segments_sent: u64,
+    pub(super) segments_received: u64,
+    pub(super) data_segments_sent: u64,
+    pub(super) data_segments_received: u64,
+    pub(super) bytes_delivered: u64,
+    pub(super) out_of_order: u64,
+    pub(super) duplicates: u64,
+    pub(super) syns: u64,
+    pub(super) outdated: u64,
+    pub(super) malformed: u64,
+}
+
+/// One end of a TCP connection.
+pub struct Connection {
+    config: Config,
+    port: Port,
+    local: SocketAddr,
+    remote: Option<SocketAddr>,
+    state: State,
+    failure: Option<Failure>,
+    template: Option<Template>,
+    /// Initial sequence numbers of this end and of the peer.
+    iss: SeqNumber,
+    irs: SeqNumber,
+    handshake: Handshake,
+    agreed: Agreed,
+    send_shift: u8,
+    receive_shift: u8,
+    clock: TimestampClock,
+    timers: Timers,
+    pub(super) sender: Sender,
+    pub(super) receiver: Receiver,
+    pub(super) tally: Tally,
+}
+
+/// Ticks for timestamps; remembers the last, as one event needs it several times.
+#[derive(Clone, Copy, Debug)]
+struct TimestampClock {
+    tick_ns: u64,
+    at: Time,
+    ticks: u32,
+}
+
+impl TimestampClock {
+    fn new(tick: Span) -> TimestampClock {
+        TimestampClock { tick_ns: tick.as_nanos().max(1), at: Time::ZERO, ticks: 0 }
+    }
+
+    #[inline]
+    fn ticks(&mut self, now: Time) -> u32 {
+        if self.at != now {
+            (self.at, self.ticks) = (now, (now.as_nanos() / self.tick_ns) as u32);
+        }
+        self.ticks
+    }
+
+    /// The time since the tick that the peer echoes; at least one tick, as the clock cannot tell less.
+    #[inline]
+    fn since(&mut self, echoed: u32, now: Time) -> Option<Span> {
+        let ticks = self.ticks(now).wrapping_sub(echoed);
+        (ticks as i32 >= 0).then(|| Span::from_nanos(self.tick_ns.saturating_mul(u64::from(ticks.max(1)))))
+    }
+}
+
+impl Connection {
+    /// A closed connection from `local`, whose packets go out at `port`.
+    pub fn new(config: Config, local: SocketAddr, port: Port) -> Connection {
+        let agreed = Agreed { smss: 536, sack: false, timestamps: false, ecn: false };
+        let rtt = RttEstimator::new(config.rto);
+        Connection {
+            port,
+            local,
+            remote: None,
+            state: State::Closed,
+            failure: None,
+            template: None,
+            iss: SeqNumber(0),
+            irs: SeqNumber(0),
+            handshake: Handshake::default(),
+            agreed,
+            send_shift: 0,
+            receive_shift: 0,
+            clock: TimestampClock::new(config.timestamp_granularity),
+            timers: Timers::IDLE,
+            sender: Sender::new(&config, agreed, rtt),
+            receiver: Receiver::new(&config, 536, 0),
+            tally: Tally::default(),
+            config,
+        }
+    }
+
+    /// Where the connection is.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Why it ended, if not by its own.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// The peer, once it is known.
+    pub fn remote(&self) -> Option<SocketAddr> {
+        self.remote
+    }
+
+    /// When [`Connection::wake`] is to be called.
+    #[inline]
+    pub fn deadline(&self) -> Time {
+        self.timers.earliest()
+    }
+
+    /// Takes a packet. Follow with [`Connection::output`].
+    #[inline]
+    pub fn receive(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
+        match Incoming::parse(packet) {
+            Some(segment) if self.is_mine(&segment) => self.dispatch(&segment, cx),
+            _ => self.tally.malformed += 1,
+        }
+    }
+
+    #[inline]
+    fn is_mine(&self, segment: &Incoming) -> bool {
+        segment.dst == self.local && self.remote.is_none_or(|remote| remote == segment.src)
+    }
+
+    #[inline]
+    fn dispatch(&mut self, segment: &Incoming, cx: &mut Cx<'_>) {
+        self.tally.segments_received += 1;
+        match self.state {
+            State::Closed => self.refuse(segment, cx),
+            State::Listen => self.on_listen(segment, cx),
+            State::SynSent => self.on_syn_sent(segment, cx),
+            _ => self.on_synchronised(segment, cx),
+        }
+    }
+
+    /// Runs the timers that are due. Follow with [`Connection::output`].
+    pub fn wake(&mut self, cx: &mut Cx<'_>) {
+        while let Some(timer) = self.timers.expire(cx.now()) {
+            self.on_timer(timer, cx);
+        }
+    }
+
+    fn on_timer(&mut self, timer: Timer, cx: &mut Cx<'_>) {
+        match timer {
+            Timer::Retransmit if matches!(self.state, State::SynSent | State::SynReceived) => {
+                self.repeat_syn(cx);
+            }
+            Timer::Retransmit => {
+                if self.sender.on_timeout(cx.now(), &mut self.timers).is_err() {
+                    self.fail(Failure::Silent);
+                }
+            }
+            Timer::Persist => self.on_persist(cx),
+            Timer::DelayedAck => self.receiver.ack_at_once(),
+            // Sending goes on in `output`.
+            Timer::Pacing => {}
+            Timer::TimeWait => self.state = State::Closed,
+        }
+    }
+
+    fn on_persist(&mut self, cx: &mut Cx<'_>) {
+        match self.sender.on_persist(cx.now(), &mut self.timers) {
+            Ok(Some(probe)) => self.transmit(&probe, cx),
+            Ok(None) => {}
+            Err(_) => self.fail(Failure::Silent),
+        }
+    }
+
+    /// How many bytes the application may write now.
+    #[inline]
+    pub fn writable(&self) -> u64 {
+        if self.state.is_writable() { self.sender.buffer_room() } else { 0 }
+    }
+
+    /// The application writes so many bytes, not more than [`Connection::writable`].
+    #[inline]
+    pub fn write(&mut self, bytes: u64) {
+        self.sender.write(bytes);
+    }
+
+    /// How many bytes wait to be read.
+    #[inline]
+    pub fn readable(&self) -> u64 {
+        self.receiver.unread()
+    }
+
+    /// The application reads so many bytes, not more than [`Connection::readable`].
+    #[inline]
+    pub fn read(&mut self, bytes: u64) {
+        self.receiver.take(bytes);
+        if self.receiver.window_update_is_due() && self.state != State::TimeWait {
+            self.receiver.ack_at_once();
+        }
+    }
+
+    /// Whether the peer has closed its side, and all that it sent has come.
+    pub fn is_read_out(&self) -> bool {
+        self.receiver.is_finished() && self.receiver.unread() == 0
+    }
+
+    /// The application will write no more (RFC 9293 3.10.4).
+    pub fn close(&mut self) {
+        match self.state {
+            State::Established => self.state = State::FinWait1,
+            State::CloseWait => self.state = State::LastAck,
+            State::Listen | State::SynSent => return self.end(),
+            _ => return,
+        }
+        self.sender.close();
+    }
+
+    /// Ends the connection with a reset (RFC 9293 3.10.5).
+    pub fn abort(&mut self, cx: &mut Cx<'_>) {
+        if !matches!(self.state, State::Closed | State::Listen | State::SynSent | State::TimeWait) {
+            self.send_reset(cx);
+        }
+        self.fail(Failure::Aborted);
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.failure = self.failure.or(Some(failure));
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.state = State::Closed;
+        self.timers = Timers::IDLE;
+    }
+
+    /// The sequence number of a position in this end's stream.
+    #[inline]
+    fn wire_seq(&self, position: u64) -> SeqNumber {
+        self.iss + position as u32
+    }
+
+    /// The sequence number of a position in the peer's stream.
+    #[inline]
+    fn wire_ack(&self, position: u64) -> SeqNumber {
+        self.irs + position as u32
+    }
+
+    /// The position in this end's stream that a number means, next to SND.UNA.
+    #[inline]
+    fn own_position(&self, number: SeqNumber) -> Option<u64> {
+        let una = self.sender.board.una();
+        una.checked_add_signed(number.delta(self.wire_seq(una)).into())
+    }
+
+    /// The position in the peer's stream that a number means, next to RCV.NXT.
+    #[inline]
+    fn peer_position(&self, number: SeqNumber) -> Option<u64> {
+        let next = self.receiver.next();
+        next.checked_add_signed(number.delta(self.wire_ack(next)).into())
+    }
+}

@@ -1,0 +1,246 @@
+//! Opening a connection: SYNs, their options, their repetition (RFC 9293 3.5, 3.10.7.2 and 3.10.7.3).
+
+use std::net::SocketAddr;
+
+use bentpipe_cc::RttEstimator;
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::tcp::{Flags, Options, SeqNumber};
+use rand::RngCore;
+
+use super::{Agreed, Connection, Failure, Incoming, Receiver, Sender, State, Template, Timer};
+use crate::Cx;
+use crate::tcp::config::Config;
+use crate::tcp::segment::{Outgoing, largest_payload};
+use crate::tcp::window::Buffer;
+
+/// The payload of a segment whose sender did not say what it can take (RFC 9293 3.7.1).
+const DEFAULT_MSS: u16 = 536;
+const TIMESTAMPS_LEN: u32 = 12;
+
+/// What is only needed until the connection is established.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Handshake {
+    /// How often the SYN was repeated.
+    repeats: u32,
+    sent_at: Time,
+    /// The timeout, backed off.
+    rto: Option<Span>,
+    /// What the peer's SYN said.
+    offer: Option<Offer>,
+}
+
+/// The options of the peer's SYN.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    options: Options,
+    ecn: bool,
+}
+
+impl Connection {
+    /// Waits for a connection (RFC 9293 3.10.1, passive).
+    pub fn listen(&mut self) {
+        self.state = State::Listen;
+    }
+
+    /// Opens a connection to `remote` (RFC 9293 3.10.1, active).
+    pub fn open(&mut self, remote: SocketAddr, cx: &mut Cx<'_>) {
+        self.begin(remote, cx);
+        if self.state != State::Closed {
+            self.state = State::SynSent;
+            self.send_syn(cx);
+        }
+    }
+
+    fn begin(&mut self, remote: SocketAddr, cx: &mut Cx<'_>) {
+        self.template = Template::new(self.local, remote);
+        if self.template.is_none() {
+            return self.fail(Failure::Unanswered);
+        }
+        self.remote = Some(remote);
+        self.iss = SeqNumber(self.config.initial_sequence.unwrap_or_else(|| cx.stream().next_u32()));
+        self.receive_shift = Buffer::shift_for(&self.config.receive_buffer);
+        self.handshake = Handshake::default();
+        self.state = State::Listen;
+    }
+
+    /// Sends the SYN, or the SYN with the answer to the peer's, and waits for what comes.
+    fn send_syn(&mut self, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        let rto = self.handshake.rto.unwrap_or(self.config.rto.initial);
+        self.handshake.sent_at = now;
+        self.timers.set(Timer::Retransmit, now + rto);
+        self.tally.syns += 1;
+        let options = self.syn_options(now);
+        let answers = self.state == State::SynReceived;
+        let window = Buffer::new(&self.config.receive_buffer, self.config.mss.get(), 0xffff).space(0);
+        let syn = Outgoing {
+            seq: self.iss,
+            ack: answers.then(|| self.irs + 1),
+            flags: Flags::SYN | self.ecn_flags(answers),
+            window: window as u16,
+            options,
+            len: 0,
+            ect: false,
+        };
+        self.emit(&syn, cx);
+    }
+
+    /// Offers, or what of the peer's offers is taken.
+    fn syn_options(&mut self, now: Time) -> Options {
+        let (config, offer) = (&self.config, self.handshake.offer);
+        let offered = |has: fn(&Options) -> bool| offer.is_none_or(|offer| has(&offer.options));
+        let timestamps = config.timestamps && offered(|options| options.timestamps.is_some());
+        let scaling = config.window_scaling && offered(|options| options.window_scale.is_some());
+        let sack_permitted = config.sack && offered(|options| options.sack_permitted);
+        let mss = config.mss.get().min(u16::MAX.into()) as u16;
+        let echo = offer.and_then(|offer| offer.options.timestamps).map_or(0, |(tsval, _)| tsval);
+        Options {
+            mss: Some(mss),
+            window_scale: scaling.then_some(self.receive_shift),
+            sack_permitted,
+            timestamps: timestamps.then(|| (self.clock.ticks(now), echo)),
+            ..Options::NONE
+        }
+    }
+
+    /// RFC 3168 6.1.1.
+    fn ecn_flags(&self, answers: bool) -> Flags {
+        match (self.config.ecn, answers, self.handshake.offer) {
+            (true, false, _) => Flags::ECE | Flags::CWR,
+            (true, true, Some(offer)) if offer.ecn => Flags::ECE,
+            _ => Flags::NONE,
+        }
+    }
+
+    /// The SYN was not answered in time.
+    pub(super) fn repeat_syn(&mut self, cx: &mut Cx<'_>) {
+        if self.handshake.repeats >= self.config.syn_retries {
+            return self.fail(Failure::Unanswered);
+        }
+        self.handshake.repeats += 1;
+        let before = self.handshake.rto.unwrap_or(self.config.rto.initial);
+        self.handshake.rto = Some((before * 2).min(self.config.rto.max));
+        self.send_syn(cx);
+    }
+
+    /// A segment that comes while listening.
+    pub(super) fn on_listen(&mut self, segment: &Incoming, cx: &mut Cx<'_>) {
+        if segment.has(Flags::RST) {
+            return;
+        }
+        if segment.ack.is_some() {
+            return self.refuse(segment, cx);
+        }
+        if segment.has(Flags::SYN) {
+            self.begin(segment.src, cx);
+            self.accept_syn(segment, cx);
+        }
+    }
+
+    /// A segment that comes in answer to the SYN.
+    pub(super) fn on_syn_sent(&mut self, segment: &Incoming, cx: &mut Cx<'_>) {
+        let acks_syn = segment.ack == Some(self.iss + 1);
+        if segment.ack.is_some() && !acks_syn {
+            return self.refuse(segment, cx);
+        }
+        if segment.has(Flags::RST) {
+            if acks_syn {
+                self.fail(Failure::Refused);
+            }
+        } else if segment.has(Flags::SYN) && acks_syn {
+            self.note_offer(segment, !segment.has(Flags::CWR));
+            self.establish(segment, cx.now());
+            self.receiver.ack_at_once();
+        } else if segment.has(Flags::SYN) {
+            self.accept_syn(segment, cx);
+        }
+    }
+
+    /// Answers the peer's SYN with this end's.
+    fn accept_syn(&mut self, segment: &Incoming, cx: &mut Cx<'_>) {
+        if self.template.is_none() {
+            return;
+        }
+        self.note_offer(segment, segment.has(Flags::CWR));
+        self.state = State::SynReceived;
+        self.receiver = Receiver::new(&self.config, self.config.mss.get(), 0);
+        self.send_syn(cx);
+    }
+
+    /// The peer sent its SYN once more: the answer was lost.
+    pub(super) fn answer_again(&mut self, cx: &mut Cx<'_>) {
+        // Once in an instant is enough, whatever comes.
+        if cx.now() > self.handshake.sent_at {
+            self.send_syn(cx);
+        }
+    }
+
+    fn note_offer(&mut self, segment: &Incoming, ecn: bool) {
+        self.irs = segment.seq;
+        self.handshake.offer = Some(Offer { options: segment.options, ecn: ecn && segment.has(Flags::ECE) });
+    }
+
+    /// Both SYNs were acknowledged; `segment` told so.
+    pub(super) fn establish(&mut self, segment: &Incoming, now: Time) {
+        let Some(offer) = self.handshake.offer else { return };
+        self.agree(&offer);
+        let mut rtt = RttEstimator::new(self.config.rto);
+        let sample = self.handshake_sample(segment, now);
+        if self.handshake.repeats > 0 {
+            rtt.syn_repeated();
+        }
+        if let Some(sample) = sample {
+            rtt.sample(sample);
+        }
+        self.sender = Sender::new(&self.config, self.agreed, rtt);
+        self.receiver = Receiver::new(&self.config, self.announced_payload(), self.receive_shift);
+        if let Some((tsval, _)) = offer.options.timestamps.filter(|_| self.agreed.timestamps) {
+            self.receiver.note_timestamp(0, tsval, now);
+        }
+        let shift = if segment.has(Flags::SYN) { 0 } else { self.send_shift };
+        self.sender.set_window(1, 1, u64::from(segment.window) << shift);
+        self.sender.on_established(now, sample);
+        self.state = State::Established;
+        self.timers.clear(Timer::Retransmit);
+    }
+
+    /// The RTT of the SYN: by timestamps, or if it was sent once (Karn).
+    fn handshake_sample(&mut self, segment: &Incoming, now: Time) -> Option<Span> {
+        match segment.options.timestamps {
+            Some((_, echoed)) if self.agreed.timestamps => self.clock.since(echoed, now),
+            _ if self.handshake.repeats == 0 => Some(now.since(self.handshake.sent_at)),
+            _ => None,
+        }
+    }
+
+    /// What both ends offered.
+    fn agree(&mut self, offer: &Offer) {
+        let (config, options) = (&self.config, &offer.options);
+        let timestamps = config.timestamps && options.timestamps.is_some();
+        let scale = options.window_scale.filter(|_| config.window_scaling);
+        // RFC 7323 2.3: a shift over 14 is used as 14.
+        self.send_shift = scale.map_or(0, |shift| shift.min(14));
+        if scale.is_none() {
+            self.receive_shift = 0;
+        }
+        self.agreed = Agreed {
+            smss: smss(config, self.local, options, timestamps),
+            sack: config.sack && options.sack_permitted,
+            timestamps,
+            ecn: config.ecn && offer.ecn,
+        };
+    }
+
+    /// The payload of the largest segment that the peer will send.
+    fn announced_payload(&self) -> u64 {
+        let options = if self.agreed.timestamps { TIMESTAMPS_LEN } else { 0 };
+        self.config.mss.get().saturating_sub(options.into()).max(1)
+    }
+}
+
+/// Most data in a segment: what both ends can take, less the options in each (RFC 6691).
+fn smss(config: &Config, local: SocketAddr, options: &Options, timestamps: bool) -> u32 {
+    let theirs = u64::from(options.mss.unwrap_or(DEFAULT_MSS));
+    let mss = theirs.min(config.mss.get()).min(largest_payload(local.ip())) as u32;
+    mss.saturating_sub(if timestamps { TIMESTAMPS_LEN } else { 0 }).max(1)
+}

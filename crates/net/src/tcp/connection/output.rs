@@ -1,0 +1,147 @@
+//! Segments that go out: data, acknowledgements, resets.
+
+use bentpipe_units::Time;
+use bentpipe_wire::tcp::{Flags, Options};
+
+use super::{Connection, Incoming, State, Timer};
+use crate::Cx;
+use crate::tcp::segment::{Outgoing, Template};
+use crate::tcp::sender::Transmit;
+
+impl Connection {
+    /// Sends what may be sent now: data first, then the ACK if no data has carried it.
+    #[inline]
+    pub fn output(&mut self, cx: &mut Cx<'_>) {
+        if self.receiver.ack_is_due() && self.receiver.has_sack() {
+            // Data segments have no room for SACK blocks.
+            self.acknowledge(cx);
+        }
+        if self.state.is_sending() {
+            self.send_data(cx);
+        }
+        if self.receiver.ack_is_due() {
+            self.acknowledge(cx);
+        } else if self.receiver.ack_is_pending() {
+            self.timers.start(Timer::DelayedAck, cx.now() + self.config.ack_delay);
+        }
+    }
+
+    #[inline]
+    fn send_data(&mut self, cx: &mut Cx<'_>) {
+        let mut left = self.config.max_burst.unwrap_or(u32::MAX);
+        while left > 0
+            && let Some(transmit) = self.sender.next(cx.now())
+        {
+            self.transmit(&transmit, cx);
+            left -= 1;
+        }
+        self.sender.on_stopped(cx.now(), &mut self.timers);
+    }
+
+    /// Sends a part of the stream.
+    #[inline]
+    pub(super) fn transmit(&mut self, transmit: &Transmit, cx: &mut Cx<'_>) {
+        let mut flags = self.echo_flag();
+        if transmit.fin {
+            flags = flags | Flags::FIN;
+        }
+        if transmit.end() >= self.sender.written() + 1 {
+            flags = flags | Flags::PSH;
+        }
+        if self.sender.take_cwr(transmit) {
+            flags = flags | Flags::CWR;
+        }
+        let segment = Outgoing {
+            seq: self.wire_seq(transmit.start),
+            ack: Some(self.wire_ack(self.receiver.next())),
+            flags,
+            window: self.offer_window(),
+            options: self.timestamps(cx.now()),
+            len: transmit.len,
+            ect: self.sender.is_ect(transmit),
+        };
+        self.tally.data_segments_sent += 1;
+        self.sender.on_sent(transmit, cx.now(), self.clock.ticks(cx.now()), &mut self.timers);
+        self.emit(&segment, cx);
+    }
+
+    /// Sends an ACK without data.
+    #[inline]
+    pub(super) fn acknowledge(&mut self, cx: &mut Cx<'_>) {
+        let mut options = self.timestamps(cx.now());
+        if self.agreed.sack && self.receiver.has_sack() {
+            let (room, irs) = (options.sack_room(), self.irs);
+            options.sack = self.receiver.sack_blocks(room, |position| irs + position as u32);
+        }
+        let segment = Outgoing {
+            seq: self.wire_seq(self.sender.board.high()),
+            ack: Some(self.wire_ack(self.receiver.next())),
+            flags: self.echo_flag(),
+            window: self.offer_window(),
+            options,
+            len: 0,
+            ect: false,
+        };
+        self.emit(&segment, cx);
+    }
+
+    fn echo_flag(&self) -> Flags {
+        if self.receiver.echoes_congestion() { Flags::ECE } else { Flags::NONE }
+    }
+
+    /// The window field of an ACK that is now sent.
+    #[inline]
+    fn offer_window(&mut self) -> u16 {
+        self.timers.clear(Timer::DelayedAck);
+        self.receiver.on_ack_sent(self.receive_shift)
+    }
+
+    #[inline]
+    fn timestamps(&mut self, now: Time) -> Options {
+        if self.agreed.timestamps {
+            Options::timestamps(self.clock.ticks(now), self.receiver.ts_recent())
+        } else {
+            Options::NONE
+        }
+    }
+
+    /// Answers a segment that has no connection with a reset (RFC 9293 3.10.7.1).
+    pub(super) fn refuse(&mut self, segment: &Incoming, cx: &mut Cx<'_>) {
+        if segment.has(Flags::RST) {
+            return;
+        }
+        let (seq, ack) = match segment.ack {
+            Some(ack) => (ack, None),
+            None => (Default::default(), Some(segment.seq + segment.seq_len())),
+        };
+        let reset = Outgoing { seq, ack, flags: Flags::RST, window: 0, options: Options::NONE, len: 0, ect: false };
+        if let Some(mut template) = Template::new(self.local, segment.src) {
+            self.tally.segments_sent += 1;
+            cx.emit(self.port, template.packet(&reset));
+        }
+    }
+
+    pub(super) fn send_reset(&mut self, cx: &mut Cx<'_>) {
+        let (seq, ack) = (self.wire_seq(self.sender.board.high()), self.wire_ack(self.receiver.next()));
+        let seq = if self.state == State::SynReceived { self.iss + 1 } else { seq };
+        let reset = Outgoing {
+            seq,
+            ack: Some(ack),
+            flags: Flags::RST,
+            window: 0,
+            options: Options::NONE,
+            len: 0,
+            ect: false,
+        };
+        self.emit(&reset, cx);
+    }
+
+    #[inline]
+    pub(super) fn emit(&mut self, segment: &Outgoing, cx: &mut Cx<'_>) {
+        let Some(template) = self.template.as_mut() else { return };
+        let mut packet = template.packet(segment);
+        packet.set_born(cx.now());
+        self.tally.segments_sent += 1;
+        cx.emit(self.port, packet);
+    }
+}

@@ -1,0 +1,157 @@
+//! Segments as packets: reading those that come in, writing those that go out.
+
+use std::net::{IpAddr, SocketAddr};
+
+use bentpipe_wire::checksum::Pseudo;
+use bentpipe_wire::ip::{self, Ecn, Protocol, TrafficClass};
+use bentpipe_wire::tcp::{self, Flags, Options, SeqNumber};
+
+use crate::{Body, Packet};
+
+/// A segment that came in, its checksum checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Incoming {
+    pub(super) src: SocketAddr,
+    pub(super) dst: SocketAddr,
+    pub(super) seq: SeqNumber,
+    pub(super) ack: Option<SeqNumber>,
+    pub(super) flags: Flags,
+    pub(super) window: u16,
+    pub(super) options: Options,
+    /// Payload in bytes.
+    pub(super) len: u32,
+    /// Congestion experienced.
+    pub(super) congestion: bool,
+}
+
+impl Incoming {
+    /// Reads a packet; `None` if it is not a whole and sound TCP segment.
+    #[inline]
+    pub(super) fn parse(packet: &Packet) -> Option<Incoming> {
+        match packet.body() {
+            Body::Zeros(count) => Incoming::read(packet.header(), *count as usize),
+            Body::Bytes(_) => Incoming::read(&packet.to_vec(), 0),
+        }
+    }
+
+    #[inline]
+    fn read(bytes: &[u8], elided: usize) -> Option<Incoming> {
+        let ip = ip::Packet::new_elided(bytes, elided).ok()?;
+        let upper = ip.upper().ok()?;
+        if upper.protocol != Protocol::TCP || upper.is_fragment {
+            return None;
+        }
+        let segment = tcp::Segment::new_elided(upper.bytes, upper.elided).ok()?;
+        segment.verify_checksum(&upper.pseudo).ok()?;
+        Some(Incoming {
+            src: SocketAddr::new(ip.src(), segment.src_port()),
+            dst: SocketAddr::new(ip.dst(), segment.dst_port()),
+            seq: segment.seq(),
+            ack: segment.ack(),
+            flags: segment.flags(),
+            window: segment.window(),
+            options: Options::parse(segment.options()).ok()?,
+            len: segment.payload_len() as u32,
+            congestion: ip.traffic_class().ecn() == Ecn::Ce,
+        })
+    }
+
+    #[inline]
+    pub(super) fn has(&self, flag: Flags) -> bool {
+        self.flags.contains(flag)
+    }
+
+    /// The sequence space it takes.
+    pub(super) fn seq_len(&self) -> u32 {
+        self.len + u32::from(self.has(Flags::SYN)) + u32::from(self.has(Flags::FIN))
+    }
+}
+
+/// A segment to send, but for what all segments of a connection have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing {
+    pub(super) seq: SeqNumber,
+    pub(super) ack: Option<SeqNumber>,
+    pub(super) flags: Flags,
+    pub(super) window: u16,
+    pub(super) options: Options,
+    /// Payload in bytes.
+    pub(super) len: u32,
+    /// ECN-capable.
+    pub(super) ect: bool,
+}
+
+/// What all segments of a connection have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Template {
+    ip: ip::Repr,
+    pseudo: Pseudo,
+    src_port: u16,
+    dst_port: u16,
+}
+
+impl Template {
+    /// The headers from `local` to `remote`; `None` if they are of different IP versions.
+    pub(super) fn new(local: SocketAddr, remote: SocketAddr) -> Option<Template> {
+        if local.is_ipv4() != remote.is_ipv4() {
+            return None;
+        }
+        let ip = ip::Repr::new(local.ip(), remote.ip(), Protocol::TCP, 0);
+        let pseudo = Pseudo::new(local.ip(), remote.ip(), Protocol::TCP);
+        Some(Template { ip, pseudo, src_port: local.port(), dst_port: remote.port() })
+    }
+
+    /// The packet that carries `segment`.
+    #[inline]
+    pub(super) fn packet(&mut self, segment: &Outgoing) -> Packet {
+        let repr = tcp::Repr {
+            src_port: self.src_port,
+            dst_port: self.dst_port,
+            seq: segment.seq,
+            ack: segment.ack,
+            flags: segment.flags,
+            window: segment.window,
+            urgent: None,
+            options: segment.options,
+        };
+        let tcp_len = repr.buffer_len();
+        self.prepare_ip(tcp_len + segment.len as usize, segment.ect);
+        let ip_len = self.ip.buffer_len();
+        let mut packet = Packet::new(ip_len + tcp_len, segment.len);
+        let (ip, tcp) = packet.header_mut().split_at_mut(ip_len);
+        self.ip.emit(ip);
+        repr.emit(tcp);
+        self.fill_checksum(tcp, segment.len as usize);
+        packet
+    }
+
+    #[inline]
+    fn prepare_ip(&mut self, payload_len: usize, ect: bool) {
+        let class = TrafficClass::default().with_ecn(if ect { Ecn::Ect0 } else { Ecn::NotEct });
+        match &mut self.ip {
+            ip::Repr::V4(repr) => {
+                repr.payload_len = payload_len;
+                repr.traffic_class = class;
+                repr.ident = repr.ident.wrapping_add(1);
+            }
+            ip::Repr::V6(repr) => {
+                repr.payload_len = payload_len;
+                repr.traffic_class = class;
+            }
+        }
+    }
+
+    #[inline]
+    fn fill_checksum(&self, tcp: &mut [u8], elided: usize) {
+        if let Ok(mut segment) = tcp::Segment::new_elided(tcp, elided) {
+            segment.fill_checksum(&self.pseudo);
+        }
+    }
+}
+
+/// The most payload that fits a packet beside `header_len` bytes of IP and TCP headers.
+pub(super) fn largest_payload(local: IpAddr) -> u64 {
+    // IPv6 counts its own header apart, but 65535 is enough for both.
+    let ip = if local.is_ipv4() { 20 } else { 0 };
+    65_535 - ip - tcp::MAX_HEADER_LEN as u64
+}
