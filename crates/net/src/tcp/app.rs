@@ -150,7 +150,11 @@ impl Writer {
         // A bulk writer stops; the others have still to write what was due.
         match self.source {
             Source::Bulk(_) => Wish { bytes: 0, again: Time::NEVER, done: true },
-            _ => Wish { again: Time::NEVER, done: wish.done || wish.bytes == 0 && wish.again.is_never(), ..wish },
+            _ => Wish {
+                again: Time::NEVER,
+                done: wish.done || wish.bytes == 0 && wish.again.is_never(),
+                ..wish
+            },
         }
     }
 
@@ -166,7 +170,8 @@ impl Writer {
         let due = paced.rate.bdp(now.since(self.begin)).get() / size * size;
         let bytes = due.saturating_sub(self.written).min(room);
         let next = self.begin + paced.rate.span_of(Bytes::new(due + size));
-        let again = if self.written + bytes < due { Time::NEVER } else { next.max(now + Span::from_nanos(1)) };
+        let again =
+            if self.written + bytes < due { Time::NEVER } else { next.max(now + Span::from_nanos(1)) };
         let ended = paced.duration.is_some_and(|duration| now >= self.begin + duration);
         Wish { bytes, again, done: ended && self.written + bytes >= due }
     }
@@ -210,14 +215,28 @@ impl Writer {
         };
         self.on_since = self.until;
         // Times of no length would turn for ever.
-        self.until = self.until + span.max(Span::from_nanos(1000));
+        self.until += span.max(Span::from_nanos(1000));
     }
 
-    /// When the byte at `position` was due, if the source has times for its bytes.
-    pub(super) fn born(&self, position: u64) -> Option<Time> {
+    /// The times of its bytes, if the source has them.
+    pub(super) fn schedule(&self) -> Option<Schedule> {
         let Source::Paced(paced) = self.source else { return None };
-        let size = paced.write.get().max(1);
-        Some(self.begin + paced.rate.span_of(Bytes::new(position / size * size + size)))
+        Some(Schedule { begin: self.begin, rate: paced.rate, write: paced.write.get().max(1) })
+    }
+}
+
+/// When each byte of a paced source is written, if nothing hinders it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Schedule {
+    begin: Time,
+    rate: Rate,
+    write: u64,
+}
+
+impl Schedule {
+    /// When the byte at `offset` is written.
+    pub(super) fn born(&self, offset: u64) -> Time {
+        self.begin + self.rate.span_of(Bytes::new(offset / self.write * self.write + self.write))
     }
 }
 

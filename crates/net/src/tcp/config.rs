@@ -3,6 +3,8 @@
 use bentpipe_cc::{Choice, rtt};
 use bentpipe_units::{Bytes, Span};
 
+use crate::Impossible;
+
 /// Declares a struct or enum that scenario files hold.
 macro_rules! in_files {
     ($($item:item)*) => {
@@ -144,6 +146,50 @@ in_files! {
         /// Initial sequence number; unset: random.
         #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
         pub initial_sequence: Option<u32>,
+    }
+}
+
+/// The largest TCP window, 65535 shifted by 14 (RFC 7323 2.3), keeps sequence numbers unambiguous.
+const MAX_BUFFER: u64 = 1 << 30;
+
+impl Config {
+    /// Whether a connection can be built from it.
+    ///
+    /// # Errors
+    /// The first value that cannot be.
+    pub fn check(&self) -> Result<(), Impossible> {
+        let (mss, send_buffer) = (self.mss.get(), self.send_buffer.get());
+        Impossible::unless((64..=65_495).contains(&mss), "mss", "64 B to 65495 B")?;
+        Impossible::unless(
+            (1..=1000).contains(&self.initial_window),
+            "initial_window",
+            "1 to 1000 segments",
+        )?;
+        Impossible::unless(
+            send_buffer >= mss && send_buffer <= MAX_BUFFER,
+            "send_buffer",
+            "a segment to 1 GiB",
+        )?;
+        self.receive_buffer.check()?;
+        let tick = self.timestamp_granularity;
+        let ticks = Span::from_micros(1)..=Span::from_secs(1);
+        Impossible::unless(ticks.contains(&tick), "timestamp_granularity", "1 us to 1 s")?;
+        Impossible::unless(self.ack_every >= 1, "ack_every", "1 or more")?;
+        Impossible::unless(self.dup_ack_threshold >= 1, "dup_ack_threshold", "1 or more")?;
+        Impossible::unless(self.max_burst != Some(0), "max_burst", "1 or more")?;
+        let rto = &self.rto;
+        Impossible::unless(!rto.initial.is_zero() && rto.initial <= rto.max, "rto", "0 < initial <= max")
+    }
+}
+
+impl ReceiveBuffer {
+    fn check(&self) -> Result<(), Impossible> {
+        let (key, size, scale) = match self {
+            ReceiveBuffer::Exact(size) => ("receive_buffer", *size, 1),
+            ReceiveBuffer::Linux(linux) => ("receive_buffer.rcvbuf", linux.rcvbuf, linux.adv_win_scale),
+        };
+        Impossible::unless((1..=MAX_BUFFER).contains(&size.get()), key, "1 B to 1 GiB")?;
+        Impossible::unless((1..=31).contains(&scale), "receive_buffer.adv_win_scale", "1 to 31")
     }
 }
 

@@ -14,6 +14,7 @@ use bentpipe_cc::RttEstimator;
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::tcp::SeqNumber;
 
+use super::app::Schedule;
 use super::config::Config;
 use super::receiver::Receiver;
 use super::segment::{Incoming, Template};
@@ -107,6 +108,8 @@ pub struct Connection {
     receive_shift: u8,
     clock: TimestampClock,
     timers: Timers,
+    /// When the application has data to send, if it keeps to times.
+    pub(super) schedule: Option<Schedule>,
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
     pub(super) tally: Tally,
@@ -161,6 +164,7 @@ impl Connection {
             receive_shift: 0,
             clock: TimestampClock::new(config.timestamp_granularity),
             timers: Timers::IDLE,
+            schedule: None,
             sender: Sender::new(&config, agreed, rtt),
             receiver: Receiver::new(&config, 536, 0),
             tally: Tally::default(),

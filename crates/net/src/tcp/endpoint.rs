@@ -7,7 +7,7 @@ use bentpipe_units::{Span, Time};
 use super::app::{Reader, Sink, Source, Writer};
 use super::config::Config;
 use super::connection::{Connection, Failure, State};
-use crate::{Cx, Element, Observer, Packet, Port, Unit};
+use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
 /// The only port: packets from and to the node.
 const NODE: Port = Port(0);
@@ -39,17 +39,26 @@ enum Role {
 
 impl Endpoint {
     /// An end that opens a connection from `local` to `remote`, addresses of the same IP version.
-    pub fn active(config: Config, local: SocketAddr, remote: SocketAddr) -> Endpoint {
+    ///
+    /// # Errors
+    /// If the configuration or the pair of addresses is impossible.
+    pub fn active(config: Config, local: SocketAddr, remote: SocketAddr) -> Result<Endpoint, Impossible> {
+        let same = local.is_ipv4() == remote.is_ipv4();
+        Impossible::unless(same, "remote", "an address of the same IP version as the local one")?;
         Endpoint::new(config, local, Role::Active(remote))
     }
 
     /// An end that waits at `local` for one connection.
-    pub fn passive(config: Config, local: SocketAddr) -> Endpoint {
+    ///
+    /// # Errors
+    /// If the configuration is impossible.
+    pub fn passive(config: Config, local: SocketAddr) -> Result<Endpoint, Impossible> {
         Endpoint::new(config, local, Role::Passive)
     }
 
-    fn new(config: Config, local: SocketAddr, role: Role) -> Endpoint {
-        Endpoint {
+    fn new(config: Config, local: SocketAddr, role: Role) -> Result<Endpoint, Impossible> {
+        config.check()?;
+        Ok(Endpoint {
             connection: Connection::new(config, local, NODE),
             role,
             begin: Time::ZERO,
@@ -62,7 +71,7 @@ impl Endpoint {
             established: None,
             finished: None,
             delay: None,
-        }
+        })
     }
 
     /// What the application writes.
@@ -109,7 +118,7 @@ impl Endpoint {
 
     /// Bytes of the application's that the peer has acknowledged.
     pub fn bytes_acked(&self) -> u64 {
-        self.connection.sender.tally.bytes_acked
+        self.connection.sender.bytes_acked()
     }
 
     /// What went wrong, if anything.
@@ -134,7 +143,7 @@ impl Endpoint {
     #[inline]
     fn run(&mut self, cx: &mut Cx<'_>) -> Time {
         let now = cx.now();
-        if self.connection.readable() > 0 {
+        if self.connection.readable() > 0 || self.read_at <= now {
             self.read(now);
         }
         if self.connection.state() == State::Established || self.connection.state() == State::CloseWait {
@@ -166,6 +175,7 @@ impl Endpoint {
         }
         let (source, begin) = (self.source, self.begin);
         let writer = self.writer.get_or_insert_with(|| Writer::new(source, begin));
+        self.connection.schedule = writer.schedule();
         let wish = writer.poll(now, self.connection.writable(), cx.stream());
         self.connection.write(wish.bytes);
         self.write_at = wish.again;

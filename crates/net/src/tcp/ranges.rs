@@ -41,7 +41,7 @@ impl Ranges {
 
     /// From the highest range down.
     #[inline]
-    pub(super) fn from_top(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(super) fn top_down(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().rev().copied()
     }
 
@@ -136,7 +136,10 @@ impl Ranges {
     /// Takes out `start..end`; returns how many of them were in it.
     pub(super) fn remove(&mut self, start: u64, end: u64) -> u64 {
         let mut removed = 0;
-        while start < end {
+        if start >= end {
+            return 0;
+        }
+        loop {
             let index = self.ending_after(start);
             let Some(&(left, right)) = self.ranges.get(index).filter(|range| range.0 < end) else { break };
             removed += right.min(end) - left.max(start);

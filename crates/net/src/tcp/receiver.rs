@@ -118,11 +118,6 @@ impl Receiver {
         self.read += bytes;
     }
 
-    /// The largest segment that came.
-    pub(super) fn mss(&self) -> u64 {
-        self.mss
-    }
-
     pub(super) fn ts_recent(&self) -> u32 {
         self.ts_recent
     }
@@ -334,11 +329,6 @@ impl Receiver {
         let space = self.buffer.space(self.unread());
         let enough = self.mss.min(self.buffer.clamp() / 2).max(1);
         space >= offered + enough && (offered < enough || space - offered >= self.buffer.clamp() / 2)
-    }
-
-    /// The most that is ever offered.
-    pub(super) fn window_clamp(&self) -> u64 {
-        self.buffer.clamp()
     }
 
     /// The window as it was offered last.

@@ -179,7 +179,7 @@ impl Scoreboard {
         let enough_bytes = u64::from(rule.threshold.saturating_sub(1)) * u64::from(rule.smss);
         let mut bytes = 0;
         let mut above = 0;
-        self.sacked.from_top().find_map(|(start, end)| {
+        self.sacked.top_down().find_map(|(start, end)| {
             bytes += end - start;
             above += 1;
             (above >= rule.threshold || bytes > enough_bytes).then_some(start)

@@ -68,7 +68,6 @@ pub(super) enum Kind {
 /// Totals of the sending half.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
-    pub(super) bytes_acked: u64,
     pub(super) duplicate_acks: u64,
     pub(super) retransmits: u64,
     pub(super) fast_recoveries: u64,
@@ -190,16 +189,8 @@ impl Sender {
         &*self.cc
     }
 
-    pub(super) fn phase(&self) -> Phase {
-        self.phase
-    }
-
     pub(super) fn window(&self) -> u64 {
         self.window
-    }
-
-    pub(super) fn smss(&self) -> u32 {
-        self.agreed.smss
     }
 
     fn smss_u64(&self) -> u64 {
@@ -243,9 +234,9 @@ impl Sender {
         self.closed && self.board.una() > self.written
     }
 
-    /// Whether the FIN was sent.
-    pub(super) fn fin_is_sent(&self) -> bool {
-        self.closed && self.board.high() > self.written
+    /// Bytes of data acknowledged so far.
+    pub(super) fn bytes_acked(&self) -> u64 {
+        self.board.una().min(self.written) - 1
     }
 
     fn has_unsent(&self) -> bool {

@@ -18,13 +18,8 @@ pub(super) enum Timer {
     TimeWait,
 }
 
-const ALL: [Timer; 5] = [
-    Timer::Retransmit,
-    Timer::Persist,
-    Timer::DelayedAck,
-    Timer::Pacing,
-    Timer::TimeWait,
-];
+const ALL: [Timer; 5] =
+    [Timer::Retransmit, Timer::Persist, Timer::DelayedAck, Timer::Pacing, Timer::TimeWait];
 
 /// A deadline for each [`Timer`].
 #[derive(Clone, Debug)]

@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn a_linux_window_starts_with_few_segments() {
-        let linux = ReceiveBuffer::Linux(LinuxBuffer { rcvbuf: Bytes::new(1_000_000), ..LinuxBuffer::default() });
+        let linux =
+            ReceiveBuffer::Linux(LinuxBuffer { rcvbuf: Bytes::new(1_000_000), ..LinuxBuffer::default() });
         assert_eq!(Buffer::new(&linux, 1460, u64::MAX).space(0), 4 * 1460);
         assert_eq!(Buffer::new(&linux, 9140, u64::MAX).space(0), 2 * 9140);
     }

@@ -35,7 +35,7 @@ impl Connection {
             ("malformed", Unit::Packets, tally.malformed),
             ("syns", Unit::Packets, tally.syns),
             ("failures", Unit::Count, failed),
-            ("bytes_acked", Unit::Bytes, sender.bytes_acked),
+            ("bytes_acked", Unit::Bytes, self.sender.bytes_acked()),
             ("bytes_delivered", Unit::Bytes, tally.bytes_delivered),
         ];
         counters.into_iter().for_each(|(name, unit, total)| observer.counter(name, unit, total));

@@ -45,7 +45,7 @@ impl Connection {
         if transmit.fin {
             flags = flags | Flags::FIN;
         }
-        if transmit.end() >= self.sender.written() + 1 {
+        if transmit.end() > self.sender.written() {
             flags = flags | Flags::PSH;
         }
         if self.sender.take_cwr(transmit) {
@@ -62,7 +62,8 @@ impl Connection {
         };
         self.tally.data_segments_sent += 1;
         self.sender.on_sent(transmit, cx.now(), self.clock.ticks(cx.now()), &mut self.timers);
-        self.emit(&segment, cx);
+        let born = self.schedule.map_or(cx.now(), |schedule| schedule.born(transmit.start - 1));
+        self.emit_born(&segment, born, cx);
     }
 
     /// Sends an ACK without data.
@@ -114,7 +115,8 @@ impl Connection {
             Some(ack) => (ack, None),
             None => (Default::default(), Some(segment.seq + segment.seq_len())),
         };
-        let reset = Outgoing { seq, ack, flags: Flags::RST, window: 0, options: Options::NONE, len: 0, ect: false };
+        let reset =
+            Outgoing { seq, ack, flags: Flags::RST, window: 0, options: Options::NONE, len: 0, ect: false };
         if let Some(mut template) = Template::new(self.local, segment.src) {
             self.tally.segments_sent += 1;
             cx.emit(self.port, template.packet(&reset));
@@ -138,9 +140,15 @@ impl Connection {
 
     #[inline]
     pub(super) fn emit(&mut self, segment: &Outgoing, cx: &mut Cx<'_>) {
+        self.emit_born(segment, cx.now(), cx);
+    }
+
+    /// Sends a segment whose data was written at `born`.
+    #[inline]
+    fn emit_born(&mut self, segment: &Outgoing, born: Time, cx: &mut Cx<'_>) {
         let Some(template) = self.template.as_mut() else { return };
         let mut packet = template.packet(segment);
-        packet.set_born(cx.now());
+        packet.set_born(born);
         self.tally.segments_sent += 1;
         cx.emit(self.port, packet);
     }

@@ -149,7 +149,6 @@ impl Sender {
 
     #[inline]
     fn on_advance(&mut self, ack: &Acknowledgement<'_>, news: &News, timers: &mut Timers) {
-        self.tally.bytes_acked += news.acked;
         (self.dup_acks, self.limited) = (0, 0);
         if self.config.unused_window == Unused::Validate {
             self.usage.on_ack(news.acked, ack.ack, self.board.high());

@@ -63,8 +63,7 @@ impl Sender {
         self.rescue = self.board.una() + self.smss_u64();
         self.inflation = i64::from(self.dup_acks) * i64::from(self.agreed.smss);
         let ssthresh = self.cc.window();
-        self.prr =
-            (self.config.prr && self.agreed.sack).then(|| Prr::new(self.board.flight(), ssthresh));
+        self.prr = (self.config.prr && self.agreed.sack).then(|| Prr::new(self.board.flight(), ssthresh));
         timers.set(Timer::Retransmit, now + self.rtt.rto());
     }
 

@@ -103,8 +103,8 @@ impl Sender {
             Frto::Second(_) if news.acked == 0 && !news.duplicate && ack.sack.is_empty() => false,
             Frto::Second(_) => {
                 self.frto = Frto::Off;
-                let covers_more =
-                    ack.ack > self.recover || self.board.highest_sacked().is_some_and(|end| end > self.recover);
+                let covers_more = ack.ack > self.recover
+                    || self.board.highest_sacked().is_some_and(|end| end > self.recover);
                 let is_news = news.acked > 0 || news.sacked > 0;
                 is_news && !(self.agreed.sack && covers_more)
             }
