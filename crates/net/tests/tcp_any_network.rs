@@ -59,8 +59,8 @@ fn transfer(
         Endpoint::passive(configs.1, to).expect("a server").with_source(source(sizes.1)).with_sink(sink);
     let chaos = ways.map(|(drop, double, hold, ms)| Chaos::new(drop, double, hold, Span::from_millis(ms)));
     let mut pair = Pair::in_chaos(seed, client, server, chaos);
-    // Two hours of simulated time are more than the worst case takes.
-    for _ in 0..720 {
+    // A day of simulated time is more than the worst case takes.
+    for _ in 0..8640 {
         let now = pair.network.now().as_secs_f64();
         pair.run(now + 10.0);
         let (client, server) = (pair.client, pair.server);
@@ -71,9 +71,10 @@ fn transfer(
     }
     let (client, server) = (pair.client, pair.server);
     for (id, sent, received) in [(client, sizes.0, sizes.1), (server, sizes.1, sizes.0)] {
+        let values = pair.values(id);
         let end = pair.endpoint(id);
         prop_assert_eq!(end.failure(), None);
-        prop_assert_eq!(end.connection().state(), State::Closed);
+        prop_assert_eq!(end.connection().state(), State::Closed, "{:?}", values);
         prop_assert_eq!(end.bytes_delivered(), received);
         // The last ACK may be lost, and the peer gone when the data is repeated.
         prop_assert!(end.bytes_acked() <= sent);
