@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::behavior::{EcnWatch, IpIdWatch, StrideWatch};
-use super::chain::{Chain, Kind, Link};
+use super::chain::{Chain, Kind, Link, PROTO_TCP};
 use super::extension;
 use super::feedback::Feedback;
 use super::groups::{Group, Groups, Set};
@@ -90,7 +90,8 @@ impl Compressor {
     pub(crate) fn compress(&mut self, job: &Job<'_>, out: &mut Vec<u8>) -> Result<Built, Unfit> {
         let (octets, len) = (job.packet.bytes, job.packet.len);
         self.repeats = job.config.repeats.clamp(1, MAX_REPEATS);
-        let known = self.is_begun && self.chain.describes(octets, len).ok_or(Unfit)?;
+        let known =
+            self.is_begun && (self.is_plain(job) || self.chain.describes(octets, len).ok_or(Unfit)?);
         let other = if known { None } else { Some(parse(octets, len)?) };
         let tcp_at = other.as_ref().unwrap_or(&self.chain).tcp_at();
         let view = View::new(octets, tcp_at, len).ok_or(Unfit)?;
@@ -104,6 +105,16 @@ impl Compressor {
         self.refresh(job);
         self.observe(&view, &plan);
         Ok(self.write(job, &view, &plan, out))
+    }
+
+    /// Whether the packet, as this flow, has one IP header right before TCP, of which [`crate::packet`] has found that
+    /// it can be inferred.
+    fn is_plain(&self, job: &Job<'_>) -> bool {
+        let ([link], [level]) = (self.chain.links.as_slice(), job.packet.levels()) else { return false };
+        let kind = if level.version == 4 { Kind::Ipv4 } else { Kind::Ipv6 };
+        // Of the two zeros that a checksum can be, a decompressor infers the other.
+        let negative_zero = kind == Kind::Ipv4 && job.packet.bytes[10..12] == [0xff, 0xff];
+        kind == link.kind && level.extensions_len == 0 && level.next == PROTO_TCP && !negative_zero
     }
 
     /// Another chain of headers: all is new.

@@ -47,12 +47,15 @@ impl IpId {
     }
 }
 
+#[inline]
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+    // One check of the bounds, where indexing octet by octet has as many as octets.
+    bytes[at..at + 2].try_into().map_or(0, u16::from_be_bytes)
 }
 
+#[inline]
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    bytes[at..at + 4].try_into().map_or(0, u32::from_be_bytes)
 }
 
 pub(super) fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
@@ -161,11 +164,12 @@ pub(super) fn set_ip_id(header: &mut [u8], ip_id: u16) {
 
 /// Whether two headers of one kind agree in what the static chain carries.
 pub(super) fn same_static(a: &[u8], b: &[u8]) -> bool {
-    if is_v4(a) {
-        a[9] == b[9] && a[12..IPV4_LEN] == b[12..IPV4_LEN]
-    } else {
-        let flow_label = |header: &[u8]| u32_at(header, 0) & 0x000f_ffff;
-        flow_label(a) == flow_label(b) && a[6] == b[6] && a[8..IPV6_LEN] == b[8..IPV6_LEN]
+    match (a.first_chunk::<IPV6_LEN>(), b.first_chunk::<IPV6_LEN>()) {
+        (Some(a), Some(b)) => {
+            let flow_label = |header: &[u8]| u32_at(header, 0) & 0x000f_ffff;
+            flow_label(a) == flow_label(b) && a[6] == b[6] && a[8..] == b[8..]
+        }
+        _ => a[9] == b[9] && u32_at(a, 12) == u32_at(b, 12) && u32_at(a, 16) == u32_at(b, 16),
     }
 }
 

@@ -50,13 +50,18 @@ const fn kind_and_len(index: u8) -> [u8; 2] {
 }
 
 /// A list of options: the index of each into the table.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct List {
     len: u8,
+    /// Zeros behind the last, so that lists can be compared as they lie.
     indexes: [u8; MAX_OPTIONS],
 }
 
 impl List {
+    /// Two NOPs and a timestamp, as RFC 7323 appendix A recommends.
+    pub(super) const TIMESTAMPS: List =
+        List { len: 3, indexes: [NOP, NOP, TIMESTAMP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
+
     pub(super) fn indexes(&self) -> &[u8] {
         &self.indexes[..usize::from(self.len)]
     }
@@ -65,12 +70,6 @@ impl List {
         *self.indexes.get_mut(usize::from(self.len))? = index;
         self.len += 1;
         Some(())
-    }
-}
-
-impl PartialEq for List {
-    fn eq(&self, other: &List) -> bool {
-        self.indexes() == other.indexes()
     }
 }
 
@@ -157,9 +156,9 @@ impl Items {
             && match index {
                 NOP | SACK_PERMITTED => true,
                 EOL => usize::from(self.eol_padding) == bytes.len() - 1,
-                MSS => self.mss == bytes[2..4],
+                MSS => bytes[2..].first_chunk() == Some(&self.mss),
                 WSCALE => self.wscale == bytes[2],
-                TIMESTAMP => self.timestamp == bytes[2..10],
+                TIMESTAMP => bytes[2..].first_chunk() == Some(&self.timestamp),
                 SACK => self.sack() == &bytes[2..],
                 _ => self.generic(index).is_some_and(|generic| generic.bytes() == bytes),
             }

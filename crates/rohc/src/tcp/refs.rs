@@ -6,7 +6,6 @@
 
 use alloc::vec::Vec;
 
-use super::base::scale;
 use super::chain::{Chain, Kind};
 use super::formats::{Field, Part};
 use super::ip::u32_at;
@@ -26,9 +25,49 @@ pub(super) struct Ref {
     pub(super) items_sent: u16,
 }
 
-/// The references, oldest first.
+/// The newest so many of what was pushed, in no order.
+#[derive(Clone, Debug)]
+struct Ring<T> {
+    slots: Vec<T>,
+    /// The oldest, once the ring is full.
+    oldest: usize,
+}
+
+impl<T> Default for Ring<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), oldest: 0 }
+    }
+}
+
+impl<T> Ring<T> {
+    fn clear(&mut self) {
+        self.slots.clear();
+        self.oldest = 0;
+    }
+
+    /// Adds `value` in place of the oldest if there are `width` already.
+    #[inline]
+    fn push(&mut self, value: T, width: usize) {
+        if self.slots.len() < width.max(1) {
+            self.slots.reserve_exact(width - self.slots.len());
+            self.slots.push(value);
+            return;
+        }
+        self.slots[self.oldest] = value;
+        self.oldest = if self.oldest + 1 == self.slots.len() { 0 } else { self.oldest + 1 };
+    }
+
+    /// Drops what `keep` does not hold for.
+    fn retain(&mut self, keep: impl Fn(&T) -> bool) {
+        self.slots.rotate_left(self.oldest);
+        self.oldest = 0;
+        self.slots.retain(keep);
+    }
+}
+
+/// The references.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Refs(Vec<Ref>);
+pub(super) struct Refs(Ring<Ref>);
 
 /// How far a value lies from the references: the least and the greatest distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,26 +139,24 @@ impl Refs {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.slots.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.0.slots.len()
     }
 
     /// Adds the packet sent, and keeps the newest `width`.
+    #[inline]
     pub(super) fn push(&mut self, sent: Ref, width: usize) {
-        while self.0.len() >= width.max(1) {
-            self.0.remove(0);
-        }
-        self.0.push(sent);
+        self.0.push(sent, width);
     }
 
     /// The decompressor has the packet `msn`: what is older is no reference any more. The packet, if it is one still.
     pub(super) fn acknowledge(&mut self, msn: u16) -> Option<Ref> {
-        let at = self.0.iter().position(|sent| sent.msn == msn)?;
-        self.0.drain(..at);
-        self.0.first().copied()
+        let acknowledged = *self.0.slots.iter().find(|sent| sent.msn == msn)?;
+        self.0.retain(|sent| !is_before(sent.msn, msn));
+        Some(acknowledged)
     }
 
     #[inline]
@@ -127,7 +164,7 @@ impl Refs {
         let e = Spread::EMPTY;
         let mut spreads =
             Spreads { seq: e, ack: e, window: e, ttl: e, ip_id: e, msn: e, same_payload_len: true };
-        for reference in &self.0 {
+        for reference in &self.0.slots {
             spreads.seq.add(current.seq.wrapping_sub(reference.seq).cast_signed());
             spreads.ack.add(current.ack.wrapping_sub(reference.ack).cast_signed());
             spreads.window.add(distance16(current.window, reference.window));
@@ -141,15 +178,14 @@ impl Refs {
 
     /// Whether `value` in units of `stride` decodes rightly against every reference in units of it.
     fn fit_scaled(&self, field: impl Fn(&Ref) -> u32, value: u32, stride: u32, bits: u32, p: u32) -> bool {
-        if stride == 0 {
-            return false;
-        }
-        let (scaled, residue) = scale(value, stride);
-        self.0.iter().all(|reference| {
-            let (base, rest) = scale(field(reference), stride);
-            let distance = i64::from(scaled) - i64::from(base);
-            rest == residue && distance >= -i64::from(p) && distance < (1 << bits) - i64::from(p)
-        })
+        let stride = i64::from(stride);
+        let (least, most) = (-i64::from(p) * stride, ((1 << bits) - i64::from(p)) * stride);
+        stride != 0
+            && self.0.slots.iter().all(|reference| {
+                // Of two numbers with the same residue, and so without: whoever wraps around has another.
+                let distance = i64::from(value) - i64::from(field(reference));
+                distance >= least && distance < most && distance % stride == 0
+            })
     }
 }
 
@@ -176,6 +212,9 @@ impl Sequences {
 
     /// Whether the numbers of a packet need their long form; `None` if even that does not do.
     pub(super) fn are_long(&self, chain: &Chain, headers: &[u8]) -> Option<bool> {
+        if self.0.is_empty() {
+            return Some(false);
+        }
         let mut long = false;
         let each = sequences(chain, headers).count();
         for (at, value) in sequences(chain, headers).enumerate() {
@@ -194,9 +233,9 @@ fn sequences<'a>(chain: &'a Chain, headers: &'a [u8]) -> impl Iterator<Item = u3
     })
 }
 
-/// The timestamps of the last packets that had that option, oldest first: packets without it do not count.
+/// The timestamps of the last packets that had that option: packets without it do not count.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stamps(Vec<Stamp>);
+pub(super) struct Stamps(Ring<Stamp>);
 
 #[derive(Clone, Copy, Debug)]
 struct Stamp {
@@ -210,26 +249,28 @@ impl Stamps {
         self.0.clear();
     }
 
+    #[inline]
     pub(super) fn push(&mut self, msn: u16, values: [u32; 2], width: usize) {
-        while self.0.len() >= width.max(1) {
-            self.0.remove(0);
-        }
-        self.0.push(Stamp { msn, values });
+        self.0.push(Stamp { msn, values }, width);
     }
 
     /// The decompressor has the packet `msn`: if that had the option, what is older is no reference any more.
     pub(super) fn acknowledge(&mut self, msn: u16) {
-        if let Some(at) = self.0.iter().position(|stamp| stamp.msn == msn) {
-            self.0.drain(..at);
+        if self.0.slots.iter().any(|stamp| stamp.msn == msn) {
+            self.0.retain(|stamp| !is_before(stamp.msn, msn));
         }
     }
 
     /// Octets that value and echo take, if they can be told from those of the references.
     pub(super) fn lens(&self, values: [u32; 2]) -> Option<[u32; 2]> {
-        let of = |which: usize| self.0.iter().map(move |stamp| stamp.values[which]);
+        let of = |which: usize| self.0.slots.iter().map(move |stamp| stamp.values[which]);
         let value = options::timestamp_len(values[0], of(0))?;
         Some([value, options::timestamp_len(values[1], of(1))?])
     }
+}
+
+const fn is_before(msn: u16, other: u16) -> bool {
+    msn.wrapping_sub(other) > 1 << 15
 }
 
 fn distance16(value: u16, reference: u16) -> i32 {

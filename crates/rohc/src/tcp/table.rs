@@ -11,7 +11,9 @@ const CONFIRMED: u8 = u8::MAX;
 /// The options of one packet, and how they are to be sent.
 pub(super) struct Plan<'a> {
     pub(super) list: List,
-    options: [&'a [u8]; options::MAX_OPTIONS],
+    bytes: &'a [u8],
+    /// Where each option ends in `bytes`.
+    ends: [u8; options::MAX_OPTIONS],
     /// Which options must be list items: bit n is the n-th.
     must: u16,
     /// Which of the generic ones are taken never to change.
@@ -20,14 +22,20 @@ pub(super) struct Plan<'a> {
     timestamp_lens: [u32; 2],
 }
 
-impl Plan<'_> {
+impl<'a> Plan<'a> {
     /// Whether an option must be a list item, so that a list must be sent.
     pub(super) const fn needs_list(&self) -> bool {
         self.must != 0
     }
 
-    fn count(&self) -> usize {
-        self.list.indexes().len()
+    /// The options with their indexes and positions.
+    fn options(&self) -> impl Iterator<Item = (usize, u8, &'a [u8])> {
+        let mut start = 0;
+        self.list.indexes().iter().zip(self.ends).enumerate().map(move |(position, (&index, end))| {
+            let option = &self.bytes[start..usize::from(end)];
+            start = usize::from(end);
+            (position, index, option)
+        })
     }
 }
 
@@ -54,33 +62,45 @@ impl Table {
     }
 
     /// Chooses an item for each option of `bytes`; `None` if no list can carry them.
-    pub(super) fn plan<'a>(&self, mut bytes: &'a [u8], repeats: u8) -> Option<Plan<'a>> {
-        let mut plan = Plan {
-            list: List::default(),
-            options: [&[]; options::MAX_OPTIONS],
-            must: 0,
-            is_static: 0,
-            timestamp_lens: [0; 2],
-        };
-        let mut used = 0u16;
-        while !bytes.is_empty() {
-            let (option, rest) = options::split_first(bytes)?;
-            let position = plan.count();
+    pub(super) fn plan<'a>(&self, bytes: &'a [u8], repeats: u8) -> Option<Plan<'a>> {
+        if let Some(plan) = self.plan_timestamps(bytes, repeats) {
+            return Some(plan);
+        }
+        let (list, ends) = (List::default(), [0; options::MAX_OPTIONS]);
+        let mut plan = Plan { list, bytes, ends, must: 0, is_static: 0, timestamp_lens: [0; 2] };
+        let (mut used, mut position, mut rest) = (0u16, 0, bytes);
+        while !rest.is_empty() {
+            let (option, behind) = options::split_first(rest)?;
             let index = self.index_for(option, used, &plan)?;
             plan.list.push(index)?;
-            plan.options[position] = option;
+            plan.ends[position] = (bytes.len() - behind.len()) as u8;
             used |= 1 << index;
             let known =
                 self.fits(index, option, position, &mut plan) && self.sent[usize::from(index)] >= repeats;
             plan.must |= u16::from(!known) << position;
-            bytes = rest;
+            (rest, position) = (behind, position + 1);
         }
         Some(plan)
+    }
+
+    /// The plan for what most packets have, aligned timestamps and nothing else, once they are established.
+    #[inline]
+    fn plan_timestamps<'a>(&self, bytes: &'a [u8], repeats: u8) -> Option<Plan<'a>> {
+        let [1, 1, 8, 10, _, _, _, _, _, _, _, _] = *bytes else { return None };
+        let sent = |index: u8| self.sent[usize::from(index)] >= repeats;
+        if self.list != List::TIMESTAMPS || !sent(options::NOP) || !sent(options::TIMESTAMP) {
+            return None;
+        }
+        let timestamp_lens = self.stamps.lens(timestamps(&bytes[2..]))?;
+        let mut ends = [0; options::MAX_OPTIONS];
+        ends[..3].copy_from_slice(&[1, 2, 12]);
+        Some(Plan { list: self.list, bytes, ends, must: 0, is_static: 0, timestamp_lens })
     }
 
     /// The item for `option`: the one of its type, unless it is taken in this packet by one that says something else.
     fn index_for(&self, option: &[u8], used: u16, plan: &Plan<'_>) -> Option<u8> {
         match options::reserved_index(option) {
+            Some(options::NOP) => Some(options::NOP),
             Some(index) if used >> index & 1 == 0 || holds(plan, index, option) => Some(index),
             _ => self.generic_index_for(option, used, plan),
         }
@@ -124,6 +144,7 @@ impl Table {
                     false
                 }
             },
+            options::NOP | options::SACK_PERMITTED => true,
             _ => self.items.matches(index, option),
         }
     }
@@ -132,10 +153,10 @@ impl Table {
     pub(super) fn write_list(&self, plan: &Plan<'_>, all: bool, ack: u32, out: &mut Writer<'_>) {
         let present = if all { u16::MAX } else { plan.must };
         options::write_list_head(&plan.list, present, out);
-        for (position, &index) in plan.list.indexes().iter().enumerate() {
+        for (position, index, option) in plan.options() {
             if present >> position & 1 != 0 {
                 let is_static = plan.is_static >> position & 1 != 0;
-                options::write_item(index, plan.options[position], is_static, ack, out);
+                options::write_item(index, option, is_static, ack, out);
             }
         }
     }
@@ -150,9 +171,9 @@ impl Table {
         out: &mut Writer<'_>,
     ) {
         debug_assert!(with_list || !plan.needs_list(), "what must be a list item needs a list");
-        for (position, &index) in plan.list.indexes().iter().enumerate() {
+        for (position, index, option) in plan.options() {
             if plan.must >> position & 1 == 0 {
-                self.write_irregular_item(index, plan.options[position], plan, ack, repeats, out);
+                self.write_irregular_item(index, option, plan, ack, repeats, out);
             }
         }
     }
@@ -190,16 +211,17 @@ impl Table {
             Some(false) => plan.must,
         };
         let mut whole = 0;
-        for (position, &index) in plan.list.indexes().iter().enumerate() {
-            let option = plan.options[position];
+        for (position, index, option) in plan.options() {
             let is_static = plan.is_static >> position & 1 != 0;
             if present >> position & 1 != 0 {
                 whole |= 1 << index;
                 self.count_whole(index, option, is_static, msn);
             }
             self.count_stable(index, option);
-            if index == options::TIMESTAMP {
-                self.stamps.push(msn, timestamps(option), usize::from(width));
+            match index {
+                options::NOP => continue,
+                options::TIMESTAMP => self.stamps.push(msn, timestamps(option), usize::from(width)),
+                _ => {}
             }
             self.items.store(index, option);
             if index >= options::GENERIC && present >> position & 1 != 0 {
@@ -249,7 +271,7 @@ impl Table {
 
 /// Whether an option of `plan` that has the item `index` is the same as `option`.
 fn holds(plan: &Plan<'_>, index: u8, option: &[u8]) -> bool {
-    plan.list.indexes().iter().zip(plan.options).any(|(&other, bytes)| other == index && bytes == option)
+    plan.options().any(|(_, other, bytes)| other == index && bytes == option)
 }
 
 fn timestamps(option: &[u8]) -> [u32; 2] {
