@@ -34,7 +34,7 @@ impl Stream {
     /// Exponentially distributed with the given mean.
     #[inline]
     pub fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.unit()).ln()
+        -mean * libm::log(1.0 - self.unit())
     }
 
     /// The number of failures before the first success of independent trials with success probability `p`
@@ -46,7 +46,7 @@ impl Stream {
         if p >= 1.0 {
             return 0;
         }
-        ((1.0 - self.unit()).ln() / (-p).ln_1p()) as u64
+        (libm::log(1.0 - self.unit()) / libm::log1p(-p)) as u64
     }
 }
 
