@@ -13,11 +13,12 @@ struct Tool {
     what_for: &'static str,
 }
 
-const TOOLS: &[Tool] = &[Tool {
-    program: "tshark",
-    package: "tshark",
-    what_for: "reads every capture as an independent decoder",
-}];
+const TOOLS: &[Tool] = &[
+    Tool { program: "tshark", package: "tshark", what_for: "reads every capture as an independent decoder" },
+    Tool { program: "ip", package: "iproute2", what_for: "makes network namespaces for real hosts" },
+    Tool { program: "ping", package: "iputils-ping", what_for: "measures emulated delays" },
+    Tool { program: "iperf3", package: "iperf3", what_for: "sends with the kernel's own TCP" },
+];
 
 /// Installs missing tools where that is possible, and says which tests will be skipped otherwise.
 ///

@@ -3,11 +3,13 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 
 use bentpipe_net::{Gate, Packet};
 use bentpipe_sim::{ElementId, Network};
 use bentpipe_units::{Span, Time};
 
+use crate::urgency::sharpen_timers;
 use crate::{Clock, Lateness, Port};
 
 /// Packets taken from one port before the others have their turn and what is due is run.
@@ -23,9 +25,24 @@ const SPIN: Span = Span::from_micros(60);
 /// The longest sleep, so that a stop is seen.
 const LONGEST_SLEEP: Span = Span::from_millis(20);
 
+/// A device that gives this many errors in a row, and nothing else, is gone.
+const MAX_ERRORS_IN_A_ROW: u32 = 16;
+
 struct Door {
     gate: ElementId,
     port: Box<dyn Port>,
+    errors_in_a_row: u32,
+}
+
+/// A port that was given up: its device is gone, with its network namespace perhaps.
+#[derive(Debug)]
+pub struct Lost {
+    /// The gate that it stood at.
+    pub gate: ElementId,
+    /// When, on the driver's clock.
+    pub at: Time,
+    /// What the device said last.
+    pub error: io::Error,
 }
 
 /// Why a run ended.
@@ -35,6 +52,8 @@ pub enum Ended {
     AtEnd,
     /// Somebody set the stop flag.
     Stopped,
+    /// All ports were lost (see [`Driver::lost`]): nothing real is left to emulate for.
+    AllLost,
 }
 
 /// What one pass of the loop did.
@@ -46,38 +65,76 @@ pub struct Pass {
     pub written: usize,
 }
 
+/// What went wrong at ports. No error stops the emulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Errors {
+    /// Reads that failed.
+    pub read: u64,
+    /// Packets that left the network and that a port did not take: garbage to the kernel, or no room.
+    pub write: u64,
+}
+
+type Change = Box<dyn FnOnce(&mut Network) + Send>;
+
+/// Changes a network that is being run, from another thread.
+#[derive(Clone, Debug)]
+pub struct Control(Sender<Change>);
+
+impl Control {
+    /// Lets the driver make a change between two of its passes, within [`Control::DELAY`]. Says whether the driver is
+    /// still there to do it.
+    ///
+    /// What the change does to an element takes effect at the instant of the pass; poke the element after it.
+    pub fn apply(&self, change: impl FnOnce(&mut Network) + Send + 'static) -> bool {
+        self.0.send(Box::new(change)).is_ok()
+    }
+
+    /// The longest time until a change is made while the driver runs.
+    pub const DELAY: Span = LONGEST_SLEEP;
+}
+
 /// Runs a [`Network`] in real time.
 pub struct Driver<C: Clock> {
     network: Network,
     clock: C,
     doors: Vec<Door>,
+    lost: Vec<Lost>,
     lateness: Lateness,
-    read_errors: u64,
-    write_errors: u64,
+    errors: Errors,
+    changes: Receiver<Change>,
+    control: Sender<Change>,
     buffer: Vec<u8>,
     scratch: Vec<u8>,
+    waiting: Vec<libc::pollfd>,
 }
 
 impl<C: Clock> Driver<C> {
     /// A driver of `network`; the clock and the network are both at zero.
     pub fn new(network: Network, clock: C) -> Driver<C> {
-        let (buffer, scratch) = (vec![0; MAX_PACKET], Vec::with_capacity(MAX_PACKET));
-        let lateness = Lateness::default();
+        let (control, changes) = mpsc::channel();
         Driver {
             network,
             clock,
             doors: Vec::new(),
-            lateness,
-            read_errors: 0,
-            write_errors: 0,
-            buffer,
-            scratch,
+            lost: Vec::new(),
+            lateness: Lateness::default(),
+            errors: Errors::default(),
+            changes,
+            control,
+            buffer: vec![0; MAX_PACKET],
+            scratch: Vec::with_capacity(MAX_PACKET),
+            waiting: Vec::new(),
         }
     }
 
     /// Opens a door: packets of `port` enter the network at `gate`, and what arrives there goes out at `port`.
     pub fn open(&mut self, gate: ElementId, port: impl Port + 'static) {
-        self.doors.push(Door { gate, port: Box::new(port) });
+        self.doors.push(Door { gate, port: Box::new(port), errors_in_a_row: 0 });
+    }
+
+    /// What other threads change the network with.
+    pub fn control(&self) -> Control {
+        Control(self.control.clone())
     }
 
     /// The network, between passes.
@@ -90,13 +147,19 @@ impl<C: Clock> Driver<C> {
         &self.lateness
     }
 
-    /// Errors of the devices while reading and writing. None stops the emulation.
-    pub fn errors(&self) -> (u64, u64) {
-        (self.read_errors, self.write_errors)
+    /// Errors of the devices while reading and writing.
+    pub fn errors(&self) -> Errors {
+        self.errors
     }
 
-    /// Runs until the clock is at `end` or `stop` is set.
+    /// Ports that were given up so far. The others go on.
+    pub fn lost(&self) -> &[Lost] {
+        &self.lost
+    }
+
+    /// Runs until the clock is at `end` or `stop` is set. May be called again to go on.
     pub fn run(&mut self, end: Time, stop: &AtomicBool) -> Ended {
+        sharpen_timers();
         loop {
             let pass = self.pass(end);
             if self.network.now() >= end {
@@ -105,33 +168,54 @@ impl<C: Clock> Driver<C> {
             if stop.load(Ordering::Relaxed) {
                 return Ended::Stopped;
             }
+            if self.doors.is_empty() && !self.lost.is_empty() {
+                return Ended::AllLost;
+            }
             if pass.read == 0 {
                 self.wait(end);
             }
         }
     }
 
-    /// Once: takes what waits at the ports, runs what is due, and sends out what left.
+    /// Once: runs what is due, makes changes asked for, takes what waits at the ports, and sends out what left.
     pub fn pass(&mut self, end: Time) -> Pass {
-        let now = self.clock.now().min(end);
+        let clock = self.clock.now();
+        let now = clock.min(end);
         self.network.run_until(now);
-        let read = (0..self.doors.len()).map(|door| self.drain(door)).sum();
-        if read > 0 {
+        let changed = self.make_changes();
+        // What comes after the end belongs to the next run.
+        let read = if clock < end { (0..self.doors.len()).map(|door| self.drain(door)).sum() } else { 0 };
+        if read > 0 || changed {
             self.network.run_until(now);
         }
-        Pass { read, written: self.flush() }
+        let written = self.flush();
+        self.give_up_lost();
+        Pass { read, written }
+    }
+
+    fn make_changes(&mut self) -> bool {
+        let changes = self.changes.try_iter().map(|change| change(&mut self.network));
+        changes.count() > 0
     }
 
     fn drain(&mut self, door: usize) -> usize {
-        let Door { gate, port } = &mut self.doors[door];
+        let Door { gate, port, errors_in_a_row } = &mut self.doors[door];
         for taken in 0..BATCH {
             match port.read(&mut self.buffer) {
                 Ok(Some(len)) => {
+                    *errors_in_a_row = 0;
                     self.network.inject(*gate, Gate::OUTSIDE, Packet::from_bytes(&self.buffer[..len]));
                 }
-                Ok(None) => return taken,
-                Err(_) => {
-                    self.read_errors += 1;
+                Ok(None) => {
+                    *errors_in_a_row = 0;
+                    return taken;
+                }
+                Err(error) => {
+                    self.errors.read += 1;
+                    *errors_in_a_row += 1;
+                    if *errors_in_a_row == MAX_ERRORS_IN_A_ROW {
+                        self.lost.push(Lost { gate: *gate, at: self.network.now(), error });
+                    }
                     return taken;
                 }
             }
@@ -141,38 +225,47 @@ impl<C: Clock> Driver<C> {
 
     fn flush(&mut self) -> usize {
         let mut written = 0;
-        for Door { gate, port } in &mut self.doors {
-            while let Some((due, packet)) = self.network.element::<Gate>(*gate).and_then(Gate::take) {
+        for Door { gate, port, .. } in &mut self.doors {
+            let Some(gate) = self.network.element::<Gate>(*gate) else { continue };
+            while let Some((due, packet)) = gate.take() {
                 self.scratch.clear();
                 packet.write_to(&mut self.scratch);
-                self.write_errors += u64::from(port.write(&self.scratch).is_err());
+                self.errors.write += u64::from(port.write(&self.scratch).is_err());
                 self.lateness.record(self.clock.now() - due);
                 written += 1;
             }
-            self.write_errors += u64::from(port.flush().is_err());
+            self.errors.write += u64::from(port.flush().is_err());
         }
         written
     }
 
+    /// Closes the doors whose devices are gone, which a wait would find ready for ever.
+    fn give_up_lost(&mut self) {
+        if !self.lost.is_empty() {
+            self.doors.retain(|door| door.errors_in_a_row < MAX_ERRORS_IN_A_ROW);
+        }
+    }
+
     /// Waits for the next deadline or the next packet.
-    fn wait(&self, end: Time) {
+    fn wait(&mut self, end: Time) {
         let deadline = self.network.next_deadline().min(end);
-        let fds: Vec<BorrowedFd<'_>> = self.doors.iter().filter_map(|door| door.port.fd()).collect();
-        if fds.is_empty() {
+        self.waiting.clear();
+        let entry =
+            |fd: BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        self.waiting.extend(self.doors.iter().filter_map(|door| door.port.fd()).map(entry));
+        if self.waiting.is_empty() {
             return self.clock.pass_until(deadline);
         }
         let left = (deadline - self.clock.now()).min(LONGEST_SLEEP);
         if left > SPIN {
             // An interrupted or failed wait only means that the loop comes round early.
-            let _ = poll(&fds, left - SPIN);
+            let _ = poll(&mut self.waiting, left - SPIN);
         }
     }
 }
 
 /// Waits until one of the descriptors can be read, at most `timeout`.
-fn poll(fds: &[BorrowedFd<'_>], timeout: Span) -> io::Result<()> {
-    let entry = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let mut entries: Vec<libc::pollfd> = fds.iter().map(entry).collect();
+fn poll(entries: &mut [libc::pollfd], timeout: Span) -> io::Result<()> {
     let nanos = timeout.as_nanos();
     let timeout = libc::timespec {
         tv_sec: (nanos / 1_000_000_000) as libc::time_t,

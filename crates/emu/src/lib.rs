@@ -14,10 +14,12 @@ mod namespace;
 mod offload;
 mod port;
 mod tun;
+mod urgency;
 
 pub use clock::{Clock, FakeClock, Monotonic};
-pub use driver::{Driver, Ended, Pass};
+pub use driver::{Control, Driver, Ended, Errors, Lost, Pass};
 pub use lateness::Lateness;
 pub use namespace::{Namespace, Setup, SetupError, clean_up_after_crash};
 pub use port::{Port, Queue};
 pub use tun::Tun;
+pub use urgency::put_first;

@@ -82,6 +82,7 @@ impl Namespace {
     /// What the system said.
     pub fn attach(&self, device: &str, setup: &Setup) -> Result<Tun, SetupError> {
         let tun = self.within(|| Tun::create(device))?.map_err(SetupError::Tun)?;
+        self.within(|| quieten(device))?;
         self.ip(&["link", "set", device, "mtu", &setup.mtu_bytes.to_string()])?;
         for (address, prefix_len) in &setup.addresses {
             let mut words = vec!["address", "add"];
@@ -145,6 +146,17 @@ fn families(setup: &Setup) -> impl Iterator<Item = &'static str> {
     [("-4", has(false)), ("-6", has(true))]
         .into_iter()
         .filter_map(|(family, wanted)| wanted.then_some(family))
+}
+
+/// Keeps the kernel from sending what nobody asked for: IPv6 gets no link-local address (so no multicast listener
+/// reports, no router solicitations, no duplicate address detection), the host's own addresses are given below.
+fn quieten(device: &str) {
+    let settings =
+        [("addr_gen_mode", "1"), ("router_solicitations", "0"), ("accept_ra", "0"), ("accept_dad", "0")];
+    for (name, value) in settings {
+        // A kernel without IPv6 has no such file, and then nothing to quieten either.
+        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{device}/{name}"), value);
+    }
 }
 
 fn enter(handle: &File) -> io::Result<()> {

@@ -1,0 +1,136 @@
+//! Two real hosts and an emulated link between them.
+
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bentpipe_emu::{Control, Driver, Monotonic, Namespace, Setup, put_first};
+use bentpipe_net::link::{self, Link};
+use bentpipe_net::{Element, Gate, Port};
+use bentpipe_sim::{Builder, ElementId};
+use bentpipe_units::Time;
+
+static TURN: Mutex<()> = Mutex::new(());
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// The turn of a live test, if this machine can run any; else says why not.
+///
+/// # Panics
+/// In CI, if it cannot: there no test is skipped.
+pub(crate) fn able() -> Option<MutexGuard<'static, ()>> {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let starts = |(program, version): &(&str, &str)| {
+        Command::new(program).arg(version).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    };
+    let tools = [("ip", "-V"), ("ping", "-V"), ("iperf3", "-v")];
+    let missing = tools.into_iter().find(|tool| !starts(tool)).map(|(program, _)| program);
+    let reason = match missing {
+        Some(program) => Some(format!("{program} is not installed")),
+        None => Namespace::create("probe").err().map(|error| error.to_string()),
+    };
+    let Some(reason) = reason else { return Some(turn) };
+    assert!(std::env::var_os("CI").is_none(), "live tests cannot run in CI: {reason}");
+    eprintln!("skipped: {reason}");
+    None
+}
+
+/// Two real hosts, 10.77.0.1 and 10.77.0.2, at the ends of one link, and a thread that emulates it.
+pub(crate) struct Bench {
+    pub(crate) left: Namespace,
+    pub(crate) right: Namespace,
+    pub(crate) control: Control,
+    /// The link from left to right.
+    pub(crate) link: ElementId,
+    stop: Arc<AtomicBool>,
+    emulator: Option<std::thread::JoinHandle<Driver<Monotonic>>>,
+}
+
+impl Bench {
+    /// A link that is the same in both directions.
+    pub(crate) fn start(config: &link::Config) -> Bench {
+        Bench::with_channel(config, None)
+    }
+
+    /// Packets from left to right also pass a channel behind the link.
+    pub(crate) fn with_channel(config: &link::Config, channel: Option<Box<dyn Element>>) -> Bench {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let [left, right] = ["l", "r"].map(|end| Namespace::create(&format!("{end}{number}")).expect("able"));
+        let device = |namespace: &Namespace, address: &str| {
+            let addresses = vec![(address.parse().expect("an address"), 24)];
+            namespace.attach("sat0", &Setup { addresses, mtu_bytes: 1500 }).expect("able")
+        };
+        let tuns = (device(&left, "10.77.0.1"), device(&right, "10.77.0.2"));
+        let mut builder = Builder::new(1);
+        let gates = ["left", "right"].map(|name| builder.add(format!("node/{name}"), Gate::default()));
+        let links = [("forward", 0, 1), ("return", 1, 0)].map(|(way, from, to)| {
+            let link = builder.add(format!("link/{way}"), Link::new(config).expect("a link"));
+            builder.connect((gates[from], Gate::NETWORK), (link, Port(0)));
+            builder.connect((link, Port(0)), (gates[to], Gate::NETWORK));
+            link
+        });
+        if let Some(channel) = channel {
+            let channel = builder.add_boxed("link/forward/channel", channel);
+            builder.connect((links[0], Port(0)), (channel, Port(0)));
+            builder.connect((channel, Port(0)), (gates[1], Gate::NETWORK));
+        }
+        let mut driver = Driver::new(builder.build().expect("a network"), Monotonic::start());
+        driver.open(gates[0], tuns.0);
+        driver.open(gates[1], tuns.1);
+        let (control, stop) = (driver.control(), Arc::new(AtomicBool::new(false)));
+        let emulator = emulate(driver, Arc::clone(&stop));
+        Bench { left, right, control, link: links[0], stop, emulator: Some(emulator) }
+    }
+
+    /// Runs a program on the left host and gives what it printed.
+    pub(crate) fn run(&self, program: &str, args: &[&str]) -> String {
+        let output = self.left.command(program).args(args).output().expect("starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// A socket on the left and one on the right that it is connected to.
+    pub(crate) fn sockets(&self) -> [UdpSocket; 2] {
+        let bind = |host: &Namespace, address: &str| {
+            host.within(|| UdpSocket::bind(address)).expect("inside").expect("an address of the host")
+        };
+        let (from, to) = (bind(&self.left, "10.77.0.1:0"), bind(&self.right, "10.77.0.2:4000"));
+        from.connect("10.77.0.2:4000").expect("an address");
+        to.set_read_timeout(Some(Duration::from_millis(700))).expect("a time");
+        [from, to]
+    }
+
+    /// Whether the emulator ended by itself within a second.
+    pub(crate) fn ends_by_itself(&self) -> bool {
+        let ended = || self.emulator.as_ref().is_none_or(std::thread::JoinHandle::is_finished);
+        (0..100).any(|_| {
+            ended() || {
+                std::thread::sleep(Duration::from_millis(10));
+                false
+            }
+        })
+    }
+
+    pub(crate) fn finish(mut self) -> Driver<Monotonic> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.emulator.take().expect("running").join().expect("no panic")
+    }
+}
+
+/// Puts this thread before the rest of a busy machine, where that is allowed.
+pub(crate) fn on_time() {
+    if let Err(error) = put_first() {
+        eprintln!("no real-time priority: {error}");
+    }
+}
+
+fn emulate(
+    mut driver: Driver<Monotonic>,
+    stop: Arc<AtomicBool>,
+) -> std::thread::JoinHandle<Driver<Monotonic>> {
+    std::thread::spawn(move || {
+        on_time();
+        driver.run(Time::NEVER, &stop);
+        driver
+    })
+}

@@ -1,0 +1,43 @@
+//! The kernel's own TCP through the emulator.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use bentpipe_net::link;
+use bentpipe_net::queue::{Discipline, DropTailConfig};
+use bentpipe_units::{Rate, Span};
+
+use crate::bench::{Bench, able};
+
+/// What iperf3 received in `seconds` with the controller `congestion`, in bits per second, after one second.
+fn goodput(bench: &Bench, congestion: &str, seconds: u32) -> f64 {
+    let mut server = bench.right.command("iperf3");
+    let mut server = server.args(["-s", "-1"]).stdout(Stdio::null()).spawn().expect("starts");
+    std::thread::sleep(Duration::from_millis(300));
+    let seconds = seconds.to_string();
+    let args = ["-c", "10.77.0.2", "-J", "-O", "1", "-t", &seconds, "-C", congestion];
+    let text = bench.run("iperf3", &args);
+    let _ = server.wait();
+    // The receiver's figure is the last one of the output.
+    let received = text.rsplit_once("\"sum_received\"").expect("iperf3 measured").1;
+    let figure = received.split_once("\"bits_per_second\":").expect("a rate").1;
+    figure.split(',').next().expect("a number").trim().parse().expect("a number")
+}
+
+#[test]
+fn the_kernel_s_tcp_fills_a_link() {
+    let Some(_turn) = able() else { return };
+    for congestion in ["cubic", "reno"] {
+        let queue = Discipline::DropTail(DropTailConfig { packets: Some(60), bytes: None });
+        let bench = Bench::start(&link::Config {
+            rate: Some(Rate::from_bps(10_000_000)),
+            delay: Span::from_millis(20),
+            queue,
+            ..link::Config::default()
+        });
+        let share = goodput(&bench, congestion, 5) / (10e6 * 1448.0 / 1500.0);
+        eprintln!("{congestion}: {share:.4} of what the link carries");
+        assert!((0.95..1.01).contains(&share), "{congestion} reached {share} of the link");
+        bench.finish();
+    }
+}

@@ -1,0 +1,102 @@
+//! Hosts that misbehave, and hosts that go away.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::Command;
+use std::time::Duration;
+
+use bentpipe_net::link::{self, Link};
+use bentpipe_units::{Bytes, Span, Stream};
+
+use crate::bench::{Bench, able};
+use crate::median_rtt;
+
+/// Sends `packets` as they are out of the interface `sat0` of the namespace that the thread is in (packet(7)).
+fn send_raw(packets: &[Vec<u8>]) -> io::Result<usize> {
+    let protocol = (libc::ETH_P_IP as u16).to_be();
+    // SAFETY: takes its arguments by value.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM, libc::c_int::from(protocol)) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made and nobody else has it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: the name ends with a zero byte.
+    let index = unsafe { libc::if_nametoindex(c"sat0".as_ptr()) };
+    // SAFETY: `sockaddr_ll` is plain data for which all bytes zero is a value.
+    let mut to: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    (to.sll_family, to.sll_protocol, to.sll_ifindex) = (libc::AF_PACKET as u16, protocol, index as i32);
+    let send = |packet: &&Vec<u8>| {
+        let to_len = size_of_val(&to) as libc::socklen_t;
+        // SAFETY: reads the packet and the address, both of which live for the call, with their lengths.
+        let sent = unsafe {
+            libc::sendto(
+                socket.as_raw_fd(),
+                packet.as_ptr().cast(),
+                packet.len(),
+                0,
+                (&raw const to).cast(),
+                to_len,
+            )
+        };
+        sent >= 0
+    };
+    Ok(packets.iter().filter(send).count())
+}
+
+fn prompt() -> link::Config {
+    link::Config { delay: Span::from_millis(5), mtu: Some(Bytes::new(1500)), ..link::Config::default() }
+}
+
+#[test]
+fn garbage_and_jumbo_packets_of_a_host_change_nothing_for_others() {
+    let Some(_turn) = able() else { return };
+    let bench = Bench::start(&prompt());
+    let mtu = ["-n", bench.left.name(), "link", "set", "sat0", "mtu", "9000"];
+    assert!(Command::new("ip").args(mtu).status().expect("starts").success());
+    let mut stream = Stream::new(5, "garbage");
+    let garbage = |n: usize| (0..1 + n * 9 % 8990).map(|_| (stream.unit() * 256.0) as u8).collect();
+    let packets: Vec<Vec<u8>> = (0..400).map(garbage).collect();
+    let sent = bench.left.within(|| send_raw(&packets)).expect("inside").expect("a packet socket");
+    let rtt = median_rtt(&bench.run("ping", &["-n", "-c", "20", "-i", "0.02", "-w", "3", "10.77.0.2"]));
+    let mut driver = bench.finish();
+    assert!(sent > 100, "only {sent} were sent");
+    // What is no IP packet is refused by the kernel at the far end, and counted.
+    assert!(driver.errors().write > 10, "{:?}", driver.errors());
+    assert!(driver.lost().is_empty());
+    assert!((0.009..0.015).contains(&rtt), "{rtt}");
+    assert_eq!(driver.network().stray(), 0);
+}
+
+#[test]
+fn a_device_that_vanishes_is_said_and_the_end_is_said() {
+    let Some(_turn) = able() else { return };
+    let bench = Bench::start(&prompt());
+    let delete = |host: &str| Command::new("ip").args(["-n", host, "link", "delete", "sat0"]).status();
+    assert!(delete(bench.left.name()).expect("starts").success());
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!bench.ends_by_itself(), "one host is left");
+    assert!(delete(bench.right.name()).expect("starts").success());
+    assert!(bench.ends_by_itself());
+    let driver = bench.finish();
+    assert_eq!(driver.lost().len(), 2);
+}
+
+#[test]
+fn a_delay_is_changed_while_packets_are_under_way() {
+    let Some(_turn) = able() else { return };
+    let bench = Bench::start(&link::Config { delay: Span::from_millis(20), ..link::Config::default() });
+    let link = bench.link;
+    let (control, ping) = (bench.control.clone(), ["-n", "-c", "20", "-i", "0.02", "-w", "3", "10.77.0.2"]);
+    let before = median_rtt(&bench.run("ping", &ping));
+    control.apply(move |network| {
+        let now = network.now();
+        if let Some(line) = network.element::<Link>(link) {
+            line.set_delay(now, Span::from_millis(60));
+        }
+        network.poke(link);
+    });
+    let after = median_rtt(&bench.run("ping", &ping));
+    bench.finish();
+    assert!((before - 0.040).abs() < 0.6e-3 && (after - 0.080).abs() < 1e-3, "{before} s, then {after} s");
+}
