@@ -50,7 +50,8 @@ fn run(name: &str, shape: Shape, flows: u32, rounds: u32) {
     let cids = if flows > 16 { CidSpace::Large { max_cid: 16_383 } } else { CidSpace::Small { max_cid: 15 } };
     let channel = Channel { cids, ..Channel::default() };
     let each = (PACKETS / flows).max(20);
-    let packets: Vec<_> = (0..each).flat_map(|n| (0..flows).map(move |flow| packet(shape, flow, n))).collect();
+    let packets: Vec<_> =
+        (0..each).flat_map(|n| (0..flows).map(move |flow| packet(shape, flow, n))).collect();
     let mut compressor = Compressor::new(CompressorConfig { channel, ..CompressorConfig::default() });
     let mut decompressor = Decompressor::new(DecompressorConfig { channel, ..DecompressorConfig::default() });
     let (mut best_in, mut best_out, mut headers) = (f64::MAX, f64::MAX, 0);
@@ -69,7 +70,12 @@ fn run(name: &str, shape: Shape, flows: u32, rounds: u32) {
         let (mut at, start) = (0, Instant::now());
         for &(end, payload_len) in &ends {
             out.clear();
-            let done = decompressor.decompress_header(Duration::ZERO, &stream[at..end], end - at + payload_len, &mut out);
+            let done = decompressor.decompress_header(
+                Duration::ZERO,
+                &stream[at..end],
+                end - at + payload_len,
+                &mut out,
+            );
             assert!(done.is_ok());
             black_box(&out);
             at = end;
@@ -77,7 +83,9 @@ fn run(name: &str, shape: Shape, flows: u32, rounds: u32) {
         best_out = best_out.min(start.elapsed().as_nanos() as f64 / packets.len() as f64);
     }
     let mean = headers as f64 / packets.len() as f64;
-    println!("{name:5} {flows:5} flows: compress {best_in:4.0} ns, decompress {best_out:4.0} ns, {mean:.2} octets of 52");
+    println!(
+        "{name:5} {flows:5} flows: compress {best_in:4.0} ns, decompress {best_out:4.0} ns, {mean:.2} octets of 52"
+    );
 }
 
 fn main() {

@@ -16,9 +16,6 @@ use crate::{rfc3095, tcp, uncompressed};
 /// The longest IP packet there can be: an IPv6 header and 65535 octets.
 const MAX_PACKET_BYTES: usize = 40 + 65_535;
 
-/// The profiles that exist so far.
-const BUILT: crate::Profiles = crate::Profiles::NONE.with(Profile::Tcp);
-
 /// A profile cannot carry this packet; the next one is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unfit;
@@ -32,6 +29,7 @@ pub(crate) struct Job<'a> {
     pub(crate) now: Duration,
     pub(crate) config: &'a CompressorConfig,
     /// The other contexts of the channel (that of this packet is taken out): bases for context replication.
+    #[allow(dead_code, reason = "replication by the compressor is being built")]
     pub(crate) others: &'a Table<Context>,
     /// The decompressor's clock resolution in milliseconds, once it has announced one (CLOCK option).
     pub(crate) clock_ms: Option<u8>,
@@ -336,11 +334,8 @@ impl Compressor {
             Transport::Udp | Transport::Esp | Transport::Other => [None, None],
         };
         let ip = (depth > 0).then_some(Profile::Ip);
-        let compressing = best
-            .into_iter()
-            .chain([ip])
-            .flatten()
-            .filter(move |&profile| small && allowed.contains(profile) && BUILT.contains(profile));
+        let compressing =
+            best.into_iter().chain([ip]).flatten().filter(move |&profile| small && allowed.contains(profile));
         compressing.chain([Profile::Uncompressed])
     }
 

@@ -151,6 +151,10 @@ pub struct CompressorConfig {
     /// Upper bound of the jitter between compressor and decompressor for timer-based RTP timestamps (Max_Jitter_CD,
     /// RFC 3095 4.5.4); zero: not used. Used only once the decompressor has announced its clock (CLOCK option).
     pub timer_jitter: Duration,
+    /// Announce a constant IP-ID as such (the SID flag of RFC 3843 3.3) in RTP, UDP and ESP contexts too. RFC 3095 leaves
+    /// that bit zero there, but librohc sets and reads it, and so does this decompressor. Without it a constant IP-ID
+    /// is sent as a random one, two octets a packet.
+    pub constant_id_everywhere: bool,
     /// Context replication for TCP (IR-CR, RFC 6846 5.2); needs feedback to be of use.
     pub replication: bool,
 }
@@ -169,6 +173,7 @@ impl Default for CompressorConfig {
             only_ir_and_so: false,
             max_packet_bytes: 0,
             timer_jitter: Duration::ZERO,
+            constant_id_everywhere: true,
             replication: true,
         }
     }

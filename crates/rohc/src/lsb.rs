@@ -72,6 +72,10 @@ impl<T: Copy + Default, const N: usize> Window<T, N> {
         }
     }
 
+    pub(crate) fn pop_newest(&mut self) {
+        self.len = self.len.saturating_sub(1);
+    }
+
     /// Oldest first.
     #[inline]
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {

@@ -6,6 +6,7 @@ use crate::octets::{Reader, Truncated, Writer};
 pub(crate) const MAX: u32 = (1 << 29) - 1;
 
 /// Octets that `value` takes; `None` when it is larger than [`MAX`].
+#[cfg(test)]
 pub(crate) const fn len(value: u32) -> Option<usize> {
     match value {
         0..=0x7f => Some(1),

@@ -2,7 +2,7 @@
 
 use crate::error::DecompressError;
 use crate::octets::Reader;
-use crate::profile::{Mode, PacketType};
+use crate::profile::PacketType;
 use crate::sdvl;
 
 /// Low bits of a value, collected from several fields (RFC 3095 4.5.7).
@@ -346,10 +346,5 @@ impl Compact {
             rtp: shape.rtp && flags & 0x01 != 0,
         });
         Ok(())
-    }
-
-    /// The mode that a two-bit Mode field asks for: `None` for 0, which cancels or is reserved.
-    pub(crate) fn mode_of(bits: u8) -> Option<Mode> {
-        Mode::from_bits(bits)
     }
 }

@@ -446,10 +446,11 @@ impl Decompressor {
 
     /// Applies the 16-bit offsets of extension 3 (RFC 4815 8.2) by making them those of the reference.
     fn sent_identifications(&self, inner_id: Option<u16>, outer_id: Option<u16>, candidate: &mut Candidate) {
-        if let (Some(offset), Some(index)) = (inner_id, self.compressed_id(&candidate.values)) {
+        let target = self.compressed_id(&candidate.values).filter(|&index| !candidate.values.ip[index].sid);
+        if let (Some(offset), Some(index)) = (inner_id, target) {
             candidate.values.ip[index].set_offset(self.values.sn, offset);
         }
-        if let Some(offset) = outer_id {
+        if let Some(offset) = outer_id.filter(|_| !candidate.values.ip[0].sid) {
             candidate.values.ip[0].set_offset(self.values.sn, offset);
         }
     }

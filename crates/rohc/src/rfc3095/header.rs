@@ -119,19 +119,6 @@ impl IpStatic {
         Self { version: 6, next, template }
     }
 
-    /// The static part of the header of `level` in `bytes`.
-    pub(crate) fn of(bytes: &[u8], level: &Level) -> Self {
-        let header = &bytes[level.at..level.extensions_at];
-        match (level.version, header.first_chunk::<20>(), header.first_chunk::<40>()) {
-            (6, _, Some(header)) => {
-                let addresses = header.last_chunk().unwrap_or(&[0; 32]);
-                Self::ipv6(level.next, [header[1], header[2], header[3]], addresses)
-            }
-            (_, Some(header), _) => Self::ipv4(level.next, *header.last_chunk().unwrap_or(&[0; 8])),
-            _ => Self::default(),
-        }
-    }
-
     /// Appends the header: `rest_len` octets from its start to the end of the packet, `first` the type behind it.
     #[inline]
     pub(crate) fn render(&self, out: &mut Vec<u8>, changing: &IpChanging, first: u8, rest_len: usize) {

@@ -1,0 +1,92 @@
+//! Feedback, and what it makes known (RFC 3095 5.4.1.1, 5.5.1, 5.6 and 5.7.6).
+
+use super::{Compressor, WINDOW};
+use crate::compressor::Heard;
+use crate::config::CompressorConfig;
+use crate::feedback::{Acknowledgement, Feedback};
+use crate::profile::Mode;
+
+impl Compressor {
+    /// `data` is CID and feedback, `field` the feedback.
+    pub(crate) fn feedback(&mut self, data: &[u8], field: &[u8], config: &CompressorConfig) -> Heard {
+        let Some(feedback) = Feedback::parse(data, field).filter(|_| self.started) else {
+            return Heard::default();
+        };
+        let sn = feedback.sn.map(|(lsb, bits)| self.acknowledged_sn(lsb, bits));
+        let repeats = Self::repeats(config);
+        let next = self.last.sn.wrapping_add(1) & self.numbering().mask();
+        match feedback.kind {
+            Acknowledgement::Ack => {
+                if let Some(sn) = sn {
+                    self.acknowledge(sn, &feedback);
+                }
+            }
+            Acknowledgement::Nack => self.ir_dyn.ensure(repeats, next),
+            Acknowledgement::StaticNack => {
+                self.ir.ensure(repeats, next);
+                if let Some(lists) = self.lists.as_deref_mut() {
+                    lists.csrcs.restart(repeats, next);
+                    lists.extensions.iter_mut().for_each(|list| list.restart(repeats, next));
+                }
+            }
+        }
+        self.follow_mode(&feedback, next);
+        if let Some(jitter) = feedback.jitter.filter(|_| feedback.protected) {
+            self.timer.report(jitter);
+        }
+        if let Some(loss) = feedback.loss.filter(|_| feedback.protected) {
+            self.longest_loss = self.longest_loss.max(loss.min(WINDOW as u8 - 1));
+        }
+        Heard {
+            clock_ms: feedback.clock_ms.filter(|_| feedback.protected),
+            rejected: feedback.protected && (feedback.reject || feedback.context_memory),
+        }
+    }
+
+    /// The most recent sequence number with these low bits (RFC 3095 5.7.6.1).
+    fn acknowledged_sn(&self, lsb: u32, bits: u32) -> u32 {
+        let mask = self.numbering().mask() & if bits >= 32 { u32::MAX } else { (1 << bits) - 1 };
+        self.last.sn.wrapping_sub(self.last.sn.wrapping_sub(lsb) & mask)
+    }
+
+    fn acknowledge(&mut self, sn: u32, feedback: &Feedback) {
+        let numbering = self.numbering();
+        let distance = |since: u32| numbering.distance(since, sn);
+        for repeat in [&mut self.ir, &mut self.ir_dyn, &mut self.rtp, &mut self.stride.pending] {
+            repeat.acknowledged(distance);
+        }
+        self.ip.iter_mut().for_each(|repeat| repeat.acknowledged(distance));
+        self.coverage.change.acknowledged(distance);
+        self.timer.acknowledged(distance);
+        let announced = self.mode_since.is_some_and(|since| distance(since) >= 0);
+        if announced && feedback.protected && feedback.mode == Some(self.mode) {
+            self.mode_change.stop();
+        }
+        if let Some(lists) = self.lists.as_deref_mut() {
+            lists.csrcs.acknowledged(self.mode, distance);
+            lists.extensions.iter_mut().for_each(|list| list.acknowledged(self.mode, distance));
+        }
+        // The decompressor's reference is this packet or a later one.
+        while self.window.len() > 1 && self.window.oldest().is_some_and(|oldest| distance(oldest.sn) > 0) {
+            self.window.pop_oldest();
+        }
+    }
+
+    /// Mode transitions are the decompressor's decision (RFC 3095 5.6), and must be protected (RFC 4815 3.2).
+    fn follow_mode(&mut self, feedback: &Feedback, next: u32) {
+        let Some(wanted) = feedback.mode.filter(|_| feedback.protected) else { return };
+        if wanted == self.mode || self.mode_change.is_active() {
+            return;
+        }
+        let handshake = !(self.mode == Mode::Unidirectional && wanted == Mode::Optimistic);
+        self.mode = wanted;
+        if handshake {
+            self.mode_change.start(1, next);
+            self.mode_since = None;
+        }
+        if let Some(lists) = self.lists.as_deref_mut() {
+            lists.csrcs.forget_reference();
+            lists.extensions.iter_mut().for_each(super::lists::Encoder::forget_reference);
+        }
+    }
+}
