@@ -32,6 +32,12 @@ pub struct Config {
     /// The bucket of the peak rate, at least the longest packet; longer ones are dropped. Default: "1500 B".
     #[cfg_attr(feature = "serde", serde(default = "default_mtu"))]
     pub mtu: Bytes,
+    /// The tick of the timer that releases waiting packets: they leave at whole ticks, or when another packet arrives,
+    /// as on a Linux without high-resolution timers, where it is 1/HZ ("10 ms" on the PCs of Linux 2.4). A bucket that
+    /// holds less than the rate brings in a tick overflows between two. Default: none, packets leave at once when
+    /// their tokens are there.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub timer: Option<Span>,
 }
 
 #[cfg(feature = "serde")]
@@ -42,7 +48,7 @@ fn default_mtu() -> Bytes {
 impl Config {
     /// A shaper without a peak rate.
     pub fn new(rate: Rate, burst: Bytes, limit: Bytes) -> Config {
-        Config { rate, burst, limit, peak_rate: None, mtu: Bytes::new(1500) }
+        Config { rate, burst, limit, peak_rate: None, mtu: Bytes::new(1500), timer: None }
     }
 }
 
@@ -53,7 +59,8 @@ pub struct Shaper {
     peak: Option<Bucket>,
     waiting: Backlog,
     limit: u64,
-    /// When the first of those waiting may leave.
+    timer: Option<Span>,
+    /// When the first of those waiting is looked at again.
     release: Time,
     delivered: u64,
     delivered_bytes: u64,
@@ -84,6 +91,7 @@ impl Shaper {
             peak: config.peak_rate.map(|peak| Bucket::full(peak, config.mtu)),
             waiting: Backlog::default(),
             limit: config.limit.get(),
+            timer: config.timer.filter(|tick| !tick.is_zero()),
             release: Time::NEVER,
             delivered: 0,
             delivered_bytes: 0,
@@ -111,34 +119,47 @@ impl Shaper {
     }
 }
 
+impl Shaper {
+    /// Sends what waits and has its tokens, and sets the timer for the next.
+    fn serve(&mut self, cx: &mut Cx<'_>) {
+        while let Some(len_bytes) = self.waiting.first().map(Packet::len) {
+            let when = self.when(len_bytes, cx.now());
+            if when > cx.now() {
+                self.release = self.ticked(when);
+                return;
+            }
+            if let Some(packet) = self.waiting.pop() {
+                self.send(packet, cx);
+            }
+        }
+        self.release = Time::NEVER;
+    }
+
+    /// The first tick of the timer at or after `when`.
+    fn ticked(&self, when: Time) -> Time {
+        let Some(tick) = self.timer else { return when };
+        Time::ZERO + tick * when.since(Time::ZERO).as_nanos().div_ceil(tick.as_nanos())
+    }
+}
+
 impl Element for Shaper {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         let when = self.when(packet.len(), cx.now());
-        let is_first = self.waiting.packets() == 0;
         if when.is_never() {
             self.too_big += 1;
-        } else if is_first && when <= cx.now() {
+        } else if self.waiting.packets() == 0 && when <= cx.now() {
             self.send(packet, cx);
         } else if self.waiting.bytes() + packet.len() as u64 > self.limit {
             self.dropped += 1;
         } else {
-            if is_first {
-                self.release = when;
-            }
             self.waiting.push(packet);
+            self.serve(cx);
         }
         self.release
     }
 
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
-        while self.release <= cx.now() {
-            if let Some(packet) = self.waiting.pop() {
-                self.when(packet.len(), cx.now());
-                self.send(packet, cx);
-            }
-            let next = self.waiting.first().map(Packet::len);
-            self.release = next.map_or(Time::NEVER, |len| self.when(len, cx.now()));
-        }
+        self.serve(cx);
         self.release
     }
 

@@ -48,6 +48,28 @@ fn the_longest_burst_at_a_faster_line_is_bucket_times_peak_over_peak_less_rate()
 }
 
 #[test]
+fn a_coarse_timer_releases_what_a_bucket_holds_each_tick() {
+    // 10 000 bytes come in a tick of 10 ms, but the bucket holds 3000: three packets a tick, and no more.
+    let timer = Some(Span::from_millis(10));
+    let mut rig = rig(&Config { timer, limit: Bytes::new(100_000), ..config() });
+    (0..9).for_each(|_| rig.receive(1, 0, packet(1000)));
+    rig.run_until(100 * MS);
+    let times: Vec<u64> = rig.times().iter().map(|(at, _)| at / MS).collect();
+    assert_eq!(times, [0, 0, 0, 10, 10, 10, 20, 20, 20]);
+}
+
+#[test]
+fn between_ticks_an_arrival_releases_what_has_its_tokens() {
+    let timer = Some(Span::from_millis(10));
+    let mut rig = rig(&Config { timer, limit: Bytes::new(100_000), ..config() });
+    (0..5).for_each(|_| rig.receive(0, 0, packet(1000)));
+    rig.receive(MS + 1, 0, packet(1000));
+    rig.run_until(9 * MS);
+    let times: Vec<u64> = rig.times().iter().map(|(at, _)| at / MS).collect();
+    assert_eq!(times, [0, 0, 0, 1]);
+}
+
+#[test]
 fn impossible_values_are_refused() {
     let key = |config: Config| Shaper::new(&config).err().map(|error| error.key);
     assert_eq!(key(Config { rate: Rate::from_bps(0), ..config() }), Some("rate"));
