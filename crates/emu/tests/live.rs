@@ -7,6 +7,8 @@
 
 #[path = "live/bench.rs"]
 mod bench;
+#[path = "live/channel.rs"]
+mod channel;
 #[path = "live/rate.rs"]
 mod rate;
 #[path = "live/tcp.rs"]

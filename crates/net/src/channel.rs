@@ -158,14 +158,10 @@ enum Fault {
     Jitter { law: JitterLaw, keep_order: bool },
 }
 
-impl Channel {
-    /// A channel with this fault.
-    ///
-    /// # Errors
-    /// The key whose value is impossible.
-    pub fn new(config: &Config) -> Result<Channel, Impossible> {
+impl Fault {
+    fn new(config: &Config) -> Result<Fault, Impossible> {
         let trials = |value, key| probability(value, key).map(Trials::new);
-        let fault = match *config {
+        Ok(match *config {
             Config::PacketErrors { loss } => Fault::Loss(trials(loss, "loss")?),
             Config::BitErrors { ber, crc } => Fault::Bits { errors: trials(ber, "ber")?, crc },
             Config::GilbertElliott { p, r, loss_good, loss_bad } => {
@@ -180,8 +176,28 @@ impl Channel {
                 Impossible::unless(in_order, "max", "at least min")?;
                 Fault::Jitter { law, keep_order }
             }
-        };
+        })
+    }
+}
+
+impl Channel {
+    /// A channel with this fault.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn new(config: &Config) -> Result<Channel, Impossible> {
+        let fault = Fault::new(config)?;
         Ok(Channel { fault, held: Held::default(), delivered: 0, lost: 0, damaged: 0, duplicated: 0 })
+    }
+
+    /// Changes the fault from the next packet on. What is held back comes when it would have come, and the counters
+    /// go on.
+    ///
+    /// # Errors
+    /// The key whose value is impossible; then nothing is changed.
+    pub fn set(&mut self, config: &Config) -> Result<(), Impossible> {
+        self.fault = Fault::new(config)?;
+        Ok(())
     }
 
     #[inline]

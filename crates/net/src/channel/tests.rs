@@ -157,6 +157,18 @@ fn jitter_has_its_law_and_may_keep_order() {
 }
 
 #[test]
+fn a_new_fault_holds_from_the_next_packet_on() {
+    let mut rig = rig(Config::Reordering { probability: 1.0, delay: ms(5) });
+    rig.receive(0, 0, packet(100));
+    rig.element.set(&Config::PacketErrors { loss: 1.0 }).expect("possible");
+    rig.receive(MS, 0, packet(200));
+    assert!(rig.element.set(&Config::PacketErrors { loss: 2.0 }).is_err());
+    rig.receive(2 * MS, 0, packet(300));
+    rig.run_until(10 * MS);
+    assert_eq!((rig.times(), rig.value("lost")), (vec![(5 * MS, 100)], 2.0));
+}
+
+#[test]
 fn what_is_no_probability_is_refused() {
     let key = |config| Channel::new(&config).err().map(|error| error.key);
     assert_eq!(key(Config::PacketErrors { loss: 1.1 }), Some("loss"));
