@@ -109,9 +109,9 @@ pub struct Transit {
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// The first of them. Most calls send one packet, which then never sees the queue.
-    first: Option<Transit>,
+    first: Option<(PackedWire, Packet)>,
     /// Those behind it; empty if there is no first.
-    rest: VecDeque<Transit>,
+    rest: VecDeque<(PackedWire, Packet)>,
     stray: u64,
 }
 
@@ -119,11 +119,11 @@ impl Outbox {
     /// The next packet to deliver.
     #[inline]
     pub fn pop(&mut self) -> Option<Transit> {
-        let transit = self.first.take();
+        let (wire, packet) = self.first.take()?;
         if !self.rest.is_empty() {
             self.first = self.rest.pop_front();
         }
-        transit
+        Some(Transit { wire: wire.unpack(), packet })
     }
 
     /// Sends `packet` along `wire`.
@@ -133,7 +133,7 @@ impl Outbox {
             self.stray += 1;
             return;
         }
-        let transit = Transit { wire, packet };
+        let transit = (PackedWire::pack(wire), packet);
         if self.first.is_none() {
             self.first = Some(transit);
         } else {
@@ -144,6 +144,22 @@ impl Outbox {
     /// How many packets were sent to outputs that lead nowhere.
     pub fn stray(&self) -> u64 {
         self.stray
+    }
+}
+
+/// A wire in one word: written in two parts and read at once a few instructions later it would wait for its own store.
+#[derive(Clone, Copy, Debug)]
+struct PackedWire(u64);
+
+impl PackedWire {
+    #[inline]
+    fn pack(wire: Wire) -> PackedWire {
+        PackedWire(u64::from(wire.to) << 16 | u64::from(wire.port.0))
+    }
+
+    #[inline]
+    fn unpack(self) -> Wire {
+        Wire { to: (self.0 >> 16) as u32, port: Port(self.0 as u16) }
     }
 }
 

@@ -34,9 +34,10 @@ pub enum Header {
     Rtp,
 }
 
-/// The first dynamic payload type (RFC 3551, section 6).
-const RTP_PAYLOAD_TYPE: u8 = 96;
-const RTP_CLOCK_HZ: u64 = 8000;
+/// Version 2, no padding, extension or CSRC, no marker, and the first dynamic payload type (RFC 3551, section 6).
+const RTP_FIRST: u64 = 0x8060;
+/// The clock of narrow-band audio, 8 kHz (RFC 3551, section 4.5).
+const RTP_TICK_NS: u64 = 125_000;
 
 impl Header {
     /// Its length in bytes.
@@ -64,14 +65,20 @@ impl Header {
         }
     }
 
-    /// Writes it. `bytes` has its length.
+    /// Writes it and adds it to `sum`, which saves reading back what was just written. `bytes` has its length.
     #[inline]
-    fn emit(self, bytes: &mut [u8], flow: u32, number: u64, now: Time) {
+    fn emit(self, bytes: &mut [u8], flow: u32, number: u64, now: Time, sum: Sum) -> Sum {
         match self {
-            Header::Sequence => bytes.copy_from_slice(&(number as u32).to_be_bytes()),
+            Header::Sequence => {
+                bytes.copy_from_slice(&(number as u32).to_be_bytes());
+                sum.add(u64::from(number as u32))
+            }
             Header::Rtp => {
-                let ticks = u128::from(now.as_nanos()) * u128::from(RTP_CLOCK_HZ) / 1_000_000_000;
-                rtp::Repr::new(RTP_PAYLOAD_TYPE, number as u16, ticks as u32, flow).emit(bytes);
+                let ticks = (now.as_nanos() / RTP_TICK_NS) as u32;
+                let fixed = RTP_FIRST << 48 | u64::from(number as u16) << 32 | u64::from(ticks);
+                bytes[..8].copy_from_slice(&fixed.to_be_bytes());
+                bytes[8..].copy_from_slice(&flow.to_be_bytes());
+                sum.add(fixed).add(flow.into())
             }
         }
     }
@@ -135,9 +142,9 @@ impl Template {
         let bytes = packet.header_mut();
         let (headers, payload) = bytes.split_at_mut(self.headers_len);
         headers.copy_from_slice(&self.headers[..self.headers_len]);
-        self.header.emit(payload, flow, number, now);
         let ports = (self.ports.0.wrapping_add(flow as u16), self.ports.1.wrapping_add(flow as u16));
-        let sum = self.sum.add(ports.0.into()).add(ports.1.into()).add_bytes(payload);
+        let sum = self.sum.add(ports.0.into()).add(ports.1.into());
+        let sum = self.header.emit(payload, flow, number, now, sum);
         let udp_at = self.headers_len - udp::HEADER_LEN;
         self.emit_udp(&mut headers[udp_at..], ports, sum);
         packet
