@@ -14,6 +14,7 @@ use std::time::Instant;
 use bentpipe_sim::Network;
 use bentpipe_units::{Span, Time};
 
+mod bulk;
 mod path;
 mod voice;
 
@@ -60,7 +61,7 @@ fn cpu_seconds() -> Option<f64> {
 fn main() -> ExitCode {
     let name = std::env::args().nth(1).unwrap_or_default();
     let Some(build) = workload(&name) else {
-        eprintln!("no workload \"{name}\": expected c");
+        eprintln!("no workload \"{name}\": expected a, a-small-segments, b, c or d");
         return ExitCode::from(2);
     };
     let count = std::env::args().nth(2).and_then(|count| count.parse().ok()).unwrap_or(RUNS).max(1);
@@ -81,6 +82,10 @@ fn main() -> ExitCode {
 
 fn workload(name: &str) -> Option<fn() -> Workload> {
     match name {
+        "a" => Some(bulk::a),
+        "a-small-segments" => Some(bulk::a_small_segments),
+        "b" => Some(bulk::b),
+        "d" => Some(bulk::d),
         "c" => Some(voice::workload),
         _ => None,
     }
@@ -93,7 +98,8 @@ fn time(mut workload: Workload) -> Run {
     let wakeups = workload.network.work().wakeups;
     let total = |name, network: &mut Network| path::total(network, name);
     let transmissions = total("link/delivered", &mut workload.network) as u64;
-    let packets_received = total("sink/packets", &mut workload.network);
+    let udp = total("sink/packets", &mut workload.network);
+    let packets_received = udp + total("sink/data_segments_received", &mut workload.network);
     Run { seconds, transmissions, wakeups, packets_received }
 }
 

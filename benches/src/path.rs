@@ -5,12 +5,34 @@ use bentpipe_sim::{Builder, ElementId, Network};
 
 /// Connects two nodes' interfaces with a link each way.
 pub(crate) fn join(builder: &mut Builder, name: &str, ends: [(ElementId, Port); 2], config: &link::Config) {
-    for (way, (from, to)) in [("there", (ends[0], ends[1])), ("back", (ends[1], ends[0]))] {
-        let link = bentpipe_net::Link::new(config).expect("a possible link");
-        let link = builder.add(format!("link/{name}/{way}"), link);
-        builder.connect(from, (link, Port(0)));
-        builder.connect((link, Port(0)), to);
+    lead(builder, &format!("{name}/there"), ends, config);
+    lead(builder, &format!("{name}/back"), [ends[1], ends[0]], config);
+}
+
+/// Leads one node's interface to another element with a link.
+pub(crate) fn lead(builder: &mut Builder, name: &str, [from, to]: [(ElementId, Port); 2], config: &link::Config) {
+    let link = bentpipe_net::Link::new(config).expect("a possible link");
+    let link = builder.add(format!("link/{name}"), link);
+    builder.connect(from, (link, Port(0)));
+    builder.connect((link, Port(0)), to);
+}
+
+/// A host of one interface, 10.SIDE.NUMBER.1, and one endpoint, which takes everything.
+pub(crate) fn tcp_host(side: u8, number: u8) -> Node {
+    let mut node = host(&format!("10.{side}.{number}.1"), 0..0);
+    node.bind_rest(Port(1));
+    node
+}
+
+/// A router with the other side at interface 0 and so many hosts of its own at the following.
+pub(crate) fn hub(side: u8, hosts: u8) -> Node {
+    let mut node = Node::new(1 + u16::from(hosts));
+    node.add_route("0.0.0.0/0".parse().expect("a prefix"), Port(0));
+    for host in 0..hosts {
+        let prefix = format!("10.{side}.{host}.0/24").parse().expect("a prefix");
+        node.add_route(prefix, Port(1 + u16::from(host)));
     }
+    node
 }
 
 /// A host of one interface and one endpoint, which listens to a range of UDP ports.
