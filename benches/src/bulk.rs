@@ -77,7 +77,8 @@ impl Bulks {
         if self.loss == 0.0 {
             return path::join(builder, "satellite", [(west, Port(0)), (east, Port(0))], &config);
         }
-        let loss = Channel::new(&channel::Config::PacketErrors { loss: self.loss }).expect("a possible channel");
+        let loss =
+            Channel::new(&channel::Config::PacketErrors { loss: self.loss }).expect("a possible channel");
         let loss = builder.add("channel", loss);
         path::lead(builder, "satellite/there", [(west, Port(0)), (loss, Port(0))], &config);
         builder.connect((loss, Port(0)), (east, Port(0)));

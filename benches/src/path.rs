@@ -10,7 +10,12 @@ pub(crate) fn join(builder: &mut Builder, name: &str, ends: [(ElementId, Port); 
 }
 
 /// Leads one node's interface to another element with a link.
-pub(crate) fn lead(builder: &mut Builder, name: &str, [from, to]: [(ElementId, Port); 2], config: &link::Config) {
+pub(crate) fn lead(
+    builder: &mut Builder,
+    name: &str,
+    [from, to]: [(ElementId, Port); 2],
+    config: &link::Config,
+) {
     let link = bentpipe_net::Link::new(config).expect("a possible link");
     let link = builder.add(format!("link/{name}"), link);
     builder.connect(from, (link, Port(0)));

@@ -244,28 +244,29 @@ impl Schedule {
 #[derive(Debug)]
 pub(super) struct Reader {
     sink: Sink,
-    since: Time,
+    /// When what is being read now was begun; nothing while there is nothing to read.
+    since: Option<Time>,
 }
 
 impl Reader {
     pub(super) fn new(sink: Sink) -> Reader {
-        Reader { sink, since: Time::ZERO }
+        Reader { sink, since: None }
     }
 
-    /// How many of the `waiting` bytes are read now, and when to ask again.
+    /// How many of the `waiting` bytes are read now, and when to ask again: when `unit` more can be read.
     #[inline]
-    pub(super) fn poll(&mut self, now: Time, waiting: u64) -> (u64, Time) {
+    pub(super) fn poll(&mut self, now: Time, waiting: u64, unit: u64) -> (u64, Time) {
         let Sink::Paced(rate) = self.sink else { return (waiting, Time::NEVER) };
-        if waiting == 0 {
-            self.since = now;
-            return (0, Time::NEVER);
+        let since = self.since.unwrap_or(now);
+        let bytes = rate.bdp(now.since(since)).get().min(waiting);
+        if bytes == waiting {
+            self.since = None;
+            return (bytes, Time::NEVER);
         }
-        let bytes = rate.bdp(now.since(self.since)).get().min(waiting);
-        if bytes > 0 {
-            self.since = now.min(self.since + rate.span_of(Bytes::new(bytes)));
-        }
-        let next = Bytes::new((waiting - bytes).clamp(1, 1460));
-        (bytes, (self.since + rate.span_of(next)).max(now + Span::from_nanos(1)))
+        let since = if bytes > 0 { since + rate.span_of(Bytes::new(bytes)) } else { since };
+        self.since = Some(since.min(now));
+        let next = Bytes::new((waiting - bytes).min(unit.max(1)));
+        (bytes, (since + rate.span_of(next)).max(now + Span::from_nanos(1)))
     }
 }
 
@@ -332,7 +333,7 @@ mod tests {
         let mut reader = Reader::new(Sink::Paced(Rate::from_bps(80_000)));
         let (mut now, mut read) = (Time::ZERO, 0);
         while read < 50_000 {
-            let (bytes, again) = reader.poll(now, 50_000 - read);
+            let (bytes, again) = reader.poll(now, 50_000 - read, 1460);
             read += bytes;
             now = if read < 50_000 { again } else { now };
         }

@@ -278,6 +278,11 @@ impl Connection {
         }
     }
 
+    /// How many bytes have to be read before it is worth telling the peer.
+    pub fn window_unit(&self) -> u64 {
+        self.receiver.window_unit()
+    }
+
     /// Whether the peer has closed its side, and all that it sent has come.
     pub fn is_read_out(&self) -> bool {
         self.receiver.is_finished() && self.receiver.unread() == 0

@@ -162,7 +162,7 @@ impl Endpoint {
 
     #[inline]
     fn read(&mut self, now: Time) {
-        let (bytes, again) = self.reader.poll(now, self.connection.readable());
+        let (bytes, again) = self.reader.poll(now, self.connection.readable(), self.connection.window_unit());
         self.connection.read(bytes);
         self.read_at = again;
     }

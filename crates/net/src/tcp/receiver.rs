@@ -319,7 +319,12 @@ impl Receiver {
     #[inline]
     fn edge_to_offer(&self) -> bool {
         let edge = self.next + self.buffer.space(self.unread());
-        edge >= self.edge + self.mss.min(self.buffer.clamp() / 2).max(1)
+        edge >= self.edge + self.window_unit()
+    }
+
+    /// The least by which the window's edge moves: a segment or half the buffer.
+    pub(super) fn window_unit(&self) -> u64 {
+        self.mss.min(self.buffer.clamp() / 2).max(1)
     }
 
     /// Whether the application's reading has opened a window that was closed to less than a segment, or has opened it
@@ -327,7 +332,7 @@ impl Receiver {
     pub(super) fn window_update_is_due(&self) -> bool {
         let offered = self.edge.saturating_sub(self.next);
         let space = self.buffer.space(self.unread());
-        let enough = self.mss.min(self.buffer.clamp() / 2).max(1);
+        let enough = self.window_unit();
         space >= offered + enough && (offered < enough || space - offered >= self.buffer.clamp() / 2)
     }
 

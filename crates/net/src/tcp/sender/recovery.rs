@@ -110,8 +110,13 @@ impl Sender {
     }
 
     /// What the controller is told of a loss (RFC 5681 eq. 4; RFC 7661 4.4.1 for a window that was not used).
+    ///
+    /// In recovery what is outstanding is mostly lost and no longer in the network: there the pipe counts.
     pub(super) fn loss(&self, now: Time) -> Loss {
-        let flight = self.board.flight().saturating_sub(self.limited);
+        let flight = match self.phase {
+            Phase::Open | Phase::Reduced => self.board.flight().saturating_sub(self.limited),
+            Phase::Recovery | Phase::Loss => self.board.pipe(),
+        };
         let used = match self.config.unused_window {
             Unused::Validate => self.usage.pipe_ack().unwrap_or(0),
             _ => 0,
