@@ -197,7 +197,7 @@ impl Compressor {
         }
     }
 
-    /// Compresses the IP packet `packet` and appends the ROHC packet to `out`.
+    /// Compresses the packet `packet` (IP, or anything: what is not IP goes Uncompressed) and appends the ROHC packet to `out`.
     ///
     /// # Errors
     /// [`CompressError`], with nothing appended.
@@ -228,8 +228,8 @@ impl Compressor {
         if len_bytes < bytes.len() || len_bytes > MAX_PACKET_BYTES {
             return Err(CompressError::BadLength);
         }
-        if !bytes.first().is_some_and(|first| matches!(first >> 4, 4 | 6)) {
-            return Err(CompressError::NotIp);
+        if bytes.is_empty() {
+            return Err(CompressError::Empty);
         }
         self.piggyback.drain_into(out);
         let packet = Packet::parse(bytes, len_bytes, self.rule());
@@ -330,8 +330,8 @@ impl Compressor {
             Transport::Udp if depth <= 2 => [rtp.then_some(Profile::Rtp), Some(Profile::Udp)],
             Transport::UdpLite => [rtp.then_some(Profile::RtpUdpLite), Some(Profile::UdpLite)],
             Transport::Esp if depth <= 2 => [Some(Profile::Esp), None],
-            Transport::Tcp => [Some(Profile::Tcp), None],
-            Transport::Udp | Transport::Esp | Transport::Other => [None, None],
+            Transport::Tcp if packet.versions_are_announced() => [Some(Profile::Tcp), None],
+            Transport::Udp | Transport::Esp | Transport::Tcp | Transport::Other => [None, None],
         };
         let ip = (depth > 0).then_some(Profile::Ip);
         let compressing =
@@ -342,13 +342,14 @@ impl Compressor {
     /// Gives `cid` to the flow of `packet` for good: it is never replaced by another flow.
     ///
     /// # Errors
-    /// [`CompressError::NotIp`] when the packet is none.
+    /// [`CompressError::CidOutOfRange`], [`CompressError::Empty`].
     pub fn reserve_cid(&mut self, cid: u16, packet: &[u8]) -> Result<(), CompressError> {
         let parsed = Packet::parse(packet, packet.len(), self.rule());
-        let best = self.candidates(&parsed).next().ok_or(CompressError::NotIp)?;
-        if cid > self.config.channel.cids.max_cid() || packet.is_empty() {
-            return Err(CompressError::NotIp);
+        if cid > self.config.channel.cids.max_cid() {
+            return Err(CompressError::CidOutOfRange(cid));
         }
+        let best =
+            self.candidates(&parsed).next().filter(|_| !packet.is_empty()).ok_or(CompressError::Empty)?;
         flow_key(&parsed, best, &mut self.key);
         self.flows.assign(cid, &self.key);
         self.flows.reserve(cid);

@@ -8,17 +8,19 @@ use crate::octets::Truncated;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompressError {
-    /// The packet is empty, or its first octet is not that of an IP packet (even Uncompressed needs version 4 or 6,
-    /// RFC 3095 5.10.2).
-    NotIp,
+    /// The packet has no octets.
+    Empty,
     /// `len_bytes` is smaller than the octets given, or larger than an IP packet can be.
     BadLength,
+    /// A CID to reserve is above MAX_CID.
+    CidOutOfRange(u16),
 }
 
 impl fmt::Display for CompressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotIp => f.write_str("not an IP packet: its version is neither 4 nor 6"),
+            Self::Empty => f.write_str("the packet is empty"),
+            Self::CidOutOfRange(cid) => write!(f, "CID {cid} is above the channel's MAX_CID"),
             Self::BadLength => {
                 f.write_str("packet length smaller than the octets given, or above 65575 octets")
             }

@@ -106,6 +106,12 @@ impl<'a> Packet<'a> {
         &self.levels[..self.depth]
     }
 
+    /// Whether every inner IP header is of the version that the header before it announces.
+    pub(crate) fn versions_are_announced(&self) -> bool {
+        let version = |next: u8| if next == protocol::IPV4 { 4 } else { 6 };
+        self.levels().windows(2).all(|pair| version(pair[0].next) == pair[1].version)
+    }
+
     /// Offset behind the last level.
     pub(crate) fn transport_at(&self) -> usize {
         self.levels().last().map_or(0, Level::end)
@@ -167,8 +173,9 @@ fn level(bytes: &[u8], len: usize, at: usize, announced: Option<u8>) -> Option<L
     let left = len - at;
     let version = octets.first()? >> 4;
     match (version, announced) {
-        (4, None | Some(protocol::IPV4)) => ipv4(bytes, octets, left, at),
-        (6, None | Some(protocol::IPV6)) => ipv6(bytes, octets, left, at),
+        // Which of the two protocol numbers announced it does not matter: chains keep both number and version.
+        (4, None | Some(protocol::IPV4 | protocol::IPV6)) => ipv4(bytes, octets, left, at),
+        (6, None | Some(protocol::IPV4 | protocol::IPV6)) => ipv6(bytes, octets, left, at),
         _ => None,
     }
 }

@@ -33,11 +33,12 @@ impl Compressor {
         if !self.bidirectional && self.refresh.is_due(job.config.ir_refresh, job.now) {
             self.irs_to_send = self.irs_to_send.max(1);
         }
-        if self.irs_to_send == 0 {
+        // What the framework would take for something else than a Normal packet goes in an IR packet.
+        if self.irs_to_send == 0 && first < frame::PADDING {
             job.cid.write(out, first);
             return Ok(Built { kind: PacketType::Normal, header_in: 1 });
         }
-        self.irs_to_send -= 1;
+        self.irs_to_send = self.irs_to_send.saturating_sub(1);
         self.refresh.restart(job.now);
         Ok(write_ir(job.cid, out))
     }

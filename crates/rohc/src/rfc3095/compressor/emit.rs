@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::choose::Spans;
 use super::formats::Format;
 use super::initialize::write_deeper;
-use super::{Compressor, Current, deeper};
+use super::{Compressor, Current, ID_FLAGS, deeper};
 use crate::compressor::Job;
 use crate::crc::{CRC3, CRC7};
 use crate::octets::Writer;
@@ -272,7 +272,7 @@ impl Compressor {
         let offset = |index: usize| current.ip[index].offset(current.sn);
         let base_id_bits = if kind == PacketType::Uor2Id { 5 } else { 0 };
         let sends_id = target.is_some_and(|index| {
-            !current.ip[index].sid && (self.ip[index].is_active() || spans.id >= 1 << base_id_bits)
+            !current.ip[index].sid && (self.id_flags_pending(index) || spans.id >= 1 << base_id_bits)
         });
         let base = Base {
             sn: if long_sn { current.sn >> 8 } else { current.sn },
@@ -286,7 +286,7 @@ impl Compressor {
             .map(|index| self.lists.as_deref().is_some_and(|lists| lists.extensions[index].is_pending()));
         let outer_id = target == Some(1) && self.ipv4[0] && self.depth == 2 && {
             let outer = &current.ip[0];
-            !outer.rnd && !outer.sid && (self.ip[0].is_active() || spans.outer_id > 0)
+            !outer.rnd && !outer.sid && (self.id_flags_pending(0) || spans.outer_id > 0)
         };
         let outer = self.depth == 2 && (self.ip[0].is_active() || lists[0] || outer_id);
         let inner = self.ip[1].is_active() || lists[1] || (outer && rtp);
@@ -331,6 +331,11 @@ impl Compressor {
         kind
     }
 
+    /// Whether the identification counts otherwise than in the references: it is sent whole.
+    fn id_flags_pending(&self, index: usize) -> bool {
+        self.ip[index].is_active() && self.ip_fields[index] & ID_FLAGS != 0
+    }
+
     fn extension3_flags(&self, rtp: bool, stamp: Stamp, outer: bool, rtp_part: bool) -> u8 {
         if !rtp {
             return (self.mode as u8) << 3 | u8::from(outer);
@@ -370,7 +375,7 @@ impl Compressor {
     fn ip_flags(&self, index: usize, current: &Current, list: bool) -> u8 {
         let changing = &current.ip[index];
         let flags = u8::from(changing.df) << 5 | u8::from(changing.nbo) << 2 | u8::from(changing.rnd) << 1;
-        let fields = if self.ip[index].is_active() { self.ip_fields[index] } else { 0 };
+        let fields = if self.ip[index].is_active() { self.ip_fields[index] & 0xc0 } else { 0 };
         fields | u8::from(list) << 3 | if self.ipv4[index] { flags } else { 0 }
     }
 

@@ -30,7 +30,7 @@ const fn plain(kind: PacketType, extension: i8, sn: u32, id: u32) -> Format {
 }
 
 /// RTP with an identification that is compressed (a T bit), U- and O-mode, shortest first.
-static OPTIMISTIC_T: [Format; 12] = [
+static OPTIMISTIC_T: [Format; 13] = [
     format(Uo0, -1, 4, 0, 0, false),
     format(Uo1Ts, -1, 4, 5, 0, true),
     format(Uo1Id, -1, 4, 0, 5, false),
@@ -40,6 +40,7 @@ static OPTIMISTIC_T: [Format; 12] = [
     format(Uor2Id, 0, 9, 0, 8, true),
     format(Uor2Ts, 0, 9, 8, 0, true),
     format(Uo1Id, 1, 7, 8, 8, false),
+    format(Uo1Id, 2, 7, 8, 16, false),
     format(Uor2Id, 1, 9, 8, 8, true),
     format(Uor2Ts, 2, 9, 16, 8, true),
     format(Uor2Id, 2, 9, 8, 16, true),

@@ -59,8 +59,9 @@ pub(super) struct Watch {
 
 impl Watch {
     /// The behaviour to assume for the first packet of a flow.
-    pub(super) fn first(id: u16, constant_allowed: bool) -> Behaviour {
-        if id == 0 && constant_allowed { Behaviour::Constant } else { Behaviour::Counting }
+    pub(super) fn first(first: &IpChanging, constant_allowed: bool) -> Behaviour {
+        // Atomic datagrams often have no identification (RFC 6864).
+        if first.id == 0 && first.df && constant_allowed { Behaviour::Constant } else { Behaviour::Counting }
     }
 
     /// The behaviour for a packet with the identification `id` after `last`. `free`: changing it costs nothing now
@@ -99,8 +100,8 @@ mod tests {
 
     fn run(ids: &[u16]) -> Behaviour {
         let mut watch = Watch::default();
-        let mut last = IpChanging { id: ids[0], ..IpChanging::default() };
-        Watch::first(ids[0], true).mark(&mut last);
+        let mut last = IpChanging { id: ids[0], df: true, ..IpChanging::default() };
+        Watch::first(&last, true).mark(&mut last);
         for &id in &ids[1..] {
             watch.step(&last, id, true, false).mark(&mut last);
             last.id = id;

@@ -37,6 +37,9 @@ const BELIEVE_STRIDE: u8 = 2;
 /// Packets whose coverage could have been predicted after which it is no longer sent.
 const BELIEVE_COVERAGE: u8 = 8;
 
+/// NBO and RND among the flags of extension 3.
+const ID_FLAGS: u8 = 0x06;
+
 /// One reference: the values of an updating packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reference {
@@ -113,7 +116,7 @@ pub(crate) struct Compressor {
     ir: Repeat,
     ir_dyn: Repeat,
     ip: [Repeat; 2],
-    /// Which of TOS and TTL changed, as flags of extension 3.
+    /// Which of TOS, TTL, and NBO or RND changed, as flags of extension 3.
     ip_fields: [u8; 2],
     rtp: Repeat,
     /// The mode is announced until a packet with it is acknowledged (C_TRANS = P).
@@ -222,6 +225,17 @@ impl Compressor {
         config.repeats.clamp(1, WINDOW as u8)
     }
 
+    /// How often a change is sent that the present packet brings. What the second packet of a flow shows (how its
+    /// IP-ID and timestamp behave) goes with the remaining IR packets: one packet more for that alone gains little.
+    fn times(&self, config: &CompressorConfig) -> u8 {
+        let repeats = Self::repeats(config);
+        if self.ir.is_active() && self.mode != Mode::Reliable {
+            repeats.saturating_sub(1).max(1)
+        } else {
+            repeats
+        }
+    }
+
     /// Compresses one packet.
     #[inline]
     pub(crate) fn compress(&mut self, job: &Job<'_>, out: &mut Vec<u8>) -> Result<Built, Unfit> {
@@ -285,7 +299,7 @@ impl Compressor {
     /// Notes what differs from the last packet and must be sent.
     #[inline]
     fn observe(&mut self, job: &Job<'_>, current: &mut Current) -> Result<(), Unfit> {
-        let repeats = Self::repeats(job.config);
+        let repeats = self.times(job.config);
         let distance = self.numbering().distance(self.last.sn, current.sn);
         self.refresh(job, current.sn);
         for index in self.used() {
@@ -345,7 +359,7 @@ impl Compressor {
             let behaviour = if self.started {
                 self.watches[index].step(&last, changing.id, constant_allowed, self.ir.is_active())
             } else {
-                Watch::first(changing.id, constant_allowed)
+                Watch::first(changing, constant_allowed)
             };
             behaviour.mark(changing);
         }
@@ -358,7 +372,10 @@ impl Compressor {
         }
         let same = IpChanging { id: changing.id, sid: changing.sid, ..last };
         if *changing != same {
-            let changed = u8::from(changing.tos != last.tos) << 7 | u8::from(changing.ttl != last.ttl) << 6;
+            let id_flags = changing.rnd != last.rnd || changing.nbo != last.nbo;
+            let changed = u8::from(changing.tos != last.tos) << 7
+                | u8::from(changing.ttl != last.ttl) << 6
+                | if id_flags { ID_FLAGS } else { 0 };
             let pending = if self.ip[index].is_active() { self.ip_fields[index] } else { 0 };
             self.ip_fields[index] = pending | changed;
             self.ip[index].start(repeats, current.sn);
