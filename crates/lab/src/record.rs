@@ -6,6 +6,7 @@
 
 mod capture;
 mod csv;
+mod follow;
 mod parquet;
 mod recorder;
 mod series;
@@ -13,6 +14,7 @@ mod series;
 pub use capture::Capture;
 pub(crate) use csv::quoted;
 pub use csv::{CsvError, read_csv, write_csv};
+pub use follow::Live;
 pub use parquet::write_parquet;
 pub use recorder::{Recorder, Stopped};
 pub use series::{Column, Data, Kind, Recording, Sampling, Series, Totals, Value};

@@ -22,6 +22,7 @@
 mod execute;
 mod files;
 mod folder;
+mod follow;
 mod monitor;
 mod outcome;
 mod summary;
@@ -29,6 +30,7 @@ mod summary;
 pub use execute::{Failure, Prepared, Request, Results, RunResult, execute};
 pub use files::write_whole;
 pub use folder::Folder;
+pub use follow::{CapturePoint, RealTime, follow};
 pub use monitor::{Monitor, Silent};
 pub use outcome::{CaptureFile, Outcome, Timing};
 pub use summary::{Averaged, PointSummary, Summary};

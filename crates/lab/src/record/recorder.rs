@@ -9,7 +9,7 @@ use bentpipe_units::{Span, Time};
 use super::series::{Column, Data, Recording, Sampling, Series, Totals, Value};
 
 /// Samples times columns that are kept at most: 64 MB.
-const MAX_CELLS: usize = 8_000_000;
+pub(super) const MAX_CELLS: usize = 8_000_000;
 
 /// A run is looked in on at least this often, for progress and interruption.
 const MIN_STEPS: u64 = 200;
@@ -107,7 +107,7 @@ impl Recorder {
         Ok(self.interval * samples.div_ceil(rows - 2).max(1))
     }
 
-    fn sample(&self, network: &mut Network, series: &mut Series) {
+    pub(super) fn sample(&self, network: &mut Network, series: &mut Series) {
         let first = series.times.is_empty();
         series.times.push(network.now());
         let mut next_column = 0;
@@ -172,7 +172,7 @@ impl Observer for Row<'_> {
 }
 
 /// What all elements report now.
-fn totals(network: &mut Network) -> Totals {
+pub(super) fn totals(network: &mut Network) -> Totals {
     let mut totals = Totals { at: network.now(), entries: Vec::new() };
     for id in network.ids() {
         let element = network.path(id).to_owned();

@@ -91,6 +91,15 @@ impl Data {
         }
     }
 
+    /// Keeps every second sample, the first among them.
+    fn thin(&mut self) {
+        let mut keep = every_second();
+        match self {
+            Data::Counter(values) => values.retain(|_| keep()),
+            Data::Gauge(values) => values.retain(|_| keep()),
+        }
+    }
+
     /// All samples as numbers.
     pub fn to_f64(&self) -> Vec<f64> {
         (0..self.len()).map(|row| self.at(row).as_f64()).collect()
@@ -132,9 +141,25 @@ impl Series {
         self.columns.iter().find(|column| column.element == element && column.name == name)
     }
 
+    /// Keeps every second instant, the first among them.
+    pub(super) fn thin(&mut self) {
+        let mut keep = every_second();
+        self.times.retain(|_| keep());
+        self.columns.iter_mut().for_each(|column| column.data.thin());
+    }
+
     /// The instants in seconds.
     pub fn seconds(&self) -> Vec<f64> {
         self.times.iter().map(|time| time.as_secs_f64()).collect()
+    }
+}
+
+/// True, false, true, ...
+fn every_second() -> impl FnMut() -> bool {
+    let mut odd = false;
+    move || {
+        odd = !odd;
+        odd
     }
 }
 

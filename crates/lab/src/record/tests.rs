@@ -189,3 +189,46 @@ fn a_full_disk_is_an_error_and_no_panic() {
         write_csv(&record(&recorder(1)).series, &mut std::fs::File::create("/dev/full").expect("Linux"));
     assert_eq!(error.expect_err("full").kind(), std::io::ErrorKind::StorageFull);
 }
+
+/// A network that ends by itself at an instant.
+struct Ending(Network, Time);
+
+impl Live for Ending {
+    fn run_until(&mut self, end: Time) -> ControlFlow<()> {
+        self.0.run_until(end.min(self.1));
+        if end > self.1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+    fn network(&mut self) -> &mut Network {
+        &mut self.0
+    }
+}
+
+#[test]
+fn what_is_followed_is_recorded_to_where_it_ended() {
+    let at_ms = |ms| Time::ZERO + Span::from_millis(ms);
+    let mut live = Ending(network(), at_ms(700));
+    let recording = recorder(300).follow(&mut live, |_| ControlFlow::Continue(())).expect("a recording");
+    assert_eq!(recording.series.times, [0, 300, 600, 700].map(at_ms));
+    assert_eq!((recording.end.at, recording.warm.at), (at_ms(700), at_ms(600)));
+    let mut plain = network();
+    plain.run_until(at_ms(700));
+    assert_eq!(recording.fingerprint, plain.fingerprint());
+    let mut samples = 0;
+    let stop_at_second = |_: &mut Ending| {
+        samples += 1;
+        if samples == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let mut live = Ending(network(), Time::NEVER);
+    let recording = recorder(300).follow(&mut live, stop_at_second).expect("a recording");
+    assert_eq!(recording.series.times, [0, 300, 600].map(at_ms));
+}
+
+#[test]
+fn a_long_series_is_thinned_alike_in_all_columns() {
+    let mut series = record(&recorder(100)).series;
+    let (times, sent) = (series.times.clone(), series.columns[0].data.to_f64());
+    series.thin();
+    assert_eq!(series.times, times.iter().copied().step_by(2).collect::<Vec<_>>());
+    assert_eq!(series.columns[0].data.to_f64(), sent.iter().copied().step_by(2).collect::<Vec<_>>());
+    assert!(series.columns.iter().all(|column| column.data.len() == series.times.len()));
+}

@@ -5,14 +5,13 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use bentpipe_net::Port;
-use bentpipe_sim::{ElementId, Network};
+use bentpipe_sim::Network;
 use bentpipe_units::Span;
 use rayon::iter::{ParallelBridge, ParallelIterator};
 use serde::Serialize;
 
 use super::folder::{Folder, write_json};
-use super::{CaptureFile, Monitor, Outcome, Summary, Timing, write_whole};
+use super::{CaptureFile, CapturePoint, Monitor, Outcome, Summary, Timing, write_whole};
 use crate::measure;
 use crate::plan::{Plan, Point};
 use crate::record::{Capture, Recorder, Recording, Stopped};
@@ -43,7 +42,7 @@ pub struct Prepared {
     /// The network.
     pub network: Network,
     /// Captures asked for: a file name without its ending, and the inputs that packets pass.
-    pub captures: Vec<(String, Vec<(ElementId, Port)>)>,
+    pub captures: Vec<CapturePoint>,
 }
 
 /// What came of a request.
@@ -143,7 +142,7 @@ fn vanished() -> Failure {
     ))
 }
 
-fn naming(error: &io::Error, path: &std::path::Path) -> io::Error {
+pub(super) fn naming(error: &io::Error, path: &std::path::Path) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
@@ -182,13 +181,14 @@ fn run_one(
     let folder = request.folder.of_run(point, seed);
     fs::create_dir_all(&folder).map_err(|error| naming(&error, &folder))?;
     let mut prepared = prepare(point, seed).map_err(Failure::Build)?;
-    let captures = start_captures(&mut prepared, &folder, request.snap_len)?;
+    let captures = start_captures(&mut prepared.network, &prepared.captures, &folder, request.snap_len)?;
     let recording = record(point, &mut prepared.network, &captures, monitor)?;
     let captures =
         captures.into_iter().map(|(file, capture)| Ok(CaptureFile { file, packets: capture.finish()? }));
     let captures = captures.collect::<io::Result<Vec<_>>>()?;
     let outcome = outcome(point, seed, &recording, captures);
-    let timing = Timing { build: request.build.to_owned(), wall_s: monitor.clock_s() - started_s };
+    let timing =
+        Timing { build: request.build.to_owned(), wall_s: monitor.clock_s() - started_s, real_time: None };
     request.folder.write_run((point, seed), &recording.series, &outcome, &timing)?;
     monitor.done(&label(point, seed));
     Ok(())
@@ -200,18 +200,19 @@ fn label(point: &Point, seed: u64) -> String {
     if settings.is_empty() { format!("seed {seed}") } else { format!("{settings}, seed {seed}") }
 }
 
-fn start_captures(
-    prepared: &mut Prepared,
+pub(super) fn start_captures(
+    network: &mut Network,
+    points: &[CapturePoint],
     folder: &std::path::Path,
     snap_len: usize,
 ) -> io::Result<Vec<(String, Capture)>> {
     let mut started = Vec::new();
-    for (name, inputs) in &prepared.captures {
+    for (name, inputs) in points {
         let file = format!("{name}.pcap");
         let path: PathBuf = folder.join(&file);
         let capture = Capture::start(&path, snap_len).map_err(|error| naming(&error, &path))?;
         for (element, port) in inputs {
-            prepared.network.tap(*element, *port, capture.tap());
+            network.tap(*element, *port, capture.tap());
         }
         started.push((file, capture));
     }
@@ -255,7 +256,12 @@ fn record(
     }
 }
 
-fn outcome(point: &Point, seed: u64, recording: &Recording, captures: Vec<CaptureFile>) -> Outcome {
+pub(super) fn outcome(
+    point: &Point,
+    seed: u64,
+    recording: &Recording,
+    captures: Vec<CaptureFile>,
+) -> Outcome {
     Outcome {
         hash: point.run_hash(seed).to_hex(),
         seed,
@@ -296,7 +302,7 @@ struct ManifestRun<'a> {
     reused: bool,
 }
 
-fn write_results(request: &Request<'_>, results: &Results, wall_s: f64) -> io::Result<()> {
+pub(super) fn write_results(request: &Request<'_>, results: &Results, wall_s: f64) -> io::Result<()> {
     let folder = request.folder.path();
     write_whole(&folder.join("scenario.original.toml"), |file| {
         file.write_all(request.document.text().as_bytes())

@@ -3,6 +3,7 @@
 use bentpipe_units::Span;
 use serde::{Deserialize, Serialize};
 
+use super::RealTime;
 use crate::measure::Measure;
 
 /// What one run gave, apart from its series. The same scenario and seed give the same to the byte.
@@ -55,4 +56,7 @@ pub struct Timing {
     pub build: String,
     /// The time it took, in seconds.
     pub wall_s: f64,
+    /// Of an emulation, what real time did to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub real_time: Option<RealTime>,
 }

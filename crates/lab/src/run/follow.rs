@@ -1,0 +1,87 @@
+//! An emulation's folder: that of a run, and what real time did to it.
+
+use std::fs;
+use std::ops::ControlFlow;
+
+use bentpipe_net::Port;
+use bentpipe_sim::ElementId;
+use bentpipe_units::Time;
+use serde::{Deserialize, Serialize};
+
+use super::execute::{naming, outcome, start_captures, write_results};
+use super::{CaptureFile, Failure, Request, Results, RunResult, Summary, Timing};
+use crate::record::{Live, Recorder};
+
+/// What real time did to a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RealTime {
+    /// How many packets left the network.
+    pub packets: u64,
+    /// Half of them left no later than this after their time, in seconds.
+    pub late_p50_s: f64,
+    /// 99 % of them left no later than this after their time, in seconds.
+    pub late_p99_s: f64,
+    /// The latest left so much after its time, in seconds.
+    pub late_max_s: f64,
+    /// A run whose 99 % is beyond this was too late to be trusted, in seconds.
+    pub threshold_s: f64,
+    /// The share of one processor that the emulator took.
+    pub cpu: f64,
+    /// What else a reader has to know: devices that were lost, captures that failed, flows that were left out.
+    pub notices: Vec<String>,
+}
+
+impl RealTime {
+    /// Whether packets were later than the threshold allows.
+    pub fn was_late(&self) -> bool {
+        self.late_p99_s > self.threshold_s
+    }
+}
+
+/// A point of capture: a file's name without its ending, and the inputs that packets pass.
+pub type CapturePoint = (String, Vec<(ElementId, Port)>);
+
+/// Follows `live` until it ends or `progress` wants to stop, and leaves the folder that [`super::execute`] leaves but for
+/// its report. The request's plan has one point, of which the first seed is taken. `conclude` says at the end what real
+/// time did.
+///
+/// # Errors
+/// If files cannot be written. A capture that fails while running ends by itself, and is among the notices.
+pub fn follow<L: Live>(
+    request: &Request<'_>,
+    live: &mut L,
+    captures: &[CapturePoint],
+    progress: impl FnMut(&mut L) -> ControlFlow<()>,
+    conclude: impl FnOnce(&mut L) -> RealTime,
+) -> Result<Results, Failure> {
+    let mut point = request.plan.points[0].clone();
+    let seed = point.seeds.first().copied().unwrap_or(point.scenario.seed);
+    let folder = request.folder.of_run(&point, seed);
+    fs::create_dir_all(&folder).map_err(|error| naming(&error, &folder))?;
+    let captures = start_captures(live.network(), captures, &folder, request.snap_len)?;
+    let recorder = Recorder {
+        elements: live.network().ids().collect(),
+        interval: point.scenario.probe.interval,
+        warm_up: point.scenario.probe.warm_up,
+        duration: point.scenario.duration,
+    };
+    let recording = recorder.follow(live, progress)?;
+    let mut real_time = conclude(live);
+    let mut files = Vec::new();
+    for (file, capture) in captures {
+        match capture.finish() {
+            Ok(packets) => files.push(CaptureFile { file, packets }),
+            Err(error) => real_time.notices.push(format!("the capture {file} failed: {error}")),
+        }
+    }
+    point.scenario.duration = recording.end.at.since(Time::ZERO);
+    let outcome = outcome(&point, seed, &recording, files);
+    let wall_s = recording.end.at.as_secs_f64();
+    let timing = Timing { build: request.build.to_owned(), wall_s, real_time: Some(real_time) };
+    request.folder.write_run((&point, seed), &recording.series, &outcome, &timing)?;
+    let runs = vec![RunResult { point: point.index, outcome, timing, reused: false }];
+    let summary = Summary::new(request.plan, &runs);
+    let results = Results { folder: request.folder.clone(), runs, summary };
+    write_results(request, &results, wall_s)?;
+    Ok(results)
+}
