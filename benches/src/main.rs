@@ -61,7 +61,7 @@ fn cpu_seconds() -> Option<f64> {
 fn main() -> ExitCode {
     let name = std::env::args().nth(1).unwrap_or_default();
     let Some(build) = workload(&name) else {
-        eprintln!("no workload \"{name}\": expected a, a-small-segments, b, c or d");
+        eprintln!("no workload \"{name}\": expected a, a-small, b, c or d");
         return ExitCode::from(2);
     };
     let count = std::env::args().nth(2).and_then(|count| count.parse().ok()).unwrap_or(RUNS).max(1);
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
 fn workload(name: &str) -> Option<fn() -> Workload> {
     match name {
         "a" => Some(bulk::a),
-        "a-small-segments" => Some(bulk::a_small_segments),
+        "a-small" => Some(bulk::a_small_segments),
         "b" => Some(bulk::b),
         "d" => Some(bulk::d),
         "c" => Some(voice::workload),

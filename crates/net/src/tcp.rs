@@ -16,6 +16,7 @@ mod app;
 mod config;
 mod connection;
 mod endpoint;
+mod plain;
 mod ranges;
 mod receiver;
 mod scoreboard;

@@ -6,6 +6,7 @@ use bentpipe_wire::checksum::Pseudo;
 use bentpipe_wire::ip::{self, Ecn, Protocol, TrafficClass};
 use bentpipe_wire::tcp::{self, Flags, Options, SeqNumber};
 
+use super::plain::Plain;
 use crate::{Body, Packet};
 
 /// A segment that came in, its checksum checked.
@@ -17,7 +18,9 @@ pub(super) struct Incoming {
     pub(super) ack: Option<SeqNumber>,
     pub(super) flags: Flags,
     pub(super) window: u16,
-    pub(super) options: Options,
+    pub(super) timestamps: Option<(u32, u32)>,
+    /// All options, where there are others than timestamps.
+    pub(super) options: Option<Options>,
     /// Payload in bytes.
     pub(super) len: u32,
     /// Congestion experienced.
@@ -43,6 +46,7 @@ impl Incoming {
         }
         let segment = tcp::Segment::new_elided(upper.bytes, upper.elided).ok()?;
         segment.verify_checksum(&upper.pseudo).ok()?;
+        let (timestamps, options) = read_options(segment.options())?;
         Some(Incoming {
             src: SocketAddr::new(ip.src(), segment.src_port()),
             dst: SocketAddr::new(ip.dst(), segment.dst_port()),
@@ -50,7 +54,8 @@ impl Incoming {
             ack: segment.ack(),
             flags: segment.flags(),
             window: segment.window(),
-            options: Options::parse(segment.options()).ok()?,
+            timestamps,
+            options,
             len: segment.payload_len() as u32,
             congestion: ip.traffic_class().ecn() == Ecn::Ce,
         })
@@ -59,6 +64,11 @@ impl Incoming {
     #[inline]
     pub(super) fn has(&self, flag: Flags) -> bool {
         self.flags.contains(flag)
+    }
+
+    /// All its options.
+    pub(super) fn options(&self) -> Options {
+        self.options.unwrap_or(Options { timestamps: self.timestamps, ..Options::NONE })
     }
 
     /// The sequence space it takes.
@@ -74,16 +84,53 @@ pub(super) struct Outgoing {
     pub(super) ack: Option<SeqNumber>,
     pub(super) flags: Flags,
     pub(super) window: u16,
-    pub(super) options: Options,
+    pub(super) extras: Extras,
     /// Payload in bytes.
     pub(super) len: u32,
     /// ECN-capable.
     pub(super) ect: bool,
 }
 
+/// The options of a segment to send.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant, reason = "it lives for one call")]
+pub(super) enum Extras {
+    None,
+    Timestamps(u32, u32),
+    Other(Options),
+}
+
+impl Extras {
+    pub(super) fn options(self) -> Options {
+        match self {
+            Extras::None => Options::NONE,
+            Extras::Timestamps(tsval, tsecr) => Options::timestamps(tsval, tsecr),
+            Extras::Other(options) => options,
+        }
+    }
+}
+
+/// Timestamps, and all options where there are others too.
+type Read = (Option<(u32, u32)>, Option<Options>);
+
+/// The options of a segment; `None` if they make no sense.
+#[inline]
+fn read_options(bytes: &[u8]) -> Option<Read> {
+    if bytes.is_empty() {
+        return Some((None, None));
+    }
+    if let Some(timestamps) = Options::timestamps_alone(bytes) {
+        return Some((Some(timestamps), None));
+    }
+    let options = Options::parse(bytes).ok()?;
+    Some((options.timestamps, Some(options)))
+}
+
 /// What all segments of a connection have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
+    plain: Option<Plain>,
+    ident: u16,
     ip: ip::Repr,
     pseudo: Pseudo,
     src_port: u16,
@@ -98,12 +145,37 @@ impl Template {
         }
         let ip = ip::Repr::new(local.ip(), remote.ip(), Protocol::TCP, 0);
         let pseudo = Pseudo::new(local.ip(), remote.ip(), Protocol::TCP);
-        Some(Template { ip, pseudo, src_port: local.port(), dst_port: remote.port() })
+        Some(Template { plain: None, ident: 0, ip, pseudo, src_port: local.port(), dst_port: remote.port() })
     }
 
     /// The packet that carries `segment`.
     #[inline]
     pub(super) fn packet(&mut self, segment: &Outgoing) -> Packet {
+        self.ident = self.ident.wrapping_add(1);
+        match (&self.plain, segment.ack) {
+            (Some(plain), Some(ack)) if plain.fits(&segment.extras) => plain.packet(segment, ack, self.ident),
+            _ => self.any_packet(segment),
+        }
+    }
+
+    /// The connection is established: most segments carry `timestamps` and no other option, or none.
+    pub(super) fn settle(&mut self, timestamps: bool) {
+        let extras = if timestamps { Extras::Timestamps(0, 0) } else { Extras::None };
+        let none = SeqNumber(0);
+        let blank = Outgoing {
+            seq: none,
+            ack: Some(none),
+            flags: Flags::NONE,
+            window: 0,
+            extras,
+            len: 0,
+            ect: false,
+        };
+        let packet = self.any_packet(&blank);
+        self.plain = Some(Plain::new(packet.header(), self.ip.buffer_len(), &self.pseudo));
+    }
+
+    fn any_packet(&mut self, segment: &Outgoing) -> Packet {
         let repr = tcp::Repr {
             src_port: self.src_port,
             dst_port: self.dst_port,
@@ -112,7 +184,7 @@ impl Template {
             flags: segment.flags,
             window: segment.window,
             urgent: None,
-            options: segment.options,
+            options: segment.extras.options(),
         };
         let tcp_len = repr.buffer_len();
         self.prepare_ip(tcp_len + segment.len as usize, segment.ect);
@@ -132,7 +204,7 @@ impl Template {
             ip::Repr::V4(repr) => {
                 repr.payload_len = payload_len;
                 repr.traffic_class = class;
-                repr.ident = repr.ident.wrapping_add(1);
+                repr.ident = self.ident;
             }
             ip::Repr::V6(repr) => {
                 repr.payload_len = payload_len;

@@ -70,11 +70,18 @@ impl Options {
     pub fn parse(bytes: &[u8]) -> Result<Options, Error> {
         if bytes.is_empty() {
             Ok(Options::NONE)
-        } else if bytes.len() == TIMESTAMPS_ONLY_LEN && be32(bytes, 0) == TIMESTAMPS_ONLY {
-            Ok(Options::timestamps(be32(bytes, 4), be32(bytes, 8)))
+        } else if let Some((tsval, tsecr)) = Options::timestamps_alone(bytes) {
+            Ok(Options::timestamps(tsval, tsecr))
         } else {
             Options::parse_any(bytes)
         }
+    }
+
+    /// The timestamps of an options field that holds nothing else, as in nearly all segments of a long transfer.
+    #[inline]
+    pub fn timestamps_alone(bytes: &[u8]) -> Option<(u32, u32)> {
+        let alone = bytes.len() == TIMESTAMPS_ONLY_LEN && be32(bytes, 0) == TIMESTAMPS_ONLY;
+        alone.then(|| (be32(bytes, 4), be32(bytes, 8)))
     }
 
     fn parse_any(bytes: &[u8]) -> Result<Options, Error> {

@@ -10,7 +10,7 @@ use rand::RngCore;
 use super::{Agreed, Connection, Failure, Incoming, Receiver, Sender, State, Template, Timer};
 use crate::Cx;
 use crate::tcp::config::Config;
-use crate::tcp::segment::{Outgoing, largest_payload};
+use crate::tcp::segment::{Extras, Outgoing, largest_payload};
 use crate::tcp::window::Buffer;
 
 /// The payload of a segment whose sender did not say what it can take (RFC 9293 3.7.1).
@@ -78,7 +78,7 @@ impl Connection {
             ack: answers.then(|| self.irs + 1),
             flags: Flags::SYN | self.ecn_flags(answers),
             window: window as u16,
-            options,
+            extras: Extras::Other(options),
             len: 0,
             ect: false,
         };
@@ -177,7 +177,8 @@ impl Connection {
 
     fn note_offer(&mut self, segment: &Incoming, ecn: bool) {
         self.irs = segment.seq;
-        self.handshake.offer = Some(Offer { options: segment.options, ecn: ecn && segment.has(Flags::ECE) });
+        self.handshake.offer =
+            Some(Offer { options: segment.options(), ecn: ecn && segment.has(Flags::ECE) });
     }
 
     /// Both SYNs were acknowledged; `segment` told so.
@@ -198,15 +199,23 @@ impl Connection {
             self.receiver.note_timestamp(0, tsval, now);
         }
         let shift = if segment.has(Flags::SYN) { 0 } else { self.send_shift };
+        self.settle();
         self.sender.set_window(1, 1, u64::from(segment.window) << shift);
         self.sender.on_established(now, sample);
         self.state = State::Established;
         self.timers.clear(Timer::Retransmit);
     }
 
+    /// From now on nearly all segments look alike.
+    fn settle(&mut self) {
+        if let Some(template) = self.template.as_mut() {
+            template.settle(self.agreed.timestamps);
+        }
+    }
+
     /// The RTT of the SYN: by timestamps, or if it was sent once (Karn).
     fn handshake_sample(&mut self, segment: &Incoming, now: Time) -> Option<Span> {
-        match segment.options.timestamps {
+        match segment.timestamps {
             Some((_, echoed)) if self.agreed.timestamps => self.clock.since(echoed, now),
             _ if self.handshake.repeats == 0 => Some(now.since(self.handshake.sent_at)),
             _ => None,

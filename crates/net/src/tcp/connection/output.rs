@@ -5,7 +5,7 @@ use bentpipe_wire::tcp::{Flags, Options};
 
 use super::{Connection, Incoming, State, Timer};
 use crate::Cx;
-use crate::tcp::segment::{Outgoing, Template};
+use crate::tcp::segment::{Extras, Outgoing, Template};
 use crate::tcp::sender::Transmit;
 
 impl Connection {
@@ -56,7 +56,7 @@ impl Connection {
             ack: Some(self.wire_ack(self.receiver.next())),
             flags,
             window: self.offer_window(),
-            options: self.timestamps(cx.now()),
+            extras: self.timestamps(cx.now()),
             len: transmit.len,
             ect: self.sender.is_ect(transmit),
         };
@@ -69,21 +69,27 @@ impl Connection {
     /// Sends an ACK without data.
     #[inline]
     pub(super) fn acknowledge(&mut self, cx: &mut Cx<'_>) {
-        let mut options = self.timestamps(cx.now());
+        let mut extras = self.timestamps(cx.now());
         if self.agreed.sack && self.receiver.has_sack() {
-            let (room, irs) = (options.sack_room(), self.irs);
-            options.sack = self.receiver.sack_blocks(room, |position| irs + position as u32);
+            extras = Extras::Other(self.sack_options(extras));
         }
         let segment = Outgoing {
             seq: self.wire_seq(self.sender.board.high()),
             ack: Some(self.wire_ack(self.receiver.next())),
             flags: self.echo_flag(),
             window: self.offer_window(),
-            options,
+            extras,
             len: 0,
             ect: false,
         };
         self.emit(&segment, cx);
+    }
+
+    fn sack_options(&mut self, extras: Extras) -> Options {
+        let mut options = extras.options();
+        let (room, irs) = (options.sack_room(), self.irs);
+        options.sack = self.receiver.sack_blocks(room, |position| irs + position as u32);
+        options
     }
 
     fn echo_flag(&self) -> Flags {
@@ -98,11 +104,11 @@ impl Connection {
     }
 
     #[inline]
-    fn timestamps(&mut self, now: Time) -> Options {
+    fn timestamps(&mut self, now: Time) -> Extras {
         if self.agreed.timestamps {
-            Options::timestamps(self.clock.ticks(now), self.receiver.ts_recent())
+            Extras::Timestamps(self.clock.ticks(now), self.receiver.ts_recent())
         } else {
-            Options::NONE
+            Extras::None
         }
     }
 
@@ -116,7 +122,7 @@ impl Connection {
             None => (Default::default(), Some(segment.seq + segment.seq_len())),
         };
         let reset =
-            Outgoing { seq, ack, flags: Flags::RST, window: 0, options: Options::NONE, len: 0, ect: false };
+            Outgoing { seq, ack, flags: Flags::RST, window: 0, extras: Extras::None, len: 0, ect: false };
         if let Some(mut template) = Template::new(self.local, segment.src) {
             self.tally.segments_sent += 1;
             cx.emit(self.port, template.packet(&reset));
@@ -131,7 +137,7 @@ impl Connection {
             ack: Some(ack),
             flags: Flags::RST,
             window: 0,
-            options: Options::NONE,
+            extras: Extras::None,
             len: 0,
             ect: false,
         };

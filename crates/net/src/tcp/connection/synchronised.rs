@@ -22,7 +22,7 @@ impl Connection {
             return self.receiver.ack_at_once();
         }
         if self.agreed.timestamps
-            && let Some((tsval, _)) = segment.options.timestamps
+            && let Some((tsval, _)) = segment.timestamps
         {
             self.receiver.note_timestamp(seq, tsval, now);
         }
@@ -52,7 +52,7 @@ impl Connection {
     /// PAWS, which resets are exempt from (RFC 7323 5.2).
     #[inline]
     fn is_outdated(&self, segment: &Incoming, now: Time) -> bool {
-        match segment.options.timestamps {
+        match segment.timestamps {
             Some((tsval, _)) if self.agreed.timestamps && !segment.has(Flags::RST) => {
                 self.receiver.is_outdated(tsval, now)
             }
@@ -105,10 +105,12 @@ impl Connection {
     fn on_acknowledgement(&mut self, segment: &Incoming, seq: u64, ack: u64, now: Time) {
         let mut blocks = [(0, 0); SackBlocks::MAX];
         let mut count = 0;
-        if self.agreed.sack && !segment.options.sack.is_empty() {
-            count = self.sack_positions(&segment.options.sack, &mut blocks);
+        if self.agreed.sack
+            && let Some(options) = &segment.options
+        {
+            count = self.sack_positions(&options.sack, &mut blocks);
         }
-        let echo = segment.options.timestamps.filter(|_| self.agreed.timestamps);
+        let echo = segment.timestamps.filter(|_| self.agreed.timestamps);
         let echo = echo.and_then(|(_, ticks)| self.clock.since(ticks, now).map(|rtt| (ticks, rtt)));
         let acknowledgement = Acknowledgement {
             now,
