@@ -3,12 +3,14 @@
 //! They send and receive whole IP packets through a port of their [node](crate::Node). TCP's applications are part of
 //! its element.
 
-pub(crate) mod flow;
+pub(crate) mod arrivals;
+mod flow;
 mod replay;
 mod sink;
 mod source;
 mod timetable;
 
+pub use arrivals::Arrivals;
 pub use flow::{Endpoints, Header};
 pub use replay::Replay;
 pub use sink::{FlowStats, Sink, SinkConfig};

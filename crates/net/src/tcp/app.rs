@@ -6,6 +6,7 @@ use super::config::in_files;
 
 in_files! {
     /// What an application writes.
+    #[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "kebab-case"))]
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub enum Source {
         /// Nothing; it closes when the peer does.
@@ -20,6 +21,7 @@ in_files! {
     }
 
     /// How an application reads.
+    #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub enum Sink {
         /// All at once.

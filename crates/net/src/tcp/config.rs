@@ -11,8 +11,7 @@ macro_rules! in_files {
         $(
             #[cfg_attr(
                 feature = "serde",
-                derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-                serde(rename_all = "kebab-case")
+                derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)
             )]
             $item
         )*
@@ -23,6 +22,7 @@ pub(super) use in_files;
 in_files! {
     /// What an ACK for a part of the outstanding data does to the retransmission timer in New Reno's fast recovery
     /// (RFC 6582 section 4). Not used with SACK.
+    #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum PartialAcks {
         /// Only the first restarts it: after many losses the timer fires, and slow start takes over.
@@ -33,6 +33,7 @@ in_files! {
     }
 
     /// What becomes of a congestion window that has not been used.
+    #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Unused {
         /// It is kept, and grows with every ACK, used or not.
@@ -48,6 +49,7 @@ in_files! {
     }
 
     /// How the receive buffer becomes the window that is advertised.
+    #[cfg_attr(feature = "serde", serde(untagged))]
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub enum ReceiveBuffer {
         /// As many bytes as given, all of them offered.
