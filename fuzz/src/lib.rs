@@ -1,3 +1,4 @@
 //! What the fuzz targets check, one module a crate.
 
+pub mod lab;
 pub mod wire;

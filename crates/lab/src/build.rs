@@ -1,5 +1,203 @@
 //! From a scenario to a wired network.
+//!
+//! A node is one element; a link is in each direction a shaper if there is one, a line (queue, serialiser, pipe) and a
+//! channel if there is one, in this order; a flow is an element at each of its ends. Elements are named after their key
+//! in the scenario ("link/satellite/forward", "flow/bulk/sender"), and the name seeds their random stream, so adding a
+//! flow does not change the losses that the others see.
 
+mod flows;
+mod groups;
+mod links;
+mod nodes;
+mod replay;
 pub(crate) mod routes;
 
+use std::net::IpAddr;
+use std::path::Path;
+
+use bentpipe_net::{Impossible, Port};
+use bentpipe_sim::{BuildError, Builder, ElementId, Network};
+use bentpipe_units::{Bytes, Rate, Span};
+
 pub use routes::{Hop, Unreachable, Way};
+
+use crate::scenario::Scenario;
+pub(crate) use flows::{path_mtu, resolve};
+pub(crate) use links::{direction, mtu};
+
+/// Why there is no network: what is wrong, and at which key of the scenario.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {problem}")]
+pub struct Problem {
+    /// Dotted key.
+    pub key: String,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+impl Problem {
+    pub(crate) fn new(key: impl Into<String>, problem: impl Into<String>) -> Problem {
+        Problem { key: key.into(), problem: problem.into() }
+    }
+
+    /// An element's own refusal of its configuration at `key`.
+    pub(crate) fn impossible(key: &str, impossible: &Impossible) -> Problem {
+        Problem::new(format!("{key}.{}", impossible.key), format!("expected {}", impossible.expected))
+    }
+}
+
+/// A network, and which of its elements is what.
+pub struct Built {
+    /// The network, at the start of its run.
+    pub network: Network,
+    /// Nodes in the order of the file.
+    pub nodes: Vec<NodeHandle>,
+    /// Both directions of each link, in the order of the file.
+    pub links: Vec<LinkHandle>,
+    /// Flows in the order of the file, each copy by itself where copies have elements of their own.
+    pub flows: Vec<FlowHandle>,
+    /// Where packets are to be captured.
+    pub captures: Vec<Capture>,
+}
+
+/// A node and its element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeHandle {
+    /// Its name.
+    pub name: String,
+    /// A `bentpipe_net::Node`.
+    pub element: ElementId,
+    /// Its IPv4 and IPv6 address.
+    pub addresses: [IpAddr; 2],
+}
+
+/// One direction of a link and its elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkHandle {
+    /// The link's name.
+    pub name: String,
+    /// The direction.
+    pub way: Way,
+    /// The node that sends into it, by name.
+    pub from: String,
+    /// The node that receives from it, by name.
+    pub to: String,
+    /// The token bucket in front of it.
+    pub shaper: Option<ElementId>,
+    /// A `bentpipe_net::Link`: queue, serialiser and pipe.
+    pub line: ElementId,
+    /// What loses packets behind it.
+    pub channel: Option<ElementId>,
+    /// Its line rate.
+    pub rate: Rate,
+    /// Its propagation delay.
+    pub delay: Span,
+}
+
+/// What a flow consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// A TCP connection: both ends are a `bentpipe_net::tcp::Endpoint`.
+    Tcp,
+    /// UDP datagrams: a `bentpipe_net::app::Source` and for each receiver a `bentpipe_net::app::Sink`.
+    Udp,
+    /// A capture's packets: a `bentpipe_net::app::Replay` and a `bentpipe_net::app::Arrivals`.
+    Replay,
+}
+
+/// A flow, or a copy of one, and its elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowHandle {
+    /// The name in the file, for copies with their number: "bulk", or "bulk.1", "bulk.2", ...
+    pub name: String,
+    /// The name in the file.
+    pub flow: String,
+    /// What it consists of.
+    pub traffic: Traffic,
+    /// The node that sends.
+    pub from: String,
+    /// The node or group that receives.
+    pub to: String,
+    /// The sending end.
+    pub sender: ElementId,
+    /// The receiving ends: one, or one for each member of a group.
+    pub receivers: Vec<ElementId>,
+    /// How many like flows these elements stand for: copies of UDP flows that start together share one element.
+    pub copies: u32,
+    /// When it starts.
+    pub start: Span,
+    /// Whether each of its segments is to be taken down.
+    pub trace: bool,
+}
+
+/// A point where packets are to be captured, as IP packets: these inputs are to be tapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// As in the scenario: "node:link".
+    pub name: String,
+    /// Where packets that the node sends into the link arrive first.
+    pub sent: (ElementId, Port),
+    /// Where packets that the node receives from the link arrive.
+    pub received: (ElementId, Port),
+}
+
+impl Built {
+    /// Builds a scenario that is valid. `folder` is where relative paths in it start.
+    ///
+    /// # Errors
+    /// What cannot be built: nodes that do not reach each other, values that an element refuses, a loop without delay, a
+    /// capture file that cannot be read.
+    pub fn new(scenario: &Scenario, seed: u64, folder: &Path) -> Result<Built, Problem> {
+        let mut router =
+            routes::Router::new(scenario).map_err(|(key, error)| Problem::new(key, error.to_string()))?;
+        let mut nodes = nodes::Nodes::new(scenario);
+        nodes.add_tunnels(scenario, &mut router)?;
+        let plans = flows::plan(scenario, &mut nodes, &mut router, folder)?;
+        groups::route(scenario, &mut nodes, &mut router)?;
+        let mut builder = Builder::new(seed);
+        let handles = nodes.add_to(scenario, &mut builder, &mut router);
+        let links = links::add(scenario, &handles, &mut builder)?;
+        let flows = flows::add(scenario, plans, &handles, &mut builder);
+        let captures = captures(scenario, &handles, &links);
+        let network = builder.build().map_err(|error| loop_problem(scenario, &error))?;
+        Ok(Built { network, nodes: handles, links, flows, captures })
+    }
+}
+
+/// What is wrong with `scenario` that only building shows.
+pub(crate) fn check(scenario: &Scenario, folder: &Path) -> Result<(), Problem> {
+    Built::new(scenario, scenario.seed, folder).map(|_| ())
+}
+
+fn captures(scenario: &Scenario, nodes: &[NodeHandle], links: &[LinkHandle]) -> Vec<Capture> {
+    let points =
+        scenario.probe.capture.iter().filter_map(|name| Some((name, scenario.capture_point(name).ok()?)));
+    let point = |(name, (node, link)): (&String, (&str, &str))| {
+        let out = links.iter().find(|handle| handle.name == link && handle.from == node)?;
+        let number = routes::number(&scenario.node, node);
+        let interface = nodes::interface(scenario, number, routes::number(&scenario.link, link));
+        let sent = (out.shaper.unwrap_or(out.line), Port(0));
+        Some(Capture { name: name.clone(), sent, received: (nodes[number].element, interface) })
+    };
+    points.filter_map(point).collect()
+}
+
+/// A loop without delay, at the first of the links that it goes over.
+fn loop_problem(scenario: &Scenario, error: &BuildError) -> Problem {
+    let BuildError::ZeroDelayLoop(around) = error else { return Problem::new("", error.to_string()) };
+    let names = around.iter().filter_map(|path| path.strip_prefix("link/")?.split('/').next());
+    let link = names.into_iter().find(|name| scenario.link.contains_key(*name));
+    let key = link.map_or_else(String::new, |name| format!("link.{name}.delay"));
+    Problem::new(key, format!("{error}: expected a delay above zero"))
+}
+
+/// The length of IP and transport headers before a payload.
+pub(crate) const fn header_len(ip: crate::scenario::Ip, transport: u64) -> Bytes {
+    match ip {
+        crate::scenario::Ip::V4 => Bytes::new(20 + transport),
+        crate::scenario::Ip::V6 => Bytes::new(40 + transport),
+    }
+}
+
+#[cfg(test)]
+mod tests;

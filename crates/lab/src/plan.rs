@@ -11,6 +11,9 @@ use sha2::{Digest, Sha256};
 
 use crate::scenario::{Document, Refusal, Scenario};
 
+/// The most elements that all points of a plan may have together: each point is built once to be checked.
+const MAX_ELEMENTS: usize = 20_000_000;
+
 /// The version that results are of.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -98,6 +101,14 @@ impl Plan {
         let axes = document.axes();
         let lengths: Vec<usize> = axes.iter().map(|axis| axis.len()).collect();
         let count: usize = lengths.iter().product();
+        let first = document.scenario()?;
+        let flows: usize = first.flow.values().map(|flow| flow.count as usize).sum();
+        let elements = first.node.len() + first.link.len() + flows;
+        if elements.saturating_mul(count) > MAX_ELEMENTS {
+            let problem =
+                format!("{count} points of {elements} nodes, links and flows each: more than is sensible");
+            return Err(document.refusal("sweep", problem));
+        }
         let points =
             (0..count).map(|index| Point::new(document, index, &coordinates(index, &lengths), seeds));
         let points = points.collect::<Result<Vec<_>, _>>()?;

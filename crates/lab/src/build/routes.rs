@@ -288,7 +288,6 @@ mod tests {
         let tunnel = "[tunnel.t]\nbetween = [\"s\", \"r\"]\n";
         let tunnelled = scenario(&(links.clone() + tunnel));
         assert_eq!(path(&tunnelled, "a", "b", Ip::V6).unwrap(), ["x forward", "y forward", "z forward"]);
-        let error = path(&scenario(&(link("q", "a", "b", "") + tunnel)), "a", "b", Ip::V6).unwrap_err();
-        assert!(error.starts_with("tunnel.t: no way from \"s\" to \"r\" for IPv4"), "{error}");
+        assert!(path(&scenario(&links), "a", "b", Ip::V6).is_err());
     }
 }

@@ -11,6 +11,7 @@ use super::check::{Checker, Schema};
 use super::error::{Mistake, Origin, Refusal};
 use super::tree::{Node, OutOfRange, Table, Value};
 use super::{Scenario, place, validate};
+use crate::build::{self, Problem};
 
 /// The longest scenario file that is read.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -131,9 +132,18 @@ impl Document {
             return Err(self.refuse(mistakes));
         }
         found.shorthands.iter().for_each(|(key, tag)| place::expand(&mut root, key, tag));
-        let scenario = typed(&root).map_err(|mistake| self.refuse(vec![mistake]))?;
+        let mut scenario = typed(&root).map_err(|mistake| self.refuse(vec![mistake]))?;
         let mistakes = validate::validate(&scenario, &root);
-        if mistakes.is_empty() { Ok(scenario) } else { Err(self.refuse(mistakes)) }
+        if !mistakes.is_empty() {
+            return Err(self.refuse(mistakes));
+        }
+        build::resolve(&mut scenario, |key| root.at(key).is_some());
+        let refuse = |Problem { key, problem }| {
+            let origin = root.nearest_origin(&key);
+            self.refuse(vec![Mistake { key, problem, origin }])
+        };
+        build::check(&scenario, &self.folder).map_err(refuse)?;
+        Ok(scenario)
     }
 
     /// The refusal of a scenario made from this file, for what is found wrong later: at `key`, with `problem`.
@@ -144,6 +154,11 @@ impl Document {
 
     fn refuse(&self, mistakes: Vec<Mistake>) -> Refusal {
         Refusal::new(&self.name, &self.text, mistakes)
+    }
+
+    /// The title, also of a file that is wrong elsewhere.
+    pub fn title(&self) -> Option<String> {
+        self.root.at("title")?.text().map(str::to_owned)
     }
 
     /// The file's text as it was read.

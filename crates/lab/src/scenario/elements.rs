@@ -1,98 +1,60 @@
-//! The configurations of elements, as files write them.
+//! The configurations of elements, as files write them: those of the crates that have the elements, and what is made
+//! from the flow's own keys.
 
 pub use bentpipe_cc::Choice as Controller;
-use bentpipe_units::{Bytes, Rate, Span};
+pub use bentpipe_net::Framing;
+use bentpipe_net::app::{Header, Pattern};
+pub use bentpipe_net::channel::Config as Fault;
+pub use bentpipe_net::queue::Discipline as Queue;
+pub use bentpipe_net::shaper::Config as Shaper;
+pub use bentpipe_net::tcp::{Config as Tcp, Source as Application};
+use bentpipe_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How packets are framed on a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Framing {
-    /// Nothing is added.
-    #[default]
-    None,
-    /// Ethernet as on the medium (IEEE 802.3): preamble 8, header 14, FCS 4 and interframe gap 12 bytes, and frames
-    /// padded to 64 bytes.
-    Ethernet,
-    /// LLC/SNAP and AAL5 in ATM cells (RFC 2684, I.363.5).
-    Aal5LlcSnap {
-        /// Whether the rate is that of an SDH or SONET line, of which cells get 260 of 270 columns.
-        #[serde(default)]
-        sdh: bool,
-    },
-    /// So many bytes more for each packet.
-    Fixed {
-        /// Bytes added to each packet.
-        overhead: Bytes,
-    },
-}
-
-/// What waits for the line, and what is dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Queue {
-    /// First in, first out; what does not fit is dropped.
-    DropTail {
-        /// The most packets that wait.
-        packets: Option<u32>,
-        /// The most bytes that wait.
-        bytes: Option<Bytes>,
-    },
-}
-
-/// What a channel does to packets.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Loss {
-    /// Loses each packet alone with a probability.
-    Packets {
-        /// Probability that a packet is lost.
-        #[schemars(range(min = 0, max = 1))]
-        probability: f64,
-    },
-}
-
-/// A token bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Shaper {
-    /// Tokens come at this rate.
-    pub rate: Rate,
-    /// The most tokens.
-    pub burst: Bytes,
-    /// The most bytes that wait.
-    pub limit: Bytes,
-}
-
-/// A TCP connection.
+/// What a channel does to packets: one fault, or several one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Tcp {
-    /// Slow start and window law.
-    pub controller: Controller,
-    /// Receive buffer.
-    pub receive_buffer: Bytes,
-    /// Send buffer.
-    pub send_buffer: Bytes,
+#[serde(untagged)]
+pub enum Channel {
+    /// One fault.
+    One(Fault),
+    /// Several, in the order that packets meet them.
+    Several(Vec<Fault>),
 }
 
-impl Default for Tcp {
-    fn default() -> Tcp {
-        let buffer = Bytes::new(16 << 20);
-        Tcp { controller: Controller::default(), receive_buffer: buffer, send_buffer: buffer }
+impl Channel {
+    /// The faults in the order that packets meet them.
+    pub fn faults(&self) -> &[Fault] {
+        match self {
+            Channel::One(fault) => std::slice::from_ref(fault),
+            Channel::Several(faults) => faults,
+        }
     }
 }
 
-/// A source of UDP datagrams.
+/// UDP datagrams of one length.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Udp {
-    /// One datagram after the other at fixed distances.
-    Cbr {
-        /// Payload of a datagram.
-        payload: Bytes,
-        /// Time from one to the next.
-        interval: Span,
-    },
+#[serde(deny_unknown_fields)]
+pub struct Udp {
+    /// When datagrams are sent.
+    pub pattern: Pattern,
+    /// The payload of each datagram, its own header (`header`) included, without UDP and IP.
+    pub payload: Bytes,
+    /// What the payload starts with, so that the receiver can tell lost packets.
+    #[serde(default)]
+    pub header: Header,
+    /// Whether each copy starts at a random instant of its first interval instead of all at once.
+    #[serde(default = "yes")]
+    pub spread: bool,
+    /// How many datagrams each copy sends at most; without it there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u64>,
+    /// Differentiated services codepoint.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 63))]
+    pub dscp: u8,
+}
+
+const fn yes() -> bool {
+    true
 }

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::elements::{Framing, Loss, Queue, Shaper, Tcp, Udp};
+use super::elements::{Application, Channel, Framing, Queue, Shaper, Tcp, Udp};
 use super::sweep::Sweep;
 
 /// Tables by the names their author gave them, in the order of the file.
@@ -114,9 +114,9 @@ pub struct Link {
     /// The queue in front of the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
-    /// What the channel does to packets.
+    /// What the channel does to packets: errors, loss, duplicates, reordering, jitter. Without it, nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loss: Option<Loss>,
+    pub channel: Option<Channel>,
     /// A token bucket in front of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shaper: Option<Shaper>,
@@ -141,9 +141,9 @@ pub struct Direction {
     /// The queue in front of the line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
-    /// What the channel does to packets.
+    /// What the channel does to packets: errors, loss, duplicates, reordering, jitter. Without it, nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub loss: Option<Loss>,
+    pub channel: Option<Channel>,
     /// A token bucket in front of the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shaper: Option<Shaper>,
@@ -200,6 +200,9 @@ pub struct Flow {
     /// A TCP connection that carries bulk data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Tcp>,
+    /// What the application writes into the TCP connection.
+    #[serde(default = "bulk")]
+    pub application: Application,
     /// UDP datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp: Option<Udp>,
@@ -212,9 +215,6 @@ pub struct Flow {
     /// When its application stops giving data; without it the flow lasts to the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Span>,
-    /// How much application data it carries; without it as much as there is time for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<Bytes>,
     /// How many of it: copies are called NAME.1, NAME.2, ...
     #[serde(default = "one_u32")]
     #[schemars(range(min = 1, max = 100000))]
@@ -225,6 +225,10 @@ pub struct Flow {
     /// The IP version.
     #[serde(default)]
     pub ip: Ip,
+}
+
+fn bulk() -> Application {
+    Application::Bulk(Default::default())
 }
 
 /// An IP version.

@@ -184,7 +184,11 @@ impl Review<'_> {
     fn flow(&mut self, key: &str, flow: &Flow) {
         self.node(&join(key, "from"), &flow.from);
         if self.scenario.group.contains_key(&flow.to) {
-            self.unless(flow.tcp.is_none(), &join(key, "to"), "TCP to a group: expected `udp` or one node");
+            self.unless(
+                flow.udp.is_some(),
+                &join(key, "to"),
+                "only `udp` goes to a group: expected one node",
+            );
         } else {
             self.node(&join(key, "to"), &flow.to);
             self.unless(flow.from != flow.to, &join(key, "to"), "the node that it comes from");

@@ -1,0 +1,94 @@
+//! A budget as text.
+
+use std::fmt;
+
+use bentpipe_units::{Rate, Span};
+
+use super::{Budget, FlowBudget, LinkBudget};
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Links\n")?;
+        let head =
+            ["link", "line rate", "delay", "MTU", "packet", "on the line", "capacity", "queue", "flows"];
+        table(f, &head, self.links.iter().map(link_row).collect())?;
+        for flow in &self.flows {
+            write!(f, "\n{flow}")?;
+        }
+        Ok(())
+    }
+}
+
+fn link_row(link: &LinkBudget) -> Vec<String> {
+    let cells = link.cells.zip(link.padding);
+    let cells =
+        cells.map_or_else(String::new, |(cells, padding)| format!(" ({cells} cells, {padding} padding)"));
+    vec![
+        format!("{} {}", link.name, link.direction),
+        rate(link.rate),
+        link.delay.to_string(),
+        link.mtu.to_string(),
+        link.packet.to_string(),
+        format!("{}{cells}", link.on_line),
+        rate(link.capacity),
+        link.queue.clone().unwrap_or_else(|| "no limit".to_owned()),
+        link.flows.to_string(),
+    ]
+}
+
+impl fmt::Display for FlowBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let copies = if self.copies > 1 { format!(" ({} of it)", self.copies) } else { String::new() };
+        writeln!(f, "Flow {}{copies}: {}\n", self.name, self.path.join(" - "))?;
+        let mut rows = vec![
+            ("packets", format!("{} of payload in {} (path MTU {})", self.payload, self.packet, self.mtu)),
+            ("one way", time(self.one_way)),
+            ("bottleneck", self.bottleneck.clone()),
+            ("most goodput", rate(self.ceiling)),
+        ];
+        if self.fair_share != self.ceiling {
+            rows.push(("even share", rate(self.fair_share)));
+        }
+        rows.extend(self.offered.map(|offered| ("offered", format!("{} each", rate(offered)))));
+        rows.extend(self.min_rtt.map(|rtt| ("least RTT", time(rtt))));
+        if let Some(tcp) = &self.tcp {
+            rows.push(("window", format!("{} allowed, {} needed", tcp.window_allowed, tcp.window_needed)));
+            rows.push(("goodput by window", rate(tcp.window_limit)));
+            rows.push(("buffer needed", tcp.buffer_needed.to_string()));
+            rows.push(("slow start", time(tcp.slow_start)));
+        }
+        rows.iter().try_for_each(|(name, value)| writeln!(f, "  {name:<18} {value}"))?;
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "  note: {warning}"))
+    }
+}
+
+/// Four digits are enough for a rate.
+fn rate(rate: Rate) -> String {
+    let (scale, unit) = match rate.as_bps() {
+        n if n >= 1_000_000_000 => (1e9, "Gbit/s"),
+        n if n >= 1_000_000 => (1e6, "Mbit/s"),
+        n if n >= 1_000 => (1e3, "kbit/s"),
+        _ => (1.0, "bit/s"),
+    };
+    let text = format!("{:.2}", rate.as_bps() as f64 / scale);
+    format!("{} {unit}", text.strip_suffix(".00").unwrap_or(&text))
+}
+
+/// Milliseconds or seconds to three digits.
+fn time(span: Span) -> String {
+    let seconds = span.as_secs_f64();
+    if seconds >= 10.0 { format!("{seconds:.1} s") } else { format!("{:.1} ms", seconds * 1e3) }
+}
+
+/// Columns as wide as their widest cell.
+fn table(f: &mut fmt::Formatter<'_>, head: &[&str], rows: Vec<Vec<String>>) -> fmt::Result {
+    let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
+    let all: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let width = |column: usize| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..all[0].len()).map(width).collect();
+    for row in &all {
+        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+        writeln!(f, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+use super::*;
+use crate::scenario::Document;
+
+const ATM: &str = r#"
+title = "TCP over ATM"
+duration = "60 s"
+[node.a]
+[node.b]
+[link.atm]
+between = ["a", "b"]
+rate = "155.52 Mbit/s"
+delay = "270 ms"
+framing = { kind = "aal5-llc-snap", sdh = true }
+carries = "ipv4"
+queue = { kind = "drop-tail", bytes = "1 MB" }
+[tunnel.t]
+between = ["a", "b"]
+[flow.six]
+from = "a"
+to = "b"
+ip = 6
+tcp = { receive_buffer = "6 MB", timestamps = false, mss = "9100 B" }
+[flow.voice]
+from = "b"
+to = "a"
+count = 10
+udp = { pattern = { kind = "constant", interval = "20 ms" }, payload = "45 B" }
+"#;
+
+fn budget(text: &str) -> Budget {
+    let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
+    let scenario = document.scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
+    Budget::new(&scenario).expect("ways")
+}
+
+#[test]
+fn aal5_is_counted_to_the_byte() {
+    let budget = budget(ATM);
+    let forward = &budget.links[0];
+    // 9100 + TCP 20 + IPv6 40 + IPv4 20 + LLC/SNAP 8 + trailer 8 = 9196: 192 cells hold 9216.
+    assert_eq!(
+        (forward.packet, forward.cells, forward.padding),
+        (Bytes::new(9180), Some(192), Some(Bytes::new(20)))
+    );
+    assert_eq!(forward.usable, Rate::from_bps(149_760_000));
+    let six = &budget.flows[0];
+    let expected = 149_760_000.0 * 9100.0 / (192.0 * 53.0);
+    assert!((six.ceiling.as_bps() as f64 - expected).abs() < 2.0, "{}", six.ceiling);
+    assert_eq!((six.mtu, six.payload, six.packet), (Bytes::new(9160), Bytes::new(9100), Bytes::new(9160)));
+}
+
+#[test]
+fn what_tcp_needs_follows_from_the_round_trip() {
+    let budget = budget(ATM);
+    let six = &budget.flows[0];
+    let tcp = six.tcp.as_ref().expect("TCP");
+    let rtt = six.min_rtt.expect("TCP").as_secs_f64();
+    assert!((0.540..0.542).contains(&rtt), "{rtt}");
+    let needed = six.ceiling.as_bps() as f64 * rtt / 8.0;
+    assert!((tcp.window_needed.get() as f64 - needed).abs() < 2.0);
+    assert_eq!(tcp.window_allowed, Bytes::new(6_000_000));
+    let limit = 6e6 * 8.0 / rtt;
+    assert!((tcp.window_limit.as_bps() as f64 / limit - 1.0).abs() < 1e-6);
+    assert_eq!(six.warnings.len(), 2, "{:?}", six.warnings);
+    let doublings = (needed / 91_000.0).log2();
+    assert!((tcp.slow_start.as_secs_f64() - rtt * doublings).abs() < 1e-3);
+}
+
+#[test]
+fn udp_offers_what_its_pattern_says() {
+    let voice = &budget(ATM).flows[1];
+    assert_eq!(voice.offered, Some(Rate::from_bps(18_000)));
+    assert_eq!((voice.packet, voice.min_rtt), (Bytes::new(73), None));
+}
+
+#[test]
+fn the_text_says_it_all() {
+    let text = budget(ATM).to_string();
+    for part in
+        ["atm forward", "192 cells, 20 B padding", "Flow six: a - b", "133.9", "note: the window of 6 MB"]
+    {
+        assert!(text.contains(part), "no {part} in\n{text}");
+    }
+}

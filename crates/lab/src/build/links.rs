@@ -1,0 +1,151 @@
+//! Links: the elements between two nodes.
+
+use bentpipe_net::{Channel, Framing, Link as Line, Port, Shaper, link};
+use bentpipe_sim::{Builder, ElementId};
+use bentpipe_units::Bytes;
+
+use super::nodes::interface;
+use super::routes::number;
+use super::{LinkHandle, NodeHandle, Problem, Way};
+use crate::scenario::{Direction, Link, Scenario};
+
+/// A direction with what the link says for both filled in.
+pub(crate) fn direction(link: &Link, way: Way) -> Direction {
+    let own = match way {
+        Way::Forward => &link.forward,
+        Way::Return => &link.reverse,
+    };
+    Direction {
+        rate: own.rate.or(link.rate),
+        delay: own.delay.or(link.delay),
+        queue: own.queue.or(link.queue),
+        channel: own.channel.clone().or_else(|| link.channel.clone()),
+        shaper: own.shaper.or(link.shaper),
+    }
+}
+
+/// The longest IP packet on a link: what it says, or else 1500 bytes, or RFC 2225's 9180 for ATM.
+pub(crate) fn mtu(link: &Link) -> Bytes {
+    let by_framing = match link.framing {
+        Framing::Aal5LlcSnap { .. } => Bytes::new(9180),
+        _ => Bytes::new(1500),
+    };
+    link.mtu.unwrap_or(by_framing)
+}
+
+/// Adds both directions of all links and joins them to their nodes.
+pub(super) fn add(
+    scenario: &Scenario,
+    nodes: &[NodeHandle],
+    builder: &mut Builder,
+) -> Result<Vec<LinkHandle>, Problem> {
+    let mut handles = Vec::new();
+    for (n, (name, link)) in scenario.link.iter().enumerate() {
+        for way in [Way::Forward, Way::Return] {
+            let (from, to) = if way == Way::Forward { (0, 1) } else { (1, 0) };
+            let handle =
+                Direct { name, link, way, from: &link.between[from], to: &link.between[to] }.add(builder)?;
+            let end = |name: &str| {
+                let node = number(&scenario.node, name);
+                (nodes[node].element, interface(scenario, node, n))
+            };
+            builder.connect(end(&handle.from), (handle.shaper.unwrap_or(handle.line), Port(0)));
+            builder.connect((handle.channel.unwrap_or(handle.line), Port(0)), end(&handle.to));
+            handles.push(handle);
+        }
+    }
+    Ok(handles)
+}
+
+/// One direction of a link.
+struct Direct<'a> {
+    name: &'a str,
+    link: &'a Link,
+    way: Way,
+    from: &'a str,
+    to: &'a str,
+}
+
+impl Direct<'_> {
+    fn add(&self, builder: &mut Builder) -> Result<LinkHandle, Problem> {
+        let settings = direction(self.link, self.way);
+        let line = self.line(&settings, builder)?;
+        let shaper = self.shaper(&settings, line, builder)?;
+        let channel = self.channel(&settings, line, builder)?;
+        Ok(LinkHandle {
+            name: self.name.to_owned(),
+            way: self.way,
+            from: self.from.to_owned(),
+            to: self.to.to_owned(),
+            shaper,
+            line,
+            channel,
+            rate: settings.rate.unwrap_or_default(),
+            delay: settings.delay.unwrap_or_default(),
+        })
+    }
+
+    fn path(&self) -> String {
+        format!("link/{}/{}", self.name, self.way.name())
+    }
+
+    /// The key of a setting: the direction's own if it has one.
+    fn key(&self, setting: &str, own: impl Fn(&Direction) -> bool) -> String {
+        let direction = if self.way == Way::Forward { &self.link.forward } else { &self.link.reverse };
+        match own(direction) {
+            true => format!("link.{}.{}.{setting}", self.name, self.way.name()),
+            false => format!("link.{}.{setting}", self.name),
+        }
+    }
+
+    fn line(&self, settings: &Direction, builder: &mut Builder) -> Result<ElementId, Problem> {
+        let config = link::Config {
+            rate: settings.rate,
+            delay: settings.delay.unwrap_or_default(),
+            framing: self.link.framing,
+            mtu: Some(mtu(self.link)),
+            queue: settings.queue.unwrap_or_default(),
+            ..link::Config::default()
+        };
+        let line = Line::new(&config).map_err(|error| match error.key {
+            "rate" => Problem::impossible(&format!("link.{}", self.name), &error),
+            _ => Problem::impossible(&self.key("queue", |own| own.queue.is_some()), &error),
+        })?;
+        Ok(builder.add(self.path(), line))
+    }
+
+    /// The token bucket, in front of the line.
+    fn shaper(
+        &self,
+        settings: &Direction,
+        line: ElementId,
+        builder: &mut Builder,
+    ) -> Result<Option<ElementId>, Problem> {
+        let Some(config) = &settings.shaper else { return Ok(None) };
+        let key = self.key("shaper", |own| own.shaper.is_some());
+        let shaper = Shaper::new(config).map_err(|error| Problem::impossible(&key, &error))?;
+        let shaper = builder.add(format!("{}/shaper", self.path()), shaper);
+        builder.connect((shaper, Port(0)), (line, Port(0)));
+        Ok(Some(shaper))
+    }
+
+    /// The faults behind the line, as a chain of elements; gives the last.
+    fn channel(
+        &self,
+        settings: &Direction,
+        line: ElementId,
+        builder: &mut Builder,
+    ) -> Result<Option<ElementId>, Problem> {
+        let faults = settings.channel.as_ref().map_or(&[][..], |channel| channel.faults());
+        let key = self.key("channel", |own| own.channel.is_some());
+        let mut last = None;
+        for (n, config) in faults.iter().enumerate() {
+            let channel = Channel::new(config).map_err(|error| Problem::impossible(&key, &error))?;
+            let name = if n == 0 { "channel".to_owned() } else { format!("channel.{}", n + 1) };
+            let channel = builder.add(format!("{}/{name}", self.path()), channel);
+            builder.connect((last.unwrap_or(line), Port(0)), (channel, Port(0)));
+            last = Some(channel);
+        }
+        Ok(last)
+    }
+}

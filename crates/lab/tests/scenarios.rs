@@ -1,0 +1,71 @@
+//! The examples of `scenarios/`: each is read, checked and built at every point, and its beginning is run.
+
+use std::path::PathBuf;
+
+use bentpipe_lab::budget::Budget;
+use bentpipe_lab::build::Built;
+use bentpipe_lab::plan::{Plan, Seeds};
+use bentpipe_lab::scenario::Document;
+use bentpipe_units::{Span, Time};
+
+fn examples() -> Vec<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let entries =
+        std::fs::read_dir(folder).expect("the examples").map(|entry| entry.expect("readable").path());
+    let mut files: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|ending| ending == "toml")).collect();
+    files.sort();
+    assert!(files.len() >= 7, "{files:?}");
+    files
+}
+
+#[test]
+fn every_example_is_built_and_carries_packets() {
+    for file in examples() {
+        let document = Document::read(&file).unwrap_or_else(|error| panic!("{error}"));
+        let plan = Plan::new(&document, Seeds::default()).unwrap_or_else(|refusal| panic!("{refusal}"));
+        for point in &plan.points {
+            let mut built = Built::new(&point.scenario, point.seeds[0], document.folder()).expect("possible");
+            built.network.run_until(Time::ZERO + Span::from_secs(2));
+            assert!(built.network.work().deliveries > 100, "{}: nothing moves", file.display());
+            let budget = Budget::new(&point.scenario).expect("ways").to_string();
+            assert!(budget.contains("most goodput"), "{budget}");
+        }
+    }
+}
+
+#[test]
+fn a_scenario_as_run_reads_back_as_itself() {
+    for file in examples() {
+        let document = Document::read(&file).expect("readable");
+        let scenario = document.scenario().expect("valid");
+        let text = toml::to_string(&scenario).expect("TOML");
+        // The capture's path starts at the example's folder.
+        let folder = file.parent().expect("a folder").display().to_string();
+        let text = text.replace("file = \"", &format!("file = \"{folder}/"));
+        let again = Document::parse("as-run.toml", text.as_bytes()).and_then(|document| document.scenario());
+        let mut again = again.unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
+        for (flow, original) in again.flow.values_mut().zip(scenario.flow.values()) {
+            flow.replay.clone_from(&original.replay);
+        }
+        assert_eq!(again, scenario, "{}", file.display());
+    }
+}
+
+/// An independent validator has to agree that the examples are what the schema says.
+#[test]
+fn the_examples_agree_with_the_json_schema() {
+    let validator = jsonschema::validator_for(bentpipe_lab::catalogue::schema()).expect("a schema");
+    for file in examples() {
+        let text = std::fs::read_to_string(&file).expect("readable");
+        let value: toml::Value = toml::from_str(&text).expect("TOML");
+        let value = serde_json::to_value(value).expect("JSON");
+        let errors: Vec<String> = validator
+            .iter_errors(&value)
+            .map(|error| format!("{} at {}", error, error.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{}: {errors:#?}", file.display());
+    }
+    let wrong = serde_json::json!({ "title": "t", "duration": 5, "node": {}, "link": {} });
+    assert!(!validator.is_valid(&wrong));
+}
