@@ -21,3 +21,5 @@ pub mod report;
 pub mod run;
 pub mod scenario;
 pub mod stats;
+pub mod studies;
+mod units;

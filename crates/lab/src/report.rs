@@ -7,13 +7,20 @@
 mod axis;
 mod decimate;
 mod html;
+mod numbers;
 mod page;
 mod plot;
+mod results;
 mod svg;
+pub(crate) mod swept;
+mod timed;
 
 pub use axis::{Axis, Scale};
+pub use numbers::{number, quantity};
 pub use page::{Block, Cell, Page, Table};
 pub use plot::{Curve, Mark, Plot};
+
+pub use results::{flow_table, link_table, results_page};
 
 #[cfg(test)]
 mod tests;

@@ -25,14 +25,17 @@ mod folder;
 mod follow;
 mod monitor;
 mod outcome;
+mod prepare;
 mod summary;
 
 pub use execute::{Failure, Prepared, Request, Results, RunResult, execute};
 pub use files::write_whole;
 pub use folder::Folder;
+pub(crate) use folder::write_json;
 pub use follow::{CapturePoint, RealTime, follow};
 pub use monitor::{Monitor, Silent};
 pub use outcome::{CaptureFile, Outcome, Timing};
+pub use prepare::prepare;
 pub use summary::{Averaged, PointSummary, Summary};
 
 #[cfg(test)]

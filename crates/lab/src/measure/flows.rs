@@ -5,6 +5,7 @@ use bentpipe_units::Span;
 use super::Measure;
 use super::parts::Parts;
 use crate::scenario::{Flow, Scenario};
+use crate::stats;
 
 /// A flow's elements, and when it was on.
 struct Ends<'a> {
@@ -70,24 +71,30 @@ fn on_s(scenario: &Scenario, name: &str, parts: &Parts<'_>) -> f64 {
 
 impl Ends<'_> {
     fn measures(&self, parts: &Parts<'_>) -> Vec<Measure> {
-        let bits = |names: &[&str]| self.grown(parts, names).map(|bytes| bytes * 8.0 / self.on_s);
-        let sent = self.grown(parts, &["segments-sent", "sent"]);
-        let share = |names: &[&str]| Some(self.grown(parts, names)? / sent?);
-        let end = |name: &str| self.at_end(parts, name);
+        let bits = |bytes: f64| bytes * 8.0 / self.on_s;
+        let delivered = self.of("receiver", |element| parts.grown(element, &["bytes_delivered", "bytes"]));
+        let at_sender = |names: &[&str]| self.of("sender", |element| parts.grown(element, names));
+        let sender_average = |names: &[&str]| self.of("sender", |element| parts.average(element, names));
+        let at_end = |name: &str| self.of("receiver", |element| parts.at_end(element, &[name]));
+        let delay = || self.of("receiver", |element| parts.average(element, &["one_way_delay"]));
+        let sent = at_sender(&["data_segments_sent"]);
         let values = [
-            ("goodput", "bit/s", bits(&["delivered-bytes", "bytes"])),
-            ("throughput", "bit/s", bits(&["sent-bytes"])),
-            ("retransmitted", "ratio", share(&["retransmits"])),
-            ("timeouts", "count", self.grown(parts, &["timeouts"])),
-            ("loss", "ratio", end("loss-ratio")),
-            ("rtt", "s", self.average(parts, &["rtt", "srtt"])),
-            ("cwnd", "B", self.average(parts, &["cwnd"])),
-            ("delay-mean", "s", end("delay-mean")),
-            ("delay-p50", "s", end("delay-p50")),
-            ("delay-p95", "s", end("delay-p95")),
-            ("delay-p99", "s", end("delay-p99")),
-            ("jitter", "s", end("jitter")),
-            ("finished", "s", end("finished")),
+            ("goodput", "bit/s", delivered.map(bits)),
+            ("sent", "bit/s", at_sender(&["sent-bytes"]).map(bits)),
+            (
+                "retransmitted",
+                "ratio",
+                at_sender(&["retransmits"]).zip(sent).map(|(again, sent)| again / sent),
+            ),
+            ("timeouts", "count", at_sender(&["timeouts"])),
+            ("loss", "ratio", at_end("loss-ratio")),
+            ("rtt", "s", sender_average(&["srtt"])),
+            ("cwnd", "B", sender_average(&["cwnd"])),
+            ("delay-mean", "s", at_end("delay-mean").or_else(delay)),
+            ("delay-p50", "s", at_end("delay-p50")),
+            ("delay-p95", "s", at_end("delay-p95")),
+            ("delay-p99", "s", at_end("delay-p99")),
+            ("jitter", "s", at_end("jitter")),
         ];
         let measure = |(what, unit, value): (&str, &str, Option<f64>)| {
             Measure::new(format!("flow.{}.{what}", self.name), unit, value?)
@@ -95,15 +102,11 @@ impl Ends<'_> {
         values.into_iter().filter_map(measure).collect()
     }
 
-    fn grown(&self, parts: &Parts<'_>, names: &[&str]) -> Option<f64> {
-        names.iter().find_map(|name| self.elements.iter().find_map(|element| parts.grown(element, &[name])))
-    }
-
-    fn at_end(&self, parts: &Parts<'_>, name: &str) -> Option<f64> {
-        self.elements.iter().find_map(|element| parts.at_end(element, &[name]))
-    }
-
-    fn average(&self, parts: &Parts<'_>, names: &[&str]) -> Option<f64> {
-        names.iter().find_map(|name| self.elements.iter().find_map(|element| parts.average(element, &[name])))
+    /// A value of the flow's sender or receiver; of several receivers their mean.
+    fn of(&self, role: &str, value: impl Fn(&str) -> Option<f64>) -> Option<f64> {
+        let has_role = |element: &&&str| element.split('/').nth(2) == Some(role);
+        let values: Vec<f64> =
+            self.elements.iter().filter(has_role).filter_map(|element| value(element)).collect();
+        stats::mean(&values)
     }
 }

@@ -34,10 +34,15 @@ fn totals_at(seconds: u64, scale: u64) -> Totals {
             (format!("flow/{element}"), name.to_owned(), unit, value)
         };
         vec![
-            entry(&format!("{name}/sender"), "segments-sent", Unit::Packets, Value::Counter(200 * scale)),
+            entry(
+                &format!("{name}/sender"),
+                "data_segments_sent",
+                Unit::Packets,
+                Value::Counter(200 * scale),
+            ),
             entry(&format!("{name}/sender"), "retransmits", Unit::Packets, Value::Counter(scale)),
             entry(&format!("{name}/sender"), "srtt", Unit::Seconds, Value::Gauge(f64::NAN)),
-            entry(&format!("{name}/receiver"), "delivered-bytes", Unit::Bytes, Value::Counter(bytes * scale)),
+            entry(&format!("{name}/receiver"), "bytes_delivered", Unit::Bytes, Value::Counter(bytes * scale)),
         ]
     };
     let link = |name: &str, unit, value| ("link/l/forward".to_owned(), name.to_owned(), unit, value);
@@ -99,6 +104,6 @@ fn totals_have_no_nan() {
     assert!(
         totals
             .iter()
-            .any(|total| total.name == "flow.late.2.receiver.delivered-bytes" && total.value == 1500.0)
+            .any(|total| total.name == "flow.late.2.receiver.bytes_delivered" && total.value == 1500.0)
     );
 }

@@ -23,8 +23,8 @@ pub struct Folder {
 impl Folder {
     /// The folder of a plan's results below `parent`: `name`, made harmless, and the plan's hash.
     pub fn new(parent: &Path, name: &str, plan: &Plan) -> Folder {
-        let harmless = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-        let name: String = name.trim_start_matches('.').chars().take(60).map(harmless).collect();
+        let harmless = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
+        let name: String = name.chars().take(60).map(harmless).collect();
         let path = parent.join(format!("{name}-{}", &plan.hash().to_hex()[..12]));
         Folder { path, single: plan.runs().count() == 1 }
     }
@@ -93,7 +93,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
 }
 
 /// Writes a value as JSON for people and programs.
-pub(super) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     write_whole(path, |file| {
         serde_json::to_writer_pretty(&mut *file, value)?;
         file.write_all(b"\n")

@@ -1,0 +1,141 @@
+//! What may be given on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// A satellite-network laboratory: one scenario file, from simulation to report.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    about,
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  bentpipe run scenarios/first-look.toml       run, and leave a report
+  bentpipe check scenarios/first-look.toml     what to expect of it before running
+  bentpipe list                                what there is
+  bentpipe describe link                       what may be said of a link"
+)]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a scenario and leave a folder with its results and report.html
+    #[command(after_help = "\
+Examples:
+  bentpipe run scenarios/first-look.toml
+  bentpipe run geo.toml --set link.sat.rate='8 Mbit/s' --set duration='60 s'
+  bentpipe run sweep.toml --seeds 10 --jobs 4
+  bentpipe run geo.toml --pcap ground:sat --snap-len 128
+
+A run that is finished is not run again: after Ctrl-C the same command goes on where it stopped.")]
+    Run(RunArguments),
+    /// Say what to expect of a scenario: capacities after framing, round trips, windows and buffers needed
+    #[command(after_help = "\
+Examples:
+  bentpipe check scenarios/first-look.toml
+  bentpipe check geo.toml --set link.sat.framing.kind=aal5-llc-snap")]
+    Check {
+        /// Scenario file
+        scenario: PathBuf,
+        /// Set a key of the scenario, as KEY=VALUE; may be given several times
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
+    },
+    /// Run studies and hold the results against what was published; exit code 1 if a value is missed
+    #[command(after_help = "\
+Examples:
+  bentpipe reproduce                 all studies
+  bentpipe reproduce koreasat        one
+  bentpipe reproduce --quick         shorter runs, one seed")]
+    Reproduce(ReproduceArguments),
+    /// List scenarios, studies, elements and congestion controllers
+    #[command(after_help = "\
+Examples:
+  bentpipe list")]
+    List,
+    /// Describe a section, element, controller or key: every field with its unit, default and meaning
+    #[command(after_help = "\
+Examples:
+  bentpipe describe link
+  bentpipe describe red
+  bentpipe describe flow.tcp.receive_buffer")]
+    Describe {
+        /// What to describe; `bentpipe list` shows what there is
+        name: String,
+    },
+    /// Print the JSON Schema of scenario files, for editors and other tools
+    #[command(after_help = "\
+Examples:
+  bentpipe schema > scenario.schema.json")]
+    Schema,
+    /// Print completions for a shell
+    #[command(after_help = "\
+Examples:
+  bentpipe completions bash > ~/.local/share/bash-completion/completions/bentpipe
+  bentpipe completions fish > ~/.config/fish/completions/bentpipe.fish")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// Scenario file
+    pub(crate) scenario: PathBuf,
+    /// Set a key of the scenario, as KEY=VALUE; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// First seed, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// How many seeds to average over, instead of the scenario's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) seeds: Option<u32>,
+    /// Capture packets at a point, as NODE:LINK; may be given several times
+    #[arg(long, value_name = "POINT")]
+    pub(crate) pcap: Vec<String>,
+    /// Keep so many bytes of each captured packet
+    #[arg(long, value_name = "BYTES", default_value_t = 262_144)]
+    pub(crate) snap_len: usize,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArguments {
+    /// Studies, by their folder's name; all if none is given
+    pub(crate) study: Vec<String>,
+    /// Shorter runs and one seed, as the study says
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Folder that holds the studies
+    #[arg(long, value_name = "FOLDER", default_value = "studies")]
+    pub(crate) studies: PathBuf,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// Where to put the folder of results
+    #[arg(long, value_name = "FOLDER", default_value = "runs")]
+    pub(crate) out: PathBuf,
+    /// How many runs at a time; one on each processor if not given
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) jobs: usize,
+    /// Run again what is finished
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Print no progress and no table, only where the report is
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}

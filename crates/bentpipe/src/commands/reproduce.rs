@@ -1,0 +1,72 @@
+//! `bentpipe reproduce`.
+
+use std::path::{Path, PathBuf};
+
+use bentpipe_lab::published::{self, Reproduced, Request, Study};
+
+use super::{Failure, command_line};
+use crate::arguments::ReproduceArguments;
+use crate::monitor::Terminal;
+use crate::{build, show};
+
+/// The exit code if a published value is missed.
+const MISSED: u8 = 1;
+
+pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
+    let studies = folders(arguments)?;
+    let studies = studies.iter().map(|folder| Study::read(folder).map_err(Failure::bad));
+    let studies = studies.collect::<Result<Vec<_>, _>>()?;
+    let (build, command) = (build::identity(), command_line());
+    let monitor = Terminal::new(arguments.common.quiet);
+    let mut all_met = true;
+    for study in &studies {
+        let request = Request {
+            study,
+            quick: arguments.quick,
+            parent: &arguments.common.out,
+            jobs: arguments.common.jobs,
+            force: arguments.common.force,
+            build: &build,
+            command: &command,
+        };
+        let reproduced = published::reproduce(&request, &monitor);
+        monitor.clear();
+        let reproduced = reproduced?;
+        all_met &= reproduced.is_met();
+        show::out(&shown(study, &reproduced, arguments.common.quiet));
+    }
+    Ok(if all_met { 0 } else { MISSED })
+}
+
+fn shown(study: &Study, reproduced: &Reproduced, quiet: bool) -> String {
+    let report = format!("report: {}\n", reproduced.folder.join("report.html").display());
+    if quiet {
+        return report;
+    }
+    format!("{}\n{}\n\n{}\n{report}", study.title, study.source, show::comparisons(&reproduced.comparisons))
+}
+
+/// The folders of the studies asked for, or of all.
+fn folders(arguments: &ReproduceArguments) -> Result<Vec<PathBuf>, Failure> {
+    if arguments.study.is_empty() {
+        return all(&arguments.studies);
+    }
+    let named = |name: &String| {
+        let inside = arguments.studies.join(name);
+        if inside.is_dir() { inside } else { PathBuf::from(name) }
+    };
+    Ok(arguments.study.iter().map(named).collect())
+}
+
+fn all(parent: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let missing = |error| Failure::bad(format!("{}: {error}", parent.display()));
+    let entries = std::fs::read_dir(parent).map_err(missing)?;
+    let folders = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut folders: Vec<PathBuf> = folders.filter(|folder| folder.join("study.toml").is_file()).collect();
+    folders.sort();
+    if folders.is_empty() {
+        Err(Failure::bad(format!("{}: no study in it", parent.display())))
+    } else {
+        Ok(folders)
+    }
+}

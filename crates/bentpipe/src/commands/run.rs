@@ -1,0 +1,97 @@
+//! `bentpipe run`.
+
+use bentpipe_lab::plan::{Plan, Seeds};
+use bentpipe_lab::report;
+use bentpipe_lab::run::{self, Folder, PointSummary, Request, Results};
+use bentpipe_lab::scenario::Document;
+
+use super::{Failure, command_line, document};
+use crate::arguments::RunArguments;
+use crate::monitor::Terminal;
+use crate::{build, show};
+
+/// Of more points than this only the report shows all.
+const MAX_POINTS_SHOWN: usize = 40;
+
+pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
+    let mut document = document(&arguments.scenario, &arguments.set)?;
+    add_captures(&mut document, &arguments.pcap)?;
+    let seeds = Seeds { first: arguments.seed, count: arguments.seeds };
+    let plan = Plan::new(&document, seeds).map_err(Failure::bad)?;
+    let name = arguments.scenario.file_stem().unwrap_or_default().to_string_lossy();
+    let (build, command) = (build::identity(), command_line());
+    let request = Request {
+        document: &document,
+        plan: &plan,
+        folder: Folder::new(&arguments.common.out, &name, &plan),
+        jobs: arguments.common.jobs,
+        force: arguments.common.force,
+        snap_len: arguments.snap_len,
+        build: &build,
+        command: &command,
+    };
+    let monitor = Terminal::new(arguments.common.quiet);
+    let prepare = |point: &_, seed| run::prepare(&document, &plan.folder, point, seed);
+    let results = run::execute(&request, &prepare, &monitor);
+    monitor.clear();
+    let results = results?;
+    let page = results.folder.path().join("report.html");
+    report::results_page(&results, &request).write(&page).map_err(Failure::bad)?;
+    if !arguments.common.quiet {
+        show::out(&shown(&results));
+    }
+    show::out(&format!("report: {}\n", page.display()));
+    Ok(0)
+}
+
+/// Adds what `--pcap` asks for to what the scenario captures.
+fn add_captures(document: &mut Document, points: &[String]) -> Result<(), Failure> {
+    if points.is_empty() {
+        return Ok(());
+    }
+    let mut all = document.scenario().map_err(Failure::bad)?.probe.capture;
+    all.extend(points.iter().filter(|point| !all.contains(point)).cloned().collect::<Vec<_>>());
+    let list: Vec<String> =
+        all.iter().map(|point| serde_json::Value::from(point.as_str()).to_string()).collect();
+    document.set(&format!("probe.capture=[{}]", list.join(", "))).map_err(Failure::bad)
+}
+
+/// What is printed at the end.
+fn shown(results: &Results) -> String {
+    let summary = &results.summary;
+    let mut text = format!("{}\n\n", summary.title);
+    match &summary.points[..] {
+        [point] => text.push_str(&tables(point)),
+        points => {
+            for point in points.iter().take(MAX_POINTS_SHOWN) {
+                let settings: Vec<String> =
+                    point.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+                text.push_str(&format!("{}\n", settings.join(", ")));
+                text.push_str(
+                    &report::flow_table(point).map(|table| show::table(&table)).unwrap_or_default(),
+                );
+            }
+            let more = points.len().saturating_sub(MAX_POINTS_SHOWN);
+            if more > 0 {
+                text.push_str(&format!("and {more} points more, in the report\n"));
+            }
+        }
+    }
+    text.push('\n');
+    text.push_str(&fingerprints(results));
+    text
+}
+
+fn tables(point: &PointSummary) -> String {
+    let tables = [report::flow_table(point), report::link_table(point)];
+    tables.into_iter().flatten().map(|table| show::table(&table)).collect::<Vec<_>>().join("\n")
+}
+
+fn fingerprints(results: &Results) -> String {
+    let reused = results.runs.iter().filter(|run| run.reused).count();
+    let again = if reused > 0 { format!(" ({reused} finished before)") } else { String::new() };
+    match &results.runs[..] {
+        [run] => format!("fingerprint: {}{again}\n", run.outcome.fingerprint),
+        runs => format!("runs: {}{again}\n", runs.len()),
+    }
+}

@@ -1,0 +1,27 @@
+//! The command line of bentpipe: run scenarios, check them, reproduce studies.
+//!
+//! Results go to standard output, progress and errors to standard error. Exit codes: 0 fine, 1 a published value was
+//! missed, 2 bad input or a failure, 130 interrupted.
+
+mod arguments;
+mod build;
+mod commands;
+mod monitor;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::Arguments;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match commands::run(arguments) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            show::error(&failure.text);
+            ExitCode::from(failure.code)
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Progress on the terminal, Ctrl-C, and the clock.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bentpipe_lab::run::Monitor;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Steps of the bar for each run.
+const STEPS: f64 = 1000.0;
+
+/// Shows a bar on a terminal, otherwise a line for each finished run.
+pub(crate) struct Terminal {
+    bar: ProgressBar,
+    lines: bool,
+    runs: AtomicUsize,
+    done: AtomicUsize,
+    stop: Arc<AtomicBool>,
+    started: Instant,
+}
+
+impl Terminal {
+    /// A monitor that Ctrl-C asks to stop; a second Ctrl-C ends the program at once.
+    #[expect(clippy::disallowed_methods, reason = "how long runs take is shown and no result depends on it")]
+    pub(crate) fn new(quiet: bool) -> Terminal {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        // Without a handler Ctrl-C just ends the program; what is finished is kept all the same.
+        let _ = ctrlc::set_handler(move || {
+            if asked.swap(true, Ordering::SeqCst) {
+                std::process::exit(130);
+            }
+        });
+        let terminal = std::io::stderr().is_terminal();
+        let target =
+            if quiet || !terminal { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let style =
+            ProgressStyle::with_template("{bar:32} {percent:>3} %  {msg}  {elapsed} gone, {eta} to go");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let (runs, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Terminal { bar, lines: !quiet && !terminal, runs, done, stop, started: Instant::now() }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn message(&self) -> String {
+        let (done, runs) = (self.done.load(Ordering::Relaxed), self.runs.load(Ordering::Relaxed));
+        format!("{done} of {runs} runs")
+    }
+}
+
+impl Monitor for Terminal {
+    fn begin(&self, runs: usize, finished: usize) {
+        self.runs.store(runs, Ordering::Relaxed);
+        self.done.store(0, Ordering::Relaxed);
+        self.bar.reset();
+        self.bar.set_length((runs as f64 * STEPS) as u64);
+        self.bar.set_message(self.message());
+        self.bar.enable_steady_tick(Duration::from_millis(200));
+        if self.lines && finished > 0 {
+            let _ = writeln!(std::io::stderr(), "{finished} finished before, {runs} to run");
+        }
+    }
+
+    fn advance(&self, share: f64) {
+        self.bar.inc((share * STEPS).round() as u64);
+    }
+
+    fn done(&self, label: &str) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        self.bar.set_message(self.message());
+        if self.lines {
+            let runs = self.runs.load(Ordering::Relaxed);
+            let _ = writeln!(std::io::stderr(), "{done}/{runs}  {label}");
+        }
+    }
+
+    fn wants_stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn clock_s(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+}

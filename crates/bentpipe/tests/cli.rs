@@ -1,0 +1,225 @@
+//! The program as its users meet it: commands, files, exit codes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const SMALL: &str = r#"
+title = "Two flows over a narrow link"
+duration = "8 s"
+node.a = {}
+node.b = {}
+[link.sat]
+between = ["a", "b"]
+rate = "2 Mbit/s"
+delay = "20 ms"
+queue = { kind = "drop-tail", bytes = "30 kB" }
+[flow.one]
+from = "a"
+to = "b"
+tcp = {}
+[flow.two]
+from = "a"
+to = "b"
+start = "1 s"
+tcp = { controller = "cubic" }
+"#;
+
+/// Runs the program in `folder`.
+fn bentpipe(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.args(arguments).current_dir(folder).env("NO_COLOR", "1").output().expect("the program")
+}
+
+/// A folder with the small scenario in it.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("small.toml"), SMALL).expect("written");
+    folder
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Where the report is, as the last line says.
+fn report(output: &Output) -> PathBuf {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    let path = stdout.lines().last().and_then(|line| line.strip_prefix("report: ")).expect("a report");
+    PathBuf::from(path)
+}
+
+#[test]
+fn a_run_leaves_a_folder_and_says_where() {
+    let folder = folder();
+    let output = bentpipe(folder.path(), &["run", "small.toml", "--pcap", "a:sat", "--snap-len", "96"]);
+    let page = folder.path().join(report(&output));
+    let shown = text(&output.stdout);
+    assert!(shown.contains("fingerprint: ") && shown.contains("one") && shown.contains("Mbit/s"), "{shown}");
+    let run = page.parent().expect("a folder");
+    for name in [
+        "scenario.toml",
+        "scenario.original.toml",
+        "manifest.json",
+        "series.csv",
+        "series.parquet",
+        "outcome.json",
+        "timing.json",
+        "summary.json",
+        "summary.csv",
+        "report.html",
+        "a-sat.pcap",
+    ] {
+        assert!(fs::metadata(run.join(name)).is_ok_and(|file| file.len() > 0), "{name}");
+    }
+    let html = fs::read_to_string(&page).expect("a page");
+    assert!(html.contains("Two flows over a narrow link") && html.matches("class=\"plot\"").count() >= 5);
+    let header = fs::read_to_string(run.join("series.csv")).expect("a series");
+    assert!(header.starts_with("time_s,") && header.contains("flow.one.sender.cwnd [B]"));
+    // The scenario as run can be run, and is the same experiment.
+    let again = bentpipe(run, &["run", "scenario.toml", "--quiet"]);
+    let again = run.join(report(&again));
+    let outcome = |page: &Path| fs::read(page.with_file_name("outcome.json")).expect("an outcome");
+    assert_eq!(outcome(&again), outcome(&page));
+}
+
+#[test]
+fn captures_and_jobs_change_no_number() {
+    let folder = folder();
+    let sweep = ["run", "small.toml", "--seeds", "2", "--set", "duration=2 s", "--quiet"];
+    let outcomes = |extra: &[&str]| {
+        let arguments: Vec<&str> = sweep.iter().chain(extra).copied().collect();
+        let page = folder.path().join(report(&bentpipe(folder.path(), &arguments)));
+        let read = |name: &str| fs::read(page.with_file_name(name)).expect("a file");
+        (read("summary.json"), read("summary.csv"))
+    };
+    let one = outcomes(&["--jobs", "1", "--out", "one"]);
+    assert_eq!(one, outcomes(&["--jobs", "2", "--out", "two"]));
+    let strip = |bytes: &[u8]| text(bytes);
+    assert_eq!(strip(&one.1), strip(&outcomes(&["--pcap", "b:sat", "--out", "three"]).1));
+}
+
+#[test]
+fn bad_input_is_refused_with_its_place() {
+    let folder = folder();
+    for (from, to, expected) in [
+        ("rate = \"2 Mbit/s\"", "rate = \"-2 Mbit/s\"", "bad.toml:8:"),
+        ("rate = \"2 Mbit/s\"", "rate = 2", "without a unit"),
+        ("delay", "dellay", "unknown key"),
+        ("to = \"b\"", "to = \"nowhere\"", "nowhere"),
+        ("title", "\u{0}title", "bad.toml:2:"),
+    ] {
+        fs::write(folder.path().join("bad.toml"), SMALL.replacen(from, to, 1)).expect("written");
+        for command in ["run", "check"] {
+            let output = bentpipe(folder.path(), &[command, "bad.toml"]);
+            let shown = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{shown}");
+            assert!(shown.starts_with("error: ") && shown.contains(expected), "{shown}");
+            assert!(!shown.contains("panicked") && !shown.contains("backtrace"), "{shown}");
+        }
+    }
+    fs::write(folder.path().join("bad.toml"), b"title = \"\xff\"").expect("written");
+    for arguments in [
+        &["run", "absent.toml"][..],
+        &["run", "bad.toml"],
+        &["run", "small.toml", "--set", "link.sat.rate"],
+        &["run", "small.toml", "--set", "link.sat.rate=fast"],
+        &["run", "small.toml", "--pcap", "a:nothing"],
+        &["run", "small.toml", "--seeds", "0"],
+        &["run", "small.toml", "--out", "small.toml"],
+        &["reproduce", "absent"],
+        &["describe", "nothing-of-the-kind"],
+        &["fly"],
+        &[],
+    ] {
+        let output = bentpipe(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn helps_have_examples() {
+    let folder = folder();
+    let top = text(&bentpipe(folder.path(), &["--help"]).stdout);
+    let commands = ["run", "check", "reproduce", "list", "describe", "schema", "completions"];
+    for command in commands {
+        assert!(top.contains(&format!("\n  {command}")), "{top}");
+        let output = bentpipe(folder.path(), &[command, "--help"]);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(text(&output.stdout).contains(&format!("Examples:\n  bentpipe {command}")), "{command}");
+    }
+    for arguments in
+        [&["list"][..], &["describe", "link"], &["check", "small.toml"], &["completions", "bash"]]
+    {
+        let output = bentpipe(folder.path(), arguments);
+        assert!(output.status.success() && output.stdout.len() > 100, "{arguments:?}");
+    }
+    let schema = bentpipe(folder.path(), &["schema"]).stdout;
+    assert!(serde_json::from_slice::<serde_json::Value>(&schema).is_ok_and(|schema| schema.is_object()));
+}
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_keeps_what_is_finished() {
+    let folder = folder();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    let arguments = ["run", "small.toml", "--seeds", "60", "--set", "duration=120 s", "--jobs", "1"];
+    command.args(arguments).current_dir(folder.path()).stderr(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.spawn().expect("the program");
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().expect("a pipe")));
+    let first = lines.next().expect("a line").expect("text");
+    assert!(first.starts_with("1/60"), "{first}");
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(killed.success());
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(child.wait().expect("an end").code(), Some(130), "{rest:?}");
+    let last = rest.last().expect("an error");
+    assert!(last.contains("runs finished and kept; the same command goes on from there"), "{last}");
+    let finished: usize = last.split_whitespace().nth(3).and_then(|n| n.parse().ok()).expect("a number");
+    assert!((1..60).contains(&finished), "{last}");
+    // The same again finds them.
+    let again = bentpipe(folder.path(), &["run", "small.toml", "--seeds", "60", "--set", "duration=120 s"]);
+    let shown = text(&again.stdout);
+    assert!(shown.contains(&format!("runs: 60 ({finished} finished before)")), "{shown}");
+}
+
+#[test]
+fn a_study_is_reproduced_and_a_missed_value_is_exit_code_one() {
+    let folder = folder();
+    let study = folder.path().join("studies/narrow");
+    fs::create_dir_all(&study).expect("a folder");
+    fs::write(study.join("small.toml"), SMALL).expect("written");
+    let file = r#"
+title = "A narrow link"
+source = "Arithmetic"
+[run.both]
+scenario = "small.toml"
+quick = ["duration=4 s"]
+[[row]]
+id = "N1"
+what = "both flows together"
+kind = "predicted"
+between = [1.0, 2.0]
+unit = "Mbit/s"
+source = "the line rate"
+run = "both"
+measure = "flows.goodput"
+[[figure]]
+title = "Windows"
+y_label = "cwnd"
+curve = [{ name = "one", run = "both", measure = "flow.one.sender.cwnd" }]
+"#;
+    fs::write(study.join("study.toml"), file).expect("written");
+    let output = bentpipe(folder.path(), &["reproduce", "--quick"]);
+    let page = folder.path().join(report(&output));
+    assert!(text(&output.stdout).contains("met"));
+    let html = fs::read_to_string(page).expect("a page");
+    assert!(html.contains("both flows together") && html.matches("class=\"plot\"").count() == 1);
+    fs::write(study.join("study.toml"), file.replace("[1.0, 2.0]", "[3.0, 4.0]")).expect("written");
+    let output = bentpipe(folder.path(), &["reproduce", "narrow", "--quick"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("missed"));
+    fs::write(study.join("study.toml"), file.replace("small.toml", "gone.toml")).expect("written");
+    assert_eq!(bentpipe(folder.path(), &["reproduce", "narrow"]).status.code(), Some(2));
+}

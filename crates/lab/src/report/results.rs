@@ -1,0 +1,281 @@
+//! The page of a run or sweep.
+
+use indexmap::IndexMap;
+
+use super::axis::Axis;
+use super::numbers::{number, quantity};
+use super::page::{Block, Cell, Page, Table};
+use super::plot::{Curve, Plot};
+use super::{swept, timed};
+use crate::budget::Budget;
+use crate::plan::{Plan, Point, VERSION};
+use crate::run::{Averaged, PointSummary, Request, Results};
+
+/// Of more points than this not all are shown over time.
+const MAX_TIMED: usize = 12;
+
+/// What sweeps are plotted of, in this order: what a measure's name ends with, and what it is called.
+const SWEPT: [(&str, &str); 8] = [
+    ("goodput", "Goodput"),
+    ("retransmitted", "Retransmitted segments"),
+    ("loss", "Loss"),
+    ("rtt", "Mean round-trip time"),
+    ("delay-mean", "Mean one-way delay"),
+    ("utilisation", "Link utilisation"),
+    ("queue-mean-bytes", "Mean queue"),
+    ("drop-ratio", "Share dropped"),
+];
+
+/// The page: a summary with confidence intervals, plots, the scenario, its budget, and how to get the same again.
+pub fn results_page(results: &Results, request: &Request<'_>) -> Page {
+    let plan = request.plan;
+    let scenario = &plan.points[0].scenario;
+    let mut blocks = vec![Block::Heading("Summary".into())];
+    match &results.summary.points[..] {
+        [point] => {
+            blocks.extend([flow_table(point), link_table(point)].into_iter().flatten().map(Block::Table));
+            blocks.extend(timed_blocks(results, plan));
+        }
+        points => {
+            blocks.push(Block::Plots(swept_plots(plan, points)));
+            blocks.push(Block::Folded("All points".into(), vec![Block::Table(point_table(points))]));
+            blocks.push(Block::Heading("Over time".into()));
+            blocks.extend(timed_blocks(results, plan));
+        }
+    }
+    blocks.push(Block::Heading("How".into()));
+    blocks.extend(how(results, request));
+    let facts = facts(results, plan);
+    Page { title: scenario.title.clone(), lead: scenario.description.clone(), facts, blocks }
+}
+
+fn facts(results: &Results, plan: &Plan) -> Vec<(String, String)> {
+    let scenario = &plan.points[0].scenario;
+    let events: u64 = results.runs.iter().map(|run| run.outcome.events()).sum();
+    let wall_s: f64 = results.runs.iter().map(|run| run.timing.wall_s).sum();
+    let seeds = &plan.points[0].seeds;
+    let seed = match (seeds.first(), seeds.last()) {
+        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
+        (Some(only), _) => only.to_string(),
+        _ => String::new(),
+    };
+    let mut facts = vec![("simulated time", scenario.duration.to_string()), ("seed", seed)];
+    if plan.points.len() > 1 {
+        facts.push(("points", plan.points.len().to_string()));
+    }
+    match &results.runs[..] {
+        [run] => facts.push(("fingerprint", run.outcome.fingerprint.clone())),
+        runs => facts.push(("runs", runs.len().to_string())),
+    }
+    facts.push(("events", number(events as f64)));
+    if wall_s > 0.0 {
+        facts.push(("events a second", number(events as f64 / wall_s)));
+        facts.push(("computing time", quantity(wall_s, None, "s")));
+    }
+    facts.push(("version", VERSION.to_owned()));
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn how(results: &Results, request: &Request<'_>) -> Vec<Block> {
+    let command = request.command.join(" ");
+    let command =
+        if command.is_empty() { format!("bentpipe run {}", request.document.name()) } else { command };
+    let mut blocks = vec![
+        Block::Paragraph(
+            "The same command with the same file and version gives the same numbers, to the byte:".into(),
+        ),
+        Block::Verbatim(command),
+        Block::Folded("Scenario".into(), vec![Block::Verbatim(request.document.text().to_owned())]),
+    ];
+    let scenario = &request.plan.points[0].scenario;
+    if let Ok(budget) = Budget::new(scenario) {
+        blocks.push(Block::Folded("Budget".into(), vec![Block::Verbatim(budget.to_string())]));
+    }
+    if let [point] = &results.summary.points[..] {
+        blocks.push(Block::Folded("All measures".into(), vec![Block::Table(measure_table(point))]));
+    }
+    blocks.push(Block::Folded(
+        "Fingerprints".into(),
+        vec![Block::Table(fingerprint_table(results, request.plan))],
+    ));
+    blocks
+}
+
+fn fingerprint_table(results: &Results, plan: &Plan) -> Table {
+    let row = |run: &crate::run::RunResult| {
+        let label = plan.points[run.point].label();
+        vec![
+            Cell::Text(if label.is_empty() { "\u{2013}".to_owned() } else { label }),
+            Cell::Number(run.outcome.seed.to_string()),
+            Cell::Text(run.outcome.fingerprint.clone()),
+            Cell::Number(number(run.outcome.events() as f64)),
+            Cell::Text(run.outcome.interval.to_string()),
+        ]
+    };
+    let head = ["point", "seed", "fingerprint", "events", "sampled every"].map(String::from).to_vec();
+    Table { caption: String::new(), head, rows: results.runs.iter().map(row).collect() }
+}
+
+/// What each flow achieved; none without flows.
+pub fn flow_table(point: &PointSummary) -> Option<Table> {
+    let columns = [
+        ("goodput", "goodput"),
+        ("retransmitted", "retransmitted"),
+        ("timeouts", "timeouts"),
+        ("loss", "loss"),
+        ("rtt", "mean RTT"),
+        ("delay-mean", "mean delay"),
+        ("delay-p95", "delay, 95 %"),
+    ];
+    table("flow", "flow.", &columns, point)
+}
+
+/// What each direction of each link carried; none without links.
+pub fn link_table(point: &PointSummary) -> Option<Table> {
+    let columns = [
+        ("utilisation", "utilisation"),
+        ("rate", "IP rate"),
+        ("queue-mean-bytes", "mean queue"),
+        ("queue-max-bytes", "longest queue"),
+        ("dropped", "dropped"),
+    ];
+    table("link", "link.", &columns, point)
+}
+
+/// A row for each thing whose measures begin with `prefix`, with those of `columns` that any of them has.
+fn table(what: &str, prefix: &str, columns: &[(&str, &str)], point: &PointSummary) -> Option<Table> {
+    let mut things: IndexMap<&str, IndexMap<&str, &Averaged>> = IndexMap::new();
+    for (name, averaged) in &point.measures {
+        if let Some((thing, measure)) = name.strip_prefix(prefix).and_then(|rest| rest.rsplit_once('.')) {
+            things.entry(thing).or_default().insert(measure, averaged);
+        }
+    }
+    let used = |(measure, _): &&(&str, &str)| things.values().any(|measures| measures.contains_key(measure));
+    let columns: Vec<&(&str, &str)> = columns.iter().filter(used).collect();
+    let cell = |averaged: Option<&&Averaged>| {
+        let text = averaged.map(|a| quantity(a.estimate.mean, a.estimate.ci95, &a.unit));
+        Cell::Number(text.unwrap_or_default())
+    };
+    let row = |(thing, measures): (&&str, &IndexMap<&str, &Averaged>)| {
+        let cells = columns.iter().map(|(measure, _)| cell(measures.get(measure)));
+        std::iter::once(Cell::Text((*thing).to_owned())).chain(cells).collect()
+    };
+    let head =
+        std::iter::once(what).chain(columns.iter().map(|(_, title)| *title)).map(String::from).collect();
+    let rows: Vec<Vec<Cell>> = things.iter().map(row).collect();
+    (!rows.is_empty()).then_some(Table { caption: String::new(), head, rows })
+}
+
+fn measure_table(point: &PointSummary) -> Table {
+    let row = |(name, a): (&String, &Averaged)| {
+        vec![Cell::Text(name.clone()), Cell::Number(quantity(a.estimate.mean, a.estimate.ci95, &a.unit))]
+    };
+    let rows = point.measures.iter().map(row).collect();
+    Table { caption: String::new(), head: vec!["measure".into(), "value".into()], rows }
+}
+
+/// A row for each point: its settings, and the goodput of its flows.
+fn point_table(points: &[PointSummary]) -> Table {
+    let settings: Vec<&String> =
+        points.first().map(|point| point.settings.keys().collect()).unwrap_or_default();
+    let measures: Vec<&String> = points
+        .first()
+        .map(|point| point.measures.keys().filter(|name| name.ends_with(".goodput")).take(8).collect())
+        .unwrap_or_default();
+    let row = |point: &PointSummary| {
+        let set = point.settings.values().map(|value| Cell::Text(value.clone()));
+        let value =
+            |name: &&String| point.value(name).map(|a| quantity(a.estimate.mean, a.estimate.ci95, &a.unit));
+        let values = measures.iter().map(|name| Cell::Number(value(name).unwrap_or_default()));
+        set.chain(values).collect()
+    };
+    let short = |name: &&String| name.strip_prefix("flow.").unwrap_or(name).replace(".goodput", ": goodput");
+    let head = settings.iter().map(|key| (*key).clone()).chain(measures.iter().map(short)).collect();
+    Table { caption: String::new(), head, rows: points.iter().map(row).collect() }
+}
+
+/// For each point the diagrams over time of its first seed; folded away if there are several points.
+fn timed_blocks(results: &Results, plan: &Plan) -> Vec<Block> {
+    let several = plan.points.len() > 1;
+    let step = plan.points.len().div_ceil(MAX_TIMED);
+    let block = |point: &Point| {
+        let seed = *point.seeds.first()?;
+        let series = results.folder.series(point, seed).ok()?;
+        let plots = Block::Plots(timed::plots(&series));
+        Some(if several { Block::Folded(point.label(), vec![plots]) } else { plots })
+    };
+    plan.points.iter().step_by(step.max(1)).filter_map(block).collect()
+}
+
+/// For each measure a diagram against the axis with the most values; a curve for each flow or link, and for each
+/// combination of the other axes.
+fn swept_plots(plan: &Plan, points: &[PointSummary]) -> Vec<Plot> {
+    let Some(axis) = longest_axis(plan) else { return Vec::new() };
+    SWEPT.iter().filter_map(|(measure, title)| swept_plot(plan, points, axis, measure, title)).collect()
+}
+
+/// The axis with the most values.
+fn longest_axis(plan: &Plan) -> Option<usize> {
+    let values = |axis: usize| {
+        let mut values: Vec<&str> = plan.points.iter().filter_map(|point| setting(point, axis)).collect();
+        values.sort_unstable();
+        values.dedup();
+        values.len()
+    };
+    (0..plan.axes.len()).rev().max_by_key(|axis| values(*axis))
+}
+
+/// The value that an axis sets at a point; of several keys in step the first.
+fn setting(point: &Point, axis: usize) -> Option<&str> {
+    point.settings.iter().find(|setting| setting.axis == axis).map(|setting| &setting.value[..])
+}
+
+fn swept_plot(plan: &Plan, points: &[PointSummary], axis: usize, measure: &str, title: &str) -> Option<Plot> {
+    let label =
+        plan.points[0].settings.iter().find(|setting| setting.axis == axis)?.short_key().replace('_', " ");
+    let values: Vec<&str> = plan.points.iter().filter_map(|point| setting(point, axis)).collect();
+    let (x, places) = swept::axis(&label, &values);
+    let mut groups: IndexMap<String, Vec<usize>> = IndexMap::new();
+    for (number, point) in plan.points.iter().enumerate() {
+        groups.entry(others(point, axis)).or_default().push(number);
+    }
+    let ending = format!(".{measure}");
+    let names: Vec<&String> = points[0].measures.keys().filter(|name| name.ends_with(&ending)).collect();
+    let shown: Vec<&String> = names.iter().copied().filter(|name| matters(name, points)).take(8).collect();
+    let mut curves: Vec<Curve> = Vec::new();
+    for name in &shown {
+        for (group, numbers) in &groups {
+            let places: Vec<f64> = numbers.iter().map(|n| places[*n]).collect();
+            let of_group: Vec<&PointSummary> = numbers.iter().map(|n| &points[*n]).collect();
+            let called = called(name, &ending, shown.len() > 1, group);
+            curves.push(swept::curve(called, curves.len(), &places, &of_group, name));
+        }
+    }
+    let unit = points.iter().find_map(|point| Some(point.value(shown.first()?)?.unit.clone()))?;
+    let (label, unit) = if unit == "ratio" { ("share", "") } else { (measure, &unit[..]) };
+    let mut plot = Plot::new(title, x, Axis::new(label.replace("-mean", "").replace("-bytes", ""), unit));
+    plot.curves = curves;
+    Some(swept::spread(plot)).filter(|plot| !plot.is_empty())
+}
+
+/// Whether a measure is above zero anywhere.
+fn matters(name: &str, points: &[PointSummary]) -> bool {
+    points.iter().any(|point| point.value(name).is_some_and(|averaged| averaged.estimate.mean > 0.0))
+}
+
+/// What the other axes set, in a line.
+fn others(point: &Point, axis: usize) -> String {
+    let others = point.settings.iter().filter(|setting| setting.axis != axis);
+    others.map(|s| format!("{} {}", s.short_key(), s.value)).collect::<Vec<_>>().join(", ")
+}
+
+/// What a curve's legend says: whose measure it is, if there are several, and the group.
+fn called(name: &str, ending: &str, several: bool, group: &str) -> String {
+    let thing = name.strip_suffix(ending).unwrap_or(name);
+    let thing = thing.strip_prefix("flow.").or_else(|| thing.strip_prefix("link.")).unwrap_or(thing);
+    match (several || group.is_empty(), group.is_empty()) {
+        (true, true) => thing.to_owned(),
+        (true, false) => format!("{thing}, {group}"),
+        (false, _) => group.to_owned(),
+    }
+}
