@@ -33,6 +33,8 @@ pub(crate) struct Compressor {
     ecn: EcnWatch,
     /// Feedback came: there is a way back, refreshes are not needed.
     is_bidirectional: bool,
+    /// The context that this flow is replicated from while it begins.
+    base: Option<u16>,
     /// The decompressor has acknowledged a packet of this flow: it can be the base of another.
     pub(super) is_confirmed: bool,
     /// Whether this flow has sent a packet.
@@ -98,7 +100,7 @@ impl Compressor {
         let plan = self.table.plan(view.options(), self.repeats).ok_or(Unfit)?;
         // From here on the packet will be sent.
         if let Some(chain) = other {
-            self.begin(chain, &view);
+            self.begin(job, chain, &view);
         }
         self.control.msn = self.control.msn.wrapping_add(1);
         self.packets = self.packets.saturating_add(1);
@@ -118,7 +120,7 @@ impl Compressor {
     }
 
     /// Another chain of headers: all is new.
-    fn begin(&mut self, mut chain: Chain, view: &View<'_>) {
+    fn begin(&mut self, job: &Job<'_>, mut chain: Chain, view: &View<'_>) {
         for index in 0..chain.links.len() {
             let is_inner = chain.is_inner(index);
             let link = &mut chain.links[index];
@@ -145,6 +147,17 @@ impl Compressor {
         self.refs.clear();
         self.sequences = Sequences::default();
         self.repair(Set::ALL);
+        self.base = self.find_base(job, view);
+    }
+
+    /// The values of the last packet.
+    pub(super) fn reference(&self) -> Ref {
+        let tcp_at = self.chain.tcp_at();
+        self.values(&self.headers[..tcp_at], &self.headers[tcp_at..], 0)
+    }
+
+    pub(super) fn tcp(&self) -> &[u8] {
+        &self.headers[self.chain.tcp_at()..]
     }
 
     /// Refreshes in unidirectional operation (RFC 6846 5.2.1.2).
@@ -271,22 +284,23 @@ fn outer_changes(link: &mut Link, old: &[u8], new: &[u8]) -> Set {
 
 /// Writing a packet.
 impl Compressor {
-    fn current(&self, view: &View<'_>) -> Ref {
-        let inner = &view.chain[self.chain.inner().range()];
+    /// What of a packet later ones may be relative to.
+    fn values(&self, chain: &[u8], tcp: &[u8], payload_len: u32) -> Ref {
+        let inner = &chain[self.chain.inner().range()];
         Ref {
             msn: self.control.msn,
             ip_id_offset: self.chain.inner().ip_id.counter(ip::ip_id(inner)).wrapping_sub(self.control.msn),
-            window: header::window(view.tcp),
+            window: header::window(tcp),
             ttl: ip::ttl(inner),
-            seq: header::seq(view.tcp),
-            ack: header::ack(view.tcp),
-            payload_len: view.payload_len,
+            seq: header::seq(tcp),
+            ack: header::ack(tcp),
+            payload_len,
             items_sent: 0,
         }
     }
 
     fn write(&mut self, job: &Job<'_>, view: &View<'_>, plan: &Plan<'_>, out: &mut Vec<u8>) -> Built {
-        let current = self.current(view);
+        let current = self.values(view.chain, view.tcp, view.payload_len);
         let (kind, carried, list) = self.write_best(job, view, plan, &current, out);
         self.groups.sent(carried);
         let items_sent = self.table.sent(plan, list, self.control.msn, self.repeats);
@@ -316,8 +330,17 @@ impl Compressor {
     ) -> (PacketType, Set, Option<bool>) {
         let due = self.groups.due();
         if due.has(Group::Static) {
-            self.write_ir(job, view, plan, out);
-            return (PacketType::Ir, Set::ALL, Some(true));
+            let base = self.base.and_then(|cid| Some((cid, self.base_at(job, cid, view)?)));
+            return match base {
+                Some(base) if self.control.ecn_used || header::same_ecn(view.tcp, base.1.tcp()) => {
+                    self.write_ir_cr(job, view, plan, base, out);
+                    (PacketType::IrCr, Set::ALL, Some(true))
+                }
+                _ => {
+                    self.write_ir(job, view, plan, out);
+                    (PacketType::Ir, Set::ALL, Some(true))
+                }
+            };
         }
         let compressed = if due.has(Group::Dynamic) { None } else { self.choose(view, plan, current) };
         match compressed {
@@ -359,7 +382,7 @@ impl Compressor {
 }
 
 /// Writes what an IR or IR-DYN begins with; where it began, and where its CRC is.
-fn begin_ir(job: &Job<'_>, first: u8, out: &mut Vec<u8>) -> (usize, usize) {
+pub(super) fn begin_ir(job: &Job<'_>, first: u8, out: &mut Vec<u8>) -> (usize, usize) {
     let start = out.len();
     job.cid.write(out, first);
     out.extend_from_slice(&[Profile::Tcp as u8, 0]);
@@ -407,6 +430,7 @@ impl Compressor {
     /// The decompressor may have lost `groups`, and every option.
     fn repair(&mut self, groups: Set) {
         self.is_confirmed = false;
+        self.base = None;
         self.table.forget();
         self.groups.changed(groups, self.control.msn.wrapping_add(1), self.repeats);
     }

@@ -186,35 +186,75 @@ fn read_port(base: u16, form: u8, input: &mut Reader<'_>) -> Result<u16, Decompr
     }
 }
 
-/// Whether the replicate item can make `tcp` of `base`.
-pub(super) fn is_replicable(tcp: &[u8], base: &[u8], ecn_used: bool) -> bool {
-    let same_ecn = reserved(tcp) == reserved(base) && flags(tcp) & ECN == flags(base) & ECN;
-    rsf_index(flags(tcp)).is_some() && (ecn_used || same_ecn)
+/// Whether the replicate item can make `tcp`.
+pub(super) const fn is_replicable(tcp: &[u8]) -> bool {
+    rsf_index(tcp[13]).is_some()
 }
 
-/// Writes the replicate item but for the options. The acknowledgement stride is the base's unless it is sent.
+/// Whether the replicate item can make `tcp` of `base` without ECN in it.
+pub(super) fn same_ecn(tcp: &[u8], base: &[u8]) -> bool {
+    reserved(tcp) == reserved(base) && flags(tcp) & ECN == flags(base) & ECN
+}
+
+/// Which fields of a base the decompressor holds as the compressor does, although they change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stability {
+    pub(super) window: bool,
+    pub(super) ack: bool,
+}
+
+/// What of a header a replicate item says.
+struct Replicate {
+    source: PortForm,
+    destination: PortForm,
+    window: bool,
+    urgent: bool,
+    ack: bool,
+}
+
+impl Replicate {
+    fn new(tcp: &[u8], base: &[u8], stable: Stability) -> Self {
+        Self {
+            source: port_form(u16_at(tcp, 0), u16_at(base, 0)),
+            destination: port_form(u16_at(tcp, 2), u16_at(base, 2)),
+            window: window(tcp) != window(base) || !stable.window,
+            urgent: urgent(tcp) != urgent(base),
+            ack: ack(tcp) != ack(base) || !stable.ack,
+        }
+    }
+}
+
+/// Octets of the replicate item that depend on the base.
+pub(super) fn replicate_len(tcp: &[u8], base: &[u8], stable: Stability) -> usize {
+    let item = Replicate::new(tcp, base, stable);
+    let ecn = usize::from(!same_ecn(tcp, base));
+    item.source as usize
+        + item.destination as usize
+        + 2 * usize::from(item.window)
+        + 2 * usize::from(item.urgent)
+        + 4 * usize::from(item.ack)
+        + ecn
+}
+
+/// Writes the replicate item, before its list of options, which is present. The acknowledgement stride is not sent.
 pub(super) fn write_replicate(
     tcp: &[u8],
     base: &[u8],
     control: Control,
-    stride_changed: bool,
-    list_present: bool,
+    stable: Stability,
     out: &mut Writer<'_>,
 ) {
-    let source = port_form(u16_at(tcp, 0), u16_at(base, 0));
-    let destination = port_form(u16_at(tcp, 2), u16_at(base, 2));
-    let differs = |range: core::ops::Range<usize>| tcp[range.clone()] != base[range];
-    let (window, urgent, ack) = (differs(14..16), differs(18..20), differs(8..12));
-    let presence = u8::from(window) << 6 | u8::from(list_present) << 5 | (source as u8) << 3;
-    out.u8(presence | (destination as u8) << 1 | u8::from(stride_changed));
+    let item = Replicate::new(tcp, base, stable);
+    let presence = u8::from(item.window) << 6 | 1 << 5;
+    out.u8(presence | (item.source as u8) << 3 | (item.destination as u8) << 1);
     let rsf = rsf_index(flags(tcp)).unwrap_or_default() as u8;
     let flag_bits = (flags(tcp) >> 3 & 7) << 3 | rsf << 1 | u8::from(control.ecn_used);
-    out.u8(u8::from(ack) << 7 | u8::from(urgent) << 6 | flag_bits);
+    out.u8(u8::from(item.ack) << 7 | u8::from(item.urgent) << 6 | flag_bits);
     out.u16(control.msn);
     out.bytes(&tcp[4..8]);
-    write_port(u16_at(tcp, 0), source, out);
-    write_port(u16_at(tcp, 2), destination, out);
-    for (present, range) in [(window, 14..16), (urgent, 18..20), (ack, 8..12)] {
+    write_port(u16_at(tcp, 0), item.source, out);
+    write_port(u16_at(tcp, 2), item.destination, out);
+    for (present, range) in [(item.window, 14..16), (item.urgent, 18..20), (item.ack, 8..12)] {
         if present {
             out.bytes(&tcp[range]);
         }
@@ -223,9 +263,6 @@ pub(super) fn write_replicate(
         out.u8(reserved(tcp) << 2 | flags(tcp) >> 6);
     }
     out.bytes(&tcp[16..18]);
-    if stride_changed {
-        out.u16(control.ack_stride);
-    }
 }
 
 /// Reads the replicate item but for the options over the base's header; says whether a list follows.

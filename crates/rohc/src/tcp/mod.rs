@@ -12,7 +12,7 @@
 //! | [`chain`], [`ip`], [`extension`] | headers before TCP: their static, dynamic, replicate and irregular items |
 //! | [`header`], [`options`] | the same of TCP and its options |
 //! | [`formats`], [`base`] | base headers, the sixteen short ones and `co_common` |
-//! | [`compressor`], [`choice`], [`table`], [`refs`], [`groups`], [`behavior`] | the compressor |
+//! | [`compressor`], [`choice`], [`replicate`], [`table`], [`refs`], [`groups`], [`behavior`] | the compressor |
 //! | [`decompressor`], [`checksum`] | the decompressor |
 //! | [`feedback`] | FEEDBACK-1 and FEEDBACK-2 |
 //!
@@ -33,6 +33,7 @@ mod header;
 mod ip;
 mod options;
 mod refs;
+mod replicate;
 mod table;
 
 pub(crate) use compressor::Compressor;
