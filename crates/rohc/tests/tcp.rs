@@ -24,7 +24,7 @@ impl Dice {
     }
 
     fn one_in(&mut self, odds: u32) -> bool {
-        self.roll() % odds == 0
+        self.roll().is_multiple_of(odds)
     }
 }
 

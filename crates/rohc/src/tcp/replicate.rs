@@ -30,7 +30,9 @@ impl Compressor {
         let own = job.cid.cid;
         let near = (1..=MAX_CANDIDATES.min(contexts)).map(|step| (own + contexts - step) % contexts);
         let bases = near.filter_map(|cid| Some((cid, self.base_at(job, cid, view)?)));
-        bases.min_by_key(|(_, base)| header::replicate_len(view.tcp, base.tcp(), base.stability())).map(|(cid, _)| cid)
+        bases
+            .min_by_key(|(_, base)| header::replicate_len(view.tcp, base.tcp(), base.stability()))
+            .map(|(cid, _)| cid)
     }
 
     /// The context at `cid` if it can be the base of the packet.
