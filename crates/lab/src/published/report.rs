@@ -146,7 +146,7 @@ fn timed_plot(figure: &Figure, runs: &StudyRuns) -> Plot {
         let mark = if curve.name.contains("ssthresh") { Mark::Dashed } else { Mark::Line };
         curves.push(Curve { name: curve.name.clone(), points, mark, colour, ..Curve::default() });
     }
-    Plot { title: figure.title.clone(), note: figure.note.clone(), x: Axis::new("time", "s"), y, curves }
+    Plot { title: figure.title.clone(), note: figure.note.clone(), x: Axis::time(), y, curves }
 }
 
 /// A column of the first seed's series, and its unit.

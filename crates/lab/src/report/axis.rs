@@ -20,6 +20,8 @@ pub struct Axis {
     pub scale: Scale,
     /// Whether a linear axis begins at zero when all values are positive.
     pub from_zero: bool,
+    /// Whether a linear axis ends where its values do, and not at the next mark: time.
+    pub ends_with_values: bool,
     /// Words in place of numbers: value 0 is the first, and so on.
     pub words: Vec<String>,
 }
@@ -28,7 +30,19 @@ impl Axis {
     /// A linear axis from zero.
     pub fn new(label: impl Into<String>, unit: impl Into<String>) -> Axis {
         let (label, unit) = (label.into(), unit.into());
-        Axis { label, unit, scale: Scale::Linear, from_zero: true, words: Vec::new() }
+        Axis {
+            label,
+            unit,
+            scale: Scale::Linear,
+            from_zero: true,
+            ends_with_values: false,
+            words: Vec::new(),
+        }
+    }
+
+    /// The axis of time, in seconds.
+    pub fn time() -> Axis {
+        Axis { ends_with_values: true, ..Axis::new("time", "s") }
     }
 
     /// The axis as it is drawn for values from `low` to `high`.
@@ -45,8 +59,10 @@ impl Axis {
         if high <= low {
             (low, high) = widened(low, logarithmic);
         }
-        let ticks = if logarithmic { decades(low, high) } else { even(low, high) };
-        if !logarithmic {
+        let mut ticks = if logarithmic { decades(low, high) } else { even(low, high) };
+        if self.ends_with_values {
+            ticks.retain(|(value, _)| *value >= low && *value <= high * (1.0 + 1e-9));
+        } else if !logarithmic {
             high = ticks.last().map_or(high, |last| last.0.max(high));
             low = low.min(ticks[0].0);
         }

@@ -26,6 +26,11 @@ pub fn quantity(value: f64, ci95: Option<f64>, unit: &str) -> String {
             (prefix.factor, format!("{}{unit}", prefix.symbol))
         }
     };
+    // What is counted is whole, unless it is a mean of several runs.
+    if factor == 1.0 && ci95.is_none() && value.fract() == 0.0 && value.abs() < 1e15 {
+        let space = if unit.is_empty() { "" } else { "\u{a0}" };
+        return format!("{}{space}{unit}", grouped(value, 0));
+    }
     let half = ci95.map(|half| format!(" \u{b1} {}", number(half / factor))).unwrap_or_default();
     let space = if unit.is_empty() { "" } else { "\u{a0}" };
     format!("{}{half}{space}{unit}", number(value / factor))
@@ -55,6 +60,7 @@ mod tests {
         assert_eq!(quantity(1_234_000.0, Some(12_000.0), "bit/s"), "1.234 \u{b1} 0.01200\u{a0}Mbit/s");
         assert_eq!(quantity(0.54, None, "s"), "540.0\u{a0}ms");
         assert_eq!(quantity(0.123, None, "ratio"), "12.30\u{a0}%");
-        assert_eq!(quantity(3.0, None, "count"), "3.000");
+        assert_eq!(quantity(3.0, None, "count"), "3");
+        assert_eq!(quantity(3.0, Some(1.0), "count"), "3.000 \u{b1} 1.000");
     }
 }

@@ -46,7 +46,9 @@ pub fn results_page(results: &Results, request: &Request<'_>) -> Page {
     blocks.push(Block::Heading("How".into()));
     blocks.extend(how(results, request));
     let facts = facts(results, plan);
-    Page { title: scenario.title.clone(), lead: scenario.description.clone(), facts, blocks }
+    // Lines of the file are no lines of the page.
+    let lead = scenario.description.split_whitespace().collect::<Vec<_>>().join(" ");
+    Page { title: scenario.title.clone(), lead, facts, blocks }
 }
 
 fn facts(results: &Results, plan: &Plan) -> Vec<(String, String)> {
@@ -67,7 +69,7 @@ fn facts(results: &Results, plan: &Plan) -> Vec<(String, String)> {
         [run] => facts.push(("fingerprint", run.outcome.fingerprint.clone())),
         runs => facts.push(("runs", runs.len().to_string())),
     }
-    facts.push(("events", number(events as f64)));
+    facts.push(("events", quantity(events as f64, None, "count")));
     if wall_s > 0.0 {
         facts.push(("events a second", number(events as f64 / wall_s)));
         facts.push(("computing time", quantity(wall_s, None, "s")));
@@ -108,7 +110,7 @@ fn fingerprint_table(results: &Results, plan: &Plan) -> Table {
             Cell::Text(if label.is_empty() { "\u{2013}".to_owned() } else { label }),
             Cell::Number(run.outcome.seed.to_string()),
             Cell::Text(run.outcome.fingerprint.clone()),
-            Cell::Number(number(run.outcome.events() as f64)),
+            Cell::Number(quantity(run.outcome.events() as f64, None, "count")),
             Cell::Text(run.outcome.interval.to_string()),
         ]
     };

@@ -8,7 +8,7 @@ use crate::record::{Column, Series};
 const MAX_CURVES: usize = 8;
 
 /// A rate is taken over no less than this share of the run, so that single packets do not make it jump.
-const RATE_WINDOWS: usize = 240;
+const RATE_WINDOWS: usize = 90;
 
 /// The diagrams of one run, those with something to show.
 pub(super) fn plots(series: &Series) -> Vec<Plot> {
@@ -52,7 +52,7 @@ pub(super) fn plots(series: &Series) -> Vec<Plot> {
 }
 
 fn plot(title: &str, label: &str, unit: &str, curves: Vec<(String, Curve)>) -> Plot {
-    let mut plot = Plot::new(title, Axis::new("time", "s"), Axis::new(label, unit));
+    let mut plot = Plot::new(title, Axis::time(), Axis::new(label, unit));
     plot.curves = coloured(few(curves));
     plot
 }
