@@ -416,37 +416,40 @@ impl Compressor {
 #[inline]
 fn flow_key(packet: &Packet<'_>, profile: Profile, key: &mut Key) {
     key.clear();
-    key.push(&[profile as u8]);
     if profile == Profile::Uncompressed {
+        key.push(0);
         return;
     }
     for level in packet.levels() {
         level_key(packet.bytes, level, key);
     }
     let at = packet.transport_at();
-    let transport = packet.bytes.get(at..at + 4).unwrap_or_default();
-    match profile {
-        Profile::Rtp | Profile::RtpUdpLite => {
-            key.push(transport);
-            key.push(packet.bytes.get(at + 16..at + 20).unwrap_or_default());
-        }
-        Profile::Udp | Profile::UdpLite | Profile::Esp | Profile::Tcp => key.push(transport),
-        Profile::Ip => key.push(&[u8::from(packet.cut)]),
-        Profile::Uncompressed => {}
-    }
+    // Ports or SPI, and SSRC.
+    let (transport, source) = match profile {
+        Profile::Rtp | Profile::RtpUdpLite => (word(packet.bytes, at), word(packet.bytes, at + 16)),
+        Profile::Ip | Profile::Uncompressed => (u32::from(packet.cut), 0),
+        Profile::Udp | Profile::UdpLite | Profile::Esp | Profile::Tcp => (word(packet.bytes, at), 0),
+    };
+    key.push(u64::from(transport) << 32 | u64::from(source));
+    key.push(profile as u64);
+}
+
+#[inline]
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|octets| octets.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
 #[inline]
 fn level_key(bytes: &[u8], level: &Level, key: &mut Key) {
-    let header = &bytes[level.at..level.extensions_at];
-    match *header {
-        [first, _, _, _, _, _, _, _, ref addresses @ ..] if level.version == 6 => {
-            key.push(&[first & 0xf0, level.next, header[1] & 0x0f, header[2], header[3]]);
-            key.push(addresses);
+    let long = |at: usize| u64::from(word(bytes, at)) << 32 | u64::from(word(bytes, at + 4));
+    if level.version == 6 {
+        let flow_label = u64::from(word(bytes, level.at) & 0x000f_ffff);
+        key.push(6 << 32 | u64::from(level.next) << 24 | flow_label);
+        for at in [8, 16, 24, 32] {
+            key.push(long(level.at + at));
         }
-        _ => {
-            key.push(&[0x40, level.next]);
-            key.push(&header[12..20]);
-        }
+    } else {
+        key.push(4 << 32 | u64::from(level.next) << 24);
+        key.push(long(level.at + 12));
     }
 }

@@ -3,77 +3,62 @@
 use alloc::vec::Vec;
 
 const NONE: u16 = u16::MAX;
-/// Octets of a flow's key that are kept without an allocation: two IPv6 headers and a transport fit.
-const INLINE_KEY: usize = 88;
+/// Words of a flow's key that are kept without an allocation: two IPv6 headers and a transport fit.
+const INLINE_KEY: usize = 12;
 /// Contexts of one bucket that are compared. Beyond that a flow is taken for unknown: whoever crafts collisions gets
 /// poor compression, not a slow compressor.
 const MAX_CHAIN: usize = 16;
 
-/// The static fields of a flow, in a form that can be compared.
-#[derive(Clone, Debug)]
+/// The static fields of a flow, in a form that can be compared, and their hash.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Key {
-    inline: [u8; INLINE_KEY],
+    words: [u64; INLINE_KEY],
     len: u8,
-    spill: Vec<u8>,
-}
-
-impl Default for Key {
-    fn default() -> Self {
-        Self { inline: [0; INLINE_KEY], len: 0, spill: Vec::new() }
-    }
+    hash: u64,
+    spill: Vec<u64>,
 }
 
 impl Key {
     #[inline]
     pub(crate) fn clear(&mut self) {
-        self.len = 0;
+        (self.len, self.hash) = (0, 0);
         self.spill.clear();
     }
 
+    /// Adds a word. Whole words, not octets: they are hashed as they come, without a way through memory.
     #[inline]
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
-        let len = usize::from(self.len);
-        match self.inline.get_mut(len..len + bytes.len()) {
-            Some(place) if self.spill.is_empty() => {
-                place.copy_from_slice(bytes);
-                self.len += bytes.len() as u8;
+    pub(crate) fn push(&mut self, word: u64) {
+        self.hash = mix(self.hash, word);
+        match self.words.get_mut(usize::from(self.len)) {
+            Some(place) => {
+                *place = word;
+                self.len += 1;
             }
-            _ => self.spill.extend_from_slice(bytes),
+            None => self.spill.push(word),
         }
     }
 
-    fn inline(&self) -> &[u8] {
-        &self.inline[..usize::from(self.len)]
+    fn words(&self) -> &[u64] {
+        &self.words[..usize::from(self.len)]
     }
 
     fn assign(&mut self, other: &Self) {
-        self.inline = other.inline;
-        self.len = other.len;
+        (self.words, self.len, self.hash) = (other.words, other.len, other.hash);
         self.spill.clear();
         self.spill.extend_from_slice(&other.spill);
     }
 
-    fn equals(&self, other: &Self) -> bool {
-        self.inline() == other.inline() && self.spill == other.spill
-    }
-
-    /// A multiplicative hash over eight octets a step.
     #[inline]
-    pub(crate) fn hash(&self) -> u32 {
-        let hash = mix_all(0, self.inline());
-        let hash = if self.spill.is_empty() { hash } else { mix_all(hash, &self.spill) };
-        (hash >> 32) as u32
+    fn equals(&self, other: &Self) -> bool {
+        self.len == other.len
+            && self.words().iter().zip(other.words()).all(|(one, two)| one == two)
+            && self.spill == other.spill
     }
-}
 
-fn mix_all(mut hash: u64, bytes: &[u8]) -> u64 {
-    let mut chunks = bytes.chunks_exact(8);
-    for chunk in &mut chunks {
-        hash = mix(hash, chunk.try_into().map_or(0, u64::from_le_bytes));
+    #[inline]
+    pub(crate) const fn hash(&self) -> u32 {
+        (self.hash >> 32) as u32
     }
-    let mut tail = [0; 8];
-    tail[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
-    mix(hash, u64::from_le_bytes(tail))
 }
 
 #[inline]
@@ -364,7 +349,7 @@ mod tests {
 
     fn key(flow: u32) -> Key {
         let mut key = Key::default();
-        key.push(&flow.to_be_bytes());
+        key.push(u64::from(flow));
         key
     }
 
@@ -450,15 +435,21 @@ mod tests {
         assert!(assigned < 50 * 10 * 2, "{assigned} for 500 flows");
     }
 
+    /// Beside the context itself (at most 800 octets).
+    #[test]
+    fn a_place_in_the_table_is_small() {
+        assert!(size_of::<Slot<crate::compressor::Context>>() <= 200);
+    }
+
     #[test]
     fn long_keys_spill_and_still_differ() {
         let (mut one, mut two) = (Key::default(), Key::default());
-        for part in 0..20u8 {
-            one.push(&[part; 16]);
-            two.push(&[part; 16]);
+        for part in 0..40 {
+            one.push(part);
+            two.push(part);
         }
         assert!(one.equals(&two) && one.hash() == two.hash());
-        two.push(&[1]);
+        two.push(1);
         assert!(!one.equals(&two) && one.hash() != two.hash());
     }
 }

@@ -84,6 +84,16 @@ fn udp_lite_streams_are_restored_byte_for_byte() {
     decompress_all("v1lite-2.2.0");
 }
 
+/// The streams that are kept with the tests.
+#[test]
+fn kept_streams_are_restored_byte_for_byte() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    let (mut wrong, mut examples) = (BTreeMap::new(), Vec::new());
+    let streams = files(&folder, ".rohc.pcap");
+    let right: usize = streams.iter().map(|stream| decompress(stream, &mut wrong, &mut examples)).sum();
+    assert!(wrong.is_empty() && right > 1500, "{right} right, wrong: {wrong:#?}");
+}
+
 /// The IP-only stream of another vendor.
 #[test]
 fn another_vendors_stream_is_restored_byte_for_byte() {

@@ -240,27 +240,69 @@ impl Parts<'_> {
         }
     }
 
-    fn dynamic_crc(&self, crc: &Crc, mut sum: u8) -> u8 {
+    #[inline]
+    fn dynamic_crc(&self, crc: &Crc, sum: u8) -> u8 {
+        // Collected first: the CRC of one run of octets takes fewer steps than that of many short ones.
+        let mut run = Run { crc, sum, octets: [0; 32], len: 0 };
         for level in self.levels {
             let header = &self.bytes[level.at..level.extensions_at];
-            if level.version == 6 {
-                sum = crc.update(sum, &header[4..6]);
-            } else {
-                sum = crc.update(crc.update(sum, &header[2..6]), &header[10..12]);
-            }
-            each_extension(self.bytes, level, |kind, header| {
-                let (_, changing) = extension_parts(kind, header);
-                for part in changing {
-                    sum = crc.update(sum, part);
+            match *header {
+                [_, _, a, b, c, d, _, _, _, _, e, f, ..] if level.version == 4 => {
+                    run.add(&[a, b, c, d, e, f])
                 }
-            });
+                [_, _, _, _, a, b, ..] => run.add(&[a, b]),
+                _ => {}
+            }
+            if level.extensions_len > 0 {
+                each_extension(self.bytes, level, |kind, header| {
+                    let (_, changing) = extension_parts(kind, header);
+                    changing.into_iter().for_each(|part| run.add(part));
+                });
+            }
         }
         let rest = &self.bytes[self.transport_at()..];
-        match self.profile {
-            Profile::Rtp | Profile::RtpUdpLite => crc.update(crc.update(sum, &rest[4..8]), &rest[9..16]),
-            Profile::Udp | Profile::UdpLite | Profile::Esp => crc.update(sum, &rest[4..8]),
-            _ => sum,
+        match (self.profile, rest) {
+            (Profile::Rtp | Profile::RtpUdpLite, [_, _, _, _, udp @ .., _, _, _, _]) if udp.len() >= 12 => {
+                run.add(&udp[..4]);
+                run.add(&udp[5..12]);
+            }
+            (Profile::Udp | Profile::UdpLite | Profile::Esp, [_, _, _, _, changing @ ..])
+                if changing.len() >= 4 =>
+            {
+                run.add(&changing[..4]);
+            }
+            _ => {}
         }
+        run.finish()
+    }
+}
+
+/// Octets to be added to a CRC.
+struct Run<'a> {
+    crc: &'a Crc,
+    sum: u8,
+    octets: [u8; 32],
+    len: usize,
+}
+
+impl Run<'_> {
+    #[inline]
+    fn add(&mut self, part: &[u8]) {
+        match self.octets.get_mut(self.len..self.len + part.len()) {
+            Some(place) => {
+                place.copy_from_slice(part);
+                self.len += part.len();
+            }
+            None => {
+                self.sum = self.crc.update(self.finish(), part);
+                self.len = 0;
+            }
+        }
+    }
+
+    #[inline]
+    fn finish(&self) -> u8 {
+        self.crc.update(self.sum, &self.octets[..self.len])
     }
 }
 

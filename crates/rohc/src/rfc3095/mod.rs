@@ -10,3 +10,13 @@ mod state;
 
 pub(crate) use compressor::Compressor;
 pub(crate) use decompressor::Decompressor;
+
+#[cfg(test)]
+mod tests {
+    /// Contexts stay small: thousands of them are kept.
+    #[test]
+    fn a_context_takes_less_than_a_kilobyte() {
+        assert!(size_of::<super::Compressor>() <= 800, "{}", size_of::<super::Compressor>());
+        assert!(size_of::<super::Decompressor>() <= 800, "{}", size_of::<super::Decompressor>());
+    }
+}
