@@ -22,7 +22,10 @@ pub(super) fn measures(scenario: &Scenario, parts: &Parts<'_>) -> Vec<Measure> {
     if goodputs.len() > 1 {
         let sum: f64 = goodputs.iter().sum();
         let squares: f64 = goodputs.iter().map(|x| x * x).sum();
-        measures.extend(Measure::new("flows.goodput", "bit/s", sum));
+        let delivered: f64 = flows.iter().filter_map(|flow| flow.delivered(parts)).sum();
+        // Of all together over the whole time: flows that were on at different times never had their sum at once.
+        let all = delivered * 8.0 / parts.on_s(Span::ZERO, None);
+        measures.extend(Measure::new("flows.goodput", "bit/s", all));
         // R. Jain's index: one if all have the same, 1/n if one has all.
         measures.extend(Measure::new("flows.fairness", "ratio", sum * sum / squares / goodputs.len() as f64));
     }
@@ -72,7 +75,7 @@ fn on_s(scenario: &Scenario, name: &str, parts: &Parts<'_>) -> f64 {
 impl Ends<'_> {
     fn measures(&self, parts: &Parts<'_>) -> Vec<Measure> {
         let bits = |bytes: f64| bytes * 8.0 / self.on_s;
-        let delivered = self.of("receiver", |element| parts.grown(element, &["bytes_delivered", "bytes"]));
+        let delivered = self.delivered(parts);
         let at_sender = |names: &[&str]| self.of("sender", |element| parts.grown(element, names));
         let sender_average = |names: &[&str]| self.of("sender", |element| parts.average(element, names));
         let at_end = |name: &str| self.of("receiver", |element| parts.at_end(element, &[name]));
@@ -100,6 +103,11 @@ impl Ends<'_> {
             Measure::new(format!("flow.{}.{what}", self.name), unit, value?)
         };
         values.into_iter().filter_map(measure).collect()
+    }
+
+    /// Bytes of application data delivered.
+    fn delivered(&self, parts: &Parts<'_>) -> Option<f64> {
+        self.of("receiver", |element| parts.grown(element, &["bytes_delivered", "bytes"]))
     }
 
     /// A value of the flow's sender or receiver; of several receivers their mean.

@@ -69,8 +69,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-fn index<'a>(
-    entries: &'a [(String, String, bentpipe_net::Unit, crate::record::Value)],
-) -> HashMap<(&'a str, &'a str), f64> {
+fn index(
+    entries: &[(String, String, bentpipe_net::Unit, crate::record::Value)],
+) -> HashMap<(&str, &str), f64> {
     entries.iter().map(|(element, name, _, value)| ((&element[..], &name[..]), value.as_f64())).collect()
 }

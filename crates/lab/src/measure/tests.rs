@@ -91,7 +91,7 @@ fn rates_are_over_the_time_a_flow_was_on_after_the_warm_up() {
     assert_eq!(value("flow.early.retransmitted"), Some(2.0 / 400.0));
     assert_eq!(value("flow.early.rtt"), Some(7.5));
     assert_eq!(value("flow.late.1.rtt"), None);
-    assert_eq!(value("flows.goodput"), Some(8000.0));
+    assert_eq!(value("flows.goodput"), Some(4000.0));
     assert!((value("flows.fairness").expect("three flows") - 64.0 / 24.0 / 3.0).abs() < 1e-12);
     assert!((value("link.l.forward.utilisation").expect("busy") - 0.9).abs() < 1e-12);
     assert_eq!(value("link.l.forward.drop-ratio"), Some(0.1));
