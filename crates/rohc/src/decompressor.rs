@@ -8,7 +8,7 @@ use crate::config::DecompressorConfig;
 use crate::error::DecompressError;
 use crate::feedback::Queue;
 use crate::frame::{self, Cid, Frame, Front, Kind};
-use crate::profile::{PacketType, Profile};
+use crate::profile::{Mode, PacketType, Profile};
 use crate::segment::Reassembler;
 use crate::{rfc3095, tcp, uncompressed};
 
@@ -338,6 +338,11 @@ impl Decompressor {
     /// any.
     pub fn take_received_feedback(&mut self, out: &mut Vec<u8>) -> bool {
         self.received_feedback.drain_into(out)
+    }
+
+    /// Brings contexts to another mode from now on, by the handshakes of RFC 3095 5.6.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.config.mode = mode;
     }
 
     /// What was decompressed and refused so far.

@@ -117,6 +117,12 @@ impl Feedbacker {
         self.mode
     }
 
+    /// Whether anything is sent back at all: in U-mode nothing, once it is reached.
+    fn has_a_say(&self, config: &DecompressorConfig) -> bool {
+        let idle = self.mode == Mode::Unidirectional && self.transition == Transition::Done;
+        config.mode != Mode::Unidirectional || !idle
+    }
+
     /// A verified header had the Mode field `field`.
     pub(crate) fn heard_mode(&mut self, field: Option<u8>, strong: bool, profile: Profile) {
         let Some(field) = field.filter(|_| strong && self.transition != Transition::Done) else { return };
@@ -176,7 +182,7 @@ impl Decompressor {
                 if updating && !matches!(kind, PacketType::Ir | PacketType::IrDyn) {
                     self.state.succeeded(strong);
                 }
-                if input.config.mode != Mode::Unidirectional || self.feedbacker.mode != Mode::Unidirectional {
+                if self.feedbacker.has_a_say(input.config) {
                     self.acknowledge(input, output, kind, strong);
                 }
             }

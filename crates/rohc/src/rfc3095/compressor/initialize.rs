@@ -24,8 +24,8 @@ impl Compressor {
         self.write_dynamic(job, current, &mut writer);
         frame::seal_ir(out, start, crc_at);
         self.ir.sent(self.mode);
-        self.ir_clock.restart(job.now);
-        self.dynamic_sent(job, current);
+        self.restart_clocks(job, true);
+        self.dynamic_sent(current);
         PacketType::Ir
     }
 
@@ -37,12 +37,12 @@ impl Compressor {
         writer.bytes(&[self.profile as u8, 0]);
         self.write_dynamic(job, current, &mut writer);
         frame::seal_ir(out, start, crc_at);
-        self.dynamic_sent(job, current);
+        self.restart_clocks(job, false);
+        self.dynamic_sent(current);
         PacketType::IrDyn
     }
 
-    fn dynamic_sent(&mut self, job: &Job<'_>, current: &Current) {
-        self.fo_clock.restart(job.now);
+    fn dynamic_sent(&mut self, current: &Current) {
         // Only that of RTP has a Mode field.
         if self.profile.has_rtp() {
             self.mode_since.get_or_insert(current.sn);

@@ -131,6 +131,8 @@ pub(crate) struct Compressor {
     static_crcs: Option<(u8, u8)>,
     ir_clock: RefreshClock,
     fo_clock: RefreshClock,
+    /// No periodic refresh was due yet: its phase is still to be spread.
+    spreading: bool,
     /// Packets to the next IR of the slow start; 0: over.
     slow_start_gap: u32,
     /// R-mode: packets since the last updating one.
@@ -179,6 +181,7 @@ impl Compressor {
             static_crcs: None,
             ir_clock: RefreshClock::default(),
             fo_clock: RefreshClock::default(),
+            spreading: false,
             slow_start_gap: 0,
             since_update: 0,
             longest_loss: 0,
@@ -201,12 +204,22 @@ impl Compressor {
         let config = job.config;
         self.ir.start(if config.slow_start { 1 } else { Self::repeats(config) }, sn);
         self.slow_start_gap = u32::from(config.slow_start);
-        if config.spread_refreshes {
+        self.spreading = config.spread_refreshes;
+    }
+
+    /// Starts counting towards the next refreshes; the first time from a point of the period that differs from context
+    /// to context.
+    fn restart_clocks(&mut self, job: &Job<'_>, ir: bool) {
+        if ir {
+            self.ir_clock.restart(job.now);
+        }
+        self.fo_clock.restart(job.now);
+        if self.spreading {
             // Multiples of the golden ratio fall evenly into the period.
             let phase = u64::from(job.cid.cid).wrapping_mul(0x9e37_79b9) & 0xffff_ffff;
             let part = |period: u32| ((u64::from(period) * phase) >> 32) as u32;
-            self.ir_clock.packets = part(config.ir_refresh.packets);
-            self.fo_clock.packets = part(config.fo_refresh.packets);
+            self.ir_clock.packets = part(job.config.ir_refresh.packets);
+            self.fo_clock.packets = part(job.config.fo_refresh.packets);
         }
     }
 
@@ -334,6 +347,7 @@ impl Compressor {
         let config = job.config;
         let due = self.ir_clock.is_due(config.ir_refresh, job.now);
         let slow_due = self.slow_start_gap > 0 && self.ir_clock.packets > self.slow_start_gap;
+        self.spreading &= !due;
         if due || slow_due {
             self.ir.ensure(1, sn);
         }
