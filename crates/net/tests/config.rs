@@ -99,7 +99,7 @@ fn an_end_of_a_tcp_connection_is_read() {
     use bentpipe_net::tcp::{Bulk, Config, LinuxBuffer, ReceiveBuffer, Sink, Source, Unused};
     let read: Config = from_value(json!({
         "controller": "cubic", "initial_window": 2, "frto": true, "unused_window": "validate",
-        "receive_buffer": { "linux": { "rcvbuf": "6 MB" } },
+        "receive_buffer": { "rcvbuf": "6 MB" },
         "rto": { "min": "200 ms", "floor": "variation", "max": "120 s" },
     }))
     .expect("an end");
@@ -110,7 +110,7 @@ fn an_end_of_a_tcp_connection_is_read() {
     let written = serde_json::to_value(&read).expect("writes");
     assert_eq!(from_value::<Config>(written).expect("reads back"), read);
     assert_eq!(from_value::<Config>(json!({})).expect("all default"), Config::default());
-    let bulk = from_value::<Source>(json!({ "bulk": { "size": "1 MB" } })).expect("a source");
+    let bulk = from_value::<Source>(json!({ "kind": "bulk", "size": "1 MB" })).expect("a source");
     assert_eq!(bulk, Source::Bulk(Bulk { size: Some(Bytes::new(1_000_000)), duration: None }));
     assert_eq!(from_value::<Sink>(json!("at-once")).expect("a sink"), Sink::AtOnce);
     assert!(from_value::<Config>(json!({ "initial-window": 2 })).is_err());

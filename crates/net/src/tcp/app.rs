@@ -8,7 +8,6 @@ in_files! {
     /// What an application writes.
     #[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "kebab-case"))]
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
-    #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
     pub enum Source {
         /// Nothing; it closes when the peer does.
         #[default]
@@ -24,7 +23,6 @@ in_files! {
     /// How an application reads.
     #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
-    #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
     pub enum Sink {
         /// All at once.
         #[default]

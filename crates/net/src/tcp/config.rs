@@ -24,7 +24,6 @@ in_files! {
     /// (RFC 6582 section 4). Not used with SACK.
     #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
     pub enum PartialAcks {
         /// Only the first restarts it: after many losses the timer fires, and slow start takes over.
         #[default]
@@ -36,7 +35,6 @@ in_files! {
     /// What becomes of a congestion window that has not been used.
     #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
     pub enum Unused {
         /// It is kept, and grows with every ACK, used or not.
         Keep,
@@ -53,7 +51,6 @@ in_files! {
     /// How the receive buffer becomes the window that is advertised.
     #[cfg_attr(feature = "serde", serde(untagged))]
     #[derive(Clone, Copy, Debug, PartialEq)]
-    #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
     pub enum ReceiveBuffer {
         /// As many bytes as given, all of them offered.
         Exact(Bytes),
