@@ -4,7 +4,7 @@
 //! its element.
 
 pub(crate) mod arrivals;
-mod flow;
+pub(crate) mod flow;
 mod replay;
 mod sink;
 mod source;
