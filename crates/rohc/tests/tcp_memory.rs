@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use bentpipe_rohc::{Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode};
+use bentpipe_rohc::{
+    Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode,
+};
 
 const FLOWS: u32 = 1000;
 
@@ -53,7 +55,10 @@ fn contexts_are_small_and_steady_flows_allocate_nothing() {
                 held_by_decompressor += decompressing.bytes_current;
                 allocated += compressing.count_total + decompressing.count_total + answering.count_total;
             }
-            assert!(n < 10 || allocated == 0, "{mode:?}: {allocated} allocations for packet {n} of each flow");
+            assert!(
+                n < 10 || allocated == 0,
+                "{mode:?}: {allocated} allocations for packet {n} of each flow"
+            );
         }
         let each = |held: i64| held / i64::from(FLOWS);
         assert!(each(held_by_compressor) < 1024, "{mode:?}: {} octets", each(held_by_compressor));
