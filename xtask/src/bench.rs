@@ -65,7 +65,7 @@ pub(crate) fn run(peers: bool) -> Result<()> {
 }
 
 fn ours(workload: &Workload) -> Result<Value> {
-    let text = output_of("target/release/bentpipe-bench", &[workload.name]);
+    let text = output_of(&crate::built("release", "bentpipe-bench").to_string_lossy(), &[workload.name]);
     let text = text.with_context(|| format!("workload {} failed", workload.name))?;
     Ok(serde_json::from_str(&text)?)
 }

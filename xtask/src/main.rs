@@ -58,6 +58,12 @@ fn sh(program: &str, args: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// A program of the workspace that was built, wherever cargo was told to put it.
+fn built(profile: &str, program: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    target.join(profile).join(program)
+}
+
 /// What a command prints, if it runs and succeeds.
 fn output_of(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).current_dir(root()).output().ok()?;

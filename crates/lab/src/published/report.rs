@@ -50,7 +50,9 @@ fn table(comparisons: &[Comparison]) -> Table {
 fn row(comparison: &Comparison) -> Vec<Cell> {
     let row = &comparison.row;
     let verdict = comparison.verdict.to_string();
-    let note = if row.note.is_empty() { String::new() } else { format!(" ({})", row.note) };
+    let notes = [("", &row.note), ("known deviation: ", &row.missed)];
+    let notes = notes.iter().filter(|(_, note)| !note.is_empty());
+    let note: String = notes.map(|(what, note)| format!(" ({what}{note})")).collect();
     vec![
         Cell::Text(row.id.clone()),
         Cell::Text(format!("{}{note}", row.what)),

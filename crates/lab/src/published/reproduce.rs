@@ -121,6 +121,8 @@ struct Line<'a> {
     problem: Option<&'a str>,
     deviation: Option<f64>,
     verdict: Verdict,
+    /// Why it is missed, if it is known to be.
+    known: &'a str,
     source: &'a str,
 }
 
@@ -138,6 +140,7 @@ impl<'a> Line<'a> {
             problem: comparison.ours.as_ref().err().map(String::as_str),
             deviation: ours.and_then(|(ours, _)| row.expected.deviation(*ours)),
             verdict: comparison.verdict,
+            known: &row.missed,
             source: &row.source,
         }
     }

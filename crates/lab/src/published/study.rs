@@ -66,6 +66,8 @@ pub struct Row {
     pub ours: Ours,
     /// Whether a `--quick` run is long enough to judge it.
     pub quick: bool,
+    /// Why it is missed, if it is known to be; a miss all the same. Empty otherwise.
+    pub missed: String,
 }
 
 /// Where our value comes from.
@@ -191,6 +193,8 @@ struct RowFile {
     code: Option<String>,
     #[serde(default = "yes")]
     quick: bool,
+    #[serde(default)]
+    missed: String,
 }
 
 const fn yes() -> bool {
@@ -266,8 +270,8 @@ impl RowFile {
     fn check(self) -> Result<Row, String> {
         let expected = self.expected()?;
         let ours = self.ours()?;
-        let RowFile { id, what, kind, unit, source, note, quick, .. } = self;
-        Ok(Row { id, what, kind, expected, unit, source, note, ours, quick })
+        let RowFile { id, what, kind, unit, source, note, quick, missed, .. } = self;
+        Ok(Row { id, what, kind, expected, unit, source, note, ours, quick, missed })
     }
 
     fn expected(&self) -> Result<Expected, String> {

@@ -47,6 +47,17 @@ pub(crate) fn take(root: &mut Node) -> Result<Vec<Axis>, Vec<Mistake>> {
     reader.finish(&sweep.origin)
 }
 
+/// Sweeps `key` over the list `node`, instead of what the file may say of it.
+pub(crate) fn replace(axes: &mut Vec<Axis>, key: &str, origin: &Origin, node: &Node) -> Result<(), String> {
+    let mut reader = Reader::default();
+    let mut keys = Vec::new();
+    reader.flatten(key, origin, node, &mut keys);
+    reader.axes.extend(axes.iter().filter(|axis| !axis.has(key)).cloned());
+    reader.axes.extend(keys.into_iter().map(|key| Axis { name: key.0.clone(), keys: vec![key] }));
+    *axes = reader.finish(origin).map_err(|mut mistakes| mistakes.remove(0).problem)?;
+    Ok(())
+}
+
 #[derive(Default)]
 struct Reader {
     axes: Vec<Axis>,

@@ -80,7 +80,7 @@ impl Document {
     }
 
     /// Sets a key, as `--set key=value` does. A value that is not TOML is taken as text, so quotes are not needed. If the
-    /// key was swept, it no longer is.
+    /// key was swept, it no longer is. `sweep.KEY=[...]` sweeps a key over a list of values.
     ///
     /// # Errors
     /// If it has no `=`, or names a link, node or flow that is not there. Whether the value is right is checked with the
@@ -92,8 +92,14 @@ impl Document {
             Some((key, value)) => {
                 let key = key.trim();
                 let node = override_value(value.trim(), &origin);
-                self.axes.retain(|axis| !axis.has(key));
-                place::place(&mut self.root, key, &origin, node).map_err(|problem| (key.to_owned(), problem))
+                let result = match key.strip_prefix("sweep.") {
+                    Some(swept) => axes::replace(&mut self.axes, &swept.replace('"', ""), &origin, &node),
+                    None => {
+                        self.axes.retain(|axis| !axis.has(key));
+                        place::place(&mut self.root, key, &origin, node)
+                    }
+                };
+                result.map_err(|problem| (key.to_owned(), problem))
             }
         };
         result.map_err(|(key, problem)| self.refuse(vec![Mistake { key, problem, origin }]))

@@ -275,6 +275,7 @@ fn overrides_are_checked_as_the_file_is() {
             "durration=1 s",
             "--set durration=1 s: durration: unknown key: did you mean \"duration\"? (\"title\", \"description\", \"duration\", \"seed\", \"seeds\", \"node\", \"link\", \"tunnel\", \"group\", \"flow\", \"probe\", \"sweep\")",
         ),
+        ("sweep.seed=[]", "--set sweep.seed=[]: sweep.seed: an empty list: expected the values to run with"),
         ("seed", "--set seed: expected KEY=VALUE"),
         ("title.x=1", "--set title.x=1: title.x: `title` has no keys: it is no table"),
         ("flow=1", "--set flow=1: flow: a whole table cannot be replaced: expected flow.NAME.KEY"),
