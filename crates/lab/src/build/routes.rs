@@ -57,12 +57,16 @@ pub(crate) fn delay(link: &Link, way: Way) -> Span {
     own.delay.or(link.delay).unwrap_or_default()
 }
 
+/// For each node, by its number: the hop to take and the node it leads to; none where there is no way.
+type NextHops = Vec<Option<(Hop, usize)>>;
+
 /// Ways to destinations: for each node the hop to take, found once for each destination.
 pub(crate) struct Router<'a> {
     scenario: &'a Scenario,
     /// By IP version: what carries it.
     edges: BTreeMap<Ip, Vec<Edge>>,
-    found: BTreeMap<(Ip, usize), Vec<Option<(Hop, usize)>>>,
+    /// By IP version and destination.
+    found: BTreeMap<(Ip, usize), NextHops>,
 }
 
 /// A node's number, in the order of the file.
@@ -193,7 +197,7 @@ fn search(
     edges: &[Edge],
     destination: usize,
     forwards: impl Fn(usize) -> bool,
-) -> Vec<Option<(Hop, usize)>> {
+) -> NextHops {
     let mut into: Vec<Vec<&Edge>> = vec![Vec::new(); count];
     edges.iter().for_each(|edge| into[edge.to].push(edge));
     let mut best: Vec<Option<(Span, u32)>> = vec![None; count];
