@@ -1,4 +1,5 @@
 //! What the fuzz targets check, one module a crate.
 
 pub mod lab;
+pub mod rohc;
 pub mod wire;

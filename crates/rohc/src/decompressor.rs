@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use crate::config::DecompressorConfig;
 use crate::error::DecompressError;
-use crate::feedback::Queue;
+use crate::feedback::{Queue, option};
 use crate::frame::{self, Cid, Frame, Front, Kind};
 use crate::profile::{Mode, PacketType, Profile};
 use crate::segment::Reassembler;
@@ -162,7 +162,12 @@ pub struct Decompressor {
     feedback: Queue,
     received_feedback: Queue,
     stats: DecompressorStats,
+    /// Packets in a row for which there was no context.
+    orphans: u8,
 }
+
+/// Of packets without a context, one in so many is answered.
+const ORPHAN_SPACING: u8 = 8;
 
 impl Decompressor {
     /// A decompressor without contexts.
@@ -175,6 +180,7 @@ impl Decompressor {
             feedback: Queue::default(),
             received_feedback: Queue::default(),
             stats: DecompressorStats::default(),
+            orphans: 0,
         }
     }
 
@@ -299,6 +305,7 @@ impl Decompressor {
         let at = usize::from(frame.cid);
         if at >= self.contexts.len() {
             if frame.kind != Kind::Ir {
+                self.orphan(frame.cid);
                 return Err(DecompressError::NoContext(frame.cid));
             }
             self.contexts.resize_with(at + 1, Context::default);
@@ -310,6 +317,9 @@ impl Decompressor {
         let restored = context.decompress(&input, &mut Output { out, feedback: &mut self.feedback });
         let profile = context.profile();
         self.contexts[at] = context;
+        if matches!(restored, Err(DecompressError::NoContext(_))) {
+            self.orphan(frame.cid);
+        }
         let (restored, Some(profile)) = (restored?, profile) else {
             return Err(DecompressError::NoContext(frame.cid));
         };
@@ -324,6 +334,19 @@ impl Decompressor {
             out.extend_from_slice(&frame.body[restored.header_in..]);
         }
         Ok(restored.delivered.then_some(decompressed))
+    }
+
+    /// Asks for an IR packet for a context that is not there. RFC 3095 5.2.6 would have such packets discarded in
+    /// silence; but a compressor in O- or R-mode, where nothing is refreshed, would then never hear that its
+    /// decompressor was replaced. The format is that of the RFC 3095 family.
+    fn orphan(&mut self, cid: u16) {
+        let due = self.orphans.is_multiple_of(ORPHAN_SPACING);
+        self.orphans = self.orphans.wrapping_add(1);
+        if due && self.config.mode != Mode::Unidirectional {
+            let static_nack = 2 << 6 | (self.config.mode as u8) << 4;
+            let field = [static_nack, 0, option::SN_NOT_VALID << 4, option::CRC << 4 | 1, 0];
+            self.feedback.push(Cid { cids: self.config.channel.cids, cid }, &field, Some(4));
+        }
     }
 
     /// Appends the feedback to send to the compressor of this channel: complete elements, to be sent as a packet of

@@ -287,6 +287,24 @@ fn modes_change_while_packets_flow() {
     assert_eq!([kinds[1], kinds[2], kinds[4]], [PacketType::Uo0; 3]);
 }
 
+/// A decompressor that knows nothing, in the middle of a flow that is never refreshed.
+#[test]
+fn a_replaced_decompressor_is_initialized() {
+    for mode in [Mode::Optimistic, Mode::Reliable] {
+        let mut ends = Ends::new(mode, CompressorConfig::default());
+        let packet = |number: u16| ipv4(17, number, &udp(number, b"x"));
+        (0..30).for_each(|number| ends.send(Duration::ZERO, &packet(number), false));
+        let config = DecompressorConfig { mode, ..DecompressorConfig::default() };
+        ends.decompressor = Decompressor::new(config);
+        let (mut rohc, mut feedback) = (Vec::new(), Vec::new());
+        ends.compressor.compress(Duration::ZERO, &packet(30), &mut rohc).expect("compresses");
+        assert!(ends.decompressor.decompress(Duration::ZERO, &rohc, &mut Vec::new()).is_err());
+        assert!(ends.decompressor.take_feedback(&mut feedback));
+        ends.compressor.feedback(&feedback);
+        (31..60).for_each(|number| ends.send(Duration::ZERO, &packet(number), false));
+    }
+}
+
 /// Large packets, reserved CIDs, what is no IP at all.
 #[test]
 fn policies_and_oddities() {

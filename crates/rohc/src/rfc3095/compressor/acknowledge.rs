@@ -24,6 +24,11 @@ impl Compressor {
             Acknowledgement::Nack => self.ir_dyn.ensure(repeats, next),
             Acknowledgement::StaticNack => {
                 self.ir.ensure(repeats, next);
+                if self.mode == Mode::Reliable {
+                    // A decompressor without a context begins in U-mode: it must hear the mode again.
+                    self.mode_change.start(1, next);
+                    self.mode_since = None;
+                }
                 if let Some(lists) = self.lists.as_deref_mut() {
                     lists.csrcs.restart(repeats, next);
                     lists.extensions.iter_mut().for_each(|list| list.restart(repeats, next));
