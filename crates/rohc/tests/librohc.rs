@@ -28,9 +28,6 @@ fn decompress(stream: &Path, wrong: &mut BTreeMap<String, usize>, examples: &mut
     let mut right = 0;
     let mut ip = Vec::new();
     for row in read_rows(&table) {
-        if row.profile == "0x0006" {
-            continue;
-        }
         let Some(record) = row.record else { continue };
         let record = &records[record - 1];
         ip.clear();

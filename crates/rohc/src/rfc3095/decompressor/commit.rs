@@ -1,0 +1,120 @@
+//! Making what was verified the context (RFC 4815 6).
+
+use core::time::Duration;
+
+use super::{Arrived, Candidate, Changes, Coverage, CoverageExtension, Decompressor, Values};
+use crate::profile::{Mode, PacketType};
+use crate::rfc3095::compressed::CrcKind;
+use crate::rfc3095::list;
+
+impl Decompressor {
+    /// Makes what was verified the context (RFC 4815 6).
+    #[inline]
+    pub(super) fn commit(&mut self, packet: &Arrived<'_>, candidate: Candidate, now: Duration) {
+        if packet.compact.crc_kind == CrcKind::None {
+            return;
+        }
+        self.previous_sn = self.values.sn;
+        let plain = packet.compact.extension3.is_none() && candidate.changes.is_none();
+        let Candidate { values, changes, mode, .. } = candidate;
+        if packet.compact.kind == PacketType::Uo1Id && packet.input.config.strict_uo1id {
+            self.commit_restricted(values, changes.as_deref());
+        } else {
+            self.values = values;
+            if let Some(changes) = changes {
+                self.commit_changes(*changes, packet.compact.crc_kind == CrcKind::Seven);
+            }
+        }
+        if !plain {
+            self.static_crcs = None;
+        }
+        self.note_arrival(now);
+        self.feedbacker.heard_mode(mode, packet.compact.crc_kind == CrcKind::Seven, self.profile);
+    }
+
+    /// UO-1-ID updates sequence numbers, timestamp and identification, and the tables of list items (RFC 4815 6.2).
+    pub(super) fn commit_restricted(&mut self, values: Values, changes: Option<&Changes>) {
+        self.values.sn = values.sn;
+        self.values.rtp.ts = values.rtp.ts;
+        for (old, new) in self.values.ip.iter_mut().zip(values.ip) {
+            old.id = new.id;
+        }
+        let Some(changes) = changes else { return };
+        let lists = self.lists.get_or_insert_default();
+        if let Some(received) = &changes.csrcs {
+            lists.csrcs.learn(received);
+        }
+        for (lists, received) in lists.extensions.iter_mut().zip(&changes.extensions) {
+            let Some(received) = received else { continue };
+            lists.learn(received);
+            copy_counters(&mut lists.current, &received.list);
+        }
+    }
+
+    /// Takes over lists; in R-mode those of packets with a strong CRC may be referred to by their SN.
+    pub(in crate::rfc3095) fn commit_changes(&mut self, changes: Changes, strong: bool) {
+        let reliable = self.feedbacker.mode() == Mode::Reliable && strong;
+        let acknowledged = reliable.then_some(self.values.sn as u8);
+        if changes.csrcs.is_some() || changes.extensions.iter().any(Option::is_some) {
+            let lists = self.lists.get_or_insert_default();
+            if let Some(received) = &changes.csrcs {
+                lists.csrcs.accept(received, acknowledged);
+            }
+            for (lists, received) in lists.extensions.iter_mut().zip(&changes.extensions) {
+                if let Some(received) = received {
+                    lists.accept(received, acknowledged);
+                }
+            }
+        }
+        if let Some(next) = changes.protocol {
+            self.ip[1].next = next;
+        }
+        for (deeper, (changing, received)) in self.deeper.iter_mut().zip(changes.deeper) {
+            deeper.changing = changing;
+            deeper.lists.accept(&received, acknowledged);
+        }
+        self.static_crcs = None;
+    }
+
+    pub(in crate::rfc3095) fn note_arrival(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.arrival);
+        self.gap = if self.gap == Duration::ZERO {
+            passed
+        } else {
+            self.gap.saturating_mul(7).saturating_add(passed) / 8
+        };
+        self.arrival = now;
+    }
+
+    /// A new context was set up by an IR or IR-DYN packet: nothing from before may serve as reference.
+    pub(in crate::rfc3095) fn refreshed(&mut self, now: Duration) {
+        self.previous_sn = self.values.sn;
+        self.static_crcs = None;
+        self.unconfirmed = 0;
+        (self.arrival, self.gap) = (now, Duration::ZERO);
+    }
+
+    /// The context's coverage after a packet that sent `value` or none (RFC 4019 5.3.2).
+    pub(super) fn next_coverage(&self, packet: &Arrived<'_>, value: u16, rest_len: usize) -> Coverage {
+        let old = self.values.coverage;
+        match packet.coverage_extension {
+            CoverageExtension::None | CoverageExtension::Once => old,
+            CoverageExtension::On => Coverage { present: true, ..old },
+            CoverageExtension::Off => {
+                Coverage { value, present: false, inferred: usize::from(value) == rest_len }
+            }
+        }
+    }
+}
+
+/// Takes over sequence numbers where two lists have the same items.
+fn copy_counters(to: &mut list::List, from: &list::List) {
+    if to.len() != from.len() {
+        return;
+    }
+    for position in 0..to.len() {
+        if list::same_but_counters(to.item(position), from.item(position)) {
+            to.item_mut(position).copy_from_slice(from.item(position));
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Reading what needs the context: extension 3 from behind its timestamp, and what follows the compressed header.
+
+use super::{Arrived, Candidate, CoverageExtension, Decompressor};
+use crate::error::DecompressError;
+use crate::lsb;
+use crate::octets::Reader;
+use crate::profile::Profile;
+use crate::rfc3095::chain;
+use crate::rfc3095::compressed::{Extension3, IpFlags};
+use crate::rfc3095::header;
+use crate::rfc3095::list::{self, Kind, Lists, Received};
+
+impl Decompressor {
+    /// Reads extension 3 from behind its timestamp.
+    pub(super) fn extension3(
+        &self,
+        extension: &Extension3,
+        packet: &Arrived<'_>,
+        reader: &mut Reader<'_>,
+        candidate: &mut Candidate,
+    ) -> Result<(), DecompressError> {
+        if extension.outer.is_some() && self.depth < 2 {
+            return Err(DecompressError::Malformed("outer IP header in extension 3"));
+        }
+        if let Some(flags) = extension.inner {
+            self.ip_fields(1, flags, reader, candidate)?;
+        }
+        let mut inner_id = None;
+        if extension.id {
+            inner_id = Some(reader.u16()?);
+        }
+        let mut outer_id = None;
+        if let Some(flags) = extension.outer {
+            self.ip_fields(0, flags, reader, candidate)?;
+            if flags.last() {
+                outer_id = Some(reader.u16()?);
+            }
+        }
+        if extension.rtp {
+            self.rtp_fields(extension, packet, reader, candidate)?;
+        }
+        self.sent_identifications(inner_id, outer_id, candidate);
+        Ok(())
+    }
+
+    /// Applies the 16-bit offsets of extension 3 (RFC 4815 8.2) by making them those of the reference.
+    pub(super) fn sent_identifications(
+        &self,
+        inner_id: Option<u16>,
+        outer_id: Option<u16>,
+        candidate: &mut Candidate,
+    ) {
+        let target = self.compressed_id(&candidate.values).filter(|&index| !candidate.values.ip[index].sid);
+        if let (Some(offset), Some(index)) = (inner_id, target) {
+            candidate.values.ip[index].set_offset(self.values.sn, offset);
+        }
+        if let Some(offset) = outer_id.filter(|_| !candidate.values.ip[0].sid) {
+            candidate.values.ip[0].set_offset(self.values.sn, offset);
+        }
+    }
+
+    pub(super) fn ip_fields(
+        &self,
+        index: usize,
+        flags: IpFlags,
+        reader: &mut Reader<'_>,
+        candidate: &mut Candidate,
+    ) -> Result<(), DecompressError> {
+        let changing = &mut candidate.values.ip[index];
+        if flags.tos() {
+            changing.tos = reader.u8()?;
+        }
+        if flags.ttl() {
+            changing.ttl = reader.u8()?;
+        }
+        if self.ip[index].is_ipv4() {
+            (changing.df, changing.rnd, changing.nbo) = (flags.df(), flags.rnd(), flags.nbo());
+        }
+        if flags.protocol() {
+            self.protocol(index, reader.u8()?, candidate)?;
+        }
+        if flags.extensions() {
+            let received = self.extension_field(index, candidate.values.sn, reader)?;
+            candidate.changes.get_or_insert_default().extensions[index] = Some(received);
+        }
+        Ok(())
+    }
+
+    /// PR: only the type of what follows the whole chain can change without changing the chain.
+    pub(super) fn protocol(
+        &self,
+        index: usize,
+        next: u8,
+        candidate: &mut Candidate,
+    ) -> Result<(), DecompressError> {
+        if next == self.ip[index].next {
+            return Ok(());
+        }
+        if self.profile != Profile::Ip || index == 0 || !self.deeper.is_empty() {
+            return Err(DecompressError::Malformed("protocol change within the chain"));
+        }
+        candidate.changes.get_or_insert_default().protocol = Some(next);
+        Ok(())
+    }
+
+    pub(super) fn rtp_fields(
+        &self,
+        extension: &Extension3,
+        packet: &Arrived<'_>,
+        reader: &mut Reader<'_>,
+        candidate: &mut Candidate,
+    ) -> Result<(), DecompressError> {
+        let flags = reader.u8()?;
+        candidate.mode = Some(flags >> 6);
+        let marker = flags & 0x10 != 0;
+        if packet.compact.marker.is_some_and(|base| base != marker) {
+            return Err(DecompressError::Malformed("two marker bits that differ"));
+        }
+        candidate.marker = marker;
+        let rtp = &mut candidate.values.rtp;
+        (rtp.extension, rtp.padding) = (flags & 0x08 != 0, false);
+        if flags & 0x20 != 0 {
+            let octet = reader.u8()?;
+            (rtp.padding, rtp.payload_type) = (octet & 0x80 != 0, octet & 0x7f);
+        }
+        if flags & 0x04 != 0 {
+            let empty = Lists::default();
+            let received = self.lists_ref().map_or(&empty, |lists| &lists.csrcs).read(reader, Kind::Csrc)?;
+            candidate.changes.get_or_insert_default().csrcs = Some(received);
+        }
+        if flags & 0x02 != 0 {
+            let (stride, _) = crate::sdvl::read(reader)?;
+            // RFC 4815 4.6: a stride beside a scaled timestamp is ignored.
+            if !extension.scaled {
+                rtp.stride = stride;
+            }
+        }
+        if flags & 0x01 != 0 {
+            rtp.time_stride_ms = crate::sdvl::read(reader)?.0;
+        }
+        Ok(())
+    }
+
+    /// The IP extension header field of extension 3 (RFC 3095 5.8.5.1).
+    pub(super) fn extension_field(
+        &self,
+        index: usize,
+        sn: u32,
+        reader: &mut Reader<'_>,
+    ) -> Result<Received, DecompressError> {
+        let flags = reader.u8()?;
+        let mut sequences = [None; 3];
+        for (bit, sequence) in [0x40, 0x20, 0x10].into_iter().zip(&mut sequences) {
+            if flags & bit != 0 {
+                *sequence = Some(read_sequence(reader)?);
+            }
+        }
+        let empty = Lists::default();
+        let lists = self.lists_ref().map_or(&empty, |lists| &lists.extensions[index]);
+        let mut received = if flags & 0x80 != 0 {
+            lists.read(reader, Kind::Extension)?
+        } else {
+            Received::unchanged(&lists.current)
+        };
+        advance(&mut received, self.numbering().distance(self.values.sn, sn), [sequences[0], sequences[2]]);
+        Ok(received)
+    }
+
+    /// Reads what follows base header and extension (RFC 3095 5.7, RFC 3843 3.6, RFC 4019 5.3.1).
+    #[inline]
+    pub(super) fn tail(
+        &self,
+        packet: &Arrived<'_>,
+        reader: &mut Reader<'_>,
+        candidate: &mut Candidate,
+    ) -> Result<(), DecompressError> {
+        for index in self.used() {
+            if self.ip[index].is_ipv4() && candidate.values.ip[index].rnd {
+                candidate.values.ip[index].id = reader.u16()?;
+            }
+            if self.lists.is_some() || candidate.changes.is_some() {
+                self.irregular_items(index, reader, candidate)?;
+            }
+        }
+        for deeper in &self.deeper {
+            let read = chain::read_ip_dynamic(&deeper.fixed, &deeper.lists, reader)?;
+            candidate.changes.get_or_insert_default().deeper.push(read);
+        }
+        if self.profile.has_udp_lite() {
+            self.coverage(packet.coverage_extension, reader, candidate)?;
+            candidate.checksum = reader.u16()?;
+        } else if candidate.values.checksum {
+            candidate.checksum = reader.u16()?;
+        }
+        Ok(())
+    }
+
+    /// Counts AH and GRE on, and reads their ICV or checksum unless the whole item came.
+    pub(super) fn irregular_items(
+        &self,
+        index: usize,
+        reader: &mut Reader<'_>,
+        candidate: &mut Candidate,
+    ) -> Result<(), DecompressError> {
+        let sent = candidate.changes.as_deref().is_some_and(|changes| changes.extensions[index].is_some());
+        if !sent {
+            let Some(lists) = self.lists_ref().filter(|lists| lists.extensions[index].current.has_counters())
+            else {
+                return Ok(());
+            };
+            let mut received = Received::unchanged(&lists.extensions[index].current);
+            advance(&mut received, self.numbering().distance(self.values.sn, candidate.values.sn), [None; 2]);
+            candidate.changes.get_or_insert_default().extensions[index] = Some(received);
+        }
+        let Some(received) =
+            candidate.changes.as_deref_mut().and_then(|changes| changes.extensions[index].as_mut())
+        else {
+            return Ok(());
+        };
+        for position in 0..received.list.len() {
+            if received.whole >> position & 1 == 0 {
+                let range = list::irregular(received.list.item(position));
+                received.list.item_mut(position)[range.clone()].copy_from_slice(reader.take(range.len())?);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn coverage(
+        &self,
+        extension: CoverageExtension,
+        reader: &mut Reader<'_>,
+        candidate: &mut Candidate,
+    ) -> Result<(), DecompressError> {
+        let coverage = &mut candidate.values.coverage;
+        if coverage.present || extension != CoverageExtension::None {
+            (coverage.value, coverage.inferred) = (reader.u16()?, false);
+        }
+        Ok(())
+    }
+}
+
+/// A compressed sequence number of AH or GRE: 7 or 31 low bits (RFC 3095 5.8.5.1).
+fn read_sequence(reader: &mut Reader<'_>) -> Result<(u32, u32), DecompressError> {
+    if reader.peek()? & 0x80 == 0 {
+        return Ok((u32::from(reader.u8()?), 7));
+    }
+    Ok((reader.u32()? & 0x7fff_ffff, 31))
+}
+
+/// Counts the sequence numbers of AH and GRE on by `distance` packets, or decodes those sent (AH's and GRE's).
+fn advance(received: &mut Received, distance: i32, sent: [Option<(u32, u32)>; 2]) {
+    for position in 0..received.list.len() {
+        if received.whole >> position & 1 == 1 {
+            continue;
+        }
+        let item = received.list.item_mut(position);
+        let Some(at) = list::sequence_at(item) else { continue };
+        let sent = sent[usize::from(item[0] == crate::packet::protocol::GRE)];
+        let Some(place) = item.get_mut(at..at + 4).and_then(|place| place.first_chunk_mut::<4>()) else {
+            continue;
+        };
+        let reference = u32::from_be_bytes(*place);
+        let sequence = match sent {
+            Some((value, bits)) => lsb::decode(reference, value, bits, header::sn_p(bits)),
+            None => reference.wrapping_add_signed(distance),
+        };
+        *place = sequence.to_be_bytes();
+    }
+}
