@@ -523,7 +523,7 @@ impl Compressor {
             ts: current.ts,
             scaled,
             residue,
-            arrival_ms: now.as_millis() as u32,
+            arrival_ms: timer::milliseconds(now),
         };
         let width = self.width(config);
         if self.mode == Mode::Reliable && self.window.len() + 4 > WINDOW {

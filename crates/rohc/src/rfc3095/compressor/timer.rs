@@ -10,6 +10,12 @@ use crate::profile::Mode;
 /// Strides over which the time of one is measured.
 const MEASURE_STRIDES: u32 = 50;
 
+/// Milliseconds, modulo 2^32: only differences matter.
+#[inline]
+pub(super) const fn milliseconds(time: Duration) -> u32 {
+    (time.as_secs() as u32).wrapping_mul(1000).wrapping_add(time.subsec_millis())
+}
+
 /// Measures how long a stride takes, and announces it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timer {
@@ -88,7 +94,7 @@ impl Timer {
         if self.stride_ms == 0 {
             return None;
         }
-        let now = job.now.as_millis() as u32;
+        let now = milliseconds(job.now);
         let deviation = |reference: &Reference| {
             let ticks = (now.wrapping_sub(reference.arrival_ms) / self.stride_ms) as i32;
             (scaled.wrapping_sub(reference.scaled) as i32).wrapping_sub(ticks).unsigned_abs()
