@@ -126,8 +126,6 @@ pub struct FlowHandle {
     pub copies: u32,
     /// When it starts.
     pub start: Span,
-    /// Whether each of its segments is to be taken down.
-    pub trace: bool,
 }
 
 /// A point where packets are to be captured, as IP packets: these inputs are to be tapped.

@@ -99,7 +99,6 @@ pub(super) fn add(
             sender,
             copies: plan.copies,
             start: plan.start,
-            trace: scenario.probe.trace.contains(flow_name),
         }
     };
     plans.into_iter().map(add).collect()

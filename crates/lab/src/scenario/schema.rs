@@ -298,14 +298,11 @@ pub struct Probe {
     /// link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capture: Vec<String>,
-    /// Flows of which each segment and ACK is taken down: sequence graphs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub trace: Vec<String>,
 }
 
 impl Default for Probe {
     fn default() -> Probe {
         let (interval, warm_up) = (Span::from_millis(100), Span::ZERO);
-        Probe { interval, warm_up, capture: Vec::new(), trace: Vec::new() }
+        Probe { interval, warm_up, capture: Vec::new() }
     }
 }

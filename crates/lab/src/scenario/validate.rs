@@ -215,13 +215,6 @@ impl Review<'_> {
     }
 
     fn probe(&mut self) {
-        for (n, flow) in self.scenario.probe.trace.iter().enumerate() {
-            if !self.scenario.flow.contains_key(flow) {
-                let problem =
-                    format!("no flow is called \"{}\": {}", short(flow), instead(flow, &self.scenario.flow));
-                self.mistake(&format!("probe.trace.{n}"), problem);
-            }
-        }
         for (n, point) in self.scenario.probe.capture.iter().enumerate() {
             if let Err(problem) = self.scenario.capture_point(point) {
                 self.mistake(&format!("probe.capture.{n}"), problem);
