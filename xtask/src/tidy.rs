@@ -18,7 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-emu", &["units", "net", "sim", "wire", "cc", "rohc"]),
     ("bentpipe-lab", &["units", "wire", "rohc", "cc", "net", "sim"]),
     ("bentpipe", &["units", "wire", "rohc", "cc", "net", "sim", "lab", "emu"]),
-    ("bentpipe-bench", &["units", "wire", "rohc", "cc", "net", "sim", "lab"]),
+    ("bentpipe-bench", &["units", "wire", "rohc", "cc", "net", "sim", "emu", "lab"]),
     ("xtask", &[]),
 ];
 

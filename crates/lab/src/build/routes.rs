@@ -192,12 +192,7 @@ fn link_edges(scenario: &Scenario, ip: Ip) -> Vec<Edge> {
 }
 
 /// Dijkstra from the destination backwards.
-fn search(
-    count: usize,
-    edges: &[Edge],
-    destination: usize,
-    forwards: impl Fn(usize) -> bool,
-) -> NextHops {
+fn search(count: usize, edges: &[Edge], destination: usize, forwards: impl Fn(usize) -> bool) -> NextHops {
     let mut into: Vec<Vec<&Edge>> = vec![Vec::new(); count];
     edges.iter().for_each(|edge| into[edge.to].push(edge));
     let mut best: Vec<Option<(Span, u32)>> = vec![None; count];
