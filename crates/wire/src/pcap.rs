@@ -184,4 +184,18 @@ impl Order {
             Order::Little => u32::from_le_bytes(array),
         }
     }
+
+    fn bytes16(self, value: u16) -> [u8; 2] {
+        match self {
+            Order::Big => value.to_be_bytes(),
+            Order::Little => value.to_le_bytes(),
+        }
+    }
+
+    fn bytes32(self, value: u32) -> [u8; 4] {
+        match self {
+            Order::Big => value.to_be_bytes(),
+            Order::Little => value.to_le_bytes(),
+        }
+    }
 }

@@ -160,6 +160,16 @@ fn interfaces_are_bounded() {
     assert_eq!(kind(&file).1, Kind::Unsupported("more than 1024 interfaces"));
 }
 
+#[test]
+fn microseconds_are_written_as_most_programs_do() {
+    let mut writer = Writer::with_micros(Vec::new(), LinkType::USER0).unwrap();
+    writer.write_kept(3_000_004_999, &[7, 8], 9).unwrap();
+    let file = writer.into_inner();
+    let expected = words(Order::Little, &[0xa1b2_c3d4, 0x0004_0002, 0, 0, 262_144, 147, 3, 4, 2, 9]);
+    assert_eq!(file, [expected, vec![7, 8]].concat());
+    assert_eq!(records(&file).unwrap(), [(Some(3_000_004_000), LinkType::USER0, 9, vec![7, 8])]);
+}
+
 proptest! {
     #[test]
     fn round_trip(packets in proptest::collection::vec((0u64..4_000_000_000_000_000_000, proptest::collection::vec(any::<u8>(), 0..50), 0usize..100), 0..10)) {

@@ -1,10 +1,10 @@
-//! Writing pcap: nanosecond stamps, big-endian, so that the bytes do not depend on the machine.
+//! Writing pcap: nanosecond stamps, big-endian, or microseconds, little-endian, as most programs write; never in the
+//! machine's own order, so that the bytes do not depend on it.
 
 use std::io::{self, Write};
 
-use super::classic::{MAGIC_NANOS, VERSION};
-use super::{LinkType, MAX_RECORD_LEN};
-use crate::bytes::{put16, put32};
+use super::classic::{MAGIC_MICROS, MAGIC_NANOS, VERSION};
+use super::{LinkType, MAX_RECORD_LEN, Order};
 
 /// Writes a pcap file.
 ///
@@ -14,6 +14,9 @@ use crate::bytes::{put16, put32};
 pub struct Writer<W: Write> {
     inner: W,
     snap_len: usize,
+    order: Order,
+    /// Nanoseconds in a unit of a stamp's fraction.
+    fraction_ns: u64,
 }
 
 static ZEROS: [u8; 4096] = [0; 4096];
@@ -31,16 +34,27 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// What `inner` returns.
-    pub fn with_snap_len(mut inner: W, link_type: LinkType, snap_len: usize) -> io::Result<Writer<W>> {
+    pub fn with_snap_len(inner: W, link_type: LinkType, snap_len: usize) -> io::Result<Writer<W>> {
         let snap_len = snap_len.min(MAX_RECORD_LEN);
-        let mut header = [0; 24];
-        put32(&mut header, 0, MAGIC_NANOS);
-        put16(&mut header, 4, VERSION.0);
-        put16(&mut header, 6, VERSION.1);
-        put32(&mut header, 16, snap_len as u32);
-        put32(&mut header, 20, link_type.0.into());
-        inner.write_all(&header)?;
-        Ok(Writer { inner, snap_len })
+        Writer { inner, snap_len, order: Order::Big, fraction_ns: 1 }.start(MAGIC_NANOS, link_type)
+    }
+
+    /// Starts a file as most programs write it: little-endian, stamps cut to microseconds, packets kept whole.
+    ///
+    /// # Errors
+    /// What `inner` returns.
+    pub fn with_micros(inner: W, link_type: LinkType) -> io::Result<Writer<W>> {
+        let writer = Writer { inner, snap_len: MAX_RECORD_LEN, order: Order::Little, fraction_ns: 1000 };
+        writer.start(MAGIC_MICROS, link_type)
+    }
+
+    fn start(mut self, magic: u32, link_type: LinkType) -> io::Result<Writer<W>> {
+        let [major, minor] = [VERSION.0, VERSION.1].map(|half| self.order.bytes16(half));
+        let [magic, zone, accuracy, snap_len, link_type] =
+            [magic, 0, 0, self.snap_len as u32, link_type.0.into()].map(|word| self.order.bytes32(word));
+        let header = [&magic[..], &major, &minor, &zone, &accuracy, &snap_len, &link_type].concat();
+        self.inner.write_all(&header)?;
+        Ok(self)
     }
 
     /// Writes a packet of `bytes` and then `elided` zeros, at `time_ns` nanoseconds since 1970.
@@ -51,15 +65,28 @@ impl<W: Write> Writer<W> {
     pub fn write(&mut self, time_ns: u64, bytes: &[u8], elided: usize) -> io::Result<()> {
         let original_len = bytes.len() + elided;
         let kept = original_len.min(self.snap_len);
-        let mut header = [0; 16];
-        put32(&mut header, 0, field(time_ns / 1_000_000_000)?);
-        put32(&mut header, 4, field(time_ns % 1_000_000_000)?);
-        put32(&mut header, 8, kept as u32);
-        put32(&mut header, 12, field(original_len as u64)?);
-        self.inner.write_all(&header)?;
+        self.write_header(time_ns, kept, original_len)?;
         let real = kept.min(bytes.len());
         self.inner.write_all(&bytes[..real])?;
         self.write_zeros(kept - real)
+    }
+
+    /// Writes what a capture kept of a packet: `bytes`, the first of its `original_len`, and nothing for the others.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    pub fn write_kept(&mut self, time_ns: u64, bytes: &[u8], original_len: usize) -> io::Result<()> {
+        let kept = bytes.len().min(self.snap_len);
+        self.write_header(time_ns, kept, original_len.max(bytes.len()))?;
+        self.inner.write_all(&bytes[..kept])
+    }
+
+    fn write_header(&mut self, time_ns: u64, kept: usize, original_len: usize) -> io::Result<()> {
+        let seconds = field(time_ns / 1_000_000_000)?;
+        let fraction = field(time_ns % 1_000_000_000 / self.fraction_ns)?;
+        let words = [seconds, fraction, kept as u32, field(original_len as u64)?];
+        let header = words.map(|word| self.order.bytes32(word));
+        self.inner.write_all(header.as_flattened())
     }
 
     fn write_zeros(&mut self, mut count: usize) -> io::Result<()> {
