@@ -25,6 +25,16 @@ const MARKER_DISTANCE: f64 = 92.0;
 /// How many colours and markers there are before they repeat.
 pub(super) const PALETTE: usize = 8;
 
+/// The part of the page's style that drawings need, in plain colours: programs that show SVG files know few variables.
+const FILE_STYLE: &str = "svg{font:13px system-ui,\"DejaVu Sans\",sans-serif}text{fill:#59626d}.name{font-weight:bold;\
+    fill:#000}.title,.xtitle{fill:#000}.ylab,.xtitle{text-anchor:end}.xlab{text-anchor:middle}.grid path{stroke:#e3e6ea;\
+    fill:none}.axis{stroke:#8b949e;fill:none}.line,.dash,.bar{fill:none;stroke-width:1.6}.dash{stroke-dasharray:5 4}\
+    .mark{stroke:#fff}\
+    .s0{stroke:#0072b2}.s1{stroke:#d55e00}.s2{stroke:#009068}.s3{stroke:#b0478c}\
+    .s4{stroke:#b98300}.s5{stroke:#4c4fb8}.s6{stroke:#5b6570}.s7{stroke:#7a4a21}\
+    .m0{fill:#0072b2}.m1{fill:#d55e00}.m2{fill:#009068}.m3{fill:#b0478c}\
+    .m4{fill:#b98300}.m5{fill:#4c4fb8}.m6{fill:#5b6570}.m7{fill:#7a4a21}";
+
 /// The plot as an `<svg>` element. `id` is unique in its page.
 pub(super) fn draw(plot: &Plot, id: &str) -> String {
     let (Some((x_low, x_high)), Some((y_low, y_high))) = (plot.x_range(), plot.y_range()) else {
@@ -49,6 +59,28 @@ pub(super) fn draw(plot: &Plot, id: &str) -> String {
     let _ = write!(svg, "<g clip-path=\"url(#{id}c)\">");
     plot.curves.iter().for_each(|curve| canvas.curve(curve, &mut svg));
     svg.push_str("</g></svg>");
+    svg
+}
+
+/// The plot as an SVG file of its own, with title and legend, dark on white.
+pub(super) fn file(plot: &Plot) -> String {
+    const HEAD: f64 = 50.0;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {0}\" width=\"{WIDTH}\" height=\"{0}\">\
+         <style>{FILE_STYLE}</style><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\
+         <text class=\"name\" x=\"2\" y=\"18\">{1}</text>",
+        HEIGHT + HEAD,
+        escape(&plot.title)
+    );
+    let mut x = 2.0;
+    for curve in plot.curves.iter().filter(|curve| !curve.name.is_empty()) {
+        let (swatch, name) = (swatch(curve), escape(&curve.name));
+        let _ = write!(svg, "<svg x=\"{x}\" y=\"28\" width=\"34\" height=\"12\">{swatch}</svg>");
+        let _ = write!(svg, "<text x=\"{}\" y=\"38\">{name}</text>", x + 40.0);
+        x += 56.0 + 7.0 * curve.name.chars().count() as f64;
+    }
+    let drawing = draw(plot, "p");
+    let _ = write!(svg, "<svg y=\"{HEAD}\" width=\"{WIDTH}\" height=\"{HEIGHT}\">{drawing}</svg></svg>");
     svg
 }
 
