@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::rohc;
+
 /// A satellite-network laboratory: one scenario file, from simulation to report.
 #[derive(Debug, Parser)]
 #[command(
@@ -56,6 +58,15 @@ Examples:
   bentpipe reproduce koreasat        one
   bentpipe reproduce --quick         shorter runs, one seed")]
     Reproduce(ReproduceArguments),
+    /// Robust Header Compression of captures, and what it would save
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  bentpipe rohc stats capture.pcap
+  bentpipe rohc compress voice.pcap voice.rohc.pcap"
+    )]
+    Rohc(rohc::Command),
     /// List scenarios, studies, elements and congestion controllers
     #[command(after_help = "\
 Examples:

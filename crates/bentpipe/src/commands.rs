@@ -12,7 +12,7 @@ use bentpipe_lab::scenario::Document;
 use clap::CommandFactory;
 
 use crate::arguments::{Arguments, Command};
-use crate::show;
+use crate::{rohc, show};
 
 /// Why a command ended without a result.
 pub(crate) struct Failure {
@@ -49,6 +49,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check { scenario, set } => check(&scenario, &set),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Command::Rohc(command) => Ok(rohc::run(&command)),
         Command::List => print(&catalogue::list(Path::new(".")).to_string()),
         Command::Describe { name } => describe(&name),
         Command::Schema => schema(),

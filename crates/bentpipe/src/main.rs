@@ -7,6 +7,7 @@ mod arguments;
 mod build;
 mod commands;
 mod monitor;
+mod rohc;
 mod show;
 
 use std::process::ExitCode;

@@ -1,0 +1,287 @@
+//! The options of `bentpipe rohc`, and what they mean to the library.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bentpipe_rohc::{
+    Channel, CidSpace, CompressorConfig, DecompressorConfig, Mode, Profile, Profiles, Refresh, RtpRule,
+};
+use bentpipe_units::Span;
+use clap::{Args, ValueEnum};
+
+/// The ports whose UDP packets are taken for RTP: those that the `rohc` project's reference streams were made with.
+const RTP_PORTS: &str = "1234,36780,33238,5020,5002,5006";
+
+/// What both ends of a channel agree on.
+#[derive(Debug, Args)]
+pub(crate) struct ChannelArgs {
+    /// CID space: small CIDs take no octet or one, large CIDs one or two
+    #[arg(long, value_enum, default_value_t = Cid::Small)]
+    cid: Cid,
+    /// Highest CID [default: 15 for small CIDs, 16383 for large]
+    #[arg(long, value_name = "N")]
+    max_cid: Option<u16>,
+    /// Profiles that may be used, by name or number: all, or a list such as "rtp,udp,0x0006"
+    #[arg(long, value_name = "LIST", default_value = "all", value_parser = profiles)]
+    profiles: Profiles,
+    /// Largest unit that is reassembled from segments, in bytes with its CRC-32; 0: no segmentation
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    mrru: u32,
+    /// Mode that contexts are brought to: unidirectional, optimistic or reliable
+    #[arg(long, value_enum, default_value_t = ModeName::U)]
+    mode: ModeName,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Cid {
+    Small,
+    Large,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ModeName {
+    U,
+    O,
+    R,
+}
+
+impl ChannelArgs {
+    /// The channel.
+    ///
+    /// # Errors
+    /// If the highest CID does not fit the CID space.
+    pub(super) fn channel(&self) -> Result<Channel, String> {
+        let highest = if matches!(self.cid, Cid::Small) { 15 } else { 16_383 };
+        let max_cid = self.max_cid.unwrap_or(highest);
+        if max_cid > highest {
+            return Err(format!("--max-cid {max_cid} is above {highest}, the highest CID of this CID space"));
+        }
+        let cids = match self.cid {
+            Cid::Small => CidSpace::Small { max_cid: max_cid as u8 },
+            Cid::Large => CidSpace::Large { max_cid },
+        };
+        Ok(Channel { cids, profiles: self.profiles, mrru_bytes: self.mrru })
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        match self.mode {
+            ModeName::U => Mode::Unidirectional,
+            ModeName::O => Mode::Optimistic,
+            ModeName::R => Mode::Reliable,
+        }
+    }
+
+    /// A decompressor of this channel, which checks transport checksums if `verify`.
+    ///
+    /// # Errors
+    /// As [`ChannelArgs::channel`].
+    pub(super) fn decompressor(&self, verify: bool) -> Result<DecompressorConfig, String> {
+        let (channel, mode) = (self.channel()?, self.mode());
+        Ok(DecompressorConfig { channel, mode, verify, ..DecompressorConfig::default() })
+    }
+}
+
+/// What the compressor is free to choose.
+#[derive(Debug, Args)]
+pub(crate) struct CompressorArgs {
+    /// UDP destination ports that carry RTP: a list, "all", "none", or "likely" for those that look like it
+    #[arg(long, value_name = "LIST", default_value = RTP_PORTS, value_parser = rtp_ports)]
+    rtp_ports: RtpRule,
+    /// When contexts go back to IR and to FO in U-mode, in packets or times ("1700,700", "5 s,1 s"); 0: never
+    #[arg(long, value_name = "IR,FO", default_value = "1700,700", value_parser = refreshes)]
+    refresh: Refreshes,
+    /// How often a change is sent in U- and O-mode, 1 to 16
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    repeats: u8,
+    /// First IR refreshes at growing gaps (1, 2, 4 ... packets) instead of all at once
+    #[arg(long)]
+    slow_start: bool,
+    /// Contexts refresh at different times, not in unison
+    #[arg(long)]
+    spread: bool,
+    /// Only IR packets and those of type 0
+    #[arg(long)]
+    only_ir_so: bool,
+    /// Send packets of more than so many bytes uncompressed; 0: no limit
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    max_packet: u32,
+    /// Cut ROHC packets into segments of at most so many bytes; needs --mrru
+    #[arg(long, value_name = "BYTES", requires = "mrru", value_parser = mtu)]
+    mtu: Option<usize>,
+}
+
+/// Both refreshes of U-mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refreshes {
+    ir: Refresh,
+    fo: Refresh,
+}
+
+impl CompressorArgs {
+    pub(super) fn config(&self, channel: Channel) -> CompressorConfig {
+        CompressorConfig {
+            channel,
+            rtp: self.rtp_ports.clone(),
+            repeats: self.repeats,
+            ir_refresh: self.refresh.ir,
+            fo_refresh: self.refresh.fo,
+            slow_start: self.slow_start,
+            spread_refreshes: self.spread,
+            only_ir_and_so: self.only_ir_so,
+            max_packet_bytes: self.max_packet,
+            ..CompressorConfig::default()
+        }
+    }
+
+    pub(super) fn mtu(&self) -> Option<usize> {
+        self.mtu
+    }
+}
+
+/// What is written besides the capture.
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Write a row for each packet
+    #[arg(long, value_name = "FILE")]
+    pub(super) csv: Option<PathBuf>,
+    /// Plot the header size over time
+    #[arg(long, value_name = "FILE.svg")]
+    pub(super) plot: Option<PathBuf>,
+    /// No table at the end
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+}
+
+/// What the way between the ends does to packets.
+#[derive(Debug, Args)]
+pub(crate) struct WeatherArgs {
+    /// Percentage of ROHC packets, and of feedback, that are lost
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percentage)]
+    pub(super) loss: f64,
+    /// Mean number of packets lost in a row; without it losses are independent
+    #[arg(long, value_name = "PACKETS", value_parser = burst)]
+    pub(super) burst: Option<f64>,
+    /// Percentage of ROHC packets in whose header one bit is flipped
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percentage)]
+    pub(super) damage: f64,
+    /// What is lost or damaged is the same for the same seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+}
+
+fn percentage(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    match number.parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("expected a percentage from 0 to 100".into()),
+    }
+}
+
+fn burst(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(packets) if (1.0..=1e6).contains(&packets) => Ok(packets),
+        _ => Err("expected a mean number of packets, at least 1".into()),
+    }
+}
+
+fn mtu(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&bytes| bytes >= 2).ok_or_else(|| "expected at least 2 bytes".into())
+}
+
+fn profiles(list: &str) -> Result<Profiles, String> {
+    if list.eq_ignore_ascii_case("all") {
+        return Ok(Profiles::ALL);
+    }
+    list.split(',').try_fold(Profiles::NONE, |set, word| profile(word.trim()).map(|found| set.with(found)))
+}
+
+fn profile(word: &str) -> Result<Profile, String> {
+    let number = match word.strip_prefix("0x") {
+        Some(hex) => u16::from_str_radix(hex, 16).ok(),
+        None => word.parse().ok(),
+    };
+    Profile::ALL
+        .into_iter()
+        .find(|&profile| number == Some(profile.id()) || word.eq_ignore_ascii_case(short_name(profile)))
+        .ok_or_else(|| format!("no profile \"{word}\"; there are {}", names()))
+}
+
+fn names() -> String {
+    Profile::ALL.map(short_name).join(", ")
+}
+
+/// What a profile is called in options.
+fn short_name(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Uncompressed => "uncompressed",
+        Profile::Rtp => "rtp",
+        Profile::Udp => "udp",
+        Profile::Esp => "esp",
+        Profile::Ip => "ip",
+        Profile::Tcp => "tcp",
+        Profile::RtpUdpLite => "rtp-udplite",
+        Profile::UdpLite => "udplite",
+    }
+}
+
+fn rtp_ports(list: &str) -> Result<RtpRule, String> {
+    match list {
+        "all" => Ok(RtpRule::Custom(|_| true)),
+        "none" => Ok(RtpRule::Never),
+        "likely" => Ok(RtpRule::Likely),
+        _ => list
+            .split(',')
+            .map(|port| port.trim().parse().map_err(|_| format!("\"{port}\" is no port")))
+            .collect::<Result<_, _>>()
+            .map(RtpRule::Ports),
+    }
+}
+
+fn refreshes(text: &str) -> Result<Refreshes, String> {
+    let (ir, fo) = text.split_once(',').ok_or("expected two values, such as \"1700,700\"")?;
+    Ok(Refreshes { ir: refresh(ir.trim())?, fo: refresh(fo.trim())? })
+}
+
+fn refresh(text: &str) -> Result<Refresh, String> {
+    if let Ok(packets) = text.parse() {
+        return Ok(Refresh::every_packets(packets));
+    }
+    let span: Span = text.parse().map_err(|error| format!("neither packets nor a time: {error}"))?;
+    Ok(Refresh::every(Duration::from_nanos(span.as_nanos())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_by_name_and_number() {
+        let set = profiles("rtp, 0x0006,4").unwrap();
+        let expected = Profiles::NONE.with(Profile::Rtp).with(Profile::Tcp).with(Profile::Ip);
+        assert_eq!(set, expected);
+        assert_eq!(profiles("all"), Ok(Profiles::ALL));
+        assert!(profiles("rtp,5").unwrap_err().contains("rtp-udplite"));
+    }
+
+    #[test]
+    fn refreshes_in_packets_and_times() {
+        let both = refreshes("5 s,700").unwrap();
+        assert_eq!(both.ir, Refresh::every(Duration::from_secs(5)));
+        assert_eq!(both.fo, Refresh::every_packets(700));
+        assert_eq!(refreshes("0,0").unwrap().ir, Refresh::NEVER);
+        assert!(refreshes("1700").is_err() && refreshes("a,b").is_err());
+    }
+
+    #[test]
+    fn ports_are_a_list_or_a_word() {
+        assert!(matches!(rtp_ports(RTP_PORTS), Ok(RtpRule::Ports(ports)) if ports.len() == 6));
+        assert!(matches!(rtp_ports("all"), Ok(RtpRule::Custom(_))));
+        assert!(rtp_ports("70000").is_err());
+    }
+
+    #[test]
+    fn percentages() {
+        assert_eq!(percentage("20 %"), Ok(20.0));
+        assert!(percentage("101").is_err() && percentage("-1").is_err() && percentage("NaN").is_err());
+    }
+}

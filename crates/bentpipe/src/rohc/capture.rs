@@ -1,0 +1,272 @@
+//! Captures in and out: IP packets of any link type, ROHC packets as linktype USER0.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bentpipe_wire::ethernet::EtherType;
+use bentpipe_wire::pcap::{self, LinkType, ReadError, Record};
+use bentpipe_wire::{self as wire, link};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::Error;
+
+/// From this size on reading a file takes long enough for a progress bar.
+const LONG_FILE_BYTES: u64 = 16 << 20;
+
+/// A packet, IP or ROHC, as far as the capture kept it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packet<'a> {
+    /// Its record in the file, from 1.
+    pub(super) number: u64,
+    pub(super) time_ns: u64,
+    /// Its length in bytes, of which `bytes` may be fewer.
+    pub(super) len: usize,
+    pub(super) bytes: &'a [u8],
+}
+
+impl Packet<'_> {
+    /// When, for the library.
+    pub(super) fn at(&self) -> Duration {
+        Duration::from_nanos(self.time_ns)
+    }
+
+    /// Whether bytes at the end are missing.
+    pub(super) fn is_cut(&self) -> bool {
+        self.bytes.len() < self.len
+    }
+}
+
+/// What packets a capture is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// IP packets, out of whatever link layer.
+    Ip,
+    /// ROHC packets, whole records of linktype USER0.
+    Rohc,
+}
+
+/// A capture being read.
+pub(super) struct Capture {
+    path: PathBuf,
+    reader: pcap::Reader<Box<dyn Read>>,
+    content: Content,
+    records: u64,
+    /// How many records held no such packet, by reason.
+    pub(super) skipped: BTreeMap<String, u64>,
+    /// The file ends within a record.
+    pub(super) is_truncated: bool,
+}
+
+impl Capture {
+    /// Opens a file, or standard input for "-".
+    ///
+    /// # Errors
+    /// If it cannot be read or is no capture.
+    pub(super) fn open(path: &Path, content: Content) -> Result<Capture, Error> {
+        let source = source(path).map_err(|source| Error::Open { path: path.into(), source })?;
+        Capture::new(path, source, content)
+    }
+
+    fn new(path: &Path, source: Box<dyn Read>, content: Content) -> Result<Capture, Error> {
+        let reader = pcap::Reader::new(source).map_err(|source| Error::Read { path: path.into(), source })?;
+        let (records, skipped) = (0, BTreeMap::new());
+        Ok(Capture { path: path.into(), reader, content, records, skipped, is_truncated: false })
+    }
+
+    /// Gives every packet to `each` until the end of the file or until `each` says false.
+    ///
+    /// # Errors
+    /// If the file cannot be read on, or `each` fails. A last record that is cut short is the end of the file.
+    pub(super) fn for_each(
+        &mut self,
+        mut each: impl FnMut(&Packet<'_>) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        loop {
+            let record = match self.reader.next_record() {
+                Ok(Some(record)) => record,
+                Ok(None) => return Ok(()),
+                Err(error) if is_cut_short(&error) => {
+                    self.is_truncated = true;
+                    return Ok(());
+                }
+                Err(source) => return Err(Error::Read { path: self.path.clone(), source }),
+            };
+            self.records += 1;
+            match packet(&record, self.content, self.records) {
+                Ok(packet) if !each(&packet)? => return Ok(()),
+                Ok(_) => {}
+                Err(why) => *self.skipped.entry(why).or_default() += 1,
+            }
+        }
+    }
+}
+
+fn source(path: &Path) -> io::Result<Box<dyn Read>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let file = File::open(path)?;
+    let len_bytes = file.metadata()?.len();
+    if len_bytes < LONG_FILE_BYTES {
+        return Ok(Box::new(BufReader::new(file)));
+    }
+    let style = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {eta} left");
+    let bar = ProgressBar::new(len_bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    Ok(Box::new(BufReader::with_capacity(1 << 18, bar.wrap_read(file))))
+}
+
+/// Whether the file just ends too early: what was written until a capture was killed.
+fn is_cut_short(error: &ReadError) -> bool {
+    matches!(error, ReadError::Format(wire::Error { kind: wire::Kind::Truncated { .. }, .. }))
+}
+
+fn packet<'a>(record: &Record<'a>, content: Content, number: u64) -> Result<Packet<'a>, String> {
+    let time_ns = record.time_ns.unwrap_or(0);
+    match content {
+        Content::Rohc if record.link_type == LinkType::USER0 => {
+            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
+        }
+        Content::Rohc => Err(format!("of link type {}, not 147 (USER0)", record.link_type.0)),
+        Content::Ip => {
+            let network = link::network(record.link_type, record.bytes).map_err(|error| error.to_string())?;
+            if !matches!(network.ethertype, EtherType::IPV4 | EtherType::IPV6) {
+                return Err(format!("of EtherType {:#06x}, not IP", network.ethertype.0));
+            }
+            let on_link = record.original_len - network.offset;
+            // Only a link pads; what is behind the packet in a raw capture was put there on purpose.
+            let len =
+                if record.link_type == LinkType::RAW { on_link } else { ip_len(network.bytes, on_link) };
+            let bytes = &network.bytes[..network.bytes.len().min(len)];
+            Ok(Packet { number, time_ns, len, bytes })
+        }
+    }
+}
+
+/// The length that an IP header tells, if it is within the `on_link` bytes that were on the link.
+fn ip_len(bytes: &[u8], on_link: usize) -> usize {
+    let field = |at: usize| Some(usize::from(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?])));
+    let told = match bytes.first().map(|first| first >> 4) {
+        Some(4) => field(2).filter(|&len| len >= 20),
+        // A jumbogram tells zero (RFC 2675).
+        Some(6) => field(4).filter(|&len| len > 0).map(|len| len + 40),
+        _ => None,
+    };
+    told.unwrap_or(on_link).min(on_link)
+}
+
+/// A capture being written.
+pub(super) struct Output {
+    path: PathBuf,
+    writer: pcap::Writer<Box<dyn Write>>,
+    /// Records so far.
+    pub(super) records: u64,
+}
+
+impl Output {
+    /// Creates a file, or writes to standard output for "-".
+    ///
+    /// # Errors
+    /// If the file cannot be written, or is `input`.
+    pub(super) fn create(path: &Path, link_type: LinkType, input: &Path) -> Result<Output, Error> {
+        if is_same(path, input) {
+            return Err(Error::Usage(format!("{} would overwrite what is read", path.display())));
+        }
+        let writer = sink(path).and_then(|sink| pcap::Writer::with_micros(sink, link_type));
+        let writer = writer.map_err(|source| Error::Write { path: path.into(), source })?;
+        Ok(Output { path: path.into(), writer, records: 0 })
+    }
+
+    /// Writes a packet of `len` bytes of which `bytes` are known.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn write(&mut self, time_ns: u64, bytes: &[u8], len: usize) -> Result<(), Error> {
+        self.records += 1;
+        self.writer
+            .write_kept(time_ns, bytes, len)
+            .map_err(|source| Error::Write { path: self.path.clone(), source })
+    }
+
+    /// Writes out what is buffered.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn finish(self) -> Result<(), Error> {
+        self.writer.into_inner().flush().map_err(|source| Error::Write { path: self.path, source })
+    }
+}
+
+fn is_same(output: &Path, input: &Path) -> bool {
+    match (output.canonicalize(), input.canonicalize()) {
+        (Ok(output), Ok(input)) => output == input && output.is_file(),
+        _ => false,
+    }
+}
+
+/// A file, or standard output for "-", buffered.
+pub(super) fn sink(path: &Path) -> io::Result<Box<dyn Write>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(BufWriter::new(io::stdout().lock())));
+    }
+    Ok(Box::new(BufWriter::new(File::create(path)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(link_type: LinkType, bytes: &[u8], original_len: usize) -> Record<'_> {
+        Record { time_ns: Some(5), link_type, original_len, bytes }
+    }
+
+    fn ethernet(ethertype: u16, content: &[u8]) -> Vec<u8> {
+        [&[2; 12][..], &ethertype.to_be_bytes(), content].concat()
+    }
+
+    #[test]
+    fn a_link_pads_and_a_raw_capture_does_not() {
+        let ip = [&[0x45, 0, 0, 21][..], &[0; 17], b"padding"].concat();
+        let frame = ethernet(0x0800, &ip);
+        let found = packet(&record(LinkType::ETHERNET, &frame, frame.len()), Content::Ip, 1).unwrap();
+        assert_eq!((found.bytes, found.len), (&ip[..21], 21));
+        let found = packet(&record(LinkType::RAW, &ip, ip.len()), Content::Ip, 1).unwrap();
+        assert_eq!(found.len, 28);
+    }
+
+    #[test]
+    fn a_snapshot_keeps_the_length() {
+        let ip = [&[0x60, 0, 0, 0, 0, 100, 59, 1][..], &[0; 32]].concat();
+        let frame = ethernet(0x86dd, &ip);
+        let found = packet(&record(LinkType::ETHERNET, &frame, 154), Content::Ip, 1).unwrap();
+        assert_eq!((found.bytes.len(), found.len, found.is_cut()), (40, 140, true));
+    }
+
+    #[test]
+    fn what_is_no_such_packet_is_said() {
+        let arp = ethernet(0x0806, &[0; 28]);
+        let why = packet(&record(LinkType::ETHERNET, &arp, 42), Content::Ip, 1).unwrap_err();
+        assert_eq!(why, "of EtherType 0x0806, not IP");
+        let why = packet(&record(LinkType::RAW, &[0x45], 1), Content::Rohc, 1).unwrap_err();
+        assert!(why.contains("101"));
+    }
+
+    #[test]
+    fn a_file_that_ends_within_a_record_is_read_up_to_there() {
+        let mut writer = pcap::Writer::new(Vec::new(), LinkType::USER0).unwrap();
+        writer.write(1, &[0xfd, 1, 2], 0).unwrap();
+        let mut file = writer.into_inner();
+        file.extend([0, 0]);
+        let source = Box::new(io::Cursor::new(file));
+        let mut capture = Capture::new(Path::new("x"), source, Content::Rohc).unwrap();
+        let mut found = Vec::new();
+        let mut keep = |packet: &Packet<'_>| {
+            found.extend_from_slice(packet.bytes);
+            Ok(true)
+        };
+        capture.for_each(&mut keep).unwrap();
+        assert_eq!((found, capture.is_truncated), (vec![0xfd, 1, 2], true));
+    }
+}

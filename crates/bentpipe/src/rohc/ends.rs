@@ -1,0 +1,222 @@
+//! Both ends of a channel, for packets of which a capture may have kept only the start.
+
+use bentpipe_rohc::{
+    CompressError, Compressed, Compressor, CompressorConfig, DecompressError, Decompressed, Decompressor,
+    DecompressorConfig, segment,
+};
+
+use super::capture::Packet;
+
+/// Why a packet was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error(transparent)]
+    Compress(#[from] CompressError),
+    #[error("longer than the channel's MRRU")]
+    AboveMrru,
+    #[error("cut by the capture, so that it cannot be segmented")]
+    CutSegments,
+}
+
+/// A packet on the channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unit<'a> {
+    /// Its length in bytes, of which `bytes` may be fewer.
+    pub(super) len: usize,
+    pub(super) bytes: &'a [u8],
+}
+
+/// What became of an IP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) compressed: Compressed,
+    /// Bytes on the channel: those of the segments, if there are several.
+    pub(super) len: usize,
+}
+
+/// The compressor's end.
+#[derive(Debug)]
+pub(super) struct Sender {
+    compressor: Compressor,
+    mrru_bytes: u32,
+    mtu_bytes: usize,
+    /// What is to be sent, of `len` bytes each; the last may be cut.
+    bytes: Vec<u8>,
+    lens: Vec<usize>,
+    segments: Vec<u8>,
+}
+
+impl Sender {
+    /// Segments packets longer than `mtu_bytes`, if there is such a limit.
+    pub(super) fn new(config: CompressorConfig, mtu_bytes: Option<usize>) -> Sender {
+        Sender {
+            mrru_bytes: config.channel.mrru_bytes,
+            mtu_bytes: mtu_bytes.unwrap_or(usize::MAX),
+            compressor: Compressor::new(config),
+            bytes: Vec::new(),
+            lens: Vec::new(),
+            segments: Vec::new(),
+        }
+    }
+
+    /// Compresses a packet; what is to be sent is then in [`Sender::units`].
+    ///
+    /// # Errors
+    /// If it cannot be sent; then there are no units.
+    pub(super) fn send(&mut self, packet: &Packet<'_>) -> Result<Sent, Refusal> {
+        self.bytes.clear();
+        self.lens.clear();
+        let compressed =
+            self.compressor.compress_header(packet.at(), packet.bytes, packet.len, &mut self.bytes)?;
+        self.bytes.extend_from_slice(packet.bytes.get(compressed.header_in..).unwrap_or_default());
+        let len = compressed.header_out + packet.len - compressed.header_in;
+        if len > self.mtu_bytes {
+            self.cut(packet.is_cut())?;
+        } else {
+            self.lens.push(len);
+        }
+        Ok(Sent { compressed, len: self.lens.iter().sum() })
+    }
+
+    fn cut(&mut self, is_cut: bool) -> Result<(), Refusal> {
+        if is_cut {
+            return Err(Refusal::CutSegments);
+        }
+        self.segments.clear();
+        let count = segment(&self.bytes, self.mrru_bytes, self.mtu_bytes, |piece| {
+            self.lens.push(piece.len());
+            self.segments.extend_from_slice(piece);
+        });
+        std::mem::swap(&mut self.bytes, &mut self.segments);
+        if count == 0 { Err(Refusal::AboveMrru) } else { Ok(()) }
+    }
+
+    /// What is to be sent for the last packet: a ROHC packet, or its segments.
+    pub(super) fn units(&self) -> impl Iterator<Item = Unit<'_>> {
+        let mut rest = &self.bytes[..];
+        self.lens.iter().map(move |&len| {
+            let (bytes, behind) = rest.split_at(len.min(rest.len()));
+            rest = behind;
+            Unit { len, bytes }
+        })
+    }
+
+    /// Takes feedback elements from the other end.
+    pub(super) fn hear(&mut self, feedback: &[u8]) {
+        self.compressor.feedback(feedback);
+    }
+}
+
+/// The decompressor's end.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    decompressor: Decompressor,
+    /// What is known of the last packet restored.
+    ip: Vec<u8>,
+    feedback: Vec<u8>,
+}
+
+/// A restored packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Received {
+    pub(super) decompressed: Decompressed,
+    /// Length in bytes of the packet restored.
+    pub(super) len: usize,
+}
+
+impl Receiver {
+    pub(super) fn new(config: DecompressorConfig) -> Receiver {
+        Receiver { decompressor: Decompressor::new(config), ip: Vec::new(), feedback: Vec::new() }
+    }
+
+    /// Decompresses a ROHC packet; what comes out is then in [`Receiver::ip`]. None if no packet was in it.
+    ///
+    /// # Errors
+    /// If it cannot be decompressed.
+    pub(super) fn receive(
+        &mut self,
+        at: std::time::Duration,
+        unit: Unit<'_>,
+    ) -> Result<Option<Received>, DecompressError> {
+        self.ip.clear();
+        if unit.bytes.len() == unit.len {
+            let restored = self.decompressor.decompress(at, unit.bytes, &mut self.ip)?;
+            return Ok(restored.map(|decompressed| Received { decompressed, len: self.ip.len() }));
+        }
+        let restored = self.decompressor.decompress_header(at, unit.bytes, unit.len, &mut self.ip)?;
+        Ok(restored.map(|decompressed| {
+            self.ip.extend_from_slice(unit.bytes.get(decompressed.header_in..).unwrap_or_default());
+            let len = decompressed.header_out + unit.len - decompressed.header_in;
+            Received { decompressed, len }
+        }))
+    }
+
+    pub(super) fn ip(&self) -> &[u8] {
+        &self.ip
+    }
+
+    /// The feedback that the last packets gave rise to; empty for none.
+    pub(super) fn take_feedback(&mut self) -> &[u8] {
+        self.feedback.clear();
+        self.decompressor.take_feedback(&mut self.feedback);
+        &self.feedback
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bentpipe_rohc::{Channel, Mode};
+
+    const UDP: [u8; 32] = [
+        0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0x66, 0xca, 10, 0, 0, 1, 10, 0, 0, 2, 0, 9, 0, 7, 0, 12, 0, 0,
+        b'd', b'a', b't', b'a',
+    ];
+
+    fn packet(bytes: &[u8], len: usize) -> Packet<'_> {
+        Packet { number: 1, time_ns: 0, len, bytes }
+    }
+
+    fn ends(mrru_bytes: u32, mtu: Option<usize>) -> (Sender, Receiver) {
+        let channel = Channel { mrru_bytes, ..Channel::default() };
+        let compressor = CompressorConfig { channel, ..CompressorConfig::default() };
+        let mode = Mode::Optimistic;
+        let decompressor = DecompressorConfig { channel, mode, ..DecompressorConfig::default() };
+        (Sender::new(compressor, mtu), Receiver::new(decompressor))
+    }
+
+    #[test]
+    fn a_packet_in_segments() {
+        let (mut sender, mut receiver) = ends(100, Some(10));
+        let sent = sender.send(&packet(&UDP, 32)).unwrap();
+        let count = sender.units().count();
+        assert!(count > 2 && sent.len > 32, "{count} segments, {} bytes", sent.len);
+        let mut last = None;
+        for unit in sender.units() {
+            assert_eq!(last, None, "before the last segment");
+            last = receiver.receive(packet(&UDP, 32).at(), unit).unwrap();
+        }
+        assert!(last.is_some());
+        assert_eq!(receiver.ip(), UDP);
+        assert!(!receiver.take_feedback().is_empty());
+        assert!(receiver.take_feedback().is_empty());
+    }
+
+    #[test]
+    fn what_is_above_mrru_is_refused() {
+        let (mut sender, _) = ends(20, Some(10));
+        assert_eq!(sender.send(&packet(&UDP, 32)), Err(Refusal::AboveMrru));
+        assert_eq!(sender.units().count(), 0);
+    }
+
+    #[test]
+    fn a_snapshot_of_a_packet_goes_through() {
+        let (mut sender, mut receiver) = ends(0, None);
+        let kept = packet(&UDP[..30], 32);
+        let sent = sender.send(&kept).unwrap();
+        let unit = sender.units().next().unwrap();
+        assert_eq!((unit.len, unit.bytes.len()), (sent.len, sent.len - 2));
+        let received = receiver.receive(kept.at(), unit).unwrap().unwrap();
+        assert_eq!((received.len, receiver.ip()), (32, &UDP[..30]));
+    }
+}

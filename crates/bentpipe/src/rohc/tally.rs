@@ -1,0 +1,192 @@
+//! What compression gains, by profile and packet type.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bentpipe_rohc::{PacketType, Profile};
+
+/// A packet and its ROHC packet, as far as sizes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sizes {
+    pub(super) profile: Profile,
+    pub(super) packet_type: PacketType,
+    /// Bytes of the IP packet, and of it the header that was compressed.
+    pub(super) ip_len: usize,
+    pub(super) ip_header: usize,
+    /// Bytes of the ROHC packet, and of its header.
+    pub(super) rohc_len: usize,
+    pub(super) rohc_header: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    packets: u64,
+    ip_len: u64,
+    ip_header: u64,
+    rohc_len: u64,
+    rohc_header: u64,
+}
+
+impl Sum {
+    fn add(&mut self, sizes: &Sizes) {
+        self.packets += 1;
+        self.ip_len += sizes.ip_len as u64;
+        self.ip_header += sizes.ip_header as u64;
+        self.rohc_len += sizes.rohc_len as u64;
+        self.rohc_header += sizes.rohc_header as u64;
+    }
+
+    fn plus(mut self, other: &Sum) -> Sum {
+        self.packets += other.packets;
+        self.ip_len += other.ip_len;
+        self.ip_header += other.ip_header;
+        self.rohc_len += other.rohc_len;
+        self.rohc_header += other.rohc_header;
+        self
+    }
+
+    fn mean(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.packets.max(1) as f64
+    }
+
+    /// Header bytes saved, in percent of those there were.
+    fn gain(&self) -> Option<f64> {
+        percent_less(self.ip_header, self.rohc_header)
+    }
+}
+
+fn percent_less(before: u64, after: u64) -> Option<f64> {
+    (before > 0).then(|| 100.0 * (before as f64 - after as f64) / before as f64)
+}
+
+/// Sums of [`Sizes`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    sums: BTreeMap<(Profile, PacketType), Sum>,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, sizes: &Sizes) {
+        self.sums.entry((sizes.profile, sizes.packet_type)).or_default().add(sizes);
+    }
+
+    fn total(&self) -> Sum {
+        self.sums.values().fold(Sum::default(), Sum::plus)
+    }
+
+    fn of(&self, profile: Profile) -> impl Iterator<Item = (PacketType, &Sum)> {
+        self.sums.iter().filter(move |(key, _)| key.0 == profile).map(|(key, sum)| (key.1, sum))
+    }
+
+    /// What ROHC saves, in a sentence.
+    pub(super) fn headline(&self) -> String {
+        let total = self.total();
+        let (Some(gain), Some(saved)) = (total.gain(), percent_less(total.ip_len, total.rohc_len)) else {
+            return "No header was compressed.".into();
+        };
+        format!(
+            "Headers shrink from {:.1} to {:.2} bytes a packet, {gain:.1} % less; with payload {} become {}, \
+             {saved:.1} % less.",
+            total.mean(total.ip_header),
+            total.mean(total.rohc_header),
+            size(total.ip_len),
+            size(total.rohc_len),
+        )
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} bytes"),
+        10_000..10_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+/// What a profile is called in tables.
+pub(super) fn name(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Uncompressed => "Uncompressed",
+        Profile::Rtp => "RTP/UDP/IP",
+        Profile::Udp => "UDP/IP",
+        Profile::Esp => "ESP/IP",
+        Profile::Ip => "IP",
+        Profile::Tcp => "TCP/IP",
+        Profile::RtpUdpLite => "RTP/UDP-Lite/IP",
+        Profile::UdpLite => "UDP-Lite/IP",
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<16} {:<9} {:>9} {:>12} {:>12} {:>10} {:>10} {:>8}",
+            "profile", "packet", "packets", "bytes in", "bytes out", "header in", "header out", "gain"
+        )?;
+        for profile in Profile::ALL {
+            let rows: Vec<_> = self.of(profile).collect();
+            for (index, (packet_type, sum)) in rows.iter().enumerate() {
+                let profile = if index == 0 { name(profile) } else { "" };
+                row(f, profile, packet_type.name(), sum)?;
+            }
+            if rows.len() > 1 {
+                row(f, "", "together", &rows.iter().fold(Sum::default(), |sum, row| sum.plus(row.1)))?;
+            }
+        }
+        row(f, "all", "", &self.total())
+    }
+}
+
+fn row(f: &mut fmt::Formatter<'_>, profile: &str, packet: &str, sum: &Sum) -> fmt::Result {
+    let gain = sum.gain().map_or("-".into(), |gain| format!("{gain:.1} %"));
+    writeln!(
+        f,
+        "{profile:<16} {packet:<9} {:>9} {:>12} {:>12} {:>10.1} {:>10.2} {gain:>8}",
+        sum.packets,
+        sum.ip_len,
+        sum.rohc_len,
+        sum.mean(sum.ip_header),
+        sum.mean(sum.rohc_header),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally() -> Tally {
+        let mut tally = Tally::default();
+        let sizes = |packet_type, rohc_header| Sizes {
+            profile: Profile::Udp,
+            packet_type,
+            ip_len: 128,
+            ip_header: 28,
+            rohc_len: 100 + rohc_header,
+            rohc_header,
+        };
+        tally.add(&sizes(PacketType::Ir, 30));
+        (0..3).for_each(|_| tally.add(&sizes(PacketType::Uo0, 2)));
+        tally
+    }
+
+    #[test]
+    fn a_row_for_each_type_and_the_sums() {
+        let text = tally().to_string();
+        let cells: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(cells[1], ["UDP/IP", "IR", "1", "128", "130", "28.0", "30.00", "-7.1", "%"]);
+        assert_eq!(cells[2], ["UO-0", "3", "384", "306", "28.0", "2.00", "92.9", "%"]);
+        assert_eq!(cells[3], ["together", "4", "512", "436", "28.0", "9.00", "67.9", "%"]);
+        assert_eq!(cells[4][..3], ["all", "4", "512"]);
+        let widths: std::collections::BTreeSet<usize> = text.lines().map(|line| line.len()).collect();
+        assert_eq!(widths.len(), 1, "columns are aligned:\n{text}");
+    }
+
+    #[test]
+    fn the_sentence() {
+        let expected = "Headers shrink from 28.0 to 9.00 bytes a packet, 67.9 % less; with payload 512 bytes \
+                        become 436 bytes, 14.8 % less.";
+        assert_eq!(tally().headline(), expected);
+        assert_eq!(Tally::default().headline(), "No header was compressed.");
+    }
+}
