@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bentpipe_rohc::{
     CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, PacketType, Profile,
+    Refresh,
 };
 use proptest::prelude::*;
 use support::{corpus, files, name, read_pcap};
@@ -436,4 +437,35 @@ fn connections_of_the_same_hosts_are_replicated() {
     println!("{irs} IRs of {ir_len} octets, {replicated} IR-CRs of {replicated_len}");
     assert!(replicated > irs, "{irs} {replicated}");
     assert!(replicated_len * irs < ir_len * replicated);
+}
+
+/// The numbers of the packets that were IR, of a flow of one context at `cid`.
+fn irs(config: CompressorConfig, before: u32) -> Vec<u32> {
+    let mut compressor = Compressor::new(config);
+    let mut dice = Dice(1);
+    let mut found = Vec::new();
+    for flow in 0..=before {
+        let layers = [Layer::V6 { flow_label: flow }];
+        let mut now = Now { payload_len: 100, ..Now::default() };
+        for number in 1..=if flow == before { 100 } else { 1 } {
+            step(&mut dice, &mut now, false);
+            let compressed = compressor.compress(Duration::ZERO, &packet(&layers, &now), &mut Vec::new());
+            if flow == before && compressed.is_ok_and(|done| done.packet_type == PacketType::Ir) {
+                found.push(number);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn refreshes_follow_the_policy() {
+    let config =
+        || CompressorConfig { ir_refresh: Refresh::every_packets(40), ..CompressorConfig::default() };
+    assert_eq!(irs(config(), 0), [1, 2, 3, 4, 45, 86]);
+    let slowly = irs(CompressorConfig { slow_start: true, ..config() }, 0);
+    assert_eq!(slowly, [1, 3, 6, 11, 20, 37, 70]);
+    let spread = || CompressorConfig { spread_refreshes: true, ..config() };
+    let firsts: Vec<_> = (0..8).map(|before| irs(spread(), before)[4]).collect();
+    assert!((0..8).all(|at| !firsts[..at].contains(&firsts[at])), "in unison: {firsts:?}");
 }

@@ -10,13 +10,13 @@ use super::groups::{Group, Groups, Set};
 use super::header::{self, Control, FIXED_LEN};
 use super::ip::{self, IpId};
 use super::refs::{Ref, Refs, Sequences};
+use super::schedule::Schedule;
 use super::table::{Plan, Table};
 use crate::compressor::{Built, Heard, Job, Unfit};
 use crate::feedback::Acknowledgement;
 use crate::frame::{self, IR, IR_DYN};
 use crate::octets::Writer;
 use crate::profile::{PacketType, Profile};
-use crate::uncompressed::RefreshClock;
 
 /// The compressor's context.
 #[derive(Debug, Default)]
@@ -43,8 +43,7 @@ pub(crate) struct Compressor {
     packets: u32,
     pub(super) sequences: Sequences,
     pub(super) repeats: u8,
-    ir_clock: RefreshClock,
-    fo_clock: RefreshClock,
+    schedule: Schedule,
 }
 
 /// A packet to be compressed.
@@ -147,6 +146,8 @@ impl Compressor {
         self.refs.clear();
         self.sequences = Sequences::default();
         self.repair(Set::ALL);
+        let irs = self.schedule.begin(job.config, self.repeats);
+        self.groups.changed(Set::ALL, self.control.msn.wrapping_add(1), irs);
         self.base = self.find_base(job, view);
     }
 
@@ -165,10 +166,9 @@ impl Compressor {
         if self.is_bidirectional {
             return;
         }
-        let is_due = Set::NONE
-            .with_if(Group::Static, self.ir_clock.is_due(job.config.ir_refresh, job.now))
-            .with_if(Group::Dynamic, self.fo_clock.is_due(job.config.fo_refresh, job.now));
-        self.mark(is_due);
+        // Nothing changed, so once is enough.
+        let is_due = self.schedule.due(job).and_not(self.groups.due());
+        self.groups.changed(is_due, self.control.msn, 1);
     }
 }
 
@@ -309,12 +309,7 @@ impl Compressor {
         self.headers.clear();
         self.headers.extend_from_slice(view.chain);
         self.headers.extend_from_slice(&view.tcp[..FIXED_LEN]);
-        if carried.has(Group::Static) {
-            self.ir_clock.restart(job.now);
-        }
-        if carried.has(Group::Dynamic) {
-            self.fo_clock.restart(job.now);
-        }
+        self.schedule.sent(job, carried);
         Built { kind, header_in: view.headers().len() }
     }
 

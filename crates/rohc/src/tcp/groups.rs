@@ -53,6 +53,10 @@ impl Set {
         Set(self.0 | other.0)
     }
 
+    pub(super) const fn and_not(self, other: Set) -> Set {
+        Set(self.0 & !other.0)
+    }
+
     pub(super) const fn without(self, group: Group) -> Set {
         Set(self.0 & !(1 << group as u16))
     }

@@ -12,7 +12,7 @@
 //! | [`chain`], [`ip`], [`extension`] | headers before TCP: their static, dynamic, replicate and irregular items |
 //! | [`header`], [`options`] | the same of TCP and its options |
 //! | [`formats`], [`base`] | base headers, the sixteen short ones and `co_common` |
-//! | [`compressor`], [`choice`], [`replicate`], [`table`], [`refs`], [`groups`], [`behavior`] | the compressor |
+//! | [`compressor`], [`choice`], [`replicate`], [`table`], [`refs`], [`groups`], [`behavior`], [`schedule`] | the compressor |
 //! | [`decompressor`], [`checksum`] | the decompressor |
 //! | [`feedback`] | FEEDBACK-1 and FEEDBACK-2 |
 //!
@@ -34,6 +34,7 @@ mod ip;
 mod options;
 mod refs;
 mod replicate;
+mod schedule;
 mod table;
 
 pub(crate) use compressor::Compressor;

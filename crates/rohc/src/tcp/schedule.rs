@@ -1,0 +1,62 @@
+//! When an IR or IR-DYN is sent although nothing demands it, in unidirectional operation (RFC 6846 5.2.1.2).
+
+use super::groups::{Group, Set};
+use crate::compressor::Job;
+use crate::config::CompressorConfig;
+use crate::uncompressed::RefreshClock;
+
+/// The refreshes of one context.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    ir: RefreshClock,
+    ir_dyn: RefreshClock,
+    /// Packets to the next IR while a flow starts slowly; 0 when it does not.
+    slow_start_gap: u32,
+    /// The first period is to end at another packet than those of the contexts that began with this one.
+    is_spread: bool,
+}
+
+impl Schedule {
+    /// A flow begins; gives how often its first IR is repeated.
+    pub(super) fn begin(&mut self, config: &CompressorConfig, repeats: u8) -> u8 {
+        self.slow_start_gap = u32::from(config.slow_start);
+        self.is_spread = config.spread_refreshes;
+        if config.slow_start { 1 } else { repeats }
+    }
+
+    /// What is due with this packet.
+    #[inline]
+    pub(super) fn due(&mut self, job: &Job<'_>) -> Set {
+        let period = job.config.ir_refresh.packets;
+        let is_slow = self.slow_start_gap > 0;
+        let ir = self.ir.is_due(job.config.ir_refresh, job.now);
+        let slow = is_slow && self.ir.packets > self.slow_start_gap;
+        self.is_spread &= !ir;
+        if slow {
+            self.slow_start_gap = self.slow_start_gap.saturating_mul(2);
+            if period != 0 && self.slow_start_gap >= period {
+                self.slow_start_gap = 0;
+            }
+        }
+        let ir_dyn = self.ir_dyn.is_due(job.config.fo_refresh, job.now);
+        Set::NONE.with_if(Group::Static, ir || slow).with_if(Group::Dynamic, ir_dyn)
+    }
+
+    /// A packet carried `carried`: the periods of what was in it begin anew.
+    #[inline]
+    pub(super) fn sent(&mut self, job: &Job<'_>, carried: Set) {
+        if carried.has(Group::Static) {
+            self.ir.restart(job.now);
+        }
+        if carried.has(Group::Dynamic) {
+            self.ir_dyn.restart(job.now);
+        }
+        if self.is_spread && carried.has(Group::Static) && self.slow_start_gap == 0 {
+            // Multiples of the golden ratio fall evenly into the period.
+            let phase = u64::from(job.cid.cid).wrapping_mul(0x9e37_79b9) & 0xffff_ffff;
+            let part = |period: u32| ((u64::from(period) * phase) >> 32) as u32;
+            self.ir.packets = part(job.config.ir_refresh.packets);
+            self.ir_dyn.packets = part(job.config.fo_refresh.packets);
+        }
+    }
+}
