@@ -5,10 +5,12 @@
 //! in the scenario ("link/satellite/forward", "flow/bulk/sender"), and the name seeds their random stream, so adding a
 //! flow does not change the losses that the others see.
 
+mod change;
 mod flows;
 mod groups;
 mod links;
 mod nodes;
+mod real;
 mod replay;
 pub(crate) mod routes;
 
@@ -19,6 +21,8 @@ use bentpipe_net::{Impossible, Port};
 use bentpipe_sim::{BuildError, Builder, ElementId, Network};
 use bentpipe_units::{Bytes, Rate, Span};
 
+pub use change::{Change, Changer, Setting};
+pub use real::{Emulated, Interface, RealHost};
 pub use routes::{Hop, Unreachable, Way};
 
 use crate::scenario::Scenario;
@@ -146,6 +150,17 @@ impl Built {
     /// What cannot be built: nodes that do not reach each other, values that an element refuses, a loop without delay, a
     /// capture file that cannot be read.
     pub fn new(scenario: &Scenario, seed: u64, folder: &Path) -> Result<Built, Problem> {
+        Built::with_nodes(scenario, seed, folder, |_, _| Vec::new()).map(|(built, _)| built)
+    }
+
+    /// As [`Built::new`]; `real` is called once all nodes are known, and gives the gates that stand in the places of
+    /// real hosts.
+    fn with_nodes(
+        scenario: &Scenario,
+        seed: u64,
+        folder: &Path,
+        real: impl FnOnce(&mut nodes::Nodes, &mut Builder) -> Vec<real::GateAt>,
+    ) -> Result<(Built, Vec<real::GateAt>), Problem> {
         let mut router =
             routes::Router::new(scenario).map_err(|(key, error)| Problem::new(key, error.to_string()))?;
         let mut nodes = nodes::Nodes::new(scenario);
@@ -153,12 +168,14 @@ impl Built {
         let plans = flows::plan(scenario, &mut nodes, &mut router, folder)?;
         groups::route(scenario, &mut nodes, &mut router)?;
         let mut builder = Builder::new(seed);
+        let gates = real(&mut nodes, &mut builder);
         let handles = nodes.add_to(scenario, &mut builder, &mut router);
         let links = links::add(scenario, &handles, &mut builder)?;
+        gates.iter().for_each(|gate| gate.connect(&links, &mut builder));
         let flows = flows::add(scenario, plans, &handles, &mut builder);
         let captures = captures(scenario, &handles, &links);
         let network = builder.build().map_err(|error| loop_problem(scenario, &error))?;
-        Ok(Built { network, nodes: handles, links, flows, captures })
+        Ok((Built { network, nodes: handles, links, flows, captures }, gates))
     }
 }
 
@@ -197,5 +214,7 @@ pub(crate) const fn header_len(ip: crate::scenario::Ip, transport: u64) -> Bytes
     }
 }
 
+#[cfg(test)]
+mod real_tests;
 #[cfg(test)]
 mod tests;

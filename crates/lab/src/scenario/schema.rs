@@ -73,6 +73,11 @@ pub struct Node {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 2))]
     pub address: Vec<IpAddr>,
+    /// Whether `bentpipe emulate` puts a real machine here: a network namespace of Linux, in which real programs run.
+    /// Flows from and to it are then left out. `bentpipe run` simulates it as any other. Without any such node, all
+    /// hosts are real when emulated.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub real: bool,
 }
 
 /// What a node is.
