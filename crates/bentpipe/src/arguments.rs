@@ -39,6 +39,47 @@ Examples:
 
 A run that is finished is not run again: after Ctrl-C the same command goes on where it stopped.")]
     Run(RunArguments),
+    /// Run a scenario in real time with real programs at its ends (needs root, or CAP_NET_ADMIN and CAP_SYS_ADMIN)
+    #[command(after_help = "\
+Examples:
+  bentpipe emulate scenarios/geo.toml                        until Ctrl-C; says how to use it
+  bentpipe emulate scenarios/geo.toml -- ping 10.0.0.4       a command at the first real host
+  bentpipe emulate geo.toml --on client -- curl http://10.0.0.1:8000/
+  bentpipe shell client                                      in another terminal
+  bentpipe set link.satellite.delay='300 ms'                 while it runs
+
+It leaves the folder and report of `bentpipe run`, with how late packets were.")]
+    Emulate(EmulateArguments),
+    /// Open a shell, or run a command, at a real host of an emulation that runs
+    #[command(after_help = "\
+Examples:
+  bentpipe shell client
+  bentpipe shell client -- iperf3 -c 10.0.0.1 -C reno")]
+    Shell {
+        /// The host
+        host: String,
+        /// Which emulation, by its process, if several run
+        #[arg(long, value_name = "PID")]
+        emulation: Option<u32>,
+        /// A command instead of a shell
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+    /// Change an emulation that runs: rates, delays and channels of its links
+    #[command(after_help = "\
+Examples:
+  bentpipe set link.satellite.forward.rate='2 Mbit/s'
+  bentpipe set link.satellite.channel='{ kind = \"packet-errors\", loss = 0.01 }'
+
+What is under way is not touched.")]
+    Set {
+        /// Keys of the scenario and their new values
+        #[arg(value_name = "KEY=VALUE", required = true)]
+        assignments: Vec<String>,
+        /// Which emulation, by its process, if several run
+        #[arg(long, value_name = "PID")]
+        emulation: Option<u32>,
+    },
     /// Say what to expect of a scenario: capacities after framing, round trips, windows and buffers needed
     #[command(after_help = "\
 Examples:
@@ -119,6 +160,49 @@ pub(crate) struct RunArguments {
     pub(crate) snap_len: usize,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EmulateArguments {
+    /// Scenario file
+    pub(crate) scenario: PathBuf,
+    /// Set a key of the scenario, as KEY=VALUE; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Seed, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Capture packets at a point, as NODE:LINK; may be given several times
+    #[arg(long, value_name = "POINT")]
+    pub(crate) pcap: Vec<String>,
+    /// Keep so many bytes of each captured packet
+    #[arg(long, value_name = "BYTES", default_value_t = 262_144)]
+    pub(crate) snap_len: usize,
+    /// End after the scenario's duration instead of running until Ctrl-C or the command's end
+    #[arg(long)]
+    pub(crate) timed: bool,
+    /// Mark the report if more than 1 % of the packets left later than this after their time
+    #[arg(long, value_name = "TIME", default_value = "1 ms")]
+    pub(crate) late: bentpipe_units::Span,
+    /// The real host that the command runs at; the first if not given
+    #[arg(long, value_name = "HOST")]
+    pub(crate) on: Option<String>,
+    /// Where to put the folder of results
+    #[arg(long, value_name = "FOLDER", default_value = "runs")]
+    pub(crate) out: PathBuf,
+    /// Show no live view
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// A command to run at a real host; the emulation ends with it, and with its exit code
+    #[arg(last = true)]
+    pub(crate) command: Vec<String>,
+}
+
+impl EmulateArguments {
+    /// Whether it has no end of its own.
+    pub(crate) fn open_ended(&self) -> bool {
+        !self.timed
+    }
 }
 
 #[derive(Debug, Args)]

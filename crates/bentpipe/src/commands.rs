@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod emulate;
 mod reproduce;
 mod run;
 
@@ -47,6 +48,9 @@ impl From<RunFailure> for Failure {
 pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
     match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Emulate(arguments) => emulate::emulate(&arguments),
+        Command::Shell { host, emulation, command } => emulate::shell(&host, emulation, &command),
+        Command::Set { assignments, emulation } => emulate::set(&assignments, emulation),
         Command::Check { scenario, set } => check(&scenario, &set),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Rohc(command) => Ok(rohc::run(&command)),

@@ -10,6 +10,11 @@ pub(crate) fn out(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
+/// Prints something to know.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "note: {text}");
+}
+
 /// Prints an error.
 pub(crate) fn error(text: &str) {
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();

@@ -142,6 +142,11 @@ impl<C: Clock> Driver<C> {
         &mut self.network
     }
 
+    /// The network, to look at.
+    pub fn network_ref(&self) -> &Network {
+        &self.network
+    }
+
     /// How late packets left.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness

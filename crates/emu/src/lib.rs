@@ -22,4 +22,4 @@ pub use lateness::Lateness;
 pub use namespace::{Namespace, Setup, SetupError, clean_up_after_crash};
 pub use port::{Port, Queue};
 pub use tun::Tun;
-pub use urgency::put_first;
+pub use urgency::{cpu_time, put_first};

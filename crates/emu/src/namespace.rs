@@ -99,6 +99,25 @@ impl Namespace {
         Ok(tun)
     }
 
+    /// Leads packets for `to` out at `device`.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn route(&self, to: IpAddr, device: &str) -> Result<(), SetupError> {
+        let family = if to.is_ipv4() { "-4" } else { "-6" };
+        self.ip(&[family, "route", "replace", &to.to_string(), "dev", device])
+    }
+
+    /// Lets the host pass packets on from one device to another.
+    ///
+    /// # Errors
+    /// If the namespace cannot be entered, or its settings not be written.
+    pub fn forward_packets(&self) -> Result<(), SetupError> {
+        let files = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
+        let written = self.within(|| files.iter().try_for_each(|file| fs::write(file, "1")))?;
+        written.map_err(|error| SetupError::Command { command: files.join(" = "), why: error.to_string() })
+    }
+
     /// Runs a program inside and waits for it.
     ///
     /// # Errors

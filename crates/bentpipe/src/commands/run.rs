@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
 }
 
 /// Adds what `--pcap` asks for to what the scenario captures.
-fn add_captures(document: &mut Document, points: &[String]) -> Result<(), Failure> {
+pub(super) fn add_captures(document: &mut Document, points: &[String]) -> Result<(), Failure> {
     if points.is_empty() {
         return Ok(());
     }

@@ -112,7 +112,6 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
         scenario.flow.iter().filter(|(_, flow)| real_flow(flow)).map(|(name, _)| name.clone()).collect();
     for name in left_out {
         scenario.flow.shift_remove(&name);
-        scenario.probe.trace.retain(|traced| *traced != name);
         notices.push(format!("flow \"{name}\" is left out: it begins or ends at a real host"));
     }
     for (name, link) in &mut scenario.link {

@@ -130,6 +130,6 @@ fn what_is_set_while_running_becomes_changes_of_elements() {
     let mut seen = Lost(0);
     network.observe(lost, &mut seen);
     assert!(seen.0 > 50, "all are lost, {} were", seen.0);
-    document.set("link.satellite.mtu=900 B").expect("a key");
+    document.set("link.satellite.mtu=1200 B").expect("a key");
     assert!(changer.change(&document.scenario().expect("a scenario")).is_err());
 }

@@ -9,7 +9,7 @@ use super::plot::{Curve, Plot};
 use super::{swept, timed};
 use crate::budget::Budget;
 use crate::plan::{Plan, Point, VERSION};
-use crate::run::{Averaged, PointSummary, Request, Results};
+use crate::run::{Averaged, PointSummary, RealTime, Request, Results};
 
 /// Of more points than this not all are shown over time.
 const MAX_TIMED: usize = 12;
@@ -30,7 +30,8 @@ const SWEPT: [(&str, &str); 8] = [
 pub fn results_page(results: &Results, request: &Request<'_>) -> Page {
     let plan = request.plan;
     let scenario = &plan.points[0].scenario;
-    let mut blocks = vec![Block::Heading("Summary".into())];
+    let mut blocks: Vec<Block> = real_time_of(results).map(real_time_block).into_iter().collect();
+    blocks.push(Block::Heading("Summary".into()));
     match &results.summary.points[..] {
         [point] => {
             blocks.extend([flow_table(point), link_table(point)].into_iter().flatten().map(Block::Table));
@@ -51,6 +52,16 @@ pub fn results_page(results: &Results, request: &Request<'_>) -> Page {
     Page { title: scenario.title.clone(), lead, facts, blocks }
 }
 
+/// What real time did, if the run was an emulation.
+fn real_time_of(results: &Results) -> Option<&RealTime> {
+    results.runs.first()?.timing.real_time.as_ref()
+}
+
+/// How late packets were, and what else a reader of an emulation has to know.
+fn real_time_block(real_time: &RealTime) -> Block {
+    Block::Verbatim(format!("emulated in real time, with real hosts\n{real_time}").trim_end().to_owned())
+}
+
 fn facts(results: &Results, plan: &Plan) -> Vec<(String, String)> {
     let scenario = &plan.points[0].scenario;
     let events: u64 = results.runs.iter().map(|run| run.outcome.events()).sum();
@@ -61,7 +72,13 @@ fn facts(results: &Results, plan: &Plan) -> Vec<(String, String)> {
         (Some(only), _) => only.to_string(),
         _ => String::new(),
     };
-    let mut facts = vec![("simulated time", scenario.duration.to_string()), ("seed", seed)];
+    let mut facts = vec![
+        (
+            if real_time_of(results).is_some() { "time" } else { "simulated time" },
+            scenario.duration.to_string(),
+        ),
+        ("seed", seed),
+    ];
     if plan.points.len() > 1 {
         facts.push(("points", plan.points.len().to_string()));
     }
@@ -78,14 +95,19 @@ fn facts(results: &Results, plan: &Plan) -> Vec<(String, String)> {
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+fn how_repeatable(results: &Results) -> &'static str {
+    match real_time_of(results) {
+        None => "The same command with the same file and version gives the same numbers, to the byte:",
+        Some(_) => "Real programs and real time give other numbers each time. The command was:",
+    }
+}
+
 fn how(results: &Results, request: &Request<'_>) -> Vec<Block> {
     let command = request.command.join(" ");
     let command =
         if command.is_empty() { format!("bentpipe run {}", request.document.name()) } else { command };
     let mut blocks = vec![
-        Block::Paragraph(
-            "The same command with the same file and version gives the same numbers, to the byte:".into(),
-        ),
+        Block::Paragraph(how_repeatable(results).into()),
         Block::Verbatim(command),
         Block::Folded("Scenario".into(), vec![Block::Verbatim(request.document.text().to_owned())]),
     ];

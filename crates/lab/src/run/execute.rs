@@ -56,6 +56,13 @@ pub struct Results {
     pub summary: Summary,
 }
 
+impl Results {
+    /// How long the first run was.
+    pub fn duration(&self) -> Span {
+        Span::from_secs_f64(self.runs.first().map_or(0.0, |run| run.timing.wall_s))
+    }
+}
+
 /// One run.
 #[derive(Clone, Debug)]
 pub struct RunResult {

@@ -1,11 +1,11 @@
 //! An emulation's folder: that of a run, and what real time did to it.
 
-use std::fs;
 use std::ops::ControlFlow;
+use std::{fmt, fs};
 
 use bentpipe_net::Port;
 use bentpipe_sim::ElementId;
-use bentpipe_units::Time;
+use bentpipe_units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::execute::{naming, outcome, start_captures, write_results};
@@ -29,6 +29,29 @@ pub struct RealTime {
     pub cpu: f64,
     /// What else a reader has to know: devices that were lost, captures that failed, flows that were left out.
     pub notices: Vec<String>,
+}
+
+impl fmt::Display for RealTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let late = [self.late_p50_s, self.late_p99_s, self.late_max_s].map(Span::from_secs_f64);
+        writeln!(
+            f,
+            "{} packets left, half of them within {} of their time, 99 % within {}, all within {}; CPU {:.0} %",
+            self.packets,
+            late[0],
+            late[1],
+            late[2],
+            self.cpu * 100.0
+        )?;
+        if self.was_late() {
+            let threshold = Span::from_secs_f64(self.threshold_s);
+            writeln!(
+                f,
+                "LATE: more than 1 % of the packets left more than {threshold} after their time; do not trust this run"
+            )?;
+        }
+        self.notices.iter().try_for_each(|notice| writeln!(f, "{notice}"))
+    }
 }
 
 impl RealTime {

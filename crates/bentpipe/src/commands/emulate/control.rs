@@ -1,0 +1,148 @@
+//! `bentpipe set`: a socket in `/run/bentpipe`, JSON lines both ways.
+//!
+//! A request is `{"set": "link.satellite.delay=300 ms"}`, its answer `{"ok": true}` or `{"error": "..."}`.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use bentpipe_emu::Control;
+use bentpipe_lab::build::Changer;
+use bentpipe_lab::scenario::Document;
+use serde_json::{Value, json};
+
+use super::super::Failure;
+
+const FOLDER: &str = "/run/bentpipe";
+
+/// The longest request.
+const MAX_LINE_BYTES: u64 = 1 << 16;
+
+/// Listens for changes; the socket goes with the value.
+pub(super) struct Server {
+    path: PathBuf,
+}
+
+impl Server {
+    pub(super) fn start(document: Document, changer: Changer, control: Control) -> io::Result<Server> {
+        fs::create_dir_all(FOLDER)?;
+        let path = Path::new(FOLDER).join(format!("{}.sock", std::process::id()));
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(&path)?;
+        let mut target = Target { document, changer, control };
+        // It ends with the program; one client is served at a time.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let _ = target.serve(&stream);
+            }
+        });
+        Ok(Server { path })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Removes the sockets of emulations whose process is gone.
+pub(super) fn remove_orphans() {
+    for entry in fs::read_dir(FOLDER).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let process = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+struct Target {
+    document: Document,
+    changer: Changer,
+    control: Control,
+}
+
+impl Target {
+    fn serve(&mut self, stream: &UnixStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let mut reader = BufReader::new(stream);
+        loop {
+            let mut line = String::new();
+            if (&mut reader).take(MAX_LINE_BYTES).read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            let answer = match self.answer(&line) {
+                Ok(()) => json!({ "ok": true }),
+                Err(problem) => json!({ "error": problem }),
+            };
+            let mut stream = stream;
+            writeln!(stream, "{answer}")?;
+        }
+    }
+
+    fn answer(&mut self, line: &str) -> Result<(), String> {
+        let request: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let assignment =
+            request.get("set").and_then(Value::as_str).ok_or("expected {\"set\": \"KEY=VALUE\"}")?;
+        let mut document = self.document.clone();
+        document.set(assignment).map_err(|refusal| refusal.to_string())?;
+        let scenario = document.scenario().map_err(|refusal| refusal.to_string())?;
+        let mut changer = self.changer.clone();
+        let changes = changer.change(&scenario);
+        let changes =
+            changes.map_err(|problem| document.refusal(&problem.key, problem.problem).to_string())?;
+        let (done, made) = channel();
+        self.control.apply(move |network| {
+            changes.iter().for_each(|change| change.apply(network));
+            let _ = done.send(());
+        });
+        made.recv_timeout(Duration::from_secs(2)).map_err(|_| "the emulation did not take it".to_owned())?;
+        (self.document, self.changer) = (document, changer);
+        Ok(())
+    }
+}
+
+/// `bentpipe set`: asks an emulation that runs to change.
+pub(in super::super) fn set(assignments: &[String], emulation: Option<u32>) -> Result<u8, Failure> {
+    let path = find(emulation)?;
+    let failed = |error: io::Error| Failure::bad(format!("{}: {error}", path.display()));
+    let stream = UnixStream::connect(&path).map_err(failed)?;
+    let mut reader = BufReader::new(&stream);
+    for assignment in assignments {
+        writeln!(&stream, "{}", json!({ "set": assignment })).map_err(failed)?;
+        let mut line = String::new();
+        reader.read_line(&mut line).map_err(failed)?;
+        let answer: Value = serde_json::from_str(&line).map_err(Failure::bad)?;
+        if let Some(problem) = answer.get("error").and_then(Value::as_str) {
+            return Err(Failure::bad(problem));
+        }
+    }
+    Ok(0)
+}
+
+fn find(emulation: Option<u32>) -> Result<PathBuf, Failure> {
+    if let Some(process) = emulation {
+        return Ok(Path::new(FOLDER).join(format!("{process}.sock")));
+    }
+    let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten().map(|entry| entry.path());
+    let found: Vec<PathBuf> = entries.filter(|path| UnixStream::connect(path).is_ok()).collect();
+    match &found[..] {
+        [path] => Ok(path.clone()),
+        [] => Err(Failure::bad("no emulation runs")),
+        several => {
+            let names: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
+            Err(Failure::bad(format!(
+                "several emulations run: {}; choose with --emulation",
+                names.join(", ")
+            )))
+        }
+    }
+}
