@@ -201,7 +201,7 @@ impl Canvas {
         let shown = decimate(&placed, LEFT, LEFT + INNER_WIDTH, COLUMNS);
         if curve.mark != Mark::Dots {
             let class = if curve.mark == Mark::Dashed { "dash" } else { "line" };
-            let _ = write!(svg, "<path data-curve class=\"{class} s{colour}\" d=\"{}\"/>", path(&shown));
+            let _ = write!(svg, "<path data-curve=\"\" class=\"{class} s{colour}\" d=\"{}\"/>", path(&shown));
         }
         self.error_bars(curve, &placed, svg);
         let marked = match curve.mark {
