@@ -10,7 +10,7 @@ pub(super) use control::set;
 pub(super) use hosts::shell;
 
 use std::ops::ControlFlow;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -102,15 +102,15 @@ impl Emulation<'_> {
         let control = control::Server::start(self.document.clone(), changer, driver.control());
         let control =
             control.map_err(|error| Failure::bad(format!("no socket for `bentpipe set`: {error}")))?;
-        let child = self.start_command(&hosts)?;
-        if child.is_none() {
+        let mut command = self.command(&hosts)?;
+        if command.is_none() {
             show::out(&hosts.usage(control.path()));
         }
-        let ended = child.map(|child| await_command(child, Arc::clone(self.stop)));
+        let mut started = None;
         let view = view::View::start(links, self.arguments.quiet);
         let mut live = RealTimeRun::new(driver, Arc::clone(self.stop), self.arguments.late);
         let name = self.arguments.scenario.file_stem().unwrap_or_default().to_string_lossy();
-        let (build, command) = (build::identity(), command_line());
+        let (build, command_line) = (build::identity(), command_line());
         let request = Request {
             document: self.document,
             plan: self.plan,
@@ -119,23 +119,35 @@ impl Emulation<'_> {
             force: true,
             snap_len: self.arguments.snap_len,
             build: &build,
-            command: &command,
+            command: &command_line,
         };
         let look = |live: &mut RealTimeRun| {
             view.show(live);
-            ControlFlow::Continue(())
+            // Only now do packets move: one sent earlier would wait for the loop, and seem to have been late on the way.
+            if let Some(mut command) = command.take() {
+                let stop = Arc::clone(self.stop);
+                started = Some(command.spawn().map(|child| await_command(child, stop)));
+            }
+            match started {
+                Some(Err(_)) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
         };
         let results = run::follow(&request, &mut live, &captures, look, RealTimeRun::conclude);
         self.stop.store(true, Ordering::SeqCst);
         view.end();
+        let program = self.arguments.command.first().map_or("", String::as_str);
+        let ended = started.transpose().map_err(|error| Failure::bad(format!("{program}: {error}")))?;
         let command = ended.and_then(|thread| thread.join().ok());
         Ok(Left { results: results?, command })
     }
 
-    fn start_command(&self, hosts: &Hosts) -> Result<Option<Child>, Failure> {
+    /// The command to run in the emulation, if one was given.
+    fn command(&self, hosts: &Hosts) -> Result<Option<Command>, Failure> {
         let Some((program, args)) = self.arguments.command.split_first() else { return Ok(None) };
         let mut command = hosts.command(self.arguments.on.as_deref(), program).map_err(Failure::bad)?;
-        command.args(args).spawn().map(Some).map_err(|error| Failure::bad(format!("{program}: {error}")))
+        command.args(args);
+        Ok(Some(command))
     }
 }
 
