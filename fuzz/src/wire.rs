@@ -4,13 +4,13 @@
 use bentpipe_wire::checksum::Pseudo;
 use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
-use bentpipe_wire::{aal5, erf, ethernet, icmp, ipv4, ipv6, link, llc, rtp, sixin4, tcp, udp, udplite};
+use bentpipe_wire::{aal5, atm, erf, ethernet, icmp, ipv4, ipv6, link, llc, rtp, sixin4, tcp, udp, udplite};
 
 /// A decoder under test.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: [(&str, Target); 13] = [
+pub const TARGETS: [(&str, Target); 14] = [
     ("ip", fuzz_ip),
     ("tcp", fuzz_tcp),
     ("udp", fuzz_udp),
@@ -20,6 +20,7 @@ pub const TARGETS: [(&str, Target); 13] = [
     ("ethernet", fuzz_ethernet),
     ("llc", fuzz_llc),
     ("aal5", fuzz_aal5),
+    ("atm", fuzz_atm),
     ("erf", fuzz_erf),
     ("link", fuzz_link),
     ("pcap", fuzz_pcap),
@@ -214,6 +215,35 @@ pub fn fuzz_aal5(data: &[u8]) {
     let again = aal5::Pdu::new_checked(&out[..]).expect("a written PDU is read");
     again.verify_crc().expect("a written CRC is right");
     assert_eq!((aal5::Repr::parse(&again), again.payload()), (repr, pdu.payload()));
+}
+
+/// Cell headers, with their HEC put right if that can be, and RM and OAM cells.
+pub fn fuzz_atm(data: &[u8]) {
+    let Some((header, payload)) = data.split_first_chunk::<{ atm::HEADER_LEN }>() else { return };
+    let mut header = *header;
+    atm::hec::Receiver::new().receive(&mut header);
+    for interface in [atm::Interface::Uni, atm::Interface::Nni] {
+        let Ok(repr) = atm::Repr::parse(interface, &header) else { continue };
+        let mut out = [0xff; atm::HEADER_LEN];
+        repr.emit(&mut out);
+        assert_eq!(out, header);
+    }
+    let mut payload = payload.to_vec();
+    fuzz_management(&payload);
+    // Few inputs have a right CRC; give it to those that are long enough.
+    if payload.len() == atm::PAYLOAD_LEN {
+        atm::crc10::fill(&mut payload);
+        fuzz_management(&payload);
+        assert!(atm::oam::Repr::parse(&payload).is_ok());
+    }
+}
+
+fn fuzz_management(payload: &[u8]) {
+    let _ = atm::oam::Repr::parse(payload);
+    let Ok(repr) = atm::rm::Repr::parse(payload) else { return };
+    let mut out = [0xff; atm::PAYLOAD_LEN];
+    repr.emit(&mut out);
+    assert_eq!(atm::rm::Repr::parse(&out), Ok(repr));
 }
 
 /// ERF record headers.

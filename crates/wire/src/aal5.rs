@@ -8,9 +8,9 @@ use crate::crc32::Crc32;
 use crate::{Error, Layer};
 
 /// Length in bytes of an ATM cell.
-pub const CELL_LEN: usize = 53;
+pub const CELL_LEN: usize = crate::atm::CELL_LEN;
 /// Length in bytes of a cell's payload.
-pub const CELL_PAYLOAD_LEN: usize = 48;
+pub const CELL_PAYLOAD_LEN: usize = crate::atm::PAYLOAD_LEN;
 /// Length in bytes of the trailer.
 pub const TRAILER_LEN: usize = 8;
 /// Length in bytes of the longest payload.

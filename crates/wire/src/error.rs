@@ -77,6 +77,7 @@ impl std::error::Error for Error {}
 #[allow(missing_docs, reason = "each variant is the format its Display names")]
 pub enum Layer {
     Aal5,
+    Atm,
     Erf,
     Ethernet,
     Icmp,
@@ -85,8 +86,10 @@ pub enum Layer {
     Ipv6Ext,
     Link,
     Llc,
+    Oam,
     Pcap,
     Pcapng,
+    Rm,
     Rtp,
     Tcp,
     Udp,
@@ -97,6 +100,7 @@ impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Layer::Aal5 => "AAL5",
+            Layer::Atm => "ATM cell",
             Layer::Ethernet => "Ethernet",
             Layer::Erf => "ERF",
             Layer::Icmp => "ICMP",
@@ -105,8 +109,10 @@ impl fmt::Display for Layer {
             Layer::Ipv6Ext => "IPv6 extension header",
             Layer::Link => "link header",
             Layer::Llc => "LLC/SNAP",
+            Layer::Oam => "OAM cell",
             Layer::Pcap => "pcap",
             Layer::Pcapng => "pcapng",
+            Layer::Rm => "RM cell",
             Layer::Rtp => "RTP",
             Layer::Tcp => "TCP",
             Layer::Udp => "UDP",

@@ -14,6 +14,7 @@
 //! Nothing here knows time or the simulator.
 
 pub mod aal5;
+pub mod atm;
 mod bytes;
 pub mod checksum;
 pub mod crc32;

@@ -12,6 +12,7 @@ use std::fs;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
+use bentpipe_wire::atm::{self, PayloadType};
 use bentpipe_wire::ip::{Packet, Protocol};
 use bentpipe_wire::link;
 use bentpipe_wire::pcap::{LinkType, Writer};
@@ -88,6 +89,30 @@ fn write_seeds() {
         }
     }
     write_captures();
+    write_cells();
+}
+
+/// A cell of data, an RM cell on its way back, and one of OAM.
+fn write_cells() {
+    let header = |payload_type| atm::Repr { payload_type, ..atm::Repr::new(1, 100) };
+    let rate = atm::rm::Rate::from_cells_per_second(366_792.0);
+    let repr = atm::rm::Repr { backward: true, congestion: true, explicit: rate, ..Default::default() };
+    let mut rm = [0; atm::PAYLOAD_LEN];
+    repr.emit(&mut rm);
+    let mut oam = [0x6a; atm::PAYLOAD_LEN];
+    oam[0] = 0x18;
+    atm::crc10::fill(&mut oam);
+    let data = PayloadType::User { congested: true, last: true };
+    for (name, payload_type, payload) in [
+        ("data", data, [7; atm::PAYLOAD_LEN]),
+        ("rm", PayloadType::ResourceManagement, rm),
+        ("oam", PayloadType::OamEndToEnd, oam),
+    ] {
+        let mut cell = vec![0; atm::HEADER_LEN];
+        header(payload_type).emit(&mut cell);
+        cell.extend(payload);
+        write("atm", name, &cell);
+    }
 }
 
 fn write(target: &str, name: &str, seed: &[u8]) {
