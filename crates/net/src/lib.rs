@@ -21,6 +21,7 @@ mod rig;
 pub mod shaper;
 pub mod tcp;
 mod transport;
+pub mod video;
 
 pub use channel::Channel;
 pub use config::Impossible;

@@ -37,6 +37,13 @@ impl Stream {
         -mean * libm::log(1.0 - self.unit())
     }
 
+    /// Two independent numbers, normally distributed with mean 0 and variance 1 (Box and Muller 1958).
+    pub fn normal_pair(&mut self) -> (f64, f64) {
+        let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.unit()));
+        let (sin, cos) = libm::sincos(std::f64::consts::TAU * self.unit());
+        (radius * cos, radius * sin)
+    }
+
     /// The number of failures before the first success of independent trials with success probability `p`
     /// (geometric); `u64::MAX` when `p` is zero.
     pub fn failures_before_success(&mut self, p: f64) -> u64 {

@@ -51,6 +51,23 @@ fn stream_laws_have_their_means() {
     assert!((mean - 9.0).abs() < 0.1, "geometric mean {mean}");
 }
 
+#[test]
+fn normal_numbers_have_their_moments_and_tails() {
+    let mut stream = Stream::new(7, "normal");
+    let pairs: Vec<(f64, f64)> = (0..100_000).map(|_| stream.normal_pair()).collect();
+    let all: Vec<f64> = pairs.iter().flat_map(|(a, b)| [*a, *b]).collect();
+    let moment = |power: i32| all.iter().map(|x| x.powi(power)).sum::<f64>() / all.len() as f64;
+    // Four standard errors of each: the k-th moment's variance is (moment 2k - moment k squared)/n.
+    for (power, expected, variance) in [(1, 0.0, 1.0), (2, 1.0, 2.0), (3, 0.0, 15.0), (4, 3.0, 96.0)] {
+        let error = moment(power) - expected;
+        assert!(error.abs() < 4.0 * (variance / all.len() as f64).sqrt(), "moment {power}: {error}");
+    }
+    let beyond = all.iter().filter(|x| x.abs() > 3.0).count() as f64 / all.len() as f64;
+    assert!((beyond - 0.002_70).abs() < 0.000_47, "{beyond}");
+    let product = pairs.iter().map(|(a, b)| a * b).sum::<f64>() / 1e5;
+    assert!(product.abs() < 4.0 / 1e5_f64.sqrt(), "correlated: {product}");
+}
+
 proptest! {
     #[test]
     fn printed_quantities_read_back(nanos in 0_u64..1 << 50, bps in 0_u64..1 << 45, bytes in 0_u64..1 << 45) {

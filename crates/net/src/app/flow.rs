@@ -129,7 +129,7 @@ impl Template {
     }
 
     /// The length of each packet in bytes.
-    pub(super) fn packet_len(&self) -> usize {
+    pub(crate) fn packet_len(&self) -> usize {
         self.headers_len + self.header.len_bytes() + self.zeros as usize
     }
 
