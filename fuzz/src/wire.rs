@@ -2,15 +2,19 @@
 //! as many bytes as it said and is understood the same again.
 
 use bentpipe_wire::checksum::Pseudo;
+use bentpipe_wire::crc32::Crc32;
 use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
-use bentpipe_wire::{aal5, atm, erf, ethernet, icmp, ipv4, ipv6, link, llc, rtp, sixin4, tcp, udp, udplite};
+use bentpipe_wire::ule::{self, Payload, Sndu};
+use bentpipe_wire::{
+    aal5, atm, erf, ethernet, icmp, ipv4, ipv6, link, llc, rtp, sixin4, tcp, ts, udp, udplite,
+};
 
 /// A decoder under test.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: [(&str, Target); 14] = [
+pub const TARGETS: &[(&str, Target)] = &[
     ("ip", fuzz_ip),
     ("tcp", fuzz_tcp),
     ("udp", fuzz_udp),
@@ -25,6 +29,9 @@ pub const TARGETS: [(&str, Target); 14] = [
     ("link", fuzz_link),
     ("pcap", fuzz_pcap),
     ("pcapng", fuzz_pcap),
+    ("ts", fuzz_ts),
+    ("sndu", fuzz_sndu),
+    ("ule", fuzz_ule),
 ];
 
 /// The first two bytes of an input say how many zeros are elided behind the rest.
@@ -280,4 +287,61 @@ pub fn fuzz_pcap(data: &[u8]) {
     // Each record costs the file at least a header, so a file cannot make a reader run for longer than it is.
     assert!(records <= data.len() / 16);
     assert!(matches!(reader.next_record(), Ok(None)), "nothing comes after the end or an error");
+}
+
+/// TS packets.
+pub fn fuzz_ts(data: &[u8]) {
+    if let Some(at) = ts::find_sync(data) {
+        assert_eq!(data[at], ts::SYNC);
+    }
+    let Ok(packet) = ts::Packet::new_checked(data) else { return };
+    let payload_len = packet.payload().map_or(0, <[u8]>::len);
+    let Ok(repr) = ts::Repr::parse(&packet) else { return };
+    let mut out = data[..ts::PACKET_LEN].to_vec();
+    repr.emit(&mut out);
+    let again = ts::Packet::new_checked(&out).expect("a written packet is read");
+    assert_eq!(ts::Repr::parse(&again), Ok(repr));
+    assert_eq!(again.payload().map_or(0, <[u8]>::len), payload_len);
+}
+
+/// SNDUs, whose CRC is made right so that what is behind it is looked at.
+pub fn fuzz_sndu(data: &[u8]) {
+    let mut bytes = data.to_vec();
+    if let Some(at) = bytes.len().checked_sub(ule::CRC_LEN) {
+        let crc = Crc32::new().add_bytes(&bytes[..at]).register();
+        bytes[at..].copy_from_slice(&crc.to_be_bytes());
+    }
+    let Ok(sndu) = Sndu::parse(&bytes) else { return };
+    let extensions: Vec<_> = sndu.extensions.into_iter().collect();
+    let (kind, pdu) = match sndu.payload {
+        Payload::Pdu(ethertype, pdu) => (ethertype.into(), pdu),
+        Payload::Bridged(frame) => (ule::Type::BRIDGED, frame),
+        Payload::Test(bytes) => (ule::Type::TEST, bytes),
+        Payload::Ts(packets) => (ule::Type::TS_CONCAT, packets.as_flattened()),
+        Payload::Pdus(pdus) => {
+            assert_eq!(pdus.pdus().count(), pdus.payloads().count());
+            return;
+        }
+    };
+    let repr = ule::Repr { npa: sndu.npa, extensions: &extensions, kind };
+    let mut out = vec![0; repr.header_len()];
+    repr.emit(pdu.len(), &mut out);
+    assert_eq!(out, bytes[..out.len()]);
+    assert_eq!(repr.sndu_len(pdu.len()), bytes.len());
+}
+
+/// TS packets of one PID into a ULE receiver; their sync byte and PID are put right.
+pub fn fuzz_ule(data: &[u8]) {
+    let pid = ts::Pid::new(0x101).expect("13 bits");
+    let mut receiver = ule::Receiver::new(pid, ule::Filter::All);
+    let mut bytes = 0;
+    for chunk in data.chunks(ts::PACKET_LEN) {
+        let mut packet = ts::NULL_PACKET;
+        packet[..chunk.len()].copy_from_slice(chunk);
+        (packet[0], packet[2]) = (ts::SYNC, 0x01);
+        packet[1] = packet[1] & 0xe0 | 0x01;
+        receiver.push(&packet, |_| bytes += 1);
+        assert!(receiver.waiting_len() < ule::MAX_LEN);
+    }
+    assert_eq!(receiver.counts().sndus, bytes);
 }

@@ -92,8 +92,10 @@ pub enum Layer {
     Rm,
     Rtp,
     Tcp,
+    Ts,
     Udp,
     UdpLite,
+    Ule,
 }
 
 impl fmt::Display for Layer {
@@ -115,8 +117,10 @@ impl fmt::Display for Layer {
             Layer::Rm => "RM cell",
             Layer::Rtp => "RTP",
             Layer::Tcp => "TCP",
+            Layer::Ts => "TS",
             Layer::Udp => "UDP",
             Layer::UdpLite => "UDP-Lite",
+            Layer::Ule => "ULE",
         })
     }
 }

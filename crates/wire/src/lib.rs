@@ -31,7 +31,9 @@ pub mod pcap;
 pub mod rtp;
 pub mod sixin4;
 pub mod tcp;
+pub mod ts;
 pub mod udp;
 pub mod udplite;
+pub mod ule;
 
 pub use error::{Error, Kind, Layer};

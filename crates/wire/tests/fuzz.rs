@@ -13,9 +13,10 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use bentpipe_wire::atm::{self, PayloadType};
+use bentpipe_wire::ethernet::MacAddr;
 use bentpipe_wire::ip::{Packet, Protocol};
-use bentpipe_wire::link;
 use bentpipe_wire::pcap::{LinkType, Writer};
+use bentpipe_wire::{link, ts, ule};
 use frames::Frame;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -42,14 +43,14 @@ fn run(name: &str, target: Target, input: &[u8]) {
 
 #[test]
 fn corpora_pass() {
-    for (name, target) in TARGETS {
+    for &(name, target) in TARGETS {
         inputs(name).iter().for_each(|input| run(name, target, input));
     }
 }
 
 #[test]
 fn mutated_corpora_pass() {
-    for (name, target) in TARGETS {
+    for &(name, target) in TARGETS {
         let inputs = inputs(name);
         let mut rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
         for _ in 0..MUTATIONS {
@@ -90,6 +91,7 @@ fn write_seeds() {
     }
     write_captures();
     write_cells();
+    write_streams();
 }
 
 /// A cell of data, an RM cell on its way back, and one of OAM.
@@ -192,4 +194,49 @@ fn pcapng(packets: &[&[u8]]) -> Vec<u8> {
         file.extend(words(&[16 + len]));
     }
     file
+}
+
+/// SNDUs of every kind, packed into TS packets; and a packet with an adaptation field.
+fn write_streams() {
+    let pid = ts::Pid::new(0x101).unwrap();
+    let (mut encapsulator, mut stream) = (ule::Encapsulator::new(pid, ule::Method::Packing), Vec::new());
+    let mut concat = ule::Concat::new(ule::Type::IPV4);
+    assert!(concat.push(&[0x45; 20], 1500) && concat.push(&[1, 2, 3], 1500));
+    let frame = [&[2; 12][..], &[0, 3, 0xaa, 0xaa, 3]].concat();
+    let pdus = [
+        ("ipv4", ule::Type::IPV4, &[0x45; 40][..]),
+        ("rohc", ule::Type::ROHC, &[0xfd, 4, 1]),
+        ("test", ule::Type::TEST, &[7; 20]),
+        ("bridged", ule::Type::BRIDGED, &frame),
+        ("pdu_concat", ule::Type::PDU_CONCAT, concat.bytes()),
+        ("ts_concat", ule::Type::TS_CONCAT, &ts::NULL_PACKET),
+    ];
+    let stamp = [0, 1, 2, 3];
+    let extensions = [ule::Extension::timestamp(&stamp), ule::Extension::padding(6)];
+    for (name, kind, pdu) in pdus {
+        let with = |repr| ule::Repr { extensions: &extensions, ..repr };
+        let plain = ule::Repr::new(kind);
+        for repr in [plain, with(plain.to(MacAddr([2, 0, 0, 0, 0, 1])))] {
+            let mut sndu = vec![0; repr.header_len()];
+            repr.emit(pdu.len(), &mut sndu);
+            sndu.extend(pdu);
+            sndu.extend([0; 4]);
+            write("sndu", &format!("{name}_{}", repr.npa.map_or("plain", |_| "extended")), &sndu);
+            encapsulator.push(&repr, pdu, &mut stream).unwrap();
+        }
+    }
+    encapsulator.flush(&mut stream);
+    write("ule", "packed", &stream);
+    write("ts", "ule", &stream[..188]);
+    let adaptation = ts::Adaptation {
+        len_bytes: 30,
+        pcr: Some(ts::Pcr::new(1_234_567)),
+        opcr: Some(ts::Pcr::new(7)),
+        splice_countdown: Some(-1),
+        private_data: Some(&[1, 2]),
+        extension: Some(&[0x1f]),
+        ..ts::Adaptation::default()
+    };
+    ts::Repr { adaptation: Some(adaptation), ..ts::Repr::new(pid, 5) }.emit(&mut stream);
+    write("ts", "adaptation", &stream[..188]);
 }

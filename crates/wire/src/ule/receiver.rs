@@ -1,0 +1,264 @@
+//! From TS packets to SNDUs (RFC 4326, section 7).
+
+use crate::crc32::Crc32;
+use crate::ethernet::MacAddr;
+use crate::ts::{Continuity, PACKET_LEN, Packet, Pid, STUFFING, Step};
+use crate::{Error, Kind};
+
+use super::{END_INDICATOR, Payload, Sndu, npa, sndu_len};
+
+/// The greatest payload pointer: behind it there is room for a Length field.
+const MAX_POINTER: usize = 181;
+
+/// Which NPA addresses a receiver listens to. SNDUs without address it takes in any case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Filter {
+    /// All.
+    #[default]
+    All,
+    /// Broadcast and these: its own, and those of the groups it is in.
+    Only(Vec<MacAddr>),
+}
+
+impl Filter {
+    fn accepts(&self, npa: Option<MacAddr>) -> bool {
+        match (self, npa) {
+            (Filter::Only(wanted), Some(npa)) => npa == MacAddr::BROADCAST || wanted.contains(&npa),
+            _ => true,
+        }
+    }
+}
+
+/// What happened to a PID's TS packets and SNDUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// TS packets of the PID.
+    pub packets: u64,
+    /// SNDUs passed on.
+    pub sndus: u64,
+    /// Their bytes, headers and CRC included.
+    pub sndu_bytes: u64,
+    /// Test SNDUs, which are dropped.
+    pub tests: u64,
+    /// SNDUs for somebody else.
+    pub others: u64,
+    /// Packets dropped because they are none: no sync byte, or an impossible adaptation field. Of whatever PID.
+    pub malformed: u64,
+    /// Packets dropped because of a transport error indicator.
+    pub transmission_errors: u64,
+    /// Packets dropped because they are scrambled.
+    pub scrambled: u64,
+    /// Packets dropped because they have an adaptation field or no payload (RFC 4326, section 3).
+    pub adaptations: u64,
+    /// Packets dropped because they came before.
+    pub duplicates: u64,
+    /// Jumps of the continuity counter.
+    pub continuity_errors: u64,
+    /// Payload pointers over 181.
+    pub pointer_errors: u64,
+    /// Payload pointers that are not where the SNDU under way ends.
+    pub reassembly_errors: u64,
+    /// Bytes behind an SNDU which are neither stuffing nor announced by a payload pointer.
+    pub delimiting_errors: u64,
+    /// SNDUs too short for CRC, address, extension headers or the bridged frame in them.
+    pub length_errors: u64,
+    /// SNDUs with a wrong CRC.
+    pub crc_errors: u64,
+    /// SNDUs with an unknown mandatory extension header.
+    pub type_errors: u64,
+    /// SNDUs whose concatenated TS packets or PDUs do not make up their length.
+    pub concat_errors: u64,
+}
+
+/// Reassembles the SNDUs of one PID.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    pid: Pid,
+    filter: Filter,
+    continuity: Continuity,
+    /// The SNDU under way, as far as it came.
+    current: Vec<u8>,
+    /// Its whole length in bytes; 0 in the Idle state.
+    needed: usize,
+    counts: Counts,
+}
+
+impl Receiver {
+    /// For a PID.
+    pub fn new(pid: Pid, filter: Filter) -> Receiver {
+        let (continuity, counts) = (Continuity::default(), Counts::default());
+        Receiver { pid, filter, continuity, current: Vec::new(), needed: 0, counts }
+    }
+
+    /// The PID.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// How many bytes of the SNDU under way are there; 0 in the Idle state. Under [`super::MAX_LEN`].
+    pub fn waiting_len(&self) -> usize {
+        self.current.len()
+    }
+
+    /// Takes in a TS packet and calls `sink` with each SNDU that ends in it. A packet of another PID does nothing.
+    pub fn push(&mut self, packet: &[u8; PACKET_LEN], mut sink: impl FnMut(&Sndu<'_>)) {
+        let Ok(packet) = Packet::new_checked(packet) else {
+            self.counts.malformed += 1;
+            return;
+        };
+        if packet.pid() != self.pid {
+            return;
+        }
+        self.counts.packets += 1;
+        if !self.admit(&packet) {
+            return;
+        }
+        let payload = packet.payload().expect("neither damaged nor scrambled");
+        if packet.unit_start() {
+            self.start(payload, &mut sink);
+        } else {
+            self.proceed(payload, &mut sink);
+        }
+    }
+
+    /// The checks of RFC 4326 sections 3 and 7.3, in the order in which each can rely on the ones before.
+    fn admit(&mut self, packet: &Packet<&[u8; PACKET_LEN]>) -> bool {
+        let counts = &mut self.counts;
+        if packet.has_error() {
+            counts.transmission_errors += 1;
+            self.continuity.forget();
+            self.idle();
+            return false;
+        }
+        if packet.has_adaptation() {
+            counts.adaptations += 1;
+            return false;
+        }
+        if packet.scrambling() != 0 {
+            counts.scrambled += 1;
+            return false;
+        }
+        match self.continuity.follow(packet) {
+            Step::Duplicate => counts.duplicates += 1,
+            Step::Gap => {
+                counts.continuity_errors += 1;
+                self.idle();
+                return true;
+            }
+            Step::Unknown | Step::Next => return true,
+        }
+        false
+    }
+
+    fn idle(&mut self) {
+        self.needed = 0;
+        self.current.clear();
+    }
+
+    /// A payload with a pointer. If that is not where the SNDU under way ends, the SNDU is lost; the pointer is as good
+    /// as any in the Idle state.
+    fn start(&mut self, payload: &[u8], sink: &mut impl FnMut(&Sndu<'_>)) {
+        let (pointer, rest) = (usize::from(payload[0]), &payload[1..]);
+        if pointer > MAX_POINTER {
+            self.counts.pointer_errors += 1;
+            return self.idle();
+        }
+        let missing = self.needed - self.current.len();
+        let is_under_way = self.needed != 0;
+        let ends_here = is_under_way && missing == pointer;
+        if is_under_way && !ends_here {
+            self.counts.reassembly_errors += 1;
+            self.idle();
+        }
+        if !ends_here || self.finish(&rest[..pointer], sink) {
+            self.sndus(&rest[pointer..], ends_here, sink);
+        }
+    }
+
+    /// A payload without pointer: more of the SNDU under way, or its end and stuffing.
+    fn proceed(&mut self, payload: &[u8], sink: &mut impl FnMut(&Sndu<'_>)) {
+        let missing = self.needed - self.current.len();
+        if missing > payload.len() {
+            self.current.extend_from_slice(payload);
+        } else if missing > 0 {
+            let (end, rest) = payload.split_at(missing);
+            let is_delimited = matches!(rest, [] | [STUFFING] | [STUFFING, STUFFING, ..]);
+            if self.finish(end, sink) && !is_delimited {
+                self.counts.delimiting_errors += 1;
+            }
+        }
+    }
+
+    /// Ends the SNDU under way; says whether its CRC was right.
+    fn finish(&mut self, end: &[u8], sink: &mut impl FnMut(&Sndu<'_>)) -> bool {
+        let mut current = std::mem::take(&mut self.current);
+        current.extend_from_slice(end);
+        let is_intact = self.deliver(&current, sink);
+        self.current = current;
+        self.idle();
+        is_intact
+    }
+
+    /// SNDUs from the start of `bytes` on. An End Indicator may come `behind` an SNDU, but not where a payload pointer
+    /// promises one.
+    fn sndus(&mut self, mut bytes: &[u8], mut behind: bool, sink: &mut impl FnMut(&Sndu<'_>)) {
+        while let Some(field) = bytes.first_chunk().map(|field| u16::from_be_bytes(*field)) {
+            if behind && field == END_INDICATOR {
+                return;
+            }
+            let Some(len) = sndu_len(field) else {
+                self.counts.length_errors += 1;
+                return;
+            };
+            let Some((sndu, rest)) = bytes.split_at_checked(len) else {
+                self.needed = len;
+                self.current.extend_from_slice(bytes);
+                return;
+            };
+            if !self.deliver(sndu, sink) {
+                return;
+            }
+            (bytes, behind) = (rest, true);
+        }
+        if !matches!(bytes, [] | [STUFFING]) {
+            self.counts.delimiting_errors += 1;
+        }
+    }
+
+    /// Passes on a whole SNDU if it is for this receiver and can be read. `false` if its CRC is wrong: then nothing behind
+    /// it can be relied on either (RFC 4326, section 7.2).
+    fn deliver(&mut self, bytes: &[u8], sink: &mut impl FnMut(&Sndu<'_>)) -> bool {
+        if Crc32::new().add_bytes(bytes).register() != 0 {
+            self.counts.crc_errors += 1;
+            return false;
+        }
+        if !self.filter.accepts(npa(bytes)) {
+            self.counts.others += 1;
+            return true;
+        }
+        match Sndu::parse_intact(bytes) {
+            Ok(Sndu { payload: Payload::Test(_), .. }) => self.counts.tests += 1,
+            Ok(sndu) => {
+                self.counts.sndus += 1;
+                self.counts.sndu_bytes += bytes.len() as u64;
+                sink(&sndu);
+            }
+            Err(error) => self.count(error),
+        }
+        true
+    }
+
+    fn count(&mut self, error: Error) {
+        let count = match error.kind {
+            Kind::Unsupported(_) => &mut self.counts.type_errors,
+            Kind::Malformed(_) => &mut self.counts.concat_errors,
+            Kind::Truncated { .. } | Kind::Checksum => &mut self.counts.length_errors,
+        };
+        *count += 1;
+    }
+}
