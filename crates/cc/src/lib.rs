@@ -33,6 +33,7 @@ pub mod new_reno;
 mod round;
 pub mod rtt;
 mod slow_start;
+pub mod tfrc;
 pub mod vegas;
 pub mod westwood;
 mod window;
