@@ -19,6 +19,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("tcp", fuzz_tcp),
     ("udp", fuzz_udp),
     ("udplite", fuzz_udplite),
+    ("dccp", fuzz_dccp),
     ("icmp", fuzz_icmp),
     ("rtp", fuzz_rtp),
     ("ethernet", fuzz_ethernet),
@@ -94,6 +95,7 @@ fn carried(upper: &Upper<'_>) {
         Protocol::TCP => tcp(bytes, elided, &upper.pseudo),
         Protocol::UDP => udp(bytes, elided, &upper.pseudo),
         Protocol::UDP_LITE => udplite(bytes, elided, &upper.pseudo),
+        Protocol::DCCP => dccp(bytes, elided, &upper.pseudo),
         Protocol::ICMP | Protocol::ICMPV6 => icmp(bytes, elided),
         Protocol::IPV6 => {
             if let Ok(packet) = sixin4::inner(upper) {
@@ -160,6 +162,28 @@ fn udplite(bytes: &[u8], elided: usize, pseudo: &Pseudo) {
     again.fill_checksum(pseudo);
     again.verify_checksum(pseudo).expect("a written checksum is right");
     assert_eq!(udplite::Repr::parse(&again), repr);
+}
+
+/// DCCP packets with their options.
+pub fn fuzz_dccp(data: &[u8]) {
+    if let Some((elided, bytes)) = split(data) {
+        dccp(bytes, elided, &pseudo(Protocol::DCCP));
+    }
+}
+
+fn dccp(bytes: &[u8], elided: usize, pseudo: &Pseudo) {
+    let Ok(packet) = dccp::Packet::new_elided(bytes, elided) else { return };
+    let _ = (packet.verify_checksum(pseudo), packet.payload(), packet.coverage());
+    assert_eq!(packet.header_len() + packet.payload_len(), bytes.len() + elided);
+    let Ok(repr) = dccp::Repr::parse(&packet) else { return };
+    let options = &repr.options;
+    let _ = (options.elapsed_ns(), options.receive_rate(), options.loss_event_rate(), options.quick_start());
+    let mut out = vec![0xff; repr.buffer_len()];
+    repr.emit(&mut out);
+    let mut again = dccp::Packet::new_elided(&mut out[..], elided).expect("a written header is read");
+    again.fill_checksum(pseudo);
+    again.verify_checksum(pseudo).expect("a written checksum is right");
+    assert_eq!(dccp::Repr::parse(&again), Ok(repr));
 }
 
 /// ICMP messages of both versions.

@@ -78,6 +78,7 @@ impl std::error::Error for Error {}
 pub enum Layer {
     Aal5,
     Atm,
+    Dccp,
     Erf,
     Ethernet,
     Icmp,
@@ -90,6 +91,7 @@ pub enum Layer {
     Pcap,
     Pcapng,
     Rm,
+    QuickStart,
     Rtp,
     Tcp,
     Ts,
@@ -103,6 +105,7 @@ impl fmt::Display for Layer {
         f.write_str(match self {
             Layer::Aal5 => "AAL5",
             Layer::Atm => "ATM cell",
+            Layer::Dccp => "DCCP",
             Layer::Ethernet => "Ethernet",
             Layer::Erf => "ERF",
             Layer::Icmp => "ICMP",
@@ -115,6 +118,7 @@ impl fmt::Display for Layer {
             Layer::Pcap => "pcap",
             Layer::Pcapng => "pcapng",
             Layer::Rm => "RM cell",
+            Layer::QuickStart => "Quick-Start option",
             Layer::Rtp => "RTP",
             Layer::Tcp => "TCP",
             Layer::Ts => "TS",

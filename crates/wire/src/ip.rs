@@ -17,6 +17,7 @@ impl Protocol {
     pub const IPV4: Protocol = Protocol(4);
     pub const TCP: Protocol = Protocol(6);
     pub const UDP: Protocol = Protocol(17);
+    pub const DCCP: Protocol = Protocol(33);
     pub const IPV6: Protocol = Protocol(41);
     pub const ROUTING: Protocol = Protocol(43);
     pub const FRAGMENT: Protocol = Protocol(44);
@@ -36,6 +37,7 @@ impl fmt::Display for Protocol {
             Protocol::IPV4 => "IPv4",
             Protocol::TCP => "TCP",
             Protocol::UDP => "UDP",
+            Protocol::DCCP => "DCCP",
             Protocol::IPV6 => "IPv6",
             Protocol::ROUTING => "routing",
             Protocol::FRAGMENT => "fragment",

@@ -159,6 +159,7 @@ fn packet_seeds(bytes: &[u8], elided: usize) -> Vec<(&'static str, Vec<u8>)> {
         }
         Protocol::UDP => carried("udp"),
         Protocol::UDP_LITE => carried("udplite"),
+        Protocol::DCCP => carried("dccp"),
         Protocol::ICMP | Protocol::ICMPV6 => carried("icmp"),
         _ => vec![("ip", counted(elided, bytes))],
     }

@@ -53,10 +53,11 @@ fn write(scratch: &Scratch, name: &str, link_type: LinkType, frames: &[&Frame]) 
 }
 
 /// All checks on, and sequence numbers as they are in the packets: frames are not of one connection.
-const PREFERENCES: [&str; 7] = [
+const PREFERENCES: [&str; 8] = [
     "ip.check_checksum:TRUE",
     "tcp.check_checksum:TRUE",
     "udp.check_checksum:TRUE",
+    "dccp.check_checksum:TRUE",
     "udplite.check_checksum:TRUE",
     "udplite.ignore_checksum_coverage:FALSE",
     "tcp.analyze_sequence_numbers:FALSE",

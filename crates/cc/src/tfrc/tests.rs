@@ -379,7 +379,7 @@ proptest! {
         let by = if by_counter { Separation::Counter } else { Separation::Rtt(Span::from_nanos(rtt)) };
         let mut now = Time::ZERO;
         for (sequence, step, is_marked) in arrivals {
-            now = now + Span::from_nanos(step);
+            now += Span::from_nanos(step);
             history.arrive(&Arrival { now, sequence, quarters: step % 100, is_marked }, by, || 10.0);
             let p = history.loss_event_rate(now, by);
             prop_assert!((0.0..=1.0).contains(&p), "{}", p);

@@ -9,7 +9,7 @@ use bentpipe_wire::ip::{Ecn, Protocol, TrafficClass};
 use bentpipe_wire::ipv6::ext;
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::tcp::{Flags, Options, SeqNumber};
-use bentpipe_wire::{aal5, icmp, ipv4, ipv6, llc, rtp, sixin4, tcp, udp, udplite};
+use bentpipe_wire::{aal5, dccp, icmp, ipv4, ipv6, llc, quick_start, rtp, sixin4, tcp, udp, udplite};
 
 const A4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const B4: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
@@ -40,6 +40,8 @@ pub(crate) fn all() -> Vec<Frame> {
     [
         tcp_frames(),
         udp_frames(),
+        dccp_frames(),
+        quick_start_frames(),
         icmp_frames(),
         ipv6_frames(),
         ethernet_frames(),
@@ -248,6 +250,80 @@ fn udplite(coverage: Option<usize>) -> Datagram {
     udplite::Repr { src_port: 40000, dst_port: 9, coverage }.emit(&mut bytes);
     udplite::Datagram::new_checked(&mut bytes[..]).unwrap().fill_checksum(&v4(Protocol::UDP_LITE));
     Datagram { protocol: Protocol::UDP_LITE, bytes, elided: 0 }
+}
+
+fn dccp(kind: dccp::Type, ack: u64, extra: u32, payload: &[u8], options: dccp::Options) -> Datagram {
+    let header =
+        dccp::Repr { src_port: 40000, dst_port: 5001, kind, ccval: 5, sequence: 0x0102_0304_0506, ack, extra, options };
+    let mut bytes = vec![0; header.buffer_len()];
+    header.emit(&mut bytes);
+    bytes.extend(payload);
+    dccp::Packet::new_checked(&mut bytes[..]).unwrap().fill_checksum(&v4(Protocol::DCCP));
+    Datagram { protocol: Protocol::DCCP, bytes, elided: 0 }
+}
+
+fn dccp_frames() -> Vec<Frame> {
+    let none = dccp::Options::default;
+    let mut change = none();
+    change.push(dccp::kind::CHANGE_L, &[1, 3]);
+    change.push(dccp::kind::CHANGE_R, &[192, 1]);
+    let mut feedback = none();
+    feedback.push_elapsed_ns(12_340_000);
+    feedback.push_receive_rate(128_000);
+    feedback.push_loss_event_rate(0.01);
+    feedback.push_quick_start(&quick_start::Response {
+        rate: quick_start::RateCode::from_bits(5),
+        ttl_diff: 3,
+        nonce: 0x1234_5678,
+    });
+    let ack = 0x0102_0304_0405;
+    let packet = |kind, ack, extra, payload: &[u8], options| dccp(kind, ack, extra, payload, options).in_v4();
+    let number = "Sequence Number: 1108152157446";
+    vec![
+        frame(
+            "dccp_request",
+            packet(dccp::Type::Request, 0, 0x5446_5243, &[], change),
+            0,
+            &[IP_OK, "Packet Type: Request (0)", number, "CCID: 3", SUM_OK],
+        ),
+        frame("dccp_response", packet(dccp::Type::Response, ack, 0x5446_5243, &[], none()), 0, &[SUM_OK]),
+        frame("dccp_data", packet(dccp::Type::Data, 0, 0, &[7; 50], none()), 0, &["CCVal: 5", SUM_OK]),
+        frame(
+            "dccp_feedback",
+            packet(dccp::Type::Ack, ack, 0, &[], feedback),
+            0,
+            &["Acknowledgment Number: 1108152157189", "Elapsed Time: 1234", "128000", SUM_OK],
+        ),
+        frame("dccp_close", packet(dccp::Type::Close, ack, 0, &[], none()), 0, &[SUM_OK]),
+        frame("dccp_reset", packet(dccp::Type::Reset, ack, 1 << 24, &[], none()), 0, &["Reset Code: Closed (1)", SUM_OK]),
+    ]
+}
+
+fn quick_start_frames() -> Vec<Frame> {
+    let request = quick_start::IpOption {
+        function: quick_start::Function::Request,
+        rate: quick_start::RateCode::from_bits(5),
+        ttl: 61,
+        nonce: 0x2345_6789,
+    };
+    let options = ipv4::Options::parse(&request.ipv4()).unwrap();
+    let data = request.data();
+    let hop_by_hop = options_header(Protocol::UDP, &[(quick_start::IPV6_OPTION, &data)]);
+    let expected = &["Quick-Start", "Rate request (0)", "1.28 Mbit/s (5)", "TTL: 61", "0x23456789"];
+    vec![
+        frame(
+            "quick_start_v4",
+            udp(9, b"fast", 0, v4(Protocol::UDP)).in_v4_with(|ip| ipv4::Repr { options, ..ip }),
+            0,
+            &[&[IP_OK, SUM_OK][..], expected].concat(),
+        ),
+        frame(
+            "quick_start_v6",
+            udp(9, b"fast", 0, v6(Protocol::UDP)).in_v6_behind(Protocol::HOP_BY_HOP, &hop_by_hop, B6),
+            0,
+            &[&[SUM_OK][..], expected].concat(),
+        ),
+    ]
 }
 
 fn rtp_packet() -> Vec<u8> {
