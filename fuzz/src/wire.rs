@@ -7,7 +7,7 @@ use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
-    aal5, atm, erf, ethernet, icmp, ipv4, ipv6, link, llc, rtp, sixin4, tcp, ts, udp, udplite,
+    aal5, atm, dccp, erf, ethernet, icmp, ipv4, ipv6, link, llc, rtp, sixin4, tcp, ts, udp, udplite,
 };
 
 /// A decoder under test.

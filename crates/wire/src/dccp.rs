@@ -113,7 +113,11 @@ impl<T: AsRef<[u8]>> Packet<T> {
             return Err(Error::unsupported(Layer::Dccp, field::TYPE, "reserved packet type"));
         };
         if !packet.is_long() && !kind.may_be_short() {
-            return Err(Error::malformed(Layer::Dccp, field::TYPE, "short sequence number in a packet of this type"));
+            return Err(Error::malformed(
+                Layer::Dccp,
+                field::TYPE,
+                "short sequence number in a packet of this type",
+            ));
         }
         let (least, header_len) = (packet.options_start(), packet.header_len());
         if have < least {

@@ -89,7 +89,13 @@ impl IpOption {
         let function = match data[0] >> 4 {
             0 => Function::Request,
             8 => Function::Report,
-            _ => return Err(Error::unsupported(Layer::QuickStart, 2, "function other than request and report")),
+            _ => {
+                return Err(Error::unsupported(
+                    Layer::QuickStart,
+                    2,
+                    "function other than request and report",
+                ));
+            }
         };
         Ok(IpOption { function, rate: RateCode::from_bits(data[0]), ttl: data[1], nonce: be32(data, 2) >> 2 })
     }
@@ -280,7 +286,8 @@ mod tests {
 
     #[test]
     fn consent_needs_every_router_and_an_honest_receiver() {
-        let answer = |request: &IpOption, hop_limit| Response::to(request, hop_limit).is_consent(&REQUEST, 64);
+        let answer =
+            |request: &IpOption, hop_limit| Response::to(request, hop_limit).is_consent(&REQUEST, 64);
         // Three routers took part, or one of them did not.
         assert!(answer(&IpOption { ttl: 96, ..REQUEST }, 61));
         assert!(!answer(&IpOption { ttl: 97, ..REQUEST }, 61));
@@ -297,7 +304,8 @@ mod tests {
 
     #[test]
     fn the_option_is_found_and_replaced_in_both_versions() {
-        let options = ipv4::Options::parse(&[[1, 1, 1, 1].as_slice(), &REQUEST.ipv4()].concat()).expect("options");
+        let options =
+            ipv4::Options::parse(&[[1, 1, 1, 1].as_slice(), &REQUEST.ipv4()].concat()).expect("options");
         let header = ipv4::Repr {
             options,
             ..ipv4::Repr::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), Protocol::UDP, 0)

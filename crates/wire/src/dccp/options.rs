@@ -72,7 +72,10 @@ impl Options {
 
     /// The data of the first option of a type.
     pub fn find(&self, kind: u8) -> Option<&[u8]> {
-        Items::new(self.as_bytes(), 0).filter_map(Result::ok).find(|item| item.kind == kind).map(|item| item.data)
+        Items::new(self.as_bytes(), 0)
+            .filter_map(Result::ok)
+            .find(|item| item.kind == kind)
+            .map(|item| item.data)
     }
 
     /// How long the receiver held the acknowledged packet, in nanoseconds (RFC 4340, section 13.2).

@@ -9,8 +9,10 @@ fn pseudo() -> Pseudo {
 }
 
 fn header(kind: Type) -> Repr {
-    let (ack, extra) =
-        (if kind.acknowledges() { 0x1234_5678_9abc } else { 0 }, if kind.extra_len() > 0 { 0x7465_7374 } else { 0 });
+    let (ack, extra) = (
+        if kind.acknowledges() { 0x1234_5678_9abc } else { 0 },
+        if kind.extra_len() > 0 { 0x7465_7374 } else { 0 },
+    );
     let mut options = Options::default();
     assert!(options.push_receive_rate(123_456) && options.push_loss_event_rate(0.01));
     assert!(options.push_elapsed_ns(1_234_567_000));
