@@ -43,7 +43,7 @@ fn packets(flows: usize, from: usize, count: usize) -> Vec<[u8; 60]> {
     (0..count).map(|index| packet(index % flows, from + index / flows)).collect()
 }
 
-fn measure(flows: usize) -> (f64, f64) {
+fn measure(flows: usize, rounds: usize) -> (f64, f64) {
     let channel = Channel { cids: CidSpace::Large { max_cid: 16_383 }, ..Channel::default() };
     let never = CompressorConfig {
         ir_refresh: Refresh::NEVER,
@@ -66,7 +66,7 @@ fn measure(flows: usize) -> (f64, f64) {
     let count = ROUND_PACKETS.next_multiple_of(flows);
     let mut stream = Vec::with_capacity(count * 64);
     let mut ends = Vec::with_capacity(count);
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let batch = packets(flows, 8 + round * count / flows, count);
         stream.clear();
         ends.clear();
@@ -117,9 +117,14 @@ fn key(packet: &[u8; 60]) -> [u8; 20] {
 }
 
 fn main() {
+    // For an instruction counter: little, and always the same.
+    if std::env::args().any(|argument| argument == "--once") {
+        measure(1, 1);
+        return;
+    }
     println!("RTP/UDP/IPv4, ns a packet   compress (librohc)   decompress (librohc)");
     for (flows, their_compression, their_decompression) in LIBROHC {
-        let (compression, decompression) = measure(flows);
+        let (compression, decompression) = measure(flows, ROUNDS);
         println!(
             "{flows:>5} flows {compression:>24.0} ({their_compression}) {decompression:>18.0} ({their_decompression})"
         );

@@ -8,8 +8,9 @@ use crate::config::{CompressorConfig, RtpRule};
 use crate::error::CompressError;
 use crate::feedback::{self, Queue};
 use crate::frame::{self, Cid, Front};
-use crate::packet::{Level, Packet, Transport};
+use crate::packet::{Packet, Transport};
 use crate::profile::{PacketType, Profile};
+use crate::rfc3095::Chain;
 use crate::table::{Found, Key, Table};
 use crate::{rfc3095, tcp, uncompressed};
 
@@ -65,6 +66,11 @@ impl Context {
             (_, Self::Rfc3095(context)) => context.renew(job),
             _ => *self = Self::Rfc3095(Box::new(rfc3095::Compressor::new(job))),
         }
+    }
+
+    #[inline]
+    fn expects(&self, chain: &Chain<'_>) -> bool {
+        matches!(self, Self::Rfc3095(context) if context.expects(chain))
     }
 
     #[inline]
@@ -126,6 +132,15 @@ impl FlowStats {
         self.header_out += compressed.header_out as u64;
         self.irs += u64::from(compressed.packet_type == PacketType::Ir);
     }
+
+    fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        self.header_in += other.header_in;
+        self.header_out += other.header_out;
+        self.irs += other.irs;
+    }
 }
 
 /// What became of a packet.
@@ -170,10 +185,14 @@ pub struct Compressor {
     config: CompressorConfig,
     flows: Table<Context>,
     counters: Vec<Counters>,
-    total: FlowStats,
+    /// What was compressed for flows that have no context any more.
+    gone: FlowStats,
     clock_ms: Option<u8>,
     piggyback: Queue,
     key: Key,
+    /// For the comparison of both ways.
+    #[cfg(test)]
+    pub(crate) general_only: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -190,10 +209,12 @@ impl Compressor {
             config,
             flows,
             counters: Vec::new(),
-            total: FlowStats::default(),
+            gone: FlowStats::default(),
             clock_ms: None,
             piggyback: Queue::default(),
             key: Key::default(),
+            #[cfg(test)]
+            general_only: false,
         }
     }
 
@@ -232,6 +253,10 @@ impl Compressor {
             return Err(CompressError::Empty);
         }
         self.piggyback.drain_into(out);
+        if let Some(compressed) = self.step(now, bytes, len_bytes, out) {
+            self.counters[usize::from(compressed.cid)].stats.count(&compressed, len_bytes);
+            return Ok(compressed);
+        }
         let packet = Packet::parse(bytes, len_bytes, self.rule());
         let start = out.len();
         let (cid, profile, built) = self.first_that_fits(&packet, now, out);
@@ -243,12 +268,35 @@ impl Compressor {
             header_out: out.len() - start,
         };
         self.counters[usize::from(cid)].stats.count(&compressed, len_bytes);
-        self.total.count(&compressed, len_bytes);
         Ok(compressed)
     }
 
     fn rule(&self) -> &RtpRule {
         &self.config.rtp
+    }
+
+    /// The short way, for packets that follow from the last one of their flow.
+    #[inline]
+    pub(crate) fn step(
+        &mut self,
+        now: Duration,
+        bytes: &[u8],
+        len_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Compressed> {
+        #[cfg(test)]
+        if self.general_only {
+            return None;
+        }
+        let chain = Chain::of(bytes, len_bytes, &self.config)?;
+        let cid = self.flows.find_if(chain.hash, |context| context.expects(&chain))?;
+        let Context::Rfc3095(context) = self.flows.value_mut(cid)? else { return None };
+        let start = out.len();
+        let cid_writer = Cid { cids: self.config.channel.cids, cid };
+        let header_in = context.step(&chain, now, &self.config, cid_writer, out)?;
+        self.flows.used(cid);
+        let (profile, packet_type) = (chain.profile, PacketType::Uo0);
+        Some(Compressed { cid, profile, packet_type, header_in, header_out: out.len() - start })
     }
 
     /// Tries the profiles from the one that compresses most to Uncompressed.
@@ -310,7 +358,8 @@ impl Compressor {
         };
         if matches!(found, Found::Assigned(_)) || matches!(context, Context::Vacant) {
             context.renew(&job);
-            self.counters[usize::from(cid)] = Counters::default();
+            let counters = core::mem::take(&mut self.counters[usize::from(cid)]);
+            self.gone.add(&counters.stats);
         }
         let refused = self.counters[usize::from(cid)].rejected && profile != Profile::Uncompressed;
         let built = if refused { Err(Unfit) } else { context.compress(&job, out) };
@@ -388,7 +437,9 @@ impl Compressor {
 
     /// What was compressed so far.
     pub fn stats(&self) -> FlowStats {
-        self.total
+        let mut total = self.gone;
+        self.counters.iter().for_each(|counters| total.add(&counters.stats));
+        total
     }
 
     /// What was compressed for the flow that has `cid` now.
@@ -421,17 +472,9 @@ fn flow_key(packet: &Packet<'_>, profile: Profile, key: &mut Key) {
         return;
     }
     for level in packet.levels() {
-        level_key(packet.bytes, level, key);
+        level_words(packet.bytes, level.at, level.version == 6, level.next, |word| key.push(word));
     }
-    let at = packet.transport_at();
-    // Ports or SPI, and SSRC.
-    let (transport, source) = match profile {
-        Profile::Rtp | Profile::RtpUdpLite => (word(packet.bytes, at), word(packet.bytes, at + 16)),
-        Profile::Ip | Profile::Uncompressed => (u32::from(packet.cut), 0),
-        Profile::Udp | Profile::UdpLite | Profile::Esp | Profile::Tcp => (word(packet.bytes, at), 0),
-    };
-    key.push(u64::from(transport) << 32 | u64::from(source));
-    key.push(profile as u64);
+    end_words(packet.bytes, packet.transport_at(), profile, packet.cut, |word| key.push(word));
 }
 
 #[inline]
@@ -439,17 +482,30 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|octets| octets.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
+/// What of the IP header at `at` belongs to the key of a flow.
 #[inline]
-fn level_key(bytes: &[u8], level: &Level, key: &mut Key) {
+pub(crate) fn level_words(bytes: &[u8], at: usize, ipv6: bool, next: u8, mut push: impl FnMut(u64)) {
     let long = |at: usize| u64::from(word(bytes, at)) << 32 | u64::from(word(bytes, at + 4));
-    if level.version == 6 {
-        let flow_label = u64::from(word(bytes, level.at) & 0x000f_ffff);
-        key.push(6 << 32 | u64::from(level.next) << 24 | flow_label);
-        for at in [8, 16, 24, 32] {
-            key.push(long(level.at + at));
+    if ipv6 {
+        let flow_label = u64::from(word(bytes, at) & 0x000f_ffff);
+        push(6 << 32 | u64::from(next) << 24 | flow_label);
+        for offset in [8, 16, 24, 32] {
+            push(long(at + offset));
         }
     } else {
-        key.push(4 << 32 | u64::from(level.next) << 24);
-        key.push(long(level.at + 12));
+        push(4 << 32 | u64::from(next) << 24);
+        push(long(at + 12));
     }
+}
+
+/// What of the header at `at`, behind the last IP header, belongs to the key: ports or SPI, and SSRC.
+#[inline]
+pub(crate) fn end_words(bytes: &[u8], at: usize, profile: Profile, cut: bool, mut push: impl FnMut(u64)) {
+    let (transport, source) = match profile {
+        Profile::Rtp | Profile::RtpUdpLite => (word(bytes, at), word(bytes, at + 16)),
+        Profile::Ip | Profile::Uncompressed => (u32::from(cut), 0),
+        Profile::Udp | Profile::UdpLite | Profile::Esp | Profile::Tcp => (word(bytes, at), 0),
+    };
+    push(u64::from(transport) << 32 | u64::from(source));
+    push(profile as u64);
 }

@@ -83,6 +83,61 @@ const fn one_octet(octet: u8, polynomial: u8) -> u8 {
     crc
 }
 
+/// The CRC-3 of values that are at hand, without a table look-up per octet. Modulo its polynomial x^7 = 1, so bits that
+/// are seven apart count alike: the message is folded into seven bits by shifting, and those index one table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fold3 {
+    sum: u64,
+    /// Bits added so far, modulo 7.
+    shift: u32,
+}
+
+impl Fold3 {
+    /// Goes on from the register `crc`; at least three bits must follow.
+    #[inline]
+    pub(crate) const fn from(crc: u8) -> Self {
+        // A register is added to the next bits of the message.
+        Self { sum: crc as u64, shift: 0 }
+    }
+
+    /// Adds the `bits` low bits of `value`, at most 56, the others zero: octets in little-endian order.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn add(self, value: u64, bits: u32) -> Self {
+        Self { sum: self.sum ^ value << self.shift, shift: (self.shift + bits) % 7 }
+    }
+
+    /// The register after all of it.
+    #[inline]
+    pub(crate) const fn finish(self) -> u8 {
+        let sum = (self.sum & (u64::MAX >> 1)) ^ self.sum >> 63;
+        let sum = (sum ^ sum >> 21 ^ sum >> 42) & 0x1f_ffff;
+        let sum = (sum ^ sum >> 7 ^ sum >> 14) & 0x7f;
+        // Moved up so that the last bit is where that of a multiple of seven bits would be.
+        let up = 7 - self.shift;
+        FOLDED3[((sum << up | sum >> self.shift) & 0x7f) as usize]
+    }
+}
+
+/// The CRC-3 register after seven bits, from zero.
+static FOLDED3: [u8; 128] = folded3();
+
+const fn folded3() -> [u8; 128] {
+    let mut table = [0; 128];
+    let mut bits = 0;
+    while bits < table.len() {
+        let (mut crc, mut bit) = (0, 0);
+        while bit < 7 {
+            let feedback = (crc ^ (bits >> bit) as u8) & 1;
+            crc = (crc >> 1) ^ (0x06 * feedback);
+            bit += 1;
+        }
+        table[bits] = crc;
+        bits += 1;
+    }
+    table
+}
+
 static CRC32_TABLE: [u32; 256] = crc32_table();
 
 const fn crc32_table() -> [u32; 256] {
@@ -130,6 +185,28 @@ mod tests {
             assert_eq!(CRC3.of(&data[..length]), bit_by_bit(&data[..length], 0x06, 0x07), "{length}");
             assert_eq!(CRC7.of(&data[..length]), bit_by_bit(&data[..length], 0x79, 0x7f), "{length}");
             assert_eq!(CRC8.of(&data[..length]), bit_by_bit(&data[..length], 0xe0, 0xff), "{length}");
+        }
+    }
+
+    #[test]
+    fn folding_is_crc3() {
+        let mut data = [0u8; 24];
+        for round in 0..200u32 {
+            data.iter_mut().enumerate().for_each(|(at, octet)| {
+                *octet = (round.wrapping_mul(2_654_435_761) >> (at % 23)) as u8 ^ (at as u8).wrapping_mul(73);
+            });
+            for register in 0..8 {
+                for lengths in [&[1usize][..], &[4, 2, 4, 7], &[2, 2, 7], &[7; 3], &[6, 1, 5, 7, 3]] {
+                    let (mut fold, mut at) = (Fold3::from(register), 0);
+                    for &len in lengths {
+                        let mut value = [0; 8];
+                        value[..len].copy_from_slice(&data[at..at + len]);
+                        fold = fold.add(u64::from_le_bytes(value), 8 * len as u32);
+                        at += len;
+                    }
+                    assert_eq!(fold.finish(), CRC3.update(register, &data[..at]), "{lengths:?}");
+                }
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use crate::error::DecompressError;
 use crate::feedback::{Queue, option};
 use crate::frame::{self, Cid, Frame, Front, Kind};
 use crate::profile::{Mode, PacketType, Profile};
+use crate::rfc3095::Incoming;
 use crate::segment::Reassembler;
 use crate::{rfc3095, tcp, uncompressed};
 
@@ -164,6 +165,9 @@ pub struct Decompressor {
     stats: DecompressorStats,
     /// Packets in a row for which there was no context.
     orphans: u8,
+    /// For the comparison of both ways.
+    #[cfg(test)]
+    pub(crate) general_only: bool,
 }
 
 /// Of packets without a context, one in so many is answered.
@@ -181,6 +185,8 @@ impl Decompressor {
             received_feedback: Queue::default(),
             stats: DecompressorStats::default(),
             orphans: 0,
+            #[cfg(test)]
+            general_only: false,
         }
     }
 
@@ -195,6 +201,11 @@ impl Decompressor {
         packet: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Option<Decompressed>, DecompressError> {
+        self.stats.received += 1;
+        if let Some(restored) = self.step(now, packet, packet.len(), out) {
+            out.extend_from_slice(&packet[restored.header_in..]);
+            return Ok(Some(restored));
+        }
         self.count(|this, out| this.open(now, packet, packet.len(), true, out), out)
     }
 
@@ -215,7 +226,39 @@ impl Decompressor {
         if len_bytes < bytes.len() {
             return Err(DecompressError::Truncated);
         }
+        self.stats.received += 1;
+        if let Some(restored) = self.step(now, bytes, len_bytes, out) {
+            return Ok(Some(restored));
+        }
         self.count(|this, out| this.open(now, bytes, len_bytes, false, out), out)
+    }
+
+    /// The short way, for packets of type 0 that follow from the last one of their context.
+    #[inline]
+    pub(crate) fn step(
+        &mut self,
+        now: Duration,
+        packet: &[u8],
+        len_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Decompressed> {
+        #[cfg(test)]
+        if self.general_only {
+            return None;
+        }
+        let cids = self.config.channel.cids;
+        let (cid, head_len) = frame::type_0(packet, cids)?;
+        let Context::Rfc3095(context) = self.contexts.get_mut(usize::from(cid))? else { return None };
+        let (head, body) = packet.split_at(head_len);
+        let first = if cids.is_large() { head[0] } else { head[head_len - 1] };
+        let incoming = Incoming { first, body, elided_bytes: len_bytes - packet.len() };
+        let start = out.len();
+        let header_in = head_len + context.step(&incoming, now, &self.config, out)?;
+        let profile = context.profile();
+        self.reassembler.abort();
+        self.stats.delivered += 1;
+        let (packet_type, header_out) = (PacketType::Uo0, out.len() - start);
+        Some(Decompressed { cid, profile, packet_type, header_in, header_out })
     }
 
     fn count(
@@ -224,7 +267,6 @@ impl Decompressor {
         out: &mut Vec<u8>,
     ) -> Result<Option<Decompressed>, DecompressError> {
         let start = out.len();
-        self.stats.received += 1;
         let result = open(self, out);
         match result {
             Ok(Some(_)) => self.stats.delivered += 1,

@@ -54,11 +54,14 @@ impl Queue {
     }
 
     /// Moves everything to the end of `out`; whether there was anything.
+    #[inline]
     pub(crate) fn drain_into(&mut self, out: &mut Vec<u8>) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
         out.extend_from_slice(&self.0);
-        let any = !self.0.is_empty();
         self.0.clear();
-        any
+        true
     }
 
     /// Appends complete elements, as long as they fit the queue.

@@ -153,7 +153,9 @@ impl<'a> Packet<'a> {
     }
 }
 
-fn is_rtp(udp: &[u8], rule: &RtpRule) -> bool {
+/// Whether the UDP header at the start of `udp` carries RTP, by the caller's rule.
+#[inline]
+pub(crate) fn is_rtp(udp: &[u8], rule: &RtpRule) -> bool {
     let Some((header, payload)) = udp.split_first_chunk::<8>() else { return false };
     let Some(rtp) = payload.first_chunk::<12>() else { return false };
     let csrc_len = 4 * usize::from(rtp[0] & 0x0f);

@@ -61,6 +61,22 @@ impl Key {
     }
 }
 
+/// The hash of a [`Key`] of the same words, without the key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hash(u64);
+
+impl Hash {
+    #[inline]
+    pub(crate) const fn push(self, word: u64) -> Self {
+        Self(mix(self.0, word))
+    }
+
+    #[inline]
+    pub(crate) const fn finish(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
 #[inline]
 const fn mix(hash: u64, word: u64) -> u64 {
     let product = (hash ^ word ^ 0xf39c_c060_5ced_c835) as u128 * 0x9e37_79b9_7f4a_7c15;
@@ -80,7 +96,6 @@ struct Slot<T> {
     /// When it was used last, in look-ups of the table, and how often by its flow.
     used_at: u32,
     uses: u16,
-    key: Key,
 }
 
 /// Where a flow is, or may be put.
@@ -96,6 +111,8 @@ pub(crate) enum Found {
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     slots: Vec<Slot<T>>,
+    /// The flow of each slot; apart, so that a slot is in one line of the cache.
+    keys: Vec<Key>,
     buckets: Vec<u16>,
     newest: u16,
     oldest: u16,
@@ -117,6 +134,7 @@ impl<T: Default> Table<T> {
     pub(crate) fn new(max_cid: u16) -> Self {
         Self {
             slots: Vec::new(),
+            keys: Vec::new(),
             buckets: alloc::vec![NONE; 16],
             newest: NONE,
             oldest: NONE,
@@ -154,17 +172,40 @@ impl<T: Default> Table<T> {
     #[inline]
     pub(crate) fn find_or_assign(&mut self, key: &Key) -> Option<Found> {
         let hash = key.hash();
-        self.clock = self.clock.wrapping_add(1);
         if let Some(cid) = self.find(key, hash) {
-            let slot = &mut self.slots[usize::from(cid)];
-            slot.used_at = self.clock;
-            slot.uses = slot.uses.saturating_add(1);
-            self.touch(cid);
+            self.used(cid);
             return Some(Found::Known(cid));
         }
+        self.clock = self.clock.wrapping_add(1);
         let cid = self.vacate()?;
         self.occupy(cid, key, hash);
         Some(Found::Assigned(cid))
+    }
+
+    /// The flow of `cid` sends a packet: makes it the most recently used.
+    #[inline]
+    pub(crate) fn used(&mut self, cid: u16) {
+        self.clock = self.clock.wrapping_add(1);
+        let clock = self.clock;
+        if let Some(slot) = self.slots.get_mut(usize::from(cid)) {
+            slot.used_at = clock;
+            slot.uses = slot.uses.saturating_add(1);
+            self.touch(cid);
+        }
+    }
+
+    /// The flow with that hash whose value `fits`; it is not counted as used.
+    #[inline]
+    pub(crate) fn find_if(&self, hash: u32, fits: impl Fn(&T) -> bool) -> Option<u16> {
+        let mut cid = self.buckets[self.bucket(hash)];
+        for _ in 0..MAX_CHAIN {
+            let slot = self.slots.get(usize::from(cid))?;
+            if slot.hash == hash && fits(&slot.value) {
+                return Some(cid);
+            }
+            cid = slot.next;
+        }
+        None
     }
 
     /// Gives `cid` to the flow `key`, whatever it held, and makes slots up to it.
@@ -172,7 +213,7 @@ impl<T: Default> Table<T> {
         let hash = key.hash();
         if let Some(old) = self.find(key, hash) {
             self.unlink_bucket(old);
-            self.slots[usize::from(old)].key.clear();
+            self.keys[usize::from(old)].clear();
         }
         while self.slots.len() <= usize::from(cid) {
             let new = self.add_slot();
@@ -188,7 +229,7 @@ impl<T: Default> Table<T> {
         let mut cid = self.buckets[self.bucket(hash)];
         for _ in 0..MAX_CHAIN {
             let slot = self.slots.get(usize::from(cid))?;
-            if slot.hash == hash && slot.key.equals(key) {
+            if slot.hash == hash && self.keys[usize::from(cid)].equals(key) {
                 return Some(cid);
             }
             cid = slot.next;
@@ -243,18 +284,10 @@ impl<T: Default> Table<T> {
     fn add_slot(&mut self) -> u16 {
         let cid = self.slots.len() as u16;
         let (hash, next, newer, older) = (0, NONE, NONE, NONE);
-        let slot = Slot {
-            value: T::default(),
-            hash,
-            next,
-            newer,
-            older,
-            reserved: false,
-            used_at: 0,
-            uses: 0,
-            key: Key::default(),
-        };
+        let slot =
+            Slot { value: T::default(), hash, next, newer, older, reserved: false, used_at: 0, uses: 0 };
         self.slots.push(slot);
+        self.keys.push(Key::default());
         if self.slots.len() > self.buckets.len() / 2 {
             self.grow_index();
         }
@@ -266,7 +299,7 @@ impl<T: Default> Table<T> {
         self.buckets.clear();
         self.buckets.resize(size, NONE);
         for cid in 0..self.slots.len() {
-            if self.slots[cid].key.len > 0 {
+            if self.keys[cid].len > 0 {
                 self.link_bucket(cid as u16);
             }
         }
@@ -276,8 +309,8 @@ impl<T: Default> Table<T> {
         let clock = self.clock;
         let slot = &mut self.slots[usize::from(cid)];
         (slot.used_at, slot.uses) = (clock, 1);
-        slot.key.assign(key);
         slot.hash = hash;
+        self.keys[usize::from(cid)].assign(key);
         self.link_bucket(cid);
         self.link_newest(cid);
     }
@@ -438,7 +471,8 @@ mod tests {
     /// Beside the context itself (at most 800 octets).
     #[test]
     fn a_place_in_the_table_is_small() {
-        assert!(size_of::<Slot<crate::compressor::Context>>() <= 200);
+        assert!(size_of::<Slot<crate::compressor::Context>>() <= 64);
+        assert!(size_of::<Key>() <= 136);
     }
 
     #[test]

@@ -72,9 +72,22 @@ impl RefreshClock {
     /// Counts a packet; whether one of the criteria is met.
     #[inline]
     pub(crate) fn is_due(&mut self, refresh: Refresh, now: Duration) -> bool {
-        self.packets = self.packets.saturating_add(1);
-        (refresh.packets != 0 && self.packets > refresh.packets)
+        let due = self.is_next_due(refresh, now);
+        self.tick();
+        due
+    }
+
+    /// Whether the next packet meets one of the criteria.
+    #[inline]
+    pub(crate) fn is_next_due(&self, refresh: Refresh, now: Duration) -> bool {
+        (refresh.packets != 0 && self.packets >= refresh.packets)
             || (refresh.interval != Duration::ZERO && now.saturating_sub(self.since) >= refresh.interval)
+    }
+
+    /// Counts a packet.
+    #[inline]
+    pub(crate) fn tick(&mut self) {
+        self.packets = self.packets.saturating_add(1);
     }
 
     #[inline]

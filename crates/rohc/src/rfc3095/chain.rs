@@ -152,8 +152,14 @@ impl Decompressor {
         is_ir: bool,
         reader: &mut Reader<'_>,
     ) -> Result<Dynamic, DecompressError> {
-        let mut candidate =
-            Candidate { values: self.values, marker: false, checksum: 0, changes: None, mode: None };
+        let mut candidate = Candidate {
+            values: self.values,
+            marker: false,
+            checksum: 0,
+            changes: None,
+            mode: None,
+            static_crcs: None,
+        };
         let mut coverage = 0;
         let empty = Lists::default();
         for index in self.used() {

@@ -7,11 +7,13 @@
 mod commit;
 mod fields;
 mod render;
+mod steady;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::time::Duration;
 
+pub(crate) use self::steady::Incoming;
+use self::steady::Steady;
 use super::compressed::{self, Compact, CrcKind, Shape};
 use super::header::{self, IpChanging, IpStatic, Numbering, timer_p, ts_p};
 use super::list::{Lists, Received};
@@ -89,6 +91,8 @@ pub(crate) struct Candidate {
     pub(crate) changes: Option<Box<Changes>>,
     /// The Mode field, if there was one.
     pub(crate) mode: Option<u8>,
+    /// CRC-3 and CRC-7 after the static octets, if nothing static changed.
+    pub(crate) static_crcs: Option<(u8, u8)>,
 }
 
 /// What only few packets change.
@@ -137,11 +141,13 @@ pub(crate) struct Decompressor {
     pub(super) lists: Option<Box<AllLists>>,
     /// CRC-3 and CRC-7 after the static octets, while nothing static changed.
     static_crcs: Option<(u8, u8)>,
+    steady: Steady,
     /// Packets to hold back until a repair is confirmed.
     unconfirmed: u8,
-    arrival: Duration,
+    /// When the last packet came, in nanoseconds.
+    arrival: u64,
     /// Moving average of the time between packets, for wraparound detection.
-    gap: Duration,
+    gap: u64,
 }
 
 impl Decompressor {
@@ -159,9 +165,10 @@ impl Decompressor {
             ssrc: [0; 4],
             lists: None,
             static_crcs: None,
+            steady: Steady::default(),
             unconfirmed: 0,
-            arrival: Duration::ZERO,
-            gap: Duration::ZERO,
+            arrival: 0,
+            gap: 0,
         }
     }
 
@@ -222,6 +229,7 @@ impl Decompressor {
         let failure = match self.attempt(&packet, sn, output.out) {
             Ok((restored, candidate)) => {
                 self.commit(&packet, candidate, input.now);
+                self.set_template(&restored, &output.out[start..]);
                 return self.confirmed(restored, input, &output.out[start..]);
             }
             Err(failure) => failure,
@@ -229,6 +237,7 @@ impl Decompressor {
         output.out.truncate(start);
         let damaged = matches!(failure, DecompressError::CrcMismatch | DecompressError::ChecksumMismatch);
         self.unconfirmed = 0;
+        self.forget_template();
         if !damaged || !input.config.repair || self.feedbacker.mode() == Mode::Reliable {
             return Err(failure);
         }
@@ -264,8 +273,8 @@ impl Decompressor {
     /// (RFC 3095 5.3.2.2.4).
     fn wrapped(&self, packet: &Arrived<'_>) -> Option<u32> {
         let distance = 1u32.checked_shl(packet.compact.sn.count)?;
-        let passed = packet.input.now.saturating_sub(self.arrival);
-        (self.gap > Duration::ZERO && passed >= self.gap.saturating_mul(distance)).then_some(distance)
+        let passed = nanoseconds(packet.input.now).saturating_sub(self.arrival);
+        (self.gap > 0 && passed >= self.gap.saturating_mul(u64::from(distance))).then_some(distance)
     }
 
     /// Holds a packet back while a repair is not confirmed.
@@ -333,7 +342,7 @@ impl Decompressor {
         let payload_len = payload.len() + packet.input.frame.elided_bytes;
         let mut levels = [Level::default(); MAX_LEVELS];
         let depth = self.render(&candidate, payload_len, out, &mut levels)?;
-        self.verify(packet, &candidate, &out[start..], &levels[..depth])?;
+        self.verify(packet, &mut candidate, &out[start..], &levels[..depth])?;
         if packet.input.config.verify
             && !crate::checksum::transport_is_right(
                 &out[start..],
@@ -357,21 +366,25 @@ impl Decompressor {
     fn verify(
         &self,
         packet: &Arrived<'_>,
-        candidate: &Candidate,
+        candidate: &mut Candidate,
         bytes: &[u8],
         levels: &[Level],
     ) -> Result<(), DecompressError> {
-        let (crc, index) = match packet.compact.crc_kind {
+        let crc = match packet.compact.crc_kind {
             CrcKind::None => return Ok(()),
-            CrcKind::Three => (&CRC3, 0),
-            CrcKind::Seven => (&CRC7, 1),
+            CrcKind::Three => &CRC3,
+            CrcKind::Seven => &CRC7,
         };
-        let unchanged = packet.compact.extension3.is_none() && candidate.changes.is_none();
-        let fixed = match self.static_crcs {
-            Some((three, seven)) if unchanged => [three, seven][index],
-            _ => header::static_crc(crc, bytes, levels, self.profile),
+        let fixed = |crc| header::static_crc(crc, bytes, levels, self.profile);
+        if packet.compact.extension3.is_none() && candidate.changes.is_none() {
+            candidate.static_crcs = self.static_crcs.or_else(|| Some((fixed(&CRC3), fixed(&CRC7))));
+        }
+        let from = match (candidate.static_crcs, packet.compact.crc_kind) {
+            (Some((three, _)), CrcKind::Three) => three,
+            (Some((_, seven)), _) => seven,
+            (None, _) => fixed(crc),
         };
-        let computed = header::dynamic_crc(crc, bytes, levels, self.profile, fixed);
+        let computed = header::dynamic_crc(crc, bytes, levels, self.profile, from);
         if computed == packet.compact.crc { Ok(()) } else { Err(DecompressError::CrcMismatch) }
     }
 
@@ -389,6 +402,7 @@ impl Decompressor {
             checksum: 0,
             changes: None,
             mode: compact.extension3.and_then(|extension| extension.mode),
+            static_crcs: None,
         };
         // Where identifications are not sent their offset stays; set before flags change how they count.
         let mut offsets = [0, 1].map(|index: usize| self.values.ip[index].offset(self.values.sn));
@@ -457,14 +471,20 @@ impl Decompressor {
         }
         let (scaled, offset) = (reference.ts / stride, reference.ts % stride);
         let value = if rtp.time_stride_ms > 0 && reference.time_stride_ms > 0 {
-            let passed = packet.input.now.saturating_sub(self.arrival).as_millis() as u64;
-            let ticks = (passed / u64::from(reference.time_stride_ms)) as u32;
+            let passed_ms = nanoseconds(packet.input.now).saturating_sub(self.arrival) / 1_000_000;
+            let ticks = (passed_ms / u64::from(reference.time_stride_ms)) as u32;
             lsb::decode(scaled.wrapping_add(ticks), bits.value, bits.count, timer_p(bits.count))
         } else {
             lsb::decode(scaled, bits.value, bits.count, ts_p(bits.count))
         };
         Ok(value.wrapping_mul(stride).wrapping_add(offset))
     }
+}
+
+/// Nanoseconds, up to 584 years.
+#[inline]
+fn nanoseconds(time: core::time::Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(time.subsec_nanos()))
 }
 
 /// What was found out about a packet before it is decoded.

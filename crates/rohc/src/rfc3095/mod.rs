@@ -7,9 +7,11 @@ mod decompressor;
 mod header;
 mod list;
 mod state;
+#[cfg(test)]
+mod ways;
 
-pub(crate) use compressor::Compressor;
-pub(crate) use decompressor::Decompressor;
+pub(crate) use compressor::{Chain, Compressor};
+pub(crate) use decompressor::{Decompressor, Incoming};
 
 #[cfg(test)]
 mod tests {

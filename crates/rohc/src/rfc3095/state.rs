@@ -55,7 +55,12 @@ impl State {
         };
     }
 
-    fn succeeded(&mut self, strong: bool) {
+    pub(super) fn is_full(&self) -> bool {
+        self.trust == Trust::Full
+    }
+
+    #[inline]
+    pub(super) fn succeeded(&mut self, strong: bool) {
         self.failures <<= 1;
         if strong && self.trust == Trust::Static {
             self.trust = Trust::Full;
@@ -115,6 +120,18 @@ impl Feedbacker {
     /// D_MODE.
     pub(crate) fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// Whether no transition is under way or wanted, so that packets of type 0 call for no feedback.
+    #[inline]
+    pub(super) fn is_settled(&self, config: &DecompressorConfig) -> bool {
+        self.transition == Transition::Done && self.mode == self.wanted(config)
+    }
+
+    /// Takes note of a packet of type 0 or 1 while it [`Self::is_settled`].
+    #[inline]
+    pub(super) fn weak_packet(&mut self) {
+        (self.quiet, self.unacknowledged) = (0, 0);
     }
 
     /// Whether anything is sent back at all: in U-mode nothing, once it is reached.
@@ -186,7 +203,10 @@ impl Decompressor {
                     self.acknowledge(input, output, kind, strong);
                 }
             }
-            Err(error) => self.complain(input, output, *error),
+            Err(error) => {
+                self.forget_template();
+                self.complain(input, output, *error);
+            }
         }
     }
 

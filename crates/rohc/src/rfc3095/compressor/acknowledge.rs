@@ -12,6 +12,7 @@ impl Compressor {
         let Some(feedback) = Feedback::parse(data, field).filter(|_| self.started) else {
             return Heard::default();
         };
+        self.forget_template();
         let sn = feedback.sn.map(|(lsb, bits)| self.acknowledged_sn(lsb, bits));
         let repeats = Self::repeats(config);
         let next = self.last.sn.wrapping_add(1) & self.numbering().mask();

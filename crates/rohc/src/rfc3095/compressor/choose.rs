@@ -111,7 +111,7 @@ impl Compressor {
 
     /// Whether something is to be sent that only extension 3 carries.
     #[inline]
-    fn must_extend(&self) -> bool {
+    pub(super) fn must_extend(&self) -> bool {
         let lists = self.lists.as_deref().is_some_and(|lists| {
             lists.csrcs.is_pending() || lists.extensions.iter().any(super::lists::Encoder::is_pending)
         });

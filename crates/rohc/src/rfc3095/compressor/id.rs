@@ -18,7 +18,8 @@ pub(super) enum Behaviour {
 
 impl Behaviour {
     /// What two identifications in a row look like.
-    fn of_step(from: u16, to: u16) -> Self {
+    #[inline]
+    pub(super) fn of_step(from: u16, to: u16) -> Self {
         let step = to.wrapping_sub(from);
         let swapped = to.swap_bytes().wrapping_sub(from.swap_bytes());
         match (step, swapped) {
@@ -62,6 +63,12 @@ impl Watch {
     pub(super) fn first(first: &IpChanging, constant_allowed: bool) -> Behaviour {
         // Atomic datagrams often have no identification (RFC 6864).
         if first.id == 0 && first.df && constant_allowed { Behaviour::Constant } else { Behaviour::Counting }
+    }
+
+    /// A packet was as the behaviour in force has it.
+    #[inline]
+    pub(super) fn agrees(&mut self) {
+        self.seen = 0;
     }
 
     /// The behaviour for a packet with the identification `id` after `last`. `free`: changing it costs nothing now

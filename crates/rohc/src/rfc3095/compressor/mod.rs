@@ -12,6 +12,7 @@ mod id;
 mod initialize;
 mod lists;
 mod repeat;
+mod steady;
 mod timer;
 
 use alloc::boxed::Box;
@@ -20,6 +21,8 @@ use core::time::Duration;
 
 use self::id::Watch;
 use self::repeat::Repeat;
+pub(crate) use self::steady::Chain;
+use self::steady::Steady;
 use self::timer::Timer;
 use super::header::{IpChanging, Numbering};
 use super::list::List;
@@ -129,6 +132,7 @@ pub(crate) struct Compressor {
     lists: Option<Box<Lists>>,
     /// CRC-3 and CRC-7 after the static octets, while they are the same.
     static_crcs: Option<(u8, u8)>,
+    steady: Steady,
     ir_clock: RefreshClock,
     fo_clock: RefreshClock,
     /// No periodic refresh was due yet: its phase is still to be spread.
@@ -179,6 +183,7 @@ impl Compressor {
             timer: Timer::default(),
             lists: None,
             static_crcs: None,
+            steady: Steady::default(),
             ir_clock: RefreshClock::default(),
             fo_clock: RefreshClock::default(),
             spreading: false,
@@ -253,6 +258,7 @@ impl Compressor {
     #[inline]
     pub(crate) fn compress(&mut self, job: &Job<'_>, out: &mut Vec<u8>) -> Result<Built, Unfit> {
         let mut current = self.read(job.packet);
+        self.forget_template();
         if !self.started {
             self.begin(job, current.sn);
         }
@@ -260,6 +266,7 @@ impl Compressor {
         let kind = self.write(job, &current, out);
         self.last = current;
         self.started = true;
+        self.set_template(job, kind);
         Ok(Built { kind, header_in: current.header_len })
     }
 
@@ -423,7 +430,7 @@ impl Compressor {
             return;
         }
         let candidate = step / packets;
-        stride.seen = if candidate == stride.candidate { stride.seen + 1 } else { 1 };
+        stride.seen = if candidate == stride.candidate { stride.seen.saturating_add(1) } else { 1 };
         stride.candidate = candidate;
         let free = self.ir.is_active() && stride.value == 1;
         if candidate != stride.value && (free || stride.seen >= BELIEVE_STRIDE) {

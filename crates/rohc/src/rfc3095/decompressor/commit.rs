@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Arrived, Candidate, Changes, Coverage, CoverageExtension, Decompressor, Values};
+use super::{Arrived, Candidate, Changes, Coverage, CoverageExtension, Decompressor, Values, nanoseconds};
 use crate::profile::{Mode, PacketType};
 use crate::rfc3095::compressed::CrcKind;
 use crate::rfc3095::list;
@@ -16,7 +16,7 @@ impl Decompressor {
         }
         self.previous_sn = self.values.sn;
         let plain = packet.compact.extension3.is_none() && candidate.changes.is_none();
-        let Candidate { values, changes, mode, .. } = candidate;
+        let Candidate { values, changes, mode, static_crcs, .. } = candidate;
         if packet.compact.kind == PacketType::Uo1Id && packet.input.config.strict_uo1id {
             self.commit_restricted(values, changes.as_deref());
         } else {
@@ -25,9 +25,8 @@ impl Decompressor {
                 self.commit_changes(*changes, packet.compact.crc_kind == CrcKind::Seven);
             }
         }
-        if !plain {
-            self.static_crcs = None;
-        }
+        self.static_crcs = static_crcs;
+        self.steady.stands &= plain;
         self.note_arrival(now);
         self.feedbacker.heard_mode(mode, packet.compact.crc_kind == CrcKind::Seven, self.profile);
     }
@@ -74,15 +73,14 @@ impl Decompressor {
             deeper.lists.accept(&received, acknowledged);
         }
         self.static_crcs = None;
+        self.steady.stands = false;
     }
 
+    #[inline]
     pub(in crate::rfc3095) fn note_arrival(&mut self, now: Duration) {
+        let now = nanoseconds(now);
         let passed = now.saturating_sub(self.arrival);
-        self.gap = if self.gap == Duration::ZERO {
-            passed
-        } else {
-            self.gap.saturating_mul(7).saturating_add(passed) / 8
-        };
+        self.gap = if self.gap == 0 { passed } else { self.gap.saturating_mul(7).saturating_add(passed) / 8 };
         self.arrival = now;
     }
 
@@ -90,8 +88,9 @@ impl Decompressor {
     pub(in crate::rfc3095) fn refreshed(&mut self, now: Duration) {
         self.previous_sn = self.values.sn;
         self.static_crcs = None;
+        self.steady.stands = false;
         self.unconfirmed = 0;
-        (self.arrival, self.gap) = (now, Duration::ZERO);
+        (self.arrival, self.gap) = (nanoseconds(now), 0);
     }
 
     /// The context's coverage after a packet that sent `value` or none (RFC 4019 5.3.2).

@@ -1,0 +1,379 @@
+//! The short way through the compressor.
+//!
+//! Most packets of a flow follow from the one before: all that is static is as it was, the sequence number went a
+//! little further, timestamp and IP-ID went along. Such a packet is not taken apart: one masked comparison with a
+//! template and a few with the last values recognise it, and it goes out as type 0. The template stands only while the
+//! context has nothing to tell; it is set by the general way, which everything else goes. Both ways write the same
+//! octets and leave the same context (tested).
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::id::Behaviour;
+use super::{Compressor, Reference, timer};
+use crate::compressor::{Job, end_words, level_words};
+use crate::config::CompressorConfig;
+use crate::crc::Fold3;
+use crate::frame::Cid;
+use crate::packet::{is_rtp, protocol};
+use crate::profile::{Mode, PacketType, Profile};
+use crate::rfc3095::header::Numbering;
+use crate::table::Hash;
+
+/// The longest header that goes this way: IPv6, UDP and RTP.
+const MAX_HEADER_LEN: usize = 60;
+
+/// A header chain that may go the short way: one IP header without extension headers, and what it carries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chain<'a> {
+    bytes: &'a [u8],
+    len: usize,
+    ipv6: bool,
+    pub(crate) profile: Profile,
+    /// That of its flow's key.
+    pub(crate) hash: u32,
+}
+
+/// What the template expects of a packet, and whether it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steady {
+    stands: bool,
+    /// The header of a packet; fields that change with every packet do not matter.
+    template: [u8; MAX_HEADER_LEN],
+    /// Sum of the words of an IPv4 header but length, identification and checksum.
+    ip_sum: u32,
+    /// CRC-3 after the static octets.
+    crc: u8,
+}
+
+impl Default for Steady {
+    fn default() -> Self {
+        Self { stands: false, template: [0; MAX_HEADER_LEN], ip_sum: 0, crc: 0 }
+    }
+}
+
+/// Octets that must be those of the template: all but lengths, checksums, identification, SN and timestamp.
+const fn mask<const LEN: usize>(ipv6: bool, profile: Profile) -> [u8; LEN] {
+    let mut mask = [0xff; LEN];
+    let changing: &[usize] = if ipv6 { &[4, 5] } else { &[2, 3, 4, 5, 10, 11] };
+    clear(&mut mask, 0, changing);
+    let at = if ipv6 { 40 } else { 20 };
+    clear(
+        &mut mask,
+        at,
+        match profile {
+            Profile::Rtp => &[4, 5, 6, 7, 10, 11, 12, 13, 14, 15],
+            Profile::Udp | Profile::Esp => &[4, 5, 6, 7],
+            _ => &[],
+        },
+    );
+    mask
+}
+
+const fn clear(mask: &mut [u8], from: usize, positions: &[usize]) {
+    let mut index = 0;
+    while index < positions.len() {
+        mask[from + positions[index]] = 0;
+        index += 1;
+    }
+}
+
+#[inline]
+fn same<const LEN: usize>(header: &[u8], template: &[u8; MAX_HEADER_LEN], mask: &[u8; LEN]) -> bool {
+    let (Some(header), Some(template)) = (header.first_chunk::<LEN>(), template.first_chunk::<LEN>()) else {
+        return false;
+    };
+    let differences = header.iter().zip(template).zip(mask);
+    differences.fold(0, |all, ((one, two), mask)| all | (one ^ two) & mask) == 0
+}
+
+impl<'a> Chain<'a> {
+    /// Looks at the start of a packet of `len` octets. `None` when it needs the general way; whether lengths and
+    /// checksums are right is not looked at yet.
+    #[inline]
+    pub(crate) fn of(bytes: &'a [u8], len: usize, config: &CompressorConfig) -> Option<Self> {
+        let limit = config.max_packet_bytes as usize;
+        let head = bytes.first_chunk::<20>().filter(|_| limit == 0 || len <= limit)?;
+        let (ipv6, next, at) = match head[0] {
+            0x45 => (false, head[9], 20),
+            0x60..=0x6f => (true, head[6], 40),
+            _ => return None,
+        };
+        let profile = profile_of(next, bytes.get(at..)?, config)?;
+        let mut hash = Hash::default();
+        level_words(bytes, 0, ipv6, next, |word| hash = hash.push(word));
+        end_words(bytes, at, profile, false, |word| hash = hash.push(word));
+        Some(Self { bytes, len, ipv6, profile, hash: hash.finish() })
+    }
+
+    #[inline]
+    const fn transport_at(&self) -> usize {
+        if self.ipv6 { 40 } else { 20 }
+    }
+
+    const fn header_len(&self) -> usize {
+        self.transport_at()
+            + match self.profile {
+                Profile::Rtp => 20,
+                Profile::Udp | Profile::Esp => 8,
+                _ => 0,
+            }
+    }
+
+    #[inline]
+    fn is_as(&self, template: &[u8; MAX_HEADER_LEN]) -> bool {
+        match (self.ipv6, self.profile) {
+            (false, Profile::Rtp) => same(self.bytes, template, &const { mask::<40>(false, Profile::Rtp) }),
+            (false, Profile::Ip) => same(self.bytes, template, &const { mask::<20>(false, Profile::Ip) }),
+            (false, _) => same(self.bytes, template, &const { mask::<28>(false, Profile::Udp) }),
+            (true, Profile::Rtp) => same(self.bytes, template, &const { mask::<60>(true, Profile::Rtp) }),
+            (true, Profile::Ip) => same(self.bytes, template, &const { mask::<40>(true, Profile::Ip) }),
+            (true, _) => same(self.bytes, template, &const { mask::<48>(true, Profile::Udp) }),
+        }
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> u16 {
+        self.bytes.get(at..at + 2).map_or(0, |word| u16::from_be_bytes([word[0], word[1]]))
+    }
+
+    #[inline]
+    fn long(&self, at: usize) -> u32 {
+        let octets = self.bytes.get(at..at + 4).and_then(|octets| octets.first_chunk());
+        octets.map_or(0, |octets| u32::from_be_bytes(*octets))
+    }
+
+    /// Whether lengths, and the IPv4 checksum, are right; `ip_sum` is [`Steady::ip_sum`].
+    #[inline]
+    fn is_sound(&self, ip_sum: u32) -> bool {
+        let udp = matches!(self.profile, Profile::Rtp | Profile::Udp);
+        let at = self.transport_at();
+        if udp && usize::from(self.word(at + 4)) != self.len - at {
+            return false;
+        }
+        if self.ipv6 {
+            return usize::from(self.word(4)) == self.len - 40;
+        }
+        let (total, id, checksum) = (self.word(2), self.word(4), self.word(10));
+        let sum = ip_sum + u32::from(total) + u32::from(id) + u32::from(checksum);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        usize::from(total) == self.len && (sum & 0xffff) + (sum >> 16) == 0xffff
+    }
+
+    /// The CRC-3 over the header, from that of the static octets.
+    #[inline]
+    fn crc(&self, fixed: u8) -> u8 {
+        let little = |at: usize, octets: usize| {
+            self.bytes
+                .get(at..at + 8)
+                .and_then(|octets| octets.first_chunk())
+                .map_or(0, |eight| u64::from_le_bytes(*eight) & (u64::MAX >> (64 - 8 * octets)))
+        };
+        let at = self.transport_at();
+        let fold = Fold3::from(fixed);
+        let fold = if self.ipv6 {
+            fold.add(little(4, 2), 16)
+        } else {
+            fold.add(little(2, 4), 32).add(little(10, 2), 16)
+        };
+        let fold = match self.profile {
+            Profile::Rtp => fold.add(little(at, 8) >> 32, 32).add(little(at + 8, 8) >> 8, 56),
+            Profile::Udp | Profile::Esp => fold.add(little(at, 8) >> 32, 32),
+            _ => fold,
+        };
+        fold.finish()
+    }
+}
+
+/// The profile that the general way would try first; `None` when it is none of this module's.
+#[inline]
+fn profile_of(next: u8, transport: &[u8], config: &CompressorConfig) -> Option<Profile> {
+    let allowed = |profile| config.channel.profiles.contains(profile);
+    let profile = match next {
+        protocol::UDP if transport.len() >= 8 => {
+            if allowed(Profile::Rtp) && is_rtp(transport, &config.rtp) {
+                Profile::Rtp
+            } else {
+                Profile::Udp
+            }
+        }
+        protocol::ESP if transport.len() >= 8 => Profile::Esp,
+        protocol::UDP | protocol::ESP | protocol::TCP | protocol::UDP_LITE => return None,
+        protocol::IPV4 | protocol::IPV6 | protocol::AH | protocol::GRE | protocol::MINIMAL => return None,
+        protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION => return None,
+        _ => Profile::Ip,
+    };
+    allowed(profile).then_some(profile)
+}
+
+/// What a packet that goes the short way brings.
+struct Step {
+    sn: u32,
+    distance: u32,
+    id: u16,
+    ts: u32,
+    checksum: u16,
+}
+
+impl Compressor {
+    /// Whether `chain` is of this flow, and everything static in it as it was.
+    #[inline]
+    pub(crate) fn expects(&self, chain: &Chain<'_>) -> bool {
+        self.steady.stands && self.profile == chain.profile && chain.is_as(&self.steady.template)
+    }
+
+    /// Writes the packet as type 0 if it follows from the last one, and returns the length of the header that this
+    /// stands for; `None`, and nothing changed, otherwise. The packet must be one that the context [`Self::expects`].
+    #[inline]
+    pub(crate) fn step(
+        &mut self,
+        chain: &Chain<'_>,
+        now: Duration,
+        config: &CompressorConfig,
+        cid: Cid,
+        out: &mut Vec<u8>,
+    ) -> Option<usize> {
+        let step = self.follows(chain)?;
+        if self.mode == Mode::Unidirectional {
+            if self.ir_clock.is_next_due(config.ir_refresh, now)
+                || self.fo_clock.is_next_due(config.fo_refresh, now)
+            {
+                return None;
+            }
+            self.ir_clock.tick();
+            self.fo_clock.tick();
+        }
+        cid.write(out, (step.sn as u8 & 0x0f) << 3 | chain.crc(self.steady.crc));
+        if self.ipv4[1] && self.last.ip[1].rnd {
+            out.extend_from_slice(&step.id.to_be_bytes());
+        }
+        if step.checksum != 0 {
+            out.extend_from_slice(&step.checksum.to_be_bytes());
+        }
+        self.take(chain, &step, now, config);
+        Some(chain.header_len())
+    }
+
+    /// Compares with the last packet, as `observe` and `spans` would.
+    #[inline]
+    fn follows(&self, chain: &Chain<'_>) -> Option<Step> {
+        let at = chain.transport_at();
+        let numbering = self.numbering();
+        let sn = match numbering {
+            Numbering::Rtp => u32::from(chain.word(at + 10)),
+            Numbering::Esp => chain.long(at + 4),
+            Numbering::Generated => self.last.sn.wrapping_add(1) & 0xffff,
+        };
+        let distance = numbering.distance(self.last.sn, sn);
+        let reach = numbering.distance(self.window.oldest()?.sn, sn);
+        if !chain.is_sound(self.steady.ip_sum)
+            || distance < 1
+            || !(0..16).contains(&(reach.wrapping_add_unsigned(numbering.p(4))))
+        {
+            return None;
+        }
+        let distance = distance as u32;
+        let id = if chain.ipv6 { self.last.ip[1].id } else { chain.word(4) };
+        if !chain.ipv6 && !self.id_follows(id, sn) {
+            return None;
+        }
+        let (mut ts, mut checksum) = (0, 0);
+        if matches!(self.profile, Profile::Udp | Profile::Rtp) {
+            checksum = chain.word(at + 6);
+            if (checksum == 0) != (self.last.checksum == 0) {
+                return None;
+            }
+        }
+        if self.profile == Profile::Rtp {
+            ts = chain.long(at + 12);
+            // Beyond a wraparound the scaled timestamp is another one.
+            if Some(ts) != self.last.ts.checked_add(self.stride.value.wrapping_mul(distance)) {
+                return None;
+            }
+        }
+        Some(Step { sn, distance, id, ts, checksum })
+    }
+
+    #[inline]
+    fn id_follows(&self, id: u16, sn: u32) -> bool {
+        let last = &self.last.ip[1];
+        if last.rnd {
+            return Behaviour::of_step(last.id, id) == Behaviour::Random;
+        }
+        if last.sid {
+            return id == last.id;
+        }
+        super::IpChanging { id, ..*last }.offset(sn) == last.offset(self.last.sn)
+    }
+
+    /// Takes note of the packet, as `observe` and `remember` would.
+    #[inline]
+    fn take(&mut self, chain: &Chain<'_>, step: &Step, now: Duration, config: &CompressorConfig) {
+        self.last.sn = step.sn;
+        self.last.ip[1].id = step.id;
+        self.last.ts = step.ts;
+        self.last.checksum = step.checksum;
+        self.last.rest_len = chain.len - chain.transport_at();
+        if matches!(self.profile, Profile::Udp | Profile::Rtp) {
+            self.last.coverage = self.last.rest_len as u16;
+        }
+        if !chain.ipv6 {
+            self.watches[1].agrees();
+        }
+        self.stride.seen = 0;
+        let newest = self.window.newest().copied().unwrap_or_default();
+        let reference = Reference {
+            sn: step.sn,
+            offsets: [self.last.ip[0].offset(step.sn), self.last.ip[1].offset(step.sn)],
+            ts: step.ts,
+            scaled: if self.profile == Profile::Rtp { newest.scaled + step.distance } else { newest.scaled },
+            residue: newest.residue,
+            arrival_ms: timer::milliseconds(now),
+        };
+        let width = self.width(config);
+        self.window.push(reference, width);
+    }
+
+    /// After a packet that went the general way as `kind`: whether the next one may go the short way.
+    #[inline]
+    pub(super) fn set_template(&mut self, job: &Job<'_>, kind: PacketType) {
+        self.steady.stands = kind == PacketType::Uo0 && self.has_nothing_to_tell(job);
+        let header = &job.packet.bytes[..self.last.header_len.min(MAX_HEADER_LEN)];
+        if !self.steady.stands || self.last.header_len > MAX_HEADER_LEN {
+            self.steady.stands = false;
+            return;
+        }
+        self.steady.template[..header.len()].copy_from_slice(header);
+        self.steady.crc = self.static_crcs.map_or(0, |(three, _)| three);
+        if self.ipv4[1] {
+            let word = |at: usize| u32::from(u16::from_be_bytes([header[at], header[at + 1]]));
+            self.steady.ip_sum = [0, 6, 8, 12, 14, 16, 18].into_iter().map(word).sum();
+        }
+    }
+
+    pub(super) fn forget_template(&mut self) {
+        self.steady.stands = false;
+    }
+
+    fn has_nothing_to_tell(&self, job: &Job<'_>) -> bool {
+        let simple = self.depth == 1
+            && self.lists.is_none()
+            && matches!(self.profile, Profile::Rtp | Profile::Udp | Profile::Esp | Profile::Ip)
+            && job.packet.levels().len() == 1;
+        let timed = self.timer.stride_ms() != 0
+            || (job.config.timer_jitter > Duration::ZERO && self.mode != Mode::Unidirectional);
+        let strided = !self.profile.has_rtp() || (self.stride.value > 1 && !timed);
+        let ascending = || {
+            let numbering = self.numbering();
+            let pairs = self.window.iter().zip(self.window.iter().skip(1));
+            pairs.into_iter().all(|(one, two)| numbering.distance(one.sn, two.sn) > 0)
+        };
+        simple
+            && strided
+            && self.mode != Mode::Reliable
+            && self.slow_start_gap == 0
+            && self.static_crcs.is_some()
+            && !self.must_extend()
+            && ascending()
+    }
+}
