@@ -30,6 +30,7 @@ struct Run {
     transmissions: u64,
     wakeups: u64,
     packets_received: f64,
+    fingerprint: String,
 }
 
 const RUNS: usize = 5;
@@ -67,13 +68,15 @@ fn main() -> ExitCode {
     let count = std::env::args().nth(2).and_then(|count| count.parse().ok()).unwrap_or(RUNS).max(1);
     let mut runs: Vec<Run> = (0..count).map(|_| time(build())).collect();
     runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    let Run { seconds, transmissions, wakeups, packets_received } = runs[count / 2];
+    let Run { seconds, transmissions, wakeups, packets_received, fingerprint } = &runs[count / 2];
     let result = serde_json::json!({
         "workload": name,
         "seconds": seconds,
-        "transmissions_per_s": transmissions as f64 / seconds,
-        "wakeups_per_s": wakeups as f64 / seconds,
+        "transmissions_per_s": *transmissions as f64 / seconds,
+        "wakeups_per_s": *wakeups as f64 / seconds,
+        "transmissions": transmissions,
         "packets_received": packets_received,
+        "fingerprint": fingerprint,
         "peak_mb": peak_mb(),
     });
     println!("{result}");
@@ -100,7 +103,8 @@ fn time(mut workload: Workload) -> Run {
     let transmissions = total("link/delivered", &mut workload.network) as u64;
     let udp = total("sink/packets", &mut workload.network);
     let packets_received = udp + total("sink/data_segments_received", &mut workload.network);
-    Run { seconds, transmissions, wakeups, packets_received }
+    let fingerprint = workload.network.fingerprint().to_string();
+    Run { seconds, transmissions, wakeups, packets_received, fingerprint }
 }
 
 /// The most memory this process ever had, in MB; NaN where the system does not say.

@@ -82,84 +82,89 @@ pub trait Observer {
     fn gauge(&mut self, name: &'static str, unit: Unit, value: f64);
 }
 
-/// Where an output leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wire {
-    /// The element's number in the network.
-    pub to: u32,
-    /// The input there.
-    pub port: Port,
-}
+/// Where an output leads: an input of an element.
+///
+/// One word: written in two parts and read at once a few instructions later it would wait for its own store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Wire(u64);
 
 impl Wire {
     /// An output that leads nowhere: packets sent there are gone, and counted.
-    pub const UNCONNECTED: Wire = Wire { to: u32::MAX, port: Port(0) };
+    pub const UNCONNECTED: Wire = Wire(u64::MAX);
+
+    /// A wire to input `port` of the element with number `to` in the network.
+    #[inline]
+    pub const fn new(to: u32, port: Port) -> Wire {
+        Wire((to as u64) << 16 | port.0 as u64)
+    }
+
+    /// The element's number in the network.
+    #[inline]
+    pub const fn to(self) -> u32 {
+        (self.0 >> 16) as u32
+    }
+
+    /// The input there.
+    #[inline]
+    pub const fn port(self) -> Port {
+        Port(self.0 as u16)
+    }
+
+    /// Element and input as one number, different for each input of the network.
+    #[inline]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// Whether it leads somewhere.
+    #[inline]
+    pub const fn is_connected(self) -> bool {
+        self.0 != u64::MAX
+    }
 }
 
-/// A packet on its way between two elements, at this very instant.
-#[derive(Debug)]
-pub struct Transit {
-    /// Where it goes.
-    pub wire: Wire,
-    /// The packet.
-    pub packet: Packet,
+impl std::fmt::Debug for Wire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Wire({}, {})", self.to(), self.port().0)
+    }
 }
 
 /// The packets of this instant, in the order they were sent.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// The first of them. Most calls send one packet, which then never sees the queue.
-    first: Option<(PackedWire, Packet)>,
+    first: Option<(Wire, Packet)>,
     /// Those behind it; empty if there is no first.
-    rest: VecDeque<(PackedWire, Packet)>,
+    rest: VecDeque<(Wire, Packet)>,
     stray: u64,
 }
 
 impl Outbox {
-    /// The next packet to deliver.
+    /// The next packet to deliver, and where.
     #[inline]
-    pub fn pop(&mut self) -> Option<Transit> {
-        let (wire, packet) = self.first.take()?;
+    pub fn pop(&mut self) -> Option<(Wire, Packet)> {
+        let first = self.first.take();
         if !self.rest.is_empty() {
             self.first = self.rest.pop_front();
         }
-        Some(Transit { wire: wire.unpack(), packet })
+        first
     }
 
     /// Sends `packet` along `wire`.
     #[inline]
     pub fn push(&mut self, wire: Wire, packet: Packet) {
-        if wire.to == u32::MAX {
+        if !wire.is_connected() {
             self.stray += 1;
-            return;
-        }
-        let transit = (PackedWire::pack(wire), packet);
-        if self.first.is_none() {
-            self.first = Some(transit);
+        } else if self.first.is_none() {
+            self.first = Some((wire, packet));
         } else {
-            self.rest.push_back(transit);
+            self.rest.push_back((wire, packet));
         }
     }
 
     /// How many packets were sent to outputs that lead nowhere.
     pub fn stray(&self) -> u64 {
         self.stray
-    }
-}
-
-/// A wire in one word: written in two parts and read at once a few instructions later it would wait for its own store.
-#[derive(Clone, Copy, Debug)]
-struct PackedWire(u64);
-
-impl PackedWire {
-    #[inline]
-    fn pack(wire: Wire) -> PackedWire {
-        PackedWire(u64::from(wire.to) << 16 | u64::from(wire.port.0))
-    }
-
-    #[inline]
-    fn unpack(self) -> Wire {
-        Wire { to: (self.0 >> 16) as u32, port: Port(self.0 as u16) }
     }
 }
 

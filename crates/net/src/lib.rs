@@ -25,7 +25,7 @@ pub mod video;
 
 pub use channel::Channel;
 pub use config::Impossible;
-pub use element::{Cx, Element, Observer, Outbox, Port, Transit, Unit, Wire};
+pub use element::{Cx, Element, Observer, Outbox, Port, Unit, Wire};
 pub use framing::Framing;
 pub use gate::Gate;
 pub use link::Link;

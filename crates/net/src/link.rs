@@ -59,8 +59,7 @@ pub struct Link {
     backlogged: bool,
     transmitter: Transmitter,
     propagation: Propagation,
-    /// Packets sent and in transmission, with their arrival.
-    pipe: VecDeque<(Time, Packet)>,
+    pipe: Pipe,
     mtu: usize,
     too_big: u64,
     delivered: u64,
@@ -78,7 +77,7 @@ impl Link {
             backlogged: false,
             transmitter: Transmitter::new(config)?,
             propagation: Propagation::new(config)?,
-            pipe: VecDeque::new(),
+            pipe: Pipe::default(),
             mtu: config.mtu.map_or(usize::MAX, |mtu| usize::try_from(mtu.get()).unwrap_or(usize::MAX)),
             too_big: 0,
             delivered: 0,
@@ -97,7 +96,7 @@ impl Link {
     /// touched, and nothing overtakes it. Poke the link afterwards.
     pub fn set_delay(&mut self, now: Time, delay: Span) {
         self.catch_up(now);
-        self.propagation = Propagation { delay, ..Propagation::default() };
+        self.propagation = Propagation::with_changes(delay, VecDeque::new());
     }
 
     /// How many packets wait in the queue.
@@ -121,15 +120,7 @@ impl Link {
     #[inline]
     fn transmit(&mut self, packet: Packet, start: Time) {
         let end = self.transmitter.start(packet.len(), start);
-        let arrival = end + self.propagation.delay_at(start);
-        // A delay that has shrunk lets nothing overtake: a line is a line.
-        let arrival = self.pipe.back().map_or(arrival, |(last, _)| arrival.max(*last));
-        self.pipe.push_back((arrival, packet));
-    }
-
-    #[inline]
-    fn deadline(&self) -> Time {
-        self.pipe.front().map_or(Time::NEVER, |(arrival, _)| *arrival)
+        self.pipe.push(packet, end + self.propagation.delay_at(start));
     }
 }
 
@@ -148,19 +139,18 @@ impl Element for Link {
             self.queue.enqueue(packet, now, cx.stream());
             self.backlogged = true;
         }
-        self.deadline()
+        self.pipe.next()
     }
 
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
         let now = cx.now();
         self.catch_up(now);
-        while self.deadline() <= now {
-            let Some((_, packet)) = self.pipe.pop_front() else { break };
+        while let Some(packet) = self.pipe.pop_due(now) {
             self.delivered += 1;
             self.delivered_bytes += packet.len() as u64;
             cx.emit(Port(0), packet);
         }
-        self.deadline()
+        self.pipe.next()
     }
 
     fn lookahead(&self) -> Span {
@@ -173,7 +163,7 @@ impl Element for Link {
         observer.counter("delivered", Unit::Packets, self.delivered);
         observer.counter("delivered-bytes", Unit::Bytes, self.delivered_bytes);
         observer.counter("dropped-too-big", Unit::Packets, self.too_big);
-        observer.gauge("in-flight", Unit::Packets, self.pipe.len() as f64);
+        observer.gauge("in-flight", Unit::Packets, self.pipe.packets() as f64);
         observer.gauge("busy", Unit::Seconds, busy);
         observer.gauge("utilisation", Unit::Ratio, busy / now.as_secs_f64());
         self.queue.observe(observer);
@@ -243,26 +233,76 @@ impl Transmitter {
     }
 }
 
-/// How long signals are under way, now and later.
+/// Packets sent and in transmission, in the order of their arrival.
 #[derive(Default)]
+struct Pipe {
+    /// The first to arrive, and when. On a line that is not busy it is the only one, and never sees the queue.
+    first: Option<(Time, Packet)>,
+    /// Those behind it; empty if there is no first.
+    rest: VecDeque<(Time, Packet)>,
+    last: Time,
+}
+
+impl Pipe {
+    /// A delay that has shrunk lets nothing overtake: a line is a line.
+    #[inline]
+    fn push(&mut self, packet: Packet, arrival: Time) {
+        self.last = arrival.max(self.last);
+        if self.first.is_none() {
+            self.first = Some((self.last, packet));
+        } else {
+            self.rest.push_back((self.last, packet));
+        }
+    }
+
+    /// When the first arrives.
+    #[inline]
+    fn next(&self) -> Time {
+        self.first.as_ref().map_or(Time::NEVER, |(arrival, _)| *arrival)
+    }
+
+    #[inline]
+    fn pop_due(&mut self, now: Time) -> Option<Packet> {
+        let (_, packet) = self.first.take_if(|(arrival, _)| *arrival <= now)?;
+        if !self.rest.is_empty() {
+            self.first = self.rest.pop_front();
+        }
+        Some(packet)
+    }
+
+    fn packets(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
+    }
+}
+
+/// How long signals are under way, now and later.
 struct Propagation {
     delay: Span,
     /// Changes that do not hold yet.
     changes: VecDeque<DelayChange>,
+    /// When the first of them begins to hold.
+    next_change: Time,
 }
 
 impl Propagation {
     fn new(config: &Config) -> Result<Propagation, Impossible> {
         let in_order = config.delay_changes.is_sorted_by_key(|change| change.at);
         Impossible::unless(in_order, "delay_changes", "changes in the order of their time")?;
-        Ok(Propagation { delay: config.delay, changes: config.delay_changes.iter().copied().collect() })
+        let changes = config.delay_changes.iter().copied().collect();
+        Ok(Propagation::with_changes(config.delay, changes))
+    }
+
+    fn with_changes(delay: Span, changes: VecDeque<DelayChange>) -> Propagation {
+        let next_change = changes.front().map_or(Time::NEVER, |change| Time::ZERO + change.at);
+        Propagation { delay, changes, next_change }
     }
 
     /// The delay of what is sent at `now`; `now` never goes back.
     #[inline]
     fn delay_at(&mut self, now: Time) -> Span {
-        while self.changes.front().is_some_and(|change| Time::ZERO + change.at <= now) {
-            self.delay = self.changes.pop_front().map_or(self.delay, |change| change.delay);
+        while self.next_change <= now {
+            let Some(change) = self.changes.pop_front() else { break };
+            *self = Propagation::with_changes(change.delay, std::mem::take(&mut self.changes));
         }
         self.delay
     }

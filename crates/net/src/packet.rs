@@ -40,6 +40,8 @@ pub struct Packet(Box<Inner>);
 struct Inner {
     head: [u8; HEAD],
     start: usize,
+    /// Of the whole packet: it is asked for at every step, and changes at few.
+    len: usize,
     body: Body,
     born: Time,
 }
@@ -53,8 +55,8 @@ impl Packet {
     #[inline]
     pub fn new(header_len: usize, zeros: u32) -> Packet {
         assert!(header_len <= HEAD, "a header of {header_len} bytes; there is room for {HEAD}");
-        let (head, start) = ([0; HEAD], HEAD - header_len);
-        Packet(Box::new(Inner { head, start, body: Body::Zeros(zeros), born: Time::ZERO }))
+        let (start, len) = (HEAD - header_len, header_len + zeros as usize);
+        Packet(Box::new(Inner { head: [0; HEAD], start, len, body: Body::Zeros(zeros), born: Time::ZERO }))
     }
 
     /// A packet of real bytes, as a capture or an interface gives them.
@@ -63,21 +65,31 @@ impl Packet {
         let mut packet = Packet::new(head.len(), 0);
         packet.header_mut().copy_from_slice(head);
         if !rest.is_empty() {
-            packet.0.body = Body::Bytes(rest.to_vec());
+            packet.set_body(Body::Bytes(rest.to_vec()));
         }
         packet
     }
 
     /// The packet with this behind its header instead of what was there.
     pub fn with_body(mut self, body: Body) -> Packet {
-        self.0.body = body;
+        self.set_body(body);
         self
+    }
+
+    fn set_body(&mut self, body: Body) {
+        self.0.body = body;
+        self.count();
+    }
+
+    /// Brings the length up to date.
+    fn count(&mut self) {
+        self.0.len = HEAD - self.0.start + self.0.body.len();
     }
 
     /// The packet's length in bytes, elided ones included.
     #[inline]
     pub fn len(&self) -> usize {
-        HEAD - self.0.start + self.0.body.len()
+        self.0.len
     }
 
     /// Whether there is no byte in it.
@@ -104,11 +116,6 @@ impl Packet {
         &self.0.body
     }
 
-    /// What follows the header bytes, to change.
-    pub fn body_mut(&mut self) -> &mut Body {
-        &mut self.0.body
-    }
-
     /// The number of zeros at the end that are only counted.
     #[inline]
     pub fn elided(&self) -> usize {
@@ -128,6 +135,7 @@ impl Packet {
         }
         assert!(len <= self.0.start, "a header of {len} bytes; there is room for {HEAD}");
         self.0.start -= len;
+        self.0.len += len;
         let start = self.0.start;
         let header = &mut self.0.head[start..start + len];
         header.fill(0);
@@ -142,6 +150,7 @@ impl Packet {
             Body::Zeros(count) => *count -= (len.saturating_sub(header_len) as u32).min(*count),
             Body::Bytes(_) => self.refill(len.saturating_sub(header_len)),
         }
+        self.count();
     }
 
     /// Cuts the packet to its first `len` bytes, dropping link padding. Does nothing if it is shorter.
@@ -156,6 +165,7 @@ impl Packet {
             self.0.head.copy_within(start..start + len, HEAD - len);
             self.0.start = HEAD - len;
         }
+        self.count();
     }
 
     /// Flips one bit, counted from the most significant of the first byte. In an elided payload this writes the payload

@@ -1,48 +1,50 @@
-//! When each element is to be woken: a winner tree.
+//! When each element is to be woken: a tree of tournaments.
 
 use bentpipe_units::Time;
 
+/// How many take part in one tournament. With 16 a small network is one group, and one of 256 elements two levels.
+const WIDTH: usize = 16;
+
 /// A deadline for each of a fixed number of elements, and the earliest of them; ties go to the lowest number.
 ///
-/// A tournament: each inner node holds the earlier of its two children, so moving one deadline costs one comparison
-/// a level, and reading the earliest none.
+/// Elements are in groups, groups in groups, up to one that holds all. Moving one deadline costs one tournament a level
+/// at most, and none where the earliest of a group stays what it was.
 #[derive(Debug)]
 pub struct Agenda {
-    /// `nodes[1]` is the root, the children of `n` are `2n` and `2n + 1`, the leaves start at `leaves`.
-    nodes: Vec<Entry>,
-    leaves: usize,
+    /// The elements' groups first. The groups of one level are the members of the next; the last level is one group.
+    levels: Vec<Vec<Group>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    time: Time,
-    element: u32,
+/// The deadlines of its members, and which is the earliest.
+#[derive(Clone, Debug)]
+struct Group {
+    times: [Time; WIDTH],
+    first: usize,
 }
 
 impl Agenda {
     /// An agenda of `count` elements, none of them with a deadline.
     pub fn new(count: usize) -> Agenda {
-        let leaves = count.next_power_of_two().max(2);
-        let mut nodes = vec![Entry { time: Time::NEVER, element: 0 }; 2 * leaves];
-        for (element, leaf) in nodes[leaves..].iter_mut().enumerate() {
-            leaf.element = element as u32;
+        let mut levels = Vec::new();
+        let mut members = count;
+        loop {
+            members = members.div_ceil(WIDTH).max(1);
+            levels.push(vec![Group { times: [Time::NEVER; WIDTH], first: 0 }; members]);
+            if members == 1 {
+                return Agenda { levels };
+            }
         }
-        for node in (1..leaves).rev() {
-            nodes[node] = nodes[2 * node];
-        }
-        Agenda { nodes, leaves }
     }
 
     /// The earliest deadline and whose it is.
     #[inline]
     pub fn first(&self) -> (Time, usize) {
-        (self.nodes[1].time, self.nodes[1].element as usize)
-    }
-
-    /// The deadline of `element`.
-    #[inline]
-    pub fn deadline(&self, element: usize) -> Time {
-        self.nodes[self.leaves + element].time
+        let (mut time, mut member) = (Time::NEVER, 0);
+        for level in self.levels.iter().rev() {
+            let group = &level[member];
+            (time, member) = (group.earliest(), member * WIDTH + group.first);
+        }
+        (time, member)
     }
 
     /// Sets the deadline of `element`.
@@ -51,29 +53,53 @@ impl Agenda {
     /// If there is no such element.
     #[inline]
     pub fn set(&mut self, element: usize, time: Time) {
-        let mut node = self.leaves + element;
-        // The winner on the way up is at hand; each level looks only at who it meets there.
-        let mut winner = Entry { time, element: element as u32 };
-        self.nodes[node].time = time;
-        while node > 1 {
-            let other = self.nodes[node ^ 1];
-            if other.comes_before(winner) {
-                winner = other;
-            }
-            node /= 2;
-            if self.nodes[node] == winner {
+        let (mut member, mut time) = (element, time);
+        for level in &mut self.levels {
+            let group = &mut level[member / WIDTH];
+            let before = group.earliest();
+            time = group.set(member % WIDTH, time);
+            if time == before {
                 return;
             }
-            self.nodes[node] = winner;
+            member /= WIDTH;
         }
     }
 }
 
-impl Entry {
+impl Group {
     #[inline]
-    fn comes_before(self, other: Entry) -> bool {
-        self.time < other.time || self.time == other.time && self.element < other.element
+    fn earliest(&self) -> Time {
+        self.times[self.first % WIDTH]
     }
+
+    /// Moves one deadline; returns the earliest.
+    #[inline]
+    fn set(&mut self, member: usize, time: Time) -> Time {
+        let before = self.earliest();
+        self.times[member] = time;
+        if member == self.first && time > before {
+            self.first = earliest_of(&self.times);
+        } else if time < before || time == before && member < self.first {
+            self.first = member;
+        }
+        self.earliest()
+    }
+}
+
+/// Which of the times is the earliest, the first of equals: by pairs, so that the comparisons do not wait for each
+/// other.
+#[inline]
+fn earliest_of(times: &[Time; WIDTH]) -> usize {
+    let mut best: [(Time, usize); WIDTH] = std::array::from_fn(|member| (times[member], member));
+    let mut left = WIDTH;
+    while left > 1 {
+        left /= 2;
+        for pair in 0..left {
+            let (one, other) = (best[2 * pair], best[2 * pair + 1]);
+            best[pair] = if other.0 < one.0 { other } else { one };
+        }
+    }
+    best[0].1
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ type Input = (u32, Port);
 /// The elements of a loop without delay, if there is one. `wires[e][p]` is where output `p` of element `e` leads.
 pub(crate) fn find(elements: &[&dyn Element], wires: &[&[Wire]]) -> Option<Vec<u32>> {
     let mut colour: HashMap<Input, Colour> = HashMap::new();
-    wires.iter().flat_map(|outs| outs.iter()).filter(|wire| wire.to != u32::MAX).find_map(|wire| {
-        let start = (wire.to, wire.port);
+    wires.iter().flat_map(|outs| outs.iter()).filter(|wire| wire.is_connected()).find_map(|wire| {
+        let start = (wire.to(), wire.port());
         if colour.contains_key(&start) { None } else { search(start, elements, wires, &mut colour) }
     })
 }
@@ -59,7 +59,7 @@ fn next_inputs((element, port): Input, elements: &[&dyn Element], wires: &[&[Wir
         return Vec::new();
     }
     let outs = wires[element].iter().enumerate();
-    outs.filter(|(out, wire)| wire.to != u32::MAX && elements[element].forwards(port, Port(*out as u16)))
-        .map(|(_, wire)| (wire.to, wire.port))
+    outs.filter(|(out, wire)| wire.is_connected() && elements[element].forwards(port, Port(*out as u16)))
+        .map(|(_, wire)| (wire.to(), wire.port()))
         .collect()
 }

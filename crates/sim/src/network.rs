@@ -36,8 +36,10 @@ struct Slot {
     element: Box<dyn Element>,
     stream: Stream,
     wires: Vec<Wire>,
-    /// What the element asked for last; the agenda may hold an earlier time (see [`Network::arm`]).
+    /// What the element asked for last.
     deadline: Time,
+    /// What the agenda has for it, which may be earlier.
+    entered: Time,
     /// Whether any of the taps is on this element.
     tapped: bool,
 }
@@ -65,7 +67,14 @@ impl Builder {
         let path = path.into();
         let stream = Stream::new(self.seed, &path);
         let id = ElementId(self.slots.len() as u32);
-        self.slots.push(Slot { element, stream, wires: Vec::new(), deadline: Time::NEVER, tapped: false });
+        self.slots.push(Slot {
+            element,
+            stream,
+            wires: Vec::new(),
+            deadline: Time::NEVER,
+            entered: Time::NEVER,
+            tapped: false,
+        });
         self.paths.push(path);
         id
     }
@@ -77,7 +86,7 @@ impl Builder {
         if wires.len() < needed {
             wires.resize(needed, Wire::UNCONNECTED);
         }
-        wires[usize::from(out.0)] = Wire { to: to.0, port: into };
+        wires[usize::from(out.0)] = Wire::new(to.0, into);
     }
 
     /// Checks the wiring.
@@ -128,7 +137,7 @@ impl Network {
             agenda.set(element, Time::ZERO);
         }
         let mut slots = slots;
-        slots.iter_mut().for_each(|slot| slot.deadline = Time::ZERO);
+        slots.iter_mut().for_each(|slot| (slot.deadline, slot.entered) = (Time::ZERO, Time::ZERO));
         let (fingerprint, work) = (Fingerprint::EMPTY, Work::default());
         let outbox = Outbox::default();
         Network { slots, paths, agenda, outbox, now: Time::ZERO, fingerprint, work, taps: Vec::new() }
@@ -154,9 +163,11 @@ impl Network {
                 break;
             }
             self.now = time;
-            if self.slots[element].deadline > time {
+            let slot = &mut self.slots[element];
+            if slot.deadline > time {
                 // The deadline moved later since it was entered; only now does that cost anything.
-                self.agenda.set(element, self.slots[element].deadline);
+                slot.entered = slot.deadline;
+                self.agenda.set(element, slot.deadline);
                 continue;
             }
             self.wake(element);
@@ -168,13 +179,13 @@ impl Network {
     /// Gives a packet to an input from outside, at the present instant. It and all that follows from it at this
     /// instant happens at the next [`Network::run_until`].
     pub fn inject(&mut self, to: ElementId, port: Port, packet: Packet) {
-        self.outbox.push(Wire { to: to.0, port }, packet);
+        self.outbox.push(Wire::new(to.0, port), packet);
     }
 
     /// Calls `tap` with every packet that arrives at an input. Taps see, and change nothing.
     pub fn tap(&mut self, to: ElementId, port: Port, tap: impl FnMut(Time, &Packet) + Send + 'static) {
         self.slots[to.index()].tapped = true;
-        self.taps.push((Wire { to: to.0, port }, Box::new(tap)));
+        self.taps.push((Wire::new(to.0, port), Box::new(tap)));
     }
 
     /// Lets an element report its counters and gauges.
@@ -223,41 +234,45 @@ impl Network {
         let slot = &mut self.slots[element];
         let mut cx = Cx::new(self.now, &slot.wires, &mut self.outbox, &mut slot.stream);
         let deadline = slot.element.wake(&mut cx);
-        self.arm(element, deadline);
+        slot.arm(deadline, self.now, element, &mut self.agenda);
     }
 
     #[inline]
     fn deliver_all(&mut self) {
-        while let Some(transit) = self.outbox.pop() {
-            self.deliver(transit.wire, transit.packet);
+        while let Some((wire, packet)) = self.outbox.pop() {
+            self.deliver(wire, packet);
         }
     }
 
     #[inline]
     fn deliver(&mut self, wire: Wire, packet: Packet) {
         self.work.deliveries += 1;
-        let input = u64::from(wire.to) << 16 | u64::from(wire.port.0);
-        self.fingerprint.add(self.now, input, packet.digest());
-        let slot = &mut self.slots[wire.to as usize];
+        self.fingerprint.add(self.now, wire.number(), packet.digest());
+        let element = wire.to() as usize;
+        let slot = &mut self.slots[element];
         if slot.tapped {
             let taps = self.taps.iter_mut().filter(|(at, _)| *at == wire);
             taps.for_each(|(_, tap)| tap(self.now, &packet));
         }
         let mut cx = Cx::new(self.now, &slot.wires, &mut self.outbox, &mut slot.stream);
-        let deadline = slot.element.receive(wire.port, packet, &mut cx);
-        self.arm(wire.to as usize, deadline);
+        let deadline = slot.element.receive(wire.port(), packet, &mut cx);
+        slot.arm(deadline, self.now, element, &mut self.agenda);
     }
+}
 
-    /// Notes what an element asked for. The agenda is touched only if that is earlier than what it holds, or if what
+impl Slot {
+    /// Notes what the element asked for. The agenda is touched only if that is earlier than what it holds, or if what
     /// it holds is over: a timer that only moves later costs nothing until it fires.
     #[inline]
-    fn arm(&mut self, element: usize, deadline: Time) {
-        debug_assert!(deadline >= self.now, "{} asked for the past", self.paths[element]);
-        let deadline = deadline.max(self.now);
-        self.slots[element].deadline = deadline;
-        let held = self.agenda.deadline(element);
-        if deadline < held || held <= self.now {
-            self.agenda.set(element, deadline);
+    fn arm(&mut self, deadline: Time, now: Time, element: usize, agenda: &mut Agenda) {
+        debug_assert!(deadline >= now, "element {element} asked for the past");
+        if deadline == self.deadline {
+            return;
+        }
+        self.deadline = deadline.max(now);
+        if self.deadline < self.entered || self.entered <= now {
+            self.entered = self.deadline;
+            agenda.set(element, self.deadline);
         }
     }
 }

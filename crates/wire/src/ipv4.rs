@@ -32,6 +32,8 @@ mod field {
     pub(super) const DST: Range<usize> = 16..20;
 }
 
+/// The first octet of a header without options.
+const PLAIN: u8 = 0x45;
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET_MASK: u16 = 0x1fff;
@@ -73,6 +75,19 @@ impl<T: AsRef<[u8]>> Packet<T> {
     #[inline]
     fn check(&self, elided: usize) -> Result<(), Error> {
         let have = self.bytes().len();
+        match self.bytes().first_chunk::<HEADER_LEN>() {
+            // A header without options, as nearly all are.
+            Some(&[PLAIN, _, high, low, ..])
+                if (HEADER_LEN..=have.saturating_add(elided)).contains(&be(high, low)) =>
+            {
+                Ok(())
+            }
+            _ => self.check_any(elided),
+        }
+    }
+
+    fn check_any(&self, elided: usize) -> Result<(), Error> {
+        let have = self.bytes().len();
         if have < HEADER_LEN {
             return Err(Error::truncated(Layer::Ipv4, 0, HEADER_LEN, have));
         }
@@ -89,7 +104,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         self.check_total_len(have.saturating_add(elided))
     }
 
-    #[inline]
     fn check_total_len(&self, have: usize) -> Result<(), Error> {
         let total_len = self.total_len();
         if total_len < self.header_len() {
@@ -230,24 +244,27 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// `Checksum` if it does not match.
     #[inline]
     pub fn verify_checksum(&self) -> Result<(), Error> {
-        if Sum::ZERO.add_bytes(&self.bytes()[..self.header_len()]).is_valid() {
-            Ok(())
-        } else {
-            Err(Error::checksum(Layer::Ipv4, field::CHECKSUM))
-        }
+        let sum = match self.bytes().first_chunk::<HEADER_LEN>() {
+            Some(header) if header[field::VER_IHL] == PLAIN => Sum::ZERO.add_bytes(header),
+            _ => Sum::ZERO.add_bytes(&self.bytes()[..self.header_len()]),
+        };
+        if sum.is_valid() { Ok(()) } else { Err(Error::checksum(Layer::Ipv4, field::CHECKSUM)) }
     }
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     /// Takes one hop off the time to live and updates the checksum in place (RFC 1624). False, and nothing changed,
-    /// if it was 0 or 1: the packet is to be dropped.
+    /// if it was 0 or 1, or the header is not there: the packet is to be dropped.
     #[inline]
     pub fn decrement_ttl(&mut self) -> bool {
-        if self.ttl() <= 1 {
+        let Some(header) = self.buffer.as_mut().first_chunk_mut::<HEADER_LEN>() else { return false };
+        if header[field::TTL] <= 1 {
             return false;
         }
-        let ttl = self.ttl() - 1;
-        self.update_word(field::TTL, |word| u16::from(ttl) << 8 | word & 0x00ff);
+        header[field::TTL] -= 1;
+        // A hop is worth 256 in the word it stands in.
+        let sum = checksum::update(be16(header, field::CHECKSUM), 0x0100, 0);
+        put16(header, field::CHECKSUM, sum);
         true
     }
 
@@ -289,6 +306,12 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         let range = self.header_len()..self.total_len().min(self.bytes().len());
         &mut self.buffer.as_mut()[range]
     }
+}
+
+/// A length field's two octets.
+#[inline]
+fn be(high: u8, low: u8) -> usize {
+    u16::from_be_bytes([high, low]).into()
 }
 
 /// An IPv4 header as values.

@@ -254,11 +254,11 @@ impl Diagram {
     }
 
     fn call(&mut self, f: impl FnOnce(&mut Endpoint, &mut Cx<'_>) -> Time) {
-        let wires = [Wire { to: 0, port: Port(0) }];
+        let wires = [Wire::new(0, Port(0))];
         let mut cx = Cx::new(self.now, &wires, &mut self.outbox, &mut self.stream);
         self.deadline = f(&mut self.endpoint, &mut cx);
-        while let Some(transit) = self.outbox.pop() {
-            self.sent.push_back((self.now, transit.packet));
+        while let Some((_, packet)) = self.outbox.pop() {
+            self.sent.push_back((self.now, packet));
         }
     }
 }
