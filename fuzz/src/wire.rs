@@ -7,7 +7,8 @@ use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
-    aal5, atm, dccp, erf, ethernet, icmp, ipv4, ipv6, link, llc, rtp, sixin4, tcp, ts, udp, udplite,
+    aal5, atm, dccp, erf, ethernet, icmp, ipv4, ipv6, link, llc, mpe, rtp, section, sixin4, tcp, ts, udp,
+    udplite,
 };
 
 /// A decoder under test.
@@ -33,6 +34,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("ts", fuzz_ts),
     ("sndu", fuzz_sndu),
     ("ule", fuzz_ule),
+    ("mpe", fuzz_mpe),
+    ("sections", fuzz_sections),
 ];
 
 /// The first two bytes of an input say how many zeros are elided behind the rest.
@@ -368,4 +371,41 @@ pub fn fuzz_ule(data: &[u8]) {
         assert!(receiver.waiting_len() < ule::MAX_LEN);
     }
     assert_eq!(receiver.counts().sndus, bytes);
+}
+
+/// MPE sections, whose CRC is made right so that what is behind it is looked at.
+pub fn fuzz_mpe(data: &[u8]) {
+    let mut bytes = data.to_vec();
+    if let Some(at) = bytes.len().checked_sub(section::CRC_LEN) {
+        let crc = Crc32::new().add_bytes(&bytes[..at]).register();
+        bytes[at..].copy_from_slice(&crc.to_be_bytes());
+    }
+    let Ok(datagram) = mpe::Datagram::parse(&bytes) else { return };
+    let repr = mpe::Repr { dst: datagram.dst, ethertype: datagram.has_llc.then_some(datagram.ethertype) };
+    assert_eq!(repr.section_len(datagram.bytes.len()), bytes.len());
+    if repr.check_datagram_len(datagram.bytes.len()).is_ok() {
+        let mut out = vec![0; repr.header_len()];
+        repr.emit(datagram.bytes.len(), &mut out);
+        // Reserved bits and current_next_indicator are as the sender likes.
+        (out[1], out[5], bytes[1], bytes[5]) =
+            (out[1] | 0x70, out[5] | 0xc1, bytes[1] | 0x70, bytes[5] | 0xc1);
+        assert_eq!(out, bytes[..out.len()]);
+    }
+}
+
+/// TS packets of one PID into a receiver of sections; their sync byte and PID are put right.
+pub fn fuzz_sections(data: &[u8]) {
+    let mut receiver = section::Receiver::new(ts::Pid::PAT);
+    let mut sections = 0;
+    for chunk in data.chunks(ts::PACKET_LEN) {
+        let mut packet = ts::NULL_PACKET;
+        packet[..chunk.len()].copy_from_slice(chunk);
+        (packet[0], packet[1], packet[2]) = (ts::SYNC, packet[1] & 0xe0, 0);
+        receiver.push(&packet, |section| {
+            assert!(section.len() <= section::MAX_LEN);
+            sections += 1;
+        });
+        assert!(receiver.waiting_len() < section::MAX_LEN);
+    }
+    assert_eq!(receiver.counts().sections, sections);
 }

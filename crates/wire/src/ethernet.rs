@@ -44,6 +44,26 @@ impl fmt::Display for MacAddr {
     }
 }
 
+/// Which destination addresses a receiver on a shared link listens to. What has no address it takes in any case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Filter {
+    /// All.
+    #[default]
+    All,
+    /// Broadcast and these: its own, and those of the groups it is in.
+    Only(Vec<MacAddr>),
+}
+
+impl Filter {
+    /// Whether a frame to this address is for the receiver.
+    pub fn accepts(&self, dst: Option<MacAddr>) -> bool {
+        match (self, dst) {
+            (Filter::Only(wanted), Some(dst)) => dst == MacAddr::BROADCAST || wanted.contains(&dst),
+            _ => true,
+        }
+    }
+}
+
 /// What a frame carries, by IEEE's number; under 0x0600 the field is an IEEE 802.3 length instead.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EtherType(pub u16);

@@ -5,13 +5,16 @@
 
 mod adaptation;
 mod continuity;
+mod packer;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
 pub use adaptation::{Adaptation, Pcr};
-pub use continuity::{Continuity, Step};
+pub use continuity::{Continuity, Refusal, Step};
+pub use packer::Method;
+pub(crate) use packer::Packer;
 
 use crate::bytes::be16;
 use crate::{Error, Layer};

@@ -16,13 +16,15 @@ mod tests;
 use std::fmt;
 
 pub use concat::{Concat, Concatenation};
-pub use encapsulator::{Encapsulator, Method};
+pub use encapsulator::Encapsulator;
 pub use extension::{Extension, Extensions};
-pub use receiver::{Counts, Filter, Receiver};
+pub use receiver::{Counts, Receiver};
 
 use crate::bytes::{array, be16, put16};
 use crate::crc32::Crc32;
+pub use crate::ethernet::Filter;
 use crate::ethernet::{self, EtherType, MacAddr};
+pub use crate::ts::Method;
 use crate::ts::{PACKET_LEN, PAYLOAD_LEN};
 use crate::{Error, Layer};
 

@@ -13,10 +13,10 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use bentpipe_wire::atm::{self, PayloadType};
-use bentpipe_wire::ethernet::MacAddr;
+use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ip::{Packet, Protocol};
 use bentpipe_wire::pcap::{LinkType, Writer};
-use bentpipe_wire::{link, ts, ule};
+use bentpipe_wire::{link, mpe, ts, ule};
 use frames::Frame;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -92,6 +92,7 @@ fn write_seeds() {
     write_captures();
     write_cells();
     write_streams();
+    write_sections();
 }
 
 /// A cell of data, an RM cell on its way back, and one of OAM.
@@ -240,4 +241,24 @@ fn write_streams() {
     };
     ts::Repr { adaptation: Some(adaptation), ..ts::Repr::new(pid, 5) }.emit(&mut stream);
     write("ts", "adaptation", &stream[..188]);
+}
+
+/// MPE sections with and without LLC/SNAP, alone and packed into TS packets.
+fn write_sections() {
+    let (mut encapsulator, mut stream) =
+        (mpe::Encapsulator::new(ts::Pid::PAT, ts::Method::Packing), Vec::new());
+    for (name, ethertype) in [("ip", None), ("snap", Some(EtherType::IPV4))] {
+        let repr = mpe::Repr { dst: MacAddr([2, 0, 0, 0, 0, 1]), ethertype };
+        let datagram = [0x45; 40];
+        let mut section = vec![0; repr.header_len()];
+        repr.emit(datagram.len(), &mut section);
+        section.extend(datagram);
+        section.extend([0; 4]);
+        write("mpe", name, &section);
+        for _ in 0..4 {
+            encapsulator.push(&repr, &datagram, &mut stream).unwrap();
+        }
+    }
+    encapsulator.flush(&mut stream);
+    write("sections", "packed", &stream);
 }

@@ -16,6 +16,19 @@ pub enum Step {
     Gap,
 }
 
+/// Why a packet's payload is not to be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It has a transport error indicator.
+    TransmissionError,
+    /// It is scrambled.
+    Scrambled,
+    /// It has none.
+    NoPayload,
+    /// It came before.
+    Duplicate,
+}
+
 /// Follows the continuity counter of one PID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Continuity {
@@ -39,6 +52,28 @@ impl Continuity {
             Some(last) if last == now => Step::Duplicate,
             Some(last) if (last + 1) & 0x0f == now => Step::Next,
             Some(_) => Step::Gap,
+        }
+    }
+
+    /// Takes in any packet and says whether its payload is to be looked at, and if so, whether packets before it were lost.
+    ///
+    /// # Errors
+    /// Why it is not.
+    #[inline]
+    pub fn admit<T: AsRef<[u8]>>(&mut self, packet: &Packet<T>) -> Result<bool, Refusal> {
+        if packet.has_error() {
+            self.forget();
+            return Err(Refusal::TransmissionError);
+        }
+        if packet.scrambling() != 0 {
+            return Err(Refusal::Scrambled);
+        }
+        if !packet.has_payload() {
+            return Err(Refusal::NoPayload);
+        }
+        match self.follow(packet) {
+            Step::Duplicate => Err(Refusal::Duplicate),
+            step => Ok(step == Step::Gap),
         }
     }
 

@@ -1,33 +1,14 @@
 //! From TS packets to SNDUs (RFC 4326, section 7).
 
 use crate::crc32::Crc32;
-use crate::ethernet::MacAddr;
-use crate::ts::{Continuity, PACKET_LEN, Packet, Pid, STUFFING, Step};
+use crate::ethernet::Filter;
+use crate::ts::{Continuity, PACKET_LEN, Packet, Pid, Refusal, STUFFING};
 use crate::{Error, Kind};
 
 use super::{END_INDICATOR, Payload, Sndu, npa, sndu_len};
 
 /// The greatest payload pointer: behind it there is room for a Length field.
 const MAX_POINTER: usize = 181;
-
-/// Which NPA addresses a receiver listens to. SNDUs without address it takes in any case.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Filter {
-    /// All.
-    #[default]
-    All,
-    /// Broadcast and these: its own, and those of the groups it is in.
-    Only(Vec<MacAddr>),
-}
-
-impl Filter {
-    fn accepts(&self, npa: Option<MacAddr>) -> bool {
-        match (self, npa) {
-            (Filter::Only(wanted), Some(npa)) => npa == MacAddr::BROADCAST || wanted.contains(&npa),
-            _ => true,
-        }
-    }
-}
 
 /// What happened to a PID's TS packets and SNDUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,31 +109,24 @@ impl Receiver {
 
     /// The checks of RFC 4326 sections 3 and 7.3, in the order in which each can rely on the ones before.
     fn admit(&mut self, packet: &Packet<&[u8; PACKET_LEN]>) -> bool {
-        let counts = &mut self.counts;
-        if packet.has_error() {
-            counts.transmission_errors += 1;
-            self.continuity.forget();
+        if packet.has_adaptation() && !packet.has_error() {
+            self.counts.adaptations += 1;
+            return false;
+        }
+        let admitted = self.continuity.admit(packet);
+        if matches!(admitted, Ok(true) | Err(Refusal::TransmissionError)) {
             self.idle();
-            return false;
         }
-        if packet.has_adaptation() {
-            counts.adaptations += 1;
-            return false;
+        let counts = &mut self.counts;
+        match admitted {
+            Ok(false) => {}
+            Ok(true) => counts.continuity_errors += 1,
+            Err(Refusal::TransmissionError) => counts.transmission_errors += 1,
+            Err(Refusal::Scrambled) => counts.scrambled += 1,
+            Err(Refusal::NoPayload) => counts.adaptations += 1,
+            Err(Refusal::Duplicate) => counts.duplicates += 1,
         }
-        if packet.scrambling() != 0 {
-            counts.scrambled += 1;
-            return false;
-        }
-        match self.continuity.follow(packet) {
-            Step::Duplicate => counts.duplicates += 1,
-            Step::Gap => {
-                counts.continuity_errors += 1;
-                self.idle();
-                return true;
-            }
-            Step::Unknown | Step::Next => return true,
-        }
-        false
+        admitted.is_ok()
     }
 
     fn idle(&mut self) {
