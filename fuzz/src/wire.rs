@@ -7,7 +7,7 @@ use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
-    aal5, atm, dccp, erf, ethernet, icmp, ipv4, ipv6, link, llc, mpe, rtp, section, sixin4, tcp, ts, udp,
+    aal1, aal5, atm, dccp, erf, ethernet, icmp, ipv4, ipv6, link, llc, mpe, rtp, sixin4, tcp, ts, udp,
     udplite,
 };
 
@@ -25,6 +25,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("rtp", fuzz_rtp),
     ("ethernet", fuzz_ethernet),
     ("llc", fuzz_llc),
+    ("aal1", fuzz_aal1),
     ("aal5", fuzz_aal5),
     ("atm", fuzz_atm),
     ("erf", fuzz_erf),
@@ -237,6 +238,34 @@ pub fn fuzz_llc(data: &[u8]) {
     let mut out = vec![0xff; repr.buffer_len()];
     repr.emit(&mut out);
     assert_eq!(out[..llc::HEADER_LEN], data[..llc::HEADER_LEN]);
+}
+
+/// The payloads of cells of one AAL1 connection: what comes out is bounded, whole, and good only if nothing is missing.
+pub fn fuzz_aal1(data: &[u8]) {
+    for fec in [aal1::Fec::None, aal1::Fec::Long] {
+        let mut reassembler = aal1::Reassembler::new(fec);
+        let mut payloads = 0;
+        for cell in data.chunks(aal1::SAR_PDU_LEN) {
+            let is_whole = cell.len() == aal1::SAR_PDU_LEN;
+            assert_eq!(reassembler.push(cell).is_ok(), is_whole);
+            payloads += std::iter::from_fn(|| reassembler.pop()).count();
+        }
+        reassembler.finish();
+        payloads += std::iter::from_fn(|| reassembler.pop()).count();
+        let (stats, cells) = (reassembler.stats(), data.len() / aal1::SAR_PDU_LEN);
+        assert_eq!(stats.received, cells as u64);
+        match fec {
+            aal1::Fec::None => {
+                let taken = stats.received - stats.bad_headers - stats.misinserted;
+                assert_eq!(payloads as u64, taken + stats.lost);
+            }
+            aal1::Fec::Long => assert!(payloads <= (cells * 8) * 124 && payloads.is_multiple_of(124)),
+        }
+    }
+    let pdu = aal1::SarPdu::new_checked(&data[..data.len().min(aal1::SAR_PDU_LEN)]);
+    if let Some((pdu, pointer)) = pdu.ok().and_then(|pdu| Some((pdu, pdu.pointer().ok()?))) {
+        assert_eq!(aal1::pointer_octet(pointer), pdu.payload()[0]);
+    }
 }
 
 /// AAL5 CPCS-PDUs.

@@ -207,7 +207,7 @@ impl FlowBudget {
             ),
             ceiling,
             fair_share: ceiling.mul_f64(1.0 / sharing as f64),
-            offered: flow.udp.as_ref().and_then(|udp| offered(udp, path.packet)),
+            offered: offered(flow, path.packet),
             tcp: None,
             warnings: Vec::new(),
         };
@@ -217,11 +217,20 @@ impl FlowBudget {
     }
 }
 
-/// The mean rate of a source's payload.
-fn offered(udp: &crate::scenario::Udp, packet_len: u64) -> Option<Rate> {
+/// The mean rate of a source's payload, if it has its own.
+fn offered(flow: &Flow, packet_len: u64) -> Option<Rate> {
+    let video = flow.video.as_ref().map(|video| {
+        let (rate, stream_bytes) = (&video.rate, 188.0 * f64::from(video.ts_packets));
+        let mean = rate.pruned().mean * f64::from(rate.programmes);
+        Rate::from_bps(mean as u64).mul_f64(video.payload().get() as f64 / stream_bytes)
+    });
+    video.or_else(|| flow.udp.as_ref().map(|udp| datagrams_offered(udp, packet_len)))
+}
+
+fn datagrams_offered(udp: &crate::scenario::Udp, packet_len: u64) -> Rate {
     use bentpipe_net::app::Pattern;
     let payload = udp.payload;
-    Some(match udp.pattern {
+    match udp.pattern {
         Pattern::Constant { interval } => Rate::of(payload, interval),
         Pattern::ConstantRate { rate } => rate.mul_f64(payload.get() as f64 / packet_len.max(1) as f64),
         Pattern::Poisson { mean_interval } => Rate::of(payload, mean_interval),
@@ -229,7 +238,7 @@ fn offered(udp: &crate::scenario::Udp, packet_len: u64) -> Option<Rate> {
             let share = mean_on.as_secs_f64() / (mean_on + mean_off).as_secs_f64().max(1e-9);
             Rate::of(payload, interval).mul_f64(share)
         }
-    })
+    }
 }
 
 impl TcpBudget {

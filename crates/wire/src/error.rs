@@ -76,6 +76,7 @@ impl std::error::Error for Error {}
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant is the format its Display names")]
 pub enum Layer {
+    Aal1,
     Aal5,
     Atm,
     Dccp,
@@ -105,6 +106,7 @@ pub enum Layer {
 impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Layer::Aal1 => "AAL1",
             Layer::Aal5 => "AAL5",
             Layer::Atm => "ATM cell",
             Layer::Dccp => "DCCP",

@@ -13,6 +13,7 @@
 //!
 //! Nothing here knows time or the simulator.
 
+pub mod aal1;
 pub mod aal5;
 pub mod atm;
 mod bytes;

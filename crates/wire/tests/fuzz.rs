@@ -16,7 +16,7 @@ use bentpipe_wire::atm::{self, PayloadType};
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ip::{Packet, Protocol};
 use bentpipe_wire::pcap::{LinkType, Writer};
-use bentpipe_wire::{link, mpe, ts, ule};
+use bentpipe_wire::{aal1, link, mpe, ts, ule};
 use frames::Frame;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -93,6 +93,7 @@ fn write_seeds() {
     write_cells();
     write_streams();
     write_sections();
+    write_sar_pdus();
 }
 
 /// A cell of data, an RM cell on its way back, and one of OAM.
@@ -116,6 +117,24 @@ fn write_cells() {
         cell.extend(payload);
         write("atm", name, &cell);
     }
+}
+
+/// SAR-PDUs with one lost and one misinserted, and a matrix without three of its cells.
+fn write_sar_pdus() {
+    let cells = |fec| {
+        let mut segmenter = aal1::Segmenter::new(fec);
+        segmenter.push(&[0x47; 188]);
+        segmenter.push(&[7; 400]);
+        segmenter.finish();
+        std::iter::from_fn(move || segmenter.pop()).collect::<Vec<_>>()
+    };
+    let mut plain = cells(aal1::Fec::None);
+    plain.remove(3);
+    plain.insert(6, plain[1]);
+    write("aal1", "plain", &plain.concat());
+    let mut coded = cells(aal1::Fec::Long);
+    coded.drain(5..8);
+    write("aal1", "fec", &coded.concat());
 }
 
 fn write(target: &str, name: &str, seed: &[u8]) {

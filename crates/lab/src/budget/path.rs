@@ -38,9 +38,10 @@ impl Path {
             Vec::new()
         };
         let headers = headers(flow);
-        let longest = match (&flow.tcp, &flow.udp) {
-            (Some(config), _) => config.mss.get() + headers - if config.timestamps { 12 } else { 0 },
-            (_, Some(udp)) => udp.payload.get() + headers,
+        let longest = match (&flow.tcp, &flow.udp, &flow.video) {
+            (Some(config), ..) => config.mss.get() + headers - if config.timestamps { 12 } else { 0 },
+            (_, Some(udp), _) => udp.payload.get() + headers,
+            (.., Some(video)) => video.payload().get() + headers,
             _ => mtu,
         };
         let packet = longest.min(mtu);

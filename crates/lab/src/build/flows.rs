@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use bentpipe_net::app::{Arrivals, Endpoints, Sink, SinkConfig, Source, SourceConfig};
-use bentpipe_net::{Element, Port, tcp};
+use bentpipe_net::app::{Arrivals, Endpoints, Header, Sink, SinkConfig, Source, SourceConfig};
+use bentpipe_net::{Element, Port, tcp, video};
 use bentpipe_sim::Builder;
-use bentpipe_units::{Span, Time};
+use bentpipe_units::{Bytes, Span, Time};
 use bentpipe_wire::ip::Protocol;
 
 use super::nodes::Nodes;
 use super::routes::{Router, number};
 use super::{FlowHandle, NodeHandle, Problem, Traffic, groups, header_len, mtu, replay};
-use crate::scenario::{Flow, Ip, Replay, Scenario, Udp};
+use crate::scenario::{Flow, Ip, Replay, Scenario, Udp, Video};
 
 /// The elements of a flow or a copy of one, before the network has them.
 pub(super) struct Plan {
@@ -44,17 +44,20 @@ pub(super) fn plan(
         let mut planner = Planner { scenario, n, name, flow, nodes, key: format!("flow.{name}") };
         let receivers = planner.receivers(router)?;
         let narrowest = planner.narrowest(&receivers, router)?;
+        let mut copies = 0..flow.count;
         // Copies of UDP flows that start together are one element each side: cheaper, and nothing else differs.
-        match (&flow.tcp, &flow.udp) {
-            (Some(config), _) => {
-                (0..flow.count).try_for_each(|copy| planner.tcp(config, copy, &receivers, &mut plans))?
+        match (&flow.tcp, &flow.udp, &flow.video) {
+            (Some(config), ..) => {
+                copies.try_for_each(|copy| planner.tcp(config, copy, &receivers, &mut plans))?
             }
-            (_, Some(udp)) if flow.stagger.is_zero() => {
+            (_, Some(udp), _) if flow.stagger.is_zero() => {
                 planner.udp(udp, None, &receivers, narrowest, &mut plans)?
             }
-            (_, Some(udp)) => {
-                (0..flow.count)
-                    .try_for_each(|copy| planner.udp(udp, Some(copy), &receivers, narrowest, &mut plans))?;
+            (_, Some(udp), _) => {
+                copies.try_for_each(|copy| planner.udp(udp, Some(copy), &receivers, narrowest, &mut plans))?
+            }
+            (.., Some(video)) => {
+                copies.try_for_each(|copy| planner.video(video, copy, &receivers, narrowest, &mut plans))?;
             }
             _ => {
                 if let Some(replay) = &flow.replay {
@@ -102,6 +105,14 @@ pub(super) fn add(
         }
     };
     plans.into_iter().map(add).collect()
+}
+
+/// Where UDP flows begin and end: addresses, and the ports of the elements at their nodes.
+struct UdpEnds {
+    endpoints: Endpoints,
+    count: u16,
+    sender: (usize, Port),
+    receivers: Vec<(usize, Port)>,
 }
 
 struct Planner<'a> {
@@ -216,34 +227,83 @@ impl Planner<'_> {
         narrowest: u64,
         plans: &mut Vec<Plan>,
     ) -> Result<(), Problem> {
-        let len = header_len(self.flow.ip, 8).get() + udp.payload.get();
-        if len > narrowest {
-            let problem = format!("makes packets of {len} B: expected at most the path's MTU, {narrowest} B");
-            return Err(Problem::new(format!("{}.udp.payload", self.key), problem));
-        }
+        self.fits(udp.payload, narrowest, "udp.payload")?;
         let count = if copy.is_some() { 1 } else { self.flow.count };
         let count = u16::try_from(count)
             .map_err(|_| Problem::new(format!("{}.count", self.key), "more than 65535 UDP flows"))?;
+        let ends = self.udp_ends(receivers, count)?;
+        let start = self.start(copy.unwrap_or(0));
+        let sender = Source::new(&udp.source(start, self.flow.stop, count), ends.endpoints);
+        let sender = sender.map_err(|error| Problem::impossible(&format!("{}.udp", self.key), &error))?;
+        plans.push(self.udp_plan(copy, start, Box::new(sender), udp.header, ends));
+        Ok(())
+    }
+
+    fn video(
+        &mut self,
+        video: &Video,
+        copy: u32,
+        receivers: &[usize],
+        narrowest: u64,
+        plans: &mut Vec<Plan>,
+    ) -> Result<(), Problem> {
+        self.fits(video.payload(), narrowest, "video.ts_packets")?;
+        let impossible = |error| Problem::impossible(&format!("{}.video.rate", self.key), &error);
+        video.rate.check().map_err(impossible)?;
+        let ends = self.udp_ends(receivers, 1)?;
+        let start = self.start(copy);
+        let sender = video::Source::new(video, ends.endpoints, start, self.flow.stop);
+        let sender = sender.map_err(|error| Problem::impossible(&format!("{}.video", self.key), &error))?;
+        plans.push(self.udp_plan(Some(copy), start, Box::new(sender), video.header, ends));
+        Ok(())
+    }
+
+    /// Refuses datagrams that the path does not carry.
+    fn fits(&self, payload: Bytes, narrowest: u64, key: &str) -> Result<(), Problem> {
+        let len = header_len(self.flow.ip, 8).get() + payload.get();
+        if len <= narrowest {
+            return Ok(());
+        }
+        let problem = format!("makes packets of {len} B: expected at most the path's MTU, {narrowest} B");
+        Err(Problem::new(format!("{}.{key}", self.key), problem))
+    }
+
+    /// Gives `count` UDP flows their ports at both ends.
+    fn udp_ends(&mut self, receivers: &[usize], count: u16) -> Result<UdpEnds, Problem> {
         let (from, ip) = (self.from(), self.flow.ip);
         let (sender_port, local_port) = self.bind(from, Protocol::UDP, count)?;
         let source = SocketAddr::new(self.nodes.address(from, ip), local_port);
         let (destination, ports) = self.udp_destination(receivers, count)?;
-        let start = self.start(copy.unwrap_or(0));
-        let config = udp.source(start, self.flow.stop, count);
-        let sender = Source::new(&config, Endpoints { source, destination });
-        let sender = sender.map_err(|error| Problem::impossible(&format!("{}.udp", self.key), &error))?;
-        let sink = SinkConfig { first_port: destination.port(), count, header: udp.header };
-        let receiver = |(&node, port)| End { element: Box::new(Sink::new(sink)), node, port };
-        plans.push(Plan {
+        let receivers = receivers.iter().copied().zip(ports).collect();
+        Ok(UdpEnds {
+            endpoints: Endpoints { source, destination },
+            count,
+            sender: (from, sender_port),
+            receivers,
+        })
+    }
+
+    fn udp_plan(
+        &self,
+        copy: Option<u32>,
+        start: Span,
+        sender: Box<dyn Element>,
+        header: Header,
+        ends: UdpEnds,
+    ) -> Plan {
+        let first_port = ends.endpoints.destination.port();
+        let sink = SinkConfig { first_port, count: ends.count, header };
+        let receiver = |(node, port)| End { element: Box::new(Sink::new(sink)), node, port };
+        let (node, port) = ends.sender;
+        Plan {
             name: self.copy_name(copy),
             flow: self.n,
             traffic: Traffic::Udp,
-            copies: count.into(),
+            copies: ends.count.into(),
             start,
-            sender: End { element: Box::new(sender), node: from, port: sender_port },
-            receivers: receivers.iter().zip(ports).map(receiver).collect(),
-        });
-        Ok(())
+            sender: End { element: sender, node, port },
+            receivers: ends.receivers.into_iter().map(receiver).collect(),
+        }
     }
 
     /// Where datagrams go, and the ports of the receivers' elements at their nodes.
@@ -354,7 +414,7 @@ pub(crate) fn resolve(scenario: &mut Scenario, is_given: impl Fn(&str) -> bool) 
         let back = path_mtu(&as_read, &mut router, to, from, flow.ip);
         if let (Ok(there), Ok(back)) = (there, back) {
             let headers = header_len(flow.ip, 20).get();
-            config.mss = bentpipe_units::Bytes::new(there.min(back).saturating_sub(headers).min(65_495));
+            config.mss = Bytes::new(there.min(back).saturating_sub(headers).min(65_495));
         }
     }
 }

@@ -81,6 +81,28 @@ fn copies_of_udp_share_an_element_and_all_arrives() {
 }
 
 #[test]
+fn video_flows_at_its_rate() {
+    let text = geo("[flow.tv]\nfrom = \"server\"\nto = \"client\"\ncount = 2\n\
+         video = { rate = { mean = \"100 kbit/s\", deviation = \"0 bit/s\" }, ts_packets = 2 }");
+    let mut built = built(&text);
+    built.network.run_until(at(20));
+    assert_eq!(built.flows.iter().map(|flow| flow.name.as_str()).collect::<Vec<_>>(), ["tv.1", "tv.2"]);
+    let sink: &mut Sink = built.network.element(built.flows[1].receivers[0]).expect("a sink");
+    // A datagram of 2 * 188 octets every 30.08 ms, the last ones still under way.
+    let packets = sink.flows()[0].packets;
+    assert!((654..=664).contains(&packets), "{packets}");
+    let refused = |video: &str| {
+        let text = geo(&format!("[flow.tv]\nfrom = \"server\"\nto = \"client\"\nvideo = {video}"));
+        let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
+        document.scenario().expect_err("refused").to_string()
+    };
+    let long = refused("{ rate = { mean = \"1 Mbit/s\", deviation = \"0 bit/s\" }, ts_packets = 8 }");
+    assert!(long.contains("19:77: flow.tv.video.ts_packets: makes packets of 1544 B"), "{long}");
+    let far = refused("{ rate = { mean = \"50 Mbit/s\", deviation = \"1 Mbit/s\" } }");
+    assert!(far.contains("flow.tv.video.rate.mean: expected one that leaves"), "{far}");
+}
+
+#[test]
 fn copies_with_a_stagger_start_one_after_the_other() {
     let text = geo("[flow.bulk]\nfrom = \"client\"\nto = \"server\"\ncount = 3\nstagger = \"2 s\"\ntcp = {}");
     let flows = built(&text).flows;

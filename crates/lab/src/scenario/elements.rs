@@ -8,6 +8,7 @@ pub use bentpipe_net::channel::Config as Fault;
 pub use bentpipe_net::queue::Discipline as Queue;
 pub use bentpipe_net::shaper::Config as Shaper;
 pub use bentpipe_net::tcp::{Config as Tcp, Source as Application};
+pub use bentpipe_net::video::SourceConfig as Video;
 use bentpipe_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

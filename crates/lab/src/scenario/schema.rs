@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::elements::{Application, Channel, Framing, Queue, Shaper, Tcp, Udp};
+use super::elements::{Application, Channel, Framing, Queue, Shaper, Tcp, Udp, Video};
 use super::sweep::Sweep;
 
 /// Tables by the names their author gave them, in the order of the file.
@@ -194,7 +194,8 @@ pub struct Group {
     pub members: Vec<String>,
 }
 
-/// Traffic from one node to another, or to a group. What it is, one of `tcp`, `udp` and `replay` says.
+/// Traffic from one node to another, or to a group. What it is, one of `tcp`, `udp`, `video` and `replay`
+/// says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
@@ -211,6 +212,9 @@ pub struct Flow {
     /// UDP datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp: Option<Udp>,
+    /// MPEG-2 video of variable rate in UDP datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub video: Option<Video>,
     /// The packets of a capture file with their spacing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,

@@ -185,19 +185,20 @@ impl Review<'_> {
         self.node(&join(key, "from"), &flow.from);
         if self.scenario.group.contains_key(&flow.to) {
             self.unless(
-                flow.udp.is_some(),
+                flow.udp.is_some() || flow.video.is_some(),
                 &join(key, "to"),
-                "only `udp` goes to a group: expected one node",
+                "only `udp` and `video` go to a group: expected one node",
             );
         } else {
             self.node(&join(key, "to"), &flow.to);
             self.unless(flow.from != flow.to, &join(key, "to"), "the node that it comes from");
         }
-        let given = [flow.tcp.is_some(), flow.udp.is_some(), flow.replay.is_some()];
+        let given = [flow.tcp.is_some(), flow.udp.is_some(), flow.video.is_some(), flow.replay.is_some()];
         match given.iter().filter(|given| **given).count() {
-            0 => self.mistake(key, "nothing to send: expected one of `tcp`, `udp` and `replay`"),
+            0 => self.mistake(key, "nothing to send: expected one of `tcp`, `udp`, `video` and `replay`"),
             1 => {}
-            _ => self.mistake(key, "several things to send: expected one of `tcp`, `udp` and `replay`"),
+            _ => self
+                .mistake(key, "several things to send: expected one of `tcp`, `udp`, `video` and `replay`"),
         }
         let duration = self.scenario.duration;
         self.unless(
