@@ -134,6 +134,7 @@ impl RttEstimator {
     }
 
     /// The retransmission timeout with back-off.
+    #[inline]
     pub fn rto(&self) -> Span {
         let factor = 1_u64.checked_shl(self.backoff).unwrap_or(u64::MAX);
         (self.base * factor).min(self.params.max)
@@ -195,8 +196,10 @@ impl Smoothed {
 
 /// `((n - 1) * old + new) / n` without leaving the range.
 fn blend(old: u64, new: u64, n: u64) -> u64 {
-    let sum = u128::from(old) * u128::from(n - 1) + u128::from(new);
-    (sum / u128::from(n)) as u64
+    match old.checked_mul(n - 1).and_then(|sum| sum.checked_add(new)) {
+        Some(sum) => sum / n,
+        None => ((u128::from(old) * u128::from(n - 1) + u128::from(new)) / u128::from(n)) as u64,
+    }
 }
 
 #[cfg(test)]

@@ -232,6 +232,12 @@ impl Node {
             packet.truncate(len);
         }
         match self.routes.find(destination) {
+            Via::Interface(port) => {
+                if origin != Origin::Here && !take_hop(&mut packet) {
+                    return Err(Drop::HopLimit);
+                }
+                self.send_out(packet, port, cx)
+            }
             Via::Local if origin == Origin::Here => Err(Drop::NoRoute),
             Via::Local => self.deliver(packet, cx),
             Via::Group(group) => self.distribute(packet, group, origin, destination, cx),
@@ -239,7 +245,7 @@ impl Node {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn forward(&mut self, mut packet: Packet, via: Via, origin: Origin, cx: &mut Cx<'_>) -> Result<(), Drop> {
         if origin != Origin::Here && !take_hop(&mut packet) {
             return Err(Drop::HopLimit);
@@ -248,16 +254,18 @@ impl Node {
     }
 
     #[inline]
+    fn send_out(&mut self, packet: Packet, port: Port, cx: &mut Cx<'_>) -> Result<(), Drop> {
+        if self.mtus.get(usize::from(port.0)).is_none_or(|&mtu| packet.len() > mtu) {
+            return Err(Drop::TooBig);
+        }
+        self.counts.forwarded += 1;
+        cx.emit(port, packet);
+        Ok(())
+    }
+
     fn send(&mut self, packet: Packet, via: Via, cx: &mut Cx<'_>) -> Result<(), Drop> {
         match via {
-            Via::Interface(port) => {
-                if self.mtus.get(usize::from(port.0)).is_none_or(|&mtu| packet.len() > mtu) {
-                    return Err(Drop::TooBig);
-                }
-                self.counts.forwarded += 1;
-                cx.emit(port, packet);
-                Ok(())
-            }
+            Via::Interface(port) => self.send_out(packet, port, cx),
             Via::Tunnel(number) => self.send_through(packet, number, cx),
             Via::Local | Via::Group(_) | Via::Nowhere => Err(Drop::NoRoute),
         }
@@ -291,6 +299,7 @@ impl Node {
 
     /// Takes a packet out of its tunnel and handles what was inside (RFC 4213, section 3.6: only from the tunnel's
     /// other end).
+    #[inline(never)]
     fn unwrap(
         &mut self,
         mut packet: Packet,
@@ -304,6 +313,7 @@ impl Node {
     }
 
     /// Gives a group's members here their copies and sends it on every branch but the one it came from.
+    #[inline(never)]
     fn distribute(
         &mut self,
         mut packet: Packet,

@@ -59,6 +59,15 @@ impl Packet {
         Packet(Box::new(Inner { head: [0; HEAD], start, len, body: Body::Zeros(zeros), born: Time::ZERO }))
     }
 
+    /// A packet with the header of this one and `zeros` elided payload bytes: one of many that are alike.
+    #[inline]
+    pub fn like(&self, zeros: u32) -> Packet {
+        let mut packet = self.clone();
+        packet.0.len = HEAD - self.0.start + zeros as usize;
+        packet.0.body = Body::Zeros(zeros);
+        packet
+    }
+
     /// A packet of real bytes, as a capture or an interface gives them.
     pub fn from_bytes(bytes: &[u8]) -> Packet {
         let (head, rest) = bytes.split_at(bytes.len().min(HEAD_OF_WHOLE));
@@ -108,6 +117,19 @@ impl Packet {
     pub fn header_mut(&mut self) -> &mut [u8] {
         let start = self.0.start;
         &mut self.0.head[start..]
+    }
+
+    /// The last `N` bytes of the header, if it has so many.
+    #[inline]
+    pub fn header_end<const N: usize>(&self) -> Option<&[u8; N]> {
+        self.0.head.last_chunk().filter(|_| N <= HEAD - self.0.start)
+    }
+
+    /// The last `N` bytes of the header, to change, if it has so many.
+    #[inline]
+    pub fn header_end_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        let header_len = HEAD - self.0.start;
+        self.0.head.last_chunk_mut().filter(|_| N <= header_len)
     }
 
     /// What follows the header bytes.

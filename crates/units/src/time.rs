@@ -173,6 +173,7 @@ impl Sub for Span {
 
 impl Mul<u64> for Span {
     type Output = Span;
+    #[inline]
     fn mul(self, factor: u64) -> Span {
         Span(self.0.saturating_mul(factor))
     }

@@ -196,15 +196,18 @@ impl Connection {
     /// Takes a packet. Follow with [`Connection::output`].
     #[inline]
     pub fn receive(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
-        match Incoming::parse(packet) {
-            Some(segment) if self.is_mine(&segment) => self.dispatch(&segment, cx),
-            _ => self.tally.malformed += 1,
+        match self.template.as_ref().and_then(|template| template.read(packet)) {
+            Some(segment) => self.dispatch(&segment, cx),
+            None => self.receive_any(packet, cx),
         }
     }
 
-    #[inline]
-    fn is_mine(&self, segment: &Incoming) -> bool {
-        segment.dst == self.local && self.remote.is_none_or(|remote| remote == segment.src)
+    fn receive_any(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
+        let segment = Incoming::parse(packet, self.local);
+        match segment.filter(|segment| self.remote.is_none_or(|remote| remote == segment.src)) {
+            Some(segment) => self.dispatch(&segment, cx),
+            None => self.tally.malformed += 1,
+        }
     }
 
     #[inline]

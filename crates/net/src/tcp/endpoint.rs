@@ -170,17 +170,24 @@ impl Endpoint {
     #[inline]
     fn write(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
-        if self.established.is_none() {
-            self.established = Some(now);
-        }
-        let (source, begin) = (self.source, self.begin);
-        let writer = self.writer.get_or_insert_with(|| Writer::new(source, begin));
-        self.connection.schedule = writer.schedule();
-        let wish = writer.poll(now, self.connection.writable(), cx.stream());
-        self.connection.write(wish.bytes);
-        self.write_at = wish.again;
-        let follows = matches!(self.source, Source::Nothing) && self.connection.is_read_out();
-        if wish.done || follows {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            None => {
+                let writer = self.writer.insert(Writer::new(self.source, self.begin));
+                (self.established, self.connection.schedule) = (Some(now), writer.schedule());
+                writer
+            }
+        };
+        let done = match self.source {
+            Source::Nothing => self.connection.is_read_out(),
+            _ => {
+                let wish = writer.poll(now, self.connection.writable(), cx.stream());
+                self.connection.write(wish.bytes);
+                self.write_at = wish.again;
+                wish.done
+            }
+        };
+        if done {
             self.write_at = Time::NEVER;
             self.connection.close();
         }

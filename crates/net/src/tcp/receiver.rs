@@ -182,6 +182,7 @@ impl Receiver {
         self.reassemble(seq, end, len)
     }
 
+    #[inline]
     fn in_order(&mut self, end: u64, len: u64) -> Arrival {
         let delivered = self.advance(end);
         self.unacknowledged += 1;
@@ -219,6 +220,7 @@ impl Receiver {
         delivered - u64::from(self.is_finished())
     }
 
+    #[inline]
     fn grow(&mut self, len: u64) {
         if self.buffer.on_segment(len, self.mss)
             && let Some(quick) = self.quick.as_mut()
@@ -227,6 +229,7 @@ impl Receiver {
         }
     }
 
+    #[inline]
     fn quick_acks(&mut self, now: Time, rto: Span) {
         let (window, mss) = (self.buffer.space(0), self.mss);
         let Some(quick) = self.quick.as_mut() else { return };
@@ -323,12 +326,14 @@ impl Receiver {
     }
 
     /// The least by which the window's edge moves: a segment or half the buffer.
+    #[inline]
     pub(super) fn window_unit(&self) -> u64 {
         self.mss.min(self.buffer.clamp() / 2).max(1)
     }
 
     /// Whether the application's reading has opened a window that was closed to less than a segment, or has opened it
     /// by much.
+    #[inline]
     pub(super) fn window_update_is_due(&self) -> bool {
         let offered = self.edge.saturating_sub(self.next);
         let space = self.buffer.space(self.unread());

@@ -13,7 +13,6 @@ use crate::{Body, Packet};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Incoming {
     pub(super) src: SocketAddr,
-    pub(super) dst: SocketAddr,
     pub(super) seq: SeqNumber,
     pub(super) ack: Option<SeqNumber>,
     pub(super) flags: Flags,
@@ -28,17 +27,17 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Reads a packet; `None` if it is not a whole and sound TCP segment.
-    #[inline]
-    pub(super) fn parse(packet: &Packet) -> Option<Incoming> {
-        match packet.body() {
+    /// Reads a packet; `None` if it is not a whole and sound TCP segment to `local`.
+    pub(super) fn parse(packet: &Packet, local: SocketAddr) -> Option<Incoming> {
+        let (segment, dst) = match packet.body() {
             Body::Zeros(count) => Incoming::read(packet.header(), *count as usize),
             Body::Bytes(_) => Incoming::read(&packet.to_vec(), 0),
-        }
+        }?;
+        (dst == local).then_some(segment)
     }
 
-    #[inline]
-    fn read(bytes: &[u8], elided: usize) -> Option<Incoming> {
+    /// The segment and where it goes.
+    fn read(bytes: &[u8], elided: usize) -> Option<(Incoming, SocketAddr)> {
         let ip = ip::Packet::new_elided(bytes, elided).ok()?;
         let upper = ip.upper().ok()?;
         if upper.protocol != Protocol::TCP || upper.is_fragment {
@@ -47,9 +46,9 @@ impl Incoming {
         let segment = tcp::Segment::new_elided(upper.bytes, upper.elided).ok()?;
         segment.verify_checksum(&upper.pseudo).ok()?;
         let (timestamps, options) = read_options(segment.options())?;
-        Some(Incoming {
+        let dst = SocketAddr::new(ip.dst(), segment.dst_port());
+        let incoming = Incoming {
             src: SocketAddr::new(ip.src(), segment.src_port()),
-            dst: SocketAddr::new(ip.dst(), segment.dst_port()),
             seq: segment.seq(),
             ack: segment.ack(),
             flags: segment.flags(),
@@ -58,7 +57,8 @@ impl Incoming {
             options,
             len: segment.payload_len() as u32,
             congestion: ip.traffic_class().ecn() == Ecn::Ce,
-        })
+        };
+        Some((incoming, dst))
     }
 
     #[inline]
@@ -133,8 +133,8 @@ pub(super) struct Template {
     ident: u16,
     ip: ip::Repr,
     pseudo: Pseudo,
-    src_port: u16,
-    dst_port: u16,
+    local: SocketAddr,
+    remote: SocketAddr,
 }
 
 impl Template {
@@ -145,7 +145,7 @@ impl Template {
         }
         let ip = ip::Repr::new(local.ip(), remote.ip(), Protocol::TCP, 0);
         let pseudo = Pseudo::new(local.ip(), remote.ip(), Protocol::TCP);
-        Some(Template { plain: None, ident: 0, ip, pseudo, src_port: local.port(), dst_port: remote.port() })
+        Some(Template { plain: None, ident: 0, ip, pseudo, local, remote })
     }
 
     /// The packet that carries `segment`.
@@ -172,13 +172,19 @@ impl Template {
             ect: false,
         };
         let packet = self.any_packet(&blank);
-        self.plain = Some(Plain::new(packet.header(), self.ip.buffer_len(), &self.pseudo));
+        self.plain = Some(Plain::new(packet, self.local, self.remote, &self.pseudo));
+    }
+
+    /// The segment in a packet of the peer's that looks like most; any other is for [`Incoming::parse`].
+    #[inline]
+    pub(super) fn read(&self, packet: &Packet) -> Option<Incoming> {
+        self.plain.as_ref()?.read(packet)
     }
 
     fn any_packet(&mut self, segment: &Outgoing) -> Packet {
         let repr = tcp::Repr {
-            src_port: self.src_port,
-            dst_port: self.dst_port,
+            src_port: self.local.port(),
+            dst_port: self.remote.port(),
             seq: segment.seq,
             ack: segment.ack,
             flags: segment.flags,

@@ -239,8 +239,17 @@ impl Sender {
         self.board.una().min(self.written) - 1
     }
 
+    #[inline]
     fn has_unsent(&self) -> bool {
         self.board.high() < self.written + u64::from(self.closed)
+    }
+
+    /// Whether there is nothing to send whatever the windows: neither new data nor repairs.
+    #[inline]
+    pub(super) fn is_silent(&mut self) -> bool {
+        let silent = self.phase == Phase::Open && !self.forced && !self.has_unsent();
+        self.filled &= !silent;
+        silent
     }
 
     /// The next segment to send, if any may be sent now. [`Sender::on_sent`] must follow.

@@ -16,7 +16,7 @@ impl Connection {
             // Data segments have no room for SACK blocks.
             self.acknowledge(cx);
         }
-        if self.state.is_sending() {
+        if self.state.is_sending() && !self.sender.is_silent() {
             self.send_data(cx);
         }
         if self.receiver.ack_is_due() {

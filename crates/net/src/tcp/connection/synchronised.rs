@@ -26,8 +26,9 @@ impl Connection {
         {
             self.receiver.note_timestamp(seq, tsval, now);
         }
-        if ack >= self.sender.board.una() {
-            self.on_acknowledgement(segment, seq, ack, now);
+        let window = u64::from(segment.window) << self.send_shift;
+        if ack >= self.sender.board.una() && !self.sender.hears_only_window(seq, ack, window) {
+            self.on_acknowledgement(segment, seq, ack, window, now);
         }
         self.on_data(segment, seq, now);
     }
@@ -102,7 +103,7 @@ impl Connection {
     }
 
     #[inline]
-    fn on_acknowledgement(&mut self, segment: &Incoming, seq: u64, ack: u64, now: Time) {
+    fn on_acknowledgement(&mut self, segment: &Incoming, seq: u64, ack: u64, window: u64, now: Time) {
         let mut blocks = [(0, 0); SackBlocks::MAX];
         let mut count = 0;
         if self.agreed.sack
@@ -116,7 +117,7 @@ impl Connection {
             now,
             ack,
             seq,
-            window: u64::from(segment.window) << self.send_shift,
+            window,
             sack: &blocks[..count],
             echo,
             is_bare: segment.len == 0 && !segment.has(Flags::FIN),

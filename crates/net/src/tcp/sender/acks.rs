@@ -48,6 +48,18 @@ impl Sender {
         self.board.high() + u64::from(self.probed)
     }
 
+    /// Takes what a segment of the peer's says while nothing is outstanding, which is its window alone: so it is at the
+    /// end that only receives. False, and nothing done, if there may be more in it.
+    #[inline]
+    pub(in crate::tcp) fn hears_only_window(&mut self, seq: u64, ack: u64, window: u64) -> bool {
+        if self.board.high() != ack || self.board.flight() > 0 || self.phase != Phase::Open || self.probed {
+            return false;
+        }
+        self.retries = 0;
+        self.update_window(seq, ack, window);
+        true
+    }
+
     /// Takes an acknowledgement from SND.UNA to [`Sender::acknowledgeable`].
     #[inline]
     pub(in crate::tcp) fn on_ack(&mut self, ack: &Acknowledgement<'_>, timers: &mut Timers) {
@@ -79,7 +91,7 @@ impl Sender {
         }
         self.probed &= self.board.flight() == 0 && ack.window == 0;
         let (una, flight_before) = (self.board.una(), self.board.flight());
-        let window_moved = self.update_window(ack);
+        let window_moved = self.update_window(ack.seq, ack.ack, ack.window);
         let acked = ack.ack - una;
         let mut delivered = self.board.acknowledge(ack.ack);
         let sacked = self.take_sacks(ack.sack);
@@ -113,13 +125,13 @@ impl Sender {
 
     /// RFC 9293 3.10.7.4: the window of the latest segment counts. Returns whether it changed.
     #[inline]
-    fn update_window(&mut self, ack: &Acknowledgement<'_>) -> bool {
-        if (ack.seq, ack.ack) < self.window_from {
+    fn update_window(&mut self, seq: u64, ack: u64, window: u64) -> bool {
+        if (seq, ack) < self.window_from {
             return false;
         }
-        self.window_from = (ack.seq, ack.ack);
-        self.largest_window = self.largest_window.max(ack.window);
-        std::mem::replace(&mut self.window, ack.window) != ack.window
+        self.window_from = (seq, ack);
+        self.largest_window = self.largest_window.max(window);
+        std::mem::replace(&mut self.window, window) != window
     }
 
     /// The window in the segment that completed the handshake.
