@@ -7,8 +7,8 @@ use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
-    aal1, aal5, atm, dccp, erf, ethernet, icmp, ipv4, ipv6, link, llc, mpe, rtp, sixin4, tcp, ts, udp,
-    udplite,
+    aal1, aal5, atm, dccp, erf, ethernet, icmp, ipv4, ipv6, link, llc, mpe, rtp, section, sixin4, tcp, ts,
+    udp, udplite,
 };
 
 /// A decoder under test.
