@@ -340,7 +340,9 @@ impl Compressor {
         out: &mut Vec<u8>,
     ) -> Option<(u16, Built)> {
         flow_key(packet, profile, &mut self.key);
-        let found = self.flows.find_or_assign(&self.key)?;
+        // A packet that TCP cannot carry must not take a CID for it.
+        let admitted = || profile != Profile::Tcp || tcp::Compressor::carries(packet);
+        let found = self.flows.find_or_assign(&self.key, admitted)?;
         let (Found::Known(cid) | Found::Assigned(cid)) = found;
         if self.counters.len() <= usize::from(cid) {
             self.counters.resize(usize::from(cid) + 1, Counters::default());

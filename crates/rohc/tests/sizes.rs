@@ -15,6 +15,44 @@ use support::{corpus, files, name, read_pcap, read_rows};
 
 const RTP_PORTS: [u16; 6] = [1234, 36_780, 33_238, 5020, 5002, 5006];
 
+/// Captures whose stream may be larger than librohc's: by how many octets at most, and why.
+const LARGER: [(&str, usize, &str); 11] = [
+    ("rfc3095__ipv6ext__udp-torture-test-for-list-comp.v1.", 28, UNCOMPRESSED),
+    ("rfc3095__ipv6ext__icmp-large-ipv6-ext.v1.", 1, UNCOMPRESSED),
+    ("rfc3095__malformed-too-short.v1-omode.", 2, UNCOMPRESSED),
+    ("rfc6846__ipv6ext__tcp__afl20-many-exts.v1.", 3, UNCOMPRESSED),
+    ("rfc6846__ipv6ext__tcp__afl22-many-exts.v1.", 5, UNCOMPRESSED),
+    ("rfc6846__ipv6ext__tcp__afl23-many-exts.v1.", 5, UNCOMPRESSED),
+    (
+        "rfc3095__ipv4__udp__rtp__afl35-rtp-version-changing.v1.",
+        9,
+        "RTP of another version than 2 is not compressed as RTP (RFC 3095 5.7.7.6), one of five packets here",
+    ),
+    (
+        "rfc3095__ipv4__udp__rtp__bug804552-uor2rtp-with-too-many-sn-bits.v1.",
+        2,
+        "IR-DYN carries the stride, for a decompressor that has lost it",
+    ),
+    (
+        "rfc3095__ipv4__ipv4__udp__rtp__bug804552-uor2rtp-with-too-many-sn-bits.v1.",
+        3,
+        "IR-DYN carries the stride, for a decompressor that has lost it",
+    ),
+    (
+        "rfc6846__ipv4__tcp__afl56-changing-ecn-used-3.v1.",
+        15,
+        "a damaged TCP header that librohc sends in the IP profile goes with its flow here; what it changed is repeated",
+    ),
+    (
+        "rfc6846__ipv4__tcp__afl61-large-ts-in-opt.v1.",
+        2,
+        "an IP-ID that is zero in single packets is sent with them; its behaviour is not changed and changed back",
+    ),
+];
+
+const UNCOMPRESSED: &str = "one to six packets that librohc sends Uncompressed, for ever; our IR packets are longer than those, \
+                            and what would follow shorter";
+
 /// Octets of our packets and of librohc's, for the packets that librohc took.
 fn sizes(table: &Path, capture: &Path, mode: Mode) -> (usize, usize) {
     let large = name(table).contains(".large16383");
@@ -57,8 +95,9 @@ fn compare(set: &str, mode: Mode) {
             let (own, librohc) = sizes(&table, &corpus.join(captures).join(format!("{capture}.pcap")), mode);
             ours += own;
             theirs += librohc;
-            // A few octets more are tolerated in a capture of a few packets; in O-mode feedback comes at other times.
-            if mode == Mode::Unidirectional && own > librohc + librohc / 50 + 16 {
+            let excused =
+                LARGER.iter().find(|(start, ..)| file.starts_with(start)).map_or(0, |(_, octets, _)| *octets);
+            if own > librohc + excused {
                 larger.push(format!("{file}: {own} against {librohc}"));
             }
         }

@@ -16,6 +16,7 @@ use crate::compressor::{Built, Heard, Job, Unfit};
 use crate::feedback::Acknowledgement;
 use crate::frame::{self, IR, IR_DYN};
 use crate::octets::Writer;
+use crate::packet::Packet;
 use crate::profile::{PacketType, Profile};
 
 /// The compressor's context.
@@ -77,6 +78,14 @@ impl<'a> View<'a> {
 impl Compressor {
     pub(crate) fn new(_job: &Job<'_>) -> Self {
         Self::default()
+    }
+
+    /// Whether a new context could carry `packet`.
+    pub(crate) fn carries(packet: &Packet<'_>) -> bool {
+        let options = parse(packet.bytes, packet.len)
+            .ok()
+            .and_then(|chain| View::new(packet.bytes, chain.tcp_at(), packet.len).map(|view| view.options()));
+        options.is_some_and(|options| Table::default().plan(options, 1).is_some())
     }
 
     /// Another flow takes this context; the master sequence number goes on (RFC 6846 6.1.1).

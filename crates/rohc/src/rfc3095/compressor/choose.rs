@@ -85,6 +85,7 @@ impl Compressor {
         if self.ir.is_active() {
             return self.write_ir(job, current, out);
         }
+        self.announce_first_stride(job, current);
         if self.ir_dyn.is_active() && !job.config.only_ir_and_so {
             return self.write_ir_dyn(job, current, out);
         }
@@ -107,6 +108,18 @@ impl Compressor {
             return self.write_ir_dyn(job, current, out);
         }
         self.write_extension3(job, current, &spans, out)
+    }
+
+    /// On a CID that was used before, the decompressor may still have the stride of the flow before, which IR packets
+    /// did not overwrite if this flow has none: it is told now.
+    #[inline]
+    fn announce_first_stride(&mut self, job: &Job<'_>, current: &Current) {
+        if self.stride.unannounced && self.profile.has_rtp() {
+            self.stride.unannounced = false;
+            if self.stride.value == 1 {
+                self.stride.pending.start(Self::repeats(job.config), current.sn);
+            }
+        }
     }
 
     /// Whether something is to be sent that only extension 3 carries.

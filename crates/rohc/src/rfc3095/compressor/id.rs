@@ -56,6 +56,8 @@ pub(super) struct Watch {
     /// A behaviour that differs from the one in force, and for how many steps it was seen.
     other: Option<Behaviour>,
     seen: u8,
+    /// A step was seen; until then the behaviour in force is a guess from one packet.
+    stepped: bool,
 }
 
 impl Watch {
@@ -68,7 +70,7 @@ impl Watch {
     /// A packet was as the behaviour in force has it.
     #[inline]
     pub(super) fn agrees(&mut self) {
-        self.seen = 0;
+        (self.seen, self.stepped) = (0, true);
     }
 
     /// The behaviour for a packet with the identification `id` after `last`. `free`: changing it costs nothing now
@@ -86,13 +88,14 @@ impl Watch {
             seen => seen,
         };
         if seen == present {
-            self.seen = 0;
+            self.agrees();
             return present;
         }
+        let guessed = !core::mem::replace(&mut self.stepped, true);
         self.seen = if self.other == Some(seen) { self.seen.saturating_add(1) } else { 1 };
         self.other = Some(seen);
         // A constant that moved cannot be sent at all; everything else can wait.
-        let at_once = present == Behaviour::Constant || free;
+        let at_once = present == Behaviour::Constant || free || guessed;
         if at_once || self.seen >= BELIEVE {
             self.seen = 0;
             return seen;

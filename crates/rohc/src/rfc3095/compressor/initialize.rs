@@ -1,6 +1,7 @@
 //! IR and IR-DYN packets (RFC 3095 5.7.7, RFC 3843 3, RFC 4019 5.2).
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::lists::write_plain;
 use super::{Compressor, Current, deeper};
@@ -96,17 +97,18 @@ impl Compressor {
         }
         match self.profile {
             Profile::Udp | Profile::UdpLite => writer.u16(current.sn as u16),
-            Profile::Rtp | Profile::RtpUdpLite => self.write_rtp(current, writer),
+            Profile::Rtp | Profile::RtpUdpLite => self.write_rtp(job, current, writer),
             _ => {}
         }
     }
 
     /// The dynamic part of RTP (RFC 3095 5.7.7.6).
-    fn write_rtp(&self, current: &Current, writer: &mut Writer<'_>) {
+    fn write_rtp(&self, job: &Job<'_>, current: &Current, writer: &mut Writer<'_>) {
         let stride = self.stride.value;
-        // What the decompressor may still have from the flow before must be overwritten.
-        let with_stride = stride != 1 || self.reused;
-        let with_timer = self.timer.stride_ms() != 0 || self.timer.is_pending();
+        let with_stride = stride != 1 || self.stride.pending.is_active();
+        // A timer that the decompressor may still have from the flow before must be overwritten.
+        let stale_timer = self.reused && job.clock_ms.is_some() && job.config.timer_jitter > Duration::ZERO;
+        let with_timer = self.timer.stride_ms() != 0 || self.timer.is_pending() || stale_timer;
         let announces_mode = self.mode != Mode::Unidirectional || self.mode_change.is_active();
         let extras = with_stride || with_timer || announces_mode || current.rtp.extension;
         let count = self.lists.as_deref().map_or(0, |lists| lists.csrcs.len()) as u8;

@@ -88,6 +88,8 @@ struct Stride {
     /// A step that was seen, and how often in a row.
     candidate: u32,
     seen: u8,
+    /// The decompressor may have another one, from the flow that had the CID before.
+    unannounced: bool,
 }
 
 /// The coverage of UDP-Lite as the decompressor has it (RFC 4019 5.1).
@@ -178,7 +180,13 @@ impl Compressor {
             rtp: Repeat::default(),
             mode_change: Repeat::default(),
             mode_since: None,
-            stride: Stride { value: 1, pending: Repeat::default(), candidate: 0, seen: 0 },
+            stride: Stride {
+                value: 1,
+                pending: Repeat::default(),
+                candidate: 0,
+                seen: 0,
+                unannounced: false,
+            },
             coverage: CoverageState::default(),
             timer: Timer::default(),
             lists: None,
@@ -203,6 +211,7 @@ impl Compressor {
         *self = Self { mode, mode_change, reused: true, ..Self::new(job) };
         // Numbers go on, so that a stale packet of the last flow is not taken for one of this.
         self.last.sn = sn;
+        self.stride.unannounced = true;
     }
 
     fn begin(&mut self, job: &Job<'_>, sn: u32) {
@@ -432,8 +441,8 @@ impl Compressor {
         let candidate = step / packets;
         stride.seen = if candidate == stride.candidate { stride.seen.saturating_add(1) } else { 1 };
         stride.candidate = candidate;
-        let free = self.ir.is_active() && stride.value == 1;
-        if candidate != stride.value && (free || stride.seen >= BELIEVE_STRIDE) {
+        // Where none is known yet the first one will do.
+        if candidate != stride.value && (stride.value == 1 || stride.seen >= BELIEVE_STRIDE) {
             stride.value = candidate;
             stride.seen = 0;
             stride.pending.start(repeats, current.sn);
