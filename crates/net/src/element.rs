@@ -80,6 +80,10 @@ pub trait Observer {
 
     /// A value at this instant; NaN where there is none yet.
     fn gauge(&mut self, name: &'static str, unit: Unit, value: f64);
+
+    /// What follows is of this part, which stands in the scenario by itself ("link/trunk/forward" of a switch). Without it,
+    /// it is of the element as a whole.
+    fn part(&mut self, _path: &str) {}
 }
 
 /// Where an output leads: an input of an element.

@@ -5,7 +5,9 @@
 //! tell a simulation from an emulation in real time. Elements never touch each other: all that passes is a
 //! [`Packet`] through a port.
 
+mod agenda;
 pub mod app;
+pub mod atm;
 pub mod channel;
 mod config;
 mod element;
@@ -23,6 +25,7 @@ pub mod tcp;
 mod transport;
 pub mod video;
 
+pub use agenda::Agenda;
 pub use channel::Channel;
 pub use config::Impossible;
 pub use element::{Cx, Element, Observer, Outbox, Port, Unit, Wire};

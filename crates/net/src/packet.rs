@@ -1,6 +1,9 @@
 //! What travels: the bytes that would be on the wire, the zeros among them only counted.
 
 use bentpipe_units::Time;
+use bentpipe_wire::atm::CELL_LEN;
+
+use crate::atm::Train;
 
 /// Room for headers inside a packet. The longest common stack is IPv4 in front of IPv6 and TCP with a full option
 /// field (20 + 40 + 60), with Ethernet and LLC/SNAP before it (14 + 8).
@@ -16,6 +19,8 @@ pub enum Body {
     Zeros(u32),
     /// Real bytes.
     Bytes(Vec<u8>),
+    /// ATM cells, each with the time of its arrival: 53 bytes each, which are not made.
+    Cells(Box<Train>),
 }
 
 impl Body {
@@ -23,6 +28,7 @@ impl Body {
         match self {
             Body::Zeros(count) => *count as usize,
             Body::Bytes(bytes) => bytes.len(),
+            Body::Cells(train) => train.cells.len() * CELL_LEN,
         }
     }
 }
@@ -31,11 +37,11 @@ impl Body {
 ///
 /// It is one pointer wide, so passing it on costs the same whatever is in it. Headers are kept against the end of
 /// their room, so that encapsulation prepends without moving a byte.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet(Box<Inner>);
 
 /// The headers are at the end of `head` and so beside what is known about them: a packet is two cache lines.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C)]
 struct Inner {
     head: [u8; HEAD],
@@ -138,12 +144,17 @@ impl Packet {
         &self.0.body
     }
 
+    /// What follows the header bytes, without them.
+    pub fn into_body(self) -> Body {
+        self.0.body
+    }
+
     /// The number of zeros at the end that are only counted.
     #[inline]
     pub fn elided(&self) -> usize {
         match self.0.body {
             Body::Zeros(count) => count as usize,
-            Body::Bytes(_) => 0,
+            Body::Bytes(_) | Body::Cells(_) => 0,
         }
     }
 
@@ -171,6 +182,7 @@ impl Packet {
         match &mut self.0.body {
             Body::Zeros(count) => *count -= (len.saturating_sub(header_len) as u32).min(*count),
             Body::Bytes(_) => self.refill(len.saturating_sub(header_len)),
+            Body::Cells(_) => {}
         }
         self.count();
     }
@@ -181,6 +193,7 @@ impl Packet {
         match &mut self.0.body {
             Body::Zeros(count) => *count = (*count).min(len.saturating_sub(header_len) as u32),
             Body::Bytes(bytes) => bytes.truncate(len.saturating_sub(header_len)),
+            Body::Cells(_) => {}
         }
         if len < header_len {
             let start = self.0.start;
@@ -217,12 +230,14 @@ impl Packet {
         bytes
     }
 
-    /// Appends all bytes of the packet to `out`, elided zeros written out.
+    /// Appends all bytes of the packet to `out`, elided zeros written out. Cells are not: what is in one is known where
+    /// its PDU ends.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.header());
         match &self.0.body {
             Body::Zeros(count) => out.resize(out.len() + *count as usize, 0),
             Body::Bytes(bytes) => out.extend_from_slice(bytes),
+            Body::Cells(_) => {}
         }
     }
 

@@ -81,6 +81,7 @@ impl State {
         let written = match packet.body() {
             Body::Zeros(count) => writer.write(now.as_nanos(), packet.header(), *count as usize),
             Body::Bytes(_) => writer.write(now.as_nanos(), &packet.to_vec(), 0),
+            Body::Cells(_) => return,
         };
         match written {
             Ok(()) => self.packets += 1,

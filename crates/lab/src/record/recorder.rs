@@ -114,7 +114,7 @@ impl Recorder {
         for &id in &self.elements {
             if first {
                 let element = network.path(id).to_owned();
-                network.observe(id, &mut NewColumns { element: &element, columns: &mut series.columns });
+                network.observe(id, &mut NewColumns { element, columns: &mut series.columns });
             } else {
                 let mut row = Row { columns: &mut series.columns, next: next_column };
                 network.observe(id, &mut row);
@@ -126,7 +126,7 @@ impl Recorder {
 
 /// Makes a column for each name that an element reports.
 struct NewColumns<'a> {
-    element: &'a str,
+    element: String,
     columns: &'a mut Vec<Column>,
 }
 
@@ -134,7 +134,7 @@ impl NewColumns<'_> {
     fn add(&mut self, name: &str, unit: Unit, value: Value) {
         let mut data = Data::new(value.kind());
         data.push(value);
-        self.columns.push(Column { element: self.element.to_owned(), name: name.to_owned(), unit, data });
+        self.columns.push(Column { element: self.element.clone(), name: name.to_owned(), unit, data });
     }
 }
 
@@ -144,6 +144,9 @@ impl Observer for NewColumns<'_> {
     }
     fn gauge(&mut self, name: &'static str, unit: Unit, value: f64) {
         self.add(name, unit, Value::Gauge(value));
+    }
+    fn part(&mut self, path: &str) {
+        path.clone_into(&mut self.element);
     }
 }
 
@@ -176,21 +179,24 @@ pub(super) fn totals(network: &mut Network) -> Totals {
     let mut totals = Totals { at: network.now(), entries: Vec::new() };
     for id in network.ids() {
         let element = network.path(id).to_owned();
-        network.observe(id, &mut All { element: &element, totals: &mut totals });
+        network.observe(id, &mut All { element, totals: &mut totals });
     }
     totals
 }
 
 struct All<'a> {
-    element: &'a str,
+    element: String,
     totals: &'a mut Totals,
 }
 
 impl Observer for All<'_> {
     fn counter(&mut self, name: &'static str, unit: Unit, total: u64) {
-        self.totals.entries.push((self.element.to_owned(), name.to_owned(), unit, Value::Counter(total)));
+        self.totals.entries.push((self.element.clone(), name.to_owned(), unit, Value::Counter(total)));
     }
     fn gauge(&mut self, name: &'static str, unit: Unit, value: f64) {
-        self.totals.entries.push((self.element.to_owned(), name.to_owned(), unit, Value::Gauge(value)));
+        self.totals.entries.push((self.element.clone(), name.to_owned(), unit, Value::Gauge(value)));
+    }
+    fn part(&mut self, path: &str) {
+        path.clone_into(&mut self.element);
     }
 }

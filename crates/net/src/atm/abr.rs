@@ -1,0 +1,359 @@
+//! The end systems of ABR (ATM Forum Traffic Management 4.0): at what rate a source sends, and what a destination sends
+//! back.
+//!
+//! Modelled: the source's rules 1 to 12 and the destination's 1 to 4 and 6. Not modelled: rule 13 (a policy of the
+//! source's own for unused rates), cells that a destination or switch makes by itself (destination rule 5), use of the
+//! rate by several virtual channels of a path.
+
+use bentpipe_units::{Rate, Span, Time};
+use bentpipe_wire::atm::rm;
+
+use super::cell::{Vc, Word};
+use super::line::cells_per_second;
+use crate::Impossible;
+
+/// What an ABR connection was set up with, in each of its directions. Rates are of cells with their headers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Config {
+    /// Peak cell rate. Default: what the line has.
+    pub pcr: Option<Rate>,
+    /// Minimum cell rate, below which the allowed rate never falls. Default: "0 bit/s".
+    pub mcr: Rate,
+    /// Initial cell rate, and the most after a pause of `adtf`. Default: the peak rate, or less if `frtt` is given.
+    pub icr: Option<Rate>,
+    /// Rate increase factor: the share of the peak rate that a backward RM cell may add, up to 1. Default: 1/16.
+    pub rif: f64,
+    /// Rate decrease factor: the share that a backward RM cell with CI takes away, up to 1. Default: 1/16.
+    pub rdf: f64,
+    /// In-rate cells for each forward RM cell, itself included, 2 to 256. Default: 32.
+    pub nrm: u32,
+    /// In-rate cells that at least follow a forward RM cell before the next one. Default: 2.
+    pub mrm: u32,
+    /// After this time the next forward RM cell goes out though there were fewer than `nrm` cells. Default: "100 ms".
+    pub trm: Span,
+    /// Transient buffer exposure: cells that may go out before feedback comes, 1 to 16777215. Default: 16777215.
+    pub tbe: u32,
+    /// Forward RM cells without a backward one after which the rate is cut. Default: `tbe` / `nrm`, rounded up.
+    pub crm: Option<u32>,
+    /// Cutoff decrease factor: the share that each forward RM cell beyond `crm` takes away; 0 for none. Default: 1/16.
+    pub cdf: f64,
+    /// Time without a forward RM cell after which the rate falls to `icr`. Default: "500 ms".
+    pub adtf: Span,
+    /// The most out-of-rate forward RM cells a second. Default: 10.
+    pub tcr: f64,
+    /// Fixed round-trip time, for the initial rate: at most `tbe` cells go out in it. Default: not used.
+    pub frtt: Option<Span>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            pcr: None,
+            mcr: Rate::from_bps(0),
+            icr: None,
+            rif: 1.0 / 16.0,
+            rdf: 1.0 / 16.0,
+            nrm: 32,
+            mrm: 2,
+            trm: Span::from_millis(100),
+            tbe: 16_777_215,
+            crm: None,
+            cdf: 1.0 / 16.0,
+            adtf: Span::from_millis(500),
+            tcr: 10.0,
+            frtt: None,
+        }
+    }
+}
+
+impl Config {
+    fn check(&self) -> Result<(), Impossible> {
+        let share = |value: f64| value > 0.0 && value <= 1.0;
+        Impossible::unless(share(self.rif), "rif", "above 0 and at most 1")?;
+        Impossible::unless(share(self.rdf), "rdf", "above 0 and at most 1")?;
+        Impossible::unless((0.0..=1.0).contains(&self.cdf), "cdf", "from 0 to 1")?;
+        Impossible::unless((2..=256).contains(&self.nrm), "nrm", "from 2 to 256")?;
+        Impossible::unless((1..self.nrm).contains(&self.mrm), "mrm", "from 1 to below nrm")?;
+        Impossible::unless((1..1 << 24).contains(&self.tbe), "tbe", "from 1 to 16777215")?;
+        Impossible::unless(self.crm.is_none_or(|crm| crm > 0), "crm", "at least 1")?;
+        Impossible::unless(!self.trm.is_zero(), "trm", "more than no time")?;
+        Impossible::unless(self.tcr > 0.0 && self.tcr <= 1e6, "tcr", "above 0 and at most 1000000")
+    }
+}
+
+/// Cells per second as the space between cells: whole nanoseconds and a 32-bit fraction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gap {
+    nanos: u64,
+    fraction: u32,
+}
+
+impl Gap {
+    /// Between cells that never come.
+    const NEVER: u64 = u64::MAX / 4;
+
+    pub(crate) fn of(cells_per_second: f64) -> Gap {
+        let nanos = 1e9 / cells_per_second;
+        if nanos >= Gap::NEVER as f64 {
+            return Gap { nanos: Gap::NEVER, fraction: 0 };
+        }
+        Gap { nanos: nanos as u64, fraction: ((nanos - nanos.floor()) * 4_294_967_296.0) as u32 }
+    }
+
+    /// The instant one gap after `from`, whose fraction of a nanosecond is `carried`.
+    #[inline]
+    pub(crate) fn after(self, from: Time, carried: &mut u32) -> Time {
+        let (fraction, carry) = carried.overflowing_add(self.fraction);
+        *carried = fraction;
+        Time::from_nanos(from.as_nanos().saturating_add(self.nanos + u64::from(carry)))
+    }
+}
+
+/// What an end system sends next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// An RM cell.
+    Rm(Word),
+    /// The next cell of data.
+    Data,
+}
+
+/// Both ends of ABR at one end of a channel: the source of what goes out, the destination of what comes in.
+#[derive(Debug)]
+pub(crate) struct EndSystem {
+    vc: Vc,
+    pcr: f64,
+    mcr: f64,
+    icr: f64,
+    rif: f64,
+    rdf: f64,
+    nrm: u32,
+    mrm: u32,
+    trm: Span,
+    crm: u32,
+    cdf: f64,
+    adtf: Span,
+    /// Between out-of-rate cells.
+    tcr_gap: Span,
+    /// The allowed cell rate, cells per second.
+    acr: f64,
+    gap: Gap,
+    /// When the last in-rate cell went out, and the fraction of a nanosecond behind it; none before the first.
+    last_sent: Option<(Time, u32)>,
+    /// When the next one may.
+    next_in_rate: (Time, u32),
+    last_out_of_rate: Time,
+    /// In-rate cells since the last forward RM cell; before the first one as many as it takes for it to be first.
+    since_frm: u32,
+    last_frm: Time,
+    /// Forward RM cells since a backward one came.
+    unanswered: u32,
+    /// Whether a backward RM cell went out since the last forward one.
+    turned: bool,
+    /// A forward RM cell from the other side, to be sent back.
+    waiting: Option<rm::Repr>,
+    /// Whether the last cell of data from the other side had met congestion.
+    congested: bool,
+    pub(crate) counts: Counts,
+}
+
+/// RM cells that an end system sent and received.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) forward_sent: u64,
+    pub(crate) backward_sent: u64,
+    pub(crate) out_of_rate_sent: u64,
+    pub(crate) backward_received: u64,
+    pub(crate) overwritten: u64,
+}
+
+impl EndSystem {
+    /// An end system on a line whose cells have `line`.
+    pub(crate) fn new(config: &Config, vc: Vc, line: Rate) -> Result<EndSystem, Impossible> {
+        config.check()?;
+        let pcr = cells_per_second(config.pcr.unwrap_or(line).min(line));
+        let mcr = cells_per_second(config.mcr);
+        Impossible::unless(pcr > 0.0, "pcr", "more than zero")?;
+        Impossible::unless(mcr <= pcr, "mcr", "at most the peak rate")?;
+        let asked = config.icr.map_or(pcr, cells_per_second);
+        let exposed = config.frtt.map_or(f64::INFINITY, |frtt| f64::from(config.tbe) / frtt.as_secs_f64());
+        let icr = asked.min(exposed);
+        Impossible::unless(icr >= mcr && icr <= pcr && icr > 0.0, "icr", "from mcr to pcr, and above zero")?;
+        Ok(EndSystem {
+            vc,
+            pcr,
+            mcr,
+            icr,
+            rif: config.rif,
+            rdf: config.rdf,
+            nrm: config.nrm,
+            mrm: config.mrm,
+            trm: config.trm,
+            crm: config.crm.unwrap_or(config.tbe.div_ceil(config.nrm)),
+            cdf: config.cdf,
+            adtf: config.adtf,
+            tcr_gap: Span::from_secs_f64(1.0 / config.tcr),
+            acr: icr,
+            gap: Gap::of(icr),
+            last_sent: None,
+            next_in_rate: (Time::ZERO, 0),
+            last_out_of_rate: Time::ZERO,
+            since_frm: config.nrm,
+            last_frm: Time::ZERO,
+            unanswered: 0,
+            turned: false,
+            waiting: None,
+            congested: false,
+            counts: Counts::default(),
+        })
+    }
+
+    /// The allowed cell rate in cells per second.
+    pub(crate) fn acr(&self) -> f64 {
+        self.acr
+    }
+
+    /// Whether there is something to send, besides data.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// When the next cell may go out, if there is one. Rule 1: in-rate cells are at least 1/ACR apart.
+    #[inline]
+    pub(crate) fn next(&self) -> Time {
+        let (in_rate, _) = self.next_in_rate;
+        if self.gap.nanos < self.tcr_gap.as_nanos() { in_rate } else { in_rate.min(self.next_out_of_rate()) }
+    }
+
+    /// When an out-of-rate cell may go out, where in-rate cells are rarer than those. Rule 11.
+    fn next_out_of_rate(&self) -> Time {
+        self.last_sent.map_or(Time::NEVER, |(last, _)| last.max(self.last_out_of_rate) + self.tcr_gap)
+    }
+
+    /// What goes out at `now`, where [`EndSystem::next`] has come and there is data or a cell to turn round. Rule 3.
+    #[inline]
+    pub(crate) fn choose(&mut self, now: Time, has_data: bool) -> Choice {
+        let (in_rate, fraction) = self.next_in_rate;
+        if in_rate > now {
+            return Choice::Rm(self.out_of_rate(now));
+        }
+        let choice = self.choose_in_rate(now, has_data);
+        self.last_sent = Some((now, if in_rate == now { fraction } else { 0 }));
+        self.reckon();
+        choice
+    }
+
+    /// Reckons when the next in-rate cell may go out.
+    #[inline]
+    fn reckon(&mut self) {
+        if let Some((last, mut carried)) = self.last_sent {
+            self.next_in_rate = (self.gap.after(last, &mut carried), carried);
+        }
+    }
+
+    fn choose_in_rate(&mut self, now: Time, has_data: bool) -> Choice {
+        let is_late = self.since_frm >= self.mrm && now.since(self.last_frm) >= self.trm;
+        if is_late || self.since_frm >= self.nrm - 1 {
+            return Choice::Rm(self.forward(now));
+        }
+        self.since_frm += 1;
+        if (!self.turned || !has_data)
+            && let Some(turn) = self.waiting.take()
+        {
+            self.turned = true;
+            self.counts.backward_sent += 1;
+            return Choice::Rm(Word::rm(self.vc, false, &turn));
+        }
+        Choice::Data
+    }
+
+    /// A forward RM cell: rules 5, 6, 7, 10.
+    fn forward(&mut self, now: Time) -> Word {
+        let is_first = self.since_frm == self.nrm;
+        if !is_first && self.acr > self.icr && now.since(self.last_frm) > self.adtf {
+            self.set_acr(self.icr);
+        }
+        if self.unanswered >= self.crm {
+            self.set_acr(self.acr - self.acr * self.cdf);
+        }
+        self.unanswered += 1;
+        self.since_frm = 0;
+        self.last_frm = now;
+        self.turned = false;
+        self.counts.forward_sent += 1;
+        Word::rm(self.vc, false, &self.repr())
+    }
+
+    /// A forward RM cell that asks whether it may go on.
+    fn out_of_rate(&mut self, now: Time) -> Word {
+        self.last_out_of_rate = now;
+        self.counts.out_of_rate_sent += 1;
+        Word::rm(self.vc, true, &self.repr())
+    }
+
+    fn repr(&self) -> rm::Repr {
+        let rate = rm::Rate::from_cells_per_second;
+        rm::Repr {
+            explicit: rate(self.pcr),
+            current: rate(self.acr),
+            minimum: rate(self.mcr),
+            ..rm::Repr::default()
+        }
+    }
+
+    fn set_acr(&mut self, acr: f64) {
+        self.acr = acr.max(self.mcr).min(self.pcr);
+        self.gap = Gap::of(self.acr);
+        self.reckon();
+    }
+
+    /// Takes the congestion mark of a cell of data. Destination rule 1.
+    #[inline]
+    pub(crate) fn on_data(&mut self, efci: bool) {
+        self.congested = efci;
+    }
+
+    /// Takes an RM cell.
+    pub(crate) fn on_rm(&mut self, word: Word) {
+        if word.is_backward() {
+            self.on_backward(&word.rm_repr());
+        } else {
+            self.on_forward(&word.rm_repr());
+        }
+    }
+
+    /// Rules 6, 8 and 9.
+    fn on_backward(&mut self, repr: &rm::Repr) {
+        self.counts.backward_received += 1;
+        if !repr.not_by_source {
+            self.unanswered = 0;
+        }
+        let mut acr = self.acr;
+        if repr.congestion {
+            acr -= acr * self.rdf;
+        } else if !repr.no_increase {
+            acr = (acr + self.rif * self.pcr).min(self.pcr);
+        }
+        // An explicit rate of the peak means no limit: as an RM cell writes it, it is a little less.
+        let limit = match repr.explicit {
+            explicit if explicit >= rm::Rate::from_cells_per_second(self.pcr) => self.pcr,
+            explicit => explicit.cells_per_second(),
+        };
+        self.set_acr(acr.max(self.mcr).min(limit));
+    }
+
+    /// Destination rules 2 to 4 and 6: an older cell that still waits is overwritten.
+    fn on_forward(&mut self, repr: &rm::Repr) {
+        let congestion = repr.congestion || std::mem::take(&mut self.congested);
+        let turn = rm::Repr { backward: true, not_by_source: false, congestion, ..*repr };
+        self.counts.overwritten += u64::from(self.waiting.replace(turn).is_some());
+    }
+}
+
+#[cfg(test)]
+mod tests;

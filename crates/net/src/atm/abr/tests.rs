@@ -1,0 +1,161 @@
+use super::*;
+
+const LINE: Rate = Rate::from_bps(155_520_000);
+const PCR: f64 = 155_520_000.0 / 424.0;
+
+fn system(config: Config) -> EndSystem {
+    EndSystem::new(&config, Vc::FIRST, LINE).unwrap()
+}
+
+fn icr(bps: u64) -> Config {
+    Config { icr: Some(Rate::from_bps(bps)), ..Config::default() }
+}
+
+fn backward(change: impl FnOnce(rm::Repr) -> rm::Repr) -> Word {
+    let repr = rm::Repr { backward: true, explicit: rm::Rate::MAX, ..rm::Repr::default() };
+    Word::rm(Vc::FIRST, false, &change(repr))
+}
+
+fn forward(current: f64) -> Word {
+    let current = rm::Rate::from_cells_per_second(current);
+    Word::rm(Vc::FIRST, false, &rm::Repr { explicit: rm::Rate::MAX, current, ..rm::Repr::default() })
+}
+
+/// What goes out in `cells` cells from `from` on, one as soon as it may: times and RM cells.
+fn send(system: &mut EndSystem, from: Time, cells: usize, has_data: bool) -> Vec<(Time, Option<rm::Repr>)> {
+    let step = |_| {
+        let at = system.next().max(from);
+        match system.choose(at, has_data) {
+            Choice::Data => (at, None),
+            Choice::Rm(word) => (at, Some(word.rm_repr())),
+        }
+    };
+    (0..cells).map(step).collect()
+}
+
+#[test]
+fn the_first_cell_is_a_forward_one_and_then_every_nrm_th() {
+    let mut source = system(icr(10_000_000));
+    let sent = send(&mut source, Time::ZERO, 97, true);
+    let places: Vec<usize> = (0..97).filter(|n| sent[*n].1.is_some()).collect();
+    assert_eq!(places, [0, 32, 64, 96]);
+    let rm = sent[0].1.unwrap();
+    let rate = |bps: f64| rm::Rate::from_cells_per_second(bps / 424.0);
+    assert_eq!((rm.explicit, rm.current, rm.minimum), (rate(155.52e6), rate(10e6), rm::Rate::ZERO));
+    assert!(!rm.backward && !rm.congestion && !rm.no_increase);
+    // 10 Mbit/s are 42.4 us a cell, to the nanosecond over all of them.
+    assert_eq!(sent[96].0, Time::from_nanos(96 * 42_400));
+}
+
+#[test]
+fn rates_step_as_rules_8_and_9_say() {
+    let config = Config { rif: 1.0 / 16.0, rdf: 1.0 / 512.0, ..icr(10_000_000) };
+    let mut source = system(config);
+    let start = 10e6 / 424.0;
+    source.on_rm(backward(|rm| rm));
+    assert!((source.acr() - (start + PCR / 16.0)).abs() < 1e-6);
+    source.on_rm(backward(|rm| rm::Repr { no_increase: true, ..rm }));
+    assert!((source.acr() - (start + PCR / 16.0)).abs() < 1e-6);
+    source.on_rm(backward(|rm| rm::Repr { congestion: true, ..rm }));
+    assert!((source.acr() - (start + PCR / 16.0) * 511.0 / 512.0).abs() < 1e-6);
+    let explicit = rm::Rate::from_cells_per_second(5000.0);
+    source.on_rm(backward(|rm| rm::Repr { explicit, ..rm }));
+    assert_eq!(source.acr(), explicit.cells_per_second());
+    // With RIF = 1 one cell leads to the explicit rate, or to the peak if there is no limit.
+    let mut fast = system(Config { rif: 1.0, ..config });
+    fast.on_rm(backward(|rm| rm));
+    assert_eq!(fast.acr(), PCR);
+    fast.on_rm(backward(|rm| rm::Repr { explicit: rm::Rate::from_cells_per_second(PCR), ..rm }));
+    assert_eq!(fast.acr(), PCR);
+}
+
+#[test]
+fn the_minimum_holds_and_a_rate_of_zero_leaves_out_of_rate_cells() {
+    let mut kept = system(Config { mcr: Rate::from_bps(424_000), ..icr(10_000_000) });
+    kept.on_rm(backward(|rm| rm::Repr { explicit: rm::Rate::ZERO, ..rm }));
+    assert_eq!(kept.acr(), 1000.0);
+    let mut stopped = system(icr(10_000_000));
+    send(&mut stopped, Time::ZERO, 1, true);
+    stopped.on_rm(backward(|rm| rm::Repr { explicit: rm::Rate::ZERO, ..rm }));
+    let sent = send(&mut stopped, Time::from_nanos(1000), 3, true);
+    // Ten a second.
+    let times: Vec<u64> = sent.iter().map(|(at, _)| at.as_nanos() / 1_000_000).collect();
+    assert_eq!(times, [100, 200, 300]);
+    assert!(sent.iter().all(|(_, rm)| rm.is_some()));
+    assert_eq!(stopped.counts.out_of_rate_sent, 3);
+    stopped.on_rm(backward(|rm| rm));
+    assert!(stopped.next() < Time::from_nanos(400_000_000));
+}
+
+#[test]
+fn silence_costs_the_rate_and_trm_makes_forward_cells_more_frequent() {
+    let mut source = system(Config { rif: 1.0, ..icr(10_000_000) });
+    send(&mut source, Time::ZERO, 5, true);
+    source.on_rm(backward(|rm| rm));
+    assert_eq!(source.acr(), PCR);
+    // Rule 3: after 100 ms the next cell is a forward one, as more than Mrm went out. Rule 5: not yet ADTF.
+    let late = send(&mut source, Time::ZERO + Span::from_millis(300), 1, true);
+    assert!(late[0].1.is_some() && source.acr() == PCR);
+    send(&mut source, Time::ZERO + Span::from_millis(301), 3, true);
+    let later = send(&mut source, Time::ZERO + Span::from_millis(900), 1, true);
+    assert_eq!(later[0].1.map(|rm| rm.current), Some(rm::Rate::from_cells_per_second(10e6 / 424.0)));
+}
+
+#[test]
+fn unanswered_cells_cut_the_rate() {
+    let config = Config { crm: Some(2), cdf: 0.5, ..icr(42_400_000) };
+    let mut source = system(config);
+    let sent = send(&mut source, Time::ZERO, 129, true);
+    let rates: Vec<f64> =
+        sent.iter().filter_map(|(_, rm)| Some(rm.as_ref()?.current.cells_per_second())).collect();
+    let kept = |cells: f64| rm::Rate::from_cells_per_second(cells).cells_per_second();
+    assert_eq!(rates, [1e5, 1e5, 5e4, 2.5e4, 1.25e4].map(kept));
+    source.on_rm(backward(|rm| rm::Repr { not_by_source: true, no_increase: true, ..rm }));
+    assert_eq!(source.unanswered, 5);
+    source.on_rm(backward(|rm| rm::Repr { no_increase: true, ..rm }));
+    assert_eq!(source.unanswered, 0);
+    // Seed 004 sets CDF to zero: then nothing is cut.
+    let mut uncut = system(Config { cdf: 0.0, ..config });
+    send(&mut uncut, Time::ZERO, 129, true);
+    assert_eq!(uncut.acr(), 1e5);
+}
+
+#[test]
+fn a_destination_turns_cells_round_with_its_congestion_and_the_newest_wins() {
+    let mut end = system(icr(10_000_000));
+    send(&mut end, Time::ZERO, 1, true);
+    end.on_data(true);
+    end.on_rm(forward(100.0));
+    end.on_rm(forward(200.0));
+    assert_eq!(end.counts.overwritten, 1);
+    let [(_, first), (_, second)] = send(&mut end, Time::ZERO, 2, true)[..] else { panic!("two") };
+    let turned = first.unwrap();
+    // The mark went with the first cell, and an overwritten cell's content is gone.
+    assert!(turned.backward && !turned.not_by_source && !turned.congestion);
+    assert_eq!(turned.current, rm::Rate::from_cells_per_second(200.0));
+    assert_eq!(second, None);
+    // With data waiting one backward cell goes out between two forward ones; without, each at once.
+    end.on_rm(forward(1.0));
+    assert_eq!(send(&mut end, Time::ZERO, 1, true)[0].1, None);
+    assert!(send(&mut end, Time::ZERO, 1, false)[0].1.is_some_and(|rm| rm.backward));
+    end.on_data(true);
+    end.on_rm(forward(1.0));
+    assert!(send(&mut end, Time::ZERO, 1, false)[0].1.is_some_and(|rm| rm.congestion));
+}
+
+#[test]
+fn impossible_parameters_are_named() {
+    let key = |config: Config| EndSystem::new(&config, Vc::FIRST, LINE).unwrap_err().key;
+    let fine = Config::default();
+    assert_eq!(key(Config { rif: 0.0, ..fine }), "rif");
+    assert_eq!(key(Config { rdf: 1.5, ..fine }), "rdf");
+    assert_eq!(key(Config { cdf: f64::NAN, ..fine }), "cdf");
+    assert_eq!(key(Config { nrm: 1, ..fine }), "nrm");
+    assert_eq!(key(Config { mrm: 32, ..fine }), "mrm");
+    assert_eq!(key(Config { tbe: 0, ..fine }), "tbe");
+    assert_eq!(key(Config { mcr: Rate::from_bps(156_000_000), ..fine }), "mcr");
+    assert_eq!(key(icr(156_000_000)), "icr");
+    // TBE over FRTT: 512 cells in 30 ms are 7.2 Mbit/s.
+    let exposed = system(Config { tbe: 512, frtt: Some(Span::from_millis(30)), ..icr(10_000_000) });
+    assert!((exposed.acr() * 424.0 - 7_236_267.0).abs() < 1.0);
+}

@@ -1,0 +1,371 @@
+//! A cell inside the engine, and trains of them.
+
+use std::collections::VecDeque;
+
+use bentpipe_units::Time;
+use bentpipe_wire::atm::rm;
+
+use crate::{Body, Packet};
+
+/// A virtual channel on a link: its VCI, 32 to 4095, on path 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Vc(u16);
+
+impl Vc {
+    /// The first that is not reserved.
+    pub const FIRST: Vc = Vc(32);
+    /// The last there is.
+    pub const LAST: Vc = Vc(4095);
+
+    /// The channel with this VCI, if a link has it.
+    pub const fn new(vci: u16) -> Option<Vc> {
+        if vci >= Vc::FIRST.0 && vci <= Vc::LAST.0 { Some(Vc(vci)) } else { None }
+    }
+
+    /// Its VCI.
+    pub const fn vci(self) -> u16 {
+        self.0
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a cell is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A piece of an AAL5 CPCS-PDU, whose packet travels with the PDU's last cell.
+    Data,
+    /// Resource management.
+    Rm,
+    /// 48 bytes that travel with it.
+    Whole,
+    /// OAM, without its contents.
+    Oam,
+}
+
+/// All of a cell but its time, in one word.
+///
+/// ```text
+/// data  | serial 32 | index 11 |             damaged last efci clp | kind 2 | vc 12 |
+/// RM    | MCR 15 | CCR 15 | ER 15 |          NI CI BN DIR clp      | kind 2 | vc 12 |
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word(u64);
+
+const KIND: u32 = 12;
+const CLP: u64 = 1 << 14;
+const EFCI: u64 = 1 << 15;
+const LAST: u64 = 1 << 16;
+const DAMAGED: u64 = 1 << 17;
+const INDEX: u32 = 18;
+const SERIAL: u32 = 29;
+const BACKWARD: u64 = 1 << 15;
+const NOT_BY_SOURCE: u64 = 1 << 16;
+const CONGESTION: u64 = 1 << 17;
+const NO_INCREASE: u64 = 1 << 18;
+const EXPLICIT: u32 = 19;
+const CURRENT: u32 = 34;
+const MINIMUM: u32 = 49;
+const RATE: u64 = 0x7fff;
+
+impl Word {
+    /// Cell `index` of PDU number `serial` of its channel.
+    #[inline]
+    pub const fn data(vc: Vc, serial: u32, index: u16, is_last: bool) -> Word {
+        let last = if is_last { LAST } else { 0 };
+        Word(vc.0 as u64 | last | (index as u64 & 0x7ff) << INDEX | (serial as u64) << SERIAL)
+    }
+
+    /// A cell whose 48 bytes travel with it.
+    pub const fn whole(vc: Vc, is_last: bool) -> Word {
+        Word(vc.0 as u64 | 2 << KIND | if is_last { LAST } else { 0 })
+    }
+
+    /// An OAM cell.
+    pub const fn oam(vc: Vc) -> Word {
+        Word(vc.0 as u64 | 3 << KIND)
+    }
+
+    /// An RM cell; queue length and sequence number of I.371 are not kept.
+    pub fn rm(vc: Vc, clp: bool, repr: &rm::Repr) -> Word {
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        let rate = |rate: rm::Rate, at: u32| u64::from(rate.bits()) << at;
+        let flags = flag(clp, CLP)
+            | flag(repr.backward, BACKWARD)
+            | flag(repr.not_by_source, NOT_BY_SOURCE)
+            | flag(repr.congestion, CONGESTION)
+            | flag(repr.no_increase, NO_INCREASE);
+        let rates = rate(repr.explicit, EXPLICIT) | rate(repr.current, CURRENT) | rate(repr.minimum, MINIMUM);
+        Word(u64::from(vc.0) | 1 << KIND | flags | rates)
+    }
+
+    /// What it is.
+    #[inline]
+    pub const fn kind(self) -> Kind {
+        match self.0 >> KIND & 3 {
+            0 => Kind::Data,
+            1 => Kind::Rm,
+            2 => Kind::Whole,
+            _ => Kind::Oam,
+        }
+    }
+
+    /// Its channel.
+    #[inline]
+    pub const fn vc(self) -> Vc {
+        Vc(self.0 as u16 & 0xfff)
+    }
+
+    /// The same on another channel.
+    #[inline]
+    #[must_use]
+    pub const fn on(self, vc: Vc) -> Word {
+        Word(self.0 & !0xfff | vc.0 as u64)
+    }
+
+    /// Cell loss priority: whether it is dropped before others.
+    #[inline]
+    pub const fn clp(self) -> bool {
+        self.0 & CLP != 0
+    }
+
+    /// Whether a cell of data met congestion.
+    #[inline]
+    pub const fn efci(self) -> bool {
+        self.0 & EFCI != 0
+    }
+
+    /// The cell of data with its mark of congestion; other cells have none.
+    #[inline]
+    #[must_use]
+    pub fn congested(self) -> Word {
+        if matches!(self.kind(), Kind::Data | Kind::Whole) { Word(self.0 | EFCI) } else { self }
+    }
+
+    /// Whether it ends an AAL5 PDU.
+    #[inline]
+    pub const fn is_last(self) -> bool {
+        self.0 & (1 << KIND | LAST) == LAST
+    }
+
+    /// Whether bits of a cell of data are wrong: which, a packet that travels with it says.
+    #[inline]
+    pub const fn is_damaged(self) -> bool {
+        self.0 & (3 << KIND | DAMAGED) == DAMAGED
+    }
+
+    /// The cell of data with wrong bits in it.
+    #[must_use]
+    pub const fn damaged(self) -> Word {
+        Word(self.0 | DAMAGED)
+    }
+
+    /// How many packets travel with it: wrong bits first, then what it ends or is.
+    #[inline]
+    pub fn cargo(self) -> usize {
+        match self.kind() {
+            Kind::Data => usize::from(self.is_last()) + usize::from(self.is_damaged()),
+            Kind::Whole => 1,
+            Kind::Rm | Kind::Oam => 0,
+        }
+    }
+
+    /// Whether a cell of data is this one of its PDU, counted from zero.
+    #[inline]
+    pub const fn index(self) -> u16 {
+        (self.0 >> INDEX) as u16 & 0x7ff
+    }
+
+    /// The number of a cell of data's PDU in its channel.
+    #[inline]
+    pub const fn serial(self) -> u32 {
+        (self.0 >> SERIAL) as u32
+    }
+
+    /// Whether an RM cell is on its way back to the source.
+    #[inline]
+    pub const fn is_backward(self) -> bool {
+        self.0 & BACKWARD != 0
+    }
+
+    /// CCR of an RM cell.
+    #[inline]
+    pub fn current(self) -> rm::Rate {
+        rm::Rate::from_bits((self.0 >> CURRENT & RATE) as u16)
+    }
+
+    /// What is in an RM cell.
+    pub fn rm_repr(self) -> rm::Repr {
+        let rate = |at: u32| rm::Rate::from_bits((self.0 >> at & RATE) as u16);
+        rm::Repr {
+            backward: self.is_backward(),
+            not_by_source: self.0 & NOT_BY_SOURCE != 0,
+            congestion: self.0 & CONGESTION != 0,
+            no_increase: self.0 & NO_INCREASE != 0,
+            explicit: rate(EXPLICIT),
+            current: rate(CURRENT),
+            minimum: rate(MINIMUM),
+            ..rm::Repr::default()
+        }
+    }
+
+    /// All of it as a number.
+    #[inline]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+/// A cell, and when its last bit comes to the end of the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The instant of its arrival.
+    pub at: Time,
+    /// What it is.
+    pub word: Word,
+}
+
+/// Cells of one line in the order of their arrival, and the packets that travel with them.
+///
+/// A train is handed over when its first cell arrives, with all cells behind it that have left the other side by then: a
+/// line is a line, nothing overtakes them any more, and they are certain to come. Whoever takes it handles each cell as
+/// of its own instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Train {
+    /// The cells.
+    pub cells: Vec<Cell>,
+    /// Their packets, as many for each as [`Word::cargo`] says.
+    pub cargo: VecDeque<Packet>,
+}
+
+impl Packet {
+    /// A train as a packet. `digest` stands for its cells in the fingerprint of a run.
+    pub fn from_train(train: Train, digest: u64) -> Packet {
+        let mut packet = Packet::new(8, 0).with_body(Body::Cells(Box::new(train)));
+        packet.header_mut().copy_from_slice(&digest.to_le_bytes());
+        packet
+    }
+
+    /// The train that the packet is; none if it is no train.
+    pub fn into_train(self) -> Option<Train> {
+        match self.into_body() {
+            Body::Cells(train) => Some(*train),
+            Body::Zeros(_) | Body::Bytes(_) => None,
+        }
+    }
+}
+
+/// Cells that are known to come to an input.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    train: Train,
+    /// The next one to arrive.
+    at: usize,
+    /// Up to where no cell ends a PDU or is one of its own.
+    scanned: usize,
+}
+
+impl Inbox {
+    /// Takes what a packet announces; whether it announced anything.
+    pub(crate) fn announce(&mut self, packet: Packet) -> bool {
+        let Some(train) = packet.into_train() else { return false };
+        debug_assert!(train.cells.is_sorted_by_key(|cell| cell.at));
+        if self.at == self.train.cells.len() {
+            self.train.cargo.extend(train.cargo);
+            (self.train.cells, self.at, self.scanned) = (train.cells, 0, 0);
+        } else {
+            self.train.cells.extend(train.cells);
+            self.train.cargo.extend(train.cargo);
+        }
+        true
+    }
+
+    /// When the next cell comes.
+    #[inline]
+    pub(crate) fn head(&self) -> Time {
+        self.train.cells.get(self.at).map_or(Time::NEVER, |cell| cell.at)
+    }
+
+    /// The next cell, left where it is.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<Cell> {
+        self.train.cells.get(self.at).copied()
+    }
+
+    /// Takes the next cell.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Cell> {
+        let cell = self.train.cells.get(self.at).copied()?;
+        self.at += 1;
+        Some(cell)
+    }
+
+    /// The next packet that travels with the cell taken last.
+    #[inline]
+    pub(crate) fn cargo(&mut self) -> Option<Packet> {
+        self.train.cargo.pop_front()
+    }
+
+    /// When the next cell comes that a packet travels with.
+    pub(crate) fn next_cargo(&mut self) -> Time {
+        self.scanned = self.scanned.max(self.at);
+        let rest = &self.train.cells[self.scanned..];
+        let ahead = rest.iter().position(|cell| cell.word.cargo() > 0).unwrap_or(rest.len());
+        self.scanned += ahead;
+        self.train.cells.get(self.scanned).map_or(Time::NEVER, |cell| cell.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_word_holds_all_of_a_data_cell(vci in 32_u16..4096, serial: u32, index in 0_u16..1366, last: bool) {
+            let vc = Vc::new(vci).unwrap();
+            let word = Word::data(vc, serial, index, last);
+            prop_assert_eq!((word.kind(), word.vc(), word.serial()), (Kind::Data, vc, serial));
+            prop_assert_eq!((word.index(), word.is_last(), word.cargo()), (index, last, usize::from(last)));
+            prop_assert!(!word.efci() && !word.clp() && !word.is_damaged());
+            let marked = word.congested().damaged().on(Vc::LAST);
+            prop_assert!(marked.efci() && marked.is_damaged() && marked.is_last() == last);
+            prop_assert_eq!((marked.vc(), marked.serial(), marked.index()), (Vc::LAST, serial, index));
+        }
+
+        #[test]
+        fn a_word_holds_all_of_an_rm_cell(vci in 32_u16..4096, clp: bool, flags: [bool; 4], rates: [u16; 3]) {
+            let [backward, not_by_source, congestion, no_increase] = flags;
+            let [explicit, current, minimum] = rates.map(rm::Rate::from_bits);
+            let repr = rm::Repr {
+                backward, not_by_source, congestion, no_increase, explicit, current, minimum, ..Default::default()
+            };
+            let word = Word::rm(Vc::new(vci).unwrap(), clp, &repr);
+            prop_assert_eq!((word.kind(), word.rm_repr(), word.clp(), word.current()), (Kind::Rm, repr, clp, current));
+            prop_assert_eq!((word.cargo(), word.is_last(), word.congested()), (0, false, word));
+        }
+    }
+
+    #[test]
+    fn an_inbox_joins_trains_and_sees_packets_ahead() {
+        let vc = Vc::FIRST;
+        let cell = |nanos, last| Cell { at: Time::from_nanos(nanos), word: Word::data(vc, 0, 0, last) };
+        let train = |cells: Vec<Cell>| {
+            let cargo = cells.iter().filter(|cell| cell.word.is_last()).map(|_| Packet::new(0, 1)).collect();
+            Packet::from_train(Train { cells, cargo }, 0)
+        };
+        let mut inbox = Inbox::default();
+        assert!(!inbox.announce(Packet::new(1, 0)));
+        inbox.announce(train(vec![cell(1, false), cell(2, false)]));
+        assert_eq!((inbox.head(), inbox.next_cargo()), (Time::from_nanos(1), Time::NEVER));
+        inbox.pop();
+        inbox.announce(train(vec![cell(3, true), cell(4, false)]));
+        assert_eq!((inbox.head(), inbox.next_cargo()), (Time::from_nanos(2), Time::from_nanos(3)));
+        assert_eq!((0..4).filter_map(|_| inbox.pop()).count(), 3);
+        assert!(inbox.cargo().is_some() && inbox.cargo().is_none());
+        assert_eq!((inbox.head(), inbox.next_cargo()), (Time::NEVER, Time::NEVER));
+    }
+}

@@ -1,0 +1,470 @@
+//! An ATM interface of a host: AAL5, the end systems of its virtual channels, and the line that leads away.
+//!
+//! Modelled: packets in AAL5 with LLC/SNAP or without, segmented and put together again; sources that keep to ABR's rules
+//! or to a fixed rate; several channels on one line, each cell in the order that it may go; OAM cells recognised and
+//! ignored. Not modelled: limits of the send queue, signalling, reassembly timers.
+//!
+//! The interface wakes when a packet is complete, and otherwise once in the delay of its line, however many cells there
+//! are: see [`Train`](super::Train).
+
+use std::any::Any;
+
+use bentpipe_units::{Rate, Span, Time};
+use bentpipe_wire::ethernet::EtherType;
+use bentpipe_wire::llc;
+
+use super::aal5::{Outcome, Reassembler, Segmenter};
+use super::abr::{Choice, EndSystem, Gap};
+use super::cell::{Cell, Inbox, Kind, Vc, Word};
+use super::line::{self, Line, cells_per_second};
+use super::service::{Content, Encapsulation, Service};
+use super::stream::Streams;
+use crate::{Agenda, Cx, Element, Impossible, Observer, Packet, Port, Unit};
+
+/// The line's input and output.
+pub const LINE: Port = Port(0);
+
+/// One end of a virtual channel.
+pub struct Channel {
+    /// What its counters and gauges are reported under: "vc/bulk/server".
+    pub path: String,
+    /// Its number on the line.
+    pub vc: Vc,
+    /// What it was given.
+    pub service: Service,
+    /// What it carries.
+    pub content: Content,
+}
+
+/// An ATM interface: input and output 0 are the line, 1 and on are the packets of its channels in their order.
+pub struct Interface {
+    path: String,
+    rate: Rate,
+    line: Line,
+    inbox: Inbox,
+    /// When each channel may send, if it has something to send.
+    order: Agenda,
+    ends: Vec<End>,
+    /// For each VCI the channel's place among `ends`.
+    places: Vec<Option<u16>>,
+    /// Packets that are complete, with the output they go to.
+    done: Vec<(Port, Packet)>,
+    received: u64,
+    unknown: u64,
+    oam: u64,
+}
+
+impl Interface {
+    /// An interface without channels, whose line is reported under `path`: "link/access/forward".
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn new(path: impl Into<String>, config: &line::Config) -> Result<Interface, Impossible> {
+        Ok(Interface {
+            path: path.into(),
+            rate: config.rate,
+            line: Line::new(config)?,
+            inbox: Inbox::default(),
+            order: Agenda::new(0),
+            ends: Vec::new(),
+            places: vec![None; Vc::LAST.index() + 1],
+            done: Vec::new(),
+            received: 0,
+            unknown: 0,
+            oam: 0,
+        })
+    }
+
+    /// Adds a channel; its packets come and go at the port returned.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    ///
+    /// # Panics
+    /// If the line has a channel of this number already.
+    pub fn add(&mut self, channel: Channel) -> Result<Port, Impossible> {
+        let place = self.ends.len();
+        let taken = self.places[channel.vc.index()].replace(place as u16);
+        assert!(taken.is_none(), "two channels with VCI {}", channel.vc.vci());
+        self.ends.push(End::new(channel, self.rate)?);
+        self.order = Agenda::new(self.ends.len());
+        (0..self.ends.len()).for_each(|place| self.order.set(place, self.ends[place].next(Time::ZERO)));
+        Ok(Port(place as u16 + 1))
+    }
+
+    /// Hands each cell over by itself from now on. Nothing else differs; this is for showing that.
+    pub fn cell_by_cell(&mut self) {
+        self.line.cell_by_cell();
+    }
+
+    /// A hash over all cells sent, and when each arrives.
+    pub fn digest(&self) -> u64 {
+        self.line.digest()
+    }
+
+    /// Does all that happens before `until`, each thing at its own instant.
+    fn advance(&mut self, until: Time) {
+        loop {
+            let (eligible, place) = self.order.first();
+            let start = if eligible.is_never() { eligible } else { eligible.max(self.line.free_at) };
+            if self.inbox.head() <= start {
+                let Some(cell) = self.inbox.peek().filter(|cell| cell.at < until) else { return };
+                self.inbox.pop();
+                self.arrive(cell);
+            } else if start < until {
+                self.depart(place, start);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Does what happens before now; and takes data that arrives at this instant, as what it completes goes out now. RM
+    /// cells of this instant come after what the host does at it.
+    fn advance_to(&mut self, now: Time) {
+        self.advance(now);
+        while let Some(cell) = self.inbox.peek().filter(|cell| cell.at == now && cell.word.kind() != Kind::Rm)
+        {
+            self.inbox.pop();
+            self.arrive(cell);
+        }
+    }
+
+    fn arrive(&mut self, Cell { at, word }: Cell) {
+        self.received += 1;
+        let Some(place) = self.places[word.vc().index()].map(usize::from) else {
+            self.unknown += 1;
+            (0..word.cargo()).for_each(|_| drop(self.inbox.cargo()));
+            return;
+        };
+        let end = &mut self.ends[place];
+        end.received += 1;
+        match word.kind() {
+            Kind::Rm => {
+                end.on_rm(word);
+                self.order.set(place, end.next(at));
+            }
+            Kind::Oam => self.oam += 1,
+            Kind::Data | Kind::Whole => {
+                if let Some(packet) = end.on_data(word, &mut self.inbox) {
+                    self.done.push((Port(place as u16 + 1), packet));
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn depart(&mut self, place: usize, start: Time) {
+        let end = &mut self.ends[place];
+        if let Some((word, payload)) = end.send(start) {
+            self.line.transmit(word, start);
+            if let Some(payload) = payload {
+                self.line.load(payload);
+            }
+        }
+        self.order.set(place, end.next(start));
+    }
+
+    fn hand_over(&mut self, cx: &mut Cx<'_>) -> Time {
+        for (port, packet) in self.done.drain(..) {
+            cx.emit(port, packet);
+        }
+        while let Some(train) = self.line.take(cx.now()) {
+            cx.emit(LINE, train);
+        }
+        self.deadline(cx.now())
+    }
+
+    /// When something has to go out at the earliest: a packet that is complete, the first cell in the pipe, or one
+    /// that is not on its way yet.
+    fn deadline(&mut self, now: Time) -> Time {
+        let event = self.order.first().0.min(self.inbox.head());
+        let sent = if event.is_never() { event } else { event.max(now) + self.line.shortest() };
+        self.line.due().min(sent).min(self.inbox.next_cargo().max(now))
+    }
+}
+
+impl Element for Interface {
+    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        self.advance(now);
+        if port == LINE {
+            self.inbox.announce(packet);
+        } else if let Some(end) = self.ends.get_mut(usize::from(port.0) - 1) {
+            end.push(packet);
+            self.order.set(usize::from(port.0) - 1, end.next(now));
+        }
+        self.wake(cx)
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        self.advance_to(cx.now());
+        self.hand_over(cx)
+    }
+
+    fn lookahead(&self) -> Span {
+        // From the line to a packet it takes no time, but a packet takes a cell's time to the line.
+        Span::ZERO
+    }
+
+    fn forwards(&self, from: Port, to: Port) -> bool {
+        from == LINE && to != LINE
+    }
+
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
+        self.advance(now);
+        observer.part(&self.path);
+        let busy = self.line.busy(now).as_secs_f64();
+        observer.counter("delivered", Unit::Cells, self.line.sent());
+        observer.counter("delivered-bytes", Unit::Bytes, self.line.sent() * (line::CELL_BITS / 8));
+        observer.counter("received", Unit::Cells, self.received);
+        observer.counter("unknown-channel", Unit::Cells, self.unknown);
+        observer.counter("oam", Unit::Cells, self.oam);
+        observer.gauge("busy", Unit::Seconds, busy);
+        observer.gauge("utilisation", Unit::Ratio, busy / now.as_secs_f64());
+        self.ends.iter().for_each(|end| end.observe(observer));
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// One end of a channel, at work.
+struct End {
+    path: String,
+    vc: Vc,
+    pace: Pace,
+    carries: Carries,
+    sent: u64,
+    received: u64,
+    pdus_sent: u64,
+    pdus_received: u64,
+    wrong_length: u64,
+    wrong_crc: u64,
+    wrong_header: u64,
+    refused: u64,
+}
+
+/// At what rate an end sends.
+enum Pace {
+    Abr(Box<EndSystem>),
+    Fixed { gap: Gap, next: Time, carried: u32 },
+}
+
+enum Carries {
+    Packets { encapsulation: Encapsulation, segmenter: Segmenter, reassembler: Reassembler },
+    Payloads(std::collections::VecDeque<Packet>),
+    Streams(Streams),
+    Nothing,
+}
+
+impl Carries {
+    #[inline]
+    fn has_data(&self) -> bool {
+        match self {
+            Carries::Packets { segmenter, .. } => !segmenter.is_empty(),
+            Carries::Payloads(payloads) => !payloads.is_empty(),
+            Carries::Streams(_) | Carries::Nothing => false,
+        }
+    }
+
+    /// The next cell of data, and the packet that travels with it.
+    #[inline]
+    fn next(&mut self, vc: Vc) -> Option<(Word, Option<Packet>)> {
+        match self {
+            Carries::Packets { segmenter, .. } => {
+                let (serial, index, payload) = segmenter.next()?;
+                Some((Word::data(vc, serial, index, payload.is_some()), payload))
+            }
+            Carries::Payloads(payloads) => Some((Word::whole(vc, false), Some(payloads.pop_front()?))),
+            Carries::Streams(streams) => streams.pass().then(|| (Word::data(vc, 0, 0, false), None)),
+            Carries::Nothing => None,
+        }
+    }
+}
+
+impl End {
+    fn new(channel: Channel, line: Rate) -> Result<End, Impossible> {
+        let Channel { path, vc, service, content } = channel;
+        let pace = match service {
+            Service::Abr(config) => Pace::Abr(Box::new(EndSystem::new(&config, vc, line)?)),
+            Service::Cbr { pcr } | Service::Vbr { pcr } | Service::Ubr { pcr } => {
+                Impossible::unless(pcr.is_none_or(|pcr| pcr.as_bps() > 0), "pcr", "more than zero")?;
+                let gap = Gap::of(cells_per_second(pcr.unwrap_or(line).min(line)));
+                Pace::Fixed { gap, next: Time::ZERO, carried: 0 }
+            }
+        };
+        let carries = match content {
+            Content::Packets(encapsulation) => {
+                let (segmenter, reassembler) = (Segmenter::default(), Reassembler::default());
+                Carries::Packets { encapsulation, segmenter, reassembler }
+            }
+            Content::Payloads => Carries::Payloads(Default::default()),
+            Content::Streams(rates) => Carries::Streams(Streams::new(rates)),
+            Content::Sink => Carries::Nothing,
+        };
+        Ok(End {
+            path,
+            vc,
+            pace,
+            carries,
+            sent: 0,
+            received: 0,
+            pdus_sent: 0,
+            pdus_received: 0,
+            wrong_length: 0,
+            wrong_crc: 0,
+            wrong_header: 0,
+            refused: 0,
+        })
+    }
+
+    /// When the next cell may go out, not before `now`; never if there is none.
+    #[inline]
+    fn next(&self, now: Time) -> Time {
+        let due = match (&self.carries, &self.pace) {
+            (Carries::Streams(streams), _) => streams.next(),
+            (carries, Pace::Abr(system)) if carries.has_data() || system.has_turn() => system.next(),
+            (carries, Pace::Fixed { next, .. }) if carries.has_data() => *next,
+            _ => return Time::NEVER,
+        };
+        due.max(now)
+    }
+
+    /// The cell that goes out at `start`, and the packet that travels with it; none if it was only a rate that changed.
+    #[inline]
+    fn send(&mut self, start: Time) -> Option<(Word, Option<Packet>)> {
+        match &mut self.pace {
+            Pace::Abr(system) => {
+                if let Choice::Rm(word) = system.choose(start, self.carries.has_data()) {
+                    self.sent += 1;
+                    return Some((word, None));
+                }
+            }
+            Pace::Fixed { gap, next, carried } => {
+                if *next != start {
+                    *carried = 0;
+                }
+                *next = gap.after(start, carried);
+            }
+        }
+        let cell = self.carries.next(self.vc)?;
+        self.sent += 1;
+        self.pdus_sent += u64::from(cell.0.is_last());
+        Some(cell)
+    }
+
+    /// Takes a packet to be sent.
+    fn push(&mut self, mut packet: Packet) {
+        let is_taken = match &mut self.carries {
+            Carries::Packets { encapsulation, segmenter, .. } => {
+                if *encapsulation == Encapsulation::LlcSnap {
+                    prepend_llc(&mut packet);
+                }
+                segmenter.push(packet)
+            }
+            Carries::Payloads(payloads) if packet.len() == bentpipe_wire::atm::PAYLOAD_LEN => {
+                payloads.push_back(packet);
+                true
+            }
+            _ => false,
+        };
+        self.refused += u64::from(!is_taken);
+    }
+
+    fn on_rm(&mut self, word: Word) {
+        if let Pace::Abr(system) = &mut self.pace {
+            system.on_rm(word);
+        }
+    }
+
+    /// Takes a cell of data; gives the packet that it completes.
+    #[inline]
+    fn on_data(&mut self, word: Word, inbox: &mut Inbox) -> Option<Packet> {
+        if let Pace::Abr(system) = &mut self.pace {
+            system.on_data(word.efci());
+        }
+        let wrong_bits = if word.is_damaged() { inbox.cargo() } else { None };
+        let packet = if word.kind() == Kind::Whole || word.is_last() { inbox.cargo() } else { None };
+        let Carries::Packets { encapsulation, reassembler, .. } = &mut self.carries else {
+            return packet.filter(|_| matches!(self.carries, Carries::Payloads(_)));
+        };
+        if let Some(mask) = wrong_bits {
+            reassembler.damage(mask);
+        }
+        let outcome = match (word.kind(), packet) {
+            (Kind::Data, Some(payload)) => reassembler.last(word, payload),
+            (Kind::Data, None) => {
+                reassembler.middle(word);
+                return None;
+            }
+            _ if word.is_last() => reassembler.end_foreign(),
+            _ => {
+                reassembler.foreign();
+                return None;
+            }
+        };
+        let payload = match outcome {
+            Outcome::Whole(payload) => payload,
+            Outcome::WrongLength => {
+                self.wrong_length += 1;
+                return None;
+            }
+            Outcome::WrongCrc => {
+                self.wrong_crc += 1;
+                return None;
+            }
+        };
+        self.pdus_received += 1;
+        let packet =
+            if *encapsulation == Encapsulation::LlcSnap { strip_llc(payload) } else { Some(payload) };
+        self.wrong_header += u64::from(packet.is_none());
+        packet
+    }
+
+    fn observe(&self, observer: &mut dyn Observer) {
+        observer.part(&self.path);
+        observer.counter("cells-sent", Unit::Cells, self.sent);
+        observer.counter("cells-received", Unit::Cells, self.received);
+        if let Carries::Packets { segmenter, .. } = &self.carries {
+            let [queued, most] = segmenter.cells();
+            observer.gauge("queue", Unit::Cells, queued as f64);
+            observer.gauge("queue-max", Unit::Cells, most as f64);
+            observer.gauge("queue-packets", Unit::Packets, segmenter.packets() as f64);
+            observer.counter("pdus-sent", Unit::Packets, self.pdus_sent);
+            observer.counter("pdus-received", Unit::Packets, self.pdus_received);
+            observer.counter("wrong-length", Unit::Packets, self.wrong_length);
+            observer.counter("wrong-crc", Unit::Packets, self.wrong_crc);
+            observer.counter("wrong-header", Unit::Packets, self.wrong_header);
+            observer.counter("refused", Unit::Packets, self.refused);
+        }
+        if let Pace::Abr(system) = &self.pace {
+            let counts = system.counts;
+            observer.gauge("acr", Unit::BitsPerSecond, system.acr() * line::CELL_BITS as f64);
+            observer.counter("rm-forward-sent", Unit::Cells, counts.forward_sent);
+            observer.counter("rm-backward-sent", Unit::Cells, counts.backward_sent);
+            observer.counter("rm-backward-received", Unit::Cells, counts.backward_received);
+            observer.counter("rm-out-of-rate-sent", Unit::Cells, counts.out_of_rate_sent);
+            observer.counter("rm-overwritten", Unit::Cells, counts.overwritten);
+        }
+    }
+}
+
+/// Puts LLC and SNAP in front of an IP packet (RFC 2684, section 5.1).
+fn prepend_llc(packet: &mut Packet) {
+    let is_v6 = packet.header().first().is_some_and(|first| first >> 4 == 6);
+    let kind = if is_v6 { EtherType::IPV6 } else { EtherType::IPV4 };
+    llc::Repr::Routed(kind).emit(packet.prepend(llc::HEADER_LEN));
+}
+
+/// Takes LLC and SNAP off an IP packet; none if it is anything else.
+fn strip_llc(mut payload: Packet) -> Option<Packet> {
+    match llc::Repr::parse(payload.header()) {
+        Ok(llc::Repr::Routed(EtherType::IPV4 | EtherType::IPV6)) => {
+            payload.trim_front(llc::HEADER_LEN);
+            Some(payload)
+        }
+        _ => None,
+    }
+}

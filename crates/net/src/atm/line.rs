@@ -1,0 +1,137 @@
+//! A line of cells: a serialiser and a pipe.
+
+use bentpipe_units::{Rate, Span, Time};
+use bentpipe_wire::atm::CELL_LEN;
+
+use super::cell::{Cell, Train, Word};
+use crate::{Impossible, Packet};
+
+/// Bits of a cell on the line.
+pub(crate) const CELL_BITS: u64 = 8 * CELL_LEN as u64;
+
+/// What cells of a rate make, in cells per second.
+pub(crate) fn cells_per_second(rate: Rate) -> f64 {
+    rate.as_bps() as f64 / CELL_BITS as f64
+}
+
+/// A line of cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The rate that cells get, 53 bytes each.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Span,
+}
+
+/// Sends cells one after the other, and keeps them until the first of them arrives.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// Whole nanoseconds of a cell, and what is left in units of 1/rate ns.
+    cell_nanos: u64,
+    cell_rest: u64,
+    rate_bps: u64,
+    carried: u64,
+    delay: Span,
+    /// When the transmission of this moment ends, or the last one ended.
+    pub(crate) free_at: Time,
+    pipe: Train,
+    /// Whether cells are handed over singly, each when it arrives.
+    singly: bool,
+    digest: u64,
+    sent: u64,
+}
+
+impl Line {
+    pub(crate) fn new(config: &Config) -> Result<Line, Impossible> {
+        let rate_bps = config.rate.as_bps();
+        let scaled = CELL_BITS * 1_000_000_000;
+        // Faster, and two cells would arrive in one nanosecond.
+        Impossible::unless((1..=scaled).contains(&rate_bps), "rate", "above zero and at most 424 Gbit/s")?;
+        Ok(Line {
+            cell_nanos: scaled / rate_bps,
+            cell_rest: scaled % rate_bps,
+            rate_bps,
+            carried: 0,
+            delay: config.delay,
+            free_at: Time::ZERO,
+            pipe: Train::default(),
+            singly: false,
+            digest: 0,
+            sent: 0,
+        })
+    }
+
+    /// Hands cells over one by one from now on.
+    pub(crate) fn cell_by_cell(&mut self) {
+        self.singly = true;
+    }
+
+    /// Sends a cell from `start` on, which is not before the line is free.
+    #[inline]
+    pub(crate) fn transmit(&mut self, word: Word, start: Time) {
+        self.carried += self.cell_rest;
+        let carry = u64::from(self.carried >= self.rate_bps);
+        self.carried -= carry * self.rate_bps;
+        self.free_at = start + Span::from_nanos(self.cell_nanos + carry);
+        let at = self.free_at + self.delay;
+        // As a run's fingerprint mixes; independent of how cells are made up into trains.
+        let event = at.as_nanos() ^ word.bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.digest = (self.digest.rotate_left(23) ^ event).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        self.sent += 1;
+        self.pipe.cells.push(Cell { at, word });
+    }
+
+    /// Puts a packet beside the cell sent last.
+    #[inline]
+    pub(crate) fn load(&mut self, packet: Packet) {
+        self.pipe.cargo.push_back(packet);
+    }
+
+    /// When the first cell in the pipe arrives.
+    #[inline]
+    pub(crate) fn due(&self) -> Time {
+        self.pipe.cells.first().map_or(Time::NEVER, |cell| cell.at)
+    }
+
+    /// The shortest time from the start of a transmission to the arrival.
+    #[inline]
+    pub(crate) fn shortest(&self) -> Span {
+        self.delay + Span::from_nanos(self.cell_nanos)
+    }
+
+    /// What there is to hand over at `now`: all that is in the pipe, once its first cell arrives.
+    pub(crate) fn take(&mut self, now: Time) -> Option<Packet> {
+        if self.due() > now {
+            return None;
+        }
+        if self.singly {
+            return Some(self.take_first());
+        }
+        let room = Vec::with_capacity(self.pipe.cells.len());
+        let cells = std::mem::replace(&mut self.pipe.cells, room);
+        let cargo = std::mem::take(&mut self.pipe.cargo);
+        Some(Packet::from_train(Train { cells, cargo }, self.digest))
+    }
+
+    fn take_first(&mut self) -> Packet {
+        let cell = self.pipe.cells.remove(0);
+        let cargo = self.pipe.cargo.drain(..cell.word.cargo()).collect();
+        Packet::from_train(Train { cells: vec![cell], cargo }, self.digest)
+    }
+
+    /// How long it was sending up to `now`.
+    pub(crate) fn busy(&self, now: Time) -> Span {
+        let all = u128::from(self.sent) * u128::from(CELL_BITS) * 1_000_000_000 / u128::from(self.rate_bps);
+        Span::from_nanos(all as u64).saturating_sub(self.free_at.since(now))
+    }
+
+    /// How many cells were sent, or are being sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// A hash over all cells sent and the times of their arrival.
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
+    }
+}

@@ -1,0 +1,262 @@
+//! An ATM switch with queues at its outputs.
+//!
+//! Modelled: virtual channels from input to output with translation; at each output a queue for each service category,
+//! finite or not, the categories served in strict order; early and partial packet discard for UBR; EFCI; ERICA and
+//! ERICA+. Not modelled: delay or blocking inside the fabric, which takes no time; policing; VS/VD.
+//!
+//! Cells of all inputs are taken in the order of their arrival, those of one instant in the order of the ports. The switch
+//! wakes only to hand a train over: once in the delay of each of its lines.
+
+use std::any::Any;
+
+use bentpipe_units::Time;
+
+use super::cell::{Inbox, Kind, Vc};
+use super::erica::{Measurement, QueueControl, Target};
+use super::line;
+use super::service::Class;
+use crate::{Agenda, Cx, Element, Impossible, Observer, Packet, Port, Unit};
+
+mod output;
+
+use output::{Frames, Output};
+
+/// What a switch does at each of its outputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Config {
+    /// What ABR sources are told. Default: nothing but `efci`.
+    pub abr: Algorithm,
+    /// Cells in the ABR queue from which on cells of data are marked (EFCI). Default: none are marked.
+    pub efci: Option<u32>,
+    /// How many cells of each category may wait. Default: no limit.
+    pub limit: Limits,
+    /// UBR cells that wait from which on no new AAL5 PDU is let in (early packet discard). Default: all are let in.
+    pub epd: Option<u32>,
+    /// Whether the rest of an AAL5 PDU of UBR is dropped, but for its last cell, once one of its cells was (partial packet
+    /// discard). Default: false.
+    pub ppd: bool,
+}
+
+/// How many cells of each category may wait at an output; without a value there is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Limits {
+    /// Constant bit rate.
+    pub cbr: Option<u32>,
+    /// Variable bit rate.
+    pub vbr: Option<u32>,
+    /// Available bit rate.
+    pub abr: Option<u32>,
+    /// Unspecified bit rate.
+    pub ubr: Option<u32>,
+}
+
+/// How a switch reckons what ABR sources may send.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)
+)]
+pub enum Algorithm {
+    /// It does not.
+    #[default]
+    None,
+    /// ERICA: explicit rates for a share of the capacity.
+    Erica {
+        /// The share. Default: 0.9.
+        #[cfg_attr(feature = "serde", serde(default = "most"))]
+        utilisation: f64,
+        /// How load and capacity are measured.
+        #[cfg_attr(feature = "serde", serde(default))]
+        measure: Measurement,
+    },
+    /// ERICA+: explicit rates for all of the capacity and a queueing delay.
+    EricaPlus {
+        /// What is made of the queue.
+        #[cfg_attr(feature = "serde", serde(default))]
+        queue: QueueControl,
+        /// How load and capacity are measured.
+        #[cfg_attr(feature = "serde", serde(default))]
+        measure: Measurement,
+    },
+}
+
+#[cfg(feature = "serde")]
+fn most() -> f64 {
+    0.9
+}
+
+impl Algorithm {
+    fn target(&self) -> Option<(Measurement, Target)> {
+        match *self {
+            Algorithm::None => None,
+            Algorithm::Erica { utilisation, measure } => Some((measure, Target::Utilisation(utilisation))),
+            Algorithm::EricaPlus { queue, measure } => Some((measure, Target::Queue(queue))),
+        }
+    }
+}
+
+/// A switch: input and output n are of port n.
+#[derive(Debug)]
+pub struct Switch {
+    config: Config,
+    inboxes: Vec<Inbox>,
+    /// Which input has the next cell.
+    order: Agenda,
+    outputs: Vec<Output>,
+    /// For each port and VCI where its cells go.
+    routes: Vec<Vec<Option<Route>>>,
+    unroutable: u64,
+}
+
+/// Where cells of a channel go.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    output: u16,
+    vc: Vc,
+    class: Class,
+    /// Its number in the output's ERICA.
+    channel: u16,
+    /// Its number in the ERICA of the port that its cells come in by, which backward RM cells among them ask.
+    back: u16,
+    frames: Frames,
+}
+
+impl Switch {
+    /// A switch without ports.
+    pub fn new(config: &Config) -> Switch {
+        Switch {
+            config: *config,
+            inboxes: Vec::new(),
+            order: Agenda::new(0),
+            outputs: Vec::new(),
+            routes: Vec::new(),
+            unroutable: 0,
+        }
+    }
+
+    /// Adds a port, whose outgoing line is reported under `path`: "link/trunk/forward".
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn add_port(&mut self, path: impl Into<String>, line: &line::Config) -> Result<Port, Impossible> {
+        self.outputs.push(Output::new(path.into(), &self.config, line)?);
+        self.inboxes.push(Inbox::default());
+        self.routes.push(vec![None; Vc::LAST.index() + 1]);
+        self.order = Agenda::new(self.inboxes.len());
+        Ok(Port(self.outputs.len() as u16 - 1))
+    }
+
+    /// Leads a channel through, in both directions.
+    ///
+    /// # Panics
+    /// If there is no such port, or it has a channel of this number already.
+    pub fn connect(&mut self, (a, vc_a): (Port, Vc), (b, vc_b): (Port, Vc), class: Class) {
+        let [to_a, to_b] = [a, b].map(|port| self.outputs[usize::from(port.0)].add_channel(class));
+        let route = |output: Port, vc, channel, back| {
+            let frames = Frames::default();
+            Some(Route { output: output.0, vc, class, channel, back, frames })
+        };
+        let before = [
+            self.routes[usize::from(a.0)][vc_a.index()].replace(route(b, vc_b, to_b, to_a).expect("made")),
+            self.routes[usize::from(b.0)][vc_b.index()].replace(route(a, vc_a, to_a, to_b).expect("made")),
+        ];
+        assert!(before.iter().all(Option::is_none), "two channels of one number");
+    }
+
+    /// Hands each cell over by itself from now on. Nothing else differs; this is for showing that.
+    pub fn cell_by_cell(&mut self) {
+        self.outputs.iter_mut().for_each(Output::cell_by_cell);
+    }
+
+    /// A hash over all cells sent at a port, and when each arrives.
+    pub fn digest(&self, port: Port) -> u64 {
+        self.outputs[usize::from(port.0)].line.digest()
+    }
+
+    /// Takes all cells that arrive before `until`, and starts all transmissions due before it.
+    fn advance(&mut self, until: Time) {
+        loop {
+            let (at, input) = self.order.first();
+            if at >= until {
+                break;
+            }
+            self.arrive(input);
+            self.order.set(input, self.inboxes[input].head());
+        }
+        self.outputs.iter_mut().for_each(|output| output.settle(until));
+    }
+
+    /// Takes the next cell of an input.
+    #[inline]
+    fn arrive(&mut self, input: usize) {
+        let inbox = &mut self.inboxes[input];
+        let Some(cell) = inbox.pop() else { return };
+        let mut word = cell.word;
+        let Some(route) = &mut self.routes[input][word.vc().index()] else {
+            self.unroutable += 1;
+            (0..word.cargo()).for_each(|_| drop(inbox.cargo()));
+            return;
+        };
+        if word.kind() == Kind::Rm && word.is_backward() {
+            word = self.outputs[input].feedback(cell.at, route.back, word);
+        }
+        let output = &mut self.outputs[usize::from(route.output)];
+        output.arrive(cell.at, word.on(route.vc), route.class, route.channel, &mut route.frames, inbox);
+    }
+
+    fn hand_over(&mut self, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        let next_arrival = self.order.first().0;
+        let mut deadline = Time::NEVER;
+        for (n, output) in self.outputs.iter_mut().enumerate() {
+            while let Some(train) = output.line.take(now) {
+                cx.emit(Port(n as u16), train);
+            }
+            deadline = deadline.min(output.deadline(now, next_arrival));
+        }
+        deadline
+    }
+}
+
+impl Element for Switch {
+    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        self.advance(cx.now());
+        let input = usize::from(port.0);
+        if let Some(inbox) = self.inboxes.get_mut(input) {
+            inbox.announce(packet);
+            self.order.set(input, inbox.head());
+        }
+        self.hand_over(cx)
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        self.advance(cx.now());
+        self.hand_over(cx)
+    }
+
+    fn forwards(&self, _from: Port, _to: Port) -> bool {
+        // A cell takes its own time to the other end of the line.
+        false
+    }
+
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
+        self.advance(now);
+        observer.counter("unroutable", Unit::Cells, self.unroutable);
+        self.outputs.iter().for_each(|output| output.observe(now, observer));
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -1,0 +1,183 @@
+//! ATM networks against theory, and trains of cells against single ones.
+
+mod atm_path;
+
+use atm_path::{Load, Path, World, seed_abr, seed_tcp};
+use bentpipe_net::atm::switch::{self, Algorithm};
+use bentpipe_net::atm::{Service, abr};
+use bentpipe_units::{Rate, Span};
+
+#[test]
+fn one_source_gets_the_line() {
+    let mut world = Path::wan(1).build();
+    world.run_ms(400);
+    let before = world.value("receiver/0", "packets");
+    world.run_ms(900);
+    let goodput = (world.value("receiver/0", "packets") - before) * 512.0 * 8.0 / 0.5;
+    // 12 cells of 31 in 32: the seed's 121.3 Mbit/s.
+    assert!((goodput / 121.29e6 - 1.0).abs() < 0.003, "{goodput}");
+}
+
+#[test]
+fn trains_of_cells_change_no_result() {
+    let mut path = Path { load: seed_tcp(200_000), ..Path::wan(5) };
+    path.background = Some(|| {
+        let ms = Span::from_millis(7);
+        let rates = (0..40_u64).map(move |n| (ms, Rate::from_bps(n % 5 * 20_000_000)));
+        vec![Box::new(rates.clone()), Box::new(rates.rev())]
+    });
+    let run = |cell_by_cell| {
+        let mut world = Path { cell_by_cell, ..path.clone() }.build();
+        let mut seen = Vec::new();
+        for step in 1..=20 {
+            world.run_ms(20 * step);
+            seen.push((world.values(), world.digests()));
+        }
+        let work = world.network().work();
+        (seen, work.deliveries + work.wakeups)
+    };
+    let ((trains, few), (cells, many)) = (run(false), run(true));
+    for (step, (with, without)) in trains.iter().zip(&cells).enumerate() {
+        for (key, value) in &with.0 {
+            assert!(*value == without.0[key] || value.is_nan(), "{step} {key:?}: {value} {}", without.0[key]);
+        }
+        assert_eq!(with.1, without.1, "step {step}");
+    }
+    assert!(few * 5 < many, "{few} events with trains, {many} without");
+}
+
+/// The VCs' shares of the trunk, and its use, from `from_ms` to `to_ms`.
+fn shares(world: &mut World, from_ms: u64, to_ms: u64) -> (Vec<f64>, f64) {
+    let read = |world: &mut World| {
+        let values = world.values();
+        let cells = |n: usize| values[&(format!("vc/{n}/exit"), "cells-received")];
+        let all: Vec<f64> = (0..world.senders.len()).map(cells).collect();
+        (all, values[&("link/trunk/forward".to_owned(), "delivered")])
+    };
+    world.run_ms(from_ms);
+    let before = read(world);
+    world.run_ms(to_ms);
+    let after = read(world);
+    let seconds = (to_ms - from_ms) as f64 / 1000.0;
+    let rates = before.0.iter().zip(&after.0).map(|(before, after)| (after - before) / seconds).collect();
+    (rates, (after.1 - before.1) / seconds / (155.52e6 / 424.0))
+}
+
+#[test]
+fn erica_plus_is_fair_and_uses_the_line() {
+    for n in [2, 7, 15] {
+        // From very different beginnings.
+        let greedy = Load::Greedy(|n| Span::from_millis(23 * n as u64));
+        let mut world = Path { load: greedy, ..Path::wan(n) }.build();
+        let (rates, used) = shares(&mut world, 1000, 2000);
+        let mean = rates.iter().sum::<f64>() / n as f64;
+        let worst = rates.iter().map(|rate| (rate / mean - 1.0).abs()).fold(0.0, f64::max);
+        assert!(worst < 0.01, "{n}: {worst} of {mean}");
+        assert!(used > 0.985, "{n}: {used}");
+    }
+}
+
+#[test]
+fn erica_keeps_to_its_share() {
+    let abr = Algorithm::Erica { utilisation: 0.9, measure: Default::default() };
+    let switch = switch::Config { abr, ..Default::default() };
+    let mut world = Path { switch, ..Path::wan(5) }.build();
+    let (rates, used) = shares(&mut world, 1000, 2000);
+    assert!((used - 0.9).abs() < 0.01, "{used}");
+    assert!(rates.iter().all(|rate| (rate / rates[0] - 1.0).abs() < 0.01), "{rates:?}");
+    assert_eq!(world.value("link/trunk/forward", "abr-queue"), 0.0);
+}
+
+#[test]
+fn shares_are_max_min_where_one_asks_for_less() {
+    // Four at one port; one has a peak of 10 Mbit/s. The others get a third of the rest each.
+    let service = |n| match seed_abr(n) {
+        Service::Abr(config) if n == 0 => {
+            Service::Abr(abr::Config { pcr: Some(Rate::from_bps(10_000_000)), ..config })
+        }
+        other => other,
+    };
+    let mut world = Path { service, ..Path::wan(4) }.build();
+    let (rates, used) = shares(&mut world, 1000, 3000);
+    let mbps: Vec<f64> = rates.iter().map(|rate| rate * 424.0 / 1e6).collect();
+    assert!((mbps[0] - 10.0).abs() < 0.1, "{mbps:?}");
+    let expected = (155.52 - 10.0) / 3.0;
+    // Rates breathe about what is fair, and after each overshoot the queue takes its share: a tenth on average.
+    assert!(mbps[1..].iter().all(|rate| (rate / expected - 0.93).abs() < 0.07), "{mbps:?}");
+    assert!(mbps[1..].iter().all(|rate| (rate / mbps[1] - 1.0).abs() < 0.01), "{mbps:?}");
+    assert!(used > 0.9, "{used}");
+}
+
+#[test]
+fn efci_and_relative_decrease_hold_the_queue() {
+    let service = |n| match seed_abr(n) {
+        Service::Abr(config) => Service::Abr(abr::Config { rif: 1.0 / 16384.0, rdf: 1.0 / 1024.0, ..config }),
+        other => other,
+    };
+    let switch = switch::Config { efci: Some(300), ..Default::default() };
+    let mut world = Path { switch, service, ..Path::wan(3) }.build();
+    let (_, used) = shares(&mut world, 2000, 4000);
+    assert!(used > 0.8, "{used}");
+    let queue = world.value("link/trunk/forward", "abr-queue-max");
+    assert!((300.0..20_000.0).contains(&queue), "{queue}");
+}
+
+#[test]
+fn no_cell_is_lost_or_made() {
+    let mut path = Path { load: seed_tcp(100_000), ..Path::wan(3) };
+    path.background =
+        Some(|| vec![Box::new(std::iter::repeat_n((Span::from_millis(9), Rate::from_bps(60_000_000)), 50))]);
+    let mut world = path.build();
+    for step in 1..=10 {
+        world.run_ms(70 * step);
+        let values = world.values();
+        let sum =
+            |name: &str| -> f64 { values.iter().filter(|((_, n), _)| *n == name).map(|(_, v)| v).sum() };
+        let waiting: f64 = values
+            .iter()
+            .filter(|((p, n), _)| p.starts_with("link/") && n.ends_with("-queue"))
+            .map(|(_, v)| v)
+            .sum();
+        // Every cell sent is received, on a line, or in a queue; the lines are known only to hold so many.
+        let (sent, received) = (sum("cells-sent"), sum("cells-received"));
+        let on_lines = 3.0 * 5e-3 * 155.52e6 / 424.0 * 8.0;
+        let under_way = sent - received - waiting;
+        assert!((0.0..on_lines).contains(&under_way), "{sent} {received} {waiting}");
+    }
+    // Once the sources fall silent all of it arrives: 12 cells a segment, RM cells one in 32.
+    assert_eq!(world.value("link/trunk/forward", "dropped-abr"), 0.0);
+    let vc = world.values();
+    let get = |part: &str, name| vc[&(part.to_owned(), name)];
+    for n in 0..3 {
+        let (cells, pdus) =
+            (get(&format!("vc/{n}/access"), "cells-sent"), get(&format!("vc/{n}/access"), "pdus-sent"));
+        let rm = get(&format!("vc/{n}/access"), "rm-forward-sent")
+            + get(&format!("vc/{n}/access"), "rm-backward-sent");
+        // The first packets are SYN and ACK, of two cells; one may be under way.
+        let data = cells - rm;
+        assert!((data - 12.0 * pdus).abs() <= 40.0, "{n}: {cells} {pdus} {rm}");
+    }
+}
+
+/// UBR from three greedy sources into a queue of 2000 cells: PDUs that arrive whole a second, and the use of the trunk.
+fn ubr(epd: Option<u32>, ppd: bool) -> (f64, f64) {
+    let limit = switch::Limits { ubr: Some(2000), ..Default::default() };
+    let switch = switch::Config { limit, epd, ppd, ..Default::default() };
+    let service = |_| Service::Ubr { pcr: None };
+    let mut world = Path { switch, service, ..Path::wan(3) }.build();
+    let (_, used) = shares(&mut world, 300, 1300);
+    let whole =
+        |world: &mut World| (0..3).map(|n| world.value(&format!("receiver/{n}"), "packets")).sum::<f64>();
+    (whole(&mut world) / 1.3, used)
+}
+
+#[test]
+fn discarding_whole_pdus_saves_the_others() {
+    let (plain, used) = ubr(None, false);
+    let (partial, _) = ubr(None, true);
+    let (early, used_early) = ubr(Some(1500), true);
+    // Full, the line carries 366,792/12 PDUs a second.
+    assert!(used > 0.99 && used_early > 0.99, "{used} {used_early}");
+    assert!(plain < 0.7 * early && partial < early, "{plain} {partial} {early}");
+    assert!(early > 0.98 * 366_792.0 / 12.0 * (1.3 - 0.015) / 1.3, "{early}");
+}

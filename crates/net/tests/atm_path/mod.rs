@@ -1,0 +1,296 @@
+//! Hosts on one switch each, the two switches joined by a trunk: n sources at one side, n destinations at the other.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use bentpipe_net::atm::interface::LINE;
+use bentpipe_net::atm::{Channel, Class, Content, Interface, Rates, Service, Switch, Vc, abr, line, switch};
+use bentpipe_net::tcp::{self, Bulk, Endpoint, Source};
+use bentpipe_net::{Cx, Element, Observer, Packet, Port, Unit};
+use bentpipe_sim::{Builder, ElementId, Network};
+use bentpipe_units::{Bytes, Rate, Span, Time};
+
+/// The OC-3 line of seed 004.
+pub(crate) const OC3: Rate = Rate::from_bps(155_520_000);
+
+/// What the hosts do.
+#[derive(Clone)]
+pub(crate) enum Load {
+    /// A packet of 560 bytes whenever the interface has fewer than a few waiting; hosts by their number start so late.
+    Greedy(fn(usize) -> Span),
+    /// A TCP connection.
+    Tcp(Box<tcp::Config>),
+}
+
+/// The network.
+#[derive(Clone)]
+pub(crate) struct Path {
+    pub(crate) sources: usize,
+    pub(crate) rate: Rate,
+    /// Propagation from host to switch, switch to switch, switch to host.
+    pub(crate) delays: [Span; 3],
+    pub(crate) service: fn(usize) -> Service,
+    pub(crate) switch: switch::Config,
+    pub(crate) load: Load,
+    /// Rates of a source of VBR cells.
+    pub(crate) background: Option<fn() -> Vec<Rates>>,
+    pub(crate) cell_by_cell: bool,
+}
+
+/// ABR as seed 004 has it.
+pub(crate) fn seed_abr(_: usize) -> Service {
+    Service::Abr(abr::Config {
+        pcr: Some(OC3),
+        icr: Some(Rate::from_bps(10_000_000)),
+        rif: 1.0,
+        rdf: 1.0 / 512.0,
+        tbe: 512,
+        cdf: 0.0,
+        ..abr::Config::default()
+    })
+}
+
+/// ERICA+ as seed 004 has it.
+pub(crate) fn seed_switch() -> switch::Config {
+    let abr = switch::Algorithm::EricaPlus { queue: Default::default(), measure: Default::default() };
+    switch::Config { abr, ..switch::Config::default() }
+}
+
+impl Path {
+    /// The WAN of seed 004 without background.
+    pub(crate) fn wan(sources: usize) -> Path {
+        Path {
+            sources,
+            rate: OC3,
+            delays: [Span::from_millis(5); 3],
+            service: seed_abr,
+            switch: seed_switch(),
+            load: Load::Greedy(|_| Span::ZERO),
+            background: None,
+            cell_by_cell: false,
+        }
+    }
+
+    /// Wires it up.
+    pub(crate) fn build(&self) -> World {
+        let mut builder = Builder::new(7);
+        let line = |delay| line::Config { rate: self.rate, delay };
+        let [access, trunk, exit] = self.delays;
+        let mut near = Switch::new(&self.switch);
+        let mut far = Switch::new(&self.switch);
+        let count = self.sources + usize::from(self.background.is_some());
+        let add = |switch: &mut Switch, path: String, delay| switch.add_port(path, &line(delay)).unwrap();
+        let near_ports: Vec<Port> =
+            (0..count).map(|n| add(&mut near, format!("link/access.{n}/return"), access)).collect();
+        let near_trunk = add(&mut near, "link/trunk/forward".into(), trunk);
+        let far_ports: Vec<Port> =
+            (0..count).map(|n| add(&mut far, format!("link/exit.{n}/forward"), exit)).collect();
+        let far_trunk = add(&mut far, "link/trunk/return".into(), trunk);
+        let vc = |n: usize| Vc::new(32 + n as u16).unwrap();
+        for n in 0..count {
+            let class = if n < self.sources { (self.service)(n).class() } else { Class::Vbr };
+            near.connect((near_ports[n], vc(n)), (near_trunk, vc(n)), class);
+            far.connect((far_trunk, vc(n)), (far_ports[n], vc(n)), class);
+        }
+        if self.cell_by_cell {
+            near.cell_by_cell();
+            far.cell_by_cell();
+        }
+        let (near, far) = (builder.add("near", near), builder.add("far", far));
+        builder.connect((near, near_trunk), (far, far_trunk));
+        builder.connect((far, far_trunk), (near, near_trunk));
+        let mut world = World {
+            network: None,
+            near,
+            far,
+            near_trunk,
+            ends: Vec::new(),
+            senders: Vec::new(),
+            receivers: Vec::new(),
+        };
+        for n in 0..count {
+            let end = |side: &str, switch, port, delay, builder: &mut Builder, content| {
+                let path = format!("link/{side}.{n}/host");
+                let mut interface = Interface::new(path, &line(delay)).unwrap();
+                let service = if n < self.sources { (self.service)(n) } else { Service::Vbr { pcr: None } };
+                let path = format!("vc/{n}/{side}");
+                interface.add(Channel { path, vc: vc(n), service, content }).unwrap();
+                if self.cell_by_cell {
+                    interface.cell_by_cell();
+                }
+                let interface = builder.add(format!("interface/{side}.{n}"), interface);
+                builder.connect((interface, LINE), (switch, port));
+                builder.connect((switch, port), (interface, LINE));
+                interface
+            };
+            let (left, right) = match self.background {
+                Some(rates) if n == self.sources => (Content::Streams(rates()), Content::Sink),
+                _ => (Content::Packets(Default::default()), Content::Packets(Default::default())),
+            };
+            let a = end("access", near, near_ports[n], access, &mut builder, left);
+            let b = end("exit", far, far_ports[n], exit, &mut builder, right);
+            world.ends.push((a, b));
+            if n == self.sources {
+                continue;
+            }
+            let (sender, receiver): (Box<dyn Element>, Box<dyn Element>) = match &self.load {
+                Load::Greedy(start) => (Box::new(Greedy::new(start(n))), Box::new(Sink::default())),
+                Load::Tcp(config) => {
+                    let address = |side: u8| SocketAddr::from(([10, side, 0, n as u8], 5000));
+                    let sender = Endpoint::active((**config).clone(), address(0), address(1)).unwrap();
+                    let sender = sender.with_source(Source::Bulk(Bulk::default()));
+                    let receiver = Endpoint::passive((**config).clone(), address(1)).unwrap();
+                    (Box::new(sender), Box::new(receiver))
+                }
+            };
+            let sender = builder.add_boxed(format!("sender/{n}"), sender);
+            let receiver = builder.add_boxed(format!("receiver/{n}"), receiver);
+            for (end, host) in [(a, sender), (b, receiver)] {
+                builder.connect((end, Port(1)), (host, Port(0)));
+                builder.connect((host, Port(0)), (end, Port(1)));
+            }
+            world.senders.push(sender);
+            world.receivers.push(receiver);
+        }
+        world.network = Some(builder.build().unwrap());
+        world
+    }
+}
+
+/// The network and what is where in it.
+pub(crate) struct World {
+    network: Option<Network>,
+    pub(crate) near: ElementId,
+    pub(crate) far: ElementId,
+    pub(crate) near_trunk: Port,
+    pub(crate) ends: Vec<(ElementId, ElementId)>,
+    pub(crate) senders: Vec<ElementId>,
+    pub(crate) receivers: Vec<ElementId>,
+}
+
+impl World {
+    pub(crate) fn network(&mut self) -> &mut Network {
+        self.network.as_mut().unwrap()
+    }
+
+    pub(crate) fn run_ms(&mut self, millis: u64) {
+        self.network().run_until(Time::ZERO + Span::from_millis(millis));
+    }
+
+    /// What all elements report, by path and name.
+    pub(crate) fn values(&mut self) -> BTreeMap<(String, &'static str), f64> {
+        let mut values = Values { part: String::new(), found: BTreeMap::new() };
+        let network = self.network();
+        for id in network.ids() {
+            values.part = network.path(id).to_owned();
+            network.observe(id, &mut values);
+        }
+        values.found
+    }
+
+    pub(crate) fn value(&mut self, part: &str, name: &'static str) -> f64 {
+        self.values()[&(part.to_owned(), name)]
+    }
+
+    /// Hashes over all cells of every line, and when each arrives.
+    pub(crate) fn digests(&mut self) -> Vec<u64> {
+        let (near, far, ports) = (self.near, self.far, self.ends.len() as u16 + 1);
+        let mut digests = Vec::new();
+        for switch in [near, far] {
+            let switch: &mut Switch = self.network().element(switch).unwrap();
+            digests.extend((0..ports).map(|port| switch.digest(Port(port))));
+        }
+        for (a, b) in self.ends.clone() {
+            digests.extend([a, b].map(|id| self.network().element::<Interface>(id).unwrap().digest()));
+        }
+        digests
+    }
+}
+
+struct Values {
+    part: String,
+    found: BTreeMap<(String, &'static str), f64>,
+}
+
+impl Observer for Values {
+    fn counter(&mut self, name: &'static str, unit: Unit, total: u64) {
+        self.gauge(name, unit, total as f64);
+    }
+    fn gauge(&mut self, name: &'static str, _unit: Unit, value: f64) {
+        self.found.insert((self.part.clone(), name), value);
+    }
+    fn part(&mut self, path: &str) {
+        path.clone_into(&mut self.part);
+    }
+}
+
+/// Gives its interface a packet of TCP's length every 40 us: more than any line here takes.
+pub(crate) struct Greedy {
+    start: Span,
+}
+
+impl Greedy {
+    fn new(start: Span) -> Greedy {
+        Greedy { start }
+    }
+}
+
+impl Element for Greedy {
+    fn receive(&mut self, _port: Port, _packet: Packet, _cx: &mut Cx<'_>) -> Time {
+        Time::NEVER
+    }
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        let start = Time::ZERO + self.start;
+        if cx.now() < start {
+            return start;
+        }
+        let mut packet = Packet::new(20, 532);
+        packet.header_mut()[0] = 0x45;
+        cx.emit(Port(0), packet);
+        cx.now() + Span::from_micros(30)
+    }
+    fn lookahead(&self) -> Span {
+        Span::from_micros(30)
+    }
+    fn observe(&mut self, _now: Time, _observer: &mut dyn Observer) {}
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+
+/// Counts.
+#[derive(Default)]
+pub(crate) struct Sink {
+    packets: u64,
+}
+
+impl Element for Sink {
+    fn receive(&mut self, _port: Port, _packet: Packet, _cx: &mut Cx<'_>) -> Time {
+        self.packets += 1;
+        Time::NEVER
+    }
+    fn wake(&mut self, _cx: &mut Cx<'_>) -> Time {
+        Time::NEVER
+    }
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        observer.counter("packets", Unit::Packets, self.packets);
+    }
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+
+/// TCP as seed 004 has it, with this window.
+pub(crate) fn seed_tcp(window: u64) -> Load {
+    let config = tcp::Config {
+        mss: Bytes::new(512),
+        send_buffer: Bytes::new(2 * window),
+        receive_buffer: tcp::ReceiveBuffer::Exact(Bytes::new(window)),
+        timestamps: false,
+        ack_every: 1,
+        ..tcp::Config::default()
+    };
+    Load::Tcp(Box::new(config))
+}
