@@ -7,8 +7,8 @@ use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
-    aal1, aal5, atm, dccp, erf, ethernet, icmp, ipv4, ipv6, link, llc, mpe, rtp, section, sixin4, tcp, ts,
-    udp, udplite,
+    aal1, aal5, atm, dccp, erf, ethernet, icmp, ipv4, ipv6, link, llc, mpe, psi, rtp, section, sixin4, tcp,
+    ts, udp, udplite,
 };
 
 /// A decoder under test.
@@ -32,6 +32,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("link", fuzz_link),
     ("pcap", fuzz_pcap),
     ("pcapng", fuzz_pcap),
+    ("psi", fuzz_psi),
     ("ts", fuzz_ts),
     ("sndu", fuzz_sndu),
     ("ule", fuzz_ule),
@@ -265,6 +266,22 @@ pub fn fuzz_aal1(data: &[u8]) {
     let pdu = aal1::SarPdu::new_checked(&data[..data.len().min(aal1::SAR_PDU_LEN)]);
     if let Some((pdu, pointer)) = pdu.ok().and_then(|pdu| Some((pdu, pdu.pointer().ok()?))) {
         assert_eq!(aal1::pointer_octet(pointer), pdu.payload()[0]);
+    }
+}
+
+/// The tables of a transport stream; the CRC is put right, so that there is something to read.
+pub fn fuzz_psi(data: &[u8]) {
+    let mut section = data.to_vec();
+    if let Some(end) = section.len().checked_sub(section::CRC_LEN) {
+        let crc = Crc32::new().add_bytes(&section[..end]).register();
+        section[end..].copy_from_slice(&crc.to_be_bytes());
+    }
+    if let Ok(pat) = psi::Pat::parse(&section) {
+        assert_eq!(psi::Pat::parse(&pat.to_section()), Ok(pat));
+    }
+    if let Ok(pmt) = psi::Pmt::parse(&section) {
+        assert_eq!(psi::Pmt::parse(&pmt.to_section()), Ok(pmt.clone()));
+        assert!(psi::descriptors(&pmt.descriptors).count() <= pmt.descriptors.len() / 2);
     }
 }
 

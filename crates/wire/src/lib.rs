@@ -31,6 +31,7 @@ pub mod link;
 pub mod llc;
 pub mod mpe;
 pub mod pcap;
+pub mod psi;
 pub mod quick_start;
 pub mod rtp;
 pub mod section;

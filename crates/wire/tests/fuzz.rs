@@ -16,7 +16,7 @@ use bentpipe_wire::atm::{self, PayloadType};
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ip::{Packet, Protocol};
 use bentpipe_wire::pcap::{LinkType, Writer};
-use bentpipe_wire::{aal1, link, mpe, ts, ule};
+use bentpipe_wire::{aal1, link, mpe, psi, ts, ule};
 use frames::Frame;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -94,6 +94,7 @@ fn write_seeds() {
     write_streams();
     write_sections();
     write_sar_pdus();
+    write_tables();
 }
 
 /// A cell of data, an RM cell on its way back, and one of OAM.
@@ -135,6 +136,19 @@ fn write_sar_pdus() {
     let mut coded = cells(aal1::Fec::Long);
     coded.drain(5..8);
     write("aal1", "fec", &coded.concat());
+}
+
+/// A PAT, and a PMT with descriptors.
+fn write_tables() {
+    let pid = |number| ts::Pid::new(number).unwrap();
+    let programmes =
+        vec![psi::Programme { number: 1, map: pid(32) }, psi::Programme { number: 2, map: pid(33) }];
+    let pat = psi::Pat { stream_id: 1, version: 3, network: Some(ts::Pid::NIT), programmes };
+    let stream = |kind, number| psi::Elementary { kind, pid: pid(number), descriptors: vec![10, 2, 1, 2] };
+    let streams = vec![stream(2, 256), stream(3, 257)];
+    let pmt = psi::Pmt { number: 1, version: 0, clock: pid(256), descriptors: vec![0xc0, 1, 7], streams };
+    write("psi", "pat", &pat.to_section());
+    write("psi", "pmt", &pmt.to_section());
 }
 
 fn write(target: &str, name: &str, seed: &[u8]) {
