@@ -7,8 +7,8 @@ use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
-    aal1, aal5, atm, dccp, erf, ethernet, icmp, ipv4, ipv6, link, llc, mpe, psi, rtp, section, sixin4, tcp,
-    ts, udp, udplite,
+    aal1, aal5, atm, bbframe, dccp, erf, ethernet, gse, icmp, ipv4, ipv6, link, llc, mpe, psi, rtp, section,
+    sixin4, tcp, ts, udp, udplite,
 };
 
 /// A decoder under test.
@@ -38,6 +38,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("ule", fuzz_ule),
     ("mpe", fuzz_mpe),
     ("sections", fuzz_sections),
+    ("gse", fuzz_gse),
+    ("bbframe", fuzz_bbframe),
 ];
 
 /// The first two bytes of an input say how many zeros are elided behind the rest.
@@ -454,4 +456,39 @@ pub fn fuzz_sections(data: &[u8]) {
         assert!(receiver.waiting_len() < section::MAX_LEN);
     }
     assert_eq!(receiver.counts().sections, sections);
+}
+
+/// Data fields, each behind its length of one byte, into a GSE receiver; and what is read of them written again.
+pub fn fuzz_gse(data: &[u8]) {
+    let mut receiver = gse::Receiver::new(gse::Filter::All);
+    let (mut rest, mut pdus) = (data, 0);
+    while let Some((&len, behind)) = rest.split_first() {
+        let (field, behind) = behind.split_at(usize::from(len).min(behind.len()));
+        receiver.push(field, |_| pdus += 1);
+        if let Ok(Some((packet, len))) = gse::Packet::parse(field) {
+            let mut out = Vec::new();
+            packet.emit(&mut out);
+            assert_eq!(out, field[..len]);
+        }
+        rest = behind;
+    }
+    assert_eq!(receiver.counts().pdus, pdus);
+}
+
+/// Baseband frames, whose CRC-8 is made right so that what is behind it is looked at.
+pub fn fuzz_bbframe(data: &[u8]) {
+    if let Ok(adaptation) = bbframe::Adaptation::parse(data) {
+        let mut out = [0; bbframe::ADAPTATION_LEN];
+        adaptation.emit(&mut out);
+        assert_eq!((out[0], out[1] & 0x7f, out[2], out[3]), (data[0], data[1] & 0x7f, data[2], data[3]));
+    }
+    let mut bytes = data.to_vec();
+    if bytes.len() >= bbframe::HEADER_LEN {
+        bytes[9] = bbframe::crc8(&bytes[..9]);
+    }
+    let Ok((repr, field)) = bbframe::parse(&bytes) else { return };
+    assert_eq!(repr.data_field_len, field.len());
+    let mut out = [0; bbframe::HEADER_LEN];
+    repr.emit(&mut out);
+    assert_eq!(bbframe::Repr::parse(&out), Ok(repr));
 }

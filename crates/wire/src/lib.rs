@@ -16,6 +16,7 @@
 pub mod aal1;
 pub mod aal5;
 pub mod atm;
+pub mod bbframe;
 mod bytes;
 pub mod checksum;
 pub mod crc32;
@@ -23,6 +24,7 @@ pub mod dccp;
 pub mod erf;
 mod error;
 pub mod ethernet;
+pub mod gse;
 pub mod icmp;
 pub mod ip;
 pub mod ipv4;

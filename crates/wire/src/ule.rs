@@ -200,7 +200,7 @@ pub enum Payload<'a> {
 
 impl<'a> Payload<'a> {
     /// Reads bytes of a type that is no optional extension header; `offset` is where they stand in the SNDU.
-    fn parse(kind: Type, bytes: &'a [u8], offset: usize) -> Result<Payload<'a>, Error> {
+    pub(crate) fn parse(kind: Type, bytes: &'a [u8], offset: usize) -> Result<Payload<'a>, Error> {
         match kind {
             Type::TEST => Ok(Payload::Test(bytes)),
             Type::BRIDGED => bridged(bytes, offset),

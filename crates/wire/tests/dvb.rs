@@ -3,11 +3,13 @@
 
 mod tool;
 
+use bentpipe_wire::bbframe::{self, FrameSize, MODCODS};
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::ts::{self, Method, Pid};
-use bentpipe_wire::{ipv4, mpe, udp};
+use bentpipe_wire::ule::Type;
+use bentpipe_wire::{gse, ipv4, mpe, udp};
 use tool::{Scratch, capture, fields, has};
 
 const DST: MacAddr = MacAddr([0x00, 0x11, 0x22, 0x33, 0x44, 0x55]);
@@ -16,19 +18,29 @@ fn pid(number: u16) -> Pid {
     Pid::new(number).unwrap()
 }
 
-/// An IPv4 and UDP packet with `payload_len` bytes of payload to a port.
-fn packet(port: u16, payload_len: usize) -> Vec<u8> {
-    let udp = udp::Repr { src_port: 5000, dst_port: port, payload_len };
-    let ip = ipv4::Repr::new(
-        [10, 0, 0, 1].into(),
-        [10, 0, 0, 2].into(),
-        Protocol::UDP,
-        udp::HEADER_LEN + payload_len,
-    );
-    let mut bytes = vec![0; ip.buffer_len() + udp::HEADER_LEN + payload_len];
+/// What no dissector makes anything of.
+const EXPERIMENT: Protocol = Protocol(253);
+
+/// An IPv4 packet by its identification, with `payload_len` bytes that nobody looks into.
+fn packet(ident: u16, payload_len: usize) -> Vec<u8> {
+    let ends = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let ip = ipv4::Repr { ident, ..ipv4::Repr::new(ends.0, ends.1, EXPERIMENT, payload_len) };
+    let mut bytes = vec![0x5a; ip.buffer_len() + payload_len];
     ip.emit(&mut bytes);
-    udp.emit(&mut bytes[ip.buffer_len()..]);
     bytes
+}
+
+/// tshark's values of a field over all frames.
+fn column(rows: &[Vec<String>], index: usize) -> Vec<&str> {
+    rows.iter().flat_map(|row| row[index].split(',')).filter(|value| !value.is_empty()).collect()
+}
+
+/// The identifications that tshark printed.
+fn idents(rows: &[Vec<String>], index: usize) -> Vec<u16> {
+    column(rows, index)
+        .iter()
+        .map(|id| u16::from_str_radix(id.trim_start_matches("0x"), 16).unwrap())
+        .collect()
 }
 
 /// The TS packets of a stream as the frames of a capture.
@@ -48,41 +60,125 @@ fn mpe_sections_are_read_with_their_crc() {
         [(Method::Padding, None), (Method::Packing, None), (Method::Packing, Some(EtherType::IPV4))]
     {
         let (mut encapsulator, mut stream) = (mpe::Encapsulator::new(pid(0x105), method), Vec::new());
-        let ports: Vec<u16> = (6001..6030).collect();
-        for (index, &port) in ports.iter().enumerate() {
+        let sent: Vec<u16> = (1..30).collect();
+        for &ident in &sent {
             let repr = mpe::Repr { dst: DST, ethertype };
-            encapsulator.push(&repr, &packet(port, index * 31), &mut stream).unwrap();
+            encapsulator.push(&repr, &packet(ident, usize::from(ident) * 31), &mut stream).unwrap();
         }
         encapsulator.flush(&mut stream);
         let path = capture(&scratch, "mpe.pcap", LinkType::MPEG_2_TS, &frames(&stream));
-        let rows = fields(
-            &path,
-            &["mpeg_sect.verify_crc:TRUE", "ip.check_checksum:TRUE"],
-            &[],
-            &[
-                "mp2t.pid",
-                "mp2t.cc.drop",
-                "mpeg_sect.crc.status",
-                "dvb_data_mpe.dst_mac",
-                "udp.dstport",
-                "_ws.malformed",
-            ],
-        );
-        let column = |index: usize| {
-            rows.iter()
-                .flat_map(|row| row[index].split(','))
-                .filter(|value| !value.is_empty())
-                .collect::<Vec<_>>()
-        };
-        assert!(column(0).iter().all(|&pid| pid == "0x00000105"), "{:?}", column(0));
-        assert_eq!((column(1).len(), column(5).len()), (0, 0));
-        assert_eq!(
-            column(4),
-            ports.iter().map(u16::to_string).collect::<Vec<_>>(),
-            "{method:?} {ethertype:?}"
-        );
-        assert!(column(3).iter().all(|&mac| mac == "00:11:22:33:44:55"));
-        assert_eq!(column(3).len(), ports.len());
-        assert!(column(2).iter().all(|&status| status == "1"), "{:?}", column(2));
+        let names = [
+            "mp2t.pid",
+            "mp2t.cc.drop",
+            "mpeg_sect.crc.status",
+            "dvb_data_mpe.dst_mac",
+            "ip.id",
+            "_ws.malformed",
+        ];
+        let rows = fields(&path, &["mpeg_sect.verify_crc:TRUE", "ip.check_checksum:TRUE"], &[], &names);
+        assert!(column(&rows, 0).iter().all(|&pid| pid == "0x00000105"));
+        assert_eq!((column(&rows, 1).len(), column(&rows, 5).len()), (0, 0));
+        assert_eq!(column(&rows, 2), vec!["1"; sent.len()], "CRC-32 of each section");
+        assert_eq!(column(&rows, 3), vec!["00:11:22:33:44:55"; sent.len()]);
+        assert_eq!(idents(&rows, 4), sent, "{method:?} {ethertype:?}");
     }
+}
+
+/// Baseband frames of every MODCOD and length, full of GSE, in UDP behind mode adaptation headers.
+fn baseband_frames(encapsulator: &mut gse::Encapsulator) -> Vec<Vec<u8>> {
+    let sizes = [FrameSize::Normal, FrameSize::Short];
+    let kinds = sizes.iter().flat_map(|&size| MODCODS.iter().map(move |&modcod| (modcod, size)));
+    let kinds = kinds.filter_map(|(modcod, size)| Some((modcod, size, modcod.data_field_len(size)?)));
+    kinds
+        .enumerate()
+        .map(|(number, (modcod, size, capacity))| {
+            let mut field = Vec::new();
+            encapsulator.fill(capacity, &mut field);
+            let mut bytes = vec![0; bbframe::ADAPTATION_LEN + bbframe::HEADER_LEN];
+            let has_pilots = number % 2 == 0;
+            let adaptation = bbframe::Adaptation {
+                modcod: Some(modcod),
+                size,
+                has_pilots,
+                carrier_to_noise: 100,
+                number: number as u8,
+            };
+            adaptation.emit(&mut bytes);
+            bbframe::Repr::gse(field.len()).emit(&mut bytes[bbframe::ADAPTATION_LEN..]);
+            bytes.extend(field);
+            // What the FEC needs beyond the data field is padding.
+            bytes.resize(bbframe::ADAPTATION_LEN + bbframe::HEADER_LEN + capacity, 0);
+            bytes
+        })
+        .collect()
+}
+
+#[test]
+fn gse_in_every_baseband_frame_is_read() {
+    if !has("tshark") {
+        return;
+    }
+    let scratch = Scratch::new("gse");
+    let mut encapsulator = gse::Encapsulator::new().re_using_labels();
+    let labels = [gse::Label::Six(DST), gse::Label::Three([1, 2, 3]), gse::Label::Broadcast];
+    let mut sent = 0;
+    while encapsulator.waiting_len() < 230_000 {
+        let repr = gse::Repr::new(Type::IPV4, labels[sent / 5 % 3]);
+        encapsulator.push(&repr, &packet(sent as u16, sent * 37 % 1400)).unwrap();
+        sent += 1;
+    }
+    let frames = baseband_frames(&mut encapsulator);
+    assert_eq!(frames.len(), 28 + 24);
+    let datagrams: Vec<Vec<u8>> = frames.iter().map(|frame| datagram(7001, frame)).collect();
+    let path = capture(
+        &scratch,
+        "gse.pcap",
+        LinkType::RAW,
+        &datagrams.iter().map(Vec::as_slice).collect::<Vec<_>>(),
+    );
+    let preferences =
+        ["dvb-s2_modeadapt.decode_df:TRUE", "dvb-s2_modeadapt.full_decode:TRUE", "ip.check_checksum:TRUE"];
+    let names = [
+        "dvb-s2_modeadapt.acmcmd.modcod",
+        "dvb-s2_bb.crc.status",
+        "dvb-s2_gse.crc.status",
+        "ip.id",
+        "ip.checksum.status",
+        "_ws.malformed",
+    ];
+    let rows = fields(&path, &preferences, &["-d", "udp.port==7001,dvb-s2_modeadapt"], &names);
+    let modcods: Vec<u8> = column(&rows, 0).iter().map(|value| value.parse().unwrap()).collect();
+    let expected = (1..=28).chain((1..=28).filter(|number| ![11, 17, 23, 28].contains(number)));
+    assert_eq!(modcods, expected.collect::<Vec<_>>());
+    assert_eq!(column(&rows, 1), vec!["1"; frames.len()], "CRC-8 of each header");
+    let sums = column(&rows, 2);
+    assert!(
+        sums.len() > 20 && sums.iter().all(|&status| status == "1"),
+        "CRC-32 of each PDU in fragments: {sums:?}"
+    );
+    assert!(column(&rows, 4).iter().all(|&status| status == "1"));
+    assert_eq!(column(&rows, 5).len(), 0);
+    let outer = usize::from(OUTER);
+    let inner: Vec<usize> =
+        idents(&rows, 3).into_iter().map(usize::from).filter(|&ident| ident != outer).collect();
+    let (mut receiver, mut received) = (gse::Receiver::new(gse::Filter::All), 0);
+    frames.iter().for_each(|frame| receiver.push(bbframe::parse(&frame[4..]).unwrap().1, |_| received += 1));
+    assert!(inner.into_iter().eq(0..received), "tshark finds what our receiver does");
+    assert!(received > sent / 2, "{received} of {sent}");
+}
+
+/// The identification of the packets around frames.
+const OUTER: u16 = 0xffff;
+
+/// A UDP datagram over IPv4 to a port.
+fn datagram(dst_port: u16, payload: &[u8]) -> Vec<u8> {
+    let udp = udp::Repr { src_port: 5000, dst_port, payload_len: payload.len() };
+    let ends = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let payload_len = udp::HEADER_LEN + payload.len();
+    let ip = ipv4::Repr { ident: OUTER, ..ipv4::Repr::new(ends.0, ends.1, Protocol::UDP, payload_len) };
+    let mut bytes = vec![0; ip.buffer_len() + udp::HEADER_LEN];
+    ip.emit(&mut bytes);
+    udp.emit(&mut bytes[ip.buffer_len()..]);
+    bytes.extend(payload);
+    bytes
 }

@@ -16,7 +16,7 @@ use bentpipe_wire::atm::{self, PayloadType};
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ip::{Packet, Protocol};
 use bentpipe_wire::pcap::{LinkType, Writer};
-use bentpipe_wire::{aal1, link, mpe, psi, ts, ule};
+use bentpipe_wire::{aal1, bbframe, gse, link, mpe, psi, ts, ule};
 use frames::Frame;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -95,6 +95,7 @@ fn write_seeds() {
     write_sections();
     write_sar_pdus();
     write_tables();
+    write_data_fields();
 }
 
 /// A cell of data, an RM cell on its way back, and one of OAM.
@@ -294,4 +295,30 @@ fn write_sections() {
     }
     encapsulator.flush(&mut stream);
     write("sections", "packed", &stream);
+}
+
+/// Data fields with a PDU in fragments between whole ones, and the frame of the first.
+fn write_data_fields() {
+    let mut encapsulator = gse::Encapsulator::new().re_using_labels();
+    for label in
+        [gse::Label::Six(MacAddr([2, 0, 0, 0, 0, 1])), gse::Label::Three([1, 2, 3]), gse::Label::Broadcast]
+    {
+        for len in [20, 20, 300] {
+            encapsulator.push(&gse::Repr::new(ule::Type::IPV4, label), &vec![0x45; len]).unwrap();
+        }
+    }
+    let (mut input, mut frame) = (Vec::new(), vec![0; bbframe::HEADER_LEN]);
+    while !encapsulator.is_empty() {
+        let mut field = Vec::new();
+        encapsulator.fill(150, &mut field);
+        input.push(field.len() as u8);
+        input.extend(&field);
+        if frame.len() == bbframe::HEADER_LEN {
+            bbframe::Repr::gse(field.len()).emit(&mut frame);
+            frame.extend(field);
+        }
+    }
+    write("gse", "fragments", &input);
+    write("bbframe", "gse", &frame);
+    write("bbframe", "adaptation", &[0xb8, 0x67, 1, 2]);
 }

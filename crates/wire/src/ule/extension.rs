@@ -68,7 +68,7 @@ impl<'a> Extension<'a> {
     }
 
     /// The Type field in front of it: five zeros, H-LEN, H-Type.
-    pub(super) fn kind(&self) -> Type {
+    pub(crate) fn kind(&self) -> Type {
         Type(((self.buffer_len() / 2) as u16) << 8 | u16::from(self.h_type))
     }
 
@@ -95,7 +95,7 @@ pub struct Extensions<'a> {
 impl<'a> Extensions<'a> {
     /// Reads the chain that starts with `first` at the start of `body`, and the Type behind it; `offset` is where the body
     /// stands in the SNDU.
-    pub(super) fn parse(first: Type, body: &'a [u8], offset: usize) -> Result<(Extensions<'a>, Type), Error> {
+    pub(crate) fn parse(first: Type, body: &'a [u8], offset: usize) -> Result<(Extensions<'a>, Type), Error> {
         let (mut kind, mut at) = (first, 0);
         while let Some(len) = optional_len(kind) {
             if at + len > body.len() {
