@@ -15,6 +15,11 @@ const HEADER_LEN: usize = 8;
 /// Length in bytes of the longest section of a PAT or PMT.
 pub const MAX_LEN: usize = 1024;
 
+const REGISTRATION: u8 = 0x05;
+const DATA_BROADCAST_ID: u8 = 0x66;
+/// ULE's format identifier.
+const ULE1: [u8; 4] = *b"ULE1";
+
 const PAT: u8 = 0;
 const PMT: u8 = 2;
 /// The programme number that stands for the network information table.
@@ -66,6 +71,31 @@ pub struct Elementary {
     pub pid: Pid,
     /// Its descriptors.
     pub descriptors: Vec<u8>,
+}
+
+impl Elementary {
+    /// A stream of ULE (RFC 4326, section 1: stream type 0x91), with the registration descriptor that names it.
+    pub fn ule(pid: Pid) -> Elementary {
+        let descriptors = [&[REGISTRATION, 4][..], &ULE1].concat();
+        Elementary { kind: 0x91, pid, descriptors }
+    }
+
+    /// A stream of MPE (EN 301 192: DSM-CC stream type D), with the data broadcast id descriptor that names it.
+    pub fn mpe(pid: Pid) -> Elementary {
+        Elementary { kind: 0x0d, pid, descriptors: vec![DATA_BROADCAST_ID, 2, 0, 5] }
+    }
+
+    /// Whether it is ULE, by stream type or registration.
+    pub fn is_ule(&self) -> bool {
+        self.kind == 0x91
+            || descriptors(&self.descriptors).any(|(tag, data)| tag == REGISTRATION && data == ULE1)
+    }
+
+    /// Whether it is MPE, by stream type or data broadcast id.
+    pub fn is_mpe(&self) -> bool {
+        let names_mpe = |(tag, data): (u8, &[u8])| tag == DATA_BROADCAST_ID && data.starts_with(&[0, 5]);
+        self.kind == 0x0d || descriptors(&self.descriptors).any(names_mpe)
+    }
 }
 
 /// The descriptors in a loop: tag and content of each. What is cut short ends it.
@@ -280,6 +310,19 @@ mod tests {
         let mut damaged = section.clone();
         damaged[9] ^= 1;
         assert_eq!(kind(&damaged), Kind::Checksum);
+    }
+
+    #[test]
+    fn data_streams_are_named() {
+        let (ule, mpe) = (Elementary::ule(pid_of(0x101)), Elementary::mpe(pid_of(0x102)));
+        let pmt =
+            Pmt { number: 1, version: 0, clock: Pid::NULL, descriptors: Vec::new(), streams: vec![ule, mpe] };
+        let section = pmt.to_section();
+        let read = Pmt::parse(&section).expect("a PMT");
+        let named: Vec<_> = read.streams.iter().map(|stream| (stream.is_ule(), stream.is_mpe())).collect();
+        assert_eq!(named, [(true, false), (false, true)]);
+        let named_ule = [0x91, 0xe1, 0x01, 0xf0, 0x06, 0x05, 0x04, 0x55, 0x4c, 0x45, 0x31];
+        assert_eq!(section[12..23], named_ule);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod adaptation;
 mod continuity;
+mod multiplexer;
 mod packer;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use std::fmt;
 
 pub use adaptation::{Adaptation, Pcr};
 pub use continuity::{Continuity, Refusal, Step};
+pub use multiplexer::{InputCounts, Multiplexer, Origin};
 pub use packer::Method;
 pub(crate) use packer::Packer;
 
@@ -309,6 +311,16 @@ impl<'a> Repr<'a> {
         let [high, low] = (flags | self.pid.0).to_be_bytes();
         let control = u8::from(self.adaptation.is_some()) << 5 | u8::from(self.has_payload) << 4;
         [SYNC, high, low, self.scrambling << 6 | control | self.continuity]
+    }
+}
+
+/// Adds ticks of 27 MHz to the clock reference of a packet that was delayed, if it has one; leaves it as it is if it has
+/// none or cannot be read.
+pub fn restamp(packet: &mut [u8; PACKET_LEN], ticks: u64) {
+    let clock = Packet::new_checked(&*packet).ok().and_then(|packet| packet.adaptation().ok()??.pcr);
+    if let Some(clock) = clock {
+        // The first part of an adaptation field, behind length and flags.
+        packet[HEADER_LEN + 2..][..Pcr::LEN].copy_from_slice(&clock.plus(ticks).bytes());
     }
 }
 

@@ -25,7 +25,7 @@ impl Pcr {
     pub const TICKS_PER_S: u64 = 27_000_000;
     /// The count that is never reached: the clock is at 0 again after 26.5 hours.
     pub const MODULUS: u64 = (1 << 33) * 300;
-    const LEN: usize = 6;
+    pub(super) const LEN: usize = 6;
 
     /// The reference at a count of ticks, modulo [`Pcr::MODULUS`].
     pub const fn new(ticks: u64) -> Pcr {
@@ -62,7 +62,7 @@ impl Pcr {
     }
 
     /// Base of 33 bits in units of 90 kHz, six reserved ones, extension of 9 bits.
-    fn bytes(self) -> [u8; Pcr::LEN] {
+    pub(super) fn bytes(self) -> [u8; Pcr::LEN] {
         let (base, extension) = (self.0 / 300, self.0 % 300);
         let field = base << 15 | 0x7e00 | extension;
         let [_, _, bytes @ ..] = field.to_be_bytes();

@@ -93,6 +93,47 @@ fn sync_is_found_behind_rubbish() {
     assert_eq!(find_sync(&[0; 400]), None);
 }
 
+fn of(pid: u16, continuity: u8) -> [u8; PACKET_LEN] {
+    let mut bytes = [7; PACKET_LEN];
+    Repr::new(Pid::new(pid).unwrap(), continuity).emit(&mut bytes);
+    bytes
+}
+
+#[test]
+fn a_multiplex_takes_turns_and_fills_up() {
+    let mut multiplexer = Multiplexer::new();
+    let (a, b) = (multiplexer.add_input(3), multiplexer.add_input(10));
+    let pushed: Vec<_> = (0..4).map(|count| multiplexer.push(a, &of(0x100, count))).collect();
+    assert_eq!(pushed, [true, true, true, false]);
+    assert!(multiplexer.push(b, &of(0x200, 0)) && multiplexer.push(b, &NULL_PACKET));
+    let section = crate::psi::Pat::default().to_section();
+    multiplexer.add_table(Pid::PAT, &section, 6);
+    let origins: Vec<_> = (0..8).map(|_| multiplexer.tick().0).collect();
+    let (table, null) = (Origin::Table, Origin::Null);
+    let inputs = [a, b, a, a].map(Origin::Input);
+    assert_eq!(origins, [table, inputs[0], inputs[1], inputs[2], inputs[3], null, table, null]);
+    assert_eq!((multiplexer.counts(a), multiplexer.waiting(a)), (InputCounts { sent: 3, dropped: 1 }, 0));
+    assert_eq!((multiplexer.slots(), multiplexer.nulls()), (8, 2));
+}
+
+#[test]
+fn a_clock_that_waited_says_so() {
+    let clock = Pcr::new(1_000_000);
+    let adaptation = Adaptation { len_bytes: 7, pcr: Some(clock), ..Adaptation::default() };
+    let mut packet = of(0x100, 0);
+    Repr { adaptation: Some(adaptation), ..Repr::new(Pid::new(0x100).unwrap(), 0) }.emit(&mut packet);
+    let mut multiplexer = Multiplexer::new().restamping(8_000_000);
+    let input = multiplexer.add_input(10);
+    (0..3).for_each(|count| assert!(multiplexer.push(input, &of(0x100, count))));
+    assert!(multiplexer.push(input, &packet));
+    let sent: Vec<_> = (0..4).map(|_| multiplexer.tick().1).collect();
+    assert_eq!(sent[..3], [of(0x100, 0), of(0x100, 1), of(0x100, 2)]);
+    let restamped = Packet::new_checked(&sent[3]).unwrap().adaptation().unwrap().unwrap().pcr.unwrap();
+    // Three slots of 188 microseconds.
+    assert_eq!(restamped.since(clock), 3 * 188 * 27);
+    assert_eq!(sent[3][12..], packet[12..]);
+}
+
 fn any_clock() -> impl Strategy<Value = Option<Pcr>> {
     proptest::option::of((0..Pcr::MODULUS).prop_map(Pcr::new))
 }
