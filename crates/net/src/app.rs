@@ -4,6 +4,7 @@
 //! its element.
 
 pub(crate) mod arrivals;
+pub(crate) mod delays;
 pub(crate) mod flow;
 mod replay;
 mod sink;

@@ -10,6 +10,7 @@ pub mod app;
 pub mod atm;
 pub mod channel;
 mod config;
+mod datagram;
 mod element;
 mod framing;
 mod gate;
@@ -18,10 +19,12 @@ pub mod link;
 pub mod node;
 mod packet;
 pub mod queue;
+pub mod quick_start;
 #[cfg(test)]
 mod rig;
 pub mod shaper;
 pub mod tcp;
+pub mod tfrc;
 mod transport;
 pub mod video;
 

@@ -7,11 +7,9 @@ use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::udp;
 use hdrhistogram::Histogram;
 
+use super::delays::Delays;
 use super::Header;
 use crate::{Cx, Element, Observer, Packet, Port, Unit, transport};
-
-/// What longer delays count as in quantiles: a day.
-const LONGEST_DELAY_NS: u64 = 86_400_000_000_000;
 
 /// What a sink expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +44,7 @@ pub struct FlowStats {
 }
 
 impl FlowStats {
-    const NONE: FlowStats = FlowStats {
+    pub(crate) const NONE: FlowStats = FlowStats {
         packets: 0,
         bytes: 0,
         duplicates: 0,
@@ -68,7 +66,7 @@ impl FlowStats {
     }
 
     #[inline]
-    fn take(&mut self, sequence: u32, bits: u32, len: usize, transit: Span) {
+    pub(crate) fn take(&mut self, sequence: u32, bits: u32, len: usize, transit: Span) {
         self.place(extend(self.highest, sequence, bits));
         let transit_ns = transit.as_nanos();
         if self.packets > 0 {
@@ -115,10 +113,7 @@ fn extend(highest: u64, sequence: u32, bits: u32) -> u64 {
 pub struct Sink {
     config: SinkConfig,
     flows: Vec<FlowStats>,
-    /// One-way delays of all flows in nanoseconds, to three digits.
-    delays: Histogram<u64>,
-    delay_sum_ns: u128,
-    delay_range_ns: (u64, u64),
+    delays: Delays,
     bad_checksum: u64,
     unexpected: u64,
 }
@@ -142,9 +137,7 @@ impl Sink {
         Sink {
             config,
             flows: vec![FlowStats::NONE; config.count.into()],
-            delays: Histogram::new_with_bounds(1, LONGEST_DELAY_NS, 3).expect("bounds in order"),
-            delay_sum_ns: 0,
-            delay_range_ns: (u64::MAX, 0),
+            delays: Delays::new(),
             bad_checksum: 0,
             unexpected: 0,
         }
@@ -157,19 +150,17 @@ impl Sink {
 
     /// One-way delays of all flows in nanoseconds, from [`Packet::born`] to arrival, to three digits.
     pub fn delays(&self) -> &Histogram<u64> {
-        &self.delays
+        self.delays.histogram()
     }
 
     /// The mean one-way delay, if there is any.
     pub fn mean_delay(&self) -> Option<Span> {
-        let mean = self.delay_sum_ns.checked_div(self.delays.len().into())?;
-        Some(Span::from_nanos(mean as u64))
+        self.delays.mean()
     }
 
     /// The shortest and longest one-way delay, if there is any.
     pub fn delay_range(&self) -> Option<(Span, Span)> {
-        let (min, max) = self.delay_range_ns;
-        (min <= max).then_some((Span::from_nanos(min), Span::from_nanos(max)))
+        self.delays.range()
     }
 
     #[inline]
@@ -195,11 +186,7 @@ impl Sink {
     fn count(&mut self, arrival: &Arrival, delay: Span) -> Result<(), Refusal> {
         let flow = self.flows.get_mut(arrival.flow).ok_or(Refusal::Unexpected)?;
         flow.take(arrival.sequence, self.config.header.sequence_bits(), arrival.payload_len, delay);
-        let nanos = delay.as_nanos();
-        self.delays.saturating_record(nanos);
-        self.delay_sum_ns += u128::from(nanos);
-        let (min, max) = self.delay_range_ns;
-        self.delay_range_ns = (min.min(nanos), max.max(nanos));
+        self.delays.record(delay);
         Ok(())
     }
 
@@ -212,21 +199,6 @@ impl Sink {
         let heard = self.flows.iter().filter(|flow| flow.packets > 1);
         let (sum, count) = heard.fold((0.0, 0.0), |(sum, count), flow| (sum + flow.jitter_ns, count + 1.0));
         sum / count / 1e9
-    }
-
-    fn observe_delays(&self, observer: &mut dyn Observer) {
-        let seconds = |span: Option<Span>| span.map_or(f64::NAN, Span::as_secs_f64);
-        let quantile = |q| match self.delays.len() {
-            0 => f64::NAN,
-            _ => self.delays.value_at_quantile(q) as f64 / 1e9,
-        };
-        observer.gauge("delay-mean", Unit::Seconds, seconds(self.mean_delay()));
-        observer.gauge("delay-min", Unit::Seconds, seconds(self.delay_range().map(|range| range.0)));
-        observer.gauge("delay-p50", Unit::Seconds, quantile(0.5));
-        observer.gauge("delay-p95", Unit::Seconds, quantile(0.95));
-        observer.gauge("delay-p99", Unit::Seconds, quantile(0.99));
-        observer.gauge("delay-max", Unit::Seconds, seconds(self.delay_range().map(|range| range.1)));
-        observer.gauge("jitter", Unit::Seconds, self.mean_jitter());
     }
 }
 
@@ -260,7 +232,8 @@ impl Element for Sink {
         observer.counter("dropped-unexpected", Unit::Packets, self.unexpected);
         observer.gauge("lost", Unit::Packets, lost as f64);
         observer.gauge("loss-ratio", Unit::Ratio, lost as f64 / expected as f64);
-        self.observe_delays(observer);
+        self.delays.observe(observer);
+        observer.gauge("jitter", Unit::Seconds, self.mean_jitter());
     }
 
     fn as_any(&mut self) -> &mut dyn Any {
