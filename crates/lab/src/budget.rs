@@ -8,6 +8,7 @@ mod path;
 mod show;
 
 use bentpipe_net::tcp::ReceiveBuffer;
+use bentpipe_net::tfrc::Transport;
 use bentpipe_net::{Framing, tcp};
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::Serialize;
@@ -199,7 +200,7 @@ impl FlowBudget {
             payload: Bytes::new(path.payload),
             packet: Bytes::new(path.packet),
             one_way: path.one_way(scenario),
-            min_rtt: flow.tcp.as_ref().map(|_| path.min_rtt(scenario)),
+            min_rtt: (flow.tcp.is_some() || flow.tfrc.is_some()).then(|| path.min_rtt(scenario)),
             bottleneck: format!(
                 "{} {}",
                 scenario.link.get_index(bottleneck.0).map_or("", |(name, _)| name),
@@ -224,7 +225,8 @@ fn offered(flow: &Flow, packet_len: u64) -> Option<Rate> {
         let mean = rate.pruned().mean * f64::from(rate.programmes);
         Rate::from_bps(mean as u64).mul_f64(video.payload().get() as f64 / stream_bytes)
     });
-    video.or_else(|| flow.udp.as_ref().map(|udp| datagrams_offered(udp, packet_len)))
+    let media = flow.tfrc.as_ref().and_then(|tfrc| tfrc.rate);
+    video.or(media).or_else(|| flow.udp.as_ref().map(|udp| datagrams_offered(udp, packet_len)))
 }
 
 fn datagrams_offered(udp: &crate::scenario::Udp, packet_len: u64) -> Rate {
@@ -326,9 +328,10 @@ fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
 /// Headers of a packet without its payload.
 fn headers(flow: &Flow) -> u64 {
     let ip = if flow.ip == Ip::V4 { 20 } else { 40 };
-    match &flow.tcp {
-        Some(config) => ip + 20 + if config.timestamps { 12 } else { 0 },
-        None => ip + 8,
+    match (&flow.tcp, &flow.tfrc) {
+        (Some(config), _) => ip + 20 + if config.timestamps { 12 } else { 0 },
+        (_, Some(config)) if config.transport == Transport::Dccp => ip + 16,
+        _ => ip + 8,
     }
 }
 

@@ -86,6 +86,8 @@ pub struct LinkHandle {
     pub from: String,
     /// The node that receives from it, by name.
     pub to: String,
+    /// What answers Quick-Start requests in front of it all.
+    pub approver: Option<ElementId>,
     /// The token bucket in front of it.
     pub shaper: Option<ElementId>,
     /// A `bentpipe_net::Link`: queue, serialiser and pipe.
@@ -98,6 +100,13 @@ pub struct LinkHandle {
     pub delay: Span,
 }
 
+impl LinkHandle {
+    /// Where packets that are sent into it arrive first, at port 0.
+    pub fn entry(&self) -> ElementId {
+        self.approver.or(self.shaper).unwrap_or(self.line)
+    }
+}
+
 /// What a flow consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
@@ -105,6 +114,8 @@ pub enum Traffic {
     Tcp,
     /// UDP datagrams: a `bentpipe_net::app::Source` and for each receiver a `bentpipe_net::app::Sink`.
     Udp,
+    /// Media under TFRC: a `bentpipe_net::tfrc::Sender` and a `bentpipe_net::tfrc::Receiver`.
+    Tfrc,
     /// A capture's packets: a `bentpipe_net::app::Replay` and a `bentpipe_net::app::Arrivals`.
     Replay,
 }
@@ -191,7 +202,7 @@ fn captures(scenario: &Scenario, nodes: &[NodeHandle], links: &[LinkHandle]) -> 
         let out = links.iter().find(|handle| handle.name == link && handle.from == node)?;
         let number = routes::number(&scenario.node, node);
         let interface = nodes::interface(scenario, number, routes::number(&scenario.link, link));
-        let sent = (out.shaper.unwrap_or(out.line), Port(0));
+        let sent = (out.entry(), Port(0));
         Some(Capture { name: name.clone(), sent, received: (nodes[number].element, interface) })
     };
     points.filter_map(point).collect()

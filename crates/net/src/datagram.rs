@@ -110,7 +110,8 @@ impl<'a> Arrived<'a> {
     /// Reads a packet of `protocol` whose transport checksum covers everything.
     pub(crate) fn read(packet: &'a Packet, protocol: Protocol) -> Result<Arrived<'a>, Refusal> {
         let header = packet.header();
-        let ip = ip::Packet::new_elided(header, packet.len() - header.len()).map_err(|_| Refusal::Unexpected)?;
+        let ip =
+            ip::Packet::new_elided(header, packet.len() - header.len()).map_err(|_| Refusal::Unexpected)?;
         let upper = ip.upper().map_err(|_| Refusal::Unexpected)?;
         if upper.protocol != protocol || upper.is_fragment {
             return Err(Refusal::Unexpected);

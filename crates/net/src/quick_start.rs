@@ -174,7 +174,8 @@ mod tests {
     }
 
     fn rig(rate_bps: u64, is_router: bool) -> Rig<Approver> {
-        let approver = Approver::new(&Config::default(), Rate::from_bps(rate_bps), is_router).expect("possible");
+        let approver =
+            Approver::new(&Config::default(), Rate::from_bps(rate_bps), is_router).expect("possible");
         Rig::new(approver)
     }
 

@@ -54,9 +54,14 @@ impl Setting {
         let (there, back) = (builder.add("there", line()), builder.add("back", line()));
         let loss = Channel::new(&channel::Config::PacketErrors { loss: self.loss });
         let loss = builder.add("loss", loss.expect("possible"));
-        for (a, b) in
-            [(sender, approver), (approver, there), (there, loss), (loss, receiver), (receiver, back), (back, sender)]
-        {
+        for (a, b) in [
+            (sender, approver),
+            (approver, there),
+            (there, loss),
+            (loss, receiver),
+            (receiver, back),
+            (back, sender),
+        ] {
             builder.connect((a, Port(0)), (b, Port(0)));
         }
         Pair { network: builder.build().expect("no loop"), sender, receiver }
@@ -103,7 +108,10 @@ fn at_a_fixed_loss_the_rate_is_the_equations() {
             let sent = (pair.value(pair.sender, "sent") - before) * PAYLOAD as f64 / 900.0;
             let rtt = Span::from_secs_f64(pair.value(pair.sender, "srtt"));
             let ratio = sent / rate(PAYLOAD as f64, rtt, sum / samples);
-            assert!((0.95..1.25).contains(&ratio), "{transport:?}, loss {loss}: {ratio} of the equation's rate");
+            assert!(
+                (0.95..1.25).contains(&ratio),
+                "{transport:?}, loss {loss}: {ratio} of the equation's rate"
+            );
         }
     }
 }

@@ -32,7 +32,7 @@ impl Path {
         let at = |problem: Problem| Problem::new(format!("flow.{name}.to"), problem.problem);
         let mtu = path_mtu(scenario, router, from, to, flow.ip).map_err(at)?;
         let there = links(scenario, router, from, to, flow.ip, 0).map_err(at)?;
-        let back = if flow.tcp.is_some() {
+        let back = if flow.tcp.is_some() || flow.tfrc.is_some() {
             links(scenario, router, to, from, flow.ip, 0).map_err(at)?
         } else {
             Vec::new()
@@ -42,7 +42,7 @@ impl Path {
             (Some(config), ..) => config.mss.get() + headers - if config.timestamps { 12 } else { 0 },
             (_, Some(udp), _) => udp.payload.get() + headers,
             (.., Some(video)) => video.payload().get() + headers,
-            _ => mtu,
+            _ => flow.tfrc.as_ref().map_or(mtu, |tfrc| tfrc.payload.get() + headers),
         };
         let packet = longest.min(mtu);
         let nodes = nodes(scenario, from, &there);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use bentpipe_net::app::{Arrivals, Endpoints, Header, Sink, SinkConfig, Source, SourceConfig};
-use bentpipe_net::{Element, Port, tcp, video};
+use bentpipe_net::{Element, Port, tcp, tfrc, video};
 use bentpipe_sim::Builder;
 use bentpipe_units::{Bytes, Span, Time};
 use bentpipe_wire::ip::Protocol;
@@ -60,6 +60,10 @@ pub(super) fn plan(
                 copies.try_for_each(|copy| planner.video(video, copy, &receivers, narrowest, &mut plans))?;
             }
             _ => {
+                if let Some(config) = &flow.tfrc {
+                    copies
+                        .try_for_each(|copy| planner.tfrc(config, copy, &receivers, narrowest, &mut plans))?;
+                }
                 if let Some(replay) = &flow.replay {
                     planner.replay(replay, &receivers, folder, router, &mut plans)?;
                 }
@@ -134,7 +138,8 @@ impl Planner<'_> {
         let from = self.from();
         let Some(group) = self.scenario.group.get(&self.flow.to) else {
             let to = number(&self.scenario.node, &self.flow.to);
-            let back = if self.flow.tcp.is_some() { vec![(to, from)] } else { Vec::new() };
+            let answers = self.flow.tcp.is_some() || self.flow.tfrc.is_some();
+            let back = if answers { vec![(to, from)] } else { Vec::new() };
             for (from, to) in [(from, to)].into_iter().chain(back) {
                 let unreachable =
                     |error: super::Unreachable| Problem::new(format!("{}.to", self.key), error.to_string());
@@ -304,6 +309,46 @@ impl Planner<'_> {
             sender: End { element: sender, node, port },
             receivers: ends.receivers.into_iter().map(receiver).collect(),
         }
+    }
+
+    fn tfrc(
+        &mut self,
+        config: &tfrc::Config,
+        copy: u32,
+        receivers: &[usize],
+        narrowest: u64,
+        plans: &mut Vec<Plan>,
+    ) -> Result<(), Problem> {
+        let (from, to, ip) = (self.from(), receivers[0], self.flow.ip);
+        // A DCCP header with an acknowledgement has 24 bytes.
+        let (protocol, header) = match config.transport {
+            tfrc::Transport::Udp => (Protocol::UDP, 8),
+            tfrc::Transport::Dccp => (Protocol::DCCP, 24),
+        };
+        let len = header_len(ip, header).get() + config.payload.get();
+        if len > narrowest {
+            let problem = format!("makes packets of {len} B: expected at most the path's MTU, {narrowest} B");
+            return Err(Problem::new(format!("{}.tfrc.payload", self.key), problem));
+        }
+        let (sender_port, local_port) = self.bind(from, protocol, 1)?;
+        let (receiver_port, remote_port) = self.bind(to, protocol, 1)?;
+        let source = SocketAddr::new(self.nodes.address(from, ip), local_port);
+        let destination = SocketAddr::new(self.nodes.address(to, ip), remote_port);
+        [from, to].into_iter().for_each(|node| self.nodes.send_to(node, ip));
+        let start = self.start(copy);
+        let sender = tfrc::Sender::new(config, Endpoints { source, destination }, start, self.flow.stop);
+        let sender = sender.map_err(|error| Problem::impossible(&format!("{}.tfrc", self.key), &error))?;
+        let receiver = tfrc::Receiver::new(config, destination);
+        plans.push(Plan {
+            name: self.copy_name(Some(copy)),
+            flow: self.n,
+            traffic: Traffic::Tfrc,
+            copies: 1,
+            start,
+            sender: End { element: Box::new(sender), node: from, port: sender_port },
+            receivers: vec![End { element: Box::new(receiver), node: to, port: receiver_port }],
+        });
+        Ok(())
     }
 
     /// Where datagrams go, and the ports of the receivers' elements at their nodes.

@@ -1,5 +1,6 @@
 //! Links: the elements between two nodes.
 
+use bentpipe_net::quick_start::Approver;
 use bentpipe_net::{Channel, Framing, Link as Line, Port, Shaper, link};
 use bentpipe_sim::{Builder, ElementId};
 use bentpipe_units::Bytes;
@@ -7,7 +8,7 @@ use bentpipe_units::Bytes;
 use super::nodes::interface;
 use super::routes::number;
 use super::{LinkHandle, NodeHandle, Problem, Way};
-use crate::scenario::{Direction, Link, Scenario};
+use crate::scenario::{Direction, Link, NodeKind, Scenario};
 
 /// A direction with what the link says for both filled in.
 pub(crate) fn direction(link: &Link, way: Way) -> Direction {
@@ -21,6 +22,7 @@ pub(crate) fn direction(link: &Link, way: Way) -> Direction {
         queue: own.queue.or(link.queue),
         channel: own.channel.clone().or_else(|| link.channel.clone()),
         shaper: own.shaper.or(link.shaper),
+        quick_start: own.quick_start.or(link.quick_start),
     }
 }
 
@@ -44,12 +46,13 @@ pub(super) fn add(
         for way in [Way::Forward, Way::Return] {
             let (from, to) = if way == Way::Forward { (0, 1) } else { (1, 0) };
             let handle =
-                Direct { name, link, way, from: &link.between[from], to: &link.between[to] }.add(builder)?;
+                Direct { scenario, name, link, way, from: &link.between[from], to: &link.between[to] }
+                    .add(builder)?;
             let end = |name: &str| {
                 let node = number(&scenario.node, name);
                 (nodes[node].element, interface(scenario, node, n))
             };
-            builder.connect(end(&handle.from), (handle.shaper.unwrap_or(handle.line), Port(0)));
+            builder.connect(end(&handle.from), (handle.entry(), Port(0)));
             builder.connect((handle.channel.unwrap_or(handle.line), Port(0)), end(&handle.to));
             handles.push(handle);
         }
@@ -59,6 +62,7 @@ pub(super) fn add(
 
 /// One direction of a link.
 struct Direct<'a> {
+    scenario: &'a Scenario,
     name: &'a str,
     link: &'a Link,
     way: Way,
@@ -71,12 +75,14 @@ impl Direct<'_> {
         let settings = direction(self.link, self.way);
         let line = self.line(&settings, builder)?;
         let shaper = self.shaper(&settings, line, builder)?;
+        let approver = self.approver(&settings, shaper.unwrap_or(line), builder)?;
         let channel = self.channel(&settings, line, builder)?;
         Ok(LinkHandle {
             name: self.name.to_owned(),
             way: self.way,
             from: self.from.to_owned(),
             to: self.to.to_owned(),
+            approver,
             shaper,
             line,
             channel,
@@ -127,6 +133,23 @@ impl Direct<'_> {
         let shaper = builder.add(format!("{}/shaper", self.path()), shaper);
         builder.connect((shaper, Port(0)), (line, Port(0)));
         Ok(Some(shaper))
+    }
+
+    /// What answers Quick-Start requests, in front of everything.
+    fn approver(
+        &self,
+        settings: &Direction,
+        first: ElementId,
+        builder: &mut Builder,
+    ) -> Result<Option<ElementId>, Problem> {
+        let Some(config) = &settings.quick_start else { return Ok(None) };
+        let key = self.key("quick_start", |own| own.quick_start.is_some());
+        let is_router = self.scenario.node.get(self.from).is_some_and(|node| node.kind != NodeKind::Host);
+        let approver = Approver::new(config, settings.rate.unwrap_or_default(), is_router)
+            .map_err(|error| Problem::impossible(&key, &error))?;
+        let approver = builder.add(format!("{}/quick-start", self.path()), approver);
+        builder.connect((approver, Port(0)), (first, Port(0)));
+        Ok(Some(approver))
     }
 
     /// The faults behind the line, as a chain of elements; gives the last.

@@ -165,7 +165,7 @@ impl GateAt {
     pub(super) fn connect(&self, links: &[LinkHandle], builder: &mut Builder) {
         for link in links.iter().filter(|link| link.name == self.link) {
             if link.from == self.host {
-                builder.connect((self.element, Gate::NETWORK), (link.shaper.unwrap_or(link.line), Port(0)));
+                builder.connect((self.element, Gate::NETWORK), (link.entry(), Port(0)));
             } else {
                 builder.connect((link.channel.unwrap_or(link.line), Port(0)), (self.element, Gate::NETWORK));
             }

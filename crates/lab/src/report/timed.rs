@@ -41,6 +41,7 @@ pub(super) fn plots(series: &Series) -> Vec<Plot> {
             plot("Congestion window", "cwnd", "B", as_is(of(".sender", &["cwnd"]))),
             as_is(of(".sender", &["ssthresh"])),
         ),
+        plot("Allowed rate", "rate", "bit/s", as_is(of(".sender", &["allowed-rate"]))),
         plot("Round-trip time", "smoothed RTT", "s", as_is(of(".sender", &["srtt"]))),
         plot("One-way delay", "delay", "s", as_is(of(".receiver", &["one_way_delay"]))),
         plot("Segments sent", "segments", "", as_is(of(".sender", &["data_segments_sent"]))),

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::elements::{Application, Channel, Framing, Queue, Shaper, Tcp, Udp, Video};
+use super::elements::{Application, Channel, Framing, Queue, QuickStart, Shaper, Tcp, Tfrc, Udp, Video};
 use super::sweep::Sweep;
 
 /// Tables by the names their author gave them, in the order of the file.
@@ -125,6 +125,10 @@ pub struct Link {
     /// A token bucket in front of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shaper: Option<Shaper>,
+    /// The nodes at both ends answer requests for a rate (Quick-Start, RFC 4782) for this link. Without it they let them
+    /// pass as they are, and so without their consent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quick_start: Option<QuickStart>,
     /// What differs from the first node to the second.
     #[serde(default, skip_serializing_if = "Direction::is_empty")]
     pub forward: Direction,
@@ -152,6 +156,9 @@ pub struct Direction {
     /// A token bucket in front of the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shaper: Option<Shaper>,
+    /// The sending node answers requests for a rate (Quick-Start, RFC 4782) for this direction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quick_start: Option<QuickStart>,
 }
 
 impl Direction {
@@ -194,7 +201,7 @@ pub struct Group {
     pub members: Vec<String>,
 }
 
-/// Traffic from one node to another, or to a group. What it is, one of `tcp`, `udp`, `video` and `replay`
+/// Traffic from one node to another, or to a group. What it is, one of `tcp`, `udp`, `video`, `tfrc` and `replay`
 /// says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -215,6 +222,9 @@ pub struct Flow {
     /// MPEG-2 video of variable rate in UDP datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub video: Option<Video>,
+    /// Media whose rate TFRC controls (RFC 5348), over UDP or DCCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tfrc: Option<Tfrc>,
     /// The packets of a capture file with their spacing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,

@@ -193,12 +193,13 @@ impl Review<'_> {
             self.node(&join(key, "to"), &flow.to);
             self.unless(flow.from != flow.to, &join(key, "to"), "the node that it comes from");
         }
-        let given = [flow.tcp.is_some(), flow.udp.is_some(), flow.video.is_some(), flow.replay.is_some()];
-        match given.iter().filter(|given| **given).count() {
-            0 => self.mistake(key, "nothing to send: expected one of `tcp`, `udp`, `video` and `replay`"),
+        let datagrams = [flow.udp.is_some(), flow.video.is_some(), flow.replay.is_some()];
+        let given = datagrams.into_iter().chain([flow.tcp.is_some(), flow.tfrc.is_some()]);
+        let expected = "expected one of `tcp`, `udp`, `video`, `tfrc` and `replay`";
+        match given.filter(|given| *given).count() {
+            0 => self.mistake(key, format!("nothing to send: {expected}")),
             1 => {}
-            _ => self
-                .mistake(key, "several things to send: expected one of `tcp`, `udp`, `video` and `replay`"),
+            _ => self.mistake(key, format!("several things to send: {expected}")),
         }
         let duration = self.scenario.duration;
         self.unless(

@@ -7,8 +7,8 @@ use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::udp;
 use hdrhistogram::Histogram;
 
-use super::delays::Delays;
 use super::Header;
+use super::delays::Delays;
 use crate::{Cx, Element, Observer, Packet, Port, Unit, transport};
 
 /// What a sink expects.

@@ -35,7 +35,11 @@ pub struct Receiver {
 enum Wire {
     /// Before the first packet.
     Unopened,
-    Udp { peer: Option<SocketAddr>, highest: u64, response: Option<Response> },
+    Udp {
+        peer: Option<SocketAddr>,
+        highest: u64,
+        response: Option<Response>,
+    },
     Dccp(Server),
 }
 
@@ -83,8 +87,7 @@ impl Receiver {
         *peer = Some(from);
         *highest = data.sequence.max(*highest);
         *response = arrived.quick_start_response().or(*response);
-        let arrival =
-            Arrival { now: cx.now(), sequence: data.sequence, quarters: 0, is_marked: false };
+        let arrival = Arrival { now: cx.now(), sequence: data.sequence, quarters: 0, is_marked: false };
         let is_due = self.control.on_data(&arrival, data.payload_len as u64, data.rtt);
         self.count(packet, data.sequence as u32, data.payload_len, cx);
         if is_due {
@@ -99,14 +102,15 @@ impl Receiver {
         }
         let (local, dscp) = (self.local, self.config.dscp);
         let Wire::Dccp(server) = &mut self.wire else { return Err(Refusal::Unexpected) };
-        let (sequence, quarters, payload_len) = match server.read(packet, |peer| Path::new(local, peer, dscp).ok())? {
-            Incoming::Answer(answer) => {
-                cx.emit(NODE, answer);
-                return Ok(());
-            }
-            Incoming::Nothing => return Ok(()),
-            Incoming::Data { sequence, quarters, payload_len } => (sequence, quarters, payload_len),
-        };
+        let (sequence, quarters, payload_len) =
+            match server.read(packet, |peer| Path::new(local, peer, dscp).ok())? {
+                Incoming::Answer(answer) => {
+                    cx.emit(NODE, answer);
+                    return Ok(());
+                }
+                Incoming::Nothing => return Ok(()),
+                Incoming::Data { sequence, quarters, payload_len } => (sequence, quarters, payload_len),
+            };
         let number = sequence.saturating_sub(server.first_data()) as u32;
         let arrival = Arrival { now: cx.now(), sequence, quarters, is_marked: false };
         let is_due = self.control.on_data(&arrival, payload_len as u64, None);

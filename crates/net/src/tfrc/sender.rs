@@ -58,8 +58,13 @@ struct Tally {
 enum Wire {
     /// Before the first wake-up.
     Unopened,
-    Udp { next: u64 },
-    Dccp { client: Client, requested: Option<Time> },
+    Udp {
+        next: u64,
+    },
+    Dccp {
+        client: Client,
+        requested: Option<Time>,
+    },
 }
 
 impl Sender {
@@ -116,7 +121,8 @@ impl Sender {
 
     fn open(&mut self, cx: &mut Cx<'_>) {
         if matches!(self.wire, Wire::Unopened) {
-            self.quick_start = QuickStart::new(self.config.quick_start.map(|rate| rate.as_bps()), cx.stream());
+            self.quick_start =
+                QuickStart::new(self.config.quick_start.map(|rate| rate.as_bps()), cx.stream());
             self.wire = match self.config.transport {
                 Transport::Udp => Wire::Udp { next: 0 },
                 Transport::Dccp => {
@@ -169,7 +175,8 @@ impl Sender {
             Wire::Udp { next } => {
                 let sequence = *next;
                 *next += 1;
-                let option = if sequence == 0 { self.quick_start.request } else { self.quick_start.report.take() };
+                let option =
+                    if sequence == 0 { self.quick_start.request } else { self.quick_start.report.take() };
                 let data = udp::Data { sequence, rtt, payload_len };
                 (sequence, 0, data.packet(&self.path, option.as_ref()))
             }
@@ -234,7 +241,8 @@ impl Sender {
         while self.sent.front().is_some_and(|sent| sent.sequence < report.sequence) {
             self.sent.pop_front();
         }
-        let sent = *self.sent.front().filter(|sent| sent.sequence == report.sequence).ok_or(Refusal::Unexpected)?;
+        let sent =
+            *self.sent.front().filter(|sent| sent.sequence == report.sequence).ok_or(Refusal::Unexpected)?;
         if let Wire::Dccp { client, .. } = &mut self.wire {
             client.reported(now, sent.quarters);
         }
@@ -259,7 +267,8 @@ impl Sender {
         let header = if self.path.local.is_ipv4() { 20 } else { 40 };
         let transport = if self.config.transport == Transport::Udp { 8 } else { 16 };
         let rate = approved.bps() as f64 / 8.0;
-        if approved > RateCode::NONE && self.control.on_quick_start(now, rate, Bytes::new(header + transport)) {
+        if approved > RateCode::NONE && self.control.on_quick_start(now, rate, Bytes::new(header + transport))
+        {
             self.tally.approved += 1;
         } else {
             self.tally.refused += 1;
@@ -302,7 +311,14 @@ enum Backlog {
     /// There is always more.
     Endless { is_over: bool },
     /// A packet each interval.
-    Constant { pace: Serialiser, payload: Bytes, next: Time, waiting: VecDeque<Time>, limit: usize, dropped: u64 },
+    Constant {
+        pace: Serialiser,
+        payload: Bytes,
+        next: Time,
+        waiting: VecDeque<Time>,
+        limit: usize,
+        dropped: u64,
+    },
 }
 
 impl Backlog {

@@ -11,8 +11,8 @@ use bentpipe_wire::quick_start::{DATA_LEN, IpOption, Response};
 use bentpipe_wire::udp::{self, Datagram};
 
 use super::Report;
-use crate::datagram::{Arrived, Path, Refusal};
 use crate::Packet;
+use crate::datagram::{Arrived, Path, Refusal};
 
 /// Length in bytes of the header in front of data.
 pub(super) const DATA_HEADER_LEN: usize = 8;
@@ -56,8 +56,13 @@ impl Report {
     pub(super) fn udp_packet(&self, path: &Path) -> Packet {
         let p = (self.loss_event_rate * 4_294_967_296.0).min(4_294_967_295.0) as u32;
         let delay_us = (self.delay.as_nanos() / 1000).min(u32::MAX.into()) as u32;
-        let words =
-            [self.sequence as u32, self.receive_rate.min(4e9) as u32, p, delay_us, self.response.is_some().into()];
+        let words = [
+            self.sequence as u32,
+            self.receive_rate.min(4e9) as u32,
+            p,
+            delay_us,
+            self.response.is_some().into(),
+        ];
         let mut bytes = [0; REPORT_LEN];
         for (n, word) in words.into_iter().enumerate() {
             bytes[4 * n..4 * n + 4].copy_from_slice(&word.to_be_bytes());
