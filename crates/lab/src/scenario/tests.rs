@@ -269,7 +269,7 @@ fn overrides_are_checked_as_the_file_is() {
         ),
         (
             "link.satellite.rat=1 Mbit/s",
-            "--set link.satellite.rat=1 Mbit/s: link.satellite.rat: unknown key: did you mean \"rate\"? (\"between\", \"rate\", \"delay\", \"framing\", \"mtu\", \"carries\", \"queue\", \"channel\", \"shaper\", \"forward\", \"return\")",
+            "--set link.satellite.rat=1 Mbit/s: link.satellite.rat: unknown key: did you mean \"rate\"? (\"between\", \"rate\", \"delay\", \"framing\", \"mtu\", \"carries\", \"queue\", \"channel\", \"shaper\", \"quick_start\", \"forward\", \"return\")",
         ),
         (
             "durration=1 s",
