@@ -74,7 +74,7 @@ fn a_misspelt_key_gets_the_right_one() {
         "delay = \"270 ms\"",
         "dealy = \"270 ms\"",
         r#"
-file.toml:18:1: link.satellite.dealy: unknown key: did you mean "delay"? ("between", "rate", "delay", "framing", "mtu", "carries", "queue", "channel", "shaper", "forward", "return")
+file.toml:18:1: link.satellite.dealy: unknown key: did you mean "delay"? ("between", "rate", "delay", "framing", "mtu", "carries", "queue", "channel", "shaper", "quick_start", "forward", "return")
    |
 18 | dealy = "270 ms"
    | ^^^^^
