@@ -195,6 +195,11 @@ pub struct DecompressorConfig {
     pub damage_threshold: (u8, u8),
     /// At most one NACK of a kind in so many failing packets of a context (RFC 3095 5.7.6).
     pub nack_spacing_packets: u8,
+    /// How many packets are held back once more of a context were lost in a row than a change is usually repeated (4), or,
+    /// by the times given, than the sequence number's bits bridge: they, and the next one, must all be right before
+    /// one is delivered, or one with a CRC of 7 or 8 bits. A CRC of 3 bits alone lets one wrong packet in eight pass.
+    /// 0: none, as RFC 3095 has it.
+    pub caution: u8,
     /// Whether extensions of UO-1-ID packets update nothing but sequence numbers, timestamp and IP-ID, as RFC 4815 6.2
     /// says. librohc's compressor expects that they update everything they carry, so this is off unless it is set;
     /// compressors that send such extensions at all are rare, and this crate's does not.
@@ -213,6 +218,7 @@ impl Default for DecompressorConfig {
             repair: true,
             damage_threshold: (3, 8),
             nack_spacing_packets: 4,
+            caution: 0,
             strict_uo1id: false,
             clock_resolution: Duration::ZERO,
         }

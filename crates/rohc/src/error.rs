@@ -50,7 +50,8 @@ pub enum DecompressError {
     CrcMismatch,
     /// Reconstructed and CRC good, but the transport checksum is wrong ([`verify`](crate::DecompressorConfig::verify)).
     ChecksumMismatch,
-    /// A repair of the context is under way; packets are held back until it is confirmed (RFC 3095 5.3.2.2.4 e).
+    /// The context was repaired, or is in doubt after losses ([`caution`](crate::DecompressorConfig::caution)); packets
+    /// are held back until it is confirmed (RFC 3095 5.3.2.2.4 e).
     RepairPending,
     /// A reassembled unit is longer than MRRU, too short, or its CRC-32 is wrong (RFC 3095 5.2.5.2).
     Reassembly,
@@ -69,7 +70,7 @@ impl fmt::Display for DecompressError {
             Self::NotAllowedInState => f.write_str("context damaged: waiting for a refresh"),
             Self::CrcMismatch => f.write_str("header CRC mismatch"),
             Self::ChecksumMismatch => f.write_str("transport checksum mismatch"),
-            Self::RepairPending => f.write_str("context repair not confirmed yet"),
+            Self::RepairPending => f.write_str("context not confirmed yet after repair or losses"),
             Self::Reassembly => f.write_str("reassembly failed"),
             Self::TooLarge => f.write_str("context would grow too large"),
         }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bentpipe_rohc::{
-    CompressError, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, PacketType, Profile,
-    Refresh, RtpRule,
+    Channel, CidSpace, CompressError, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode,
+    PacketType, Profile, Refresh, RtpRule,
 };
 
 const ADDRESSES: [u8; 8] = [10, 0, 0, 1, 10, 0, 0, 2];
@@ -328,4 +328,57 @@ fn policies_and_oddities() {
     }
     assert_eq!(ends.compressor.compress(Duration::ZERO, &[], &mut Vec::new()), Err(CompressError::Empty));
     assert_eq!(ends.compressor.stats().packets, 2 + 36);
+}
+
+/// A flow gets the CID of another one and all its IR packets are lost: nothing may come out with the addresses of the
+/// other flow, and the NACK must bring the static part.
+#[test]
+fn a_reused_cid_is_not_taken_for_its_last_flow() {
+    for mode in [Mode::Unidirectional, Mode::Optimistic, Mode::Reliable] {
+        let channel = Channel { cids: CidSpace::Small { max_cid: 0 }, ..Channel::default() };
+        let config = CompressorConfig {
+            channel,
+            fo_refresh: Refresh::every_packets(9),
+            ..CompressorConfig::default()
+        };
+        let mut compressor = Compressor::new(config);
+        let mut decompressor =
+            Decompressor::new(DecompressorConfig { channel, mode, ..DecompressorConfig::default() });
+        for tcp in [false, true] {
+            let (mut right, mut feedback) = (0, Vec::new());
+            for number in 0..120u16 {
+                let second = number >= 60;
+                let mut packet = if tcp {
+                    ipv4(6, number, &segment(number, u8::from(second)))
+                } else {
+                    ipv4(17, number, &udp(number, b"flow"))
+                };
+                packet[20] ^= u8::from(second);
+                let (mut rohc, mut ip) = (Vec::new(), Vec::new());
+                compressor.compress(Duration::ZERO, &packet, &mut rohc).expect("compresses");
+                if (60..66).contains(&number) {
+                    continue;
+                }
+                feedback.clear();
+                if let Ok(Some(_)) = decompressor.decompress(Duration::ZERO, &rohc, &mut ip) {
+                    assert_eq!(ip, packet, "{mode:?} tcp {tcp} packet {number}");
+                    right += usize::from(second);
+                }
+                decompressor.take_feedback(&mut feedback);
+                compressor.feedback(&feedback);
+            }
+            assert!(right > 30, "{mode:?} tcp {tcp}: {right}");
+        }
+    }
+}
+
+/// A TCP segment of a bulk transfer.
+fn segment(number: u16, flow: u8) -> Vec<u8> {
+    let seq = (u32::from(number) * 1000).to_be_bytes();
+    let checksum = number.wrapping_mul(999).to_be_bytes();
+    let mut tcp = vec![0x30, flow, 0, 80];
+    tcp.extend_from_slice(&seq);
+    tcp.extend_from_slice(&[0, 0, 0, 1, 0x50, 0x10, 0x20, 0, checksum[0], checksum[1], 0, 0]);
+    tcp.extend_from_slice(&[7; 30]);
+    tcp
 }

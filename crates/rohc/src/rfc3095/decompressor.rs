@@ -228,6 +228,7 @@ impl Decompressor {
         let start = output.out.len();
         let failure = match self.attempt(&packet, sn, output.out) {
             Ok((restored, candidate)) => {
+                self.weigh(&packet, sn)?;
                 self.commit(&packet, candidate, input.now);
                 self.set_template(&restored, &output.out[start..]);
                 return self.confirmed(restored, input, &output.out[start..]);
@@ -236,12 +237,48 @@ impl Decompressor {
         };
         output.out.truncate(start);
         let damaged = matches!(failure, DecompressError::CrcMismatch | DecompressError::ChecksumMismatch);
-        self.unconfirmed = 0;
+        self.unconfirmed = if self.unconfirmed > 0 { input.config.caution } else { 0 };
         self.forget_template();
         if !damaged || !input.config.repair || self.feedbacker.mode() == Mode::Reliable {
             return Err(failure);
         }
         self.repair(&packet, sn, output.out).unwrap_or(Err(failure))
+    }
+
+    /// Whether the packet comes so late that the sequence number may have wrapped.
+    #[inline]
+    fn is_late(&self, without_ts: bool, now: core::time::Duration) -> bool {
+        let passed = nanoseconds(now).saturating_sub(self.arrival);
+        self.has_rtp() && without_ts && self.gap > 0 && passed >= self.gap.saturating_mul(8)
+    }
+
+    /// Whether the packet, about to be committed, is to be doubted. In U-mode those that follow must confirm it; where
+    /// there is a way back it is refused, and the NACK brings one with a strong CRC.
+    #[inline]
+    fn weigh(&mut self, packet: &Arrived<'_>, sn: u32) -> Result<(), DecompressError> {
+        let caution = packet.input.config.caution;
+        if caution == 0 || packet.compact.crc_kind == CrcKind::None {
+            return Ok(());
+        }
+        if packet.compact.crc_kind == CrcKind::Seven {
+            self.unconfirmed = 0;
+            return Ok(());
+        }
+        let has_way_back = self.feedbacker.mode() != Mode::Unidirectional;
+        if self.is_doubtful(sn, packet.compact.ts.count == 0, packet.input.now) {
+            self.unconfirmed = caution;
+            self.forget_template();
+        }
+        if self.unconfirmed > 0 && has_way_back { Err(DecompressError::NotAllowedInState) } else { Ok(()) }
+    }
+
+    /// Whether so many packets seem lost before `sn` that a change may be among them, or the sequence number may have
+    /// wrapped: to a CRC of 3 bits some changes look like none (a hop limit of 63 instead of 64).
+    #[inline]
+    fn is_doubtful(&self, sn: u32, without_ts: bool, now: core::time::Duration) -> bool {
+        // One that does not come after the last one may be a whole wrap ahead.
+        let ahead = self.numbering().distance(self.values.sn, sn);
+        self.is_late(without_ts, now) || !(1..=USUAL_REPEATS).contains(&ahead)
     }
 
     /// Tries other references after a CRC failure (RFC 3095 5.3.2.2.3 to 5.3.2.2.5). A repair must be confirmed by two
@@ -480,6 +517,9 @@ impl Decompressor {
         Ok(value.wrapping_mul(stride).wrapping_add(offset))
     }
 }
+
+/// How often compressors repeat a change, this crate's and librohc's: as many losses in a row may hide one.
+const USUAL_REPEATS: i32 = 4;
 
 /// Nanoseconds, up to 584 years.
 #[inline]

@@ -205,8 +205,8 @@ fn config() -> impl Strategy<Value = (CompressorConfig, DecompressorConfig)> {
     let profiles = prop_oneof![
         4 => Just(Profiles::ALL), 1 => Just(Profiles::ALL.without(Profile::Rtp)), 1 => Just(Profiles::ALL.without(Profile::Udp))
     ];
-    (cids, mode, refresh, rtp, profiles, 1u8..17, any::<bool>()).prop_map(
-        |(cids, mode, refresh, rtp, profiles, repeats, slow_start)| {
+    (cids, mode, refresh, rtp, profiles, 1u8..17, any::<bool>(), 0u8..3).prop_map(
+        |(cids, mode, refresh, rtp, profiles, repeats, slow_start, caution)| {
             let channel = Channel { cids, profiles, ..Channel::default() };
             let fo_refresh = Refresh { packets: refresh.packets / 2, ..refresh };
             let compressor = CompressorConfig {
@@ -218,7 +218,7 @@ fn config() -> impl Strategy<Value = (CompressorConfig, DecompressorConfig)> {
                 slow_start,
                 ..CompressorConfig::default()
             };
-            (compressor, DecompressorConfig { channel, mode, ..DecompressorConfig::default() })
+            (compressor, DecompressorConfig { channel, mode, caution, ..DecompressorConfig::default() })
         },
     )
 }

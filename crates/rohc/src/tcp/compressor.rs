@@ -38,6 +38,9 @@ pub(crate) struct Compressor {
     base: Option<u16>,
     /// The decompressor has acknowledged a packet of this flow: it can be the base of another.
     pub(super) is_confirmed: bool,
+    /// The decompressor may have another flow's static part: the CID was used before, and nothing of this flow was
+    /// acknowledged. IR then takes the place of IR-DYN, whose CRC does not cover the static part.
+    is_static_unsure: bool,
     /// Whether this flow has sent a packet.
     is_begun: bool,
     /// Packets sent since this flow began, or its headers changed.
@@ -95,6 +98,7 @@ impl Compressor {
         *self = Self::default();
         self.control.msn = msn;
         self.is_bidirectional = is_bidirectional;
+        self.is_static_unsure = true;
     }
 
     pub(crate) fn compress(&mut self, job: &Job<'_>, out: &mut Vec<u8>) -> Result<Built, Unfit> {
@@ -352,7 +356,7 @@ impl Compressor {
                 let carried = self.write_compressed(job, view, plan, current, &choice, out);
                 (choice.packet_type(), carried, choice.list.then_some(false))
             }
-            None if !job.config.only_ir_and_so => {
+            None if !job.config.only_ir_and_so && !self.is_static_unsure => {
                 self.write_ir_dyn(job, view, plan, out);
                 (PacketType::IrDyn, Set::ALL.without(Group::Static), Some(true))
             }
@@ -398,9 +402,10 @@ impl Compressor {
     pub(crate) fn feedback(&mut self, data: &[u8], field: &[u8]) -> Heard {
         let Some(feedback) = Feedback::parse(data, field) else { return Heard::default() };
         let heard = Heard { rejected: feedback.reject || feedback.context_memory, ..Heard::default() };
-        // A packet of the flow that had this context before says nothing about this one.
         let packet = feedback.msn.map(|(msn, bits)| self.sent_packet(msn, bits));
-        if !self.is_begun || packet == Some(None) {
+        // A packet of the flow that had this context before says nothing about this one, unless it is the last one
+        // that was understood.
+        if !self.is_begun || (packet == Some(None) && feedback.kind == Acknowledgement::Ack) {
             return heard;
         }
         self.is_bidirectional = true;
@@ -409,7 +414,7 @@ impl Compressor {
         }
         match (feedback.kind, packet) {
             (Acknowledgement::Ack, _) => {}
-            (Acknowledgement::Nack, Some(_)) => self.repair(Set::ALL.without(Group::Static)),
+            (Acknowledgement::Nack, Some(Some(_))) => self.repair(Set::ALL.without(Group::Static)),
             _ => self.repair(Set::ALL),
         }
         heard
@@ -423,7 +428,7 @@ impl Compressor {
     }
 
     fn acknowledged(&mut self, msn: u16) {
-        self.is_confirmed = true;
+        (self.is_confirmed, self.is_static_unsure) = (true, false);
         self.groups.acknowledge(msn);
         if let Some(sent) = self.refs.acknowledge(msn) {
             self.table.acknowledge(msn, sent.items_sent);

@@ -35,6 +35,7 @@ struct Draft {
     received: Received,
     payload_len: u32,
     kind: PacketType,
+    has_crc7: bool,
     header_in: usize,
 }
 
@@ -130,6 +131,8 @@ pub(crate) struct Decompressor {
     failures: u32,
     /// Packets that fail before another NACK may be sent.
     nack_pause: u8,
+    /// Packets to hold back after many losses in a row.
+    doubt: u8,
 }
 
 impl Decompressor {
@@ -153,7 +156,24 @@ impl Decompressor {
             Ok(restored) => self.succeeded(restored.kind, input, output),
             Err(error) => self.failed(error, input, output),
         }
+        if self.doubt > 0 && result.is_ok() {
+            self.doubt -= 1;
+            return Err(DecompressError::RepairPending);
+        }
         result
+    }
+
+    /// Whether a packet, about to be committed, is doubted after losses. In U-mode those that follow must confirm it;
+    /// where there is a way back it is refused, and the NACK brings one with a strong CRC.
+    fn weigh(&mut self, draft: &Draft, input: &Input<'_>) -> Result<(), DecompressError> {
+        let lost = draft.control.msn.wrapping_sub(self.reference.control.msn).wrapping_sub(1) as i16;
+        if draft.has_crc7 {
+            self.doubt = 0;
+        } else if lost >= USUAL_REPEATS {
+            self.doubt = input.config.caution;
+        }
+        let has_way_back = input.config.mode != Mode::Unidirectional;
+        if self.doubt > 0 && has_way_back { Err(DecompressError::NotAllowedInState) } else { Ok(()) }
     }
 
     fn ir(&mut self, input: &Input<'_>, out: &mut Vec<u8>) -> Result<Restored, DecompressError> {
@@ -215,6 +235,7 @@ impl Decompressor {
         verify(&next.chain, headers, payload, input)?;
         next.learn(received, headers);
         self.reference = next;
+        self.doubt = 0;
         Ok(Restored { kind, header_in, delivered: true })
     }
 
@@ -224,6 +245,7 @@ impl Decompressor {
         }
         let start = out.len();
         let draft = self.restore(input, out)?;
+        self.weigh(&draft, input)?;
         self.reference.control = draft.control;
         self.reference.payload_len = draft.payload_len;
         self.reference.chain.inner_mut().ip_id = draft.inner_ip_id;
@@ -265,6 +287,7 @@ impl Decompressor {
             received,
             payload_len,
             kind: base.packet_type,
+            has_crc7: base.has_crc7,
             header_in: reader.consumed(),
         })
     }
@@ -315,6 +338,9 @@ impl Decompressor {
         crc_matches(base, headers)
     }
 }
+
+/// How often compressors repeat a change, this crate's and librohc's: as many losses in a row may hide one.
+const USUAL_REPEATS: i16 = 4;
 
 /// Profile and CRC.
 const IR_PREFIX_LEN: usize = 2;
@@ -379,6 +405,7 @@ impl Decompressor {
 
     fn failed(&mut self, error: DecompressError, input: &Input<'_>, output: &mut Output<'_>) {
         self.failures = self.failures << 1 | 1;
+        self.doubt = if self.doubt > 0 { input.config.caution } else { 0 };
         let (limit, among) = input.config.damage_threshold;
         let recent = self.failures & u32::MAX >> (32 - u32::from(among.clamp(1, 32)));
         if self.state == State::Full && recent.count_ones() >= u32::from(limit) {

@@ -63,6 +63,7 @@ impl Compressor {
         }
         self.ip.iter_mut().for_each(|repeat| repeat.acknowledged(distance));
         self.coverage.change.acknowledged(distance);
+        self.unconfirmed_from = self.unconfirmed_from.filter(|&from| distance(from) < 0);
         self.timer.acknowledged(distance);
         let announced = self.mode_since.is_some_and(|since| distance(since) >= 0);
         if announced && feedback.protected && feedback.mode == Some(self.mode) {

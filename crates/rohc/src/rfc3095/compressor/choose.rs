@@ -82,7 +82,8 @@ impl Compressor {
 
     #[inline]
     fn choose_and_write(&mut self, job: &Job<'_>, current: &Current, out: &mut Vec<u8>) -> PacketType {
-        if self.ir.is_active() {
+        let unconfirmed = self.unconfirmed_from.is_some();
+        if self.ir.is_active() || (self.ir_dyn.is_active() && unconfirmed) {
             return self.write_ir(job, current, out);
         }
         self.announce_first_stride(job, current);
@@ -105,6 +106,9 @@ impl Compressor {
         }
         if !self.extension3_holds(&spans) {
             self.ir_dyn.ensure(1, current.sn);
+            if unconfirmed {
+                return self.write_ir(job, current, out);
+            }
             return self.write_ir_dyn(job, current, out);
         }
         self.write_extension3(job, current, &spans, out)

@@ -147,6 +147,10 @@ pub(crate) struct Compressor {
     longest_loss: u8,
     /// The CID was used before: the decompressor may hold values of the last flow.
     reused: bool,
+    /// From which sequence number on an acknowledgement shows that the decompressor has this flow's static part. Until
+    /// then, on a CID used before, IR takes the place of IR-DYN, whose CRC does not cover the static part: a
+    /// decompressor that missed every IR would give the packet the last flow's addresses.
+    unconfirmed_from: Option<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -199,6 +203,7 @@ impl Compressor {
             since_update: 0,
             longest_loss: 0,
             reused: false,
+            unconfirmed_from: None,
         }
     }
 
@@ -218,6 +223,7 @@ impl Compressor {
         let config = job.config;
         self.ir.start(if config.slow_start { 1 } else { Self::repeats(config) }, sn);
         self.slow_start_gap = u32::from(config.slow_start);
+        self.unconfirmed_from = self.reused.then_some(sn);
         self.spreading = config.spread_refreshes;
     }
 

@@ -80,7 +80,9 @@ impl Decompressor {
     pub(in crate::rfc3095) fn note_arrival(&mut self, now: Duration) {
         let now = nanoseconds(now);
         let passed = now.saturating_sub(self.arrival);
-        self.gap = if self.gap == 0 { passed } else { self.gap.saturating_mul(7).saturating_add(passed) / 8 };
+        // A silence or a burst of losses must not pass for the rhythm of the flow.
+        let usual = passed.min(self.gap.saturating_mul(4));
+        self.gap = if self.gap == 0 { passed } else { self.gap.saturating_mul(7).saturating_add(usual) / 8 };
         self.arrival = now;
     }
 

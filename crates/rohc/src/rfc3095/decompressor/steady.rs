@@ -70,6 +70,9 @@ impl Decompressor {
             return None;
         }
         let (moved, header_in) = self.moved(incoming)?;
+        if config.caution > 0 && self.is_doubtful(moved.sn, true, now) {
+            return None;
+        }
         if self.moved_crc(&moved) != incoming.first & 0x07 {
             return None;
         }
