@@ -155,7 +155,7 @@ impl Outbox {
     }
 
     /// Sends `packet` along `wire`.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, wire: Wire, packet: Packet) {
         if !wire.is_connected() {
             self.stray += 1;

@@ -225,11 +225,11 @@ enum Origin {
 
 /// Passing packets on.
 impl Node {
-    #[inline]
+    #[inline(always)]
     fn handle(&mut self, mut packet: Packet, origin: Origin, cx: &mut Cx<'_>) -> Result<(), Drop> {
         let (destination, len) = read(&packet, origin)?;
         if packet.len() > len {
-            packet.truncate(len);
+            cut(&mut packet, len);
         }
         match self.routes.find(destination) {
             Via::Interface(port) => {
@@ -253,7 +253,7 @@ impl Node {
         self.send(packet, via, cx)
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_out(&mut self, packet: Packet, port: Port, cx: &mut Cx<'_>) -> Result<(), Drop> {
         if self.mtus.get(usize::from(port.0)).is_none_or(|&mtu| packet.len() > mtu) {
             return Err(Drop::TooBig);
@@ -284,7 +284,7 @@ impl Node {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn deliver(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Drop> {
         match target(&packet)? {
             Target::Tunnelled(ends) => self.unwrap(packet, ends, cx),
@@ -401,15 +401,25 @@ fn view(packet: &Packet) -> Result<ip::Packet<&[u8]>, bentpipe_wire::Error> {
 }
 
 /// Where a packet goes, and its length by its own account.
-#[inline]
+#[inline(always)]
 fn read(packet: &Packet, origin: Origin) -> Result<(Key, usize), Drop> {
+    match ipv4::Packet::plain(packet.header(), packet.len()) {
+        Some(header) => read_v4(&header, origin),
+        None => read_any(packet, origin),
+    }
+}
+
+#[inline(always)]
+fn read_v4<T: AsRef<[u8]>>(header: &ipv4::Packet<T>, origin: Origin) -> Result<(Key, usize), Drop> {
+    if origin != Origin::Here && header.verify_checksum().is_err() {
+        return Err(Drop::BadChecksum);
+    }
+    Ok((key(header.dst().into()), header.total_len()))
+}
+
+fn read_any(packet: &Packet, origin: Origin) -> Result<(Key, usize), Drop> {
     match view(packet).map_err(|error| refusal(error.kind))? {
-        ip::Packet::V4(header) => {
-            if origin != Origin::Here && header.verify_checksum().is_err() {
-                return Err(Drop::BadChecksum);
-            }
-            Ok((key(header.dst().into()), header.total_len()))
-        }
+        ip::Packet::V4(header) => read_v4(&header, origin),
         ip::Packet::V6(header) => {
             let destination = header.dst().to_bits();
             if routes::is_v4(destination) {
@@ -432,6 +442,12 @@ fn take_hop(packet: &mut Packet) -> bool {
         Some(4) => ipv4::Packet::new_unchecked(header).decrement_ttl(),
         _ => bentpipe_wire::ipv6::Packet::new_unchecked(header).decrement_hop_limit(),
     }
+}
+
+/// Takes off what a link layer padded; out of the way, as hardly any packet has it.
+#[cold]
+fn cut(packet: &mut Packet, len: usize) {
+    packet.truncate(len);
 }
 
 /// Groups that no router forwards: 224.0.0.0/24 (RFC 5771, section 4) and interface- and link-local IPv6 scopes

@@ -1,5 +1,8 @@
 //! What travels: the bytes that would be on the wire, the zeros among them only counted.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
 use bentpipe_units::Time;
 use bentpipe_wire::atm::CELL_LEN;
 
@@ -52,7 +55,39 @@ struct Inner {
     born: Time,
 }
 
+/// The most packets that are kept to be written anew.
+const MOST_SPARE: usize = 1024;
+
+thread_local! {
+    /// Packets that have arrived: to write one anew costs less than to free and to allocate. The oldest first, so that
+    /// packets that follow one another stay one behind another in memory, where the processor fetches ahead.
+    static SPARE: RefCell<VecDeque<Box<Inner>>> = const { RefCell::new(VecDeque::new()) };
+}
+
 impl Packet {
+    /// A packet of this head and no body but zeros, in the place of one that has arrived if there is one.
+    #[inline]
+    fn written(head: &[u8; HEAD], start: usize, zeros: u32) -> Packet {
+        let (len, body, born) = (HEAD - start + zeros as usize, Body::Zeros(zeros), Time::ZERO);
+        let Some(mut inner) = SPARE.with_borrow_mut(VecDeque::pop_front) else {
+            return Packet(Box::new(Inner { head: *head, start, len, body, born }));
+        };
+        inner.head = *head;
+        (inner.start, inner.len, inner.body, inner.born) = (start, len, body, born);
+        Packet(inner)
+    }
+
+    /// The packet has arrived, and its place can be used again. Dropping it does as well, but costs more.
+    #[inline]
+    pub fn recycle(mut self) {
+        self.0.body = Body::Zeros(0);
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < MOST_SPARE {
+                spare.push_back(self.0);
+            }
+        });
+    }
+
     /// A packet with `header_len` header bytes, zero until [`Packet::header_mut`] fills them, and `zeros` elided
     /// payload bytes.
     ///
@@ -61,17 +96,13 @@ impl Packet {
     #[inline]
     pub fn new(header_len: usize, zeros: u32) -> Packet {
         assert!(header_len <= HEAD, "a header of {header_len} bytes; there is room for {HEAD}");
-        let (start, len) = (HEAD - header_len, header_len + zeros as usize);
-        Packet(Box::new(Inner { head: [0; HEAD], start, len, body: Body::Zeros(zeros), born: Time::ZERO }))
+        Packet::written(&[0; HEAD], HEAD - header_len, zeros)
     }
 
     /// A packet with the header of this one and `zeros` elided payload bytes: one of many that are alike.
     #[inline]
     pub fn like(&self, zeros: u32) -> Packet {
-        let mut packet = self.clone();
-        packet.0.len = HEAD - self.0.start + zeros as usize;
-        packet.0.body = Body::Zeros(zeros);
-        packet
+        Packet::written(&self.0.head, self.0.start, zeros)
     }
 
     /// A packet of real bytes, as a capture or an interface gives them.

@@ -44,6 +44,17 @@ pub struct Packet<T: AsRef<[u8]>> {
     buffer: T,
 }
 
+impl<'a> Packet<&'a [u8; HEADER_LEN]> {
+    /// A view of the header alone of a packet of `len` bytes that begins with `bytes`: if it is one without options, as
+    /// nearly all are, and its lengths are right. `None` says nothing about any other.
+    #[inline]
+    pub fn plain(bytes: &'a [u8], len: usize) -> Option<Packet<&'a [u8; HEADER_LEN]>> {
+        let packet = Packet { buffer: bytes.first_chunk()? };
+        let fits = packet.buffer[field::VER_IHL] == PLAIN && (HEADER_LEN..=len).contains(&packet.total_len());
+        fits.then_some(packet)
+    }
+}
+
 impl<T: AsRef<[u8]>> Packet<T> {
     /// A view without any check: accessors panic if the header is not all there.
     #[inline]
@@ -75,19 +86,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     #[inline]
     fn check(&self, elided: usize) -> Result<(), Error> {
         let have = self.bytes().len();
-        match self.bytes().first_chunk::<HEADER_LEN>() {
-            // A header without options, as nearly all are.
-            Some(&[PLAIN, _, high, low, ..])
-                if (HEADER_LEN..=have.saturating_add(elided)).contains(&be(high, low)) =>
-            {
-                Ok(())
-            }
-            _ => self.check_any(elided),
-        }
-    }
-
-    fn check_any(&self, elided: usize) -> Result<(), Error> {
-        let have = self.bytes().len();
         if have < HEADER_LEN {
             return Err(Error::truncated(Layer::Ipv4, 0, HEADER_LEN, have));
         }
@@ -104,6 +102,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
         self.check_total_len(have.saturating_add(elided))
     }
 
+    #[inline]
     fn check_total_len(&self, have: usize) -> Result<(), Error> {
         let total_len = self.total_len();
         if total_len < self.header_len() {
@@ -306,12 +305,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         let range = self.header_len()..self.total_len().min(self.bytes().len());
         &mut self.buffer.as_mut()[range]
     }
-}
-
-/// A length field's two octets.
-#[inline]
-fn be(high: u8, low: u8) -> usize {
-    u16::from_be_bytes([high, low]).into()
 }
 
 /// An IPv4 header as values.

@@ -211,6 +211,7 @@ impl Element for Sink {
             Err(Refusal::BadChecksum) => self.bad_checksum += 1,
             Err(Refusal::Unexpected) => self.unexpected += 1,
         }
+        packet.recycle();
         Time::NEVER
     }
 

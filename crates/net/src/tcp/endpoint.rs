@@ -205,6 +205,7 @@ impl Element for Endpoint {
         if self.connection.tally.bytes_delivered > before {
             self.delay = Some(cx.now().since(packet.born()));
         }
+        packet.recycle();
         self.run(cx)
     }
 

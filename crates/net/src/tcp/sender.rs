@@ -434,8 +434,11 @@ impl Sender {
     /// The window's restart after idleness (RFC 5681 4.1, RFC 2861 3).
     #[inline]
     fn heed_idleness(&mut self, now: Time) {
+        if self.board.flight() > 0 || !self.has_unsent() {
+            return;
+        }
         let idle = now.since(self.last_sent);
-        if self.board.flight() > 0 || !self.has_unsent() || idle < self.rtt.rto() {
+        if idle < self.rtt.rto() {
             return;
         }
         let (cwnd, restart) = (self.cc.window(), self.restart_window());
