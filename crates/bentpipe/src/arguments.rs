@@ -65,11 +65,12 @@ Examples:
         #[arg(last = true)]
         command: Vec<String>,
     },
-    /// Change an emulation that runs: rates, delays and channels of its links
+    /// Change an emulation that runs: rates, delays, queues, shapers and channels of its links
     #[command(after_help = "\
 Examples:
   bentpipe set link.satellite.forward.rate='2 Mbit/s'
   bentpipe set link.satellite.channel='{ kind = \"packet-errors\", loss = 0.01 }'
+  bentpipe set link.satellite.forward.queue.bytes='50 kB' link.satellite.forward.shaper.rate='1 Mbit/s'
 
 What is under way is not touched.")]
     Set {
@@ -97,7 +98,8 @@ Examples:
 Examples:
   bentpipe reproduce                 all studies
   bentpipe reproduce koreasat        one
-  bentpipe reproduce --quick         shorter runs, one seed")]
+  bentpipe reproduce --quick         shorter runs, one seed
+  bentpipe reproduce koreasat --emulate    and the kernel's TCP beside ours, in real time (root, iperf3)")]
     Reproduce(ReproduceArguments),
     /// Robust Header Compression of captures, and what it would save
     #[command(
@@ -212,6 +214,9 @@ pub(crate) struct ReproduceArguments {
     /// Shorter runs and one seed, as the study says
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Send over the study's paths with the kernel's own TCP as well, emulated in real time; needs root and iperf3
+    #[arg(long)]
+    pub(crate) emulate: bool,
     /// Folder that holds the studies
     #[arg(long, value_name = "FOLDER", default_value = "studies")]
     pub(crate) studies: PathBuf,

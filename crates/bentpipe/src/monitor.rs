@@ -44,6 +44,11 @@ impl Terminal {
         Terminal { bar, lines: !quiet && !terminal, runs, done, stop, started: Instant::now() }
     }
 
+    /// What Ctrl-C sets.
+    pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
     /// Takes the bar away.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();

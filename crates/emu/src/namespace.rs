@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-use crate::Tun;
+use crate::{Tap, Tun};
 
 const FOLDER: &str = "/run/netns";
 const PREFIX: &str = "bentpipe-";
@@ -67,7 +67,7 @@ impl Namespace {
         let name = format!("{PREFIX}{}-{host}", std::process::id());
         ip(&["netns", "add", &name])?;
         let namespace = Namespace { name };
-        namespace.ip(&["link", "set", "lo", "up"])?;
+        namespace.ip(&["link", "set", "dev", "lo", "up"])?;
         Ok(namespace)
     }
 
@@ -82,8 +82,31 @@ impl Namespace {
     /// What the system said.
     pub fn attach(&self, device: &str, setup: &Setup) -> Result<Tun, SetupError> {
         let tun = self.within(|| Tun::create(device))?.map_err(SetupError::Tun)?;
+        self.configure(device, setup)?;
+        Ok(tun)
+    }
+
+    /// Makes a TAP device inside, an Ethernet interface, with its addresses, and with routes to everywhere; neighbours
+    /// are found for the addresses `behind` it.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn attach_ethernet(
+        &self,
+        device: &str,
+        setup: &Setup,
+        behind: Vec<IpAddr>,
+    ) -> Result<Tap, SetupError> {
+        let tap = self.within(|| Tap::create(device, behind))?.map_err(SetupError::Tun)?;
+        // The kernel's limit leaves room for the frame's header.
+        let mtu_bytes = setup.mtu_bytes.min(65_521);
+        self.configure(device, &Setup { mtu_bytes, ..setup.clone() })?;
+        Ok(tap)
+    }
+
+    fn configure(&self, device: &str, setup: &Setup) -> Result<(), SetupError> {
         self.within(|| quieten(device))?;
-        self.ip(&["link", "set", device, "mtu", &setup.mtu_bytes.to_string()])?;
+        self.ip(&["link", "set", "dev", device, "mtu", &setup.mtu_bytes.to_string()])?;
         for (address, prefix_len) in &setup.addresses {
             let mut words = vec!["address", "add"];
             let address_text = format!("{address}/{prefix_len}");
@@ -92,11 +115,11 @@ impl Namespace {
             words.extend(address.is_ipv6().then_some("nodad"));
             self.ip(&words)?;
         }
-        self.ip(&["link", "set", device, "up"])?;
+        self.ip(&["link", "set", "dev", device, "up"])?;
         for family in families(setup) {
             self.ip(&[family, "route", "replace", "default", "dev", device])?;
         }
-        Ok(tun)
+        Ok(())
     }
 
     /// Leads packets for `to` out at `device`.
@@ -108,14 +131,38 @@ impl Namespace {
         self.ip(&[family, "route", "replace", &to.to_string(), "dev", device])
     }
 
+    /// Lets TCP offer a receive window of `window_bytes` from the start on connections over the default route, and no
+    /// more: 65 535 times a power of two is offered exactly. `mss` is a segment's length.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn offer_window(&self, device: &str, window_bytes: u64, mss: u64) -> Result<(), SetupError> {
+        let (window, segments) = (window_bytes.to_string(), window_bytes.div_ceil(mss.max(1)).to_string());
+        let options = ["window", window.as_str(), "initrwnd", segments.as_str()];
+        self.ip(&[&["route", "replace", "default", "dev", device], &options[..]].concat())
+    }
+
+    /// Sets a value below `/proc/sys` that a namespace has of its own: `net/ipv4/tcp_rmem`, say.
+    ///
+    /// # Errors
+    /// If the namespace cannot be entered, or the kernel does not take the value.
+    pub fn sysctl(&self, key: &str, value: &str) -> Result<(), SetupError> {
+        let file = Path::new("/proc/sys").join(key);
+        let written = self.within(|| fs::write(&file, value))?;
+        let failed = |error: io::Error| SetupError::Command {
+            command: format!("sysctl {key}={value}"),
+            why: error.to_string(),
+        };
+        written.map_err(failed)
+    }
+
     /// Lets the host pass packets on from one device to another.
     ///
     /// # Errors
     /// If the namespace cannot be entered, or its settings not be written.
     pub fn forward_packets(&self) -> Result<(), SetupError> {
-        let files = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
-        let written = self.within(|| files.iter().try_for_each(|file| fs::write(file, "1")))?;
-        written.map_err(|error| SetupError::Command { command: files.join(" = "), why: error.to_string() })
+        let keys = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
+        keys.iter().try_for_each(|key| self.sysctl(key, "1"))
     }
 
     /// Runs a program inside and waits for it.

@@ -64,6 +64,20 @@ impl Header {
     }
 }
 
+/// The offload header of a packet whose start moved by `by` bytes: what it says of places moves too.
+pub(crate) fn moved(bytes: &[u8; HEADER_LEN], by: i16) -> [u8; HEADER_LEN] {
+    let mut header = Header::read(bytes);
+    if header.flags & NEEDS_CHECKSUM != 0 {
+        header.checksum_start = header.checksum_start.saturating_add_signed(by);
+    }
+    if header.gso_type != 0 {
+        header.header_len = header.header_len.saturating_add_signed(by);
+    }
+    let mut moved = [0; HEADER_LEN];
+    header.write(&mut moved);
+    moved
+}
+
 /// Where the parts of a TCP packet are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {

@@ -27,21 +27,7 @@ impl Tun {
     /// # Errors
     /// If there is no `/dev/net/tun`, no right to use it, or the name is taken or too long.
     pub fn create(name: &str) -> io::Result<Tun> {
-        let file =
-            OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
-        let request = interface_request(name)?;
-        // SAFETY: TUNSETIFF reads and writes one `ifreq`, which lives on this stack for the call; the descriptor is
-        // open for it.
-        let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &request) };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
-        // SAFETY: TUNSETOFFLOAD takes its argument by value.
-        let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads) };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let file = open(name, libc::IFF_TUN)?;
         let (splitter, joiner) = (Splitter::default(), Joiner::default());
         Ok(Tun { file, name: name.to_owned(), splitter, joiner, train: vec![0; MAX_READ] })
     }
@@ -52,7 +38,24 @@ impl Tun {
     }
 }
 
-fn interface_request(name: &str) -> io::Result<libc::ifreq> {
+/// Opens a device of a kind, `IFF_TUN` or `IFF_TAP`, with offloads.
+pub(crate) fn open(name: &str, kind: libc::c_int) -> io::Result<File> {
+    let file =
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+    let request = interface_request(name, kind)?;
+    // SAFETY: TUNSETIFF reads and writes one `ifreq`, which lives on this stack for the call; the descriptor is
+    // open for it.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &request) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+    // SAFETY: TUNSETOFFLOAD takes its argument by value.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(file) }
+}
+
+fn interface_request(name: &str, kind: libc::c_int) -> io::Result<libc::ifreq> {
     // SAFETY: `ifreq` is plain data for which all bytes zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() {
@@ -61,7 +64,7 @@ fn interface_request(name: &str) -> io::Result<libc::ifreq> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+    request.ifr_ifru.ifru_flags = (kind | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
     Ok(request)
 }
 

@@ -4,6 +4,7 @@
 //! which measure of which run is to be held against it. docs/studies.md says how to write one.
 
 mod evaluate;
+mod kernel;
 mod report;
 mod reproduce;
 mod study;
@@ -13,6 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use evaluate::{Finished, StudyRuns, compare};
+pub use kernel::{Beside, Kernel, KernelPath, KernelTests, Seen, Transfer, kernel_table};
 pub use report::study_page;
 pub use reproduce::{Reproduced, Request, reproduce};
 pub use study::{At, Curves, Figure, Mistake, Ours, Row, Run, Study, Value};

@@ -99,6 +99,21 @@ impl Link {
         self.propagation = Propagation::with_changes(delay, VecDeque::new());
     }
 
+    /// Changes the queue's limits and parameters for what arrives from now on; what waits is not touched.
+    ///
+    /// # Errors
+    /// The key whose value is impossible, `kind` if it is another discipline; nothing is changed then.
+    pub fn set_queue(&mut self, now: Time, discipline: &Discipline) -> Result<(), Impossible> {
+        self.catch_up(now);
+        self.queue.set(discipline)
+    }
+
+    /// The delay of packets whose transmission starts at `now`.
+    pub fn delay(&mut self, now: Time) -> Span {
+        self.catch_up(now);
+        self.propagation.delay_at(now)
+    }
+
     /// How many packets wait in the queue.
     pub fn queued(&self) -> usize {
         self.queue.packets()

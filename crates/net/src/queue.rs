@@ -32,9 +32,19 @@ pub trait Queue: Send {
     /// How many bytes wait.
     fn bytes(&self) -> u64;
 
+    /// Takes new parameters of the same discipline. What waits goes on waiting, also beyond a lower limit; what
+    /// arrives is held against the new ones.
+    ///
+    /// # Errors
+    /// The key whose value is impossible, `kind` if the discipline is another; nothing is changed then.
+    fn set(&mut self, discipline: &Discipline) -> Result<(), Impossible>;
+
     /// Reports what the discipline counts.
     fn observe(&self, observer: &mut dyn Observer);
 }
+
+/// What a queue says to parameters of another discipline.
+const OTHER_KIND: Impossible = Impossible { key: "kind", expected: "the discipline that the queue has" };
 
 /// Which discipline a link's queue has, and its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -50,6 +50,16 @@ impl Config {
     pub fn new(rate: Rate, burst: Bytes, limit: Bytes) -> Config {
         Config { rate, burst, limit, peak_rate: None, mtu: Bytes::new(1500), timer: None }
     }
+
+    fn check(&self) -> Result<(), Impossible> {
+        Impossible::unless(self.rate.as_bps() > 0, "rate", "more than zero")?;
+        Impossible::unless(
+            self.burst.get() > 0,
+            "burst",
+            "more than zero, best at least the longest packet",
+        )?;
+        Impossible::unless(self.peak_rate.is_none_or(|peak| peak > self.rate), "peak_rate", "more than rate")
+    }
 }
 
 /// A shaper: input 0 to output 0. Its buckets are full at the start.
@@ -74,18 +84,7 @@ impl Shaper {
     /// # Errors
     /// The key whose value is impossible.
     pub fn new(config: &Config) -> Result<Shaper, Impossible> {
-        let is_rate = |rate: Rate| rate.as_bps() > 0;
-        Impossible::unless(is_rate(config.rate), "rate", "more than zero")?;
-        Impossible::unless(
-            config.burst.get() > 0,
-            "burst",
-            "more than zero, best at least the longest packet",
-        )?;
-        Impossible::unless(
-            config.peak_rate.is_none_or(|peak| peak > config.rate),
-            "peak_rate",
-            "more than rate",
-        )?;
+        config.check()?;
         Ok(Shaper {
             sustained: Bucket::full(config.rate, config.burst),
             peak: config.peak_rate.map(|peak| Bucket::full(peak, config.mtu)),
@@ -98,6 +97,22 @@ impl Shaper {
             dropped: 0,
             too_big: 0,
         })
+    }
+
+    /// Takes new parameters at `now`: a bucket keeps the tokens that it has, or is full if it is smaller now; what waits
+    /// goes on waiting, also beyond a lower limit. Poke the shaper afterwards.
+    ///
+    /// # Errors
+    /// The key whose value is impossible; nothing is changed then.
+    pub fn set(&mut self, now: Time, config: &Config) -> Result<(), Impossible> {
+        config.check()?;
+        self.sustained.set(now, config.rate, config.burst);
+        match (&mut self.peak, config.peak_rate) {
+            (Some(peak), Some(rate)) => peak.set(now, rate, config.mtu),
+            (peak, rate) => *peak = rate.map(|rate| Bucket::full(rate, config.mtu)),
+        }
+        (self.limit, self.timer) = (config.limit.get(), config.timer.filter(|tick| !tick.is_zero()));
+        Ok(())
     }
 
     /// When a packet of `len_bytes` can leave; never if it does not fit a bucket.
@@ -124,12 +139,15 @@ impl Shaper {
     fn serve(&mut self, cx: &mut Cx<'_>) {
         while let Some(len_bytes) = self.waiting.first().map(Packet::len) {
             let when = self.when(len_bytes, cx.now());
-            if when > cx.now() {
+            if when > cx.now() && !when.is_never() {
                 self.release = self.ticked(when);
                 return;
             }
-            if let Some(packet) = self.waiting.pop() {
-                self.send(packet, cx);
+            let Some(packet) = self.waiting.pop() else { break };
+            // A bucket may have been made smaller than what waits.
+            match when.is_never() {
+                true => self.too_big += 1,
+                false => self.send(packet, cx),
             }
         }
         self.release = Time::NEVER;
@@ -196,11 +214,24 @@ impl Bucket {
         Bucket { rate_bps: rate.as_bps(), depth, level: depth, at: Time::ZERO }
     }
 
+    /// Another rate and depth from `now` on.
+    fn set(&mut self, now: Time, rate: Rate, depth: Bytes) {
+        self.fill(now);
+        (self.rate_bps, self.depth) = (rate.as_bps(), tokens(depth.get()));
+        self.level = self.level.min(self.depth);
+    }
+
+    /// Brings the level up to `now`.
+    #[inline]
+    fn fill(&mut self, now: Time) {
+        let grown = u128::from(self.rate_bps) * u128::from(now.since(self.at).as_nanos());
+        (self.level, self.at) = ((self.level + grown).min(self.depth), now);
+    }
+
     /// When there are tokens for `len_bytes`; never if the bucket is too small. Brings the level up to `now`.
     #[inline]
     fn when(&mut self, len_bytes: usize, now: Time) -> Time {
-        let grown = u128::from(self.rate_bps) * u128::from(now.since(self.at).as_nanos());
-        (self.level, self.at) = ((self.level + grown).min(self.depth), now);
+        self.fill(now);
         let needed = tokens(len_bytes as u64);
         if needed > self.depth {
             return Time::NEVER;

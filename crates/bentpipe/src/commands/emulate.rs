@@ -7,8 +7,11 @@ mod live;
 mod view;
 
 pub(super) use control::set;
-pub(super) use hosts::shell;
+pub(super) use hosts::{Hosts, shell};
+pub(super) use live::RealTimeRun;
+pub(super) use view::View;
 
+use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -20,18 +23,16 @@ use bentpipe_lab::build::{Changer, Emulated};
 use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_lab::report;
 use bentpipe_lab::run::{self, CapturePoint, Folder, Request, Results};
-use bentpipe_lab::scenario::Document;
+use bentpipe_lab::scenario::{Document, Scenario};
 use bentpipe_units::Span;
 
 use super::run::add_captures;
 use super::{Failure, command_line, document};
 use crate::arguments::EmulateArguments;
 use crate::{build, show};
-use hosts::Hosts;
-use live::RealTimeRun;
 
 /// A century, which no emulation reaches.
-const FOREVER: Span = Span::from_secs(100 * 365 * 86_400);
+pub(super) const FOREVER: Span = Span::from_secs(100 * 365 * 86_400);
 
 /// Runs until the scenario's duration is over, the command ends, or Ctrl-C; the exit code is the command's.
 pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
@@ -46,7 +47,7 @@ pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
     let emulated = Emulated::new(&point.scenario, point.seeds[0], &plan.folder);
     let emulated =
         emulated.map_err(|problem| Failure::bad(document.refusal(&problem.key, problem.problem)))?;
-    plan.points[0].scenario = emulated.scenario.clone();
+    let asked = std::mem::replace(&mut plan.points[0].scenario, emulated.scenario.clone());
     if arguments.open_ended() {
         // Nothing but the user ends it.
         plan.points[0].scenario.duration = FOREVER;
@@ -55,12 +56,12 @@ pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
     say_cleaned_up();
     let hosts = Hosts::create(&emulated.hosts).map_err(Failure::bad)?;
     emulated.notices.iter().for_each(|notice| show::note(notice));
-    let results =
-        Emulation { arguments, document: &document, plan: &plan, stop: &stop }.run(emulated, hosts)?;
+    let results = Emulation { asked: &asked, arguments, document: &document, plan: &plan, stop: &stop }
+        .run(emulated, hosts)?;
     finish(arguments, &document, &plan, results)
 }
 
-fn say_cleaned_up() {
+pub(super) fn say_cleaned_up() {
     for name in bentpipe_emu::clean_up_after_crash() {
         show::note(&format!("removed {name}, which an emulation that crashed left behind"));
     }
@@ -80,6 +81,8 @@ fn stop_flag() -> Arc<AtomicBool> {
 }
 
 struct Emulation<'a> {
+    /// The scenario before it was made ready for real hosts.
+    asked: &'a Scenario,
     arguments: &'a EmulateArguments,
     document: &'a Document,
     plan: &'a Plan,
@@ -94,7 +97,7 @@ struct Left {
 
 impl Emulation<'_> {
     fn run(&self, emulated: Emulated, mut hosts: Hosts) -> Result<Left, Failure> {
-        let changer = Changer::new(&emulated);
+        let changer = Changer::new(&emulated, self.asked);
         let captures = capture_points(&emulated);
         let links = emulated.built.links;
         let mut driver = Driver::new(emulated.built.network, Monotonic::start());
@@ -107,7 +110,9 @@ impl Emulation<'_> {
             show::out(&hosts.usage(control.path()));
         }
         let mut started = None;
-        let view = view::View::start(links, self.arguments.quiet);
+        // A command that prints on the same terminal would be drawn over.
+        let shares_terminal = command.is_some() && std::io::stdout().is_terminal();
+        let view = View::start(links, self.arguments.quiet || shares_terminal);
         let mut live = RealTimeRun::new(driver, Arc::clone(self.stop), self.arguments.late);
         let name = self.arguments.scenario.file_stem().unwrap_or_default().to_string_lossy();
         let (build, command_line) = (build::identity(), command_line());

@@ -1,13 +1,16 @@
 //! `bentpipe reproduce`.
 
+mod kernel;
+
 use std::path::{Path, PathBuf};
 
-use bentpipe_lab::published::{self, Reproduced, Request, Study};
+use bentpipe_lab::published::{self, Kernel, Reproduced, Request, Study, kernel_table};
 
 use super::{Failure, command_line};
 use crate::arguments::ReproduceArguments;
 use crate::monitor::Terminal;
 use crate::{build, show};
+use kernel::ThisMachine;
 
 /// The exit code if a published value is missed.
 const MISSED: u8 = 1;
@@ -18,6 +21,7 @@ pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
     let studies = studies.collect::<Result<Vec<_>, _>>()?;
     let (build, command) = (build::identity(), command_line());
     let monitor = Terminal::new(arguments.common.quiet);
+    let this_machine = emulating(arguments, &studies, &monitor)?;
     let mut all_met = true;
     for study in &studies {
         let request = Request {
@@ -28,6 +32,7 @@ pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             force: arguments.common.force,
             build: &build,
             command: &command,
+            kernel: this_machine.as_ref().map(|kernel| kernel as &dyn Kernel),
         };
         let reproduced = published::reproduce(&request, &monitor);
         monitor.clear();
@@ -43,7 +48,29 @@ fn shown(study: &Study, reproduced: &Reproduced, quiet: bool) -> String {
     if quiet {
         return report;
     }
-    format!("{}\n{}\n\n{}\n{report}", study.title, study.source, show::comparisons(&reproduced.comparisons))
+    let beside = match reproduced.beside.is_empty() {
+        true => String::new(),
+        false => format!("\n{}", show::table(&kernel_table(&reproduced.beside))),
+    };
+    let table = show::comparisons(&reproduced.comparisons);
+    format!("{}\n{}\n\n{table}{beside}\n{report}", study.title, study.source)
+}
+
+/// This machine to emulate on, if that is asked for.
+fn emulating(
+    arguments: &ReproduceArguments,
+    studies: &[Study],
+    monitor: &Terminal,
+) -> Result<Option<ThisMachine>, Failure> {
+    if !arguments.emulate {
+        return Ok(None);
+    }
+    if studies.iter().all(|study| study.kernel.is_none()) {
+        return Err(Failure::bad(
+            "--emulate: none of these studies sends with the kernel's TCP; koreasat does",
+        ));
+    }
+    Ok(Some(ThisMachine::new(monitor.stop_flag(), arguments.common.quiet)))
 }
 
 /// The folders of the studies asked for, or of all.

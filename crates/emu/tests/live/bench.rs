@@ -53,15 +53,21 @@ impl Bench {
         Bench::with_channel(config, None)
     }
 
+    /// The same, with an Ethernet interface at the left host.
+    pub(crate) fn ethernet(config: &link::Config) -> Bench {
+        Bench::build(config, None, true)
+    }
+
     /// Packets from left to right also pass a channel behind the link.
     pub(crate) fn with_channel(config: &link::Config, channel: Option<Box<dyn Element>>) -> Bench {
+        Bench::build(config, channel, false)
+    }
+
+    fn build(config: &link::Config, channel: Option<Box<dyn Element>>, ethernet: bool) -> Bench {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let [left, right] = ["l", "r"].map(|end| Namespace::create(&format!("{end}{number}")).expect("able"));
-        let device = |namespace: &Namespace, address: &str| {
-            let addresses = vec![(address.parse().expect("an address"), 24)];
-            namespace.attach("sat0", &Setup { addresses, mtu_bytes: 1500 }).expect("able")
-        };
-        let tuns = (device(&left, "10.77.0.1"), device(&right, "10.77.0.2"));
+        let addresses = ["10.77.0.1", "10.77.0.2"].map(|text| text.parse().expect("an address"));
+        let setup = addresses.map(|address| Setup { addresses: vec![(address, 24)], mtu_bytes: 1500 });
         let mut builder = Builder::new(1);
         let gates = ["left", "right"].map(|name| builder.add(format!("node/{name}"), Gate::default()));
         let links = [("forward", 0, 1), ("return", 1, 0)].map(|(way, from, to)| {
@@ -76,8 +82,13 @@ impl Bench {
             builder.connect((channel, Port(0)), (gates[1], Gate::NETWORK));
         }
         let mut driver = Driver::new(builder.build().expect("a network"), Monotonic::start());
-        driver.open(gates[0], tuns.0);
-        driver.open(gates[1], tuns.1);
+        if ethernet {
+            let tap = left.attach_ethernet("sat0", &setup[0], vec![addresses[1]]);
+            driver.open(gates[0], tap.expect("able"));
+        } else {
+            driver.open(gates[0], left.attach("sat0", &setup[0]).expect("able"));
+        }
+        driver.open(gates[1], right.attach("sat0", &setup[1]).expect("able"));
         let (control, stop) = (driver.control(), Arc::new(AtomicBool::new(false)));
         let emulator = emulate(driver, Arc::clone(&stop));
         Bench { left, right, control, link: links[0], stop, emulator: Some(emulator) }

@@ -69,6 +69,27 @@ fn garbage_and_jumbo_packets_of_a_host_change_nothing_for_others() {
 }
 
 #[test]
+fn a_storm_of_broadcasts_passes_and_is_over() {
+    let Some(_turn) = able() else { return };
+    for bench in [Bench::start(&prompt()), Bench::ethernet(&prompt())] {
+        let storm = bench.left.within(|| {
+            let socket = std::net::UdpSocket::bind("10.77.0.1:0")?;
+            socket.set_broadcast(true)?;
+            // What the device's queue has no room for is lost there.
+            Ok::<usize, io::Error>(
+                (0..50_000).filter(|_| socket.send_to(&[0; 64], "10.77.0.255:9").is_ok()).count(),
+            )
+        });
+        let sent = storm.expect("inside").expect("a socket");
+        let rtt = median_rtt(&bench.run("ping", &["-n", "-c", "20", "-i", "0.02", "-w", "5", "10.77.0.2"]));
+        let driver = bench.finish();
+        assert!(sent > 1000 && driver.lateness().count() > 1000, "{sent} sent");
+        assert!(driver.lost().is_empty());
+        assert!((0.009..0.015).contains(&rtt), "{rtt}");
+    }
+}
+
+#[test]
 fn a_device_that_vanishes_is_said_and_the_end_is_said() {
     let Some(_turn) = able() else { return };
     let bench = Bench::start(&prompt());

@@ -1,12 +1,14 @@
 //! Changing a network while it runs, in the words of its scenario.
 
-use bentpipe_net::{Link as Line, channel};
+use std::mem::discriminant;
+
+use bentpipe_net::{Link as Line, Shaper, channel, shaper};
 use bentpipe_sim::{ElementId, Network};
 use bentpipe_units::{Rate, Span};
 
 use super::real::adapted;
 use super::{Emulated, LinkHandle, Problem, direction};
-use crate::scenario::{Direction, Link, Scenario};
+use crate::scenario::{Direction, Link, Queue, Scenario};
 
 /// A change of one element. It holds for what is sent from then on: what is under way is not touched.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +26,10 @@ pub enum Setting {
     Rate(Option<Rate>),
     /// A line's delay.
     Delay(Span),
+    /// Limits and parameters of a line's queue.
+    Queue(Queue),
+    /// A shaper's rates, buckets and limit.
+    Shaper(shaper::Config),
     /// A channel's fault.
     Fault(channel::Config),
 }
@@ -32,23 +38,22 @@ impl Change {
     /// Makes the change at the network's present instant.
     pub fn apply(&self, network: &mut Network) {
         let now = network.now();
-        match &self.setting {
-            Setting::Rate(rate) => {
-                if let Some(line) = network.element::<Line>(self.element) {
-                    line.set_rate(now, *rate);
-                }
+        // Whether a value is possible was checked when the scenario was built with it.
+        if let Some(line) = network.element::<Line>(self.element) {
+            match &self.setting {
+                Setting::Rate(rate) => line.set_rate(now, *rate),
+                Setting::Delay(delay) => line.set_delay(now, *delay),
+                Setting::Queue(queue) => drop(line.set_queue(now, queue)),
+                Setting::Shaper(_) | Setting::Fault(_) => {}
             }
-            Setting::Delay(delay) => {
-                if let Some(line) = network.element::<Line>(self.element) {
-                    line.set_delay(now, *delay);
-                }
-            }
-            Setting::Fault(config) => {
-                if let Some(channel) = network.element::<channel::Channel>(self.element) {
-                    // Whether it is possible was checked when the scenario was built with it.
-                    let _ = channel.set(config);
-                }
-            }
+        } else if let (Setting::Shaper(config), Some(shaper)) =
+            (&self.setting, network.element::<Shaper>(self.element))
+        {
+            let _ = shaper.set(now, config);
+        } else if let (Setting::Fault(config), Some(channel)) =
+            (&self.setting, network.element::<channel::Channel>(self.element))
+        {
+            let _ = channel.set(config);
         }
         network.poke(self.element);
     }
@@ -58,13 +63,15 @@ impl Change {
 #[derive(Clone, Debug)]
 pub struct Changer {
     scenario: Scenario,
+    /// The same as the user has it.
+    asked: Scenario,
     /// Each link with the elements of its channel's faults.
     links: Vec<(LinkHandle, Vec<ElementId>)>,
 }
 
 impl Changer {
-    /// For an emulated network, before it runs.
-    pub fn new(emulated: &Emulated) -> Changer {
+    /// For an emulated network, before it runs; `asked` is the scenario that it was made from.
+    pub fn new(emulated: &Emulated, asked: &Scenario) -> Changer {
         let network = &emulated.built.network;
         let faults = |link: &LinkHandle| {
             let channel = format!("link/{}/{}/channel", link.name, link.way.name());
@@ -74,34 +81,73 @@ impl Changer {
             network.ids().filter(|id| is_fault(network.path(*id))).collect()
         };
         let links = emulated.built.links.iter().map(|link| (link.clone(), faults(link))).collect();
-        Changer { scenario: emulated.scenario.clone(), links }
+        Changer { scenario: emulated.scenario.clone(), asked: asked.clone(), links }
     }
 
     /// What makes the network that of `new`, as a scenario file has it.
     ///
     /// # Errors
-    /// If more differs than rates, delays and the parameters of channels; then nothing is to be changed.
+    /// If more differs than rates, delays and the parameters of queues, shapers and channels, or if what differs is
+    /// said otherwise by both directions; then nothing is to be changed.
     pub fn change(&mut self, new: &Scenario) -> Result<Vec<Change>, Problem> {
+        let asked = new;
         let (new, _) = adapted(new)?;
         if without_changeable(&self.scenario) != without_changeable(&new) {
-            let problem = "only a link's rate, delay and channel can be changed while it runs";
-            return Err(Problem::new("", problem));
+            return Err(Problem::new("", UNCHANGEABLE));
         }
         let mut changes = Vec::new();
         for (handle, elements) in &self.links {
             let settings = |scenario: &Scenario| direction(&scenario.link[&handle.name], handle.way);
             let (before, after) = (settings(&self.scenario), settings(&new));
-            if before.rate != after.rate {
-                changes.push(Change { element: handle.line, setting: Setting::Rate(after.rate) });
+            changes.extend(line(handle, &before, &after)?);
+            changes.extend(shaped(handle, &before, &after)?);
+            if before.channel != after.channel {
+                changes.extend(faults(handle, elements, &after)?);
             }
-            if before.delay != after.delay {
-                let setting = Setting::Delay(after.delay.unwrap_or_default());
-                changes.push(Change { element: handle.line, setting });
-            }
-            changes.extend(faults(handle, elements, &after)?);
         }
-        self.scenario = new;
+        if changes.is_empty() && self.asked != *asked {
+            return Err(Problem::new("", "has no effect: each direction of the link says its own"));
+        }
+        (self.scenario, self.asked) = (new, asked.clone());
         Ok(changes)
+    }
+}
+
+const UNCHANGEABLE: &str =
+    "cannot be changed while it runs: expected a link's rate, delay, queue, shaper or channel";
+
+/// What changes at a direction's line.
+fn line(handle: &LinkHandle, before: &Direction, after: &Direction) -> Result<Vec<Change>, Problem> {
+    let mut settings = Vec::new();
+    if before.rate != after.rate {
+        settings.push(Setting::Rate(after.rate));
+    }
+    if before.delay != after.delay {
+        settings.push(Setting::Delay(after.delay.unwrap_or_default()));
+    }
+    let queues = [before, after].map(|direction| direction.queue.unwrap_or_default());
+    if queues[0] != queues[1] {
+        if discriminant(&queues[0]) != discriminant(&queues[1]) {
+            let key = format!("link.{}.{}.queue.kind", handle.name, handle.way.name());
+            return Err(Problem::new(key, "cannot be changed while it runs: expected the queue's own kind"));
+        }
+        settings.push(Setting::Queue(queues[1]));
+    }
+    Ok(settings.into_iter().map(|setting| Change { element: handle.line, setting }).collect())
+}
+
+/// What changes at a direction's token bucket.
+fn shaped(handle: &LinkHandle, before: &Direction, after: &Direction) -> Result<Option<Change>, Problem> {
+    if before.shaper == after.shaper {
+        return Ok(None);
+    }
+    match (handle.shaper, after.shaper) {
+        (Some(element), Some(config)) => Ok(Some(Change { element, setting: Setting::Shaper(config) })),
+        (had, _) => {
+            let key = format!("link.{}.{}.shaper", handle.name, handle.way.name());
+            let there = if had.is_some() { "cannot be removed" } else { "cannot be added" };
+            Err(Problem::new(key, format!("{there} while it runs: expected what the scenario started with")))
+        }
     }
 }
 
@@ -130,8 +176,6 @@ fn without_changeable(scenario: &Scenario) -> Scenario {
 }
 
 fn clear(link: &mut Link) {
-    (link.rate, link.delay, link.channel) = (None, None, None);
-    for direction in [&mut link.forward, &mut link.reverse] {
-        (direction.rate, direction.delay, direction.channel) = (None, None, None);
-    }
+    (link.rate, link.delay, link.queue, link.shaper, link.channel) = (None, None, None, None, None);
+    (link.forward, link.reverse) = (Direction::default(), Direction::default());
 }

@@ -24,6 +24,8 @@ pub struct RealHost {
     pub routes: Vec<(IpAddr, usize)>,
     /// Whether it passes packets on from one interface to another.
     pub forwards: bool,
+    /// Whether its interfaces are Ethernet.
+    pub ethernet: bool,
 }
 
 /// A real host's interface.
@@ -56,7 +58,7 @@ impl Emulated {
     /// Builds a scenario with its real hosts outside: those that it marks `real`, or else all its hosts.
     ///
     /// # Errors
-    /// As [`Built::new`]; if a tunnel ends at a real host; if there is no host.
+    /// As [`Built::new`]; if simulated flows may need a tunnel that ends at a real host; if there is no host.
     pub fn new(scenario: &Scenario, seed: u64, folder: &Path) -> Result<Emulated, Problem> {
         let (scenario, notices) = adapted(scenario)?;
         let built = Built::with_nodes(&scenario, seed, folder, |nodes, builder| {
@@ -78,6 +80,7 @@ impl Emulated {
                 routes: routes(&scenario, &built, node, &interfaces, &mut router),
                 interfaces,
                 forwards: scenario.node[node].kind != NodeKind::Host,
+                ethernet: scenario.node[node].ethernet,
             }
         });
         let hosts = hosts.collect();
@@ -96,13 +99,22 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
     if scenario.node.values().all(|node| !node.real) {
         return Err(Problem::new("node", "no host that could be real: expected `real = true` at one"));
     }
-    let is_real = |name: &String| scenario.node.get(name).is_some_and(|node| node.real);
-    for (name, tunnel) in &scenario.tunnel {
-        if let Some(end) = tunnel.between.iter().find(|end| is_real(end)) {
-            let problem =
-                format!("ends at \"{end}\", which is real: expected a router there, the host behind it");
+    let real: Vec<String> = real_nodes(&scenario).map(|(_, name)| name.clone()).collect();
+    let is_real = |name: &String| real.contains(name);
+    let of_real: Vec<String> = scenario
+        .tunnel
+        .iter()
+        .filter(|(_, tunnel)| tunnel.between.iter().any(is_real))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in of_real {
+        let Some(tunnel) = scenario.tunnel.shift_remove(&name) else { continue };
+        if needs_ipv6(&scenario, &tunnel.between) {
+            let problem = "ends at a real host, and a flow of IPv6 beside it may need it: expected a router at \
+                           each end, the host behind it";
             return Err(Problem::new(format!("tunnel.{name}.between"), problem));
         }
+        notices.push(format!("tunnel \"{name}\" is left out: it ends at a real host"));
     }
     let reaches = |to: &String| {
         is_real(to) || scenario.group.get(to).is_some_and(|group| group.members.iter().any(is_real))
@@ -121,6 +133,13 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
         fill_channels(link);
     }
     Ok((scenario, notices))
+}
+
+/// Whether a flow of IPv6 begins or ends at neither of the two nodes, so that a tunnel between them may carry it.
+fn needs_ipv6(scenario: &Scenario, ends: &[String; 2]) -> bool {
+    let mut others =
+        scenario.flow.values().filter(|flow| !ends.contains(&flow.from) && !ends.contains(&flow.to));
+    others.any(|flow| flow.ip == Ip::V6)
 }
 
 /// Gives queues without a limit one; whether there were any.

@@ -105,7 +105,7 @@ fn a_mark_changes_nothing_for_a_simulation() {
 #[test]
 fn what_is_set_while_running_becomes_changes_of_elements() {
     let mut emulated = emulated(GEO);
-    let mut changer = Changer::new(&emulated);
+    let mut changer = Changer::new(&emulated, &document(GEO).scenario().expect("a scenario"));
     let mut document = document(GEO);
     document.set("link.satellite.forward.delay=50 ms").expect("a key");
     document.set("link.satellite.channel={ kind = \"packet-errors\", loss = 1.0 }").expect("a key");
@@ -132,4 +132,70 @@ fn what_is_set_while_running_becomes_changes_of_elements() {
     assert!(seen.0 > 50, "all are lost, {} were", seen.0);
     document.set("link.satellite.mtu=1200 B").expect("a key");
     assert!(changer.change(&document.scenario().expect("a scenario")).is_err());
+}
+
+const SHAPED: &str = r#"
+title = "t"
+duration = "10 s"
+node.left = {}
+node.right = {}
+[link.hop]
+between = ["left", "right"]
+rate = "8 Mbit/s"
+delay = "1 ms"
+queue = { kind = "drop-tail", packets = 10 }
+forward.delay = "2 ms"
+return.delay = "3 ms"
+[link.hop.forward.shaper]
+rate = "4 Mbit/s"
+burst = "10 kB"
+limit = "10 kB"
+"#;
+
+/// What becomes of a change of `SHAPED`: its settings, or what it is refused with.
+fn changed(assignment: &str) -> Result<Vec<Setting>, String> {
+    let mut document = document(SHAPED);
+    let mut changer = Changer::new(&emulated(SHAPED), &document.scenario().expect("a scenario"));
+    document.set(assignment).map_err(|refusal| refusal.to_string())?;
+    let scenario = document.scenario().map_err(|refusal| refusal.to_string())?;
+    let changes =
+        changer.change(&scenario).map_err(|problem| format!("{}: {}", problem.key, problem.problem))?;
+    Ok(changes.into_iter().map(|change| change.setting).collect())
+}
+
+#[test]
+fn queues_and_shapers_take_new_limits_and_rates() {
+    let limits = |packets| {
+        let config = bentpipe_net::queue::DropTailConfig { packets: Some(packets), bytes: None };
+        Setting::Queue(bentpipe_net::queue::Discipline::DropTail(config))
+    };
+    assert_eq!(changed("link.hop.queue.packets=20"), Ok(vec![limits(20); 2]));
+    let shaped = changed("link.hop.forward.shaper.rate=2 Mbit/s").expect("possible");
+    let [Setting::Shaper(config)] = shaped[..] else { panic!("{shaped:?}") };
+    assert_eq!((config.rate.as_bps(), config.burst.get()), (2_000_000, 10_000));
+    assert_eq!(changed("link.hop.rate=8 Mbit/s"), Ok(vec![]), "it has that already");
+}
+
+#[test]
+fn what_cannot_be_changed_says_why() {
+    for (assignment, why) in [
+        ("link.hop.mtu=1200 B", ": cannot be changed while it runs: expected a link's rate"),
+        ("duration=20 s", ": cannot be changed while it runs"),
+        ("link.hop.delay=20 ms", ": has no effect: each direction"),
+        (
+            "link.hop.return.shaper={rate='1 Mbit/s',burst='10 kB',limit='10 kB'}",
+            "link.hop.return.shaper: cannot be added",
+        ),
+        (
+            "link.hop.queue={kind='red',min='10 kB',max='30 kB',limit='60 kB'}",
+            "link.hop.forward.queue.kind: cannot be changed while it runs",
+        ),
+        (
+            "link.hop.channel=[{kind='packet-errors',loss=0.1},{kind='duplication',probability=0.1}]",
+            "link.hop.forward.channel: has 1 faults",
+        ),
+    ] {
+        let problem = changed(assignment).expect_err(assignment);
+        assert!(problem.starts_with(why), "{assignment}: {problem}");
+    }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::kernel::{self, Beside, Kernel};
 use super::{Comparison, Finished, Kind, Study, StudyRuns, Verdict, compare, study_page};
 use crate::plan::{Plan, Seeds, VERSION};
 use crate::run::{self, Failure, Folder, Monitor, write_json};
@@ -26,6 +27,8 @@ pub struct Request<'a> {
     pub build: &'a str,
     /// The command line, for the manifests.
     pub command: &'a [String],
+    /// Who sends with the kernel's TCP, if that is asked for.
+    pub kernel: Option<&'a dyn Kernel>,
 }
 
 /// A study that was run.
@@ -34,12 +37,15 @@ pub struct Reproduced {
     pub folder: PathBuf,
     /// Every row.
     pub comparisons: Vec<Comparison>,
+    /// The kernel's TCP beside ours, where that was asked for.
+    pub beside: Vec<Beside>,
 }
 
 impl Reproduced {
     /// Whether no value is missed.
     pub fn is_met(&self) -> bool {
         self.comparisons.iter().all(|comparison| comparison.verdict != Verdict::Missed)
+            && self.beside.iter().all(|beside| beside.verdict != Verdict::Missed)
     }
 }
 
@@ -74,8 +80,17 @@ pub fn reproduce(request: &Request<'_>, monitor: &dyn Monitor) -> Result<Reprodu
     let comparisons = compare(study, &runs, request.quick);
     std::fs::create_dir_all(&folder)?;
     write_json(&folder.join("comparison.json"), &comparisons.iter().map(Line::new).collect::<Vec<_>>())?;
-    study_page(study, &comparisons, &runs, facts(request)).write(&folder.join("report.html"))?;
-    Ok(Reproduced { folder, comparisons })
+    let mut page = study_page(study, &comparisons, &runs, facts(request));
+    let beside = match (request.kernel, &study.kernel) {
+        (Some(kernel), Some(tests)) => kernel::beside(request, tests, kernel, &folder, monitor)?,
+        _ => Vec::new(),
+    };
+    if !beside.is_empty() {
+        write_json(&folder.join("kernel.json"), &beside.iter().map(kernel::Line::new).collect::<Vec<_>>())?;
+        page.blocks.extend(kernel::blocks(study, &beside));
+    }
+    page.write(&folder.join("report.html"))?;
+    Ok(Reproduced { folder, comparisons, beside })
 }
 
 fn facts(request: &Request<'_>) -> Vec<(String, String)> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{Expected, Kind};
+use super::{Expected, KernelTests, Kind};
 
 /// A study: what to run, and what to hold it against.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Study {
     pub rows: Vec<Row>,
     /// Figures to draw.
     pub figures: Vec<Figure>,
+    /// What to send over its paths with the kernel's TCP.
+    pub kernel: Option<KernelTests>,
 }
 
 /// A scenario to run.
@@ -166,6 +168,7 @@ struct StudyFile {
     row: Vec<RowFile>,
     #[serde(default)]
     figure: Vec<Figure>,
+    kernel: Option<KernelTests>,
 }
 
 #[derive(Deserialize)]
@@ -237,6 +240,7 @@ impl Study {
             runs: file.run,
             rows: rows.collect::<Result<_, _>>()?,
             figures: file.figure,
+            kernel: file.kernel,
         };
         study.check_runs()?;
         Ok(study)

@@ -78,6 +78,10 @@ pub struct Node {
     /// hosts are real when emulated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub real: bool,
+    /// Whether the interfaces of this real host are Ethernet (TAP devices, with ARP and IPv6 neighbour discovery), to
+    /// be put into a bridge with other machines, say. Otherwise they carry IP packets alone (TUN).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ethernet: bool,
 }
 
 /// What a node is.

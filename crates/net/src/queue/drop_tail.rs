@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use bentpipe_units::{Bytes, Stream, Time};
 
-use super::Queue;
-use crate::{Observer, Packet, Unit};
+use super::{Discipline, OTHER_KIND, Queue};
+use crate::{Impossible, Observer, Packet, Unit};
 
 /// How much a drop-tail queue holds, the packet in transmission not counted. Without any limit it holds everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,9 +33,15 @@ pub struct DropTail {
 impl DropTail {
     /// An empty queue.
     pub fn new(config: &Config) -> DropTail {
-        let limit_packets = config.packets.map_or(usize::MAX, |packets| packets as usize);
-        let limit_bytes = config.bytes.map_or(u64::MAX, Bytes::get);
-        DropTail { waiting: Backlog::default(), limit_packets, limit_bytes, dropped: 0 }
+        let mut queue =
+            DropTail { waiting: Backlog::default(), limit_packets: 0, limit_bytes: 0, dropped: 0 };
+        queue.limit(config);
+        queue
+    }
+
+    fn limit(&mut self, config: &Config) {
+        self.limit_packets = config.packets.map_or(usize::MAX, |packets| packets as usize);
+        self.limit_bytes = config.bytes.map_or(u64::MAX, Bytes::get);
     }
 }
 
@@ -64,6 +70,12 @@ impl Queue for DropTail {
 
     fn bytes(&self) -> u64 {
         self.waiting.bytes()
+    }
+
+    fn set(&mut self, discipline: &Discipline) -> Result<(), Impossible> {
+        let Discipline::DropTail(config) = discipline else { return Err(OTHER_KIND) };
+        self.limit(config);
+        Ok(())
     }
 
     fn observe(&self, observer: &mut dyn Observer) {
@@ -139,6 +151,21 @@ mod tests {
         assert_eq!(fill(Config { packets: Some(2), bytes: None }, &lens), (2, 1500, 2));
         assert_eq!(fill(Config { packets: None, bytes: Some(Bytes::new(1100)) }, &lens), (2, 1100, 2));
         assert_eq!(fill(Config { packets: Some(0), bytes: None }, &lens), (0, 0, 4));
+    }
+
+    #[test]
+    fn a_lower_limit_drops_nothing_that_waits() {
+        let mut queue = DropTail::new(&Config::default());
+        let mut stream = Stream::new(1, "queue");
+        let mut arrive = |queue: &mut DropTail| queue.enqueue(Packet::new(20, 80), Time::ZERO, &mut stream);
+        (0..3).for_each(|_| arrive(&mut queue));
+        queue.set(&Discipline::DropTail(Config { packets: Some(2), bytes: None })).expect("possible");
+        assert_eq!((queue.packets(), queue.dropped), (3, 0));
+        arrive(&mut queue);
+        assert_eq!((queue.packets(), queue.dropped), (3, 1));
+        (0..2).for_each(|_| assert!(queue.dequeue(Time::ZERO).is_some()));
+        arrive(&mut queue);
+        assert_eq!((queue.packets(), queue.dropped), (2, 1));
     }
 
     #[test]

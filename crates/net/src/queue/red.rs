@@ -6,8 +6,8 @@
 use bentpipe_units::{Bytes, Rate, Stream, Time};
 use bentpipe_wire::ip::{self, Ecn};
 
-use super::Queue;
 use super::drop_tail::Backlog;
+use super::{Discipline, OTHER_KIND, Queue};
 use crate::config::{Impossible, probability};
 use crate::{Observer, Packet, Unit};
 
@@ -193,23 +193,9 @@ impl Red {
     /// # Errors
     /// The key whose value is impossible.
     pub fn new(config: &Config) -> Result<Red, Impossible> {
-        probability(config.probability, "probability")?;
-        Impossible::unless(config.min < config.max, "max", "more than min")?;
-        Impossible::unless(config.max <= config.limit, "limit", "at least max")?;
-        Impossible::unless(config.average_packet.get() > 0, "average_packet", "more than zero")?;
-        let weight = config.weight()?;
-        let law = Law {
-            weight,
-            decay: libm::log1p(-weight),
-            packets_per_ns: config.bandwidth.as_bytes_per_sec() / config.average_packet.get() as f64 / 1e9,
-            min: config.min.get() as f64,
-            max: config.max.get() as f64,
-            slope: config.slope(),
-            gentle: config.gentle,
-        };
         Ok(Red {
             waiting: Backlog::default(),
-            law,
+            law: Law::new(config)?,
             limit: config.limit.get(),
             marks: config.ecn,
             harddrop: config.harddrop,
@@ -275,6 +261,23 @@ impl Red {
 }
 
 impl Law {
+    fn new(config: &Config) -> Result<Law, Impossible> {
+        probability(config.probability, "probability")?;
+        Impossible::unless(config.min < config.max, "max", "more than min")?;
+        Impossible::unless(config.max <= config.limit, "limit", "at least max")?;
+        Impossible::unless(config.average_packet.get() > 0, "average_packet", "more than zero")?;
+        let weight = config.weight()?;
+        Ok(Law {
+            weight,
+            decay: libm::log1p(-weight),
+            packets_per_ns: config.bandwidth.as_bytes_per_sec() / config.average_packet.get() as f64 / 1e9,
+            min: config.min.get() as f64,
+            max: config.max.get() as f64,
+            slope: config.slope(),
+            gentle: config.gentle,
+        })
+    }
+
     /// The probability at an average, without regard to the packets before; none when it is beyond the law's range.
     fn probability(&self, average: f64) -> Option<f64> {
         if average < self.min {
@@ -318,6 +321,14 @@ impl Queue for Red {
 
     fn bytes(&self) -> u64 {
         self.waiting.bytes()
+    }
+
+    /// The average is kept: it says what the queue was.
+    fn set(&mut self, discipline: &Discipline) -> Result<(), Impossible> {
+        let Discipline::Red(config) = discipline else { return Err(OTHER_KIND) };
+        self.law = Law::new(config)?;
+        (self.limit, self.marks, self.harddrop) = (config.limit.get(), config.ecn, config.harddrop);
+        Ok(())
     }
 
     fn observe(&self, observer: &mut dyn Observer) {

@@ -70,6 +70,35 @@ fn between_ticks_an_arrival_releases_what_has_its_tokens() {
 }
 
 #[test]
+fn another_rate_holds_from_now_on_and_no_token_is_made_or_lost() {
+    let mut rig = rig(&config());
+    (0..7).for_each(|_| rig.receive(0, 0, packet(1000)));
+    rig.run_until(MS / 2);
+    let faster = Config { rate: Rate::from_bps(80_000_000), limit: Bytes::new(1000), ..config() };
+    rig.element.set(Time::from_nanos(MS / 2), &faster).expect("possible");
+    rig.poke();
+    // Half of the fourth packet's tokens are there; the other half comes ten times as fast.
+    rig.run_until(100 * MS);
+    let times: Vec<u64> = rig.times().iter().skip(3).map(|(at, _)| at / (MS / 20)).collect();
+    assert_eq!(times, [11, 13, 15, 17]);
+    assert_eq!(rig.value("dropped-queue"), 0.0, "what waits stays, beyond the lower limit too");
+}
+
+#[test]
+fn what_waits_and_does_not_fit_a_smaller_bucket_is_dropped_and_the_rest_goes_on() {
+    let mut rig = rig(&config());
+    (0..3).for_each(|_| rig.receive(0, 0, packet(1000)));
+    rig.receive(0, 0, packet(1000));
+    rig.receive(0, 0, packet(400));
+    rig.element.set(Time::ZERO, &Config { burst: Bytes::new(500), ..config() }).expect("possible");
+    rig.poke();
+    rig.run_until(100 * MS);
+    assert_eq!(rig.times().len(), 4);
+    assert_eq!((rig.value("dropped-too-big"), rig.value("queue")), (1.0, 0.0));
+    assert!(rig.element.set(Time::ZERO, &Config { burst: Bytes::ZERO, ..config() }).is_err());
+}
+
+#[test]
 fn impossible_values_are_refused() {
     let key = |config: Config| Shaper::new(&config).err().map(|error| error.key);
     assert_eq!(key(Config { rate: Rate::from_bps(0), ..config() }), Some("rate"));

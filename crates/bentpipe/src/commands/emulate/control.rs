@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bentpipe_emu::Control;
 use bentpipe_lab::build::Changer;
-use bentpipe_lab::scenario::Document;
+use bentpipe_lab::scenario::{Document, Refusal};
 use serde_json::{Value, json};
 
 use super::super::Failure;
@@ -89,16 +89,21 @@ impl Target {
     }
 
     fn answer(&mut self, line: &str) -> Result<(), String> {
-        let request: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        let assignment =
-            request.get("set").and_then(Value::as_str).ok_or("expected {\"set\": \"KEY=VALUE\"}")?;
+        let expected = |why: &str| format!("expected {{\"set\": \"KEY=VALUE\"}}{why}");
+        let request: Value = serde_json::from_str(line).map_err(|error| expected(&format!(": {error}")))?;
+        let assignment = request.get("set").and_then(Value::as_str).ok_or_else(|| expected(""))?;
+        let (key, value) = assignment.split_once('=').ok_or_else(|| expected(""))?;
+        let (key, value) = (key.trim(), value.trim());
+        self.change(assignment, key).map_err(|problem| format!("cannot set {key} to {value}: {problem}"))
+    }
+
+    fn change(&mut self, assignment: &str, key: &str) -> Result<(), String> {
         let mut document = self.document.clone();
-        document.set(assignment).map_err(|refusal| refusal.to_string())?;
-        let scenario = document.scenario().map_err(|refusal| refusal.to_string())?;
+        document.set(assignment).map_err(|refusal| without_places(&refusal, key))?;
+        let scenario = document.scenario().map_err(|refusal| without_places(&refusal, key))?;
         let mut changer = self.changer.clone();
         let changes = changer.change(&scenario);
-        let changes =
-            changes.map_err(|problem| document.refusal(&problem.key, problem.problem).to_string())?;
+        let changes = changes.map_err(|problem| of_key(&problem.key, &problem.problem, key))?;
         let (done, made) = channel();
         self.control.apply(move |network| {
             changes.iter().for_each(|change| change.apply(network));
@@ -108,6 +113,17 @@ impl Target {
         (self.document, self.changer) = (document, changer);
         Ok(())
     }
+}
+
+/// What is wrong, without lines of the file: what was asked for is not in it.
+fn without_places(refusal: &Refusal, asked: &str) -> String {
+    let mistakes = refusal.mistakes().iter().map(|mistake| of_key(&mistake.key, &mistake.problem, asked));
+    mistakes.collect::<Vec<_>>().join("; ")
+}
+
+/// A problem with its key, if that is another than the one asked for.
+fn of_key(key: &str, problem: &str, asked: &str) -> String {
+    if key.is_empty() || key == asked { problem.to_owned() } else { format!("{key}: {problem}") }
 }
 
 /// `bentpipe set`: asks an emulation that runs to change.

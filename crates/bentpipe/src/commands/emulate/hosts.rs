@@ -6,14 +6,14 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use bentpipe_emu::{Driver, Monotonic, Namespace, Setup, SetupError, Tun};
+use bentpipe_emu::{Driver, Monotonic, Namespace, Setup, SetupError, Tap, Tun};
 use bentpipe_lab::build::RealHost;
 use bentpipe_sim::ElementId;
 
 use super::super::Failure;
 
 /// The real hosts of an emulation. They are removed with the value.
-pub(super) struct Hosts {
+pub(in super::super) struct Hosts {
     hosts: Vec<Host>,
 }
 
@@ -21,21 +21,38 @@ struct Host {
     name: String,
     address: std::net::IpAddr,
     namespace: Namespace,
-    devices: Vec<(ElementId, Tun)>,
+    /// Their names; what they are is given to the driver.
+    names: Vec<String>,
+    devices: Vec<(ElementId, Device)>,
+}
+
+/// What a host's packets go through.
+enum Device {
+    Tun(Tun),
+    Tap(Tap),
 }
 
 impl Hosts {
     /// Makes namespaces, devices, addresses and routes.
-    pub(super) fn create(hosts: &[RealHost]) -> Result<Hosts, SetupError> {
+    pub(in super::super) fn create(hosts: &[RealHost]) -> Result<Hosts, SetupError> {
         let hosts = hosts.iter().map(create);
         Ok(Hosts { hosts: hosts.collect::<Result<_, _>>()? })
     }
 
     /// Gives the devices to a driver.
-    pub(super) fn open(&mut self, driver: &mut Driver<Monotonic>) {
-        for (gate, tun) in self.hosts.iter_mut().flat_map(|host| host.devices.drain(..)) {
-            driver.open(gate, tun);
+    pub(in super::super) fn open(&mut self, driver: &mut Driver<Monotonic>) {
+        for (gate, device) in self.hosts.iter_mut().flat_map(|host| host.devices.drain(..)) {
+            match device {
+                Device::Tun(tun) => driver.open(gate, tun),
+                Device::Tap(tap) => driver.open(gate, tap),
+            }
         }
+    }
+
+    /// A host's namespace, and the name of its first device.
+    pub(in super::super) fn host(&self, name: &str) -> Option<(&Namespace, &str, std::net::IpAddr)> {
+        let host = self.hosts.iter().find(|host| host.name == name)?;
+        Some((&host.namespace, host.names.first()?, host.address))
     }
 
     /// A program to run at a host, the first if none is named.
@@ -85,8 +102,14 @@ fn create(host: &RealHost) -> Result<Host, SetupError> {
         let addresses =
             host.addresses.iter().map(|&address| (address, if address.is_ipv4() { 32 } else { 128 }));
         let mtu_bytes = u32::try_from(interface.mtu.get()).unwrap_or(u32::MAX).clamp(68, 65_535);
-        let tun = namespace.attach(&device, &Setup { addresses: addresses.collect(), mtu_bytes })?;
-        devices.push((interface.gate, tun));
+        let setup = Setup { addresses: addresses.collect(), mtu_bytes };
+        let attached = if host.ethernet {
+            let behind = host.routes.iter().filter(|(_, by)| *by == n).map(|(to, _)| *to);
+            Device::Tap(namespace.attach_ethernet(&device, &setup, behind.collect())?)
+        } else {
+            Device::Tun(namespace.attach(&device, &setup)?)
+        };
+        devices.push((interface.gate, attached));
         names.push(device);
     }
     if host.interfaces.len() > 1 {
@@ -97,7 +120,7 @@ fn create(host: &RealHost) -> Result<Host, SetupError> {
     if host.forwards {
         namespace.forward_packets()?;
     }
-    Ok(Host { name: host.name.clone(), address: host.addresses[0], namespace, devices })
+    Ok(Host { name: host.name.clone(), address: host.addresses[0], namespace, names, devices })
 }
 
 /// A name that is a file name.

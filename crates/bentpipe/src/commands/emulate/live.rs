@@ -11,7 +11,7 @@ use bentpipe_sim::Network;
 use bentpipe_units::{Span, Time};
 
 /// A driver that runs until it is told to stop.
-pub(super) struct RealTimeRun {
+pub(in super::super) struct RealTimeRun {
     driver: Driver<Monotonic>,
     stop: Arc<AtomicBool>,
     threshold: Span,
@@ -20,7 +20,11 @@ pub(super) struct RealTimeRun {
 
 impl RealTimeRun {
     /// From now on this thread comes before others, where that is allowed.
-    pub(super) fn new(driver: Driver<Monotonic>, stop: Arc<AtomicBool>, threshold: Span) -> RealTimeRun {
+    pub(in super::super) fn new(
+        driver: Driver<Monotonic>,
+        stop: Arc<AtomicBool>,
+        threshold: Span,
+    ) -> RealTimeRun {
         let refused = put_first().err();
         let notice = |error: std::io::Error| {
             format!(
@@ -30,12 +34,12 @@ impl RealTimeRun {
         RealTimeRun { driver, stop, threshold, notices: refused.map(notice).into_iter().collect() }
     }
 
-    pub(super) fn driver(&mut self) -> &mut Driver<Monotonic> {
+    pub(in super::super) fn driver(&mut self) -> &mut Driver<Monotonic> {
         &mut self.driver
     }
 
     /// What real time did.
-    pub(super) fn conclude(&mut self) -> RealTime {
+    pub(in super::super) fn conclude(&mut self) -> RealTime {
         let mut notices = self.notices.clone();
         for lost in self.driver.lost() {
             let (gate, at, error) = (lost.gate, lost.at.as_secs_f64(), lost.error.to_string());

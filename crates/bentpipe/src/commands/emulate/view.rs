@@ -1,24 +1,30 @@
-//! What is shown while an emulation runs: on a terminal a table that is drawn anew, elsewhere a line now and then.
+//! What is shown while an emulation runs: on a terminal a table that is drawn anew, elsewhere a table now and then.
 
-use std::fmt::Write as _;
+mod layout;
+
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
+use bentpipe_emu::{cpu_time, terminal_size};
 use bentpipe_lab::build::LinkHandle;
-use bentpipe_lab::report::quantity;
-use bentpipe_net::{Observer, Unit};
+use bentpipe_net::{Link, Observer, Unit};
 use bentpipe_units::{Span, Time};
 
 use super::live::RealTimeRun;
+use layout::{Row, Status, layout};
 
 /// Shows what it is given. Drawing is done by a thread of its own: a slow terminal must not make packets late.
-pub(super) struct View {
+pub(in super::super) struct View {
     links: Vec<LinkHandle>,
-    drawer: Option<(Sender<String>, JoinHandle<()>)>,
+    drawer: Option<(Sender<Picture>, JoinHandle<()>)>,
     on_terminal: bool,
     last: std::cell::RefCell<Last>,
 }
+
+/// What is drawn.
+type Picture = (Vec<Row>, Status);
 
 #[derive(Default)]
 struct Last {
@@ -27,17 +33,17 @@ struct Last {
 }
 
 impl View {
-    pub(super) fn start(links: Vec<LinkHandle>, quiet: bool) -> View {
+    pub(in super::super) fn start(links: Vec<LinkHandle>, quiet: bool) -> View {
         let on_terminal = std::io::stderr().is_terminal();
         let drawer = (!quiet).then(|| {
-            let (sender, texts) = channel::<String>();
-            (sender, std::thread::spawn(move || draw(&texts, on_terminal)))
+            let (sender, pictures) = channel::<Picture>();
+            (sender, std::thread::spawn(move || draw(&pictures, on_terminal)))
         });
         View { links, drawer, on_terminal, last: std::cell::RefCell::default() }
     }
 
     /// Takes the state of the network, if it is time to show it again.
-    pub(super) fn show(&self, live: &mut RealTimeRun) {
+    pub(in super::super) fn show(&self, live: &mut RealTimeRun) {
         let Some((sender, _)) = &self.drawer else { return };
         let now = live.driver().network().now();
         let interval = if self.on_terminal { Span::from_millis(500) } else { Span::from_secs(10) };
@@ -45,60 +51,59 @@ impl View {
         if now < last.at + interval {
             return;
         }
-        let text = self.text(live, &mut last, now);
+        let rows = self.rows(live, &mut last, now);
         last.at = now;
-        let _ = sender.send(text);
+        let late = live.driver().lateness();
+        let status = Status {
+            elapsed_s: now.as_secs_f64(),
+            packets: late.count(),
+            late_s: [late.quantile(0.5), late.quantile(0.99), late.max()].map(Span::as_secs_f64),
+            cpu: cpu_time().as_secs_f64() / now.as_secs_f64(),
+        };
+        let _ = sender.send((rows, status));
     }
 
     /// Ends drawing.
-    pub(super) fn end(self) {
+    pub(in super::super) fn end(self) {
         if let Some((sender, thread)) = self.drawer {
             drop(sender);
             let _ = thread.join();
         }
     }
 
-    fn text(&self, live: &mut RealTimeRun, last: &mut Last, now: Time) -> String {
+    fn rows(&self, live: &mut RealTimeRun, last: &mut Last, now: Time) -> Vec<Row> {
         last.delivered_bytes.resize(self.links.len(), 0);
         let span_s = now.since(last.at).as_secs_f64();
-        let mut text = String::new();
-        for (link, bytes_before) in self.links.iter().zip(&mut last.delivered_bytes) {
+        let network = live.driver().network();
+        let links = self.links.iter().zip(&mut last.delivered_bytes);
+        let row = |(link, bytes_before): (&LinkHandle, &mut u64)| {
             let mut seen = Seen::default();
             let elements = [link.shaper, Some(link.line), link.channel];
-            let network = live.driver().network();
             elements.into_iter().flatten().for_each(|element| network.observe(element, &mut seen));
-            let rate = (seen.delivered_bytes.saturating_sub(*bytes_before)) as f64 * 8.0 / span_s;
-            *bytes_before = seen.delivered_bytes;
-            let _ = write!(
-                text,
-                "{:<24} {:>14}",
-                format!("{} {}", link.name, link.way.name()),
-                quantity(rate, None, "bit/s")
-            );
-            let _ =
-                write!(text, "   queue {:>10}   delay {}", quantity(seen.queue_bytes, None, "B"), link.delay);
-            for (name, total) in seen.drops.iter().filter(|(_, total)| *total > 0) {
-                let _ = write!(text, "   {name} {total}");
+            let bytes =
+                seen.delivered_bytes.saturating_sub(std::mem::replace(bytes_before, seen.delivered_bytes));
+            let delay = network.element::<Link>(link.line).map_or(link.delay, |line| line.delay(now));
+            Row {
+                name: format!("{} {}", link.name, link.way.name()),
+                rate_bps: bytes as f64 * 8.0 / span_s,
+                queue_bytes: seen.queue_bytes,
+                delay_s: delay.as_secs_f64(),
+                drops: seen.drops,
             }
-            text.push('\n');
-        }
-        let cpu = bentpipe_emu::cpu_time().as_secs_f64() / now.as_secs_f64();
-        let late = live.driver().lateness();
-        let (p50, p99, max) = (late.quantile(0.5), late.quantile(0.99), late.max());
-        let _ = writeln!(
-            text,
-            "{:.1} s, {} packets, late p50 {p50}, p99 {p99}, max {max}, CPU {:.0} %",
-            now.as_secs_f64(),
-            late.count(),
-            cpu * 100.0
-        );
-        text
+        };
+        links.map(row).collect()
     }
 }
 
-fn draw(texts: &std::sync::mpsc::Receiver<String>, on_terminal: bool) {
+/// A terminal of unknown size is taken for one of this.
+const USUAL_SIZE: (usize, usize) = (80, 24);
+
+fn draw(pictures: &std::sync::mpsc::Receiver<Picture>, on_terminal: bool) {
     let mut lines = 0;
-    for text in texts {
+    for (rows, status) in pictures {
+        let size = terminal_size(std::io::stderr().as_fd()).unwrap_or(USUAL_SIZE);
+        let size = if on_terminal { size } else { (usize::MAX, usize::MAX) };
+        let text = layout(&rows, &status, size);
         let up = if on_terminal && lines > 0 { format!("\u{1b}[{lines}A\u{1b}[J") } else { String::new() };
         lines = text.lines().count();
         let _ = std::io::stderr().lock().write_all(format!("{up}{text}").as_bytes());
@@ -117,14 +122,17 @@ impl Observer for Seen {
     fn counter(&mut self, name: &'static str, _: Unit, total: u64) {
         match name {
             "delivered-bytes" => self.delivered_bytes = total,
-            name if name == "lost" || name.starts_with("dropped") => self.drops.push((name, total)),
+            name if total > 0 && (name == "lost" || name.starts_with("dropped")) => {
+                self.drops.push((name, total));
+            }
             _ => {}
         }
     }
 
     fn gauge(&mut self, name: &'static str, _: Unit, value: f64) {
         if name == "queue-bytes" {
-            self.queue_bytes = value;
+            // What waits for tokens, and what waits for the line.
+            self.queue_bytes += value;
         }
     }
 }

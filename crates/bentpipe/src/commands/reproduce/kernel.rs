@@ -1,0 +1,194 @@
+//! `bentpipe reproduce --emulate`: iperf3 with the kernel's TCP over a study's paths, in real time.
+
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bentpipe_emu::{Driver, Monotonic, Namespace};
+use bentpipe_lab::build::Emulated;
+use bentpipe_lab::published::{Kernel, Transfer};
+use bentpipe_lab::run::{self, Request};
+use bentpipe_units::Span;
+
+use super::super::command_line;
+use super::super::emulate::{FOREVER, Hosts, RealTimeRun, View, say_cleaned_up};
+use crate::{build, show};
+
+/// Packets later than this make a transfer's figures doubtful.
+const LATE: Span = Span::from_millis(1);
+
+/// The most that a socket may hold, so that no buffer but the window that is offered limits a transfer.
+const SOCKET_BYTES: u64 = 200_000_000;
+
+/// Emulates on this machine.
+pub(super) struct ThisMachine {
+    stop: Arc<AtomicBool>,
+    quiet: bool,
+}
+
+impl ThisMachine {
+    /// Ends early when `stop` is set.
+    pub(super) fn new(stop: Arc<AtomicBool>, quiet: bool) -> ThisMachine {
+        say_cleaned_up();
+        ThisMachine { stop, quiet }
+    }
+}
+
+impl Kernel for ThisMachine {
+    fn transfer(&self, transfer: &Transfer<'_>) -> Result<String, String> {
+        if !self.quiet {
+            show::note(&format!("{}: the kernel's TCP, {} in real time", transfer.name, transfer.duration));
+        }
+        // On a thread of its own, which alone gets real-time priority.
+        std::thread::scope(|scope| {
+            let emulation = scope.spawn(|| Emulation { machine: self, transfer }.run());
+            emulation.join().map_err(|_| "the emulation panicked".to_owned())?
+        })
+    }
+}
+
+struct Emulation<'a> {
+    machine: &'a ThisMachine,
+    transfer: &'a Transfer<'a>,
+}
+
+impl Emulation<'_> {
+    fn run(&self) -> Result<String, String> {
+        let transfer = self.transfer;
+        let mut plan = transfer.plan.clone();
+        let point = &mut plan.points[0];
+        let flow = point.scenario.flow.get(transfer.flow).ok_or("no such flow")?.clone();
+        for end in [&flow.from, &flow.to] {
+            point.scenario.node.get_mut(end).ok_or("no such node")?.real = true;
+        }
+        let emulated = Emulated::new(&point.scenario, point.seeds[0], &plan.folder);
+        let emulated = emulated.map_err(|problem| problem.to_string())?;
+        point.scenario = emulated.scenario.clone();
+        point.scenario.duration = FOREVER;
+        let mut hosts = Hosts::create(&emulated.hosts).map_err(|error| error.to_string())?;
+        let links = emulated.built.links.clone();
+        let mut driver = Driver::new(emulated.built.network, Monotonic::start());
+        hosts.open(&mut driver);
+        let ends = [&flow.from, &flow.to].map(|name| hosts.host(name));
+        let [Some(sender), Some(receiver)] = ends else {
+            return Err("a host of the flow is not real".into());
+        };
+        prepare(&sender, transfer)?;
+        prepare(&receiver, transfer)?;
+        let folder = transfer.folder.path();
+        std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+        let output = folder.join("iperf3.json");
+        let mut server = serve(receiver.0)?;
+        let mut client = send(sender.0, receiver.2, transfer, &output)?;
+        let (build, command) = (build::identity(), command_line());
+        let request = Request {
+            document: transfer.document,
+            plan: &plan,
+            folder: transfer.folder.clone(),
+            jobs: 1,
+            force: true,
+            snap_len: 0,
+            build: &build,
+            command: &command,
+        };
+        let view = View::start(links, self.machine.quiet);
+        let mut live = RealTimeRun::new(driver, Arc::clone(&self.machine.stop), LATE);
+        let mut started: Option<std::io::Result<Child>> = None;
+        let results = run::follow(
+            &request,
+            &mut live,
+            &[],
+            |live| {
+                view.show(live);
+                // Only now do packets move.
+                let child = started.get_or_insert_with(|| client.spawn()).as_mut();
+                match child.map(Child::try_wait) {
+                    Ok(Ok(None)) => ControlFlow::Continue(()),
+                    _ => ControlFlow::Break(()),
+                }
+            },
+            RealTimeRun::conclude,
+        );
+        view.end();
+        for child in
+            [Some(&mut server), started.as_mut().and_then(|child| child.as_mut().ok())].into_iter().flatten()
+        {
+            // Both have ended by themselves but after Ctrl-C.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if let Some(Err(error)) = started {
+            return Err(format!("iperf3: {error}"));
+        }
+        let results = results.map_err(|error| error.to_string())?;
+        if self.machine.stop.load(Ordering::SeqCst) {
+            return Err("interrupted".to_owned());
+        }
+        let real_time = results.runs.first().and_then(|run| run.timing.real_time.as_ref());
+        if let Some(real_time) = real_time.filter(|real_time| real_time.was_late()) {
+            show::note(&format!("{}: {real_time}", transfer.name));
+        }
+        std::fs::read_to_string(&output).map_err(|error| format!("{}: {error}", output.display()))
+    }
+}
+
+/// A host: its namespace, its device, its address.
+type Host<'a> = (&'a Namespace, &'a str, std::net::IpAddr);
+
+/// Makes a host's TCP depend on the scenario alone, not on the machine's settings.
+fn prepare((namespace, device, _): &Host<'_>, transfer: &Transfer<'_>) -> Result<(), String> {
+    let buffers = format!("4096 {SOCKET_BYTES} {SOCKET_BYTES}");
+    let settings = [
+        ("net/ipv4/tcp_rmem", &buffers[..]),
+        ("net/ipv4/tcp_wmem", &buffers[..]),
+        // What one transfer learnt of the path is not for the next.
+        ("net/ipv4/tcp_no_metrics_save", "1"),
+        // iperf3 chooses its controller when it is connected. A machine whose default is BBR would leave pacing on.
+        ("net/ipv4/tcp_congestion_control", "reno"),
+    ];
+    let set = settings.iter().try_for_each(|(key, value)| namespace.sysctl(key, value));
+    let mss =
+        transfer.plan.points[0].scenario.link.values().filter_map(|link| link.mtu).map(|mtu| mtu.get()).min();
+    let window =
+        || namespace.offer_window(device, transfer.window.get(), mss.unwrap_or(1500).saturating_sub(52));
+    set.and_then(|()| window()).map_err(|error| error.to_string())
+}
+
+fn serve(namespace: &Namespace) -> Result<Child, String> {
+    let mut server = namespace.command("iperf3");
+    server
+        .args(["--server", "--one-off", "--json"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    server.spawn().map_err(|error| format!("iperf3: {error}"))
+}
+
+/// iperf3 that sends, not yet started; what it prints goes to the file `output`.
+fn send(
+    namespace: &Namespace,
+    to: std::net::IpAddr,
+    transfer: &Transfer<'_>,
+    output: &Path,
+) -> Result<Command, String> {
+    let file = File::create(output).map_err(|error| format!("{}: {error}", output.display()))?;
+    let mut client = namespace.command("iperf3");
+    let seconds = transfer.duration.as_secs_f64().ceil().to_string();
+    let (to, interval) = (to.to_string(), "0.5");
+    client.args([
+        "--client",
+        &to,
+        "--time",
+        &seconds,
+        "--interval",
+        interval,
+        "--congestion",
+        transfer.controller,
+    ]);
+    client.args(["--json", "--get-server-output"]);
+    client.stdin(Stdio::null()).stdout(file).stderr(Stdio::null());
+    Ok(client)
+}

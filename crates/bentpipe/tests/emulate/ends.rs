@@ -1,0 +1,70 @@
+//! Several emulations at once, and how they end.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::rig::{Running, bentpipe, namespaces, rtts_ms};
+
+#[test]
+fn two_emulations_run_side_by_side() {
+    let Some(mut first) = Running::start("twin") else { return };
+    let Some(second) = Running::start("twin") else { return };
+    assert_eq!(first.set("link.hop.delay=20 ms").0, Some(0));
+    assert!((40.0..70.0).contains(&first.rtt_ms()));
+    assert!((400.0..430.0).contains(&second.rtt_ms()));
+    let output = bentpipe().args(["shell", "twin", "--", "true"]).output().expect("starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors.contains("several emulations have a host \"twin\"") && errors.contains("--emulation"));
+    assert_eq!(first.end().0, Some(0));
+    assert_eq!(first.left(), [""; 0]);
+    assert!((400.0..430.0).contains(&second.rtt_ms()), "the other goes on");
+}
+
+#[test]
+fn what_a_killed_emulator_leaves_is_removed_at_the_next_start() {
+    let Some(mut killed) = Running::start("killed") else { return };
+    killed.signal("-KILL");
+    assert_eq!(killed.finish().0, None);
+    assert_eq!(killed.left().len(), 3, "two namespaces and a socket");
+    let names = ["left", "killed"].map(|host| killed.namespace(host));
+    let Some(mut next) = Running::start("next") else { return };
+    assert_eq!(killed.left(), [""; 0]);
+    let (code, errors) = next.end();
+    assert_eq!(code, Some(0));
+    // Another emulation that started in between may have been quicker.
+    assert!(names.iter().all(|name| !namespaces().contains(name)), "{errors}");
+}
+
+#[test]
+fn a_namespace_deleted_from_outside_goes_on_until_the_end() {
+    let Some(mut running) = Running::start("unnamed") else { return };
+    let mut ping = running.shell("left", &["ping", "-n", "-c", "40", "-i", "0.05", "-W", "2", "10.0.0.2"]);
+    let ping = ping.stdout(Stdio::piped()).spawn().expect("starts");
+    std::thread::sleep(Duration::from_millis(900));
+    for host in ["left", "unnamed"] {
+        let namespace = running.namespace(host);
+        let deleted = std::process::Command::new("ip").args(["netns", "delete", &namespace]).status();
+        assert!(deleted.expect("starts").success());
+    }
+    let output = ping.wait_with_output().expect("it ends");
+    assert_eq!(rtts_ms(&String::from_utf8_lossy(&output.stdout)).len(), 40);
+    let (code, errors) = running.end();
+    assert_eq!(code, Some(0), "{errors}");
+}
+
+#[test]
+fn when_its_devices_are_gone_it_ends_and_says_so() {
+    let Some(mut running) = Running::start("gone") else { return };
+    for host in ["left", "gone"] {
+        let namespace = running.namespace(host);
+        let mut delete = std::process::Command::new("ip");
+        let deleted = delete.args(["-n", &namespace, "link", "delete", "hop"]).status();
+        assert!(deleted.expect("starts").success());
+    }
+    let (code, errors) = running.finish();
+    assert_eq!(code, Some(0), "{errors}");
+    let text = Running::timing(running.folder.path());
+    assert!(text.contains("the device of node/left/gate/hop was lost after"), "{text}");
+    assert_eq!(running.left(), [""; 0]);
+}

@@ -1,0 +1,199 @@
+//! A GEO hop between two hosts, and programs that run over it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+const SCENARIO: &str = r#"
+title = "One hop"
+duration = "10 s"
+
+[node.left]
+[node.pinged]
+
+[link.hop]
+between = ["left", "pinged"]
+rate = "10 Mbit/s"
+delay = "200 ms"
+queue = { kind = "drop-tail", bytes = "1 MB" }
+"#;
+
+pub(crate) fn bentpipe() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_bentpipe"))
+}
+
+/// A folder with the scenario, whose far host is called `host`: its name is in its namespace's, and tests run side by
+/// side.
+fn scenario(host: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(format!("{host}.toml"));
+    std::fs::write(&path, SCENARIO.replace("pinged", host)).expect("written");
+    (folder, path)
+}
+
+/// Says that the machine cannot, which in CI it must.
+fn skip(errors: &str) {
+    assert!(std::env::var_os("CI").is_none(), "cannot emulate in CI: {errors}");
+    eprintln!("skipped: {errors}");
+}
+
+fn is_unable(errors: &str) -> bool {
+    ["CAP_", "no TUN device", "`ip "].iter().any(|reason| errors.contains(reason))
+}
+
+/// Runs `command` inside; none where this machine cannot.
+pub(crate) fn emulate(host: &str, command: &[&str]) -> Option<(Output, TempDir)> {
+    let (folder, path) = scenario(host);
+    let mut program = bentpipe();
+    program.arg("emulate").arg(&path).arg("--out").arg(folder.path()).arg("--").args(command);
+    let output = program.output().expect("bentpipe starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if !is_unable(&errors) {
+        return Some((output, folder));
+    }
+    skip(&errors);
+    None
+}
+
+pub(crate) fn namespaces() -> Vec<String> {
+    let output = Command::new("ip").args(["netns", "list"]).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().map(|line| line.split(' ').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// The round trip times that ping printed, in milliseconds.
+pub(crate) fn rtts_ms(text: &str) -> Vec<f64> {
+    let words = text.split_whitespace().filter_map(|word| word.strip_prefix("time="));
+    words.map(|ms| ms.parse().expect("a number")).collect()
+}
+
+/// An emulation without a command, which runs until it is ended.
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) folder: TempDir,
+    host: String,
+}
+
+impl Running {
+    /// Starts one whose far host is `host`; none where this machine cannot.
+    pub(crate) fn start(host: &str) -> Option<Running> {
+        Running::start_with(host, None, &[])
+    }
+
+    /// The same with its results in the folder `out`, and other arguments as well.
+    pub(crate) fn start_with(host: &str, out: Option<&Path>, arguments: &[&str]) -> Option<Running> {
+        let (folder, path) = scenario(host);
+        let mut program = bentpipe();
+        program.arg("emulate").arg(&path).arg("--quiet").args(arguments);
+        program.arg("--out").arg(out.unwrap_or(folder.path()));
+        let mut child =
+            program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bentpipe starts");
+        // It says how to use it when it is ready.
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let ready = lines.map_while(Result::ok).any(|line| line.starts_with("end it:"));
+        let mut running = Running { child, folder, host: host.to_owned() };
+        if ready {
+            return Some(running);
+        }
+        let (_, errors) = running.finish();
+        assert!(is_unable(&errors), "{errors}");
+        skip(&errors);
+        None
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        Path::new("/run/bentpipe").join(format!("{}.sock", self.process()))
+    }
+
+    pub(crate) fn namespace(&self, host: &str) -> String {
+        format!("bentpipe-{}-{host}", self.process())
+    }
+
+    /// `bentpipe shell` at a host of this emulation.
+    pub(crate) fn shell(&self, host: &str, command: &[&str]) -> Command {
+        let mut shell = bentpipe();
+        shell.args(["shell", host, "--emulation", &self.process().to_string(), "--"]).args(command);
+        shell
+    }
+
+    /// Pings the far host from the near one.
+    pub(crate) fn ping(&self, count: u32) -> String {
+        let count = count.to_string();
+        let output =
+            self.shell("left", &["ping", "-n", "-c", &count, "-i", "0.05", "-W", "2", "10.0.0.2"]).output();
+        String::from_utf8_lossy(&output.expect("starts").stdout).into_owned()
+    }
+
+    /// The median of pings' round trip times, in milliseconds.
+    pub(crate) fn rtt_ms(&self) -> f64 {
+        let mut rtts = rtts_ms(&self.ping(9));
+        assert!(rtts.len() >= 5, "{rtts:?}");
+        rtts.sort_by(f64::total_cmp);
+        rtts[rtts.len() / 2]
+    }
+
+    /// `bentpipe set` to this emulation: its exit code and what it complained of.
+    pub(crate) fn set(&self, assignment: &str) -> (Option<i32>, String) {
+        let mut set = bentpipe();
+        let output = set.args(["set", assignment, "--emulation", &self.process().to_string()]).output();
+        let output = output.expect("starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// What it still has: namespaces and its socket.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let prefix = format!("bentpipe-{}-", self.process());
+        let mut left: Vec<String> =
+            namespaces().into_iter().filter(|name| name.starts_with(&prefix)).collect();
+        left.extend(self.socket().exists().then(|| self.socket().display().to_string()));
+        left
+    }
+
+    /// What the folder of results in `out` says of the run's real time.
+    pub(crate) fn timing(out: &Path) -> String {
+        let folders = std::fs::read_dir(out).expect("there").flatten();
+        folders.filter_map(|entry| std::fs::read_to_string(entry.path().join("timing.json")).ok()).collect()
+    }
+
+    /// Sends a signal to it.
+    pub(crate) fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.process().to_string()]).status();
+        assert!(sent.expect("starts").success());
+    }
+
+    /// Ends it as Ctrl-C does; its exit code and what it said on standard error.
+    pub(crate) fn end(&mut self) -> (Option<i32>, String) {
+        self.signal("-INT");
+        self.finish()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(&mut self) -> (Option<i32>, String) {
+        let started = Instant::now();
+        while self.child.try_wait().expect("it is a child").is_none() {
+            assert!(started.elapsed() < Duration::from_secs(30), "{} does not end", self.host);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let code = self.child.wait().expect("ended").code();
+        let mut errors = String::new();
+        let _ = std::io::Read::read_to_string(&mut self.child.stderr.take().expect("a pipe"), &mut errors);
+        (code, errors)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A test that failed must not leave it behind.
+        if let Ok(None) = self.child.try_wait() {
+            self.signal("-INT");
+            let _ = self.child.wait();
+        }
+    }
+}

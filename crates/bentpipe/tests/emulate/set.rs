@@ -1,0 +1,91 @@
+//! Changing an emulation that runs.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::rig::{Running, rtts_ms};
+
+#[test]
+fn set_changes_what_a_shell_sees() {
+    let Some(mut running) = Running::start("changed") else { return };
+    assert!((400.0..430.0).contains(&running.rtt_ms()));
+    assert_eq!(running.set("link.hop.delay=20 ms"), (Some(0), String::new()));
+    assert!((40.0..70.0).contains(&running.rtt_ms()));
+    // Of 84 bytes and their echo, each takes 67 ms at 10 kbit/s.
+    assert_eq!(running.set("link.hop.rate=10 kbit/s").0, Some(0));
+    let rtts = rtts_ms(&running.ping(1));
+    assert!((174.0..210.0).contains(&rtts[0]), "{rtts:?}");
+    assert_eq!(running.set("link.hop.rate=10 Mbit/s").0, Some(0));
+    assert_eq!(running.set("link.hop.channel={ kind = \"packet-errors\", loss = 1.0 }").0, Some(0));
+    assert!(rtts_ms(&running.ping(3)).is_empty());
+    assert_eq!(running.set("link.hop.channel={ kind = \"packet-errors\", loss = 0.0 }").0, Some(0));
+    assert_eq!(rtts_ms(&running.ping(3)).len(), 3);
+    let (code, errors) = running.end();
+    assert_eq!(code, Some(0), "{errors}");
+    assert_eq!(running.left(), [""; 0]);
+}
+
+#[test]
+fn a_change_leaves_what_is_under_way_alone() {
+    let Some(running) = Running::start("ridden") else { return };
+    let mut ping = running.shell("left", &["ping", "-n", "-c", "60", "-i", "0.03", "-W", "2", "10.0.0.2"]);
+    let ping = ping.stdout(Stdio::piped()).spawn().expect("starts");
+    std::thread::sleep(Duration::from_millis(900));
+    assert_eq!(running.set("link.hop.delay=20 ms").0, Some(0));
+    let output = ping.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let rtts = rtts_ms(&text);
+    let numbers = text.split_whitespace().filter_map(|word| word.strip_prefix("icmp_seq="));
+    let numbers: Vec<u32> = numbers.map(|number| number.parse().expect("a number")).collect();
+    assert_eq!(numbers, (1..=60).collect::<Vec<_>>(), "all come, in their order: {text}");
+    assert!((400.0..430.0).contains(&rtts[0]) && (40.0..70.0).contains(&rtts[59]), "{text}");
+    // What left under the old delay takes it to the end, and what left after it does not overtake: between the old
+    // round trip and the new there are others.
+    let between = rtts.iter().filter(|ms| (80.0..390.0).contains(*ms)).count();
+    assert!(between >= 3, "{rtts:?}");
+}
+
+#[test]
+fn limits_of_queues_change_and_what_cannot_change_is_said_with_key_and_value() {
+    let Some(running) = Running::start("refused") else { return };
+    assert_eq!(running.set("link.hop.queue.bytes=20 kB"), (Some(0), String::new()));
+    for (assignment, problem) in [
+        ("link.hop.mtu=1200 B", "cannot set link.hop.mtu to 1200 B: cannot be changed while it runs"),
+        ("link.hop.rate=fast", "cannot set link.hop.rate to fast: "),
+        ("link.hopp.rate=1 Mbit/s", "cannot set link.hopp.rate to 1 Mbit/s: no link is called \"hopp\""),
+        ("link.hop.channel.loss=2", "cannot set link.hop.channel.loss to 2: "),
+    ] {
+        let (code, errors) = running.set(assignment);
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains(problem) && !errors.contains(".toml:"), "{errors}");
+    }
+    // A refused change is no change: the next is one of what was.
+    assert_eq!(running.set("link.hop.delay=20 ms"), (Some(0), String::new()));
+}
+
+#[test]
+fn the_socket_answers_each_line_and_survives_nonsense() {
+    let Some(running) = Running::start("asked") else { return };
+    let stream = UnixStream::connect(running.socket()).expect("it listens");
+    let mut answers = BufReader::new(&stream).lines();
+    for (line, answer) in [
+        ("{\"set\": \"link.hop.delay=30 ms\"}", "{\"ok\":true}"),
+        ("nonsense", "{\"error\":\"expected {\\\"set\\\": \\\"KEY=VALUE\\\"}: "),
+        ("{\"set\": 5}", "{\"error\":\"expected {\\\"set\\\""),
+        ("{\"set\": \"link.hop.delay\"}", "{\"error\":\"expected {\\\"set\\\""),
+        ("", "{\"error\":"),
+        ("{\"set\": \"link.hop.delay=40 ms\"}", "{\"ok\":true}"),
+    ] {
+        writeln!(&stream, "{line}").expect("sent");
+        let given = answers.next().expect("an answer").expect("text");
+        assert!(given.starts_with(answer), "{line}: {given}");
+    }
+    drop(stream);
+    // Bytes that are no text end a connection, not the emulation.
+    let mut stream = UnixStream::connect(running.socket()).expect("it listens");
+    stream.write_all(&[0xff, 0xfe, b'\n']).expect("sent");
+    drop(stream);
+    assert!((80.0..110.0).contains(&running.rtt_ms()));
+}

@@ -1,0 +1,430 @@
+//! Who is where on an Ethernet: the far side of a TAP device, as the hosts on the near side see it.
+//!
+//! It answers ARP (RFC 826) and neighbour solicitations (RFC 4861) for the addresses behind it with a MAC address of its
+//! own, and finds out the MAC address of those in front in the same way. Not modelled: VLAN tags, entries that expire (a
+//! neighbour that moves is heard as soon as it says anything), router advertisements, link-local addresses.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use bentpipe_wire::checksum::Pseudo;
+use bentpipe_wire::ethernet::{self, EtherType, Frame, MacAddr};
+use bentpipe_wire::icmp::{self, v6};
+use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::{ip, ipv6};
+
+/// The most neighbours known; when there are more, all are asked for anew.
+const MAX_KNOWN: usize = 1024;
+
+/// The most packets that wait for an answer; then the oldest go.
+const MAX_WAITING: usize = 64;
+
+/// What a frame from the device is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// An IP packet for the network, behind a header of [`ethernet::HEADER_LEN`] bytes: its length.
+    Packet(usize),
+    /// A question, and the frame that answers it.
+    Question(Vec<u8>),
+    /// Nothing for the network.
+    Nothing,
+}
+
+/// Where an IP packet goes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Towards {
+    /// To this neighbour.
+    Neighbour(MacAddr),
+    /// Nobody knows yet: the frame that asks.
+    Ask(Vec<u8>),
+    /// Nowhere: it is no IP packet, or nobody can be asked.
+    Nowhere,
+}
+
+/// The neighbours on an Ethernet.
+#[derive(Debug)]
+pub(crate) struct Neighbours {
+    mac: MacAddr,
+    behind: Vec<IpAddr>,
+    known: HashMap<IpAddr, MacAddr>,
+    waiting: VecDeque<(IpAddr, Vec<u8>)>,
+}
+
+impl Neighbours {
+    /// Answers with `mac` for the addresses `behind` it.
+    pub(crate) fn new(mac: MacAddr, behind: Vec<IpAddr>) -> Neighbours {
+        Neighbours { mac, behind, known: HashMap::new(), waiting: VecDeque::new() }
+    }
+
+    /// Its own MAC address.
+    pub(crate) fn mac(&self) -> MacAddr {
+        self.mac
+    }
+
+    /// Takes a frame from the device.
+    pub(crate) fn hear(&mut self, bytes: &[u8]) -> Heard {
+        let Ok(frame) = Frame::new_checked(bytes) else { return Heard::Nothing };
+        let is_ours = frame.dst() == self.mac || frame.dst().is_multicast();
+        if !is_ours || frame.src().is_multicast() || frame.header_len() != ethernet::HEADER_LEN {
+            return Heard::Nothing;
+        }
+        match frame.ethertype() {
+            EtherType::ARP => self.hear_arp(frame.payload()),
+            EtherType::IPV4 | EtherType::IPV6 => self.hear_ip(frame.src(), frame.payload()),
+            _ => Heard::Nothing,
+        }
+    }
+
+    fn hear_arp(&mut self, payload: &[u8]) -> Heard {
+        let Some(arp) = Arp::parse(payload) else { return Heard::Nothing };
+        self.learn(arp.sender.1.into(), arp.sender.0);
+        if arp.is_reply || !self.behind.contains(&arp.target.1.into()) {
+            return Heard::Nothing;
+        }
+        let answer = Arp { is_reply: true, sender: (self.mac, arp.target.1), target: arp.sender };
+        Heard::Question(answer.frame(arp.sender.0))
+    }
+
+    fn hear_ip(&mut self, from: MacAddr, payload: &[u8]) -> Heard {
+        // What is no IP packet goes on as it is, as it does from a TUN device; simulated nodes see to it.
+        let Ok(packet) = ip::Packet::new_checked(payload) else { return Heard::Packet(payload.len()) };
+        if let Some(heard) = self.hear_discovery(from, payload) {
+            return heard;
+        }
+        if stays_on_link(packet.dst()) {
+            return Heard::Nothing;
+        }
+        self.learn(packet.src(), from);
+        // What follows is Ethernet's padding.
+        Heard::Packet(packet.total_len())
+    }
+
+    /// Neighbour discovery (RFC 4861, sections 4.3 and 4.4); none if the packet is anything else.
+    fn hear_discovery(&mut self, from: MacAddr, payload: &[u8]) -> Option<Heard> {
+        let packet = ipv6::Packet::new_checked(payload).ok()?;
+        if packet.next_header() != Protocol::ICMPV6 || packet.hop_limit() != 255 {
+            return None;
+        }
+        let message = icmp::Message::new_checked(packet.payload()).ok()?;
+        let pseudo = Pseudo::v6(packet.src(), packet.dst(), Protocol::ICMPV6);
+        let target = message.payload().first_chunk::<16>().copied().map(Ipv6Addr::from)?;
+        let kind = message.kind();
+        if ![SOLICITATION, ADVERTISEMENT].contains(&kind) || message.verify_checksum(Some(&pseudo)).is_err() {
+            return None;
+        }
+        if kind == ADVERTISEMENT {
+            self.learn(target.into(), from);
+            return Some(Heard::Nothing);
+        }
+        self.learn(packet.src().into(), from);
+        if packet.src().is_unspecified() || !self.behind.contains(&target.into()) {
+            return Some(Heard::Nothing);
+        }
+        // Solicited, and it overrides what was known.
+        let flags = [0x60, 0, 0, 0];
+        let advertisement = discovery(ADVERTISEMENT, flags, (target, packet.src()), target, self.mac);
+        Some(Heard::Question(framed(self.mac, from, EtherType::IPV6, &advertisement)))
+    }
+
+    fn learn(&mut self, address: IpAddr, mac: MacAddr) {
+        if self.known.get(&address) == Some(&mac)
+            || address.is_unspecified()
+            || self.behind.contains(&address)
+        {
+            return;
+        }
+        if self.known.len() == MAX_KNOWN {
+            self.known.clear();
+        }
+        self.known.insert(address, mac);
+    }
+
+    /// Where `packet` goes. `held` is what to keep until that is known; see [`Neighbours::released`].
+    pub(crate) fn towards(&mut self, packet: &[u8], held: &[u8]) -> Towards {
+        let Some(to) = destination(packet) else { return Towards::Nowhere };
+        if let Some(mac) = group(to).or_else(|| self.known.get(&to).copied()) {
+            return Towards::Neighbour(mac);
+        }
+        if self.waiting.len() == MAX_WAITING {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back((to, held.to_vec()));
+        self.ask(to)
+    }
+
+    fn ask(&self, to: IpAddr) -> Towards {
+        match to {
+            IpAddr::V4(to) => {
+                let mut own = self.behind.iter().filter_map(|address| match address {
+                    IpAddr::V4(address) => Some(*address),
+                    IpAddr::V6(_) => None,
+                });
+                // Without an address of its own it asks as RFC 5227's probes do.
+                let own = own.next().unwrap_or(Ipv4Addr::UNSPECIFIED);
+                let arp = Arp { is_reply: false, sender: (self.mac, own), target: (MacAddr::default(), to) };
+                Towards::Ask(arp.frame(MacAddr::BROADCAST))
+            }
+            IpAddr::V6(to) => {
+                let own = self.behind.iter().find_map(|address| match address {
+                    IpAddr::V6(address) => Some(*address),
+                    IpAddr::V4(_) => None,
+                });
+                let Some(own) = own else { return Towards::Nowhere };
+                let everybody = solicited_node(to);
+                let question = discovery(SOLICITATION, [0; 4], (own, everybody), to, self.mac);
+                let mac = group(everybody.into()).unwrap_or(MacAddr::BROADCAST);
+                Towards::Ask(framed(self.mac, mac, EtherType::IPV6, &question))
+            }
+        }
+    }
+
+    /// The next of what was kept whose neighbour is known by now.
+    pub(crate) fn released(&mut self) -> Option<(MacAddr, Vec<u8>)> {
+        let at = self.waiting.iter().position(|(to, _)| self.known.contains_key(to))?;
+        let (to, held) = self.waiting.remove(at)?;
+        Some((*self.known.get(&to)?, held))
+    }
+}
+
+/// The header of a frame with an IP packet from `src` to `dst`.
+pub(crate) fn header(src: MacAddr, dst: MacAddr, packet: &[u8]) -> [u8; ethernet::HEADER_LEN] {
+    let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
+    let mut bytes = [0; ethernet::HEADER_LEN];
+    ethernet::Repr::new(src, dst, if is_v6 { EtherType::IPV6 } else { EtherType::IPV4 }).emit(&mut bytes);
+    bytes
+}
+
+fn framed(src: MacAddr, dst: MacAddr, ethertype: EtherType, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; ethernet::HEADER_LEN];
+    ethernet::Repr::new(src, dst, ethertype).emit(&mut bytes);
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+fn destination(packet: &[u8]) -> Option<IpAddr> {
+    ip::Packet::new_checked(packet).ok().map(|packet| packet.dst())
+}
+
+/// The MAC address of a group (RFC 1112, section 6.4; RFC 2464, section 7).
+fn group(address: IpAddr) -> Option<MacAddr> {
+    match address {
+        IpAddr::V4(address) if address.is_broadcast() => Some(MacAddr::BROADCAST),
+        IpAddr::V4(address) if address.is_multicast() => {
+            let [_, b, c, d] = address.octets();
+            Some(MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d]))
+        }
+        IpAddr::V6(address) if address.is_multicast() => {
+            let [.., a, b, c, d] = address.octets();
+            Some(MacAddr([0x33, 0x33, a, b, c, d]))
+        }
+        _ => None,
+    }
+}
+
+/// Whether nothing passes packets for this address on: link-local groups, which listener reports and router
+/// solicitations go to.
+fn stays_on_link(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.octets()[..3] == [224, 0, 0],
+        IpAddr::V6(address) => address.octets()[0] == 0xff && address.octets()[1] & 0x0f <= 2,
+    }
+}
+
+/// RFC 4291, section 2.7.1.
+fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+    let [.., a, b, c] = address.octets();
+    Ipv6Addr::from([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, a, b, c])
+}
+
+const SOLICITATION: u8 = 135;
+const ADVERTISEMENT: u8 = 136;
+
+/// A neighbour solicitation or advertisement with the MAC address of its sender.
+fn discovery(
+    kind: u8,
+    rest: [u8; 4],
+    (src, dst): (Ipv6Addr, Ipv6Addr),
+    target: Ipv6Addr,
+    mac: MacAddr,
+) -> Vec<u8> {
+    let mut message = vec![0; icmp::HEADER_LEN];
+    v6::Repr::Other { kind, code: 0, rest }.emit(&mut message);
+    message.extend_from_slice(&target.octets());
+    // Option 1, source address, or 2, target address; one unit of eight bytes.
+    message.extend_from_slice(&[if kind == SOLICITATION { 1 } else { 2 }, 1]);
+    message.extend_from_slice(&mac.0);
+    let pseudo = Pseudo::v6(src, dst, Protocol::ICMPV6);
+    icmp::Message::new_checked(&mut message).expect("longer than a header").fill_checksum(Some(&pseudo));
+    let mut header = ipv6::Repr::new(src, dst, Protocol::ICMPV6, message.len());
+    header.hop_limit = 255;
+    let mut packet = vec![0; ipv6::HEADER_LEN];
+    header.emit(&mut packet);
+    packet.extend_from_slice(&message);
+    packet
+}
+
+/// An ARP message for IPv4 over Ethernet (RFC 826).
+#[derive(Debug, PartialEq, Eq)]
+struct Arp {
+    is_reply: bool,
+    sender: (MacAddr, Ipv4Addr),
+    target: (MacAddr, Ipv4Addr),
+}
+
+/// Ethernet, IPv4, and the lengths of their addresses.
+const ARP_KIND: [u8; 6] = [0, 1, 0x08, 0x00, 6, 4];
+
+impl Arp {
+    fn parse(bytes: &[u8]) -> Option<Arp> {
+        let bytes: &[u8; 28] = bytes.first_chunk()?;
+        let pair = |at: usize| {
+            let mac = bytes[at..at + 6].first_chunk::<6>().copied()?;
+            let address = bytes[at + 6..at + 10].first_chunk::<4>().copied()?;
+            Some((MacAddr(mac), Ipv4Addr::from(address)))
+        };
+        let is_reply = match (bytes.first_chunk::<6>()? == &ARP_KIND, bytes[6], bytes[7]) {
+            (true, 0, 1) => false,
+            (true, 0, 2) => true,
+            _ => return None,
+        };
+        Some(Arp { is_reply, sender: pair(8)?, target: pair(18)? })
+    }
+
+    fn frame(&self, to: MacAddr) -> Vec<u8> {
+        let mut bytes = ARP_KIND.to_vec();
+        bytes.extend_from_slice(&[0, if self.is_reply { 2 } else { 1 }]);
+        for (mac, address) in [self.sender, self.target] {
+            bytes.extend_from_slice(&mac.0);
+            bytes.extend_from_slice(&address.octets());
+        }
+        framed(self.sender.0, to, EtherType::ARP, &bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bentpipe_units::Stream;
+
+    const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+    const OWN: MacAddr = MacAddr([2, 0x62, 0x70, 0, 0, 1]);
+
+    fn addresses() -> [IpAddr; 4] {
+        ["10.0.0.1", "10.0.0.2", "fd00::1", "fd00::2"].map(|text| text.parse().expect("an address"))
+    }
+
+    fn neighbours() -> Neighbours {
+        let [_, far, _, far_v6] = addresses();
+        Neighbours::new(OWN, vec![far, far_v6])
+    }
+
+    fn udp(src: IpAddr, dst: IpAddr) -> Vec<u8> {
+        let repr = ip::Repr::new(src, dst, Protocol::UDP, 8);
+        let mut bytes = vec![0; repr.buffer_len() + 8];
+        repr.emit(&mut bytes);
+        bytes
+    }
+
+    fn v4(address: IpAddr) -> Ipv4Addr {
+        match address {
+            IpAddr::V4(address) => address,
+            IpAddr::V6(_) => panic!("an IPv4 address"),
+        }
+    }
+
+    fn v6(address: IpAddr) -> Ipv6Addr {
+        match address {
+            IpAddr::V6(address) => address,
+            IpAddr::V4(_) => panic!("an IPv6 address"),
+        }
+    }
+
+    #[test]
+    fn arp_is_answered_for_what_is_behind_and_nobody_else() {
+        let [near, far, ..] = addresses();
+        let question = |target| {
+            let target = (MacAddr::default(), v4(target));
+            Arp { is_reply: false, sender: (HOST, v4(near)), target }.frame(MacAddr::BROADCAST)
+        };
+        let mut neighbours = neighbours();
+        let Heard::Question(answer) = neighbours.hear(&question(far)) else { panic!("no answer") };
+        let frame = Frame::new_checked(&answer[..]).expect("a frame");
+        let arp = Arp::parse(frame.payload()).expect("an answer");
+        assert_eq!((frame.src(), frame.dst(), arp.is_reply), (OWN, HOST, true));
+        assert_eq!((arp.sender, arp.target), ((OWN, v4(far)), (HOST, v4(near))));
+        let other = "10.0.0.77".parse().expect("an address");
+        assert_eq!(neighbours.hear(&question(other)), Heard::Nothing, "somebody on the same bridge");
+        assert_eq!(neighbours.hear(&question(near)), Heard::Nothing, "who announces itself");
+        assert_eq!(neighbours.towards(&udp(far, near), &[]), Towards::Neighbour(HOST), "it was heard");
+    }
+
+    #[test]
+    fn a_solicitation_is_answered_and_one_that_looks_for_duplicates_is_not() {
+        let [_, _, near, far] = addresses();
+        let question = |src: Ipv6Addr| {
+            let packet = discovery(SOLICITATION, [0; 4], (src, solicited_node(v6(far))), v6(far), HOST);
+            framed(HOST, group(solicited_node(v6(far)).into()).expect("a group"), EtherType::IPV6, &packet)
+        };
+        let mut neighbours = neighbours();
+        let Heard::Question(answer) = neighbours.hear(&question(v6(near))) else { panic!("no answer") };
+        let mut host = Neighbours::new(HOST, vec![near]);
+        assert_eq!(host.hear(&answer), Heard::Nothing);
+        assert_eq!(host.towards(&udp(near, far), &[]), Towards::Neighbour(OWN), "the answer was understood");
+        assert_eq!(neighbours.hear(&question(Ipv6Addr::UNSPECIFIED)), Heard::Nothing);
+        let mut damaged = question(v6(near));
+        *damaged.last_mut().expect("bytes") ^= 1;
+        assert_eq!(neighbours.hear(&damaged), Heard::Nothing, "its checksum is wrong, and groups stay here");
+    }
+
+    #[test]
+    fn what_goes_to_a_stranger_waits_for_the_answer() {
+        let [near, far, near_v6, far_v6] = addresses();
+        for (src, dst) in [(far, near), (far_v6, near_v6)] {
+            let (mut neighbours, mut host) = (neighbours(), Neighbours::new(HOST, vec![near, near_v6]));
+            let Towards::Ask(question) = neighbours.towards(&udp(src, dst), b"one") else { panic!("known") };
+            assert!(matches!(neighbours.towards(&udp(src, dst), b"two"), Towards::Ask(_)));
+            assert_eq!(neighbours.released(), None);
+            let Heard::Question(answer) = host.hear(&question) else { panic!("no answer") };
+            assert_eq!(neighbours.hear(&answer), Heard::Nothing);
+            assert_eq!(neighbours.released(), Some((HOST, b"one".to_vec())));
+            assert_eq!(neighbours.released(), Some((HOST, b"two".to_vec())));
+            assert_eq!(neighbours.released(), None);
+        }
+    }
+
+    #[test]
+    fn packets_lose_their_padding_and_groups_have_their_addresses() {
+        let [near, far, ..] = addresses();
+        let mut neighbours = neighbours();
+        let mut frame = framed(HOST, OWN, EtherType::IPV4, &udp(near, far));
+        frame.resize(ethernet::MIN_LEN, 0);
+        assert_eq!(neighbours.hear(&frame), Heard::Packet(28));
+        frame[5] ^= 0xff;
+        assert_eq!(neighbours.hear(&frame), Heard::Nothing, "for somebody else");
+        let to = |text: &str| group(text.parse().expect("an address")).map(|mac| mac.to_string());
+        assert_eq!(to("239.129.2.3").as_deref(), Some("01:00:5e:01:02:03"));
+        assert_eq!(to("ff0e::1:2").as_deref(), Some("33:33:00:01:00:02"));
+        assert_eq!(to("255.255.255.255").as_deref(), Some("ff:ff:ff:ff:ff:ff"));
+        assert_eq!(to("10.0.0.1"), None);
+        let report =
+            framed(HOST, MacAddr::BROADCAST, EtherType::IPV4, &udp(near, "224.0.0.22".parse().expect("one")));
+        assert_eq!(neighbours.hear(&report), Heard::Nothing);
+    }
+
+    #[test]
+    fn strangers_are_bounded_and_garbage_is_harmless() {
+        let [_, far, ..] = addresses();
+        let (mut neighbours, mut stream) = (neighbours(), Stream::new(4, "garbage"));
+        for n in 0..20_000_u32 {
+            let address = IpAddr::from((0x0b00_0000 + n).to_be_bytes());
+            neighbours.towards(&udp(far, address), &[0; 40]);
+            neighbours.learn(IpAddr::from((0x0c00_0000 + n).to_be_bytes()), HOST);
+            let mut frame =
+                framed(HOST, OWN, [EtherType::ARP, EtherType::IPV4, EtherType::IPV6][n as usize % 3], &[]);
+            frame.extend((0..n % 97).map(|_| (stream.unit() * 256.0) as u8));
+            let _ = neighbours.hear(&frame);
+            let _ = neighbours.hear(&frame[..frame.len().min(n as usize % 20)]);
+        }
+        assert!(neighbours.known.len() <= MAX_KNOWN && neighbours.waiting.len() <= MAX_WAITING);
+    }
+}
