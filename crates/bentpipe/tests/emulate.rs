@@ -9,6 +9,8 @@ mod disk;
 mod ends;
 #[path = "emulate/ethernet.rs"]
 mod ethernet;
+#[path = "emulate/kernel.rs"]
+mod kernel;
 #[path = "emulate/rig.rs"]
 mod rig;
 #[path = "emulate/set.rs"]

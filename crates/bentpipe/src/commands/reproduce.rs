@@ -4,7 +4,7 @@ mod kernel;
 
 use std::path::{Path, PathBuf};
 
-use bentpipe_lab::published::{self, Kernel, Reproduced, Request, Study, kernel_table};
+use bentpipe_lab::published::{self, Kernel, Reproduced, Request, Study, kernel_notes, kernel_table};
 
 use super::{Failure, command_line};
 use crate::arguments::ReproduceArguments;
@@ -52,8 +52,9 @@ fn shown(study: &Study, reproduced: &Reproduced, quiet: bool) -> String {
         true => String::new(),
         false => format!("\n{}", show::table(&kernel_table(&reproduced.beside))),
     };
+    let notes: String = kernel_notes(&reproduced.beside).iter().map(|note| format!("{note}\n")).collect();
     let table = show::comparisons(&reproduced.comparisons);
-    format!("{}\n{}\n\n{table}{beside}\n{report}", study.title, study.source)
+    format!("{}\n{}\n\n{table}{beside}{notes}\n{report}", study.title, study.source)
 }
 
 /// This machine to emulate on, if that is asked for.

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::rig::{Running, bentpipe, namespaces, rtts_ms};
+use crate::rig::{Running, bentpipe, emulate, namespaces, rtts_ms};
 
 #[test]
 fn two_emulations_run_side_by_side() {
@@ -67,4 +67,20 @@ fn when_its_devices_are_gone_it_ends_and_says_so() {
     let text = Running::timing(running.folder.path());
     assert!(text.contains("the device of node/left/gate/hop was lost after"), "{text}");
     assert_eq!(running.left(), [""; 0]);
+}
+
+#[test]
+fn without_a_capability_it_says_which() {
+    // Whoever cannot emulate at all has nothing to take away.
+    let Some((_, folder)) = emulate("rightless", &["true"]) else { return };
+    let scenario = folder.path().join("rightless.toml");
+    for capability in ["net_admin", "sys_admin"] {
+        let mut program = std::process::Command::new("setpriv");
+        program.args(["--bounding-set", &format!("-{capability}"), "--inh-caps", &format!("-{capability}")]);
+        program.arg(env!("CARGO_BIN_EXE_bentpipe")).arg("emulate").arg(&scenario);
+        let output = program.arg("--out").arg(folder.path()).output().expect("setpriv starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(&format!("needs CAP_{}", capability.to_uppercase())), "{errors}");
+    }
 }

@@ -35,12 +35,12 @@ fn scenario(host: &str) -> (TempDir, PathBuf) {
 }
 
 /// Says that the machine cannot, which in CI it must.
-fn skip(errors: &str) {
+pub(crate) fn skip(errors: &str) {
     assert!(std::env::var_os("CI").is_none(), "cannot emulate in CI: {errors}");
     eprintln!("skipped: {errors}");
 }
 
-fn is_unable(errors: &str) -> bool {
+pub(crate) fn is_unable(errors: &str) -> bool {
     ["CAP_", "no TUN device", "`ip "].iter().any(|reason| errors.contains(reason))
 }
 

@@ -52,7 +52,7 @@ pub struct Emulated {
 }
 
 /// A queue without a limit would grow with whatever a real host sends.
-const MAX_QUEUE: Bytes = Bytes::new(64 << 20);
+const MAX_QUEUE: Bytes = Bytes::new(64_000_000);
 
 impl Emulated {
     /// Builds a scenario with its real hosts outside: those that it marks `real`, or else all its hosts.

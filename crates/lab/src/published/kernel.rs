@@ -307,13 +307,9 @@ pub fn kernel_table(results: &[Beside]) -> Table {
     let row = |beside: &Beside| {
         let rate = |bps: f64| Cell::Number(format!("{} Mbit/s", number(bps / 1e6)));
         let verdict = beside.verdict.to_string();
-        let known = match beside.known.is_empty() {
-            true => String::new(),
-            false => format!(" (known deviation: {})", beside.known),
-        };
         vec![
             Cell::Text(beside.id.clone()),
-            Cell::Text(format!("{}{known}", beside.what)),
+            Cell::Text(beside.what.clone()),
             Cell::Text(beside.controller.clone()),
             rate(beside.kernel_bps),
             rate(beside.ours_bps),
@@ -329,6 +325,15 @@ pub fn kernel_table(results: &[Beside]) -> Table {
         head: head.map(String::from).to_vec(),
         rows: results.iter().map(row).collect(),
     }
+}
+
+/// Why what is missed is, where that is known; a sentence each.
+pub fn kernel_notes(results: &[Beside]) -> Vec<String> {
+    let missed =
+        results.iter().filter(|beside| beside.verdict == Verdict::Missed && !beside.known.is_empty());
+    missed
+        .map(|beside| format!("{} {}, known deviation: {}", beside.id, beside.controller, beside.known))
+        .collect()
 }
 
 /// The page's part: the table, and both windows of each pair in one diagram.
@@ -355,12 +360,14 @@ pub(super) fn blocks(study: &Study, results: &[Beside]) -> Vec<Block> {
          offers {window} from the start; the kernel's queues do not pace. The kernel's cwnd is TCP_INFO's, each half \
          second."
     );
-    vec![
+    let mut blocks = vec![
         Block::Heading("The kernel's TCP beside ours".into()),
         Block::Paragraph(how),
         Block::Table(kernel_table(results)),
-        Block::Plots(results.iter().map(plot).collect()),
-    ]
+    ];
+    blocks.extend(kernel_notes(results).into_iter().map(Block::Paragraph));
+    blocks.push(Block::Plots(results.iter().map(plot).collect()));
+    blocks
 }
 
 /// A line of `kernel.json`.

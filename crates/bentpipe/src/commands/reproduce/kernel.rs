@@ -1,6 +1,7 @@
 //! `bentpipe reproduce --emulate`: iperf3 with the kernel's TCP over a study's paths, in real time.
 
 use std::fs::File;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,8 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bentpipe_emu::{Driver, Monotonic, Namespace};
 use bentpipe_lab::build::Emulated;
+use bentpipe_lab::plan::Plan;
 use bentpipe_lab::published::{Kernel, Transfer};
-use bentpipe_lab::run::{self, Request};
+use bentpipe_lab::run::{self, Request, Results};
+use bentpipe_lab::scenario::Flow;
 use bentpipe_units::Span;
 
 use super::super::command_line;
@@ -58,9 +61,34 @@ struct Emulation<'a> {
 impl Emulation<'_> {
     fn run(&self) -> Result<String, String> {
         let transfer = self.transfer;
-        let mut plan = transfer.plan.clone();
+        let (plan, emulated, flow) = self.emulated()?;
+        let mut hosts = Hosts::create(&emulated.hosts).map_err(|error| error.to_string())?;
+        let links = emulated.built.links;
+        let mut driver = Driver::new(emulated.built.network, Monotonic::start());
+        hosts.open(&mut driver);
+        let folder = transfer.folder.path();
+        std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+        let output = folder.join("iperf3.json");
+        let mut iperf3 = Iperf3::ready(&hosts, &flow, transfer, &output)?;
+        let view = View::start(links, self.machine.quiet);
+        let mut live = RealTimeRun::new(driver, Arc::clone(&self.machine.stop), LATE);
+        let look = |live: &mut RealTimeRun| {
+            view.show(live);
+            // Only now do packets move.
+            if iperf3.runs() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let results = self.follow(&plan, &mut live, look);
+        view.end();
+        iperf3.end()?;
+        self.judge(&results?)?;
+        std::fs::read_to_string(&output).map_err(|error| format!("{}: {error}", output.display()))
+    }
+
+    /// The scenario with real hosts in place of the flow's ends, and without an end.
+    fn emulated(&self) -> Result<(Plan, Emulated, Flow), String> {
+        let mut plan = self.transfer.plan.clone();
         let point = &mut plan.points[0];
-        let flow = point.scenario.flow.get(transfer.flow).ok_or("no such flow")?.clone();
+        let flow = point.scenario.flow.get(self.transfer.flow).ok_or("no such flow")?.clone();
         for end in [&flow.from, &flow.to] {
             point.scenario.node.get_mut(end).ok_or("no such node")?.real = true;
         }
@@ -68,70 +96,87 @@ impl Emulation<'_> {
         let emulated = emulated.map_err(|problem| problem.to_string())?;
         point.scenario = emulated.scenario.clone();
         point.scenario.duration = FOREVER;
-        let mut hosts = Hosts::create(&emulated.hosts).map_err(|error| error.to_string())?;
-        let links = emulated.built.links.clone();
-        let mut driver = Driver::new(emulated.built.network, Monotonic::start());
-        hosts.open(&mut driver);
-        let ends = [&flow.from, &flow.to].map(|name| hosts.host(name));
-        let [Some(sender), Some(receiver)] = ends else {
-            return Err("a host of the flow is not real".into());
-        };
-        prepare(&sender, transfer)?;
-        prepare(&receiver, transfer)?;
-        let folder = transfer.folder.path();
-        std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-        let output = folder.join("iperf3.json");
-        let mut server = serve(receiver.0)?;
-        let mut client = send(sender.0, receiver.2, transfer, &output)?;
+        Ok((plan, emulated, flow))
+    }
+
+    fn follow(
+        &self,
+        plan: &Plan,
+        live: &mut RealTimeRun,
+        look: impl FnMut(&mut RealTimeRun) -> ControlFlow<()>,
+    ) -> Result<Results, String> {
         let (build, command) = (build::identity(), command_line());
         let request = Request {
-            document: transfer.document,
-            plan: &plan,
-            folder: transfer.folder.clone(),
+            document: self.transfer.document,
+            plan,
+            folder: self.transfer.folder.clone(),
             jobs: 1,
             force: true,
             snap_len: 0,
             build: &build,
             command: &command,
         };
-        let view = View::start(links, self.machine.quiet);
-        let mut live = RealTimeRun::new(driver, Arc::clone(&self.machine.stop), LATE);
-        let mut started: Option<std::io::Result<Child>> = None;
-        let results = run::follow(
-            &request,
-            &mut live,
-            &[],
-            |live| {
-                view.show(live);
-                // Only now do packets move.
-                let child = started.get_or_insert_with(|| client.spawn()).as_mut();
-                match child.map(Child::try_wait) {
-                    Ok(Ok(None)) => ControlFlow::Continue(()),
-                    _ => ControlFlow::Break(()),
-                }
-            },
-            RealTimeRun::conclude,
-        );
-        view.end();
-        for child in
-            [Some(&mut server), started.as_mut().and_then(|child| child.as_mut().ok())].into_iter().flatten()
-        {
-            // Both have ended by themselves but after Ctrl-C.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        if let Some(Err(error)) = started {
-            return Err(format!("iperf3: {error}"));
-        }
-        let results = results.map_err(|error| error.to_string())?;
+        let results = run::follow(&request, live, &[], look, RealTimeRun::conclude);
+        results.map_err(|error| error.to_string())
+    }
+
+    /// Whether the run is worth anything; says so if it was late.
+    fn judge(&self, results: &Results) -> Result<(), String> {
         if self.machine.stop.load(Ordering::SeqCst) {
             return Err("interrupted".to_owned());
         }
         let real_time = results.runs.first().and_then(|run| run.timing.real_time.as_ref());
         if let Some(real_time) = real_time.filter(|real_time| real_time.was_late()) {
-            show::note(&format!("{}: {real_time}", transfer.name));
+            show::note(&format!("{}: {real_time}", self.transfer.name));
         }
-        std::fs::read_to_string(&output).map_err(|error| format!("{}: {error}", output.display()))
+        Ok(())
+    }
+}
+
+/// Both ends of the transfer. They end with the value.
+struct Iperf3 {
+    server: Child,
+    client: Command,
+    started: Option<io::Result<Child>>,
+}
+
+impl Iperf3 {
+    /// A server that waits, and a client not yet started.
+    fn ready(hosts: &Hosts, flow: &Flow, transfer: &Transfer<'_>, output: &Path) -> Result<Iperf3, String> {
+        let host = |name: &str| hosts.host(name).ok_or_else(|| format!("{name} is not real"));
+        let (sender, receiver) = (host(&flow.from)?, host(&flow.to)?);
+        prepare(&sender, transfer)?;
+        prepare(&receiver, transfer)?;
+        let client = send(sender.0, receiver.2, transfer, output)?;
+        Ok(Iperf3 { server: serve(receiver.0)?, client, started: None })
+    }
+
+    /// Starts the client if it was not; whether it still runs.
+    fn runs(&mut self) -> bool {
+        let child = self.started.get_or_insert_with(|| self.client.spawn()).as_mut();
+        matches!(child.map(Child::try_wait), Ok(Ok(None)))
+    }
+
+    /// Whether it could be started.
+    fn end(mut self) -> Result<(), String> {
+        match self.started.take() {
+            Some(Err(error)) => Err(format!("iperf3: {error}")),
+            other => {
+                self.started = other;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Iperf3 {
+    fn drop(&mut self) {
+        let client = self.started.as_mut().and_then(|child| child.as_mut().ok());
+        for child in [Some(&mut self.server), client].into_iter().flatten() {
+            // Both have ended by themselves but after Ctrl-C.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Status {
 const MAX_NAME: usize = 28;
 
 /// The columns that a table cannot do without besides the name's: rate, queue and delay.
-const NUMBERS: usize = 3 * 14;
+const NUMBERS: usize = 14 + 12 + 12;
 
 /// Lines for a terminal of `columns` and `lines`; none is longer, and there are fewer, so that a table that is drawn anew
 /// replaces the one before.
@@ -35,10 +35,10 @@ pub(super) fn layout(rows: &[Row], status: &Status, (columns, lines): (usize, us
     let name = longest.min(MAX_NAME).min(columns.saturating_sub(NUMBERS + 1)).max(8);
     // The head, the last lines and the one that the cursor is in.
     let room = lines.saturating_sub(5).max(1);
-    let mut text = vec![format!("{:<name$}{:>14}{:>14}{:>14}  dropped", "link", "rate", "queue", "delay")];
+    let mut text = vec![format!("{:<name$}{:>14}{:>12}{:>12}  dropped", "link", "rate", "queue", "delay")];
     text.extend(rows.iter().take(room).map(|row| row.line(name)));
     if rows.len() > room {
-        text.push(format!("and {} more: the terminal is not high enough", rows.len() - room));
+        text.push(format!("and {} more, in a higher terminal", rows.len() - room));
     }
     text.extend(status.lines(columns));
     let cut: Vec<String> = text.iter().map(|line| fitted(line, columns)).collect();
@@ -55,7 +55,7 @@ impl Row {
             format!("{cause} {total}")
         });
         let drops = drops.collect::<Vec<_>>().join(", ");
-        format!("{:<name$}{rate:>14}{queue:>14}{delay:>14}  {drops}", shown.trim_end())
+        format!("{:<name$}{rate:>14}{queue:>12}{delay:>12}  {drops}", shown.trim_end())
     }
 }
 
