@@ -177,5 +177,7 @@ fn without_changeable(scenario: &Scenario) -> Scenario {
 
 fn clear(link: &mut Link) {
     (link.rate, link.delay, link.queue, link.shaper, link.channel) = (None, None, None, None, None);
-    (link.forward, link.reverse) = (Direction::default(), Direction::default());
+    for own in [&mut link.forward, &mut link.reverse] {
+        (own.rate, own.delay, own.queue, own.shaper, own.channel) = (None, None, None, None, None);
+    }
 }
