@@ -17,6 +17,9 @@ use crate::{rfc3095, tcp, uncompressed};
 /// The longest IP packet there can be: an IPv6 header and 65535 octets.
 const MAX_PACKET_BYTES: usize = 40 + 65_535;
 
+/// After a REJECT the next so many packets bring no new context (RFC 3095 5.7.6.4: "for some time").
+const REFRAIN_PACKETS: u16 = 256;
+
 /// A profile cannot carry this packet; the next one is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unfit;
@@ -188,6 +191,8 @@ pub struct Compressor {
     /// What was compressed for flows that have no context any more.
     gone: FlowStats,
     clock_ms: Option<u8>,
+    /// Packets to come during which no new flow is compressed: the decompressor has no room.
+    refrain: u16,
     piggyback: Queue,
     key: Key,
     /// For the comparison of both ways.
@@ -211,6 +216,7 @@ impl Compressor {
             counters: Vec::new(),
             gone: FlowStats::default(),
             clock_ms: None,
+            refrain: 0,
             piggyback: Queue::default(),
             key: Key::default(),
             #[cfg(test)]
@@ -257,6 +263,7 @@ impl Compressor {
             self.counters[usize::from(compressed.cid)].stats.count(&compressed, len_bytes);
             return Ok(compressed);
         }
+        self.refrain = self.refrain.saturating_sub(1);
         let packet = Packet::parse(bytes, len_bytes, self.rule());
         let start = out.len();
         let (cid, profile, built) = self.first_that_fits(&packet, now, out);
@@ -341,7 +348,11 @@ impl Compressor {
     ) -> Option<(u16, Built)> {
         flow_key(packet, profile, &mut self.key);
         // A packet that TCP cannot carry must not take a CID for it.
-        let admitted = || profile != Profile::Tcp || tcp::Compressor::carries(packet);
+        let admitted = || match profile {
+            Profile::Uncompressed => true,
+            Profile::Tcp => self.refrain == 0 && tcp::Compressor::carries(packet),
+            _ => self.refrain == 0,
+        };
         let found = self.flows.find_or_assign(&self.key, admitted)?;
         let (Found::Known(cid) | Found::Assigned(cid)) = found;
         if self.counters.len() <= usize::from(cid) {
@@ -428,6 +439,9 @@ impl Compressor {
         self.clock_ms = heard.clock_ms.or(self.clock_ms).filter(|&clock| clock != 0);
         if let Some(counters) = self.counters.get_mut(usize::from(cid)) {
             counters.rejected |= heard.rejected;
+        }
+        if heard.rejected {
+            self.refrain = REFRAIN_PACKETS;
         }
     }
 

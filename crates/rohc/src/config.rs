@@ -184,6 +184,9 @@ impl Default for CompressorConfig {
 pub struct DecompressorConfig {
     /// The channel.
     pub channel: Channel,
+    /// How many contexts are kept besides those of the Uncompressed profile, which take next to nothing. IR packets for
+    /// others are restored and forgotten, with a REJECT where there is a way back. 0: as many as there are CIDs.
+    pub max_contexts: u16,
     /// The mode that contexts are brought to. In U-mode nothing is sent back.
     pub mode: Mode,
     /// Check the UDP, UDP-Lite or TCP checksum of every packet: one that is wrong is repaired or refused.
@@ -204,6 +207,10 @@ pub struct DecompressorConfig {
     /// says. librohc's compressor expects that they update everything they carry, so this is off unless it is set;
     /// compressors that send such extensions at all are rare, and this crate's does not.
     pub strict_uo1id: bool,
+    /// Whether contexts of the RFC 3095 family tell the compressor the longest run of lost packets (LOSS option) and, with
+    /// timer-based timestamps, the largest jitter by the times given (JITTER option, RFC 3095 5.7.6.8), each time it is
+    /// a larger one. A compressor then keeps more references, which costs octets. Not in U-mode.
+    pub report_path: bool,
     /// The clock resolution that is announced for timer-based RTP timestamps, rounded up to milliseconds; zero: none.
     pub clock_resolution: Duration,
 }
@@ -213,6 +220,7 @@ impl Default for DecompressorConfig {
     fn default() -> Self {
         Self {
             channel: Channel::default(),
+            max_contexts: 0,
             mode: Mode::Unidirectional,
             verify: false,
             repair: true,
@@ -220,6 +228,7 @@ impl Default for DecompressorConfig {
             nack_spacing_packets: 4,
             caution: 0,
             strict_uo1id: false,
+            report_path: false,
             clock_resolution: Duration::ZERO,
         }
     }

@@ -67,6 +67,11 @@ impl Context {
         }
     }
 
+    /// Whether it takes memory worth a limit.
+    fn is_compressing(&self) -> bool {
+        matches!(self, Self::Rfc3095(_) | Self::Tcp(_))
+    }
+
     #[inline]
     fn decompress(
         &mut self,
@@ -356,9 +361,16 @@ impl Decompressor {
         // Taken out, so that the profile can look at the other contexts.
         let mut context = core::mem::take(&mut self.contexts[at]);
         let input = Input { frame: &frame, now, config: &self.config, others: &self.contexts };
-        let restored = context.decompress(&input, &mut Output { out, feedback: &mut self.feedback });
+        let is_refused = frame.kind == Kind::Ir && self.is_full(&frame, &context);
+        let mut unsaid = Queue::default();
+        let feedback = if is_refused { &mut unsaid } else { &mut self.feedback };
+        let restored = context.decompress(&input, &mut Output { out, feedback });
         let profile = context.profile();
-        self.contexts[at] = context;
+        if is_refused {
+            self.reject(&frame);
+        } else {
+            self.contexts[at] = context;
+        }
         if matches!(restored, Err(DecompressError::NoContext(_))) {
             self.orphan(frame.cid);
         }
@@ -376,6 +388,30 @@ impl Decompressor {
             out.extend_from_slice(&frame.body[restored.header_in..]);
         }
         Ok(restored.delivered.then_some(decompressed))
+    }
+
+    /// Whether the IR packet `frame` would bring a context more than there may be, in place of `old`.
+    fn is_full(&self, frame: &Frame<'_>, old: &Context) -> bool {
+        let limit = usize::from(self.config.max_contexts);
+        limit > 0
+            && !old.is_compressing()
+            && frame.body.first() != Some(&(Profile::Uncompressed as u8))
+            && self.contexts.iter().filter(|context| context.is_compressing()).count() >= limit
+    }
+
+    /// Tells the compressor that there is no room for this flow (RFC 3095 5.7.6.4, RFC 6846 8.3.2.1).
+    fn reject(&mut self, frame: &Frame<'_>) {
+        if self.config.mode == Mode::Unidirectional {
+            return;
+        }
+        let cid = Cid { cids: self.config.channel.cids, cid: frame.cid };
+        if frame.body.first() == Some(&(Profile::Tcp as u8)) {
+            return tcp::reject(&mut self.feedback, cid);
+        }
+        let static_nack = 2 << 6 | (self.config.mode as u8) << 4;
+        let options = [option::REJECT << 4, option::SN_NOT_VALID << 4, option::CRC << 4 | 1, 0];
+        let field = [static_nack, 0, options[0], options[1], options[2], options[3]];
+        self.feedback.push(cid, &field, Some(5));
     }
 
     /// Asks for an IR packet for a context that is not there. RFC 3095 5.2.6 would have such packets discarded in

@@ -17,6 +17,7 @@ use self::steady::Steady;
 use super::compressed::{self, Compact, CrcKind, Shape};
 use super::header::{self, IpChanging, IpStatic, Numbering, timer_p, ts_p};
 use super::list::{Lists, Received};
+use super::report::Report;
 use super::state::{Feedbacker, State};
 use crate::crc::{CRC3, CRC7};
 use crate::decompressor::{Input, Output, Restored};
@@ -141,6 +142,7 @@ pub(crate) struct Decompressor {
     pub(super) lists: Option<Box<AllLists>>,
     /// CRC-3 and CRC-7 after the static octets, while nothing static changed.
     static_crcs: Option<(u8, u8)>,
+    pub(super) report: Report,
     steady: Steady,
     /// Packets to hold back until a repair is confirmed.
     unconfirmed: u8,
@@ -165,6 +167,7 @@ impl Decompressor {
             ssrc: [0; 4],
             lists: None,
             static_crcs: None,
+            report: Report::default(),
             steady: Steady::default(),
             unconfirmed: 0,
             arrival: 0,

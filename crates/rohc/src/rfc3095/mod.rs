@@ -6,6 +6,7 @@ mod compressor;
 mod decompressor;
 mod header;
 mod list;
+mod report;
 mod state;
 #[cfg(test)]
 mod ways;

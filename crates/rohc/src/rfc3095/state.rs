@@ -111,6 +111,8 @@ enum Answer {
     Ack,
     Nack,
     StaticNack,
+    /// What was observed of the path, and no word of any packet.
+    News,
 }
 
 /// In O-mode, after the first of a run of type 2 packets, one in so many is acknowledged.
@@ -231,9 +233,12 @@ impl Decompressor {
                 false
             }
         };
+        let has_news = input.config.report_path && self.report.has_news();
         if wanted {
-            let short = kind == PacketType::R0Crc && !in_transition;
+            let short = kind == PacketType::R0Crc && !in_transition && !has_news;
             self.send(Answer::Ack, short, input, output);
+        } else if has_news {
+            self.send(Answer::News, false, input, output);
         }
     }
 
@@ -280,39 +285,45 @@ impl Decompressor {
             .flatten();
         feedbacker.clock_announced = true;
         let long = feedbacker.mode == Mode::Reliable || self.numbering() == Numbering::Esp;
-        write_feedback2(answer, mode, sn, long, announce, input.cid(), output);
+        let (jitter, loss) = if input.config.report_path { self.report.tell() } else { (None, None) };
+        let options = [(option::CLOCK, announce), (option::JITTER, jitter), (option::LOSS, loss)];
+        write_feedback2(answer, mode, sn, long, options, input.cid(), output);
     }
 }
 
-/// FEEDBACK-2 with 12 bits of SN, or 20 when `long`; CLOCK option; always a CRC option.
+/// FEEDBACK-2 with 12 bits of SN, or 20 when `long`; those of `options` that have a value; always a CRC option.
 fn write_feedback2(
     answer: Answer,
     mode: Mode,
     sn: u32,
     long: bool,
-    clock_ms: Option<u8>,
+    options: [(u8, Option<u8>); 3],
     cid: Cid,
     output: &mut Output<'_>,
 ) {
     let high = if long { sn >> 8 } else { sn };
     let acktype = match answer {
-        Answer::Ack => 0,
+        Answer::Ack | Answer::News => 0,
         Answer::Nack => 1,
         Answer::StaticNack => 2,
     };
     let first = acktype << 6 | (mode as u8) << 4 | (high >> 8 & 0x0f) as u8;
-    let mut field = [0; 10];
+    let mut field = [0; 16];
     let mut len = 0;
     let mut put = |octets: &[u8]| {
         field[len..len + octets.len()].copy_from_slice(octets);
         len += octets.len();
     };
     put(&[first, high as u8]);
-    if long {
+    if answer == Answer::News {
+        put(&[option::SN_NOT_VALID << 4]);
+    } else if long {
         put(&[option::SN << 4 | 1, sn as u8]);
     }
-    if let Some(clock_ms) = clock_ms {
-        put(&[option::CLOCK << 4 | 1, clock_ms]);
+    for (kind, value) in options {
+        if let Some(value) = value {
+            put(&[kind << 4 | 1, value]);
+        }
     }
     put(&[option::CRC << 4 | 1, 0]);
     let crc_at = len - 1;

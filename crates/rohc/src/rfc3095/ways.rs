@@ -218,7 +218,16 @@ fn config() -> impl Strategy<Value = (CompressorConfig, DecompressorConfig)> {
                 slow_start,
                 ..CompressorConfig::default()
             };
-            (compressor, DecompressorConfig { channel, mode, caution, ..DecompressorConfig::default() })
+            (
+                compressor,
+                DecompressorConfig {
+                    channel,
+                    mode,
+                    caution,
+                    report_path: caution == 1,
+                    ..DecompressorConfig::default()
+                },
+            )
         },
     )
 }

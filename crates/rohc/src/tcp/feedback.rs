@@ -85,6 +85,11 @@ pub(super) fn send(queue: &mut Queue, cid: Cid, kind: Acknowledgement, msn: Opti
     queue.push(cid, &field[..len], Some(2));
 }
 
+/// Puts a refusal of the flow into `queue`: there is no room for its context.
+pub(crate) fn reject(queue: &mut Queue, cid: Cid) {
+    queue.push(cid, &[2 << 6, 0, 0, option::REJECT << 4, option::SN_NOT_VALID << 4], Some(2));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -39,3 +39,4 @@ mod table;
 
 pub(crate) use compressor::Compressor;
 pub(crate) use decompressor::Decompressor;
+pub(crate) use feedback::reject;

@@ -14,6 +14,9 @@ impl Decompressor {
         if packet.compact.crc_kind == CrcKind::None {
             return;
         }
+        if packet.input.config.report_path {
+            self.observe_path(&candidate.values, now);
+        }
         self.previous_sn = self.values.sn;
         let plain = packet.compact.extension3.is_none() && candidate.changes.is_none();
         let Candidate { values, changes, mode, static_crcs, .. } = candidate;
@@ -29,6 +32,20 @@ impl Decompressor {
         self.steady.stands &= plain;
         self.note_arrival(now);
         self.feedbacker.heard_mode(mode, packet.compact.crc_kind == CrcKind::Seven, self.profile);
+    }
+
+    /// Takes note of losses and jitter.
+    fn observe_path(&mut self, new: &Values, now: Duration) {
+        self.report.note_distance(self.numbering().distance(self.values.sn, new.sn));
+        let (rtp, stride) = (&new.rtp, self.values.rtp.stride);
+        if rtp.time_stride_ms == 0
+            || stride == 0
+            || (rtp.stride, rtp.time_stride_ms) != (stride, self.values.rtp.time_stride_ms)
+        {
+            return self.report.forget_arrivals();
+        }
+        let at_ms = (nanoseconds(now) / 1_000_000) as u32;
+        self.report.note_arrival(rtp.ts / stride, at_ms, rtp.time_stride_ms);
     }
 
     /// UO-1-ID updates sequence numbers, timestamp and identification, and the tables of list items (RFC 4815 6.2).

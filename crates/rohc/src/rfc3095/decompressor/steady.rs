@@ -70,6 +70,11 @@ impl Decompressor {
             return None;
         }
         let (moved, header_in) = self.moved(incoming)?;
+        if config.report_path
+            && !self.report.knows_distance(self.numbering().distance(self.values.sn, moved.sn))
+        {
+            return None;
+        }
         if config.caution > 0 && self.is_doubtful(moved.sn, true, now) {
             return None;
         }
@@ -206,6 +211,7 @@ impl Decompressor {
             && self.deeper.is_empty()
             && self.lists.is_none()
             && self.unconfirmed == 0
+            && self.values.rtp.time_stride_ms == 0
             && self.state.is_full()
             && self.feedbacker.mode() != Mode::Reliable
             && matches!(self.profile, Profile::Rtp | Profile::Udp | Profile::Esp | Profile::Ip)
