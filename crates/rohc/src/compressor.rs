@@ -33,7 +33,6 @@ pub(crate) struct Job<'a> {
     pub(crate) now: Duration,
     pub(crate) config: &'a CompressorConfig,
     /// The other contexts of the channel (that of this packet is taken out): bases for context replication.
-    #[allow(dead_code, reason = "replication by the compressor is being built")]
     pub(crate) others: &'a Table<Context>,
     /// The decompressor's clock resolution in milliseconds, once it has announced one (CLOCK option).
     pub(crate) clock_ms: Option<u8>,

@@ -56,7 +56,6 @@ mod rfc3095;
 mod sdvl;
 mod segment;
 mod table;
-#[allow(dead_code, reason = "replication by the compressor is being built")]
 mod tcp;
 mod uncompressed;
 

@@ -31,7 +31,6 @@ pub(crate) struct Window<T, const N: usize> {
     len: u8,
 }
 
-#[allow(dead_code, reason = "each profile uses a part")]
 impl<T: Copy + Default, const N: usize> Window<T, N> {
     const FITS_U8: () = assert!(N > 0 && N < 128);
 
@@ -85,14 +84,6 @@ impl<T: Copy + Default, const N: usize> Window<T, N> {
 
     pub(crate) fn newest(&self) -> Option<&T> {
         self.iter().next_back()
-    }
-
-    pub(crate) fn newest_mut(&mut self) -> Option<&mut T> {
-        if self.len == 0 {
-            return None;
-        }
-        let at = (usize::from(self.head) + self.len() - 1) % N;
-        Some(&mut self.values[at])
     }
 
     pub(crate) fn oldest(&self) -> Option<&T> {

@@ -1,7 +1,7 @@
-//! Reading and writing octets and bits, most significant bit first.
+//! Reading octets, and writing octets and bits, most significant bit first.
 //!
-//! [`Writer`] appends to the caller's buffer and counts nothing beforehand: a length is what was written. [`Reader`]
-//! fails with [`Truncated`], never panics, whatever a length field says.
+//! [`Writer`] appends to the caller's buffer.
+//! [`Reader`] fails with [`Truncated`], never panics, whatever a length field says.
 
 use alloc::vec::Vec;
 
@@ -66,59 +66,18 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A cursor over the bits of received octets.
-#[derive(Clone, Copy, Debug)]
-#[allow(dead_code, reason = "the TCP profile's formats are not octet-aligned")]
-pub(crate) struct BitReader<'a> {
-    bytes: &'a [u8],
-    position_bits: usize,
-}
-
-#[allow(dead_code, reason = "the TCP profile's formats are not octet-aligned")]
-impl<'a> BitReader<'a> {
-    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, position_bits: 0 }
-    }
-
-    /// The next `count` bits, at most 32.
-    pub(crate) fn bits(&mut self, count: u32) -> Result<u32, Truncated> {
-        if self.position_bits + count as usize > self.bytes.len() * 8 {
-            return Err(Truncated);
-        }
-        let mut value = 0;
-        for position in self.position_bits..self.position_bits + count as usize {
-            value = value << 1 | u32::from(self.bytes[position / 8] >> (7 - position % 8) & 1);
-        }
-        self.position_bits += count as usize;
-        Ok(value)
-    }
-
-    /// Octets touched so far; a partly read octet counts.
-    pub(crate) const fn consumed(&self) -> usize {
-        self.position_bits.div_ceil(8)
-    }
-}
-
 /// Appends octets and bits to a buffer.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     out: &'a mut Vec<u8>,
-    start: usize,
     /// Bits written into the last octet of `out`; 0 and 8 both mean that it is full.
     used_bits: u32,
 }
 
-#[allow(dead_code, reason = "the TCP profile's formats are not octet-aligned")]
 impl<'a> Writer<'a> {
-    /// A writer that appends to `out`; positions count from its end.
+    /// A writer that appends to `out`.
     pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
-        let start = out.len();
-        Self { out, start, used_bits: 0 }
-    }
-
-    /// Octets written.
-    pub(crate) fn len(&self) -> usize {
-        self.out.len() - self.start
+        Self { out, used_bits: 0 }
     }
 
     #[inline]
@@ -156,16 +115,6 @@ impl<'a> Writer<'a> {
             self.used_bits += 1;
         }
     }
-
-    /// What was written so far.
-    pub(crate) fn written(&self) -> &[u8] {
-        &self.out[self.start..]
-    }
-
-    /// What was written so far, for a CRC or length that is known only at the end.
-    pub(crate) fn written_mut(&mut self) -> &mut [u8] {
-        &mut self.out[self.start..]
-    }
 }
 
 #[cfg(test)]
@@ -173,20 +122,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_round_trip_across_octets() {
-        let fields = [(0b101, 3), (0xabc, 12), (1, 1), (0xdead_beef, 32), (0, 0), (0x7f, 8)];
+    fn bits_go_across_octets() {
         let mut out = Vec::from([0xff]);
         let mut writer = Writer::new(&mut out);
-        for (value, count) in fields {
+        for (value, count) in
+            [(0b101, 3), (0xabc, 12), (1, 1), (0xdead_beef, 32), (0, 0), (0x7f, 8), (0b11, 2)]
+        {
             writer.bits(value, count);
         }
-        assert_eq!(writer.len(), 7);
-        let mut reader = BitReader::new(&out[1..]);
-        for (value, count) in fields {
-            assert_eq!(reader.bits(count), Ok(value));
-        }
-        assert_eq!(reader.consumed(), 7);
-        assert_eq!(reader.bits(1), Err(Truncated));
+        assert_eq!(out, [0xff, 0xb5, 0x79, 0xde, 0xad, 0xbe, 0xef, 0x7f, 0xc0]);
     }
 
     #[test]

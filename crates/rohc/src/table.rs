@@ -151,7 +151,6 @@ impl<T: Default> Table<T> {
         self.slots.len()
     }
 
-    #[allow(dead_code, reason = "replication by the compressor is being built")]
     pub(crate) fn value(&self, cid: u16) -> Option<&T> {
         self.slots.get(usize::from(cid)).map(|slot| &slot.value)
     }

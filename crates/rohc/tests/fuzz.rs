@@ -51,10 +51,23 @@ fn feedback() -> Vec<Vec<u8>> {
     said
 }
 
+/// TCP headers and payloads of the vectors, and ROHC packets made of them.
+fn segments() -> Vec<Vec<u8>> {
+    let mut compressor = Compressor::new(CompressorConfig::default());
+    let is_tcp = |packet: &Vec<u8>| packet.len() > 20 && packet[0] == 0x45 && packet[9] == 6;
+    let both = packets(".pcap").into_iter().filter(is_tcp).flat_map(|packet| {
+        let mut rohc = Vec::new();
+        let _ = compressor.compress(std::time::Duration::ZERO, &packet, &mut rohc);
+        [packet[20..].to_vec(), rohc]
+    });
+    both.filter(|packet| (1..256).contains(&packet.len())).collect()
+}
+
 fn inputs(name: &str) -> Vec<Vec<u8>> {
     let packets = match name {
         "decompress" => packets(".rohc.pcap"),
         "feedback" => feedback(),
+        "tcp" => segments(),
         _ => packets(".pcap"),
     };
     let join = |packets: &[Vec<u8>]| {

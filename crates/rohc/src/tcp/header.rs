@@ -91,10 +91,6 @@ pub(super) fn set_window(tcp: &mut [u8], window: u16) {
     put_u16(tcp, 14, window);
 }
 
-pub(super) fn checksum(tcp: &[u8]) -> u16 {
-    u16_at(tcp, 16)
-}
-
 fn set_checksum(tcp: &mut [u8], checksum: u16) {
     put_u16(tcp, 16, checksum);
 }

@@ -252,12 +252,6 @@ pub(super) fn write_list_head(list: &List, present: u16, out: &mut Writer<'_>) {
     }
 }
 
-/// Octets that [`write_list_head`] writes.
-pub(super) fn list_head_len(list: &List) -> usize {
-    let indexes = list.indexes();
-    if indexes.iter().any(|&index| index > 7) { 1 + indexes.len() } else { 1 + indexes.len().div_ceil(2) }
-}
-
 /// Writes the list item of `option`.
 pub(super) fn write_item(index: u8, option: &[u8], is_static: bool, ack: u32, out: &mut Writer<'_>) {
     match index {
