@@ -3,8 +3,8 @@
 //! carry.
 //!
 //! One bandwidth sample in each round trip, low-pass filtered. Not modelled: the first Westwood's sample for each ACK.
-//! Switches reproduce Linux's filter, its early zero start, and when it sets ssthresh; its integer units (bytes in a
-//! clock tick) are not reproduced.
+//! Switches reproduce Linux's filter, its early zero start, its integer units (bytes in a clock tick), when it sets
+//! ssthresh, and what ns-2 makes of it.
 
 use bentpipe_units::{Rate, Span, Time};
 
@@ -41,8 +41,11 @@ pub enum Adoption {
     /// When the loss is detected (the paper).
     #[default]
     Loss,
-    /// When recovery ends; it is passed with half the window (Linux).
+    /// When recovery ends; it is passed with half the window (Linux since 3.2).
     RecoveryEnd,
+    /// When the loss is detected, but no less than half of what was outstanding (Linux's code as ns-2.35 runs it: its
+    /// transport takes the law's least window for the window and never tells the law that recovery has ended).
+    LossAboveHalf,
 }
 
 params! {
@@ -54,6 +57,9 @@ params! {
     pole: f64 = 0.9,
     /// A sample takes at least this long (Linux: 50 ms).
     min_sample: Span = Span::from_millis(50),
+    /// The clock tick in which Linux counts: the estimate in whole bytes a tick, rounded down at each step of the filter,
+    /// and the window in whole segments. Zero: exact. Of effect on `linux` and `linux-zero`.
+    tick: Span = Span::ZERO,
     /// When ssthresh is taken from the estimate.
     adoption: Adoption = Adoption::Loss,
     /// Begin the lowest RTT anew after a timeout (Linux).
@@ -67,7 +73,7 @@ impl Params {
         let law = Westwood {
             params: Params { pole, ..*self },
             reno: NewReno::default(),
-            estimate: Estimate::new(self.filter, pole),
+            estimate: Estimate::new(self.filter, pole, self.tick),
             min_rtt: None,
             rtt: None,
             sample_start: None,
@@ -106,7 +112,7 @@ impl Westwood {
         let Some(rtt) = self.rtt else { return };
         let length = ack.now.since(start);
         if length >= rtt.max(self.params.min_sample) && !length.is_zero() {
-            self.estimate.sample(self.sample_bytes as f64 / length.as_secs_f64());
+            self.estimate.sample(self.sample_bytes as f64, length);
             self.begin_sample(ack.now);
         }
     }
@@ -116,8 +122,10 @@ impl Westwood {
     }
 
     /// `B * RTTmin`, in bytes, if both are known.
-    fn pipe(&self) -> Option<f64> {
-        Some(self.estimate.value? * self.min_rtt?.as_secs_f64())
+    fn pipe(&self, window: &Window) -> Option<f64> {
+        let pipe = self.estimate.rate()? * self.min_rtt?.as_secs_f64();
+        let whole = self.estimate.is_whole();
+        Some(if whole { (pipe / window.smss()).floor() * window.smss() } else { pipe })
     }
 }
 
@@ -138,11 +146,12 @@ impl WindowLaw for Westwood {
         match self.params.adoption {
             Adoption::Loss => self.ssthresh_after_timeout(loss, window),
             Adoption::RecoveryEnd => half_flight(loss),
+            Adoption::LossAboveHalf => half_flight(loss).max(self.pipe(window).unwrap_or(0.0)),
         }
     }
 
-    fn ssthresh_after_timeout(&mut self, loss: &Loss, _window: &Window) -> f64 {
-        let pipe = self.pipe().unwrap_or_else(|| half_flight(loss));
+    fn ssthresh_after_timeout(&mut self, loss: &Loss, window: &Window) -> f64 {
+        let pipe = self.pipe(window).unwrap_or_else(|| half_flight(loss));
         if self.params.forget_min_rtt {
             self.min_rtt = None;
         }
@@ -150,7 +159,7 @@ impl WindowLaw for Westwood {
     }
 
     fn on_recovered(&mut self, window: &mut Window) {
-        if let (Adoption::RecoveryEnd, Some(pipe)) = (self.params.adoption, self.pipe()) {
+        if let (Adoption::RecoveryEnd, Some(pipe)) = (self.params.adoption, self.pipe(window)) {
             window.set_ssthresh(pipe);
             window.set(window.ssthresh());
         }
@@ -162,26 +171,53 @@ impl WindowLaw for Westwood {
     }
 
     fn bandwidth(&self) -> Option<Rate> {
-        self.estimate.value.map(|bytes_per_sec| Rate::from_bps((8.0 * bytes_per_sec) as u64))
+        self.estimate.rate().map(|bytes_per_sec| Rate::from_bps((8.0 * bytes_per_sec) as u64))
     }
 }
 
-/// The filtered bandwidth in bytes per second.
+/// The filtered bandwidth. In whole units the two filters in series stick: a value must be exceeded by eight units to
+/// rise, so at 50 bytes a tick the estimate is up to a quarter too small.
 #[derive(Clone, Debug)]
 struct Estimate {
     filter: Filter,
     pole: f64,
+    /// Rates are in bytes for each of so many seconds.
+    unit: f64,
     /// The first of two filters in series.
     inner: f64,
     value: Option<f64>,
 }
 
 impl Estimate {
-    fn new(filter: Filter, pole: f64) -> Estimate {
-        Estimate { filter, pole, inner: 0.0, value: None }
+    fn new(filter: Filter, pole: f64, tick: Span) -> Estimate {
+        let counts_ticks = filter != Filter::Paper && !tick.is_zero();
+        let unit = if counts_ticks { tick.as_secs_f64() } else { 0.0 };
+        Estimate { filter, pole, unit, inner: 0.0, value: None }
     }
 
-    fn sample(&mut self, sample: f64) {
+    /// Whether it is in whole bytes a tick.
+    fn is_whole(&self) -> bool {
+        self.unit > 0.0
+    }
+
+    /// In bytes per second.
+    fn rate(&self) -> Option<f64> {
+        self.value.map(|value| if self.is_whole() { value / self.unit } else { value })
+    }
+
+    /// `bytes` passed in `length`.
+    fn sample(&mut self, bytes: f64, length: Span) {
+        let length = length.as_secs_f64();
+        let sample =
+            if self.is_whole() { bytes / (length / self.unit).floor().max(1.0) } else { bytes / length };
+        self.filter(self.rounded(sample));
+    }
+
+    fn rounded(&self, value: f64) -> f64 {
+        if self.is_whole() { value.floor() } else { value }
+    }
+
+    fn filter(&mut self, sample: f64) {
         let before = self.value.or_else(|| (self.filter == Filter::LinuxZero).then_some(0.0));
         self.value = Some(match (before, self.filter) {
             (None, _) => {
@@ -190,8 +226,8 @@ impl Estimate {
             }
             (Some(before), Filter::Paper) => self.pole * before + (1.0 - self.pole) * sample,
             (Some(before), Filter::Linux | Filter::LinuxZero) => {
-                self.inner = (7.0 * self.inner + sample) / 8.0;
-                (7.0 * before + self.inner) / 8.0
+                self.inner = self.rounded((7.0 * self.inner + sample) / 8.0);
+                self.rounded((7.0 * before + self.inner) / 8.0)
             }
         });
     }
@@ -202,9 +238,9 @@ mod tests {
     use super::*;
 
     fn step_response(filter: Filter, before: &[f64], samples: usize) -> f64 {
-        let mut estimate = Estimate::new(filter, 0.9);
-        before.iter().for_each(|&b| estimate.sample(b));
-        (0..samples).for_each(|_| estimate.sample(1.0));
+        let mut estimate = Estimate::new(filter, 0.9, Span::ZERO);
+        before.iter().for_each(|&b| estimate.filter(b));
+        (0..samples).for_each(|_| estimate.filter(1.0));
         estimate.value.unwrap_or(0.0)
     }
 
@@ -218,6 +254,20 @@ mod tests {
             assert!((ours - closed).abs() < 1e-12, "{n}: {ours} {closed}");
             assert!((100.0 * ours - percent).abs() < 0.6, "{n}: {ours}");
         }
+    }
+
+    /// Linux's integers: from zero the inner filter stops seven below a steady sample, the outer one seven below that.
+    #[test]
+    fn whole_bytes_a_tick_stick_below_the_rate() {
+        let settled = |bytes: f64| {
+            let mut estimate = Estimate::new(Filter::LinuxZero, 0.9, Span::from_millis(1));
+            (0..500).for_each(|_| estimate.sample(bytes, Span::from_millis(600)));
+            estimate.rate().expect("a sample")
+        };
+        assert_eq!(settled(600.0 * 54.0), 40_000.0);
+        assert_eq!(settled(600.0 * 250.0), 236_000.0);
+        // A part of a byte in a tick does not count.
+        assert_eq!(settled(600.0 * 54.9), 40_000.0);
     }
 
     #[test]
