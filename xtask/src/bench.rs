@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::{output_of, root, sh};
+use crate::{output_of, sh};
 
 /// A benchmark workload: its name, what it is, and how ns-2 is called for it (options of `ns2bench.tcl`) and ns-3
 /// (options of `satbench`).
@@ -35,18 +35,22 @@ const WORKLOADS: &[Workload] = &[
     },
 ];
 
-/// Times ours, five runs each, and with `peers` theirs, once each; prints a table.
+/// Times ours, five runs each, and with `peers` theirs, once each, of the workloads named, or all; prints a table.
 ///
 /// # Errors
-/// If something does not build or run.
-pub(crate) fn run(peers: bool) -> Result<()> {
+/// If there is no such workload, or something does not build or run.
+pub(crate) fn run(names: &[&str], peers: bool) -> Result<()> {
+    if let Some(unknown) = names.iter().find(|name| WORKLOADS.iter().all(|workload| workload.name != **name))
+    {
+        bail!("no workload \"{unknown}\": expected a, a-small, b, c or d");
+    }
     sh("cargo", &["build", "--release", "--package", "bentpipe-bench"])?;
     let ns3 = if peers { build_peers()? } else { None };
     println!(
         "| workload | bentpipe s | transmissions/s | wake-ups/s | peak MB | ns-2 s (ratio) | ns-3 s (ratio) |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for workload in WORKLOADS {
+    for workload in WORKLOADS.iter().filter(|workload| names.is_empty() || names.contains(&workload.name)) {
         let ours = ours(workload)?;
         let seconds = ours["seconds"].as_f64().context("no seconds")?;
         let ns2 = if peers { ns2(workload) } else { None };
@@ -80,6 +84,7 @@ fn ns2(workload: &Workload) -> Option<f64> {
 
 /// Runs a peer and takes the CPU seconds that it says it used for the run alone.
 fn peer_seconds(program: &str, options: &str) -> Option<f64> {
+    eprintln!("$ {program} {options}");
     let words: Vec<&str> = options.split(' ').collect();
     let text = output_of(program, &words)?;
     let line = text.lines().rev().find(|line| line.starts_with('{'))?;
@@ -92,7 +97,7 @@ fn build_peers() -> Result<Option<PathBuf>> {
     if missing {
         sh("apt-get", &["install", "-y", "-qq", "ns2", "libns3-dev", "g++"])?;
     }
-    let program = root().join("target/satbench");
+    let program = crate::built("release", "satbench");
     if !program.exists() {
         let target = program.to_string_lossy().into_owned();
         let modules =

@@ -17,7 +17,9 @@ usage: cargo xtask COMMAND
   test             install what the tests need where that is possible, say what is not, and run everything:
                    format, lints, tidy, tests, the quick reproduction of every study
   tidy             the project's own rules: crate dependencies, file lengths, pages of models
-  bench [--peers]  time the benchmark workloads; with --peers ns-2 and ns-3 beside them
+  bench [--peers] [WORKLOAD...]
+                   time the benchmark workloads, all of them (a, a-small, b, c, d) or those named; with --peers ns-2
+                   and ns-3 beside them, which for a-small takes ns-3 seven minutes
 ";
 
 fn main() -> ExitCode {
@@ -26,8 +28,8 @@ fn main() -> ExitCode {
     let result = match words[..] {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
-        ["bench"] => bench::run(false),
-        ["bench", "--peers"] => bench::run(true),
+        ["bench", "--peers", ref names @ ..] => bench::run(names, true),
+        ["bench", ref names @ ..] => bench::run(names, false),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);
