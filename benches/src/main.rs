@@ -3,7 +3,7 @@
 //! `bentpipe-bench c 1` runs it once, for a profiler. Times are the processor's, where the system tells them, so that
 //! others on the same machine disturb them less.
 //!
-//! The workloads are those that `benches/peers` has for ns-2 and ns-3.
+//! The workloads but `e` are those that `benches/peers` has for ns-2 and ns-3.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
@@ -15,6 +15,7 @@ use bentpipe_sim::Network;
 use bentpipe_units::{Span, Time};
 
 mod bulk;
+mod dama;
 mod path;
 mod voice;
 
@@ -27,6 +28,7 @@ struct Workload {
 /// What a run took and did.
 struct Run {
     seconds: f64,
+    simulated_s: f64,
     transmissions: u64,
     wakeups: u64,
     packets_received: f64,
@@ -62,16 +64,18 @@ fn cpu_seconds() -> Option<f64> {
 fn main() -> ExitCode {
     let name = std::env::args().nth(1).unwrap_or_default();
     let Some(build) = workload(&name) else {
-        eprintln!("no workload \"{name}\": expected a, a-small, b, c or d");
+        eprintln!("no workload \"{name}\": expected a, a-small, b, c, d or e");
         return ExitCode::from(2);
     };
     let count = std::env::args().nth(2).and_then(|count| count.parse().ok()).unwrap_or(RUNS).max(1);
     let mut runs: Vec<Run> = (0..count).map(|_| time(build())).collect();
     runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    let Run { seconds, transmissions, wakeups, packets_received, fingerprint } = &runs[count / 2];
+    let Run { seconds, simulated_s, transmissions, wakeups, packets_received, fingerprint } =
+        &runs[count / 2];
     let result = serde_json::json!({
         "workload": name,
         "seconds": seconds,
+        "simulated_per_s": simulated_s / seconds,
         "transmissions_per_s": *transmissions as f64 / seconds,
         "wakeups_per_s": *wakeups as f64 / seconds,
         "transmissions": transmissions,
@@ -90,6 +94,7 @@ fn workload(name: &str) -> Option<fn() -> Workload> {
         "b" => Some(bulk::b),
         "d" => Some(bulk::d),
         "c" => Some(voice::workload),
+        "e" => Some(dama::workload),
         _ => None,
     }
 }
@@ -104,7 +109,8 @@ fn time(mut workload: Workload) -> Run {
     let udp = total("sink/packets", &mut workload.network);
     let packets_received = udp + total("sink/data_segments_received", &mut workload.network);
     let fingerprint = workload.network.fingerprint().to_string();
-    Run { seconds, transmissions, wakeups, packets_received, fingerprint }
+    let simulated_s = workload.duration.as_secs_f64();
+    Run { seconds, simulated_s, transmissions, wakeups, packets_received, fingerprint }
 }
 
 /// The most memory this process ever had, in MB; NaN where the system does not say.

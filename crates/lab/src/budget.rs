@@ -4,8 +4,10 @@
 //! Formulas are beside the fields that hold their results. Not considered: what flows do to each other beyond sharing
 //! evenly, loss, and what random traffic needs beyond its mean.
 
+mod medium;
 mod path;
 mod show;
+mod terminals;
 
 use bentpipe_net::tcp::ReceiveBuffer;
 use bentpipe_net::tfrc::Transport;
@@ -15,13 +17,17 @@ use serde::Serialize;
 
 use crate::build::{self, Problem, Way, direction, mtu};
 use crate::scenario::{Flow, Ip, Link, Queue, Scenario};
+use medium::Medium;
 use path::Path;
+pub use terminals::TerminalBudget;
 
 /// What to expect of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Budget {
     /// Both directions of each link.
     pub links: Vec<LinkBudget>,
+    /// Terminals of shared carriers.
+    pub terminals: Vec<TerminalBudget>,
     /// Each flow, towards each of its receivers.
     pub flows: Vec<FlowBudget>,
 }
@@ -121,7 +127,7 @@ impl Budget {
         }
         let links = link_budgets(scenario, &paths);
         let flows = paths.iter().map(|(n, path)| FlowBudget::new(scenario, *n, path, &links)).collect();
-        Ok(Budget { links, flows })
+        Ok(Budget { links, terminals: terminals::budgets(scenario)?, flows })
     }
 }
 
@@ -141,24 +147,37 @@ fn link_budgets(scenario: &Scenario, paths: &[(usize, Path)]) -> Vec<LinkBudget>
             let users = paths.iter().filter_map(|(flow, path)| Some((*flow, path.packet_on(n, way)?)));
             let users: Vec<(usize, u64)> = users.collect();
             let longest = users.iter().map(|(_, len)| *len).max().unwrap_or(mtu(link).get());
-            let flows = users.iter().map(|(flow, _)| u64::from(scenario.flow[*flow].count)).sum();
-            LinkBudget::new(name, link, way, longest, flows)
+            let copies = build::copies::copies(scenario, [&link.between[0], &link.between[1]]);
+            let of_flow = |flow: usize| {
+                let flow = &scenario.flow[flow];
+                let all = flow.count * build::copies::copies(scenario, [&flow.from, &flow.to]);
+                u64::from(all.div_ceil(copies))
+            };
+            let flows = users.iter().map(|(flow, _)| of_flow(*flow)).sum();
+            LinkBudget::new(scenario, (name, link), way, longest, flows)
         })
     };
     scenario.link.iter().enumerate().flat_map(both).collect()
 }
 
 impl LinkBudget {
-    fn new(name: &str, link: &Link, way: Way, packet_len: u64, flows: u64) -> LinkBudget {
+    fn new(
+        scenario: &Scenario,
+        (name, link): (&str, &Link),
+        way: Way,
+        packet_len: u64,
+        flows: u64,
+    ) -> LinkBudget {
         let settings = direction(link, way);
-        let (rate, framing) = (settings.rate.unwrap_or_default(), link.framing);
-        let on_line = framing.wire_len(packet_len as usize);
-        let cells = matches!(framing, Framing::Aal5LlcSnap { .. }).then(|| on_line.get() / 53);
+        let medium = Medium::of(scenario, link, way);
+        let on_line = medium.wire_len(packet_len as usize);
+        let cells =
+            matches!(medium, Medium::Line(_, Framing::Aal5LlcSnap { .. })).then(|| on_line.get() / 53);
         LinkBudget {
             name: name.to_owned(),
             direction: way.name(),
-            rate,
-            usable: framing.usable(rate),
+            rate: medium.rate(),
+            usable: medium.usable(),
             delay: settings.delay.unwrap_or_default(),
             mtu: mtu(link),
             packet: Bytes::new(packet_len),
@@ -166,7 +185,7 @@ impl LinkBudget {
             cells,
             // LLC/SNAP and the trailer are 8 bytes each, a cell holds 48.
             padding: cells.map(|cells| Bytes::new((cells * 48).saturating_sub(packet_len + 16))),
-            capacity: framing.capacity(rate, packet_len as usize),
+            capacity: medium.capacity(packet_len as usize),
             queue: settings.queue.as_ref().and_then(queue_text),
             flows,
         }
@@ -194,7 +213,7 @@ impl FlowBudget {
         let sharing = on_link.map_or(1, |link| link.flows.max(1));
         let mut budget = FlowBudget {
             name: name.clone(),
-            copies: flow.count,
+            copies: flow.count * build::copies::copies(scenario, [&flow.from, &flow.to]),
             path: path.nodes.clone(),
             mtu: Bytes::new(path.mtu),
             payload: Bytes::new(path.payload),

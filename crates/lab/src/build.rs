@@ -5,7 +5,9 @@
 //! in the scenario ("link/satellite/forward", "flow/bulk/sender"), and the name seeds their random stream, so adding a
 //! flow does not change the losses that the others see.
 
+mod carriers;
 mod change;
+pub(crate) mod copies;
 mod flows;
 mod groups;
 mod links;
@@ -21,11 +23,13 @@ use bentpipe_net::{Impossible, Port};
 use bentpipe_sim::{BuildError, Builder, ElementId, Network};
 use bentpipe_units::{Bytes, Rate, Span};
 
+pub use carriers::CarrierHandle;
 pub use change::{Change, Changer, Setting};
 pub use real::{Emulated, Interface, RealHost};
 pub use routes::{Hop, Unreachable, Way};
 
 use crate::scenario::Scenario;
+pub(crate) use carriers::{frame, terminals};
 pub(crate) use flows::{path_mtu, resolve};
 pub(crate) use links::{direction, mtu};
 
@@ -60,6 +64,8 @@ pub struct Built {
     pub links: Vec<LinkHandle>,
     /// Flows in the order of the file, each copy by itself where copies have elements of their own.
     pub flows: Vec<FlowHandle>,
+    /// Carriers in the order of the file.
+    pub carriers: Vec<CarrierHandle>,
     /// Where packets are to be captured.
     pub captures: Vec<Capture>,
 }
@@ -90,11 +96,13 @@ pub struct LinkHandle {
     pub approver: Option<ElementId>,
     /// The token bucket in front of it.
     pub shaper: Option<ElementId>,
-    /// A `bentpipe_net::Link`: queue, serialiser and pipe.
+    /// A `bentpipe_net::Link`: queue, serialiser and pipe; or a `bentpipe_net::dama::Terminal`.
     pub line: ElementId,
-    /// What loses packets behind it.
-    pub channel: Option<ElementId>,
-    /// Its line rate.
+    /// What loses packets behind it, in their order.
+    pub channels: Vec<ElementId>,
+    /// The far end of a terminal, behind the channel.
+    pub receiver: Option<ElementId>,
+    /// Its line rate; of a terminal that of its carriers.
     pub rate: Rate,
     /// Its propagation delay.
     pub delay: Span,
@@ -104,6 +112,11 @@ impl LinkHandle {
     /// Where packets that are sent into it arrive first, at port 0.
     pub fn entry(&self) -> ElementId {
         self.approver.or(self.shaper).unwrap_or(self.line)
+    }
+
+    /// The element that packets leave it from.
+    pub fn last(&self) -> ElementId {
+        self.receiver.or(self.channels.last().copied()).unwrap_or(self.line)
     }
 }
 
@@ -152,6 +165,8 @@ pub struct Capture {
     pub sent: (ElementId, Port),
     /// Where packets that the node receives from the link arrive.
     pub received: (ElementId, Port),
+    /// If the node is a terminal there: where its bursts arrive first.
+    pub bursts: Option<(ElementId, Port)>,
 }
 
 impl Built {
@@ -172,6 +187,17 @@ impl Built {
         folder: &Path,
         real: impl FnOnce(&mut nodes::Nodes, &mut Builder) -> Vec<real::GateAt>,
     ) -> Result<(Built, Vec<real::GateAt>), Problem> {
+        Built::of_spread(&copies::spread(scenario), seed, folder, real)
+            .map_err(|problem| copies::in_file(scenario, problem))
+    }
+
+    /// As [`Built::with_nodes`], of a scenario without copies of nodes.
+    fn of_spread(
+        scenario: &Scenario,
+        seed: u64,
+        folder: &Path,
+        real: impl FnOnce(&mut nodes::Nodes, &mut Builder) -> Vec<real::GateAt>,
+    ) -> Result<(Built, Vec<real::GateAt>), Problem> {
         let mut router =
             routes::Router::new(scenario).map_err(|(key, error)| Problem::new(key, error.to_string()))?;
         let mut nodes = nodes::Nodes::new(scenario);
@@ -181,12 +207,13 @@ impl Built {
         let mut builder = Builder::new(seed);
         let gates = real(&mut nodes, &mut builder);
         let handles = nodes.add_to(scenario, &mut builder, &mut router);
-        let links = links::add(scenario, &handles, &mut builder)?;
+        let carriers = carriers::add(scenario, &mut builder)?;
+        let links = links::add(scenario, &handles, &carriers, &mut builder)?;
         gates.iter().for_each(|gate| gate.connect(&links, &mut builder));
         let flows = flows::add(scenario, plans, &handles, &mut builder);
         let captures = captures(scenario, &handles, &links);
         let network = builder.build().map_err(|error| loop_problem(scenario, &error))?;
-        Ok((Built { network, nodes: handles, links, flows, captures }, gates))
+        Ok((Built { network, nodes: handles, links, flows, carriers, captures }, gates))
     }
 }
 
@@ -203,7 +230,9 @@ fn captures(scenario: &Scenario, nodes: &[NodeHandle], links: &[LinkHandle]) -> 
         let number = routes::number(&scenario.node, node);
         let interface = nodes::interface(scenario, number, routes::number(&scenario.link, link));
         let sent = (out.entry(), Port(0));
-        Some(Capture { name: name.clone(), sent, received: (nodes[number].element, interface) })
+        let bursts =
+            out.receiver.map(|receiver| (out.channels.first().copied().unwrap_or(receiver), Port(0)));
+        Some(Capture { name: name.clone(), sent, received: (nodes[number].element, interface), bursts })
     };
     points.filter_map(point).collect()
 }

@@ -8,14 +8,16 @@ mod capture;
 mod csv;
 mod follow;
 mod parquet;
+mod plan;
 mod recorder;
 mod series;
 
-pub use capture::Capture;
+pub use capture::{Capture, Form};
 pub(crate) use csv::quoted;
 pub use csv::{CsvError, read_csv, write_csv};
 pub use follow::Live;
 pub use parquet::write_parquet;
+pub use plan::{Burst, PlanLog, read_plan};
 pub use recorder::{Recorder, Stopped};
 pub use series::{Column, Data, Kind, Recording, Sampling, Series, Totals, Value};
 

@@ -9,6 +9,7 @@ mod decimate;
 mod html;
 mod numbers;
 mod page;
+mod plan;
 mod plot;
 mod results;
 mod svg;

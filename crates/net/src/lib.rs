@@ -10,6 +10,7 @@ pub mod app;
 pub mod atm;
 pub mod channel;
 mod config;
+pub mod dama;
 mod datagram;
 mod element;
 mod framing;

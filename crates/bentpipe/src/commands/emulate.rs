@@ -157,8 +157,7 @@ impl Emulation<'_> {
 }
 
 fn capture_points(emulated: &Emulated) -> Vec<CapturePoint> {
-    let captures = emulated.built.captures.iter();
-    captures.map(|point| (point.name.replace(':', "-"), vec![point.sent, point.received])).collect()
+    CapturePoint::of(&emulated.built.captures)
 }
 
 /// Stops the emulation when the command ends, and ends the command when the emulation stops.

@@ -3,6 +3,7 @@
 use bentpipe_units::{Rate, Span};
 
 use super::headers;
+use super::medium::Medium;
 use crate::build::routes::{Router, number};
 use crate::build::{Hop, Problem, Way, direction, path_mtu};
 use crate::scenario::{Flow, Ip, Scenario};
@@ -61,8 +62,9 @@ impl Path {
     /// The link with the least rate of payload, and that rate.
     pub(super) fn bottleneck(&self, scenario: &Scenario) -> ((usize, Way), Rate) {
         let rate = |&(link, way, more): &(usize, Way, u64)| {
-            let (settings, framing) = (direction(&scenario.link[link], way), scenario.link[link].framing);
-            let ip = framing.capacity(settings.rate.unwrap_or_default(), (self.packet + more) as usize);
+            let settings = direction(&scenario.link[link], way);
+            let medium = Medium::of(scenario, &scenario.link[link], way);
+            let ip = medium.capacity((self.packet + more) as usize);
             let ip = settings.shaper.map_or(ip, |shaper| shaper.rate.min(ip));
             ((link, way), ip.mul_f64(self.payload as f64 / (self.packet + more).max(1) as f64))
         };
@@ -83,9 +85,9 @@ impl Path {
 
 fn time(scenario: &Scenario, hops: &[(usize, Way, u64)], len: u64) -> Span {
     let hop = |&(link, way, more): &(usize, Way, u64)| {
-        let (settings, framing) = (direction(&scenario.link[link], way), scenario.link[link].framing);
-        let rate = framing.usable(settings.rate.unwrap_or_default());
-        settings.delay.unwrap_or_default() + rate.span_of(framing.wire_len((len + more) as usize))
+        let settings = direction(&scenario.link[link], way);
+        let medium = Medium::of(scenario, &scenario.link[link], way);
+        settings.delay.unwrap_or_default() + medium.time((len + more) as usize)
     };
     hops.iter().map(hop).sum()
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bentpipe_units::{Rate, Span};
 
-use super::{Budget, FlowBudget, LinkBudget};
+use super::{Budget, FlowBudget, LinkBudget, TerminalBudget};
 
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -12,6 +12,11 @@ impl fmt::Display for Budget {
         let head =
             ["link", "line rate", "delay", "MTU", "packet", "on the line", "capacity", "queue", "flows"];
         table(f, &head, self.links.iter().map(link_row).collect())?;
+        if !self.terminals.is_empty() {
+            writeln!(f, "\nTerminals\n")?;
+            let head = ["link", "carrier", "granularity", "always", "at most", "if all ask", "data to grant"];
+            table(f, &head, self.terminals.iter().map(terminal_row).collect())?;
+        }
         for flow in &self.flows {
             write!(f, "\n{flow}")?;
         }
@@ -33,6 +38,22 @@ fn link_row(link: &LinkBudget) -> Vec<String> {
         rate(link.capacity),
         link.queue.clone().unwrap_or_else(|| "no limit".to_owned()),
         link.flows.to_string(),
+    ]
+}
+
+fn terminal_row(terminal: &TerminalBudget) -> Vec<String> {
+    let copies = if terminal.copies > 1 { format!(" ({} of it)", terminal.copies) } else { String::new() };
+    let grant = terminal
+        .request_to_grant
+        .map(|[least, mean, most]| format!("{} to {}, mean {}", time(least), time(most), time(mean)));
+    vec![
+        format!("{} {}{copies}", terminal.name, terminal.direction),
+        terminal.carrier.clone(),
+        rate(terminal.granularity),
+        rate(terminal.least),
+        rate(terminal.most),
+        rate(terminal.share),
+        grant.unwrap_or_else(|| "with its bursts".to_owned()),
     ]
 }
 

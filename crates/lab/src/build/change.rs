@@ -119,6 +119,14 @@ const UNCHANGEABLE: &str =
 /// What changes at a direction's line.
 fn line(handle: &LinkHandle, before: &Direction, after: &Direction) -> Result<Vec<Change>, Problem> {
     let mut settings = Vec::new();
+    // Carriers and the times of their slots stay as they are.
+    let is_same = (before.delay, before.queue) == (after.delay, after.queue);
+    if handle.receiver.is_some() && !is_same {
+        return Err(Problem::new(
+            format!("link.{}", handle.name),
+            "a terminal cannot be changed while it runs",
+        ));
+    }
     if before.rate != after.rate {
         settings.push(Setting::Rate(after.rate));
     }

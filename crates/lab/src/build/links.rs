@@ -1,14 +1,14 @@
 //! Links: the elements between two nodes.
 
+use bentpipe_net::dama::{Contract, Receiver, Terminal, TerminalConfig};
 use bentpipe_net::quick_start::Approver;
 use bentpipe_net::{Channel, Framing, Link as Line, Port, Shaper, link};
 use bentpipe_sim::{Builder, ElementId};
-use bentpipe_units::Bytes;
+use bentpipe_units::{Bytes, Rate};
 
-use super::nodes::interface;
 use super::routes::number;
-use super::{LinkHandle, NodeHandle, Problem, Way};
-use crate::scenario::{Direction, Link, NodeKind, Scenario};
+use super::{CarrierHandle, LinkHandle, NodeHandle, Problem, Way};
+use crate::scenario::{Dama, Direction, Link, NodeKind, Scenario};
 
 /// A direction with what the link says for both filled in.
 pub(crate) fn direction(link: &Link, way: Way) -> Direction {
@@ -23,6 +23,7 @@ pub(crate) fn direction(link: &Link, way: Way) -> Direction {
         channel: own.channel.clone().or_else(|| link.channel.clone()),
         shaper: own.shaper.or(link.shaper),
         quick_start: own.quick_start.or(link.quick_start),
+        dama: own.dama.clone().or_else(|| link.dama.clone()),
     }
 }
 
@@ -35,25 +36,28 @@ pub(crate) fn mtu(link: &Link) -> Bytes {
     link.mtu.unwrap_or(by_framing)
 }
 
-/// Adds both directions of all links and joins them to their nodes.
+/// Adds both directions of all links and joins them to their nodes, terminals also to their control centres.
 pub(super) fn add(
     scenario: &Scenario,
     nodes: &[NodeHandle],
+    carriers: &[CarrierHandle],
     builder: &mut Builder,
 ) -> Result<Vec<LinkHandle>, Problem> {
     let mut handles = Vec::new();
-    for (n, (name, link)) in scenario.link.iter().enumerate() {
+    let mut interfaces = vec![0; nodes.len()];
+    for (name, link) in &scenario.link {
+        let ends = link.between.each_ref().map(|end| {
+            let node = number(&scenario.node, end);
+            interfaces[node] += 1;
+            (nodes[node].element, Port(interfaces[node] - 1))
+        });
         for way in [Way::Forward, Way::Return] {
             let (from, to) = if way == Way::Forward { (0, 1) } else { (1, 0) };
-            let handle =
-                Direct { scenario, name, link, way, from: &link.between[from], to: &link.between[to] }
-                    .add(builder)?;
-            let end = |name: &str| {
-                let node = number(&scenario.node, name);
-                (nodes[node].element, interface(scenario, node, n))
-            };
-            builder.connect(end(&handle.from), (handle.entry(), Port(0)));
-            builder.connect((handle.channel.unwrap_or(handle.line), Port(0)), end(&handle.to));
+            let direct =
+                Direct { scenario, name, link, way, from: &link.between[from], to: &link.between[to] };
+            let handle = direct.add(carriers, builder)?;
+            builder.connect(ends[from], (handle.entry(), Port(0)));
+            builder.connect((handle.last(), Port(0)), ends[to]);
             handles.push(handle);
         }
     }
@@ -71,12 +75,20 @@ struct Direct<'a> {
 }
 
 impl Direct<'_> {
-    fn add(&self, builder: &mut Builder) -> Result<LinkHandle, Problem> {
+    fn add(&self, carriers: &[CarrierHandle], builder: &mut Builder) -> Result<LinkHandle, Problem> {
         let settings = direction(self.link, self.way);
-        let line = self.line(&settings, builder)?;
+        let carrier = settings.dama.as_ref().map(|dama| self.carrier(dama, carriers)).transpose()?;
+        let line = match &carrier {
+            Some((carrier, number)) => self.terminal(&settings, carrier, *number, builder)?,
+            None => self.line(&settings, builder)?,
+        };
         let shaper = self.shaper(&settings, line, builder)?;
-        let approver = self.approver(&settings, shaper.unwrap_or(line), builder)?;
-        let channel = self.channel(&settings, line, builder)?;
+        let of_carrier = carrier.as_ref().map(|(carrier, _)| carrier.frame.rate());
+        let rate = of_carrier.or(settings.rate).unwrap_or_default();
+        let approver = self.approver(&settings, rate, shaper.unwrap_or(line), builder)?;
+        let channels = self.channels(&settings, line, builder)?;
+        let last = channels.last().copied().unwrap_or(line);
+        let receiver = carrier.as_ref().map(|(carrier, _)| self.receiver(last, carrier, builder));
         Ok(LinkHandle {
             name: self.name.to_owned(),
             way: self.way,
@@ -85,10 +97,57 @@ impl Direct<'_> {
             approver,
             shaper,
             line,
-            channel,
-            rate: settings.rate.unwrap_or_default(),
+            channels,
+            receiver,
+            rate,
             delay: settings.delay.unwrap_or_default(),
         })
+    }
+
+    /// A terminal's carrier, and its number there.
+    fn carrier<'b>(
+        &self,
+        dama: &Dama,
+        carriers: &'b [CarrierHandle],
+    ) -> Result<(&'b CarrierHandle, Port), Problem> {
+        let carrier = carriers.iter().find(|carrier| carrier.name == dama.carrier);
+        let found = carrier.and_then(|carrier| Some((carrier, carrier.number(self.name, self.way)?)));
+        found.ok_or_else(|| Problem::new(format!("link.{}.dama.carrier", self.name), "no such carrier"))
+    }
+
+    /// A terminal in the line's place.
+    fn terminal(
+        &self,
+        settings: &Direction,
+        carrier: &CarrierHandle,
+        number: Port,
+        builder: &mut Builder,
+    ) -> Result<ElementId, Problem> {
+        let config = TerminalConfig {
+            number: number.0,
+            contract: settings.dama.as_ref().map_or_else(Contract::default, |dama| dama.contract),
+            delay: settings.delay.unwrap_or_default(),
+            mtu: Some(mtu(self.link)),
+            queue: settings.queue.unwrap_or_default(),
+        };
+        let terminal = Terminal::new(&config, &carrier.frame).map_err(|error| match error.key {
+            "dama.cra" => Problem::new(
+                self.key("dama", |own| own.dama.is_some()) + ".cra",
+                format!("expected {}", error.expected),
+            ),
+            _ => Problem::impossible(&self.key("queue", |own| own.queue.is_some()), &error),
+        })?;
+        let terminal = builder.add(self.path(), terminal);
+        builder.connect((carrier.centre, number), (terminal, Port(1)));
+        Ok(terminal)
+    }
+
+    /// The far end of a terminal, behind `last`, which passes requests on to the control centre.
+    fn receiver(&self, last: ElementId, carrier: &CarrierHandle, builder: &mut Builder) -> ElementId {
+        let receiver = builder.add(format!("{}/receiver", self.path()), Receiver::new());
+        builder.connect((last, Port(0)), (receiver, Port(0)));
+        builder.connect((receiver, Port(1)), (carrier.centre, Port(0)));
+        receiver
     }
 
     fn path(&self) -> String {
@@ -139,36 +198,37 @@ impl Direct<'_> {
     fn approver(
         &self,
         settings: &Direction,
+        rate: Rate,
         first: ElementId,
         builder: &mut Builder,
     ) -> Result<Option<ElementId>, Problem> {
         let Some(config) = &settings.quick_start else { return Ok(None) };
         let key = self.key("quick_start", |own| own.quick_start.is_some());
         let is_router = self.scenario.node.get(self.from).is_some_and(|node| node.kind != NodeKind::Host);
-        let approver = Approver::new(config, settings.rate.unwrap_or_default(), is_router)
-            .map_err(|error| Problem::impossible(&key, &error))?;
+        let approver =
+            Approver::new(config, rate, is_router).map_err(|error| Problem::impossible(&key, &error))?;
         let approver = builder.add(format!("{}/quick-start", self.path()), approver);
         builder.connect((approver, Port(0)), (first, Port(0)));
         Ok(Some(approver))
     }
 
-    /// The faults behind the line, as a chain of elements; gives the last.
-    fn channel(
+    /// The faults behind the line, as a chain of elements.
+    fn channels(
         &self,
         settings: &Direction,
         line: ElementId,
         builder: &mut Builder,
-    ) -> Result<Option<ElementId>, Problem> {
+    ) -> Result<Vec<ElementId>, Problem> {
         let faults = settings.channel.as_ref().map_or(&[][..], |channel| channel.faults());
         let key = self.key("channel", |own| own.channel.is_some());
-        let mut last = None;
+        let mut chain = Vec::new();
         for (n, config) in faults.iter().enumerate() {
             let channel = Channel::new(config).map_err(|error| Problem::impossible(&key, &error))?;
             let name = if n == 0 { "channel".to_owned() } else { format!("channel.{}", n + 1) };
             let channel = builder.add(format!("{}/{name}", self.path()), channel);
-            builder.connect((last.unwrap_or(line), Port(0)), (channel, Port(0)));
-            last = Some(channel);
+            builder.connect((chain.last().copied().unwrap_or(line), Port(0)), (channel, Port(0)));
+            chain.push(channel);
         }
-        Ok(last)
+        Ok(chain)
     }
 }

@@ -1,6 +1,6 @@
 //! Nodes: addresses, interfaces, tunnels, ports and routes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bentpipe_net::node::{Prefix, Tunnel};
@@ -37,7 +37,19 @@ pub(super) fn interface(scenario: &Scenario, node: usize, link: usize) -> Port {
     Port(before.count() as u16)
 }
 
-/// The node that a link leads to in a direction.
+/// The interfaces of all nodes, by the numbers of their links.
+fn interfaces(scenario: &Scenario) -> Vec<HashMap<usize, Port>> {
+    let mut interfaces = vec![HashMap::new(); scenario.node.len()];
+    for (n, link) in scenario.link.values().enumerate() {
+        for end in &link.between {
+            let of_node = &mut interfaces[number(&scenario.node, end)];
+            of_node.insert(n, Port(of_node.len() as u16));
+        }
+    }
+    interfaces
+}
+
+/// The links of a node.
 fn links_of<'a>(scenario: &'a Scenario, name: &'a str) -> impl Iterator<Item = &'a crate::scenario::Link> {
     scenario.link.values().filter(move |link| link.between.iter().any(|end| end == name))
 }
@@ -161,12 +173,13 @@ impl Nodes {
         builder: &mut Builder,
         router: &mut Router<'_>,
     ) -> Vec<NodeHandle> {
+        let interfaces = interfaces(scenario);
         for (ip, destination) in std::mem::take(&mut self.destinations) {
             let prefix = Prefix::host(self.address(destination, ip));
             for (node, step) in router.towards(destination, ip).iter().enumerate() {
                 match step {
                     Some((Hop::Link(link, _), _)) => {
-                        self.node(node).add_route(prefix, interface(scenario, node, *link))
+                        self.node(node).add_route(prefix, interfaces[node][link])
                     }
                     Some((Hop::Tunnel(tunnel, way), _)) => {
                         let end = self.tunnel_end(*tunnel, *way);

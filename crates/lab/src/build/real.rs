@@ -8,7 +8,7 @@ use bentpipe_sim::{Builder, ElementId};
 use bentpipe_units::Bytes;
 
 use super::routes::{Hop, Router, number};
-use super::{Built, Capture, LinkHandle, Problem, direction, mtu};
+use super::{Built, Capture, LinkHandle, Problem, copies, direction, mtu};
 use crate::scenario::{Channel, Fault, Ip, Link, NodeKind, Queue, Scenario};
 
 /// A host of the scenario that is to be real.
@@ -90,7 +90,7 @@ impl Emulated {
 
 /// The scenario for its emulation, and what was changed in it.
 pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Problem> {
-    let (mut scenario, mut notices) = (scenario.clone(), Vec::new());
+    let (mut scenario, mut notices) = (copies::spread(scenario).into_owned(), Vec::new());
     if scenario.node.values().all(|node| !node.real) {
         let hosts = scenario.node.values_mut().filter(|node| node.kind == NodeKind::Host);
         hosts.for_each(|host| host.real = true);
@@ -186,7 +186,7 @@ impl GateAt {
             if link.from == self.host {
                 builder.connect((self.element, Gate::NETWORK), (link.entry(), Port(0)));
             } else {
-                builder.connect((link.channel.unwrap_or(link.line), Port(0)), (self.element, Gate::NETWORK));
+                builder.connect((link.last(), Port(0)), (self.element, Gate::NETWORK));
             }
         }
     }

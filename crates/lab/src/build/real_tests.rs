@@ -119,7 +119,7 @@ fn what_is_set_while_running_becomes_changes_of_elements() {
     let network = &mut emulated.built.network;
     changes.iter().for_each(|change| change.apply(network));
     network.run_until(Time::ZERO + Span::from_secs(1));
-    let lost = satellite.channel.expect("a channel");
+    let lost = satellite.channels[0];
     struct Lost(u64);
     impl bentpipe_net::Observer for Lost {
         fn counter(&mut self, name: &'static str, _: bentpipe_net::Unit, total: u64) {

@@ -5,17 +5,28 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bentpipe_net::{Body, Packet};
+use bentpipe_net::{Body, Packet, dama};
 use bentpipe_units::Time;
 use bentpipe_wire::pcap::{LinkType, Writer};
 
-/// A pcap file being written: raw IP, stamps in nanoseconds from the start of the run.
+/// A pcap file being written: raw IP or the MPEG cells of bursts, stamps in nanoseconds from the start of the run.
 ///
 /// It is written beside its place and moved there by [`Capture::finish`]; dropped before, it is gone.
 pub struct Capture {
+    form: Form,
     path: PathBuf,
     temporary: PathBuf,
     state: Arc<Mutex<State>>,
+}
+
+/// What packets are where they are captured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// IP packets.
+    #[default]
+    Ip,
+    /// A terminal's bursts, of which the MPEG cells are kept, a burst in each record.
+    Bursts,
 }
 
 struct State {
@@ -30,19 +41,23 @@ impl Capture {
     ///
     /// # Errors
     /// As the file system gives.
-    pub fn start(path: &Path, snap_len: usize) -> io::Result<Capture> {
+    pub fn start(path: &Path, form: Form, snap_len: usize) -> io::Result<Capture> {
+        let link_type = match form {
+            Form::Ip => LinkType::RAW,
+            Form::Bursts => LinkType::MPEG_2_TS,
+        };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let temporary = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
         let file = BufWriter::with_capacity(1 << 16, File::create(&temporary)?);
-        let writer = Writer::with_snap_len(file, LinkType::RAW, snap_len)?;
+        let writer = Writer::with_snap_len(file, link_type, snap_len)?;
         let state = State { writer: Some(writer), failed: None, packets: 0 };
-        Ok(Capture { path: path.to_owned(), temporary, state: Arc::new(Mutex::new(state)) })
+        Ok(Capture { form, path: path.to_owned(), temporary, state: Arc::new(Mutex::new(state)) })
     }
 
     /// What to tap an input with. Several inputs may share a file.
     pub fn tap(&self) -> impl FnMut(Time, &Packet) + Send + use<> {
-        let state = Arc::clone(&self.state);
-        move |now, packet| state.lock().unwrap_or_else(PoisonError::into_inner).write(now, packet)
+        let (state, form) = (Arc::clone(&self.state), self.form);
+        move |now, packet| state.lock().unwrap_or_else(PoisonError::into_inner).write(now, packet, form)
     }
 
     /// Whether writing has failed: the disk may be full.
@@ -76,9 +91,13 @@ impl Drop for Capture {
 }
 
 impl State {
-    fn write(&mut self, now: Time, packet: &Packet) {
+    fn write(&mut self, now: Time, packet: &Packet, form: Form) {
         let Some(writer) = &mut self.writer else { return };
+        let cells = dama::cells_of(packet);
         let written = match packet.body() {
+            // A request has none.
+            _ if form == Form::Bursts && cells.is_empty() => return,
+            _ if form == Form::Bursts => writer.write(now.as_nanos(), cells, 0),
             Body::Zeros(count) => writer.write(now.as_nanos(), packet.header(), *count as usize),
             Body::Bytes(_) => writer.write(now.as_nanos(), &packet.to_vec(), 0),
             Body::Cells(_) => return,

@@ -164,7 +164,7 @@ fn captures_change_nothing_and_hold_what_passed() {
     use bentpipe_wire::pcap::{LinkType, Reader};
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("b.pcap");
-    let capture = Capture::start(&path, 64).expect("started");
+    let capture = Capture::start(&path, Form::Ip, 64).expect("started");
     let mut network = network();
     let b = network.ids().nth(1).expect("two elements");
     network.tap(b, Port(0), capture.tap());

@@ -14,6 +14,8 @@ pub enum Mark {
     Points,
     /// Markers alone.
     Dots,
+    /// Bars from each point to the next, in rows: points come in pairs with NaN between them.
+    Rows,
 }
 
 /// Points in the order they are joined; NaN breaks the line.

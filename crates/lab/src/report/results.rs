@@ -1,15 +1,19 @@
 //! The page of a run or sweep.
 
+use std::fs;
+use std::io::BufReader;
+
 use indexmap::IndexMap;
 
 use super::axis::Axis;
 use super::numbers::{number, quantity};
 use super::page::{Block, Cell, Page, Table};
 use super::plot::{Curve, Plot};
-use super::{swept, timed};
+use super::{plan, swept, timed};
 use crate::budget::Budget;
 use crate::plan::{Plan, Point, VERSION};
-use crate::run::{Averaged, PointSummary, RealTime, Request, Results};
+use crate::record::read_plan;
+use crate::run::{Averaged, CarrierPoint, PointSummary, RealTime, Request, Results};
 
 /// Of more points than this not all are shown over time.
 const MAX_TIMED: usize = 12;
@@ -225,10 +229,22 @@ fn timed_blocks(results: &Results, plan: &Plan) -> Vec<Block> {
     let block = |point: &Point| {
         let seed = *point.seeds.first()?;
         let series = results.folder.series(point, seed).ok()?;
-        let plots = Block::Plots(timed::plots(&series));
+        let mut plots = timed::plots(&series);
+        plots.extend(plan_plots(results, point, seed));
+        let plots = Block::Plots(plots);
         Some(if several { Block::Folded(point.label(), vec![plots]) } else { plots })
     };
     plan.points.iter().step_by(step.max(1)).filter_map(block).collect()
+}
+
+/// The burst time plans of a run's carriers.
+fn plan_plots(results: &Results, point: &Point, seed: u64) -> Vec<Plot> {
+    let folder = results.folder.of_run(point, seed);
+    let plot = |name: &String| {
+        let file = fs::File::open(folder.join(CarrierPoint::file(name))).ok()?;
+        plan::plot(name, &read_plan(BufReader::new(file)))
+    };
+    point.scenario.carrier.keys().filter_map(plot).collect()
 }
 
 /// For each measure a diagram against the axis with the most values; a curve for each flow or link, and for each

@@ -29,7 +29,7 @@ pub(super) const PALETTE: usize = 8;
 const FILE_STYLE: &str = "svg{font:13px system-ui,\"DejaVu Sans\",sans-serif}text{fill:#59626d}.name{font-weight:bold;\
     fill:#000}.title,.xtitle{fill:#000}.ylab,.xtitle{text-anchor:end}.xlab{text-anchor:middle}.grid path{stroke:#e3e6ea;\
     fill:none}.axis{stroke:#8b949e;fill:none}.line,.dash,.bar{fill:none;stroke-width:1.6}.dash{stroke-dasharray:5 4}\
-    .mark{stroke:#fff}\
+    .mark{stroke:#fff}.rows{fill:none}\
     .s0{stroke:#0072b2}.s1{stroke:#d55e00}.s2{stroke:#009068}.s3{stroke:#b0478c}\
     .s4{stroke:#b98300}.s5{stroke:#4c4fb8}.s6{stroke:#5b6570}.s7{stroke:#7a4a21}\
     .m0{fill:#0072b2}.m1{fill:#d55e00}.m2{fill:#009068}.m3{fill:#b0478c}\
@@ -105,7 +105,7 @@ pub(super) fn swatch(curve: &Curve) -> String {
     if curve.mark != Mark::Dots {
         let _ = write!(svg, "<path class=\"{class} s{colour}\" d=\"M1 6H33\"/>");
     }
-    if curve.mark != Mark::Dashed {
+    if !matches!(curve.mark, Mark::Dashed | Mark::Rows) {
         let _ = write!(svg, "<path class=\"mark m{colour}\" d=\"{}\"/>", marker(colour, 17.0, 6.0));
     }
     svg.push_str("</svg>");
@@ -198,6 +198,13 @@ impl Canvas {
             .iter()
             .map(|(x, y)| (self.at_x(self.x.place(*x)), self.at_y(self.y.place(*y))))
             .collect();
+        if curve.mark == Mark::Rows {
+            let row = (self.at_y(self.y.place(0.0)) - self.at_y(self.y.place(1.0))).abs();
+            let width = (row * 0.8).clamp(0.8, 18.0);
+            let d = path(&placed);
+            let _ = write!(svg, "<path class=\"rows s{colour}\" stroke-width=\"{width:.1}\" d=\"{d}\"/>");
+            return;
+        }
         let shown = decimate(&placed, LEFT, LEFT + INNER_WIDTH, COLUMNS);
         if curve.mark != Mark::Dots {
             let class = if curve.mark == Mark::Dashed { "dash" } else { "line" };
@@ -205,7 +212,7 @@ impl Canvas {
         }
         self.error_bars(curve, &placed, svg);
         let marked = match curve.mark {
-            Mark::Dashed => Vec::new(),
+            Mark::Dashed | Mark::Rows => Vec::new(),
             Mark::Line => now_and_then(&shown, curve.colour),
             Mark::Points | Mark::Dots => shown,
         };

@@ -4,17 +4,21 @@ use std::fs;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use bentpipe_sim::Network;
+use bentpipe_net::Port;
+use bentpipe_net::dama::Frame;
+use bentpipe_sim::{ElementId, Network};
 use bentpipe_units::Span;
 use rayon::iter::{ParallelBridge, ParallelIterator};
 use serde::Serialize;
 
 use super::folder::{Folder, write_json};
 use super::{CaptureFile, CapturePoint, Monitor, Outcome, Summary, Timing, write_whole};
+use crate::build::{Built, CarrierHandle, LinkHandle};
 use crate::measure;
 use crate::plan::{Plan, Point};
-use crate::record::{Capture, Recorder, Recording, Stopped};
+use crate::record::{Capture, PlanLog, Recorder, Recording, Stopped};
 use crate::scenario::Document;
 
 /// What to run and how.
@@ -43,6 +47,40 @@ pub struct Prepared {
     pub network: Network,
     /// Captures asked for: a file name without its ending, and the inputs that packets pass.
     pub captures: Vec<CapturePoint>,
+    /// Carriers whose burst time plans are to be written.
+    pub carriers: Vec<CarrierPoint>,
+}
+
+/// A carrier, and where its terminals take their part of the plan.
+#[derive(Clone, Debug)]
+pub struct CarrierPoint {
+    /// Its name.
+    pub name: String,
+    /// Its structure.
+    pub frame: Arc<Frame>,
+    /// Names of the terminals' links, and their elements.
+    pub terminals: Vec<(String, ElementId)>,
+}
+
+impl CarrierPoint {
+    /// The carriers of a network.
+    pub fn of(built: &Built) -> Vec<CarrierPoint> {
+        let point = |carrier: &CarrierHandle| {
+            let of_it = |link: &&LinkHandle| carrier.terminals.contains(&(link.name.clone(), link.way));
+            let both = |link: &LinkHandle| {
+                let twice = carrier.terminals.iter().filter(|(name, _)| *name == link.name).count() > 1;
+                if twice { format!("{} {}", link.name, link.way.name()) } else { link.name.clone() }
+            };
+            let terminals = built.links.iter().filter(of_it).map(|link| (both(link), link.line)).collect();
+            CarrierPoint { name: carrier.name.clone(), frame: Arc::clone(&carrier.frame), terminals }
+        };
+        built.carriers.iter().map(point).collect()
+    }
+
+    /// The file of its plan in a run's folder.
+    pub(crate) fn file(name: &str) -> String {
+        format!("plan-{name}.csv")
+    }
 }
 
 /// What came of a request.
@@ -189,7 +227,11 @@ fn run_one(
     fs::create_dir_all(&folder).map_err(|error| naming(&error, &folder))?;
     let mut prepared = prepare(point, seed).map_err(Failure::Build)?;
     let captures = start_captures(&mut prepared.network, &prepared.captures, &folder, request.snap_len)?;
+    let plans = log_plans(&mut prepared);
     let recording = record(point, &mut prepared.network, &captures, monitor)?;
+    for (name, plan) in plans {
+        write_whole(&folder.join(CarrierPoint::file(&name)), |file| plan.write(file))?;
+    }
     let captures =
         captures.into_iter().map(|(file, capture)| Ok(CaptureFile { file, packets: capture.finish()? }));
     let captures = captures.collect::<io::Result<Vec<_>>>()?;
@@ -214,16 +256,29 @@ pub(super) fn start_captures(
     snap_len: usize,
 ) -> io::Result<Vec<(String, Capture)>> {
     let mut started = Vec::new();
-    for (name, inputs) in points {
+    for CapturePoint { name, inputs, form } in points {
         let file = format!("{name}.pcap");
         let path: PathBuf = folder.join(&file);
-        let capture = Capture::start(&path, snap_len).map_err(|error| naming(&error, &path))?;
+        let capture = Capture::start(&path, *form, snap_len).map_err(|error| naming(&error, &path))?;
         for (element, port) in inputs {
             network.tap(*element, *port, capture.tap());
         }
         started.push((file, capture));
     }
     Ok(started)
+}
+
+/// Taps all terminals of all carriers.
+fn log_plans(prepared: &mut Prepared) -> Vec<(String, PlanLog)> {
+    let network = &mut prepared.network;
+    let log = |carrier: &CarrierPoint| {
+        let log = PlanLog::new(&carrier.frame);
+        for (name, terminal) in &carrier.terminals {
+            network.tap(*terminal, Port(1), log.tap(name));
+        }
+        (carrier.name.clone(), log)
+    };
+    prepared.carriers.iter().map(log).collect()
 }
 
 fn record(

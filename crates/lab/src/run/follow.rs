@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::execute::{naming, outcome, start_captures, write_results};
 use super::{CaptureFile, Failure, Request, Results, RunResult, Summary, Timing};
-use crate::record::{Live, Recorder};
+use crate::build;
+use crate::record::{Form, Live, Recorder};
 
 /// What real time did to a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -61,8 +62,33 @@ impl RealTime {
     }
 }
 
-/// A point of capture: a file's name without its ending, and the inputs that packets pass.
-pub type CapturePoint = (String, Vec<(ElementId, Port)>);
+/// A point of capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapturePoint {
+    /// The file's name without its ending.
+    pub name: String,
+    /// The inputs that packets pass.
+    pub inputs: Vec<(ElementId, Port)>,
+    /// What they are there.
+    pub form: Form,
+}
+
+impl CapturePoint {
+    /// The files of what a scenario wants captured: IP packets, and of a terminal also its bursts.
+    pub fn of(captures: &[build::Capture]) -> Vec<CapturePoint> {
+        let both = captures.iter().flat_map(|capture| {
+            let name = capture.name.replace(':', "-");
+            let bursts = capture.bursts.map(|input| CapturePoint {
+                name: format!("{name}-bursts"),
+                inputs: vec![input],
+                form: Form::Bursts,
+            });
+            let inputs = vec![capture.sent, capture.received];
+            [Some(CapturePoint { name, inputs, form: Form::Ip }), bursts]
+        });
+        both.flatten().collect()
+    }
+}
 
 /// Follows `live` until it ends or `progress` wants to stop, and leaves the folder that [`super::execute`] leaves but for
 /// its report. The request's plan has one point, of which the first seed is taken. `conclude` says at the end what real

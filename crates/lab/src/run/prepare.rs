@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::Prepared;
-use crate::build::{Built, Capture};
+use super::{CapturePoint, CarrierPoint, Prepared};
+use crate::build::Built;
 use crate::plan::Point;
 use crate::scenario::Document;
 
@@ -14,7 +14,6 @@ use crate::scenario::Document;
 pub fn prepare(document: &Document, folder: &Path, point: &Point, seed: u64) -> Result<Prepared, String> {
     let built = Built::new(&point.scenario, seed, folder);
     let built = built.map_err(|problem| document.refusal(&problem.key, problem.problem).to_string())?;
-    let capture = |capture: &Capture| (capture.name.replace(':', "-"), vec![capture.sent, capture.received]);
-    let captures = built.captures.iter().map(capture).collect();
-    Ok(Prepared { network: built.network, captures })
+    let carriers = CarrierPoint::of(&built);
+    Ok(Prepared { captures: CapturePoint::of(&built.captures), carriers, network: built.network })
 }

@@ -36,7 +36,9 @@ fn plan(seeds: u32) -> Plan {
 fn prepare(point: &Point, seed: u64) -> Result<Prepared, String> {
     let network = network_of(seed * 100 + point.index as u64);
     let b = network.ids().nth(1).expect("two elements");
-    Ok(Prepared { network, captures: vec![("b-l".into(), vec![(b, Port(0))])] })
+    let capture =
+        CapturePoint { name: "b-l".into(), inputs: vec![(b, Port(0))], form: crate::record::Form::Ip };
+    Ok(Prepared { network, captures: vec![capture], carriers: Vec::new() })
 }
 
 fn run_in(parent: &Path, seeds: u32, jobs: usize, monitor: &dyn Monitor) -> Result<Results, Failure> {

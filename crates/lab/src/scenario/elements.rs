@@ -5,6 +5,8 @@ pub use bentpipe_cc::Choice as Controller;
 pub use bentpipe_net::Framing;
 use bentpipe_net::app::{Header, Pattern};
 pub use bentpipe_net::channel::Config as Fault;
+pub use bentpipe_net::dama::Config as Carrier;
+use bentpipe_net::dama::Contract;
 pub use bentpipe_net::queue::Discipline as Queue;
 pub use bentpipe_net::quick_start::Config as QuickStart;
 pub use bentpipe_net::shaper::Config as Shaper;
@@ -33,6 +35,18 @@ impl Channel {
             Channel::Several(faults) => faults,
         }
     }
+}
+
+/// A terminal: its carriers, and what it may get of them. The sum of constant, asked and free capacity is what it sends
+/// with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Dama {
+    /// The carriers that it shares.
+    pub carrier: String,
+    /// What it may get.
+    #[serde(flatten)]
+    pub contract: Contract,
 }
 
 /// UDP datagrams of one length.

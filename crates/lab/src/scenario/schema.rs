@@ -9,7 +9,9 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::elements::{Application, Channel, Framing, Queue, QuickStart, Shaper, Tcp, Tfrc, Udp, Video};
+use super::elements::{
+    Application, Carrier, Channel, Dama, Framing, Queue, QuickStart, Shaper, Tcp, Tfrc, Udp, Video,
+};
 use super::sweep::Sweep;
 
 /// Tables by the names their author gave them, in the order of the file.
@@ -37,6 +39,9 @@ pub struct Scenario {
     pub node: Named<Node>,
     /// What joins two nodes.
     pub link: Named<Link>,
+    /// Carriers that terminals share by demand assignment: `dama` in a direction of a link makes it a terminal.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub carrier: Named<Carrier>,
     /// IPv6 through networks that carry only IPv4.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub tunnel: Named<Tunnel>,
@@ -63,7 +68,7 @@ const fn one_u32() -> u32 {
 }
 
 /// A host, router or satellite.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Node {
     /// What it is. Flows begin and end at hosts; routers and satellites forward, hosts do not.
@@ -82,6 +87,21 @@ pub struct Node {
     /// be put into a bridge with other machines, say. Otherwise they carry IP packets alone (TUN).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ethernet: bool,
+    /// How many of it: copies are called NAME.1, NAME.2, ... Each has links and flows of its own: those that name it are
+    /// copied with it.
+    #[schemars(range(min = 1, max = 2000))]
+    #[serde(skip_serializing_if = "is_one")]
+    pub count: u32,
+}
+
+impl Default for Node {
+    fn default() -> Node {
+        Node { kind: NodeKind::default(), address: Vec::new(), real: false, ethernet: false, count: 1 }
+    }
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
 }
 
 /// What a node is.
@@ -133,6 +153,9 @@ pub struct Link {
     /// pass as they are, and so without their consent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quick_start: Option<QuickStart>,
+    /// How both ends send if they are terminals that share carriers; there is no line then, and no rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dama: Option<Dama>,
     /// What differs from the first node to the second.
     #[serde(default, skip_serializing_if = "Direction::is_empty")]
     pub forward: Direction,
@@ -163,6 +186,9 @@ pub struct Direction {
     /// The sending node answers requests for a rate (Quick-Start, RFC 4782) for this direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quick_start: Option<QuickStart>,
+    /// How the sending end sends if it is a terminal that shares carriers; there is no line then, and no rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dama: Option<Dama>,
 }
 
 impl Direction {
@@ -238,7 +264,7 @@ pub struct Flow {
     /// When its application stops giving data; without it the flow lasts to the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Span>,
-    /// How many of it: copies are called NAME.1, NAME.2, ...
+    /// How many of it: copies are called NAME.1, NAME.2, ... If one of its ends is a node with copies, so many for each.
     #[serde(default = "one_u32")]
     #[schemars(range(min = 1, max = 100000))]
     pub count: u32,

@@ -7,11 +7,12 @@ use super::error::Mistake;
 use super::schema::{Flow, Link, Named, Scenario};
 use super::suggest;
 use super::tree::Node as Tree;
+use crate::build::copies;
 
 /// The longest simulated time.
 const MAX_DURATION: Span = Span::from_secs(366 * 86_400);
 /// The most nodes and links of one scenario.
-const MAX_NODES: usize = 10_000;
+const MAX_NODES: u64 = 10_000;
 /// The most flows of one scenario, copies counted.
 const MAX_FLOWS: u64 = 100_000;
 /// The most samples that a probe takes of each value.
@@ -29,6 +30,7 @@ pub(crate) fn validate(scenario: &Scenario, tree: &Tree) -> Vec<Mistake> {
     scenario.link.iter().for_each(|(name, link)| review.link(&join("link", name), link));
     review.pairs("tunnel", scenario.tunnel.iter().map(|(name, tunnel)| (name, &tunnel.between)));
     review.groups();
+    review.copies();
     scenario.flow.iter().for_each(|(name, flow)| review.flow(&join("flow", name), flow));
     review.probe();
     review.mistakes
@@ -56,9 +58,16 @@ impl Review<'_> {
         let (duration, interval) = (self.scenario.duration, self.scenario.probe.interval);
         self.unless(!duration.is_zero(), "duration", "expected more than no time");
         self.unless(duration <= MAX_DURATION, "duration", format!("longer than {MAX_DURATION}"));
-        self.unless(self.scenario.node.len() <= MAX_NODES, "node", format!("more than {MAX_NODES} nodes"));
-        self.unless(self.scenario.link.len() <= MAX_NODES, "link", format!("more than {MAX_NODES} links"));
-        let flows: u64 = self.scenario.flow.values().map(|flow| u64::from(flow.count)).sum();
+        let nodes: u64 = self.scenario.node.values().map(|node| u64::from(node.count)).sum();
+        self.unless(nodes <= MAX_NODES, "node", format!("more than {MAX_NODES} nodes, copies counted"));
+        self.unless(
+            self.scenario.link.len() as u64 <= MAX_NODES,
+            "link",
+            format!("more than {MAX_NODES} links"),
+        );
+        let copies = |flow: &Flow| copies::copies(self.scenario, [&flow.from, &flow.to]);
+        let flows = self.scenario.flow.values();
+        let flows: u64 = flows.map(|flow| u64::from(flow.count) * u64::from(copies(flow))).sum();
         self.unless(flows <= MAX_FLOWS, "flow", format!("more than {MAX_FLOWS} flows, copies counted"));
         let samples = duration.as_nanos() / interval.as_nanos().max(1);
         let problem = format!("{samples} samples in {duration}: expected at most {MAX_SAMPLES}");
@@ -75,6 +84,7 @@ impl Review<'_> {
     fn names(&mut self) {
         let keys = self.scenario.node.keys().map(|name| ("node", name));
         let keys = keys.chain(self.scenario.link.keys().map(|name| ("link", name)));
+        let keys = keys.chain(self.scenario.carrier.keys().map(|name| ("carrier", name)));
         let keys = keys.chain(self.scenario.tunnel.keys().map(|name| ("tunnel", name)));
         let keys = keys.chain(self.scenario.group.keys().map(|name| ("group", name)));
         let keys = keys.chain(self.scenario.flow.keys().map(|name| ("flow", name)));
@@ -139,7 +149,12 @@ impl Review<'_> {
             let own = |own: bool, field: &str| {
                 if own { format!("{key}.{table}.{field}") } else { join(key, field) }
             };
+            if let Some(dama) = direction.dama.as_ref().or(link.dama.as_ref()) {
+                let at = own(direction.dama.is_some(), "dama");
+                self.terminal(&at, &dama.carrier, direction.rate.is_some() && direction.dama.is_some());
+            }
             match direction.rate.or(link.rate) {
+                None if direction.dama.is_some() || link.dama.is_some() => {}
                 None => {
                     let problem = format!(
                         "no rate in the {table} direction: expected `rate = \"10 Mbit/s\"`, or `{table}.rate`"
@@ -165,6 +180,55 @@ impl Review<'_> {
             &join(key, "mtu"),
             "expected from 68 B (RFC 791) to 65535 B",
         );
+    }
+
+    fn terminal(&mut self, key: &str, carrier: &str, has_rate: bool) {
+        let carriers = &self.scenario.carrier;
+        if !carriers.contains_key(carrier) {
+            let instead = instead(carrier, carriers);
+            self.mistake(
+                &join(key, "carrier"),
+                format!("no carrier is called \"{}\": {instead}", short(carrier)),
+            );
+        }
+        self.unless(
+            !has_rate,
+            key,
+            "a rate besides: a terminal sends with what it is assigned, expected one of them",
+        );
+    }
+
+    /// Nodes with copies: what may be said of all of them at once.
+    fn copies(&mut self) {
+        for (name, node) in self.scenario.node.iter().filter(|(_, node)| node.count != 1) {
+            let key = join("node", name);
+            self.unless(node.address.is_empty(), &join(&key, "address"), "one address for several nodes");
+            self.unless(
+                !node.real,
+                &join(&key, "real"),
+                "a real host has no copies: expected a node for each",
+            );
+        }
+        let scenario = self.scenario;
+        let counts = |ends: [&str; 2]| ends.map(|end| scenario.node.get(end).map_or(1, |node| node.count));
+        let links = scenario.link.iter();
+        let links =
+            links.map(|(name, link)| (join("link", name), counts([&link.between[0], &link.between[1]])));
+        let flows = scenario.flow.iter();
+        let flows = flows.map(|(name, flow)| (join("flow", name), counts([&flow.from, &flow.to])));
+        for (key, [a, b]) in links.chain(flows) {
+            let problem = format!("{a} copies of one end and {b} of the other: expected as many, or one");
+            self.unless(a == b || a == 1 || b == 1, &key, problem);
+        }
+        let counted = |name: &String| scenario.node.get(name).is_some_and(|node| node.count != 1);
+        for (name, tunnel) in &scenario.tunnel {
+            let one = !tunnel.between.iter().any(counted);
+            self.unless(one, &join("tunnel", name), "ends at a node with copies: expected one without");
+        }
+        for (name, group) in &scenario.group {
+            let one = !group.members.iter().any(counted);
+            self.unless(one, &join("group", name), "has a member with copies: expected ones without");
+        }
     }
 
     fn groups(&mut self) {
@@ -217,8 +281,13 @@ impl Review<'_> {
     }
 
     fn probe(&mut self) {
+        if !self.mistakes.is_empty() {
+            // There may be far too many copies.
+            return;
+        }
+        let spread = copies::spread(self.scenario);
         for (n, point) in self.scenario.probe.capture.iter().enumerate() {
-            if let Err(problem) = self.scenario.capture_point(point) {
+            if let Err(problem) = spread.capture_point(point) {
                 self.mistake(&format!("probe.capture.{n}"), problem);
             }
         }

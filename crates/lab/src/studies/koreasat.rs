@@ -42,8 +42,19 @@ pub(super) fn second_slow_start(runs: &StudyRuns) -> Result<f64, String> {
 
 /// A column of the run "router": time in seconds, and value.
 fn column(runs: &StudyRuns, element: &str, name: &str) -> Result<Vec<(f64, f64)>, String> {
-    let run = runs.0.get("router").ok_or("no run \"router\"")?;
-    let point = run.plan.points.first().ok_or("no point")?;
+    column_of(runs, "router", 0, element, name)
+}
+
+/// A column of a point of a run, from its first seed: time in seconds, and value.
+pub(super) fn column_of(
+    runs: &StudyRuns,
+    run: &str,
+    point: usize,
+    element: &str,
+    name: &str,
+) -> Result<Vec<(f64, f64)>, String> {
+    let run = runs.0.get(run).ok_or_else(|| format!("no run \"{run}\""))?;
+    let point = run.plan.points.get(point).ok_or("no such point")?;
     let seed = point.seeds.first().ok_or("no seed")?;
     let series = run.folder.series(point, *seed).map_err(|error| error.to_string())?;
     let found = series.columns.iter().find(|column| column.element == element && column.name == name);

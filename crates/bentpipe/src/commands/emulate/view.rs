@@ -78,7 +78,7 @@ impl View {
         let links = self.links.iter().zip(&mut last.delivered_bytes);
         let row = |(link, bytes_before): (&LinkHandle, &mut u64)| {
             let mut seen = Seen::default();
-            let elements = [link.shaper, Some(link.line), link.channel];
+            let elements = [link.shaper, Some(link.line), link.channels.first().copied()];
             elements.into_iter().flatten().for_each(|element| network.observe(element, &mut seen));
             let bytes =
                 seen.delivered_bytes.saturating_sub(std::mem::replace(bytes_before, seen.delivered_bytes));

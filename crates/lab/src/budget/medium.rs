@@ -1,0 +1,65 @@
+//! What packets cost in a direction of a link: on a line, or in the slots of a terminal.
+
+use bentpipe_net::{Framing, dama};
+use bentpipe_units::{Bytes, Rate, Span};
+
+use crate::build::{self, Way, direction};
+use crate::scenario::{Link, Scenario};
+
+/// A line with its framing, or a terminal's carriers.
+pub(super) enum Medium {
+    Line(Rate, Framing),
+    /// The most that a terminal may get of its carriers, and their structure.
+    Terminal(Rate, dama::Frame),
+}
+
+impl Medium {
+    pub(super) fn of(scenario: &Scenario, link: &Link, way: Way) -> Medium {
+        let settings = direction(link, way);
+        let terminal = settings.dama.and_then(|dama| {
+            let frame = build::frame(scenario, &dama.carrier).ok()?;
+            Some(Medium::Terminal(frame.rate_of(dama.contract.most_units(&frame)), frame))
+        });
+        terminal.unwrap_or(Medium::Line(settings.rate.unwrap_or_default(), link.framing))
+    }
+
+    /// The rate of frames or cells.
+    pub(super) fn rate(&self) -> Rate {
+        match self {
+            Medium::Line(rate, _) | Medium::Terminal(rate, _) => *rate,
+        }
+    }
+
+    /// What of it can be used.
+    pub(super) fn usable(&self) -> Rate {
+        match self {
+            Medium::Line(rate, framing) => framing.usable(*rate),
+            Medium::Terminal(rate, _) => *rate,
+        }
+    }
+
+    /// The bytes that a packet takes.
+    pub(super) fn wire_len(&self, len: usize) -> Bytes {
+        match self {
+            Medium::Line(_, framing) => framing.wire_len(len),
+            Medium::Terminal(..) => dama::carrier_len(len),
+        }
+    }
+
+    /// The rate of IP packets of this length: usable * packet / on the line.
+    pub(super) fn capacity(&self, len: usize) -> Rate {
+        let wire = self.wire_len(len).get().max(1);
+        let bits = u128::from(self.usable().as_bps()) * len as u128 / u128::from(wire);
+        Rate::from_bps(bits as u64)
+    }
+
+    /// How long a packet takes: of a terminal with slots enough, whole bursts one after the other.
+    pub(super) fn time(&self, len: usize) -> Span {
+        match self {
+            Medium::Line(..) => self.usable().span_of(self.wire_len(len)),
+            Medium::Terminal(_, frame) => {
+                frame.slot() * self.wire_len(len).get().div_ceil(frame.burst().get())
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The far end of a terminal's bursts: takes packets out of them, and passes on what they ask.
+
+use std::any::Any;
+
+use bentpipe_units::Time;
+
+use super::burst::{self, Head};
+use super::cells::Unpacker;
+use crate::{Cx, Element, Observer, Packet, Port, Unit};
+
+/// Receives one terminal's bursts at input 0. IP packets leave at output 0, requests at output 1, at once.
+#[derive(Debug)]
+pub struct Receiver {
+    unpacker: Unpacker,
+    packets: Vec<(u16, Packet)>,
+    bursts: u64,
+    damaged_heads: u64,
+}
+
+impl Receiver {
+    /// A receiver that has seen nothing.
+    #[expect(clippy::new_without_default, reason = "the elements are made with new")]
+    pub fn new() -> Receiver {
+        Receiver { unpacker: Unpacker::new(), packets: Vec::new(), bursts: 0, damaged_heads: 0 }
+    }
+
+    /// Emits what ends in a burst.
+    fn unpack(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
+        let (sent, (cells, stamps)) = (packet.born(), burst::parts(packet));
+        self.unpacker.cells(cells, |cell, packet| self.packets.push((cell, packet)));
+        let mut packets = self.packets.drain(..).peekable();
+        while let Some((cell, first)) = packets.next() {
+            let mut of_cell = vec![first];
+            while let Some((_, packet)) = packets.next_if(|(other, _)| *other == cell) {
+                of_cell.push(packet);
+            }
+            // What was begun before a loss does not come out: of a cell's packets the last ones do.
+            let born = burst::stamps(stamps, cell);
+            let first = born.len().saturating_sub(of_cell.len());
+            let mut born = born.into_iter().skip(first);
+            for mut packet in of_cell {
+                packet.set_born(born.next().unwrap_or(sent));
+                cx.emit(Port(0), packet);
+            }
+        }
+    }
+}
+
+impl Element for Receiver {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let Some(head) = Head::parse(&packet) else {
+            self.damaged_heads += 1;
+            return Time::NEVER;
+        };
+        if head.cells > 0 {
+            self.bursts += 1;
+            self.unpack(&packet, cx);
+        }
+        if !head.requests.is_empty() {
+            cx.emit(Port(1), Head { cells: 0, ..head }.packet(None, packet.born()));
+        }
+        Time::NEVER
+    }
+
+    fn wake(&mut self, _cx: &mut Cx<'_>) -> Time {
+        Time::NEVER
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        observer.counter("bursts", Unit::Count, self.bursts);
+        observer.counter("damaged-heads", Unit::Count, self.damaged_heads);
+        observer.counter("damages", Unit::Count, self.unpacker.damages());
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

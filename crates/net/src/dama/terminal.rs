@@ -1,0 +1,418 @@
+//! A terminal: queues IP packets, asks for capacity, and sends bursts in the slots that it is assigned.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bentpipe_units::{Bytes, Rate, Span, Time};
+
+use super::burst::Head;
+use super::cells::{Packer, carrier_bytes};
+use super::demand::{Contract, Demand};
+use super::plan::Entry;
+use super::{Frame, Requests};
+use crate::queue::{Discipline, Queue};
+use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
+
+/// Looks at a packet that is to be sent, and says at which rate more will follow if it knows: a terminal asks for that
+/// rate at once. A router that has approved a rate in the packet knows (RFC 4782).
+pub type Announcement = fn(&Packet) -> Option<Rate>;
+
+/// For how many superframes an announced rate is asked for; by then it has arrived and is measured.
+const ANNOUNCED_FOR: u64 = 2;
+
+/// A terminal of a set of carriers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TerminalConfig {
+    /// Its number among those of the carriers, from zero.
+    pub number: u16,
+    /// What it is entitled to.
+    pub contract: Contract,
+    /// Propagation delay from the end of a burst to the other side.
+    pub delay: Span,
+    /// The longest IP packet; longer ones are dropped. None: what ULE can carry.
+    pub mtu: Option<Bytes>,
+    /// What waits for slots.
+    pub queue: Discipline,
+}
+
+/// The longest IP packet in an SNDU without a destination address.
+const MAX_PACKET: usize = 0x7fff - 4;
+
+/// A terminal. Input 0 takes IP packets, input 1 its part of the burst time plan; bursts and requests leave at output 0
+/// when they arrive at the other side.
+pub struct Terminal {
+    frame: Arc<Frame>,
+    number: u16,
+    delay: Span,
+    mtu: usize,
+    queue: Box<dyn Queue>,
+    packer: Packer,
+    /// None if it never asks.
+    demand: Option<Demand>,
+    announcement: Option<Announcement>,
+    schedule: Schedule,
+    turn: Turn,
+    /// Bursts under way, with their arrival.
+    pipe: VecDeque<(Time, Packet)>,
+    counts: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    bursts: u64,
+    requests: u64,
+    slots: u64,
+    cells: u64,
+    delivered: u64,
+    delivered_bytes: u64,
+    too_big: u64,
+    busy: Span,
+}
+
+impl Terminal {
+    /// A terminal with nothing to send, of carriers of this structure.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn new(config: &TerminalConfig, frame: &Arc<Frame>) -> Result<Terminal, Impossible> {
+        let contract = config.contract;
+        let whole = contract.constant_units(frame) <= frame.units_of_one();
+        Impossible::unless(whole, "dama.cra", "at most what one terminal can send")?;
+        let mtu = config.mtu.map_or(MAX_PACKET, |mtu| usize::try_from(mtu.get()).unwrap_or(usize::MAX));
+        Ok(Terminal {
+            frame: Arc::clone(frame),
+            number: config.number,
+            delay: config.delay,
+            mtu: mtu.min(MAX_PACKET),
+            queue: config.queue.build()?,
+            packer: Packer::new(),
+            demand: contract.asks().then(|| Demand::new(contract, frame)),
+            announcement: None,
+            schedule: Schedule::default(),
+            turn: Turn::first(frame, config.number, contract.asks()),
+            pipe: VecDeque::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    /// The terminal with somebody who looks at what it is to send, and knows what follows.
+    pub fn with_announcement(mut self, announcement: Announcement) -> Terminal {
+        self.announcement = Some(announcement);
+        self
+    }
+
+    /// Does all that was due by `now`, each thing at its own instant.
+    fn catch_up(&mut self, now: Time) {
+        loop {
+            if self.is_idle() {
+                self.schedule.skip(&self.frame, now);
+            }
+            if self.is_quiet() {
+                self.turn.skip(&self.frame, self.number, now);
+            }
+            let slot = self.schedule.next(&self.frame);
+            let at = slot.min(self.turn.at);
+            if at > now {
+                return;
+            }
+            if slot <= self.turn.at {
+                self.schedule.advance(&self.frame);
+                self.burst(slot);
+            } else {
+                let at = self.turn.at;
+                self.turn.advance(&self.frame, self.number);
+                self.ask(at);
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.packer.is_empty() && self.queue.packets() == 0
+    }
+
+    /// Whether it has nothing to ask for either.
+    fn is_quiet(&self) -> bool {
+        self.is_idle() && self.demand.as_ref().is_none_or(Demand::is_quiet)
+    }
+
+    /// Bytes on the carrier of all that waits.
+    fn waiting(&self) -> u64 {
+        carrier_bytes(self.queue.packets(), self.queue.bytes()) + self.packer.bytes()
+    }
+
+    /// Sends a burst in the slot at `at`; there is something to send.
+    fn burst(&mut self, at: Time) {
+        let cells = self.frame.cells();
+        while self.packer.has_room(cells)
+            && let Some(packet) = self.queue.dequeue(at)
+        {
+            self.counts.delivered_bytes += packet.len() as u64;
+            self.packer.push(&packet);
+        }
+        let filled = self.packer.fill(cells);
+        self.counts.bursts += 1;
+        self.counts.cells += u64::from(filled.used);
+        self.counts.delivered += filled.ends.len() as u64;
+        self.counts.busy += self.frame.slot();
+        let requests = match self.frame.requests() {
+            Requests::Piggyback => self.requests(at),
+            Requests::Slots { .. } => Vec::new(),
+        };
+        let head = Head { terminal: self.number, cells: cells as u16, requests };
+        self.send(head.packet(Some(&filled), at), at + self.frame.slot());
+    }
+
+    /// Asks in a slot for requests at `at`, if there is anything to ask for.
+    fn ask(&mut self, at: Time) {
+        let requests = self.requests(at);
+        if requests.is_empty() {
+            return;
+        }
+        self.counts.requests += 1;
+        let head = Head { terminal: self.number, cells: 0, requests };
+        self.send(head.packet(None, at), at);
+    }
+
+    fn requests(&mut self, at: Time) -> Vec<super::request::Request> {
+        let waiting = self.waiting();
+        let assigned = self.schedule.slots_left(&self.frame) * u64::from(self.frame.cells());
+        let demand = self.demand.as_mut();
+        demand.map_or_else(Vec::new, |demand| demand.requests(at, waiting, assigned))
+    }
+
+    /// Puts what ends at `end` into the pipe. A request may end within the time of a burst that started before.
+    fn send(&mut self, packet: Packet, end: Time) {
+        let arrival = end + self.delay;
+        let place = self.pipe.iter().rposition(|(other, _)| *other <= arrival).map_or(0, |last| last + 1);
+        self.pipe.insert(place, (arrival, packet));
+    }
+
+    /// When something arrives at the other side next, as far as is known now.
+    fn deadline(&self) -> Time {
+        let under_way = self.pipe.front().map_or(Time::NEVER, |(arrival, _)| *arrival);
+        let slot = self.schedule.next(&self.frame);
+        let burst = if self.is_idle() { Time::NEVER } else { slot + self.frame.slot() + self.delay };
+        let request = if self.is_quiet() { Time::NEVER } else { self.turn.at + self.delay };
+        under_way.min(burst).min(request)
+    }
+
+    fn take(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        if packet.len() > self.mtu {
+            self.counts.too_big += 1;
+            return;
+        }
+        let announced = self.announcement.and_then(|announcement| announcement(&packet));
+        let before = self.queue.bytes();
+        let bytes = carrier_bytes(1, packet.len() as u64);
+        self.queue.enqueue(packet, cx.now(), cx.stream());
+        let Some(demand) = &mut self.demand else { return };
+        if self.queue.bytes() > before {
+            demand.arrive(bytes);
+        }
+        if let Some(rate) = announced {
+            demand.announce(rate, cx.now() + self.frame.superframe() * ANNOUNCED_FOR);
+        }
+    }
+
+    fn plan(&mut self, packet: &Packet, now: Time) {
+        let Some(entry) = Entry::parse(packet) else { return };
+        self.counts.slots += entry.slots.len() as u64 * u64::from(self.frame.multiframes());
+        if let Some(demand) = &mut self.demand {
+            demand.assigned(entry.allocation, self.frame.cells_of_unit(), now);
+        }
+        self.schedule.add(&entry);
+    }
+}
+
+impl Element for Terminal {
+    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        self.catch_up(cx.now());
+        if port == Port(0) {
+            self.take(packet, cx);
+        } else {
+            self.plan(&packet, cx.now());
+        }
+        self.deadline()
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        self.catch_up(now);
+        while self.pipe.front().is_some_and(|(arrival, _)| *arrival <= now) {
+            let Some((_, packet)) = self.pipe.pop_front() else { break };
+            cx.emit(Port(0), packet);
+        }
+        self.deadline()
+    }
+
+    fn lookahead(&self) -> Span {
+        self.delay
+    }
+
+    /// All that leaves has been under way, if only for the time of a slot.
+    fn forwards(&self, _from: Port, _to: Port) -> bool {
+        false
+    }
+
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
+        self.catch_up(now);
+        let counts = &self.counts;
+        let sent = counts.bursts * u64::from(self.frame.cells());
+        observer.counter("delivered", Unit::Packets, counts.delivered);
+        observer.counter("delivered-bytes", Unit::Bytes, counts.delivered_bytes);
+        observer.counter("dropped-too-big", Unit::Packets, counts.too_big);
+        observer.counter("bursts", Unit::Count, counts.bursts);
+        observer.counter("requests", Unit::Count, counts.requests);
+        observer.counter("slots-assigned", Unit::Count, counts.slots);
+        observer.counter("cells", Unit::Cells, counts.cells);
+        observer.counter("cells-null", Unit::Cells, sent - counts.cells);
+        let asked = self.demand.as_ref().map_or(Rate::default(), Demand::asked);
+        observer.gauge("rate-asked", Unit::BitsPerSecond, asked.as_bps() as f64);
+        observer.gauge("rate-assigned", Unit::BitsPerSecond, self.schedule.rate_at(&self.frame, now));
+        observer.gauge("busy", Unit::Seconds, counts.busy.as_secs_f64());
+        observer.gauge("utilisation", Unit::Ratio, counts.busy.as_secs_f64() / now.as_secs_f64());
+        self.queue.observe(observer);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// A terminal's slots, now and in superframes to come.
+#[derive(Debug, Default)]
+struct Schedule {
+    plans: VecDeque<Plan>,
+    /// The superframe of the last plan and how many units it gave.
+    last: (u64, usize),
+}
+
+#[derive(Debug)]
+struct Plan {
+    superframe: u64,
+    /// In the order of time; never empty.
+    slots: Vec<u16>,
+    /// The next slot: its multiframe, and its place in `slots`.
+    multiframe: u32,
+    place: usize,
+}
+
+impl Schedule {
+    fn add(&mut self, entry: &Entry) {
+        // What holds for a superframe replaces what was said before.
+        self.plans.retain(|plan| plan.superframe != entry.superframe);
+        self.last = (entry.superframe, entry.slots.len());
+        if !entry.slots.is_empty() {
+            let slots = entry.slots.iter().map(|slot| slot.slot).collect();
+            self.plans.push_back(Plan { superframe: entry.superframe, slots, multiframe: 0, place: 0 });
+        }
+    }
+
+    /// The start of the next slot.
+    fn next(&self, frame: &Frame) -> Time {
+        self.plans.front().map_or(Time::NEVER, |plan| plan.start(frame))
+    }
+
+    fn advance(&mut self, frame: &Frame) {
+        let Some(plan) = self.plans.front_mut() else { return };
+        plan.place += 1;
+        if plan.place == plan.slots.len() {
+            (plan.multiframe, plan.place) = (plan.multiframe + 1, 0);
+        }
+        if plan.multiframe == frame.multiframes() {
+            self.plans.pop_front();
+        }
+    }
+
+    /// Leaves out the slots up to `now`.
+    fn skip(&mut self, frame: &Frame, now: Time) {
+        while let Some(plan) = self.plans.front_mut() {
+            plan.skip(frame, now);
+            if plan.multiframe < frame.multiframes() {
+                return;
+            }
+            self.plans.pop_front();
+        }
+    }
+
+    /// How many slots are left.
+    fn slots_left(&self, frame: &Frame) -> u64 {
+        let left = |plan: &Plan| {
+            let before = u64::from(plan.multiframe) * plan.slots.len() as u64 + plan.place as u64;
+            (plan.slots.len() as u64 * u64::from(frame.multiframes())).saturating_sub(before)
+        };
+        self.plans.iter().map(left).sum()
+    }
+
+    /// The rate of cells that is assigned at an instant, in bits per second.
+    fn rate_at(&self, frame: &Frame, now: Time) -> f64 {
+        let (superframe, units) = self.last;
+        let units = if superframe == frame.superframe_at(now) { units } else { 0 };
+        units as f64 * frame.rate().as_bps() as f64 / f64::from(frame.slots_in_multiframe())
+    }
+}
+
+impl Plan {
+    fn start(&self, frame: &Frame) -> Time {
+        let slot = self.slots.get(self.place).copied().unwrap_or(0);
+        frame.slot_start(self.superframe, self.multiframe, slot.into())
+    }
+
+    /// Moves on to the first slot after `now`; past the last multiframe if there is none.
+    fn skip(&mut self, frame: &Frame, now: Time) {
+        while self.multiframe < frame.multiframes()
+            && frame.slot_start(self.superframe, self.multiframe + 1, 0) <= now
+        {
+            (self.multiframe, self.place) = (self.multiframe + 1, 0);
+        }
+        if self.multiframe < frame.multiframes() {
+            let is_over =
+                |slot: &u16| frame.slot_start(self.superframe, self.multiframe, (*slot).into()) <= now;
+            self.place = self.place.max(self.slots.partition_point(is_over));
+            if self.place == self.slots.len() {
+                (self.multiframe, self.place) = (self.multiframe + 1, 0);
+            }
+        }
+    }
+}
+
+/// A terminal's next turn to ask in slots for requests.
+#[derive(Debug)]
+struct Turn {
+    superframe: u64,
+    number: u32,
+    at: Time,
+}
+
+impl Turn {
+    /// The first of a run; never if it does not ask.
+    fn first(frame: &Frame, terminal: u16, asks: bool) -> Turn {
+        let at = if asks { frame.request_at(0, terminal.into(), 0) } else { Time::NEVER };
+        Turn { superframe: 0, number: 0, at }
+    }
+
+    fn advance(&mut self, frame: &Frame, terminal: u16) {
+        let Requests::Slots { times, .. } = frame.requests() else { return };
+        self.number += 1;
+        if self.number == times {
+            (self.superframe, self.number) = (self.superframe + 1, 0);
+        }
+        self.at = frame.request_at(self.superframe, terminal.into(), self.number);
+    }
+
+    /// Leaves out the turns up to `now`.
+    fn skip(&mut self, frame: &Frame, terminal: u16, now: Time) {
+        if self.at > now {
+            return;
+        }
+        let superframe = frame.superframe_at(now).max(self.superframe);
+        if superframe > self.superframe {
+            (self.superframe, self.number) = (superframe, 0);
+            self.at = frame.request_at(superframe, terminal.into(), 0);
+        }
+        while self.at <= now {
+            self.advance(frame, terminal);
+        }
+    }
+}
