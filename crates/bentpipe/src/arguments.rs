@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::rohc;
+use crate::{channel, rohc};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
 #[derive(Debug, Parser)]
@@ -110,6 +110,9 @@ Examples:
   bentpipe rohc compress voice.pcap voice.rohc.pcap"
     )]
     Rohc(rohc::Command),
+    /// Models of lossy channels: fit them to traces and captures, and make traces
+    #[command(subcommand)]
+    Channel(channel::Command),
     /// List scenarios, studies, elements and congestion controllers
     #[command(after_help = "\
 Examples:

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod build;
+mod channel;
 mod commands;
 mod monitor;
 mod rohc;

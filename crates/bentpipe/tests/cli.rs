@@ -223,3 +223,72 @@ curve = [{ name = "one", run = "both", measure = "flow.one.sender.cwnd" }]
     fs::write(study.join("study.toml"), file.replace("small.toml", "gone.toml")).expect("written");
     assert_eq!(bentpipe(folder.path(), &["reproduce", "narrow"]).status.code(), Some(2));
 }
+
+#[test]
+fn models_are_fitted_to_traces_that_were_made() {
+    let folder = folder();
+    let at = folder.path();
+    let made =
+        ["channel", "generate", "bistable", "--burst", "3", "--gap", "27", "--frames", "50000", "b.trace"];
+    let output = bentpipe(at, &made);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let fit = ["channel", "fit", "b.trace", "--json", "b.json", "--plot", "b.svg", "--report", "b.html"];
+    let output = bentpipe(at, &fit);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("50000 frames") && shown.contains("Gilbert-Elliott"), "{shown}");
+    let json: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(at.join("b.json")).expect("figures")).expect("JSON");
+    let bistable = json["models"].as_array().expect("models").iter().find(|row| row["fit"] == "bistable");
+    let r = bistable.expect("it")["model"]["r"].as_f64().expect("r");
+    assert!((r * 3.0 - 1.0).abs() < 0.1, "{r}");
+    assert!(fs::read_to_string(at.join("b.svg")).expect("a plot").starts_with("<svg"));
+    let html = fs::read_to_string(at.join("b.html")).expect("a page");
+    assert!(html.matches("class=\"plot\"").count() == 4);
+    let like = ["channel", "generate", "like", "b.trace", "--fit", "bernoulli", "--frames", "500", "-"];
+    let trace = text(&bentpipe(at, &like).stdout);
+    assert!(trace.starts_with("# bentpipe channel generate") && trace.contains("fitted to b.trace"));
+}
+
+#[test]
+fn a_capture_s_missing_numbers_are_a_trace() {
+    let folder = folder();
+    let at = folder.path();
+    let scenario = r#"
+title = "Numbered"
+duration = "5 s"
+node.a = {}
+node.b = {}
+[link.sat]
+between = ["a", "b"]
+rate = "2 Mbit/s"
+delay = "20 ms"
+forward.channel = { kind = "packet-errors", loss = 0.1 }
+[flow.voice]
+from = "a"
+to = "b"
+udp = { pattern = { kind = "constant", interval = "5 ms" }, payload = "100 B", header = "rtp" }
+"#;
+    fs::write(at.join("rtp.toml"), scenario).expect("written");
+    let page = at.join(report(&bentpipe(at, &["run", "rtp.toml", "--pcap", "b:sat"])));
+    let capture = page.with_file_name("b-sat.pcap");
+    let capture = capture.to_str().expect("a path");
+    let output = bentpipe(at, &["channel", "fit", "--sequence", "rtp", capture, "--trace-out", "out.trace"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let trace = fs::read_to_string(at.join("out.trace")).expect("a trace");
+    let digits: Vec<u8> = trace.lines().filter(|line| !line.starts_with('#')).flat_map(str::bytes).collect();
+    let lost = digits.iter().filter(|digit| **digit == b'1').count();
+    assert!((980..=1000).contains(&digits.len()) && (60..=140).contains(&lost), "{lost}");
+    for (arguments, expected) in [
+        (&["channel", "fit", capture][..], "a capture: expected a trace"),
+        (&["channel", "fit", "--sequence", "rtp", "--port", "9", capture], "none of"),
+        (&["channel", "fit", "--sequence", "0:9", capture], "OFFSET:BYTES"),
+        (&["channel", "fit", "small.toml"], "line 2: byte 0x74"),
+        (&["channel", "fit", "absent"], "absent"),
+        (&["channel", "generate", "bernoulli", "--loss", "1.5", "x"], "from 0 to 1"),
+    ] {
+        let output = bentpipe(at, arguments);
+        let shown = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{shown}");
+        assert!(shown.contains(expected), "{shown}");
+    }
+}

@@ -11,7 +11,7 @@ mod terminals;
 
 use bentpipe_net::tcp::ReceiveBuffer;
 use bentpipe_net::tfrc::Transport;
-use bentpipe_net::{Framing, tcp};
+use bentpipe_net::{Framing, tcp, wifi};
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::Serialize;
 
@@ -61,6 +61,23 @@ pub struct LinkBudget {
     pub queue: Option<String>,
     /// How many flows use it, copies counted, ACKs too.
     pub flows: u64,
+    /// What that packet costs if it is a Wi-Fi link.
+    pub wifi: Option<WifiBudget>,
+}
+
+/// The time that a packet takes on the medium of a Wi-Fi link, of which the capacity is made.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct WifiBudget {
+    /// RTS and CTS, or a CTS to itself, before the frame.
+    pub before: Span,
+    /// The frame.
+    pub data: Span,
+    /// The gap and the ACK behind it.
+    pub ack: Span,
+    /// DIFS and the mean backoff of a lone sender.
+    pub access: Span,
+    /// How many times it is sent at most.
+    pub attempts: u32,
 }
 
 /// What a flow meets on its way, and what it needs.
@@ -188,6 +205,20 @@ impl LinkBudget {
             capacity: medium.capacity(packet_len as usize),
             queue: settings.queue.as_ref().and_then(queue_text),
             flows,
+            wifi: link.wifi.as_ref().map(|wifi| WifiBudget::new(wifi, packet_len as usize)),
+        }
+    }
+}
+
+impl WifiBudget {
+    fn new(config: &wifi::Config, packet_len: usize) -> WifiBudget {
+        let exchange = config.exchange(packet_len);
+        WifiBudget {
+            before: exchange.lead,
+            data: exchange.data,
+            ack: exchange.ack,
+            access: exchange.with_access(config.standard) - exchange.total(),
+            attempts: config.attempts,
         }
     }
 }

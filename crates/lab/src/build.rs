@@ -15,6 +15,7 @@ mod nodes;
 mod real;
 mod replay;
 pub(crate) mod routes;
+mod wifi;
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -96,27 +97,37 @@ pub struct LinkHandle {
     pub approver: Option<ElementId>,
     /// The token bucket in front of it.
     pub shaper: Option<ElementId>,
-    /// A `bentpipe_net::Link`: queue, serialiser and pipe; or a `bentpipe_net::dama::Terminal`.
+    /// A `bentpipe_net::Link`: queue, serialiser and pipe; a `bentpipe_net::dama::Terminal`; or of a Wi-Fi link the
+    /// `bentpipe_net::Wifi` that it shares.
     pub line: ElementId,
+    /// The input and the output of `line` that this direction has.
+    pub port: Port,
     /// What loses packets behind it, in their order.
     pub channels: Vec<ElementId>,
     /// The far end of a terminal, behind the channel.
     pub receiver: Option<ElementId>,
-    /// Its line rate; of a terminal that of its carriers.
+    /// Its line rate; of a terminal that of its carriers, of Wi-Fi that of data frames.
     pub rate: Rate,
     /// Its propagation delay.
     pub delay: Span,
 }
 
 impl LinkHandle {
-    /// Where packets that are sent into it arrive first, at port 0.
-    pub fn entry(&self) -> ElementId {
-        self.approver.or(self.shaper).unwrap_or(self.line)
+    /// Where packets go in.
+    pub fn input(&self) -> (ElementId, Port) {
+        let first = self.approver.or(self.shaper);
+        first.map_or((self.line, self.port), |first| (first, Port(0)))
     }
 
-    /// The element that packets leave it from.
-    pub fn last(&self) -> ElementId {
-        self.receiver.or(self.channels.last().copied()).unwrap_or(self.line)
+    /// Where they come out.
+    pub fn output(&self) -> (ElementId, Port) {
+        let last = self.receiver.or(self.channels.last().copied());
+        last.map_or((self.line, self.port), |last| (last, Port(0)))
+    }
+
+    /// What its counters are recorded under: "link/satellite/forward".
+    pub fn path(&self) -> String {
+        format!("link/{}/{}", self.name, self.way.name())
     }
 }
 
@@ -208,7 +219,7 @@ impl Built {
         let gates = real(&mut nodes, &mut builder);
         let handles = nodes.add_to(scenario, &mut builder, &mut router);
         let carriers = carriers::add(scenario, &mut builder)?;
-        let links = links::add(scenario, &handles, &carriers, &mut builder)?;
+        let links = links::add(scenario, &handles, &carriers, (seed, folder), &mut builder)?;
         gates.iter().for_each(|gate| gate.connect(&links, &mut builder));
         let flows = flows::add(scenario, plans, &handles, &mut builder);
         let captures = captures(scenario, &handles, &links);
@@ -229,7 +240,7 @@ fn captures(scenario: &Scenario, nodes: &[NodeHandle], links: &[LinkHandle]) -> 
         let out = links.iter().find(|handle| handle.name == link && handle.from == node)?;
         let number = routes::number(&scenario.node, node);
         let interface = nodes::interface(scenario, number, routes::number(&scenario.link, link));
-        let sent = (out.entry(), Port(0));
+        let sent = out.input();
         let bursts =
             out.receiver.map(|receiver| (out.channels.first().copied().unwrap_or(receiver), Port(0)));
         Some(Capture { name: name.clone(), sent, received: (nodes[number].element, interface), bursts })
@@ -258,3 +269,5 @@ pub(crate) const fn header_len(ip: crate::scenario::Ip, transport: u64) -> Bytes
 mod real_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wifi_tests;

@@ -13,6 +13,7 @@
 pub mod budget;
 pub mod build;
 pub mod catalogue;
+pub mod loss;
 pub mod measure;
 pub mod plan;
 pub mod published;

@@ -2,6 +2,7 @@
 
 mod koreasat;
 mod votos;
+mod wichmo;
 
 use crate::published::StudyRuns;
 
@@ -28,7 +29,42 @@ const CODES: &[(&str, Code)] = &[
     ("votos-object-fca", votos::object_fca),
     ("votos-object-rbdc", votos::object_rbdc),
     ("votos-object-vbdc", votos::object_vbdc),
+    ("wichmo-closest", |runs| wichmo::closest(runs, "hybrid")),
+    ("wichmo-farthest", |runs| wichmo::farthest(runs, "hybrid")),
+    ("wichmo-closest-by-clock", |runs| wichmo::closest(runs, "by-clock")),
+    ("wichmo-farthest-by-clock", |runs| wichmo::farthest(runs, "by-clock")),
+    ("wichmo-sag-of-trace", |runs| wichmo::sag_of(runs, "itself")),
+    ("wichmo-sag-of-bernoulli", |runs| wichmo::sag_of(runs, "bernoulli")),
+    ("wichmo-least-burst-ratio", wichmo::least_burst_ratio),
+    ("wichmo-least-gap-ratio", wichmo::least_gap_ratio),
+    ("wichmo-loss-by-gaps", wichmo::loss_by_gaps),
+    ("wichmo-failed-time", wichmo::failed_time),
 ];
+
+/// Computes the points of a curve, in base units, or says why it cannot.
+pub type CurveCode = fn(&StudyRuns) -> Result<Vec<(f64, f64)>, String>;
+
+/// Every curve by its name.
+const CURVES: &[(&str, CurveCode)] = &[
+    ("wichmo-bursts", wichmo::bursts),
+    ("wichmo-bernoulli-bursts", wichmo::bernoulli_bursts),
+    ("wichmo-gaps", wichmo::gaps),
+    ("wichmo-bernoulli-gaps", wichmo::bernoulli_gaps),
+    ("wichmo-gaps-none", |runs| wichmo::up_to(runs, "none", "gaps")),
+    ("wichmo-gaps-arf", |runs| wichmo::up_to(runs, "arf", "gaps")),
+    ("wichmo-gaps-ld-arf", |runs| wichmo::up_to(runs, "ld-arf", "gaps")),
+    ("wichmo-bursts-none", |runs| wichmo::up_to(runs, "none", "bursts")),
+    ("wichmo-bursts-arf", |runs| wichmo::up_to(runs, "arf", "bursts")),
+    ("wichmo-bursts-ld-arf", |runs| wichmo::up_to(runs, "ld-arf", "bursts")),
+    ("wichmo-states-none", |runs| wichmo::in_states(runs, "none")),
+    ("wichmo-states-arf", |runs| wichmo::in_states(runs, "arf")),
+    ("wichmo-states-ld-arf", |runs| wichmo::in_states(runs, "ld-arf")),
+];
+
+/// The curve of that name.
+pub fn curve(name: &str) -> Option<CurveCode> {
+    CURVES.iter().find(|(known, _)| *known == name).map(|(_, code)| *code)
+}
 
 /// The function of that name.
 pub fn code(name: &str) -> Option<Code> {

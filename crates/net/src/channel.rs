@@ -8,14 +8,25 @@
 use std::any::Any;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use bentpipe_units::{Span, Stream, Time};
 
 use crate::config::{Impossible, probability};
 use crate::{Cx, Element, Observer, Packet, Port, Unit};
 
+mod frames;
+mod stand_in;
+mod trace;
+
+pub(crate) use frames::FrameErrors;
+pub use trace::{MAX_FRAMES, Trace, TraceError};
+
+pub use crate::wifi::{Level, SignalConfig};
+
 /// One kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
@@ -49,6 +60,10 @@ pub enum Config {
         #[cfg_attr(feature = "serde", serde(default = "certain"))]
         loss_bad: f64,
     },
+    /// Losses as in a trace that was measured, made, or made by a model fitted to another.
+    Trace(TraceConfig),
+    /// A received power that wanders between levels, and with it the errors of each rate. Only on a Wi-Fi link.
+    Signal(SignalConfig),
     /// Packets that come twice.
     Duplication {
         /// The probability, 0 to 1. No default.
@@ -69,6 +84,94 @@ pub enum Config {
         #[cfg_attr(feature = "serde", serde(default = "yes"))]
         keep_order: bool,
     },
+}
+
+/// Where a trace of losses comes from, and what is made of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct TraceConfig {
+    /// A file as `bentpipe channel generate` writes it; a relative path starts at the scenario file's folder. One of
+    /// `file` and `stand_in`.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub file: Option<PathBuf>,
+    /// Makes a trace in the place of one that was measured.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub stand_in: Option<StandIn>,
+    /// Whether the trace itself is used, or another one as long, made by a model that is fitted to it.
+    pub fit: Fit,
+    /// How long each frame of the trace holds by the clock. Without it the trace goes on by one with each packet, on a
+    /// Wi-Fi link with each transmission of a frame.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub step: Option<Span>,
+    /// The trace, once it was read or made.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub loaded: Option<Arc<Trace>>,
+}
+
+/// What is made of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Fit {
+    /// The trace itself.
+    #[default]
+    Itself,
+    /// Independent losses at the trace's rate of loss.
+    Bernoulli,
+    /// Independent losses with the trace's mean length of runs of lost frames.
+    BernoulliByBursts,
+    /// Independent losses with the trace's mean length of runs of received frames.
+    BernoulliByGaps,
+    /// Two states, everything lost in one and nothing in the other, with the trace's mean lengths of runs.
+    Bistable,
+    /// Two states, nothing lost in one and a share in the other, by the trace's probabilities of up to three frames
+    /// (Gilbert 1960).
+    Gilbert,
+    /// Two states with a rate of loss each, by maximum likelihood.
+    GilbertElliott,
+}
+
+/// A made trace in the place of measured ones: a semi-Markov process. Quality, in dB above that at which half of the frames
+/// are lost, is drawn from a normal distribution and holds for a Pareto-distributed number of frames; meanwhile
+/// frames are lost independently, with probability 1 / (1 + exp(quality)). Runs of lost and of received frames are both
+/// longer than those of independent losses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct StandIn {
+    /// The rate of loss over all time; sets the mean of the quality.
+    #[cfg_attr(feature = "serde", schemars(range(min = 0.0001, max = 0.95)))]
+    pub loss: f64,
+    /// Standard deviation of the quality, in dB.
+    #[cfg_attr(feature = "serde", schemars(range(min = 0, max = 20)))]
+    pub deviation_db: f64,
+    /// The mean number of frames that a quality holds for.
+    #[cfg_attr(feature = "serde", schemars(range(min = 1, max = 1e6)))]
+    pub hold: f64,
+    /// The exponent of the Pareto law: below 2 the variance is infinite.
+    #[cfg_attr(feature = "serde", schemars(range(min = 1.05, max = 20)))]
+    pub shape: f64,
+    /// How many frames.
+    #[cfg_attr(feature = "serde", schemars(range(min = 1, max = 10000000)))]
+    pub frames: u64,
+    /// What its random numbers are seeded from, whatever the run's seed: a trace is measured once.
+    pub seed: u64,
+}
+
+impl Default for StandIn {
+    fn default() -> StandIn {
+        StandIn { loss: 0.1, deviation_db: 3.0, hold: 600.0, shape: 1.5, frames: 1_000_000, seed: 1 }
+    }
 }
 
 #[cfg(feature = "serde")]
@@ -153,6 +256,7 @@ enum Fault {
     Loss(Trials),
     Bits { errors: Trials, crc: bool },
     Bursts(GilbertElliott),
+    Trace(trace::Reader),
     Duplication(Trials),
     Reordering { trials: Trials, delay: Span },
     Jitter { law: JitterLaw, keep_order: bool },
@@ -167,6 +271,11 @@ impl Fault {
             Config::GilbertElliott { p, r, loss_good, loss_bad } => {
                 Fault::Bursts(GilbertElliott::new([p, r], [loss_good, loss_bad])?)
             }
+            Config::Trace(ref config) => Fault::Trace(config.reader()?),
+            Config::Signal(_) => {
+                let expected = "a Wi-Fi link: elsewhere there are no rates that it could act on";
+                return Err(Impossible { key: "kind", expected });
+            }
             Config::Duplication { probability } => Fault::Duplication(trials(probability, "probability")?),
             Config::Reordering { probability, delay } => {
                 Fault::Reordering { trials: trials(probability, "probability")?, delay }
@@ -177,6 +286,16 @@ impl Fault {
                 Fault::Jitter { law, keep_order }
             }
         })
+    }
+}
+
+impl TraceConfig {
+    /// The trace from a frame drawn at random on.
+    fn reader(&self) -> Result<trace::Reader, Impossible> {
+        Impossible::unless(self.step.is_none_or(|step| !step.is_zero()), "step", "more than no time")?;
+        let missing = Impossible { key: "file", expected: "a trace: one of `file` and `stand_in`" };
+        let trace = self.loaded.clone().ok_or(missing)?;
+        Ok(trace::Reader::new(trace, self.step))
     }
 }
 
@@ -233,6 +352,10 @@ impl Element for Channel {
             }
             Fault::Bursts(chain) => {
                 let is_lost = chain.loses(cx.stream());
+                self.pass_or_lose(is_lost, packet, cx);
+            }
+            Fault::Trace(reader) => {
+                let is_lost = reader.loses(cx.now(), cx.stream());
                 self.pass_or_lose(is_lost, packet, cx);
             }
             Fault::Bits { errors, crc } => {
@@ -296,7 +419,7 @@ fn damage(packet: &mut Packet, errors: &mut Trials, stream: &mut Stream) -> bool
 
 /// Independent trials of one probability, drawn as the distance to the next hit.
 #[derive(Debug)]
-struct Trials {
+pub(crate) struct Trials {
     probability: f64,
     /// How many misses are still to come before the next hit; none before the first draw.
     misses: Option<u64>,
@@ -330,7 +453,7 @@ impl Trials {
 
 /// The chain of good and bad.
 #[derive(Debug)]
-struct GilbertElliott {
+pub(crate) struct GilbertElliott {
     /// Loss in the good and in the bad state. Trials have no memory, so they go on where they were when it comes back.
     loss: [Trials; 2],
     /// Leaving the good and the bad state.

@@ -28,6 +28,7 @@ pub mod tcp;
 pub mod tfrc;
 mod transport;
 pub mod video;
+pub mod wifi;
 
 pub use agenda::Agenda;
 pub use channel::Channel;
@@ -39,3 +40,4 @@ pub use link::Link;
 pub use node::Node;
 pub use packet::{Body, Packet};
 pub use shaper::Shaper;
+pub use wifi::Wifi;

@@ -17,7 +17,7 @@ pub(crate) struct Rig<E> {
 
 impl<E: Element> Rig<E> {
     pub(crate) fn new(element: E) -> Rig<E> {
-        let wires = (0..16).map(|port| Wire::new(0, Port(port))).collect();
+        let wires = (0..64).map(|port| Wire::new(0, Port(port))).collect();
         let (outbox, stream) = (Outbox::default(), Stream::new(1, "rig"));
         let (now, deadline) = (Time::ZERO, Time::ZERO);
         Rig { element, wires, outbox, stream, deadline, now, out: Vec::new() }

@@ -1,20 +1,25 @@
-//! What packets cost in a direction of a link: on a line, or in the slots of a terminal.
+//! What packets cost in a direction of a link: on a line, in the slots of a terminal, or over Wi-Fi.
 
-use bentpipe_net::{Framing, dama};
+use bentpipe_net::{Framing, dama, wifi};
 use bentpipe_units::{Bytes, Rate, Span};
 
 use crate::build::{self, Way, direction};
 use crate::scenario::{Link, Scenario};
 
-/// A line with its framing, or a terminal's carriers.
+/// A line with its framing, a terminal's carriers, or a cell of Wi-Fi.
 pub(super) enum Medium {
     Line(Rate, Framing),
     /// The most that a terminal may get of its carriers, and their structure.
     Terminal(Rate, dama::Frame),
+    /// What a lone sender has of its cell.
+    Wifi(wifi::Config),
 }
 
 impl Medium {
     pub(super) fn of(scenario: &Scenario, link: &Link, way: Way) -> Medium {
+        if let Some(wifi) = link.wifi.clone() {
+            return Medium::Wifi(wifi);
+        }
         let settings = direction(link, way);
         let terminal = settings.dama.and_then(|dama| {
             let frame = build::frame(scenario, &dama.carrier).ok()?;
@@ -27,6 +32,7 @@ impl Medium {
     pub(super) fn rate(&self) -> Rate {
         match self {
             Medium::Line(rate, _) | Medium::Terminal(rate, _) => *rate,
+            Medium::Wifi(wifi) => wifi.data_rate(),
         }
     }
 
@@ -35,6 +41,7 @@ impl Medium {
         match self {
             Medium::Line(rate, framing) => framing.usable(*rate),
             Medium::Terminal(rate, _) => *rate,
+            Medium::Wifi(wifi) => wifi.data_rate(),
         }
     }
 
@@ -43,11 +50,15 @@ impl Medium {
         match self {
             Medium::Line(_, framing) => framing.wire_len(len),
             Medium::Terminal(..) => dama::carrier_len(len),
+            Medium::Wifi(_) => Bytes::new((len + wifi::OVERHEAD) as u64),
         }
     }
 
-    /// The rate of IP packets of this length: usable * packet / on the line.
+    /// The rate of IP packets of this length: usable * packet / on the line, or one in each exchange of a lone sender.
     pub(super) fn capacity(&self, len: usize) -> Rate {
+        if let Medium::Wifi(wifi) = self {
+            return Rate::of(Bytes::new(len as u64), wifi.exchange(len).with_access(wifi.standard));
+        }
         let wire = self.wire_len(len).get().max(1);
         let bits = u128::from(self.usable().as_bps()) * len as u128 / u128::from(wire);
         Rate::from_bps(bits as u64)
@@ -59,6 +70,10 @@ impl Medium {
             Medium::Line(..) => self.usable().span_of(self.wire_len(len)),
             Medium::Terminal(_, frame) => {
                 frame.slot() * self.wire_len(len).get().div_ceil(frame.burst().get())
+            }
+            Medium::Wifi(wifi) => {
+                let exchange = wifi.exchange(len);
+                exchange.lead + exchange.data
             }
         }
     }

@@ -17,11 +17,32 @@ impl fmt::Display for Budget {
             let head = ["link", "carrier", "granularity", "always", "at most", "if all ask", "data to grant"];
             table(f, &head, self.terminals.iter().map(terminal_row).collect())?;
         }
+        for link in &self.links {
+            wifi(f, link)?;
+        }
         for flow in &self.flows {
             write!(f, "\n{flow}")?;
         }
         Ok(())
     }
+}
+
+/// What a packet costs on a Wi-Fi link.
+fn wifi(f: &mut fmt::Formatter<'_>, link: &LinkBudget) -> fmt::Result {
+    let Some(wifi) = &link.wifi else { return Ok(()) };
+    let us = |span: Span| format!("{:.0} us", span.as_secs_f64() * 1e6);
+    let before =
+        if wifi.before.is_zero() { String::new() } else { format!("reservation {}, ", us(wifi.before)) };
+    writeln!(
+        f,
+        "  note: {} {}: {before}frame {}, ACK {}, DIFS and mean backoff {}; up to {} times; both directions share the medium",
+        link.name,
+        link.direction,
+        us(wifi.data),
+        us(wifi.ack),
+        us(wifi.access),
+        wifi.attempts
+    )
 }
 
 fn link_row(link: &LinkBudget) -> Vec<String> {

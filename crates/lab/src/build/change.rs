@@ -2,7 +2,7 @@
 
 use std::mem::discriminant;
 
-use bentpipe_net::{Link as Line, Shaper, channel, shaper};
+use bentpipe_net::{Link as Line, Port, Shaper, Wifi, channel, shaper};
 use bentpipe_sim::{ElementId, Network};
 use bentpipe_units::{Rate, Span};
 
@@ -32,6 +32,8 @@ pub enum Setting {
     Shaper(shaper::Config),
     /// A channel's fault.
     Fault(channel::Config),
+    /// What loses frames in a direction of a Wi-Fi cell.
+    FrameErrors(Port, channel::Config),
 }
 
 impl Change {
@@ -44,12 +46,16 @@ impl Change {
                 Setting::Rate(rate) => line.set_rate(now, *rate),
                 Setting::Delay(delay) => line.set_delay(now, *delay),
                 Setting::Queue(queue) => drop(line.set_queue(now, queue)),
-                Setting::Shaper(_) | Setting::Fault(_) => {}
+                Setting::Shaper(_) | Setting::Fault(_) | Setting::FrameErrors(..) => {}
             }
         } else if let (Setting::Shaper(config), Some(shaper)) =
             (&self.setting, network.element::<Shaper>(self.element))
         {
             let _ = shaper.set(now, config);
+        } else if let (Setting::FrameErrors(port, config), Some(cell)) =
+            (&self.setting, network.element::<Wifi>(self.element))
+        {
+            let _ = cell.set_errors(usize::from(port.0), Some(config));
         } else if let (Setting::Fault(config), Some(channel)) =
             (&self.setting, network.element::<channel::Channel>(self.element))
         {
@@ -99,10 +105,15 @@ impl Changer {
         for (handle, elements) in &self.links {
             let settings = |scenario: &Scenario| direction(&scenario.link[&handle.name], handle.way);
             let (before, after) = (settings(&self.scenario), settings(&new));
-            changes.extend(line(handle, &before, &after)?);
             changes.extend(shaped(handle, &before, &after)?);
+            let is_wifi = new.link[&handle.name].wifi.is_some();
+            changes.extend(if is_wifi {
+                in_cell(handle, &before, &after)?
+            } else {
+                line(handle, &before, &after)?
+            });
             if before.channel != after.channel {
-                changes.extend(faults(handle, elements, &after)?);
+                changes.extend(faults(handle, elements, &before, &after)?);
             }
         }
         if changes.is_empty() && self.asked != *asked {
@@ -115,6 +126,22 @@ impl Changer {
 
 const UNCHANGEABLE: &str =
     "cannot be changed while it runs: expected a link's rate, delay, queue, shaper or channel";
+
+/// What changes at a direction of a Wi-Fi link, the channel apart: nothing may.
+fn in_cell(handle: &LinkHandle, before: &Direction, after: &Direction) -> Result<Vec<Change>, Problem> {
+    let same = [
+        ("rate", before.rate == after.rate),
+        ("delay", before.delay == after.delay),
+        ("queue", before.queue == after.queue),
+    ];
+    match same.iter().find(|(_, same)| !same) {
+        Some((what, _)) => {
+            let key = format!("link.{}.{}.{what}", handle.name, handle.way.name());
+            Err(Problem::new(key, "of a Wi-Fi link cannot be changed while it runs: expected its channel"))
+        }
+        None => Ok(Vec::new()),
+    }
+}
 
 /// What changes at a direction's line.
 fn line(handle: &LinkHandle, before: &Direction, after: &Direction) -> Result<Vec<Change>, Problem> {
@@ -160,18 +187,34 @@ fn shaped(handle: &LinkHandle, before: &Direction, after: &Direction) -> Result<
 }
 
 /// The faults of a direction's channel, all of them: to set one again changes nothing.
-fn faults(handle: &LinkHandle, elements: &[ElementId], after: &Direction) -> Result<Vec<Change>, Problem> {
-    let faults = after.channel.as_ref().map_or(&[][..], |channel| channel.faults());
+fn faults(
+    handle: &LinkHandle,
+    elements: &[ElementId],
+    before: &Direction,
+    after: &Direction,
+) -> Result<Vec<Change>, Problem> {
+    let of = |direction: &Direction| {
+        direction.channel.as_ref().map_or_else(Vec::new, |channel| channel.faults().to_vec())
+    };
+    let (had, faults) = (of(before), of(after));
+    let key = format!("link.{}.{}.channel", handle.name, handle.way.name());
+    if had.iter().chain(&faults).any(|fault| matches!(fault, channel::Config::Trace(_))) {
+        return Err(Problem::new(key, "a trace cannot be changed while it runs"));
+    }
+    // The channel of a Wi-Fi link is a part of its cell, not an element.
+    if let ([_], [fault], []) = (&had[..], &faults[..], elements) {
+        let setting = Setting::FrameErrors(handle.port, fault.clone());
+        return Ok(vec![Change { element: handle.line, setting }]);
+    }
     if faults.len() != elements.len() {
-        let key = format!("link.{}.{}.channel", handle.name, handle.way.name());
         let problem = format!("has {} faults: expected as many while it runs", elements.len());
         return Err(Problem::new(key, problem));
     }
     let change = |(element, fault): (&ElementId, &channel::Config)| Change {
         element: *element,
-        setting: Setting::Fault(*fault),
+        setting: Setting::Fault(fault.clone()),
     };
-    Ok(elements.iter().zip(faults).map(change).collect())
+    Ok(elements.iter().zip(&faults).map(change).collect())
 }
 
 /// A scenario without what may change.

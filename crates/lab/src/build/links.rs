@@ -1,5 +1,7 @@
 //! Links: the elements between two nodes.
 
+use std::path::Path;
+
 use bentpipe_net::dama::{Contract, Receiver, Terminal, TerminalConfig};
 use bentpipe_net::quick_start::Approver;
 use bentpipe_net::{Channel, Framing, Link as Line, Port, Shaper, link};
@@ -7,7 +9,9 @@ use bentpipe_sim::{Builder, ElementId};
 use bentpipe_units::{Bytes, Rate};
 
 use super::routes::number;
+use super::wifi::Cells;
 use super::{CarrierHandle, LinkHandle, NodeHandle, Problem, Way};
+use crate::loss;
 use crate::scenario::{Dama, Direction, Link, NodeKind, Scenario};
 
 /// A direction with what the link says for both filled in.
@@ -36,13 +40,16 @@ pub(crate) fn mtu(link: &Link) -> Bytes {
     link.mtu.unwrap_or(by_framing)
 }
 
-/// Adds both directions of all links and joins them to their nodes, terminals also to their control centres.
+/// Adds both directions of all links and joins them to their nodes, terminals also to their control centres. The seed
+/// and the folder are for loss traces.
 pub(super) fn add(
     scenario: &Scenario,
     nodes: &[NodeHandle],
     carriers: &[CarrierHandle],
+    (seed, folder): (u64, &Path),
     builder: &mut Builder,
 ) -> Result<Vec<LinkHandle>, Problem> {
+    let cells = Cells::add(scenario, seed, folder, builder)?;
     let mut handles = Vec::new();
     let mut interfaces = vec![0; nodes.len()];
     for (name, link) in &scenario.link {
@@ -53,11 +60,11 @@ pub(super) fn add(
         });
         for way in [Way::Forward, Way::Return] {
             let (from, to) = if way == Way::Forward { (0, 1) } else { (1, 0) };
-            let direct =
-                Direct { scenario, name, link, way, from: &link.between[from], to: &link.between[to] };
-            let handle = direct.add(carriers, builder)?;
-            builder.connect(ends[from], (handle.entry(), Port(0)));
-            builder.connect((handle.last(), Port(0)), ends[to]);
+            let (a, b) = (&link.between[from], &link.between[to]);
+            let direct = Direct { scenario, name, link, way, from: a, to: b, seed, folder };
+            let handle = direct.add(carriers, cells.of(name, way), builder)?;
+            builder.connect(ends[from], handle.input());
+            builder.connect(handle.output(), ends[to]);
             handles.push(handle);
         }
     }
@@ -72,21 +79,31 @@ struct Direct<'a> {
     way: Way,
     from: &'a str,
     to: &'a str,
+    seed: u64,
+    folder: &'a Path,
 }
 
 impl Direct<'_> {
-    fn add(&self, carriers: &[CarrierHandle], builder: &mut Builder) -> Result<LinkHandle, Problem> {
+    /// `in_cell`: where it is in a cell, if it is a Wi-Fi link.
+    fn add(
+        &self,
+        carriers: &[CarrierHandle],
+        in_cell: Option<(ElementId, Port)>,
+        builder: &mut Builder,
+    ) -> Result<LinkHandle, Problem> {
         let settings = direction(self.link, self.way);
         let carrier = settings.dama.as_ref().map(|dama| self.carrier(dama, carriers)).transpose()?;
-        let line = match &carrier {
-            Some((carrier, number)) => self.terminal(&settings, carrier, *number, builder)?,
-            None => self.line(&settings, builder)?,
+        let (line, port) = match (&carrier, in_cell) {
+            (_, Some(place)) => place,
+            (Some((carrier, number)), _) => (self.terminal(&settings, carrier, *number, builder)?, Port(0)),
+            (None, None) => (self.line(&settings, builder)?, Port(0)),
         };
-        let shaper = self.shaper(&settings, line, builder)?;
-        let of_carrier = carrier.as_ref().map(|(carrier, _)| carrier.frame.rate());
-        let rate = of_carrier.or(settings.rate).unwrap_or_default();
-        let approver = self.approver(&settings, rate, shaper.unwrap_or(line), builder)?;
-        let channels = self.channels(&settings, line, builder)?;
+        let rate = self.rate(&settings, carrier.as_ref().map(|(carrier, _)| *carrier));
+        let shaper = self.shaper(&settings, (line, port), builder)?;
+        let next = shaper.map_or((line, port), |shaper| (shaper, Port(0)));
+        let approver = self.approver(&settings, rate, next, builder)?;
+        // The channel of a Wi-Fi link is a part of its cell.
+        let channels = if in_cell.is_none() { self.channels(&settings, line, builder)? } else { Vec::new() };
         let last = channels.last().copied().unwrap_or(line);
         let receiver = carrier.as_ref().map(|(carrier, _)| self.receiver(last, carrier, builder));
         Ok(LinkHandle {
@@ -97,11 +114,19 @@ impl Direct<'_> {
             approver,
             shaper,
             line,
+            port,
             channels,
             receiver,
             rate,
             delay: settings.delay.unwrap_or_default(),
         })
+    }
+
+    /// The rate of its line, of its carriers, or of Wi-Fi's data frames.
+    fn rate(&self, settings: &Direction, carrier: Option<&CarrierHandle>) -> Rate {
+        let of_wifi = self.link.wifi.as_ref().map(|wifi| wifi.data_rate());
+        let of_carrier = carrier.map(|carrier| carrier.frame.rate());
+        of_wifi.or(of_carrier).or(settings.rate).unwrap_or_default()
     }
 
     /// A terminal's carrier, and its number there.
@@ -183,14 +208,14 @@ impl Direct<'_> {
     fn shaper(
         &self,
         settings: &Direction,
-        line: ElementId,
+        line: (ElementId, Port),
         builder: &mut Builder,
     ) -> Result<Option<ElementId>, Problem> {
         let Some(config) = &settings.shaper else { return Ok(None) };
         let key = self.key("shaper", |own| own.shaper.is_some());
         let shaper = Shaper::new(config).map_err(|error| Problem::impossible(&key, &error))?;
         let shaper = builder.add(format!("{}/shaper", self.path()), shaper);
-        builder.connect((shaper, Port(0)), (line, Port(0)));
+        builder.connect((shaper, Port(0)), line);
         Ok(Some(shaper))
     }
 
@@ -199,7 +224,7 @@ impl Direct<'_> {
         &self,
         settings: &Direction,
         rate: Rate,
-        first: ElementId,
+        first: (ElementId, Port),
         builder: &mut Builder,
     ) -> Result<Option<ElementId>, Problem> {
         let Some(config) = &settings.quick_start else { return Ok(None) };
@@ -208,7 +233,7 @@ impl Direct<'_> {
         let approver =
             Approver::new(config, rate, is_router).map_err(|error| Problem::impossible(&key, &error))?;
         let approver = builder.add(format!("{}/quick-start", self.path()), approver);
-        builder.connect((approver, Port(0)), (first, Port(0)));
+        builder.connect((approver, Port(0)), first);
         Ok(Some(approver))
     }
 
@@ -223,9 +248,12 @@ impl Direct<'_> {
         let key = self.key("channel", |own| own.channel.is_some());
         let mut chain = Vec::new();
         for (n, config) in faults.iter().enumerate() {
-            let channel = Channel::new(config).map_err(|error| Problem::impossible(&key, &error))?;
             let name = if n == 0 { "channel".to_owned() } else { format!("channel.{}", n + 1) };
-            let channel = builder.add(format!("{}/{name}", self.path()), channel);
+            let path = format!("{}/{name}", self.path());
+            let loaded = loss::load(config, self.folder, self.seed, &path);
+            let config = loaded.map_err(|(part, problem)| Problem::new(format!("{key}.{part}"), problem))?;
+            let channel = Channel::new(&config).map_err(|error| Problem::impossible(&key, &error))?;
+            let channel = builder.add(path, channel);
             builder.connect((chain.last().copied().unwrap_or(line), Port(0)), (channel, Port(0)));
             chain.push(channel);
         }

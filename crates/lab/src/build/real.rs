@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use bentpipe_net::{Gate, Port};
+use bentpipe_net::Gate;
 use bentpipe_sim::{Builder, ElementId};
 use bentpipe_units::Bytes;
 
@@ -184,9 +184,9 @@ impl GateAt {
     pub(super) fn connect(&self, links: &[LinkHandle], builder: &mut Builder) {
         for link in links.iter().filter(|link| link.name == self.link) {
             if link.from == self.host {
-                builder.connect((self.element, Gate::NETWORK), (link.entry(), Port(0)));
+                builder.connect((self.element, Gate::NETWORK), link.input());
             } else {
-                builder.connect((link.last(), Port(0)), (self.element, Gate::NETWORK));
+                builder.connect(link.output(), (self.element, Gate::NETWORK));
             }
         }
     }

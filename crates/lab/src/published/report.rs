@@ -99,11 +99,29 @@ fn with_unit(text: &str, unit: &str) -> String {
 
 /// The figure; none if nothing of it can be drawn.
 fn plot(figure: &Figure, runs: &StudyRuns) -> Option<Plot> {
+    let is_coded = figure.curve.iter().any(|curve| curve.code.is_some());
     let plot = match &figure.x {
+        _ if is_coded => coded_plot(figure, runs),
         Some(key) => swept_plot(figure, key, runs),
         None => timed_plot(figure, runs),
     };
     Some(plot).filter(|plot| !plot.is_empty())
+}
+
+/// Points that functions compute, and published ones beside them.
+fn coded_plot(figure: &Figure, runs: &StudyRuns) -> Plot {
+    let unit = figure.curve.first().map_or("", |curve| &curve.unit);
+    let mut plot = Plot::new(&figure.title, Axis::new(&figure.x_label, ""), Axis::new(&figure.y_label, unit));
+    plot.note.clone_from(&figure.note);
+    for (colour, curve) in figure.curve.iter().enumerate() {
+        let computed = curve.code.as_ref().and_then(|name| crate::studies::curve(name));
+        let (points, mark) = match computed {
+            Some(code) => (code(runs).unwrap_or_default(), Mark::Points),
+            None => (published_points(curve).0, Mark::Dots),
+        };
+        plot.curves.push(Curve { name: curve.name.clone(), points, mark, colour, ..Curve::default() });
+    }
+    swept::spread(plot)
 }
 
 fn swept_plot(figure: &Figure, key: &str, runs: &StudyRuns) -> Plot {

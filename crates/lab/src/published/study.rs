@@ -141,9 +141,11 @@ pub struct Curves {
     /// Points read from the publication instead: value on the x axis with its unit, and y in `unit`.
     #[serde(default)]
     pub points: Vec<(String, f64)>,
-    /// The unit of `points`.
+    /// The unit of `points`, and of what `code` gives.
     #[serde(default)]
     pub unit: String,
+    /// A function of the crate that computes the points from the runs.
+    pub code: Option<String>,
 }
 
 /// What is wrong with a study.

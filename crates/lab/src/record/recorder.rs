@@ -190,13 +190,13 @@ struct All<'a> {
 }
 
 impl Observer for All<'_> {
+    fn part(&mut self, path: &str) {
+        path.clone_into(&mut self.element);
+    }
     fn counter(&mut self, name: &'static str, unit: Unit, total: u64) {
         self.totals.entries.push((self.element.clone(), name.to_owned(), unit, Value::Counter(total)));
     }
     fn gauge(&mut self, name: &'static str, unit: Unit, value: f64) {
         self.totals.entries.push((self.element.clone(), name.to_owned(), unit, Value::Gauge(value)));
-    }
-    fn part(&mut self, path: &str) {
-        path.clone_into(&mut self.element);
     }
 }

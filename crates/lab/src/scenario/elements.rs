@@ -13,6 +13,7 @@ pub use bentpipe_net::shaper::Config as Shaper;
 pub use bentpipe_net::tcp::{Config as Tcp, Source as Application};
 pub use bentpipe_net::tfrc::Config as Tfrc;
 pub use bentpipe_net::video::SourceConfig as Video;
+pub use bentpipe_net::wifi::Config as Wifi;
 use bentpipe_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::elements::{
-    Application, Carrier, Channel, Dama, Framing, Queue, QuickStart, Shaper, Tcp, Tfrc, Udp, Video,
+    Application, Carrier, Channel, Dama, Framing, Queue, QuickStart, Shaper, Tcp, Tfrc, Udp, Video, Wifi,
 };
 use super::sweep::Sweep;
 
@@ -156,6 +156,10 @@ pub struct Link {
     /// How both ends send if they are terminals that share carriers; there is no line then, and no rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dama: Option<Dama>,
+    /// Makes it a Wi-Fi link: instead of a line in each direction a medium that both share. Its channel acts on frames, which
+    /// are sent again; it has no rate and no framing of a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wifi: Option<Wifi>,
     /// What differs from the first node to the second.
     #[serde(default, skip_serializing_if = "Direction::is_empty")]
     pub forward: Direction,

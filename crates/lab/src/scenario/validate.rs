@@ -3,6 +3,7 @@
 use bentpipe_units::{Rate, Span};
 
 use super::check::join;
+use super::elements::Framing;
 use super::error::Mistake;
 use super::schema::{Flow, Link, Named, Scenario};
 use super::suggest;
@@ -155,6 +156,13 @@ impl Review<'_> {
             }
             match direction.rate.or(link.rate) {
                 None if direction.dama.is_some() || link.dama.is_some() => {}
+                None if link.wifi.is_some() => {}
+                // What both directions share is said once.
+                Some(_) if link.wifi.is_some() && table == "return" && direction.rate.is_none() => {}
+                Some(_) if link.wifi.is_some() => {
+                    let key = own(direction.rate.is_some(), "rate");
+                    self.mistake(&key, "a Wi-Fi link has no rate of a line: expected `wifi.rate`, or none");
+                }
                 None => {
                     let problem = format!(
                         "no rate in the {table} direction: expected `rate = \"10 Mbit/s\"`, or `{table}.rate`"
@@ -173,6 +181,10 @@ impl Review<'_> {
                 &own(direction.delay.is_some(), "delay"),
                 format!("longer than {MAX_DELAY}"),
             );
+        }
+        if link.wifi.is_some() {
+            let key = join(key, "framing");
+            self.unless(link.framing == Framing::None, &key, "a Wi-Fi link has its own: expected none");
         }
         let mtu = link.mtu.map_or(1500, |mtu| mtu.get());
         self.unless(

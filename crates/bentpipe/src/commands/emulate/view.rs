@@ -77,9 +77,13 @@ impl View {
         let network = live.driver().network();
         let links = self.links.iter().zip(&mut last.delivered_bytes);
         let row = |(link, bytes_before): (&LinkHandle, &mut u64)| {
-            let mut seen = Seen::default();
-            let elements = [link.shaper, Some(link.line), link.channels.first().copied()];
-            elements.into_iter().flatten().for_each(|element| network.observe(element, &mut seen));
+            let mut seen = Seen { of: link.path(), ..Seen::default() };
+            for element in
+                [link.shaper, Some(link.line), link.channels.first().copied()].into_iter().flatten()
+            {
+                seen.is_other = false;
+                network.observe(element, &mut seen);
+            }
             let bytes =
                 seen.delivered_bytes.saturating_sub(std::mem::replace(bytes_before, seen.delivered_bytes));
             let delay = network.element::<Link>(link.line).map_or(link.delay, |line| line.delay(now));
@@ -113,14 +117,22 @@ fn draw(pictures: &std::sync::mpsc::Receiver<Picture>, on_terminal: bool) {
 /// What the elements of one direction of a link report.
 #[derive(Default)]
 struct Seen {
+    /// The direction's path: other parts of an element that it shares are left out.
+    of: String,
+    is_other: bool,
     delivered_bytes: u64,
     queue_bytes: f64,
     drops: Vec<(&'static str, u64)>,
 }
 
 impl Observer for Seen {
+    fn part(&mut self, path: &str) {
+        self.is_other = path != self.of;
+    }
+
     fn counter(&mut self, name: &'static str, _: Unit, total: u64) {
         match name {
+            _ if self.is_other => {}
             "delivered-bytes" => self.delivered_bytes = total,
             name if total > 0 && (name == "lost" || name.starts_with("dropped")) => {
                 self.drops.push((name, total));
@@ -130,7 +142,7 @@ impl Observer for Seen {
     }
 
     fn gauge(&mut self, name: &'static str, _: Unit, value: f64) {
-        if name == "queue-bytes" {
+        if name == "queue-bytes" && !self.is_other {
             // What waits for tokens, and what waits for the line.
             self.queue_bytes += value;
         }

@@ -1,0 +1,102 @@
+//! `bentpipe channel`: fitting models to loss traces, and making traces.
+
+mod generate;
+mod measured;
+
+use std::path::PathBuf;
+
+use bentpipe_lab::loss::{self, Numbers};
+use clap::{Args, Subcommand};
+
+use crate::show;
+
+/// Models of lossy channels.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Fit models to a loss trace, or to what is missing in a capture, and say how well they fit
+    #[command(after_help = "\
+Examples:
+  bentpipe channel fit office.trace
+  bentpipe channel fit --report office.html office.trace
+  bentpipe channel fit --sequence rtp --port 5004 received.pcapng
+  bentpipe channel fit --sequence 0:4 --plot fit.svg --json fit.json received.pcap")]
+    Fit(FitArgs),
+    /// Write a loss trace: of a model, of a model fitted to another trace, or a stand-in for a measured one
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  bentpipe channel generate bistable --burst 3 --gap 27 bistable.trace
+  bentpipe channel generate stand-in --loss 0.05 office.trace
+  bentpipe channel generate like office.trace --fit gilbert-elliott made.trace"
+    )]
+    Generate(generate::Command),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FitArgs {
+    /// A trace (0 received, 1 lost, a character a frame), or with --sequence a capture of what arrived
+    trace: PathBuf,
+    /// Where packets of the capture carry their numbers: rtp, probe (bentpipe's own), ip-id, or OFFSET:BYTES in the UDP payload
+    #[arg(long, value_name = "WHERE")]
+    sequence: Option<Numbers>,
+    /// Only UDP packets to this port, of a capture
+    #[arg(long, requires = "sequence")]
+    port: Option<u16>,
+    /// How many times a link layer would send each packet, for what is lost behind it
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    attempts: u32,
+    /// Write the figures
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a plot of the lengths of runs of lost frames, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Write a page with all figures and plots
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write the trace that was found in a capture
+    #[arg(long, value_name = "FILE", requires = "sequence")]
+    trace_out: Option<PathBuf>,
+}
+
+/// Runs a command; what it prints.
+///
+/// # Errors
+/// What is wrong with its input, or cannot be written.
+pub(crate) fn run(command: &Command) -> Result<String, String> {
+    match command {
+        Command::Fit(args) => fit(args),
+        Command::Generate(command) => generate::generate(command),
+    }
+}
+
+fn fit(args: &FitArgs) -> Result<String, String> {
+    let (trace, about) = match args.sequence {
+        Some(numbers) => measured::of_capture(&args.trace, numbers, args.port)?,
+        None => (measured::trace(&args.trace)?, String::new()),
+    };
+    let comparison = loss::comparison(&trace, args.attempts);
+    let title = format!("Loss models of {}", args.trace.display());
+    let page = loss::page(&title, &about, &trace, &comparison);
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&comparison).map_err(|error| error.to_string())?;
+        measured::write(path, &format!("{text}\n"))?;
+    }
+    if let Some(path) = &args.plot {
+        measured::write(path, &loss::bursts_plot(&trace, &comparison).to_svg())?;
+    }
+    if let Some(path) = &args.report {
+        measured::write(path, &page.to_html())?;
+    }
+    if let Some(path) = &args.trace_out {
+        measured::write(path, &trace.to_text(&about))?;
+    }
+    let mut text = about;
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text += &format!("{} frames, {} lost\n\n", comparison.frames, comparison.losses);
+    text += &show::table(&comparison.table());
+    Ok(text)
+}

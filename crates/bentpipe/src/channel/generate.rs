@@ -1,0 +1,197 @@
+//! `bentpipe channel generate`.
+
+use std::path::{Path, PathBuf};
+
+use bentpipe_lab::loss::{self, Counts, Model};
+use bentpipe_net::channel::{Fit, StandIn, Trace};
+use bentpipe_units::Stream;
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::measured;
+
+/// What the trace is of.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Independent losses
+    Bernoulli {
+        /// The probability of loss, 0 to 1
+        #[arg(long, value_parser = probability)]
+        loss: f64,
+        #[command(flatten)]
+        out: Out,
+    },
+    /// All lost in bursts, nothing in the gaps, both of geometrically distributed length
+    Bistable {
+        /// Mean length of runs of lost frames
+        #[arg(long, value_parser = length)]
+        burst: f64,
+        /// Mean length of runs of received frames
+        #[arg(long, value_parser = length)]
+        gap: f64,
+        #[command(flatten)]
+        out: Out,
+    },
+    /// Two states with a probability of loss each
+    GilbertElliott {
+        /// The probability of going from good to bad after a frame
+        #[arg(long, value_parser = probability)]
+        p: f64,
+        /// The probability of going from bad to good after a frame
+        #[arg(long, value_parser = probability)]
+        r: f64,
+        /// The probability of loss in the good state
+        #[arg(long, value_parser = probability, default_value = "0")]
+        loss_good: f64,
+        /// The probability of loss in the bad state
+        #[arg(long, value_parser = probability, default_value = "1")]
+        loss_bad: f64,
+        #[command(flatten)]
+        out: Out,
+    },
+    /// A semi-Markov process in the place of a measured trace: `bentpipe describe stand_in`
+    StandIn {
+        /// The rate of loss over all time
+        #[arg(long, value_parser = loss_of_stand_in)]
+        loss: f64,
+        /// Standard deviation of the quality, in dB
+        #[arg(long, default_value = "3", value_parser = deviation)]
+        deviation_db: f64,
+        /// Mean number of frames that a quality holds for
+        #[arg(long, default_value = "600", value_parser = hold)]
+        hold: f64,
+        /// Exponent of the Pareto law of that number
+        #[arg(long, default_value = "1.5", value_parser = shape)]
+        shape: f64,
+        #[command(flatten)]
+        out: Out,
+    },
+    /// A model fitted to another trace
+    Like {
+        /// The other trace
+        trace: PathBuf,
+        /// Which model
+        #[arg(long, value_enum)]
+        fit: Fitted,
+        #[command(flatten)]
+        out: Out,
+    },
+}
+
+/// The models that can be fitted.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "kebab-case")]
+pub(crate) enum Fitted {
+    Bernoulli,
+    BernoulliByBursts,
+    BernoulliByGaps,
+    Bistable,
+    Gilbert,
+    GilbertElliott,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Out {
+    /// The file to write; "-" for standard output
+    file: PathBuf,
+    /// How many frames
+    #[arg(long, value_name = "N", default_value_t = 400_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    frames: u64,
+    /// What random numbers are seeded from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Writes the trace; what to say of it.
+pub(super) fn generate(command: &Command) -> Result<String, String> {
+    match command {
+        Command::Bernoulli { loss, out } => model(Model::bernoulli(*loss), out, "independent losses"),
+        Command::Bistable { burst, gap, out } => {
+            model(Model::bistable(1.0 / gap, 1.0 / burst), out, "bistable")
+        }
+        Command::GilbertElliott { p, r, loss_good, loss_bad, out } => {
+            let chain = Model { p: *p, r: *r, loss_good: *loss_good, loss_bad: *loss_bad };
+            model(chain, out, "Gilbert-Elliott")
+        }
+        Command::StandIn { loss, deviation_db, hold, shape, out } => {
+            let (frames, seed) = (out.frames, out.seed);
+            let config = StandIn {
+                loss: *loss,
+                deviation_db: *deviation_db,
+                hold: *hold,
+                shape: *shape,
+                frames,
+                seed,
+            };
+            let about = format!(
+                "a stand-in for a measured trace: semi-Markov, mean quality {:.3} dB, deviation {deviation_db} dB, \
+                 hold {hold} frames (Pareto, shape {shape})",
+                config.mean_db()
+            );
+            written(config.trace(), out, &about)
+        }
+        Command::Like { trace, fit, out } => {
+            let measured = measured::trace(trace)?;
+            let fitted = loss::fit(fit.fit(), &measured, &Counts::of(&measured));
+            let fitted = fitted.map_err(|problem| format!("{}: {problem}", trace.display()))?;
+            model(fitted.model, out, &format!("fitted to {}", trace.display()))
+        }
+    }
+}
+
+fn model(model: Model, out: &Out, about: &str) -> Result<String, String> {
+    let Model { p, r, loss_good, loss_bad } = model;
+    let about = format!("{about}: p {p}, r {r}, loss {loss_good} in good and {loss_bad} in bad times");
+    written(model.trace(out.frames, &mut Stream::new(out.seed, "generate")), out, &about)
+}
+
+fn written(trace: Option<Trace>, out: &Out, about: &str) -> Result<String, String> {
+    let trace = trace.ok_or("no frame to write")?;
+    let text = trace.to_text(&format!("bentpipe channel generate\n{about}\nseed {}", out.seed));
+    if out.file == Path::new("-") {
+        return Ok(text);
+    }
+    measured::write(&out.file, &text)?;
+    Ok(format!("{}: {} frames, {} lost\n", out.file.display(), trace.frames(), trace.losses()))
+}
+
+impl Fitted {
+    fn fit(self) -> Fit {
+        match self {
+            Fitted::Bernoulli => Fit::Bernoulli,
+            Fitted::BernoulliByBursts => Fit::BernoulliByBursts,
+            Fitted::BernoulliByGaps => Fit::BernoulliByGaps,
+            Fitted::Bistable => Fit::Bistable,
+            Fitted::Gilbert => Fit::Gilbert,
+            Fitted::GilbertElliott => Fit::GilbertElliott,
+        }
+    }
+}
+
+fn within(text: &str, low: f64, high: f64, what: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value: &f64| (low..=high).contains(value));
+    value.ok_or_else(|| format!("expected {what} from {low} to {high}"))
+}
+
+fn probability(text: &str) -> Result<f64, String> {
+    within(text, 0.0, 1.0, "a probability")
+}
+
+fn length(text: &str) -> Result<f64, String> {
+    within(text, 1.0, 1e9, "a number of frames")
+}
+
+fn loss_of_stand_in(text: &str) -> Result<f64, String> {
+    within(text, 1e-4, 0.95, "a share")
+}
+
+fn deviation(text: &str) -> Result<f64, String> {
+    within(text, 0.0, 20.0, "a number of dB")
+}
+
+fn hold(text: &str) -> Result<f64, String> {
+    within(text, 1.0, 1e6, "a number of frames")
+}
+
+fn shape(text: &str) -> Result<f64, String> {
+    within(text, 1.05, 20.0, "a number")
+}

@@ -1,0 +1,60 @@
+//! Traces for scenarios: read from files, made, or made by a model fitted to another.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use bentpipe_net::channel::{Config, Fit, Trace, TraceConfig};
+use bentpipe_units::Stream;
+
+use super::counts::Counts;
+use super::fit::fit;
+
+/// The longest trace file.
+pub const MAX_BYTES: u64 = 1 << 29;
+
+/// Reads a trace file.
+///
+/// # Errors
+/// If it cannot be read or is no trace, in words that begin with its path.
+pub fn read(path: &Path) -> Result<Trace, String> {
+    let shown = path.display();
+    let said = |error: &dyn std::fmt::Display| format!("{shown}: {error}");
+    let len = fs::metadata(path).map_err(|error| said(&error))?.len();
+    if len > MAX_BYTES {
+        return Err(format!("{shown}: longer than {MAX_BYTES} bytes"));
+    }
+    let text = fs::read(path).map_err(|error| said(&error))?;
+    Trace::parse(&text).map_err(|error| said(&error))
+}
+
+/// A fault with its trace, if it has one, read or made. `seed` and `name` seed what a fitted model draws; relative paths
+/// start at `folder`.
+///
+/// # Errors
+/// The key of the fault, and what is wrong with it.
+pub fn load(fault: &Config, folder: &Path, seed: u64, name: &str) -> Result<Config, (&'static str, String)> {
+    let Config::Trace(config) = fault else { return Ok(fault.clone()) };
+    let measured = match (&config.file, &config.stand_in) {
+        (Some(file), None) => read(&folder.join(file)).map_err(|problem| ("file", problem))?,
+        (None, Some(stand_in)) => {
+            let possible = (1e-4..=0.95).contains(&stand_in.loss)
+                && (0.0..=20.0).contains(&stand_in.deviation_db)
+                && (1.0..=1e6).contains(&stand_in.hold)
+                && (1.05..=20.0).contains(&stand_in.shape);
+            let trace = possible.then(|| stand_in.trace()).flatten();
+            trace.ok_or(("stand_in", "expected values in their ranges, and at least one frame".to_owned()))?
+        }
+        (None, None) => return Err(("file", "expected one of `file` and `stand_in`".into())),
+        (Some(_), Some(_)) => return Err(("file", "expected one of `file` and `stand_in`, not both".into())),
+    };
+    let trace = match config.fit {
+        Fit::Itself => measured,
+        by => {
+            let fitted = fit(by, &measured, &Counts::of(&measured)).map_err(|problem| ("fit", problem))?;
+            let mut stream = Stream::new(seed, &format!("{name}/trace"));
+            fitted.model.trace(measured.frames(), &mut stream).unwrap_or(measured)
+        }
+    };
+    Ok(Config::Trace(TraceConfig { loaded: Some(Arc::new(trace)), ..config.clone() }))
+}

@@ -1,0 +1,63 @@
+//! Errors of frames, where a link layer that sends again stands between them and packets.
+
+use bentpipe_units::{Stream, Time};
+
+use super::trace::Reader;
+use super::{Config, GilbertElliott, Trials};
+use crate::Impossible;
+use crate::config::probability;
+
+/// Decides of each frame sent whether it arrives whole.
+#[derive(Debug)]
+pub(crate) enum FrameErrors {
+    /// Each frame with the same probability.
+    Frames(Trials),
+    /// Each bit with the same probability: a frame with any wrong bit is lost.
+    Bits(Trials),
+    Bursts(GilbertElliott),
+    Trace(Reader),
+}
+
+impl FrameErrors {
+    /// The errors of a channel of that configuration.
+    ///
+    /// # Errors
+    /// The key whose value is impossible; `kind` for what does something else to packets than losing them.
+    pub(crate) fn new(config: &Config) -> Result<FrameErrors, Impossible> {
+        let trials = |value, key| probability(value, key).map(Trials::new);
+        Ok(match config {
+            Config::PacketErrors { loss } => FrameErrors::Frames(trials(*loss, "loss")?),
+            Config::BitErrors { ber, .. } => FrameErrors::Bits(trials(*ber, "ber")?),
+            Config::GilbertElliott { p, r, loss_good, loss_bad } => {
+                FrameErrors::Bursts(GilbertElliott::new([*p, *r], [*loss_good, *loss_bad])?)
+            }
+            Config::Trace(config) => FrameErrors::Trace(config.reader()?),
+            Config::Signal(_)
+            | Config::Duplication { .. }
+            | Config::Reordering { .. }
+            | Config::Jitter { .. } => {
+                let expected =
+                    "what loses frames: packet-errors, bit-errors, gilbert-elliott, trace or signal";
+                return Err(Impossible { key: "kind", expected });
+            }
+        })
+    }
+
+    /// Whether a frame of `bits` sent at `at` is lost.
+    #[inline]
+    pub(crate) fn loses(&mut self, at: Time, bits: u64, stream: &mut Stream) -> bool {
+        match self {
+            FrameErrors::Frames(trials) => trials.hits(stream),
+            FrameErrors::Bits(trials) => {
+                let mut from = 0;
+                // Every wrong bit is drawn, so that the distance to the next one begins behind this frame.
+                while let Some(at) = trials.next_hit(bits - from, stream) {
+                    from += at + 1;
+                }
+                from > 0
+            }
+            FrameErrors::Bursts(chain) => chain.loses(stream),
+            FrameErrors::Trace(reader) => reader.loses(at, stream),
+        }
+    }
+}
