@@ -13,7 +13,7 @@ use bentpipe_lab::scenario::Document;
 use clap::CommandFactory;
 
 use crate::arguments::{Arguments, Command};
-use crate::{channel, rohc, show};
+use crate::{channel, rohc, show, ts};
 
 /// Why a command ended without a result.
 pub(crate) struct Failure {
@@ -55,6 +55,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Rohc(command) => Ok(rohc::run(&command)),
         Command::Channel(command) => print(&channel::run(&command).map_err(Failure::bad)?),
+        Command::Ts(command) => Ok(ts::run(&command)),
         Command::List => print(&catalogue::list(Path::new(".")).to_string()),
         Command::Describe { name } => describe(&name),
         Command::Schema => schema(),
