@@ -18,6 +18,7 @@ const TOOLS: &[Tool] = &[
     Tool { program: "ffprobe", package: "ffmpeg", what_for: "finds programmes in transport streams" },
     Tool { program: "ip", package: "iproute2", what_for: "makes network namespaces for real hosts" },
     Tool { program: "ping", package: "iputils-ping", what_for: "measures emulated delays" },
+    Tool { program: "ffmpeg", package: "ffmpeg", what_for: "makes and decodes MPEG-2 video" },
     Tool { program: "iperf3", package: "iperf3", what_for: "sends with the kernel's own TCP" },
 ];
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{channel, rohc, ts};
+use crate::{channel, rohc, ts, video};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
 #[derive(Debug, Parser)]
@@ -122,6 +122,15 @@ Examples:
   bentpipe ts inspect voice.ts"
     )]
     Ts(ts::Command),
+    /// Real MPEG-2 transport streams through ATM, and what is left of the picture
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  bentpipe video card card.ts
+  bentpipe video carry card.ts received.ts --loss 1e-4 --quality"
+    )]
+    Video(video::Command),
     /// List scenarios, studies, elements and congestion controllers
     #[command(after_help = "\
 Examples:

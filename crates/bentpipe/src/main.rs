@@ -11,6 +11,7 @@ mod monitor;
 mod rohc;
 mod show;
 mod ts;
+mod video;
 
 use std::process::ExitCode;
 

@@ -17,7 +17,7 @@ pub use evaluate::{Finished, StudyRuns, compare};
 pub use kernel::{Beside, Kernel, KernelPath, KernelTests, Seen, Transfer, kernel_notes, kernel_table};
 pub use report::study_page;
 pub use reproduce::{Reproduced, Request, reproduce};
-pub use study::{At, Curves, Figure, Mistake, Ours, Row, Run, Study, Value};
+pub use study::{At, Curves, Figure, Mistake, Ours, Row, Run, Shown, Study, Value};
 
 /// What a row's comparison is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

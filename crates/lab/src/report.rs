@@ -18,7 +18,7 @@ mod timed;
 
 pub use axis::{Axis, Scale};
 pub use numbers::{number, quantity};
-pub use page::{Block, Cell, Page, Table};
+pub use page::{Block, Cell, Page, Picture, Table};
 pub use plot::{Curve, Mark, Plot};
 
 pub use results::{flow_table, link_table, results_page};

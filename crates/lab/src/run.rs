@@ -29,7 +29,7 @@ mod outcome;
 mod prepare;
 mod summary;
 
-pub use execute::{CarrierPoint, Failure, Prepared, Request, Results, RunResult, execute};
+pub use execute::{CarrierPoint, Failure, Finish, Prepared, Request, Results, RunResult, execute};
 pub use files::write_whole;
 pub use folder::Folder;
 pub(crate) use folder::write_json;

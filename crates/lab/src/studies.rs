@@ -14,6 +14,7 @@ const CODES: &[(&str, Code)] = &[
     ("koreasat-padding", koreasat::padding),
     ("koreasat-efficiency", koreasat::efficiency),
     ("koreasat-ceiling", koreasat::ceiling),
+    ("koreasat-packets-per-cell", koreasat::packets_per_cell),
     ("koreasat-first-loss", koreasat::first_loss),
     ("koreasat-second-slow-start", koreasat::second_slow_start),
     ("votos-doubling", votos::doubling),

@@ -1,9 +1,9 @@
 //! A study's results as a page.
 
-use super::study::{Curves, Figure, Study};
+use super::study::{Curves, Figure, Shown, Study};
 use super::{Comparison, StudyRuns, Verdict};
 use crate::record::Series;
-use crate::report::{Axis, Block, Cell, Curve, Mark, Page, Plot, Table, number, swept};
+use crate::report::{Axis, Block, Cell, Curve, Mark, Page, Picture, Plot, Table, number, swept};
 use crate::units;
 
 /// The page: what was published and what we got, the figures, the scenarios.
@@ -19,6 +19,7 @@ pub fn study_page(
         blocks.push(Block::Heading("Figures".into()));
         blocks.push(Block::Plots(plots));
     }
+    blocks.extend(study.pictures.iter().filter_map(|picture| shown(picture, runs)).map(Block::Picture));
     blocks.push(Block::Heading("How".into()));
     blocks.extend(paragraphs(&study.description));
     blocks.push(Block::Verbatim(format!("bentpipe reproduce {}", study.name)));
@@ -30,6 +31,12 @@ pub fn study_page(
         )
     }));
     Page { title: study.title.clone(), lead: study.source.clone(), facts, blocks }
+}
+
+/// A picture that a run left, if it did.
+fn shown(picture: &Shown, runs: &StudyRuns) -> Option<Picture> {
+    let png = std::fs::read(runs.0.get(&picture.run)?.folder.path().join(&picture.file)).ok()?;
+    Some(Picture { title: picture.title.clone(), note: picture.note.clone(), png })
 }
 
 fn paragraphs(text: &str) -> Vec<Block> {

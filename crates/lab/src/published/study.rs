@@ -29,6 +29,23 @@ pub struct Study {
     pub figures: Vec<Figure>,
     /// What to send over its paths with the kernel's TCP.
     pub kernel: Option<KernelTests>,
+    /// Pictures that runs made.
+    pub pictures: Vec<Shown>,
+}
+
+/// A picture that a run left in its folder.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shown {
+    /// What it shows.
+    pub title: String,
+    /// What to look at in it.
+    #[serde(default)]
+    pub note: String,
+    /// The run, of one point and seed.
+    pub run: String,
+    /// The file in its folder, PNG.
+    pub file: PathBuf,
 }
 
 /// A scenario to run.
@@ -171,6 +188,8 @@ struct StudyFile {
     #[serde(default)]
     figure: Vec<Figure>,
     kernel: Option<KernelTests>,
+    #[serde(default)]
+    picture: Vec<Shown>,
 }
 
 #[derive(Deserialize)]
@@ -243,6 +262,7 @@ impl Study {
             rows: rows.collect::<Result<_, _>>()?,
             figures: file.figure,
             kernel: file.kernel,
+            pictures: file.picture,
         };
         study.check_runs()?;
         Ok(study)
@@ -254,7 +274,9 @@ impl Study {
         let of_figures = self.figures.iter().flat_map(|figure| {
             figure.curve.iter().filter_map(|c| Some((&figure.title, &c.run.as_ref()?[..])))
         });
-        let unknown = of_rows.chain(of_figures).find(|(_, run)| !self.runs.contains_key(*run));
+        let of_pictures = self.pictures.iter().map(|picture| (&picture.title, &picture.run[..]));
+        let unknown =
+            of_rows.chain(of_figures).chain(of_pictures).find(|(_, run)| !self.runs.contains_key(*run));
         let names = || self.runs.keys().cloned().collect::<Vec<_>>().join(", ");
         unknown.map_or(Ok(()), |(what, run)| {
             Err(format!("{what}: no run \"{run}\": expected one of {}", names()))

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::page::{Block, Cell, Page, Table};
+use super::page::{Block, Cell, Page, Picture, Table};
 use super::plot::{Mark, Plot};
 use super::svg;
 
@@ -58,6 +58,21 @@ pub(super) fn page(page: &Page) -> String {
     html
 }
 
+/// Bytes as text (RFC 4648, section 4).
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let byte = |n: usize| u32::from(group.get(n).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for n in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * n)) as usize & 63];
+            text.push(if n <= group.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
 struct Writer {
     html: String,
     /// How many plots there are so far, to give each an identity.
@@ -76,6 +91,7 @@ impl Writer {
             Block::Verbatim(text) => self.element("pre", text),
             Block::Table(table) => self.table(table),
             Block::Plots(plots) => self.plots(plots),
+            Block::Picture(picture) => self.picture(picture),
             Block::Folded(title, blocks) => {
                 let _ = writeln!(self.html, "<details><summary>{}</summary>", escape(title));
                 self.blocks(blocks);
@@ -137,6 +153,17 @@ impl Writer {
         self.html.push_str("</figure>\n");
     }
 
+    /// The picture is in the page itself, as all else is.
+    fn picture(&mut self, picture: &Picture) {
+        let (title, note) = (escape(&picture.title), escape(&picture.note));
+        let _ = writeln!(
+            self.html,
+            "<figure><figcaption><b>{title}</b> <span>{note}</span></figcaption>\
+             <img alt=\"{title}\" src=\"data:image/png;base64,{}\"></figure>",
+            base64(&picture.png)
+        );
+    }
+
     fn legend(&mut self, plot: &Plot) {
         let named = plot.curves.iter().filter(|curve| !curve.name.is_empty());
         self.html.push_str("<ul class=\"legend\">");
@@ -145,5 +172,16 @@ impl Writer {
             let _ = write!(self.html, "<li{dashed}>{}{}</li>", svg::swatch(curve), escape(&curve.name));
         }
         self.html.push_str("</ul>");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn bytes_are_text_as_in_the_rfc() {
+        let vectors = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        vectors.iter().for_each(|(bytes, text)| assert_eq!(base64(bytes.as_bytes()), *text));
     }
 }

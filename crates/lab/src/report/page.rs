@@ -29,10 +29,23 @@ pub enum Block {
     Table(Table),
     /// Diagrams side by side, where there is room.
     Plots(Vec<Plot>),
+    /// A picture.
+    Picture(Picture),
     /// Text as it is, in a box of its own.
     Verbatim(String),
     /// What is shown when the reader asks for it; printed always.
     Folded(String, Vec<Block>),
+}
+
+/// A picture in a page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    /// What it shows.
+    pub title: String,
+    /// What to look at in it; may be empty.
+    pub note: String,
+    /// The file, PNG.
+    pub png: Vec<u8>,
 }
 
 /// A table.

@@ -154,6 +154,10 @@ pub fn flow_table(point: &PointSummary) -> Option<Table> {
         ("rtt", "mean RTT"),
         ("delay-mean", "mean delay"),
         ("delay-p95", "delay, 95 %"),
+        ("ts-loss", "TS packets lost"),
+        ("pictures-lost", "pictures lost"),
+        ("psnr", "PSNR"),
+        ("pcr-jitter", "PCR jitter"),
     ];
     table("flow", "flow.", &columns, point)
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::folder::{Folder, write_json};
 use super::{CaptureFile, CapturePoint, Monitor, Outcome, Summary, Timing, write_whole};
 use crate::build::{Built, CarrierHandle, LinkHandle};
-use crate::measure;
+use crate::measure::{self, Measure};
 use crate::plan::{Plan, Point};
 use crate::record::{Capture, PlanLog, Recorder, Recording, Stopped};
 use crate::scenario::Document;
@@ -49,6 +49,8 @@ pub struct Prepared {
     pub captures: Vec<CapturePoint>,
     /// Carriers whose burst time plans are to be written.
     pub carriers: Vec<CarrierPoint>,
+    /// What remains to be found out when the network has run.
+    pub finish: Option<Finish>,
 }
 
 /// A carrier, and where its terminals take their part of the plan.
@@ -82,6 +84,9 @@ impl CarrierPoint {
         format!("plan-{name}.csv")
     }
 }
+
+/// Looks at what a run left in its network, may write files into the run's folder, and gives more measures.
+pub type Finish = Box<dyn FnOnce(&std::path::Path) -> Result<Vec<Measure>, String> + Send>;
 
 /// What came of a request.
 #[derive(Clone, Debug)]
@@ -235,7 +240,10 @@ fn run_one(
     let captures =
         captures.into_iter().map(|(file, capture)| Ok(CaptureFile { file, packets: capture.finish()? }));
     let captures = captures.collect::<io::Result<Vec<_>>>()?;
-    let outcome = outcome(point, seed, &recording, captures);
+    let mut outcome = outcome(point, seed, &recording, captures);
+    if let Some(finish) = prepared.finish {
+        outcome.measures.extend(finish(&folder).map_err(Failure::Build)?);
+    }
     let timing =
         Timing { build: request.build.to_owned(), wall_s: monitor.clock_s() - started_s, real_time: None };
     request.folder.write_run((point, seed), &recording.series, &outcome, &timing)?;

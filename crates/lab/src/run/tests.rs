@@ -38,7 +38,7 @@ fn prepare(point: &Point, seed: u64) -> Result<Prepared, String> {
     let b = network.ids().nth(1).expect("two elements");
     let capture =
         CapturePoint { name: "b-l".into(), inputs: vec![(b, Port(0))], form: crate::record::Form::Ip };
-    Ok(Prepared { network, captures: vec![capture], carriers: Vec::new() })
+    Ok(Prepared { network, captures: vec![capture], carriers: Vec::new(), finish: None })
 }
 
 fn run_in(parent: &Path, seeds: u32, jobs: usize, monitor: &dyn Monitor) -> Result<Results, Failure> {

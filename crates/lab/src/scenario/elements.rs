@@ -1,6 +1,7 @@
 //! The configurations of elements, as files write them: those of the crates that have the elements, and what is made
 //! from the flow's own keys.
 
+pub use crate::video::Stream;
 pub use bentpipe_cc::Choice as Controller;
 pub use bentpipe_net::Framing;
 use bentpipe_net::app::{Header, Pattern};

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::elements::{
-    Application, Carrier, Channel, Dama, Framing, Queue, QuickStart, Shaper, Tcp, Tfrc, Udp, Video, Wifi,
+    Application, Carrier, Channel, Dama, Framing, Queue, QuickStart, Shaper, Stream, Tcp, Tfrc, Udp, Video,
+    Wifi,
 };
 use super::sweep::Sweep;
 
@@ -235,8 +236,8 @@ pub struct Group {
     pub members: Vec<String>,
 }
 
-/// Traffic from one node to another, or to a group. What it is, one of `tcp`, `udp`, `video`, `tfrc` and `replay`
-/// says.
+/// Traffic from one node to another, or to a group. What it is, one of `tcp`, `udp`, `video`, `stream`, `tfrc` and
+/// `replay` says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
@@ -259,6 +260,10 @@ pub struct Flow {
     /// Media whose rate TFRC controls (RFC 5348), over UDP or DCCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tfrc: Option<Tfrc>,
+    /// A real MPEG-2 transport stream in ATM cells over the one link between the two nodes, whose line rate is then that of
+    /// cells. It is the only flow of its scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<Stream>,
     /// The packets of a capture file with their spacing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,

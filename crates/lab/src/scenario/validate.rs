@@ -3,7 +3,7 @@
 use bentpipe_units::{Rate, Span};
 
 use super::check::join;
-use super::elements::Framing;
+use super::elements::{Framing, Stream};
 use super::error::Mistake;
 use super::schema::{Flow, Link, Named, Scenario};
 use super::suggest;
@@ -270,12 +270,16 @@ impl Review<'_> {
             self.unless(flow.from != flow.to, &join(key, "to"), "the node that it comes from");
         }
         let datagrams = [flow.udp.is_some(), flow.video.is_some(), flow.replay.is_some()];
-        let given = datagrams.into_iter().chain([flow.tcp.is_some(), flow.tfrc.is_some()]);
-        let expected = "expected one of `tcp`, `udp`, `video`, `tfrc` and `replay`";
+        let others = [flow.tcp.is_some(), flow.stream.is_some(), flow.tfrc.is_some()];
+        let given = datagrams.into_iter().chain(others);
+        let expected = "expected one of `tcp`, `udp`, `video`, `stream`, `tfrc` and `replay`";
         match given.filter(|given| *given).count() {
             0 => self.mistake(key, format!("nothing to send: {expected}")),
             1 => {}
             _ => self.mistake(key, format!("several things to send: {expected}")),
+        }
+        if let Some(stream) = &flow.stream {
+            self.stream(&join(key, "stream"), flow, stream);
         }
         let duration = self.scenario.duration;
         self.unless(
@@ -289,6 +293,20 @@ impl Review<'_> {
                 &join(key, "stop"),
                 format!("not after its start at {}", flow.start),
             );
+        }
+    }
+
+    fn stream(&mut self, key: &str, flow: &Flow, stream: &Stream) {
+        let alone = self.scenario.flow.len() == 1 && flow.count == 1;
+        self.unless(
+            alone,
+            key,
+            "not alone: expected no other flow, and no copies, beside a transport stream",
+        );
+        let is_joined = crate::video::link(self.scenario, flow).is_some();
+        self.unless(is_joined, key, "expected a link that joins `from` and `to` directly");
+        if let Some((field, expected)) = stream.card.problem() {
+            self.mistake(&format!("{key}.card.{field}"), format!("expected {expected}"));
         }
     }
 

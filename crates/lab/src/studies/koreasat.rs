@@ -28,6 +28,19 @@ pub(super) fn ceiling(runs: &StudyRuns) -> Result<f64, String> {
     Ok(CELL_PAYLOAD_MBIT_S * efficiency(runs)?)
 }
 
+/// TS packets lost for each lost cell, AAL5 with two of them in a PDU.
+pub(super) fn packets_per_cell(runs: &StudyRuns) -> Result<f64, String> {
+    let at =
+        [("loss", "0.001"), ("adaptation", "aal5")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let points = runs.points("video-loss", &at.into_iter().collect())?;
+    let value = |name: &str| {
+        let value = points[0].value(&format!("flow.television.{name}")).map(|value| value.estimate.mean);
+        value.ok_or_else(|| format!("no measure {name}"))
+    };
+    let cells = value("cells-sent")? - value("cells-arrived")?;
+    Ok((value("ts-sent")? - value("ts-arrived")?) / cells)
+}
+
 /// When the router's buffer first overflowed, in seconds.
 pub(super) fn first_loss(runs: &StudyRuns) -> Result<f64, String> {
     let dropped = column(runs, "link.satellite.forward", "dropped-queue")?;

@@ -1,0 +1,213 @@
+//! `bentpipe video`: real MPEG-2 transport streams through ATM, and what is left of the picture.
+
+mod args;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bentpipe_lab::report::{Cell, Table};
+use bentpipe_lab::scenario::{Document, Scenario};
+use bentpipe_lab::video::quality::{Quality, Reference};
+use bentpipe_lab::video::{
+    Adaptation, Arrived, ClockJitter, Ffmpeg, Original, Scratch, TransportStream, journey, mux,
+};
+use indicatif::ProgressBar;
+
+use crate::show;
+pub(crate) use args::Command;
+use args::{CardArgs, CarryArgs, DemuxArgs, MuxArgs, QualityArgs};
+
+/// The way if no scenario describes another: an STM-1's cells over a GEO satellite.
+const SCENARIO: &str = r#"
+title = "A transport stream over satellite ATM"
+duration = "1 h"
+node.studio = {}
+node.station = {}
+[link.satellite]
+between = ["studio", "station"]
+rate = "149.76 Mbit/s"
+delay = "270 ms"
+[flow.television]
+from = "studio"
+to = "station"
+stream = {}
+"#;
+
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Runs a command and says how it went; the exit code.
+pub(crate) fn run(command: &Command) -> u8 {
+    // A second handler, set by somebody else before, does as well: it ends the program.
+    let _ = ctrlc::set_handler(|| STOPPED.store(true, Ordering::Relaxed));
+    let done = match command {
+        Command::Card(args) => card(args),
+        Command::Carry(args) => carry(args),
+        Command::Mux(args) => multiplex(args),
+        Command::Demux(args) => demultiplex(args),
+        Command::Quality(args) => quality(args),
+    };
+    match done {
+        Ok(()) if STOPPED.load(Ordering::Relaxed) => 130,
+        Ok(()) => 0,
+        Err(problem) => {
+            show::error(&problem);
+            2
+        }
+    }
+}
+
+fn card(args: &CardArgs) -> Result<(), String> {
+    let card = args.card();
+    if let Some((key, expected)) = card.problem() {
+        return Err(format!("--{key}: expected {expected}"));
+    }
+    let progress = spinner("making the test card");
+    let original = Original::card(&card, ffmpeg()?)?;
+    progress.finish_and_clear();
+    write(&args.out, &original.whole)
+}
+
+fn carry(args: &CarryArgs) -> Result<(), String> {
+    let stream = read(&args.input)?;
+    let scenario = scenario(args)?;
+    let journey = journey(&scenario, &stream, args.seed.unwrap_or(scenario.seed))?;
+    let progress = ProgressBar::new(100);
+    let arrived = journey.run(|share| {
+        progress.set_position((share * 100.0) as u64);
+        !STOPPED.load(Ordering::Relaxed)
+    });
+    progress.finish_and_clear();
+    let received = arrived.stream();
+    write(&args.out, &received)?;
+    let adaptation = scenario.flow.values().find_map(|flow| Some(flow.stream.as_ref()?.adaptation));
+    let mut rows = carried(&stream, &arrived, &received, adaptation.unwrap_or_default());
+    if args.quality {
+        rows.extend(judged(&compare(&args.input, &args.out, None)?));
+    }
+    show::out(&show::table(&table(rows)));
+    Ok(())
+}
+
+/// The scenario asked for, or the usual way with the faults asked for.
+fn scenario(args: &CarryArgs) -> Result<Scenario, String> {
+    let mut document = match &args.scenario {
+        Some(path) => Document::read(path).map_err(|error| error.to_string())?,
+        None => Document::parse("satellite", SCENARIO.as_bytes()).map_err(|refusal| refusal.to_string())?,
+    };
+    for assignment in args.assignments().iter().chain(&args.set) {
+        document.set(assignment).map_err(|error| error.to_string())?;
+    }
+    document.scenario().map_err(|refusal| refusal.to_string())
+}
+
+/// What is to be said of a stream that arrived.
+fn carried(
+    sent: &TransportStream,
+    arrived: &Arrived,
+    received: &TransportStream,
+    adaptation: Adaptation,
+) -> Vec<(&'static str, String)> {
+    let stats = arrived.received.stats;
+    let mut rows = vec![
+        ("cells sent", arrived.cells_sent.to_string()),
+        ("cells arrived, strangers included", stats.cells.to_string()),
+        ("cells with a bad header", stats.bad_headers.to_string()),
+    ];
+    if adaptation == Adaptation::Aal5 {
+        rows.push(("PDUs received", stats.good_pdus.to_string()));
+        rows.push(("PDUs with a bad CRC or length", stats.bad_pdus.to_string()));
+    } else {
+        rows.push(("cells lost, by their numbers", stats.aal1.lost.to_string()));
+        rows.push(("cells found misinserted", stats.aal1.misinserted.to_string()));
+    }
+    if adaptation == Adaptation::Aal1Fec {
+        rows.push(("octets corrected", stats.aal1.corrected.to_string()));
+        rows.push(("code words not correctable", stats.aal1.failed_rows.to_string()));
+    }
+    rows.push(("TS packets sent", sent.len().to_string()));
+    rows.push(("TS packets received", received.len().to_string()));
+    rows.push(("of these marked as damaged", stats.marked.to_string()));
+    rows.push(("packets that came through intact", format!("{:.4} %", 100.0 * mux::same(sent, received))));
+    if let Some(jitter) = ClockJitter::of(received, &arrived.received.times) {
+        rows.push(("PCR jitter, s.d.", format!("{:.1} \u{b5}s", jitter.deviation_s * 1e6)));
+        rows.push(("PCR jitter, peak to peak", format!("{:.1} \u{b5}s", jitter.peak_to_peak_s * 1e6)));
+    }
+    rows
+}
+
+fn judged(quality: &Quality) -> Vec<(&'static str, String)> {
+    vec![
+        ("pictures of the original", quality.pictures.to_string()),
+        ("pictures lost", quality.lost.to_string()),
+        ("pictures identical", quality.identical.to_string()),
+        ("PSNR of the luma", format!("{:.2} dB", quality.psnr_db)),
+    ]
+}
+
+fn multiplex(args: &MuxArgs) -> Result<(), String> {
+    let inputs = args.inputs.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let multiplex = mux::multiplex(&inputs, args.rate).map_err(|error| error.to_string())?;
+    write(&args.out, &multiplex)
+}
+
+fn demultiplex(args: &DemuxArgs) -> Result<(), String> {
+    let stream = read(&args.input)?;
+    let numbers = stream.programmes();
+    if args.outputs.len() > numbers.len() {
+        return Err(format!("{} programmes: expected as many files at most", numbers.len()));
+    }
+    for (path, number) in args.outputs.iter().zip(numbers) {
+        let programme = mux::demultiplex(&stream, number).map_err(|error| error.to_string())?;
+        write(path, &programme)?;
+    }
+    Ok(())
+}
+
+fn quality(args: &QualityArgs) -> Result<(), String> {
+    let quality = compare(&args.original, &args.received, args.programme)?;
+    show::out(&show::table(&table(judged(&quality))));
+    Ok(())
+}
+
+/// Decodes both files, or one programme of each, and compares.
+fn compare(original: &Path, received: &Path, programme: Option<u16>) -> Result<Quality, String> {
+    let ffmpeg = ffmpeg()?;
+    let progress = spinner("decoding and comparing");
+    let scratch = Scratch::new().map_err(|error| error.to_string())?;
+    let chosen = |path: &Path, name: &str| -> Result<PathBuf, String> {
+        let Some(number) = programme else { return Ok(path.to_owned()) };
+        let chosen = mux::demultiplex(&read(path)?, number).map_err(|error| error.to_string())?;
+        let path = scratch.path().join(name);
+        write(&path, &chosen)?;
+        Ok(path)
+    };
+    let reference =
+        Reference::of(&chosen(original, "original.ts")?, ffmpeg).map_err(|error| error.to_string())?;
+    let quality = reference.compare(&chosen(received, "received.ts")?, ffmpeg);
+    progress.finish_and_clear();
+    quality.map_err(|error| error.to_string())
+}
+
+fn ffmpeg() -> Result<Ffmpeg, String> {
+    Ffmpeg::find().map_err(|failure| failure.to_string())
+}
+
+fn spinner(what: &'static str) -> ProgressBar {
+    let progress = ProgressBar::new_spinner().with_message(what);
+    progress.enable_steady_tick(std::time::Duration::from_millis(120));
+    progress
+}
+
+fn read(path: &Path) -> Result<TransportStream, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    TransportStream::read(&bytes).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn write(path: &Path, stream: &TransportStream) -> Result<(), String> {
+    std::fs::write(path, stream.to_bytes()).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn table(rows: Vec<(&str, String)>) -> Table {
+    let rows = rows.into_iter().map(|(what, value)| vec![Cell::Text(what.to_owned()), Cell::Number(value)]);
+    Table { caption: String::new(), head: vec![String::new(), String::new()], rows: rows.collect() }
+}

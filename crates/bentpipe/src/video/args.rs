@@ -1,0 +1,193 @@
+//! What may be said of `bentpipe video`.
+
+use std::path::PathBuf;
+
+use bentpipe_lab::video::Card;
+use bentpipe_units::{Rate, Span};
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Real MPEG-2 transport streams through ATM.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a test card with moving parts and a tone, by ffmpeg
+    #[command(after_help = CARD_EXAMPLES)]
+    Card(CardArgs),
+    /// Carry a transport stream in ATM cells over a link that loses, damages and delays them
+    #[command(after_help = CARRY_EXAMPLES)]
+    Carry(CarryArgs),
+    /// Multiplex the first programmes of several transport streams into one
+    #[command(after_help = MUX_EXAMPLES)]
+    Mux(MuxArgs),
+    /// Take a transport stream apart into its programmes
+    #[command(after_help = DEMUX_EXAMPLES)]
+    Demux(DemuxArgs),
+    /// Decode two streams by ffmpeg and compare their pictures
+    #[command(after_help = QUALITY_EXAMPLES)]
+    Quality(QualityArgs),
+}
+
+const CARD_EXAMPLES: &str = "\
+Examples:
+  bentpipe video card card.ts
+  bentpipe video card --width 1920 --height 1080 --rate '18 Mbit/s' --length '10 s' hd.ts
+  bentpipe video card --eyes 2 stereo.ts         both eyes, multiplexed into one stream";
+
+const CARRY_EXAMPLES: &str = "\
+Examples:
+  bentpipe video carry card.ts received.ts --loss 1e-4 --quality
+  bentpipe video carry card.ts received.ts --adaptation aal1-fec --loss 1e-3 --misinsertion 1e-5
+  bentpipe video carry card.ts received.ts --jitter '2 ms'
+  bentpipe video carry card.ts received.ts --scenario video.toml --set link.satellite.delay='300 ms'
+
+The stream received is written whatever it lost. The exit status is 2 for a bad command or file, or if --quality finds no
+ffmpeg.";
+
+const MUX_EXAMPLES: &str = "\
+Examples:
+  bentpipe video mux left.ts right.ts both.ts
+  bentpipe video mux --rate '40 Mbit/s' left.ts right.ts both.ts";
+
+const DEMUX_EXAMPLES: &str = "\
+Examples:
+  bentpipe video demux both.ts left.ts right.ts";
+
+const QUALITY_EXAMPLES: &str = "\
+Examples:
+  bentpipe video quality card.ts received.ts
+  bentpipe video quality --programme 2 both.ts received.ts";
+
+#[derive(Debug, Args)]
+pub(crate) struct CardArgs {
+    /// File to write
+    pub(crate) out: PathBuf,
+    /// Width in pixels
+    #[arg(long, default_value_t = 1280, value_parser = clap::value_parser!(u32).range(64..=1920))]
+    width: u32,
+    /// Height in pixels
+    #[arg(long, default_value_t = 720, value_parser = clap::value_parser!(u32).range(64..=1088))]
+    height: u32,
+    /// How long it is
+    #[arg(long, default_value = "5 s")]
+    length: Span,
+    /// Constant rate of each transport stream
+    #[arg(long, default_value = "12 Mbit/s")]
+    rate: Rate,
+    /// One stream, or two of the left and right eye, multiplexed into one
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    eyes: u8,
+}
+
+impl CardArgs {
+    pub(super) fn card(&self) -> Card {
+        let CardArgs { width, height, length, rate, eyes, .. } = *self;
+        Card { width, height, length, rate, eyes }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CarryArgs {
+    /// Transport stream to send
+    pub(crate) input: PathBuf,
+    /// File for what is received
+    pub(crate) out: PathBuf,
+    /// What carries it
+    #[arg(long, value_enum)]
+    adaptation: Option<Carrier>,
+    /// How many TS packets are in an AAL5 PDU
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=300))]
+    ts_packets: Option<u16>,
+    /// Pass on AAL5 PDUs of the right length whose CRC is wrong
+    #[arg(long)]
+    deliver_errored: bool,
+    /// Share of cells of other connections that reach the receiver
+    #[arg(long, value_name = "SHARE")]
+    misinsertion: Option<f64>,
+    /// Cell loss ratio
+    #[arg(long, value_name = "SHARE", conflicts_with = "scenario")]
+    loss: Option<f64>,
+    /// Bit error ratio, in headers and payload of cells
+    #[arg(long, value_name = "SHARE", conflicts_with = "scenario")]
+    ber: Option<f64>,
+    /// Delay variation: each cell is delayed by up to so much, in order
+    #[arg(long, value_name = "TIME", conflicts_with = "scenario")]
+    jitter: Option<Span>,
+    /// A scenario with a flow that has `stream`, whose link the cells go over
+    #[arg(long, value_name = "FILE")]
+    pub(crate) scenario: Option<PathBuf>,
+    /// Set a key of the scenario, as KEY=VALUE; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Seed, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Decode both streams by ffmpeg and compare
+    #[arg(long)]
+    pub(crate) quality: bool,
+}
+
+/// How a transport stream is put into cells.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Carrier {
+    /// PDUs with a CRC; what is damaged is lost as a whole
+    Aal5,
+    /// Numbered cells
+    Aal1,
+    /// Numbered cells with a Reed-Solomon code and interleaving
+    Aal1Fec,
+}
+
+impl CarryArgs {
+    /// What the options say, in a scenario's words.
+    pub(super) fn assignments(&self) -> Vec<String> {
+        let stream = |key: &str, value: String| format!("flow.television.stream.{key}={value}");
+        let carrier = self.adaptation.and_then(|carrier| carrier.to_possible_value());
+        let mut all = Vec::new();
+        all.extend(carrier.map(|carrier| stream("adaptation", format!("\"{}\"", carrier.get_name()))));
+        all.extend(self.ts_packets.map(|packets| stream("ts_packets", packets.to_string())));
+        all.extend(self.misinsertion.map(|share| stream("misinsertion", format!("{share:?}"))));
+        all.extend(self.deliver_errored.then(|| stream("deliver_errored", "true".into())));
+        let faults = [
+            self.loss.map(|loss| format!("{{ kind = \"packet-errors\", loss = {loss:?} }}")),
+            self.ber.map(|ber| format!("{{ kind = \"bit-errors\", ber = {ber:?} }}")),
+            self.jitter.map(|max| {
+                format!("{{ kind = \"jitter\", law = {{ kind = \"uniform\", max = \"{max}\" }} }}")
+            }),
+        ];
+        let faults: Vec<String> = faults.into_iter().flatten().collect();
+        all.extend((!faults.is_empty()).then(|| format!("link.satellite.channel=[{}]", faults.join(", "))));
+        all
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MuxArgs {
+    /// Transport streams, their clocks starting together
+    #[arg(required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// File to write
+    #[arg(required = true)]
+    pub(crate) out: PathBuf,
+    /// Constant rate of the multiplex; by default what the inputs need
+    #[arg(long)]
+    pub(crate) rate: Option<Rate>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemuxArgs {
+    /// Transport stream
+    pub(crate) input: PathBuf,
+    /// A file for each programme, in the order of the PAT
+    #[arg(required = true)]
+    pub(crate) outputs: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QualityArgs {
+    /// What was sent
+    pub(crate) original: PathBuf,
+    /// What was received
+    pub(crate) received: PathBuf,
+    /// Compare this programme of both
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) programme: Option<u16>,
+}

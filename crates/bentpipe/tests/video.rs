@@ -1,0 +1,148 @@
+//! `bentpipe video` as its users meet it. ffmpeg makes and judges what goes through.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Whether ffmpeg is there; in CI it has to be.
+fn has_ffmpeg() -> bool {
+    let there = Command::new("ffmpeg").arg("-version").output().is_ok();
+    assert!(there || std::env::var_os("CI").is_none(), "in CI no test may be skipped: ffmpeg is missing");
+    if !there {
+        eprintln!("skipped: no ffmpeg");
+    }
+    there
+}
+
+fn bentpipe(folder: &Path, words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.args(words.split(' ')).current_dir(folder).env("NO_COLOR", "1").output().expect("the program")
+}
+
+/// What it prints if it succeeds.
+fn said(folder: &Path, words: &str) -> String {
+    let output = bentpipe(folder, words);
+    assert_eq!(output.status.code(), Some(0), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The number in the line that begins with `what`.
+fn value(text: &str, what: &str) -> f64 {
+    let line = text.lines().find(|line| line.trim_start().starts_with(what));
+    let line = line.unwrap_or_else(|| panic!("no line {what} in\n{text}"));
+    line.trim_start()[what.len()..].split_whitespace().next().and_then(|n| n.parse().ok()).expect("a number")
+}
+
+/// A folder with a small test card.
+fn folder_with(card: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    said(folder.path(), &format!("video card --width 320 --height 240 --length 2s --rate 2Mbit/s {card}"));
+    folder
+}
+
+#[test]
+fn a_clean_link_gives_the_file_back() {
+    if !has_ffmpeg() {
+        return;
+    }
+    let folder = folder_with("card.ts");
+    let card = fs::read(folder.path().join("card.ts")).expect("a card");
+    for adaptation in ["aal5", "aal1", "aal1-fec"] {
+        let shown =
+            said(folder.path(), &format!("video carry card.ts out.ts --adaptation {adaptation} --quality"));
+        assert_eq!(fs::read(folder.path().join("out.ts")).expect("written"), card, "{adaptation}");
+        assert_eq!((value(&shown, "pictures lost"), value(&shown, "PSNR of the luma")), (0.0, 100.0));
+        assert_eq!(value(&shown, "pictures of the original"), 50.0);
+    }
+}
+
+#[test]
+fn lost_cells_are_seen_unless_they_are_repaired() {
+    if !has_ffmpeg() {
+        return;
+    }
+    let folder = folder_with("card.ts");
+    let psnr = |options: &str| {
+        let shown = said(folder.path(), &format!("video carry card.ts out.ts {options} --quality"));
+        value(&shown, "PSNR of the luma")
+    };
+    let (few, many) = (psnr("--loss 1e-3"), psnr("--loss 3e-2"));
+    assert!(few < 60.0 && many < few, "{few} dB, {many} dB");
+    assert_eq!(psnr("--loss 1e-3 --adaptation aal1-fec"), 100.0);
+    // The same seed loses the same cells.
+    assert_eq!(psnr("--loss 1e-3"), few);
+    let apart = said(folder.path(), "video quality card.ts out.ts");
+    assert_eq!(value(&apart, "PSNR of the luma"), few);
+}
+
+#[test]
+fn two_eyes_in_one_stream_come_apart_bit_by_bit() {
+    if !has_ffmpeg() {
+        return;
+    }
+    let folder = folder_with("--eyes 2 both.ts");
+    said(folder.path(), "video demux both.ts left.ts right.ts");
+    said(folder.path(), "video mux left.ts right.ts again.ts");
+    said(folder.path(), "video carry again.ts received.ts");
+    said(folder.path(), "video demux received.ts left2.ts right2.ts");
+    let file = |name: &str| fs::read(folder.path().join(name)).expect(name);
+    assert!(file("left.ts") == file("left2.ts") && file("right.ts") == file("right2.ts"));
+    assert!(file("left.ts") != file("right.ts") && file("left.ts").len() > 200_000);
+    // Somebody else's demultiplexer sees two programmes and decodes both.
+    let output = Command::new("ffprobe").arg(folder.path().join("both.ts")).output().expect("ffprobe");
+    let seen = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(seen.contains("Program 1") && seen.contains("Program 2"), "{seen}");
+    assert_eq!(seen.matches("Video: mpeg2video").count(), 2, "{seen}");
+    let quality = said(folder.path(), "video quality --programme 2 both.ts received.ts");
+    assert_eq!((value(&quality, "pictures identical"), value(&quality, "pictures lost")), (50.0, 0.0));
+}
+
+#[test]
+fn somebody_elses_multiplex_is_taken_apart() {
+    if !has_ffmpeg() {
+        return;
+    }
+    let folder = folder_with("card.ts");
+    let path = |name: &str| folder.path().join(name);
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.args(["-loglevel", "error", "-i"]).arg(path("card.ts")).arg("-i").arg(path("card.ts"));
+    ffmpeg
+        .args("-map 0 -map 1 -c copy -program st=0:st=1 -program st=2:st=3 -muxrate 6M -f mpegts".split(' '));
+    assert!(ffmpeg.arg(path("two.ts")).status().expect("ffmpeg").success());
+    said(folder.path(), "video demux two.ts first.ts second.ts");
+    for name in ["first.ts", "second.ts"] {
+        let quality = said(folder.path(), &format!("video quality card.ts {name}"));
+        // Another multiplexer starts the clock elsewhere: pictures have other times, but all are there.
+        assert_eq!(value(&quality, "pictures of the original"), 50.0);
+        let output = Command::new("ffprobe").arg(path(name)).output().expect("ffprobe");
+        let seen = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(seen.matches("Video: mpeg2video").count(), 1, "{seen}");
+    }
+}
+
+#[test]
+fn without_ffmpeg_it_says_what_is_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    let command = command.args(["video", "card", "card.ts"]).current_dir(folder.path()).env("PATH", "");
+    let output = command.output().expect("the program");
+    assert_eq!(output.status.code(), Some(2));
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(why.contains("ffmpeg does not start") && why.contains("apt-get install ffmpeg"), "{why}");
+}
+
+#[test]
+fn what_is_no_stream_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("noise.ts"), [7; 5000]).expect("written");
+    for (words, why) in [
+        ("video carry noise.ts out.ts", "noise.ts: no transport stream: no packets of 188 bytes"),
+        ("video mux missing.ts out.ts", "missing.ts: "),
+        ("video card --rate 1kbit/s card.ts", "--rate: expected from"),
+        ("video card --width 321 card.ts", "--width: expected an even number"),
+    ] {
+        let output = bentpipe(folder.path(), words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(why), "{words}: {said}");
+    }
+}

@@ -1,0 +1,179 @@
+//! A transport stream: packets, programmes, and the time of each packet by the stream's own clock.
+
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::psi::{Pat, Pmt};
+use bentpipe_wire::section;
+use bentpipe_wire::ts::{self, Packet, Pcr, Pid};
+
+/// A transport stream packet's bytes.
+pub(super) type Bytes = [u8; ts::PACKET_LEN];
+
+/// The longest stream that is read, in bytes.
+const MAX_LEN: usize = 1 << 30;
+/// Clock references further apart than this are a jump of the clock.
+const MAX_TICKS: u64 = Pcr::TICKS_PER_S;
+
+/// Packets, and the programmes that their tables name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransportStream {
+    pub(super) packets: Vec<Bytes>,
+    pub(super) programmes: Vec<Pmt>,
+}
+
+/// Why bytes are no transport stream that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no transport stream: {0}")]
+pub struct Unreadable(pub(super) String);
+
+impl TransportStream {
+    /// Reads whole packets from the first sync byte on.
+    ///
+    /// # Errors
+    /// If there are none, sync is lost, or there is no programme.
+    pub fn read(bytes: &[u8]) -> Result<TransportStream, Unreadable> {
+        let problem = |text: String| Unreadable(text);
+        if bytes.len() > MAX_LEN {
+            return Err(problem(format!("longer than {MAX_LEN} bytes")));
+        }
+        let start = ts::find_sync(bytes).ok_or_else(|| problem("no packets of 188 bytes".into()))?;
+        let (packets, _) = bytes[start..].as_chunks();
+        if let Some(n) = packets.iter().position(|packet: &Bytes| packet[0] != ts::SYNC) {
+            let at = start + n * ts::PACKET_LEN;
+            return Err(problem(format!("no sync byte at byte {at}, where packet {} should start", n + 1)));
+        }
+        let stream = TransportStream::of(packets.to_vec());
+        if stream.programmes.is_empty() {
+            return Err(problem("no programme: expected a PAT and a PMT".into()));
+        }
+        Ok(stream)
+    }
+
+    /// A stream of these packets, with the programmes that can be found in them.
+    pub(super) fn of(packets: Vec<Bytes>) -> TransportStream {
+        let pats = sections(&packets, Pid::PAT);
+        let pat = pats.iter().find_map(|section| Pat::parse(section).ok()).unwrap_or_default();
+        let map = |programme: &bentpipe_wire::psi::Programme| {
+            let maps = sections(&packets, programme.map);
+            let mut maps = maps.iter().filter_map(|section| Pmt::parse(section).ok());
+            maps.find(|map| map.number == programme.number)
+        };
+        let programmes = pat.programmes.iter().filter_map(map).collect();
+        TransportStream { packets, programmes }
+    }
+
+    /// All packets one after the other.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.packets.concat()
+    }
+
+    /// How many packets it has.
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Whether it has no packets.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// The numbers of its programmes.
+    pub fn programmes(&self) -> Vec<u16> {
+        self.programmes.iter().map(|programme| programme.number).collect()
+    }
+
+    /// The clock references of a PID: the packet's number and the reference.
+    pub(super) fn references(&self, clock: Pid) -> Vec<(usize, Pcr)> {
+        let of_clock = |(n, bytes): (usize, &Bytes)| {
+            let packet = Packet::new_checked(&bytes[..]).ok()?;
+            let adaptation = (packet.pid() == clock).then(|| packet.adaptation().ok()).flatten()??;
+            Some((n, adaptation.pcr?))
+        };
+        self.packets.iter().enumerate().filter_map(of_clock).collect()
+    }
+
+    /// When each packet is due after the first, by the first programme's clock: at a constant rate from one reference to
+    /// the next, and at the nearest one's rate before the first and behind the last.
+    ///
+    /// # Errors
+    /// If there are not two references within a second of each other.
+    pub fn times(&self) -> Result<Vec<Span>, Unreadable> {
+        let clock = self.programmes.first().map_or(Pid::NULL, |programme| programme.clock);
+        self.times_by(clock)
+    }
+
+    /// As [`TransportStream::times`], by another clock.
+    pub(super) fn times_by(&self, clock: Pid) -> Result<Vec<Span>, Unreadable> {
+        let references = self.references(clock);
+        let pieces: Vec<(usize, f64)> = references
+            .windows(2)
+            .filter_map(|pair| {
+                let ticks = pair[1].1.since(pair[0].1);
+                let packets = (pair[1].0 - pair[0].0) as f64;
+                (1..=MAX_TICKS).contains(&ticks).then(|| (pair[1].0, ticks as f64 / packets))
+            })
+            .collect();
+        let Some(&(_, mut step)) = pieces.first() else {
+            let pid = clock.number();
+            return Err(Unreadable(format!("PID {pid} has no two clock references within a second")));
+        };
+        let (mut pieces, mut ticks) = (pieces.into_iter().peekable(), 0.0);
+        let times = (0..self.packets.len()).map(|n| {
+            if n > 0 {
+                while pieces.next_if(|(end, _)| *end < n).is_some() {}
+                step = pieces.peek().map_or(step, |(_, step)| *step);
+                ticks += step;
+            }
+            Span::from_secs_f64(ticks / Pcr::TICKS_PER_S as f64)
+        });
+        Ok(times.collect())
+    }
+}
+
+/// The sections on a PID.
+fn sections(packets: &[Bytes], pid: Pid) -> Vec<Vec<u8>> {
+    let (mut receiver, mut found) = (section::Receiver::new(pid), Vec::new());
+    packets.iter().for_each(|packet| receiver.push(packet, |section| found.push(section.to_vec())));
+    found
+}
+
+/// The PID of a packet that can be read.
+pub(super) fn pid(bytes: &Bytes) -> Option<Pid> {
+    Packet::new_checked(&bytes[..]).ok().filter(|packet| !packet.has_error()).map(|packet| packet.pid())
+}
+
+/// How far the arrival of clock references strays from what they say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClockJitter {
+    /// How many references arrived.
+    pub references: usize,
+    /// Standard deviation of arrival less reference, in seconds.
+    pub deviation_s: f64,
+    /// The difference between the latest and the earliest, in seconds.
+    pub peak_to_peak_s: f64,
+}
+
+impl ClockJitter {
+    /// Of packets with their arrival, by the first programme's clock; nothing under two references.
+    ///
+    /// Sender and receiver have the same clock here, so nothing has drifted and only the mean is taken off.
+    pub fn of(stream: &TransportStream, arrivals: &[Time]) -> Option<ClockJitter> {
+        let clock = stream.programmes.first()?.clock;
+        let references = stream.references(clock);
+        let first = references.first()?.1;
+        let late = references.iter().map(|(n, reference)| {
+            let due = reference.since(first) as f64 / Pcr::TICKS_PER_S as f64;
+            arrivals[*n].as_secs_f64() - due
+        });
+        let late: Vec<f64> = late.collect();
+        let mean = late.iter().sum::<f64>() / late.len() as f64;
+        let square = late.iter().map(|late| (late - mean).powi(2)).sum::<f64>() / late.len() as f64;
+        let (low, high) =
+            late.iter().fold((f64::MAX, f64::MIN), |(low, high), late| (low.min(*late), high.max(*late)));
+        let jitter =
+            ClockJitter { references: late.len(), deviation_s: square.sqrt(), peak_to_peak_s: high - low };
+        (late.len() > 1).then_some(jitter)
+    }
+}
+
+#[cfg(test)]
+mod tests;
