@@ -209,5 +209,5 @@ fn write(path: &Path, stream: &TransportStream) -> Result<(), String> {
 
 fn table(rows: Vec<(&str, String)>) -> Table {
     let rows = rows.into_iter().map(|(what, value)| vec![Cell::Text(what.to_owned()), Cell::Number(value)]);
-    Table { caption: String::new(), head: vec![String::new(), String::new()], rows: rows.collect() }
+    Table { caption: String::new(), head: vec![String::new(), "value".to_owned()], rows: rows.collect() }
 }

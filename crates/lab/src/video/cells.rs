@@ -68,8 +68,9 @@ fn constant_rate(packets: &[Bytes], times: &[Span], fec: Fec, unit: usize) -> Ve
         let ready: Vec<_> = std::iter::from_fn(|| segmenter.pop()).collect();
         let end = times.last().copied().unwrap_or_default();
         let step = end.saturating_sub(before) / (ready.len() as u64).max(1);
-        // What fills while the packets come flows behind them; a matrix flows out after it is full.
-        let start = if fec == Fec::None { before } else { end };
+        // What fills while the packets come flows behind them; a matrix flows out after it is full, and after the last.
+        let free = cells.last().map_or(Span::ZERO, |(at, _)| *at);
+        let start = if fec == Fec::None { before } else { end.max(free) };
         cells.extend(
             ready.iter().enumerate().map(|(n, pdu)| (start + step * (n as u64 + 1), cell(pdu, false))),
         );
