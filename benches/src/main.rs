@@ -14,7 +14,10 @@ use std::time::Instant;
 use bentpipe_sim::Network;
 use bentpipe_units::{Span, Time};
 
+#[path = "../../crates/net/tests/atm_path/mod.rs"]
+mod atm_path;
 mod bulk;
+mod cells;
 mod dama;
 mod path;
 mod voice;
@@ -95,6 +98,7 @@ fn workload(name: &str) -> Option<fn() -> Workload> {
         "d" => Some(bulk::d),
         "c" => Some(voice::workload),
         "e" => Some(dama::workload),
+        "f" => Some(cells::workload),
         _ => None,
     }
 }
@@ -105,7 +109,9 @@ fn time(mut workload: Workload) -> Run {
     let seconds = clock.seconds();
     let wakeups = workload.network.work().wakeups;
     let total = |name, network: &mut Network| path::total(network, name);
-    let transmissions = total("link/delivered", &mut workload.network) as u64;
+    // Over a line of cells, each cell is one.
+    let kinds = ["link/delivered", "near/delivered", "far/delivered", "interface/delivered"];
+    let transmissions = kinds.iter().map(|kind| total(kind, &mut workload.network)).sum::<f64>() as u64;
     let udp = total("sink/packets", &mut workload.network);
     let packets_received = udp + total("sink/data_segments_received", &mut workload.network);
     let fingerprint = workload.network.fingerprint().to_string();

@@ -5,6 +5,7 @@
 //! in the scenario ("link/satellite/forward", "flow/bulk/sender"), and the name seeds their random stream, so adding a
 //! flow does not change the losses that the others see.
 
+mod atm;
 mod carriers;
 mod change;
 pub(crate) mod copies;
@@ -220,9 +221,10 @@ impl Built {
         let handles = nodes.add_to(scenario, &mut builder, &mut router);
         let carriers = carriers::add(scenario, &mut builder)?;
         let links = links::add(scenario, &handles, &carriers, (seed, folder), &mut builder)?;
+        let entries = atm::add(scenario, &handles, seed, &mut builder)?;
         gates.iter().for_each(|gate| gate.connect(&links, &mut builder));
         let flows = flows::add(scenario, plans, &handles, &mut builder);
-        let captures = captures(scenario, &handles, &links);
+        let captures = captures(scenario, &handles, &links, &entries);
         let network = builder.build().map_err(|error| loop_problem(scenario, &error))?;
         Ok((Built { network, nodes: handles, links, flows, carriers, captures }, gates))
     }
@@ -233,16 +235,29 @@ pub(crate) fn check(scenario: &Scenario, folder: &Path) -> Result<(), Problem> {
     Built::new(scenario, scenario.seed, folder).map(|_| ())
 }
 
-fn captures(scenario: &Scenario, nodes: &[NodeHandle], links: &[LinkHandle]) -> Vec<Capture> {
+fn captures(
+    scenario: &Scenario,
+    nodes: &[NodeHandle],
+    links: &[LinkHandle],
+    entries: &[atm::Entry],
+) -> Vec<Capture> {
     let points =
         scenario.probe.capture.iter().filter_map(|name| Some((name, scenario.capture_point(name).ok()?)));
     let point = |(name, (node, link)): (&String, (&str, &str))| {
-        let out = links.iter().find(|handle| handle.name == link && handle.from == node)?;
+        let line = links.iter().find(|handle| handle.name == link && handle.from == node);
+        let channel = entries.iter().find(|entry| entry.link == link && entry.node == node);
+        let sent = match (line, channel) {
+            (Some(line), _) => line.input(),
+            (None, channel) => channel?.input,
+        };
         let number = routes::number(&scenario.node, node);
         let interface = nodes::interface(scenario, number, routes::number(&scenario.link, link));
-        let sent = out.input();
-        let bursts =
-            out.receiver.map(|receiver| (out.channels.first().copied().unwrap_or(receiver), Port(0)));
+        let bursts = line.and_then(|line| {
+            Some((
+                line.channels.first().copied().or(line.receiver).filter(|_| line.receiver.is_some())?,
+                Port(0),
+            ))
+        });
         Some(Capture { name: name.clone(), sent, received: (nodes[number].element, interface), bursts })
     };
     points.filter_map(point).collect()

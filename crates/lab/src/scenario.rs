@@ -4,6 +4,7 @@
 //! put into the tree, which is then held against the JSON Schema of [`Scenario`], given types by serde, and its names
 //! and amounts are checked. So every mistake, wherever it is found, is reported at its line, and all of them at once.
 
+mod atm;
 mod axes;
 pub(crate) mod check;
 mod document;
@@ -16,6 +17,7 @@ mod sweep;
 pub(crate) mod tree;
 mod validate;
 
+pub use atm::*;
 pub use axes::MAX_POINTS;
 pub(crate) use document::SCHEMA;
 pub use document::{Document, Error, MAX_FILE_BYTES};

@@ -1,5 +1,6 @@
 //! Values of studies that need more than a measure of a run: what `code = "name"` in a `study.toml` refers to.
 
+mod abr_video;
 mod koreasat;
 mod votos;
 mod wichmo;
@@ -11,6 +12,11 @@ pub type Code = fn(&StudyRuns) -> Result<f64, String>;
 
 /// Every function by its name.
 const CODES: &[(&str, Code)] = &[
+    ("abr-video-on-wire", abr_video::on_wire),
+    ("abr-video-ceiling", abr_video::ceiling),
+    ("abr-video-efficiency-low", abr_video::efficiency_low),
+    ("abr-video-efficiency-middle", abr_video::efficiency_middle),
+    ("abr-video-efficiency-high", abr_video::efficiency_high),
     ("koreasat-padding", koreasat::padding),
     ("koreasat-efficiency", koreasat::efficiency),
     ("koreasat-ceiling", koreasat::ceiling),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use indexmap::IndexMap;
 
 use super::Problem;
-use crate::scenario::{Flow, Link, Scenario};
+use crate::scenario::{AtmLine, Flow, Link, Scenario};
 
 /// How many of a node there are; one of what is no node.
 pub(crate) fn count(scenario: &Scenario, node: &str) -> u32 {
@@ -17,7 +17,7 @@ pub(crate) fn copies(scenario: &Scenario, ends: [&str; 2]) -> u32 {
     ends.map(|end| count(scenario, end)).into_iter().max().unwrap_or(1)
 }
 
-/// The scenario with a node, link and flow for each copy, and no counts of nodes.
+/// The scenario with a node, link, ATM line and flow for each copy, and no counts of nodes.
 pub(crate) fn spread(scenario: &Scenario) -> Cow<'_, Scenario> {
     if scenario.node.values().all(|node| node.count == 1) {
         return Cow::Borrowed(scenario);
@@ -38,6 +38,16 @@ pub(crate) fn spread(scenario: &Scenario) -> Cow<'_, Scenario> {
             several => spread.link.extend((0..several).map(|n| {
                 let between = link.between.each_ref().map(|end| copied(end, n));
                 (numbered(name, n), Link { between, ..link.clone() })
+            })),
+        }
+    }
+    spread.atm.line = IndexMap::new();
+    for (name, line) in &scenario.atm.line {
+        match copies(scenario, [&line.between[0], &line.between[1]]) {
+            1 => drop(spread.atm.line.insert(name.clone(), line.clone())),
+            several => spread.atm.line.extend((0..several).map(|n| {
+                let between = line.between.each_ref().map(|end| copied(end, n));
+                (numbered(name, n), AtmLine { between, ..line.clone() })
             })),
         }
     }

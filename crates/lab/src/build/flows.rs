@@ -445,11 +445,16 @@ pub(crate) fn path_mtu(
     Ok(narrowest)
 }
 
-/// Fills in what depends on the network: the MSS of TCP flows that do not say one is their path's MTU less the headers.
-/// `is_given` tells whether a key was in the file. Flows without a way are left for building to refuse.
-pub(crate) fn resolve(scenario: &mut Scenario, is_given: impl Fn(&str) -> bool) {
+/// Fills in what depends on the network: what virtual channels have of the lines that they pass, and the MSS of TCP flows
+/// that do not say one, which is their path's MTU less the headers. `is_given` tells whether a key was in the file. Flows
+/// without a way are left for building to refuse.
+///
+/// # Errors
+/// If there is no way for a virtual channel.
+pub(crate) fn resolve(scenario: &mut Scenario, is_given: impl Fn(&str) -> bool) -> Result<(), Problem> {
+    super::atm::fill(scenario)?;
     let as_read = scenario.clone();
-    let Ok(mut router) = Router::new(&as_read) else { return };
+    let Ok(mut router) = Router::new(&as_read) else { return Ok(()) };
     for (name, flow) in &mut scenario.flow {
         let Some(config) = flow.tcp.as_mut().filter(|_| !is_given(&format!("flow.{name}.tcp.mss"))) else {
             continue;
@@ -462,6 +467,7 @@ pub(crate) fn resolve(scenario: &mut Scenario, is_given: impl Fn(&str) -> bool) 
             config.mss = Bytes::new(there.min(back).saturating_sub(headers).min(65_495));
         }
     }
+    Ok(())
 }
 
 impl Udp {

@@ -58,6 +58,10 @@ pub(super) fn add(
             interfaces[node] += 1;
             (nodes[node].element, Port(interfaces[node] - 1))
         });
+        // Virtual channels are the ATM network's.
+        if link.vc.is_some() {
+            continue;
+        }
         for way in [Way::Forward, Way::Return] {
             let (from, to) = if way == Way::Forward { (0, 1) } else { (1, 0) };
             let (a, b) = (&link.between[from], &link.between[to]);

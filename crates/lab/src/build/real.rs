@@ -116,6 +116,14 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
         }
         notices.push(format!("tunnel \"{name}\" is left out: it ends at a real host"));
     }
+    for (name, link) in scenario.link.iter().filter(|(_, link)| link.vc.is_some()) {
+        if let Some(end) = link.between.iter().find(|end| is_real(end)) {
+            let problem = format!(
+                "a virtual channel ends at \"{end}\", which is real: expected a router there, the host behind it"
+            );
+            return Err(Problem::new(format!("link.{name}.vc"), problem));
+        }
+    }
     let reaches = |to: &String| {
         is_real(to) || scenario.group.get(to).is_some_and(|group| group.members.iter().any(is_real))
     };

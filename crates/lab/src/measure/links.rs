@@ -5,9 +5,10 @@ use bentpipe_units::Span;
 use super::Measure;
 use super::parts::Parts;
 
-/// Each direction of each link: an element below `link/` that knows how long it was busy.
+/// Each direction of each link or ATM line: a part below `link/` or `line/` that knows how long it was busy.
 pub(super) fn measures(parts: &Parts<'_>) -> Vec<Measure> {
-    let links = parts.elements.iter().filter(|element| element.starts_with("link/"));
+    let is_line = |element: &&&str| element.starts_with("link/") || element.starts_with("line/");
+    let links = parts.elements.iter().filter(is_line);
     links.flat_map(|element| of(element, parts)).collect()
 }
 

@@ -143,11 +143,11 @@ impl Document {
         if !mistakes.is_empty() {
             return Err(self.refuse(mistakes));
         }
-        build::resolve(&mut scenario, |key| root.at(key).is_some());
         let refuse = |Problem { key, problem }| {
             let origin = root.nearest_origin(&key);
             self.refuse(vec![Mistake { key, problem, origin }])
         };
+        build::resolve(&mut scenario, |key| root.at(key).is_some()).map_err(refuse)?;
         build::check(&scenario, &self.folder).map_err(refuse)?;
         Ok(scenario)
     }

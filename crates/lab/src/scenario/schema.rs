@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::atm::{Atm, VirtualChannel};
 use super::elements::{
     Application, Carrier, Channel, Dama, Framing, Queue, QuickStart, Shaper, Stream, Tcp, Tfrc, Udp, Video,
     Wifi,
@@ -43,6 +44,9 @@ pub struct Scenario {
     /// Carriers that terminals share by demand assignment: `dama` in a direction of a link makes it a terminal.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub carrier: Named<Carrier>,
+    /// A network of ATM switches under the links that are virtual channels.
+    #[serde(default, skip_serializing_if = "Atm::is_empty")]
+    pub atm: Atm,
     /// IPv6 through networks that carry only IPv4.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub tunnel: Named<Tunnel>,
@@ -88,8 +92,8 @@ pub struct Node {
     /// be put into a bridge with other machines, say. Otherwise they carry IP packets alone (TUN).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ethernet: bool,
-    /// How many of it: copies are called NAME.1, NAME.2, ... Each has links and flows of its own: those that name it are
-    /// copied with it.
+    /// How many of it: copies are called NAME.1, NAME.2, ... Each has links, ATM lines and flows of its own: those
+    /// that name it are copied with it; between two nodes of one count, copy n joins copy n.
     #[schemars(range(min = 1, max = 2000))]
     #[serde(skip_serializing_if = "is_one")]
     pub count: u32,
@@ -126,6 +130,10 @@ pub struct Link {
     /// The two nodes. Forward is from the first to the second.
     #[schemars(length(min = 2, max = 2))]
     pub between: [String; 2],
+    /// A virtual channel of the ATM network instead of a line of its own: `atm` says what its cells pass. Rate, delay and
+    /// framing then come from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vc: Option<VirtualChannel>,
     /// Line rate of each direction, framing included. Needed unless both directions say their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,

@@ -32,6 +32,7 @@ pub(crate) fn validate(scenario: &Scenario, tree: &Tree) -> Vec<Mistake> {
     review.pairs("tunnel", scenario.tunnel.iter().map(|(name, tunnel)| (name, &tunnel.between)));
     review.groups();
     review.copies();
+    review.atm();
     scenario.flow.iter().for_each(|(name, flow)| review.flow(&join("flow", name), flow));
     review.probe();
     review.mistakes
@@ -89,6 +90,10 @@ impl Review<'_> {
         let keys = keys.chain(self.scenario.tunnel.keys().map(|name| ("tunnel", name)));
         let keys = keys.chain(self.scenario.group.keys().map(|name| ("group", name)));
         let keys = keys.chain(self.scenario.flow.keys().map(|name| ("flow", name)));
+        let atm = &self.scenario.atm;
+        let keys = keys.chain(atm.switch.keys().map(|name| ("atm.switch", name)));
+        let keys = keys.chain(atm.line.keys().map(|name| ("atm.line", name)));
+        let keys = keys.chain(atm.stream.keys().map(|name| ("atm.stream", name)));
         let bad: Vec<String> =
             keys.filter(|(_, name)| !good_name(name)).map(|(table, name)| join(table, name)).collect();
         for key in bad {
@@ -163,6 +168,7 @@ impl Review<'_> {
                     let key = own(direction.rate.is_some(), "rate");
                     self.mistake(&key, "a Wi-Fi link has no rate of a line: expected `wifi.rate`, or none");
                 }
+                None if link.vc.is_some() => {}
                 None => {
                     let problem = format!(
                         "no rate in the {table} direction: expected `rate = \"10 Mbit/s\"`, or `{table}.rate`"
@@ -240,6 +246,38 @@ impl Review<'_> {
         for (name, group) in &scenario.group {
             let one = !group.members.iter().any(counted);
             self.unless(one, &join("group", name), "has a member with copies: expected ones without");
+        }
+    }
+
+    /// Lines end at nodes and switches, streams at nodes.
+    fn atm(&mut self) {
+        let (atm, nodes) = (&self.scenario.atm, &self.scenario.node);
+        for name in atm.switch.keys().filter(|name| nodes.contains_key(*name)) {
+            self.mistake(
+                &join("atm.switch", name),
+                "a node has this name too: a line could not tell them apart",
+            );
+        }
+        for (name, line) in &atm.line {
+            let key = join("atm.line", name);
+            for (n, end) in line.between.iter().enumerate() {
+                if !nodes.contains_key(end) && !atm.switch.contains_key(end) {
+                    let known = nodes.keys().chain(atm.switch.keys()).map(String::as_str);
+                    let instead = suggest::instead(end, known);
+                    let problem = format!("no node or switch is called \"{}\": {instead}", short(end));
+                    self.mistake(&format!("{key}.between.{n}"), problem);
+                }
+            }
+            let differ = line.between[0] != line.between[1];
+            self.unless(differ, &join(&key, "between"), "both ends are one: expected two");
+            self.unless(line.rate.as_bps() > 0, &join(&key, "rate"), "expected more than zero");
+            self.unless(line.delay <= MAX_DELAY, &join(&key, "delay"), format!("longer than {MAX_DELAY}"));
+        }
+        for (name, stream) in &atm.stream {
+            let key = join("atm.stream", name);
+            self.node(&join(&key, "from"), &stream.from);
+            self.node(&join(&key, "to"), &stream.to);
+            self.unless(stream.from != stream.to, &join(&key, "to"), "the node that it comes from");
         }
     }
 
@@ -356,7 +394,12 @@ fn short(name: &str) -> String {
     name.chars().take(60).collect()
 }
 
+/// Whether a name may be given. Copies of nodes, and of what joins them, have a number behind a dot.
 fn good_name(name: &str) -> bool {
+    let name = name
+        .rsplit_once('.')
+        .filter(|(_, number)| number.parse::<u16>().is_ok())
+        .map_or(name, |(base, _)| base);
     let good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     (1..=60).contains(&name.len()) && name.chars().all(good)
 }

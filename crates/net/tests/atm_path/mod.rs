@@ -175,6 +175,10 @@ impl World {
         self.network.as_mut().unwrap()
     }
 
+    pub(crate) fn into_network(self) -> Network {
+        self.network.unwrap()
+    }
+
     pub(crate) fn run_ms(&mut self, millis: u64) {
         self.network().run_until(Time::ZERO + Span::from_millis(millis));
     }

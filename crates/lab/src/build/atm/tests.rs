@@ -1,0 +1,131 @@
+use std::path::Path;
+
+use bentpipe_net::tcp;
+use bentpipe_units::Time;
+
+use crate::build::Built;
+use crate::scenario::{Document, Scenario};
+
+/// Three hosts at each side of two switches, and 50 Mbit/s of other cells.
+const NETWORK: &str = r#"
+title = "ATM"
+duration = "1 s"
+[node.source]
+count = 3
+[node.sink]
+count = 3
+[node.camera]
+[node.viewer]
+[atm.switch.near]
+abr = "erica-plus"
+[atm.switch.far]
+[atm.line.access]
+between = ["source", "near"]
+rate = "155.52 Mbit/s"
+sdh = true
+delay = "1 ms"
+[atm.line.camera]
+between = ["camera", "near"]
+rate = "155.52 Mbit/s"
+[atm.line.trunk]
+between = ["near", "far"]
+rate = "155.52 Mbit/s"
+delay = "5 ms"
+[atm.line.exit]
+between = ["far", "sink"]
+rate = "155.52 Mbit/s"
+delay = "1 ms"
+[atm.line.viewer]
+between = ["far", "viewer"]
+rate = "155.52 Mbit/s"
+[link.path]
+between = ["source", "sink"]
+vc = { service = { kind = "abr" } }
+[atm.stream.other]
+from = "camera"
+to = "viewer"
+source = { kind = "constant", rate = "50 Mbit/s" }
+[flow.bulk]
+from = "source"
+to = "sink"
+stagger = "10 ms"
+tcp = { controller = "newreno", receive_buffer = "1 MB" }
+[probe]
+capture = ["source.1:path.1"]
+"#;
+
+fn read(text: &str) -> Result<Scenario, String> {
+    let document = Document::parse("file.toml", text.as_bytes()).map_err(|refusal| refusal.to_string())?;
+    document.scenario().map_err(|refusal| refusal.to_string())
+}
+
+/// What is said about the network with `from` replaced by `to`.
+fn refused(from: &str, to: &str) -> String {
+    assert!(NETWORK.contains(from));
+    read(&NETWORK.replace(from, to)).expect_err("a mistake")
+}
+
+#[test]
+fn copies_are_written_out_and_channels_take_what_their_lines_have() {
+    let scenario = read(NETWORK).unwrap();
+    let link = &scenario.link["path.2"];
+    assert_eq!(link.between, ["source.2", "sink.2"]);
+    assert_eq!(link.rate.map(|rate| rate.as_bps()), Some(149_760_000));
+    assert_eq!(link.delay.map(|delay| delay.as_nanos()), Some(7_000_000));
+    assert_eq!(scenario.atm.line["access.3"].between, ["source.3", "near"]);
+    assert_eq!(scenario.flow["bulk.3"].start.as_nanos(), 20_000_000);
+    // Classical IP's MTU less the headers.
+    assert_eq!(scenario.flow["bulk.1"].tcp.as_ref().map(|tcp| tcp.mss.get()), Some(9140));
+    // A scenario as it was run can be run again.
+    let again = toml::to_string(&scenario).unwrap();
+    assert_eq!(read(&again), Ok(scenario));
+}
+
+#[test]
+fn connections_share_what_other_cells_leave() {
+    let scenario = read(NETWORK).unwrap();
+    let mut built = Built::new(&scenario, 1, Path::new("")).unwrap();
+    assert_eq!(built.captures.len(), 1);
+    let delivered = |built: &mut Built, millis: u64| {
+        built.network.run_until(Time::from_nanos(millis * 1_000_000));
+        let ends = built.flows.iter().map(|flow| flow.receivers[0]).collect::<Vec<_>>();
+        ends.into_iter()
+            .map(|end| built.network.element::<tcp::Endpoint>(end).unwrap().bytes_delivered())
+            .collect::<Vec<u64>>()
+    };
+    let before = delivered(&mut built, 500);
+    let after = delivered(&mut built, 1000);
+    let rates: Vec<f64> =
+        before.iter().zip(&after).map(|(before, after)| (after - before) as f64 * 8.0 / 0.5 / 1e6).collect();
+    // 105.52 Mbit/s of 192 cells for 9128 bytes with timestamps, 31 of 32: 91.7 in all.
+    let sum: f64 = rates.iter().sum();
+    assert!((85.0..92.5).contains(&sum), "{rates:?}");
+    assert!(rates.iter().all(|rate| (rate / rates[0] - 1.0).abs() < 0.1), "{rates:?}");
+}
+
+#[test]
+fn mistakes_are_named() {
+    let say = refused("between = [\"near\", \"far\"]", "between = [\"near\", \"fra\"]");
+    assert!(
+        say.contains("atm.line.trunk.between.1: no node or switch is called \"fra\": did you mean \"far\"?"),
+        "{say}"
+    );
+    let say = refused(
+        "[atm.line.trunk]\nbetween = [\"near\", \"far\"]",
+        "[atm.line.trunk]\nbetween = [\"near\", \"camera\"]",
+    );
+    assert!(
+        say.contains("link.path.1.between: no way from \"source.1\" to \"sink.1\" over ATM lines"),
+        "{say}"
+    );
+    let say = refused("[node.sink]\ncount = 3", "[node.sink]\ncount = 2");
+    assert!(say.contains("from 3 nodes to 2: expected as many, or one"), "{say}");
+    let say = refused("stagger = \"10 ms\"", "count = 2");
+    assert!(say.contains("flow.bulk.count: a count besides that of its nodes"), "{say}");
+    let say = refused("kind = \"abr\" }", "kind = \"abr\", rif = 2.0 }");
+    assert!(say.contains("rif: expected above 0 and at most 1"), "{say}");
+    let say = refused("abr = \"erica-plus\"", "abr = { kind = \"erica-plus\", queue = { qdlf = 0.0 } }");
+    assert!(say.contains("qdlf: expected above 0 and at most 1"), "{say}");
+    let say = refused("[node.camera]", "[node.near]\n[node.camera]");
+    assert!(say.contains("atm.switch.near: a node has this name too"), "{say}");
+}
