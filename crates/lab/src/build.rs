@@ -30,6 +30,7 @@ pub use change::{Change, Changer, Setting};
 pub use real::{Emulated, Interface, RealHost};
 pub use routes::{Hop, Unreachable, Way};
 
+use crate::record::PduOf;
 use crate::scenario::Scenario;
 pub(crate) use carriers::{frame, terminals};
 pub(crate) use flows::{path_mtu, resolve};
@@ -179,6 +180,8 @@ pub struct Capture {
     pub received: (ElementId, Port),
     /// If the node is a terminal there: where its bursts arrive first.
     pub bursts: Option<(ElementId, Port)>,
+    /// The virtual channel that the link is, if it is one.
+    pub pdu_of: Option<PduOf>,
 }
 
 impl Built {
@@ -258,7 +261,9 @@ fn captures(
                 Port(0),
             ))
         });
-        Some(Capture { name: name.clone(), sent, received: (nodes[number].element, interface), bursts })
+        let pdu_of = channel.map(|entry| entry.pdu_of);
+        let received = (nodes[number].element, interface);
+        Some(Capture { name: name.clone(), sent, received, bursts, pdu_of })
     };
     points.filter_map(point).collect()
 }

@@ -12,7 +12,7 @@ mod plan;
 mod recorder;
 mod series;
 
-pub use capture::{Capture, Form};
+pub use capture::{Capture, Form, PduOf};
 pub(crate) use csv::quoted;
 pub use csv::{CsvError, read_csv, write_csv};
 pub use follow::Live;

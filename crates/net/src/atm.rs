@@ -10,6 +10,7 @@ mod aal5;
 pub mod abr;
 mod cell;
 pub mod erica;
+pub mod fault;
 pub mod interface;
 pub mod line;
 pub mod service;
@@ -17,6 +18,7 @@ mod stream;
 pub mod switch;
 
 pub use cell::{Cell, Kind, Train, Vc, Word};
+pub use fault::Faults;
 pub use interface::{Channel, Interface};
 pub use service::{Class, Content, Encapsulation, Rates, Service};
 pub use switch::Switch;

@@ -215,7 +215,7 @@ pub enum JitterLaw {
 }
 
 impl JitterLaw {
-    fn draw(self, stream: &mut Stream) -> Span {
+    pub(crate) fn draw(self, stream: &mut Stream) -> Span {
         match self {
             JitterLaw::Uniform { min, max } => min + (max - min).mul_f64(stream.unit()),
             JitterLaw::Exponential { mean } => mean.mul_f64(-libm::log(1.0 - stream.unit())),
@@ -426,19 +426,19 @@ pub(crate) struct Trials {
 }
 
 impl Trials {
-    fn new(probability: f64) -> Trials {
+    pub(crate) fn new(probability: f64) -> Trials {
         Trials { probability, misses: None }
     }
 
     /// Makes one trial.
     #[inline]
-    fn hits(&mut self, stream: &mut Stream) -> bool {
+    pub(crate) fn hits(&mut self, stream: &mut Stream) -> bool {
         self.next_hit(1, stream).is_some()
     }
 
     /// Makes trials up to the next hit, but at most `trials`: how many misses came before the hit.
     #[inline]
-    fn next_hit(&mut self, trials: u64, stream: &mut Stream) -> Option<u64> {
+    pub(crate) fn next_hit(&mut self, trials: u64, stream: &mut Stream) -> Option<u64> {
         let p = self.probability;
         let misses = *self.misses.get_or_insert_with(|| stream.failures_before_success(p));
         if misses < trials {
@@ -463,7 +463,7 @@ pub(crate) struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    fn new([p, r]: [f64; 2], [good, bad]: [f64; 2]) -> Result<GilbertElliott, Impossible> {
+    pub(crate) fn new([p, r]: [f64; 2], [good, bad]: [f64; 2]) -> Result<GilbertElliott, Impossible> {
         let trials = |value, key| probability(value, key).map(Trials::new);
         Ok(GilbertElliott {
             loss: [trials(good, "loss_good")?, trials(bad, "loss_bad")?],
@@ -473,7 +473,7 @@ impl GilbertElliott {
     }
 
     #[inline]
-    fn loses(&mut self, stream: &mut Stream) -> bool {
+    pub(crate) fn loses(&mut self, stream: &mut Stream) -> bool {
         let is_bad = self.is_bad.unwrap_or_else(|| self.stationary(stream));
         let state = usize::from(is_bad);
         let is_lost = self.loss[state].hits(stream);

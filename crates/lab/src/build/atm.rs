@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use bentpipe_net::atm::interface::LINE;
-use bentpipe_net::atm::{Channel, Content, Interface, Rates, Service, Switch, Vc, line};
+use bentpipe_net::atm::{Channel, Content, Faults, Interface, Rates, Service, Switch, Vc, line};
 use bentpipe_net::video;
 use bentpipe_net::{Framing, Port};
 use bentpipe_sim::{Builder, ElementId};
@@ -16,7 +16,8 @@ use bentpipe_units::{Rate, Span, Stream, Time};
 use super::nodes::interface as interface_of_node;
 use super::routes::number;
 use super::{NodeHandle, Problem, Way};
-use crate::scenario::{AtmStream, CellSource, Scenario};
+use crate::record::PduOf;
+use crate::scenario::{AtmLine, AtmStream, CellSource, Scenario};
 
 /// Where packets go into a virtual channel, for captures.
 pub(super) struct Entry {
@@ -26,6 +27,8 @@ pub(super) struct Entry {
     pub(super) node: String,
     /// The input that the node's packets come to.
     pub(super) input: (ElementId, Port),
+    /// The channel, for captures.
+    pub(super) pdu_of: PduOf,
 }
 
 /// Gives links that are virtual channels the rate and delay of the lines that they pass.
@@ -90,12 +93,9 @@ pub(super) fn add(
         let key = format!("link.{name}");
         let content = || Content::Packets(vc.encapsulation);
         let ends = network.lead(&key, name, &link.between, vc.service, [content(), content()])?;
-        joints.extend(ends.into_iter().zip(&link.between).map(|(end, node)| Joint {
-            link: n,
-            name,
-            node,
-            end,
-        }));
+        let pdu_of = (network.last, vc.encapsulation);
+        let joint = |(end, node)| Joint { link: n, name, node, end, pdu_of };
+        joints.extend(ends.into_iter().zip(&link.between).map(joint));
     }
     for (name, stream) in &scenario.atm.stream {
         let key = format!("atm.stream.{name}");
@@ -105,14 +105,14 @@ pub(super) fn add(
         let ends = [stream.from.clone(), stream.to.clone()];
         network.lead(&key, name, &ends, stream.service, [Content::Streams(rates), Content::Sink])?;
     }
-    let interfaces = network.join(builder);
+    let interfaces = network.join(builder)?;
     let entries = joints.into_iter().map(|joint| {
         let inside = (interfaces[joint.end.0], joint.end.1);
         let node = number(&scenario.node, joint.node);
         let outside = (nodes[node].element, interface_of_node(scenario, node, joint.link));
         builder.connect(outside, inside);
         builder.connect(inside, outside);
-        Entry { link: joint.name.clone(), node: joint.node.clone(), input: inside }
+        Entry { link: joint.name.clone(), node: joint.node.clone(), input: inside, pdu_of: joint.pdu_of }
     });
     Ok(entries.collect())
 }
@@ -123,6 +123,7 @@ struct Joint<'a> {
     name: &'a String,
     node: &'a String,
     end: End,
+    pdu_of: PduOf,
 }
 
 /// An interface by its number, and the port of a channel there.
@@ -145,13 +146,16 @@ struct Network<'a> {
     plugs: Vec<[Plug; 2]>,
     /// The number of the next channel, the same on all its lines.
     next: u16,
+    /// The channel led last.
+    last: Vc,
 }
 
 impl<'a> Network<'a> {
     fn new(scenario: &'a Scenario) -> Result<Network<'a>, Problem> {
         let switches = scenario.atm.switch.values().map(Switch::new).collect();
         let (interfaces, plugs) = (Vec::new(), Vec::new());
-        let mut network = Network { scenario, switches, interfaces, plugs, next: Vc::FIRST.vci() };
+        let mut network =
+            Network { scenario, switches, interfaces, plugs, next: Vc::FIRST.vci(), last: Vc::FIRST };
         for (name, line) in &scenario.atm.line {
             let config = line::Config { rate: line.cell_rate(), delay: line.delay };
             let mut plug = |node: &String, way: Way| {
@@ -194,7 +198,7 @@ impl<'a> Network<'a> {
         let path =
             path(self.scenario, &between[0], &between[1]).map_err(|problem| Problem::new(key, problem))?;
         let vc = Vc::new(self.next).ok_or_else(|| Problem::new(key, "more than 4064 virtual channels"))?;
-        self.next += 1;
+        (self.next, self.last) = (self.next + 1, vc);
         // The two ends of each line in the order that the channel passes them.
         let plugs: Vec<Plug> = path.iter().flat_map(|(line, way)| self.ends(*line, *way)).collect();
         let [first, middle @ .., last] = &plugs[..] else {
@@ -220,7 +224,7 @@ impl<'a> Network<'a> {
     }
 
     /// Adds all to the network, and joins the lines' ends; gives the interfaces.
-    fn join(self, builder: &mut Builder) -> Vec<ElementId> {
+    fn join(self, builder: &mut Builder) -> Result<Vec<ElementId>, Problem> {
         let names = self.scenario.atm.switch.keys();
         let switches: Vec<ElementId> = names
             .zip(self.switches)
@@ -232,12 +236,35 @@ impl<'a> Network<'a> {
             Plug::Switch(switch, port) => (switches[switch], port),
             Plug::Interface(interface) => (interfaces[interface], LINE),
         };
-        for [a, b] in self.plugs {
-            builder.connect(at(a), at(b));
-            builder.connect(at(b), at(a));
+        for ([a, b], (name, line)) in self.plugs.into_iter().zip(&self.scenario.atm.line) {
+            for (from, to, way) in [(a, b, Way::Forward), (b, a, Way::Return)] {
+                let last = faults(name, line, way, at(from), builder)?;
+                builder.connect(last, at(to));
+            }
         }
-        interfaces
+        Ok(interfaces)
     }
+}
+
+/// Adds the faults of a line behind `from`, where its cells come out; gives where they come out then.
+fn faults(
+    name: &str,
+    line: &AtmLine,
+    way: Way,
+    from: (ElementId, Port),
+    builder: &mut Builder,
+) -> Result<(ElementId, Port), Problem> {
+    let mut last = from;
+    let configs = line.channel.as_ref().map_or(&[][..], |channel| channel.faults());
+    for (n, config) in configs.iter().enumerate() {
+        let fault = Faults::new(config)
+            .map_err(|error| Problem::impossible(&format!("atm.line.{name}.channel"), &error))?;
+        let number = if n == 0 { String::new() } else { format!(".{}", n + 1) };
+        let fault = builder.add(format!("line/{name}/{}/channel{number}", way.name()), fault);
+        builder.connect(last, (fault, Port(0)));
+        last = (fault, Port(0));
+    }
+    Ok(last)
 }
 
 /// The rates of a stream's sources; or the key of what is wrong, and what was expected.

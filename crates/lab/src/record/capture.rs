@@ -1,15 +1,22 @@
-//! Capture files of packets that pass an input.
+//! Capture files of packets that pass an input: as IP packets, or as the AAL5 PDUs that they are on a virtual channel.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bentpipe_net::atm::{Encapsulation, Vc};
 use bentpipe_net::{Body, Packet, dama};
 use bentpipe_units::Time;
+use bentpipe_wire::ethernet::EtherType;
 use bentpipe_wire::pcap::{LinkType, Writer};
+use bentpipe_wire::{aal5, erf, llc};
 
-/// A pcap file being written: raw IP or the MPEG cells of bursts, stamps in nanoseconds from the start of the run.
+/// The virtual channel that packets pass, and how it puts them into AAL5.
+pub type PduOf = (Vc, Encapsulation);
+
+/// A pcap file being written: raw IP, the MPEG cells of bursts, or ERF records of AAL5 PDUs; stamps in nanoseconds from
+/// the start of the run.
 ///
 /// It is written beside its place and moved there by [`Capture::finish`]; dropped before, it is gone.
 pub struct Capture {
@@ -27,6 +34,8 @@ pub enum Form {
     Ip,
     /// A terminal's bursts, of which the MPEG cells are kept, a burst in each record.
     Bursts,
+    /// IP packets that are to be written as the AAL5 PDUs that they are in a virtual channel.
+    Pdus(PduOf),
 }
 
 struct State {
@@ -45,6 +54,7 @@ impl Capture {
         let link_type = match form {
             Form::Ip => LinkType::RAW,
             Form::Bursts => LinkType::MPEG_2_TS,
+            Form::Pdus(_) => LinkType::ERF,
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let temporary = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
@@ -93,6 +103,11 @@ impl Drop for Capture {
 impl State {
     fn write(&mut self, now: Time, packet: &Packet, form: Form) {
         let Some(writer) = &mut self.writer else { return };
+        if let Form::Pdus(channel) = form {
+            let Some(record) = in_erf(now, &packet.to_vec(), channel) else { return };
+            let written = writer.write(now.as_nanos(), &record, 0);
+            return self.note(written);
+        }
         let cells = dama::cells_of(packet);
         let written = match packet.body() {
             // A request has none.
@@ -102,6 +117,10 @@ impl State {
             Body::Bytes(_) => writer.write(now.as_nanos(), &packet.to_vec(), 0),
             Body::Cells(_) => return,
         };
+        self.note(written);
+    }
+
+    fn note(&mut self, written: io::Result<()>) {
         match written {
             Ok(()) => self.packets += 1,
             Err(error) => {
@@ -110,4 +129,26 @@ impl State {
             }
         }
     }
+}
+
+/// An IP packet as an ERF record of its AAL5 PDU; none if it is too long for one.
+fn in_erf(now: Time, packet: &[u8], (vc, encapsulation): PduOf) -> Option<Vec<u8>> {
+    let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
+    let header = llc::Repr::Routed(if is_v6 { EtherType::IPV6 } else { EtherType::IPV4 });
+    let header_len = if encapsulation == Encapsulation::LlcSnap { header.buffer_len() } else { 0 };
+    let pdu = aal5::Repr::new(header_len + packet.len());
+    let content = erf::Content::Aal5(erf::AtmHeader { vpi: 0, vci: vc.vci() });
+    let record = erf::Repr::new(now.as_nanos(), content, pdu.buffer_len());
+    if packet.is_empty() || record.buffer_len() + pdu.buffer_len() > usize::from(u16::MAX) {
+        return None;
+    }
+    let mut bytes = vec![0; record.buffer_len() + pdu.buffer_len()];
+    record.emit(&mut bytes);
+    let payload = &mut bytes[record.buffer_len()..];
+    if header_len > 0 {
+        header.emit(payload);
+    }
+    payload[header_len..pdu.payload_len].copy_from_slice(packet);
+    pdu.emit(payload);
+    Some(bytes)
 }

@@ -74,7 +74,8 @@ pub struct CapturePoint {
 }
 
 impl CapturePoint {
-    /// The files of what a scenario wants captured: IP packets, and of a terminal also its bursts.
+    /// The files of what a scenario wants captured: IP packets, in a virtual channel as PDUs, and of a
+    /// terminal also its bursts.
     pub fn of(captures: &[build::Capture]) -> Vec<CapturePoint> {
         let both = captures.iter().flat_map(|capture| {
             let name = capture.name.replace(':', "-");
@@ -84,7 +85,8 @@ impl CapturePoint {
                 form: Form::Bursts,
             });
             let inputs = vec![capture.sent, capture.received];
-            [Some(CapturePoint { name, inputs, form: Form::Ip }), bursts]
+            let form = capture.pdu_of.map_or(Form::Ip, Form::Pdus);
+            [Some(CapturePoint { name, inputs, form }), bursts]
         });
         both.flatten().collect()
     }

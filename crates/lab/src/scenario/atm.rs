@@ -1,5 +1,6 @@
 //! The ATM network of a scenario: switches, lines, and streams of cells that nobody reads.
 
+pub use bentpipe_net::atm::fault::Config as CellFault;
 pub use bentpipe_net::atm::switch::Config as AtmSwitch;
 pub use bentpipe_net::atm::{Encapsulation, Service};
 use bentpipe_net::video::RateConfig;
@@ -46,6 +47,30 @@ pub struct AtmLine {
     /// One-way propagation delay.
     #[serde(default)]
     pub delay: Span,
+    /// What happens to cells, the same in both directions: loss, bit errors, misinsertion, delay variation. Without it,
+    /// nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<CellChannel>,
+}
+
+/// What happens to cells: one fault, or several one after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum CellChannel {
+    /// One fault.
+    One(CellFault),
+    /// Several, in the order that cells meet them.
+    Several(Vec<CellFault>),
+}
+
+impl CellChannel {
+    /// The faults in the order that cells meet them.
+    pub fn faults(&self) -> &[CellFault] {
+        match self {
+            CellChannel::One(fault) => std::slice::from_ref(fault),
+            CellChannel::Several(faults) => faults,
+        }
+    }
 }
 
 impl AtmLine {

@@ -1,9 +1,11 @@
 use std::path::Path;
+use std::process::Command;
 
 use bentpipe_net::tcp;
 use bentpipe_units::Time;
 
 use crate::build::Built;
+use crate::record::{Capture, Form};
 use crate::scenario::{Document, Scenario};
 
 /// Three hosts at each side of two switches, and 50 Mbit/s of other cells.
@@ -104,6 +106,34 @@ fn connections_share_what_other_cells_leave() {
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "a skipped test says why")]
+fn tshark_reads_a_channels_pdus() {
+    let scenario = read(NETWORK).unwrap();
+    let mut built = Built::new(&scenario, 1, Path::new("")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("channel.pcap");
+    let point = built.captures[0].clone();
+    let capture = Capture::start(&path, Form::Pdus(point.pdu_of.unwrap()), 65_535).unwrap();
+    for (element, port) in [point.sent, point.received] {
+        built.network.tap(element, port, capture.tap());
+    }
+    built.network.run_until(Time::from_nanos(100_000_000));
+    assert!(capture.finish().unwrap() > 20);
+    let Ok(output) =
+        Command::new("tshark").args(["-V", "-o", "tcp.check_checksum:TRUE", "-r"]).arg(&path).output()
+    else {
+        assert!(std::env::var_os("CI").is_none(), "tshark is needed in CI");
+        println!("skipped: tshark is not installed");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("VCI: 32") && text.contains("DSAP: SNAP"), "{text}");
+    assert!(text.contains("AAL5 len: ") && text.contains("(correct)"), "{text}");
+    assert!(text.contains("[Checksum Status: Good]"), "{text}");
+    assert!(!text.contains("incorrect") && !text.contains("Malformed"), "{text}");
+}
+
+#[test]
 fn mistakes_are_named() {
     let say = refused("between = [\"near\", \"far\"]", "between = [\"near\", \"fra\"]");
     assert!(
@@ -128,4 +158,22 @@ fn mistakes_are_named() {
     assert!(say.contains("qdlf: expected above 0 and at most 1"), "{say}");
     let say = refused("[node.camera]", "[node.near]\n[node.camera]");
     assert!(say.contains("atm.switch.near: a node has this name too"), "{say}");
+}
+
+#[test]
+fn lines_lose_and_damage_cells() {
+    let faults = "sdh = true\nchannel = [\"none\"]";
+    let say = refused("sdh = true", faults);
+    assert!(say.contains("atm.line.access.channel"), "{say}");
+    let faults = "sdh = true\nchannel = { kind = \"cell-loss\", ratio = 1e-3 }";
+    let scenario = read(&NETWORK.replace("sdh = true", faults)).unwrap();
+    let mut built = Built::new(&scenario, 1, Path::new("")).unwrap();
+    built.network.run_until(Time::from_nanos(1_000_000_000));
+    let names: Vec<String> = built.network.ids().map(|id| built.network.path(id).to_owned()).collect();
+    assert!(names.contains(&"line/access.2/return/channel".to_owned()), "{names:?}");
+    // A packet of 192 cells survives with 83 %: TCP gets far less than without loss.
+    let ends: Vec<_> = built.flows.iter().map(|flow| flow.receivers[0]).collect();
+    let bytes = |end| built.network.element::<tcp::Endpoint>(end).unwrap().bytes_delivered();
+    let sum: u64 = ends.into_iter().map(bytes).sum();
+    assert!((10_000..5_000_000).contains(&sum), "{sum}");
 }

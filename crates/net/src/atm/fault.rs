@@ -1,0 +1,377 @@
+//! What happens to cells on a line: loss, bit errors, misinsertion, delay variation.
+//!
+//! Each kind is an element behind a line; several in a row make a line with several faults. A train is handed on at once, with
+//! the times of its cells as they then are, and what happens to a cell does not depend on the train that it is in. Damage
+//! makes bytes: a wrong header is judged by its HEC and put right or dropped, a wrong RM cell by its CRC-10; wrong bits of a
+//! PDU travel with their cell to where its CRC-32 is looked at.
+//!
+//! Not modelled: wrong bits of payload type and loss priority that the HEC does not see, cells out of order.
+
+use std::any::Any;
+use std::collections::VecDeque;
+
+use bentpipe_units::{Span, Stream, Time};
+use bentpipe_wire::atm::{self, HEADER_LEN, PAYLOAD_LEN, PayloadType, hec, rm};
+
+use super::cell::{Cell, Kind, Train, Vc, Word};
+use crate::channel::{GilbertElliott, JitterLaw, Trials};
+use crate::config::{Impossible, probability};
+use crate::{Cx, Element, Observer, Packet, Port, Unit};
+
+/// Bits of a cell, and of its header.
+const CELL_BITS: u64 = 8 * atm::CELL_LEN as u64;
+const HEADER_BITS: u64 = 8 * HEADER_LEN as u64;
+
+/// One kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)
+)]
+pub enum Config {
+    /// Each cell is lost with the same probability.
+    CellLoss {
+        /// The cell loss ratio, 0 to 1. No default.
+        ratio: f64,
+    },
+    /// Loss in two states that change from cell to cell (Gilbert 1960, Elliott 1963). Starts in the stationary state.
+    CellLossBursts {
+        /// The probability of going from good to bad after a cell, 0 to 1. No default.
+        p: f64,
+        /// The probability of going from bad to good after a cell, 0 to 1. No default.
+        r: f64,
+        /// The probability of loss in the good state. Default: 0.
+        #[cfg_attr(feature = "serde", serde(default))]
+        loss_good: f64,
+        /// The probability of loss in the bad state. No default.
+        loss_bad: f64,
+    },
+    /// Each of a cell's 424 bits is wrong with the same probability.
+    BitErrors {
+        /// The bit error rate, 0 to 1. No default.
+        ber: f64,
+    },
+    /// Cells of somebody else's, with random payload, behind cells of this line.
+    Misinsertion {
+        /// How many a second. No default.
+        per_second: f64,
+        /// The VCI that they have, 32 to 4095. No default.
+        vci: u16,
+    },
+    /// A random delay of each cell; none passes another.
+    DelayVariation {
+        /// How the delay is distributed. No default.
+        law: JitterLaw,
+    },
+}
+
+/// A fault on a line: input 0 to output 0.
+#[derive(Debug)]
+pub struct Faults {
+    fault: Fault,
+    /// When the last cell came out.
+    last: Option<Time>,
+    passed: u64,
+    lost: u64,
+    damaged: u64,
+    corrected: u64,
+    discarded: u64,
+    misdelivered: u64,
+    inserted: u64,
+}
+
+#[derive(Debug)]
+enum Fault {
+    Loss(Trials),
+    Bursts(GilbertElliott),
+    Bits { errors: Trials, receiver: hec::Receiver },
+    Misinsertion { mean_s: f64, vc: Vc, next: Option<Time> },
+    Delay(JitterLaw),
+}
+
+impl Faults {
+    /// A line with this fault.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn new(config: &Config) -> Result<Faults, Impossible> {
+        let trials = |value, key| probability(value, key).map(Trials::new);
+        let fault = match *config {
+            Config::CellLoss { ratio } => Fault::Loss(trials(ratio, "ratio")?),
+            Config::CellLossBursts { p, r, loss_good, loss_bad } => {
+                Fault::Bursts(GilbertElliott::new([p, r], [loss_good, loss_bad])?)
+            }
+            Config::BitErrors { ber } => {
+                Fault::Bits { errors: trials(ber, "ber")?, receiver: hec::Receiver::new() }
+            }
+            Config::Misinsertion { per_second, vci } => {
+                let possible = per_second > 0.0 && per_second <= 1e6;
+                Impossible::unless(possible, "per_second", "above 0 and at most 1000000")?;
+                let vc = Vc::new(vci).ok_or(Impossible { key: "vci", expected: "from 32 to 4095" })?;
+                Fault::Misinsertion { mean_s: 1.0 / per_second, vc, next: None }
+            }
+            Config::DelayVariation { law } => Fault::Delay(law),
+        };
+        let (last, none) = (None, 0);
+        Ok(Faults {
+            fault,
+            last,
+            passed: none,
+            lost: none,
+            damaged: none,
+            corrected: none,
+            discarded: none,
+            misdelivered: none,
+            inserted: none,
+        })
+    }
+
+    fn pass(&mut self, train: Train, stream: &mut Stream) -> Train {
+        let Train { cells, mut cargo } = train;
+        let mut out = Train { cells: Vec::with_capacity(cells.len()), cargo: VecDeque::new() };
+        for cell in cells {
+            let own: VecDeque<Packet> = cargo.drain(..cell.word.cargo().min(cargo.len())).collect();
+            self.cell(cell, own, &mut out, stream);
+        }
+        self.passed += out.cells.len() as u64;
+        out
+    }
+
+    fn cell(&mut self, cell: Cell, mut cargo: VecDeque<Packet>, out: &mut Train, stream: &mut Stream) {
+        let mut cell = cell;
+        let is_lost = match &mut self.fault {
+            Fault::Loss(trials) => trials.hits(stream),
+            Fault::Bursts(chain) => chain.loses(stream),
+            Fault::Bits { errors, receiver } => {
+                let bits = wrong_bits(errors, stream);
+                let (header, payload): (Vec<u64>, Vec<u64>) =
+                    bits.into_iter().partition(|bit| *bit < HEADER_BITS);
+                let judged = judge_header(cell.word, &header, receiver);
+                self.corrected += u64::from(judged == Some(cell.word) && !header.is_empty());
+                self.discarded += u64::from(judged.is_none());
+                self.misdelivered += u64::from(judged.is_some_and(|word| word != cell.word));
+                let word = judged.and_then(|word| damage(word, &payload, &mut cargo));
+                self.damaged += u64::from(!payload.is_empty());
+                cell.word = word.unwrap_or(cell.word);
+                word.is_none()
+            }
+            Fault::Misinsertion { .. } => false,
+            Fault::Delay(law) => {
+                cell.at += law.draw(stream);
+                false
+            }
+        };
+        if is_lost {
+            self.lost += 1;
+            return;
+        }
+        // A nanosecond between two cells, as on any line.
+        let earliest = self.last.map_or(Time::ZERO, |last| last + Span::from_nanos(1));
+        cell.at = cell.at.max(earliest);
+        self.last = Some(cell.at);
+        out.cells.push(cell);
+        out.cargo.extend(cargo);
+        self.insert(cell.at, out, stream);
+    }
+
+    /// Puts a strange cell right behind one of the line's, if it is time for one.
+    fn insert(&mut self, at: Time, out: &mut Train, stream: &mut Stream) {
+        let Fault::Misinsertion { mean_s, vc, next } = &mut self.fault else { return };
+        let mut draw = |from: Time| from + Span::from_secs_f64(stream.exponential(*mean_s));
+        let due = *next.get_or_insert_with(|| draw(Time::ZERO));
+        if due > at {
+            return;
+        }
+        *next = Some(draw(at));
+        let mut payload = Packet::new(PAYLOAD_LEN, 0);
+        rand::RngCore::fill_bytes(stream, payload.header_mut());
+        let at = at + Span::from_nanos(1);
+        out.cells.push(Cell { at, word: Word::whole(*vc, false) });
+        out.cargo.push_back(payload);
+        self.last = Some(at);
+        self.inserted += 1;
+    }
+}
+
+/// Which of a cell's bits are wrong.
+fn wrong_bits(errors: &mut Trials, stream: &mut Stream) -> Vec<u64> {
+    let (mut bits, mut from) = (Vec::new(), 0);
+    while let Some(ahead) = errors.next_hit(CELL_BITS - from, stream) {
+        bits.push(from + ahead);
+        from += ahead + 1;
+    }
+    bits
+}
+
+/// What a receiver takes a cell with these wrong bits in its header for; nothing if it drops it.
+fn judge_header(word: Word, wrong: &[u64], receiver: &mut hec::Receiver) -> Option<Word> {
+    if wrong.is_empty() {
+        *receiver = hec::Receiver::new();
+        return Some(word);
+    }
+    let payload_type = match word.kind() {
+        Kind::Data | Kind::Whole => PayloadType::User { congested: word.efci(), last: word.is_last() },
+        Kind::Rm => PayloadType::ResourceManagement,
+        Kind::Oam => PayloadType::OamEndToEnd,
+    };
+    let mut header = [0; HEADER_LEN];
+    atm::Repr { payload_type, clp: word.clp(), ..atm::Repr::new(0, word.vc().vci()) }.emit(&mut header);
+    wrong.iter().for_each(|bit| header[(bit / 8) as usize] ^= 0x80 >> (bit % 8));
+    if receiver.receive(&mut header) == hec::Verdict::Bad {
+        return None;
+    }
+    let read = atm::Repr::parse(atm::Interface::Uni, &header).ok()?;
+    let vc = Vc::new(read.vci).filter(|_| read.vpi == 0)?;
+    Some(word.on(vc))
+}
+
+/// The cell with these wrong bits, counted from the start of its header, in its payload; nothing if a receiver drops it.
+fn damage(word: Word, wrong: &[u64], cargo: &mut VecDeque<Packet>) -> Option<Word> {
+    if wrong.is_empty() {
+        return Some(word);
+    }
+    let bits = wrong.iter().map(|bit| bit - HEADER_BITS);
+    match word.kind() {
+        Kind::Data if word.is_damaged() => {
+            bits.for_each(|bit| cargo.iter_mut().take(1).for_each(|mask| mask.flip_bit(bit)));
+            Some(word)
+        }
+        Kind::Data => {
+            let mut mask = Packet::new(PAYLOAD_LEN, 0);
+            bits.for_each(|bit| mask.flip_bit(bit));
+            cargo.push_front(mask);
+            Some(word.damaged())
+        }
+        Kind::Whole => {
+            bits.for_each(|bit| cargo.iter_mut().for_each(|payload| payload.flip_bit(bit)));
+            Some(word)
+        }
+        Kind::Rm => {
+            let mut payload = [0; PAYLOAD_LEN];
+            word.rm_repr().emit(&mut payload);
+            bits.for_each(|bit| payload[(bit / 8) as usize] ^= 0x80 >> (bit % 8));
+            let read = rm::Repr::parse(&payload).ok()?;
+            Some(Word::rm(word.vc(), word.clp(), &read))
+        }
+        Kind::Oam => Some(word),
+    }
+}
+
+impl Element for Faults {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let digest = packet.digest();
+        let Some(train) = packet.into_train() else { return Time::NEVER };
+        let train = self.pass(train, cx.stream());
+        if !train.cells.is_empty() {
+            cx.emit(Port(0), Packet::from_train(train, digest));
+        }
+        Time::NEVER
+    }
+
+    fn wake(&mut self, _cx: &mut Cx<'_>) -> Time {
+        Time::NEVER
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        observer.counter("passed", Unit::Cells, self.passed);
+        observer.counter("lost", Unit::Cells, self.lost);
+        observer.counter("damaged", Unit::Cells, self.damaged);
+        observer.counter("headers-corrected", Unit::Cells, self.corrected);
+        observer.counter("headers-discarded", Unit::Cells, self.discarded);
+        observer.counter("misdelivered", Unit::Cells, self.misdelivered);
+        observer.counter("misinserted", Unit::Cells, self.inserted);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VC: Vc = Vc::FIRST;
+
+    /// PDUs of twelve cells each, one cell every 3 us, through a fault; what comes out.
+    fn through(config: &Config, pdus: u32, in_one: bool) -> (Faults, Train) {
+        let mut faults = Faults::new(config).unwrap();
+        let mut stream = Stream::new(3, "faults");
+        let mut out = Train::default();
+        let mut whole = Train::default();
+        for (serial, index) in (0..pdus).flat_map(|serial| (0..12).map(move |index| (serial, index))) {
+            let at = Time::from_nanos(u64::from(serial * 12 + u32::from(index)) * 3000);
+            whole.cells.push(Cell { at, word: Word::data(VC, serial, index, index == 11) });
+            whole.cargo.extend((index == 11).then(|| Packet::new(0, 560)));
+            if !in_one {
+                let part = faults.pass(std::mem::take(&mut whole), &mut stream);
+                out.cells.extend(part.cells);
+                out.cargo.extend(part.cargo);
+            }
+        }
+        let rest = faults.pass(whole, &mut stream);
+        out.cells.extend(rest.cells);
+        out.cargo.extend(rest.cargo);
+        (faults, out)
+    }
+
+    #[test]
+    fn losses_are_as_many_as_said_and_packets_stay_with_their_cells() {
+        let (faults, out) = through(&Config::CellLoss { ratio: 0.01 }, 10_000, true);
+        // 1200 of 120,000, give or take four standard deviations.
+        assert!((1060..1340).contains(&faults.lost), "{}", faults.lost);
+        assert_eq!(out.cells.len() as u64 + faults.lost, 120_000);
+        let wanted: usize = out.cells.iter().map(|cell| cell.word.cargo()).sum();
+        assert_eq!(out.cargo.len(), wanted);
+    }
+
+    #[test]
+    fn trains_make_no_difference() {
+        let law = JitterLaw::Exponential { mean: Span::from_micros(20) };
+        for config in [
+            Config::CellLoss { ratio: 0.1 },
+            Config::CellLossBursts { p: 0.01, r: 0.2, loss_good: 0.0, loss_bad: 0.9 },
+            Config::BitErrors { ber: 1e-3 },
+            Config::Misinsertion { per_second: 1000.0, vci: 40 },
+            Config::DelayVariation { law },
+        ] {
+            let (one, many) = (through(&config, 300, true), through(&config, 300, false));
+            assert_eq!(one.1, many.1, "{config:?}");
+            assert!(one.1.cells.windows(2).all(|pair| pair[0].at < pair[1].at), "{config:?}");
+        }
+    }
+
+    #[test]
+    fn wrong_bits_are_corrected_dropped_or_sent_along() {
+        let (faults, out) = through(&Config::BitErrors { ber: 1e-4 }, 10_000, true);
+        // One wrong bit in a header of 40: 480 of 120,000. Two in one header, or two headers in a row: a few.
+        assert!((380..580).contains(&faults.corrected), "{}", faults.corrected);
+        assert!((1..60).contains(&faults.discarded), "{}", faults.discarded);
+        assert_eq!(faults.misdelivered, 0);
+        // 384 bits of payload: 1 - 0.9999^384 = 3.77 %.
+        let damaged = out.cells.iter().filter(|cell| cell.word.is_damaged()).count();
+        assert!((4200..4850).contains(&damaged), "{damaged}");
+        assert_eq!(out.cargo.len(), out.cells.iter().map(|cell| cell.word.cargo()).sum::<usize>());
+    }
+
+    #[test]
+    fn wrong_rm_cells_fail_their_crc() {
+        let repr = rm::Repr { explicit: rm::Rate::MAX, ..rm::Repr::default() };
+        let word = Word::rm(VC, false, &repr);
+        for bit in HEADER_BITS..CELL_BITS {
+            assert_eq!(damage(word, &[bit], &mut VecDeque::new()), None);
+        }
+        assert_eq!(damage(word, &[], &mut VecDeque::new()), Some(word));
+    }
+
+    #[test]
+    fn strange_cells_come_at_their_rate() {
+        let (faults, out) = through(&Config::Misinsertion { per_second: 1000.0, vci: 40 }, 10_000, true);
+        // 360 ms.
+        assert!((280..440).contains(&faults.inserted), "{}", faults.inserted);
+        let strange = out.cells.iter().filter(|cell| cell.word.vc().vci() == 40).count() as u64;
+        assert_eq!(strange, faults.inserted);
+        assert!(Faults::new(&Config::Misinsertion { per_second: 1.0, vci: 31 }).is_err());
+    }
+}
