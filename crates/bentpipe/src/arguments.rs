@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::rohc;
+use crate::{rohc, ts};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
 #[derive(Debug, Parser)]
@@ -110,6 +110,15 @@ Examples:
   bentpipe rohc compress voice.pcap voice.rohc.pcap"
     )]
     Rohc(rohc::Command),
+    /// IP in transport streams and DVB-S2 frames: ULE, MPE and GSE of captures, tables of what a stream has, multiplexing
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  bentpipe ts encap voice.pcap voice.ts
+  bentpipe ts inspect voice.ts"
+    )]
+    Ts(ts::Command),
     /// List scenarios, studies, elements and congestion controllers
     #[command(after_help = "\
 Examples:

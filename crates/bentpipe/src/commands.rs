@@ -13,7 +13,7 @@ use bentpipe_lab::scenario::Document;
 use clap::CommandFactory;
 
 use crate::arguments::{Arguments, Command};
-use crate::{rohc, show};
+use crate::{rohc, show, ts};
 
 /// Why a command ended without a result.
 pub(crate) struct Failure {
@@ -54,6 +54,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Check { scenario, set } => check(&scenario, &set),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Rohc(command) => Ok(rohc::run(&command)),
+        Command::Ts(command) => Ok(ts::run(&command)),
         Command::List => print(&catalogue::list(Path::new(".")).to_string()),
         Command::Describe { name } => describe(&name),
         Command::Schema => schema(),

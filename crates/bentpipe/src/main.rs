@@ -9,6 +9,7 @@ mod commands;
 mod monitor;
 mod rohc;
 mod show;
+mod ts;
 
 use std::process::ExitCode;
 

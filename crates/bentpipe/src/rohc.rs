@@ -5,7 +5,7 @@
 //! start is compressed all the same; the record of its ROHC packet is cut by as much.
 
 mod args;
-mod capture;
+pub(crate) mod capture;
 mod ends;
 mod ledger;
 mod path;
@@ -70,14 +70,28 @@ Examples:
 
 /// Runs a command and says how it went; the exit code.
 pub(crate) fn run(command: &Command) -> u8 {
-    // A second handler, set by somebody else before, does as well: it ends the program.
-    let _ = ctrlc::set_handler(run::interrupt);
-    let verdict = match command {
+    watch_interrupt();
+    exit_code(match command {
         Command::Compress(args) => run::compress(args),
         Command::Decompress(args) => run::decompress(args),
         Command::Roundtrip(args) => run::roundtrip(args),
         Command::Stats(args) => run::stats(args),
-    };
+    })
+}
+
+/// Lets Ctrl-C end a command before its next packet.
+pub(crate) fn watch_interrupt() {
+    // A second handler, set by somebody else before, does as well: it ends the program.
+    let _ = ctrlc::set_handler(run::interrupt);
+}
+
+/// Whether Ctrl-C was pressed.
+pub(crate) fn is_interrupted() -> bool {
+    run::is_interrupted()
+}
+
+/// The exit code of a command, whose error is shown.
+pub(crate) fn exit_code(verdict: Result<Verdict, Error>) -> u8 {
     match verdict {
         Ok(Verdict::Clean) => 0,
         Ok(Verdict::Failed) => 1,
@@ -91,7 +105,7 @@ pub(crate) fn run(command: &Command) -> u8 {
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(crate) enum Verdict {
     Clean,
     /// A packet failed.
     Failed,
@@ -101,7 +115,7 @@ enum Verdict {
 
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
-enum Error {
+pub(crate) enum Error {
     #[error("{}: {source}", path.display())]
     Open { path: PathBuf, source: std::io::Error },
     #[error("{}: {source}", path.display())]

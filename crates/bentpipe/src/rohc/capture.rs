@@ -18,46 +18,48 @@ const LONG_FILE_BYTES: u64 = 16 << 20;
 
 /// A packet, IP or ROHC, as far as the capture kept it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Packet<'a> {
+pub(crate) struct Packet<'a> {
     /// Its record in the file, from 1.
-    pub(super) number: u64,
-    pub(super) time_ns: u64,
+    pub(crate) number: u64,
+    pub(crate) time_ns: u64,
     /// Its length in bytes, of which `bytes` may be fewer.
-    pub(super) len: usize,
-    pub(super) bytes: &'a [u8],
+    pub(crate) len: usize,
+    pub(crate) bytes: &'a [u8],
 }
 
 impl Packet<'_> {
     /// When, for the library.
-    pub(super) fn at(&self) -> Duration {
+    pub(crate) fn at(&self) -> Duration {
         Duration::from_nanos(self.time_ns)
     }
 
     /// Whether bytes at the end are missing.
-    pub(super) fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.bytes.len() < self.len
     }
 }
 
 /// What packets a capture is read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(crate) enum Content {
     /// IP packets, out of whatever link layer.
     Ip,
     /// ROHC packets, whole records of linktype USER0.
     Rohc,
+    /// Ethernet frames.
+    Ethernet,
 }
 
 /// A capture being read.
-pub(super) struct Capture {
+pub(crate) struct Capture {
     path: PathBuf,
     reader: pcap::Reader<Box<dyn Read>>,
     content: Content,
     records: u64,
     /// How many records held no such packet, by reason.
-    pub(super) skipped: BTreeMap<String, u64>,
+    pub(crate) skipped: BTreeMap<String, u64>,
     /// The file ends within a record.
-    pub(super) is_truncated: bool,
+    pub(crate) is_truncated: bool,
 }
 
 impl Capture {
@@ -65,7 +67,7 @@ impl Capture {
     ///
     /// # Errors
     /// If it cannot be read or is no capture.
-    pub(super) fn open(path: &Path, content: Content) -> Result<Capture, Error> {
+    pub(crate) fn open(path: &Path, content: Content) -> Result<Capture, Error> {
         let source = source(path).map_err(|source| Error::Open { path: path.into(), source })?;
         Capture::new(path, source, content)
     }
@@ -80,7 +82,7 @@ impl Capture {
     ///
     /// # Errors
     /// If the file cannot be read on, or `each` fails. A last record that is cut short is the end of the file.
-    pub(super) fn for_each(
+    pub(crate) fn for_each(
         &mut self,
         mut each: impl FnMut(&Packet<'_>) -> Result<bool, Error>,
     ) -> Result<(), Error> {
@@ -104,7 +106,8 @@ impl Capture {
     }
 }
 
-fn source(path: &Path) -> io::Result<Box<dyn Read>> {
+/// A file, or standard input for "-", with a progress bar if it is long.
+pub(crate) fn source(path: &Path) -> io::Result<Box<dyn Read>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin().lock()));
     }
@@ -130,6 +133,10 @@ fn packet<'a>(record: &Record<'a>, content: Content, number: u64) -> Result<Pack
             Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
         }
         Content::Rohc => Err(format!("of link type {}, not 147 (USER0)", record.link_type.0)),
+        Content::Ethernet if record.link_type == LinkType::ETHERNET => {
+            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
+        }
+        Content::Ethernet => Err(format!("of link type {}, not 1 (Ethernet)", record.link_type.0)),
         Content::Ip => {
             let network = link::network(record.link_type, record.bytes).map_err(|error| error.to_string())?;
             if !matches!(network.ethertype, EtherType::IPV4 | EtherType::IPV6) {
@@ -158,11 +165,11 @@ fn ip_len(bytes: &[u8], on_link: usize) -> usize {
 }
 
 /// A capture being written.
-pub(super) struct Output {
+pub(crate) struct Output {
     path: PathBuf,
     writer: pcap::Writer<Box<dyn Write>>,
     /// Records so far.
-    pub(super) records: u64,
+    pub(crate) records: u64,
 }
 
 impl Output {
@@ -170,7 +177,7 @@ impl Output {
     ///
     /// # Errors
     /// If the file cannot be written, or is `input`.
-    pub(super) fn create(path: &Path, link_type: LinkType, input: &Path) -> Result<Output, Error> {
+    pub(crate) fn create(path: &Path, link_type: LinkType, input: &Path) -> Result<Output, Error> {
         if is_same(path, input) {
             return Err(Error::Usage(format!("{} would overwrite what is read", path.display())));
         }
@@ -183,7 +190,7 @@ impl Output {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn write(&mut self, time_ns: u64, bytes: &[u8], len: usize) -> Result<(), Error> {
+    pub(crate) fn write(&mut self, time_ns: u64, bytes: &[u8], len: usize) -> Result<(), Error> {
         self.records += 1;
         self.writer
             .write_kept(time_ns, bytes, len)
@@ -194,12 +201,13 @@ impl Output {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn finish(self) -> Result<(), Error> {
+    pub(crate) fn finish(self) -> Result<(), Error> {
         self.writer.into_inner().flush().map_err(|source| Error::Write { path: self.path, source })
     }
 }
 
-fn is_same(output: &Path, input: &Path) -> bool {
+/// Whether both are the same file.
+pub(crate) fn is_same(output: &Path, input: &Path) -> bool {
     match (output.canonicalize(), input.canonicalize()) {
         (Ok(output), Ok(input)) => output == input && output.is_file(),
         _ => false,
@@ -207,7 +215,7 @@ fn is_same(output: &Path, input: &Path) -> bool {
 }
 
 /// A file, or standard output for "-", buffered.
-pub(super) fn sink(path: &Path) -> io::Result<Box<dyn Write>> {
+pub(crate) fn sink(path: &Path) -> io::Result<Box<dyn Write>> {
     if path == Path::new("-") {
         return Ok(Box::new(BufWriter::new(io::stdout().lock())));
     }

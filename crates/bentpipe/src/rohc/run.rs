@@ -25,7 +25,7 @@ pub(super) fn interrupt() {
     }
 }
 
-fn is_interrupted() -> bool {
+pub(super) fn is_interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 

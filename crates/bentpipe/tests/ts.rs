@@ -1,0 +1,278 @@
+//! `bentpipe ts` as its users meet it: files in, files out, exit status.
+
+#![allow(clippy::print_stdout, reason = "says what was skipped")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::pcap::{LinkType, Reader, Writer};
+use bentpipe_wire::{ipv4, udp};
+
+/// Runs `bentpipe ts` with these words and files.
+fn ts(words: &[&str], files: &[&Path]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.arg("ts").args(words).args(files).stdin(Stdio::null()).output().expect("the program runs")
+}
+
+/// What a command printed, if its exit status was as expected.
+fn said(output: &Output, status: i32) -> String {
+    let text = [&output.stdout[..], &output.stderr].concat();
+    let text = String::from_utf8(text).expect("text");
+    assert_eq!(output.status.code(), Some(status), "{text}");
+    text
+}
+
+/// The packets of a capture with their times in microseconds, and the link type of the first.
+fn records(path: &Path) -> (Option<LinkType>, Vec<(u64, Vec<u8>)>) {
+    let file = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut reader = Reader::new(&file[..]).expect("a capture");
+    let (mut link_type, mut records) = (None, Vec::new());
+    while let Ok(Some(record)) = reader.next_record() {
+        link_type = link_type.or(Some(record.link_type));
+        records.push((record.time_ns.expect("a time") / 1000, record.bytes.to_vec()));
+    }
+    (link_type, records)
+}
+
+fn packets(path: &Path) -> Vec<Vec<u8>> {
+    records(path).1.into_iter().map(|(_, bytes)| bytes).collect()
+}
+
+/// An IPv4 and UDP packet by its identification.
+fn packet(ident: u16, payload_len: usize) -> Vec<u8> {
+    let (src, dst) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let ip = ipv4::Repr { ident, ..ipv4::Repr::new(src, dst, Protocol::UDP, udp::HEADER_LEN + payload_len) };
+    let mut bytes = vec![0x5a; ip.buffer_len() + udp::HEADER_LEN + payload_len];
+    ip.emit(&mut bytes);
+    udp::Repr { src_port: 4000, dst_port: 5004, payload_len }.emit(&mut bytes[ip.buffer_len()..]);
+    bytes
+}
+
+/// Writes a capture of packets of many lengths, 400 microseconds apart; with Ethernet headers or without.
+fn capture(path: &Path, link_type: LinkType) -> Vec<Vec<u8>> {
+    let packets: Vec<_> = (0..200).map(|ident| packet(ident, usize::from(ident) * 7 % 1400)).collect();
+    let mut writer = Writer::new(fs::File::create(path).expect("a file"), link_type).expect("a capture");
+    for (index, packet) in packets.iter().enumerate() {
+        let time_ns = 1_000_000_000 + 400_000 * index as u64;
+        let header: &[u8] =
+            if link_type == LinkType::ETHERNET { &[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 8, 0] } else { &[] };
+        writer.write(time_ns, &[header, packet].concat(), 0).expect("writes");
+    }
+    packets
+}
+
+/// A folder for one test, and files in it by name.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+/// Whether a tool is there. Without it a test has nothing to compare with; in CI that is a failure.
+fn has(tool: &str) -> bool {
+    let found = Command::new(tool).arg("-version").output().is_ok();
+    assert!(found || std::env::var_os("CI").is_none(), "{tool} is needed in CI");
+    if !found {
+        println!("skipped: {tool} is not installed");
+    }
+    found
+}
+
+#[test]
+fn there_and_back() {
+    let folder = Folder::new();
+    let (lan, back) = (folder.file("lan.pcap"), folder.file("back.pcap"));
+    let sent = capture(&lan, LinkType::RAW);
+    let ways: [(&[&str], &str); 8] = [
+        (&[], "a.ts"),
+        (&["--packing", "2 ms"], "a.ts"),
+        (&["--packing", "2 ms", "--to", "02:00:00:00:00:01"], "a.ts.pcap"),
+        (&["--rohc", "--packing", "2 ms"], "a.ts"),
+        (&["--format", "mpe"], "a.ts"),
+        (&["--format", "mpe", "--rohc", "--packing", "2 ms"], "a.ts.pcap"),
+        (&["--format", "gse", "--packing", "5 ms"], "a.pcap"),
+        (&["--format", "gse", "--rohc", "--short", "--modcod", "QPSK 1/4"], "a.pcap"),
+    ];
+    for (words, name) in ways {
+        let stream = folder.file(name);
+        said(&ts(&[&["encap"], words].concat(), &[&lan, &stream]), 0);
+        let rohc: &[&str] = if words.contains(&"--rohc") { &["--rohc"] } else { &[] };
+        said(&ts(&[&["decap"], rohc].concat(), &[&stream, &back]), 0);
+        assert_eq!(packets(&back), sent, "{words:?}");
+        assert_eq!(records(&back).0, Some(LinkType::RAW));
+    }
+}
+
+#[test]
+fn bridged_frames() {
+    let folder = Folder::new();
+    let (lan, stream, back) = (folder.file("lan.pcap"), folder.file("a.ts"), folder.file("back.pcap"));
+    let sent = capture(&lan, LinkType::ETHERNET);
+    for words in [&["encap", "--bridge"][..], &["encap", "--bridge", "--format", "gse"]] {
+        let stream = if words.len() == 2 { stream.clone() } else { folder.file("gse.pcap") };
+        said(&ts(words, &[&lan, &stream]), 0);
+        said(&ts(&["decap", "--bridge"], &[&stream, &back]), 0);
+        assert_eq!((packets(&back), records(&back).0), (packets(&lan), Some(LinkType::ETHERNET)));
+        said(&ts(&["decap"], &[&stream, &back]), 0);
+        assert_eq!((packets(&back), records(&back).0), (sent.clone(), Some(LinkType::RAW)));
+    }
+    let text = said(&ts(&["encap", "--bridge", "--format", "mpe"], &[&lan, &stream]), 2);
+    assert!(text.contains("MPE carries no Ethernet frames"), "{text}");
+}
+
+#[test]
+fn packing_waits_no_longer_than_its_threshold() {
+    let folder = Folder::new();
+    let (lan, stream) = (folder.file("lan.pcap"), folder.file("a.pcap"));
+    let mut writer = Writer::new(fs::File::create(&lan).expect("a file"), LinkType::RAW).expect("a capture");
+    for time_ms in [0, 1, 10] {
+        writer.write(time_ms * 1_000_000, &packet(1, 20), 0).expect("writes");
+    }
+    drop(writer);
+    said(&ts(&["encap", "--no-tables", "--packing", "3 ms"], &[&lan, &stream]), 0);
+    let (link_type, records) = records(&stream);
+    assert_eq!(link_type, Some(LinkType::MPEG_2_TS));
+    let times: Vec<u64> = records.iter().map(|(time, _)| *time).collect();
+    assert_eq!(times, [3000, 13_000], "two SNDUs in the first packet");
+}
+
+#[test]
+fn what_a_stream_has() {
+    let folder = Folder::new();
+    let (lan, ule, mpe, both) =
+        (folder.file("lan.pcap"), folder.file("ule.ts"), folder.file("mpe.ts"), folder.file("both.ts"));
+    capture(&lan, LinkType::RAW);
+    said(&ts(&["encap", "--packing", "1 ms"], &[&lan, &ule]), 0);
+    said(&ts(&["encap", "--format", "mpe", "--pid", "0x301", "--pmt-pid", "0x300"], &[&lan, &mpe]), 0);
+    let text = said(&ts(&["mux", "--rate", "80 Mbit/s"], &[&ule, &mpe, &both]), 0);
+    assert!(text.contains("0 dropped"), "{text}");
+    let text = said(&ts(&["inspect"], &[&both]), 0);
+    let row = |pid: &str| {
+        text.lines()
+            .find(|line| line.trim_start().starts_with(pid))
+            .unwrap_or_else(|| panic!("{text}"))
+            .to_owned()
+    };
+    assert!(
+        row("0x0000").contains("PAT") && row("0x0200").contains("PMT") && row("0x0300").contains("PMT"),
+        "{text}"
+    );
+    assert!(row("0x0201").contains("ULE") && row("0x0201").contains("IPv4 200"), "{text}");
+    assert!(row("0x0301").contains("MPE") && row("0x0301").contains("IPv4 200"), "{text}");
+    assert!(text.contains("programme 1: PMT 0x0200, streams 0x0201"), "{text}");
+    assert!(text.contains("programme 2: PMT 0x0300, streams 0x0301"), "{text}");
+    let back = folder.file("back.pcap");
+    for (words, count) in
+        [(&["decap"][..], 400), (&["decap", "--pid", "0x201"], 200), (&["decap", "--format", "mpe"], 200)]
+    {
+        said(&ts(words, &[&both, &back]), 0);
+        assert_eq!(packets(&back).len(), count, "{words:?}");
+    }
+}
+
+#[test]
+fn damage_is_said_and_survived() {
+    let folder = Folder::new();
+    let (lan, stream, back) = (folder.file("lan.pcap"), folder.file("a.ts"), folder.file("back.pcap"));
+    capture(&lan, LinkType::RAW);
+    said(&ts(&["encap", "--no-tables"], &[&lan, &stream]), 0);
+    let mut bytes = fs::read(&stream).expect("a stream");
+    bytes[40 * 188 + 50] ^= 1;
+    bytes.drain(100 * 188..101 * 188);
+    bytes.splice(0..0, [0x47; 5]);
+    fs::write(&stream, bytes).expect("writes");
+    let text = said(&ts(&["decap"], &[&stream, &back]), 1);
+    assert!(text.contains("2 errors"), "{text}");
+    assert_eq!(packets(&back).len(), 198);
+    let text = said(&ts(&["inspect"], &[&stream]), 0);
+    assert!(text.contains("IPv4 198") && text.contains("5 bytes that are no packet"), "{text}");
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let folder = Folder::new();
+    let (lan, stream, back) = (folder.file("lan.pcap"), folder.file("a.ts"), folder.file("b.ts"));
+    capture(&lan, LinkType::RAW);
+    let text = said(&ts(&["inspect"], &[&lan]), 2);
+    assert!(text.contains("neither TS packets nor baseband frames"), "{text}");
+    let text = said(&ts(&["encap", "--format", "gse"], &[&lan, &stream]), 2);
+    assert!(text.contains("GSE is not in TS packets"), "{text}");
+    let text = said(&ts(&["encap", "--modcod", "QPSK 7/8"], &[&lan, &stream]), 2);
+    assert!(text.contains("no MODCOD of DVB-S2"), "{text}");
+    let text = said(&ts(&["encap", "--pid", "9000"], &[&lan, &stream]), 2);
+    assert!(text.contains("0x1fff"), "{text}");
+    said(&ts(&["encap"], &[&lan, &stream]), 0);
+    let text = said(&ts(&["mux", "--rate", "8 Mbit/s"], &[&stream, &stream, &back]), 2);
+    assert!(text.contains("PID 0x0201 is in another input too"), "{text}");
+    let text = said(&ts(&["decap", "--pid", "0x99"], &[&stream, &back]), 2);
+    assert!(text.contains("--pid 0x0099"), "{text}");
+}
+
+/// Colour bars and a tone by ffmpeg, and data beside them; ffprobe still finds the programme.
+#[test]
+fn a_film_with_data_beside_it() {
+    if !has("ffmpeg") || !has("ffprobe") {
+        return;
+    }
+    let folder = Folder::new();
+    let (lan, data, film, both) = (
+        folder.file("lan.pcap"),
+        folder.file("data.ts.pcap"),
+        folder.file("film.ts"),
+        folder.file("both.ts"),
+    );
+    let sent = capture(&lan, LinkType::RAW);
+    said(&ts(&["encap"], &[&lan, &data]), 0);
+    let source = [
+        "-f",
+        "lavfi",
+        "-i",
+        "testsrc=duration=2:size=320x240:rate=25",
+        "-f",
+        "lavfi",
+        "-i",
+        "sine=duration=2",
+    ];
+    let status = Command::new("ffmpeg")
+        .args(["-v", "error"])
+        .args(source)
+        .args(["-c:v", "mpeg2video", "-c:a", "mp2"])
+        .arg(&film)
+        .status();
+    assert!(status.expect("ffmpeg runs").success());
+    said(&ts(&["mux", "--rate", "4 Mbit/s"], &[&film, &data, &both]), 0);
+    let probe = |path: &Path| {
+        let words = [
+            "-v",
+            "error",
+            "-show_entries",
+            "program=program_id:stream=codec_name",
+            "-count_packets",
+            "-show_entries",
+            "stream=nb_read_packets",
+            "-of",
+            "compact",
+        ];
+        let output = Command::new("ffprobe").args(words).arg(path).output().expect("ffprobe runs");
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let (alone, found) = (probe(&film), probe(&both));
+    assert!(found.contains("program_id=1") && found.contains("program_id=2"), "{found}");
+    for line in alone.lines().filter(|line| line.starts_with("stream|")) {
+        assert!(found.contains(line), "{line} in {found}");
+    }
+    let back = folder.file("back.pcap");
+    said(&ts(&["decap"], &[&both, &back]), 0);
+    assert_eq!(packets(&back), sent);
+    let rate = fs::metadata(&both).expect("a file").len() * 8;
+    assert!((7_000_000..9_000_000).contains(&rate), "two seconds at 4 Mbit/s: {rate} bits");
+}
