@@ -15,6 +15,7 @@ struct Tool {
 
 const TOOLS: &[Tool] = &[
     Tool { program: "tshark", package: "tshark", what_for: "reads every capture as an independent decoder" },
+    Tool { program: "ffprobe", package: "ffmpeg", what_for: "finds programmes in transport streams" },
     Tool { program: "ip", package: "iproute2", what_for: "makes network namespaces for real hosts" },
     Tool { program: "ping", package: "iputils-ping", what_for: "measures emulated delays" },
     Tool { program: "iperf3", package: "iperf3", what_for: "sends with the kernel's own TCP" },

@@ -9,7 +9,7 @@ use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::ts::{self, Method, Pid};
 use bentpipe_wire::ule::Type;
-use bentpipe_wire::{gse, ipv4, mpe, udp};
+use bentpipe_wire::{gse, ipv4, mpe, psi, section, udp, ule};
 use tool::{Scratch, capture, fields, has};
 
 const DST: MacAddr = MacAddr([0x00, 0x11, 0x22, 0x33, 0x44, 0x55]);
@@ -181,4 +181,83 @@ fn datagram(dst_port: u16, payload: &[u8]) -> Vec<u8> {
     udp.emit(&mut bytes[ip.buffer_len()..]);
     bytes.extend(payload);
     bytes
+}
+
+/// Every kind of SNDU, with an address or without, packed.
+fn every_kind_of_sndu() -> Vec<u8> {
+    let (mut encapsulator, mut stream) = (ule::Encapsulator::new(pid(0x101), Method::Packing), Vec::new());
+    let stamp = 1_234_567_u32.to_be_bytes();
+    let stamped = [ule::Extension::timestamp(&stamp), ule::Extension::padding(6)];
+    let frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0][..], &packet(3, 300)].concat();
+    let mut concat = ule::Concat::new(Type::IPV4);
+    assert!(concat.push(&packet(4, 30), 1500) && concat.push(&packet(5, 40), 1500));
+    let plain = ule::Repr::new(Type::IPV4);
+    let mut push = |repr: ule::Repr<'_>, pdu: &[u8]| encapsulator.push(&repr, pdu, &mut stream).unwrap();
+    push(plain, &packet(1, 100));
+    push(ule::Repr { extensions: &stamped, ..plain.to(DST) }, &packet(2, 500));
+    push(ule::Repr::new(Type::BRIDGED), &frame);
+    push(ule::Repr::new(Type::PDU_CONCAT).to(DST), concat.bytes());
+    push(ule::Repr::new(Type::TEST), &[7; 90]);
+    push(plain, &packet(6, 1000));
+    encapsulator.flush(&mut stream);
+    stream
+}
+
+/// The dissector in `contrib/wireshark`, which finds ULE's PIDs in the PMT or is told.
+#[test]
+fn the_lua_dissector_reads_ule() {
+    if !has("tshark") {
+        return;
+    }
+    let scratch = Scratch::new("lua");
+    let stream = every_kind_of_sndu();
+    let pmt = psi::Pmt {
+        number: 1,
+        version: 0,
+        clock: Pid::NULL,
+        descriptors: Vec::new(),
+        streams: vec![psi::Elementary::ule(pid(0x101))],
+    };
+    let pat =
+        psi::Pat { programmes: vec![psi::Programme { number: 1, map: pid(0x100) }], ..psi::Pat::default() };
+    let mut with_tables = Vec::new();
+    for (pid, table) in [(Pid::PAT, pat.to_section()), (pid(0x100), pmt.to_section())] {
+        section::Encapsulator::new(pid, Method::Padding).push(&table, &mut with_tables);
+    }
+    with_tables.extend(&stream);
+    for (stream, preferences) in [(&with_tables, &[][..]), (&stream, &["ule.pids:0x101"][..])] {
+        let rows = lua(&scratch, stream, preferences);
+        let types =
+            ["0x0800", "0x0301", "0x0300", "0x0800", "0x0001", "0x0003", "0x0800", "0x0000", "0x0800"];
+        assert_eq!(column(&rows, 0), types);
+        assert_eq!(column(&rows, 1), vec!["1"; 6], "CRC-32 of each SNDU");
+        assert_eq!(idents(&rows, 2), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(column(&rows, 3), ["1234567"]);
+        assert_eq!(column(&rows, 4), vec!["00:11:22:33:44:55"; 2]);
+        assert_eq!(column(&rows, 5), Vec::<&str>::new());
+        assert_eq!(column(&rows, 6), ["02:00:00:00:00:01"], "the bridged frame");
+        assert_eq!(column(&rows, 7), Vec::<&str>::new());
+    }
+    let mut damaged = stream.clone();
+    damaged[4 + 30] ^= 1;
+    damaged.drain(5 * 188..6 * 188);
+    let rows = lua(&scratch, &damaged, &["ule.pids:0x101"]);
+    assert_eq!(column(&rows, 1).iter().filter(|&&status| status == "0").count(), 1);
+    assert!(column(&rows, 5).contains(&"SNDU lost by a continuity error"), "{:?}", column(&rows, 5));
+}
+
+fn lua(scratch: &Scratch, stream: &[u8], preferences: &[&str]) -> Vec<Vec<String>> {
+    let path = capture(scratch, "ule.pcap", LinkType::MPEG_2_TS, &frames(stream));
+    let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../contrib/wireshark/ule.lua");
+    let names = [
+        "ule.type",
+        "ule.crc.status",
+        "ip.id",
+        "ule.timestamp",
+        "ule.npa",
+        "ule.problem",
+        "eth.dst",
+        "_ws.lua.error",
+    ];
+    fields(&path, preferences, &["-X", script], &names)
 }

@@ -179,8 +179,8 @@ impl Sink {
                 sink.write_all(stream).map_err(|source| Error::Write { path: path.clone(), source })
             }
             Sink::Capture(output) => {
-                let packets = stream.chunks_exact(PACKET_LEN);
-                packets.map(|packet| output.write(time_ns, packet, PACKET_LEN)).collect()
+                let mut packets = stream.chunks_exact(PACKET_LEN);
+                packets.try_for_each(|packet| output.write(time_ns, packet, PACKET_LEN))
             }
         }
     }

@@ -166,10 +166,10 @@ fn time_by_clock(packets: &mut VecDeque<(Option<u64>, [u8; PACKET_LEN])>) {
     let mut clocked = None;
     let mut references: Vec<(usize, Pcr)> = Vec::new();
     for (index, (_, packet)) in packets.iter().enumerate() {
-        if let (Some(clock), Ok(packet)) = (clock(packet), Packet::new_checked(packet)) {
-            if *clocked.get_or_insert(packet.pid()) == packet.pid() {
-                references.push((index, clock));
-            }
+        if let (Some(clock), Ok(packet)) = (clock(packet), Packet::new_checked(packet))
+            && *clocked.get_or_insert(packet.pid()) == packet.pid()
+        {
+            references.push((index, clock));
         }
     }
     let pairs: Vec<_> = references.windows(2).map(|pair| (pair[0], pair[1])).collect();

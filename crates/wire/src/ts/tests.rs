@@ -167,6 +167,31 @@ proptest! {
         }
     }
 
+    /// The crate `mpeg2ts-reader` sees the same in a packet that was written here.
+    #[test]
+    fn somebody_else_agrees(
+        unit_start: bool, has_priority: bool, pid in 0u16..=0x1fff, continuity in 0u8..16, pcr in any_clock(), opcr in any_clock(),
+        splice_countdown: Option<i8>, private in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..60)), stuffing in 0u8..40,
+    ) {
+        let private_data = private.as_deref();
+        let parts = 1 + [pcr, opcr].iter().flatten().count() * 6 + usize::from(splice_countdown.is_some()) + private_data.map_or(0, |part| 1 + part.len());
+        let len_bytes = parts as u8 + stuffing;
+        let adaptation = Adaptation { len_bytes, pcr, opcr, splice_countdown, private_data, ..Adaptation::default() };
+        let repr = Repr { unit_start, has_priority, adaptation: Some(adaptation), ..Repr::new(Pid::new(pid).unwrap(), continuity) };
+        let mut bytes = [0xaa; PACKET_LEN];
+        repr.emit(&mut bytes);
+        let theirs = ::mpeg2ts_reader::packet::Packet::new(&bytes);
+        prop_assert_eq!(u16::from(theirs.pid()), pid);
+        prop_assert_eq!(theirs.payload_unit_start_indicator(), unit_start);
+        prop_assert_eq!(theirs.continuity_counter().count(), continuity);
+        prop_assert_eq!(theirs.payload().map_or(0, <[u8]>::len), PACKET_LEN - repr.buffer_len());
+        let field = theirs.adaptation_field().unwrap();
+        let ticks = |clock: Option<Pcr>| clock.map(Pcr::ticks);
+        prop_assert_eq!(field.pcr().ok().map(|clock| clock.base() * 300 + u64::from(clock.extension())), ticks(pcr));
+        prop_assert_eq!(field.opcr().ok().map(|clock| clock.base() * 300 + u64::from(clock.extension())), ticks(opcr));
+        prop_assert_eq!(field.transport_private_data().ok(), private_data);
+    }
+
     #[test]
     fn never_panics(head: [u8; 12], rest in proptest::collection::vec(any::<u8>(), 0..180)) {
         let mut bytes = [&head[..], &rest].concat();
