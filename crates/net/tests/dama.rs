@@ -61,17 +61,20 @@ fn request_slots_take_their_room() {
     assert_eq!(sized(20_000).expect_err("too many").key, "requests.size");
 }
 
+/// Terminal, time of arrival, time of sending and length of each packet.
+type Received = Vec<(usize, Time, Time, usize)>;
+
 /// Two terminals at least, and what comes out of each.
 struct Bed {
     network: Network,
     terminals: Vec<ElementId>,
     centre: ElementId,
-    out: Arc<Mutex<Vec<(usize, Time, Time, usize)>>>,
+    out: Arc<Mutex<Received>>,
     plans: Arc<Mutex<Vec<(usize, PlanEntry)>>>,
 }
 
 /// Where IP packets end.
-struct End(usize, Arc<Mutex<Vec<(usize, Time, Time, usize)>>>);
+struct End(usize, Arc<Mutex<Received>>);
 
 impl bentpipe_net::Element for End {
     fn receive(&mut self, _: Port, packet: Packet, cx: &mut bentpipe_net::Cx<'_>) -> Time {
@@ -156,7 +159,7 @@ impl Bed {
         find.1
     }
 
-    fn received(&self) -> Vec<(usize, Time, Time, usize)> {
+    fn received(&self) -> Received {
         self.out.lock().expect("no panic").clone()
     }
 }
