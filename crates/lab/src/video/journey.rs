@@ -26,6 +26,9 @@ pub struct Way<'a> {
     pub seed: u64,
 }
 
+/// Cells as they arrived, and when: put there by a tap in the network, taken when that has run.
+type Shelf = Arc<Mutex<Vec<(Time, Vec<u8>)>>>;
+
 /// How long after the last cell was due, and the line's delay, the queue and the channel may still hold some.
 const AFTER: Span = Span::from_secs(5);
 /// How often a run can be looked at and stopped.
@@ -36,7 +39,7 @@ pub struct Journey {
     /// To be run for as long as the stream and its way take.
     pub network: Network,
     setup: Stream,
-    arrived: Arc<Mutex<Vec<(Time, Vec<u8>)>>>,
+    arrived: Shelf,
     sent: u64,
     end: Time,
 }
@@ -99,7 +102,7 @@ impl Journey {
 /// The receiving end of a journey, apart from its network.
 pub struct Receiving {
     setup: Stream,
-    arrived: Arc<Mutex<Vec<(Time, Vec<u8>)>>>,
+    arrived: Shelf,
     sent: u64,
 }
 
@@ -119,24 +122,27 @@ impl Receiving {
 /// last of a PDU.
 fn strangers(share: f64, cells: usize, start: Span, end: Span, seed: u64, name: &str) -> Vec<(Span, Cell)> {
     let mut stream = bentpipe_units::Stream::new(seed, &format!("flow/{name}/strangers"));
-    let mean_s = end.saturating_sub(start).as_secs_f64() / (share * cells as f64);
+    if share <= 0.0 {
+        return Vec::new();
+    }
+    // Clocks that say all cells at one instant would make the loop endless.
+    let mean_s = (end.saturating_sub(start).as_secs_f64() / (share * cells as f64)).max(1e-9);
     let (mut at, mut strangers) = (start.as_secs_f64(), Vec::new());
-    while share > 0.0 {
+    loop {
         at += stream.exponential(mean_s);
         if at > end.as_secs_f64() {
-            break;
+            return strangers;
         }
         let payload: [u8; atm::PAYLOAD_LEN] = std::array::from_fn(|_| (stream.unit() * 256.0) as u8);
         strangers.push((Span::from_secs_f64(at), cells::cell(&payload, stream.chance(0.125))));
     }
-    strangers
 }
 
 fn network(
     cells: Vec<(Span, Cell)>,
     strangers: Vec<(Span, Cell)>,
     way: &Way<'_>,
-    arrived: Arc<Mutex<Vec<(Time, Vec<u8>)>>>,
+    arrived: Shelf,
 ) -> Result<Network, Impossible> {
     let mut builder = Builder::new(way.seed);
     let path = |part: &str| format!("flow/{}/{part}", way.name);

@@ -222,7 +222,7 @@ impl<'a> Multiplex<'a> {
             return false;
         }
         if now >= self.next_tables {
-            self.next_tables = self.next_tables + TABLES_EVERY;
+            self.next_tables += TABLES_EVERY;
             self.write_tables();
         }
         let packet = if let Some((n, original)) = self.stamp.take() {

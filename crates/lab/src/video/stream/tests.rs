@@ -256,7 +256,7 @@ fn hostile_streams_are_read_or_refused() {
         let mut bytes = stream(150, n * 1_000_003).to_bytes();
         for _ in 0..1 + n % 40 {
             let at = (random.unit() * bytes.len() as f64) as usize;
-            let kept = at % ts::PACKET_LEN == 0;
+            let kept = at.is_multiple_of(ts::PACKET_LEN);
             bytes[at] = if kept { ts::SYNC } else { (random.unit() * 256.0) as u8 };
         }
         let Ok(stream) = TransportStream::read(&bytes) else { continue };
