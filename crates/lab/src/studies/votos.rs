@@ -157,9 +157,8 @@ fn responses(runs: &StudyRuns) -> Result<Vec<Response>, String> {
         let rates = sliding(&bytes, superframe);
         let first =
             bytes.iter().find(|(_, bytes)| *bytes > 0.0).map(|(at, _)| *at).ok_or("nothing arrives")?;
-        let while_on = rates.iter().filter(|(at, _)| *at < stop);
-        let unsettled =
-            while_on.filter(|(_, rate)| (rate / height - 1.0).abs() > SETTLED).map(|(at, _)| *at).last();
+        let mut while_on = rates.iter().filter(|(at, _)| *at < stop);
+        let unsettled = while_on.rfind(|(_, rate)| (rate / height - 1.0).abs() > SETTLED).map(|(at, _)| *at);
         let peak = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
         if total(&sent) == 0.0 {
             return Err("nothing is sent".to_owned());
