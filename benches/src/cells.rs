@@ -1,4 +1,4 @@
-//! Workload E: seed 004's satellite 1. Fifteen TCP connections over ABR with ERICA+ on 155.52 Mbit/s, a trunk of 265 ms, 60 Mbit/s
+//! Workload F: seed 004's satellite 1. Fifteen TCP connections over ABR with ERICA+ on 155.52 Mbit/s, a trunk of 265 ms, 60 Mbit/s
 //! of VBR in the way, for 20 s.
 
 use bentpipe_units::{Rate, Span};

@@ -67,7 +67,7 @@ fn cpu_seconds() -> Option<f64> {
 fn main() -> ExitCode {
     let name = std::env::args().nth(1).unwrap_or_default();
     let Some(build) = workload(&name) else {
-        eprintln!("no workload \"{name}\": expected a, a-small, b, c, d or e");
+        eprintln!("no workload \"{name}\": expected a, a-small, b, c, d, e or f");
         return ExitCode::from(2);
     };
     let count = std::env::args().nth(2).and_then(|count| count.parse().ok()).unwrap_or(RUNS).max(1);

@@ -35,6 +35,7 @@ const WORKLOADS: &[Workload] = &[
     },
     // Nobody else has it.
     Workload { name: "e", ns2: "", ns3: "" },
+    Workload { name: "f", ns2: "", ns3: "" },
 ];
 
 /// Times ours, five runs each, and with `peers` theirs, once each, of the workloads named, or all; prints a table.
@@ -44,7 +45,7 @@ const WORKLOADS: &[Workload] = &[
 pub(crate) fn run(names: &[&str], peers: bool) -> Result<()> {
     if let Some(unknown) = names.iter().find(|name| WORKLOADS.iter().all(|workload| workload.name != **name))
     {
-        bail!("no workload \"{unknown}\": expected a, a-small, b, c or d");
+        bail!("no workload \"{unknown}\": expected a, a-small, b, c, d, e or f");
     }
     sh("cargo", &["build", "--release", "--package", "bentpipe-bench"])?;
     let ns3 = if peers { build_peers()? } else { None };

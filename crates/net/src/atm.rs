@@ -13,6 +13,7 @@ pub mod erica;
 pub mod fault;
 pub mod interface;
 pub mod line;
+mod order;
 pub mod service;
 mod stream;
 pub mod switch;

@@ -5,7 +5,6 @@
 //! tell a simulation from an emulation in real time. Elements never touch each other: all that passes is a
 //! [`Packet`] through a port.
 
-mod agenda;
 pub mod app;
 pub mod atm;
 pub mod channel;
@@ -30,7 +29,6 @@ mod transport;
 pub mod video;
 pub mod wifi;
 
-pub use agenda::Agenda;
 pub use channel::Channel;
 pub use config::Impossible;
 pub use element::{Cx, Element, Observer, Outbox, Port, Unit, Wire};

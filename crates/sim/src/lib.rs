@@ -5,10 +5,11 @@
 //! next wake-up; of several wake-ups at one instant the lowest element comes first. So a run is the same on every
 //! machine, and its [`Fingerprint`] says so.
 
+mod agenda;
 mod fingerprint;
 mod loops;
 mod network;
 
-pub use bentpipe_net::Agenda;
+pub use agenda::Agenda;
 pub use fingerprint::Fingerprint;
 pub use network::{BuildError, Builder, ElementId, Network, Work};

@@ -17,9 +17,10 @@ use super::aal5::{Outcome, Reassembler, Segmenter};
 use super::abr::{Choice, EndSystem, Gap};
 use super::cell::{Cell, Inbox, Kind, Vc, Word};
 use super::line::{self, Line, cells_per_second};
+use super::order::Order;
 use super::service::{Content, Encapsulation, Service};
 use super::stream::Streams;
-use crate::{Agenda, Cx, Element, Impossible, Observer, Packet, Port, Unit};
+use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
 /// The line's input and output.
 pub const LINE: Port = Port(0);
@@ -43,7 +44,7 @@ pub struct Interface {
     line: Line,
     inbox: Inbox,
     /// When each channel may send, if it has something to send.
-    order: Agenda,
+    order: Order,
     ends: Vec<End>,
     /// For each VCI the channel's place among `ends`.
     places: Vec<Option<u16>>,
@@ -65,7 +66,7 @@ impl Interface {
             rate: config.rate,
             line: Line::new(config)?,
             inbox: Inbox::default(),
-            order: Agenda::new(0),
+            order: Order::new(0),
             ends: Vec::new(),
             places: vec![None; Vc::LAST.index() + 1],
             done: Vec::new(),
@@ -87,7 +88,7 @@ impl Interface {
         let taken = self.places[channel.vc.index()].replace(place as u16);
         assert!(taken.is_none(), "two channels with VCI {}", channel.vc.vci());
         self.ends.push(End::new(channel, self.rate)?);
-        self.order = Agenda::new(self.ends.len());
+        self.order = Order::new(self.ends.len());
         (0..self.ends.len()).for_each(|place| self.order.set(place, self.ends[place].next(Time::ZERO)));
         Ok(Port(place as u16 + 1))
     }

@@ -3,8 +3,8 @@
 use bentpipe_units::Time;
 
 use super::line::cells_per_second;
+use super::order::Order;
 use super::service::Rates;
-use crate::Agenda;
 
 /// One source: cells at even distances while a rate holds, the part of a cell that is begun carried to the next rate.
 struct Source {
@@ -47,14 +47,14 @@ impl Source {
 /// The sum of several sources.
 pub(crate) struct Streams {
     sources: Vec<Source>,
-    order: Agenda,
+    order: Order,
 }
 
 impl Streams {
     pub(crate) fn new(rates: Vec<Rates>) -> Streams {
         let source = |rates| Source { rates, at_ns: 0.0, missing: 1.0, cells_per_ns: 0.0, end_ns: 0.0 };
         let sources: Vec<Source> = rates.into_iter().map(source).collect();
-        let mut order = Agenda::new(sources.len());
+        let mut order = Order::new(sources.len());
         (0..sources.len()).for_each(|n| order.set(n, Time::ZERO));
         Streams { sources, order }
     }

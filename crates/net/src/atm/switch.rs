@@ -14,8 +14,9 @@ use bentpipe_units::Time;
 use super::cell::{Inbox, Kind, Vc};
 use super::erica::{Measurement, QueueControl, Target};
 use super::line;
+use super::order::Order;
 use super::service::Class;
-use crate::{Agenda, Cx, Element, Impossible, Observer, Packet, Port, Unit};
+use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
 mod output;
 
@@ -112,7 +113,7 @@ pub struct Switch {
     config: Config,
     inboxes: Vec<Inbox>,
     /// Which input has the next cell.
-    order: Agenda,
+    order: Order,
     outputs: Vec<Output>,
     /// For each port and VCI where its cells go.
     routes: Vec<Vec<Option<Route>>>,
@@ -138,7 +139,7 @@ impl Switch {
         Switch {
             config: *config,
             inboxes: Vec::new(),
-            order: Agenda::new(0),
+            order: Order::new(0),
             outputs: Vec::new(),
             routes: Vec::new(),
             unroutable: 0,
@@ -153,7 +154,7 @@ impl Switch {
         self.outputs.push(Output::new(path.into(), &self.config, line)?);
         self.inboxes.push(Inbox::default());
         self.routes.push(vec![None; Vc::LAST.index() + 1]);
-        self.order = Agenda::new(self.inboxes.len());
+        self.order = Order::new(self.inboxes.len());
         Ok(Port(self.outputs.len() as u16 - 1))
     }
 

@@ -1,12 +1,11 @@
-//! Which of many times comes first: a tree of tournaments.
+//! When each element is to be woken: a tree of tournaments.
 
 use bentpipe_units::Time;
 
 /// How many take part in one tournament. With 16 a small network is one group, and one of 256 elements two levels.
 const WIDTH: usize = 16;
 
-/// A deadline for each of a fixed number of elements, inputs or channels, and the earliest of them; ties go to the lowest
-/// number.
+/// A deadline for each of a fixed number of elements, and the earliest of them; ties go to the lowest number.
 ///
 /// Elements are in groups, groups in groups, up to one that holds all. Moving one deadline costs one tournament a level
 /// at most, and none where the earliest of a group stays what it was.
