@@ -70,13 +70,15 @@ impl Journey {
         let times: Vec<Span> =
             stream.times().map_err(unreadable)?.iter().map(|time| way.start + *time).collect();
         let cells = cells::sent(&stream.packets, &times, setup.adaptation, setup.ts_packets.into());
-        let last = cells.last().map_or(Span::ZERO, |(at, _)| *at);
-        let strangers = strangers(setup.misinsertion, cells.len(), way.start, last, way.seed, way.name);
+        let ends = [cells.first(), cells.last()].map(|cell| cell.map_or(Span::ZERO, |(at, _)| *at));
+        let delay = way.link.delay.unwrap_or_default();
+        // They reach the receiver while the stream's own cells do.
+        let strangers = strangers(setup.misinsertion, cells.len(), ends.map(|end| end + delay), way);
         let sent = cells.len() as u64;
         let arrived = Arc::new(Mutex::new(Vec::new()));
         let network =
             network(cells, strangers, way, Arc::clone(&arrived)).map_err(|error| error.to_string())?;
-        let end = Time::ZERO + last + way.link.delay.unwrap_or_default() + AFTER;
+        let end = Time::ZERO + ends[1] + delay + AFTER;
         Ok(Journey { network, setup: setup.clone(), arrived, sent, end })
     }
 
@@ -120,8 +122,8 @@ impl Receiving {
 
 /// Cells of other connections, whose headers damage made ours: at random instants, with random payload, one in eight the
 /// last of a PDU.
-fn strangers(share: f64, cells: usize, start: Span, end: Span, seed: u64, name: &str) -> Vec<(Span, Cell)> {
-    let mut stream = bentpipe_units::Stream::new(seed, &format!("flow/{name}/strangers"));
+fn strangers(share: f64, cells: usize, [start, end]: [Span; 2], way: &Way<'_>) -> Vec<(Span, Cell)> {
+    let mut stream = bentpipe_units::Stream::new(way.seed, &format!("flow/{}/strangers", way.name));
     if share <= 0.0 {
         return Vec::new();
     }

@@ -10,6 +10,9 @@ pub(super) type Bytes = [u8; ts::PACKET_LEN];
 
 /// The longest stream that is read, in bytes.
 const MAX_LEN: usize = 1 << 30;
+/// References that stray further than this are damaged, in seconds: the most that they may be apart (ISO/IEC 13818-1,
+/// section 2.7.2).
+const MOST_LATE_S: f64 = 0.1;
 /// Clock references further apart than this are a jump of the clock.
 const MAX_TICKS: u64 = Pcr::TICKS_PER_S;
 
@@ -136,6 +139,13 @@ fn sections(packets: &[Bytes], pid: Pid) -> Vec<Vec<u8>> {
     found
 }
 
+/// The median.
+fn middle(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
 /// The PID of a packet that can be read.
 pub(super) fn pid(bytes: &Bytes) -> Option<Pid> {
     Packet::new_checked(&bytes[..]).ok().filter(|packet| !packet.has_error()).map(|packet| packet.pid())
@@ -164,7 +174,10 @@ impl ClockJitter {
             let due = reference.since(first) as f64 / Pcr::TICKS_PER_S as f64;
             arrivals[*n].as_secs_f64() - due
         });
-        let late: Vec<f64> = late.collect();
+        let mut late: Vec<f64> = late.collect();
+        // What is further off than references may be apart was damaged on the way; a decoder takes it for a jump.
+        let middle = middle(&late);
+        late.retain(|late| (late - middle).abs() < MOST_LATE_S);
         let mean = late.iter().sum::<f64>() / late.len() as f64;
         let square = late.iter().map(|late| (late - mean).powi(2)).sum::<f64>() / late.len() as f64;
         let (low, high) =

@@ -130,7 +130,8 @@ impl Reassembler {
 
     fn accept(&mut self, number: SequenceNumber, payload: [u8; PAYLOAD_LEN]) {
         self.expected = Some((number.count + 1) % 8);
-        self.place(number.csi, Some(payload));
+        // A matrix begins where the count does. Elsewhere the mark is a stranger's, and believing it would cost two matrices.
+        self.place(number.csi && number.count == 0, Some(payload));
     }
 
     /// The next payload in order, or that there is none.

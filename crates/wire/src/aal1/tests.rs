@@ -225,6 +225,20 @@ fn a_long_burst_spoils_its_matrix_only() {
 }
 
 #[test]
+fn a_strangers_mark_begins_no_matrix() {
+    let octets = stream(MATRIX_DATA_LEN * 3);
+    for count in 1..8 {
+        let mut cells = cells(Fec::Long, &octets);
+        // It has just the number expected, and the mark: it passes as the cell that comes behind it, a wrong column.
+        let mut stranger = [0x99; SAR_PDU_LEN];
+        stranger[0] = SequenceNumber { csi: true, count }.header();
+        cells.insert(136 + usize::from(count), stranger);
+        let (out, good, stats) = received(Fec::Long, &cells);
+        assert!(out == octets && good.iter().all(|good| *good), "count {count}: {stats:?}");
+    }
+}
+
+#[test]
 fn a_receiver_that_joins_waits_for_a_matrix() {
     let octets = stream(MATRIX_DATA_LEN * 2);
     let (out, ..) = received(Fec::Long, &cells(Fec::Long, &octets)[5..]);
