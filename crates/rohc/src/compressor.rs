@@ -9,7 +9,7 @@ use crate::error::CompressError;
 use crate::feedback::{self, Queue};
 use crate::frame::{self, Cid, Front};
 use crate::packet::{Packet, Transport};
-use crate::profile::{PacketType, Profile};
+use crate::profile::{CompressorState, Mode, PacketType, Profile};
 use crate::rfc3095::Chain;
 use crate::table::{Found, Key, Table};
 use crate::{rfc3095, tcp, uncompressed};
@@ -460,6 +460,16 @@ impl Compressor {
     /// What was compressed for the flow that has `cid` now.
     pub fn flow_stats(&self, cid: u16) -> Option<FlowStats> {
         self.counters.get(usize::from(cid)).map(|counters| counters.stats)
+    }
+
+    /// Mode and state of the context of `cid`, after its last packet and feedback.
+    pub fn flow_state(&self, cid: u16) -> Option<(Mode, CompressorState)> {
+        match self.flows.value(cid)? {
+            Context::Vacant => None,
+            Context::Uncompressed(context) => Some((context.mode(), context.state())),
+            Context::Rfc3095(context) => Some((context.mode(), context.state())),
+            Context::Tcp(context) => Some((context.mode(), context.state())),
+        }
     }
 
     /// Contexts in existence.

@@ -63,5 +63,5 @@ pub use compressor::{Compressed, Compressor, FlowStats};
 pub use config::{Channel, CidSpace, CompressorConfig, DecompressorConfig, Refresh, RtpCandidate, RtpRule};
 pub use decompressor::{Decompressed, Decompressor, DecompressorStats};
 pub use error::{CompressError, DecompressError};
-pub use profile::{Mode, PacketType, Profile, Profiles};
+pub use profile::{CompressorState, Mode, PacketType, Profile, Profiles};
 pub use segment::segment;

@@ -119,6 +119,38 @@ impl Mode {
     }
 }
 
+/// The state of a compressor's context (RFC 3095 4.3.1): what it still has to tell. The CO state of the TCP profile
+/// (RFC 6846 5.2.1) is FO while changes are repeated and SO otherwise; so is the normal state of Uncompressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CompressorState {
+    /// IR: everything.
+    Initialization,
+    /// FO: changes.
+    FirstOrder,
+    /// SO: nothing that does not follow from what was told.
+    SecondOrder,
+}
+
+impl CompressorState {
+    /// The RFC's abbreviation.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Initialization => "IR",
+            Self::FirstOrder => "FO",
+            Self::SecondOrder => "SO",
+        }
+    }
+
+    /// IR if `static_part` is due, FO if something else is.
+    pub(crate) const fn of(static_part: bool, changes: bool) -> Self {
+        match (static_part, changes) {
+            (true, _) => Self::Initialization,
+            (false, true) => Self::FirstOrder,
+            (false, false) => Self::SecondOrder,
+        }
+    }
+}
+
 macro_rules! packet_types {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
         /// The type of a ROHC packet, without its extension.

@@ -11,7 +11,7 @@ use crate::crc::CRC8;
 use crate::decompressor::{Input, Output, Restored};
 use crate::error::DecompressError;
 use crate::frame::{self, Cid, Kind};
-use crate::profile::{Mode, PacketType, Profile};
+use crate::profile::{CompressorState, Mode, PacketType, Profile};
 
 /// The compressor's context: when to send IR.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,14 @@ impl Compressor {
         self.irs_to_send = self.irs_to_send.saturating_sub(1);
         self.refresh.restart(job.now);
         Ok(write_ir(job.cid, out))
+    }
+
+    pub(crate) const fn mode(&self) -> Mode {
+        if self.bidirectional { Mode::Optimistic } else { Mode::Unidirectional }
+    }
+
+    pub(crate) const fn state(&self) -> CompressorState {
+        CompressorState::of(self.irs_to_send > 0, false)
     }
 
     /// Any feedback: the decompressor has the context, and there is a way back.

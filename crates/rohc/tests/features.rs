@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bentpipe_rohc::{
-    Channel, CidSpace, CompressError, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode,
-    PacketType, Profile, Refresh, RtpRule,
+    Channel, CidSpace, CompressError, Compressor, CompressorConfig, CompressorState, Decompressor,
+    DecompressorConfig, Mode, PacketType, Profile, Refresh, RtpRule,
 };
 
 const ADDRESSES: [u8; 8] = [10, 0, 0, 1, 10, 0, 0, 2];
@@ -328,6 +328,38 @@ fn policies_and_oddities() {
     }
     assert_eq!(ends.compressor.compress(Duration::ZERO, &[], &mut Vec::new()), Err(CompressError::Empty));
     assert_eq!(ends.compressor.stats().packets, 2 + 36);
+}
+
+/// A context says which state it is in: everything to tell, changes, nothing.
+#[test]
+fn states_are_those_of_the_rfc() {
+    let packet = |profile: Profile, number: u16| match profile {
+        Profile::Udp => ipv4(17, number, &udp(number, b"x")),
+        Profile::Tcp => ipv4(6, number, &segment(number, 0)),
+        _ => vec![0x70, 1, 2, 3],
+    };
+    for profile in [Profile::Udp, Profile::Tcp, Profile::Uncompressed] {
+        let mut ends = Ends::new(Mode::Unidirectional, CompressorConfig::default());
+        assert_eq!(ends.compressor.flow_state(0), None);
+        let states: Vec<_> = (0..20)
+            .map(|number| {
+                ends.send(Duration::ZERO, &packet(profile, number), false);
+                ends.compressor.flow_state(0).expect("a context").1
+            })
+            .collect();
+        assert_eq!(states[0], CompressorState::Initialization, "{profile:?}");
+        assert_eq!(states[19], CompressorState::SecondOrder, "{profile:?}");
+        assert!(states.is_sorted(), "{profile:?}: {states:?}");
+    }
+    let mut ends = Ends::new(Mode::Optimistic, CompressorConfig::default());
+    (0..9).for_each(|number| ends.send(Duration::ZERO, &packet(Profile::Udp, number), false));
+    assert_eq!(ends.compressor.flow_state(0), Some((Mode::Optimistic, CompressorState::SecondOrder)));
+    let mut changed = packet(Profile::Udp, 9);
+    (changed[8], changed[10]) = (63, changed[10].wrapping_add(1));
+    ends.send(Duration::ZERO, &changed, true);
+    assert_eq!(ends.compressor.flow_state(0), Some((Mode::Optimistic, CompressorState::FirstOrder)));
+    ends.send(Duration::ZERO, &changed, false);
+    assert_eq!(ends.compressor.flow_state(0), Some((Mode::Optimistic, CompressorState::SecondOrder)), "told");
 }
 
 /// A flow gets the CID of another one and all its IR packets are lost: nothing may come out with the addresses of the

@@ -1,8 +1,8 @@
 //! Both ends of a channel, for packets of which a capture may have kept only the start.
 
 use bentpipe_rohc::{
-    CompressError, Compressed, Compressor, CompressorConfig, DecompressError, Decompressed, Decompressor,
-    DecompressorConfig, segment,
+    CompressError, Compressed, Compressor, CompressorConfig, CompressorState, DecompressError, Decompressed,
+    Decompressor, DecompressorConfig, Mode, segment,
 };
 
 use super::capture::Packet;
@@ -30,6 +30,8 @@ pub(super) struct Unit<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) compressed: Compressed,
+    /// Mode and state of its context, before any feedback to this packet.
+    pub(super) state: Option<(Mode, CompressorState)>,
     /// Bytes on the channel: those of the segments, if there are several.
     pub(super) len: usize,
 }
@@ -75,7 +77,8 @@ impl Sender {
         } else {
             self.lens.push(len);
         }
-        Ok(Sent { compressed, len: self.lens.iter().sum() })
+        let state = self.compressor.flow_state(compressed.cid);
+        Ok(Sent { compressed, state, len: self.lens.iter().sum() })
     }
 
     fn cut(&mut self, is_cut: bool) -> Result<(), Refusal> {

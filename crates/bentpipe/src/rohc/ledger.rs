@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use bentpipe_rohc::{CompressorState, Mode};
+
 use super::args::OutputArgs;
 use super::capture::{Capture, Packet, sink};
 use super::series::Series;
@@ -26,6 +28,8 @@ pub(super) struct Entry<'a> {
     pub(super) rohc_len: usize,
     /// CID and sizes, if it was compressed or decompressed.
     pub(super) flow: Option<(u16, Sizes)>,
+    /// Mode and state of the compressor, if one is at work.
+    pub(super) state: Option<(Mode, CompressorState)>,
 }
 
 /// How many failures are told one by one.
@@ -148,7 +152,8 @@ struct Rows {
     out: Box<dyn Write>,
 }
 
-const COLUMNS: &str = "record,frame,status,ip_len,ip_crc32,rohc_len,hdr_in,hdr_out,cid,profile,packet_type";
+const COLUMNS: &str =
+    "record,frame,status,ip_len,ip_crc32,rohc_len,hdr_in,hdr_out,cid,profile,packet_type,mode,state";
 
 impl Rows {
     fn create(path: &Path) -> Result<Rows, Error> {
@@ -188,7 +193,19 @@ fn row(entry: &Entry<'_>) -> String {
             sizes.packet_type,
         )),
     }
+    match entry.state {
+        None => row.push_str(",,"),
+        Some((mode, state)) => row.push_str(&format!(",{},{}", mode_name(mode), state.name())),
+    }
     row
+}
+
+const fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Unidirectional => "U-mode",
+        Mode::Optimistic => "O-mode",
+        Mode::Reliable => "R-mode",
+    }
 }
 
 /// An entry for a packet of the capture that is compressed.
@@ -203,6 +220,7 @@ pub(super) fn entry<'a>(packet: &Packet<'a>, status: &'a str, is_failure: bool) 
         ip_len: packet.len,
         rohc_len: 0,
         flow: None,
+        state: None,
     }
 }
 
@@ -224,9 +242,12 @@ mod tests {
         };
         let sent =
             Entry { record: Some(1), rohc_len: 12, flow: Some((3, sizes)), ..entry(&packet, "ok", false) };
-        assert_eq!(row(&sent), "1,2,ok,9,cbf43926,12,8,11,3,0x0004,IR");
+        assert_eq!(row(&sent), "1,2,ok,9,cbf43926,12,8,11,3,0x0004,IR,,");
+        let state = Some((Mode::Optimistic, CompressorState::FirstOrder));
+        assert!(row(&Entry { state, ..sent }).ends_with(",IR,O-mode,FO"));
+        let sent = Entry { record: Some(1), flow: Some((3, sizes)), ..entry(&packet, "ok", false) };
         let refused = entry(&packet, "refused: a, b", true);
-        assert_eq!(row(&refused), ",2,refused: a; b,9,cbf43926,0,,,,,");
+        assert_eq!(row(&refused), ",2,refused: a; b,9,cbf43926,0,,,,,,,");
         assert!(row(&sent).split(',').count() == row(&refused).split(',').count());
         assert_eq!(row(&sent).split(',').count(), COLUMNS.split(',').count());
     }

@@ -230,7 +230,8 @@ fn note_carried(
         Fate::Wrong => ("wrong".to_owned(), true),
     };
     let flow = Some((sent.compressed.cid, sizes_sent(&sent, packet.len)));
-    ledger.note(&Entry { record, rohc_len: sent.len, flow, ..entry(packet, &status, is_failure) })
+    let (rohc_len, state) = (sent.len, sent.state);
+    ledger.note(&Entry { record, rohc_len, flow, state, ..entry(packet, &status, is_failure) })
 }
 
 fn sizes_sent(sent: &Sent, ip_len: usize) -> Sizes {

@@ -17,7 +17,7 @@ use crate::feedback::Acknowledgement;
 use crate::frame::{self, IR, IR_DYN};
 use crate::octets::Writer;
 use crate::packet::Packet;
-use crate::profile::{PacketType, Profile};
+use crate::profile::{CompressorState, Mode, PacketType, Profile};
 
 /// The compressor's context.
 #[derive(Debug, Default)]
@@ -89,6 +89,15 @@ impl Compressor {
             .ok()
             .and_then(|chain| View::new(packet.bytes, chain.tcp_at(), packet.len).map(|view| view.options()));
         options.is_some_and(|options| Table::default().plan(options, 1).is_some())
+    }
+
+    pub(crate) const fn mode(&self) -> Mode {
+        if self.is_bidirectional { Mode::Optimistic } else { Mode::Unidirectional }
+    }
+
+    pub(crate) fn state(&self) -> CompressorState {
+        let due = self.groups.due();
+        CompressorState::of(due.has(Group::Static), due != Set::NONE)
     }
 
     /// Another flow takes this context; the master sequence number goes on (RFC 6846 6.1.1).

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::formats::{Family, Format, Need, formats};
 use super::{Compressor, Current, Reference, is_strong};
 use crate::compressor::Job;
-use crate::profile::{Mode, PacketType, Profile};
+use crate::profile::{CompressorState, Mode, PacketType, Profile};
 use crate::rfc3095::header::{Numbering, ts_p};
 
 /// How far the values of a packet are from those of the references.
@@ -66,6 +66,14 @@ fn interval_holds(span: (i32, i32), bits: u32) -> bool {
 }
 
 impl Compressor {
+    pub(crate) const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub(crate) fn state(&self) -> CompressorState {
+        CompressorState::of(self.ir.is_active(), self.ir_dyn.is_active() || self.must_extend())
+    }
+
     /// Chooses, writes, and takes note.
     #[inline]
     pub(super) fn write(&mut self, job: &Job<'_>, current: &Current, out: &mut Vec<u8>) -> PacketType {
