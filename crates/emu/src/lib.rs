@@ -4,15 +4,19 @@
 //! namespace, say), injects them at the gates of the network, runs everything that is due *at its scheduled time*, and
 //! writes out what left. How late it was is a recorded figure. The elements are those of a simulation; none can tell.
 //!
+//! [`datagrams`] and [`Pacer`] are for programs that send and receive by themselves: batches of UDP, at their times.
+//!
 //! Linux only.
 #![allow(clippy::disallowed_methods, reason = "real time is what this crate is for")]
 
 mod clock;
+pub mod datagrams;
 mod driver;
 mod lateness;
 mod namespace;
 mod neighbours;
 mod offload;
+mod pacer;
 mod port;
 mod tap;
 mod terminal;
@@ -23,6 +27,7 @@ pub use clock::{Clock, FakeClock, Monotonic};
 pub use driver::{Control, Driver, Ended, Errors, Lost, Pass};
 pub use lateness::Lateness;
 pub use namespace::{Namespace, Setup, SetupError, clean_up_after_crash};
+pub use pacer::Pacer;
 pub use port::{Port, Queue};
 pub use tap::Tap;
 pub use terminal::terminal_size;
