@@ -11,6 +11,7 @@ pub mod channel;
 mod config;
 pub mod dama;
 mod datagram;
+pub mod dvb;
 mod element;
 mod framing;
 mod gate;

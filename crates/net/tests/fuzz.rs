@@ -1,4 +1,4 @@
-//! Replays the fuzz target's corpus, and a bounded number of mutations of it.
+//! Replays the fuzz targets' corpora, and a bounded number of mutations of them.
 
 #[path = "../../../fuzz/src/net.rs"]
 #[allow(unreachable_pub, reason = "shared with the fuzz crate, where it is reachable")]
@@ -7,10 +7,10 @@ mod targets;
 use std::path::Path;
 
 use bentpipe_units::Stream;
-use targets::fuzz_trace;
+use targets::{fuzz_dvb, fuzz_trace};
 
-fn corpus() -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/trace");
+fn corpus(name: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(name);
     let entries = std::fs::read_dir(folder).expect("the corpus").map(|entry| entry.expect("readable").path());
     let mut files: Vec<_> = entries.collect();
     files.sort();
@@ -18,8 +18,8 @@ fn corpus() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_corpus_and_its_mutations_pass() {
-    let corpus = corpus();
+fn traces_and_their_mutations_pass() {
+    let corpus = corpus("trace");
     assert!(corpus.len() >= 5);
     let mut rng = Stream::new(7, "fuzz");
     for _ in 0..20_000 {
@@ -36,6 +36,26 @@ fn the_corpus_and_its_mutations_pass() {
             }
         }
         fuzz_trace(&input);
+    }
+}
+
+#[test]
+fn dvb_streams_and_their_mutations_pass() {
+    let corpus = corpus("dvb");
+    assert!(corpus.len() >= 6);
+    let mut rng = Stream::new(7, "fuzz-dvb");
+    for _ in 0..20_000 {
+        let mut input = corpus[below(&mut rng, corpus.len())].clone();
+        fuzz_dvb(&input);
+        for _ in 0..1 + below(&mut rng, 6) {
+            let at = below(&mut rng, input.len());
+            match below(&mut rng, 8) {
+                0 => input.truncate(at.max(2)),
+                1 => input[0] = below(&mut rng, 64) as u8,
+                _ => input[at] ^= 1 << below(&mut rng, 8),
+            }
+        }
+        fuzz_dvb(&input);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::CompressError;
 use crate::feedback::{self, Queue};
 use crate::frame::{self, Cid, Front};
 use crate::packet::{Packet, Transport};
-use crate::profile::{CompressorState, Mode, PacketType, Profile};
+use crate::profile::{CompressorState, Mode, PacketType, Profile, Profiles};
 use crate::rfc3095::Chain;
 use crate::table::{Found, Key, Table};
 use crate::{rfc3095, tcp, uncompressed};
@@ -185,6 +185,8 @@ pub struct Compressed {
 #[derive(Debug)]
 pub struct Compressor {
     config: CompressorConfig,
+    /// The profiles that the channel has. Those in `config` may be fewer.
+    profiles: Profiles,
     flows: Table<Context>,
     counters: Vec<Counters>,
     /// What was compressed for flows that have no context any more.
@@ -209,8 +211,10 @@ impl Compressor {
     /// A compressor without contexts.
     pub fn new(config: CompressorConfig) -> Self {
         let flows = Table::new(config.channel.cids.max_cid());
+        let profiles = config.channel.profiles;
         Self {
             config,
+            profiles,
             flows,
             counters: Vec::new(),
             gone: FlowStats::default(),
@@ -418,6 +422,12 @@ impl Compressor {
             *context = Context::Vacant;
         }
         Ok(())
+    }
+
+    /// Lets packets from now on be compressed by those of the channel's profiles that are in `profiles` too. Contexts of
+    /// others stay.
+    pub fn restrict(&mut self, profiles: Profiles) {
+        self.config.channel.profiles = self.profiles.and(profiles);
     }
 
     /// Takes feedback from the decompressor of this channel: one or more feedback elements (type octet, size, data),

@@ -88,6 +88,12 @@ impl Profiles {
         Self(self.0 & !(1 << profile as u8) | 1)
     }
 
+    /// Those that are in both sets.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     /// Whether `profile` may be used.
     pub const fn contains(self, profile: Profile) -> bool {
         self.0 >> profile as u8 & 1 == 1

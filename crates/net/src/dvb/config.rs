@@ -1,0 +1,278 @@
+//! How packets are carried on a PID, or in the baseband frames of a generic stream.
+
+use std::time::Duration;
+
+use bentpipe_rohc::{Channel, CidSpace, CompressorConfig, DecompressorConfig, Mode, Refresh, RtpRule};
+use bentpipe_units::{Bytes, Span};
+
+use super::filter::{Filter, ProfileName, profiles};
+use super::text::{Address, DataPid};
+use crate::Impossible;
+
+/// An encapsulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Encapsulation {
+    /// Unidirectional Lightweight Encapsulation in TS packets (RFC 4326).
+    #[default]
+    Ule,
+    /// Multiprotocol Encapsulation in TS packets (EN 301 192).
+    Mpe,
+    /// Generic Stream Encapsulation in DVB-S2 baseband frames (TS 102 606).
+    Gse,
+}
+
+/// A stream of packets: how it is encapsulated and compressed. Both ends have the same.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Config {
+    /// The PID; GSE has none.
+    pub pid: DataPid,
+    /// The encapsulation.
+    pub encapsulation: Encapsulation,
+    /// How long a partly filled TS packet, or baseband frame, waits for more at the longest (the packing threshold).
+    /// Without it each packet is sent at once, the rest of the TS packet being padding.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub packing: Option<Span>,
+    /// The receiver's address: NPA address of ULE (without it the D bit is set), MAC address of MPE (without it
+    /// broadcast), label of GSE (without it broadcast).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub to: Option<Address>,
+    /// An LLC/SNAP header in every MPE section. Without it only ROHC packets have one.
+    pub llc: bool,
+    /// What of the traffic is compressed.
+    pub filter: Filter,
+    /// Header compression. Without it there is none.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub rohc: Option<Rohc>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            pid: DataPid::new(0x201).expect("a PID for data"),
+            encapsulation: Encapsulation::Ule,
+            packing: None,
+            to: None,
+            llc: false,
+            filter: Filter::default(),
+            rohc: None,
+        }
+    }
+}
+
+impl Config {
+    /// Checks what its form does not.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn check(&self) -> Result<(), Impossible> {
+        let has_profiles = |rule: &super::Rule| !rule.profiles.is_empty();
+        let is_compressing = self.rohc.is_some() || !self.filter.rules.iter().any(has_profiles);
+        Impossible::unless(
+            is_compressing,
+            "rohc",
+            "header compression, as rules of the filter name profiles",
+        )?;
+        let codepoints = self.filter.rules.iter().all(|rule| rule.dscp.is_none_or(|dscp| dscp < 64));
+        Impossible::unless(codepoints, "dscp", "a codepoint from 0 to 63")?;
+        Impossible::unless(
+            !self.llc || self.encapsulation == Encapsulation::Mpe,
+            "llc",
+            "false: only MPE has LLC/SNAP headers",
+        )?;
+        self.rohc.as_ref().map_or(Ok(()), Rohc::check)
+    }
+}
+
+/// The CIDs of a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Cid {
+    /// CID 0 takes no byte, 1 to 15 take one.
+    #[default]
+    Small,
+    /// CIDs 0 to 127 take one byte, those up to 16383 two.
+    Large,
+}
+
+/// The mode that a decompressor brings contexts to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum RohcMode {
+    /// No feedback; contexts are refreshed now and then.
+    #[default]
+    Unidirectional,
+    /// Feedback for errors, and few acknowledgements.
+    Optimistic,
+    /// Only what was acknowledged is referred to.
+    Reliable,
+}
+
+/// Which UDP packets are taken for RTP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Rtp {
+    /// Those that look like it: ports of 1024 and up, an even destination port, version 2, a payload type of RFC 3551.
+    #[default]
+    Likely,
+    /// None.
+    Never,
+    /// Those to these ports.
+    Ports(Vec<u16>),
+}
+
+/// Header compression (RFC 3095, RFC 6846).
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Rohc {
+    /// The profiles of the channel; Uncompressed is always one. Empty: all.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub profiles: Vec<ProfileName>,
+    /// The mode. Optimistic and reliable need a way back for feedback.
+    pub mode: RohcMode,
+    /// How CIDs are written.
+    pub cid: Cid,
+    /// How many contexts there may be: 16 at most with small CIDs, 16384 with large ones.
+    #[cfg_attr(feature = "serde", schemars(range(min = 1, max = 16384)))]
+    pub contexts: u16,
+    /// How many packets of a context come between refreshes of all of it (IR) in unidirectional mode; 0: no such limit.
+    pub refresh: u32,
+    /// How long it takes between them; "0 s": no such limit.
+    pub refresh_interval: Span,
+    /// How many packets come between refreshes of the part that changes (IR-DYN, FO) in unidirectional mode; 0: none.
+    pub dynamic_refresh: u32,
+    /// How often a change is sent where nothing is acknowledged.
+    #[cfg_attr(feature = "serde", schemars(range(min = 1, max = 16)))]
+    pub repeats: u8,
+    /// Whether the refreshes of different contexts are spread, so that contexts of the same age do not refresh in
+    /// unison.
+    pub spread: bool,
+    /// Whether the first refreshes come at exponentially growing distances.
+    pub slow_start: bool,
+    /// Only IR packets and packets of type 0, nothing between.
+    pub only_ir_and_so: bool,
+    /// Packets longer than this go through the profile Uncompressed. Without it none does for its length.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub below: Option<Bytes>,
+    /// Which UDP packets are RTP.
+    pub rtp: Rtp,
+    /// Whether the decompressor checks transport checksums.
+    pub verify: bool,
+    /// Whether the decompressor repairs contexts after loss or damage, guided by the CRC of the header.
+    pub repair: bool,
+    /// How many packets the decompressor holds back when it is in doubt after losses.
+    pub caution: u8,
+}
+
+impl Default for Rohc {
+    fn default() -> Rohc {
+        let (compressor, decompressor) = (CompressorConfig::default(), DecompressorConfig::default());
+        Rohc {
+            profiles: Vec::new(),
+            mode: RohcMode::Unidirectional,
+            cid: Cid::Small,
+            contexts: 16,
+            refresh: compressor.ir_refresh.packets,
+            refresh_interval: Span::ZERO,
+            dynamic_refresh: compressor.fo_refresh.packets,
+            repeats: compressor.repeats,
+            spread: compressor.spread_refreshes,
+            slow_start: compressor.slow_start,
+            only_ir_and_so: compressor.only_ir_and_so,
+            below: None,
+            rtp: Rtp::Likely,
+            verify: decompressor.verify,
+            repair: decompressor.repair,
+            caution: decompressor.caution,
+        }
+    }
+}
+
+impl Rohc {
+    fn check(&self) -> Result<(), Impossible> {
+        let most = match self.cid {
+            Cid::Small => 16,
+            Cid::Large => 16_384,
+        };
+        let expected = "1 to 16 with small CIDs, 1 to 16384 with large ones (`cid = \"large\"`)";
+        Impossible::unless((1..=most).contains(&self.contexts), "contexts", expected)?;
+        Impossible::unless((1..=16).contains(&self.repeats), "repeats", "1 to 16")?;
+        let fits = self.below.is_none_or(|below| u32::try_from(below.get()).is_ok_and(|below| below > 0));
+        Impossible::unless(fits, "below", "a length of packets, 1 B or more")
+    }
+
+    fn channel(&self) -> Channel {
+        let max_cid = self.contexts.saturating_sub(1);
+        let cids = match self.cid {
+            Cid::Small => CidSpace::Small { max_cid: max_cid.min(15) as u8 },
+            Cid::Large => CidSpace::Large { max_cid },
+        };
+        let all = Channel::default();
+        let profiles = if self.profiles.is_empty() { all.profiles } else { profiles(&self.profiles) };
+        Channel { cids, profiles, ..all }
+    }
+
+    /// What the compressor is built with.
+    pub fn compressor(&self) -> CompressorConfig {
+        CompressorConfig {
+            channel: self.channel(),
+            rtp: match &self.rtp {
+                Rtp::Likely => RtpRule::Likely,
+                Rtp::Never => RtpRule::Never,
+                Rtp::Ports(ports) => RtpRule::Ports(ports.clone()),
+            },
+            repeats: self.repeats,
+            ir_refresh: Refresh {
+                packets: self.refresh,
+                interval: Duration::from_nanos(self.refresh_interval.as_nanos()),
+            },
+            fo_refresh: Refresh::every_packets(self.dynamic_refresh),
+            slow_start: self.slow_start,
+            spread_refreshes: self.spread,
+            only_ir_and_so: self.only_ir_and_so,
+            max_packet_bytes: self.below.map_or(0, |below| below.get() as u32),
+            ..CompressorConfig::default()
+        }
+    }
+
+    /// What the decompressor is built with.
+    pub fn decompressor(&self) -> DecompressorConfig {
+        DecompressorConfig {
+            channel: self.channel(),
+            mode: match self.mode {
+                RohcMode::Unidirectional => Mode::Unidirectional,
+                RohcMode::Optimistic => Mode::Optimistic,
+                RohcMode::Reliable => Mode::Reliable,
+            },
+            verify: self.verify,
+            repair: self.repair,
+            caution: self.caution,
+            ..DecompressorConfig::default()
+        }
+    }
+}

@@ -1,0 +1,485 @@
+//! From packets to TS packets, or to the data fields of baseband frames.
+
+use std::time::Duration;
+
+use bentpipe_rohc::{Compressor, FlowStats, Profiles};
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::ethernet::{EtherType, Frame, MacAddr};
+use bentpipe_wire::ts::{Method, PACKET_LEN};
+use bentpipe_wire::ule::Type;
+use bentpipe_wire::{gse, ip, mpe, ule};
+
+use super::config::{Config, Encapsulation};
+use super::filter::{Action, Filter};
+use crate::Impossible;
+
+/// What a packet to be carried is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An IP packet of either version.
+    Ip,
+    /// An Ethernet frame without FCS.
+    Ethernet,
+}
+
+/// A packet to be carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pdu<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Its bytes, all headers among them, without zeros at the end that are only counted.
+    pub bytes: &'a [u8],
+    /// How many such zeros there are.
+    pub elided: usize,
+}
+
+impl<'a> Pdu<'a> {
+    /// An IP packet.
+    pub const fn ip(bytes: &'a [u8]) -> Pdu<'a> {
+        Pdu { kind: Kind::Ip, bytes, elided: 0 }
+    }
+
+    /// An Ethernet frame without FCS.
+    pub const fn ethernet(bytes: &'a [u8]) -> Pdu<'a> {
+        Pdu { kind: Kind::Ethernet, bytes, elided: 0 }
+    }
+
+    /// The same with so many zeros behind it.
+    #[must_use]
+    pub const fn with_zeros(self, elided: usize) -> Pdu<'a> {
+        Pdu { elided, ..self }
+    }
+
+    /// Its length in bytes.
+    pub const fn len(&self) -> usize {
+        self.bytes.len() + self.elided
+    }
+
+    /// Whether there is no byte in it.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The first `len` bytes of it.
+    fn cut(self, len: usize) -> Pdu<'a> {
+        let bytes = &self.bytes[..len.min(self.bytes.len())];
+        Pdu { bytes, elided: len.saturating_sub(bytes.len()).min(self.elided), ..self }
+    }
+}
+
+/// Why a packet is not carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// A rule of the filter says so.
+    #[error("dropped by the filter")]
+    Dropped,
+    /// It is no IP packet, or no Ethernet frame; or one with ROHC in it, which the other end would take for our own.
+    #[error("neither an IP packet nor an Ethernet frame")]
+    Unknown,
+    /// MPE carries no Ethernet frames.
+    #[error("an Ethernet frame, which MPE does not carry")]
+    Bridged,
+    /// It is longer than the encapsulation carries.
+    #[error("longer than the encapsulation carries")]
+    TooLong,
+}
+
+/// What was encapsulated so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Packets that were encapsulated.
+    pub pdus: u64,
+    /// Their bytes.
+    pub pdu_bytes: u64,
+    /// Those of them whose headers were compressed, or went through ROHC at least.
+    pub compressed: u64,
+    /// Bytes of the SNDUs, sections or GSE packets around them; of GSE as if none was in fragments.
+    pub sndu_bytes: u64,
+    /// TS packets that were filled, or baseband frames.
+    pub frames: u64,
+    /// Of them, those that were padded because the packing threshold was over.
+    pub flushed: u64,
+    /// SNDUs of ROHC feedback.
+    pub feedback: u64,
+    /// Packets that the filter dropped.
+    pub dropped: u64,
+    /// Packets that cannot be carried.
+    pub refused: u64,
+}
+
+#[derive(Debug)]
+enum Carrier {
+    Ule(ule::Encapsulator),
+    Mpe(mpe::Encapsulator),
+    Gse(gse::Encapsulator),
+}
+
+impl Carrier {
+    fn is_pending(&self) -> bool {
+        match self {
+            Carrier::Ule(encapsulator) => encapsulator.is_pending(),
+            Carrier::Mpe(encapsulator) => encapsulator.is_pending(),
+            Carrier::Gse(encapsulator) => !encapsulator.is_empty(),
+        }
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        match self {
+            Carrier::Ule(encapsulator) => encapsulator.flush(out),
+            Carrier::Mpe(encapsulator) => encapsulator.flush(out),
+            Carrier::Gse(_) => {}
+        }
+    }
+}
+
+/// One stream's sending end: filter, compressor, encapsulation on a PID of its own, packing threshold.
+///
+/// It is a state machine without clock or I/O. Packets go in by [`Encapsulator::push`]; TS packets come out by
+/// [`Encapsulator::pop`], for GSE data fields by [`Encapsulator::fill`]. What waits is the caller's to bound: each packet
+/// that is pushed is turned into TS packets at once.
+///
+/// ```
+/// use bentpipe_net::dvb::{Config, Decapsulator, Encapsulator, Event, Pdu};
+/// use bentpipe_units::Time;
+///
+/// let ip = [0x45, 0, 0, 24, 0, 1, 0, 0, 64, 253, 0xf9, 0xeb, 10, 0, 0, 1, 10, 0, 0, 2, b'd', b'a', b't', b'a'];
+/// let config = Config { rohc: Some(Default::default()), ..Config::default() };
+/// let mut encapsulator = Encapsulator::new(&config)?;
+/// let mut decapsulator = Decapsulator::new(&config, Default::default())?;
+/// encapsulator.push(Time::ZERO, &Pdu::ip(&ip)).unwrap();
+/// let packet = encapsulator.pop(Time::ZERO).expect("padding: it is sent at once");
+/// let mut received = Vec::new();
+/// decapsulator.push(Time::ZERO, &packet, |event| if let Event::Ip(bytes) = event {
+///     received.push(bytes.to_vec());
+/// });
+/// assert_eq!(received, [ip]);
+/// # Ok::<(), bentpipe_net::Impossible>(())
+/// ```
+#[derive(Debug)]
+pub struct Encapsulator {
+    carrier: Carrier,
+    compressor: Option<Compressor>,
+    filter: Filter,
+    to: Option<MacAddr>,
+    llc: bool,
+    packing: Option<Span>,
+    /// Since when a partly filled TS packet, or data field, waits.
+    waiting_since: Option<Time>,
+    /// TS packets, those before `popped` not any more.
+    ready: Vec<u8>,
+    popped: usize,
+    pdu: Vec<u8>,
+    sent: Sent,
+}
+
+/// How a PDU is carried: its type and bytes.
+enum Form {
+    /// As it was pushed.
+    Plain(Type),
+    /// What is in the buffer, and zeros.
+    Compressed(Type, usize),
+}
+
+impl Encapsulator {
+    /// The sending end of a stream.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn new(config: &Config) -> Result<Encapsulator, Impossible> {
+        config.check()?;
+        let method = if config.packing.is_some() { Method::Packing } else { Method::Padding };
+        let pid = config.pid.pid();
+        let carrier = match config.encapsulation {
+            Encapsulation::Ule => Carrier::Ule(ule::Encapsulator::new(pid, method)),
+            Encapsulation::Mpe => Carrier::Mpe(mpe::Encapsulator::new(pid, method)),
+            Encapsulation::Gse => Carrier::Gse(gse::Encapsulator::new().re_using_labels()),
+        };
+        Ok(Encapsulator {
+            carrier,
+            compressor: config.rohc.as_ref().map(|rohc| Compressor::new(rohc.compressor())),
+            filter: config.filter.clone(),
+            to: config.to.map(|address| address.0),
+            llc: config.llc,
+            packing: config.packing,
+            waiting_since: None,
+            ready: Vec::new(),
+            popped: 0,
+            pdu: Vec::new(),
+            sent: Sent::default(),
+        })
+    }
+
+    /// Changes what of the traffic is compressed, from the next packet on. Contexts stay.
+    pub fn set_filter(&mut self, filter: &Filter) {
+        self.filter = filter.clone();
+    }
+
+    /// Changes the packing threshold, from the next packet on. A stream that pads does not begin to pack, nor the other
+    /// way round, but one with a threshold of no time packs what waits already and nothing else.
+    pub fn set_packing(&mut self, threshold: Span) {
+        self.packing = self.packing.map(|_| threshold);
+    }
+
+    /// Encapsulates a packet.
+    ///
+    /// # Errors
+    /// Why it is not carried; nothing was changed but the counters then.
+    pub fn push(&mut self, now: Time, pdu: &Pdu<'_>) -> Result<(), Refused> {
+        let done = self.carry(now, pdu);
+        match done {
+            Ok(()) => {
+                self.sent.pdus += 1;
+                self.sent.pdu_bytes += pdu.len() as u64;
+            }
+            Err(Refused::Dropped) => self.sent.dropped += 1,
+            Err(_) => self.sent.refused += 1,
+        }
+        done
+    }
+
+    fn carry(&mut self, now: Time, pdu: &Pdu<'_>) -> Result<(), Refused> {
+        match self.form(now, pdu)? {
+            Form::Plain(kind) => self.encapsulate(now, kind, pdu.bytes, pdu.elided),
+            Form::Compressed(kind, elided) => {
+                let buffer = std::mem::take(&mut self.pdu);
+                let done = self.encapsulate(now, kind, &buffer, elided);
+                self.pdu = buffer;
+                self.sent.compressed += u64::from(done.is_ok());
+                done
+            }
+        }
+    }
+
+    /// Judges a packet, and compresses it if it is to be.
+    fn form(&mut self, now: Time, pdu: &Pdu<'_>) -> Result<Form, Refused> {
+        let network = Network::of(pdu)?;
+        if pdu.kind == Kind::Ethernet && matches!(self.carrier, Carrier::Mpe(_)) {
+            return Err(Refused::Bridged);
+        }
+        if network.is_rohc && self.compressor.is_some() {
+            return Err(Refused::Unknown);
+        }
+        let plain = Form::Plain(network.carried_as());
+        let Some(packet) = network.packet else {
+            return match self.filter.judge(&[], pdu.len()).action {
+                Action::Drop => Err(Refused::Dropped),
+                _ => Ok(plain),
+            };
+        };
+        let verdict = self.filter.judge(packet.bytes, packet.elided);
+        match verdict.action {
+            Action::Drop => Err(Refused::Dropped),
+            Action::Compress if self.compressor.is_some() => {
+                let compressed = self.compress(now, verdict.profiles, pdu, &network, &packet);
+                Ok(compressed.unwrap_or(plain))
+            }
+            Action::Compress | Action::Plain => Ok(plain),
+        }
+    }
+
+    /// Puts the compressed packet, behind the header of its frame if it has one, into the buffer.
+    fn compress(
+        &mut self,
+        now: Time,
+        profiles: Profiles,
+        pdu: &Pdu<'_>,
+        network: &Network<'_>,
+        packet: &Pdu<'_>,
+    ) -> Option<Form> {
+        let compressor = self.compressor.as_mut()?;
+        self.pdu.clear();
+        if let Some(header_len) = network.header_len {
+            self.pdu.extend_from_slice(&pdu.bytes[..header_len]);
+            self.pdu[header_len - 2..].copy_from_slice(&EtherType::ROHC.0.to_be_bytes());
+        }
+        compressor.restrict(profiles);
+        let now = Duration::from_nanos(now.as_nanos());
+        let done = compressor.compress_header(now, packet.bytes, packet.len(), &mut self.pdu).ok()?;
+        self.pdu.extend_from_slice(&packet.bytes[done.header_in..]);
+        let kind = if network.header_len.is_some() { Type::BRIDGED } else { Type::ROHC };
+        Some(Form::Compressed(kind, packet.elided))
+    }
+
+    fn encapsulate(&mut self, now: Time, kind: Type, pdu: &[u8], elided: usize) -> Result<(), Refused> {
+        let made = self.ready.len();
+        let pdu_len = pdu.len() + elided;
+        let sndu_len = match &mut self.carrier {
+            Carrier::Ule(encapsulator) => {
+                let repr = ule::Repr { npa: self.to, ..ule::Repr::new(kind) };
+                let pushed = encapsulator.push_elided(&repr, pdu, elided, &mut self.ready);
+                pushed.map(|()| repr.sndu_len(pdu_len)).ok()
+            }
+            Carrier::Mpe(encapsulator) => {
+                let ethertype = Some(EtherType(kind.0)).filter(|kind| self.llc || *kind == EtherType::ROHC);
+                let repr = mpe::Repr { dst: self.to.unwrap_or(MacAddr::BROADCAST), ethertype };
+                let pushed = encapsulator.push_elided(&repr, pdu, elided, &mut self.ready);
+                pushed.map(|()| repr.section_len(pdu_len)).ok()
+            }
+            Carrier::Gse(encapsulator) => {
+                let label = self.to.map_or(gse::Label::Broadcast, gse::Label::Six);
+                let repr = gse::Repr::new(kind, label);
+                encapsulator.push_elided(&repr, pdu, elided).map(|()| repr.packet_len(pdu_len)).ok()
+            }
+        };
+        self.sent.sndu_bytes += sndu_len.ok_or(Refused::TooLong)? as u64;
+        self.after(now, self.ready.len() > made);
+        Ok(())
+    }
+
+    /// Notes since when something waits: a TS packet that was begun behind a full one has just begun to.
+    fn after(&mut self, now: Time, filled: bool) {
+        self.waiting_since = match self.waiting_since {
+            _ if !self.carrier.is_pending() => None,
+            Some(since) if !filled => Some(since),
+            _ => Some(now),
+        };
+    }
+
+    /// When a partly filled TS packet, or data field, is to be sent though it is not full: at once with padding. `None` if
+    /// there is none.
+    pub fn due(&self) -> Option<Time> {
+        let since = self.waiting_since?;
+        // What is longer than time itself never comes.
+        Some(Time::from_nanos(since.as_nanos().saturating_add(self.packing.map_or(0, Span::as_nanos))))
+    }
+
+    /// Whether [`Encapsulator::pop`] would give a TS packet, or [`Encapsulator::fill`] a data field of `capacity` bytes
+    /// that is full or overdue.
+    pub fn is_ready(&self, now: Time, capacity: usize) -> bool {
+        self.popped < self.ready.len()
+            || self.waiting_len() >= capacity
+            || self.due().is_some_and(|due| due <= now)
+    }
+
+    /// Bytes that wait to be put into data fields; 0 for what is in TS packets.
+    pub fn waiting_len(&self) -> usize {
+        match &self.carrier {
+            Carrier::Gse(encapsulator) => encapsulator.waiting_len(),
+            Carrier::Ule(_) | Carrier::Mpe(_) => 0,
+        }
+    }
+
+    /// Whether a TS packet is partly filled.
+    pub fn is_pending(&self) -> bool {
+        self.carrier.is_pending()
+    }
+
+    /// How many TS packets were filled so far, those that were not popped yet among them.
+    pub fn filled(&self) -> u64 {
+        self.sent.frames + ((self.ready.len() - self.popped) / PACKET_LEN) as u64
+    }
+
+    /// The next TS packet, the partly filled one if it is due. Never one of GSE.
+    pub fn pop(&mut self, now: Time) -> Option<[u8; PACKET_LEN]> {
+        if self.popped == self.ready.len() {
+            self.ready.clear();
+            self.popped = 0;
+            let in_frames = matches!(self.carrier, Carrier::Gse(_));
+            self.due().filter(|&due| due <= now && !in_frames)?;
+            self.carrier.flush(&mut self.ready);
+            self.waiting_since = None;
+            self.sent.flushed += 1;
+        }
+        let packet = *self.ready[self.popped..].first_chunk()?;
+        self.popped += PACKET_LEN;
+        self.sent.frames += 1;
+        Some(packet)
+    }
+
+    /// Appends to `out` a data field of at most `capacity` bytes if there is one to be sent: a full one, or one that is
+    /// due. How many bytes it has; `None` if there is none. Never one of ULE or MPE.
+    pub fn fill(&mut self, now: Time, capacity: usize, out: &mut Vec<u8>) -> Option<usize> {
+        let is_full = self.waiting_len() >= capacity;
+        if !self.is_ready(now, capacity) {
+            return None;
+        }
+        let Carrier::Gse(encapsulator) = &mut self.carrier else { return None };
+        let len = encapsulator.fill(capacity, out);
+        self.sent.frames += u64::from(len > 0);
+        self.sent.flushed += u64::from(!is_full);
+        // What is left of a full one has begun to wait.
+        self.after(now, is_full);
+        (len > 0).then_some(len)
+    }
+
+    /// Takes feedback elements that came from the receiving end of this stream.
+    pub fn feedback(&mut self, elements: &[u8]) {
+        if let Some(compressor) = &mut self.compressor {
+            compressor.feedback(elements);
+        }
+    }
+
+    /// Sends feedback elements of a decompressor at this end to the other one, as a ROHC packet that is nothing else
+    /// (RFC 3095, section 5.2.1).
+    pub fn send_feedback(&mut self, now: Time, elements: &[u8]) {
+        if !elements.is_empty() && self.encapsulate(now, Type::ROHC, elements, 0).is_ok() {
+            self.sent.feedback += 1;
+        }
+    }
+
+    /// Lets every context start anew: the other end was replaced.
+    pub fn reinitialize(&mut self) {
+        if let Some(compressor) = &mut self.compressor {
+            compressor.reinitialize();
+        }
+    }
+
+    /// What was encapsulated so far.
+    pub fn sent(&self) -> Sent {
+        self.sent
+    }
+
+    /// What the compressor made so far; nothing without one.
+    pub fn compression(&self) -> FlowStats {
+        self.compressor.as_ref().map(Compressor::stats).unwrap_or_default()
+    }
+
+    /// Contexts of the compressor.
+    pub fn contexts(&self) -> usize {
+        self.compressor.as_ref().map_or(0, Compressor::contexts)
+    }
+}
+
+/// Where IP is in a PDU.
+struct Network<'a> {
+    /// Length in bytes of an Ethernet header in front of it.
+    header_len: Option<usize>,
+    /// The IP packet, without what pads its frame; `None` if it is another protocol, or not whole.
+    packet: Option<Pdu<'a>>,
+    version: u8,
+    is_rohc: bool,
+}
+
+impl<'a> Network<'a> {
+    fn of(pdu: &Pdu<'a>) -> Result<Network<'a>, Refused> {
+        let header_len = match pdu.kind {
+            Kind::Ip => None,
+            Kind::Ethernet => {
+                let frame = Frame::new_elided(pdu.bytes, pdu.elided).map_err(|_| Refused::Unknown)?;
+                let ethertype = frame.ethertype();
+                if !matches!(ethertype, EtherType::IPV4 | EtherType::IPV6) {
+                    let is_rohc = ethertype == EtherType::ROHC;
+                    return Ok(Network { header_len: Some(0), packet: None, version: 0, is_rohc });
+                }
+                Some(frame.header_len())
+            }
+        };
+        let inner = Pdu { kind: Kind::Ip, bytes: &pdu.bytes[header_len.unwrap_or(0)..], elided: pdu.elided };
+        let version = inner.bytes.first().map_or(0, |first| first >> 4);
+        if header_len.is_none() && !matches!(version, 4 | 6) {
+            return Err(Refused::Unknown);
+        }
+        let len = ip::Packet::new_elided(inner.bytes, inner.elided).map(|packet| packet.total_len());
+        let packet = len.ok().filter(|len| *len <= inner.len()).map(|len| inner.cut(len));
+        Ok(Network { header_len, packet, version, is_rohc: false })
+    }
+
+    /// What the PDU is carried as if it is not compressed.
+    fn carried_as(&self) -> Type {
+        match (self.header_len, self.version) {
+            (Some(_), _) => Type::BRIDGED,
+            (None, 6) => Type::IPV6,
+            (None, _) => Type::IPV4,
+        }
+    }
+}
