@@ -162,6 +162,12 @@ impl Word {
         Word(self.0 | DAMAGED)
     }
 
+    /// Whether it is a cell of data that neither ends a PDU nor is damaged, so that nothing travels with it.
+    #[inline]
+    pub(crate) const fn is_middle(self) -> bool {
+        self.0 & (3 << KIND | LAST | DAMAGED) == 0
+    }
+
     /// How many packets travel with it: wrong bits first, then what it ends or is.
     #[inline]
     pub fn cargo(self) -> usize {
@@ -302,10 +308,25 @@ impl Inbox {
         Some(cell)
     }
 
+    /// Takes the cells of a channel that come next in the middle of a PDU, as long as their times are wanted.
+    #[inline]
+    pub(crate) fn middles(&mut self, vc: Vc, wanted: impl Fn(Time) -> bool) -> &[Cell] {
+        let rest = &self.train.cells[self.at..];
+        let is_other = |cell: &Cell| !cell.word.is_middle() || cell.word.vc() != vc || !wanted(cell.at);
+        let count = rest.iter().position(is_other).unwrap_or(rest.len());
+        self.at += count;
+        &rest[..count]
+    }
+
     /// The next packet that travels with the cell taken last.
     #[inline]
     pub(crate) fn cargo(&mut self) -> Option<Packet> {
         self.train.cargo.pop_front()
+    }
+
+    /// Drops what travels with the cell taken last.
+    pub(crate) fn drop_cargo(&mut self, word: Word) {
+        self.train.cargo.drain(..word.cargo().min(self.train.cargo.len()));
     }
 
     /// When the next cell comes that a packet travels with.

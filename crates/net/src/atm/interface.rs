@@ -112,6 +112,9 @@ impl Interface {
                 let Some(cell) = self.inbox.peek().filter(|cell| cell.at < until) else { return };
                 self.inbox.pop();
                 self.arrive(cell);
+                if cell.word.is_middle() {
+                    self.arrive_middles(cell.word.vc(), start, until);
+                }
             } else if start < until {
                 self.depart(place, start);
             } else {
@@ -135,7 +138,7 @@ impl Interface {
         self.received += 1;
         let Some(place) = self.places[word.vc().index()].map(usize::from) else {
             self.unknown += 1;
-            (0..word.cargo()).for_each(|_| drop(self.inbox.cargo()));
+            self.inbox.drop_cargo(word);
             return;
         };
         let end = &mut self.ends[place];
@@ -152,6 +155,20 @@ impl Interface {
                 }
             }
         }
+    }
+
+    /// Takes what follows in the middle of a PDU up to `last` and before `until`: it completes nothing, and changes nothing
+    /// for what is sent meanwhile.
+    #[inline]
+    fn arrive_middles(&mut self, vc: Vc, last: Time, until: Time) {
+        let Some(end) = self.places[vc.index()].and_then(|place| self.ends.get_mut(usize::from(place)))
+        else {
+            return;
+        };
+        let cells = self.inbox.middles(vc, |at| at <= last && at < until);
+        self.received += cells.len() as u64;
+        end.received += cells.len() as u64;
+        end.on_middles(cells);
     }
 
     #[inline]
@@ -377,6 +394,17 @@ impl End {
     fn on_rm(&mut self, word: Word) {
         if let Pace::Abr(system) = &mut self.pace {
             system.on_rm(word);
+        }
+    }
+
+    /// Takes cells of data in the middle of a PDU.
+    #[inline]
+    fn on_middles(&mut self, cells: &[Cell]) {
+        if let (Pace::Abr(system), Some(last)) = (&mut self.pace, cells.last()) {
+            system.on_data(last.word.efci());
+        }
+        if let Carries::Packets { reassembler, .. } = &mut self.carries {
+            cells.iter().for_each(|cell| reassembler.middle(cell.word));
         }
     }
 

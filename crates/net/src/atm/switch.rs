@@ -187,13 +187,21 @@ impl Switch {
 
     /// Takes all cells that arrive before `until`, and starts all transmissions due before it.
     fn advance(&mut self, until: Time) {
+        let mut before = usize::MAX;
         loop {
             let (at, input) = self.order.first();
             if at >= until {
                 break;
             }
-            self.arrive(input);
-            self.order.set(input, self.inboxes[input].head());
+            // The line that had the cell before, too, is likely to have several before another one has any.
+            let rival = if input == before { self.order.second() } else { (at, input) };
+            let mut head = (at, input);
+            while head <= rival && head.0 < until {
+                self.arrive(input);
+                head.0 = self.inboxes[input].head();
+            }
+            self.order.set(input, head.0);
+            before = input;
         }
         self.outputs.iter_mut().for_each(|output| output.settle(until));
     }
@@ -206,7 +214,7 @@ impl Switch {
         let mut word = cell.word;
         let Some(route) = &mut self.routes[input][word.vc().index()] else {
             self.unroutable += 1;
-            (0..word.cargo()).for_each(|_| drop(inbox.cargo()));
+            inbox.drop_cargo(word);
             return;
         };
         if word.kind() == Kind::Rm && word.is_backward() {

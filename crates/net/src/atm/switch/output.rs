@@ -67,9 +67,13 @@ pub(super) struct Output {
     path: String,
     pub(super) line: Line,
     waiting: [Waiting; 4],
+    /// A bit for each category that has cells waiting.
+    busy: u8,
     /// How many cells wait in all.
     queued: usize,
     erica: Option<Erica>,
+    /// When ERICA's interval ends if not enough cells come; never without ERICA.
+    interval_ends: Time,
     efci: usize,
     epd: usize,
     ppd: bool,
@@ -82,13 +86,16 @@ impl Output {
         let limits = config.limit;
         let cells = cells_per_second(line.rate);
         let erica = config.abr.target().map(|(measure, target)| Erica::new(measure, target, cells));
+        let erica = erica.transpose()?;
         let threshold = |cells: Option<u32>| cells.map_or(usize::MAX, |cells| cells as usize);
         Ok(Output {
             path,
             line: Line::new(line)?,
             waiting: [limits.cbr, limits.vbr, limits.abr, limits.ubr].map(Waiting::new),
+            busy: 0,
             queued: 0,
-            erica: erica.transpose()?,
+            interval_ends: erica.as_ref().map_or(Time::NEVER, Erica::ends_at),
+            erica,
             efci: threshold(config.efci),
             epd: threshold(config.epd),
             ppd: config.ppd,
@@ -112,17 +119,20 @@ impl Output {
     /// Does all that is due before `until`: transmissions, and the ends of ERICA's intervals.
     #[inline]
     pub(super) fn settle(&mut self, until: Time) {
-        while let Some(end) = self.erica.as_ref().map(Erica::ends_at).filter(|end| *end < until) {
+        while self.interval_ends < until {
+            let end = self.interval_ends;
             self.serve(end);
             self.end_interval(end);
         }
         self.serve(until);
     }
 
+    #[cold]
     fn end_interval(&mut self, at: Time) {
         let queue = self.waiting[Class::Abr as usize].cells.len();
         if let Some(erica) = &mut self.erica {
             erica.end_interval(at, queue);
+            self.interval_ends = erica.ends_at();
         }
     }
 
@@ -130,15 +140,15 @@ impl Output {
     #[inline]
     fn serve(&mut self, until: Time) {
         while self.queued > 0 && self.line.free_at < until {
-            let Some(waiting) = self.waiting.iter_mut().find(|waiting| !waiting.cells.is_empty()) else {
-                return;
-            };
+            let first = self.busy.trailing_zeros() as usize;
+            let Some(waiting) = self.waiting.get_mut(first) else { return };
             let Some(word) = waiting.cells.pop_front() else { return };
+            self.busy ^= u8::from(waiting.cells.is_empty()) << first;
             self.queued -= 1;
             self.line.transmit(word, self.line.free_at);
-            for _ in 0..word.cargo() {
-                let Some(packet) = waiting.cargo.pop_front() else { break };
-                self.line.load(packet);
+            if !word.is_middle() {
+                let count = word.cargo().min(waiting.cargo.len());
+                waiting.cargo.drain(..count).for_each(|packet| self.line.load(packet));
             }
         }
     }
@@ -156,12 +166,14 @@ impl Output {
     ) {
         self.settle(at);
         let mut word = word;
+        let mut is_full = false;
         if let Some(erica) = &mut self.erica {
             match class {
                 Class::Abr => {
                     let is_forward_rm = word.kind() == Kind::Rm && !word.is_backward();
                     let ccr = is_forward_rm.then(|| word.current().cells_per_second());
                     erica.on_abr(channel.into(), ccr);
+                    is_full = erica.is_full();
                 }
                 Class::Cbr | Class::Vbr => erica.on_other(),
                 Class::Ubr => {}
@@ -173,9 +185,9 @@ impl Output {
         if self.admits(word, class, frames) {
             self.enqueue(at, word, class, inbox);
         } else {
-            (0..word.cargo()).for_each(|_| drop(inbox.cargo()));
+            inbox.drop_cargo(word);
         }
-        if self.erica.as_ref().is_some_and(Erica::is_full) && class == Class::Abr {
+        if is_full {
             // The interval ends with the cell that fills it, which is in the queue by then.
             self.end_interval(at);
         }
@@ -188,9 +200,12 @@ impl Output {
         }
         let waiting = &mut self.waiting[class as usize];
         waiting.cells.push_back(word);
+        self.busy |= 1 << class as u8;
         waiting.arrived += 1;
         waiting.most = waiting.most.max(waiting.cells.len());
-        (0..word.cargo()).for_each(|_| waiting.cargo.extend(inbox.cargo()));
+        if !word.is_middle() {
+            (0..word.cargo()).for_each(|_| waiting.cargo.extend(inbox.cargo()));
+        }
         self.queued += 1;
     }
 
@@ -221,6 +236,7 @@ impl Output {
     }
 
     /// What a backward RM cell says after it passed this port, the one that its channel's data leave by.
+    #[inline(never)]
     pub(super) fn feedback(&mut self, at: Time, channel: u16, word: Word) -> Word {
         self.settle(at);
         let Some(erica) = &mut self.erica else { return word };
