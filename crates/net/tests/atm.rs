@@ -123,6 +123,28 @@ fn efci_and_relative_decrease_hold_the_queue() {
 }
 
 #[test]
+fn cells_of_the_switchs_own_come_before_the_destinations() {
+    // All delay is behind the switch, so that what the destination turns round comes 60 ms later than what the switch says.
+    let service = |n| match seed_abr(n) {
+        Service::Abr(config) => Service::Abr(abr::Config { rif: 1.0 / 16384.0, rdf: 1.0 / 4.0, ..config }),
+        other => other,
+    };
+    let run = |becn| {
+        let switch = switch::Config { efci: Some(300), becn, ..Default::default() };
+        let delays = [Span::from_millis(1), Span::from_millis(15), Span::from_millis(15)];
+        let mut world = Path { switch, service, delays, ..Path::wan(20) }.build();
+        let (_, used) = shares(&mut world, 1000, 2000);
+        let made: f64 = (0..20).map(|n| world.value(&format!("link/access.{n}/return"), "rm-made")).sum();
+        (world.value("link/trunk/forward", "abr-queue-max"), used, made)
+    };
+    let (with, without) = (run(Some(300)), run(None));
+    assert_eq!(without.2, 0.0);
+    // At most ten a second for each of twenty channels.
+    assert!(with.2 >= 20.0 && with.2 <= 20.0 * 21.0, "{with:?}");
+    assert!(with.0 < 0.7 * without.0, "{with:?} {without:?}");
+}
+
+#[test]
 fn no_cell_is_lost_or_made() {
     let mut path = Path { load: seed_tcp(100_000), ..Path::wan(3) };
     path.background =

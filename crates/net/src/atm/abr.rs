@@ -1,9 +1,9 @@
 //! The end systems of ABR (ATM Forum Traffic Management 4.0): at what rate a source sends, and what a destination sends
 //! back.
 //!
-//! Modelled: the source's rules 1 to 12 and the destination's 1 to 4 and 6. Not modelled: rule 13 (a policy of the
-//! source's own for unused rates), cells that a destination or switch makes by itself (destination rule 5), use of the
-//! rate by several virtual channels of a path.
+//! Modelled: the source's rules 1 to 13 and the destination's 1 to 4 and 6. Not modelled: cells that a destination makes by
+//! itself (destination rule 5: hosts here are never congested; a switch makes such cells), use of the rate by several
+//! virtual channels of a path.
 
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::atm::rm;
@@ -48,6 +48,9 @@ pub struct Config {
     pub tcr: f64,
     /// Fixed round-trip time, for the initial rate: at most `tbe` cells go out in it. Default: not used.
     pub frtt: Option<Span>,
+    /// Whether a rate that was not used since the last forward RM cell is given back, but for `icr` above what was used
+    /// (use it or lose it, rule 13). Default: false.
+    pub use_it_or_lose_it: bool,
 }
 
 impl Default for Config {
@@ -67,6 +70,7 @@ impl Default for Config {
             adtf: Span::from_millis(500),
             tcr: 10.0,
             frtt: None,
+            use_it_or_lose_it: false,
         }
     }
 }
@@ -138,6 +142,7 @@ pub(crate) struct EndSystem {
     crm: u32,
     cdf: f64,
     adtf: Span,
+    use_it_or_lose_it: bool,
     /// Between out-of-rate cells.
     tcr_gap: Span,
     /// The allowed cell rate, cells per second.
@@ -197,6 +202,7 @@ impl EndSystem {
             crm: config.crm.unwrap_or(config.tbe.div_ceil(config.nrm)),
             cdf: config.cdf,
             adtf: config.adtf,
+            use_it_or_lose_it: config.use_it_or_lose_it,
             tcr_gap: Span::from_secs_f64(1.0 / config.tcr),
             acr: icr,
             gap: Gap::of(icr),
@@ -272,11 +278,17 @@ impl EndSystem {
         Choice::Data
     }
 
-    /// A forward RM cell: rules 5, 6, 7, 10.
+    /// A forward RM cell: rules 5, 6, 7, 10, 13.
     fn forward(&mut self, now: Time) -> Word {
         let is_first = self.since_frm == self.nrm;
         if !is_first && self.acr > self.icr && now.since(self.last_frm) > self.adtf {
             self.set_acr(self.icr);
+        }
+        if self.use_it_or_lose_it && !is_first {
+            let used = f64::from(self.since_frm + 1) / now.since(self.last_frm).as_secs_f64();
+            // The standard leaves the policy to the source: with room for the rate that it may begin with, a source that
+            // sends at half its rate keeps what it needs to come back.
+            self.set_acr(self.acr.min(used + self.icr));
         }
         if self.unanswered >= self.crm {
             self.set_acr(self.acr - self.acr * self.cdf);

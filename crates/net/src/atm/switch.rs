@@ -9,7 +9,7 @@
 
 use std::any::Any;
 
-use bentpipe_units::Time;
+use bentpipe_units::{Span, Time};
 
 use super::cell::{Inbox, Kind, Vc};
 use super::erica::{Measurement, QueueControl, Target};
@@ -19,6 +19,9 @@ use super::service::Class;
 use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
 mod output;
+
+/// Between backward RM cells that a switch makes for a channel (TM 4.0: at most ten a second).
+const BECN_GAP: Span = Span::from_millis(100);
 
 use output::{Frames, Output};
 
@@ -34,6 +37,9 @@ pub struct Config {
     pub abr: Algorithm,
     /// Cells in the ABR queue from which on cells of data are marked (EFCI). Default: none are marked.
     pub efci: Option<u32>,
+    /// Cells in the ABR queue from which on the switch makes backward RM cells (BECN) that say so, for each channel whose
+    /// cells come, ten a second at most. Default: none are made.
+    pub becn: Option<u32>,
     /// How many cells of each category may wait. Default: no limit.
     pub limit: Limits,
     /// UBR cells that wait from which on no new AAL5 PDU is let in (early packet discard). Default: all are let in.
@@ -131,6 +137,8 @@ struct Route {
     /// Its number in the ERICA of the port that its cells come in by, which backward RM cells among them ask.
     back: u16,
     frames: Frames,
+    /// Before this no backward RM cell is made for the channel.
+    quiet_until: Time,
 }
 
 impl Switch {
@@ -166,7 +174,7 @@ impl Switch {
         let [to_a, to_b] = [a, b].map(|port| self.outputs[usize::from(port.0)].add_channel(class));
         let route = |output: Port, vc, channel, back| {
             let frames = Frames::default();
-            Some(Route { output: output.0, vc, class, channel, back, frames })
+            Some(Route { output: output.0, vc, class, channel, back, frames, quiet_until: Time::ZERO })
         };
         let before = [
             self.routes[usize::from(a.0)][vc_a.index()].replace(route(b, vc_b, to_b, to_a).expect("made")),
@@ -222,6 +230,10 @@ impl Switch {
         }
         let output = &mut self.outputs[usize::from(route.output)];
         output.arrive(cell.at, word.on(route.vc), route.class, route.channel, &mut route.frames, inbox);
+        if output.is_congested() && route.class == Class::Abr && cell.at >= route.quiet_until {
+            route.quiet_until = cell.at + BECN_GAP;
+            self.outputs[input].tell(cell.at, cell.word.vc());
+        }
     }
 
     fn hand_over(&mut self, cx: &mut Cx<'_>) -> Time {

@@ -159,3 +159,17 @@ fn impossible_parameters_are_named() {
     let exposed = system(Config { tbe: 512, frtt: Some(Span::from_millis(30)), ..icr(10_000_000) });
     assert!((exposed.acr() * 424.0 - 7_236_267.0).abs() < 1.0);
 }
+
+#[test]
+fn what_is_not_used_is_lost_but_for_the_initial_rate() {
+    let config = Config { rif: 1.0, use_it_or_lose_it: true, ..icr(4_240_000) };
+    for (keeps, expected) in [(false, 10_000.0 + 1000.0), (true, PCR)] {
+        let mut source = system(Config { use_it_or_lose_it: !keeps, ..config });
+        send(&mut source, Time::ZERO, 1, true);
+        source.on_rm(backward(|rm| rm));
+        // A cell each millisecond, up to the next forward RM cell.
+        let sent = (1..=32).map(|ms| source.choose(Time::from_nanos(ms * 1_000_000), true));
+        assert_eq!(sent.filter(|choice| *choice != Choice::Data).count(), 1);
+        assert!((source.acr() - expected).abs() < 1e-6, "{}", source.acr());
+    }
+}

@@ -6,7 +6,7 @@ use bentpipe_units::Time;
 use bentpipe_wire::atm::rm;
 
 use super::Config;
-use crate::atm::cell::{Inbox, Kind, Word};
+use crate::atm::cell::{Inbox, Kind, Vc, Word};
 use crate::atm::erica::Erica;
 use crate::atm::line::{self, CELL_BITS, Line, cells_per_second};
 use crate::atm::service::Class;
@@ -75,10 +75,12 @@ pub(super) struct Output {
     /// When ERICA's interval ends if not enough cells come; never without ERICA.
     interval_ends: Time,
     efci: usize,
+    becn: usize,
     epd: usize,
     ppd: bool,
     dropped_epd: u64,
     dropped_ppd: u64,
+    rm_made: u64,
 }
 
 impl Output {
@@ -97,10 +99,12 @@ impl Output {
             interval_ends: erica.as_ref().map_or(Time::NEVER, Erica::ends_at),
             erica,
             efci: threshold(config.efci),
+            becn: threshold(config.becn),
             epd: threshold(config.epd),
             ppd: config.ppd,
             dropped_epd: 0,
             dropped_ppd: 0,
+            rm_made: 0,
         })
     }
 
@@ -183,7 +187,11 @@ impl Output {
             word = word.congested();
         }
         if self.admits(word, class, frames) {
-            self.enqueue(at, word, class, inbox);
+            self.enqueue(at, word, class);
+            if !word.is_middle() {
+                let cargo = (0..word.cargo()).filter_map(|_| inbox.cargo());
+                self.waiting[class as usize].cargo.extend(cargo);
+            }
         } else {
             inbox.drop_cargo(word);
         }
@@ -194,7 +202,7 @@ impl Output {
     }
 
     #[inline]
-    fn enqueue(&mut self, at: Time, word: Word, class: Class, inbox: &mut Inbox) {
+    fn enqueue(&mut self, at: Time, word: Word, class: Class) {
         if self.queued == 0 {
             self.line.free_at = self.line.free_at.max(at);
         }
@@ -203,10 +211,30 @@ impl Output {
         self.busy |= 1 << class as u8;
         waiting.arrived += 1;
         waiting.most = waiting.most.max(waiting.cells.len());
-        if !word.is_middle() {
-            (0..word.cargo()).for_each(|_| waiting.cargo.extend(inbox.cargo()));
-        }
         self.queued += 1;
+    }
+
+    /// Whether so many ABR cells wait that sources are told at once.
+    #[inline]
+    pub(super) fn is_congested(&self) -> bool {
+        self.waiting[Class::Abr as usize].cells.len() >= self.becn
+    }
+
+    /// Sends a backward RM cell of the switch's own on a channel, if there is room (TM 4.0, section 5.10.6, rule 5).
+    #[cold]
+    pub(super) fn tell(&mut self, at: Time, vc: Vc) {
+        self.settle(at);
+        let repr = rm::Repr {
+            backward: true,
+            not_by_source: true,
+            congestion: true,
+            explicit: rm::Rate::MAX,
+            ..rm::Repr::default()
+        };
+        if self.admits(Word::rm(vc, false, &repr), Class::Abr, &mut Frames::default()) {
+            self.enqueue(at, Word::rm(vc, false, &repr), Class::Abr);
+            self.rm_made += 1;
+        }
     }
 
     /// Whether a cell is let in; counts it if not.
@@ -267,6 +295,7 @@ impl Output {
         }
         observer.counter("dropped-epd", Unit::Cells, self.dropped_epd);
         observer.counter("dropped-ppd", Unit::Cells, self.dropped_ppd);
+        observer.counter("rm-made", Unit::Cells, self.rm_made);
         if let Some(erica) = &self.erica {
             let [load, fair_share, capacity, active] = erica.state();
             let bits = CELL_BITS as f64;
