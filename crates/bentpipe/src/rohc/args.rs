@@ -70,14 +70,56 @@ impl ChannelArgs {
             ModeName::R => Mode::Reliable,
         }
     }
+}
 
-    /// A decompressor of this channel, which checks transport checksums if `verify`.
+/// What the decompressor is free to choose, besides [`DecompressorConfig::verify`].
+#[derive(Debug, Args)]
+pub(crate) struct DecompressorArgs {
+    /// After a long loss, packets that must be right before one is delivered; 0: none
+    #[arg(long, value_name = "N", default_value_t = DecompressorConfig::default().caution)]
+    caution: u8,
+    /// Contexts that there is room for; flows beyond are rejected and go uncompressed. 0: as many as CIDs
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    max_contexts: u16,
+    /// Tell the compressor the longest loss and, with timers, the largest jitter (not in U-mode)
+    #[arg(long)]
+    report_path: bool,
+    /// Do not repair contexts after CRC failures
+    #[arg(long)]
+    no_repair: bool,
+    /// A context is taken for damaged after K CRC failures among N packets
+    #[arg(long, value_name = "K,N", default_value = "3,8", value_parser = threshold)]
+    damage_threshold: (u8, u8),
+    /// At most one NACK in so many failing packets of a context
+    #[arg(long, value_name = "N", default_value_t = DecompressorConfig::default().nack_spacing_packets)]
+    nack_spacing: u8,
+    /// Resolution of the clock to announce for timer-based RTP timestamps; 0: none (not in U-mode)
+    #[arg(long, value_name = "TIME", default_value = "0 ms", value_parser = duration)]
+    clock: Duration,
+    /// Extensions of UO-1-ID update nothing but sequence number, timestamp and IP-ID (RFC 4815 6.2)
+    #[arg(long)]
+    strict_uo1id: bool,
+}
+
+impl DecompressorArgs {
+    /// A decompressor of `channel`, which checks transport checksums if `verify`.
     ///
     /// # Errors
     /// As [`ChannelArgs::channel`].
-    pub(super) fn decompressor(&self, verify: bool) -> Result<DecompressorConfig, String> {
-        let (channel, mode) = (self.channel()?, self.mode());
-        Ok(DecompressorConfig { channel, mode, verify, ..DecompressorConfig::default() })
+    pub(super) fn config(&self, channel: &ChannelArgs, verify: bool) -> Result<DecompressorConfig, String> {
+        Ok(DecompressorConfig {
+            channel: channel.channel()?,
+            mode: channel.mode(),
+            verify,
+            caution: self.caution,
+            max_contexts: self.max_contexts,
+            report_path: self.report_path,
+            repair: !self.no_repair,
+            damage_threshold: self.damage_threshold,
+            nack_spacing_packets: self.nack_spacing,
+            clock_resolution: self.clock,
+            strict_uo1id: self.strict_uo1id,
+        })
     }
 }
 
@@ -105,6 +147,19 @@ pub(crate) struct CompressorArgs {
     /// Send packets of more than so many bytes uncompressed; 0: no limit
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     max_packet: u32,
+    /// Jitter of the path up to which RTP timestamps go by the clock, once the decompressor announced one (--clock); 0:
+    /// they never do
+    #[arg(long, value_name = "TIME", default_value = "0 ms", value_parser = duration)]
+    timer_jitter: Duration,
+    /// Keep a CID for the flow of the capture's packet NUMBER, from that packet on; may be given again
+    #[arg(long, value_name = "CID=NUMBER", value_parser = reservation)]
+    reserve: Vec<Reservation>,
+    /// Send constant IP-IDs of RTP, UDP and ESP as random ones, as RFC 3095 has it
+    #[arg(long)]
+    strict_ip_id: bool,
+    /// No context replication (IR-CR) for TCP
+    #[arg(long)]
+    no_replication: bool,
     /// Cut ROHC packets into segments of at most so many bytes; needs --mrru
     #[arg(long, value_name = "BYTES", requires = "mrru", value_parser = mtu)]
     mtu: Option<usize>,
@@ -117,7 +172,18 @@ struct Refreshes {
     fo: Refresh,
 }
 
+/// A CID, and the number of a packet whose flow it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reservation {
+    pub(super) cid: u16,
+    pub(super) number: u64,
+}
+
 impl CompressorArgs {
+    pub(super) fn reservations(&self) -> &[Reservation] {
+        &self.reserve
+    }
+
     pub(super) fn config(&self, channel: Channel) -> CompressorConfig {
         CompressorConfig {
             channel,
@@ -129,7 +195,9 @@ impl CompressorArgs {
             spread_refreshes: self.spread,
             only_ir_and_so: self.only_ir_so,
             max_packet_bytes: self.max_packet,
-            ..CompressorConfig::default()
+            timer_jitter: self.timer_jitter,
+            constant_id_everywhere: !self.strict_ip_id,
+            replication: !self.no_replication,
         }
     }
 
@@ -237,6 +305,31 @@ fn rtp_ports(list: &str) -> Result<RtpRule, String> {
     }
 }
 
+fn threshold(text: &str) -> Result<(u8, u8), String> {
+    let expected = "expected K,N with 1 <= K <= N <= 32, such as \"3,8\"";
+    let (failures, packets) = text.split_once(',').ok_or(expected)?;
+    match (failures.trim().parse(), packets.trim().parse()) {
+        (Ok(failures), Ok(packets)) if (1..=packets).contains(&failures) && packets <= 32 => {
+            Ok((failures, packets))
+        }
+        _ => Err(expected.into()),
+    }
+}
+
+fn reservation(text: &str) -> Result<Reservation, String> {
+    let parsed = text.split_once('=').and_then(|(cid, number)| {
+        Some(Reservation { cid: cid.trim().parse().ok()?, number: number.trim().parse().ok()? })
+    });
+    parsed
+        .filter(|reservation| reservation.number > 0)
+        .ok_or_else(|| "expected a CID and the number of a packet, from 1, such as \"3=17\"".into())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
+    Ok(Duration::from_nanos(span.as_nanos()))
+}
+
 fn refreshes(text: &str) -> Result<Refreshes, String> {
     let (ir, fo) = text.split_once(',').ok_or("expected two values, such as \"1700,700\"")?;
     Ok(Refreshes { ir: refresh(ir.trim())?, fo: refresh(fo.trim())? })
@@ -246,8 +339,7 @@ fn refresh(text: &str) -> Result<Refresh, String> {
     if let Ok(packets) = text.parse() {
         return Ok(Refresh::every_packets(packets));
     }
-    let span: Span = text.parse().map_err(|error| format!("neither packets nor a time: {error}"))?;
-    Ok(Refresh::every(Duration::from_nanos(span.as_nanos())))
+    duration(text).map(Refresh::every).map_err(|error| format!("neither packets nor a time: {error}"))
 }
 
 #[cfg(test)]
@@ -270,6 +362,14 @@ mod tests {
         assert_eq!(both.fo, Refresh::every_packets(700));
         assert_eq!(refreshes("0,0").unwrap().ir, Refresh::NEVER);
         assert!(refreshes("1700").is_err() && refreshes("a,b").is_err());
+    }
+
+    #[test]
+    fn thresholds_and_reservations() {
+        assert_eq!(threshold("3, 8"), Ok((3, 8)));
+        assert!(["0,8", "9,8", "3,33", "3", "a,b"].iter().all(|text| threshold(text).is_err()));
+        assert_eq!(reservation("3=17"), Ok(Reservation { cid: 3, number: 17 }));
+        assert!(["3", "3=0", "=1", "70000=1"].iter().all(|text| reservation(text).is_err()));
     }
 
     #[test]

@@ -106,6 +106,16 @@ impl Capture {
     }
 }
 
+impl Capture {
+    /// Why nothing was found, if there are records and none holds what is looked for.
+    pub(super) fn nothing_found(&self) -> Option<String> {
+        let skipped: u64 = self.skipped.values().sum();
+        let why = self.skipped.keys().next().filter(|_| skipped == self.records)?;
+        let wanted = if self.content == Content::Rohc { "ROHC" } else { "IP" };
+        Some(format!("{}: no {wanted} packets: records are {why}", self.path.display()))
+    }
+}
+
 /// A file, or standard input for "-", with a progress bar if it is long.
 pub(crate) fn source(path: &Path) -> io::Result<Box<dyn Read>> {
     if path == Path::new("-") {
@@ -138,7 +148,13 @@ fn packet<'a>(record: &Record<'a>, content: Content, number: u64) -> Result<Pack
         }
         Content::Ethernet => Err(format!("of link type {}, not 1 (Ethernet)", record.link_type.0)),
         Content::Ip => {
-            let network = link::network(record.link_type, record.bytes).map_err(|error| error.to_string())?;
+            let network =
+                link::network(record.link_type, record.bytes).map_err(|error| match error.kind {
+                    wire::Kind::Unsupported("link type") => {
+                        format!("of link type {}, which is not known", record.link_type.0)
+                    }
+                    _ => error.to_string(),
+                })?;
             if !matches!(network.ethertype, EtherType::IPV4 | EtherType::IPV6) {
                 return Err(format!("of EtherType {:#06x}, not IP", network.ethertype.0));
             }

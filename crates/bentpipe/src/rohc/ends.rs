@@ -5,6 +5,7 @@ use bentpipe_rohc::{
     Decompressor, DecompressorConfig, Mode, segment,
 };
 
+use super::args::Reservation;
 use super::capture::Packet;
 
 /// Why a packet was not sent.
@@ -42,6 +43,9 @@ pub(super) struct Sender {
     compressor: Compressor,
     mrru_bytes: u32,
     mtu_bytes: usize,
+    max_cid: u16,
+    /// CIDs to reserve when their packets come.
+    reservations: Vec<Reservation>,
     /// What is to be sent, of `len` bytes each; the last may be cut.
     bytes: Vec<u8>,
     lens: Vec<usize>,
@@ -54,11 +58,36 @@ impl Sender {
         Sender {
             mrru_bytes: config.channel.mrru_bytes,
             mtu_bytes: mtu_bytes.unwrap_or(usize::MAX),
+            max_cid: config.channel.cids.max_cid(),
+            reservations: Vec::new(),
             compressor: Compressor::new(config),
             bytes: Vec::new(),
             lens: Vec::new(),
             segments: Vec::new(),
         }
+    }
+
+    /// Reserves CIDs for the flows of packets to come.
+    ///
+    /// # Errors
+    /// If there is no such CID.
+    pub(super) fn with_reservations(mut self, reservations: &[Reservation]) -> Result<Sender, String> {
+        if let Some(beyond) = reservations.iter().find(|reservation| reservation.cid > self.max_cid) {
+            return Err(format!("--reserve: CID {} is above {}, the highest", beyond.cid, self.max_cid));
+        }
+        self.reservations = reservations.to_vec();
+        Ok(self)
+    }
+
+    /// Reserves the CID that is for the flow of this packet, if there is one.
+    fn reserve(&mut self, packet: &Packet<'_>) -> Result<(), CompressError> {
+        let Some(at) = self.reservations.iter().position(|one| one.number == packet.number) else {
+            return Ok(());
+        };
+        let reservation = self.reservations.swap_remove(at);
+        let mut whole = packet.bytes.to_vec();
+        whole.resize(packet.len, 0);
+        self.compressor.reserve_cid(reservation.cid, &whole)
     }
 
     /// Compresses a packet; what is to be sent is then in [`Sender::units`].
@@ -68,6 +97,7 @@ impl Sender {
     pub(super) fn send(&mut self, packet: &Packet<'_>) -> Result<Sent, Refusal> {
         self.bytes.clear();
         self.lens.clear();
+        self.reserve(packet)?;
         let compressed =
             self.compressor.compress_header(packet.at(), packet.bytes, packet.len, &mut self.bytes)?;
         self.bytes.extend_from_slice(packet.bytes.get(compressed.header_in..).unwrap_or_default());

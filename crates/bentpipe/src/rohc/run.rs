@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bentpipe_rohc::Mode;
+use bentpipe_rohc::{DecompressorConfig, Mode};
 use bentpipe_wire::pcap::LinkType;
 use clap::Args;
 
-use super::args::{ChannelArgs, CompressorArgs, OutputArgs, WeatherArgs};
+use super::args::{ChannelArgs, CompressorArgs, DecompressorArgs, OutputArgs, WeatherArgs};
 use super::capture::{Capture, Content, Output, Packet};
 use super::ends::{Received, Receiver, Sender, Sent, Unit};
 use super::ledger::{Entry, Ledger, entry};
@@ -39,6 +39,8 @@ pub(crate) struct CompressArgs {
     channel: ChannelArgs,
     #[command(flatten)]
     compressor: CompressorArgs,
+    #[command(flatten)]
+    decompressor: DecompressorArgs,
     /// Decompress every packet again, and fail if it is not the same
     #[arg(long)]
     verify: bool,
@@ -57,6 +59,8 @@ pub(crate) struct DecompressArgs {
     output: PathBuf,
     #[command(flatten)]
     channel: ChannelArgs,
+    #[command(flatten)]
+    decompressor: DecompressorArgs,
     /// Deliver no packet whose UDP, UDP-Lite or TCP checksum is wrong
     #[arg(long)]
     verify: bool,
@@ -78,6 +82,8 @@ pub(crate) struct RoundtripArgs {
     #[command(flatten)]
     compressor: CompressorArgs,
     #[command(flatten)]
+    decompressor: DecompressorArgs,
+    #[command(flatten)]
     weather: WeatherArgs,
     /// Deliver no packet whose UDP, UDP-Lite or TCP checksum is wrong
     #[arg(long)]
@@ -95,13 +101,15 @@ pub(crate) struct StatsArgs {
     #[command(flatten)]
     compressor: CompressorArgs,
     #[command(flatten)]
+    decompressor: DecompressorArgs,
+    #[command(flatten)]
     out: OutputArgs,
 }
 
 /// Compresses a capture. In O- and R-mode a decompressor gives feedback.
 pub(super) fn compress(args: &CompressArgs) -> Result<Verdict, Error> {
     let mut input = Capture::open(&args.input, Content::Ip)?;
-    let mut way = way(&args.channel, &args.compressor, args.verify, false)?;
+    let mut way = way(&args.compressor, args.decompressor.config(&args.channel, false), args.verify)?;
     let mut ledger = Ledger::new(&args.out)?;
     let mut output = Output::create(&args.output, LinkType::USER0, &args.input)?;
     let mut back = feedback_file(args.feedback.as_deref(), &args.input)?;
@@ -124,7 +132,8 @@ pub(super) fn compress(args: &CompressArgs) -> Result<Verdict, Error> {
 pub(super) fn roundtrip(args: &RoundtripArgs) -> Result<Verdict, Error> {
     let mut input = Capture::open(&args.input, Content::Ip)?;
     let (forth, back) = (Weather::new(&args.weather, "forward"), Weather::new(&args.weather, "feedback"));
-    let mut way = way(&args.channel, &args.compressor, true, args.verify)?.with_weather(forth, back);
+    let mut way = way(&args.compressor, args.decompressor.config(&args.channel, args.verify), true)?
+        .with_weather(forth, back);
     let mut ledger = Ledger::new(&args.out)?;
     let raw = |path: &Path| Output::create(path, LinkType::RAW, &args.input);
     let mut output = args.output.as_deref().map(raw).transpose()?;
@@ -144,7 +153,7 @@ pub(super) fn roundtrip(args: &RoundtripArgs) -> Result<Verdict, Error> {
 /// Compresses a capture for the figures alone.
 pub(super) fn stats(args: &StatsArgs) -> Result<Verdict, Error> {
     let mut input = Capture::open(&args.input, Content::Ip)?;
-    let mut way = way(&args.channel, &args.compressor, false, false)?;
+    let mut way = way(&args.compressor, args.decompressor.config(&args.channel, false), false)?;
     let mut ledger = Ledger::new(&args.out)?;
     input.for_each(|packet| {
         let carried = way.carry(packet);
@@ -157,13 +166,12 @@ pub(super) fn stats(args: &StatsArgs) -> Result<Verdict, Error> {
 /// Decompresses a capture.
 pub(super) fn decompress(args: &DecompressArgs) -> Result<Verdict, Error> {
     let mut input = Capture::open(&args.input, Content::Rohc)?;
-    let mut receiver = Receiver::new(args.channel.decompressor(args.verify).map_err(Error::Usage)?);
+    let mut receiver =
+        Receiver::new(args.decompressor.config(&args.channel, args.verify).map_err(Error::Usage)?);
     let mut ledger = Ledger::new(&args.out)?;
     let mut output = Output::create(&args.output, LinkType::RAW, &args.input)?;
     let mut back = feedback_file(args.feedback.as_deref(), &args.input)?;
-    let mut found = false;
     input.for_each(|packet| {
-        found = true;
         let received = receiver.receive(packet.at(), Unit { len: packet.len, bytes: packet.bytes });
         if let Ok(Some(received)) = &received {
             output.write(packet.time_ns, receiver.ip(), received.len)?;
@@ -192,22 +200,19 @@ pub(super) fn decompress(args: &DecompressArgs) -> Result<Verdict, Error> {
     })?;
     output.finish()?;
     back.map_or(Ok(()), Output::finish)?;
-    if let (false, Some(why)) = (found, input.skipped.keys().next()) {
-        return Err(Error::Usage(format!("{}: no ROHC packets: records are {why}", args.input.display())));
-    }
     end(ledger, &input, is_stdout(&args.output))
 }
 
 /// Both ends; a receiver if there is feedback to give or something to compare.
 fn way(
-    channel: &ChannelArgs,
     compressor: &CompressorArgs,
+    decompressor: Result<DecompressorConfig, String>,
     compares: bool,
-    verify: bool,
 ) -> Result<Way, Error> {
-    let config = channel.decompressor(verify).map_err(Error::Usage)?;
+    let config = decompressor.map_err(Error::Usage)?;
     let sender = Sender::new(compressor.config(config.channel), compressor.mtu());
-    let needed = compares || channel.mode() != Mode::Unidirectional;
+    let sender = sender.with_reservations(compressor.reservations()).map_err(Error::Usage)?;
+    let needed = compares || config.mode != Mode::Unidirectional;
     Ok(Way::new(sender, needed.then(|| Receiver::new(config))))
 }
 
@@ -274,6 +279,9 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 fn end(ledger: Ledger, input: &Capture, to_stderr: bool) -> Result<Verdict, Error> {
+    if let Some(why) = input.nothing_found() {
+        return Err(Error::Usage(why));
+    }
     let verdict = ledger.finish(input, to_stderr)?;
     Ok(if is_interrupted() { Verdict::Interrupted } else { verdict })
 }

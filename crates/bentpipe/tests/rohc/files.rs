@@ -89,6 +89,65 @@ fn losses_are_counted_and_cost_no_more_than_they_must() {
     }
 }
 
+/// Every policy of the library that has a switch does what it says. Both flows of the capture have a constant IP-ID step.
+#[test]
+fn policies_have_their_switches() {
+    let folder = Folder::new();
+    let [input, table] = ["in.pcap", "rows.csv"].map(|name| folder.file(name));
+    udp_capture(&input, 400, 65_535);
+    let rows_with = |options: &str| {
+        let options = format!("roundtrip --csv {} {options}", table.display());
+        said(&rohc(&words(&options), &[&input]), 0);
+        rows(&table)
+    };
+    let count = |rows: &[Vec<String>], column: usize, value: &str| {
+        rows.iter().filter(|row| row[column] == value).count()
+    };
+    let (cid, profile, kind) = (8, 9, 10);
+    let plain = rows_with("");
+    assert_eq!((count(&plain, cid, "0"), count(&plain, cid, "1")), (200, 200));
+    // Frame 3 is the second flow's first packet: frame 1 is ARP.
+    let reserved = rows_with("--reserve 9=3");
+    assert_eq!((count(&reserved, cid, "0"), count(&reserved, cid, "9")), (200, 200));
+    let crowded = rows_with("--mode o --max-contexts 1");
+    assert!(count(&crowded, profile, "0x0000") > 180, "the second flow is rejected");
+    assert!(count(&crowded, profile, "0x0002") >= 200, "the first one is not");
+    assert_eq!(count(&rows_with("--repeats 2"), kind, "IR"), 4);
+    assert_eq!(count(&rows_with("--refresh 0,50"), kind, "IR-DYN"), 6);
+    assert!(count(&rows_with("--refresh 1s,0"), kind, "IR") > 12);
+    assert!(count(&rows_with("--slow-start"), kind, "IR") > 12);
+    assert!(count(&rows_with("--max-packet 47"), profile, "0x0000") == 400);
+    let irs_and_so = rows_with("--only-ir-so");
+    assert_eq!(count(&irs_and_so, kind, "IR") + count(&irs_and_so, kind, "UO-0"), 400);
+    let first_refresh = |rows: &[Vec<String>], flow: &str| {
+        let numbers: Vec<_> = rows.iter().filter(|row| row[cid] == flow).enumerate().collect();
+        numbers.iter().filter(|(_, row)| row[kind] == "IR").map(|(number, _)| *number).nth(4)
+    };
+    let spread = rows_with("--spread --refresh 60,0");
+    assert_ne!(first_refresh(&spread, "0"), first_refresh(&spread, "1"));
+    let unison = rows_with("--refresh 60,0");
+    assert_eq!(first_refresh(&unison, "0"), first_refresh(&unison, "1"));
+}
+
+#[test]
+fn timers_and_reports_are_told() {
+    let folder = Folder::new();
+    let [input, stream, back] = ["in.pcap", "rohc.pcap", "feedback.pcap"].map(|name| folder.file(name));
+    rtp_capture(&input, 200);
+    let feedback = |options: &str| {
+        let options = format!("compress --rtp-ports all --mode o --feedback {} {options}", back.display());
+        said(&rohc(&words(&options), &[&input, &stream]), 0);
+        packets(&back).1.concat()
+    };
+    // The CLOCK option: type 5, one octet, 10 ms.
+    let has_clock = |feedback: &[u8]| feedback.windows(2).any(|option| option == [0x51, 10]);
+    assert!(!has_clock(&feedback("")));
+    let large = packets(&stream).1.iter().map(Vec::len).sum::<usize>();
+    assert!(has_clock(&feedback("--clock 10ms --timer-jitter 20ms")));
+    let small = packets(&stream).1.iter().map(Vec::len).sum::<usize>();
+    assert!(small < large, "timestamps by the clock take {small} bytes, others {large}");
+}
+
 #[test]
 fn through_pipes() {
     let folder = Folder::new();
@@ -162,12 +221,18 @@ fn what_is_no_capture_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_capture_of_ip_is_not_decompressed() {
+fn what_holds_other_packets_is_refused() {
     let folder = Folder::new();
     let [input, output] = ["in.pcap", "out.pcap"].map(|name| folder.file(name));
     udp_capture(&input, 3, 65_535);
     let text = said(&rohc(&["decompress"], &[&input, &output]), 2);
     assert!(text.contains("link type 1, not 147"), "{text}");
+    let stream = folder.file("rohc.pcap");
+    said(&rohc(&["compress"], &[&input, &stream]), 0);
+    for command in [&["stats"][..], &["roundtrip"]] {
+        let text = said(&rohc(command, &[&stream]), 2);
+        assert!(text.contains("no IP packets: records are of link type 147, which is not known"), "{text}");
+    }
     let before = fs::read(&input).expect("a file");
     let text = said(&rohc(&["compress"], &[&input, &input]), 2);
     assert!(text.contains("would overwrite"), "{text}");
@@ -189,6 +254,10 @@ fn bad_options_are_refused() {
         "stats --rtp-ports 5,99999",
         "roundtrip --loss 200",
         "stats --mtu 20",
+        "stats --reserve 16=2",
+        "stats --reserve 1=0",
+        "stats --damage-threshold 9,8",
+        "stats --clock 5",
     ] {
         said(&rohc(&words(options), &[&input]), 2);
     }

@@ -73,6 +73,20 @@ fn udp(number: u16) -> Vec<u8> {
     packet
 }
 
+/// Writes a raw IP capture of RTP with a pause of a minute after every tenth packet.
+fn rtp_capture(path: &Path, count: u16) {
+    let file = fs::File::create(path).expect("a file");
+    let mut writer = Writer::with_snap_len(file, LinkType::RAW, 65_535).expect("a capture");
+    for number in 0..count {
+        let ticks = u64::from(number) + u64::from(number) / 10 * 3000;
+        let mut packet = udp(0);
+        packet[28] = 0x80;
+        packet[30..32].copy_from_slice(&number.to_be_bytes());
+        packet[32..36].copy_from_slice(&(ticks as u32 * 160).to_be_bytes());
+        writer.write(ticks * 20_000_000, &packet, 0).expect("writes");
+    }
+}
+
 /// A folder for one test, and files in it by name.
 struct Folder(tempfile::TempDir);
 
