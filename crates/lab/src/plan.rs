@@ -1,12 +1,14 @@
 //! The points of a sweep, times the seeds: everything that a scenario file asks to run.
 //!
 //! Every point is known by a hash of what its result depends on, so that a finished one is recognised and not run
-//! again: the scenario with all defaults written out, the seed, and the version of this crate. Comments, the order of a
-//! table's keys where it means nothing, and the file's name do not enter it.
+//! again: the scenario with all defaults written out, the contents of the files that it names, the seed, and the version of
+//! this crate. Comments, the order of a table's keys where it means nothing, and the file's name do not enter it.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::scenario::{Document, Refusal, Scenario};
@@ -109,8 +111,9 @@ impl Plan {
                 format!("{count} points of {elements} nodes, links and flows each: more than is sensible");
             return Err(document.refusal("sweep", problem));
         }
-        let points =
-            (0..count).map(|index| Point::new(document, index, &coordinates(index, &lengths), seeds));
+        let mut files = Files { folder: document.folder(), known: BTreeMap::new() };
+        let points = (0..count)
+            .map(|index| Point::new(document, index, &coordinates(index, &lengths), seeds, &mut files));
         let points = points.collect::<Result<Vec<_>, _>>()?;
         let runs: usize = points.iter().map(|point| point.seeds.len()).sum();
         if runs > crate::scenario::MAX_POINTS {
@@ -137,6 +140,42 @@ impl Plan {
     }
 }
 
+/// What is in the files that a scenario names, each read once.
+struct Files<'a> {
+    folder: &'a Path,
+    known: BTreeMap<PathBuf, Hash>,
+}
+
+impl Files<'_> {
+    /// Puts the hash of each file that `value` names into `into`: a file is what a key called `file` says.
+    fn collect(&mut self, value: &Value, into: &mut Vec<u8>) {
+        match value {
+            Value::Object(table) => {
+                if let Some(Value::String(file)) = table.get("file") {
+                    into.extend(self.hash(file).0);
+                }
+                table.values().for_each(|value| self.collect(value, into));
+            }
+            Value::Array(list) => list.iter().for_each(|value| self.collect(value, into)),
+            _ => {}
+        }
+    }
+
+    /// The hash of a file's contents. One that cannot be read counts as nothing: the run says what is wrong with it.
+    fn hash(&mut self, file: &str) -> Hash {
+        let path = self.folder.join(file);
+        *self.known.entry(path).or_insert_with_key(|path| {
+            let mut hasher = Sha256::new();
+            // A device or a pipe has no contents to speak of, and perhaps no end.
+            let copied = path.is_file()
+                && std::fs::File::open(path)
+                    .and_then(|mut file| std::io::copy(&mut file, &mut hasher))
+                    .is_ok();
+            if copied { Hash(hasher.finalize().into()) } else { Hash([0; 32]) }
+        })
+    }
+}
+
 /// The number on each axis of point `index`; the last axis varies fastest.
 fn coordinates(index: usize, lengths: &[usize]) -> Vec<usize> {
     let mut rest = index;
@@ -154,7 +193,13 @@ fn coordinates(index: usize, lengths: &[usize]) -> Vec<usize> {
 }
 
 impl Point {
-    fn new(document: &Document, index: usize, at: &[usize], seeds: Seeds) -> Result<Point, Refusal> {
+    fn new(
+        document: &Document,
+        index: usize,
+        at: &[usize],
+        seeds: Seeds,
+        files: &mut Files<'_>,
+    ) -> Result<Point, Refusal> {
         let scenario = document.scenario_at(at)?;
         let axes = document.axes().iter().zip(at).enumerate();
         let settings = axes.flat_map(|(axis, (values, &n))| {
@@ -170,8 +215,10 @@ impl Point {
         // Which seeds there are says the plan, so a point's hash is the same whatever they are.
         let canonical = Scenario { seed: 0, seeds: 1, ..scenario.clone() };
         let canonical =
-            serde_json::to_vec(&canonical).map_err(|error| document.refusal("", error.to_string()))?;
-        let hash = Hash::of(&[VERSION.as_bytes(), &canonical]);
+            serde_json::to_value(&canonical).map_err(|error| document.refusal("", error.to_string()))?;
+        let mut contents = Vec::new();
+        files.collect(&canonical, &mut contents);
+        let hash = Hash::of(&[VERSION.as_bytes(), canonical.to_string().as_bytes(), &contents]);
         let seeds = (0..count).map(|n| first.wrapping_add(n)).collect();
         Ok(Point { index, settings: settings.collect(), scenario, seeds, hash })
     }
@@ -261,6 +308,24 @@ link.l.rate = ["1 Mbit/s", "2 Mbit/s"]
         assert_eq!(point.seeds, [1, 2]);
         assert_ne!(point.run_hash(1), point.run_hash(2));
         assert_eq!(point.hash.to_string().len(), 16);
+    }
+
+    #[test]
+    fn a_hash_is_of_the_files_named_too() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = SWEPT.replace(
+            "rate = \"1 Mbit/s\"\n",
+            "rate = \"1 Mbit/s\"\nchannel = { kind = \"trace\", file = \"losses\" }\n",
+        );
+        let (scenario, losses) = (folder.path().join("file.toml"), folder.path().join("losses"));
+        std::fs::write(&scenario, text).expect("written");
+        let hash = |trace: &str| {
+            std::fs::write(&losses, trace).expect("written");
+            let document = Document::read(&scenario).expect("readable");
+            Plan::new(&document, Seeds::default()).unwrap_or_else(|refusal| panic!("{refusal}")).hash()
+        };
+        assert_eq!(hash("0001\n"), hash("0001\n"));
+        assert_ne!(hash("0001\n"), hash("0011\n"));
     }
 
     #[test]
