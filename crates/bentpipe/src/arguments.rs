@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{channel, rohc, ts, video};
+use crate::{channel, rohc, rtp, ts, video};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
 #[derive(Debug, Parser)]
@@ -122,6 +122,15 @@ Examples:
   bentpipe ts inspect voice.ts"
     )]
     Ts(ts::Command),
+    /// Streams of voice packets on real sockets, and the figures of those that came
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  bentpipe rtp receive 5004 --idle '2 s'
+  bentpipe rtp send 10.0.0.2:5004 --streams 311 --duration '60 s'"
+    )]
+    Rtp(rtp::Command),
     /// Real MPEG-2 transport streams through ATM, and what is left of the picture
     #[command(
         subcommand,

@@ -9,6 +9,7 @@ mod channel;
 mod commands;
 mod monitor;
 mod rohc;
+mod rtp;
 mod show;
 mod ts;
 mod video;

@@ -1,7 +1,6 @@
 //! The loop that runs a network against a clock.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 
@@ -10,7 +9,7 @@ use bentpipe_sim::{ElementId, Network};
 use bentpipe_units::{Span, Time};
 
 use crate::urgency::sharpen_timers;
-use crate::{Clock, Lateness, Port};
+use crate::{Clock, Lateness, Port, poll};
 
 /// Packets taken from one port before the others have their turn and what is due is run.
 const BATCH: usize = 64;
@@ -255,31 +254,14 @@ impl<C: Clock> Driver<C> {
     fn wait(&mut self, end: Time) {
         let deadline = self.network.next_deadline().min(end);
         self.waiting.clear();
-        let entry =
-            |fd: BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        self.waiting.extend(self.doors.iter().filter_map(|door| door.port.fd()).map(entry));
+        self.waiting.extend(self.doors.iter().filter_map(|door| door.port.fd()).map(poll::entry));
         if self.waiting.is_empty() {
             return self.clock.pass_until(deadline);
         }
         let left = (deadline - self.clock.now()).min(LONGEST_SLEEP);
         if left > SPIN {
             // An interrupted or failed wait only means that the loop comes round early.
-            let _ = poll(&mut self.waiting, left - SPIN);
+            let _ = poll::wait(&mut self.waiting, left - SPIN);
         }
     }
-}
-
-/// Waits until one of the descriptors can be read, at most `timeout`.
-fn poll(entries: &mut [libc::pollfd], timeout: Span) -> io::Result<()> {
-    let nanos = timeout.as_nanos();
-    let timeout = libc::timespec {
-        tv_sec: (nanos / 1_000_000_000) as libc::time_t,
-        tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: the array and the timespec live for the call, its length is passed with it, and a null signal mask
-    // means none.
-    let result = unsafe {
-        libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, &timeout, std::ptr::null())
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -5,6 +5,7 @@
 //! writes out what left. How late it was is a recorded figure. The elements are those of a simulation; none can tell.
 //!
 //! [`datagrams`] and [`Pacer`] are for programs that send and receive by themselves: batches of UDP, at their times.
+//! [`rtp`] is one.
 //!
 //! Linux only.
 #![allow(clippy::disallowed_methods, reason = "real time is what this crate is for")]
@@ -17,7 +18,9 @@ mod namespace;
 mod neighbours;
 mod offload;
 mod pacer;
+mod poll;
 mod port;
+pub mod rtp;
 mod tap;
 mod terminal;
 mod tun;

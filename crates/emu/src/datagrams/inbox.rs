@@ -53,6 +53,7 @@ impl Inbox {
     /// As the socket says: an ICMP error for what was sent before, say. Nothing is here then.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         self.entries.clear();
+        self.drops = None;
         let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
         let mut controls = [[0_u64; CONTROL_WORDS]; BATCH];
         let mut names = [RawAddress::none(); BATCH];
@@ -96,8 +97,9 @@ impl Inbox {
         })
     }
 
-    /// How many datagrams the kernel dropped since the socket was made because its receive buffer was full, as of the last
-    /// one taken: modulo 2^32, and only if [`super::stamp_arrivals`] asked for remarks.
+    /// How many datagrams the kernel dropped since the socket was made because its receive buffer was full, modulo 2^32, as
+    /// the datagrams here say. None if they do not: nothing was dropped yet, nothing is here, or
+    /// [`super::stamp_arrivals`] did not ask for it.
     pub fn drops(&self) -> Option<u32> {
         self.drops
     }

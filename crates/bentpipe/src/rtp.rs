@@ -1,0 +1,84 @@
+//! `bentpipe rtp`: streams of voice packets on real sockets, and the figures of those that came.
+
+mod receive;
+mod send;
+mod show;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bentpipe_emu::Lateness;
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+/// Voice packets on real sockets.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Send any number of streams
+    #[command(after_help = SEND_EXAMPLES)]
+    Send(send::SendArgs),
+    /// Receive streams and print their figures
+    #[command(after_help = RECEIVE_EXAMPLES)]
+    Receive(receive::ReceiveArgs),
+}
+
+const SEND_EXAMPLES: &str = "\
+Examples:
+  bentpipe rtp send 10.0.0.2:5004 --duration '60 s'                  one GSM stream
+  bentpipe rtp send 10.0.0.2:5004 --streams 311 --packets 3000
+  bentpipe rtp send '[fd00::2]:5004' --streams 100 --by port --phases unison
+  bentpipe rtp send host:5004 --codec opus --rate '32 kbit/s' --interval '40 ms'
+  bentpipe rtp send host:5004 --size '200 B' --interval '10 ms'
+
+Without --duration or --packets it sends until Ctrl-C. The exit status is 1 if the kernel refused packets, 2 for a bad
+command.";
+
+const RECEIVE_EXAMPLES: &str = "\
+Examples:
+  bentpipe rtp receive 5004                                   until Ctrl-C, which prints the figures
+  bentpipe rtp receive 5004 --idle '2 s' --csv streams.csv --json all.json
+  bentpipe rtp receive '[fd00::2]:5004' --ports 100 --duration '60 s'
+  bentpipe rtp receive 5004 --clock 48000                     for Opus and others without a payload type of their own
+
+The exit status is 1 if packets were lost or none came, 2 for a bad command.";
+
+/// Runs a command; the exit code, or what was wrong with what was asked.
+pub(crate) fn run(command: &Command) -> Result<u8, String> {
+    let stop = watch_interrupt();
+    match command {
+        Command::Send(args) => send::run(args, &stop),
+        Command::Receive(args) => receive::run(args, &stop),
+    }
+}
+
+/// What Ctrl-C sets; a second one ends the program at once.
+fn watch_interrupt() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    // Without a handler Ctrl-C just ends the program.
+    let _ = ctrlc::set_handler(move || {
+        if asked.swap(true, Ordering::SeqCst) {
+            std::process::exit(INTERRUPTED.into());
+        }
+    });
+    stop
+}
+
+/// As shells say for a program ended by Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+fn lateness_json(late: &Lateness) -> Value {
+    let seconds = |share: f64| late.quantile(share).as_secs_f64();
+    json!({
+        "count": late.count(), "p50_s": seconds(0.5), "p99_s": seconds(0.99), "max_s": late.max().as_secs_f64(),
+    })
+}
+
+fn write_json(path: &Path, value: &Value) -> Result<(), String> {
+    write(path, &format!("{value:#}\n"))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}

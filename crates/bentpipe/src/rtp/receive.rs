@@ -1,0 +1,143 @@
+//! `bentpipe rtp receive`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bentpipe_emu::rtp::{Receiver, Reception};
+use bentpipe_units::Span;
+use clap::Args;
+
+use super::{INTERRUPTED, show, write, write_json};
+use crate::show::{note, out};
+
+#[derive(Debug, Args)]
+pub(crate) struct ReceiveArgs {
+    /// Where to listen: PORT for all addresses, or ADDRESS:PORT; an IPv6 address goes in brackets
+    #[arg(value_parser = place)]
+    at: (Option<IpAddr>, u16),
+    /// How many ports, in steps of two
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    ports: u16,
+    /// Room for so many streams; more are refused, and counted
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    streams: u32,
+    /// The clock of the timestamps in Hz, of payload types that have none by definition (96 and up); without it RFC 3550's
+    /// jitter of those is not known
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..))]
+    clock: Option<u32>,
+    /// How long to receive, from the start
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Span>,
+    /// End after so many packets of all streams
+    #[arg(long, value_name = "N")]
+    packets: Option<u64>,
+    /// End when nothing came for so long, after the first packet
+    #[arg(long, value_name = "TIME")]
+    idle: Option<Span>,
+    /// How many streams to list
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    rows: usize,
+    /// Write a line for each stream, as CSV
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write everything as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn place(text: &str) -> Result<(Option<IpAddr>, u16), String> {
+    if let Ok(port) = text.parse() {
+        return Ok((None, port));
+    }
+    let address: Result<SocketAddr, _> = text.parse();
+    let wrong = |_| "expected PORT, as 5004, or ADDRESS:PORT, as 10.0.0.1:5004 or [fd00::1]:5004".to_owned();
+    address.map(|address| (Some(address.ip()), address.port())).map_err(wrong)
+}
+
+/// Receives until the end, and prints the figures; the exit code.
+pub(super) fn run(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
+    let receiver = Receiver::listen(args.at, args.ports, args.streams as usize, args.clock);
+    let mut receiver = receiver.map_err(|error| error.to_string())?;
+    let mut end = End::new(args);
+    receiver.run(stop, &mut |reception| end.watch(reception)).map_err(|error| error.to_string())?;
+    end.bar.clear();
+    report(args, &receiver)?;
+    let overall = receiver.reception().overall();
+    let is_cut = stop.load(Ordering::Relaxed) && args.is_bounded();
+    Ok(match (is_cut, overall.packets, overall.lost) {
+        (true, ..) => INTERRUPTED,
+        (false, 1.., 0) => 0,
+        _ => 1,
+    })
+}
+
+impl ReceiveArgs {
+    fn is_bounded(&self) -> bool {
+        self.duration.is_some() || self.packets.is_some()
+    }
+}
+
+/// Sees when enough has come.
+struct End<'a> {
+    args: &'a ReceiveArgs,
+    bar: show::Progress,
+    started: Instant,
+    /// How many packets there were when there last were more.
+    seen: (u64, Instant),
+}
+
+impl<'a> End<'a> {
+    #[expect(clippy::disallowed_methods, reason = "receives in real time")]
+    fn new(args: &'a ReceiveArgs) -> End<'a> {
+        let now = Instant::now();
+        End { args, bar: show::Progress::new(args.quiet, args.packets), started: now, seen: (0, now) }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "receives in real time")]
+    fn watch(&mut self, reception: &Reception) -> ControlFlow<()> {
+        let (now, packets) = (Instant::now(), reception.packets());
+        self.bar.show(packets);
+        if packets != self.seen.0 {
+            self.seen = (packets, now);
+        }
+        let over = |limit: Option<Span>, since: Instant| {
+            limit.is_some_and(|limit| now - since >= Duration::from_nanos(limit.as_nanos()))
+        };
+        let is_over = over(self.args.duration, self.started)
+            || packets > 0 && over(self.args.idle, self.seen.1)
+            || self.args.packets.is_some_and(|enough| packets >= enough);
+        if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+fn report(args: &ReceiveArgs, receiver: &Receiver) -> Result<(), String> {
+    if !args.quiet {
+        out(&show::received(receiver, args.rows));
+    }
+    show::problems(receiver).iter().for_each(|problem| note(problem));
+    if let Some(path) = &args.csv {
+        write(path, &show::csv(receiver.reception()))?;
+    }
+    match &args.json {
+        Some(path) => write_json(path, &show::json(receiver)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_ports_or_addresses_with_ports() {
+        assert_eq!(place("5004"), Ok((None, 5004)));
+        assert_eq!(place("[fd00::1]:5004"), Ok((Some("fd00::1".parse().expect("an address")), 5004)));
+        assert!(place("host:5004").is_err() && place("70000").is_err());
+    }
+}

@@ -1,0 +1,208 @@
+//! `bentpipe rtp send`.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bentpipe_emu::put_first;
+use bentpipe_emu::rtp::{Codec, Format, Phases, Plan, Sender, Streams, Tally};
+use bentpipe_units::{Bytes, Rate, Span};
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::{INTERRUPTED, lateness_json, show, write_json};
+use crate::show::note;
+
+#[derive(Debug, Args)]
+pub(crate) struct SendArgs {
+    /// Where to, as HOST:PORT; an IPv6 address goes in brackets
+    to: String,
+    /// How many streams
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    streams: u32,
+    /// What the packets are of
+    #[arg(long, value_enum, default_value_t, conflicts_with = "size")]
+    codec: CodecName,
+    /// The codec's rate, where it has several: G.729.1 (16 kbit/s if not given), AMR (12.2 kbit/s), Opus (20 kbit/s)
+    #[arg(long, value_name = "RATE", conflicts_with = "size")]
+    rate: Option<Rate>,
+    /// The time from one packet of a stream to the next; 20 ms if not given
+    #[arg(long, value_name = "TIME")]
+    interval: Option<Span>,
+    /// Payloads of so many bytes, of no codec in particular
+    #[arg(long, value_name = "BYTES")]
+    size: Option<Bytes>,
+    /// The clock of the timestamps in Hz, with --size
+    #[arg(long, value_name = "HZ", default_value_t = 8000, requires = "size")]
+    clock: u32,
+    /// What tells streams apart: the source alone, or ports as well, in steps of two
+    #[arg(long, value_enum, default_value_t)]
+    by: By,
+    /// Whether the streams' packets are spread over the interval, or leave together
+    #[arg(long, value_enum, default_value_t)]
+    phases: PhasesName,
+    /// How long to send
+    #[arg(long, value_name = "TIME", conflicts_with = "packets")]
+    duration: Option<Span>,
+    /// How many packets each stream sends
+    #[arg(long, value_name = "N")]
+    packets: Option<u64>,
+    /// What sources, and the beginnings of numbers and times, are drawn from; another each time if not given
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Write what was sent, and how late, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// A codec's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum CodecName {
+    /// GSM full rate: 33 bytes each 20 ms
+    #[default]
+    Gsm,
+    /// G.711 mu-law: 160 bytes each 20 ms
+    Pcmu,
+    /// G.711 A-law
+    Pcma,
+    /// G.729: 20 bytes each 20 ms
+    G729,
+    /// G.729.1: 8, or 12 to 32 kbit/s in steps of 2
+    #[value(name = "g729.1")]
+    G7291,
+    /// AMR, bandwidth-efficient: 4.75 to 12.2 kbit/s
+    Amr,
+    /// AMR, octet-aligned
+    AmrOctetAligned,
+    /// Opus at a constant rate: 6 to 510 kbit/s, each 2.5, 5, 10, 20, 40 or 60 ms
+    Opus,
+}
+
+impl CodecName {
+    fn codec(self) -> Codec {
+        match self {
+            CodecName::Gsm => Codec::Gsm,
+            CodecName::Pcmu => Codec::Pcmu,
+            CodecName::Pcma => Codec::Pcma,
+            CodecName::G729 => Codec::G729,
+            CodecName::G7291 => Codec::G7291,
+            CodecName::Amr => Codec::Amr,
+            CodecName::AmrOctetAligned => Codec::AmrOctetAligned,
+            CodecName::Opus => Codec::Opus,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// One port
+    #[default]
+    Ssrc,
+    /// A port each, from the given one on
+    Port,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum PhasesName {
+    /// One packet at a time
+    #[default]
+    Spread,
+    /// All at once
+    Unison,
+}
+
+/// Sends until all is sent or `stop` is set; the exit code.
+#[expect(clippy::disallowed_methods, reason = "sends in real time")]
+pub(super) fn run(args: &SendArgs, stop: &AtomicBool) -> Result<u8, String> {
+    let plan = args.plan()?;
+    let streams = if args.by == By::Port { Streams::ByPort } else { Streams::BySsrc };
+    let seed = args.seed.unwrap_or_else(any_seed);
+    let sender = Sender::new(plan, args.address()?, streams, seed).map_err(|error| error.to_string())?;
+    let sent = AtomicU64::new(0);
+    let bar = show::Progress::new(args.quiet, args.is_bounded().then(|| plan.packets()));
+    let tally = std::thread::scope(|scope| {
+        let sending = scope.spawn(|| send(&sender, stop, &sent, args.quiet));
+        while !sending.is_finished() {
+            std::thread::sleep(Duration::from_millis(50));
+            bar.show(sent.load(Ordering::Relaxed));
+        }
+        sending.join().map_err(|_| "the sending thread panicked".to_owned())
+    })?;
+    bar.clear();
+    report(args, &plan, &sender, &tally)?;
+    Ok(match tally {
+        Tally { refused: 1.., .. } => 1,
+        Tally { is_whole: false, .. } if args.is_bounded() => INTERRUPTED,
+        _ => 0,
+    })
+}
+
+fn send(sender: &Sender, stop: &AtomicBool, sent: &AtomicU64, quiet: bool) -> Tally {
+    if let (Err(error), false) = (put_first(), quiet) {
+        note(&format!("no real-time priority ({error}), so a busy machine makes packets late"));
+    }
+    sender.run(stop, sent)
+}
+
+#[expect(clippy::disallowed_methods, reason = "streams of two senders are to differ")]
+fn any_seed() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_nanos() as u64 ^ u64::from(std::process::id()) << 48
+}
+
+fn report(args: &SendArgs, plan: &Plan, sender: &Sender, tally: &Tally) -> Result<(), String> {
+    if !args.quiet {
+        crate::show::out(&show::sent(plan, tally));
+    }
+    let Some(path) = &args.json else { return Ok(()) };
+    let format = plan.format();
+    write_json(
+        path,
+        &json!({
+            "streams": plan.streams(),
+            "payload_type": format.payload_type,
+            "payload_bytes": format.payload_len,
+            "interval_s": format.interval.as_secs_f64(),
+            "clock_hz": format.clock_hz,
+            "ssrcs": sender.ssrcs().collect::<Vec<_>>(),
+            "packets": tally.packets,
+            "bytes": tally.bytes,
+            "refused": tally.refused,
+            "elapsed_s": tally.elapsed.as_secs_f64(),
+            "lateness": lateness_json(&tally.lateness),
+        }),
+    )
+}
+
+impl SendArgs {
+    fn is_bounded(&self) -> bool {
+        self.duration.is_some() || self.packets.is_some()
+    }
+
+    fn plan(&self) -> Result<Plan, String> {
+        let format = match self.size {
+            Some(size) => {
+                let payload_len = usize::try_from(size.get()).unwrap_or(usize::MAX);
+                Format::sized(payload_len, self.interval.unwrap_or(Span::from_millis(20)), self.clock)
+            }
+            None => {
+                let format = self.codec.codec().format(self.rate, self.interval);
+                format.map_err(|error| error.to_string())?
+            }
+        };
+        let of = |duration: Span| duration.as_nanos().div_ceil(format.interval.as_nanos().max(1));
+        let packets = self.packets.or(self.duration.map(of)).unwrap_or(u64::MAX);
+        let phases = if self.phases == PhasesName::Unison { Phases::Unison } else { Phases::Spread };
+        Plan::new(format, self.streams, phases, packets).map_err(|error| error.to_string())
+    }
+
+    fn address(&self) -> Result<SocketAddr, String> {
+        let wrong = |why: String| format!("{:?} is no destination: {why}; expected HOST:PORT", self.to);
+        let found = self.to.to_socket_addrs().map_err(|error| wrong(error.to_string()))?.next();
+        found.ok_or_else(|| wrong("the name has no address".into()))
+    }
+}
