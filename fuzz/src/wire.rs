@@ -7,8 +7,8 @@ use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
-    aal1, aal5, atm, bbframe, dccp, erf, ethernet, gse, icmp, ipv4, ipv6, link, llc, mpe, psi, rtp, section,
-    sixin4, tcp, ts, udp, udplite,
+    aal1, aal5, arp, atm, bbframe, dccp, erf, ethernet, gse, icmp, ipv4, ipv6, link, llc, mpe, psi, rtp,
+    section, sixin4, tcp, ts, udp, udplite,
 };
 
 /// A decoder under test.
@@ -24,6 +24,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("icmp", fuzz_icmp),
     ("rtp", fuzz_rtp),
     ("ethernet", fuzz_ethernet),
+    ("arp", fuzz_arp),
     ("llc", fuzz_llc),
     ("aal1", fuzz_aal1),
     ("aal5", fuzz_aal5),
@@ -208,6 +209,13 @@ fn icmp(bytes: &[u8], elided: usize) {
     icmp::v6::Repr::parse(&message).emit(&mut v6);
     assert_eq!(v4, v6);
     assert_eq!((&v4[..2], &v4[4..]), (&bytes[..2], &bytes[4..icmp::HEADER_LEN]));
+    if let Ok(repr) = icmp::nd::Repr::parse(&message) {
+        let mut out = vec![0xff; repr.buffer_len()];
+        repr.emit(&mut out);
+        assert!(out.len() <= bytes.len());
+        let again = icmp::Message::new_checked(&out[..]).expect("a written header is read");
+        assert_eq!(icmp::nd::Repr::parse(&again), Ok(repr));
+    }
 }
 
 /// RTP packets.
@@ -222,6 +230,15 @@ pub fn fuzz_rtp(data: &[u8]) {
     out.extend(&bytes[out.len()..]);
     let again = rtp::Packet::new_elided(&out[..], elided).expect("a written header is read");
     assert_eq!((rtp::Repr::parse(&again), again.payload()), (repr, packet.payload()));
+}
+
+/// ARP messages.
+pub fn fuzz_arp(data: &[u8]) {
+    let Ok(packet) = arp::Packet::new_checked(data) else { return };
+    let repr = arp::Repr::parse(&packet);
+    let mut out = vec![0xff; repr.buffer_len()];
+    repr.emit(&mut out);
+    assert_eq!(out, data[..arp::LEN]);
 }
 
 /// Ethernet frames.

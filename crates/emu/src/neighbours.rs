@@ -7,9 +7,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use bentpipe_wire::arp::{self, Operation};
 use bentpipe_wire::checksum::Pseudo;
 use bentpipe_wire::ethernet::{self, EtherType, Frame, MacAddr};
-use bentpipe_wire::icmp::{self, v6};
+use bentpipe_wire::icmp::{self, nd};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::{ip, ipv6};
 
@@ -76,13 +77,17 @@ impl Neighbours {
     }
 
     fn hear_arp(&mut self, payload: &[u8]) -> Heard {
-        let Some(arp) = Arp::parse(payload) else { return Heard::Nothing };
-        self.learn(arp.sender.1.into(), arp.sender.0);
-        if arp.is_reply || !self.behind.contains(&arp.target.1.into()) {
+        let Ok(packet) = arp::Packet::new_checked(payload) else { return Heard::Nothing };
+        let arp::Repr { operation, sender, target } = arp::Repr::parse(&packet);
+        if ![Operation::REQUEST, Operation::REPLY].contains(&operation) {
             return Heard::Nothing;
         }
-        let answer = Arp { is_reply: true, sender: (self.mac, arp.target.1), target: arp.sender };
-        Heard::Question(answer.frame(arp.sender.0))
+        self.learn(sender.1.into(), sender.0);
+        if operation == Operation::REPLY || !self.behind.contains(&target.1.into()) {
+            return Heard::Nothing;
+        }
+        let answer = arp::Repr { operation: Operation::REPLY, sender: (self.mac, target.1), target: sender };
+        Heard::Question(arp_frame(&answer, sender.0))
     }
 
     fn hear_ip(&mut self, from: MacAddr, payload: &[u8]) -> Heard {
@@ -99,31 +104,32 @@ impl Neighbours {
         Heard::Packet(packet.total_len())
     }
 
-    /// Neighbour discovery (RFC 4861, sections 4.3 and 4.4); none if the packet is anything else.
+    /// Neighbour discovery; none if the packet is anything else.
     fn hear_discovery(&mut self, from: MacAddr, payload: &[u8]) -> Option<Heard> {
         let packet = ipv6::Packet::new_checked(payload).ok()?;
-        if packet.next_header() != Protocol::ICMPV6 || packet.hop_limit() != 255 {
+        if packet.next_header() != Protocol::ICMPV6 || packet.hop_limit() != nd::HOP_LIMIT {
             return None;
         }
         let message = icmp::Message::new_checked(packet.payload()).ok()?;
-        let pseudo = Pseudo::v6(packet.src(), packet.dst(), Protocol::ICMPV6);
-        let target = message.payload().first_chunk::<16>().copied().map(Ipv6Addr::from)?;
-        let kind = message.kind();
-        if ![SOLICITATION, ADVERTISEMENT].contains(&kind) || message.verify_checksum(Some(&pseudo)).is_err() {
-            return None;
-        }
-        if kind == ADVERTISEMENT {
-            self.learn(target.into(), from);
-            return Some(Heard::Nothing);
-        }
-        self.learn(packet.src().into(), from);
+        message.verify_checksum(Some(&Pseudo::v6(packet.src(), packet.dst(), Protocol::ICMPV6))).ok()?;
+        let told = |mac: Option<MacAddr>| mac.filter(|mac| !mac.is_multicast()).unwrap_or(from);
+        let target = match nd::Repr::parse(&message).ok()? {
+            nd::Repr::Advertisement { target, link, .. } => {
+                self.learn(target.into(), told(link));
+                return Some(Heard::Nothing);
+            }
+            nd::Repr::Solicitation { target, source } => {
+                self.learn(packet.src().into(), told(source));
+                target
+            }
+        };
         if packet.src().is_unspecified() || !self.behind.contains(&target.into()) {
             return Some(Heard::Nothing);
         }
-        // Solicited, and it overrides what was known.
-        let flags = [0x60, 0, 0, 0];
-        let advertisement = discovery(ADVERTISEMENT, flags, (target, packet.src()), target, self.mac);
-        Some(Heard::Question(framed(self.mac, from, EtherType::IPV6, &advertisement)))
+        let (router, solicited, overrides, link) = (false, true, true, Some(self.mac));
+        let answer = nd::Repr::Advertisement { router, solicited, overrides, target, link };
+        let packet = discovery(&answer, (target, packet.src()));
+        Some(Heard::Question(framed(self.mac, from, EtherType::IPV6, &packet)))
     }
 
     fn learn(&mut self, address: IpAddr, mac: MacAddr) {
@@ -142,7 +148,7 @@ impl Neighbours {
     /// Where `packet` goes. `held` is what to keep until that is known; see [`Neighbours::released`].
     pub(crate) fn towards(&mut self, packet: &[u8], held: &[u8]) -> Towards {
         let Some(to) = destination(packet) else { return Towards::Nowhere };
-        if let Some(mac) = group(to).or_else(|| self.known.get(&to).copied()) {
+        if let Some(mac) = MacAddr::of_group(to).or_else(|| self.known.get(&to).copied()) {
             return Towards::Neighbour(mac);
         }
         if self.waiting.len() == MAX_WAITING {
@@ -161,8 +167,10 @@ impl Neighbours {
                 });
                 // Without an address of its own it asks as RFC 5227's probes do.
                 let own = own.next().unwrap_or(Ipv4Addr::UNSPECIFIED);
-                let arp = Arp { is_reply: false, sender: (self.mac, own), target: (MacAddr::default(), to) };
-                Towards::Ask(arp.frame(MacAddr::BROADCAST))
+                let target = (MacAddr::default(), to);
+                let sender = (self.mac, own);
+                let question = arp::Repr { operation: Operation::REQUEST, sender, target };
+                Towards::Ask(arp_frame(&question, MacAddr::BROADCAST))
             }
             IpAddr::V6(to) => {
                 let own = self.behind.iter().find_map(|address| match address {
@@ -170,9 +178,10 @@ impl Neighbours {
                     IpAddr::V4(_) => None,
                 });
                 let Some(own) = own else { return Towards::Nowhere };
-                let everybody = solicited_node(to);
-                let question = discovery(SOLICITATION, [0; 4], (own, everybody), to, self.mac);
-                let mac = group(everybody.into()).unwrap_or(MacAddr::BROADCAST);
+                let everybody = nd::solicited_node(to);
+                let question = nd::Repr::Solicitation { target: to, source: Some(self.mac) };
+                let question = discovery(&question, (own, everybody));
+                let mac = MacAddr::of_group(everybody.into()).unwrap_or(MacAddr::BROADCAST);
                 Towards::Ask(framed(self.mac, mac, EtherType::IPV6, &question))
             }
         }
@@ -205,22 +214,6 @@ fn destination(packet: &[u8]) -> Option<IpAddr> {
     ip::Packet::new_checked(packet).ok().map(|packet| packet.dst())
 }
 
-/// The MAC address of a group (RFC 1112, section 6.4; RFC 2464, section 7).
-fn group(address: IpAddr) -> Option<MacAddr> {
-    match address {
-        IpAddr::V4(address) if address.is_broadcast() => Some(MacAddr::BROADCAST),
-        IpAddr::V4(address) if address.is_multicast() => {
-            let [_, b, c, d] = address.octets();
-            Some(MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d]))
-        }
-        IpAddr::V6(address) if address.is_multicast() => {
-            let [.., a, b, c, d] = address.octets();
-            Some(MacAddr([0x33, 0x33, a, b, c, d]))
-        }
-        _ => None,
-    }
-}
-
 /// Whether nothing passes packets for this address on: link-local groups, which listener reports and router
 /// solicitations go to.
 fn stays_on_link(address: IpAddr) -> bool {
@@ -230,75 +223,23 @@ fn stays_on_link(address: IpAddr) -> bool {
     }
 }
 
-/// RFC 4291, section 2.7.1.
-fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
-    let [.., a, b, c] = address.octets();
-    Ipv6Addr::from([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, a, b, c])
-}
-
-const SOLICITATION: u8 = 135;
-const ADVERTISEMENT: u8 = 136;
-
-/// A neighbour solicitation or advertisement with the MAC address of its sender.
-fn discovery(
-    kind: u8,
-    rest: [u8; 4],
-    (src, dst): (Ipv6Addr, Ipv6Addr),
-    target: Ipv6Addr,
-    mac: MacAddr,
-) -> Vec<u8> {
-    let mut message = vec![0; icmp::HEADER_LEN];
-    v6::Repr::Other { kind, code: 0, rest }.emit(&mut message);
-    message.extend_from_slice(&target.octets());
-    // Option 1, source address, or 2, target address; one unit of eight bytes.
-    message.extend_from_slice(&[if kind == SOLICITATION { 1 } else { 2 }, 1]);
-    message.extend_from_slice(&mac.0);
+/// A message of neighbour discovery as a packet.
+fn discovery(repr: &nd::Repr, (src, dst): (Ipv6Addr, Ipv6Addr)) -> Vec<u8> {
+    let mut packet = vec![0; ipv6::HEADER_LEN + repr.buffer_len()];
+    let (header, message) = packet.split_at_mut(ipv6::HEADER_LEN);
+    let ip = ipv6::Repr::new(src, dst, Protocol::ICMPV6, message.len());
+    ipv6::Repr { hop_limit: nd::HOP_LIMIT, ..ip }.emit(header);
+    repr.emit(message);
     let pseudo = Pseudo::v6(src, dst, Protocol::ICMPV6);
-    icmp::Message::new_checked(&mut message).expect("longer than a header").fill_checksum(Some(&pseudo));
-    let mut header = ipv6::Repr::new(src, dst, Protocol::ICMPV6, message.len());
-    header.hop_limit = 255;
-    let mut packet = vec![0; ipv6::HEADER_LEN];
-    header.emit(&mut packet);
-    packet.extend_from_slice(&message);
+    icmp::Message::new_checked(message).expect("longer than a header").fill_checksum(Some(&pseudo));
     packet
 }
 
-/// An ARP message for IPv4 over Ethernet (RFC 826).
-#[derive(Debug, PartialEq, Eq)]
-struct Arp {
-    is_reply: bool,
-    sender: (MacAddr, Ipv4Addr),
-    target: (MacAddr, Ipv4Addr),
-}
-
-/// Ethernet, IPv4, and the lengths of their addresses.
-const ARP_KIND: [u8; 6] = [0, 1, 0x08, 0x00, 6, 4];
-
-impl Arp {
-    fn parse(bytes: &[u8]) -> Option<Arp> {
-        let bytes: &[u8; 28] = bytes.first_chunk()?;
-        let pair = |at: usize| {
-            let mac = bytes[at..at + 6].first_chunk::<6>().copied()?;
-            let address = bytes[at + 6..at + 10].first_chunk::<4>().copied()?;
-            Some((MacAddr(mac), Ipv4Addr::from(address)))
-        };
-        let is_reply = match (bytes.first_chunk::<6>()? == &ARP_KIND, bytes[6], bytes[7]) {
-            (true, 0, 1) => false,
-            (true, 0, 2) => true,
-            _ => return None,
-        };
-        Some(Arp { is_reply, sender: pair(8)?, target: pair(18)? })
-    }
-
-    fn frame(&self, to: MacAddr) -> Vec<u8> {
-        let mut bytes = ARP_KIND.to_vec();
-        bytes.extend_from_slice(&[0, if self.is_reply { 2 } else { 1 }]);
-        for (mac, address) in [self.sender, self.target] {
-            bytes.extend_from_slice(&mac.0);
-            bytes.extend_from_slice(&address.octets());
-        }
-        framed(self.sender.0, to, EtherType::ARP, &bytes)
-    }
+/// An ARP message in a frame from its sender.
+fn arp_frame(repr: &arp::Repr, to: MacAddr) -> Vec<u8> {
+    let mut bytes = [0; arp::LEN];
+    repr.emit(&mut bytes);
+    framed(repr.sender.0, to, EtherType::ARP, &bytes)
 }
 
 #[cfg(test)]
@@ -344,14 +285,15 @@ mod tests {
         let [near, far, ..] = addresses();
         let question = |target| {
             let target = (MacAddr::default(), v4(target));
-            Arp { is_reply: false, sender: (HOST, v4(near)), target }.frame(MacAddr::BROADCAST)
+            let sender = (HOST, v4(near));
+            arp_frame(&arp::Repr { operation: Operation::REQUEST, sender, target }, MacAddr::BROADCAST)
         };
         let mut neighbours = neighbours();
         let Heard::Question(answer) = neighbours.hear(&question(far)) else { panic!("no answer") };
         let frame = Frame::new_checked(&answer[..]).expect("a frame");
-        let arp = Arp::parse(frame.payload()).expect("an answer");
-        assert_eq!((frame.src(), frame.dst(), arp.is_reply), (OWN, HOST, true));
-        assert_eq!((arp.sender, arp.target), ((OWN, v4(far)), (HOST, v4(near))));
+        let arp = arp::Packet::new_checked(frame.payload()).expect("an answer");
+        assert_eq!((frame.src(), frame.dst(), arp.operation()), (OWN, HOST, Operation::REPLY));
+        assert_eq!((arp.sender(), arp.target()), ((OWN, v4(far)), (HOST, v4(near))));
         let other = "10.0.0.77".parse().expect("an address");
         assert_eq!(neighbours.hear(&question(other)), Heard::Nothing, "somebody on the same bridge");
         assert_eq!(neighbours.hear(&question(near)), Heard::Nothing, "who announces itself");
@@ -362,8 +304,9 @@ mod tests {
     fn a_solicitation_is_answered_and_one_that_looks_for_duplicates_is_not() {
         let [_, _, near, far] = addresses();
         let question = |src: Ipv6Addr| {
-            let packet = discovery(SOLICITATION, [0; 4], (src, solicited_node(v6(far))), v6(far), HOST);
-            framed(HOST, group(solicited_node(v6(far)).into()).expect("a group"), EtherType::IPV6, &packet)
+            let (target, group) = (v6(far), nd::solicited_node(v6(far)));
+            let packet = discovery(&nd::Repr::Solicitation { target, source: Some(HOST) }, (src, group));
+            framed(HOST, MacAddr::of_group(group.into()).expect("a group"), EtherType::IPV6, &packet)
         };
         let mut neighbours = neighbours();
         let Heard::Question(answer) = neighbours.hear(&question(v6(near))) else { panic!("no answer") };
@@ -393,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_lose_their_padding_and_groups_have_their_addresses() {
+    fn packets_lose_their_padding_and_local_groups_stay() {
         let [near, far, ..] = addresses();
         let mut neighbours = neighbours();
         let mut frame = framed(HOST, OWN, EtherType::IPV4, &udp(near, far));
@@ -401,11 +344,6 @@ mod tests {
         assert_eq!(neighbours.hear(&frame), Heard::Packet(28));
         frame[5] ^= 0xff;
         assert_eq!(neighbours.hear(&frame), Heard::Nothing, "for somebody else");
-        let to = |text: &str| group(text.parse().expect("an address")).map(|mac| mac.to_string());
-        assert_eq!(to("239.129.2.3").as_deref(), Some("01:00:5e:01:02:03"));
-        assert_eq!(to("ff0e::1:2").as_deref(), Some("33:33:00:01:00:02"));
-        assert_eq!(to("255.255.255.255").as_deref(), Some("ff:ff:ff:ff:ff:ff"));
-        assert_eq!(to("10.0.0.1"), None);
         let report =
             framed(HOST, MacAddr::BROADCAST, EtherType::IPV4, &udp(near, "224.0.0.22".parse().expect("one")));
         assert_eq!(neighbours.hear(&report), Heard::Nothing);

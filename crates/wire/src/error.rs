@@ -78,6 +78,7 @@ impl std::error::Error for Error {}
 pub enum Layer {
     Aal1,
     Aal5,
+    Arp,
     Atm,
     BbFrame,
     Dccp,
@@ -111,6 +112,7 @@ impl fmt::Display for Layer {
         f.write_str(match self {
             Layer::Aal1 => "AAL1",
             Layer::Aal5 => "AAL5",
+            Layer::Arp => "ARP",
             Layer::Atm => "ATM cell",
             Layer::BbFrame => "BBFrame",
             Layer::Dccp => "DCCP",

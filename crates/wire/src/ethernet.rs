@@ -1,6 +1,7 @@
 //! Ethernet II and IEEE 802.3 frames without preamble and FCS, with up to two VLAN tags (IEEE 802.1Q).
 
 use std::fmt;
+use std::net::IpAddr;
 
 use crate::bytes::{array, be16, put16};
 use crate::{Error, Layer};
@@ -30,6 +31,23 @@ pub struct MacAddr(pub [u8; 6]);
 impl MacAddr {
     /// All stations.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
+
+    /// The address of a group of IP's, or of all stations (RFC 1112, section 6.4; RFC 2464, section 7); none if `address` is
+    /// one station's.
+    pub const fn of_group(address: IpAddr) -> Option<MacAddr> {
+        match address {
+            IpAddr::V4(address) if address.is_broadcast() => Some(MacAddr::BROADCAST),
+            IpAddr::V4(address) if address.is_multicast() => {
+                let [_, b, c, d] = address.octets();
+                Some(MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d]))
+            }
+            IpAddr::V6(address) if address.is_multicast() => {
+                let [.., a, b, c, d] = address.octets();
+                Some(MacAddr([0x33, 0x33, a, b, c, d]))
+            }
+            _ => None,
+        }
+    }
 
     /// Whether it names a group, broadcast included.
     pub const fn is_multicast(self) -> bool {
@@ -299,6 +317,15 @@ mod tests {
         let mut out = [0; 18];
         Repr::parse(&frame).emit(&mut out);
         assert_eq!(out, TAGGED);
+    }
+
+    #[test]
+    fn groups_have_their_addresses() {
+        let of = |text: &str| MacAddr::of_group(text.parse().unwrap()).map(|mac| mac.to_string());
+        assert_eq!(of("239.129.2.3").as_deref(), Some("01:00:5e:01:02:03"));
+        assert_eq!(of("ff0e::1:2").as_deref(), Some("33:33:00:01:00:02"));
+        assert_eq!(of("255.255.255.255").as_deref(), Some("ff:ff:ff:ff:ff:ff"));
+        assert_eq!((of("10.0.0.1"), of("fd00::1")), (None, None));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! ICMP for IPv4 (RFC 792; next-hop MTU: RFC 1191) and ICMPv6 (RFC 4443): echo, and the errors routers and hosts send.
 //!
-//! Neighbour discovery, multicast listener reports and RFC 4884's multi-part messages are carried as
-//! `Other` with their bytes. Both versions share the message layout: type, code, checksum, four bytes, the rest.
+//! Neighbour solicitations and advertisements are read and written by [`nd`]. For the rest these, multicast listener reports
+//! and RFC 4884's multi-part messages are carried as `Other` with their bytes. Both versions share the message layout: type, code, checksum, four bytes, the rest.
 
 use crate::bytes::{array, be16, put16};
 use crate::checksum::{Pseudo, Sum};
 use crate::{Error, Layer};
 
+pub mod nd;
 pub mod v4;
 pub mod v6;
 

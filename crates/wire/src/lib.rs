@@ -15,6 +15,7 @@
 
 pub mod aal1;
 pub mod aal5;
+pub mod arp;
 pub mod atm;
 pub mod bbframe;
 mod bytes;

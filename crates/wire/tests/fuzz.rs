@@ -170,7 +170,12 @@ fn seeds(frame: &Frame) -> Vec<(&'static str, Vec<u8>)> {
     let mut seeds = vec![("link", counted(frame.link_type.0.into(), &frame.bytes))];
     match frame.link_type {
         LinkType::RAW => seeds.extend(packet_seeds(&frame.bytes, frame.elided)),
-        LinkType::ETHERNET => seeds.push(("ethernet", counted(frame.elided, &frame.bytes))),
+        LinkType::ETHERNET => {
+            seeds.push(("ethernet", counted(frame.elided, &frame.bytes)));
+            if frame.name.starts_with("arp") {
+                seeds.push(("arp", frame.bytes[14..].to_vec()));
+            }
+        }
         LinkType::ERF => {
             seeds.push(("erf", frame.bytes.clone()));
             if frame.name.starts_with("aal5") {

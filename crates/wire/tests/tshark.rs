@@ -165,7 +165,8 @@ fn read(path: &Path, unit_ns: u64) -> Vec<(u64, Vec<u8>)> {
 
 #[test]
 fn every_frame_leads_to_its_ip_packet() {
-    for frame in frames::all() {
+    // ARP is no IP.
+    for frame in frames::all().iter().filter(|frame| !frame.name.starts_with("arp")) {
         let mut bytes = frame.bytes.clone();
         bytes.resize(frame.bytes.len() + frame.elided, 0);
         let network =

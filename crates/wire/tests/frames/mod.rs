@@ -5,11 +5,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use bentpipe_wire::checksum::Pseudo;
 use bentpipe_wire::erf::{self, AtmHeader, Content};
 use bentpipe_wire::ethernet::{self, EtherType, MacAddr, Tag};
+use bentpipe_wire::icmp::nd;
 use bentpipe_wire::ip::{Ecn, Protocol, TrafficClass};
 use bentpipe_wire::ipv6::ext;
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::tcp::{Flags, Options, SeqNumber};
-use bentpipe_wire::{aal5, dccp, icmp, ipv4, ipv6, llc, quick_start, rtp, sixin4, tcp, udp, udplite};
+use bentpipe_wire::{aal5, arp, dccp, icmp, ipv4, ipv6, llc, quick_start, rtp, sixin4, tcp, udp, udplite};
 
 const A4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const B4: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
@@ -43,6 +44,7 @@ pub(crate) fn all() -> Vec<Frame> {
         dccp_frames(),
         quick_start_frames(),
         icmp_frames(),
+        neighbour_frames(),
         ipv6_frames(),
         ethernet_frames(),
         erf_frames(),
@@ -435,6 +437,54 @@ fn icmp_frames() -> Vec<Frame> {
             icmp6(V6::ParameterProblem { code: 1, pointer: 40 }, &about6),
             0,
             &[SUM_OK, "Pointer: 40"],
+        ),
+    ]
+}
+
+/// Who has this address, and who has: ARP, and neighbour discovery, whose hop limit is 255.
+fn neighbour_frames() -> Vec<Frame> {
+    let (near, far) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
+    let arp = |operation, sender, target| {
+        let repr = arp::Repr { operation, sender, target };
+        let mut bytes = vec![0; repr.buffer_len()];
+        repr.emit(&mut bytes);
+        bytes
+    };
+    let request = arp(arp::Operation::REQUEST, (near, A4), (MacAddr::default(), B4));
+    let reply = arp(arp::Operation::REPLY, (far, B4), (near, A4));
+    let on_wire =
+        |name, bytes: &[u8], expected| on_ethernet(name, EtherType::ARP, [None; 2], bytes, 0, expected);
+    let discovery = |repr: nd::Repr, src, dst| {
+        let mut bytes = vec![0; repr.buffer_len()];
+        repr.emit(&mut bytes);
+        let pseudo = Pseudo::v6(src, dst, Protocol::ICMPV6);
+        icmp::Message::new_checked(&mut bytes[..]).unwrap().fill_checksum(Some(&pseudo));
+        let header = ipv6::Repr::new(src, dst, Protocol::ICMPV6, bytes.len());
+        let mut packet = vec![0; ipv6::HEADER_LEN];
+        ipv6::Repr { hop_limit: nd::HOP_LIMIT, ..header }.emit(&mut packet);
+        [packet, bytes].concat()
+    };
+    let solicitation = nd::Repr::Solicitation { target: B6, source: Some(near) };
+    let (router, solicited, overrides) = (false, true, true);
+    let advertisement = nd::Repr::Advertisement { router, solicited, overrides, target: B6, link: Some(far) };
+    vec![
+        on_wire("arp_request", &request, &["Opcode: request (1)", "Target IP address: 198.51.100.2"]),
+        on_wire("arp_reply", &reply, &["Opcode: reply (2)", "Sender MAC address: 02:00:00:00:00:02"]),
+        frame(
+            "icmpv6_solicitation",
+            discovery(solicitation, A6, nd::solicited_node(B6)),
+            0,
+            &[SUM_OK, "Type: Neighbor Solicitation (135)", "(Source link-layer address : 02:00:00:00:00:01)"],
+        ),
+        frame(
+            "icmpv6_advertisement",
+            discovery(advertisement, B6, A6),
+            0,
+            &[
+                SUM_OK,
+                "Type: Neighbor Advertisement (136)",
+                ".1.. .... .... .... .... .... .... .... = Solicited: Set",
+            ],
         ),
     ]
 }
