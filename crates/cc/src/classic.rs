@@ -231,6 +231,17 @@ impl<L: WindowLaw> Controller for Classic<L> {
         self.law.on_idle();
     }
 
+    fn on_quick_start(&mut self, window: u64) -> bool {
+        self.frame.slow_start.limit();
+        self.window.set(window as f64);
+        true
+    }
+
+    fn on_quick_start_loss(&mut self, window: u64, ssthresh: u64) {
+        self.window.set(self.window.cwnd().min(window as f64));
+        self.window.set_ssthresh(self.window.ssthresh().min(ssthresh as f64));
+    }
+
     fn window(&self) -> u64 {
         self.window.cwnd_bytes()
     }

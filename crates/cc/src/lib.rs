@@ -149,6 +149,16 @@ pub trait Controller: Send {
     /// The connection was idle for `rto` or more (RFC 5681 4.1): back to the restart window.
     fn on_idle(&mut self, restart_window: u64);
 
+    /// Quick-Start brings the window to `window` bytes, and its end to what was used of that (RFC 4782, section 4.4). False,
+    /// and nothing done, if the law has no window that could be so set.
+    fn on_quick_start(&mut self, _window: u64) -> bool {
+        false
+    }
+
+    /// A loss that the controller was told of is of a Quick-Start packet (RFC 4782, section 4.6): the window is at most
+    /// `window`, ssthresh at most `ssthresh` bytes.
+    fn on_quick_start_loss(&mut self, _window: u64, _ssthresh: u64) {}
+
     /// Congestion window in bytes, at least one segment.
     fn window(&self) -> u64;
 

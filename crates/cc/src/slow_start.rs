@@ -99,6 +99,11 @@ impl SlowStart {
         window.grow_to_ssthresh(credit * step);
     }
 
+    /// Quick-Start was used: growth is RFC 3742's from now on (RFC 4782, section 4.4).
+    pub(crate) fn limit(&mut self) {
+        self.growth = Growth::Limited;
+    }
+
     fn awaits_estimate(&self) -> bool {
         matches!(&self.exit, Leave::Hoe(hoe) if hoe.pending())
     }

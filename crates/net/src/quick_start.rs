@@ -15,6 +15,12 @@ use rand::RngCore;
 
 use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
+/// The rate that an option in a packet asks for, as far as routers have approved it by now, or reports: in bits of IP
+/// packets. What a terminal asks capacity for ([`crate::dama::Announcement`]); zero if it was refused.
+pub fn announced(packet: &Packet) -> Option<Rate> {
+    find(packet.header()).map(|(_, option)| Rate::from_bps(option.rate.bps()))
+}
+
 /// How long one measurement of use lasts (RFC 4782, appendix D).
 const INTERVAL: Span = Span::from_millis(150);
 /// For how many of them an approval counts as used.
@@ -32,11 +38,13 @@ pub struct Config {
     pub threshold: f64,
     /// Of how many intervals of 150 ms the highest use counts: 1 to 1000.
     pub intervals: u16,
+    /// Whether a terminal of a return link asks for the capacity of what it approves.
+    pub capacity: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { threshold: 0.9, intervals: 10 }
+        Config { threshold: 0.9, intervals: 10, capacity: true }
     }
 }
 
@@ -219,6 +227,18 @@ mod tests {
         assert_eq!(refused_before, 0.0);
         assert_eq!(at(&mut used, 1_400), 640_000);
         assert_eq!(at(&mut used, 1_800), 1_280_000);
+    }
+
+    #[test]
+    fn what_is_left_of_a_request_and_what_a_report_says_is_announced() {
+        let mut rig = rig(1_000_000, true);
+        rig.receive(0, 0, packet(4, 0));
+        assert_eq!(announced(&rig.out[0].2), Some(Rate::from_bps(640_000)));
+        let path = Path::new("10.0.0.1:1".parse().expect("one"), "10.0.0.2:2".parse().expect("one"), 0);
+        let path = path.expect("fine");
+        let report = IpOption { function: Function::Report, rate: RateCode::NONE, ..REQUEST };
+        assert_eq!(announced(&path.packet(Protocol::UDP, Some(&report), &[0; 8], 0)), Some(Rate::default()));
+        assert_eq!(announced(&path.packet(Protocol::UDP, None, &[0; 8], 0)), None);
     }
 
     #[test]

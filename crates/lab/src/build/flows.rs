@@ -198,7 +198,9 @@ impl Planner<'_> {
         let impossible = |error| Problem::impossible(&format!("{}.tcp", self.key), &error);
         let sender = tcp::Endpoint::active(config.clone(), local, remote).map_err(impossible)?;
         let sender = sender.with_source(self.application(start)).starting_at(Time::ZERO + start);
-        let receiver = tcp::Endpoint::passive(config.clone(), remote).map_err(impossible)?;
+        // What only receives has no use for a rate.
+        let config = tcp::Config { quick_start: None, ..config.clone() };
+        let receiver = tcp::Endpoint::passive(config, remote).map_err(impossible)?;
         plans.push(Plan {
             name: self.copy_name(Some(copy)),
             flow: self.n,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bentpipe_net::dama::{Contract, Receiver, Terminal, TerminalConfig};
-use bentpipe_net::quick_start::Approver;
+use bentpipe_net::quick_start::{self, Approver};
 use bentpipe_net::{Channel, Framing, Link as Line, Port, Shaper, link};
 use bentpipe_sim::{Builder, ElementId};
 use bentpipe_units::{Bytes, Rate};
@@ -166,6 +166,11 @@ impl Direct<'_> {
             ),
             _ => Problem::impossible(&self.key("queue", |own| own.queue.is_some()), &error),
         })?;
+        // What it approves for Quick-Start it asks for.
+        let terminal = match settings.quick_start {
+            Some(config) if config.capacity => terminal.with_announcement(quick_start::announced),
+            _ => terminal,
+        };
         let terminal = builder.add(self.path(), terminal);
         builder.connect((carrier.centre, number), (terminal, Port(1)));
         Ok(terminal)

@@ -66,6 +66,40 @@ fn the_mss_is_the_paths() {
     assert_eq!(mss(&jumbo.replace("tcp = {}", "tcp.mss = \"512 B\"")), Bytes::new(512));
 }
 
+/// A terminal approves what it then asks for: slots are there when the window is, a second and more sooner.
+#[test]
+fn an_approved_rate_becomes_a_request_for_capacity() {
+    let delivered = |tcp: &str, capacity: bool| {
+        let mut built = built(&format!(
+            r#"
+title = "return link"
+duration = "8 s"
+node.pisa = {{}}
+node.cnit = {{}}
+[carrier.skyplex]
+[link.satellite]
+between = ["pisa", "cnit"]
+delay = "250 ms"
+quick_start = {{ capacity = {capacity} }}
+forward.dama = {{ carrier = "skyplex", rbdc = "2.112 Mbit/s" }}
+return.dama = {{ carrier = "skyplex", cra = "264 kbit/s" }}
+[flow.bulk]
+from = "pisa"
+to = "cnit"
+start = "2 s"
+tcp = {{ {tcp} }}"#
+        ));
+        built.network.run_until(at(7));
+        let receiver: &mut tcp::Endpoint =
+            built.network.element(built.flows[0].receivers[0]).expect("an end");
+        receiver.bytes_delivered()
+    };
+    let asking = "quick_start = \"1 Mbit/s\"";
+    let [without, unasked, asked] = [delivered("", true), delivered(asking, false), delivered(asking, true)];
+    assert!(unasked > 2 * without, "{without} {unasked}");
+    assert!(asked > unasked + 100_000, "{unasked} {asked}");
+}
+
 #[test]
 fn copies_of_udp_share_an_element_and_all_arrives() {
     let text = geo("[flow.voice]\nfrom = \"server\"\nto = \"client\"\ncount = 30\nstop = \"10 s\"\n\

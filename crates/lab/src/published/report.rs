@@ -1,6 +1,6 @@
 //! A study's results as a page.
 
-use super::study::{Curves, Figure, Shown, Study};
+use super::study::{Curves, Draw, Figure, Shown, Study};
 use super::{Comparison, StudyRuns, Verdict};
 use crate::record::Series;
 use crate::report::{Axis, Block, Cell, Curve, Mark, Page, Picture, Plot, Table, number, swept};
@@ -167,22 +167,56 @@ fn timed_plot(figure: &Figure, runs: &StudyRuns) -> Plot {
     let mut y = Axis::new(&figure.y_label, "");
     let mut curves = Vec::new();
     for (colour, curve) in figure.curve.iter().enumerate() {
-        let Some((unit, mut points)) = over_time(curve, runs) else { continue };
-        points.retain(|(t, _)| figure.until.is_none_or(|until| *t <= until));
+        let Some((unit, mut series)) = over_time(curve, runs) else { continue };
         y.unit = unit.to_owned();
-        let mark = if curve.name.contains("ssthresh") { Mark::Dashed } else { Mark::Line };
-        curves.push(Curve { name: curve.name.clone(), points, mark, colour, ..Curve::default() });
+        for points in &mut series {
+            points.retain(|(t, _)| figure.until.is_none_or(|until| *t <= until));
+        }
+        let is_limit = curve.name.contains("ssthresh");
+        for (n, points) in drawn(curve.draw, series).into_iter().enumerate() {
+            let name = if n == 0 { curve.name.clone() } else { String::new() };
+            let dashed = is_limit || (curve.draw == Draw::Median && n > 0);
+            let mark = if dashed { Mark::Dashed } else { Mark::Line };
+            curves.push(Curve { name, points, mark, colour, ..Curve::default() });
+        }
     }
     Plot { title: figure.title.clone(), note: figure.note.clone(), x: Axis::time(), y, curves }
 }
 
-/// A column of the first seed's series, and its unit.
-fn over_time(curve: &Curves, runs: &StudyRuns) -> Option<(&'static str, Vec<(f64, f64)>)> {
+/// Values over time.
+type Points = Vec<(f64, f64)>;
+
+/// The curves that are drawn of several series: the one that is named first.
+fn drawn(draw: Draw, series: Vec<Points>) -> Vec<Points> {
+    if draw != Draw::Median {
+        return series;
+    }
+    let most = series.iter().max_by_key(|points| points.len()).cloned().unwrap_or_default();
+    let mut bands = vec![Points::new(); 3];
+    for (n, (time, _)) in most.into_iter().enumerate() {
+        let values = series.iter().filter_map(|points| points.get(n)).map(|(_, value)| *value);
+        let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        let (Some(least), Some(most)) = (values.first(), values.last()) else { continue };
+        let levels = [values[values.len() / 2], *least, *most];
+        bands.iter_mut().zip(levels).for_each(|(band, level)| band.push((time, level)));
+    }
+    bands
+}
+
+/// A column of the first seed's series of each point that is to be drawn, and its unit.
+fn over_time(curve: &Curves, runs: &StudyRuns) -> Option<(&'static str, Vec<Points>)> {
     let run = runs.0.get(curve.run.as_ref()?)?;
     let chosen = runs.points(curve.run.as_ref()?, &curve.at).ok()?;
-    let number = run.summary.points.iter().position(|point| std::ptr::eq(point, chosen[0]))?;
-    let point = run.plan.points.get(number)?;
-    let series: Series = run.folder.series(point, *point.seeds.first()?).ok()?;
-    let column = series.columns.iter().find(|c| format!("{}.{}", c.element, c.name) == curve.measure)?;
-    Some((column.unit.symbol(), series.seconds().into_iter().zip(column.data.to_f64()).collect()))
+    let count = if curve.draw == Draw::First { 1 } else { chosen.len() };
+    let (mut unit, mut all) = (None, Vec::new());
+    for chosen in chosen.into_iter().take(count) {
+        let number = run.summary.points.iter().position(|point| std::ptr::eq(point, chosen))?;
+        let point = run.plan.points.get(number)?;
+        let series: Series = run.folder.series(point, *point.seeds.first()?).ok()?;
+        let column = series.columns.iter().find(|c| format!("{}.{}", c.element, c.name) == curve.measure)?;
+        unit = Some(column.unit.symbol());
+        all.push(series.seconds().into_iter().zip(column.data.to_f64()).collect());
+    }
+    Some((unit?, all))
 }

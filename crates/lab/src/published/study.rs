@@ -155,6 +155,9 @@ pub struct Curves {
     /// Which points of the sweep; the key on the x axis is left out.
     #[serde(default)]
     pub at: At,
+    /// Over time, what of the points of the sweep that `at` leaves.
+    #[serde(default)]
+    pub draw: Draw,
     /// Points read from the publication instead: value on the x axis with its unit, and y in `unit`.
     #[serde(default)]
     pub points: Vec<(String, f64)>,
@@ -163,6 +166,19 @@ pub struct Curves {
     pub unit: String,
     /// A function of the crate that computes the points from the runs.
     pub code: Option<String>,
+}
+
+/// What a curve over time shows of several points of a sweep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Draw {
+    /// The first.
+    #[default]
+    First,
+    /// Each, in one colour.
+    Each,
+    /// The median at each time and, dashed, the least and the greatest.
+    Median,
 }
 
 /// What is wrong with a study.

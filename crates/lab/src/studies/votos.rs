@@ -254,6 +254,79 @@ pub(super) fn object_fca(runs: &StudyRuns) -> Result<f64, String> {
     object_time(runs, "object-fca")
 }
 
+/// How far from its lasting value a stream's delay may be when its start-up counts as complete, in seconds.
+const STARTED: f64 = 0.1;
+
+/// How long figure 5 looks at a stream, in seconds from its start.
+const SHOWN: f64 = 40.0;
+
+/// The delays of the streams of a run, against the time from their start: one for each phase.
+fn delays(runs: &StudyRuns, run: &str) -> Result<Vec<Vec<(f64, f64)>>, String> {
+    let finished = runs.0.get(run).ok_or_else(|| format!("no run \"{run}\""))?;
+    let of_point = |(n, point): (usize, &crate::plan::Point)| {
+        let start = point.scenario.flow.values().next().map_or(0.0, |flow| flow.start.as_secs_f64());
+        let delay = column_of(runs, run, n, "flow.stream.receiver", "delay")?;
+        let heard = delay.into_iter().filter(|(_, delay)| delay.is_finite());
+        Ok(heard.map(|(at, delay)| (at - start, delay)).collect())
+    };
+    finished.plan.points.iter().enumerate().map(of_point).collect()
+}
+
+/// When a stream's delay has become what it stays, in seconds from its start: the median over all phases.
+fn start_up(runs: &StudyRuns, run: &str) -> Result<f64, String> {
+    let complete = |delays: Vec<(f64, f64)>| {
+        let lasting = delays.last().ok_or("nothing arrives")?.1;
+        let unsettled = delays.iter().rfind(|(_, delay)| (delay - lasting).abs() > STARTED);
+        Ok(unsettled.map_or(0.0, |(at, _)| *at))
+    };
+    median(delays(runs, run)?.into_iter().map(complete).collect::<Result<_, String>>()?)
+}
+
+/// The mean over the time that figure 5 shows of the median over all phases, in seconds.
+fn shown_delay(runs: &StudyRuns, run: &str) -> Result<f64, String> {
+    let all = delays(runs, run)?;
+    let mut medians = Vec::new();
+    for second in 1..=SHOWN as u32 {
+        let at = |delays: &Vec<(f64, f64)>| {
+            let n = delays.partition_point(|(at, _)| *at <= f64::from(second));
+            n.checked_sub(1).map(|n| delays[n].1)
+        };
+        let heard: Vec<f64> = all.iter().filter_map(at).collect();
+        medians.extend(median(heard).ok());
+    }
+    stats::mean(&medians).ok_or_else(|| "nothing arrives".to_owned())
+}
+
+/// The start-up of a stream without Quick-Start, in seconds.
+pub(super) fn stream_start_up(runs: &StudyRuns) -> Result<f64, String> {
+    start_up(runs, "stream")
+}
+
+/// As [`stream_start_up`], with Quick-Start.
+pub(super) fn stream_quick_start_up(runs: &StudyRuns) -> Result<f64, String> {
+    start_up(runs, "stream-quick")
+}
+
+/// As [`stream_start_up`], with the lowest rate that Quick-Start knows.
+pub(super) fn stream_least_start_up(runs: &StudyRuns) -> Result<f64, String> {
+    start_up(runs, "stream-least")
+}
+
+/// As [`stream_start_up`], with Quick-Start by terminals that ask for nothing because of it.
+pub(super) fn stream_unasked_start_up(runs: &StudyRuns) -> Result<f64, String> {
+    start_up(runs, "stream-unasked")
+}
+
+/// The median delay with Quick-Start over that without.
+pub(super) fn stream_delay(runs: &StudyRuns) -> Result<f64, String> {
+    Ok(shown_delay(runs, "stream-quick")? / shown_delay(runs, "stream")?)
+}
+
+/// The median delay with the lowest rate that Quick-Start knows over that without Quick-Start.
+pub(super) fn stream_least_delay(runs: &StudyRuns) -> Result<f64, String> {
+    Ok(shown_delay(runs, "stream-least")? / shown_delay(runs, "stream")?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

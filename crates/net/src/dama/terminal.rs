@@ -14,8 +14,8 @@ use super::{Frame, Requests};
 use crate::queue::{Discipline, Queue};
 use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
-/// Looks at a packet that is to be sent, and says at which rate more will follow if it knows: a terminal asks for that
-/// rate at once. A router that has approved a rate in the packet knows (RFC 4782).
+/// Looks at a packet that is to be sent, and says at which rate more will follow if it knows, in bits of IP packets: a
+/// terminal asks for that rate at once. A router that has approved a rate in the packet knows (RFC 4782).
 pub type Announcement = fn(&Packet) -> Option<Rate>;
 
 /// For how many superframes an announced rate is asked for; by then it has arrived and is measured.
@@ -211,6 +211,9 @@ impl Terminal {
             demand.arrive(bytes);
         }
         if let Some(rate) = announced {
+            // What follows is reckoned in packets of the longest length.
+            let mtu = self.mtu as u64;
+            let rate = rate.mul_f64(carrier_bytes(1, mtu) as f64 / mtu as f64);
             demand.announce(rate, cx.now() + self.frame.superframe() * ANNOUNCED_FOR);
         }
     }

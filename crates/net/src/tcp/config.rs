@@ -1,7 +1,7 @@
 //! What a scenario may say about one end of a TCP connection.
 
 use bentpipe_cc::{Choice, rtt};
-use bentpipe_units::{Bytes, Span};
+use bentpipe_units::{Bytes, Rate, Span};
 
 use crate::Impossible;
 
@@ -81,6 +81,10 @@ in_files! {
     pub struct Config {
         /// Slow start and window law, by name or with parameters.
         pub controller: Choice,
+        /// The rate to ask routers for with the SYN (Quick-Start, RFC 4782), headers included; it is rounded up to the
+        /// next of its sixteen codes. Unset: nobody is asked. The end that receives asks for none.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        pub quick_start: Option<Rate>,
         /// Maximum segment size announced: the path's MTU less 40 (IPv4) or 60 (IPv6). With timestamps a segment
         /// carries 12 bytes less than that.
         pub mss: Bytes,
@@ -205,6 +209,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             controller: Choice::default(),
+            quick_start: None,
             mss: Bytes::new(1460),
             initial_window: 10,
             initial_ssthresh: None,

@@ -1,11 +1,12 @@
 //! One end of a TCP connection: the state machine of RFC 9293, around the sending and the receiving half.
 //!
-//! It does no I/O: packets come in by [`Connection::receive`] and go out at its port. Opening is in [`handshake`], what
-//! happens once both SYNs were seen in [`synchronised`], building segments in [`output`].
+//! It does no I/O: packets come in by [`Connection::receive`] and go out at its port. Opening is in [`handshake`] and
+//! [`quick_start`], what happens once both SYNs were seen in [`synchronised`], building segments in [`output`].
 
 mod handshake;
 mod observe;
 mod output;
+mod quick_start;
 mod synchronised;
 
 use std::net::SocketAddr;
@@ -22,6 +23,7 @@ use super::sender::{Agreed, Sender};
 use super::timers::{Timer, Timers};
 use crate::{Cx, Packet, Port};
 use handshake::Handshake;
+use quick_start::QuickStart;
 
 /// RFC 9293 3.3.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +105,7 @@ pub struct Connection {
     iss: SeqNumber,
     irs: SeqNumber,
     handshake: Handshake,
+    quick_start: QuickStart,
     agreed: Agreed,
     send_shift: u8,
     receive_shift: u8,
@@ -159,6 +162,7 @@ impl Connection {
             iss: SeqNumber(0),
             irs: SeqNumber(0),
             handshake: Handshake::default(),
+            quick_start: QuickStart::default(),
             agreed,
             send_shift: 0,
             receive_shift: 0,

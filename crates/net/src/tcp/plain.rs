@@ -196,6 +196,7 @@ impl Plain {
             options: None,
             len: len as u32,
             congestion: TrafficClass(header[v4::TOS]).ecn() == Ecn::Ce,
+            quick_start: None,
         })
     }
 }

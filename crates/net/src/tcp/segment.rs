@@ -4,9 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use bentpipe_wire::checksum::Pseudo;
 use bentpipe_wire::ip::{self, Ecn, Protocol, TrafficClass};
+use bentpipe_wire::quick_start::{self, Function, IpOption, Response};
 use bentpipe_wire::tcp::{self, Flags, Options, SeqNumber};
 
 use super::plain::Plain;
+use crate::datagram::Path;
 use crate::{Body, Packet};
 
 /// A segment that came in, its checksum checked.
@@ -24,6 +26,8 @@ pub(super) struct Incoming {
     pub(super) len: u32,
     /// Congestion experienced.
     pub(super) congestion: bool,
+    /// The answer to the Quick-Start request in its packet, if there is one.
+    pub(super) quick_start: Option<Response>,
 }
 
 impl Incoming {
@@ -48,6 +52,8 @@ impl Incoming {
         segment.verify_checksum(&upper.pseudo).ok()?;
         let (timestamps, options) = read_options(segment.options())?;
         let dst = SocketAddr::new(ip.dst(), segment.dst_port());
+        let request = quick_start::find(bytes).map(|(_, option)| option);
+        let request = request.filter(|option| option.function == Function::Request);
         let incoming = Incoming {
             src: SocketAddr::new(ip.src(), segment.src_port()),
             seq: segment.seq(),
@@ -58,6 +64,7 @@ impl Incoming {
             options,
             len: segment.payload_len() as u32,
             congestion: ip.traffic_class().ecn() == Ecn::Ce,
+            quick_start: request.map(|request| Response::to(&request, ip.hop_limit())),
         };
         Some((incoming, dst))
     }
@@ -182,8 +189,25 @@ impl Template {
         self.plain.as_ref()?.read(packet)
     }
 
-    fn any_packet(&mut self, segment: &Outgoing) -> Packet {
-        let repr = tcp::Repr {
+    /// The packet that carries `segment`, with a Quick-Start option in its IP header.
+    pub(super) fn packet_with(&mut self, option: &IpOption, segment: &Outgoing) -> Packet {
+        self.ident = self.ident.wrapping_add(1);
+        let repr = self.repr(segment);
+        let mut tcp = vec![0; repr.buffer_len()];
+        repr.emit(&mut tcp);
+        self.fill_checksum(&mut tcp, segment.len as usize);
+        let path = Path::new(self.local, self.remote, 0).expect("one IP version, and a codepoint there is");
+        path.packet(Protocol::TCP, Some(option), &tcp, segment.len)
+    }
+
+    /// What a segment with data has beside it, in bytes.
+    pub(super) fn header_len(&self, timestamps: bool) -> u64 {
+        let options = if timestamps { Options::timestamps(0, 0).buffer_len() } else { 0 };
+        (self.ip.buffer_len() + tcp::HEADER_LEN + options) as u64
+    }
+
+    fn repr(&self, segment: &Outgoing) -> tcp::Repr {
+        tcp::Repr {
             src_port: self.local.port(),
             dst_port: self.remote.port(),
             seq: segment.seq,
@@ -192,7 +216,11 @@ impl Template {
             window: segment.window,
             urgent: None,
             options: segment.extras.options(),
-        };
+        }
+    }
+
+    fn any_packet(&mut self, segment: &Outgoing) -> Packet {
+        let repr = self.repr(segment);
         let tcp_len = repr.buffer_len();
         self.prepare_ip(tcp_len + segment.len as usize, segment.ect);
         let ip_len = self.ip.buffer_len();

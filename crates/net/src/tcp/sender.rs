@@ -4,6 +4,7 @@
 
 mod acks;
 mod prr;
+mod quick_start;
 mod recovery;
 mod timeout;
 mod usage;
@@ -17,6 +18,7 @@ use super::timers::{Timer, Timers};
 
 pub(super) use acks::Acknowledgement;
 use prr::Prr;
+use quick_start::QuickStart;
 use timeout::{Eifel, Frto};
 use usage::Usage;
 
@@ -127,6 +129,7 @@ pub(super) struct Sender {
     /// Whether sending last stopped for the congestion window.
     filled: bool,
     usage: Usage,
+    quick_start: QuickStart,
     pace_at: Time,
     /// How often the timer fired, or a closed window was probed, without an answer.
     retries: u32,
@@ -172,6 +175,7 @@ impl Sender {
             last_sent: Time::ZERO,
             filled: false,
             usage: Usage::default(),
+            quick_start: QuickStart::Off,
             pace_at: Time::ZERO,
             retries: 0,
             probed: false,
@@ -379,8 +383,8 @@ impl Sender {
         self.last_sent = now;
         timers.clear(Timer::Persist);
         timers.start(Timer::Retransmit, now + self.rtt.rto());
-        if let Some(rate) = self.cc.pacing_rate() {
-            self.pace_at = self.pace_at.max(now) + rate.span_of(Bytes::new(len));
+        if let Some(gap) = self.gap(len) {
+            self.pace_at = self.pace_at.max(now) + gap;
         }
     }
 
@@ -403,6 +407,7 @@ impl Sender {
         // Karn: what is timed might be acknowledged by this copy.
         self.timed = None;
         self.eifel.on_repair_sent(tsval);
+        self.count_quick_start_repair(sent);
         if sent.kind == Kind::Repair {
             self.board.on_repair(sent.start, sent.end());
         }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::net::SocketAddr;
 
 use bentpipe_cc::tfrc::{Arrival, Receiver as Control};
-use bentpipe_units::Time;
+use bentpipe_units::{Span, Time};
 use bentpipe_wire::quick_start::Response;
 
 use super::dccp::{Incoming, Server};
@@ -26,6 +26,8 @@ pub struct Receiver {
     wire: Wire,
     stats: FlowStats,
     delays: Delays,
+    /// Of the last packet.
+    delay: Option<Span>,
     reports: u64,
     bad_checksum: u64,
     unexpected: u64,
@@ -57,6 +59,7 @@ impl Receiver {
             wire: Wire::Unopened,
             stats: FlowStats::NONE,
             delays: Delays::new(),
+            delay: None,
             reports: 0,
             bad_checksum: 0,
             unexpected: 0,
@@ -125,6 +128,7 @@ impl Receiver {
         let delay = cx.now().since(packet.born());
         self.stats.take(number, 32, payload_len, delay);
         self.delays.record(delay);
+        self.delay = Some(delay);
     }
 
     fn report(&mut self, cx: &mut Cx<'_>) {
@@ -184,6 +188,7 @@ impl Element for Receiver {
         observer.gauge("lost", Unit::Packets, lost as f64);
         observer.gauge("loss-ratio", Unit::Ratio, lost as f64 / expected as f64);
         observer.gauge("loss-event-rate", Unit::Ratio, self.control.loss_event_rate());
+        observer.gauge("delay", Unit::Seconds, self.delay.map_or(f64::NAN, Span::as_secs_f64));
         self.delays.observe(observer);
         let jitter = if self.stats.packets > 1 { self.stats.jitter_ns / 1e9 } else { f64::NAN };
         observer.gauge("jitter", Unit::Seconds, jitter);

@@ -11,7 +11,8 @@
 //!
 //! `@` is a time in milliseconds. Numbers count from each end's SYN, which is 0. What the endpoint sends must be in the
 //! script, all of it and in this order; without a time it must be sent at once. `@300 -` says that nothing is sent until
-//! then. The text behind `#` is for the reader.
+//! then. Of Quick-Start, `ask 5` and `report 5` are IP options with code 5 for a rate; `answer 5` is the option of TCP that
+//! answers so, by the peer to the endpoint's last request, with `nonce` or `ttl` wrong if these words follow. The text behind `#` is for the reader.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -20,6 +21,8 @@ use bentpipe_net::tcp::{Config, Endpoint, ReceiveBuffer};
 use bentpipe_net::{Cx, Element, Outbox, Packet, Port, Wire};
 use bentpipe_units::{Bytes, Span, Stream, Time};
 use bentpipe_wire::ip::{self, Ecn, Protocol, TrafficClass};
+use bentpipe_wire::ipv4;
+use bentpipe_wire::quick_start::{self, Function, IpOption, RateCode, Response, TCP_OPTION};
 use bentpipe_wire::tcp::{Flags, Options, Repr, Segment, SeqNumber};
 
 pub(crate) const ENDPOINT: &str = "10.0.0.1:1000";
@@ -50,7 +53,16 @@ struct Line {
     sack_ok: bool,
     mss: Option<u16>,
     ts: Option<(u32, u32)>,
+    ask: Option<u8>,
+    report: Option<u8>,
+    answer: Option<u8>,
+    /// What of the answer is wrong.
+    wrong: Option<&'static str>,
 }
+
+/// The peer's request but for its rate: sent with hop limit 64, so that 54 is the difference.
+const PEERS_REQUEST: IpOption =
+    IpOption { function: Function::Request, rate: RateCode::NONE, ttl: 10, nonce: 0x1234_567 };
 
 const FLAGS: [(&str, Flags); 5] =
     [("syn", Flags::SYN), ("fin", Flags::FIN), ("rst", Flags::RST), ("ece", Flags::ECE), ("cwr", Flags::CWR)];
@@ -75,6 +87,10 @@ impl Line {
                     line.sack = words.next().expect("ranges").split(',').map(|text| pair(text, "-")).collect()
                 }
                 "sack-ok" => line.sack_ok = true,
+                "ask" => line.ask = Some(number(words.next()) as u8),
+                "report" => line.report = Some(number(words.next()) as u8),
+                "answer" => line.answer = Some(number(words.next()) as u8),
+                "nonce" | "ttl" => line.wrong = Some(if word == "ttl" { "ttl" } else { "nonce" }),
                 "ect" | "ce" => line.flags.push(if word == "ect" { "ect" } else { "ce" }),
                 _ => line.flags.push(FLAGS.iter().find(|(name, _)| *name == word).expect(word).0),
             }
@@ -82,31 +98,46 @@ impl Line {
         line
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self, request: Option<&IpOption>) -> Options {
+        let mut options = Options {
             mss: self.mss,
             sack_permitted: self.sack_ok,
             timestamps: self.ts,
             sack: self.sack.iter().map(|&(left, right)| (SeqNumber(left), SeqNumber(right))).collect(),
             ..Options::NONE
+        };
+        if let Some(code) = self.answer {
+            let request = request.expect("a request to answer");
+            let mut answer = Response { rate: RateCode::from_bits(code), ..Response::to(request, 64) };
+            match self.wrong {
+                Some("nonce") => answer.nonce ^= 1,
+                Some(_) => answer.ttl_diff = answer.ttl_diff.wrapping_add(1),
+                None => {}
+            }
+            options.unknown.push(TCP_OPTION, &answer.data());
         }
+        options
     }
 
-    /// The packet from the peer; `seq` and `ack` are used where the line says nothing.
-    fn packet(&self, from: SocketAddr, to: SocketAddr, seq: u32) -> Packet {
+    /// The packet from the peer; `seq` is used where the line says nothing, `request` is what it answers.
+    fn packet(&self, from: SocketAddr, to: SocketAddr, seq: u32, request: Option<&IpOption>) -> Packet {
         let (start, end) = self.seq.unwrap_or((seq, seq));
         let flags = FLAGS.iter().filter(|(name, _)| self.flags.contains(name));
         let repr = Repr {
             ack: self.ack.map(SeqNumber),
             flags: flags.fold(Flags::NONE, |all, (_, flag)| all | *flag),
             window: self.window.unwrap_or(50_000),
-            options: self.options(),
+            options: self.options(request),
             ..Repr::new(from.port(), to.port(), SeqNumber(start))
         };
         let (tcp_len, payload) = (repr.buffer_len(), end - start);
         let mut ip = ip::Repr::new(from.ip(), to.ip(), Protocol::TCP, tcp_len + payload as usize);
         if let (ip::Repr::V4(ip), true) = (&mut ip, self.flags.contains(&"ce")) {
             ip.traffic_class = TrafficClass::default().with_ecn(Ecn::Ce);
+        }
+        if let (ip::Repr::V4(ip), Some(code)) = (&mut ip, self.ask) {
+            let request = IpOption { rate: RateCode::from_bits(code), ..PEERS_REQUEST };
+            ip.options = ipv4::Options::parse(&request.ipv4()).expect("an option");
         }
         let mut packet = Packet::new(ip.buffer_len() + tcp_len, payload);
         let (head, tcp) = packet.header_mut().split_at_mut(ip.buffer_len());
@@ -130,8 +161,19 @@ impl Line {
         if ip.traffic_class().ecn() == Ecn::Ect0 {
             flags.push("ect");
         }
+        let option = quick_start::find(packet.header()).map(|(_, option)| option);
+        let code =
+            |function| option.filter(|option| option.function == function).map(|option| option.rate.bits());
+        let answer = options.unknown.iter().find(|(kind, _)| *kind == TCP_OPTION);
+        let answer = answer.map(|(_, data)| Response::parse(data).expect("an answer"));
+        let is_right = |answer: &Response| (answer.ttl_diff, answer.nonce) == (54, PEERS_REQUEST.nonce);
+        assert!(answer.as_ref().is_none_or(is_right), "{answer:?}");
         Line {
             flags,
+            ask: code(Function::Request),
+            report: code(Function::Report),
+            answer: answer.map(|answer| answer.rate.bits()),
+            wrong: None,
             seq: (len > 0 || like.seq.is_some()).then_some((seq, seq + len)),
             ack: segment.ack().map(|ack| ack.0).filter(|_| like.ack.is_some()),
             window: like.window.map(|_| segment.window()),
@@ -153,6 +195,8 @@ pub(crate) struct Diagram {
     sent: VecDeque<(Time, Packet)>,
     /// The peer's next sequence number.
     peer_seq: u32,
+    /// The endpoint's last Quick-Start request.
+    request: Option<IpOption>,
 }
 
 /// The longest wait for something to be sent.
@@ -170,6 +214,7 @@ impl Diagram {
             deadline: Time::ZERO,
             sent: VecDeque::new(),
             peer_seq: 0,
+            request: None,
         }
     }
 
@@ -218,6 +263,8 @@ impl Diagram {
         }
         let (sent_at, packet) =
             self.sent.pop_front().unwrap_or_else(|| panic!("{text}: nothing is sent at {}", self.now));
+        let option = quick_start::find(packet.header()).map(|(_, option)| option);
+        self.request = option.filter(|option| option.function == Function::Request).or(self.request);
         let mut expected = line.clone();
         let order = |name: &&str| FLAGS.iter().position(|(flag, _)| flag == name).unwrap_or(FLAGS.len());
         expected.flags.sort_by_key(order);
@@ -242,7 +289,7 @@ impl Diagram {
 
     fn give(&mut self, line: &Line) {
         let (from, to) = (PEER.parse().expect("an end"), ENDPOINT.parse().expect("an end"));
-        let packet = line.packet(from, to, self.peer_seq);
+        let packet = line.packet(from, to, self.peer_seq, self.request.as_ref());
         let syn_or_fin = line.flags.iter().filter(|flag| ["syn", "fin"].contains(flag)).count() as u32;
         self.peer_seq = self.peer_seq.max(line.seq.map_or(self.peer_seq, |(_, end)| end) + syn_or_fin);
         self.call(|endpoint, cx| endpoint.receive(Port(0), packet, cx));

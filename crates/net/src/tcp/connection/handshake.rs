@@ -7,7 +7,7 @@ use bentpipe_units::{Span, Time};
 use bentpipe_wire::tcp::{Flags, Options, SeqNumber};
 use rand::RngCore;
 
-use super::{Agreed, Connection, Failure, Incoming, Receiver, Sender, State, Template, Timer};
+use super::{Agreed, Connection, Failure, Incoming, QuickStart, Receiver, Sender, State, Template, Timer};
 use crate::Cx;
 use crate::tcp::config::Config;
 use crate::tcp::segment::{Extras, Outgoing, largest_payload};
@@ -59,14 +59,16 @@ impl Connection {
         self.remote = Some(remote);
         self.iss = SeqNumber(self.config.initial_sequence.unwrap_or_else(|| cx.stream().next_u32()));
         self.receive_shift = Buffer::shift_for(&self.config.receive_buffer);
-        self.handshake = Handshake::default();
+        (self.handshake, self.quick_start) = (Handshake::default(), QuickStart::default());
         self.state = State::Listen;
     }
 
     /// Sends the SYN, or the SYN with the answer to the peer's, and waits for what comes.
     fn send_syn(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
-        let rto = self.handshake.rto.unwrap_or(self.config.rto.initial);
+        let is_repeat = self.handshake.repeats > 0;
+        let request = self.quick_start.ask(self.config.quick_start, is_repeat, cx.stream());
+        let rto = self.handshake.rto.unwrap_or_else(|| self.syn_timeout());
         self.handshake.sent_at = now;
         self.timers.set(Timer::Retransmit, now + rto);
         self.tally.syns += 1;
@@ -82,7 +84,7 @@ impl Connection {
             len: 0,
             ect: false,
         };
-        self.emit(&syn, cx);
+        self.emit_with(request.as_ref(), &syn, cx);
     }
 
     /// Offers, or what of the peer's offers is taken.
@@ -94,13 +96,15 @@ impl Connection {
         let sack_permitted = config.sack && offered(|options| options.sack_permitted);
         let mss = config.mss.get().min(u16::MAX.into()) as u16;
         let echo = offer.and_then(|offer| offer.options.timestamps).map_or(0, |(tsval, _)| tsval);
-        Options {
+        let mut options = Options {
             mss: Some(mss),
             window_scale: scaling.then_some(self.receive_shift),
             sack_permitted,
             timestamps: timestamps.then(|| (self.clock.ticks(now), echo)),
             ..Options::NONE
-        }
+        };
+        self.quick_start.respond(&mut options);
+        options
     }
 
     /// RFC 3168 6.1.1.
@@ -144,8 +148,11 @@ impl Connection {
             return self.refuse(segment, cx);
         }
         if segment.has(Flags::RST) {
-            if acks_syn {
-                self.fail(Failure::Refused);
+            match acks_syn && self.quick_start.is_asking() {
+                // Perhaps the option is what was refused (RFC 4782, section 4.7.2).
+                true => self.repeat_syn(cx),
+                false if acks_syn => self.fail(Failure::Refused),
+                false => {}
             }
         } else if segment.has(Flags::SYN) && acks_syn {
             self.note_offer(segment, !segment.has(Flags::CWR));
@@ -179,6 +186,7 @@ impl Connection {
         self.irs = segment.seq;
         self.handshake.offer =
             Some(Offer { options: segment.options(), ecn: ecn && segment.has(Flags::ECE) });
+        self.quick_start.hear(segment.quick_start);
     }
 
     /// Both SYNs were acknowledged; `segment` told so.
@@ -202,6 +210,7 @@ impl Connection {
         self.settle();
         self.sender.set_window(1, 1, u64::from(segment.window) << shift);
         self.sender.on_established(now, sample);
+        self.consider_quick_start(segment, sample);
         self.state = State::Established;
         self.timers.clear(Timer::Retransmit);
     }

@@ -35,6 +35,8 @@ impl Connection {
             ("malformed", Unit::Packets, tally.malformed),
             ("syns", Unit::Packets, tally.syns),
             ("failures", Unit::Count, failed),
+            ("quick_starts", Unit::Count, self.quick_start.used),
+            ("quick_starts_refused", Unit::Count, self.quick_start.refused),
             ("bytes_acked", Unit::Bytes, self.sender.bytes_acked()),
             ("bytes_delivered", Unit::Bytes, tally.bytes_delivered),
         ];

@@ -1,6 +1,7 @@
 //! Segments that go out: data, acknowledgements, resets.
 
 use bentpipe_units::Time;
+use bentpipe_wire::quick_start::IpOption;
 use bentpipe_wire::tcp::{Flags, Options};
 
 use super::{Connection, Incoming, State, Timer};
@@ -12,8 +13,8 @@ impl Connection {
     /// Sends what may be sent now: data first, then the ACK if no data has carried it.
     #[inline]
     pub fn output(&mut self, cx: &mut Cx<'_>) {
-        if self.receiver.ack_is_due() && self.receiver.has_sack() {
-            // Data segments have no room for SACK blocks.
+        if self.receiver.ack_is_due() && (self.receiver.has_sack() || self.quick_start.is_pending()) {
+            // Data segments have no room for SACK blocks, nor for what Quick-Start adds.
             self.acknowledge(cx);
         }
         if self.state.is_sending() && !self.sender.is_silent() {
@@ -73,6 +74,12 @@ impl Connection {
         if self.agreed.sack && self.receiver.has_sack() {
             extras = Extras::Other(self.sack_options(extras));
         }
+        let mut report = None;
+        if self.quick_start.is_pending() {
+            let mut options = extras.options();
+            self.quick_start.respond(&mut options);
+            (extras, report) = (Extras::Other(options), self.quick_start.report());
+        }
         let segment = Outgoing {
             seq: self.wire_seq(self.sender.board.high()),
             ack: Some(self.wire_ack(self.receiver.next())),
@@ -82,7 +89,10 @@ impl Connection {
             len: 0,
             ect: false,
         };
-        self.emit(&segment, cx);
+        match report {
+            Some(_) => self.emit_with(report.as_ref(), &segment, cx),
+            None => self.emit(&segment, cx),
+        }
     }
 
     fn sack_options(&mut self, extras: Extras) -> Options {
@@ -147,6 +157,15 @@ impl Connection {
     #[inline]
     pub(super) fn emit(&mut self, segment: &Outgoing, cx: &mut Cx<'_>) {
         self.emit_born(segment, cx.now(), cx);
+    }
+
+    /// Sends a segment without data in a packet with a Quick-Start option, or without one.
+    pub(super) fn emit_with(&mut self, option: Option<&IpOption>, segment: &Outgoing, cx: &mut Cx<'_>) {
+        let Some(option) = option else { return self.emit(segment, cx) };
+        let Some(template) = self.template.as_mut() else { return };
+        let packet = template.packet_with(option, segment);
+        self.tally.segments_sent += 1;
+        cx.emit(self.port, packet);
     }
 
     /// Sends a segment whose data was written at `born`.

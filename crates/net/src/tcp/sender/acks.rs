@@ -162,6 +162,7 @@ impl Sender {
     #[inline]
     fn on_advance(&mut self, ack: &Acknowledgement<'_>, news: &News, timers: &mut Timers) {
         (self.dup_acks, self.limited) = (0, 0);
+        self.advance_quick_start();
         if self.config.unused_window == Unused::Validate {
             self.usage.on_ack(news.acked, ack.ack, self.board.high());
         }

@@ -35,6 +35,7 @@ impl Sender {
             self.undo(ack.now, timers);
         } else if ack.ack >= self.recover {
             self.leave_recovery();
+            self.settle_quick_start();
             return was_fast;
         } else if news.acked > 0 && self.phase == Phase::Recovery && !self.agreed.sack {
             self.on_partial_ack(news.acked);
@@ -56,6 +57,7 @@ impl Sender {
         if self.phase != Phase::Reduced {
             let loss = self.loss(now);
             self.cc.on_loss(&loss);
+            self.reconsider_quick_start();
         }
         self.phase = Phase::Recovery;
         self.recover = self.board.high();
@@ -87,6 +89,7 @@ impl Sender {
     fn undo(&mut self, now: Time, timers: &mut Timers) {
         self.tally.spurious += 1;
         self.cc.on_spurious();
+        self.trust_quick_start();
         self.board.unlose();
         self.leave_recovery();
         (self.recover, self.dup_acks) = (self.board.una(), 0);
@@ -105,6 +108,7 @@ impl Sender {
         self.tally.ecn_reductions += 1;
         let loss = self.loss(now);
         self.cc.on_loss(&loss);
+        self.reconsider_quick_start();
         self.phase = Phase::Reduced;
         (self.recover, self.cwr) = (self.board.high(), true);
     }

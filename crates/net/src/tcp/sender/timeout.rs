@@ -68,6 +68,7 @@ impl Sender {
         self.doubt_timeout();
         let loss = self.loss(now);
         self.cc.on_timeout(&loss, is_first);
+        self.reconsider_quick_start();
         self.phase = Phase::Loss;
         self.recover = self.board.high();
         self.board.lose_all();
