@@ -8,6 +8,7 @@ mod kernel;
 mod report;
 mod reproduce;
 mod study;
+mod table;
 
 use std::fmt;
 
@@ -17,7 +18,8 @@ pub use evaluate::{Finished, StudyRuns, compare};
 pub use kernel::{Beside, Kernel, KernelPath, KernelTests, Seen, Transfer, kernel_notes, kernel_table};
 pub use report::study_page;
 pub use reproduce::{Reproduced, Request, reproduce};
-pub use study::{At, Curves, Figure, Mistake, Ours, Row, Run, Shown, Study, Value};
+pub use study::{At, Curves, Draw, Figure, Mistake, Ours, Row, Run, Shown, Study, Value};
+pub use table::{Column, TableRow, Tabulated};
 
 /// What a row's comparison is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -65,6 +65,15 @@ pub fn batch_means(samples: &[f64], batches: usize) -> Option<Estimate> {
     Estimate::of(&means)
 }
 
+/// The value in the middle, of an even number the mean of both; NaN samples are left out. Nothing of no samples.
+pub fn median(mut samples: Vec<f64>) -> Option<f64> {
+    samples.retain(|sample| !sample.is_nan());
+    samples.sort_by(f64::total_cmp);
+    let upper = *samples.get(samples.len() / 2)?;
+    let lower = samples[(samples.len() - 1) / 2];
+    Some((lower + upper) / 2.0)
+}
+
 /// The time average of a value that was sampled at `times` (s) and went straight from sample to sample, from `from`
 /// (s) on: the warm-up before it is cut off. NaN samples are left out. Nothing if fewer than two samples are left.
 pub fn time_average(times: &[f64], values: &[f64], from: f64) -> Option<f64> {
@@ -101,6 +110,13 @@ mod tests {
         assert_eq!(Estimate::of(&[f64::NAN]), None);
         assert_eq!(Estimate::of(&[3.0, f64::NAN]), Some(Estimate { n: 1, mean: 3.0, ci95: None }));
         assert_eq!(Estimate::of(&[3.0, 3.0]).expect("two").ci95, Some(0.0));
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, f64::NAN, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(vec![f64::NAN]), None);
     }
 
     #[test]

@@ -78,6 +78,7 @@ impl Ends<'_> {
         let delivered = self.delivered(parts);
         let at_sender = |names: &[&str]| self.of("sender", |element| parts.grown(element, names));
         let sender_average = |names: &[&str]| self.of("sender", |element| parts.average(element, names));
+        let sender_median = |names: &[&str]| self.of("sender", |element| parts.median(element, names));
         let at_end = |name: &str| self.of("receiver", |element| parts.at_end(element, &[name]));
         let delay = || self.of("receiver", |element| parts.average(element, &["one_way_delay"]));
         let sent = at_sender(&["data_segments_sent"]);
@@ -91,8 +92,11 @@ impl Ends<'_> {
             ),
             ("timeouts", "count", at_sender(&["timeouts"])),
             ("loss", "ratio", at_end("loss-ratio")),
+            ("goodput-p50", "bit/s", self.median_delivered(parts).map(|bytes| bytes * 8.0)),
             ("rtt", "s", sender_average(&["srtt"])),
+            ("rtt-p50", "s", sender_median(&["srtt"])),
             ("cwnd", "B", sender_average(&["cwnd"])),
+            ("cwnd-p50", "B", sender_median(&["cwnd"])),
             ("delay-mean", "s", at_end("delay-mean").or_else(delay)),
             ("delay-p50", "s", at_end("delay-p50")),
             ("delay-p95", "s", at_end("delay-p95")),
@@ -108,6 +112,11 @@ impl Ends<'_> {
     /// Bytes of application data delivered.
     fn delivered(&self, parts: &Parts<'_>) -> Option<f64> {
         self.of("receiver", |element| parts.grown(element, &["bytes_delivered", "bytes"]))
+    }
+
+    /// The median over the samples of bytes delivered in a second.
+    fn median_delivered(&self, parts: &Parts<'_>) -> Option<f64> {
+        self.of("receiver", |element| parts.median_growth(element, &["bytes_delivered"]))
     }
 
     /// A value of the flow's sender or receiver; of several receivers their mean.

@@ -61,6 +61,22 @@ impl<'a> Parts<'a> {
         stats::time_average(&self.seconds, &column.data.to_f64(), self.warm_up_s)
     }
 
+    /// The median of a gauge's samples after the warm-up.
+    pub(super) fn median(&self, element: &str, names: &[&str]) -> Option<f64> {
+        let column = names.iter().find_map(|name| self.series.column(element, name))?;
+        let samples = self.seconds.iter().zip(column.data.to_f64());
+        stats::median(samples.filter(|(at, _)| **at >= self.warm_up_s).map(|(_, value)| value).collect())
+    }
+
+    /// The median of what a total grew by in a second, over the samples after the warm-up.
+    pub(super) fn median_growth(&self, element: &str, names: &[&str]) -> Option<f64> {
+        let column = names.iter().find_map(|name| self.series.column(element, name))?;
+        let values = column.data.to_f64();
+        let steps = self.seconds.windows(2).zip(values.windows(2));
+        let after = steps.filter(|(at, _)| at[0] >= self.warm_up_s && at[1] > at[0]);
+        stats::median(after.map(|(at, value)| (value[1] - value[0]) / (at[1] - at[0])).collect())
+    }
+
     /// The length of the part of the run after the warm-up from `start` on to `stop`, in seconds.
     pub(super) fn on_s(&self, start: Span, stop: Option<Span>) -> f64 {
         let from = start.as_secs_f64().max(self.warm_up_s);

@@ -14,6 +14,7 @@ pub fn study_page(
     facts: Vec<(String, String)>,
 ) -> Page {
     let mut blocks = vec![Block::Table(table(comparisons))];
+    blocks.extend(study.tables.iter().map(|table| Block::Table(table.table(runs))));
     let plots: Vec<Plot> = study.figures.iter().filter_map(|figure| plot(figure, runs)).collect();
     if !plots.is_empty() {
         blocks.push(Block::Heading("Figures".into()));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{Expected, KernelTests, Kind};
+use super::{Expected, KernelTests, Kind, Tabulated};
 
 /// A study: what to run, and what to hold it against.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +31,8 @@ pub struct Study {
     pub kernel: Option<KernelTests>,
     /// Pictures that runs made.
     pub pictures: Vec<Shown>,
+    /// Tables of what was published beside ours.
+    pub tables: Vec<Tabulated>,
 }
 
 /// A picture that a run left in its folder.
@@ -206,6 +208,8 @@ struct StudyFile {
     kernel: Option<KernelTests>,
     #[serde(default)]
     picture: Vec<Shown>,
+    #[serde(default)]
+    table: Vec<Tabulated>,
 }
 
 #[derive(Deserialize)]
@@ -279,8 +283,10 @@ impl Study {
             figures: file.figure,
             kernel: file.kernel,
             pictures: file.picture,
+            tables: file.table,
         };
         study.check_runs()?;
+        study.tables.iter().try_for_each(Tabulated::check)?;
         Ok(study)
     }
 
@@ -291,8 +297,10 @@ impl Study {
             figure.curve.iter().filter_map(|c| Some((&figure.title, &c.run.as_ref()?[..])))
         });
         let of_pictures = self.pictures.iter().map(|picture| (&picture.title, &picture.run[..]));
-        let unknown =
-            of_rows.chain(of_figures).chain(of_pictures).find(|(_, run)| !self.runs.contains_key(*run));
+        let of_tables =
+            self.tables.iter().flat_map(|table| table.row.iter().map(|row| (&table.title, &row.run[..])));
+        let mut all = of_rows.chain(of_figures).chain(of_pictures).chain(of_tables);
+        let unknown = all.find(|(_, run)| !self.runs.contains_key(*run));
         let names = || self.runs.keys().cloned().collect::<Vec<_>>().join(", ");
         unknown.map_or(Ok(()), |(what, run)| {
             Err(format!("{what}: no run \"{run}\": expected one of {}", names()))

@@ -3,7 +3,7 @@
 use bentpipe_net::dama::Frame;
 
 use super::koreasat::column_of;
-use crate::published::StudyRuns;
+use crate::published::{At, StudyRuns, Value};
 use crate::stats;
 
 /// Delivered bytes between which a slow start is timed: from the initial window to what is delivered when the window
@@ -51,9 +51,8 @@ pub(super) fn doubling(runs: &StudyRuns) -> Result<f64, String> {
     median(doubling_times(runs, "startup")?)
 }
 
-fn median(mut values: Vec<f64>) -> Result<f64, String> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().ok_or_else(|| "no values".to_owned())
+fn median(values: Vec<f64>) -> Result<f64, String> {
+    stats::median(values).ok_or_else(|| "no values".to_owned())
 }
 
 /// The one-way propagation of a fixed assignment whose slow start doubles in the same time, in seconds: between delays
@@ -252,6 +251,15 @@ pub(super) fn object_vbdc(runs: &StudyRuns) -> Result<f64, String> {
 /// A web object over free capacity, in seconds.
 pub(super) fn object_fca(runs: &StudyRuns) -> Result<f64, String> {
     object_time(runs, "object-fca")
+}
+
+/// The mean of both connections' mean RTT in a trial of table I, in seconds.
+pub(super) fn pair_rtt(runs: &StudyRuns, run: &str) -> Result<f64, String> {
+    let rtt = |flow: &str| {
+        let value = Value { run: run.to_owned(), measure: format!("flow.{flow}.rtt"), at: At::new() };
+        Ok::<_, String>(runs.value(&value)?.estimate.mean)
+    };
+    Ok((rtt("first")? + rtt("second")?) / 2.0)
 }
 
 /// How far from its lasting value a stream's delay may be when its start-up counts as complete, in seconds.

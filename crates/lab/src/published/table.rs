@@ -1,0 +1,99 @@
+//! Tables of measurements: what was published and what we got, side by side, without a verdict.
+
+use serde::Deserialize;
+
+use super::StudyRuns;
+use super::study::{At, Value};
+use crate::report::{Cell, Table, number};
+use crate::units;
+
+/// A published table.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tabulated {
+    /// What it shows.
+    pub title: String,
+    /// What is in its columns.
+    pub column: Vec<Column>,
+    /// Its rows.
+    pub row: Vec<TableRow>,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// What it is called.
+    pub name: String,
+    /// The last part of the measure: "rtt" of "flow.bulk.rtt".
+    pub measure: String,
+    /// What one of the published unit is in ours: "1500 B" of a window in segments, "1.3 Mbit/s" of a share of that.
+    #[serde(default = "one")]
+    pub per: String,
+}
+
+fn one() -> String {
+    "1".to_owned()
+}
+
+/// A row of a table.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableRow {
+    /// What it is called.
+    pub name: String,
+    /// The run.
+    pub run: String,
+    /// Which point of its sweep.
+    #[serde(default)]
+    pub at: At,
+    /// The first part of the measures: "flow.bulk".
+    pub of: String,
+    /// What was published, for each column; NaN for nothing.
+    pub published: Vec<f64>,
+}
+
+impl Tabulated {
+    /// What makes no sense in it.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let is_whole = |row: &TableRow| row.published.len() == self.column.len();
+        match self.row.iter().find(|row| !is_whole(row)) {
+            Some(row) => Err(format!(
+                "table \"{}\": {}: expected {} values in `published`",
+                self.title,
+                row.name,
+                self.column.len()
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The table with ours beside what was published: means over the seeds with 95 % confidence intervals.
+    pub(super) fn table(&self, runs: &StudyRuns) -> Table {
+        let columns = self.column.iter().flat_map(|column| [column.name.clone(), "ours".to_owned()]);
+        Table {
+            caption: self.title.clone(),
+            head: std::iter::once(String::new()).chain(columns).collect(),
+            rows: self.row.iter().map(|row| self.cells(row, runs)).collect(),
+        }
+    }
+
+    fn cells(&self, row: &TableRow, runs: &StudyRuns) -> Vec<Cell> {
+        let pairs = self.column.iter().zip(&row.published).flat_map(|(column, published)| {
+            let published = if published.is_finite() { number(*published) } else { String::new() };
+            let ours = column.ours(row, runs).unwrap_or_else(|why| why);
+            [Cell::Number(published), Cell::Number(ours)]
+        });
+        std::iter::once(Cell::Text(row.name.clone())).chain(pairs).collect()
+    }
+}
+
+impl Column {
+    fn ours(&self, row: &TableRow, runs: &StudyRuns) -> Result<String, String> {
+        let measure = format!("{}.{}", row.of, self.measure);
+        let averaged = runs.value(&Value { run: row.run.clone(), measure, at: row.at.clone() })?;
+        let (per, _) = units::number(&self.per).ok_or_else(|| format!("\"{}\" is no amount", self.per))?;
+        let half = averaged.estimate.ci95.map(|half| format!(" \u{b1} {}", number(half / per)));
+        Ok(format!("{}{}", number(averaged.estimate.mean / per), half.unwrap_or_default()))
+    }
+}
