@@ -62,7 +62,7 @@ struct Line {
 
 /// The peer's request but for its rate: sent with hop limit 64, so that 54 is the difference.
 const PEERS_REQUEST: IpOption =
-    IpOption { function: Function::Request, rate: RateCode::NONE, ttl: 10, nonce: 0x1234_567 };
+    IpOption { function: Function::Request, rate: RateCode::NONE, ttl: 10, nonce: 0x0123_4567 };
 
 const FLAGS: [(&str, Flags); 5] =
     [("syn", Flags::SYN), ("fin", Flags::FIN), ("rst", Flags::RST), ("ece", Flags::ECE), ("cwr", Flags::CWR)];
