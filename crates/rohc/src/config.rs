@@ -138,6 +138,9 @@ pub struct CompressorConfig {
     pub ir_refresh: Refresh,
     /// When a context goes back to FO in U-mode: its dynamic part is sent again.
     pub fo_refresh: Refresh,
+    /// How many packets in a row a periodic refresh takes in U-mode, 1 to 16. One is enough where losses are rare; librohc
+    /// sends as many as of a new flow, [`Self::repeats`]. A slow start sends one at a time all the same.
+    pub refresh_repeats: u8,
     /// Whether the first IR refreshes come at exponentially growing gaps (1, 2, 4 ... packets) until the period is
     /// reached, instead of `repeats` IR packets at once.
     pub slow_start: bool,
@@ -168,6 +171,7 @@ impl Default for CompressorConfig {
             repeats: 4,
             ir_refresh: Refresh::every_packets(1700),
             fo_refresh: Refresh::every_packets(700),
+            refresh_repeats: 1,
             slow_start: false,
             spread_refreshes: false,
             only_ir_and_so: false,

@@ -31,7 +31,7 @@ impl Compressor {
     pub(crate) fn compress(&mut self, job: &Job<'_>, out: &mut Vec<u8>) -> Result<Built, Unfit> {
         let first = *job.packet.bytes.first().ok_or(Unfit)?;
         if !self.bidirectional && self.refresh.is_due(job.config.ir_refresh, job.now) {
-            self.irs_to_send = self.irs_to_send.max(1);
+            self.irs_to_send = self.irs_to_send.max(job.config.refresh_repeats.max(1));
         }
         // What the framework would take for something else than a Normal packet goes in an IR packet.
         if self.irs_to_send == 0 && first < frame::PADDING {

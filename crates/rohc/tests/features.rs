@@ -219,6 +219,27 @@ fn slow_start_spreads_irs() {
     assert!(gaps.is_sorted() && gaps.first() == Some(&2) && gaps.last() == Some(&41), "{gaps:?}");
 }
 
+/// So many IR packets at each refresh, and between them as many others as the period says.
+#[test]
+fn refreshes_are_repeated() {
+    let config = CompressorConfig {
+        repeats: 3,
+        refresh_repeats: 3,
+        ir_refresh: Refresh::every_packets(40),
+        fo_refresh: Refresh::NEVER,
+        ..CompressorConfig::default()
+    };
+    let mut ends = Ends::new(Mode::Unidirectional, config);
+    let mut irs = Vec::new();
+    for number in 0..100u16 {
+        ends.send(Duration::ZERO, &ipv4(17, number, &udp(number, b"x")), false);
+        if ends.last.1 == PacketType::Ir {
+            irs.push(number);
+        }
+    }
+    assert_eq!(irs, [0, 1, 2, 43, 44, 45, 86, 87, 88]);
+}
+
 /// Refreshes by time.
 #[test]
 fn refreshes_follow_the_callers_clock() {

@@ -465,6 +465,8 @@ fn refreshes_follow_the_policy() {
     assert_eq!(irs(config(), 0), [1, 2, 3, 4, 45, 86]);
     let slowly = irs(CompressorConfig { slow_start: true, ..config() }, 0);
     assert_eq!(slowly, [1, 3, 6, 11, 20, 37, 70]);
+    let thrice = CompressorConfig { refresh_repeats: 3, ..config() };
+    assert_eq!(irs(thrice, 0), [1, 2, 3, 4, 45, 46, 47, 88, 89, 90]);
     let spread = || CompressorConfig { spread_refreshes: true, ..config() };
     let firsts: Vec<_> = (0..8).map(|before| irs(spread(), before)[4]).collect();
     assert!((0..8).all(|at| !firsts[..at].contains(&firsts[at])), "in unison: {firsts:?}");

@@ -135,6 +135,9 @@ pub(crate) struct CompressorArgs {
     /// How often a change is sent in U- and O-mode, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     repeats: u8,
+    /// How many packets a refresh takes, 1 to 16
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    refresh_repeats: u8,
     /// First IR refreshes at growing gaps (1, 2, 4 ... packets) instead of all at once
     #[arg(long)]
     slow_start: bool,
@@ -191,6 +194,7 @@ impl CompressorArgs {
             repeats: self.repeats,
             ir_refresh: self.refresh.ir,
             fo_refresh: self.refresh.fo,
+            refresh_repeats: self.refresh_repeats,
             slow_start: self.slow_start,
             spread_refreshes: self.spread,
             only_ir_and_so: self.only_ir_so,

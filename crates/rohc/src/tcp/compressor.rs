@@ -188,9 +188,8 @@ impl Compressor {
         if self.is_bidirectional {
             return;
         }
-        // Nothing changed, so once is enough.
         let is_due = self.schedule.due(job).and_not(self.groups.due());
-        self.groups.changed(is_due, self.control.msn, 1);
+        self.groups.changed(is_due, self.control.msn, self.schedule.times(job.config));
     }
 }
 

@@ -1,5 +1,6 @@
 //! When an IR or IR-DYN is sent although nothing demands it, in unidirectional operation (RFC 6846 5.2.1.2).
 
+use super::compressor::MAX_REPEATS;
 use super::groups::{Group, Set};
 use crate::compressor::Job;
 use crate::config::CompressorConfig;
@@ -40,6 +41,12 @@ impl Schedule {
         }
         let ir_dyn = self.ir_dyn.is_due(job.config.fo_refresh, job.now);
         Set::NONE.with_if(Group::Static, ir || slow).with_if(Group::Dynamic, ir_dyn)
+    }
+
+    /// How often what is due is sent: nothing changed, so once may be enough.
+    #[inline]
+    pub(super) fn times(&self, config: &CompressorConfig) -> u8 {
+        if self.slow_start_gap > 0 { 1 } else { config.refresh_repeats.clamp(1, MAX_REPEATS) }
     }
 
     /// A packet carried `carried`: the periods of what was in it begin anew.

@@ -370,8 +370,9 @@ impl Compressor {
         let due = self.ir_clock.is_due(config.ir_refresh, job.now);
         let slow_due = self.slow_start_gap > 0 && self.ir_clock.packets > self.slow_start_gap;
         self.spreading &= !due;
+        let times = config.refresh_repeats.clamp(1, WINDOW as u8);
         if due || slow_due {
-            self.ir.ensure(1, sn);
+            self.ir.ensure(if due { times } else { 1 }, sn);
         }
         if slow_due {
             let period = config.ir_refresh.packets;
@@ -381,7 +382,7 @@ impl Compressor {
             }
         }
         if self.fo_clock.is_due(config.fo_refresh, job.now) {
-            self.ir_dyn.ensure(1, sn);
+            self.ir_dyn.ensure(times, sn);
         }
     }
 
