@@ -12,7 +12,7 @@ mod source;
 mod timetable;
 
 pub use arrivals::Arrivals;
-pub use flow::{Endpoints, Header};
+pub use flow::{Endpoints, Header, Identification};
 pub use replay::Replay;
 pub use sink::{FlowStats, Sink, SinkConfig};
 pub use source::{Law, Pattern, Source, SourceConfig};

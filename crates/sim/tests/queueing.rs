@@ -122,7 +122,12 @@ fn source(pattern: Pattern, payload: u64) -> Box<Source> {
 }
 
 fn sink() -> Box<Sink> {
-    Box::new(Sink::new(SinkConfig { first_port: 6000, count: 1, header: Default::default() }))
+    Box::new(Sink::new(SinkConfig {
+        first_port: 6000,
+        count: 1,
+        header: Default::default(),
+        shared_ports: false,
+    }))
 }
 
 #[test]

@@ -44,7 +44,8 @@ fn network(seed: u64, more: bool) -> (Network, ElementId) {
         let link = builder.add(format!("{name}/link"), Link::new(&config).expect("possible"));
         let channel = builder.add(format!("{name}/channel"), Channel::new(&bursts).expect("possible"));
         let right = builder.add(format!("{name}/right"), host("2001:db8::2"));
-        let config = SinkConfig { first_port: 6000, count: FLOWS, header: Header::Sequence };
+        let config =
+            SinkConfig { first_port: 6000, count: FLOWS, header: Header::Sequence, shared_ports: false };
         let sink = builder.add(format!("{name}/sink"), Sink::new(config));
         let at = |port| move |id| (id, Port(port));
         builder.connect(at(0)(source), at(1)(left));

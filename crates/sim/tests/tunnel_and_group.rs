@@ -60,7 +60,7 @@ fn run(payload: u64) -> (Network, [ElementId; 2]) {
     let sinks = [1, 2].map(|site: u8| {
         let link = builder.add(format!("link/{site}"), satellite());
         let node = builder.add(format!("site/{site}"), receiver([10, 0, site, 1]));
-        let config = SinkConfig { first_port: 6000, count: 1, header: Header::Sequence };
+        let config = SinkConfig { first_port: 6000, count: 1, header: Header::Sequence, shared_ports: false };
         let sink = builder.add(format!("sink/{site}"), Sink::new(config));
         builder.connect((hub, Port(u16::from(site) - 1)), (link, Port(0)));
         builder.connect((link, Port(0)), (node, Port(0)));

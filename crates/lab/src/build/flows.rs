@@ -119,6 +119,13 @@ struct UdpEnds {
     receivers: Vec<(usize, Port)>,
 }
 
+impl UdpEnds {
+    /// What a sink there expects.
+    fn sink(&self, header: Header, shared_ports: bool) -> SinkConfig {
+        SinkConfig { first_port: self.endpoints.destination.port(), count: self.count, header, shared_ports }
+    }
+}
+
 struct Planner<'a> {
     scenario: &'a Scenario,
     n: usize,
@@ -242,7 +249,8 @@ impl Planner<'_> {
         let start = self.start(copy.unwrap_or(0));
         let sender = Source::new(&udp.source(start, self.flow.stop, count), ends.endpoints);
         let sender = sender.map_err(|error| Problem::impossible(&format!("{}.udp", self.key), &error))?;
-        plans.push(self.udp_plan(copy, start, Box::new(sender), udp.header, ends));
+        let sink = ends.sink(udp.header, udp.shared_ports);
+        plans.push(self.udp_plan(copy, start, Box::new(sender), sink, ends));
         Ok(())
     }
 
@@ -261,7 +269,8 @@ impl Planner<'_> {
         let start = self.start(copy);
         let sender = video::Source::new(video, ends.endpoints, start, self.flow.stop);
         let sender = sender.map_err(|error| Problem::impossible(&format!("{}.video", self.key), &error))?;
-        plans.push(self.udp_plan(Some(copy), start, Box::new(sender), video.header, ends));
+        let sink = ends.sink(video.header, false);
+        plans.push(self.udp_plan(Some(copy), start, Box::new(sender), sink, ends));
         Ok(())
     }
 
@@ -295,11 +304,9 @@ impl Planner<'_> {
         copy: Option<u32>,
         start: Span,
         sender: Box<dyn Element>,
-        header: Header,
+        sink: SinkConfig,
         ends: UdpEnds,
     ) -> Plan {
-        let first_port = ends.endpoints.destination.port();
-        let sink = SinkConfig { first_port, count: ends.count, header };
         let receiver = |(node, port)| End { element: Box::new(Sink::new(sink)), node, port };
         let (node, port) = ends.sender;
         Plan {
@@ -483,6 +490,8 @@ impl Udp {
             stop,
             packets: self.packets,
             dscp: self.dscp,
+            identification: self.identification,
+            shared_ports: self.shared_ports,
             ..SourceConfig::new(self.pattern, self.payload)
         }
     }

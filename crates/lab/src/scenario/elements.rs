@@ -4,7 +4,7 @@
 pub use crate::video::Stream;
 pub use bentpipe_cc::Choice as Controller;
 pub use bentpipe_net::Framing;
-use bentpipe_net::app::{Header, Pattern};
+use bentpipe_net::app::{Header, Identification, Pattern};
 pub use bentpipe_net::channel::Config as Fault;
 pub use bentpipe_net::dama::Config as Carrier;
 use bentpipe_net::dama::Contract;
@@ -72,6 +72,13 @@ pub struct Udp {
     #[serde(default)]
     #[schemars(range(min = 0, max = 63))]
     pub dscp: u8,
+    /// IPv4's identification.
+    #[serde(default)]
+    pub identification: Identification,
+    /// Whether all copies have the ports of the first and differ by their SSRC alone, as RTP streams of one socket do;
+    /// needs `header = "rtp"`.
+    #[serde(default)]
+    pub shared_ports: bool,
 }
 
 const fn yes() -> bool {

@@ -34,6 +34,23 @@ pub enum Header {
     Rtp,
 }
 
+/// How the identification of IPv4 packets is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Identification {
+    /// Zero: packets are not fragmented (RFC 6864, section 4.1).
+    #[default]
+    Zero,
+    /// Each flow counts its packets.
+    Flow,
+    /// The host counts the packets of all flows together, so that each flow sees strides.
+    Host,
+}
+
 /// Version 2, no padding, extension or CSRC, no marker, and the first dynamic payload type (RFC 3551, section 6).
 const RTP_FIRST: u64 = 0x8060;
 /// The clock of narrow-band audio, 8 kHz (RFC 3551, section 4.5).
@@ -65,6 +82,12 @@ impl Header {
         }
     }
 
+    /// The SSRC in a payload that starts with `bytes`, if it is RTP.
+    pub(super) fn source(self, bytes: &[u8]) -> Option<u32> {
+        let rtp = (self == Header::Rtp).then(|| rtp::Packet::new_checked(bytes).ok());
+        rtp.flatten().map(|rtp| rtp.ssrc())
+    }
+
     /// Writes it and adds it to `sum`, which saves reading back what was just written. `bytes` has its length.
     #[inline]
     fn emit(self, bytes: &mut [u8], flow: u32, number: u64, now: Time, sum: Sum) -> Sum {
@@ -93,6 +116,8 @@ pub(crate) struct Template {
     header: Header,
     zeros: u32,
     ports: (u16, u16),
+    /// Whether all flows have the ports of the first.
+    shares_ports: bool,
     /// The UDP checksum's sum over pseudo-header and length.
     sum: Sum,
 }
@@ -122,10 +147,16 @@ impl Template {
             header,
             zeros: (payload_len - header.len_bytes()) as u32,
             ports: (source.port(), destination.port()),
+            shares_ports: false,
             sum: Pseudo::new(source.ip(), destination.ip(), Protocol::UDP).sum(udp_len).add(udp_len as u64),
         };
         ip.emit(&mut template.headers);
         Ok(template)
+    }
+
+    /// The same with the ports of the first flow in all of them.
+    pub(crate) fn sharing_ports(self, shares_ports: bool) -> Template {
+        Template { shares_ports, ..self }
     }
 
     /// The length of each packet in bytes.
@@ -142,7 +173,8 @@ impl Template {
         let bytes = packet.header_mut();
         let (headers, payload) = bytes.split_at_mut(self.headers_len);
         headers.copy_from_slice(&self.headers[..self.headers_len]);
-        let ports = (self.ports.0.wrapping_add(flow as u16), self.ports.1.wrapping_add(flow as u16));
+        let above = if self.shares_ports { 0 } else { flow as u16 };
+        let ports = (self.ports.0.wrapping_add(above), self.ports.1.wrapping_add(above));
         let sum = self.sum.add(ports.0.into()).add(ports.1.into());
         let sum = self.header.emit(payload, flow, number, now, sum);
         let udp_at = self.headers_len - udp::HEADER_LEN;

@@ -20,6 +20,8 @@ pub struct SinkConfig {
     pub count: u16,
     /// What numbers the packets.
     pub header: Header,
+    /// Whether the flows share a port and are told apart by their SSRC.
+    pub shared_ports: bool,
 }
 
 /// What a sink knows of one flow.
@@ -177,7 +179,11 @@ impl Sink {
         if is_summed && !transport::sum(packet, upper.offset, udp.len(), &upper.pseudo).is_valid() {
             return Err(Refusal::BadChecksum);
         }
-        let flow = usize::from(udp.dst_port().wrapping_sub(self.config.first_port));
+        let flow = if self.config.shared_ports {
+            self.config.header.source(udp.payload()).ok_or(Refusal::Unexpected)? as usize
+        } else {
+            usize::from(udp.dst_port().wrapping_sub(self.config.first_port))
+        };
         let sequence = self.config.header.sequence(udp.payload()).ok_or(Refusal::Unexpected)?;
         Ok(Arrival { flow, sequence, payload_len: udp.payload_len() })
     }

@@ -3,8 +3,9 @@
 use std::any::Any;
 
 use bentpipe_units::{Bytes, Rate, Serialiser, Span, Stream, Time};
+use bentpipe_wire::ipv4;
 
-use super::flow::{Endpoints, Header, Template};
+use super::flow::{Endpoints, Header, Identification, Template};
 use super::timetable::Timetable;
 use crate::config::Impossible;
 use crate::{Cx, Element, Observer, Packet, Port, Unit};
@@ -43,6 +44,13 @@ pub struct SourceConfig {
     /// Differentiated services codepoint, 0 to 63. Default: 0.
     #[cfg_attr(feature = "serde", serde(default))]
     pub dscp: u8,
+    /// IPv4's identification. Default: "zero".
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub identification: Identification,
+    /// Whether all flows have the ports of the first and differ by their SSRC alone, as RTP streams of one socket do.
+    /// Default: false.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub shared_ports: bool,
 }
 
 #[cfg(feature = "serde")]
@@ -68,6 +76,8 @@ impl SourceConfig {
             stop: None,
             packets: None,
             dscp: 0,
+            identification: Identification::Zero,
+            shared_ports: false,
         }
     }
 }
@@ -174,8 +184,11 @@ impl Source {
         let last = config.count - 1;
         let ports = endpoints.source.port().max(endpoints.destination.port());
         Impossible::unless(ports.checked_add(last).is_some(), "count", "ports up to 65535")?;
+        let told_apart = !config.shared_ports || config.header == Header::Rtp;
+        Impossible::unless(told_apart, "shared_ports", "false, or `header = \"rtp\"` with its SSRC")?;
         let payload = usize::try_from(config.payload.get()).unwrap_or(usize::MAX);
         let template = Template::new(endpoints, payload, config.header, config.dscp)?;
+        let template = template.sharing_ports(config.shared_ports);
         Ok(Source {
             clock: Clock::new(config.pattern, template.packet_len())?,
             template,
@@ -215,7 +228,13 @@ impl Source {
     #[inline]
     fn send(&mut self, due: Time, index: u32, cx: &mut Cx<'_>) {
         let flow = &mut self.flows[index as usize];
-        cx.emit(Port(0), self.template.packet(index, flow.number, cx.now()));
+        let mut packet = self.template.packet(index, flow.number, cx.now());
+        match self.config.identification {
+            Identification::Zero => {}
+            Identification::Flow => identify(&mut packet, flow.number as u16),
+            Identification::Host => identify(&mut packet, self.sent as u16),
+        }
+        cx.emit(Port(0), packet);
         self.sent += 1;
         flow.number += 1;
         let next = match self.config.packets {
@@ -223,6 +242,16 @@ impl Source {
             _ => self.clock.next(due, flow, cx.stream()),
         };
         self.timetable.advance(self.end(next));
+    }
+}
+
+/// Numbers an IPv4 packet; IPv6 has no identification.
+fn identify(packet: &mut Packet, ident: u16) {
+    let len = packet.len();
+    let header = packet.header_mut();
+    let elided = len - header.len();
+    if let Ok(mut ip) = ipv4::Packet::new_elided(header, elided) {
+        ip.update_ident(ident);
     }
 }
 

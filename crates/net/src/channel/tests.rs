@@ -89,8 +89,12 @@ fn damage_is_seen_by_the_receiver_s_checksum_or_the_link_s_crc() {
     let template = Template::new(endpoints, 400, Header::Sequence, 0).expect("possible");
     for crc in [false, true] {
         let mut channel = rig(Config::BitErrors { ber: 1e-4, crc });
-        let mut sink =
-            Rig::new(Sink::new(SinkConfig { first_port: 6000, count: 1, header: Header::Sequence }));
+        let mut sink = Rig::new(Sink::new(SinkConfig {
+            first_port: 6000,
+            count: 1,
+            header: Header::Sequence,
+            shared_ports: false,
+        }));
         for at in 0..2000 {
             channel.receive(at, 0, template.packet(0, at, Time::ZERO));
             channel.out.drain(..).for_each(|(_, _, packet)| sink.receive(at, 0, packet));

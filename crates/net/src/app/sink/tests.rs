@@ -2,7 +2,8 @@ use super::*;
 use crate::app::{Endpoints, flow::Template};
 use crate::rig::{MS, Rig};
 
-const CONFIG: SinkConfig = SinkConfig { first_port: 6000, count: 2, header: Header::Sequence };
+const CONFIG: SinkConfig =
+    SinkConfig { first_port: 6000, count: 2, header: Header::Sequence, shared_ports: false };
 
 fn packet(header: Header, flow: u32, number: u64, born: u64) -> Packet {
     let (source, destination) =
@@ -27,6 +28,21 @@ fn loss_duplicates_and_reordering_are_told_apart() {
     assert_eq!((stats.duplicates, stats.reordered), (1, 1));
     let stats = after(Header::Sequence, &[0, 100, 2]);
     assert_eq!((stats.lost(), stats.duplicates, stats.reordered), (98, 0, 1));
+}
+
+#[test]
+fn flows_on_one_port_are_told_apart_by_their_source() {
+    let (source, destination) =
+        ("10.0.0.1:5000".parse().expect("an end"), "10.0.0.2:6000".parse().expect("an end"));
+    let template = Template::new(Endpoints { source, destination }, 45, Header::Rtp, 0).expect("possible");
+    let template = template.sharing_ports(true);
+    let config = SinkConfig { header: Header::Rtp, shared_ports: true, ..CONFIG };
+    let mut rig = Rig::new(Sink::new(config));
+    for flow in [0, 1, 1, 2] {
+        rig.receive(5 * MS, 0, template.packet(flow, 0, Time::ZERO));
+    }
+    let packets = [0, 1].map(|flow: usize| rig.element.flows()[flow].packets);
+    assert_eq!((packets, rig.value("dropped-unexpected")), ([1, 2], 1.0));
 }
 
 #[test]

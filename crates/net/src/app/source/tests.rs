@@ -75,3 +75,39 @@ fn what_would_send_for_ever_at_one_instant_is_refused() {
     let law = Law::Pareto { shape: 1.0 };
     assert_eq!(key(Pattern::OnOff { interval: ms(1), mean_on: ms(1), mean_off: ms(1), law }), Some("shape"));
 }
+
+#[test]
+fn identifications_are_counted_by_flow_or_host() {
+    let idents = |identification| {
+        let pattern = Pattern::Constant { interval: ms(20) };
+        let config = SourceConfig { spread: false, count: 2, identification, ..config(pattern) };
+        let mut rig = source(&config);
+        rig.run_until(50 * MS);
+        let ident = |packet: &Packet| {
+            let ip = ipv4::Packet::new_elided(packet.header(), packet.len() - packet.header().len());
+            let ip = ip.expect("IPv4");
+            ip.verify_checksum().expect("a checksum");
+            ip.ident()
+        };
+        rig.out.iter().map(|(_, _, packet)| ident(packet)).collect::<Vec<_>>()
+    };
+    assert_eq!(idents(Identification::Zero), [0; 6]);
+    assert_eq!(idents(Identification::Flow), [0, 0, 1, 1, 2, 2]);
+    assert_eq!(idents(Identification::Host), [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn ports_are_shared_by_rtp_alone() {
+    let pattern = Pattern::Constant { interval: ms(20) };
+    let ends = || {
+        let end = |text: &str| text.parse().expect("an end");
+        Endpoints { source: end("10.0.0.1:5000"), destination: end("10.0.0.2:6000") }
+    };
+    let shared = SourceConfig { shared_ports: true, ..config(pattern) };
+    assert_eq!(Source::new(&shared, ends()).err().map(|error| error.key), Some("shared_ports"));
+    let mut rig = source(&SourceConfig { header: Header::Rtp, count: 3, spread: false, ..shared });
+    rig.run_until(MS);
+    assert!(
+        rig.out.len() == 3 && rig.out.iter().all(|(_, _, packet)| packet.header()[22..24] == [0x17, 0x70])
+    );
+}
