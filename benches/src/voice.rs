@@ -24,7 +24,8 @@ pub(crate) fn workload() -> Workload {
     path::join(&mut builder, "right", [(east, Port(1)), (right, Port(0))], &access);
     let source = builder.add("source", source());
     builder.connect((source, Port(0)), (left, Port(1)));
-    let config = SinkConfig { first_port: FIRST_PORT, count: FLOWS, header: Header::Rtp, shared_ports: false };
+    let config =
+        SinkConfig { first_port: FIRST_PORT, count: FLOWS, header: Header::Rtp, shared_ports: false };
     let sink = builder.add("sink", Sink::new(config));
     builder.connect((right, Port(1)), (sink, Port(0)));
     Workload { network: builder.build().expect("no loop"), duration: Span::from_secs(100) }

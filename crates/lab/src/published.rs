@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use evaluate::{Finished, StudyRuns, compare};
+pub use evaluate::{Finished, Length, StudyRuns, compare};
 pub use kernel::{Beside, Kernel, KernelPath, KernelTests, Seen, Transfer, kernel_notes, kernel_table};
 pub use report::study_page;
 pub use reproduce::{Reproduced, Request, reproduce};

@@ -2,6 +2,7 @@
 
 mod abr_video;
 mod koreasat;
+mod rohc_ule;
 mod votos;
 mod wichmo;
 
@@ -80,10 +81,10 @@ const CURVES: &[(&str, CurveCode)] = &[
 
 /// The curve of that name.
 pub fn curve(name: &str) -> Option<CurveCode> {
-    CURVES.iter().find(|(known, _)| *known == name).map(|(_, code)| *code)
+    CURVES.iter().chain(rohc_ule::CURVES).find(|(known, _)| *known == name).map(|(_, code)| *code)
 }
 
 /// The function of that name.
 pub fn code(name: &str) -> Option<Code> {
-    CODES.iter().find(|(known, _)| *known == name).map(|(_, code)| *code)
+    CODES.iter().chain(rohc_ule::CODES).find(|(known, _)| *known == name).map(|(_, code)| *code)
 }

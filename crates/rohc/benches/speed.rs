@@ -117,9 +117,18 @@ fn key(packet: &[u8; 60]) -> [u8; 20] {
 }
 
 fn main() {
-    // For an instruction counter: little, and always the same.
-    if std::env::args().any(|argument| argument == "--once") {
-        measure(1, 1);
+    // For an instruction counter: little, and always the same. `--once 311`, `--scan 311`.
+    let arguments: Vec<String> = std::env::args().collect();
+    let flows = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        Some(arguments.get(at + 1).and_then(|count| count.parse().ok()).unwrap_or(1))
+    };
+    if let Some(flows) = flows("--once") {
+        measure(flows, 1);
+        return;
+    }
+    if let Some(flows) = flows("--scan") {
+        linear_scan(flows);
         return;
     }
     println!("RTP/UDP/IPv4, ns a packet   compress (librohc)   decompress (librohc)");

@@ -18,9 +18,19 @@ pub struct Finished {
     pub summary: Summary,
 }
 
+/// How long what functions of the crate simulate is to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Length {
+    /// As long as the values need.
+    #[default]
+    Full,
+    /// For a first look.
+    Quick,
+}
+
 /// All runs of a study, by name.
 #[derive(Clone, Debug, Default)]
-pub struct StudyRuns(pub IndexMap<String, Finished>);
+pub struct StudyRuns(pub IndexMap<String, Finished>, pub Length);
 
 impl StudyRuns {
     /// The points of a run whose settings are as `at` says.

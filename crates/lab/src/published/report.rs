@@ -121,10 +121,11 @@ fn coded_plot(figure: &Figure, runs: &StudyRuns) -> Plot {
     let unit = figure.curve.first().map_or("", |curve| &curve.unit);
     let mut plot = Plot::new(&figure.title, Axis::new(&figure.x_label, ""), Axis::new(&figure.y_label, unit));
     plot.note.clone_from(&figure.note);
+    plot.x.words.clone_from(&figure.x_words);
     for (colour, curve) in figure.curve.iter().enumerate() {
         let computed = curve.code.as_ref().and_then(|name| crate::studies::curve(name));
         let (points, mark) = match computed {
-            Some(code) => (code(runs).unwrap_or_default(), Mark::Points),
+            Some(code) => (code(runs).unwrap_or_default(), curve.mark.unwrap_or(Mark::Points)),
             None => (published_points(curve).0, Mark::Dots),
         };
         plot.curves.push(Curve { name: curve.name.clone(), points, mark, colour, ..Curve::default() });

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use indexmap::IndexMap;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::kernel::{self, Beside, Kernel};
-use super::{Comparison, Finished, Kind, Study, StudyRuns, Verdict, compare, study_page};
+use super::{Comparison, Finished, Kind, Length, Study, StudyRuns, Verdict, compare, study_page};
 use crate::plan::{Plan, Seeds, VERSION};
 use crate::run::{self, Failure, Folder, Monitor, write_json};
 use crate::scenario::{Document, Error};
@@ -59,7 +60,8 @@ pub fn reproduce(request: &Request<'_>, monitor: &dyn Monitor) -> Result<Reprodu
     let plans = plans.collect::<Result<Vec<_>, Failure>>()?;
     let folder =
         request.parent.join(format!("reproduce-{}-{}", study.name, hash(plans.iter().map(|(_, p)| &p.1))));
-    let mut runs = StudyRuns::default();
+    let length = if request.quick { Length::Quick } else { Length::Full };
+    let mut runs = StudyRuns(IndexMap::new(), length);
     for (name, (document, plan)) in plans {
         let request = run::Request {
             document: &document,

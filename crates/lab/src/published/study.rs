@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::{Expected, KernelTests, Kind, Tabulated};
+use crate::report::Mark;
 
 /// A study: what to run, and what to hold it against.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,6 +142,9 @@ pub struct Figure {
     pub curve: Vec<Curves>,
     /// The end of the time shown, in seconds.
     pub until: Option<f64>,
+    /// For computed curves, words in place of 0, 1, 2 and so on to the right.
+    #[serde(default)]
+    pub x_words: Vec<String>,
 }
 
 /// A curve of a figure.
@@ -168,6 +172,8 @@ pub struct Curves {
     pub unit: String,
     /// A function of the crate that computes the points from the runs.
     pub code: Option<String>,
+    /// How such points are drawn: "points" if not given; "line" or "dashed" for a model.
+    pub mark: Option<Mark>,
 }
 
 /// What a curve over time shows of several points of a sweep.

@@ -64,7 +64,8 @@ link.l = { between = ["a", "b"], rate = "1 Mbit/s", delay = "1 ms" }
          "measures": {"flow.bulk.goodput": {"unit": "bit/s", "n": 3, "mean": 1.1e8, "ci95": 4.4e6}}, "totals": {}}]}"#;
     let summary = serde_json::from_str(json).expect("a summary");
     let folder = crate::run::Folder::new(std::path::Path::new("."), "t", &plan);
-    StudyRuns([("window".to_owned(), Finished { folder, plan, summary })].into_iter().collect())
+    let window = Finished { folder, plan, summary };
+    StudyRuns([("window".to_owned(), window)].into_iter().collect(), Length::Full)
 }
 
 #[test]

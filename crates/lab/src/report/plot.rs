@@ -3,7 +3,8 @@
 use super::axis::{Axis, Scale};
 
 /// How a curve is drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Mark {
     /// A line with a marker now and then to tell it by.
     #[default]

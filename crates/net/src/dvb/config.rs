@@ -169,6 +169,9 @@ pub struct Rohc {
     /// How often a change is sent where nothing is acknowledged.
     #[cfg_attr(feature = "serde", schemars(range(min = 1, max = 16)))]
     pub repeats: u8,
+    /// How many packets in a row a refresh takes.
+    #[cfg_attr(feature = "serde", schemars(range(min = 1, max = 16)))]
+    pub refresh_repeats: u8,
     /// Whether the refreshes of different contexts are spread, so that contexts of the same age do not refresh in
     /// unison.
     pub spread: bool,
@@ -201,6 +204,7 @@ impl Default for Rohc {
             refresh_interval: Span::ZERO,
             dynamic_refresh: compressor.fo_refresh.packets,
             repeats: compressor.repeats,
+            refresh_repeats: compressor.refresh_repeats,
             spread: compressor.spread_refreshes,
             slow_start: compressor.slow_start,
             only_ir_and_so: compressor.only_ir_and_so,
@@ -222,6 +226,7 @@ impl Rohc {
         let expected = "1 to 16 with small CIDs, 1 to 16384 with large ones (`cid = \"large\"`)";
         Impossible::unless((1..=most).contains(&self.contexts), "contexts", expected)?;
         Impossible::unless((1..=16).contains(&self.repeats), "repeats", "1 to 16")?;
+        Impossible::unless((1..=16).contains(&self.refresh_repeats), "refresh_repeats", "1 to 16")?;
         let fits = self.below.is_none_or(|below| u32::try_from(below.get()).is_ok_and(|below| below > 0));
         Impossible::unless(fits, "below", "a length of packets, 1 B or more")
     }
@@ -247,6 +252,7 @@ impl Rohc {
                 Rtp::Ports(ports) => RtpRule::Ports(ports.clone()),
             },
             repeats: self.repeats,
+            refresh_repeats: self.refresh_repeats,
             ir_refresh: Refresh {
                 packets: self.refresh,
                 interval: Duration::from_nanos(self.refresh_interval.as_nanos()),
