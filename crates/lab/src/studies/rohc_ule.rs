@@ -316,7 +316,7 @@ fn valley_off(ip: Ip) -> Result<f64, String> {
 
 /// The throughput of UDP over IPv4 for a packing threshold, in bit/s, over all payloads.
 fn saw_tooth(packing: Option<Span>) -> Result<Points, String> {
-    against_payload(V4, None, packing, (12..=1472).step_by(20))
+    against_payload(V4, None, packing, (32..=1472).step_by(15))
 }
 
 /// The throughput of UDP for padding or packing, in bit/s, over the first three valleys.

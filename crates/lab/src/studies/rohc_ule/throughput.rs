@@ -125,6 +125,8 @@ fn deepest_fall(
 /// Pings, and the time from one to the next: no multiple of anything, so that they meet the link's slots everywhere.
 const PINGS: usize = 200;
 const PING_NS: u64 = 51_234_567;
+/// Up and down, both ways, in seconds.
+const PROPAGATION: f64 = 0.5;
 
 /// Round trips in seconds through the mesh, both ways with the same threshold, packets of 64 bytes in UDP.
 pub(super) fn round_trips(packing: Span, profile: Option<Profile>) -> Result<Vec<f64>, String> {
@@ -148,9 +150,9 @@ fn mean_round_trip(packing: Span, profile: Option<Profile>) -> Result<f64, Strin
 /// Thresholds of figure 8, in milliseconds.
 const THRESHOLDS_MS: [u64; 7] = [1, 2, 5, 10, 15, 20, 30];
 
-/// Mean round trips in seconds against the threshold in milliseconds.
+/// Mean round trips in seconds, without propagation, against the threshold in milliseconds.
 pub(super) fn against_threshold(profile: Option<Profile>) -> Result<Points, String> {
-    let point = |ms: u64| Ok((ms as f64, mean_round_trip(Span::from_millis(ms), profile)?));
+    let point = |ms: u64| Ok((ms as f64, mean_round_trip(Span::from_millis(ms), profile)? - PROPAGATION));
     THRESHOLDS_MS.into_iter().map(point).collect()
 }
 
@@ -179,5 +181,5 @@ pub(super) fn added_by_compression() -> Result<f64, String> {
 /// Round trips without propagation, ping by ping, in seconds.
 pub(super) fn pings(profile: Option<Profile>) -> Result<Points, String> {
     let all = round_trips(PACKING, profile)?;
-    Ok(all.iter().take(100).enumerate().map(|(n, rtt)| (n as f64, rtt - 0.5)).collect())
+    Ok(all.iter().take(100).enumerate().map(|(n, rtt)| (n as f64, rtt - PROPAGATION)).collect())
 }
