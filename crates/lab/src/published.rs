@@ -3,6 +3,7 @@
 //! A study is a folder with a `study.toml`: scenarios to run, and rows, each a value that somebody published, where, and
 //! which measure of which run is to be held against it. docs/studies.md says how to write one.
 
+mod computed;
 mod evaluate;
 mod kernel;
 mod report;

@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 
+use super::computed::Computed;
 use super::study::{At, Ours, Row, Study, Value};
 use super::{Comparison, Verdict};
 use crate::run::{Averaged, Folder, PointSummary, Summary};
@@ -30,9 +31,14 @@ pub enum Length {
 
 /// All runs of a study, by name.
 #[derive(Clone, Debug, Default)]
-pub struct StudyRuns(pub IndexMap<String, Finished>, pub Length);
+pub struct StudyRuns(pub IndexMap<String, Finished>, pub Length, pub(super) Computed);
 
 impl StudyRuns {
+    /// These runs, of which nothing is computed yet.
+    pub fn new(runs: IndexMap<String, Finished>, length: Length) -> StudyRuns {
+        StudyRuns(runs, length, Computed::default())
+    }
+
     /// The points of a run whose settings are as `at` says.
     ///
     /// # Errors
@@ -98,10 +104,7 @@ fn ours(row: &Row, runs: &StudyRuns) -> Result<(f64, Option<f64>), String> {
             Ok((ratio, ratio_error(value, over).map(|share| share * ratio)))
         }
         Ours::BestAt(value, key) => best_at(runs, value, key, &row.unit).map(|best| (best, None)),
-        Ours::Code(name) => crate::studies::code(name)
-            .ok_or_else(|| format!("no code \"{name}\""))
-            .and_then(|code| code(runs))
-            .map(|value| (value, None)),
+        Ours::Code(name) => runs.computed(name).map(|value| (value, None)),
     }
 }
 

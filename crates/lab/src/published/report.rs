@@ -123,9 +123,8 @@ fn coded_plot(figure: &Figure, runs: &StudyRuns) -> Plot {
     plot.note.clone_from(&figure.note);
     plot.x.words.clone_from(&figure.x_words);
     for (colour, curve) in figure.curve.iter().enumerate() {
-        let computed = curve.code.as_ref().and_then(|name| crate::studies::curve(name));
-        let (points, mark) = match computed {
-            Some(code) => (code(runs).unwrap_or_default(), curve.mark.unwrap_or(Mark::Points)),
+        let (points, mark) = match &curve.code {
+            Some(code) => (runs.computed_curve(code).unwrap_or_default(), curve.mark.unwrap_or(Mark::Points)),
             None => (published_points(curve).0, Mark::Dots),
         };
         plot.curves.push(Curve { name: curve.name.clone(), points, mark, colour, ..Curve::default() });

@@ -61,7 +61,7 @@ pub fn reproduce(request: &Request<'_>, monitor: &dyn Monitor) -> Result<Reprodu
     let folder =
         request.parent.join(format!("reproduce-{}-{}", study.name, hash(plans.iter().map(|(_, p)| &p.1))));
     let length = if request.quick { Length::Quick } else { Length::Full };
-    let mut runs = StudyRuns(IndexMap::new(), length);
+    let mut runs = StudyRuns::new(IndexMap::new(), length);
     for (name, (document, plan)) in plans {
         let request = run::Request {
             document: &document,
@@ -79,6 +79,7 @@ pub fn reproduce(request: &Request<'_>, monitor: &dyn Monitor) -> Result<Reprodu
         let finished = Finished { folder: results.folder, summary: results.summary, plan: plan.clone() };
         runs.0.insert(name.clone(), finished);
     }
+    runs.compute(study, request.jobs, monitor)?;
     let comparisons = compare(study, &runs, request.quick);
     std::fs::create_dir_all(&folder)?;
     write_json(&folder.join("comparison.json"), &comparisons.iter().map(Line::new).collect::<Vec<_>>())?;

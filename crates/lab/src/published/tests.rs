@@ -65,7 +65,7 @@ link.l = { between = ["a", "b"], rate = "1 Mbit/s", delay = "1 ms" }
     let summary = serde_json::from_str(json).expect("a summary");
     let folder = crate::run::Folder::new(std::path::Path::new("."), "t", &plan);
     let window = Finished { folder, plan, summary };
-    StudyRuns([("window".to_owned(), window)].into_iter().collect(), Length::Full)
+    StudyRuns::new([("window".to_owned(), window)].into_iter().collect(), Length::Full)
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Parallel RTP streams: how many the link carries (figures 16 and 17), and what they look like on it (figures 18 to 20).
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bentpipe_rohc::{CidSpace, Compressed, Compressor, CompressorConfig, PacketType, Profile};
@@ -53,21 +53,21 @@ fn carries(ip: Ip, profile: Option<Profile>, count: usize, length: Span) -> Resu
     Ok(outcome.dropped == 0 && outcome.wrong == 0 && outcome.arrivals.iter().any(is_prompt))
 }
 
-/// What was asked for, and what came of it.
-type Known = Vec<((Ip, Option<Profile>, Length), Result<f64, String>)>;
+/// What was asked for, and what came of it; whoever asks for the same meanwhile waits.
+type Known = Vec<((Ip, Option<Profile>, Length), Arc<OnceLock<Result<f64, String>>>)>;
 
 /// The greatest number of streams that the link carries, as seen. Rows and figures ask for the same, so it is kept.
 pub(super) fn observed(runs: &StudyRuns, ip: Ip, profile: Option<Profile>) -> Result<f64, String> {
     static KNOWN: Mutex<Known> = Mutex::new(Vec::new());
     let asked = (ip, profile, runs.1);
-    let known = |list: &Known| list.iter().find(|(known, _)| *known == asked).map(|(_, found)| found.clone());
-    let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(found) = known(&lock()) {
-        return found;
-    }
-    let found = search(runs, ip, profile);
-    lock().push((asked, found.clone()));
-    found
+    let mut list = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = list.iter().find(|(known, _)| *known == asked).map(|(_, found)| Arc::clone(found));
+    let found = known.unwrap_or_else(|| {
+        list.push((asked, Arc::default()));
+        Arc::clone(&list[list.len() - 1].1)
+    });
+    drop(list);
+    found.get_or_init(|| search(runs, ip, profile)).clone()
 }
 
 /// Bisects about the estimate.
