@@ -40,7 +40,7 @@ pub(crate) fn workload() -> Workload {
         let terminal = TerminalConfig { number: n, contract, delay: DELAY, ..TerminalConfig::default() };
         let terminal = Terminal::new(&terminal, &frame).expect("a possible terminal");
         let terminal = builder.add(format!("link/{n}/back"), terminal);
-        let receiver = builder.add(format!("receiver/{n}"), Receiver::new());
+        let receiver = builder.add(format!("receiver/{n}"), Receiver::new(frame.encapsulation()));
         builder.connect((home, Port(0)), (terminal, Port(0)));
         builder.connect((terminal, Port(0)), (receiver, Port(0)));
         builder.connect((receiver, Port(0)), (server, Port(n)));

@@ -21,6 +21,7 @@ mod wifi;
 use std::net::IpAddr;
 use std::path::Path;
 
+use bentpipe_net::dvb::Encapsulation;
 use bentpipe_net::{Impossible, Port};
 use bentpipe_sim::{BuildError, Builder, ElementId, Network};
 use bentpipe_units::{Bytes, Rate, Span};
@@ -178,8 +179,8 @@ pub struct Capture {
     pub sent: (ElementId, Port),
     /// Where packets that the node receives from the link arrive.
     pub received: (ElementId, Port),
-    /// If the node is a terminal there: where its bursts arrive first.
-    pub bursts: Option<(ElementId, Port)>,
+    /// If the node is a terminal there: where its bursts arrive first, and what is in them.
+    pub bursts: Option<((ElementId, Port), Encapsulation)>,
     /// The virtual channel that the link is, if it is one.
     pub pdu_of: Option<PduOf>,
 }
@@ -256,10 +257,9 @@ fn captures(
         let number = routes::number(&scenario.node, node);
         let interface = nodes::interface(scenario, number, routes::number(&scenario.link, link));
         let bursts = line.and_then(|line| {
-            Some((
-                line.channels.first().copied().or(line.receiver).filter(|_| line.receiver.is_some())?,
-                Port(0),
-            ))
+            let first = line.channels.first().copied().or(line.receiver);
+            let dama = direction(scenario.link.get(link)?, line.way).dama?;
+            Some(((first?, Port(0)), scenario.carrier.get(&dama.carrier)?.encapsulation))
         });
         let pdu_of = channel.map(|entry| entry.pdu_of);
         let received = (nodes[number].element, interface);

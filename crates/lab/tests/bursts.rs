@@ -1,11 +1,13 @@
 //! Captures of a terminal's bursts: somebody else's decoder finds a transport stream in them.
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bentpipe_lab::build::Built;
 use bentpipe_lab::record::{Capture, Form};
 use bentpipe_lab::scenario::Document;
+use bentpipe_net::app::Sink;
 use bentpipe_units::{Span, Time};
 
 const SCENARIO: &str = r#"
@@ -13,39 +15,50 @@ title = "two terminals"
 duration = "10 s"
 node.pisa = {}
 node.cnit = {}
-carrier.skyplex = {}
+carrier.skyplex = { encapsulation = "ENCAPSULATION" }
 link.satellite = { between = ["pisa", "cnit"], delay = "250 ms", dama = { carrier = "skyplex", cra = "440 kbit/s" } }
 flow.data = { from = "pisa", to = "cnit", udp = { pattern = { kind = "constant", interval = "50 ms" }, payload = "900 B" } }
 probe.capture = ["pisa:satellite"]
 "#;
 
-#[test]
-fn tshark_finds_a_transport_stream_without_gaps() {
-    let Ok(version) = Command::new("tshark").arg("--version").output() else {
-        eprintln!("skipped: no tshark");
-        return;
-    };
-    assert!(version.status.success());
-    let document = Document::parse("bursts.toml", SCENARIO.as_bytes()).expect("a file");
+/// The bursts of a terminal, captured, how many, and how many datagrams the receiver had of them.
+fn captured(encapsulation: &str) -> (PathBuf, u64, u64) {
+    let text = SCENARIO.replace("ENCAPSULATION", encapsulation);
+    let document = Document::parse("bursts.toml", text.as_bytes()).expect("a file");
     let scenario = document.scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
     let mut built = Built::new(&scenario, 1, std::path::Path::new(".")).expect("possible");
-    let path = std::env::temp_dir().join(format!("bursts-{}.pcap", std::process::id()));
-    let capture = Capture::start(&path, Form::Bursts, usize::MAX).expect("started");
-    let (element, port) = built.captures[0].bursts.expect("a terminal");
+    let path = std::env::temp_dir().join(format!("bursts-{encapsulation}-{}.pcap", std::process::id()));
+    let ((element, port), form) = built.captures[0].bursts.expect("a terminal");
+    let capture = Capture::start(&path, Form::Bursts(form), usize::MAX).expect("started");
     built.network.tap(element, port, capture.tap());
     built.network.run_until(Time::ZERO + Span::from_secs(10));
-    let bursts = capture.finish().expect("written");
-    let read = |fields: &[&str]| {
-        let mut tshark = Command::new("tshark");
-        tshark.arg("-r").arg(&path).args(["-T", "fields", "-E", "occurrence=a"]);
-        for field in fields {
-            tshark.args(["-e", field]);
-        }
-        String::from_utf8(tshark.output().expect("runs").stdout).expect("text")
+    let sink: &mut Sink = built.network.element(built.flows[0].receivers[0]).expect("a sink");
+    let delivered = sink.flows()[0].packets;
+    (path, capture.finish().expect("written"), delivered)
+}
+
+/// What tshark finds in a capture: a line for each record, values with commas between. None if there is no tshark.
+fn read(path: &Path, options: &[&str], fields: &[&str]) -> Option<String> {
+    let mut tshark = Command::new("tshark");
+    tshark.arg("-r").arg(path).args(options).args(["-T", "fields", "-E", "occurrence=a"]);
+    fields.iter().for_each(|field| {
+        tshark.args(["-e", field]);
+    });
+    let Ok(output) = tshark.output() else {
+        assert!(std::env::var_os("CI").is_none(), "tshark is needed");
+        eprintln!("skipped: no tshark");
+        return None;
     };
-    let pids = read(&["mp2t.pid"]);
-    let dropped = read(&["mp2t.cc.drop"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).expect("text"))
+}
+
+#[test]
+fn tshark_finds_a_transport_stream_without_gaps() {
+    let (path, bursts, _) = captured("ule");
+    let (pids, dropped) = (read(&path, &[], &["mp2t.pid"]), read(&path, &[], &["mp2t.cc.drop"]));
     std::fs::remove_file(&path).expect("removed");
+    let (Some(pids), Some(dropped)) = (pids, dropped) else { return };
     assert_eq!(pids.lines().count() as u64, bursts);
     let all: Vec<&str> = pids.split(['\n', ',']).filter(|pid| !pid.is_empty()).collect();
     assert_eq!(all.len() as u64, bursts * 8);
@@ -53,4 +66,33 @@ fn tshark_finds_a_transport_stream_without_gaps() {
     // 928 bytes and ULE's 8, each 50 ms for nearly 10 s: five cells and some of each.
     assert!((195 * 5..200 * 7).contains(&data), "{data} of {}: {:?}", all.len(), all.first());
     assert!(dropped.split(['\n', ',']).all(|field| field.is_empty() || field == "0"), "{dropped}");
+}
+
+/// How many datagrams tshark finds, of 928 bytes of IP, and how many arrived.
+fn datagrams(encapsulation: &str, options: &[&str]) -> Option<(u64, u64)> {
+    let (path, _, delivered) = captured(encapsulation);
+    let lengths = read(&path, options, &["ip.len"]);
+    std::fs::remove_file(&path).expect("removed");
+    assert!(delivered > 190, "{delivered}");
+    Some((lengths?.split(['\n', ',']).filter(|len| *len == "928").count() as u64, delivered))
+}
+
+#[test]
+fn tshark_reads_sections_of_mpe() {
+    let Some((found, delivered)) = datagrams("mpe", &[]) else { return };
+    assert_eq!(found, delivered);
+}
+
+#[test]
+fn tshark_reads_gse_across_bursts() {
+    let as_frames = [
+        "-d",
+        "udp.port==7001,dvb-s2_modeadapt",
+        "-o",
+        "dvb-s2_modeadapt.decode_df:TRUE",
+        "-o",
+        "dvb-s2_modeadapt.full_decode:TRUE",
+    ];
+    let Some((found, delivered)) = datagrams("gse", &as_frames) else { return };
+    assert_eq!(found, delivered);
 }

@@ -1,7 +1,7 @@
 //! A return link that terminals share by demand assignment: MF-TDMA with a burst time plan.
 //!
-//! Modelled: carriers of time slots in frames, multiframes and superframes; bursts of whole MPEG cells that carry ULE
-//! (RFC 4326) packed across cells and bursts; a control centre that gathers requests and broadcasts a burst time plan
+//! Modelled: carriers of time slots in frames, multiframes and superframes; bursts of whole MPEG cells that carry ULE (RFC
+//! 4326) or MPE packed across cells and bursts, or of GSE in their place; a control centre that gathers requests and broadcasts a burst time plan
 //! for each superframe; constant, rate-based, volume-based, absolute volume-based and free capacity (CRA, RBDC, VBDC,
 //! AVBDC, FCA; EN 301 790) in any mix and with limits for each terminal; requests in bursts or in slots of their own,
 //! lost with what carries them; the delays of a control centre on the ground or on board. Not modelled: logon and
@@ -25,7 +25,6 @@ mod terminal;
 
 pub use allocate::{Allocation, Claim, Scheduler, Scheduling};
 pub use burst::cells_of;
-pub use cells::carrier_len;
 pub use control::ControlCentre;
 pub use demand::{Backlog, Contract};
 pub use frame::{Config, Control, Frame, Preset, Requests};

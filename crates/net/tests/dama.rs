@@ -109,7 +109,7 @@ impl Bed {
             let terminal = builder.add(format!("{n}/terminal"), terminal.with_announcement(announced));
             let channel = Channel::new(&ChannelConfig::PacketErrors { loss }).expect("possible");
             let channel = builder.add(format!("{n}/channel"), channel);
-            let receiver = builder.add(format!("{n}/receiver"), Receiver::new());
+            let receiver = builder.add(format!("{n}/receiver"), Receiver::new(frame.encapsulation()));
             let end = builder.add(format!("{n}/end"), End(n, Arc::clone(&out)));
             builder.connect((terminal, Port(0)), (channel, Port(0)));
             builder.connect((channel, Port(0)), (receiver, Port(0)));

@@ -49,7 +49,7 @@ impl Medium {
     pub(super) fn wire_len(&self, len: usize) -> Bytes {
         match self {
             Medium::Line(_, framing) => framing.wire_len(len),
-            Medium::Terminal(..) => dama::carrier_len(len),
+            Medium::Terminal(_, frame) => frame.carrier_len(len),
             Medium::Wifi(_) => Bytes::new((len + wifi::OVERHEAD) as u64),
         }
     }

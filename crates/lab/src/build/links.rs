@@ -178,7 +178,8 @@ impl Direct<'_> {
 
     /// The far end of a terminal, behind `last`, which passes requests on to the control centre.
     fn receiver(&self, last: ElementId, carrier: &CarrierHandle, builder: &mut Builder) -> ElementId {
-        let receiver = builder.add(format!("{}/receiver", self.path()), Receiver::new());
+        let receiver =
+            builder.add(format!("{}/receiver", self.path()), Receiver::new(carrier.frame.encapsulation()));
         builder.connect((last, Port(0)), (receiver, Port(0)));
         builder.connect((receiver, Port(1)), (carrier.centre, Port(0)));
         receiver

@@ -102,7 +102,8 @@ impl Comparison {
 }
 
 fn with_unit(text: &str, unit: &str) -> String {
-    if unit.is_empty() { text.to_owned() } else { format!("{text} {unit}") }
+    // A bare number is a ratio already.
+    if unit.is_empty() || unit == "ratio" { text.to_owned() } else { format!("{text} {unit}") }
 }
 
 /// The figure; none if nothing of it can be drawn.
@@ -168,7 +169,7 @@ fn timed_plot(figure: &Figure, runs: &StudyRuns) -> Plot {
     let mut y = Axis::new(&figure.y_label, "");
     let mut curves = Vec::new();
     for (colour, curve) in figure.curve.iter().enumerate() {
-        let Some((unit, mut series)) = over_time(curve, runs) else { continue };
+        let Some((unit, mut series)) = over_time(curve, figure.since.as_deref(), runs) else { continue };
         y.unit = unit.to_owned();
         for points in &mut series {
             points.retain(|(t, _)| figure.until.is_none_or(|until| *t <= until));
@@ -205,8 +206,9 @@ fn drawn(draw: Draw, series: Vec<Points>) -> Vec<Points> {
     bands
 }
 
-/// A column of the first seed's series of each point that is to be drawn, and its unit.
-fn over_time(curve: &Curves, runs: &StudyRuns) -> Option<(&'static str, Vec<Points>)> {
+/// A column of the first seed's series of each point that is to be drawn, and its unit. Time counts from the start of the
+/// flow `since`.
+fn over_time(curve: &Curves, since: Option<&str>, runs: &StudyRuns) -> Option<(&'static str, Vec<Points>)> {
     let run = runs.0.get(curve.run.as_ref()?)?;
     let chosen = runs.points(curve.run.as_ref()?, &curve.at).ok()?;
     let count = if curve.draw == Draw::First { 1 } else { chosen.len() };
@@ -217,7 +219,10 @@ fn over_time(curve: &Curves, runs: &StudyRuns) -> Option<(&'static str, Vec<Poin
         let series: Series = run.folder.series(point, *point.seeds.first()?).ok()?;
         let column = series.columns.iter().find(|c| format!("{}.{}", c.element, c.name) == curve.measure)?;
         unit = Some(column.unit.symbol());
-        all.push(series.seconds().into_iter().zip(column.data.to_f64()).collect());
+        let start = since.and_then(|flow| point.scenario.flow.get(flow));
+        let start = start.map_or(0.0, |flow| flow.start.as_secs_f64());
+        let times = series.seconds().into_iter().map(|time| time - start);
+        all.push(times.zip(column.data.to_f64()).filter(|(time, _)| *time >= 0.0).collect());
     }
     Some((unit?, all))
 }

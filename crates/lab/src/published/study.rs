@@ -145,6 +145,8 @@ pub struct Figure {
     /// For computed curves, words in place of 0, 1, 2 and so on to the right.
     #[serde(default)]
     pub x_words: Vec<String>,
+    /// The flow from whose start time counts; without it, from the run's.
+    pub since: Option<String>,
 }
 
 /// A curve of a figure.

@@ -2,18 +2,22 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bentpipe_net::atm::{Encapsulation, Vc};
+use bentpipe_net::atm::{self, Vc};
+use bentpipe_net::dvb::Encapsulation;
 use bentpipe_net::{Body, Packet, dama};
 use bentpipe_units::Time;
+use bentpipe_wire::bbframe::{self, Adaptation, FrameSize};
 use bentpipe_wire::ethernet::EtherType;
+use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::{LinkType, Writer};
-use bentpipe_wire::{aal5, erf, llc};
+use bentpipe_wire::{aal5, erf, ipv4, llc, udp};
 
 /// The virtual channel that packets pass, and how it puts them into AAL5.
-pub type PduOf = (Vc, Encapsulation);
+pub type PduOf = (Vc, atm::Encapsulation);
 
 /// A pcap file being written: raw IP, the MPEG cells of bursts, or ERF records of AAL5 PDUs; stamps in nanoseconds from
 /// the start of the run.
@@ -32,8 +36,9 @@ pub enum Form {
     /// IP packets.
     #[default]
     Ip,
-    /// A terminal's bursts, of which the MPEG cells are kept, a burst in each record.
-    Bursts,
+    /// A terminal's bursts, one in each record: its MPEG cells, or its GSE packets as the data field of a baseband frame
+    /// behind a mode adaptation header L.3, in UDP.
+    Bursts(Encapsulation),
     /// IP packets that are to be written as the AAL5 PDUs that they are in a virtual channel.
     Pdus(PduOf),
 }
@@ -53,7 +58,8 @@ impl Capture {
     pub fn start(path: &Path, form: Form, snap_len: usize) -> io::Result<Capture> {
         let link_type = match form {
             Form::Ip => LinkType::RAW,
-            Form::Bursts => LinkType::MPEG_2_TS,
+            Form::Bursts(Encapsulation::Gse) => LinkType::RAW,
+            Form::Bursts(_) => LinkType::MPEG_2_TS,
             Form::Pdus(_) => LinkType::ERF,
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -111,8 +117,11 @@ impl State {
         let cells = dama::cells_of(packet);
         let written = match packet.body() {
             // A request has none.
-            _ if form == Form::Bursts && cells.is_empty() => return,
-            _ if form == Form::Bursts => writer.write(now.as_nanos(), cells, 0),
+            _ if matches!(form, Form::Bursts(_)) && cells.is_empty() => return,
+            _ if form == Form::Bursts(Encapsulation::Gse) => {
+                writer.write(now.as_nanos(), &in_baseband_frame(cells, self.packets as u8), 0)
+            }
+            _ if matches!(form, Form::Bursts(_)) => writer.write(now.as_nanos(), cells, 0),
             Body::Zeros(count) => writer.write(now.as_nanos(), packet.header(), *count as usize),
             Body::Bytes(_) => writer.write(now.as_nanos(), &packet.to_vec(), 0),
             Body::Cells(_) => return,
@@ -131,11 +140,32 @@ impl State {
     }
 }
 
+/// The port of baseband frames in UDP, where `bentpipe ts` writes them too.
+const FRAME_PORT: u16 = 7001;
+
+/// GSE packets as a baseband frame in UDP; return links know no MODCOD.
+fn in_baseband_frame(field: &[u8], number: u8) -> Vec<u8> {
+    let len = bbframe::ADAPTATION_LEN + bbframe::HEADER_LEN + field.len();
+    let udp = udp::Repr { src_port: FRAME_PORT, dst_port: FRAME_PORT, payload_len: len };
+    let here = Ipv4Addr::LOCALHOST;
+    let ip = ipv4::Repr::new(here, here, Protocol::UDP, udp::HEADER_LEN + len);
+    let mut bytes = vec![0; ip.buffer_len() + udp::HEADER_LEN + len - field.len()];
+    ip.emit(&mut bytes);
+    let rest = &mut bytes[ip.buffer_len()..];
+    udp.emit(rest);
+    let rest = &mut rest[udp::HEADER_LEN..];
+    let size = FrameSize::Normal;
+    Adaptation { modcod: None, size, has_pilots: false, carrier_to_noise: 0, number }.emit(rest);
+    bbframe::Repr::gse(field.len()).emit(&mut rest[bbframe::ADAPTATION_LEN..]);
+    bytes.extend_from_slice(field);
+    bytes
+}
+
 /// An IP packet as an ERF record of its AAL5 PDU; none if it is too long for one.
 fn in_erf(now: Time, packet: &[u8], (vc, encapsulation): PduOf) -> Option<Vec<u8>> {
     let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
     let header = llc::Repr::Routed(if is_v6 { EtherType::IPV6 } else { EtherType::IPV4 });
-    let header_len = if encapsulation == Encapsulation::LlcSnap { header.buffer_len() } else { 0 };
+    let header_len = if encapsulation == atm::Encapsulation::LlcSnap { header.buffer_len() } else { 0 };
     let pdu = aal5::Repr::new(header_len + packet.len());
     let content = erf::Content::Aal5(erf::AtmHeader { vpi: 0, vci: vc.vci() });
     let record = erf::Repr::new(now.as_nanos(), content, pdu.buffer_len());

@@ -8,8 +8,8 @@ use crate::record::Burst;
 const MAX_BURSTS: usize = 2000;
 /// With more terminals than this, rows are numbered.
 const MAX_NAMED: usize = 12;
-/// Letters of a name that fit beside a row.
-const NAME: usize = 8;
+/// Letters of a name that are shown beside a row.
+const NAME: usize = 28;
 
 /// The plan's beginning, a row for each terminal, in a colour for each carrier. None if nobody was ever assigned anything.
 pub(super) fn plot(carrier: &str, bursts: &[Burst]) -> Option<Plot> {
@@ -59,7 +59,11 @@ fn label(name: &str, all: &[&str]) -> String {
     if count <= NAME {
         return name.to_owned();
     }
-    let start: String = name.chars().take(NAME).collect();
+    let start: String = name.chars().take(NAME - 1).collect();
     let alike = all.iter().filter(|other| other.starts_with(&start)).count() > 1;
-    if alike { name.chars().skip(count - NAME).collect() } else { start }
+    if alike {
+        format!("\u{2026}{}", name.chars().skip(count + 1 - NAME).collect::<String>())
+    } else {
+        start + "\u{2026}"
+    }
 }

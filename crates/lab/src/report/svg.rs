@@ -9,11 +9,13 @@ use super::plot::{Curve, Mark, Plot};
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 320.0;
+/// Room for the labels of the axis upwards, at least; more for long words.
 const LEFT: f64 = 58.0;
+/// Pixels that a letter of a label takes.
+const LETTER: f64 = 7.2;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 32.0;
 const BOTTOM: f64 = 46.0;
-const INNER_WIDTH: f64 = WIDTH - LEFT - RIGHT;
 const INNER_HEIGHT: f64 = HEIGHT - TOP - BOTTOM;
 
 /// Points in a curve's drawing are at most four for each of these.
@@ -40,7 +42,7 @@ pub(super) fn draw(plot: &Plot, id: &str) -> String {
     let (Some((x_low, x_high)), Some((y_low, y_high))) = (plot.x_range(), plot.y_range()) else {
         return String::new();
     };
-    let canvas = Canvas { x: plot.x.laid_out(x_low, x_high), y: plot.y.laid_out(y_low, y_high) };
+    let canvas = Canvas::new(plot.x.laid_out(x_low, x_high), plot.y.laid_out(y_low, y_high));
     let mut svg = String::new();
     let _ = write!(
         svg,
@@ -50,9 +52,9 @@ pub(super) fn draw(plot: &Plot, id: &str) -> String {
         canvas.data(),
         escape(&plot.title),
         escape(&described(plot, &canvas)),
-        LEFT - 6.0,
+        canvas.left - 6.0,
         TOP - 6.0,
-        INNER_WIDTH + 12.0,
+        canvas.inner_width() + 12.0,
         INNER_HEIGHT + 12.0,
     );
     canvas.grid(&mut svg);
@@ -115,13 +117,26 @@ pub(super) fn swatch(curve: &Curve) -> String {
 struct Canvas {
     x: Ruler,
     y: Ruler,
+    /// Where the axis upwards stands.
+    left: f64,
 }
 
 impl Canvas {
+    fn new(x: Ruler, y: Ruler) -> Canvas {
+        let longest = y.ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+        let left = (longest as f64 * LETTER + 12.0).clamp(LEFT, WIDTH / 2.0);
+        Canvas { x, y, left }
+    }
+
+    fn inner_width(&self) -> f64 {
+        WIDTH - self.left - RIGHT
+    }
+
     /// What the page's script needs to turn pixels back into values.
     fn data(&self) -> String {
         format!(
-            " data-x=\"{LEFT} {} {} {} {}\" data-y=\"{} {TOP} {} {} {}\" data-xname=\"{}\"",
+            " data-x=\"{} {} {} {} {}\" data-y=\"{} {TOP} {} {} {}\" data-xname=\"{}\"",
+            self.left,
             WIDTH - RIGHT,
             self.x.low,
             self.x.high,
@@ -135,7 +150,7 @@ impl Canvas {
     }
 
     fn at_x(&self, place: f64) -> f64 {
-        LEFT + place * INNER_WIDTH
+        self.left + place * self.inner_width()
     }
 
     fn at_y(&self, place: f64) -> f64 {
@@ -143,17 +158,17 @@ impl Canvas {
     }
 
     fn grid(&self, svg: &mut String) {
-        let (right, bottom) = (WIDTH - RIGHT, TOP + INNER_HEIGHT);
+        let (left, right, bottom) = (self.left, WIDTH - RIGHT, TOP + INNER_HEIGHT);
         svg.push_str("<g class=\"grid\">");
         for (value, _) in &self.y.ticks {
             let y = self.at_y(self.y.place_scaled(*value));
-            let _ = write!(svg, "<path d=\"M{LEFT} {y:.1}H{right}\"/>");
+            let _ = write!(svg, "<path d=\"M{left} {y:.1}H{right}\"/>");
         }
         for (value, _) in &self.x.ticks {
             let x = self.at_x(self.x.place_scaled(*value));
             let _ = write!(svg, "<path d=\"M{x:.1} {bottom}v5\"/>");
         }
-        let _ = write!(svg, "</g><path class=\"axis\" d=\"M{LEFT} {bottom}H{right}\"/>");
+        let _ = write!(svg, "</g><path class=\"axis\" d=\"M{left} {bottom}H{right}\"/>");
         self.labels(svg);
     }
 
@@ -162,7 +177,7 @@ impl Canvas {
         svg.push_str("<g class=\"ylab\">");
         for (value, text) in &self.y.ticks {
             let y = self.at_y(self.y.place_scaled(*value)) + 4.5;
-            let _ = write!(svg, "<text x=\"{}\" y=\"{y:.1}\">{}</text>", LEFT - 7.0, escape(text));
+            let _ = write!(svg, "<text x=\"{}\" y=\"{y:.1}\">{}</text>", self.left - 7.0, escape(text));
         }
         svg.push_str("</g><g class=\"xlab\">");
         let every = self.every();
@@ -187,7 +202,7 @@ impl Canvas {
     fn every(&self) -> usize {
         let longest = self.x.ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(1);
         let needed = longest as f64 * 9.5 + 12.0;
-        let room = INNER_WIDTH / self.x.ticks.len().max(1) as f64;
+        let room = self.inner_width() / self.x.ticks.len().max(1) as f64;
         (needed / room).ceil().max(1.0) as usize
     }
 
@@ -205,7 +220,7 @@ impl Canvas {
             let _ = write!(svg, "<path class=\"rows s{colour}\" stroke-width=\"{width:.1}\" d=\"{d}\"/>");
             return;
         }
-        let shown = decimate(&placed, LEFT, LEFT + INNER_WIDTH, COLUMNS);
+        let shown = decimate(&placed, self.left, WIDTH - RIGHT, COLUMNS);
         if curve.mark != Mark::Dots {
             let class = if curve.mark == Mark::Dashed { "dash" } else { "line" };
             let _ = write!(svg, "<path data-curve=\"\" class=\"{class} s{colour}\" d=\"{}\"/>", path(&shown));

@@ -79,10 +79,10 @@ impl CapturePoint {
     pub fn of(captures: &[build::Capture]) -> Vec<CapturePoint> {
         let both = captures.iter().flat_map(|capture| {
             let name = capture.name.replace(':', "-");
-            let bursts = capture.bursts.map(|input| CapturePoint {
+            let bursts = capture.bursts.map(|(input, encapsulation)| CapturePoint {
                 name: format!("{name}-bursts"),
                 inputs: vec![input],
-                form: Form::Bursts,
+                form: Form::Bursts(encapsulation),
             });
             let inputs = vec![capture.sent, capture.received];
             let form = capture.pdu_of.map_or(Form::Ip, Form::Pdus);

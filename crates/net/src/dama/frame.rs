@@ -2,11 +2,16 @@
 
 use bentpipe_units::{Bytes, Rate, Span, Time};
 
+use super::cells::carrier_bytes;
 use super::{Backlog, Scheduling};
 use crate::Impossible;
+use crate::dvb::Encapsulation;
 
 /// The length of an MPEG cell, which is a transport stream packet (ISO/IEC 13818-1).
 pub(crate) const CELL_LEN: u64 = 188;
+
+/// The most cells of a burst of GSE, which is one data field of a baseband frame: 7264 bytes.
+const MAX_GSE_CELLS: u32 = 38;
 
 /// The most slots of a multiframe, over all carriers.
 const MAX_SLOTS: u64 = 60_000;
@@ -56,6 +61,8 @@ pub struct Config {
     /// Multiframes in a superframe, for which a burst time plan holds. Default: the preset's.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub multiframes: Option<u32>,
+    /// What packets are put into: ULE or MPE in MPEG cells, or GSE in all the bytes that those of a burst have. Default: "ule".
+    pub encapsulation: Encapsulation,
     /// Where capacity is assigned. Default: "ground".
     pub control: Control,
     /// The propagation delay from the ground over the satellite to the ground. A request takes it to a control centre on
@@ -135,6 +142,7 @@ pub struct Frame {
     rate: Rate,
     slots: u32,
     cells: u32,
+    encapsulation: Encapsulation,
     frames: u32,
     multiframes: u32,
     control_delay: Span,
@@ -163,6 +171,7 @@ impl Frame {
             rate: config.rate.unwrap_or(Rate::from_bps(rate)),
             slots: config.slots.unwrap_or(slots),
             cells: config.cells.unwrap_or(8),
+            encapsulation: config.encapsulation,
             frames: config.frames.unwrap_or(8),
             multiframes: config.multiframes.unwrap_or(3),
             control_delay: if config.control == Control::Ground { hop } else { hop / 2 },
@@ -187,6 +196,8 @@ impl Frame {
         within(self.cells, "cells", "from 1 to 10000 cells in a burst")?;
         within(self.frames, "frames", "from 1 to 10000 frames in a multiframe")?;
         within(self.multiframes, "multiframes", "from 1 to 10000 multiframes in a superframe")?;
+        let fits = self.encapsulation != Encapsulation::Gse || self.cells <= MAX_GSE_CELLS;
+        Impossible::unless(fits, "cells", "at most 38 cells in a burst of GSE")?;
         let rate = self.rate.as_bps();
         Impossible::unless((1000..=1_000_000_000_000).contains(&rate), "rate", "from 1 kbit/s to 1 Tbit/s")?;
         let all = u64::from(self.carriers) * u64::from(self.slots) * u64::from(self.frames);
@@ -223,6 +234,21 @@ impl Frame {
     /// Cells in a burst.
     pub fn cells(&self) -> u32 {
         self.cells
+    }
+
+    /// What packets are put into.
+    pub fn encapsulation(&self) -> Encapsulation {
+        self.encapsulation
+    }
+
+    /// What packets of together `len_bytes` take of bursts.
+    pub(super) fn carrier_bytes(&self, packets: usize, len_bytes: u64) -> u64 {
+        carrier_bytes(self.encapsulation, self.cells, packets, len_bytes)
+    }
+
+    /// What a packet takes on the carrier: its share of the cells that it is packed into with others.
+    pub fn carrier_len(&self, len_bytes: usize) -> Bytes {
+        Bytes::new(self.carrier_bytes(1, len_bytes as u64))
     }
 
     /// Multiframes in a superframe.

@@ -6,6 +6,7 @@ use bentpipe_units::Time;
 
 use super::burst::{self, Head};
 use super::cells::Unpacker;
+use crate::dvb::Encapsulation;
 use crate::{Cx, Element, Observer, Packet, Port, Unit};
 
 /// Receives one terminal's bursts at input 0. IP packets leave at output 0, requests at output 1, at once.
@@ -19,15 +20,14 @@ pub struct Receiver {
 
 impl Receiver {
     /// A receiver that has seen nothing.
-    #[expect(clippy::new_without_default, reason = "the elements are made with new")]
-    pub fn new() -> Receiver {
-        Receiver { unpacker: Unpacker::new(), packets: Vec::new(), bursts: 0, damaged_heads: 0 }
+    pub fn new(encapsulation: Encapsulation) -> Receiver {
+        Receiver { unpacker: Unpacker::new(encapsulation), packets: Vec::new(), bursts: 0, damaged_heads: 0 }
     }
 
     /// Emits what ends in a burst.
     fn unpack(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
         let (sent, (cells, stamps)) = (packet.born(), burst::parts(packet));
-        self.unpacker.cells(cells, |cell, packet| self.packets.push((cell, packet)));
+        self.unpacker.burst(cells, |cell, packet| self.packets.push((cell, packet)));
         let mut packets = self.packets.drain(..).peekable();
         while let Some((cell, first)) = packets.next() {
             let mut of_cell = vec![first];

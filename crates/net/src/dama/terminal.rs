@@ -7,10 +7,11 @@ use std::sync::Arc;
 use bentpipe_units::{Bytes, Rate, Span, Time};
 
 use super::burst::Head;
-use super::cells::{Packer, carrier_bytes};
+use super::cells::Packer;
 use super::demand::{Contract, Demand};
 use super::plan::Entry;
 use super::{Frame, Requests};
+use crate::dvb::Encapsulation;
 use crate::queue::{Discipline, Queue};
 use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
@@ -30,14 +31,20 @@ pub struct TerminalConfig {
     pub contract: Contract,
     /// Propagation delay from the end of a burst to the other side.
     pub delay: Span,
-    /// The longest IP packet; longer ones are dropped. None: what ULE can carry.
+    /// The longest IP packet; longer ones are dropped. None: what the encapsulation can carry.
     pub mtu: Option<Bytes>,
     /// What waits for slots.
     pub queue: Discipline,
 }
 
-/// The longest IP packet in an SNDU without a destination address.
-const MAX_PACKET: usize = 0x7fff - 4;
+/// The longest IP packet: in an SNDU without a destination address, in a section, or in GSE's fragments.
+fn max_packet(encapsulation: Encapsulation) -> usize {
+    match encapsulation {
+        Encapsulation::Ule => 0x7fff - 4,
+        Encapsulation::Mpe => 4096 - 16,
+        Encapsulation::Gse => 0xffff - 2,
+    }
+}
 
 /// A terminal. Input 0 takes IP packets, input 1 its part of the burst time plan; bursts and requests leave at output 0
 /// when they arrive at the other side.
@@ -79,14 +86,15 @@ impl Terminal {
         let contract = config.contract;
         let whole = contract.constant_units(frame) <= frame.units_of_one();
         Impossible::unless(whole, "dama.cra", "at most what one terminal can send")?;
-        let mtu = config.mtu.map_or(MAX_PACKET, |mtu| usize::try_from(mtu.get()).unwrap_or(usize::MAX));
+        let most = max_packet(frame.encapsulation());
+        let mtu = config.mtu.map_or(most, |mtu| usize::try_from(mtu.get()).unwrap_or(usize::MAX));
         Ok(Terminal {
             frame: Arc::clone(frame),
             number: config.number,
             delay: config.delay,
-            mtu: mtu.min(MAX_PACKET),
+            mtu: mtu.min(most),
             queue: config.queue.build()?,
-            packer: Packer::new(),
+            packer: Packer::new(frame.encapsulation()),
             demand: contract.asks().then(|| Demand::new(contract, frame)),
             announcement: None,
             schedule: Schedule::default(),
@@ -138,7 +146,7 @@ impl Terminal {
 
     /// Bytes on the carrier of all that waits.
     fn waiting(&self) -> u64 {
-        carrier_bytes(self.queue.packets(), self.queue.bytes()) + self.packer.bytes()
+        self.frame.carrier_bytes(self.queue.packets(), self.queue.bytes()) + self.packer.bytes()
     }
 
     /// Sends a burst in the slot at `at`; there is something to send.
@@ -204,7 +212,7 @@ impl Terminal {
         }
         let announced = self.announcement.and_then(|announcement| announcement(&packet));
         let before = self.queue.bytes();
-        let bytes = carrier_bytes(1, packet.len() as u64);
+        let bytes = self.frame.carrier_bytes(1, packet.len() as u64);
         self.queue.enqueue(packet, cx.now(), cx.stream());
         let Some(demand) = &mut self.demand else { return };
         if self.queue.bytes() > before {
@@ -213,7 +221,7 @@ impl Terminal {
         if let Some(rate) = announced {
             // What follows is reckoned in packets of the longest length.
             let mtu = self.mtu as u64;
-            let rate = rate.mul_f64(carrier_bytes(1, mtu) as f64 / mtu as f64);
+            let rate = rate.mul_f64(self.frame.carrier_bytes(1, mtu) as f64 / mtu as f64);
             demand.announce(rate, cx.now() + self.frame.superframe() * ANNOUNCED_FOR);
         }
     }
