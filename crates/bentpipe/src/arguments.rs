@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{channel, rohc, rtp, ts, video};
+use crate::{channel, gateway, rohc, rtp, ts, video};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
 #[derive(Debug, Parser)]
@@ -140,6 +140,16 @@ Examples:
   bentpipe video carry card.ts received.ts --loss 1e-4 --quality"
     )]
     Video(video::Command),
+    /// Run one site of a satellite mesh on real packets: TUN or TAP, ROHC, ULE, MPE or GSE, a transport stream over UDP
+    #[command(after_help = "\
+Examples:
+  bentpipe gateway check gateway/site-a.toml       what it would make and what its carrier carries
+  bentpipe gateway gateway/site-a.toml             run it, as root or with CAP_NET_ADMIN, until Ctrl-C
+  bentpipe gateway reload gateway/site-a.toml      in another terminal: read the file again, keep ROHC contexts
+  bentpipe gateway statistics gateway/site-a.toml
+
+docs/gateway.md has a set-up of two machines to copy.")]
+    Gateway(gateway::Arguments),
     /// List scenarios, studies, elements and congestion controllers
     #[command(after_help = "\
 Examples:

@@ -13,7 +13,7 @@ use bentpipe_lab::scenario::Document;
 use clap::CommandFactory;
 
 use crate::arguments::{Arguments, Command};
-use crate::{channel, rohc, rtp, show, ts, video};
+use crate::{channel, gateway, rohc, rtp, show, ts, video};
 
 /// Why a command ended without a result.
 pub(crate) struct Failure {
@@ -58,6 +58,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Ts(command) => Ok(ts::run(&command)),
         Command::Rtp(command) => rtp::run(&command).map_err(Failure::bad),
         Command::Video(command) => Ok(video::run(&command)),
+        Command::Gateway(arguments) => gateway::run(&arguments).map_err(Failure::bad),
         Command::List => print(&catalogue::list(Path::new(".")).to_string()),
         Command::Describe { name } => describe(&name),
         Command::Schema => schema(),

@@ -7,6 +7,7 @@ mod arguments;
 mod build;
 mod channel;
 mod commands;
+mod gateway;
 mod monitor;
 mod rohc;
 mod rtp;

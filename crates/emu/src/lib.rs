@@ -13,6 +13,7 @@
 mod clock;
 pub mod datagrams;
 mod driver;
+pub mod gateway;
 mod lateness;
 mod namespace;
 mod neighbours;

@@ -216,7 +216,7 @@ fn families(setup: &Setup) -> impl Iterator<Item = &'static str> {
 
 /// Keeps the kernel from sending what nobody asked for: IPv6 gets no link-local address (so no multicast listener
 /// reports, no router solicitations, no duplicate address detection), the host's own addresses are given below.
-fn quieten(device: &str) {
+pub(crate) fn quieten(device: &str) {
     let settings =
         [("addr_gen_mode", "1"), ("router_solicitations", "0"), ("accept_ra", "0"), ("accept_dad", "0")];
     for (name, value) in settings {
@@ -233,7 +233,7 @@ fn enter(handle: &File) -> io::Result<()> {
     }
 }
 
-fn ip(args: &[&str]) -> Result<(), SetupError> {
+pub(crate) fn ip(args: &[&str]) -> Result<(), SetupError> {
     let failed = |why: String| SetupError::Command { command: format!("ip {}", args.join(" ")), why };
     let output = Command::new("ip").args(args).output().map_err(|error| failed(error.to_string()))?;
     match output.status.success() {

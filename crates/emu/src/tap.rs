@@ -46,8 +46,10 @@ impl Tap {
         let [_, a, b, c] = NUMBER.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         // Locally administered.
         let mac = MacAddr([0x02, 0x62, 0x70, a, b, c]);
+        let file = tun::open(name, libc::IFF_TAP | libc::IFF_VNET_HDR)?;
+        tun::offer_segmentation(&file)?;
         Ok(Tap {
-            file: tun::open(name, libc::IFF_TAP)?,
+            file,
             name: name.to_owned(),
             neighbours: Neighbours::new(mac, behind),
             splitter: Splitter::default(),

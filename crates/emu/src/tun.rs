@@ -27,7 +27,8 @@ impl Tun {
     /// # Errors
     /// If there is no `/dev/net/tun`, no right to use it, or the name is taken or too long.
     pub fn create(name: &str) -> io::Result<Tun> {
-        let file = open(name, libc::IFF_TUN)?;
+        let file = open(name, libc::IFF_TUN | libc::IFF_VNET_HDR)?;
+        offer_segmentation(&file)?;
         let (splitter, joiner) = (Splitter::default(), Joiner::default());
         Ok(Tun { file, name: name.to_owned(), splitter, joiner, train: vec![0; MAX_READ] })
     }
@@ -38,24 +39,26 @@ impl Tun {
     }
 }
 
-/// Opens a device of a kind, `IFF_TUN` or `IFF_TAP`, with offloads.
-pub(crate) fn open(name: &str, kind: libc::c_int) -> io::Result<File> {
+/// Opens a device with these flags: `IFF_TUN` or `IFF_TAP`, and `IFF_VNET_HDR` for an offload header in front of packets.
+pub(crate) fn open(name: &str, flags: libc::c_int) -> io::Result<File> {
     let file =
         OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
-    let request = interface_request(name, kind)?;
+    let request = interface_request(name, flags)?;
     // SAFETY: TUNSETIFF reads and writes one `ifreq`, which lives on this stack for the call; the descriptor is
     // open for it.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &request) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
-    // SAFETY: TUNSETOFFLOAD takes its argument by value.
-    let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(file) }
 }
 
-fn interface_request(name: &str, kind: libc::c_int) -> io::Result<libc::ifreq> {
+/// Lets the kernel hand over trains of TCP segments, and packets whose checksums are not complete.
+pub(crate) fn offer_segmentation(file: &File) -> io::Result<()> {
+    let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+    // SAFETY: TUNSETOFFLOAD takes its argument by value.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn interface_request(name: &str, flags: libc::c_int) -> io::Result<libc::ifreq> {
     // SAFETY: `ifreq` is plain data for which all bytes zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() {
@@ -64,7 +67,7 @@ fn interface_request(name: &str, kind: libc::c_int) -> io::Result<libc::ifreq> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_flags = (kind | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+    request.ifr_ifru.ifru_flags = (flags | libc::IFF_NO_PI) as libc::c_short;
     Ok(request)
 }
 

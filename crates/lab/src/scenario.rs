@@ -12,6 +12,7 @@ mod elements;
 mod error;
 mod place;
 mod schema;
+mod settings;
 pub(crate) mod suggest;
 mod sweep;
 pub(crate) mod tree;
@@ -24,6 +25,7 @@ pub use document::{Document, Error, MAX_FILE_BYTES};
 pub use elements::*;
 pub use error::{Mistake, Origin, Refusal};
 pub use schema::*;
+pub use settings::Settings;
 pub use sweep::{Axis, Sweep};
 
 #[cfg(test)]

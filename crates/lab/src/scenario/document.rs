@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
 use super::axes::{self, Axis};
@@ -51,10 +52,7 @@ impl Document {
     /// # Errors
     /// If the file cannot be read, or is no TOML of at most [`MAX_FILE_BYTES`].
     pub fn read(path: &Path) -> Result<Document, Error> {
-        let unreadable = |source| Error::Unreadable { path: path.to_owned(), source };
-        let file = std::fs::File::open(path).map_err(unreadable)?;
-        let mut bytes = Vec::new();
-        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        let bytes = read_bytes(path)?;
         let mut document = Document::parse(&path.display().to_string(), &bytes)?;
         document.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         Ok(document)
@@ -65,18 +63,9 @@ impl Document {
     /// # Errors
     /// If they are not UTF-8, not TOML, or too many; if a sweep names no key of the file.
     pub fn parse(name: &str, bytes: &[u8]) -> Result<Document, Refusal> {
-        let text = as_text(name, bytes)?;
-        let refuse = |mistake| Refusal::new(name, text, vec![mistake]);
-        let table = DeTable::parse(text).map_err(|error| refuse(syntax_mistake(&error, text)))?;
-        let table = Table::from_toml(table.get_ref()).map_err(|OutOfRange(range)| {
-            refuse(whole_file(
-                Origin::File(range),
-                "a number that does not fit: expected a finite one of 64 bits",
-            ))
-        })?;
-        let mut root = Node { value: Value::Table(table), origin: Origin::File(0..text.len()) };
-        let axes = axes::take(&mut root).map_err(|mistakes| Refusal::new(name, text, mistakes))?;
-        Ok(Document { name: name.to_owned(), text: text.to_owned(), folder: PathBuf::new(), root, axes })
+        let (text, mut root) = read_tree(name, bytes)?;
+        let axes = axes::take(&mut root).map_err(|mistakes| Refusal::new(name, &text, mistakes))?;
+        Ok(Document { name: name.to_owned(), text, folder: PathBuf::new(), root, axes })
     }
 
     /// Sets a key, as `--set key=value` does. A value that is not TOML is taken as text, so quotes are not needed. If the
@@ -138,7 +127,7 @@ impl Document {
             return Err(self.refuse(mistakes));
         }
         found.shorthands.iter().for_each(|(key, tag)| place::expand(&mut root, key, tag));
-        let mut scenario = typed(&root).map_err(|mistake| self.refuse(vec![mistake]))?;
+        let mut scenario: Scenario = typed(&root).map_err(|mistake| self.refuse(vec![mistake]))?;
         let mistakes = validate::validate(&scenario, &root);
         if !mistakes.is_empty() {
             return Err(self.refuse(mistakes));
@@ -183,9 +172,33 @@ impl Document {
     }
 }
 
+/// The bytes of a file, one more than may be at most.
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
+    let unreadable = |source| Error::Unreadable { path: path.to_owned(), source };
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(bytes)
+}
+
+/// The text and the values of a file called `name` in messages.
+pub(super) fn read_tree(name: &str, bytes: &[u8]) -> Result<(String, Node), Refusal> {
+    let text = as_text(name, bytes)?;
+    let refuse = |mistake| Refusal::new(name, text, vec![mistake]);
+    let table = DeTable::parse(text).map_err(|error| refuse(syntax_mistake(&error, text)))?;
+    let table = Table::from_toml(table.get_ref()).map_err(|OutOfRange(range)| {
+        refuse(whole_file(
+            Origin::File(range),
+            "a number that does not fit: expected a finite one of 64 bits",
+        ))
+    })?;
+    let root = Node { value: Value::Table(table), origin: Origin::File(0..text.len()) };
+    Ok((text.to_owned(), root))
+}
+
 fn as_text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Refusal> {
     if bytes.len() as u64 > MAX_FILE_BYTES {
-        let problem = format!("longer than {MAX_FILE_BYTES} bytes: a scenario is a text of some lines");
+        let problem = format!("longer than {MAX_FILE_BYTES} bytes: expected a text of some lines");
         return Err(Refusal::new(name, "", vec![whole_file(Origin::File(0..0), problem)]));
     }
     std::str::from_utf8(bytes).map_err(|error| {
@@ -221,9 +234,11 @@ fn override_value(text: &str, origin: &Origin) -> Node {
 }
 
 /// What serde makes of a tree that the schema allows.
-fn typed(root: &Node) -> Result<Scenario, Mistake> {
+pub(super) fn typed<T: DeserializeOwned>(root: &Node) -> Result<T, Mistake> {
     serde_path_to_error::deserialize(root.to_toml()).map_err(|error| {
-        let key = error.path().to_string().trim_start_matches('.').to_owned();
+        // "receive[1]" is "receive.1" here.
+        let key =
+            error.path().to_string().replace('[', ".").replace(']', "").trim_start_matches('.').to_owned();
         let origin = root.nearest_origin(&key);
         let problem = error.inner().message().trim().replace('\n', ", ");
         Mistake { key: if key == "." { String::new() } else { key }, problem, origin }

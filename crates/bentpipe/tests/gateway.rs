@@ -1,0 +1,23 @@
+//! `bentpipe gateway` on real packets: sites in network namespaces, with a sky between them. Needs root, `ip`, `ping`,
+//! `iperf3` and `tshark`; without them the tests say so and pass, but never in CI.
+//!
+//! One test runs at a time: they share the machine's time.
+#![allow(clippy::print_stderr, reason = "says why a test is skipped")]
+#![allow(clippy::disallowed_methods, reason = "waits for real packets")]
+
+#[path = "gateway/bridge.rs"]
+mod bridge;
+#[path = "gateway/calls.rs"]
+mod calls;
+#[path = "gateway/mesh.rs"]
+mod mesh;
+#[path = "gateway/reload.rs"]
+mod reload;
+#[path = "gateway/rig.rs"]
+mod rig;
+#[path = "gateway/settings.rs"]
+mod settings;
+#[path = "gateway/trouble.rs"]
+mod trouble;
+#[path = "gateway/ways.rs"]
+mod ways;

@@ -1,0 +1,134 @@
+//! The device on the LAN side, with its addresses and routes.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::config::{Lan as Config, LanKind};
+use super::routes::Prefix;
+use crate::namespace::{SetupError, ip, quieten};
+use crate::{Port, Tun, tun};
+
+/// The device.
+#[derive(Debug)]
+pub(super) struct Lan {
+    device: Device,
+    config: Config,
+    routes: Vec<Prefix>,
+}
+
+#[derive(Debug)]
+enum Device {
+    Router(Tun),
+    Bridge(File),
+}
+
+impl Lan {
+    /// Makes the device, with routes for `networks`.
+    pub(super) fn open(config: &Config, networks: &[Prefix]) -> Result<Lan, SetupError> {
+        let device = match config.kind {
+            LanKind::Router => Tun::create(&config.device).map(Device::Router),
+            LanKind::Bridge { .. } => tun::open(&config.device, libc::IFF_TAP).map(Device::Bridge),
+        };
+        let device = device.map_err(SetupError::Tun)?;
+        let mut lan =
+            Lan { device, config: Config { addresses: Vec::new(), ..config.clone() }, routes: Vec::new() };
+        lan.configure(config)?;
+        lan.set_routes(networks)?;
+        Ok(lan)
+    }
+
+    fn configure(&mut self, config: &Config) -> Result<(), SetupError> {
+        let device = config.device.as_str();
+        quieten(device);
+        ip(&["link", "set", "dev", device, "mtu", &config.mtu_bytes.to_string()])?;
+        if let LanKind::Bridge { master: Some(master), .. } = &config.kind {
+            ip(&["link", "set", "dev", device, "master", master])?;
+        }
+        self.set_addresses(&config.addresses)?;
+        ip(&["link", "set", "dev", device, "up"])
+    }
+
+    /// Whether the device itself is the one that `config` asks for.
+    pub(super) fn is(&self, config: &Config) -> bool {
+        (&self.config.device, &self.config.kind, self.config.mtu_bytes)
+            == (&config.device, &config.kind, config.mtu_bytes)
+    }
+
+    /// Adds addresses and takes away others.
+    pub(super) fn set_addresses(&mut self, addresses: &[(IpAddr, u8)]) -> Result<(), SetupError> {
+        let device = self.config.device.clone();
+        let change = |verb, (address, len): &(IpAddr, u8)| {
+            let text = format!("{address}/{len}");
+            let mut words = vec!["address", verb, text.as_str(), "dev", device.as_str()];
+            // Duplicate address detection would keep an IPv6 address unusable for a second.
+            words.extend((verb == "replace" && address.is_ipv6()).then_some("nodad"));
+            ip(&words)
+        };
+        let gone = self.config.addresses.iter().filter(|address| !addresses.contains(address));
+        gone.into_iter().try_for_each(|address| change("delete", address))?;
+        let new = addresses.iter().filter(|address| !self.config.addresses.contains(address));
+        new.into_iter().try_for_each(|address| change("replace", address))?;
+        self.config.addresses = addresses.to_vec();
+        Ok(())
+    }
+
+    /// Leads packets to these networks to the device, and those to others not any more. A multicast group of IPv6 needs no
+    /// route: who sends to one says where.
+    pub(super) fn set_routes(&mut self, networks: &[Prefix]) -> Result<(), SetupError> {
+        let wanted = |prefix: &&Prefix| !(prefix.is_multicast() && prefix.address().is_ipv6());
+        let mut networks: Vec<Prefix> = networks.iter().filter(wanted).copied().collect();
+        networks.dedup();
+        let change = |verb, prefix: &Prefix| {
+            let family = if prefix.address().is_ipv4() { "-4" } else { "-6" };
+            ip(&[family, "route", verb, &prefix.to_string(), "dev", &self.config.device])
+        };
+        let gone = self.routes.iter().filter(|route| !networks.contains(route));
+        gone.into_iter().try_for_each(|route| change("delete", route))?;
+        let new = networks.iter().filter(|network| !self.routes.contains(network));
+        new.into_iter().try_for_each(|network| change("replace", network))?;
+        self.routes = networks;
+        Ok(())
+    }
+
+    /// Whether frames go through it, not packets.
+    pub(super) fn is_bridge(&self) -> bool {
+        matches!(self.device, Device::Bridge(_))
+    }
+
+    /// The next packet or frame, if one waits.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match &mut self.device {
+            Device::Router(tun) => tun.read(buffer),
+            Device::Bridge(file) => match file.read(buffer) {
+                Ok(len) => Ok(Some(len)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Gives the kernel a packet or frame. What it has no room for is lost.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.device {
+            Device::Router(tun) => tun.write(bytes),
+            Device::Bridge(file) => file.write(bytes).map(|_| ()),
+        }
+    }
+
+    /// Gives it what was held back to be one train.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        match &mut self.device {
+            Device::Router(tun) => tun.flush(),
+            Device::Bridge(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.device {
+            Device::Router(tun) => tun.fd(),
+            Device::Bridge(file) => Some(file.as_fd()),
+        }
+    }
+}
