@@ -9,6 +9,7 @@ mod atm;
 mod carriers;
 mod change;
 pub(crate) mod copies;
+pub(crate) mod delays;
 mod flows;
 mod groups;
 mod links;

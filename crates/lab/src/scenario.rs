@@ -7,6 +7,7 @@
 mod atm;
 mod axes;
 pub(crate) mod check;
+mod delays;
 mod document;
 mod elements;
 mod error;
@@ -20,6 +21,7 @@ mod validate;
 
 pub use atm::*;
 pub use axes::MAX_POINTS;
+pub use delays::DelayChanges;
 pub(crate) use document::SCHEMA;
 pub use document::{Document, Error, MAX_FILE_BYTES};
 pub use elements::*;

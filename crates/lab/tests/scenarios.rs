@@ -40,13 +40,16 @@ fn a_scenario_as_run_reads_back_as_itself() {
         let document = Document::read(&file).expect("readable");
         let scenario = document.scenario().expect("valid");
         let text = toml::to_string(&scenario).expect("TOML");
-        // The capture's path starts at the example's folder.
+        // Files' paths start at the example's folder.
         let folder = file.parent().expect("a folder").display().to_string();
         let text = text.replace("file = \"", &format!("file = \"{folder}/"));
         let again = Document::parse("as-run.toml", text.as_bytes()).and_then(|document| document.scenario());
         let mut again = again.unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
         for (flow, original) in again.flow.values_mut().zip(scenario.flow.values()) {
             flow.replay.clone_from(&original.replay);
+        }
+        for (link, original) in again.link.values_mut().zip(scenario.link.values()) {
+            link.delay_changes.clone_from(&original.delay_changes);
         }
         assert_eq!(again, scenario, "{}", file.display());
     }

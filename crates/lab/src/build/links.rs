@@ -6,11 +6,11 @@ use bentpipe_net::dama::{Contract, Receiver, Terminal, TerminalConfig};
 use bentpipe_net::quick_start::{self, Approver};
 use bentpipe_net::{Channel, Framing, Link as Line, Port, Shaper, link};
 use bentpipe_sim::{Builder, ElementId};
-use bentpipe_units::{Bytes, Rate};
+use bentpipe_units::{Bytes, Rate, Span};
 
 use super::routes::number;
 use super::wifi::Cells;
-use super::{CarrierHandle, LinkHandle, NodeHandle, Problem, Way};
+use super::{CarrierHandle, LinkHandle, NodeHandle, Problem, Way, delays};
 use crate::loss;
 use crate::scenario::{Dama, Direction, Link, NodeKind, Scenario};
 
@@ -23,6 +23,7 @@ pub(crate) fn direction(link: &Link, way: Way) -> Direction {
     Direction {
         rate: own.rate.or(link.rate),
         delay: own.delay.or(link.delay),
+        delay_changes: own.delay_changes.clone().or_else(|| link.delay_changes.clone()),
         queue: own.queue.or(link.queue),
         channel: own.channel.clone().or_else(|| link.channel.clone()),
         shaper: own.shaper.or(link.shaper),
@@ -199,19 +200,27 @@ impl Direct<'_> {
     }
 
     fn line(&self, settings: &Direction, builder: &mut Builder) -> Result<ElementId, Problem> {
+        let delay = settings.delay.unwrap_or_default();
         let config = link::Config {
             rate: settings.rate,
-            delay: settings.delay.unwrap_or_default(),
+            delay,
+            delay_changes: self.delay_changes(settings, delay)?,
             framing: self.link.framing,
             mtu: Some(mtu(self.link)),
             queue: settings.queue.unwrap_or_default(),
-            ..link::Config::default()
         };
         let line = Line::new(&config).map_err(|error| match error.key {
             "rate" => Problem::impossible(&format!("link.{}", self.name), &error),
             _ => Problem::impossible(&self.key("queue", |own| own.queue.is_some()), &error),
         })?;
         Ok(builder.add(self.path(), line))
+    }
+
+    fn delay_changes(&self, settings: &Direction, delay: Span) -> Result<Vec<link::DelayChange>, Problem> {
+        let Some(changes) = &settings.delay_changes else { return Ok(Vec::new()) };
+        let key = self.key("delay_changes", |own| own.delay_changes.is_some());
+        let loaded = delays::load(changes, delay, self.folder);
+        loaded.map_err(|(part, problem)| Problem::new(format!("{key}.{part}"), problem))
     }
 
     /// The token bucket, in front of the line.

@@ -226,3 +226,45 @@ fn what_no_node_expects_is_counted_there() {
     assert_eq!(built.nodes[1].addresses[0].to_string(), "10.0.0.2");
     assert_eq!(built.nodes[1].addresses[1].to_string(), "fd00::2");
 }
+
+/// The delay of the satellite link forward at these times in milliseconds, as its line has it.
+fn delays_ms(built: &mut Built, times_ms: &[u64]) -> Vec<u64> {
+    let link = built.links.iter().find(|link| link.name == "satellite" && link.way == Way::Forward);
+    let line = link.expect("a link").line;
+    let line: &mut bentpipe_net::Link = built.network.element(line).expect("a line");
+    let delay = |at_ms: &u64| line.delay(Time::from_nanos(at_ms * 1_000_000)).as_nanos() / 1_000_000;
+    times_ms.iter().map(delay).collect()
+}
+
+#[test]
+fn delays_change_as_a_file_or_the_scenario_says() {
+    let folder = std::env::temp_dir().join(format!("bentpipe-delays-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("pass.csv");
+    std::fs::write(&file, "time_s,delay_ms\n1,100\n2,200\n").expect("written");
+    let text = |rest: &str| geo(&format!("[link.satellite.forward]\ndelay_changes = {{ {rest} }}"));
+    let from_file = format!("file = \"{}\"", file.display());
+    for (changes, expected) in [
+        (from_file.clone(), [270, 100, 100, 200]),
+        (format!("{from_file}, ramp = \"500 ms\""), [185, 100, 150, 200]),
+        ("points = [{ at = \"1.5 s\", delay = \"7 ms\" }]".to_owned(), [270, 270, 7, 7]),
+    ] {
+        let mut built = built(&text(&changes));
+        assert_eq!(delays_ms(&mut built, &[600, 1000, 1600, 2500]), expected, "{changes}");
+    }
+    std::fs::write(&file, "time_s,delay_ms\n1,100\n1,far\n").expect("written");
+    let document = Document::parse("file.toml", text(&from_file).as_bytes()).expect("it is read");
+    let said = document.scenario().expect_err("no number").to_string();
+    assert!(said.starts_with("file.toml:17:26: link.satellite.forward.delay_changes.file: "), "{said}");
+    assert!(said.contains("pass.csv:3: delay \"far\""), "{said}");
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
+fn only_lines_have_delays_that_change() {
+    let rest = "[link.wlan]\nbetween = [\"gateway\", \"client\"]\nwifi = {}\n\
+                delay_changes = { points = [{ at = \"1 s\", delay = \"1 ms\" }] }";
+    let document = Document::parse("file.toml", geo(rest).as_bytes()).expect("it is read");
+    let said = document.scenario().expect_err("no line").to_string();
+    assert!(said.contains("link.wlan.delay_changes: only a line's delay changes"), "{said}");
+}

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::atm::{Atm, VirtualChannel};
+use super::delays::DelayChanges;
 use super::elements::{
     Application, Carrier, Channel, Dama, Framing, Queue, QuickStart, Shaper, Stream, Tcp, Tfrc, Udp, Video,
     Wifi,
@@ -140,6 +141,9 @@ pub struct Link {
     /// One-way propagation delay. A GEO hop from the ground to the ground is about 270 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
+    /// How the delay changes during the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_changes: Option<DelayChanges>,
     /// How packets are framed, and so what a packet costs on the line.
     #[serde(default)]
     pub framing: Framing,
@@ -187,6 +191,9 @@ pub struct Direction {
     /// One-way propagation delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
+    /// How the delay changes during the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_changes: Option<DelayChanges>,
     /// The queue in front of the line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,

@@ -9,6 +9,7 @@ use super::schema::{Flow, Link, Named, Scenario};
 use super::suggest;
 use super::tree::Node as Tree;
 use crate::build::copies;
+use crate::build::delays::MAX_DELAY;
 
 /// The longest simulated time.
 const MAX_DURATION: Span = Span::from_secs(366 * 86_400);
@@ -20,8 +21,6 @@ const MAX_FLOWS: u64 = 100_000;
 const MAX_SAMPLES: u64 = 10_000_000;
 /// The fastest line.
 const MAX_RATE: Rate = Rate::from_bps(100_000_000_000_000);
-/// The longest propagation delay: Pluto is 5 h away.
-const MAX_DELAY: Span = Span::from_secs(86_400);
 
 /// What is wrong with `scenario`, which was made from `tree`.
 pub(crate) fn validate(scenario: &Scenario, tree: &Tree) -> Vec<Mistake> {
@@ -186,6 +185,15 @@ impl Review<'_> {
                 delay <= MAX_DELAY,
                 &own(direction.delay.is_some(), "delay"),
                 format!("longer than {MAX_DELAY}"),
+            );
+            let has_line = link.vc.is_none()
+                && link.wifi.is_none()
+                && direction.dama.as_ref().or(link.dama.as_ref()).is_none();
+            let changes = direction.delay_changes.as_ref().or(link.delay_changes.as_ref());
+            self.unless(
+                has_line || changes.is_none(),
+                &own(direction.delay_changes.is_some(), "delay_changes"),
+                "only a line's delay changes: expected none on virtual channels, terminals and Wi-Fi",
             );
         }
         if link.wifi.is_some() {
