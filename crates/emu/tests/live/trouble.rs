@@ -121,3 +121,27 @@ fn a_delay_is_changed_while_packets_are_under_way() {
     bench.finish();
     assert!((before - 0.040).abs() < 0.6e-3 && (after - 0.080).abs() < 1e-3, "{before} s, then {after} s");
 }
+
+#[test]
+fn hosts_at_rest_send_nothing() {
+    let Some(_turn) = able() else { return };
+    for bench in [Bench::start(&prompt()), Bench::ethernet(&prompt())] {
+        // Listener reports and duplicate address detection would come within a second, a router solicitation after it.
+        std::thread::sleep(Duration::from_millis(2500));
+        let driver = bench.finish();
+        assert_eq!((driver.lateness().count(), driver.errors().write), (0, 0));
+    }
+}
+
+#[test]
+fn fragments_of_a_host_arrive_as_they_are() {
+    let Some(_turn) = able() else { return };
+    for bench in [Bench::start(&prompt()), Bench::ethernet(&prompt())] {
+        let ping = ["-n", "-c", "20", "-i", "0.02", "-w", "3", "-s", "4000", "10.77.0.2"];
+        let rtt = median_rtt(&bench.run("ping", &ping));
+        let driver = bench.finish();
+        // Three fragments each way, and no more: nothing puts them together on the way.
+        assert!(driver.lateness().count() >= 6 * 15, "{}", driver.lateness().count());
+        assert!((0.009..0.015).contains(&rtt), "{rtt}");
+    }
+}

@@ -23,6 +23,9 @@ use crate::{build, show};
 /// Packets later than this make a transfer's figures doubtful.
 const LATE: Span = Span::from_millis(1);
 
+/// A single packet that is later than this tells of a pause, in seconds: some segments of the fastest path.
+const PAUSE_S: f64 = 2e-3;
+
 /// The most that a socket may hold, so that no buffer but the window that is offered limits a transfer.
 const SOCKET_BYTES: u64 = 200_000_000;
 
@@ -120,13 +123,15 @@ impl Emulation<'_> {
         results.map_err(|error| error.to_string())
     }
 
-    /// Whether the run is worth anything; says so if it was late.
+    /// Whether the run is worth anything; says so if it was late, or paused: what waits in a pause leaves as a burst.
     fn judge(&self, results: &Results) -> Result<(), String> {
         if self.machine.stop.load(Ordering::SeqCst) {
             return Err("interrupted".to_owned());
         }
         let real_time = results.runs.first().and_then(|run| run.timing.real_time.as_ref());
-        if let Some(real_time) = real_time.filter(|real_time| real_time.was_late()) {
+        if let Some(real_time) =
+            real_time.filter(|real_time| real_time.was_late() || real_time.late_max_s > PAUSE_S)
+        {
             show::note(&format!("{}: {real_time}", self.transfer.name));
         }
         Ok(())
