@@ -10,6 +10,7 @@ mod carriers;
 mod change;
 pub(crate) mod copies;
 pub(crate) mod delays;
+mod dvb;
 mod flows;
 mod groups;
 mod links;
@@ -22,7 +23,6 @@ mod wifi;
 use std::net::IpAddr;
 use std::path::Path;
 
-use bentpipe_net::dvb::Encapsulation;
 use bentpipe_net::{Impossible, Port};
 use bentpipe_sim::{BuildError, Builder, ElementId, Network};
 use bentpipe_units::{Bytes, Rate, Span};
@@ -32,7 +32,7 @@ pub use change::{Change, Changer, Setting};
 pub use real::{Emulated, Interface, RealHost};
 pub use routes::{Hop, Unreachable, Way};
 
-use crate::record::PduOf;
+use crate::record::{Form, PduOf};
 use crate::scenario::Scenario;
 pub(crate) use carriers::{frame, terminals};
 pub(crate) use flows::{path_mtu, resolve};
@@ -101,16 +101,18 @@ pub struct LinkHandle {
     pub approver: Option<ElementId>,
     /// The token bucket in front of it.
     pub shaper: Option<ElementId>,
-    /// A `bentpipe_net::Link`: queue, serialiser and pipe; a `bentpipe_net::dama::Terminal`; or of a Wi-Fi link the
-    /// `bentpipe_net::Wifi` that it shares.
+    /// A `bentpipe_net::Link`: queue, serialiser and pipe; a `bentpipe_net::dama::Terminal`; a
+    /// `bentpipe_net::dvb::Sender` with others; or of a Wi-Fi link the `bentpipe_net::Wifi` that it shares.
     pub line: ElementId,
     /// The input and the output of `line` that this direction has.
     pub port: Port,
+    /// What is on the line if it is not packets.
+    pub form: Option<Form>,
     /// What loses packets behind it, in their order.
     pub channels: Vec<ElementId>,
-    /// The far end of a terminal, behind the channel.
+    /// The far end of a terminal or of a stream of DVB, behind the channel.
     pub receiver: Option<ElementId>,
-    /// Its line rate; of a terminal that of its carriers, of Wi-Fi that of data frames.
+    /// Its line rate; of a terminal that of its carriers, of DVB that of its whole line, of Wi-Fi that of data frames.
     pub rate: Rate,
     /// Its propagation delay.
     pub delay: Span,
@@ -180,8 +182,9 @@ pub struct Capture {
     pub sent: (ElementId, Port),
     /// Where packets that the node receives from the link arrive.
     pub received: (ElementId, Port),
-    /// If the node is a terminal there: where its bursts arrive first, and what is in them.
-    pub bursts: Option<((ElementId, Port), Encapsulation)>,
+    /// If the node is a terminal there, or sends a stream of DVB: where its bursts, TS packets or frames arrive first, and
+    /// which they are.
+    pub on_line: Option<((ElementId, Port), Form)>,
     /// The virtual channel that the link is, if it is one.
     pub pdu_of: Option<PduOf>,
 }
@@ -257,14 +260,13 @@ fn captures(
         };
         let number = routes::number(&scenario.node, node);
         let interface = nodes::interface(scenario, number, routes::number(&scenario.link, link));
-        let bursts = line.and_then(|line| {
-            let first = line.channels.first().copied().or(line.receiver);
-            let dama = direction(scenario.link.get(link)?, line.way).dama?;
-            Some(((first?, Port(0)), scenario.carrier.get(&dama.carrier)?.encapsulation))
+        let on_line = line.and_then(|line| {
+            let first = line.channels.first().copied().or(line.receiver)?;
+            Some(((first, Port(0)), line.form?))
         });
         let pdu_of = channel.map(|entry| entry.pdu_of);
         let received = (nodes[number].element, interface);
-        Some(Capture { name: name.clone(), sent, received, bursts, pdu_of })
+        Some(Capture { name: name.clone(), sent, received, on_line, pdu_of })
     };
     points.filter_map(point).collect()
 }

@@ -9,7 +9,8 @@
 //!     series.csv, .parquet      samples over time (several runs: one folder for each, points/p003-s1/)
 //!     outcome.json              what one run gave: fingerprint, measures, totals
 //!     timing.json               how long it took, and the build that ran it
-//!     <node>-<link>.pcap        captures asked for; of a terminal also <node>-<link>-bursts.pcap, its MPEG cells
+//!     <node>-<link>.pcap        captures asked for; of a terminal also <node>-<link>-bursts.pcap, its MPEG cells,
+//!                               of DVB <node>-<link>-ts.pcap or -frames.pcap
 //!     plan-<carrier>.csv        the burst time plan, from the beginning on
 //!     summary.json, .csv        means and confidence intervals over the seeds, for each point
 //!     manifest.json             version, build, command, seeds, fingerprints, times

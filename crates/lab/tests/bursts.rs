@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bentpipe_lab::build::Built;
-use bentpipe_lab::record::{Capture, Form};
+use bentpipe_lab::record::Capture;
 use bentpipe_lab::scenario::Document;
 use bentpipe_net::app::Sink;
 use bentpipe_units::{Span, Time};
@@ -28,8 +28,8 @@ fn captured(encapsulation: &str) -> (PathBuf, u64, u64) {
     let scenario = document.scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
     let mut built = Built::new(&scenario, 1, std::path::Path::new(".")).expect("possible");
     let path = std::env::temp_dir().join(format!("bursts-{encapsulation}-{}.pcap", std::process::id()));
-    let ((element, port), form) = built.captures[0].bursts.expect("a terminal");
-    let capture = Capture::start(&path, Form::Bursts(form), usize::MAX).expect("started");
+    let ((element, port), form) = built.captures[0].on_line.expect("a terminal");
+    let capture = Capture::start(&path, form, usize::MAX).expect("started");
     built.network.tap(element, port, capture.tap());
     built.network.run_until(Time::ZERO + Span::from_secs(10));
     let sink: &mut Sink = built.network.element(built.flows[0].receivers[0]).expect("a sink");

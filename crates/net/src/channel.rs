@@ -47,6 +47,21 @@ pub enum Config {
         #[cfg_attr(feature = "serde", serde(default))]
         crc: bool,
     },
+    /// Bits are flipped in bursts: two states that change from bit to bit of the packets that pass, each with its own
+    /// probability. Starts in the stationary state.
+    BitBursts {
+        /// The probability of going from good to bad after a bit, 0 to 1. No default.
+        p: f64,
+        /// The probability of going from bad to good after a bit, 0 to 1: a burst is 1 / r bits long in the mean. No
+        /// default.
+        r: f64,
+        /// The bit error rate in the good state. Default: 0.
+        #[cfg_attr(feature = "serde", serde(default))]
+        ber_good: f64,
+        /// The bit error rate in the bad state. Default: 0.5.
+        #[cfg_attr(feature = "serde", serde(default = "half"))]
+        ber_bad: f64,
+    },
     /// Two states that change from packet to packet (Gilbert 1960, Elliott 1963). Starts in the stationary state.
     GilbertElliott {
         /// The probability of going from good to bad after a packet, 0 to 1. No default.
@@ -180,6 +195,11 @@ fn certain() -> f64 {
 }
 
 #[cfg(feature = "serde")]
+fn half() -> f64 {
+    0.5
+}
+
+#[cfg(feature = "serde")]
 fn yes() -> bool {
     true
 }
@@ -255,6 +275,7 @@ pub struct Channel {
 enum Fault {
     Loss(Trials),
     Bits { errors: Trials, crc: bool },
+    BitBursts(GilbertElliott),
     Bursts(GilbertElliott),
     Trace(trace::Reader),
     Duplication(Trials),
@@ -268,6 +289,14 @@ impl Fault {
         Ok(match *config {
             Config::PacketErrors { loss } => Fault::Loss(trials(loss, "loss")?),
             Config::BitErrors { ber, crc } => Fault::Bits { errors: trials(ber, "ber")?, crc },
+            Config::BitBursts { p, r, ber_good, ber_bad } => {
+                let chain = GilbertElliott::new([p, r], [ber_good, ber_bad]);
+                Fault::BitBursts(chain.map_err(|error| match error.key {
+                    "loss_good" => Impossible { key: "ber_good", ..error },
+                    "loss_bad" => Impossible { key: "ber_bad", ..error },
+                    _ => error,
+                })?)
+            }
             Config::GilbertElliott { p, r, loss_good, loss_bad } => {
                 Fault::Bursts(GilbertElliott::new([p, r], [loss_good, loss_bad])?)
             }
@@ -362,6 +391,10 @@ impl Element for Channel {
                 let (is_damaged, crc) = (damage(&mut packet, errors, cx.stream()), *crc);
                 self.damaged += u64::from(is_damaged);
                 self.pass_or_lose(is_damaged && crc, packet, cx);
+            }
+            Fault::BitBursts(chain) => {
+                self.damaged += u64::from(chain.flips(&mut packet, cx.stream()));
+                self.deliver(packet, cx);
             }
             Fault::Duplication(trials) => {
                 if trials.hits(cx.stream()) {
@@ -479,6 +512,27 @@ impl GilbertElliott {
         let is_lost = self.loss[state].hits(stream);
         self.is_bad = Some(is_bad != self.leave[state].hits(stream));
         is_lost
+    }
+
+    /// Flips bits of a packet, the state changing from bit to bit; whether there was any. Work is for changes and flips, not
+    /// for bits.
+    fn flips(&mut self, packet: &mut Packet, stream: &mut Stream) -> bool {
+        let (bits, mut from, mut any) = (packet.len() as u64 * 8, 0, false);
+        let mut is_bad = self.is_bad.unwrap_or_else(|| self.stationary(stream));
+        while from < bits {
+            let state = usize::from(is_bad);
+            let stays = self.leave[state].next_hit(bits - from, stream);
+            let end = stays.map_or(bits, |stays| from + stays + 1);
+            while let Some(at) = self.loss[state].next_hit(end - from, stream) {
+                packet.flip_bit(from + at);
+                from += at + 1;
+                any = true;
+            }
+            from = end;
+            is_bad ^= stays.is_some();
+        }
+        self.is_bad = Some(is_bad);
+        any
     }
 
     /// A state drawn from the stationary distribution: bad with probability p / (p + r). A chain that never changes is

@@ -5,19 +5,34 @@
 //! on real packets share. Both have the same [`Config`]: PID, encapsulation, packing threshold, addresses, which packets
 //! are compressed ([`Filter`]) and how ([`Rohc`]).
 //!
-//! RFC 4326, RFC 5163 (what is received), EN 301 192, TS 102 606; RFC 3095 and RFC 6846 for ROHC, which is carried by its
-//! EtherType. Not modelled: address resolution, encryption, concatenation when sending.
+//! As elements: a [`Sender`] is the near end of a [`Line`], with a queue for each stream, and gives TS packets or baseband
+//! frames as packets of real bytes, which a [`Channel`](crate::Channel) may damage; a [`Receiver`] is the far end of one
+//! stream. Slots are exact and NULL packets only counted, so work depends on what is carried alone.
+//!
+//! RFC 4326, RFC 5163 (what is received), EN 301 192, TS 102 606, EN 300 421, EN 302 307-1; RFC 3095 and RFC 6846 for ROHC, which is carried by its
+//! EtherType. Not modelled: address resolution, encryption, concatenation when sending; tables and the bytes of NULL packets
+//! in a multiplex, the FEC (what is left of errors behind it is the channel's), synchronisation of a receiver.
 
 mod config;
 mod decapsulator;
+#[cfg(test)]
+mod element_tests;
 mod encapsulator;
 mod filter;
+mod line;
+mod receiver;
+mod sender;
 #[cfg(test)]
 mod tests;
 mod text;
+mod unit;
 
-pub use config::{Cid, Config, Encapsulation, Rohc, RohcMode, Rtp};
+pub use config::{Cid, Config, Encapsulation, Rohc, RohcMode};
 pub use decapsulator::{Decapsulator, Event, Received, Trouble};
 pub use encapsulator::{Encapsulator, Kind, Pdu, Refused, Sent};
 pub use filter::{Action, Filter, ProfileName, Rule, Verdict};
+pub use line::{CodeRate, FrameSize, Line, Modcod, RollOff, Step};
+pub use receiver::Receiver;
+pub use sender::{PathConfig, Refusal, Sender};
 pub use text::{Address, DataPid, Ports, Prefix, Transport, Unreadable};
+pub use unit::{Birth, Unit};

@@ -7,6 +7,7 @@ use bentpipe_units::Time;
 use bentpipe_wire::atm::CELL_LEN;
 
 use crate::atm::Train;
+use crate::dvb::Unit;
 
 /// Room for headers inside a packet. The longest common stack is IPv4 in front of IPv6 and TCP with a full option
 /// field (20 + 40 + 60), with Ethernet and LLC/SNAP before it (14 + 8).
@@ -24,6 +25,8 @@ pub enum Body {
     Bytes(Vec<u8>),
     /// ATM cells, each with the time of its arrival: 53 bytes each, which are not made.
     Cells(Box<Train>),
+    /// A TS packet or a baseband frame.
+    Unit(Box<Unit>),
 }
 
 impl Body {
@@ -32,6 +35,7 @@ impl Body {
             Body::Zeros(count) => *count as usize,
             Body::Bytes(bytes) => bytes.len(),
             Body::Cells(train) => train.cells.len() * CELL_LEN,
+            Body::Unit(unit) => unit.bytes.len(),
         }
     }
 }
@@ -185,7 +189,7 @@ impl Packet {
     pub fn elided(&self) -> usize {
         match self.0.body {
             Body::Zeros(count) => count as usize,
-            Body::Bytes(_) | Body::Cells(_) => 0,
+            Body::Bytes(_) | Body::Cells(_) | Body::Unit(_) => 0,
         }
     }
 
@@ -213,7 +217,7 @@ impl Packet {
         match &mut self.0.body {
             Body::Zeros(count) => *count -= (len.saturating_sub(header_len) as u32).min(*count),
             Body::Bytes(_) => self.refill(len.saturating_sub(header_len)),
-            Body::Cells(_) => {}
+            Body::Cells(_) | Body::Unit(_) => {}
         }
         self.count();
     }
@@ -224,7 +228,7 @@ impl Packet {
         match &mut self.0.body {
             Body::Zeros(count) => *count = (*count).min(len.saturating_sub(header_len) as u32),
             Body::Bytes(bytes) => bytes.truncate(len.saturating_sub(header_len)),
-            Body::Cells(_) => {}
+            Body::Cells(_) | Body::Unit(_) => {}
         }
         if len < header_len {
             let start = self.0.start;
@@ -249,8 +253,10 @@ impl Packet {
         if let Body::Zeros(count) = self.0.body {
             self.0.body = Body::Bytes(vec![0; count as usize]);
         }
-        if let Body::Bytes(bytes) = &mut self.0.body {
-            bytes[at - header_len] ^= mask;
+        match &mut self.0.body {
+            Body::Bytes(bytes) => bytes[at - header_len] ^= mask,
+            Body::Unit(unit) => unit.bytes[at - header_len] ^= mask,
+            Body::Zeros(_) | Body::Cells(_) => {}
         }
     }
 
@@ -268,6 +274,7 @@ impl Packet {
         match &self.0.body {
             Body::Zeros(count) => out.resize(out.len() + *count as usize, 0),
             Body::Bytes(bytes) => out.extend_from_slice(bytes),
+            Body::Unit(unit) => out.extend_from_slice(&unit.bytes),
             Body::Cells(_) => {}
         }
     }

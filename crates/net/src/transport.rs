@@ -14,7 +14,7 @@ pub(crate) fn sum(packet: &Packet, offset: usize, len: usize, pseudo: &Pseudo) -
     let inline = header.get(offset..end).unwrap_or(&[]);
     let sum = pseudo.sum(len).add_bytes(inline);
     match packet.body() {
-        Body::Zeros(_) | Body::Cells(_) => sum,
+        Body::Zeros(_) | Body::Cells(_) | Body::Unit(_) => sum,
         Body::Bytes(body) => add_body(sum, body, len - inline.len(), inline.len()),
     }
 }

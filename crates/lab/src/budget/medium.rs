@@ -1,6 +1,6 @@
-//! What packets cost in a direction of a link: on a line, in the slots of a terminal, or over Wi-Fi.
+//! What packets cost in a direction of a link: on a line, in the slots of a terminal, in DVB, or over Wi-Fi.
 
-use bentpipe_net::{Framing, dama, wifi};
+use bentpipe_net::{Framing, dama, dvb, wifi};
 use bentpipe_units::{Bytes, Rate, Span};
 
 use crate::build::{self, Way, direction};
@@ -11,6 +11,8 @@ pub(super) enum Medium {
     Line(Rate, Framing),
     /// The most that a terminal may get of its carriers, and their structure.
     Terminal(Rate, dama::Frame),
+    /// A line of DVB, and how a stream is carried on it.
+    Dvb(dvb::Line, Box<dvb::Config>),
     /// What a lone sender has of its cell.
     Wifi(wifi::Config),
 }
@@ -25,13 +27,18 @@ impl Medium {
             let frame = build::frame(scenario, &dama.carrier).ok()?;
             Some(Medium::Terminal(frame.rate_of(dama.contract.most_units(&frame)), frame))
         });
-        terminal.unwrap_or(Medium::Line(settings.rate.unwrap_or_default(), link.framing))
+        let stream = settings.dvb.and_then(|dvb| {
+            let line = scenario.dvb.get(&dvb.line)?.clone();
+            Some(Medium::Dvb(line, Box::new(dvb.stream)))
+        });
+        terminal.or(stream).unwrap_or(Medium::Line(settings.rate.unwrap_or_default(), link.framing))
     }
 
     /// The rate of frames or cells.
     pub(super) fn rate(&self) -> Rate {
         match self {
             Medium::Line(rate, _) | Medium::Terminal(rate, _) => *rate,
+            Medium::Dvb(line, _) => line.rate(),
             Medium::Wifi(wifi) => wifi.data_rate(),
         }
     }
@@ -41,6 +48,7 @@ impl Medium {
         match self {
             Medium::Line(rate, framing) => framing.usable(*rate),
             Medium::Terminal(rate, _) => *rate,
+            Medium::Dvb(line, _) => line.rate(),
             Medium::Wifi(wifi) => wifi.data_rate(),
         }
     }
@@ -50,6 +58,7 @@ impl Medium {
         match self {
             Medium::Line(_, framing) => framing.wire_len(len),
             Medium::Terminal(_, frame) => frame.carrier_len(len),
+            Medium::Dvb(_, stream) => stream.line_len(len),
             Medium::Wifi(_) => Bytes::new((len + wifi::OVERHEAD) as u64),
         }
     }
@@ -67,7 +76,7 @@ impl Medium {
     /// How long a packet takes: of a terminal with slots enough, whole bursts one after the other.
     pub(super) fn time(&self, len: usize) -> Span {
         match self {
-            Medium::Line(..) => self.usable().span_of(self.wire_len(len)),
+            Medium::Line(..) | Medium::Dvb(..) => self.usable().span_of(self.wire_len(len)),
             Medium::Terminal(_, frame) => {
                 frame.slot() * self.wire_len(len).get().div_ceil(frame.burst().get())
             }

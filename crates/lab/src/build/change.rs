@@ -151,7 +151,7 @@ fn line(handle: &LinkHandle, before: &Direction, after: &Direction) -> Result<Ve
     if handle.receiver.is_some() && !is_same {
         return Err(Problem::new(
             format!("link.{}", handle.name),
-            "a terminal cannot be changed while it runs",
+            "a terminal or a stream of DVB cannot be changed while it runs",
         ));
     }
     if before.rate != after.rate {

@@ -37,7 +37,7 @@ pub(crate) fn spread(scenario: &Scenario) -> Cow<'_, Scenario> {
             1 => drop(spread.link.insert(name.clone(), link.clone())),
             several => spread.link.extend((0..several).map(|n| {
                 let between = link.between.each_ref().map(|end| copied(end, n));
-                (numbered(name, n), Link { between, ..link.clone() })
+                (numbered(name, n), Link { between, ..with_pids_of(link, n) })
             })),
         }
     }
@@ -66,6 +66,15 @@ pub(crate) fn spread(scenario: &Scenario) -> Cow<'_, Scenario> {
         }));
     }
     Cow::Owned(spread)
+}
+
+/// A link with the PIDs of its copy `n`: one higher for each.
+fn with_pids_of(link: &Link, n: u32) -> Link {
+    let mut link = link.clone();
+    for dvb in [&mut link.dvb, &mut link.forward.dvb, &mut link.reverse.dvb].into_iter().flatten() {
+        dvb.stream.pid = dvb.stream.pid.plus(n).unwrap_or(dvb.stream.pid);
+    }
+    link
 }
 
 fn numbered(name: &str, n: u32) -> String {

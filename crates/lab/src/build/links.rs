@@ -3,15 +3,18 @@
 use std::path::Path;
 
 use bentpipe_net::dama::{Contract, Receiver, Terminal, TerminalConfig};
+use bentpipe_net::dvb;
 use bentpipe_net::quick_start::{self, Approver};
 use bentpipe_net::{Channel, Framing, Link as Line, Port, Shaper, link};
 use bentpipe_sim::{Builder, ElementId};
 use bentpipe_units::{Bytes, Rate, Span};
 
+use super::dvb::{Place, Places};
 use super::routes::number;
 use super::wifi::Cells;
 use super::{CarrierHandle, LinkHandle, NodeHandle, Problem, Way, delays};
 use crate::loss;
+use crate::record::Form;
 use crate::scenario::{Dama, Direction, Link, NodeKind, Scenario};
 
 /// A direction with what the link says for both filled in.
@@ -29,6 +32,7 @@ pub(crate) fn direction(link: &Link, way: Way) -> Direction {
         shaper: own.shaper.or(link.shaper),
         quick_start: own.quick_start.or(link.quick_start),
         dama: own.dama.clone().or_else(|| link.dama.clone()),
+        dvb: own.dvb.clone().or_else(|| link.dvb.clone()),
     }
 }
 
@@ -51,6 +55,7 @@ pub(super) fn add(
     builder: &mut Builder,
 ) -> Result<Vec<LinkHandle>, Problem> {
     let cells = Cells::add(scenario, seed, folder, builder)?;
+    let multiplexes = Places::add(scenario, builder)?;
     let mut handles = Vec::new();
     let mut interfaces = vec![0; nodes.len()];
     for (name, link) in &scenario.link {
@@ -66,13 +71,15 @@ pub(super) fn add(
         for way in [Way::Forward, Way::Return] {
             let (from, to) = if way == Way::Forward { (0, 1) } else { (1, 0) };
             let (a, b) = (&link.between[from], &link.between[to]);
-            let direct = Direct { scenario, name, link, way, from: a, to: b, seed, folder };
+            let dvb = multiplexes.of(name, way);
+            let direct = Direct { scenario, name, link, way, from: a, to: b, dvb, seed, folder };
             let handle = direct.add(carriers, cells.of(name, way), builder)?;
             builder.connect(ends[from], handle.input());
             builder.connect(handle.output(), ends[to]);
             handles.push(handle);
         }
     }
+    multiplexes.join(&handles, builder);
     Ok(handles)
 }
 
@@ -84,6 +91,8 @@ struct Direct<'a> {
     way: Way,
     from: &'a str,
     to: &'a str,
+    /// Where it is in a multiplex, if it is a stream of DVB.
+    dvb: Option<&'a Place>,
     seed: u64,
     folder: &'a Path,
 }
@@ -98,7 +107,8 @@ impl Direct<'_> {
     ) -> Result<LinkHandle, Problem> {
         let settings = direction(self.link, self.way);
         let carrier = settings.dama.as_ref().map(|dama| self.carrier(dama, carriers)).transpose()?;
-        let (line, port) = match (&carrier, in_cell) {
+        let in_multiplex = self.dvb.map(|place| (place.sender, place.number));
+        let (line, port) = match (&carrier, in_cell.or(in_multiplex)) {
             (_, Some(place)) => place,
             (Some((carrier, number)), _) => (self.terminal(&settings, carrier, *number, builder)?, Port(0)),
             (None, None) => (self.line(&settings, builder)?, Port(0)),
@@ -108,9 +118,15 @@ impl Direct<'_> {
         let next = shaper.map_or((line, port), |shaper| (shaper, Port(0)));
         let approver = self.approver(&settings, rate, next, builder)?;
         // The channel of a Wi-Fi link is a part of its cell.
-        let channels = if in_cell.is_none() { self.channels(&settings, line, builder)? } else { Vec::new() };
-        let last = channels.last().copied().unwrap_or(line);
-        let receiver = carrier.as_ref().map(|(carrier, _)| self.receiver(last, carrier, builder));
+        let channels =
+            if in_cell.is_none() { self.channels(&settings, (line, port), builder)? } else { Vec::new() };
+        let last = channels.last().map_or((line, port), |last| (*last, Port(0)));
+        let receiver = match (&carrier, &settings.dvb) {
+            (Some((carrier, _)), _) => Some(self.receiver(last, carrier, builder)),
+            (None, Some(dvb)) => Some(self.decapsulator(last, &dvb.stream, builder)?),
+            (None, None) => None,
+        };
+        let of_terminal = carrier.as_ref().map(|(carrier, _)| Form::Bursts(carrier.frame.encapsulation()));
         Ok(LinkHandle {
             name: self.name.to_owned(),
             way: self.way,
@@ -120,6 +136,7 @@ impl Direct<'_> {
             shaper,
             line,
             port,
+            form: self.dvb.map(|place| place.form).or(of_terminal),
             channels,
             receiver,
             rate,
@@ -131,7 +148,8 @@ impl Direct<'_> {
     fn rate(&self, settings: &Direction, carrier: Option<&CarrierHandle>) -> Rate {
         let of_wifi = self.link.wifi.as_ref().map(|wifi| wifi.data_rate());
         let of_carrier = carrier.map(|carrier| carrier.frame.rate());
-        of_wifi.or(of_carrier).or(settings.rate).unwrap_or_default()
+        let of_multiplex = self.dvb.map(|place| place.rate);
+        of_wifi.or(of_carrier).or(of_multiplex).or(settings.rate).unwrap_or_default()
     }
 
     /// A terminal's carrier, and its number there.
@@ -178,12 +196,26 @@ impl Direct<'_> {
     }
 
     /// The far end of a terminal, behind `last`, which passes requests on to the control centre.
-    fn receiver(&self, last: ElementId, carrier: &CarrierHandle, builder: &mut Builder) -> ElementId {
-        let receiver =
-            builder.add(format!("{}/receiver", self.path()), Receiver::new(carrier.frame.encapsulation()));
-        builder.connect((last, Port(0)), (receiver, Port(0)));
+    fn receiver(&self, last: (ElementId, Port), carrier: &CarrierHandle, builder: &mut Builder) -> ElementId {
+        let receiver = Receiver::new(carrier.frame.encapsulation());
+        let receiver = builder.add(format!("{}/receiver", self.path()), receiver);
+        builder.connect(last, (receiver, Port(0)));
         builder.connect((receiver, Port(1)), (carrier.centre, Port(0)));
         receiver
+    }
+
+    /// The far end of a stream of DVB, behind `last`.
+    fn decapsulator(
+        &self,
+        last: (ElementId, Port),
+        stream: &dvb::Config,
+        builder: &mut Builder,
+    ) -> Result<ElementId, Problem> {
+        let key = self.key("dvb", |own| own.dvb.is_some());
+        let receiver = dvb::Receiver::new(stream).map_err(|error| Problem::impossible(&key, &error))?;
+        let receiver = builder.add(format!("{}/receiver", self.path()), receiver);
+        builder.connect(last, (receiver, Port(0)));
+        Ok(receiver)
     }
 
     fn path(&self) -> String {
@@ -260,7 +292,7 @@ impl Direct<'_> {
     fn channels(
         &self,
         settings: &Direction,
-        line: ElementId,
+        line: (ElementId, Port),
         builder: &mut Builder,
     ) -> Result<Vec<ElementId>, Problem> {
         let faults = settings.channel.as_ref().map_or(&[][..], |channel| channel.faults());
@@ -273,7 +305,8 @@ impl Direct<'_> {
             let config = loaded.map_err(|(part, problem)| Problem::new(format!("{key}.{part}"), problem))?;
             let channel = Channel::new(&config).map_err(|error| Problem::impossible(&key, &error))?;
             let channel = builder.add(path, channel);
-            builder.connect((chain.last().copied().unwrap_or(line), Port(0)), (channel, Port(0)));
+            let last = chain.last().map_or(line, |last| (*last, Port(0)));
+            builder.connect(last, (channel, Port(0)));
             chain.push(channel);
         }
         Ok(chain)

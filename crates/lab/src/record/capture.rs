@@ -19,8 +19,8 @@ use bentpipe_wire::{aal5, erf, ipv4, llc, udp};
 /// The virtual channel that packets pass, and how it puts them into AAL5.
 pub type PduOf = (Vc, atm::Encapsulation);
 
-/// A pcap file being written: raw IP, the MPEG cells of bursts, or ERF records of AAL5 PDUs; stamps in nanoseconds from
-/// the start of the run.
+/// A pcap file being written: raw IP, the MPEG cells of bursts, TS packets, baseband frames, or ERF records of AAL5 PDUs;
+/// stamps in nanoseconds from the start of the run.
 ///
 /// It is written beside its place and moved there by [`Capture::finish`]; dropped before, it is gone.
 pub struct Capture {
@@ -39,8 +39,25 @@ pub enum Form {
     /// A terminal's bursts, one in each record: its MPEG cells, or its GSE packets as the data field of a baseband frame
     /// behind a mode adaptation header L.3, in UDP.
     Bursts(Encapsulation),
+    /// TS packets.
+    TransportStream,
+    /// Baseband frames, behind mode adaptation headers L.3, in UDP.
+    Frames,
     /// IP packets that are to be written as the AAL5 PDUs that they are in a virtual channel.
     Pdus(PduOf),
+}
+
+impl Form {
+    /// What a file of it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Form::Ip => "ip",
+            Form::Bursts(_) => "bursts",
+            Form::TransportStream => "ts",
+            Form::Frames => "frames",
+            Form::Pdus(_) => "pdus",
+        }
+    }
 }
 
 struct State {
@@ -57,9 +74,8 @@ impl Capture {
     /// As the file system gives.
     pub fn start(path: &Path, form: Form, snap_len: usize) -> io::Result<Capture> {
         let link_type = match form {
-            Form::Ip => LinkType::RAW,
-            Form::Bursts(Encapsulation::Gse) => LinkType::RAW,
-            Form::Bursts(_) => LinkType::MPEG_2_TS,
+            Form::Ip | Form::Frames | Form::Bursts(Encapsulation::Gse) => LinkType::RAW,
+            Form::Bursts(_) | Form::TransportStream => LinkType::MPEG_2_TS,
             Form::Pdus(_) => LinkType::ERF,
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -124,6 +140,10 @@ impl State {
             _ if matches!(form, Form::Bursts(_)) => writer.write(now.as_nanos(), cells, 0),
             Body::Zeros(count) => writer.write(now.as_nanos(), packet.header(), *count as usize),
             Body::Bytes(_) => writer.write(now.as_nanos(), &packet.to_vec(), 0),
+            Body::Unit(unit) => match &unit.adaptation {
+                Some(adaptation) => writer.write(now.as_nanos(), &in_udp(adaptation, &unit.bytes), 0),
+                None => writer.write(now.as_nanos(), &unit.bytes, 0),
+            },
             Body::Cells(_) => return,
         };
         self.note(written);
@@ -145,19 +165,28 @@ const FRAME_PORT: u16 = 7001;
 
 /// GSE packets as a baseband frame in UDP; return links know no MODCOD.
 fn in_baseband_frame(field: &[u8], number: u8) -> Vec<u8> {
-    let len = bbframe::ADAPTATION_LEN + bbframe::HEADER_LEN + field.len();
+    let mut frame = vec![0; bbframe::HEADER_LEN];
+    bbframe::Repr::gse(field.len()).emit(&mut frame);
+    frame.extend_from_slice(field);
+    let size = FrameSize::Normal;
+    in_udp(&Adaptation { modcod: None, size, has_pilots: false, carrier_to_noise: 0, number }, &frame)
+}
+
+/// A baseband frame behind its mode adaptation header, filled up to what its MODCOD takes, in UDP.
+fn in_udp(adaptation: &Adaptation, frame: &[u8]) -> Vec<u8> {
+    let bits = adaptation.modcod.and_then(|modcod| modcod.bbframe_bits(adaptation.size));
+    let frame_len = bits.map_or(frame.len(), |bits| bits as usize / 8);
+    let len = bbframe::ADAPTATION_LEN + frame_len;
     let udp = udp::Repr { src_port: FRAME_PORT, dst_port: FRAME_PORT, payload_len: len };
     let here = Ipv4Addr::LOCALHOST;
     let ip = ipv4::Repr::new(here, here, Protocol::UDP, udp::HEADER_LEN + len);
-    let mut bytes = vec![0; ip.buffer_len() + udp::HEADER_LEN + len - field.len()];
+    let mut bytes = vec![0; ip.buffer_len() + udp::HEADER_LEN + len];
     ip.emit(&mut bytes);
     let rest = &mut bytes[ip.buffer_len()..];
     udp.emit(rest);
     let rest = &mut rest[udp::HEADER_LEN..];
-    let size = FrameSize::Normal;
-    Adaptation { modcod: None, size, has_pilots: false, carrier_to_noise: 0, number }.emit(rest);
-    bbframe::Repr::gse(field.len()).emit(&mut rest[bbframe::ADAPTATION_LEN..]);
-    bytes.extend_from_slice(field);
+    adaptation.emit(rest);
+    rest[bbframe::ADAPTATION_LEN..][..frame.len()].copy_from_slice(frame);
     bytes
 }
 

@@ -74,19 +74,19 @@ pub struct CapturePoint {
 }
 
 impl CapturePoint {
-    /// The files of what a scenario wants captured: IP packets, in a virtual channel as PDUs, and of a
-    /// terminal also its bursts.
+    /// The files of what a scenario wants captured: IP packets, in a virtual channel as PDUs, of a terminal also its
+    /// bursts, of DVB also TS packets or frames.
     pub fn of(captures: &[build::Capture]) -> Vec<CapturePoint> {
         let both = captures.iter().flat_map(|capture| {
             let name = capture.name.replace(':', "-");
-            let bursts = capture.bursts.map(|(input, encapsulation)| CapturePoint {
-                name: format!("{name}-bursts"),
+            let on_line = capture.on_line.map(|(input, form)| CapturePoint {
+                name: format!("{name}-{}", form.name()),
                 inputs: vec![input],
-                form: Form::Bursts(encapsulation),
+                form,
             });
             let inputs = vec![capture.sent, capture.received];
             let form = capture.pdu_of.map_or(Form::Ip, Form::Pdus);
-            [Some(CapturePoint { name, inputs, form }), bursts]
+            [Some(CapturePoint { name, inputs, form }), on_line]
         });
         both.flatten().collect()
     }

@@ -8,6 +8,8 @@ use bentpipe_net::app::{Header, Identification, Pattern};
 pub use bentpipe_net::channel::Config as Fault;
 pub use bentpipe_net::dama::Config as Carrier;
 use bentpipe_net::dama::Contract;
+pub use bentpipe_net::dvb::Line as DvbLine;
+use bentpipe_net::dvb::{Config as DvbConfig, Modcod};
 pub use bentpipe_net::queue::Discipline as Queue;
 pub use bentpipe_net::quick_start::Config as QuickStart;
 pub use bentpipe_net::shaper::Config as Shaper;
@@ -49,6 +51,20 @@ pub struct Dama {
     /// What it may get.
     #[serde(flatten)]
     pub contract: Contract,
+}
+
+/// A stream of packets in a transport stream, or in the frames of DVB-S2.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Dvb {
+    /// The line that it is sent on.
+    pub line: String,
+    /// The MODCOD of its frames, where streams have their own (VCM): only with GSE.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modcod: Option<Modcod>,
+    /// Encapsulation and compression.
+    #[serde(flatten)]
+    pub stream: DvbConfig,
 }
 
 /// UDP datagrams of one length.

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::atm::{Atm, VirtualChannel};
 use super::delays::DelayChanges;
 use super::elements::{
-    Application, Carrier, Channel, Dama, Framing, Queue, QuickStart, Shaper, Stream, Tcp, Tfrc, Udp, Video,
-    Wifi,
+    Application, Carrier, Channel, Dama, Dvb, DvbLine, Framing, Queue, QuickStart, Shaper, Stream, Tcp, Tfrc,
+    Udp, Video, Wifi,
 };
 use super::sweep::Sweep;
 
@@ -45,6 +45,10 @@ pub struct Scenario {
     /// Carriers that terminals share by demand assignment: `dama` in a direction of a link makes it a terminal.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub carrier: Named<Carrier>,
+    /// Lines of DVB: `dvb` in a direction of a link makes it a stream on one. Each node that sends on a line has such a line
+    /// of its own, and a multiplex of the streams that it sends there.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub dvb: Named<DvbLine>,
     /// A network of ATM switches under the links that are virtual channels.
     #[serde(default, skip_serializing_if = "Atm::is_empty")]
     pub atm: Atm,
@@ -169,6 +173,10 @@ pub struct Link {
     /// How both ends send if they are terminals that share carriers; there is no line then, and no rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dama: Option<Dama>,
+    /// How packets are carried in a transport stream or in the frames of DVB-S2, in both directions, of which each node has
+    /// its own line; there is no rate besides. Its channel acts on TS packets or frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dvb: Option<Dvb>,
     /// Makes it a Wi-Fi link: instead of a line in each direction a medium that both share. Its channel acts on frames, which
     /// are sent again; it has no rate and no framing of a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -209,6 +217,9 @@ pub struct Direction {
     /// How the sending end sends if it is a terminal that shares carriers; there is no line then, and no rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dama: Option<Dama>,
+    /// How packets are carried in a transport stream or in the frames of DVB-S2; there is no rate then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dvb: Option<Dvb>,
 }
 
 impl Direction {

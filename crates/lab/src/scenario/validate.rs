@@ -1,9 +1,10 @@
 //! Checking what types and schema cannot: names that must exist, amounts that must make sense together.
 
+use bentpipe_net::dvb::RohcMode;
 use bentpipe_units::{Rate, Span};
 
 use super::check::join;
-use super::elements::{Framing, Stream};
+use super::elements::{Dvb, Framing, Stream};
 use super::error::Mistake;
 use super::schema::{Flow, Link, Named, Scenario};
 use super::suggest;
@@ -86,6 +87,7 @@ impl Review<'_> {
         let keys = self.scenario.node.keys().map(|name| ("node", name));
         let keys = keys.chain(self.scenario.link.keys().map(|name| ("link", name)));
         let keys = keys.chain(self.scenario.carrier.keys().map(|name| ("carrier", name)));
+        let keys = keys.chain(self.scenario.dvb.keys().map(|name| ("dvb", name)));
         let keys = keys.chain(self.scenario.tunnel.keys().map(|name| ("tunnel", name)));
         let keys = keys.chain(self.scenario.group.keys().map(|name| ("group", name)));
         let keys = keys.chain(self.scenario.flow.keys().map(|name| ("flow", name)));
@@ -158,7 +160,14 @@ impl Review<'_> {
                 let at = own(direction.dama.is_some(), "dama");
                 self.terminal(&at, &dama.carrier, direction.rate.is_some() && direction.dama.is_some());
             }
+            if let Some(dvb) = direction.dvb.as_ref().or(link.dvb.as_ref()) {
+                let other = if table == "forward" { &link.reverse } else { &link.forward };
+                let back = other.dvb.as_ref().or(link.dvb.as_ref());
+                let has_rate = direction.rate.or(link.rate.filter(|_| direction.dvb.is_none())).is_some();
+                self.stream_of_dvb(&own(direction.dvb.is_some(), "dvb"), dvb, back, has_rate, link);
+            }
             match direction.rate.or(link.rate) {
+                _ if direction.dvb.is_some() || link.dvb.is_some() => {}
                 None if direction.dama.is_some() || link.dama.is_some() => {}
                 None if link.wifi.is_some() => {}
                 // What both directions share is said once.
@@ -188,12 +197,13 @@ impl Review<'_> {
             );
             let has_line = link.vc.is_none()
                 && link.wifi.is_none()
-                && direction.dama.as_ref().or(link.dama.as_ref()).is_none();
+                && direction.dama.as_ref().or(link.dama.as_ref()).is_none()
+                && direction.dvb.as_ref().or(link.dvb.as_ref()).is_none();
             let changes = direction.delay_changes.as_ref().or(link.delay_changes.as_ref());
             self.unless(
                 has_line || changes.is_none(),
                 &own(direction.delay_changes.is_some(), "delay_changes"),
-                "only a line's delay changes: expected none on virtual channels, terminals and Wi-Fi",
+                "only a line's delay changes: expected none on virtual channels, terminals, DVB and Wi-Fi",
             );
         }
         if link.wifi.is_some() {
@@ -205,6 +215,27 @@ impl Review<'_> {
             (68..=65_535).contains(&mtu),
             &join(key, "mtu"),
             "expected from 68 B (RFC 791) to 65535 B",
+        );
+    }
+
+    /// A stream on a line of DVB; `back` is that of the other direction.
+    fn stream_of_dvb(&mut self, key: &str, dvb: &Dvb, back: Option<&Dvb>, has_rate: bool, link: &Link) {
+        let lines = &self.scenario.dvb;
+        if !lines.contains_key(&dvb.line) {
+            let instead = instead(&dvb.line, lines);
+            let problem = format!("no line of DVB is called \"{}\": {instead}", short(&dvb.line));
+            self.mistake(&join(key, "line"), problem);
+        }
+        self.unless(!has_rate, key, "a rate besides: the line has one, expected one of them");
+        let other = link.vc.is_some() || link.wifi.is_some() || link.dama.is_some();
+        self.unless(!other, key, "a virtual channel, terminal or Wi-Fi link besides: expected one of them");
+        self.unless(link.framing == Framing::None, key, "a framing besides: it has its own, expected none");
+        let is_heard = back.is_some_and(|back| back.stream.rohc.is_some());
+        let mode = dvb.stream.rohc.as_ref().map_or(RohcMode::Unidirectional, |rohc| rohc.mode);
+        self.unless(
+            mode == RohcMode::Unidirectional || is_heard,
+            &join(key, "rohc.mode"),
+            "no way back for feedback: expected \"unidirectional\", or `dvb` with `rohc` in the other direction",
         );
     }
 

@@ -258,7 +258,7 @@ impl Packet {
     pub fn into_train(self) -> Option<Train> {
         match self.into_body() {
             Body::Cells(train) => Some(*train),
-            Body::Zeros(_) | Body::Bytes(_) => None,
+            Body::Zeros(_) | Body::Bytes(_) | Body::Unit(_) => None,
         }
     }
 }

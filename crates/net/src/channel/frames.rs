@@ -33,6 +33,7 @@ impl FrameErrors {
             }
             Config::Trace(config) => FrameErrors::Trace(config.reader()?),
             Config::Signal(_)
+            | Config::BitBursts { .. }
             | Config::Duplication { .. }
             | Config::Reordering { .. }
             | Config::Jitter { .. } => {

@@ -181,3 +181,31 @@ fn what_is_no_probability_is_refused() {
     let law = JitterLaw::Uniform { min: ms(2), max: ms(1) };
     assert_eq!(key(Config::Jitter { law, keep_order: true }), Some("max"));
 }
+
+/// Bits come in bursts: as many as the stationary chain says, and close together.
+#[test]
+fn bits_are_flipped_in_bursts() {
+    let (p, r) = (1e-4, 0.02);
+    let config = Config::BitBursts { p, r, ber_good: 0.0, ber_bad: 0.5 };
+    let mut rig = Rig::new(Channel::new(&config).unwrap());
+    for n in 0..20_000 {
+        rig.receive(n, 0, Packet::from_bytes(&[0; 188]));
+    }
+    let flipped: Vec<u64> = (0..)
+        .zip(&rig.out)
+        .flat_map(|(n, (_, _, packet))| {
+            let bytes = packet.to_vec();
+            (0..1504)
+                .filter(move |bit| bytes[bit / 8] & 0x80 >> (bit % 8) != 0)
+                .map(move |bit| n * 1504 + bit as u64)
+        })
+        .collect();
+    let expected = 20_000.0 * 1504.0 * 0.5 * p / (p + r);
+    assert!((flipped.len() as f64 / expected - 1.0).abs() < 0.08, "{} of {expected}", flipped.len());
+    // Within a burst the next flip is 2 bits away in the mean; a burst goes on with probability (1 - r) / (1 + r).
+    let near = flipped.windows(2).filter(|pair| pair[1] - pair[0] <= 64).count() as f64;
+    assert!(near / flipped.len() as f64 > 0.93, "{near} of {}", flipped.len());
+    let damaged =
+        rig.out.iter().filter(|(_, _, packet)| packet.to_vec().iter().any(|byte| *byte != 0)).count();
+    assert_eq!(rig.value("damaged"), damaged as f64);
+}

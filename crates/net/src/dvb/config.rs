@@ -5,6 +5,8 @@ use std::time::Duration;
 use bentpipe_rohc::{Channel, CidSpace, CompressorConfig, DecompressorConfig, Mode, Refresh, RtpRule};
 use bentpipe_units::{Bytes, Span};
 
+use bentpipe_wire::{gse, llc, mpe, section, ts, ule};
+
 use super::filter::{Filter, ProfileName, profiles};
 use super::text::{Address, DataPid};
 use crate::Impossible;
@@ -70,6 +72,30 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The bytes of TS packets, or of data fields, that an IP packet takes if its headers are not compressed: whole TS
+    /// packets where they are padded, its share of endless ones alike where they are packed, rounded up.
+    pub fn line_len(&self, packet_len: usize) -> Bytes {
+        let with_llc = if self.llc { llc::HEADER_LEN } else { 0 };
+        let sndu = match self.encapsulation {
+            Encapsulation::Ule => {
+                let npa = if self.to.is_some() { ule::NPA_LEN } else { 0 };
+                packet_len + ule::BASE_HEADER_LEN + npa + ule::CRC_LEN
+            }
+            Encapsulation::Mpe => packet_len + mpe::HEADER_LEN + with_llc + section::CRC_LEN,
+            Encapsulation::Gse => {
+                let label = self.to.map_or(gse::Label::Broadcast, |to| gse::Label::Six(to.0));
+                return Bytes::new(gse::Repr::new(ule::Type::IPV4, label).packet_len(packet_len) as u64);
+            }
+        };
+        let len = match self.packing {
+            None => ule::packets(sndu) * ts::PACKET_LEN,
+            // A pointer in every TS packet, or one for each SNDU.
+            Some(_) if sndu < ts::PAYLOAD_LEN => (sndu * ts::PACKET_LEN).div_ceil(ts::PAYLOAD_LEN - 1),
+            Some(_) => ((sndu + 1) * ts::PACKET_LEN).div_ceil(ts::PAYLOAD_LEN),
+        };
+        Bytes::new(len as u64)
+    }
+
     /// Checks what its form does not.
     ///
     /// # Errors
@@ -125,23 +151,6 @@ pub enum RohcMode {
     Reliable,
 }
 
-/// Which UDP packets are taken for RTP.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
-pub enum Rtp {
-    /// Those that look like it: ports of 1024 and up, an even destination port, version 2, a payload type of RFC 3551.
-    #[default]
-    Likely,
-    /// None.
-    Never,
-    /// Those to these ports.
-    Ports(Vec<u16>),
-}
-
 /// Header compression (RFC 3095, RFC 6846).
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(
@@ -182,8 +191,10 @@ pub struct Rohc {
     /// Packets longer than this go through the profile Uncompressed. Without it none does for its length.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub below: Option<Bytes>,
-    /// Which UDP packets are RTP.
-    pub rtp: Rtp,
+    /// The ports to which UDP packets are RTP; an empty list: none. Without it those that look like it: ports of 1024 and up,
+    /// an even destination port, version 2, a payload type of RFC 3551.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub rtp_ports: Option<Vec<u16>>,
     /// Whether the decompressor checks transport checksums.
     pub verify: bool,
     /// Whether the decompressor repairs contexts after loss or damage, guided by the CRC of the header.
@@ -209,7 +220,7 @@ impl Default for Rohc {
             slow_start: compressor.slow_start,
             only_ir_and_so: compressor.only_ir_and_so,
             below: None,
-            rtp: Rtp::Likely,
+            rtp_ports: None,
             verify: decompressor.verify,
             repair: decompressor.repair,
             caution: decompressor.caution,
@@ -246,11 +257,7 @@ impl Rohc {
     pub fn compressor(&self) -> CompressorConfig {
         CompressorConfig {
             channel: self.channel(),
-            rtp: match &self.rtp {
-                Rtp::Likely => RtpRule::Likely,
-                Rtp::Never => RtpRule::Never,
-                Rtp::Ports(ports) => RtpRule::Ports(ports.clone()),
-            },
+            rtp: self.rtp_ports.clone().map_or(RtpRule::Likely, RtpRule::Ports),
             repeats: self.repeats,
             refresh_repeats: self.refresh_repeats,
             ir_refresh: Refresh {

@@ -346,9 +346,12 @@ impl Encapsulator {
     /// Whether [`Encapsulator::pop`] would give a TS packet, or [`Encapsulator::fill`] a data field of `capacity` bytes
     /// that is full or overdue.
     pub fn is_ready(&self, now: Time, capacity: usize) -> bool {
-        self.popped < self.ready.len()
-            || self.waiting_len() >= capacity
-            || self.due().is_some_and(|due| due <= now)
+        self.is_full(capacity) || self.due().is_some_and(|due| due <= now)
+    }
+
+    /// Whether there is a full TS packet, or enough for a data field of `capacity` bytes.
+    pub fn is_full(&self, capacity: usize) -> bool {
+        self.popped < self.ready.len() || self.waiting_len() >= capacity
     }
 
     /// Bytes that wait to be put into data fields; 0 for what is in TS packets.

@@ -170,6 +170,12 @@ impl DataPid {
         }
     }
 
+    /// The PID `n` numbers higher; `None` if that is none for data.
+    pub fn plus(self, n: u32) -> Option<DataPid> {
+        let number = u16::try_from(n).ok().and_then(|n| self.0.number().checked_add(n));
+        number.and_then(DataPid::new)
+    }
+
     /// The PID.
     pub const fn pid(self) -> Pid {
         self.0
@@ -202,6 +208,7 @@ mod form {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
     use super::{Address, DataPid, Ports, Prefix, Transport};
+    use crate::dvb::Modcod;
 
     macro_rules! as_text {
         ($($type:ty, $name:literal, $example:literal;)*) => {$(
@@ -238,5 +245,6 @@ mod form {
         Ports, "Ports", "5004-5010";
         Transport, "Transport", "udp";
         DataPid, "DataPid", "0x201";
+        Modcod, "Modcod", "QPSK 3/4";
     }
 }

@@ -36,7 +36,7 @@ impl Incoming {
         let (segment, dst) = match packet.body() {
             Body::Zeros(count) => Incoming::read(packet.header(), *count as usize),
             Body::Bytes(_) => Incoming::read(&packet.to_vec(), 0),
-            Body::Cells(_) => None,
+            Body::Cells(_) | Body::Unit(_) => None,
         }?;
         (dst == local).then_some(segment)
     }
