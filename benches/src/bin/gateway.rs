@@ -17,7 +17,7 @@ use bentpipe_emu::gateway::{
     Remote, Send, Statistics,
 };
 use bentpipe_emu::{Namespace, cpu_time, put_first};
-use bentpipe_net::dvb::{self, Cid, Rohc, RohcMode, Rtp};
+use bentpipe_net::dvb::{self, Cid, Rohc, RohcMode};
 use bentpipe_units::{Bytes, Span};
 use serde_json::json;
 
@@ -97,7 +97,7 @@ fn config(n: u8, rohc: bool) -> Config {
         mode: RohcMode::Optimistic,
         cid: Cid::Large,
         contexts: 512,
-        rtp: Rtp::Ports((0..STREAMS as u16).map(|stream| PORT + stream).collect()),
+        rtp_ports: Some((0..STREAMS as u16).map(|stream| PORT + stream).collect()),
         ..Rohc::default()
     });
     Config {
