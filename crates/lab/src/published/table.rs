@@ -70,21 +70,24 @@ impl Tabulated {
 
     /// The table with ours beside what was published: means over the seeds with 95 % confidence intervals.
     pub(super) fn table(&self, runs: &StudyRuns) -> Table {
-        let columns = self.column.iter().flat_map(|column| [column.name.clone(), "ours".to_owned()]);
+        let columns = self.column.iter().map(|column| column.name.clone());
         Table {
             caption: self.title.clone(),
-            head: std::iter::once(String::new()).chain(columns).collect(),
-            rows: self.row.iter().map(|row| self.cells(row, runs)).collect(),
+            head: ["", ""].map(String::from).into_iter().chain(columns).collect(),
+            rows: self.row.iter().flat_map(|row| self.lines(row, runs)).collect(),
         }
     }
 
-    fn cells(&self, row: &TableRow, runs: &StudyRuns) -> Vec<Cell> {
-        let pairs = self.column.iter().zip(&row.published).flat_map(|(column, published)| {
-            let published = if published.is_finite() { number(*published) } else { String::new() };
-            let ours = column.ours(row, runs).unwrap_or_else(|why| why);
-            [Cell::Number(published), Cell::Number(ours)]
-        });
-        std::iter::once(Cell::Text(row.name.clone())).chain(pairs).collect()
+    /// What was published, and under it ours.
+    fn lines(&self, row: &TableRow, runs: &StudyRuns) -> [Vec<Cell>; 2] {
+        let line = |name: &str, whose: &str, values: Vec<String>| {
+            let words = [name, whose].map(|word| Cell::Text(word.to_owned()));
+            words.into_iter().chain(values.into_iter().map(Cell::Number)).collect()
+        };
+        let published =
+            row.published.iter().map(|value| if value.is_finite() { number(*value) } else { String::new() });
+        let ours = self.column.iter().map(|column| column.ours(row, runs).unwrap_or_else(|why| why));
+        [line(&row.name, "published", published.collect()), line("", "ours", ours.collect())]
     }
 }
 

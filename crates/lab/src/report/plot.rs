@@ -82,12 +82,13 @@ impl Plot {
         range(self.curves.iter().flat_map(|curve| curve.points.iter().map(|p| p.0)))
     }
 
-    /// The least and greatest finite y, error bars included.
+    /// The least and greatest finite y, error bars included; of what is never negative, bars below zero are not.
     pub(super) fn y_range(&self) -> Option<(f64, f64)> {
+        let is_positive = !self.curves.iter().flat_map(|curve| &curve.points).any(|point| point.1 < 0.0);
         range(self.curves.iter().flat_map(|curve| {
             curve.points.iter().enumerate().flat_map(|(i, p)| {
                 let half = curve.errors.get(i).copied().filter(|e| e.is_finite()).unwrap_or(0.0);
-                [p.1 - half, p.1 + half]
+                [if is_positive { (p.1 - half).max(0.0) } else { p.1 - half }, p.1 + half]
             })
         }))
     }

@@ -178,13 +178,13 @@ pub(super) fn up_to(runs: &StudyRuns, adaptation: &str, kind: &str) -> Result<Po
     Ok(points)
 }
 
-/// The share of frames that are wrong in each state of the signal in which any was sent.
+/// The share of frames that are wrong in each state of the signal in which any was sent; the strongest is at 0.
 pub(super) fn in_states(runs: &StudyRuns, adaptation: &str) -> Result<Points, String> {
     let mut points = Points::new();
     for state in 1..=3_u32 {
         let sent = counted(runs, adaptation, &format!("sent-in-{state}"))?;
         let wrong = counted(runs, adaptation, &format!("wrong-in-{state}"))?;
-        points.extend((sent > 0.0).then(|| (f64::from(state), wrong / sent)));
+        points.extend((sent > 0.0).then(|| (f64::from(state - 1), wrong / sent)));
     }
     Ok(points)
 }
