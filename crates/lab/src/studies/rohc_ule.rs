@@ -60,6 +60,7 @@ pub(super) const CODES: &[(&str, Code)] = &[
     ("rohc-ule-seen-rtp-v4", |runs| streams::observed(runs, V4_HOST, Some(Profile::Rtp))),
     ("rohc-ule-seen-rtp-v6", |runs| streams::observed(runs, Ip::V6, Some(Profile::Rtp))),
     ("rohc-ule-seen-ip-v6", |runs| streams::observed(runs, Ip::V6, Some(Profile::Ip))),
+    ("rohc-ule-routed", streams::routed),
     ("rohc-ule-fresh-over-reused", |_| streams::fresh_over_reused()),
     ("rohc-ule-jitter-spread-over-unison", |runs| {
         let jitter = |spread| streams::jitter(runs, Ip::V6, Some(Profile::Rtp), 314, spread);

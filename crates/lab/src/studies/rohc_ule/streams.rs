@@ -13,7 +13,7 @@ use super::testbed::{Offer, Outcome};
 use super::throughput::{PACKING, stream, testbed};
 use super::traffic::{GSM_LEN, Ip, Traffic};
 use super::{LINK_BPS, Points};
-use crate::published::{Length, StudyRuns};
+use crate::published::{At, Length, StudyRuns};
 
 /// From packet to packet of a stream.
 const FRAME_NS: u64 = 20_000_000;
@@ -101,6 +101,21 @@ pub(super) fn estimated(ip: Ip, profile: Option<Profile>) -> f64 {
         count = found;
     }
     count
+}
+
+/// As many calls as the scenario's link carries packets of when there are more than it can carry, over that of equations
+/// 14 and 15 without Ethernet's header: the scenario's sites are routers.
+pub(super) fn routed(runs: &StudyRuns) -> Result<f64, String> {
+    let spread = At::from_iter([("spread".to_owned(), "true".to_owned())]);
+    let of_call = (12 + GSM_LEN) as f64 * 8.0 * 50.0;
+    let mut carried = 0.0;
+    for point in runs.points("calls", &spread)? {
+        let goodput = point.value("flow.calls.goodput").ok_or("no goodput")?;
+        carried = f64::max(carried, goodput.estimate.mean / of_call);
+    }
+    let average = headers::average(&Traffic::gsm(Ip::V6, carried as usize), Profile::Rtp, INTERVAL, IRS);
+    let bits = equations::stream_bits(average - equations::ETHERNET, GSM_LEN as f64);
+    Ok(carried / equations::streams(LINK_BPS, bits))
 }
 
 /// None, IP, UDP and RTP, as the figures have them from left to right.
