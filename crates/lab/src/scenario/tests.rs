@@ -273,7 +273,7 @@ fn overrides_are_checked_as_the_file_is() {
         ),
         (
             "durration=1 s",
-            "--set durration=1 s: durration: unknown key: did you mean \"duration\"? (\"title\", \"description\", \"duration\", \"seed\", \"seeds\", \"node\", \"link\", \"carrier\", \"atm\", \"tunnel\", \"group\", \"flow\", \"probe\", \"sweep\")",
+            "--set durration=1 s: durration: unknown key: did you mean \"duration\"? (\"title\", \"description\", \"duration\", \"seed\", \"seeds\", \"node\", \"link\", \"carrier\", \"dvb\", \"atm\", \"tunnel\", \"group\", \"flow\", \"probe\", \"sweep\")",
         ),
         ("sweep.seed=[]", "--set sweep.seed=[]: sweep.seed: an empty list: expected the values to run with"),
         ("seed", "--set seed: expected KEY=VALUE"),
