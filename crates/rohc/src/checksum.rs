@@ -12,16 +12,36 @@ pub(crate) fn transport_is_right(
     levels: &[Level],
     profile: Profile,
 ) -> bool {
-    let Some(level) = levels.last() else { return true };
+    transport_sum(header, payload, payload_len, levels, profile).is_none_or(|sum| sum == 0xffff)
+}
+
+/// Whether there is a checksum that can be checked, and it is right: a witness for what later packets of the flow say.
+pub(crate) fn transport_vouches(
+    header: &[u8],
+    payload: &[u8],
+    payload_len: usize,
+    levels: &[Level],
+    profile: Profile,
+) -> bool {
+    transport_sum(header, payload, payload_len, levels, profile) == Some(0xffff)
+}
+
+/// The sum that is all ones where the checksum is right; `None` when there is none, or it cannot be checked.
+fn transport_sum(
+    header: &[u8],
+    payload: &[u8],
+    payload_len: usize,
+    levels: &[Level],
+    profile: Profile,
+) -> Option<u16> {
+    let level = levels.last()?;
     let transport = &header[level.end()..];
     let length = transport.len() + payload_len;
     match profile {
         Profile::Rtp | Profile::Udp if transport.get(6..8) != Some(&[0, 0]) => {
-            sum(header, level, protocol::UDP, length, &[transport, payload]).is_none_or(|sum| sum == 0xffff)
+            sum(header, level, protocol::UDP, length, &[transport, payload])
         }
-        Profile::Tcp => {
-            sum(header, level, protocol::TCP, length, &[transport, payload]).is_none_or(|sum| sum == 0xffff)
-        }
+        Profile::Tcp => sum(header, level, protocol::TCP, length, &[transport, payload]),
         Profile::RtpUdpLite | Profile::UdpLite => {
             let coverage = transport
                 .get(4..6)
@@ -29,9 +49,8 @@ pub(crate) fn transport_is_right(
             let coverage = if coverage == 0 { length } else { coverage.min(length) };
             let (transport, payload) = covered(transport, payload, coverage);
             sum(header, level, protocol::UDP_LITE, length, &[transport, payload])
-                .is_none_or(|sum| sum == 0xffff)
         }
-        _ => true,
+        _ => None,
     }
 }
 

@@ -202,11 +202,19 @@ pub struct DecompressorConfig {
     pub damage_threshold: (u8, u8),
     /// At most one NACK of a kind in so many failing packets of a context (RFC 3095 5.7.6).
     pub nack_spacing_packets: u8,
-    /// How many packets are held back once more of a context were lost in a row than a change is usually repeated (4), or,
-    /// by the times given, than the sequence number's bits bridge: they, and the next one, must all be right before
-    /// one is delivered, or one with a CRC of 7 or 8 bits. A CRC of 3 bits alone lets one wrong packet in eight pass.
-    /// 0: none, as RFC 3095 has it.
+    /// How often the other end's compressor repeats a change ([`CompressorConfig::repeats`]): fewer losses in a row hide
+    /// none. Only `caution` goes by it.
+    pub repeats: u8,
+    /// How many packets are held back after so many losses in a row that they may hide a change: they, and the next one,
+    /// must all be right before one is delivered, or one with a CRC of 7 or 8 bits. A CRC of 3 bits alone lets one wrong
+    /// packet in eight pass. Contexts whose IR packet had a right UDP, UDP-Lite or TCP checksum have another witness:
+    /// after losses, a gap or a pause that checksum must be right, and only counting IP-IDs, which it does not cover,
+    /// are waited for. 0: nothing of this, as RFC 3095 has it.
     pub caution: u8,
+    /// Whether a gap in the sequence numbers of RTP and ESP, or a pause in RTP, is taken for losses of this channel. Off,
+    /// because there may have been such before the compressor: then these contexts are only doubted as far as a
+    /// transport checksum can tell. Numbers of the other profiles are the compressor's own, their gaps are losses.
+    pub gaps_are_losses: bool,
     /// Whether extensions of UO-1-ID packets update nothing but sequence numbers, timestamp and IP-ID, as RFC 4815 6.2
     /// says. librohc's compressor expects that they update everything they carry, so this is off unless it is set;
     /// compressors that send such extensions at all are rare, and this crate's does not.
@@ -220,7 +228,7 @@ pub struct DecompressorConfig {
 }
 
 impl Default for DecompressorConfig {
-    /// Default channel, U-mode, repair on, verification off.
+    /// Default channel, U-mode, repair on, verification off, two packets of caution.
     fn default() -> Self {
         Self {
             channel: Channel::default(),
@@ -230,7 +238,9 @@ impl Default for DecompressorConfig {
             repair: true,
             damage_threshold: (3, 8),
             nack_spacing_packets: 4,
-            caution: 0,
+            repeats: 4,
+            caution: 2,
+            gaps_are_losses: false,
             strict_uo1id: false,
             report_path: false,
             clock_resolution: Duration::ZERO,

@@ -40,6 +40,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod arrival;
 mod checksum;
 mod compressor;
 mod config;

@@ -326,6 +326,74 @@ fn a_replaced_decompressor_is_initialized() {
     }
 }
 
+/// All IR packets of a flow are lost, and what follows is answered for want of a context: from there on both ends are in
+/// the same mode.
+#[test]
+fn a_context_that_was_never_heard_of_begins_in_the_mode_asked_for() {
+    for mode in MODES {
+        let mut ends = Ends::new(mode, CompressorConfig::default());
+        let packet = |number: u16| ipv4(17, number, &udp(number, &rtp(number, u32::from(number) * 160, &[])));
+        (0..10).for_each(|number| ends.send(Duration::ZERO, &packet(number), true));
+        let (mut rohc, mut feedback) = (Vec::new(), Vec::new());
+        ends.compressor.compress(Duration::ZERO, &packet(10), &mut rohc).expect("compresses");
+        assert!(ends.decompressor.decompress(Duration::ZERO, &rohc, &mut Vec::new()).is_err());
+        assert_eq!(ends.decompressor.take_feedback(&mut feedback), mode != Mode::Unidirectional);
+        ends.compressor.feedback(&feedback);
+        if mode != Mode::Unidirectional {
+            (11..60).for_each(|number| ends.send(Duration::ZERO, &packet(number), false));
+            assert_eq!(ends.compressor.flow_state(0).map(|state| state.0), Some(mode));
+        }
+    }
+}
+
+/// In R-mode the end of a list is told too. (An empty list without a name would say that nothing changed.)
+#[test]
+fn a_list_ends_in_every_mode() {
+    for mode in MODES {
+        let mut ends = Ends::new(mode, CompressorConfig::default());
+        for number in 0..60u16 {
+            let data = udp(number, b"data");
+            let packet = if number < 30 { ah(17, u32::from(number), &data) } else { data };
+            let protocol = if number < 30 { 51 } else { 17 };
+            ends.send(
+                Duration::ZERO,
+                &ipv4(protocol, number, &packet),
+                (20..40).contains(&number) && mode == Mode::Reliable,
+            );
+        }
+    }
+}
+
+/// A change in the timestamp's step is lost with every packet that carried it, and a packet behind them is acknowledged:
+/// it is told again before a header needs it.
+#[test]
+fn what_an_acknowledgement_shows_to_be_lost_is_told_again() {
+    let mut ends = Ends::new(Mode::Optimistic, CompressorConfig::default());
+    let mut ts = 0;
+    let mut kinds = Vec::new();
+    for number in 0..60u16 {
+        // The step is 240 from 20 on; packet 26 is between steps, so that it has the timestamp itself.
+        ts += match number {
+            0..20 => 160,
+            26 => 247,
+            _ => 240,
+        };
+        let packet = ipv4(17, number, &udp(number, &rtp(number, ts, &[])));
+        let (mut rohc, mut ip, mut feedback) = (Vec::new(), Vec::new(), Vec::new());
+        let sent = ends.compressor.compress(Duration::ZERO, &packet, &mut rohc).expect("compresses");
+        kinds.push(sent.packet_type);
+        if (20..26).contains(&number) {
+            continue;
+        }
+        let restored = ends.decompressor.decompress(Duration::ZERO, &rohc, &mut ip);
+        assert!(restored.is_err() || ip == packet, "{number}");
+        assert!(matches!(restored, Ok(Some(_))) || number < 26, "{number} {restored:?}");
+        ends.decompressor.take_feedback(&mut feedback);
+        ends.compressor.feedback(&feedback);
+    }
+    assert!(kinds[26..32].contains(&PacketType::IrDyn), "{kinds:?}");
+}
+
 /// Large packets, reserved CIDs, what is no IP at all.
 #[test]
 fn policies_and_oddities() {

@@ -75,9 +75,12 @@ impl ChannelArgs {
 /// What the decompressor is free to choose, besides [`DecompressorConfig::verify`].
 #[derive(Debug, Args)]
 pub(crate) struct DecompressorArgs {
-    /// After a long loss, packets that must be right before one is delivered; 0: none
+    /// After losses that may hide a change, packets that must be right before one is delivered; 0: none, and no doubts
     #[arg(long, value_name = "N", default_value_t = DecompressorConfig::default().caution)]
     caution: u8,
+    /// Take gaps in RTP's and ESP's sequence numbers, and pauses in RTP, for losses of this channel
+    #[arg(long)]
+    gaps_are_losses: bool,
     /// Contexts that there is room for; flows beyond are rejected and go uncompressed. 0: as many as CIDs
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_contexts: u16,
@@ -102,12 +105,20 @@ pub(crate) struct DecompressorArgs {
 }
 
 impl DecompressorArgs {
-    /// A decompressor of `channel`, which checks transport checksums if `verify`.
+    /// A decompressor of `channel`, whose compressor sends changes `repeats` times; it checks transport checksums if
+    /// `verify`.
     ///
     /// # Errors
     /// As [`ChannelArgs::channel`].
-    pub(super) fn config(&self, channel: &ChannelArgs, verify: bool) -> Result<DecompressorConfig, String> {
+    pub(super) fn config(
+        &self,
+        channel: &ChannelArgs,
+        repeats: u8,
+        verify: bool,
+    ) -> Result<DecompressorConfig, String> {
         Ok(DecompressorConfig {
+            repeats,
+            gaps_are_losses: self.gaps_are_losses,
             channel: channel.channel()?,
             mode: channel.mode(),
             verify,
@@ -183,6 +194,10 @@ pub(super) struct Reservation {
 }
 
 impl CompressorArgs {
+    pub(super) fn repeats(&self) -> u8 {
+        self.repeats
+    }
+
     pub(super) fn reservations(&self) -> &[Reservation] {
         &self.reserve
     }

@@ -59,6 +59,9 @@ pub(crate) struct DecompressArgs {
     output: PathBuf,
     #[command(flatten)]
     channel: ChannelArgs,
+    /// How often the compressor sends a change: fewer losses in a row hide none
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    repeats: u8,
     #[command(flatten)]
     decompressor: DecompressorArgs,
     /// Deliver no packet whose UDP, UDP-Lite or TCP checksum is wrong
@@ -109,7 +112,11 @@ pub(crate) struct StatsArgs {
 /// Compresses a capture. In O- and R-mode a decompressor gives feedback.
 pub(super) fn compress(args: &CompressArgs) -> Result<Verdict, Error> {
     let mut input = Capture::open(&args.input, Content::Ip)?;
-    let mut way = way(&args.compressor, args.decompressor.config(&args.channel, false), args.verify)?;
+    let mut way = way(
+        &args.compressor,
+        args.decompressor.config(&args.channel, args.compressor.repeats(), false),
+        args.verify,
+    )?;
     let mut ledger = Ledger::new(&args.out)?;
     let mut output = Output::create(&args.output, LinkType::USER0, &args.input)?;
     let mut back = feedback_file(args.feedback.as_deref(), &args.input)?;
@@ -132,8 +139,12 @@ pub(super) fn compress(args: &CompressArgs) -> Result<Verdict, Error> {
 pub(super) fn roundtrip(args: &RoundtripArgs) -> Result<Verdict, Error> {
     let mut input = Capture::open(&args.input, Content::Ip)?;
     let (forth, back) = (Weather::new(&args.weather, "forward"), Weather::new(&args.weather, "feedback"));
-    let mut way = way(&args.compressor, args.decompressor.config(&args.channel, args.verify), true)?
-        .with_weather(forth, back);
+    let mut way = way(
+        &args.compressor,
+        args.decompressor.config(&args.channel, args.compressor.repeats(), args.verify),
+        true,
+    )?
+    .with_weather(forth, back);
     let mut ledger = Ledger::new(&args.out)?;
     let raw = |path: &Path| Output::create(path, LinkType::RAW, &args.input);
     let mut output = args.output.as_deref().map(raw).transpose()?;
@@ -153,7 +164,11 @@ pub(super) fn roundtrip(args: &RoundtripArgs) -> Result<Verdict, Error> {
 /// Compresses a capture for the figures alone.
 pub(super) fn stats(args: &StatsArgs) -> Result<Verdict, Error> {
     let mut input = Capture::open(&args.input, Content::Ip)?;
-    let mut way = way(&args.compressor, args.decompressor.config(&args.channel, false), false)?;
+    let mut way = way(
+        &args.compressor,
+        args.decompressor.config(&args.channel, args.compressor.repeats(), false),
+        false,
+    )?;
     let mut ledger = Ledger::new(&args.out)?;
     input.for_each(|packet| {
         let carried = way.carry(packet);
@@ -166,8 +181,9 @@ pub(super) fn stats(args: &StatsArgs) -> Result<Verdict, Error> {
 /// Decompresses a capture.
 pub(super) fn decompress(args: &DecompressArgs) -> Result<Verdict, Error> {
     let mut input = Capture::open(&args.input, Content::Rohc)?;
-    let mut receiver =
-        Receiver::new(args.decompressor.config(&args.channel, args.verify).map_err(Error::Usage)?);
+    let mut receiver = Receiver::new(
+        args.decompressor.config(&args.channel, args.repeats, args.verify).map_err(Error::Usage)?,
+    );
     let mut ledger = Ledger::new(&args.out)?;
     let mut output = Output::create(&args.output, LinkType::RAW, &args.input)?;
     let mut back = feedback_file(args.feedback.as_deref(), &args.input)?;

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::decompressor::{Candidate, Changes, Coverage, Decompressor, Deeper, Values};
 use super::header::{IpChanging, IpStatic};
 use super::list::{Kind as ListKind, Lists, Received};
+use crate::arrival::Witness;
 use crate::decompressor::{Input, Output, Restored};
 use crate::error::DecompressError;
 use crate::frame::Kind;
@@ -83,6 +84,9 @@ impl Decompressor {
             return Err(DecompressError::ChecksumMismatch);
         }
         let rest_len = bytes.len() - levels[..depth].last().map_or(0, Level::end) + payload_len;
+        let is_right = input.config.caution > 0
+            && crate::checksum::transport_vouches(bytes, payload, payload_len, &levels[..depth], profile);
+        self.witness = if is_ir { Witness::first(is_right) } else { self.witness.renewed(is_right) };
         self.adopt(next);
         self.establish(dynamic, rest_len, input);
         Ok(Restored { kind, header_in, delivered: true })
@@ -159,6 +163,7 @@ impl Decompressor {
             changes: None,
             mode: None,
             static_crcs: None,
+            witness: self.witness,
         };
         let mut coverage = 0;
         let empty = Lists::default();

@@ -19,6 +19,9 @@ use super::header::{self, IpChanging, IpStatic, Numbering, timer_p, ts_p};
 use super::list::{Lists, Received};
 use super::report::Report;
 use super::state::{Feedbacker, State};
+use crate::arrival::{Rhythm, Witness};
+use crate::checksum;
+use crate::config::DecompressorConfig;
 use crate::crc::{CRC3, CRC7};
 use crate::decompressor::{Input, Output, Restored};
 use crate::error::DecompressError;
@@ -94,6 +97,18 @@ pub(crate) struct Candidate {
     pub(crate) mode: Option<u8>,
     /// CRC-3 and CRC-7 after the static octets, if nothing static changed.
     pub(crate) static_crcs: Option<(u8, u8)>,
+    /// What the transport checksum is worth after this packet.
+    pub(crate) witness: Witness,
+}
+
+impl Candidate {
+    /// Whether the packet has a checksum that vouches for it.
+    fn has_checksum(&self, profile: Profile) -> bool {
+        match profile {
+            Profile::Udp | Profile::Rtp => self.values.checksum,
+            _ => profile.has_udp_lite(),
+        }
+    }
 }
 
 /// What only few packets change.
@@ -144,12 +159,12 @@ pub(crate) struct Decompressor {
     static_crcs: Option<(u8, u8)>,
     pub(super) report: Report,
     steady: Steady,
-    /// Packets to hold back until a repair is confirmed.
+    /// Packets to hold back until a repair, or what losses put in doubt, is confirmed.
     unconfirmed: u8,
-    /// When the last packet came, in nanoseconds.
-    arrival: u64,
-    /// Moving average of the time between packets, for wraparound detection.
-    gap: u64,
+    /// The transport checksum.
+    pub(super) witness: Witness,
+    /// For the detection of wraparound and long losses.
+    pub(super) rhythm: Rhythm,
 }
 
 impl Decompressor {
@@ -170,8 +185,8 @@ impl Decompressor {
             report: Report::default(),
             steady: Steady::default(),
             unconfirmed: 0,
-            arrival: 0,
-            gap: 0,
+            witness: Witness::default(),
+            rhythm: Rhythm::default(),
         }
     }
 
@@ -228,13 +243,19 @@ impl Decompressor {
         }
         let packet = Arrived { input, compact, reader, coverage_extension: extension };
         let sn = self.decode_sn(&packet.compact, self.values.sn);
+        let doubt = self.doubt(&packet, sn);
+        let is_checked = self.is_checked(doubt, input.config);
         let start = output.out.len();
-        let failure = match self.attempt(&packet, sn, output.out) {
+        let failure = match self.attempt(&packet, sn, is_checked, output.out) {
             Ok((restored, candidate)) => {
-                self.weigh(&packet, sn)?;
+                let witnessed = is_checked && candidate.has_checksum(self.profile);
+                if doubt == Doubt::Late && !witnessed && self.has_rival(&packet, sn, output.out) {
+                    return Err(DecompressError::NotAllowedInState);
+                }
+                self.weigh(&packet, witnessed)?;
                 self.commit(&packet, candidate, input.now);
                 self.set_template(&restored, &output.out[start..]);
-                return self.confirmed(restored, input, &output.out[start..]);
+                return self.confirmed(restored);
             }
             Err(failure) => failure,
         };
@@ -245,43 +266,122 @@ impl Decompressor {
         if !damaged || !input.config.repair || self.feedbacker.mode() == Mode::Reliable {
             return Err(failure);
         }
-        self.repair(&packet, sn, output.out).unwrap_or(Err(failure))
+        match self.repair(&packet, sn, output.out) {
+            Some(repaired) => repaired,
+            None if doubt == Doubt::Late && failure == DecompressError::ChecksumMismatch => {
+                self.absolve(&packet, sn, failure, output.out)
+            }
+            None => Err(failure),
+        }
     }
 
-    /// Whether the packet comes so late that the sequence number may have wrapped.
-    #[inline]
-    fn is_late(&self, without_ts: bool, now: core::time::Duration) -> bool {
-        let passed = nanoseconds(now).saturating_sub(self.arrival);
-        self.has_rtp() && without_ts && self.gap > 0 && passed >= self.gap.saturating_mul(8)
+    /// A packet that came late has a wrong transport checksum and is right by its CRC, and no wrap of the sequence number
+    /// explains it: it was so before the compressor, unless that is to be refused too.
+    fn absolve(
+        &mut self,
+        packet: &Arrived<'_>,
+        sn: u32,
+        failure: DecompressError,
+        out: &mut Vec<u8>,
+    ) -> Result<Restored, DecompressError> {
+        if packet.input.config.verify || self.unconfirmed > 0 {
+            return Err(failure);
+        }
+        let (restored, candidate) = self.attempt(packet, sn, false, out)?;
+        self.commit(packet, candidate, packet.input.now);
+        Ok(restored)
     }
 
-    /// Whether the packet, about to be committed, is to be doubted. In U-mode those that follow must confirm it; where
-    /// there is a way back it is refused, and the NACK brings one with a strong CRC.
+    /// How far a packet with the sequence number `sn`, with a CRC of 3 bits only, is to be doubted: so many packets seem
+    /// lost before it that a change may be among them, or the sequence number may have wrapped. To a CRC of 3 bits
+    /// some changes look like none (a hop limit of 63 instead of 64).
     #[inline]
-    fn weigh(&mut self, packet: &Arrived<'_>, sn: u32) -> Result<(), DecompressError> {
+    fn doubts(
+        &self,
+        sn: u32,
+        without_ts: bool,
+        now: core::time::Duration,
+        config: &DecompressorConfig,
+    ) -> Doubt {
+        if config.caution == 0 {
+            return Doubt::None;
+        }
+        let numbering = self.numbering();
+        // One that does not come after the last one may be a whole wrap ahead.
+        let has_gap = !(1..=i32::from(config.repeats)).contains(&numbering.distance(self.values.sn, sn));
+        let is_own = !matches!(numbering, Numbering::Rtp | Numbering::Esp);
+        if has_gap && (is_own || config.gaps_are_losses) {
+            return Doubt::Held;
+        }
+        if has_gap && self.witness.is_trusted() {
+            return Doubt::Checked;
+        }
+        let may_have_wrapped = self.has_rtp() && without_ts || self.witness.is_trusted();
+        if may_have_wrapped && self.rhythm.is_late(now) && !self.rhythm.was_silent(now) {
+            Doubt::Late
+        } else {
+            Doubt::None
+        }
+    }
+
+    /// Takes note of doubts. A CRC of 7 bits proves enough, but where there is a witness that is heard too.
+    #[inline]
+    fn doubt(&mut self, packet: &Arrived<'_>, sn: u32) -> Doubt {
+        let config = packet.input.config;
+        if packet.compact.crc_kind == CrcKind::None {
+            return Doubt::None;
+        }
+        let doubt = self.doubts(sn, packet.compact.ts.count == 0, packet.input.now, config);
+        if packet.compact.crc_kind == CrcKind::Seven {
+            let is_shaken = config.caution > 0 && (doubt == Doubt::Held || !self.state.is_full());
+            return if is_shaken { Doubt::Checked } else { Doubt::None };
+        }
+        if doubt == Doubt::Held {
+            self.unconfirmed = config.caution;
+            self.forget_template();
+        }
+        doubt
+    }
+
+    /// Whether the packet's transport checksum must be right.
+    #[inline]
+    fn is_checked(&self, doubt: Doubt, config: &DecompressorConfig) -> bool {
+        config.verify || self.witness.is_trusted() && (doubt != Doubt::None || self.unconfirmed > 0)
+    }
+
+    /// Whether the packet would be right with the sequence number that the time suggests, as it is with `sn`.
+    fn has_rival(&self, packet: &Arrived<'_>, sn: u32, out: &mut Vec<u8>) -> bool {
+        let numbering = self.numbering();
+        let Some(period) = 1u32.checked_shl(packet.compact.sn.count) else { return false };
+        let distance = numbering.distance(self.values.sn, sn);
+        let wraps = self.rhythm.wraps(distance, period, packet.input.now);
+        let rival = sn.wrapping_add(wraps * period) & numbering.mask();
+        let start = out.len();
+        let passes = wraps > 0 && self.attempt(packet, rival, false, out).is_ok();
+        out.truncate(start);
+        passes
+    }
+
+    /// Whether the packet, about to be committed, is to be delivered. What a right transport checksum has not `witnessed`
+    /// is refused where there is a way back, and the NACK brings a packet with a strong CRC; in U-mode those that
+    /// follow must confirm it.
+    #[inline]
+    fn weigh(&mut self, packet: &Arrived<'_>, witnessed: bool) -> Result<(), DecompressError> {
         let caution = packet.input.config.caution;
-        if caution == 0 || packet.compact.crc_kind == CrcKind::None {
+        if self.unconfirmed == 0 || packet.compact.crc_kind == CrcKind::None {
             return Ok(());
         }
-        if packet.compact.crc_kind == CrcKind::Seven {
+        let is_proven = packet.compact.crc_kind == CrcKind::Seven && caution > 0;
+        if is_proven || witnessed && (caution == 0 || self.compressed_id(&self.values).is_none()) {
             self.unconfirmed = 0;
             return Ok(());
         }
         let has_way_back = self.feedbacker.mode() != Mode::Unidirectional;
-        if self.is_doubtful(sn, packet.compact.ts.count == 0, packet.input.now) {
-            self.unconfirmed = caution;
-            self.forget_template();
+        if caution > 0 && has_way_back && !witnessed {
+            Err(DecompressError::NotAllowedInState)
+        } else {
+            Ok(())
         }
-        if self.unconfirmed > 0 && has_way_back { Err(DecompressError::NotAllowedInState) } else { Ok(()) }
-    }
-
-    /// Whether so many packets seem lost before `sn` that a change may be among them, or the sequence number may have
-    /// wrapped: to a CRC of 3 bits some changes look like none (a hop limit of 63 instead of 64).
-    #[inline]
-    fn is_doubtful(&self, sn: u32, without_ts: bool, now: core::time::Duration) -> bool {
-        // One that does not come after the last one may be a whole wrap ahead.
-        let ahead = self.numbering().distance(self.values.sn, sn);
-        self.is_late(without_ts, now) || !(1..=USUAL_REPEATS).contains(&ahead)
     }
 
     /// Tries other references after a CRC failure (RFC 3095 5.3.2.2.3 to 5.3.2.2.5). A repair must be confirmed by two
@@ -295,14 +395,16 @@ impl Decompressor {
         let numbering = self.numbering();
         let wrapped = self.wrapped(packet).map(|distance| tried.wrapping_add(distance) & numbering.mask());
         let earlier = self.decode_sn(&packet.compact, self.previous_sn);
+        let is_checked = packet.input.config.verify || self.witness.is_trusted();
         let start = out.len();
         for sn in [wrapped, (earlier != tried).then_some(earlier)].into_iter().flatten() {
-            if let Ok((restored, candidate)) = self.attempt(packet, sn, out) {
+            if let Ok((restored, candidate)) = self.attempt(packet, sn, is_checked, out) {
                 let previous = self.previous_sn;
+                let witnessed = is_checked && candidate.has_checksum(self.profile);
                 self.commit(packet, candidate, packet.input.now);
                 self.previous_sn = previous;
-                self.unconfirmed = 2;
-                return Some(self.confirmed(restored, packet.input, &out[start..]));
+                self.unconfirmed = if witnessed { 0 } else { 2 };
+                return Some(self.confirmed(restored));
             }
             out.truncate(start);
         }
@@ -312,32 +414,17 @@ impl Decompressor {
     /// How far the sequence number must have moved beyond its bits, if so much time has passed since the last packet
     /// (RFC 3095 5.3.2.2.4).
     fn wrapped(&self, packet: &Arrived<'_>) -> Option<u32> {
-        let distance = 1u32.checked_shl(packet.compact.sn.count)?;
-        let passed = nanoseconds(packet.input.now).saturating_sub(self.arrival);
-        (self.gap > 0 && passed >= self.gap.saturating_mul(u64::from(distance))).then_some(distance)
+        let period = 1u32.checked_shl(packet.compact.sn.count)?;
+        self.rhythm.has_passed(u64::from(period), packet.input.now).then_some(period)
     }
 
-    /// Holds a packet back while a repair is not confirmed.
+    /// Holds a packet back while it is not confirmed.
     #[inline]
-    fn confirmed(
-        &mut self,
-        restored: Restored,
-        input: &Input<'_>,
-        header: &[u8],
-    ) -> Result<Restored, DecompressError> {
+    fn confirmed(&mut self, restored: Restored) -> Result<Restored, DecompressError> {
         if self.unconfirmed == 0 {
             return Ok(restored);
         }
         self.unconfirmed -= 1;
-        // The checksum was verified already, if there is one.
-        let has_checksum = match self.profile {
-            Profile::Udp | Profile::Rtp => self.values.checksum && !header.is_empty(),
-            _ => self.profile.has_udp_lite(),
-        };
-        if input.config.verify && has_checksum {
-            self.unconfirmed = 0;
-            return Ok(restored);
-        }
         Err(DecompressError::RepairPending)
     }
 
@@ -366,12 +453,13 @@ impl Decompressor {
         lsb::decode(reference, compact.sn.value, bits, numbering.p(bits)) & numbering.mask()
     }
 
-    /// Decodes, renders and verifies with the sequence number `sn`.
+    /// Decodes, renders and verifies with the sequence number `sn`, by the transport checksum too if `is_checked`.
     #[inline]
     fn attempt(
         &self,
         packet: &Arrived<'_>,
         sn: u32,
+        is_checked: bool,
         out: &mut Vec<u8>,
     ) -> Result<(Restored, Candidate), DecompressError> {
         let mut reader = packet.reader;
@@ -383,16 +471,16 @@ impl Decompressor {
         let mut levels = [Level::default(); MAX_LEVELS];
         let depth = self.render(&candidate, payload_len, out, &mut levels)?;
         self.verify(packet, &mut candidate, &out[start..], &levels[..depth])?;
-        if packet.input.config.verify
-            && !crate::checksum::transport_is_right(
-                &out[start..],
-                payload,
-                payload_len,
-                &levels[..depth],
-                self.profile,
-            )
+        let header = &out[start..];
+        if is_checked
+            && !checksum::transport_is_right(header, payload, payload_len, &levels[..depth], self.profile)
         {
             return Err(DecompressError::ChecksumMismatch);
+        }
+        if self.witness.is_open() {
+            let is_right =
+                checksum::transport_vouches(header, payload, payload_len, &levels[..depth], self.profile);
+            candidate.witness = self.witness.and(is_right);
         }
         if self.profile.has_udp_lite() {
             let rest_len = out.len() - start - levels[..depth].last().map_or(0, Level::end) + payload_len;
@@ -443,6 +531,7 @@ impl Decompressor {
             changes: None,
             mode: compact.extension3.and_then(|extension| extension.mode),
             static_crcs: None,
+            witness: self.witness,
         };
         // Where identifications are not sent their offset stays; set before flags change how they count.
         let mut offsets = [0, 1].map(|index: usize| self.values.ip[index].offset(self.values.sn));
@@ -511,7 +600,7 @@ impl Decompressor {
         }
         let (scaled, offset) = (reference.ts / stride, reference.ts % stride);
         let value = if rtp.time_stride_ms > 0 && reference.time_stride_ms > 0 {
-            let passed_ms = nanoseconds(packet.input.now).saturating_sub(self.arrival) / 1_000_000;
+            let passed_ms = self.rhythm.passed_ns(packet.input.now) / 1_000_000;
             let ticks = (passed_ms / u64::from(reference.time_stride_ms)) as u32;
             lsb::decode(scaled.wrapping_add(ticks), bits.value, bits.count, timer_p(bits.count))
         } else {
@@ -521,13 +610,17 @@ impl Decompressor {
     }
 }
 
-/// How often compressors repeat a change, this crate's and librohc's: as many losses in a row may hide one.
-const USUAL_REPEATS: i32 = 4;
-
-/// Nanoseconds, up to 584 years.
-#[inline]
-fn nanoseconds(time: core::time::Duration) -> u64 {
-    time.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(time.subsec_nanos()))
+/// How far a packet is doubted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    None,
+    /// Its transport checksum must be right.
+    Checked,
+    /// It comes so late that sequence numbers may have wrapped: its transport checksum must be right; without one, it
+    /// must not be right with the sequence number that the time suggests, too.
+    Late,
+    /// It, and those that follow, must confirm each other.
+    Held,
 }
 
 /// What was found out about a packet before it is decoded.

@@ -142,10 +142,16 @@ impl Feedbacker {
         config.mode != Mode::Unidirectional || !idle
     }
 
-    /// A verified header had the Mode field `field`.
+    /// A verified header had the Mode field `field`. R-mode, whose packets are others, is that of the compressor even if
+    /// this context has not asked for it: it was asked for before the context was there.
     pub(crate) fn heard_mode(&mut self, field: Option<u8>, strong: bool, profile: Profile) {
-        let Some(field) = field.filter(|_| strong && self.transition != Transition::Done) else { return };
-        match Mode::from_bits(field) {
+        let Some(field) = field.filter(|_| strong) else { return };
+        let heard = Mode::from_bits(field);
+        let is_news = heard == Some(Mode::Reliable) && self.mode != Mode::Reliable;
+        if self.transition == Transition::Done && !is_news {
+            return;
+        }
+        match heard {
             Some(mode) => {
                 self.mode = mode;
                 self.transition = Transition::Pending;

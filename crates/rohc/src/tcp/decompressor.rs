@@ -8,6 +8,7 @@ use super::feedback;
 use super::header::{self, Control};
 use super::options::{Items, List, Received};
 use super::{checksum, header::FIXED_LEN, ip};
+use crate::arrival::Witness;
 use crate::crc::{CRC3, CRC7};
 use crate::decompressor::{Context, Input, Output, Restored};
 use crate::error::DecompressError;
@@ -36,6 +37,9 @@ struct Draft {
     payload_len: u32,
     kind: PacketType,
     has_crc7: bool,
+    /// Its transport checksum was looked at.
+    is_checked: bool,
+    witness: Witness,
     header_in: usize,
 }
 
@@ -133,6 +137,8 @@ pub(crate) struct Decompressor {
     nack_pause: u8,
     /// Packets to hold back after many losses in a row.
     doubt: u8,
+    /// The TCP checksum.
+    witness: Witness,
 }
 
 impl Decompressor {
@@ -163,17 +169,34 @@ impl Decompressor {
         result
     }
 
-    /// Whether a packet, about to be committed, is doubted after losses. In U-mode those that follow must confirm it;
-    /// where there is a way back it is refused, and the NACK brings one with a strong CRC.
+    /// Whether so many packets were lost before this one that a change may be among them.
+    fn has_gap(&self, control: Control, input: &Input<'_>) -> bool {
+        let ahead = control.msn.wrapping_sub(self.reference.control.msn) as i16;
+        input.config.caution > 0 && !(1..=i16::from(input.config.repeats)).contains(&ahead)
+    }
+
+    /// Whether the TCP checksum of a packet must be right: because that is wanted, or because losses put the packet in
+    /// doubt. (Gaps are losses: the numbers are the compressor's.)
+    fn is_checked(&self, control: Control, input: &Input<'_>) -> bool {
+        let in_doubt = || self.doubt > 0 || self.state != State::Full || self.has_gap(control, input);
+        input.config.verify || input.config.caution > 0 && self.witness.is_trusted() && in_doubt()
+    }
+
+    /// Whether a packet, about to be committed, is to be delivered after losses. What a right TCP checksum has not
+    /// witnessed is refused where there is a way back, and the NACK brings a packet with a strong CRC; in U-mode those
+    /// that follow must confirm it. So they must where the IP-ID counts, which that checksum does not cover.
     fn weigh(&mut self, draft: &Draft, input: &Input<'_>) -> Result<(), DecompressError> {
-        let lost = draft.control.msn.wrapping_sub(self.reference.control.msn).wrapping_sub(1) as i16;
-        if draft.has_crc7 {
+        let counts = draft.inner_ip_id.is_sequential() || draft.inner_ip_id == ip::IpId::Zero;
+        if draft.has_crc7 || draft.is_checked && !counts {
             self.doubt = 0;
-        } else if lost >= USUAL_REPEATS {
+        } else if self.has_gap(draft.control, input) {
             self.doubt = input.config.caution;
         }
         let has_way_back = input.config.mode != Mode::Unidirectional;
-        if self.doubt > 0 && has_way_back { Err(DecompressError::NotAllowedInState) } else { Ok(()) }
+        if self.doubt > 0 && has_way_back && !draft.is_checked {
+            return Err(DecompressError::NotAllowedInState);
+        }
+        Ok(())
     }
 
     fn ir(&mut self, input: &Input<'_>, out: &mut Vec<u8>) -> Result<Restored, DecompressError> {
@@ -232,7 +255,14 @@ impl Decompressor {
         if crc7.is_some_and(|crc| CRC7.of(headers) != crc) {
             return Err(DecompressError::CrcMismatch);
         }
-        verify(&next.chain, headers, payload, input)?;
+        let elided = input.frame.elided_bytes;
+        let is_right = || checksum::is_valid(&next.chain, headers, payload, elided);
+        let is_right = (input.config.verify || input.config.caution > 0) && is_right();
+        if input.config.verify && !is_right {
+            return Err(DecompressError::ChecksumMismatch);
+        }
+        self.witness =
+            if kind == PacketType::IrDyn { self.witness.renewed(is_right) } else { Witness::first(is_right) };
         next.learn(received, headers);
         self.reference = next;
         self.doubt = 0;
@@ -246,6 +276,7 @@ impl Decompressor {
         let start = out.len();
         let draft = self.restore(input, out)?;
         self.weigh(&draft, input)?;
+        self.witness = draft.witness;
         self.reference.control = draft.control;
         self.reference.payload_len = draft.payload_len;
         self.reference.chain.inner_mut().ip_id = draft.inner_ip_id;
@@ -280,7 +311,12 @@ impl Decompressor {
         header::set_offset(&mut headers[tcp_at..], options_len);
         reference.chain.infer(headers, payload_len as usize)?;
         self.check_crc(&base, headers)?;
-        verify(&reference.chain, headers, payload, input)?;
+        let is_right = || checksum::is_valid(&reference.chain, headers, payload, input.frame.elided_bytes);
+        let is_checked = self.is_checked(base.control, input);
+        if is_checked && !is_right() {
+            return Err(DecompressError::ChecksumMismatch);
+        }
+        let witness = if self.witness.is_open() { self.witness.and(is_right()) } else { self.witness };
         Ok(Draft {
             control: base.control,
             inner_ip_id: base.inner_ip_id,
@@ -288,6 +324,8 @@ impl Decompressor {
             payload_len,
             kind: base.packet_type,
             has_crc7: base.has_crc7,
+            is_checked,
+            witness,
             header_in: reader.consumed(),
         })
     }
@@ -339,9 +377,6 @@ impl Decompressor {
     }
 }
 
-/// How often compressors repeat a change, this crate's and librohc's: as many losses in a row may hide one.
-const USUAL_REPEATS: i16 = 4;
-
 /// Profile and CRC.
 const IR_PREFIX_LEN: usize = 2;
 
@@ -377,14 +412,6 @@ fn payload_len(payload: &[u8], input: &Input<'_>) -> u32 {
 fn crc_matches(base: &Base, headers: &[u8]) -> bool {
     let crc = if base.has_crc7 { CRC7.of(headers) } else { CRC3.of(headers) };
     crc == base.crc
-}
-
-/// Checks the TCP checksum if that is wanted.
-fn verify(chain: &Chain, headers: &[u8], payload: &[u8], input: &Input<'_>) -> Result<(), DecompressError> {
-    if input.config.verify && !checksum::is_valid(chain, headers, payload, input.frame.elided_bytes) {
-        return Err(DecompressError::ChecksumMismatch);
-    }
-    Ok(())
 }
 
 /// What became of a packet: state and feedback (RFC 6846 5.3.1 and 5.3.2).

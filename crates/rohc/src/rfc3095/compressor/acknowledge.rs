@@ -58,24 +58,38 @@ impl Compressor {
     fn acknowledge(&mut self, sn: u32, feedback: &Feedback) {
         let numbering = self.numbering();
         let distance = |since: u32| numbering.distance(since, sn);
-        for repeat in [&mut self.ir, &mut self.ir_dyn, &mut self.rtp, &mut self.stride.pending] {
-            repeat.acknowledged(distance);
+        let is_static_lost = self.ir.acknowledged(distance) && self.unconfirmed_from.is_some();
+        let [outer, inner] = &mut self.ip;
+        let mut is_lost = self.timer.acknowledged(distance);
+        for repeat in [&mut self.ir_dyn, &mut self.rtp, &mut self.stride.pending, outer, inner] {
+            is_lost |= repeat.acknowledged(distance);
         }
-        self.ip.iter_mut().for_each(|repeat| repeat.acknowledged(distance));
         self.coverage.change.acknowledged(distance);
-        self.unconfirmed_from = self.unconfirmed_from.filter(|&from| distance(from) < 0);
-        self.timer.acknowledged(distance);
+        self.unconfirmed_from = self.unconfirmed_from.filter(|&from| distance(from) < 0 || is_static_lost);
         let announced = self.mode_since.is_some_and(|since| distance(since) >= 0);
         if announced && feedback.protected && feedback.mode == Some(self.mode) {
             self.mode_change.stop();
         }
         if let Some(lists) = self.lists.as_deref_mut() {
-            lists.csrcs.acknowledged(self.mode, distance);
-            lists.extensions.iter_mut().for_each(|list| list.acknowledged(self.mode, distance));
+            for list in lists.extensions.iter_mut().chain([&mut lists.csrcs]) {
+                is_lost |= list.acknowledged(self.mode, distance);
+            }
         }
+        self.tell_again(is_static_lost, is_lost);
         // The decompressor's reference is this packet or a later one.
         while self.window.len() > 1 && self.window.oldest().is_some_and(|oldest| distance(oldest.sn) > 0) {
             self.window.pop_oldest();
+        }
+    }
+
+    /// The acknowledgement was of a packet behind all those that carried a change, and none of those was acknowledged: the
+    /// decompressor may have missed it. RFC 3095 5.3.1.1.1 would leave it so, until a CRC fails.
+    fn tell_again(&mut self, is_static_lost: bool, is_lost: bool) {
+        let next = self.last.sn.wrapping_add(1) & self.numbering().mask();
+        if is_static_lost {
+            self.ir.ensure(1, next);
+        } else if is_lost && self.mode == Mode::Optimistic {
+            self.ir_dyn.ensure(1, next);
         }
     }
 

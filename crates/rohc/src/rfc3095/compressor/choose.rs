@@ -4,7 +4,9 @@ use alloc::vec::Vec;
 
 use super::formats::{Family, Format, Need, formats};
 use super::{Compressor, Current, Reference, is_strong};
+use crate::arrival::ENOUGH;
 use crate::compressor::Job;
+use crate::config::CompressorConfig;
 use crate::profile::{CompressorState, Mode, PacketType, Profile};
 use crate::rfc3095::header::{Numbering, ts_p};
 
@@ -100,7 +102,8 @@ impl Compressor {
         }
         let spans = self.spans(job, current);
         let quiet = !self.must_extend();
-        let format = if quiet { self.short_format(&spans, current) } else { None };
+        let must_be_strong = self.has_gap(current, job.config) && !job.config.only_ir_and_so;
+        let format = if quiet { self.short_format(&spans, current, must_be_strong) } else { None };
         let allowed = |format: &&Format| {
             !job.config.only_ir_and_so || format.kind == PacketType::Uo0 || self.mode == Mode::Reliable
         };
@@ -148,14 +151,34 @@ impl Compressor {
             || lists
     }
 
+    /// Whether there is a gap before this packet in the sequence numbers of the flow that may look like losses of the
+    /// channel, long enough to hide a change: then a decompressor with
+    /// [`caution`](crate::DecompressorConfig::caution) does not believe a CRC of 3 bits if the checksum is wrong.
     #[inline]
-    fn short_format(&self, spans: &Spans, current: &Current) -> Option<&'static Format> {
+    fn has_gap(&self, current: &Current, config: &CompressorConfig) -> bool {
+        let repeats = i32::from(Self::repeats(config));
+        self.since_ir >= ENOUGH
+            && current.checksum != 0
+            && self.numbering() != Numbering::Generated
+            && !(1..=repeats).contains(&self.numbering().distance(self.last.sn, current.sn))
+    }
+
+    #[inline]
+    fn short_format(
+        &self,
+        spans: &Spans,
+        current: &Current,
+        must_be_strong: bool,
+    ) -> Option<&'static Format> {
         let need = match self.mode {
             Mode::Reliable if self.must_update() => Need::ReliableUpdate,
             Mode::Reliable => Need::Reliable,
             _ => Need::Optimistic,
         };
-        formats(self.family(current), need).iter().find(|format| spans.holds(format, current.marker))
+        formats(self.family(current), need).iter().find(|format| {
+            spans.holds(format, current.marker)
+                && (!must_be_strong || is_strong(format.kind) || self.mode == Mode::Reliable)
+        })
     }
 
     /// R-mode: whether the decompressor needs a newer reference (RFC 3095 5.5.1.2).
@@ -250,20 +273,20 @@ impl Compressor {
     }
 
     /// Everything pending that a packet with all dynamic values carries was sent.
-    pub(super) fn all_dynamic_sent(&mut self) {
+    pub(super) fn all_dynamic_sent(&mut self, sn: u32) {
         let mode = self.mode;
-        self.ir_dyn.sent(mode);
+        self.ir_dyn.sent(mode, sn);
         for repeat in &mut self.ip {
-            repeat.sent(mode);
+            repeat.sent(mode, sn);
         }
         if self.profile.has_rtp() {
-            self.rtp.sent(mode);
-            self.stride.pending.sent(mode);
-            self.timer.sent(mode);
+            self.rtp.sent(mode, sn);
+            self.stride.pending.sent(mode, sn);
+            self.timer.sent(mode, sn);
         }
         if let Some(lists) = self.lists.as_deref_mut() {
-            lists.csrcs.sent(mode);
-            lists.extensions.iter_mut().for_each(|list| list.sent(mode));
+            lists.csrcs.sent(mode, sn);
+            lists.extensions.iter_mut().for_each(|list| list.sent(mode, sn));
         }
     }
 }

@@ -247,7 +247,7 @@ impl Compressor {
             state.value = current.coverage;
         }
         if matches!(extension, Some(CCE_ON | CCE_OFF)) {
-            state.change.sent(self.mode);
+            state.change.sent(self.mode, current.sn);
         }
     }
 
@@ -322,7 +322,7 @@ impl Compressor {
             self.write_rtp_fields(current, &mut writer);
         }
         self.write_tail(job, current, kind, lists, out);
-        self.extension3_sent(lists, rtp_part);
+        self.extension3_sent(current.sn, lists, rtp_part);
         if !rtp || rtp_part {
             self.mode_since.get_or_insert(current.sn);
         } else {
@@ -415,22 +415,22 @@ impl Compressor {
         }
     }
 
-    fn extension3_sent(&mut self, lists: [bool; 2], rtp_part: bool) {
+    fn extension3_sent(&mut self, sn: u32, lists: [bool; 2], rtp_part: bool) {
         let mode = self.mode;
-        self.ip.iter_mut().for_each(|repeat| repeat.sent(mode));
+        self.ip.iter_mut().for_each(|repeat| repeat.sent(mode, sn));
         if rtp_part {
-            self.rtp.sent(mode);
-            self.stride.pending.sent(mode);
-            self.timer.sent(mode);
+            self.rtp.sent(mode, sn);
+            self.stride.pending.sent(mode, sn);
+            self.timer.sent(mode, sn);
         }
         let Some(all) = self.lists.as_deref_mut() else { return };
         for (list, sent) in all.extensions.iter_mut().zip(lists) {
             if sent {
-                list.sent(mode);
+                list.sent(mode, sn);
             }
         }
         if rtp_part && all.csrcs.is_pending() {
-            all.csrcs.sent(mode);
+            all.csrcs.sent(mode, sn);
         }
     }
 }

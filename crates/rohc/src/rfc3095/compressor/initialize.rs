@@ -24,7 +24,7 @@ impl Compressor {
         self.write_static(job, &mut writer);
         self.write_dynamic(job, current, &mut writer);
         frame::seal_ir(out, start, crc_at);
-        self.ir.sent(self.mode);
+        self.ir.sent(self.mode, current.sn);
         self.restart_clocks(job, true);
         self.dynamic_sent(current);
         PacketType::Ir
@@ -50,7 +50,7 @@ impl Compressor {
         } else {
             self.mode_since = None;
         }
-        self.all_dynamic_sent();
+        self.all_dynamic_sent(current.sn);
         if self.profile.has_udp_lite() {
             let inferred = usize::from(current.coverage) == current.rest_len;
             let state = &mut self.coverage;

@@ -120,10 +120,10 @@ impl Encoder {
     }
 
     /// The list was sent in an updating packet with `sn`.
-    pub(super) fn sent(&mut self, mode: Mode) {
-        self.change.sent(mode);
+    pub(super) fn sent(&mut self, mode: Mode, sn: u32) {
+        self.change.sent(mode, sn);
         for position in 0..self.current.len() {
-            self.table[usize::from(self.indices[position])].pair.sent(mode);
+            self.table[usize::from(self.indices[position])].pair.sent(mode, sn);
         }
         if mode != Mode::Reliable && !self.change.is_active() {
             self.refer(self.generation);
@@ -136,16 +136,17 @@ impl Encoder {
         list.copy_from(&self.current);
     }
 
-    /// A packet with the sequence number `sn` was acknowledged.
-    pub(super) fn acknowledged(&mut self, mode: Mode, distance: impl Fn(u32) -> i32) {
+    /// As [`Repeat::acknowledged`].
+    pub(super) fn acknowledged(&mut self, mode: Mode, distance: impl Fn(u32) -> i32) -> bool {
         let was_pending = self.change.is_active();
-        self.change.acknowledged(&distance);
+        let is_lost = self.change.acknowledged(&distance);
         for entry in &mut self.table {
             entry.pair.acknowledged(&distance);
         }
         if was_pending && !self.change.is_active() && mode != Mode::Reliable {
             self.refer(self.generation);
         }
+        is_lost
     }
 
     /// The mode changed: identifiers of reference lists mean something else.
@@ -193,7 +194,8 @@ impl Encoder {
     fn write_generic(&self, writer: &mut Writer<'_>, mode: Mode, whole: impl Fn(&Self, usize) -> bool) {
         let count = self.current.len();
         let large = self.indices[..count].iter().any(|&index| index > 7);
-        let named = mode != Mode::Reliable;
+        // An empty list without a name says that nothing changed, in IR-DYN packets.
+        let named = mode != Mode::Reliable || count == 0;
         writer.u8(u8::from(named) << 5 | u8::from(large) << 4 | count as u8);
         if named {
             writer.u8(self.generation);

@@ -7,22 +7,25 @@ use crate::profile::Mode;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Repeat {
     left: u8,
-    /// The first sequence number with it.
+    /// It was sent, and no acknowledgement of a packet with it was heard.
+    is_unheard: bool,
+    /// The first and the last sequence number with it.
     since: u32,
+    until: u32,
 }
 
 impl Repeat {
     /// To be sent from `sn` on, `times` times.
     #[inline]
     pub(crate) fn start(&mut self, times: u8, sn: u32) {
-        *self = Self { left: times.max(1), since: sn };
+        *self = Self { left: times.max(1), is_unheard: true, since: sn, until: sn };
     }
 
     /// To be sent at least `times` more times; keeps counting from an earlier start.
     pub(crate) fn ensure(&mut self, times: u8, sn: u32) {
         if self.left < times {
             let since = if self.left > 0 { self.since } else { sn };
-            *self = Self { left: times, since };
+            *self = Self { left: times, is_unheard: true, since, until: sn };
         }
     }
 
@@ -31,22 +34,29 @@ impl Repeat {
         self.left > 0
     }
 
-    /// It was sent in an updating packet.
+    /// It was sent in an updating packet with `sn`.
     #[inline]
-    pub(crate) fn sent(&mut self, mode: Mode) {
+    pub(crate) fn sent(&mut self, mode: Mode, sn: u32) {
+        if self.left > 0 {
+            self.until = sn;
+        }
         if mode != Mode::Reliable {
             self.left = self.left.saturating_sub(1);
         }
     }
 
-    /// The packet with `sn` was acknowledged; `distance` is sn's distance from its argument.
-    pub(crate) fn acknowledged(&mut self, distance: impl Fn(u32) -> i32) {
-        if distance(self.since) >= 0 {
-            self.left = 0;
+    /// The packet with `sn` was acknowledged; `distance` is sn's distance from its argument. Whether all packets with it
+    /// seem lost: it is not sent any more, and this is the first acknowledgement since, of a packet behind them.
+    pub(crate) fn acknowledged(&mut self, distance: impl Fn(u32) -> i32) -> bool {
+        if distance(self.since) < 0 {
+            return false;
         }
+        let is_lost = self.is_unheard && self.left == 0 && distance(self.until) > 0;
+        (self.left, self.is_unheard) = (0, false);
+        is_lost
     }
 
     pub(crate) fn stop(&mut self) {
-        self.left = 0;
+        (self.left, self.is_unheard) = (0, false);
     }
 }

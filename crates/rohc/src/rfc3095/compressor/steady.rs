@@ -233,7 +233,7 @@ impl Compressor {
         cid: Cid,
         out: &mut Vec<u8>,
     ) -> Option<usize> {
-        let step = self.follows(chain)?;
+        let step = self.follows(chain, config)?;
         if self.mode == Mode::Unidirectional {
             if self.ir_clock.is_next_due(config.ir_refresh, now)
                 || self.fo_clock.is_next_due(config.fo_refresh, now)
@@ -256,7 +256,7 @@ impl Compressor {
 
     /// Compares with the last packet, as `observe` and `spans` would.
     #[inline]
-    fn follows(&self, chain: &Chain<'_>) -> Option<Step> {
+    fn follows(&self, chain: &Chain<'_>, config: &CompressorConfig) -> Option<Step> {
         let at = chain.transport_at();
         let numbering = self.numbering();
         let sn = match numbering {
@@ -267,7 +267,7 @@ impl Compressor {
         let distance = numbering.distance(self.last.sn, sn);
         let reach = numbering.distance(self.window.oldest()?.sn, sn);
         if !chain.is_sound(self.steady.ip_sum)
-            || distance < 1
+            || !(1..=i32::from(Self::repeats(config))).contains(&distance)
             || !(0..16).contains(&(reach.wrapping_add_unsigned(numbering.p(4))))
         {
             return None;
@@ -321,6 +321,7 @@ impl Compressor {
             self.watches[1].agrees();
         }
         self.stride.seen = 0;
+        self.since_ir = self.since_ir.saturating_add(1);
         let newest = self.window.newest().copied().unwrap_or_default();
         let reference = Reference {
             sn: step.sn,

@@ -42,12 +42,13 @@ impl Timer {
         self.reported = self.reported.max(jitter);
     }
 
-    pub(super) fn sent(&mut self, mode: Mode) {
-        self.pending.sent(mode);
+    pub(super) fn sent(&mut self, mode: Mode, sn: u32) {
+        self.pending.sent(mode, sn);
     }
 
-    pub(super) fn acknowledged(&mut self, distance: impl Fn(u32) -> i32) {
-        self.pending.acknowledged(distance);
+    /// As [`Repeat::acknowledged`].
+    pub(super) fn acknowledged(&mut self, distance: impl Fn(u32) -> i32) -> bool {
+        self.pending.acknowledged(distance)
     }
 
     /// Looks at a packet; starts using timers once a stride's time is known and the decompressor has a clock.

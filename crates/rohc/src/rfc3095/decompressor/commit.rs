@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use super::{Arrived, Candidate, Changes, Coverage, CoverageExtension, Decompressor, Values, nanoseconds};
+use super::{Arrived, Candidate, Changes, Coverage, CoverageExtension, Decompressor, Values};
+use crate::arrival::Rhythm;
 use crate::profile::{Mode, PacketType};
 use crate::rfc3095::compressed::CrcKind;
 use crate::rfc3095::list;
@@ -19,7 +20,8 @@ impl Decompressor {
         }
         self.previous_sn = self.values.sn;
         let plain = packet.compact.extension3.is_none() && candidate.changes.is_none();
-        let Candidate { values, changes, mode, static_crcs, .. } = candidate;
+        let Candidate { values, changes, mode, static_crcs, witness, .. } = candidate;
+        self.witness = witness;
         if packet.compact.kind == PacketType::Uo1Id && packet.input.config.strict_uo1id {
             self.commit_restricted(values, changes.as_deref());
         } else {
@@ -30,7 +32,7 @@ impl Decompressor {
         }
         self.static_crcs = static_crcs;
         self.steady.stands &= plain;
-        self.note_arrival(now);
+        self.rhythm.note(now);
         self.feedbacker.heard_mode(mode, packet.compact.crc_kind == CrcKind::Seven, self.profile);
     }
 
@@ -44,7 +46,7 @@ impl Decompressor {
         {
             return self.report.forget_arrivals();
         }
-        let at_ms = (nanoseconds(now) / 1_000_000) as u32;
+        let at_ms = now.as_millis() as u32;
         self.report.note_arrival(rtp.ts / stride, at_ms, rtp.time_stride_ms);
     }
 
@@ -93,23 +95,13 @@ impl Decompressor {
         self.steady.stands = false;
     }
 
-    #[inline]
-    pub(in crate::rfc3095) fn note_arrival(&mut self, now: Duration) {
-        let now = nanoseconds(now);
-        let passed = now.saturating_sub(self.arrival);
-        // A silence or a burst of losses must not pass for the rhythm of the flow.
-        let usual = passed.min(self.gap.saturating_mul(4));
-        self.gap = if self.gap == 0 { passed } else { self.gap.saturating_mul(7).saturating_add(usual) / 8 };
-        self.arrival = now;
-    }
-
     /// A new context was set up by an IR or IR-DYN packet: nothing from before may serve as reference.
     pub(in crate::rfc3095) fn refreshed(&mut self, now: Duration) {
         self.previous_sn = self.values.sn;
         self.static_crcs = None;
         self.steady.stands = false;
         self.unconfirmed = 0;
-        (self.arrival, self.gap) = (nanoseconds(now), 0);
+        self.rhythm = Rhythm::starting(now);
     }
 
     /// The context's coverage after a packet that sent `value` or none (RFC 4019 5.3.2).

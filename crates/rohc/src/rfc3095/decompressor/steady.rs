@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Decompressor, Restored};
+use super::{Decompressor, Doubt, Restored};
 use crate::config::DecompressorConfig;
 use crate::crc::Fold3;
 use crate::lsb;
@@ -75,7 +75,7 @@ impl Decompressor {
         {
             return None;
         }
-        if config.caution > 0 && self.is_doubtful(moved.sn, true, now) {
+        if self.doubts(moved.sn, true, now, config) != Doubt::None {
             return None;
         }
         if self.moved_crc(&moved) != incoming.first & 0x07 {
@@ -86,7 +86,7 @@ impl Decompressor {
         self.values.sn = moved.sn;
         self.values.ip[1].id = moved.id;
         self.values.rtp.ts = moved.ts;
-        self.note_arrival(now);
+        self.rhythm.note(now);
         self.state.succeeded(false);
         self.feedbacker.weak_packet();
         Some(header_in)
@@ -211,6 +211,7 @@ impl Decompressor {
             && self.deeper.is_empty()
             && self.lists.is_none()
             && self.unconfirmed == 0
+            && !self.witness.is_open()
             && self.values.rtp.time_stride_ms == 0
             && self.state.is_full()
             && self.feedbacker.mode() != Mode::Reliable
