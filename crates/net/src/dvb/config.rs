@@ -284,6 +284,7 @@ impl Rohc {
             },
             verify: self.verify,
             repair: self.repair,
+            repeats: self.repeats,
             caution: self.caution,
             ..DecompressorConfig::default()
         }
