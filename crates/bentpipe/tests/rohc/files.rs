@@ -80,7 +80,9 @@ fn losses_are_counted_and_cost_no_more_than_they_must() {
     let [input, table] = ["in.pcap", "rows.csv"].map(|name| folder.file(name));
     udp_capture(&input, 1000, 65_535);
     for mode in ["u", "o", "r"] {
-        let options = format!("roundtrip --mode {mode} --loss 10% --seed 5 --csv {}", table.display());
+        // More repeats than are ever lost in a row here: after so many the decompressor may hold packets back.
+        let options =
+            format!("roundtrip --mode {mode} --repeats 8 --loss 10% --seed 5 --csv {}", table.display());
         said(&rohc(&words(&options), &[&input]), 0);
         let fates: Vec<_> = rows(&table).into_iter().map(|row| row[2].clone()).collect();
         let count = |fate: &str| fates.iter().filter(|known| known.starts_with(fate)).count();
@@ -114,7 +116,6 @@ fn policies_have_their_switches() {
     assert!(count(&crowded, profile, "0x0002") >= 200, "the first one is not");
     assert_eq!(count(&rows_with("--repeats 2"), kind, "IR"), 4);
     assert_eq!(count(&rows_with("--refresh 0,50"), kind, "IR-DYN"), 6);
-    assert_eq!(count(&rows_with("--refresh 0,50 --refresh-repeats 2"), kind, "IR-DYN"), 12);
     assert!(count(&rows_with("--refresh 1s,0"), kind, "IR") > 12);
     assert!(count(&rows_with("--slow-start"), kind, "IR") > 12);
     assert!(count(&rows_with("--max-packet 47"), profile, "0x0000") == 400);
