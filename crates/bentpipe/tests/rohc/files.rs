@@ -116,6 +116,7 @@ fn policies_have_their_switches() {
     assert!(count(&crowded, profile, "0x0002") >= 200, "the first one is not");
     assert_eq!(count(&rows_with("--repeats 2"), kind, "IR"), 4);
     assert_eq!(count(&rows_with("--refresh 0,50"), kind, "IR-DYN"), 6);
+    assert_eq!(count(&rows_with("--refresh 0,50 --refresh-repeats 2"), kind, "IR-DYN"), 12);
     assert!(count(&rows_with("--refresh 1s,0"), kind, "IR") > 12);
     assert!(count(&rows_with("--slow-start"), kind, "IR") > 12);
     assert!(count(&rows_with("--max-packet 47"), profile, "0x0000") == 400);

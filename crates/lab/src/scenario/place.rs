@@ -6,8 +6,15 @@ use super::suggest;
 use super::tree::{Node, Table, Value};
 
 /// Tables whose keys are names that the author gave, and what each name is of.
-const NAMED: &[(&str, &str)] =
-    &[("node", "node"), ("link", "link"), ("flow", "flow"), ("tunnel", "tunnel"), ("group", "group")];
+const NAMED: &[(&str, &str)] = &[
+    ("node", "node"),
+    ("link", "link"),
+    ("carrier", "carrier"),
+    ("dvb", "DVB link"),
+    ("flow", "flow"),
+    ("tunnel", "tunnel"),
+    ("group", "group"),
+];
 
 /// Puts `node` at `key`, in place of what was there. Tables on the way are made if they are missing, but no node, link or
 /// flow: a misspelt name is refused. Whether the key means anything is for the schema to say.

@@ -264,6 +264,10 @@ fn overrides_are_checked_as_the_file_is() {
             "--set link.sat.rate=1 Mbit/s: link.sat.rate: no link is called \"sat\": did you mean \"satellite\"? (\"access\", \"satellite\")",
         ),
         (
+            "carrier.sky.slots=6",
+            "--set carrier.sky.slots=6: carrier.sky.slots: no carrier is called \"sky\": there is none",
+        ),
+        (
             "link.satellite.rate=10",
             "--set link.satellite.rate=10: link.satellite.rate: a whole number without a unit: expected a text with number and unit such as \"155.52 Mbit/s\"",
         ),

@@ -31,6 +31,8 @@ fn rohc(profile: Profile) -> Rohc {
         dynamic_refresh: 0,
         repeats: IRS,
         refresh_repeats: IRS,
+        // The RFC's decompressor, as the gateways had it: no packet is held back that its CRC lets through.
+        caution: 0,
         ..Rohc::default()
     }
 }
