@@ -135,18 +135,7 @@ impl Path {
             if n == self.sources {
                 continue;
             }
-            let (sender, receiver): (Box<dyn Element>, Box<dyn Element>) = match &self.load {
-                Load::Greedy(start) => (Box::new(Greedy::new(start(n))), Box::new(Sink::default())),
-                Load::Tcp(config) => {
-                    let address = |side: u8| SocketAddr::from(([10, side, 0, n as u8], 5000));
-                    let sender = Endpoint::active((**config).clone(), address(0), address(1)).unwrap();
-                    let sender = sender.with_source(Source::Bulk(Bulk::default()));
-                    let receiver = Endpoint::passive((**config).clone(), address(1)).unwrap();
-                    (Box::new(sender), Box::new(receiver))
-                }
-            };
-            let sender = builder.add_boxed(format!("sender/{n}"), sender);
-            let receiver = builder.add_boxed(format!("receiver/{n}"), receiver);
+            let (sender, receiver) = self.hosts(n, &mut builder);
             for (end, host) in [(a, sender), (b, receiver)] {
                 builder.connect((end, Port(1)), (host, Port(0)));
                 builder.connect((host, Port(0)), (end, Port(1)));
@@ -156,6 +145,22 @@ impl Path {
         }
         world.network = Some(builder.build().unwrap());
         world
+    }
+
+    /// What sends and what receives at number `n`.
+    fn hosts(&self, n: usize, builder: &mut Builder) -> (ElementId, ElementId) {
+        let (sender, receiver): (Box<dyn Element>, Box<dyn Element>) = match &self.load {
+            Load::Greedy(start) => (Box::new(Greedy::new(start(n))), Box::new(Sink::default())),
+            Load::Tcp(config) => {
+                let address = |side: u8| SocketAddr::from(([10, side, 0, n as u8], 5000));
+                let sender = Endpoint::active((**config).clone(), address(0), address(1)).unwrap();
+                let sender = sender.with_source(Source::Bulk(Bulk::default()));
+                let receiver = Endpoint::passive((**config).clone(), address(1)).unwrap();
+                (Box::new(sender), Box::new(receiver))
+            }
+        };
+        let sender = builder.add_boxed(format!("sender/{n}"), sender);
+        (sender, builder.add_boxed(format!("receiver/{n}"), receiver))
     }
 }
 
