@@ -38,6 +38,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("sndu", fuzz_sndu),
     ("ule", fuzz_ule),
     ("mpe", fuzz_mpe),
+    ("mpe_parts", fuzz_mpe_parts),
     ("sections", fuzz_sections),
     ("gse", fuzz_gse),
     ("bbframe", fuzz_bbframe),
@@ -448,14 +449,52 @@ pub fn fuzz_mpe(data: &[u8]) {
     let Ok(datagram) = mpe::Datagram::parse(&bytes) else { return };
     let repr = mpe::Repr { dst: datagram.dst, ethertype: datagram.has_llc.then_some(datagram.ethertype) };
     assert_eq!(repr.section_len(datagram.bytes.len()), bytes.len());
-    if repr.check_datagram_len(datagram.bytes.len()).is_ok() {
-        let mut out = vec![0; repr.header_len()];
-        repr.emit(datagram.bytes.len(), &mut out);
-        // Reserved bits and current_next_indicator are as the sender likes.
+    let pid = ts::Pid::PAT;
+    let mut stream = Vec::new();
+    if mpe::Encapsulator::new(pid, ts::Method::Padding).push(&repr, datagram.bytes, &mut stream).is_ok() {
+        let mut receiver = section::Receiver::new(pid);
+        let mut out = Vec::new();
+        stream
+            .as_chunks()
+            .0
+            .iter()
+            .for_each(|packet| receiver.push(packet, |section| out = section.to_vec()));
+        // Reserved bits and current_next_indicator are as the sender likes, and with them the CRC-32.
         (out[1], out[5], bytes[1], bytes[5]) =
             (out[1] | 0x70, out[5] | 0xc1, bytes[1] | 0x70, bytes[5] | 0xc1);
-        assert_eq!(out, bytes[..out.len()]);
+        let end = bytes.len() - section::CRC_LEN;
+        assert_eq!(out[..end], bytes[..end]);
     }
+}
+
+/// Parts of datagrams, each one byte of numbers (its own and the last one's) and one of length before it, put into sections
+/// that are right, into a receiver.
+pub fn fuzz_mpe_parts(data: &[u8]) {
+    let (pid, mut stream) = (ts::Pid::PAT, Vec::new());
+    let mut encapsulator = section::Encapsulator::new(pid, ts::Method::Packing);
+    let mut rest = data;
+    while let Some((&[numbers, len], behind)) = rest.split_first_chunk::<2>() {
+        let (part, behind) = behind.split_at(usize::from(len).min(behind.len()));
+        let mut section = vec![mpe::TABLE_ID, 0xb0, (9 + part.len() + section::CRC_LEN) as u8, 0, 0];
+        // The longest section cannot be said in a byte, so lengths are short; numbers and flags are what matters here.
+        section.extend([0xc1 | numbers >> 6 & 2, numbers & 7, numbers >> 3 & 7, 0, 0, 0, 0]);
+        section.extend(part);
+        if section.len() <= 255 + section::HEADER_LEN - section::CRC_LEN {
+            section.extend(Crc32::new().add_bytes(&section).register().to_be_bytes());
+            encapsulator.push(&section, &mut stream);
+        }
+        rest = behind;
+    }
+    encapsulator.flush(&mut stream);
+    let (mut receiver, mut datagrams) = (mpe::Receiver::new(pid, ethernet::Filter::All), 0);
+    for packet in stream.as_chunks().0 {
+        receiver.push(packet, |datagram| {
+            assert!(datagram.bytes.len() <= mpe::MAX_DATAGRAM_LEN + 3);
+            datagrams += 1;
+        });
+        assert!(receiver.waiting_len() <= mpe::MAX_DATAGRAM_LEN + 11);
+    }
+    assert_eq!(receiver.counts().datagrams, datagrams);
 }
 
 /// TS packets of one PID into a receiver of sections; their sync byte and PID are put right.

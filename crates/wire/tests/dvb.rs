@@ -84,6 +84,39 @@ fn mpe_sections_are_read_with_their_crc() {
     }
 }
 
+/// tshark does not put datagrams together, but it checks every section.
+#[test]
+fn datagrams_over_several_mpe_sections() {
+    if !has("tshark") {
+        return;
+    }
+    let scratch = Scratch::new("mpe-parts");
+    let repr = mpe::Repr { dst: DST, ethertype: Some(EtherType::IPV6) };
+    let (mut encapsulator, mut stream) = (mpe::Encapsulator::new(pid(0x105), Method::Packing), Vec::new());
+    let lens = [3000, 4072, 4073, 9000, 60_000];
+    lens.iter().for_each(|&len| encapsulator.push(&repr, &vec![0x60; len], &mut stream).unwrap());
+    encapsulator.flush(&mut stream);
+    let path = capture(&scratch, "parts.pcap", LinkType::MPEG_2_TS, &frames(&stream));
+    let names = [
+        "mpeg_sect.crc.status",
+        "dvb_data_mpe.sect_num",
+        "dvb_data_mpe.last_sect_num",
+        "mpeg_sect.len",
+        "dvb_data_mpe.llc_snap_flag",
+    ];
+    let rows = fields(&path, &["mpeg_sect.verify_crc:TRUE"], &[], &names);
+    let lasts: Vec<usize> = lens.iter().map(|len| (len + 8).div_ceil(4080) - 1).collect();
+    let numbers = lasts.iter().flat_map(|&last| (0..=last).map(|n| n.to_string()));
+    assert!(column(&rows, 1).iter().copied().eq(numbers.collect::<Vec<_>>().iter().map(String::as_str)));
+    let lasts = lasts.iter().flat_map(|&last| vec![last.to_string(); last + 1]);
+    assert!(column(&rows, 2).iter().copied().eq(lasts.collect::<Vec<_>>().iter().map(String::as_str)));
+    let sections = column(&rows, 1).len();
+    assert_eq!(column(&rows, 0), vec!["1"; sections], "CRC-32 of each section");
+    let lengths: usize = column(&rows, 3).iter().map(|len| len.parse::<usize>().unwrap()).sum();
+    assert_eq!(lengths, lens.iter().sum::<usize>() + 8 * lens.len() + 13 * sections);
+    assert_eq!(column(&rows, 4), vec!["0x01"; sections]);
+}
+
 /// Baseband frames of every MODCOD and length, full of GSE, in UDP behind mode adaptation headers.
 fn baseband_frames(encapsulator: &mut gse::Encapsulator) -> Vec<Vec<u8>> {
     let sizes = [FrameSize::Normal, FrameSize::Short];

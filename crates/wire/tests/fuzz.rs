@@ -289,17 +289,19 @@ fn write_sections() {
     for (name, ethertype) in [("ip", None), ("snap", Some(EtherType::IPV4))] {
         let repr = mpe::Repr { dst: MacAddr([2, 0, 0, 0, 0, 1]), ethertype };
         let datagram = [0x45; 40];
-        let mut section = vec![0; repr.header_len()];
-        repr.emit(datagram.len(), &mut section);
-        section.extend(datagram);
-        section.extend([0; 4]);
-        write("mpe", name, &section);
+        let mut alone = Vec::new();
+        mpe::Encapsulator::new(ts::Pid::PAT, ts::Method::Padding).push(&repr, &datagram, &mut alone).unwrap();
+        write("mpe", name, &alone[5..5 + repr.section_len(datagram.len())]);
         for _ in 0..4 {
             encapsulator.push(&repr, &datagram, &mut stream).unwrap();
         }
     }
     encapsulator.flush(&mut stream);
     write("sections", "packed", &stream);
+    // Three sections of one datagram, one that it is missing a part of, and one that is whole.
+    let part = |number: u8, last: u8| [&[last << 3 | number, 30][..], &[0x45; 30]].concat();
+    let parts = [part(0, 2), part(1, 2), part(2, 2), part(0, 1), part(0, 0)].concat();
+    write("mpe_parts", "three", &parts);
 }
 
 /// Data fields with a PDU in fragments between whole ones, and the frame of the first.

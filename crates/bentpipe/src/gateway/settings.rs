@@ -11,9 +11,12 @@ use bentpipe_lab::scenario::{Refusal, Settings};
 use bentpipe_net::dvb::{self, Encapsulation};
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::bbframe::{FrameSize, Modcod};
-use bentpipe_wire::{mpe, ts};
+use bentpipe_wire::ts;
 
 use super::file::{self, Site, Text};
+
+/// The longest packet in bytes, which every encapsulation carries: a bridged frame in an SNDU of 15 bits length.
+const MAX_MTU: u64 = 32_000;
 
 /// A problem and the key that has it.
 type Problem = (String, String);
@@ -88,25 +91,16 @@ fn check_lan(site: &Site, problems: &mut Problems) {
     problems.unless(is_name, "lan.device", "expected 1 to 15 characters without blanks and slashes");
     let has_v6 = lan.addresses.iter().any(|Text(interface)| interface.0.is_ipv6());
     let least = if has_v6 { 1280 } else { 68 };
-    let most = most_mtu(site);
     problems.unless(
-        (least..=most).contains(&lan.mtu.get()),
+        (least..=MAX_MTU).contains(&lan.mtu.get()),
         "lan.mtu",
-        format!("expected {least} B to {most} B: what IP asks for, and what the encapsulation carries"),
+        format!("expected {least} B to {MAX_MTU} B: what IP asks for, and what the encapsulation carries"),
     );
     problems.unless(
         lan.bridge.is_none() || lan.kind == file::LanKind::Bridge,
         "lan.bridge",
         "only the device of a bridge can be put into one: expected `kind = \"bridge\"` with it",
     );
-}
-
-/// The longest packet that every encapsulation of the site carries.
-fn most_mtu(site: &Site) -> u64 {
-    let has_mpe = site.remote.values().any(|remote| remote.encapsulation == Encapsulation::Mpe);
-    // An LLC/SNAP header, and a ROHC packet that is longer than the packet it has.
-    let in_section = (mpe::MAX_PAYLOAD_LEN - 8 - 48) as u64;
-    if has_mpe { in_section } else { 32_000 }
 }
 
 fn carrier(site: &Site, problems: &mut Problems) -> Option<Carrier> {

@@ -99,7 +99,8 @@ pub(super) fn ule_errors(stream: &Stream) -> u64 {
 pub(super) fn mpe_errors(stream: &Stream) -> u64 {
     let (counts, sections) = (stream.mpe.counts(), stream.mpe.section_counts());
     let framing = sections.pointer_errors + sections.delimiting_errors + sections.length_errors;
-    counts.length_errors + counts.crc_errors + counts.unsupported + framing
+    let parts = counts.orphans + counts.abandoned;
+    counts.length_errors + counts.crc_errors + counts.unsupported + parts + framing
 }
 
 fn what(role: &Role) -> String {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use bentpipe_rohc::{Channel, CidSpace, CompressorConfig, DecompressorConfig, Mode, Refresh, RtpRule};
 use bentpipe_units::{Bytes, Span};
 
-use bentpipe_wire::{gse, llc, mpe, section, ts, ule};
+use bentpipe_wire::ethernet::{EtherType, MacAddr};
+use bentpipe_wire::{gse, mpe, section, ts, ule};
 
 use super::filter::{Filter, ProfileName, profiles};
 use super::text::{Address, DataPid};
@@ -75,23 +76,30 @@ impl Config {
     /// The bytes of TS packets, or of data fields, that an IP packet takes if its headers are not compressed: whole TS
     /// packets where they are padded, its share of endless ones alike where they are packed, rounded up.
     pub fn line_len(&self, packet_len: usize) -> Bytes {
-        let with_llc = if self.llc { llc::HEADER_LEN } else { 0 };
-        let sndu = match self.encapsulation {
+        let (sndu, pointers) = match self.encapsulation {
             Encapsulation::Ule => {
                 let npa = if self.to.is_some() { ule::NPA_LEN } else { 0 };
-                packet_len + ule::BASE_HEADER_LEN + npa + ule::CRC_LEN
+                (packet_len + ule::BASE_HEADER_LEN + npa + ule::CRC_LEN, 1)
             }
-            Encapsulation::Mpe => packet_len + mpe::HEADER_LEN + with_llc + section::CRC_LEN,
+            Encapsulation::Mpe => {
+                let dst = self.to.map_or(MacAddr::BROADCAST, |to| to.0);
+                let repr = mpe::Repr { dst, ethertype: self.llc.then_some(EtherType::IPV4) };
+                (repr.section_len(packet_len), repr.sections(packet_len))
+            }
             Encapsulation::Gse => {
                 let label = self.to.map_or(gse::Label::Broadcast, |to| gse::Label::Six(to.0));
                 return Bytes::new(gse::Repr::new(ule::Type::IPV4, label).packet_len(packet_len) as u64);
             }
         };
         let len = match self.packing {
-            None => ule::packets(sndu) * ts::PACKET_LEN,
-            // A pointer in every TS packet, or one for each SNDU.
+            None => {
+                let longest = pointers - 1;
+                let rest = ule::packets(sndu - longest * section::MAX_LEN);
+                (longest * section::packets(section::MAX_LEN) + rest) * ts::PACKET_LEN
+            }
+            // A pointer in every TS packet, or one for each SNDU or section.
             Some(_) if sndu < ts::PAYLOAD_LEN => (sndu * ts::PACKET_LEN).div_ceil(ts::PAYLOAD_LEN - 1),
-            Some(_) => ((sndu + 1) * ts::PACKET_LEN).div_ceil(ts::PAYLOAD_LEN),
+            Some(_) => ((sndu + pointers) * ts::PACKET_LEN).div_ceil(ts::PAYLOAD_LEN),
         };
         Bytes::new(len as u64)
     }

@@ -137,7 +137,7 @@ fn of_ule(counts: &ule::Counts) -> Errors {
 fn of_mpe(sections: &bentpipe_wire::section::Counts, counts: &mpe::Counts) -> Errors {
     Errors {
         damaged: sections.malformed + sections.transmission_errors + sections.scrambled,
-        continuity: sections.continuity_errors,
+        continuity: sections.continuity_errors + counts.orphans + counts.abandoned,
         crc: counts.crc_errors,
         format: sections.pointer_errors
             + sections.delimiting_errors

@@ -97,7 +97,7 @@ fn what_goes_in_comes_out() {
         for packing in threshold {
             for rohc in [false, true] {
                 let mut pair = Pair::new(&config(encapsulation, packing, rohc));
-                let sizes = [0, 33, 160, 1200, 1, 3900].into_iter().cycle();
+                let sizes = [0, 33, 160, 1200, 1, 9000].into_iter().cycle();
                 let packets: Vec<_> =
                     sizes.zip(0..200).map(|(size, n)| packet(n % 3 == 0, n, size)).collect();
                 for bytes in &packets {
@@ -133,8 +133,10 @@ fn frames_are_compressed_behind_their_header() {
     let mut mpe = Encapsulator::new(&config(Encapsulation::Mpe, None, true)).unwrap();
     assert_eq!(mpe.push(Time::ZERO, &Pdu::ethernet(&frame(&packet(false, 0, 9)))), Err(Refused::Bridged));
     assert_eq!(mpe.push(Time::ZERO, &Pdu::ip(&[0x77; 40])), Err(Refused::Unknown));
-    assert!(mpe.push(Time::ZERO, &Pdu::ip(&packet(true, 0, 5000))).is_err());
-    assert_eq!(mpe.sent().refused, 3);
+    assert_eq!(mpe.sent().refused, 2);
+    let mut ule = Encapsulator::new(&Config::default()).unwrap();
+    assert_eq!(ule.push(Time::ZERO, &Pdu::ip(&packet(true, 0, 33_000))), Err(Refused::TooLong));
+    assert_eq!(ule.sent().refused, 1);
 }
 
 #[test]
