@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::rig::{Running, Sky};
+use crate::rig::{Running, Sky, undisturbed};
 
 /// Sites `n` and `other` send to each other on PIDs 0x1(n)(other) and 0x1(other)(n).
 fn remote(n: usize, other: usize, keys: &str) -> String {
@@ -96,10 +96,12 @@ fn three_sites_carry_everything_in_a_transport_stream_that_tshark_reads() {
         sky.expect_pings(from, &format!("10.{to}.0.1"));
         sky.expect_pings(from, &format!("fd00:{to}::1"));
     }
-    tcp(&sky);
-    udp(&sky);
-    calls(&sky, 40);
-    check_rate(&sites[0]);
+    // 1448 bytes of data a segment, 8 of the SNDU and 8 at least of compressed headers, 184 of a TS packet's 188 bytes.
+    let most = 8.0 * 184.0 / 188.0 * 1448.0 / (1448.0 + 8.0 + 8.0);
+    undisturbed(|| tcp(&sky), |mbit_s| (5.0..most).contains(mbit_s), "Mbit/s of TCP");
+    undisturbed(|| udp(&sky), |lost| *lost < 1.0, "% of UDP lost");
+    undisturbed(|| calls(&sky, 40), |arrived| *arrived > 0.99, "of the calls' packets arrived");
+    undisturbed(|| rate(&sites[0]), |rate| (rate - 8e6).abs() < 0.005 * 8e6, "bit/s of the carrier");
     let figures: Vec<_> = sites.iter().map(Running::statistics).collect();
     for figures in &figures {
         for (_, remote) in figures["remote"].as_object().expect("sites") {
@@ -123,8 +125,8 @@ fn three_sites_carry_everything_in_a_transport_stream_that_tshark_reads() {
     assert!(left.contains("does not exist"), "{left}");
 }
 
-/// TCP of the kernel from site 1 to site 2, at a rate that fits.
-fn tcp(sky: &Sky) {
+/// TCP of the kernel from site 1 to site 2, at a rate that fits, in Mbit/s.
+fn tcp(sky: &Sky) -> f64 {
     let mut server = sky.sites[1].command("iperf3");
     let mut server =
         server.args(["-s", "-1", "-B", "10.2.0.1"]).stdout(Stdio::null()).spawn().expect("iperf3 starts");
@@ -135,13 +137,11 @@ fn tcp(sky: &Sky) {
     let result: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
     let mbit_s = result["end"]["sum_received"]["bits_per_second"].as_f64().expect("a rate") / 1e6;
     eprintln!("TCP from site 1 to site 2: {mbit_s:.2} Mbit/s over 8 Mbit/s of TS");
-    // 1448 bytes of data a segment, 8 of the SNDU and 8 at least of compressed headers, 184 of a TS packet's 188 bytes.
-    let most = 8.0 * 184.0 / 188.0 * 1448.0 / (1448.0 + 8.0 + 8.0);
-    assert!((5.0..most).contains(&mbit_s), "{mbit_s} Mbit/s");
+    mbit_s
 }
 
-/// UDP of iperf3 from site 1 to site 3 over IPv6.
-fn udp(sky: &Sky) {
+/// UDP of iperf3 from site 1 to site 3 over IPv6: how much of it is lost, in percent.
+fn udp(sky: &Sky) -> f64 {
     let mut server = sky.sites[2].command("iperf3");
     let mut server =
         server.args(["-s", "-1", "-B", "fd00:3::1"]).stdout(Stdio::null()).spawn().expect("iperf3 starts");
@@ -150,12 +150,11 @@ fn udp(sky: &Sky) {
     let _ = server.kill();
     let _ = server.wait();
     let result: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
-    let lost = result["end"]["sum"]["lost_percent"].as_f64().expect("a share");
-    assert!(lost < 1.0, "{lost} % of UDP lost");
+    result["end"]["sum"]["lost_percent"].as_f64().expect("a share")
 }
 
-/// RTP streams of GSM from site 1 to site 2: 33 bytes each 20 ms, all of which arrive as they were sent.
-fn calls(sky: &Sky, count: u32) {
+/// RTP streams of GSM from site 1 to site 2, 33 bytes each 20 ms: what share of them arrives as it was sent.
+fn calls(sky: &Sky, count: u32) -> f64 {
     let (from, to) = (sky.socket(1, "10.1.0.1:0"), sky.socket(2, "10.2.0.1:6000"));
     to.set_read_timeout(Some(Duration::from_millis(500))).expect("a time");
     let packet = |stream: u32, n: u16| {
@@ -186,11 +185,12 @@ fn calls(sky: &Sky, count: u32) {
     let sent: BTreeSet<Vec<u8>> =
         (0..rounds).flat_map(|n| (0..count).map(move |stream| packet(stream, n))).collect();
     assert!(received.is_subset(&sent), "a packet came that nobody sent");
-    assert!(received.len() as f64 > 0.99 * sent.len() as f64, "{} of {}", received.len(), sent.len());
+    received.len() as f64 / sent.len() as f64
 }
 
-/// The carrier has the rate that was asked for, whatever the machine's timers did.
-fn check_rate(site: &Running) {
+/// The carrier's rate in bits per second: what was asked for, whatever the machine's timers did, as long as it skipped no
+/// slots.
+fn rate(site: &Running) -> f64 {
     let look = || {
         let figures = site.statistics();
         let of = |name: &str| figures[name].as_f64().expect("a figure");
@@ -203,7 +203,7 @@ fn check_rate(site: &Running) {
     let rate = (after.1 - before.1) * 8.0 / (after.0 - before.0);
     eprintln!("the carrier: {rate:.0} bit/s; {} slots skipped", after.2 - before.2);
     // A datagram is 0.13 % of what is sent in a second, and either end may see one more or less.
-    assert!((rate - 8e6).abs() < 0.005 * 8e6 || after.2 > before.2, "{rate}");
+    rate
 }
 
 /// What tshark makes of the sky, with the dissector of ULE that it lacks: each site's PIDs and no others, all continuity

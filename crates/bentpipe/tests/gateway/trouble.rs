@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::rig::{Running, Sky, bind, site_of_two};
+use crate::rig::{Running, Sky, bind, site_of_two, undisturbed};
 
 /// Brings datagrams from one site to the other, with some of their TS packets lost and some with a flipped bit.
 struct Relay {
@@ -143,10 +143,13 @@ fn a_site_that_starts_anew_recovers_within_one_refresh() {
                 .replace(&format!("77.{n}\"]"), &format!("77.{}:5004\"]", 3 - n))
         };
         let site = |n| site_of_two(n, "rate = \"8 Mbit/s\"", &ends(n), rohc);
-        let (_one, two) = (sky.start(1, &site(1)), sky.start(2, &site(2)));
-        let recovered = recovery(&sky, two, &site(2));
-        eprintln!("recovered {recovered:?} after the restart with {rohc}");
-        assert!(recovered < limit, "{recovered:?} with {rohc}");
+        let measure = || {
+            let (_one, two) = (sky.start(1, &site(1)), sky.start(2, &site(2)));
+            let recovered = recovery(&sky, two, &site(2));
+            eprintln!("recovered {recovered:?} after the restart with {rohc}");
+            recovered
+        };
+        undisturbed(measure, |recovered| *recovered < limit, rohc);
     }
 }
 
