@@ -148,7 +148,8 @@ fn random_loss_is_as_with_linux_code_in_ns2() {
 
 /// Westwood+ as ns-2's transport uses Linux's code: the window of the estimate at once and at least half, the estimate in
 /// whole bytes a millisecond. References: four runs of ns-2.35 of 2000 s, with standard errors of 0.01 and 0.03. At a loss
-/// of 1e-2 ours is a quarter lower (docs/models/congestion-control.md).
+/// of 1e-2 eight runs of an ns-2 whose window does not grow by what fast recovery acknowledges, as Linux's does not and
+/// ns-2's does, where it gives 0.426 (docs/models/congestion-control.md).
 #[test]
 fn westwood_is_as_ns2_runs_it() {
     let westwood = westwood::Params {
@@ -158,7 +159,7 @@ fn westwood_is_as_ns2_runs_it() {
         forget_min_rtt: true,
         ..Default::default()
     };
-    for (loss, expected) in [(1e-3, 1.810), (3e-3, 1.155)] {
+    for (loss, expected) in [(1e-3, 1.810), (3e-3, 1.155), (1e-2, 0.325)] {
         let (ours, error) = satellite_goodput(&linux(Choice::Westwood(westwood)), loss);
         println!("westwood+ as ns-2 runs it at {loss}: {ours:.3} +- {error:.3}, reference {expected} Mbit/s");
         assert!((ours / expected - 1.0).abs() < 0.08, "at {loss}: {ours} and {expected}");
