@@ -45,6 +45,7 @@ Examples:
   bentpipe emulate scenarios/geo.toml                        until Ctrl-C; says how to use it
   bentpipe emulate scenarios/geo.toml -- ping 10.0.0.4       a command at the first real host
   bentpipe emulate geo.toml --on client -- curl http://10.0.0.1:8000/
+  bentpipe emulate geo.toml --at client='iperf3 -s -1' --on server -- iperf3 -c 10.0.0.4
   bentpipe shell client                                      in another terminal
   bentpipe set link.satellite.delay='300 ms'                 while it runs
 
@@ -229,6 +230,10 @@ pub(crate) struct EmulateArguments {
     /// The real host that the command runs at; the first if not given
     #[arg(long, value_name = "HOST")]
     pub(crate) on: Option<String>,
+    /// A command of the shell to run at another real host beside it, as HOST=COMMAND; may be given several times. Without a
+    /// command after `--` the emulation ends when all of these have
+    #[arg(long, value_name = "HOST=COMMAND")]
+    pub(crate) at: Vec<String>,
     /// Where to put the folder of results
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub(crate) out: PathBuf,

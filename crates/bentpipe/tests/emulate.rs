@@ -16,7 +16,7 @@ mod rig;
 #[path = "emulate/set.rs"]
 mod set;
 
-use rig::{emulate, namespaces};
+use rig::{emulate, emulate_with, namespaces};
 
 #[test]
 fn a_command_runs_inside_from_its_first_packet_and_nothing_is_left_but_the_report() {
@@ -40,4 +40,38 @@ fn a_command_runs_inside_from_its_first_packet_and_nothing_is_left_but_the_repor
 fn the_exit_code_is_the_command_s() {
     let Some((output, _folder)) = emulate("exited", &["sh", "-c", "exit 7"]) else { return };
     assert_eq!(output.status.code(), Some(7));
+}
+
+#[test]
+fn a_program_at_each_host_runs_beside_the_command_and_ends_with_it() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let heard = scratch.path().join("heard");
+    // The far host listens, and would for a minute; the shell that waits for it leaves a mark when it is ended.
+    let listen = format!("listening=trap 'echo ended >> {0}; exit' TERM; sleep 60 & wait", heard.display());
+    let address = format!("left=ip -4 -o address show > {}", scratch.path().join("left").display());
+    let arguments =
+        ["--at", &listen, "--at", &address, "--", "ping", "-n", "-c", "3", "-i", "0.2", "10.0.0.2"];
+    let Some((output, _folder)) = emulate_with("listening", &arguments) else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!((output.status.code(), rig::rtts_ms(&text).len()), (Some(0), 3), "{text}");
+    assert_eq!(std::fs::read_to_string(heard).expect("it ran"), "ended\n");
+    let left = std::fs::read_to_string(scratch.path().join("left")).expect("it ran");
+    assert!(left.contains("10.0.0.1/32"), "{left}");
+}
+
+#[test]
+fn programs_at_each_host_alone_end_it_when_all_have_ended() {
+    let arguments = ["--at", "left=ping -n -c 3 -i 0.2 10.0.0.2", "--at", "alone=exit 3"];
+    let Some((output, _folder)) = emulate_with("alone", &arguments) else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!((output.status.code(), rig::rtts_ms(&text).len()), (Some(3), 3), "{text}");
+    for (at, problem) in [
+        ("left", "--at left: expected HOST=COMMAND"),
+        ("nobody=true", "nobody is no real host: expected one of left, alone"),
+    ] {
+        let Some((output, _folder)) = emulate_with("alone", &["--at", at]) else { return };
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(problem), "{errors}");
+    }
 }

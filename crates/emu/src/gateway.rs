@@ -10,7 +10,6 @@
 //! open as a satellite's.
 
 mod carrier;
-mod children;
 mod config;
 mod datagram;
 mod framer;

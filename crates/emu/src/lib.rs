@@ -10,6 +10,7 @@
 //! Linux only.
 #![allow(clippy::disallowed_methods, reason = "real time is what this crate is for")]
 
+mod children;
 mod clock;
 pub mod datagrams;
 mod driver;
@@ -27,6 +28,7 @@ mod terminal;
 mod tun;
 mod urgency;
 
+pub use children::end_group;
 pub use clock::{Clock, FakeClock, Monotonic};
 pub use driver::{Control, Driver, Ended, Errors, Lost, Pass};
 pub use lateness::Lateness;

@@ -4,6 +4,7 @@
 mod control;
 mod hosts;
 mod live;
+mod programs;
 mod view;
 
 pub(super) use control::set;
@@ -11,12 +12,13 @@ pub(super) use hosts::{Hosts, shell};
 pub(super) use live::RealTimeRun;
 pub(super) use view::View;
 
+use programs::{Programs, Started};
+
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
-use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bentpipe_emu::{Driver, Monotonic};
 use bentpipe_lab::build::{Changer, Emulated};
@@ -89,7 +91,7 @@ struct Emulation<'a> {
     stop: &'a Arc<AtomicBool>,
 }
 
-/// What an emulation leaves: its results, and the exit code of the command that ran in it.
+/// What an emulation leaves: its results, and the exit code of the programs that ran in it.
 struct Left {
     results: Results,
     command: Option<u8>,
@@ -105,13 +107,14 @@ impl Emulation<'_> {
         let control = control::Server::start(self.document.clone(), changer, driver.control());
         let control =
             control.map_err(|error| Failure::bad(format!("no socket for `bentpipe set`: {error}")))?;
-        let mut command = self.command(&hosts)?;
-        if command.is_none() {
+        let programs = Programs::new(self.arguments, &hosts)?;
+        if programs.is_empty() {
             show::out(&hosts.usage(control.path()));
         }
         let mut started = None;
-        // A command that prints on the same terminal would be drawn over.
-        let shares_terminal = command.is_some() && std::io::stdout().is_terminal();
+        // A program that prints on the same terminal would be drawn over.
+        let shares_terminal = !programs.is_empty() && std::io::stdout().is_terminal();
+        let mut programs = (!programs.is_empty()).then_some(programs);
         let view = View::start(links, self.arguments.quiet || shares_terminal);
         let mut live = RealTimeRun::new(driver, Arc::clone(self.stop), self.arguments.late);
         let name = self.arguments.scenario.file_stem().unwrap_or_default().to_string_lossy();
@@ -129,9 +132,8 @@ impl Emulation<'_> {
         let look = |live: &mut RealTimeRun| {
             view.show(live);
             // Only now do packets move: one sent earlier would wait for the loop, and seem to have been late on the way.
-            if let Some(mut command) = command.take() {
-                let stop = Arc::clone(self.stop);
-                started = Some(command.spawn().map(|child| await_command(child, stop)));
+            if let Some(programs) = programs.take() {
+                started = Some(programs.start(Arc::clone(self.stop)));
             }
             match started {
                 Some(Err(_)) => ControlFlow::Break(()),
@@ -141,48 +143,13 @@ impl Emulation<'_> {
         let results = run::follow(&request, &mut live, &captures, look, RealTimeRun::conclude);
         self.stop.store(true, Ordering::SeqCst);
         view.end();
-        let program = self.arguments.command.first().map_or("", String::as_str);
-        let ended = started.transpose().map_err(|error| Failure::bad(format!("{program}: {error}")))?;
-        let command = ended.and_then(|thread| thread.join().ok());
+        let command = started.transpose().map_err(Failure::bad)?.and_then(Started::code);
         Ok(Left { results: results?, command })
-    }
-
-    /// The command to run in the emulation, if one was given.
-    fn command(&self, hosts: &Hosts) -> Result<Option<Command>, Failure> {
-        let Some((program, args)) = self.arguments.command.split_first() else { return Ok(None) };
-        let mut command = hosts.command(self.arguments.on.as_deref(), program).map_err(Failure::bad)?;
-        command.args(args);
-        Ok(Some(command))
     }
 }
 
 fn capture_points(emulated: &Emulated) -> Vec<CapturePoint> {
     CapturePoint::of(&emulated.built.captures)
-}
-
-/// Stops the emulation when the command ends, and ends the command when the emulation stops.
-fn await_command(mut child: Child, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<u8> {
-    std::thread::spawn(move || {
-        let mut patience = 100;
-        loop {
-            match child.try_wait() {
-                Ok(None) => {}
-                Ok(Some(status)) => {
-                    stop.store(true, Ordering::SeqCst);
-                    return status.code().map_or(1, |code| code as u8);
-                }
-                Err(_) => return 1,
-            }
-            if stop.load(Ordering::SeqCst) {
-                patience -= 1;
-            }
-            if patience == 0 {
-                // It had two seconds since Ctrl-C.
-                let _ = child.kill();
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    })
 }
 
 /// Seconds since 1970: each emulation is another, so it gets a folder of its own.

@@ -46,9 +46,14 @@ pub(crate) fn is_unable(errors: &str) -> bool {
 
 /// Runs `command` inside; none where this machine cannot.
 pub(crate) fn emulate(host: &str, command: &[&str]) -> Option<(Output, TempDir)> {
+    emulate_with(host, &[&["--"], command].concat())
+}
+
+/// Emulates with other arguments; none where this machine cannot.
+pub(crate) fn emulate_with(host: &str, arguments: &[&str]) -> Option<(Output, TempDir)> {
     let (folder, path) = scenario(host);
     let mut program = bentpipe();
-    program.arg("emulate").arg(&path).arg("--out").arg(folder.path()).arg("--").args(command);
+    program.arg("emulate").arg(&path).arg("--out").arg(folder.path()).args(arguments);
     let output = program.output().expect("bentpipe starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     if !is_unable(&errors) {

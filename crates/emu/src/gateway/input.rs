@@ -144,7 +144,7 @@ impl Input {
                 }
                 stream.read(now, &mut sink).map(|(any, is_over)| {
                     if is_over {
-                        running.take().iter_mut().for_each(super::children::end);
+                        running.take().iter_mut().for_each(crate::children::end);
                         *restart_at = now + RESTART_AFTER;
                     }
                     any
@@ -197,7 +197,7 @@ fn is_wanted(datagram: &Datagram<'_>, from: &[IpAddr]) -> bool {
 impl Drop for Input {
     fn drop(&mut self) {
         if let Kind::Program { running, .. } = &mut self.kind {
-            running.take().iter_mut().for_each(super::children::end);
+            running.take().iter_mut().for_each(crate::children::end);
         }
     }
 }

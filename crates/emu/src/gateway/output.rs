@@ -260,7 +260,7 @@ impl Drop for Program {
         // With its standard input closed it may end by itself; otherwise it is asked to.
         if let Some((mut child, stream)) = self.running.take() {
             drop(stream);
-            super::children::end(&mut child);
+            crate::children::end(&mut child);
         }
     }
 }
