@@ -120,6 +120,11 @@ impl<'a> Packet<'a> {
     fn find_levels(&mut self) {
         let (mut at, mut next) = (0, None);
         loop {
+            if next.is_some() && at == self.len {
+                // The packet ends where it announces an IP header: damaged, as in `extended`.
+                self.depth = 0;
+                return;
+            }
             let level = if self.depth == MAX_LEVELS { None } else { level(self.bytes, self.len, at, next) };
             let Some(level) = level else {
                 self.cut = next.is_some();
@@ -190,10 +195,7 @@ fn ipv4(bytes: &[u8], octets: &[u8], left: usize, at: usize) -> Option<Level> {
     if !whole || !unfragmented || ipv4_sum(header) != 0xffff {
         return None;
     }
-    Some(extended(
-        bytes,
-        Level { at, version: 4, extensions_at: at + 20, first: header[9], ..Level::default() },
-    ))
+    extended(bytes, Level { at, version: 4, extensions_at: at + 20, first: header[9], ..Level::default() })
 }
 
 fn ipv6(bytes: &[u8], octets: &[u8], left: usize, at: usize) -> Option<Level> {
@@ -201,10 +203,7 @@ fn ipv6(bytes: &[u8], octets: &[u8], left: usize, at: usize) -> Option<Level> {
     if usize::from(u16::from_be_bytes([header[4], header[5]])) != left - 40 {
         return None;
     }
-    Some(extended(
-        bytes,
-        Level { at, version: 6, extensions_at: at + 40, first: header[6], ..Level::default() },
-    ))
+    extended(bytes, Level { at, version: 6, extensions_at: at + 40, first: header[6], ..Level::default() })
 }
 
 /// The ones' complement sum of an IPv4 header; 0xffff when its checksum is right.
@@ -216,21 +215,22 @@ pub(crate) fn ipv4_sum(header: &[u8; 20]) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// Walks the extension headers behind `level`.
+/// Walks the extension headers behind `level`; `None` when the packet ends within one: it is damaged, and no flow for
+/// which another should lose its context.
 #[inline]
-fn extended(bytes: &[u8], mut level: Level) -> Level {
+fn extended(bytes: &[u8], mut level: Level) -> Option<Level> {
     level.next = level.first;
     for _ in 0..MAX_EXTENSIONS {
         let octets = &bytes[level.end()..];
-        match extension(level.next, octets) {
-            Ok(Some((len, next))) if level.extensions_len + len <= MAX_EXTENSION_BYTES => {
+        match extension(level.next, octets).ok()? {
+            Some((len, next)) if level.extensions_len + len <= MAX_EXTENSION_BYTES => {
                 level.extensions_len += len;
                 level.next = next;
             }
-            _ => return level,
+            _ => break,
         }
     }
-    level
+    Some(level)
 }
 
 /// Length and next header of the extension header of type `kind` at the start of `octets`; `Ok(None)` when it is none,

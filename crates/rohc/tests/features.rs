@@ -346,13 +346,17 @@ fn a_context_that_was_never_heard_of_begins_in_the_mode_asked_for() {
     }
 }
 
-/// In R-mode the end of a list is told too. (An empty list without a name would say that nothing changed.)
+/// The end of a list is told in every mode, by whatever packet says it: type 2, or IR-DYN (in which an empty list without
+/// a name would say that nothing changed) where the UDP checksum ends with it.
 #[test]
 fn a_list_ends_in_every_mode() {
-    for mode in MODES {
+    for (mode, ends_checksum) in MODES.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
         let mut ends = Ends::new(mode, CompressorConfig::default());
         for number in 0..60u16 {
-            let data = udp(number, b"data");
+            let mut data = udp(number, b"data");
+            if ends_checksum && number >= 30 {
+                data[6..8].fill(0);
+            }
             let packet = if number < 30 { ah(17, u32::from(number), &data) } else { data };
             let protocol = if number < 30 { 51 } else { 17 };
             ends.send(
@@ -360,6 +364,10 @@ fn a_list_ends_in_every_mode() {
                 &ipv4(protocol, number, &packet),
                 (20..40).contains(&number) && mode == Mode::Reliable,
             );
+            if number == 30 {
+                let expected = if ends_checksum { PacketType::IrDyn } else { PacketType::Uor2 };
+                assert_eq!(ends.last.1, expected, "{mode:?}");
+            }
         }
     }
 }

@@ -26,8 +26,9 @@ pub(super) struct IpIdWatch {
 }
 
 impl IpIdWatch {
-    /// The behaviour to send `ip_id` by, after `previous`, where it was `now`; `free` says that a change costs nothing.
-    pub(super) fn judge(&mut self, now: IpId, previous: u16, ip_id: u16, free: bool) -> IpId {
+    /// The behaviour to send `ip_id` by, after `previous`, where it was `now`; `free` says that a change costs nothing,
+    /// `said` that the packet says the behaviour in any case.
+    pub(super) fn judge(&mut self, now: IpId, previous: u16, ip_id: u16, free: bool, said: bool) -> IpId {
         let seen = step(previous, ip_id);
         if seen.is_some() && seen == self.candidate {
             self.steps = self.steps.saturating_add(1);
@@ -41,6 +42,10 @@ impl IpIdWatch {
             let cost = if fits(now, previous, ip_id, 8) { SHORT_JUMP_COST } else { JUMP_COST };
             (self.jumps + cost).min(PATIENCE + JUMP_COST)
         };
+        if said && now == IpId::Random && ip_id == 0 {
+            // Segments that say so come at the ends of a connection: they are few.
+            return IpId::Zero;
+        }
         self.choose(now, ip_id, free && !fits(now, previous, ip_id, 4))
     }
 
@@ -149,7 +154,7 @@ mod tests {
         let (mut watch, mut now, mut previous) = (IpIdWatch::default(), start, None);
         for (index, id) in ids.into_iter().enumerate() {
             if let Some(previous) = previous {
-                now = watch.judge(now, previous, id, index < free_packets);
+                now = watch.judge(now, previous, id, index < free_packets, false);
             }
             previous = Some(id);
         }

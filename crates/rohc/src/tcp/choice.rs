@@ -161,8 +161,7 @@ impl Compressor {
     /// The shortest of the short formats that carries everything.
     fn short(&self, flags: u8, list: bool, spreads: &Spreads, current: &Ref) -> Option<&'static Format> {
         let due = self.groups.due();
-        let is_ordinary = flags & (header::URG | header::ACK) == header::ACK;
-        if !is_ordinary || due.meets(Set::COMMON) {
+        if !header::is_ordinary(flags) || due.meets(Set::COMMON) {
             return None;
         }
         let needed = [

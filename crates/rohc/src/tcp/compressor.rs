@@ -261,7 +261,8 @@ impl Compressor {
         }
         let (old, new) = (ip::ip_id(&self.headers[link.range()]), ip::ip_id(&view.chain[link.range()]));
         let is_free = self.groups.due().meets(Set::IR_DYN.with(Group::IpIdBehavior));
-        let behavior = self.ip_id.judge(link.ip_id, old, new, is_free);
+        let is_said = !header::is_ordinary(header::flags(view.tcp));
+        let behavior = self.ip_id.judge(link.ip_id, old, new, is_free, is_said);
         if behavior != link.ip_id {
             self.chain.inner_mut().ip_id = behavior;
             self.mark(Set::NONE.with(Group::IpIdBehavior));

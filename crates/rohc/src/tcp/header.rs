@@ -27,6 +27,11 @@ pub(super) struct Control {
     pub(super) ecn_used: bool,
 }
 
+/// Whether formats other than `co_common` can carry the flags.
+pub(super) const fn is_ordinary(flags: u8) -> bool {
+    flags & (URG | ACK) == ACK
+}
+
 /// The flags of RST, SYN and FIN that two bits can say.
 pub(super) const fn rsf_index(flags: u8) -> Option<u32> {
     match flags & RSF {

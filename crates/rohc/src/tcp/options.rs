@@ -28,6 +28,8 @@ pub(super) const TIMESTAMP: u8 = 4;
 pub(super) const SACK_PERMITTED: u8 = 5;
 pub(super) const SACK: u8 = 6;
 pub(super) const GENERIC: u8 = 7;
+/// Type octet of SACK.
+pub(super) const SACK_KIND: u8 = 5;
 const MALFORMED: DecompressError = DecompressError::Malformed("TCP: options");
 const UNKNOWN_ITEM: DecompressError = DecompressError::Malformed("TCP: option that no item has established");
 
@@ -45,7 +47,7 @@ const fn kind_and_len(index: u8) -> [u8; 2] {
         WSCALE => [3, 3],
         TIMESTAMP => [8, 10],
         SACK_PERMITTED => [4, 2],
-        _ => [5, 0],
+        _ => [SACK_KIND, 0],
     }
 }
 
@@ -225,7 +227,7 @@ pub(super) fn reserved_index(option: &[u8]) -> Option<u8> {
         [2, 4, ..] => Some(MSS),
         [3, 3, ..] => Some(WSCALE),
         [4, 2] => Some(SACK_PERMITTED),
-        [5, 10 | 18 | 26 | 34, ..] => Some(SACK),
+        [SACK_KIND, 10 | 18 | 26 | 34, ..] => Some(SACK),
         [8, 10, ..] => Some(TIMESTAMP),
         _ => None,
     }

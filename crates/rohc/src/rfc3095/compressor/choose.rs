@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::formats::{Family, Format, Need, formats};
+use super::initialize::Stride;
 use super::{Compressor, Current, Reference, is_strong};
 use crate::arrival::ENOUGH;
 use crate::compressor::Job;
@@ -98,7 +99,7 @@ impl Compressor {
         }
         self.announce_first_stride(job, current);
         if self.ir_dyn.is_active() && !job.config.only_ir_and_so {
-            return self.write_ir_dyn(job, current, out);
+            return self.write_ir_dyn(job, current, Stride::Told, out);
         }
         let spans = self.spans(job, current);
         let quiet = !self.must_extend();
@@ -120,7 +121,7 @@ impl Compressor {
             if unconfirmed {
                 return self.write_ir(job, current, out);
             }
-            return self.write_ir_dyn(job, current, out);
+            return self.write_ir_dyn(job, current, Stride::Kept, out);
         }
         self.write_extension3(job, current, &spans, out)
     }

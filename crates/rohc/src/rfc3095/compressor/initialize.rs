@@ -14,6 +14,15 @@ use crate::rfc3095::header::IpChanging;
 use crate::rfc3095::list::{self, List};
 use crate::sdvl;
 
+/// Whether the timestamp's stride goes into the dynamic part of RTP although the decompressor has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stride {
+    /// Yes: the packet sets up or refreshes a context.
+    Told,
+    /// No: the packet is there for what changed.
+    Kept,
+}
+
 impl Compressor {
     pub(super) fn write_ir(&mut self, job: &Job<'_>, current: &Current, out: &mut Vec<u8>) -> PacketType {
         let start = out.len();
@@ -22,7 +31,7 @@ impl Compressor {
         let mut writer = Writer::new(out);
         writer.bytes(&[self.profile as u8, 0]);
         self.write_static(job, &mut writer);
-        self.write_dynamic(job, current, &mut writer);
+        self.write_dynamic(job, current, Stride::Told, &mut writer);
         frame::seal_ir(out, start, crc_at);
         self.ir.sent(self.mode, current.sn);
         self.restart_clocks(job, true);
@@ -30,15 +39,23 @@ impl Compressor {
         PacketType::Ir
     }
 
-    pub(super) fn write_ir_dyn(&mut self, job: &Job<'_>, current: &Current, out: &mut Vec<u8>) -> PacketType {
+    pub(super) fn write_ir_dyn(
+        &mut self,
+        job: &Job<'_>,
+        current: &Current,
+        stride: Stride,
+        out: &mut Vec<u8>,
+    ) -> PacketType {
         let start = out.len();
         job.cid.write(out, frame::IR_DYN);
         let crc_at = out.len() + 1;
         let mut writer = Writer::new(out);
         writer.bytes(&[self.profile as u8, 0]);
-        self.write_dynamic(job, current, &mut writer);
+        self.write_dynamic(job, current, stride, &mut writer);
         frame::seal_ir(out, start, crc_at);
-        self.restart_clocks(job, false);
+        if stride == Stride::Told {
+            self.restart_clocks(job, false);
+        }
         self.dynamic_sent(current);
         PacketType::IrDyn
     }
@@ -77,7 +94,7 @@ impl Compressor {
         }
     }
 
-    fn write_dynamic(&self, job: &Job<'_>, current: &Current, writer: &mut Writer<'_>) {
+    fn write_dynamic(&self, job: &Job<'_>, current: &Current, stride: Stride, writer: &mut Writer<'_>) {
         let levels = job.packet.levels();
         for index in self.used() {
             write_ip_dynamic(self.ipv4[index], &current.ip[index], writer);
@@ -97,15 +114,15 @@ impl Compressor {
         }
         match self.profile {
             Profile::Udp | Profile::UdpLite => writer.u16(current.sn as u16),
-            Profile::Rtp | Profile::RtpUdpLite => self.write_rtp(job, current, writer),
+            Profile::Rtp | Profile::RtpUdpLite => self.write_rtp(job, current, stride, writer),
             _ => {}
         }
     }
 
     /// The dynamic part of RTP (RFC 3095 5.7.7.6).
-    fn write_rtp(&self, job: &Job<'_>, current: &Current, writer: &mut Writer<'_>) {
+    fn write_rtp(&self, job: &Job<'_>, current: &Current, told: Stride, writer: &mut Writer<'_>) {
         let stride = self.stride.value;
-        let with_stride = stride != 1 || self.stride.pending.is_active();
+        let with_stride = (stride != 1 && told == Stride::Told) || self.stride.pending.is_active();
         // A timer that the decompressor may still have from the flow before must be overwritten.
         let stale_timer = self.reused && job.clock_ms.is_some() && job.config.timer_jitter > Duration::ZERO;
         let with_timer = self.timer.stride_ms() != 0 || self.timer.is_pending() || stale_timer;
