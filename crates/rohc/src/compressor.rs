@@ -298,7 +298,9 @@ impl Compressor {
         if self.general_only {
             return None;
         }
-        let chain = Chain::of(bytes, len_bytes, &self.config)?;
+        let Some(chain) = Chain::of(bytes, len_bytes, &self.config) else {
+            return self.step_tcp(now, bytes, len_bytes, out);
+        };
         let cid = self.flows.find_if(chain.hash, |context| context.expects(&chain))?;
         let Context::Rfc3095(context) = self.flows.value_mut(cid)? else { return None };
         let start = out.len();
@@ -307,6 +309,26 @@ impl Compressor {
         self.flows.used(cid);
         let (profile, packet_type) = (chain.profile, PacketType::Uo0);
         Some(Compressed { cid, profile, packet_type, header_in, header_out: out.len() - start })
+    }
+
+    #[inline]
+    fn step_tcp(
+        &mut self,
+        now: Duration,
+        bytes: &[u8],
+        len_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Compressed> {
+        let plain = tcp::Plain::of(bytes, len_bytes, &self.config)?;
+        let expects = |context: &Context| matches!(context, Context::Tcp(context) if context.expects(&plain));
+        let cid = self.flows.find_if(plain.hash, expects)?;
+        let is_rejected = self.counters.get(usize::from(cid))?.rejected;
+        let Context::Tcp(context) = self.flows.value_mut(cid).filter(|_| !is_rejected)? else { return None };
+        let start = out.len();
+        let cid_writer = Cid { cids: self.config.channel.cids, cid };
+        let (packet_type, header_in) = context.step(&plain, now, &self.config, cid_writer, out)?;
+        self.flows.used(cid);
+        Some(Compressed { cid, profile: Profile::Tcp, packet_type, header_in, header_out: out.len() - start })
     }
 
     /// Tries the profiles from the one that compresses most to Uncompressed.

@@ -119,6 +119,20 @@ impl Fold3 {
     }
 }
 
+/// The CRC-3 of `data` alone: fifty-six bits are a multiple of seven, so words of seven octets add up where they are.
+#[inline]
+pub(crate) fn crc3(data: &[u8]) -> u8 {
+    let (words, rest) = data.as_chunks::<7>();
+    let mut sum = 0;
+    for &[a, b, c, d, e, f, g] in words {
+        sum ^= u64::from_le_bytes([a, b, c, d, e, f, g, 0]);
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let fold = Fold3 { sum: sum ^ u64::from(CRC3.init), shift: 0 };
+    fold.add(u64::from_le_bytes(last), 8 * rest.len() as u32).finish()
+}
+
 /// The CRC-3 register after seven bits, from zero.
 static FOLDED3: [u8; 128] = folded3();
 
@@ -183,6 +197,7 @@ mod tests {
         let data: [u8; 40] = core::array::from_fn(|index| (index * 37 + 11) as u8);
         for length in 0..=data.len() {
             assert_eq!(CRC3.of(&data[..length]), bit_by_bit(&data[..length], 0x06, 0x07), "{length}");
+            assert_eq!(crc3(&data[..length]), CRC3.of(&data[..length]), "{length}");
             assert_eq!(CRC7.of(&data[..length]), bit_by_bit(&data[..length], 0x79, 0x7f), "{length}");
             assert_eq!(CRC8.of(&data[..length]), bit_by_bit(&data[..length], 0xe0, 0xff), "{length}");
         }

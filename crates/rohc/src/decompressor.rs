@@ -238,7 +238,7 @@ impl Decompressor {
         self.count(|this, out| this.open(now, bytes, len_bytes, false, out), out)
     }
 
-    /// The short way, for packets of type 0 that follow from the last one of their context.
+    /// The short way, for packets that follow from the last one of their context: of type 0, and TCP's short ones.
     #[inline]
     pub(crate) fn step(
         &mut self,
@@ -252,17 +252,25 @@ impl Decompressor {
             return None;
         }
         let cids = self.config.channel.cids;
-        let (cid, head_len) = frame::type_0(packet, cids)?;
-        let Context::Rfc3095(context) = self.contexts.get_mut(usize::from(cid))? else { return None };
+        let (cid, head_len) = frame::plain(packet, cids)?;
+        let context = self.contexts.get_mut(usize::from(cid))?;
         let (head, body) = packet.split_at(head_len);
         let first = if cids.is_large() { head[0] } else { head[head_len - 1] };
         let incoming = Incoming { first, body, elided_bytes: len_bytes - packet.len() };
         let start = out.len();
-        let header_in = head_len + context.step(&incoming, now, &self.config, out)?;
-        let profile = context.profile();
+        let (profile, packet_type, header_in) = match context {
+            Context::Rfc3095(context) => {
+                (context.profile(), PacketType::Uo0, context.step(&incoming, now, &self.config, out)?)
+            }
+            Context::Tcp(context) => {
+                let (packet_type, header_in) = context.step(&incoming, &self.config, out)?;
+                (Profile::Tcp, packet_type, header_in)
+            }
+            Context::Vacant | Context::Uncompressed(_) => return None,
+        };
         self.reassembler.abort();
         self.stats.delivered += 1;
-        let (packet_type, header_out) = (PacketType::Uo0, out.len() - start);
+        let (header_in, header_out) = (head_len + header_in, out.len() - start);
         Some(Decompressed { cid, profile, packet_type, header_in, header_out })
     }
 

@@ -85,15 +85,15 @@ fn feedback(packet: &[u8]) -> Result<Front<'_>, DecompressError> {
     Ok(Front::Feedback { data, rest })
 }
 
-/// CID, and length of type octet and CID, of a packet whose type octet is below 0x80 and has nothing in front of it but
+/// CID, and length of type octet and CID, of a packet whose type octet is the profile's and has nothing in front of it but
 /// an Add-CID octet; the type octet is the last of a small-CID head and the first of a large-CID one.
 #[inline]
-pub(crate) fn type_0(packet: &[u8], cids: CidSpace) -> Option<(u16, usize)> {
+pub(crate) fn plain(packet: &[u8], cids: CidSpace) -> Option<(u16, usize)> {
     let found = match *packet {
-        [0x00..=0x7f, ..] if !cids.is_large() => (0, 1),
-        [add @ 0xe1..=0xef, 0x00..=0x7f, ..] if !cids.is_large() => (u16::from(add & 0x0f), 2),
-        [0x00..=0x7f, cid @ 0x00..=0x7f, ..] if cids.is_large() => (u16::from(cid), 2),
-        [0x00..=0x7f, high @ 0x80..=0xbf, low, ..] if cids.is_large() => {
+        [0x00..=0xdf, ..] if !cids.is_large() => (0, 1),
+        [add @ 0xe1..=0xef, 0x00..=0xdf, ..] if !cids.is_large() => (u16::from(add & 0x0f), 2),
+        [0x00..=0xdf, cid @ 0x00..=0x7f, ..] if cids.is_large() => (u16::from(cid), 2),
+        [0x00..=0xdf, high @ 0x80..=0xbf, low, ..] if cids.is_large() => {
             (u16::from_be_bytes([high & 0x3f, low]), 3)
         }
         _ => return None,

@@ -59,6 +59,8 @@ mod segment;
 mod table;
 mod tcp;
 mod uncompressed;
+#[cfg(test)]
+mod ways;
 
 pub use compressor::{Compressed, Compressor, FlowStats};
 pub use config::{Channel, CidSpace, CompressorConfig, DecompressorConfig, Refresh, RtpCandidate, RtpRule};

@@ -1,4 +1,4 @@
-//! The short ways must be shortcuts and nothing else: two ends that take them against two that do not.
+//! The short way of the RFC 3095 family against its general way.
 
 use core::time::Duration;
 use std::vec;
@@ -6,10 +6,8 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use crate::{
-    Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, Profile,
-    Profiles, Refresh, RtpRule,
-};
+use crate::ways::{Fate, both_ways, config};
+use crate::{Compressor, CompressorConfig, Decompressor, DecompressorConfig};
 
 /// What a flow carries.
 #[derive(Clone, Copy, Debug)]
@@ -192,87 +190,22 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn config() -> impl Strategy<Value = (CompressorConfig, DecompressorConfig)> {
-    let cids = prop_oneof![Just(CidSpace::Small { max_cid: 15 }), Just(CidSpace::Large { max_cid: 300 })];
-    let mode = prop_oneof![Just(Mode::Unidirectional), Just(Mode::Optimistic), Just(Mode::Reliable)];
-    let refresh = prop_oneof![
-        Just(Refresh::NEVER),
-        (5u32..60).prop_map(Refresh::every_packets),
-        (20u64..900).prop_map(|ms| Refresh::every(Duration::from_millis(ms)))
-    ];
-    let rtp =
-        prop_oneof![Just(RtpRule::Likely), Just(RtpRule::Ports(Vec::from([0x2002]))), Just(RtpRule::Never)];
-    let profiles = prop_oneof![
-        4 => Just(Profiles::ALL), 1 => Just(Profiles::ALL.without(Profile::Rtp)), 1 => Just(Profiles::ALL.without(Profile::Udp))
-    ];
-    (cids, mode, refresh, rtp, profiles, 1u8..17, any::<bool>(), 0u8..3).prop_map(
-        |(cids, mode, refresh, rtp, profiles, repeats, slow_start, caution)| {
-            let channel = Channel { cids, profiles, ..Channel::default() };
-            let fo_refresh = Refresh { packets: refresh.packets / 2, ..refresh };
-            let compressor = CompressorConfig {
-                channel,
-                rtp,
-                repeats,
-                ir_refresh: refresh,
-                fo_refresh,
-                slow_start,
-                ..CompressorConfig::default()
-            };
-            (
-                compressor,
-                DecompressorConfig {
-                    channel,
-                    mode,
-                    caution,
-                    report_path: caution == 1,
-                    ..DecompressorConfig::default()
-                },
-            )
-        },
-    )
-}
-
-/// Gives the same to both pairs of ends, and compares all that comes out.
 fn compare(config: (CompressorConfig, DecompressorConfig), flows: &[Flow], events: &[Event]) -> usize {
-    let mut short = (Compressor::new(config.0.clone()), Decompressor::new(config.1));
-    let mut general = (Compressor::new(config.0), Decompressor::new(config.1));
-    (general.0.general_only, general.1.general_only) = (true, true);
     let mut senders: Vec<Sender> = flows.iter().copied().map(Sender::new).collect();
-    let (mut now, mut right) = (Duration::ZERO, 0);
-    for (index, &event) in events.iter().enumerate() {
-        let flow = index % senders.len();
+    let mut now = Duration::ZERO;
+    let packets = events.iter().enumerate().map(|(index, &event)| {
+        let sender = &mut senders[index % flows.len()];
         now += Duration::from_millis(if let Event::Later(ms) = event { u64::from(ms) } else { 10 });
-        senders[flow].advance(event);
-        let packet = senders[flow].packet(event);
-        let (mut rohc, mut other) = (Vec::new(), Vec::new());
-        let done = short.0.compress(now, &packet, &mut rohc);
-        assert_eq!(done, general.0.compress(now, &packet, &mut other));
-        assert_eq!(rohc, other, "{event:?}");
-        match event {
-            Event::Lost => continue,
-            Event::Damaged(at, with) => {
-                let at = usize::from(at) % rohc.len().min(4);
-                rohc[at] ^= with;
-            }
-            _ => {}
-        }
-        let (mut ip, mut other) = (Vec::new(), Vec::new());
-        let restored = short.1.decompress(now, &rohc, &mut ip);
-        assert_eq!(restored, general.1.decompress(now, &rohc, &mut other), "{event:?}");
-        assert_eq!(ip, other);
-        right += usize::from(ip == packet);
-        let (mut feedback, mut other) = (Vec::new(), Vec::new());
-        short.1.take_feedback(&mut feedback);
-        general.1.take_feedback(&mut other);
-        assert_eq!(feedback, other);
-        if !matches!(event, Event::Deaf) {
-            short.0.feedback(&feedback);
-            general.0.feedback(&feedback);
-        }
-    }
-    assert_eq!(short.0.stats(), general.0.stats());
-    assert_eq!(short.1.stats(), general.1.stats());
-    right
+        sender.advance(event);
+        let fate = match event {
+            Event::Lost => Fate::Lost,
+            Event::Damaged(at, with) => Fate::Damaged(at, with),
+            Event::Deaf => Fate::Deaf,
+            _ => Fate::Delivered,
+        };
+        (now, sender.packet(event), fate)
+    });
+    both_ways(config, packets)
 }
 
 proptest! {

@@ -10,7 +10,8 @@ use super::refs::{Ref, Spread, Spreads};
 use super::table::Plan;
 use super::{header, ip};
 use crate::compressor::Job;
-use crate::crc::{CRC3, CRC7};
+use crate::crc::{CRC7, crc3};
+use crate::frame::Cid;
 use crate::octets::Writer;
 use crate::profile::PacketType;
 
@@ -44,7 +45,7 @@ impl Choice {
 
 /// The optional parts of `co_common`.
 #[derive(Clone, Copy)]
-struct Common {
+pub(super) struct Common {
     seq: VariableLength,
     ack: VariableLength,
     stride: bool,
@@ -100,7 +101,7 @@ enum OptionalIpId {
 }
 
 impl Common {
-    const FIXED_LEN: usize = 5;
+    pub(super) const FIXED_LEN: usize = 5;
 
     const fn len(&self) -> usize {
         let ip_id = match self.ip_id {
@@ -159,7 +160,14 @@ impl Compressor {
     }
 
     /// The shortest of the short formats that carries everything.
-    fn short(&self, flags: u8, list: bool, spreads: &Spreads, current: &Ref) -> Option<&'static Format> {
+    #[inline]
+    pub(super) fn short(
+        &self,
+        flags: u8,
+        list: bool,
+        spreads: &Spreads,
+        current: &Ref,
+    ) -> Option<&'static Format> {
         let due = self.groups.due();
         if !header::is_ordinary(flags) || due.meets(Set::COMMON) {
             return None;
@@ -195,7 +203,7 @@ impl Compressor {
     ) -> Set {
         let (carried, outer_ttl) = match &choice.form {
             Form::Short(format) => {
-                self.write_short(job, view, current, format, choice.list, out);
+                self.write_short(job.cid, view, current, format, choice.list, out);
                 (Set::NONE.with_if(Group::EcnUsed, format.has_crc7()), false)
             }
             Form::Common(common) => {
@@ -217,9 +225,10 @@ impl Compressor {
         carried.with_if(Group::List, choice.list).with_if(Group::Ecn, ecn_used)
     }
 
-    fn write_short(
+    #[inline]
+    pub(super) fn write_short(
         &self,
-        job: &Job<'_>,
+        cid: Cid,
         view: &View<'_>,
         current: &Ref,
         format: &Format,
@@ -244,10 +253,10 @@ impl Compressor {
         values[Field::Rsf as usize] = header::rsf_index(flags).unwrap_or_default();
         values[Field::EcnUsed as usize] = u32::from(self.control.ecn_used);
         values[Field::ListPresent as usize] = u32::from(list);
-        let crc = if format.has_crc7() { CRC7.of(view.headers()) } else { CRC3.of(view.headers()) };
+        let crc = if format.has_crc7() { CRC7.of(view.headers()) } else { crc3(view.headers()) };
         values[Field::Crc as usize] = u32::from(crc);
         let word = format.pack(&values);
-        job.cid.write(out, (word >> 56) as u8);
+        cid.write(out, (word >> 56) as u8);
         format.write_rest(word, &mut Writer::new(out));
     }
 

@@ -1,7 +1,10 @@
 //! The compressor's context of one TCP flow (RFC 6846 5.2).
 
+mod steady;
+
 use alloc::vec::Vec;
 
+pub(crate) use self::steady::Plain;
 use super::behavior::{EcnWatch, IpIdWatch, StrideWatch};
 use super::chain::{Chain, Kind, Link, PROTO_TCP};
 use super::extension;
@@ -176,7 +179,7 @@ impl Compressor {
     /// The values of the last packet.
     pub(super) fn reference(&self) -> Ref {
         let tcp_at = self.chain.tcp_at();
-        self.values(&self.headers[..tcp_at], &self.headers[tcp_at..], 0)
+        self.values(self.control.msn, &self.headers[..tcp_at], &self.headers[tcp_at..], 0)
     }
 
     pub(super) fn tcp(&self) -> &[u8] {
@@ -307,11 +310,11 @@ fn outer_changes(link: &mut Link, old: &[u8], new: &[u8]) -> Set {
 /// Writing a packet.
 impl Compressor {
     /// What of a packet later ones may be relative to.
-    fn values(&self, chain: &[u8], tcp: &[u8], payload_len: u32) -> Ref {
+    fn values(&self, msn: u16, chain: &[u8], tcp: &[u8], payload_len: u32) -> Ref {
         let inner = &chain[self.chain.inner().range()];
         Ref {
-            msn: self.control.msn,
-            ip_id_offset: self.chain.inner().ip_id.counter(ip::ip_id(inner)).wrapping_sub(self.control.msn),
+            msn,
+            ip_id_offset: self.chain.inner().ip_id.counter(ip::ip_id(inner)).wrapping_sub(msn),
             window: header::window(tcp),
             ttl: ip::ttl(inner),
             seq: header::seq(tcp),
@@ -322,7 +325,7 @@ impl Compressor {
     }
 
     fn write(&mut self, job: &Job<'_>, view: &View<'_>, plan: &Plan<'_>, out: &mut Vec<u8>) -> Built {
-        let current = self.values(view.chain, view.tcp, view.payload_len);
+        let current = self.values(self.control.msn, view.chain, view.tcp, view.payload_len);
         let (kind, carried, list) = self.write_best(job, view, plan, &current, out);
         self.groups.sent(carried);
         let items_sent = self.table.sent(plan, list, self.control.msn, self.repeats);

@@ -1,5 +1,7 @@
 //! The decompressor's context of one TCP flow (RFC 6846 5.3).
 
+mod steady;
+
 use alloc::vec::Vec;
 
 use super::base::{Base, Previous};
@@ -9,7 +11,8 @@ use super::header::{self, Control};
 use super::options::{Items, List, Received};
 use super::{checksum, header::FIXED_LEN, ip};
 use crate::arrival::Witness;
-use crate::crc::{CRC3, CRC7};
+use crate::config::DecompressorConfig;
+use crate::crc::{CRC7, crc3};
 use crate::decompressor::{Context, Input, Output, Restored};
 use crate::error::DecompressError;
 use crate::feedback::Acknowledgement;
@@ -170,15 +173,15 @@ impl Decompressor {
     }
 
     /// Whether so many packets were lost before this one that a change may be among them.
-    fn has_gap(&self, control: Control, input: &Input<'_>) -> bool {
+    fn has_gap(&self, control: Control, config: &DecompressorConfig) -> bool {
         let ahead = control.msn.wrapping_sub(self.reference.control.msn) as i16;
-        input.config.caution > 0 && !(1..=i16::from(input.config.repeats)).contains(&ahead)
+        config.caution > 0 && !(1..=i16::from(config.repeats)).contains(&ahead)
     }
 
     /// Whether the TCP checksum of a packet must be right: because that is wanted, or because losses put the packet in
     /// doubt. (Gaps are losses: the numbers are the compressor's.)
     fn is_checked(&self, control: Control, input: &Input<'_>) -> bool {
-        let in_doubt = || self.doubt > 0 || self.state != State::Full || self.has_gap(control, input);
+        let in_doubt = || self.doubt > 0 || self.state != State::Full || self.has_gap(control, input.config);
         input.config.verify || input.config.caution > 0 && self.witness.is_trusted() && in_doubt()
     }
 
@@ -189,7 +192,7 @@ impl Decompressor {
         let counts = draft.inner_ip_id.is_sequential() || draft.inner_ip_id == ip::IpId::Zero;
         if draft.has_crc7 || draft.is_checked && !counts {
             self.doubt = 0;
-        } else if self.has_gap(draft.control, input) {
+        } else if self.has_gap(draft.control, input.config) {
             self.doubt = input.config.caution;
         }
         let has_way_back = input.config.mode != Mode::Unidirectional;
@@ -410,7 +413,7 @@ fn payload_len(payload: &[u8], input: &Input<'_>) -> u32 {
 }
 
 fn crc_matches(base: &Base, headers: &[u8]) -> bool {
-    let crc = if base.has_crc7 { CRC7.of(headers) } else { CRC3.of(headers) };
+    let crc = if base.has_crc7 { CRC7.of(headers) } else { crc3(headers) };
     crc == base.crc
 }
 

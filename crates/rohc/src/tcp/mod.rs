@@ -12,8 +12,8 @@
 //! | [`chain`], [`ip`], [`extension`] | headers before TCP: their static, dynamic, replicate and irregular items |
 //! | [`header`], [`options`] | the same of TCP and its options |
 //! | [`formats`], [`base`] | base headers, the sixteen short ones and `co_common` |
-//! | [`compressor`], [`choice`], [`replicate`], [`table`], [`refs`], [`groups`], [`behavior`], [`schedule`] | the compressor |
-//! | [`decompressor`], [`checksum`] | the decompressor |
+//! | [`compressor`] with its short way, [`choice`], [`replicate`], [`table`], [`refs`], [`groups`], [`behavior`], [`schedule`] | the compressor |
+//! | [`decompressor`] with its short way, [`checksum`] | the decompressor |
 //! | [`feedback`] | FEEDBACK-1 and FEEDBACK-2 |
 //!
 //! Not done: an IR-CR that changes the length of an extension header is refused.
@@ -36,7 +36,9 @@ mod refs;
 mod replicate;
 mod schedule;
 mod table;
+#[cfg(test)]
+mod ways;
 
-pub(crate) use compressor::Compressor;
+pub(crate) use compressor::{Compressor, Plain};
 pub(crate) use decompressor::Decompressor;
 pub(crate) use feedback::reject;

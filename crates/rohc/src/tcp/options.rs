@@ -139,6 +139,20 @@ impl Items {
         }
     }
 
+    /// Takes timestamps as the table's entry.
+    #[inline]
+    pub(super) fn store_timestamps(&mut self, [value, echo]: [u32; 2]) {
+        self.known |= 1 << TIMESTAMP;
+        self.timestamp[..4].copy_from_slice(&value.to_be_bytes());
+        self.timestamp[4..].copy_from_slice(&echo.to_be_bytes());
+    }
+
+    /// The entry for timestamps, if there is one.
+    #[inline]
+    pub(super) fn timestamps(&self) -> Option<[u32; 2]> {
+        self.knows(TIMESTAMP).then(|| [u32_at(&self.timestamp, 0), u32_at(&self.timestamp, 4)])
+    }
+
     fn store_generic(&mut self, index: u8, bytes: &[u8]) {
         let generics = self.generics.get_or_insert_with(|| Box::new([Generic::EMPTY; GENERICS]));
         let entry = &mut generics[usize::from(index - GENERIC)];
@@ -334,6 +348,7 @@ pub(super) fn timestamp_len(value: u32, references: impl Iterator<Item = u32> + 
     TS_FORMS.iter().find(fits).map(|&(len, ..)| len)
 }
 
+#[inline]
 /// Writes a timestamp in the `len` octets that [`timestamp_len`] found.
 pub(super) fn write_timestamp(value: u32, len: u32, out: &mut Writer<'_>) {
     let form = len as usize - 1;
@@ -342,7 +357,8 @@ pub(super) fn write_timestamp(value: u32, len: u32, out: &mut Writer<'_>) {
     out.bytes(&coded.to_be_bytes()[4 - len as usize..]);
 }
 
-fn read_timestamp(reference: u32, input: &mut Reader<'_>) -> Result<u32, DecompressError> {
+#[inline]
+pub(super) fn read_timestamp(reference: u32, input: &mut Reader<'_>) -> Result<u32, DecompressError> {
     let form = (input.peek()?.leading_ones() as usize).min(3);
     let (len, bits, p) = TS_FORMS[form];
     let mut coded = [0; 4];

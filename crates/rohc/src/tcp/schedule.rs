@@ -1,5 +1,7 @@
 //! When an IR or IR-DYN is sent although nothing demands it, in unidirectional operation (RFC 6846 5.2.1.2).
 
+use core::time::Duration;
+
 use super::compressor::MAX_REPEATS;
 use super::groups::{Group, Set};
 use crate::compressor::Job;
@@ -41,6 +43,20 @@ impl Schedule {
         }
         let ir_dyn = self.ir_dyn.is_due(job.config.fo_refresh, job.now);
         Set::NONE.with_if(Group::Static, ir || slow).with_if(Group::Dynamic, ir_dyn)
+    }
+
+    /// Whether nothing is due with the next packet, by a period or a slow start; then it counts that packet.
+    #[inline]
+    pub(super) fn passes(&mut self, config: &CompressorConfig, now: Duration) -> bool {
+        if self.slow_start_gap > 0
+            || self.ir.is_next_due(config.ir_refresh, now)
+            || self.ir_dyn.is_next_due(config.fo_refresh, now)
+        {
+            return false;
+        }
+        self.ir.tick();
+        self.ir_dyn.tick();
+        true
     }
 
     /// How often what is due is sent: nothing changed, so once may be enough.

@@ -86,15 +86,33 @@ impl Table {
     /// The plan for what most packets have, aligned timestamps and nothing else, once they are established.
     #[inline]
     fn plan_timestamps<'a>(&self, bytes: &'a [u8], repeats: u8) -> Option<Plan<'a>> {
-        let [1, 1, 8, 10, _, _, _, _, _, _, _, _] = *bytes else { return None };
+        let Some(Some((_, timestamp_lens))) = self.steady(bytes, repeats) else { return None };
+        let mut ends = [0; options::MAX_OPTIONS];
+        ends[..3].copy_from_slice(&[1, 2, 12]);
+        Some(Plan { list: self.list, bytes, ends, must: 0, is_static: 0, timestamp_lens })
+    }
+
+    /// Whether options are what most packets have and nothing is to be said but, if they are timestamps, their values:
+    /// these, and the octets they take.
+    #[inline]
+    pub(super) fn steady(&self, bytes: &[u8], repeats: u8) -> Option<Option<([u32; 2], [u32; 2])>> {
+        let [1, 1, 8, 10, ref values @ ..] = *bytes else {
+            return (bytes.is_empty() && self.list == List::default()).then_some(None);
+        };
+        let values = <&[u8; 8]>::try_from(values).ok()?;
         let sent = |index: u8| self.sent[usize::from(index)] >= repeats;
         if self.list != List::TIMESTAMPS || !sent(options::NOP) || !sent(options::TIMESTAMP) {
             return None;
         }
-        let timestamp_lens = self.stamps.lens(timestamps(&bytes[2..]))?;
-        let mut ends = [0; options::MAX_OPTIONS];
-        ends[..3].copy_from_slice(&[1, 2, 12]);
-        Some(Plan { list: self.list, bytes, ends, must: 0, is_static: 0, timestamp_lens })
+        let values = [u32_at(values, 0), u32_at(values, 4)];
+        Some(Some((values, self.stamps.lens(values)?)))
+    }
+
+    /// As [`Table::sent`], of a packet with these timestamps, all else as before.
+    #[inline]
+    pub(super) fn sent_timestamps(&mut self, values: [u32; 2], msn: u16, width: u8) {
+        self.stamps.push(msn, values, usize::from(width));
+        self.items.store_timestamps(values);
     }
 
     /// The item for `option`: the one of its type, unless it is taken in this packet by one that says something else.

@@ -35,7 +35,7 @@ impl Default for Steady {
     }
 }
 
-/// A type 0 packet on its way.
+/// A packet on its way, of whose octets nothing is known but that the first is the profile's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Incoming<'a> {
     /// The type octet.
@@ -66,7 +66,11 @@ impl Decompressor {
         config: &DecompressorConfig,
         out: &mut Vec<u8>,
     ) -> Option<usize> {
-        if !self.steady.stands || config.verify || !self.feedbacker.is_settled(config) {
+        if !self.steady.stands
+            || incoming.first & 0x80 != 0
+            || config.verify
+            || !self.feedbacker.is_settled(config)
+        {
             return None;
         }
         let (moved, header_in) = self.moved(incoming)?;

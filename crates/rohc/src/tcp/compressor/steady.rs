@@ -1,0 +1,180 @@
+//! The short way through the compressor.
+//!
+//! Most packets of a connection follow from the one before: what seldom changes is as it was, no option but timestamps
+//! comes, and a short format carries the rest. Such a packet is not taken apart: one masked comparison with the last
+//! header recognises it. What the general way would keep or count is kept and counted here too; whatever else there is
+//! to say sends a packet the general way before anything is touched. Both ways write the same octets and leave the same
+//! context (tested).
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::super::chain::{Kind, PROTO_TCP};
+use super::super::choice::Common;
+use super::super::groups::Set;
+use super::super::header::{self, FIXED_LEN};
+use super::super::refs::{Ref, Spreads};
+use super::super::{ip, options};
+use super::{Compressor, View};
+use crate::compressor::{end_words, level_words};
+use crate::config::CompressorConfig;
+use crate::frame::Cid;
+use crate::octets::Writer;
+use crate::packet::ipv4_sum;
+use crate::profile::{PacketType, Profile};
+use crate::table::Hash;
+
+/// A packet that may go the short way: one IP header, and TCP.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain<'a> {
+    octets: &'a [u8],
+    len: usize,
+    ipv6: bool,
+    /// That of its flow's key.
+    pub(crate) hash: u32,
+}
+
+/// Octets that must be those of the last packet: all but lengths, checksums, identification, numbers and flags.
+const fn mask<const LEN: usize>(ipv6: bool) -> [u8; LEN] {
+    let mut mask = [0xff; LEN];
+    let changing: &[usize] = if ipv6 {
+        &[4, 5, 44, 45, 46, 47, 48, 49, 50, 51, 53, 54, 55, 56, 57]
+    } else {
+        &[2, 3, 4, 5, 10, 11, 24, 25, 26, 27, 28, 29, 30, 31, 33, 34, 35, 36, 37]
+    };
+    let mut index = 0;
+    while index < changing.len() {
+        mask[changing[index]] = 0;
+        index += 1;
+    }
+    mask
+}
+
+#[inline]
+fn same<const LEN: usize>(octets: &[u8], headers: &[u8], mask: &[u8; LEN]) -> bool {
+    let (Some(octets), Ok::<&[u8; LEN], _>(headers)) = (octets.first_chunk::<LEN>(), headers.try_into())
+    else {
+        return false;
+    };
+    octets.iter().zip(headers).zip(mask).fold(0, |all, ((one, two), mask)| all | (one ^ two) & mask) == 0
+}
+
+impl<'a> Plain<'a> {
+    /// Looks at the start of a packet of `len` octets. `None` when it needs the general way; whether lengths and
+    /// checksums are right is not looked at yet.
+    #[inline]
+    pub(crate) fn of(octets: &'a [u8], len: usize, config: &CompressorConfig) -> Option<Self> {
+        let limit = config.max_packet_bytes as usize;
+        let head = octets.first_chunk::<40>().filter(|_| limit == 0 || len <= limit)?;
+        let (ipv6, at) = match *head {
+            [0x45, _, _, _, _, _, _, _, _, PROTO_TCP, ..] => (false, 20),
+            [0x60..=0x6f, _, _, _, _, _, PROTO_TCP, ..] => (true, 40),
+            _ => return None,
+        };
+        if !config.channel.profiles.contains(Profile::Tcp) {
+            return None;
+        }
+        let mut hash = Hash::default();
+        level_words(octets, 0, ipv6, PROTO_TCP, |word| hash = hash.push(word));
+        end_words(octets, at, Profile::Tcp, false, |word| hash = hash.push(word));
+        Some(Self { octets, len, ipv6, hash: hash.finish() })
+    }
+
+    /// The headers, if what is inferred of lengths, and the IPv4 checksum, are right.
+    #[inline]
+    fn view(&self) -> Option<View<'a>> {
+        let view = View::new(self.octets, if self.ipv6 { 40 } else { 20 }, self.len)?;
+        let is_sound = match view.chain.try_into() {
+            // Of the two zeros that a checksum can be, a decompressor infers the other.
+            Ok(ip) => {
+                let ip: &[u8; 20] = ip;
+                usize::from(ip::u16_at(ip, 2)) == self.len
+                    && ipv4_sum(ip) == 0xffff
+                    && ip[10..12] != [0xff, 0xff]
+            }
+            Err(_) => usize::from(ip::u16_at(view.chain, 4)) + 40 == self.len,
+        };
+        is_sound.then_some(view)
+    }
+}
+
+impl Compressor {
+    /// Whether `plain` is of this flow, and everything that seldom changes in it as it was.
+    #[inline]
+    pub(crate) fn expects(&self, plain: &Plain<'_>) -> bool {
+        self.is_begun
+            && if plain.ipv6 {
+                same(plain.octets, &self.headers, &const { mask::<60>(true) })
+            } else {
+                same(plain.octets, &self.headers, &const { mask::<40>(false) })
+            }
+    }
+
+    /// Writes the packet if it follows from the last one; the format, and the length of the header that this stands for.
+    /// `None`, and nothing changed, otherwise. The packet must be one that the context [`Self::expects`].
+    #[inline]
+    pub(crate) fn step(
+        &mut self,
+        plain: &Plain<'_>,
+        now: Duration,
+        config: &CompressorConfig,
+        cid: Cid,
+        out: &mut Vec<u8>,
+    ) -> Option<(PacketType, usize)> {
+        let view = plain.view()?;
+        let (old_ip, old_tcp) = self.headers.split_at_checked(view.chain.len())?;
+        let flags = header::flags(view.tcp);
+        let [link] = *self.chain.links.as_slice() else { return None };
+        if flags & !header::PSH != header::ACK
+            || header::flags(old_tcp) & header::ECN != 0
+            || self.groups.due() != Set::NONE
+            || self.control.ecn_used
+            || self.refs.is_empty()
+        {
+            return None;
+        }
+        let stamps = self.table.steady(view.options(), self.repeats)?;
+        let (mut ip_id, mut stride, mut ecn) = (self.ip_id, self.stride, self.ecn);
+        if link.kind == Kind::Ipv4
+            && ip_id.judge(link.ip_id, ip::ip_id(old_ip), ip::ip_id(view.chain), false, false) != link.ip_id
+        {
+            return None;
+        }
+        let step = header::ack(view.tcp).wrapping_sub(header::ack(old_tcp));
+        if view.payload_len == 0 && stride.judge(self.control.ack_stride, step).is_some() {
+            return None;
+        }
+        let msn = self.control.msn.wrapping_add(1);
+        let current = self.values(msn, view.chain, view.tcp, view.payload_len);
+        let spreads: Spreads = self.refs.spreads(&current);
+        let format = self.short(flags, false, &spreads, &current)?;
+        // Longer ones are weighed against `co_common`.
+        if format.len > Common::FIXED_LEN || !(self.is_bidirectional || self.schedule.passes(config, now)) {
+            return None;
+        }
+        self.write_short(cid, &view, &current, format, false, out);
+        let mut writer = Writer::new(out);
+        ip::write_inner_irregular(link.ip_id, view.chain, &mut writer);
+        header::write_irregular(view.tcp, false, 0, &mut writer);
+        if let Some((values, lens)) = stamps {
+            for (value, len) in values.into_iter().zip(lens) {
+                options::write_timestamp(value, len, &mut writer);
+            }
+            self.table.sent_timestamps(values, msn, self.repeats);
+        }
+        ecn.judge(false, false, false);
+        (self.ip_id, self.stride, self.ecn) = (ip_id, stride, ecn);
+        self.take(&view, current);
+        Some((format.packet_type, view.headers().len()))
+    }
+
+    /// The packet was sent: later ones may be relative to it.
+    #[inline]
+    fn take(&mut self, view: &View<'_>, current: Ref) {
+        self.control.msn = current.msn;
+        self.packets = self.packets.saturating_add(1);
+        self.refs.push(current, usize::from(self.repeats));
+        self.headers[..view.chain.len()].copy_from_slice(view.chain);
+        self.headers[view.chain.len()..].copy_from_slice(&view.tcp[..FIXED_LEN]);
+    }
+}
