@@ -122,15 +122,18 @@ impl Fold3 {
 /// The CRC-3 of `data` alone: fifty-six bits are a multiple of seven, so words of seven octets add up where they are.
 #[inline]
 pub(crate) fn crc3(data: &[u8]) -> u8 {
-    let (words, rest) = data.as_chunks::<7>();
-    let mut sum = 0;
-    for &[a, b, c, d, e, f, g] in words {
-        sum ^= u64::from_le_bytes([a, b, c, d, e, f, g, 0]);
+    let (mut sum, mut rest) = (u64::from(CRC3.init), data);
+    // Each time eight octets are read, and the last one again with the next seven.
+    while let Some(octets) = rest.first_chunk::<8>() {
+        sum ^= u64::from_le_bytes(*octets) & (u64::MAX >> 8);
+        rest = &rest[7..];
     }
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    let fold = Fold3 { sum: sum ^ u64::from(CRC3.init), shift: 0 };
-    fold.add(u64::from_le_bytes(last), 8 * rest.len() as u32).finish()
+    let bits = 8 * rest.len() as u32;
+    let last = match data.last_chunk::<8>() {
+        Some(octets) => u64::from_le_bytes(*octets) >> (64 - bits),
+        None => rest.iter().rev().fold(0, |word, &octet| word << 8 | u64::from(octet)),
+    };
+    Fold3 { sum, shift: 0 }.add(last, bits).finish()
 }
 
 /// The CRC-3 register after seven bits, from zero.

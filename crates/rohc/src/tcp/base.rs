@@ -2,7 +2,7 @@
 //! (RFC 6846 7.3 and 8.2, encoding method `co_baseheader`).
 
 use super::chain::Chain;
-use super::formats::{self, Field, Format};
+use super::formats::{self, Field, Part};
 use super::header::{self, Control};
 use super::ip::{self, IpId};
 use crate::error::DecompressError;
@@ -25,6 +25,7 @@ pub(super) struct Previous {
 }
 
 impl Previous {
+    #[inline]
     pub(super) fn new(chain: &Chain, headers: &[u8], control: Control, payload_len: u32) -> Self {
         let (inner, tcp) = (&headers[chain.inner().range()], &headers[chain.tcp_at()..]);
         let inner_ip_id = chain.inner().ip_id;
@@ -127,6 +128,7 @@ impl Base {
     }
 
     /// Reads a base header whose first octet is `first`, and what follows from `input`.
+    #[inline]
     pub(super) fn read(
         first: u8,
         input: &mut Reader<'_>,
@@ -135,41 +137,32 @@ impl Base {
         if first & !1 == formats::COMMON {
             return Self::read_common(first, input, previous);
         }
-        let set = if previous.inner_ip_id.is_sequential() { &formats::SEQUENTIAL } else { &formats::RANDOM };
-        let format = formats::by_first_octet(set, first)
+        let format = formats::by_first_octet(previous.inner_ip_id.is_sequential(), first)
             .ok_or(DecompressError::Malformed("TCP: unknown packet type"))?;
-        let values = format.read(first, input)?;
         let mut base = Self::unchanged(previous);
         base.packet_type = format.packet_type;
         base.has_crc7 = format.has_crc7();
-        base.take(format, &values, previous)?;
+        format.read(first, input, |part, value| base.take(part, value, previous))?;
         Ok(base)
     }
 
-    fn take(
-        &mut self,
-        format: &Format,
-        values: &[u32; formats::FIELDS],
-        previous: &Previous,
-    ) -> Result<(), DecompressError> {
-        for part in format.parts {
-            let value = values[part.field as usize];
-            let decode = |reference: u32| lsb::decode(reference, value, part.bits, part.p);
-            match part.field {
-                Field::Seq => self.seq = Seq::Known(decode(previous.seq)),
-                Field::Ack => self.ack = decode(previous.ack),
-                Field::SeqScaled => self.seq = Seq::Scaled { bits: part.bits, p: part.p, value },
-                Field::AckScaled => self.ack = unscale_ack(previous, decode)?,
-                Field::Window => self.window = decode(u32::from(previous.window)) as u16,
-                Field::IpId => self.ip_id_offset = decode(u32::from(previous.ip_id_offset)) as u16,
-                Field::Ttl => self.ttl = decode(u32::from(previous.ttl)) as u8,
-                Field::Msn => self.control.msn = decode(u32::from(previous.control.msn)) as u16,
-                Field::Psh => self.flags |= (value as u8) * header::PSH,
-                Field::Rsf => self.flags |= header::rsf_flags(value),
-                Field::EcnUsed => self.control.ecn_used = value != 0,
-                Field::ListPresent => self.list_present = value != 0,
-                Field::Crc => self.crc = value as u8,
-            }
+    #[inline]
+    fn take(&mut self, part: &Part, value: u32, previous: &Previous) -> Result<(), DecompressError> {
+        let decode = |reference: u32| lsb::decode(reference, value, part.bits, part.p);
+        match part.field {
+            Field::Seq => self.seq = Seq::Known(decode(previous.seq)),
+            Field::Ack => self.ack = decode(previous.ack),
+            Field::SeqScaled => self.seq = Seq::Scaled { bits: part.bits, p: part.p, value },
+            Field::AckScaled => self.ack = unscale_ack(previous, decode)?,
+            Field::Window => self.window = decode(u32::from(previous.window)) as u16,
+            Field::IpId => self.ip_id_offset = decode(u32::from(previous.ip_id_offset)) as u16,
+            Field::Ttl => self.ttl = decode(u32::from(previous.ttl)) as u8,
+            Field::Msn => self.control.msn = decode(u32::from(previous.control.msn)) as u16,
+            Field::Psh => self.flags |= (value as u8) * header::PSH,
+            Field::Rsf => self.flags |= header::rsf_flags(value),
+            Field::EcnUsed => self.control.ecn_used = value != 0,
+            Field::ListPresent => self.list_present = value != 0,
+            Field::Crc => self.crc = value as u8,
         }
         Ok(())
     }
@@ -245,6 +238,7 @@ impl Base {
     }
 
     /// Writes what is known so far over the previous `headers`, the innermost IP header's part and TCP's.
+    #[inline]
     pub(super) fn apply(&self, inner: &mut [u8], tcp: &mut [u8]) {
         if self.inner_ip_id.is_sequential() {
             let counter = self.ip_id_offset.wrapping_add(self.control.msn);

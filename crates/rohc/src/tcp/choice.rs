@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::chain::Irregular;
 use super::compressor::{Compressor, View};
-use super::formats::{self, FIELDS, Field, Format};
+use super::formats::{self, Field, Format};
 use super::groups::{Group, Set};
 use super::refs::{Ref, Spread, Spreads};
 use super::table::Plan;
@@ -159,7 +159,7 @@ impl Compressor {
         }
     }
 
-    /// The shortest of the short formats that carries everything.
+    /// The shortest of the short formats that carries everything; the master sequence number fits.
     #[inline]
     pub(super) fn short(
         &self,
@@ -172,22 +172,20 @@ impl Compressor {
         if !header::is_ordinary(flags) || due.meets(Set::COMMON) {
             return None;
         }
-        let needed = [
-            (Field::Seq, !spreads.seq.is_still()),
-            (Field::Ack, !spreads.ack.is_still()),
-            (Field::Window, !spreads.window.is_still()),
-            (Field::Ttl, !spreads.ttl.is_still()),
-            (Field::Rsf, flags & header::RSF != 0),
-            (Field::EcnUsed, due.has(Group::EcnUsed)),
-            (Field::ListPresent, list),
-        ];
-        let needed = needed.iter().fold(0, |set, &(field, need)| set | u32::from(need) << field as u32);
+        let need = |field: Field, need: bool| u32::from(need) << field as u32;
+        let needed = need(Field::Seq, !spreads.seq.is_still())
+            | need(Field::Ack, !spreads.ack.is_still())
+            | need(Field::Window, !spreads.window.is_still())
+            | need(Field::Ttl, !spreads.ttl.is_still())
+            | need(Field::Rsf, flags & header::RSF != 0)
+            | need(Field::EcnUsed, due.has(Group::EcnUsed))
+            | need(Field::ListPresent, list);
         let set =
             if self.chain.inner().ip_id.is_sequential() { &formats::SEQUENTIAL } else { &formats::RANDOM };
         let stride = if due.has(Group::AckStride) { 0 } else { self.control.ack_stride };
         set.iter().find(|format| {
             needed & !format.covers == 0
-                && format.parts.iter().all(|part| spreads.fits(part, current, &self.refs, stride))
+                && format.relative().iter().all(|part| spreads.fits(part, current, &self.refs, stride))
         })
     }
 
@@ -225,8 +223,7 @@ impl Compressor {
         carried.with_if(Group::List, choice.list).with_if(Group::Ecn, ecn_used)
     }
 
-    #[inline]
-    pub(super) fn write_short(
+    fn write_short(
         &self,
         cid: Cid,
         view: &View<'_>,
@@ -235,29 +232,31 @@ impl Compressor {
         list: bool,
         out: &mut Vec<u8>,
     ) {
-        let flags = header::flags(view.tcp);
-        let mut values = [0; FIELDS];
-        values[Field::Seq as usize] = current.seq;
-        values[Field::Ack as usize] = current.ack;
-        if format.has(Field::SeqScaled) {
-            values[Field::SeqScaled as usize] = current.seq / current.payload_len.max(1);
-        }
-        if format.has(Field::AckScaled) {
-            values[Field::AckScaled as usize] = current.ack / u32::from(self.control.ack_stride.max(1));
-        }
-        values[Field::Window as usize] = u32::from(current.window);
-        values[Field::IpId as usize] = u32::from(current.ip_id_offset);
-        values[Field::Ttl as usize] = u32::from(current.ttl);
-        values[Field::Msn as usize] = u32::from(current.msn);
-        values[Field::Psh as usize] = u32::from(flags & header::PSH != 0);
-        values[Field::Rsf as usize] = header::rsf_index(flags).unwrap_or_default();
-        values[Field::EcnUsed as usize] = u32::from(self.control.ecn_used);
-        values[Field::ListPresent as usize] = u32::from(list);
-        let crc = if format.has_crc7() { CRC7.of(view.headers()) } else { crc3(view.headers()) };
-        values[Field::Crc as usize] = u32::from(crc);
-        let word = format.pack(&values);
+        let word = self.pack(view, current, format, list);
         cid.write(out, (word >> 56) as u8);
         format.write_rest(word, &mut Writer::new(out));
+    }
+
+    /// The header in `format`, its octets at the top of a word.
+    #[inline]
+    pub(super) fn pack(&self, view: &View<'_>, current: &Ref, format: &Format, list: bool) -> u64 {
+        let flags = header::flags(view.tcp);
+        let crc = if format.has_crc7() { CRC7.of(view.headers()) } else { crc3(view.headers()) };
+        format.pack(|field| match field {
+            Field::Seq => current.seq,
+            Field::Ack => current.ack,
+            Field::SeqScaled => current.seq / current.payload_len.max(1),
+            Field::AckScaled => current.ack / u32::from(self.control.ack_stride.max(1)),
+            Field::Window => u32::from(current.window),
+            Field::IpId => u32::from(current.ip_id_offset),
+            Field::Ttl => u32::from(current.ttl),
+            Field::Msn => u32::from(current.msn),
+            Field::Psh => u32::from(flags & header::PSH != 0),
+            Field::Rsf => header::rsf_index(flags).unwrap_or_default(),
+            Field::EcnUsed => u32::from(self.control.ecn_used),
+            Field::ListPresent => u32::from(list),
+            Field::Crc => u32::from(crc),
+        })
     }
 
     fn write_common(

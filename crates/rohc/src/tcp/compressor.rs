@@ -310,6 +310,7 @@ fn outer_changes(link: &mut Link, old: &[u8], new: &[u8]) -> Set {
 /// Writing a packet.
 impl Compressor {
     /// What of a packet later ones may be relative to.
+    #[inline]
     fn values(&self, msn: u16, chain: &[u8], tcp: &[u8], payload_len: u32) -> Ref {
         let inner = &chain[self.chain.inner().range()];
         Ref {

@@ -26,7 +26,8 @@ pub(super) enum Field {
 }
 
 /// Number of fields.
-pub(super) const FIELDS: usize = Field::Crc as usize + 1;
+#[cfg(test)]
+const FIELDS: usize = Field::Crc as usize + 1;
 
 /// One part of a format.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,9 @@ pub(super) struct Part {
     /// Offset of the LSB interval, for those that are LSB-coded.
     pub(super) p: u32,
 }
+
+/// Parts of a format that are relative to references, at most.
+const MAX_RELATIVE: usize = 4;
 
 const fn lsb(field: Field, bits: u32, p: u32) -> Part {
     Part { field, bits, p }
@@ -65,6 +69,9 @@ pub(super) struct Format {
     discriminator: u8,
     discriminator_bits: u32,
     pub(super) parts: &'static [Part],
+    /// Those of the parts that are relative to references, but for the master sequence number, which every format has.
+    relative: [Part; MAX_RELATIVE],
+    relatives: u8,
     /// Bit n: has the field of that number.
     carries: u32,
     /// As `carries`, a scaled number counting as the number.
@@ -79,9 +86,14 @@ impl Format {
         parts: &'static [Part],
     ) -> Format {
         let (mut bits, mut carries, mut at) = (discriminator_bits, 0, 0);
+        let (mut relative, mut relatives) = ([MSN; MAX_RELATIVE], 0);
         while at < parts.len() {
             bits += parts[at].bits;
             carries |= 1 << parts[at].field as u32;
+            if parts[at].p > 0 && parts[at].field as u32 != Field::Msn as u32 {
+                relative[relatives] = parts[at];
+                relatives += 1;
+            }
             at += 1;
         }
         let covers = carries
@@ -94,9 +106,16 @@ impl Format {
             discriminator,
             discriminator_bits,
             parts,
+            relative,
+            relatives: relatives as u8,
             carries,
             covers,
         }
+    }
+
+    #[inline]
+    pub(super) fn relative(&self) -> &[Part] {
+        self.relative.get(..usize::from(self.relatives)).unwrap_or_default()
     }
 
     pub(super) const fn has(&self, field: Field) -> bool {
@@ -108,12 +127,12 @@ impl Format {
         self.has(Field::EcnUsed)
     }
 
-    /// The header with `values`, of which each field's low bits are taken: its octets at the top of a word.
+    /// The header with what `value` says of each field, of which the low bits are taken: its octets at the top of a word.
     #[inline]
-    pub(super) fn pack(&self, values: &[u32; FIELDS]) -> u64 {
+    pub(super) fn pack(&self, value: impl Fn(Field) -> u32) -> u64 {
         let mut word = u64::from(self.discriminator);
         for part in self.parts {
-            let value = u64::from(values[part.field as usize]) & ((1 << part.bits) - 1);
+            let value = u64::from(value(part.field)) & ((1 << part.bits) - 1);
             word = word << part.bits | value;
         }
         word << (64 - 8 * self.len)
@@ -125,19 +144,22 @@ impl Format {
         out.bytes(&word.to_be_bytes()[1..self.len]);
     }
 
-    /// Reads the fields of a header of this format.
+    /// Reads a header of this format, and hands each field to `each`.
     #[inline]
-    pub(super) fn read(&self, first: u8, input: &mut Reader<'_>) -> Result<[u32; FIELDS], DecompressError> {
-        let mut octets = [0; 8];
-        octets[0] = first;
-        octets[1..self.len].copy_from_slice(input.take(self.len - 1)?);
-        let mut word = u64::from_be_bytes(octets) << self.discriminator_bits;
-        let mut values = [0; FIELDS];
+    pub(super) fn read(
+        &self,
+        first: u8,
+        input: &mut Reader<'_>,
+        mut each: impl FnMut(&'static Part, u32) -> Result<(), DecompressError>,
+    ) -> Result<(), DecompressError> {
+        let rest = input.take(self.len - 1)?;
+        let mut word = rest.iter().fold(u64::from(first), |word, &octet| word << 8 | u64::from(octet));
+        word <<= 64 - 8 * self.len as u32 + self.discriminator_bits;
         for part in self.parts {
-            values[part.field as usize] = (word >> (64 - part.bits)) as u32;
+            each(part, (word >> (64 - part.bits)) as u32)?;
             word <<= part.bits;
         }
-        Ok(values)
+        Ok(())
     }
 }
 
@@ -231,9 +253,34 @@ pub(super) static SEQUENTIAL: [Format; 8] = [
 /// The first octet of `co_common` but for its last bit.
 pub(super) const COMMON: u8 = 0b1111_1010;
 
-/// The format that a first octet announces, in the set for this kind of IP-ID.
-pub(super) fn by_first_octet(set: &'static [Format; 8], first: u8) -> Option<&'static Format> {
-    set.iter().find(|format| first >> (8 - format.discriminator_bits) == format.discriminator)
+/// For each first octet the place of the format that it announces; 8: none.
+type Announced = [u8; 256];
+
+const fn announced(set: &[Format; 8]) -> Announced {
+    let mut places = [8; 256];
+    let mut at = 0;
+    while at < set.len() {
+        let free = 8 - set[at].discriminator_bits;
+        let (mut octet, end) =
+            ((set[at].discriminator as usize) << free, (set[at].discriminator as usize + 1) << free);
+        while octet < end {
+            places[octet] = at as u8;
+            octet += 1;
+        }
+        at += 1;
+    }
+    places
+}
+
+static ANNOUNCED_RANDOM: Announced = announced(&RANDOM);
+static ANNOUNCED_SEQUENTIAL: Announced = announced(&SEQUENTIAL);
+
+/// The format that a first octet announces where the IP-ID counts, or does not.
+#[inline]
+pub(super) fn by_first_octet(is_sequential: bool, first: u8) -> Option<&'static Format> {
+    let (set, announced) =
+        if is_sequential { (&SEQUENTIAL, &ANNOUNCED_SEQUENTIAL) } else { (&RANDOM, &ANNOUNCED_RANDOM) };
+    set.get(usize::from(announced[usize::from(first)]))
 }
 
 #[cfg(test)]
@@ -251,12 +298,14 @@ mod tests {
     /// Every octet that is not reserved for the framework announces at most one format of a set.
     #[test]
     fn discriminators_are_prefix_free() {
-        for set in [&RANDOM, &SEQUENTIAL] {
+        for (set, is_sequential) in [(&RANDOM, false), (&SEQUENTIAL, true)] {
             for first in 0..=u8::MAX {
                 let matching =
                     |format: &&Format| first >> (8 - format.discriminator_bits) == format.discriminator;
                 assert!(set.iter().filter(matching).count() <= 1, "{first:08b}");
-                assert!(first < 0b1110_0000 || by_first_octet(set, first).is_none());
+                let found = by_first_octet(is_sequential, first).map(|format| format.packet_type);
+                assert_eq!(found, set.iter().find(matching).map(|format| format.packet_type));
+                assert!(first < 0b1110_0000 || found.is_none());
             }
         }
     }
@@ -269,12 +318,16 @@ mod tests {
                 values[part.field as usize] =
                     0x2a5a_9f33_u32.rotate_left(index as u32) & ((1 << part.bits) - 1);
             }
-            let word = format.pack(&values);
+            let word = format.pack(|field| values[field as usize]);
             let mut out = Vec::new();
             format.write_rest(word, &mut Writer::new(&mut out));
             let first = (word >> 56) as u8;
-            let read = format.read(first, &mut Reader::new(&out)).map(|read| read == values);
-            assert_eq!(read.ok(), Some(true), "{}", format.packet_type);
+            let mut read = [0; FIELDS];
+            let done = format.read(first, &mut Reader::new(&out), |part, value| {
+                read[part.field as usize] = value;
+                Ok(())
+            });
+            assert!(done.is_ok() && read == values, "{}", format.packet_type);
             assert_eq!(out.len() + 1, format.len);
         }
     }

@@ -306,6 +306,7 @@ pub(super) fn read_replicate(
 }
 
 /// Writes the irregular item; `inner_ecn` is the innermost IP header's.
+#[inline]
 pub(super) fn write_irregular(tcp: &[u8], ecn_used: bool, inner_ecn: u8, out: &mut Writer<'_>) {
     if ecn_used {
         out.u8(inner_ecn << 6 | reserved(tcp) << 2 | flags(tcp) >> 6);
@@ -314,6 +315,7 @@ pub(super) fn write_irregular(tcp: &[u8], ecn_used: bool, inner_ecn: u8, out: &m
 }
 
 /// Reads the irregular item; gives the ECN bits of the innermost IP header if they are in it.
+#[inline]
 pub(super) fn read_irregular(
     input: &mut Reader<'_>,
     tcp: &mut [u8],

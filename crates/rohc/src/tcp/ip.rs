@@ -67,6 +67,7 @@ pub(super) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
 }
 
 /// The ones' complement sum of `bytes`, folded; 0xffff when they hold their own checksum.
+#[inline]
 pub(super) fn folded_sum(bytes: &[u8], start: u32) -> u16 {
     let mut sum = u64::from(start);
     let mut words = bytes.chunks_exact(4);
@@ -371,6 +372,7 @@ pub(super) fn read_outer_irregular(
 }
 
 /// Sets length and checksum; `rest_len` octets of the packet start with this header.
+#[inline]
 pub(super) fn infer(header: &mut [u8], rest_len: usize) -> Result<(), DecompressError> {
     let v4 = is_v4(header);
     let len = if v4 { rest_len } else { rest_len - IPV6_LEN };

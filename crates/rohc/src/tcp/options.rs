@@ -338,9 +338,9 @@ fn read_sack(count: u8, ack: u32, input: &mut Reader<'_>, out: &mut Vec<u8>) -> 
 /// One form of a timestamp: octets, bits, p of the LSB encoding.
 const TS_FORMS: [(u32, u32, u32); 4] =
     [(1, 7, lsb::P_MINUS_ONE), (2, 14, lsb::P_MINUS_ONE), (3, 21, 0x0004_0000), (4, 29, 0x0400_0000)];
-const TS_PREFIX: [u32; 4] = [0, 0b10 << 14, 0b110 << 21, 0b111 << 29];
 
 /// Octets that the timestamp `value` needs so that it decodes whichever of `references` the other side holds.
+#[inline]
 pub(super) fn timestamp_len(value: u32, references: impl Iterator<Item = u32> + Clone) -> Option<u32> {
     let fits = |&&(_, bits, p): &&(u32, u32, u32)| {
         references.clone().all(|reference| lsb::fits(reference, value, bits, p, u32::MAX))
@@ -348,23 +348,37 @@ pub(super) fn timestamp_len(value: u32, references: impl Iterator<Item = u32> + 
     TS_FORMS.iter().find(fits).map(|&(len, ..)| len)
 }
 
+/// A timestamp as it is sent in `len` octets.
 #[inline]
+pub(super) const fn coded_timestamp(value: u32, len: u32) -> u32 {
+    match len {
+        1 => value & 0x7f,
+        2 => 0b10 << 14 | value & 0x3fff,
+        3 => 0b110 << 21 | value & 0x1f_ffff,
+        _ => 0b111 << 29 | value & 0x1fff_ffff,
+    }
+}
+
 /// Writes a timestamp in the `len` octets that [`timestamp_len`] found.
+#[inline]
 pub(super) fn write_timestamp(value: u32, len: u32, out: &mut Writer<'_>) {
-    let form = len as usize - 1;
-    let (len, bits, _) = TS_FORMS[form];
-    let coded = TS_PREFIX[form] | value & ((1 << bits) - 1);
-    out.bytes(&coded.to_be_bytes()[4 - len as usize..]);
+    out.bytes(&coded_timestamp(value, len).to_be_bytes()[4 - len as usize..]);
 }
 
 #[inline]
 pub(super) fn read_timestamp(reference: u32, input: &mut Reader<'_>) -> Result<u32, DecompressError> {
     let form = (input.peek()?.leading_ones() as usize).min(3);
-    let (len, bits, p) = TS_FORMS[form];
-    let mut coded = [0; 4];
-    coded[4 - len as usize..].copy_from_slice(input.take(len as usize)?);
-    let low = u32::from_be_bytes(coded) & ((1 << bits) - 1);
-    Ok(lsb::decode(reference, low, bits, p))
+    let (_, bits, p) = TS_FORMS[form];
+    let coded = match form {
+        0 => u32::from(input.u8()?),
+        1 => u32::from(input.u16()?),
+        2 => {
+            let [high, middle, low] = input.array()?;
+            u32::from_be_bytes([0, high, middle, low])
+        }
+        _ => input.u32()?,
+    };
+    Ok(lsb::decode(reference, coded & ((1 << bits) - 1), bits, p))
 }
 
 /// The options of a packet in decompression.

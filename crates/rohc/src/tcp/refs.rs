@@ -57,6 +57,16 @@ impl<T> Ring<T> {
         self.oldest = if self.oldest + 1 == self.slots.len() { 0 } else { self.oldest + 1 };
     }
 
+    #[inline]
+    fn oldest(&self) -> Option<&T> {
+        self.slots.get(self.oldest)
+    }
+
+    #[inline]
+    fn newest(&self) -> Option<&T> {
+        if self.oldest == 0 { self.slots.last() } else { self.slots.get(self.oldest - 1) }
+    }
+
     /// Drops what `keep` does not hold for.
     fn retain(&mut self, keep: impl Fn(&T) -> bool) {
         self.slots.rotate_left(self.oldest);
@@ -65,9 +75,29 @@ impl<T> Ring<T> {
     }
 }
 
+/// A step of more than this is none of a number that counts on.
+const MAX_STEP: u32 = 1 << 26;
+
+impl Ref {
+    /// Whether `next`, the packet after this one, counts on from it, with the same window and TTL.
+    #[inline]
+    fn leads_to(&self, next: &Self) -> bool {
+        next.seq.wrapping_sub(self.seq) < MAX_STEP
+            && next.ack.wrapping_sub(self.ack) < MAX_STEP
+            && next.ip_id_offset.wrapping_sub(self.ip_id_offset) < (MAX_STEP >> 16) as u16
+            && (next.window, next.ttl) == (self.window, self.ttl)
+    }
+}
+
 /// The references.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Refs(Ring<Ref>);
+pub(super) struct Refs {
+    ring: Ring<Ref>,
+    /// So many of the newest each led to the next one: of those the oldest and the newest are farthest apart.
+    leading: u8,
+    /// So many of the newest were followed by one with as much payload.
+    even: u8,
+}
 
 /// How far a value lies from the references: the least and the greatest distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +108,9 @@ pub(super) struct Spread {
 
 impl Spread {
     const EMPTY: Spread = Spread { least: i32::MAX, greatest: i32::MIN };
+    const STILL: Spread = Spread { least: 0, greatest: 0 };
 
+    #[inline]
     fn add(&mut self, distance: i32) {
         self.least = self.least.min(distance);
         self.greatest = self.greatest.max(distance);
@@ -90,6 +122,7 @@ impl Spread {
     }
 
     /// Whether `bits` bits with interval offset `p` decode rightly against every reference.
+    #[inline]
     pub(super) const fn fits(self, bits: u32, p: u32) -> bool {
         let (least, greatest, p) = (self.least as i64, self.greatest as i64, p as i64);
         least >= -p && greatest < (1 << bits) - p
@@ -110,6 +143,7 @@ pub(super) struct Spreads {
 
 impl Spreads {
     /// Whether the field of a format can be sent as this part of it; what is not relative always can.
+    #[inline]
     pub(super) fn fits(&self, part: &Part, current: &Ref, refs: &Refs, stride: u16) -> bool {
         match part.field {
             Field::Seq => self.seq.fits(part.bits, part.p),
@@ -117,17 +151,18 @@ impl Spreads {
             Field::Window => part.bits == 16 || self.window.fits(part.bits, part.p),
             Field::IpId => self.ip_id.fits(part.bits, part.p),
             Field::Ttl => self.ttl.fits(part.bits, part.p),
-            Field::Msn => self.msn.fits(part.bits, part.p),
             Field::SeqScaled => {
                 self.same_payload_len
                     && refs.fit_scaled(|r| r.seq, current.seq, current.payload_len, part.bits, part.p)
             }
             Field::AckScaled => refs.fit_scaled(|r| r.ack, current.ack, u32::from(stride), part.bits, part.p),
-            Field::Psh | Field::Rsf | Field::EcnUsed | Field::ListPresent | Field::Crc => true,
+            // That is the same in every format: [`Self::msn_fits`].
+            Field::Msn | Field::Psh | Field::Rsf | Field::EcnUsed | Field::ListPresent | Field::Crc => true,
         }
     }
 
     /// Whether the master sequence number can be told from four bits.
+    #[inline]
     pub(super) const fn msn_fits(&self) -> bool {
         self.msn.fits(4, 4)
     }
@@ -135,36 +170,72 @@ impl Spreads {
 
 impl Refs {
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        *self = Self { ring: core::mem::take(&mut self.ring), ..Self::default() };
+        self.ring.clear();
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.slots.is_empty()
+        self.ring.slots.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.slots.len()
+        self.ring.slots.len()
     }
 
     /// Adds the packet sent, and keeps the newest `width`.
     #[inline]
     pub(super) fn push(&mut self, sent: Ref, width: usize) {
-        self.0.push(sent, width);
+        if let Some(newest) = self.ring.newest() {
+            self.leading = if newest.leads_to(&sent) { self.leading.saturating_add(1) } else { 0 };
+            self.even = if newest.payload_len == sent.payload_len { self.even.saturating_add(1) } else { 0 };
+        }
+        self.ring.push(sent, width);
     }
 
     /// The decompressor has the packet `msn`: what is older is no reference any more. The packet, if it is one still.
     pub(super) fn acknowledge(&mut self, msn: u16) -> Option<Ref> {
-        let acknowledged = *self.0.slots.iter().find(|sent| sent.msn == msn)?;
-        self.0.retain(|sent| !is_before(sent.msn, msn));
+        let acknowledged = *self.ring.slots.iter().find(|sent| sent.msn == msn)?;
+        self.ring.retain(|sent| !is_before(sent.msn, msn));
         Some(acknowledged)
     }
 
     #[inline]
     pub(super) fn spreads(&self, current: &Ref) -> Spreads {
+        self.spreads_of_leading(current).unwrap_or_else(|| self.spreads_of_all(current))
+    }
+
+    /// Those of a packet to which each reference led.
+    #[inline]
+    fn spreads_of_leading(&self, current: &Ref) -> Option<Spreads> {
+        let (oldest, newest) = (self.ring.oldest()?, self.ring.newest()?);
+        let pairs = self.len() - 1;
+        if usize::from(self.leading) < pairs || !newest.leads_to(current) {
+            return None;
+        }
+        let between = |field: fn(&Ref) -> u32| {
+            let distance = |reference: &Ref| field(current).wrapping_sub(field(reference)).cast_signed();
+            Spread { least: distance(newest), greatest: distance(oldest) }
+        };
+        let between16 = |field: fn(&Ref) -> u16| {
+            let distance = |reference: &Ref| distance16(field(current), field(reference));
+            Spread { least: distance(newest), greatest: distance(oldest) }
+        };
+        Some(Spreads {
+            seq: between(|r| r.seq),
+            ack: between(|r| r.ack),
+            window: Spread::STILL,
+            ttl: Spread::STILL,
+            ip_id: between16(|r| r.ip_id_offset),
+            msn: between16(|r| r.msn),
+            same_payload_len: usize::from(self.even) >= pairs && newest.payload_len == current.payload_len,
+        })
+    }
+
+    fn spreads_of_all(&self, current: &Ref) -> Spreads {
         let e = Spread::EMPTY;
         let mut spreads =
             Spreads { seq: e, ack: e, window: e, ttl: e, ip_id: e, msn: e, same_payload_len: true };
-        for reference in &self.0.slots {
+        for reference in &self.ring.slots {
             spreads.seq.add(current.seq.wrapping_sub(reference.seq).cast_signed());
             spreads.ack.add(current.ack.wrapping_sub(reference.ack).cast_signed());
             spreads.window.add(distance16(current.window, reference.window));
@@ -177,14 +248,17 @@ impl Refs {
     }
 
     /// Whether `value` in units of `stride` decodes rightly against every reference in units of it.
+    #[inline]
     fn fit_scaled(&self, field: impl Fn(&Ref) -> u32, value: u32, stride: u32, bits: u32, p: u32) -> bool {
         let stride = i64::from(stride);
         let (least, most) = (-i64::from(p) * stride, ((1 << bits) - i64::from(p)) * stride);
         stride != 0
-            && self.0.slots.iter().all(|reference| {
+            && self.ring.slots.iter().all(|reference| {
                 // Of two numbers with the same residue, and so without: whoever wraps around has another.
                 let distance = i64::from(value) - i64::from(field(reference));
-                distance >= least && distance < most && distance % stride == 0
+                distance >= least
+                    && distance < most
+                    && (distance.unsigned_abs() as u32).is_multiple_of(stride as u32)
             })
     }
 }
@@ -235,7 +309,11 @@ fn sequences<'a>(chain: &'a Chain, headers: &'a [u8]) -> impl Iterator<Item = u3
 
 /// The timestamps of the last packets that had that option: packets without it do not count.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stamps(Ring<Stamp>);
+pub(super) struct Stamps {
+    ring: Ring<Stamp>,
+    /// So many of the newest were followed by one not before it.
+    rising: u8,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Stamp {
@@ -244,26 +322,51 @@ struct Stamp {
     values: [u32; 2],
 }
 
+impl Stamp {
+    #[inline]
+    fn rises_to(&self, [value, echo]: [u32; 2]) -> bool {
+        value.wrapping_sub(self.values[0]) < MAX_STEP && echo.wrapping_sub(self.values[1]) < MAX_STEP
+    }
+}
+
 impl Stamps {
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.ring.clear();
+        self.rising = 0;
     }
 
     #[inline]
     pub(super) fn push(&mut self, msn: u16, values: [u32; 2], width: usize) {
-        self.0.push(Stamp { msn, values }, width);
+        if let Some(newest) = self.ring.newest() {
+            self.rising = if newest.rises_to(values) { self.rising.saturating_add(1) } else { 0 };
+        }
+        self.ring.push(Stamp { msn, values }, width);
     }
 
     /// The decompressor has the packet `msn`: if that had the option, what is older is no reference any more.
     pub(super) fn acknowledge(&mut self, msn: u16) {
-        if self.0.slots.iter().any(|stamp| stamp.msn == msn) {
-            self.0.retain(|stamp| !is_before(stamp.msn, msn));
+        if self.ring.slots.iter().any(|stamp| stamp.msn == msn) {
+            self.ring.retain(|stamp| !is_before(stamp.msn, msn));
         }
     }
 
     /// Octets that value and echo take, if they can be told from those of the references.
+    #[inline]
     pub(super) fn lens(&self, values: [u32; 2]) -> Option<[u32; 2]> {
-        let of = |which: usize| self.0.slots.iter().map(move |stamp| stamp.values[which]);
+        if let (Some(oldest), Some(newest)) = (self.ring.oldest(), self.ring.newest())
+            && usize::from(self.rising) + 1 >= self.ring.slots.len()
+            && newest.rises_to(values)
+        {
+            // What decodes against these two does against all between.
+            let of = |which: usize| {
+                options::timestamp_len(
+                    values[which],
+                    [oldest, newest].map(|stamp| stamp.values[which]).into_iter(),
+                )
+            };
+            return Some([of(0)?, of(1)?]);
+        }
+        let of = |which: usize| self.ring.slots.iter().map(move |stamp| stamp.values[which]);
         let value = options::timestamp_len(values[0], of(0))?;
         Some([value, options::timestamp_len(values[1], of(1))?])
     }

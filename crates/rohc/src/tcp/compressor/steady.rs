@@ -9,17 +9,19 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::super::behavior::{IpIdWatch, StrideWatch};
 use super::super::chain::{Kind, PROTO_TCP};
 use super::super::choice::Common;
+use super::super::formats::Format;
 use super::super::groups::Set;
 use super::super::header::{self, FIXED_LEN};
-use super::super::refs::{Ref, Spreads};
+use super::super::ip::IpId;
+use super::super::refs::Ref;
 use super::super::{ip, options};
 use super::{Compressor, View};
 use crate::compressor::{end_words, level_words};
 use crate::config::CompressorConfig;
 use crate::frame::Cid;
-use crate::octets::Writer;
 use crate::packet::ipv4_sum;
 use crate::profile::{PacketType, Profile};
 use crate::table::Hash;
@@ -33,6 +35,8 @@ pub(crate) struct Plain<'a> {
     /// That of its flow's key.
     pub(crate) hash: u32,
 }
+
+const IPV4_LEN: usize = 20;
 
 /// Octets that must be those of the last packet: all but lengths, checksums, identification, numbers and flags.
 const fn mask<const LEN: usize>(ipv6: bool) -> [u8; LEN] {
@@ -56,7 +60,10 @@ fn same<const LEN: usize>(octets: &[u8], headers: &[u8], mask: &[u8; LEN]) -> bo
     else {
         return false;
     };
-    octets.iter().zip(headers).zip(mask).fold(0, |all, ((one, two), mask)| all | (one ^ two) & mask) == 0
+    let word = |octets: &[u8; LEN], at: usize| octets[at..at + 8].try_into().map_or(0, u64::from_ne_bytes);
+    // The last word begins before the end of the one before it where eight octets do not divide the header.
+    let starts = (0..LEN - 8).step_by(8).chain([LEN - 8]);
+    starts.fold(0, |all, at| all | (word(octets, at) ^ word(headers, at)) & word(mask, at)) == 0
 }
 
 impl<'a> Plain<'a> {
@@ -98,6 +105,37 @@ impl<'a> Plain<'a> {
     }
 }
 
+/// What a packet that goes the short way brings.
+struct Step {
+    current: Ref,
+    format: &'static Format,
+    /// Timestamps, and the octets that they take.
+    stamps: Option<([u32; 2], [u32; 2])>,
+    /// The watches behind it.
+    ip_id: IpIdWatch,
+    stride: StrideWatch,
+}
+
+/// What follows first octet and CID: the rest of a format of five octets, IP-ID, checksum and timestamps, with room for
+/// a whole word at the last one.
+#[derive(Default)]
+struct Rest {
+    octets: [u8; 4 + 2 + 2 + 4 + 8],
+    len: usize,
+}
+
+impl Rest {
+    /// Adds the `len` octets at the top of `word`.
+    #[inline]
+    fn put(&mut self, word: u64, len: usize) {
+        // Words are copied whole; what is too much is overwritten by the next one.
+        if let Some(place) = self.octets.get_mut(self.len..self.len + 8) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        self.len += len;
+    }
+}
+
 impl Compressor {
     /// Whether `plain` is of this flow, and everything that seldom changes in it as it was.
     #[inline]
@@ -122,6 +160,18 @@ impl Compressor {
         out: &mut Vec<u8>,
     ) -> Option<(PacketType, usize)> {
         let view = plain.view()?;
+        let step = self.follows(&view)?;
+        if !(self.is_bidirectional || self.schedule.passes(config, now)) {
+            return None;
+        }
+        self.write_step(&view, &step, cid, out);
+        self.take(&view, &step);
+        Some((step.format.packet_type, view.headers().len()))
+    }
+
+    /// Compares with the last packet, as [`Self::observe`] and [`Self::choose`] would.
+    #[inline]
+    fn follows(&self, view: &View<'_>) -> Option<Step> {
         let (old_ip, old_tcp) = self.headers.split_at_checked(view.chain.len())?;
         let flags = header::flags(view.tcp);
         let [link] = *self.chain.links.as_slice() else { return None };
@@ -134,46 +184,52 @@ impl Compressor {
             return None;
         }
         let stamps = self.table.steady(view.options(), self.repeats)?;
-        let (mut ip_id, mut stride, mut ecn) = (self.ip_id, self.stride, self.ecn);
-        if link.kind == Kind::Ipv4
-            && ip_id.judge(link.ip_id, ip::ip_id(old_ip), ip::ip_id(view.chain), false, false) != link.ip_id
-        {
+        let (mut ip_id, mut stride) = (self.ip_id, self.stride);
+        let (old, new) = (ip::ip_id(old_ip), ip::ip_id(view.chain));
+        if link.kind == Kind::Ipv4 && ip_id.judge(link.ip_id, old, new, false, false) != link.ip_id {
             return None;
         }
-        let step = header::ack(view.tcp).wrapping_sub(header::ack(old_tcp));
-        if view.payload_len == 0 && stride.judge(self.control.ack_stride, step).is_some() {
+        let acked = header::ack(view.tcp).wrapping_sub(header::ack(old_tcp));
+        if view.payload_len == 0 && stride.judge(self.control.ack_stride, acked).is_some() {
             return None;
         }
         let msn = self.control.msn.wrapping_add(1);
         let current = self.values(msn, view.chain, view.tcp, view.payload_len);
-        let spreads: Spreads = self.refs.spreads(&current);
-        let format = self.short(flags, false, &spreads, &current)?;
-        // Longer ones are weighed against `co_common`.
-        if format.len > Common::FIXED_LEN || !(self.is_bidirectional || self.schedule.passes(config, now)) {
-            return None;
+        // Longer formats are weighed against `co_common`.
+        let format = self.short(flags, false, &self.refs.spreads(&current), &current)?;
+        (format.len <= Common::FIXED_LEN).then_some(Step { current, format, stamps, ip_id, stride })
+    }
+
+    #[inline]
+    fn write_step(&self, view: &View<'_>, step: &Step, cid: Cid, out: &mut Vec<u8>) {
+        let word = self.pack(view, &step.current, step.format, false);
+        cid.write(out, (word >> 56) as u8);
+        let mut rest = Rest::default();
+        rest.put(word << 8, step.format.len - 1);
+        if view.chain.len() == IPV4_LEN && self.chain.inner().ip_id == IpId::Random {
+            rest.put(u64::from(ip::ip_id(view.chain)) << 48, 2);
         }
-        self.write_short(cid, &view, &current, format, false, out);
-        let mut writer = Writer::new(out);
-        ip::write_inner_irregular(link.ip_id, view.chain, &mut writer);
-        header::write_irregular(view.tcp, false, 0, &mut writer);
-        if let Some((values, lens)) = stamps {
+        rest.put(u64::from(ip::u16_at(view.tcp, 16)) << 48, 2);
+        if let Some((values, lens)) = step.stamps {
             for (value, len) in values.into_iter().zip(lens) {
-                options::write_timestamp(value, len, &mut writer);
+                let coded = u64::from(options::coded_timestamp(value, len));
+                rest.put(coded << (64 - 8 * len), len as usize);
             }
-            self.table.sent_timestamps(values, msn, self.repeats);
         }
-        ecn.judge(false, false, false);
-        (self.ip_id, self.stride, self.ecn) = (ip_id, stride, ecn);
-        self.take(&view, current);
-        Some((format.packet_type, view.headers().len()))
+        out.extend_from_slice(&rest.octets[..rest.len]);
     }
 
     /// The packet was sent: later ones may be relative to it.
     #[inline]
-    fn take(&mut self, view: &View<'_>, current: Ref) {
-        self.control.msn = current.msn;
+    fn take(&mut self, view: &View<'_>, step: &Step) {
+        self.control.msn = step.current.msn;
         self.packets = self.packets.saturating_add(1);
-        self.refs.push(current, usize::from(self.repeats));
+        if let Some((values, _)) = step.stamps {
+            self.table.sent_timestamps(values, step.current.msn, self.repeats);
+        }
+        self.ecn.judge(false, false, false);
+        (self.ip_id, self.stride) = (step.ip_id, step.stride);
+        self.refs.push(step.current, usize::from(self.repeats));
         self.headers[..view.chain.len()].copy_from_slice(view.chain);
         self.headers[view.chain.len()..].copy_from_slice(&view.tcp[..FIXED_LEN]);
     }

@@ -23,6 +23,17 @@ const BEFORE_STAMPS: [u8; 4] = [1, 1, 8, 10];
 /// The longest header that goes this way: IPv6 and TCP with timestamps.
 const MAX_HEADER_LEN: usize = 40 + FIXED_LEN + 12;
 
+/// A header on its way.
+struct Restored {
+    octets: [u8; MAX_HEADER_LEN],
+    len: usize,
+    base: Base,
+    stamps: Option<[u32; 2]>,
+    payload_len: u32,
+    /// Octets of the body that were header.
+    header_in: usize,
+}
+
 impl Decompressor {
     /// Restores the header of a packet; its type, and how many octets of the body were header. `None`, and nothing
     /// changed, when it must go the general way.
@@ -33,27 +44,30 @@ impl Decompressor {
         config: &DecompressorConfig,
         out: &mut Vec<u8>,
     ) -> Option<(PacketType, usize)> {
+        let is_sure = self.state == State::Full && self.doubt == 0 && !self.witness.is_open();
+        if !is_sure || config.verify || self.reference.control.ecn_used {
+            return None;
+        }
+        let restored = self.restore_short(incoming, config)?;
+        let header = &restored.octets[..restored.len];
+        if crc3(header) != restored.base.crc {
+            return None;
+        }
+        out.extend_from_slice(header);
+        self.take(&restored);
+        Some((restored.base.packet_type, restored.header_in))
+    }
+
+    #[inline]
+    fn restore_short(&self, incoming: &Incoming<'_>, config: &DecompressorConfig) -> Option<Restored> {
         let reference = &self.reference;
         let [link] = reference.chain.links.as_slice() else { return None };
         let (fixed_len, at) = (reference.headers.len(), usize::from(link.len));
-        if self.state != State::Full
-            || self.doubt > 0
-            || config.verify
-            || self.witness.is_open()
-            || reference.control.ecn_used
-            || header::flags(&reference.headers[at..]) & header::ACK == 0
-        {
-            return None;
-        }
-        let mut stamps = match reference.list {
-            List::TIMESTAMPS => Some(reference.items.timestamps()?),
-            list if list == List::default() => None,
-            _ => return None,
-        };
         let mut reader = Reader::new(incoming.body);
         let previous = reference.previous();
         let base = Base::read(incoming.first, &mut reader, &previous).ok()?;
-        if base.has_crc7 || base.list_present || self.has_gap(base.control, config) {
+        let was_acked = header::flags(&reference.headers[at..]) & header::ACK != 0;
+        if base.has_crc7 || base.list_present || !was_acked || self.has_gap(base.control, config) {
             return None;
         }
         let mut octets = [0; MAX_HEADER_LEN];
@@ -62,40 +76,50 @@ impl Decompressor {
         base.apply(ip_header, tcp);
         ip::read_inner_irregular(base.inner_ip_id, &mut reader, ip_header).ok()?;
         header::read_irregular(&mut reader, tcp, false).ok()?;
-        let mut len = fixed_len;
-        if let Some(stamps) = &mut stamps {
-            for stamp in stamps.iter_mut() {
-                *stamp = options::read_timestamp(*stamp, &mut reader).ok()?;
-            }
-            let [value, echo] = stamps.map(u32::to_be_bytes);
-            octets[len..len + 4].copy_from_slice(&BEFORE_STAMPS);
-            octets[len + 4..len + 8].copy_from_slice(&value);
-            octets[len + 8..len + 12].copy_from_slice(&echo);
-            len += 12;
-        }
+        let stamps = self.read_stamps(&mut reader)?;
+        let options_len = stamps.map_or(0, |stamps| write_stamps(stamps, &mut octets[fixed_len..]));
+        let len = fixed_len + options_len;
         let payload_len = (reader.rest().len() + incoming.elided_bytes) as u32;
-        let header = &mut octets[..len];
-        header::set_seq(&mut header[at..], base.seq.resolve(&previous, payload_len).ok()?);
-        header::set_offset(&mut header[at..], len - fixed_len);
-        ip::infer(&mut header[..at], len + payload_len as usize).ok()?;
-        if crc3(header) != base.crc {
-            return None;
+        let tcp = &mut octets[at..];
+        header::set_seq(tcp, base.seq.resolve(&previous, payload_len).ok()?);
+        header::set_offset(tcp, options_len);
+        ip::infer(&mut octets[..at], len + payload_len as usize).ok()?;
+        Some(Restored { octets, len, base, stamps, payload_len, header_in: reader.consumed() })
+    }
+
+    /// The timestamps, if that is what the options were.
+    #[inline]
+    fn read_stamps(&self, reader: &mut Reader<'_>) -> Option<Option<[u32; 2]>> {
+        match self.reference.list {
+            List::TIMESTAMPS => {
+                let [value, echo] = self.reference.items.timestamps()?;
+                let value = options::read_timestamp(value, reader).ok()?;
+                Some(Some([value, options::read_timestamp(echo, reader).ok()?]))
+            }
+            list => (list == List::default()).then_some(None),
         }
-        out.extend_from_slice(header);
-        self.take(&base, payload_len, &octets[..fixed_len], stamps);
-        Some((base.packet_type, reader.consumed()))
     }
 
     /// Takes the header restored for the packets to come.
     #[inline]
-    fn take(&mut self, base: &Base, payload_len: u32, fixed: &[u8], stamps: Option<[u32; 2]>) {
-        self.reference.control = base.control;
-        self.reference.payload_len = payload_len;
-        self.reference.headers.copy_from_slice(fixed);
-        if let Some(stamps) = stamps {
+    fn take(&mut self, restored: &Restored) {
+        self.reference.control = restored.base.control;
+        self.reference.payload_len = restored.payload_len;
+        let fixed_len = self.reference.headers.len();
+        self.reference.headers.copy_from_slice(&restored.octets[..fixed_len]);
+        if let Some(stamps) = restored.stamps {
             self.reference.items.store_timestamps(stamps);
         }
         self.failures <<= 1;
         self.nack_pause = 0;
     }
+}
+
+/// Writes the options; how many octets they are.
+#[inline]
+fn write_stamps([value, echo]: [u32; 2], octets: &mut [u8]) -> usize {
+    octets[..4].copy_from_slice(&BEFORE_STAMPS);
+    octets[4..8].copy_from_slice(&value.to_be_bytes());
+    octets[8..12].copy_from_slice(&echo.to_be_bytes());
+    12
 }
