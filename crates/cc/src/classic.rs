@@ -267,6 +267,11 @@ impl<L: WindowLaw> Controller for Classic<L> {
     }
 }
 
+/// Half of what is in flight (RFC 5681 eq. 4; [`Window::set_ssthresh`] keeps it at two segments at least).
+pub(crate) fn half_flight(loss: &Loss) -> f64 {
+    loss.flight as f64 / 2.0
+}
+
 /// Declares a law's `Params`: its own fields with their defaults, the axes that every law has, and how they are written in files.
 macro_rules! params {
     ($(#[$doc:meta])* slow_start: $growth:expr;
@@ -304,7 +309,7 @@ macro_rules! params {
 
         impl Params {
             /// The axes that every law has; `rho` serves Hybla's slow start.
-            fn frame(&self, rho: crate::hybla::Rho) -> crate::classic::Frame {
+            fn frame(&self, rho: crate::rho::Rho) -> crate::classic::Frame {
                 crate::classic::Frame {
                     slow_start: crate::slow_start::SlowStart::new(self.slow_start, self.slow_start_exit, rho),
                     counting: self.counting,

@@ -8,7 +8,7 @@
 use bentpipe_units::{Span, Time};
 
 use crate::classic::params;
-use crate::hybla::Rho;
+use crate::rho::Rho;
 use crate::{Ack, Classic, Connection, Growth, Loss, Window, WindowLaw};
 
 /// Whose equations.

@@ -30,6 +30,7 @@ pub mod cubic;
 mod delivery;
 pub mod hybla;
 pub mod new_reno;
+mod rho;
 mod round;
 pub mod rtt;
 mod slow_start;

@@ -2,8 +2,8 @@
 //!
 //! Its New Reno part (RFC 6582) is recovery, hence the transport's.
 
-use crate::classic::params;
-use crate::hybla::Rho;
+use crate::classic::{half_flight, params};
+use crate::rho::Rho;
 use crate::{Ack, Classic, Connection, Growth, Loss, Window, WindowLaw};
 
 params! {
@@ -35,11 +35,6 @@ impl NewReno {
             window.grow(window.smss());
         }
     }
-}
-
-/// Half of what is in flight (RFC 5681 eq. 4; [`Window::set_ssthresh`] keeps it at two segments at least).
-pub(crate) fn half_flight(loss: &Loss) -> f64 {
-    loss.flight as f64 / 2.0
 }
 
 impl WindowLaw for NewReno {

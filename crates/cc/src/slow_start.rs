@@ -8,7 +8,7 @@ mod hystart;
 
 use bentpipe_units::Time;
 
-use crate::hybla::Rho;
+use crate::rho::Rho;
 use crate::{Ack, Window};
 use hoe::Hoe;
 use hystart::Hystart;

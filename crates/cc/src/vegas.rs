@@ -7,9 +7,9 @@
 
 use bentpipe_units::Span;
 
-use crate::classic::params;
-use crate::hybla::Rho;
-use crate::new_reno::{NewReno, half_flight};
+use crate::classic::{half_flight, params};
+use crate::new_reno::NewReno;
+use crate::rho::Rho;
 use crate::round::Rounds;
 use crate::{Ack, Classic, Connection, Growth, Loss, Window, WindowLaw};
 

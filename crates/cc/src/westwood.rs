@@ -8,9 +8,9 @@
 
 use bentpipe_units::{Rate, Span, Time};
 
-use crate::classic::params;
-use crate::hybla::Rho;
-use crate::new_reno::{NewReno, half_flight};
+use crate::classic::{half_flight, params};
+use crate::new_reno::NewReno;
+use crate::rho::Rho;
 use crate::{Ack, Classic, Connection, Growth, Loss, Window, WindowLaw};
 
 /// The low-pass filter over the bandwidth samples.

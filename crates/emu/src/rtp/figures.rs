@@ -1,8 +1,18 @@
 //! What is known of one stream that came.
 
+use bentpipe_wire::rtp::Packet;
+
 use super::mark::Mark;
-use super::reception::Arrival;
 use super::sequence::{Place, Sequence};
+
+/// A packet that came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival<'a> {
+    pub(super) rtp: Packet<&'a [u8]>,
+    pub(super) len: usize,
+    pub(super) at_ns: u64,
+    pub(super) mark: Option<Mark>,
+}
 
 /// Mean, deviation and range of numbers that come one by one (Welford's recurrence, which loses no digits).
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use bentpipe_wire::rtp::Packet;
 use hdrhistogram::Histogram;
 
 use super::codec::clock_of_static;
-use super::figures::{Figures, Moments};
+use super::figures::{Arrival, Figures, Moments};
 use super::mark::Mark;
 
 /// Which stream: the port that it came to, and its synchronisation source.
@@ -16,15 +16,6 @@ pub struct StreamId {
     pub port: u16,
     /// The synchronisation source.
     pub ssrc: u32,
-}
-
-/// A packet that came.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival<'a> {
-    pub(super) rtp: Packet<&'a [u8]>,
-    pub(super) len: usize,
-    pub(super) at_ns: u64,
-    pub(super) mark: Option<Mark>,
 }
 
 /// What came and is of no stream.

@@ -5,7 +5,6 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::index::text;
 use crate::scenario::SCHEMA;
 use crate::scenario::check::{quantity, range, tag, types, words_of};
 
@@ -144,4 +143,9 @@ fn wrap(f: &mut fmt::Formatter<'_>, text: &str, indent: usize) -> fmt::Result {
         column += gap + len;
     }
     if column > 0 { writeln!(f) } else { Ok(()) }
+}
+
+/// A schema's description on one line.
+pub(super) fn text(schema: &Json) -> Option<String> {
+    Some(schema.get("description")?.as_str()?.replace('\n', " "))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::describe::{Description, Field};
+use super::describe::{Description, Field, text};
 use crate::scenario::SCHEMA;
 use crate::scenario::check::{join, tag};
 
@@ -173,9 +173,4 @@ fn has(schema: &Json, key: &str) -> bool {
 
 fn is_table(schema: &Json) -> bool {
     schema.get("type") == Some(&Json::from("object")) || schema.get("properties").is_some()
-}
-
-/// A schema's description on one line.
-pub(super) fn text(schema: &Json) -> Option<String> {
-    Some(schema.get("description")?.as_str()?.replace('\n', " "))
 }

@@ -1,30 +1,30 @@
 //! Writing a [`Page`] as HTML.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::Path;
 
 use super::page::{Block, Cell, Page, Picture, Table};
 use super::plot::{Mark, Plot};
-use super::svg;
+use super::svg::{self, escape};
 
 /// The page's style and what it does when a pointer is over a plot.
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// Text with HTML's special characters written out.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c if c.is_control() && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
+impl Page {
+    /// The page as one HTML file that needs no other.
+    pub fn to_html(&self) -> String {
+        page(self)
     }
-    out
+
+    /// Writes the HTML to a file, all of it or nothing.
+    ///
+    /// # Errors
+    /// As the file system gives.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        crate::run::write_whole(path, |file| file.write_all(self.to_html().as_bytes()))
+    }
 }
 
 pub(super) fn page(page: &Page) -> String {

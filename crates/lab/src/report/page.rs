@@ -1,8 +1,5 @@
 //! What a page consists of.
 
-use std::io::{self, Write};
-use std::path::Path;
-
 use super::plot::Plot;
 
 /// A report, before it is HTML.
@@ -78,20 +75,5 @@ impl Cell {
         match self {
             Cell::Text(text) | Cell::Number(text) | Cell::Good(text) | Cell::Bad(text) => text,
         }
-    }
-}
-
-impl Page {
-    /// The page as one HTML file that needs no other.
-    pub fn to_html(&self) -> String {
-        super::html::page(self)
-    }
-
-    /// Writes the HTML to a file, all of it or nothing.
-    ///
-    /// # Errors
-    /// As the file system gives.
-    pub fn write(&self, path: &Path) -> io::Result<()> {
-        crate::run::write_whole(path, |file| file.write_all(self.to_html().as_bytes()))
     }
 }

@@ -72,11 +72,6 @@ impl Plot {
         self
     }
 
-    /// The plot as an SVG file of its own.
-    pub fn to_svg(&self) -> String {
-        super::svg::file(self)
-    }
-
     /// The least and greatest finite x.
     pub(super) fn x_range(&self) -> Option<(f64, f64)> {
         range(self.curves.iter().flat_map(|curve| curve.points.iter().map(|p| p.0)))

@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use super::axis::Ruler;
 use super::decimate::decimate;
-use super::html::escape;
 use super::plot::{Curve, Mark, Plot};
 
 const WIDTH: f64 = 560.0;
@@ -64,8 +63,15 @@ pub(super) fn draw(plot: &Plot, id: &str) -> String {
     svg
 }
 
+impl Plot {
+    /// The plot as an SVG file of its own.
+    pub fn to_svg(&self) -> String {
+        file(self)
+    }
+}
+
 /// The plot as an SVG file of its own, with title and legend, dark on white.
-pub(super) fn file(plot: &Plot) -> String {
+fn file(plot: &Plot) -> String {
     const HEAD: f64 = 50.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {0}\" width=\"{WIDTH}\" height=\"{0}\">\
@@ -304,4 +310,21 @@ fn marker(colour: usize, x: f64, y: f64) -> String {
         6 => format!("M{:.1} {:.1}h8.4v3h-8.4z", x - 4.2, y - 1.5),
         _ => format!("M{:.1} {:.1}h3v8.4h-3z", x - 1.5, y - 4.2),
     }
+}
+
+/// Text with HTML's special characters written out.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if c.is_control() && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
 }

@@ -8,7 +8,7 @@ use bentpipe_units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::schema::Named;
+use super::named::Named;
 
 /// A network of ATM switches. Links with `vc` and streams are led through it, over the lines of least delay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

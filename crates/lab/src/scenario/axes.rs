@@ -1,7 +1,7 @@
 //! The axes of a sweep, as the file says them, with their places.
 
-use super::document::SCHEMA;
 use super::error::{Mistake, Origin};
+use super::schema::SCHEMA;
 use super::tree::{Node, Table, Value};
 
 /// The most points that a sweep may have.

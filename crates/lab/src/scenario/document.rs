@@ -2,23 +2,20 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
 use super::axes::{self, Axis};
-use super::check::{Checker, Schema};
+use super::check::Checker;
 use super::error::{Mistake, Origin, Refusal};
+use super::schema::SCHEMA;
 use super::tree::{Node, OutOfRange, Table, Value};
 use super::{Scenario, place, validate};
 use crate::build::{self, Problem};
 
 /// The longest scenario file that is read.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
-
-/// The schema that every file is held against.
-pub(crate) static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<Scenario>);
 
 /// Why there is no scenario.
 #[derive(Debug, thiserror::Error)]

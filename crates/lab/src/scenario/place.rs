@@ -1,7 +1,7 @@
 //! Putting a value at a dotted key: overrides and sweeps.
 
-use super::document::SCHEMA;
 use super::error::Origin;
+use super::schema::SCHEMA;
 use super::suggest;
 use super::tree::{Node, Table, Value};
 

@@ -3,22 +3,24 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use bentpipe_units::{Bytes, Rate, Span};
-use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::atm::{Atm, VirtualChannel};
+use super::check::Schema;
 use super::delays::DelayChanges;
 use super::elements::{
     Application, Carrier, Channel, Dama, Dvb, DvbLine, Framing, Queue, QuickStart, Shaper, Stream, Tcp, Tfrc,
     Udp, Video, Wifi,
 };
+use super::named::Named;
 use super::sweep::Sweep;
 
-/// Tables by the names their author gave them, in the order of the file.
-pub type Named<T> = IndexMap<String, T>;
+/// The schema that every file is held against.
+pub(crate) static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<Scenario>);
 
 /// One experiment: nodes joined by links, the traffic that flows between them, and what to vary and record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
