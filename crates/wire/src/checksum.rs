@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::ip::Protocol;
+use crate::ip::fields::Protocol;
 
 /// A one's complement sum in progress.
 ///

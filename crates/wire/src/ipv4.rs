@@ -6,7 +6,8 @@ use std::net::Ipv4Addr;
 
 use crate::bytes::{array, be16, put16, put32};
 use crate::checksum::{self, Pseudo, Sum};
-use crate::ip::{Ecn, Protocol, TrafficClass, Upper};
+use crate::ip::fields::{Ecn, Protocol, TrafficClass};
+use crate::ip::upper::Upper;
 use crate::{Error, Layer};
 
 mod options;

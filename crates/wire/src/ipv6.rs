@@ -6,7 +6,8 @@ use std::net::Ipv6Addr;
 
 use crate::bytes::{array, be16, be32, put16, put32};
 use crate::checksum::Pseudo;
-use crate::ip::{Ecn, Protocol, TrafficClass, Upper};
+use crate::ip::fields::{Ecn, Protocol, TrafficClass};
+use crate::ip::upper::Upper;
 use crate::{Error, Layer};
 
 pub mod ext;

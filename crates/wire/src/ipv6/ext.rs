@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use crate::bytes::{array, be16, be32, put16, put32};
-use crate::ip::Protocol;
+use crate::ip::fields::Protocol;
 use crate::{Error, Layer};
 
 /// How many extension headers a packet may have before it is refused. RFC 8200 asks for at most seven.
