@@ -1,9 +1,15 @@
 //! Checks on `bentpipe-net`: whatever the bytes of a trace file, they are frames or refused with a place; whatever TS packets
-//! and data fields a receiver of DVB gets, it goes on, and what a sender takes comes out at the other end.
+//! and data fields a receiver of DVB gets, it goes on, and what a sender takes comes out at the other end; whatever the bursts of a
+//! return link, the receiver goes on and the plan keeps to the frame.
+
+use std::sync::Arc;
 
 use bentpipe_net::channel::{Trace, TraceError};
+use bentpipe_net::dama::{self, Contract, ControlCentre, Frame, Receiver};
 use bentpipe_net::dvb::{Config, Decapsulator, Encapsulation, Encapsulator, Event, Pdu, Rohc, RohcMode};
-use bentpipe_units::{Span, Time};
+use bentpipe_net::{Body, Cx, Element, Outbox, Packet, Port, Wire};
+use bentpipe_units::{Span, Stream, Time};
+use bentpipe_wire::crc32::Crc32;
 use bentpipe_wire::ts;
 
 /// Reads a trace, and writes and reads it again.
@@ -90,4 +96,64 @@ fn fuzz_dvb_sender(config: &Config, mut data: &[u8]) {
         field.clear();
     }
     assert_eq!(sender.sent().pdus, received);
+}
+
+/// The first byte says what packets are put into and whether the heads' CRCs are made right. Then bursts of a return link: the
+/// length of the head, that of what is behind it in two bytes, and both. What the receiver makes of their requests goes to a
+/// control centre.
+pub fn fuzz_burst(data: &[u8]) {
+    let Some((&first, mut rest)) = data.split_first() else { return };
+    let frame = Arc::new(Frame::new(&dama::Config::default(), 4).expect("the preset"));
+    let contract = Contract { fca: first & 0x40 != 0, ..Contract::default() };
+    let mut centre = ControlCentre::new(&frame, &[contract; 4]).expect("nothing is promised");
+    let mut receiver = Receiver::new(BURSTS[usize::from(first & 0x3f) % BURSTS.len()]);
+    while let Some((burst, behind)) = burst(rest, first & 0x80 == 0) {
+        let _ = dama::PlanEntry::parse(&burst);
+        assert!(dama::cells_of(&burst).len() <= burst.len());
+        let parts = call(&mut receiver, Time::ZERO, Some(burst));
+        for (port, packet) in parts {
+            if port == 1 {
+                call(&mut centre, Time::ZERO, Some(packet));
+            } else {
+                assert!(!packet.is_empty(), "an IP packet of no bytes");
+            }
+        }
+        rest = behind;
+    }
+    for n in 0..3 {
+        let plan = call(&mut centre, frame.superframe_start(n), None);
+        let slots = plan.iter().map(|(_, part)| dama::PlanEntry::parse(part).expect("a plan").slots.len());
+        assert!(slots.sum::<usize>() <= frame.units() as usize);
+    }
+}
+
+const BURSTS: [dama::Encapsulation; 5] = [
+    dama::Encapsulation::Ule,
+    dama::Encapsulation::Mpe,
+    dama::Encapsulation::Gse,
+    dama::Encapsulation::Rle,
+    dama::Encapsulation::RleCrc,
+];
+
+fn burst(data: &[u8], is_sealed: bool) -> Option<(Packet, &[u8])> {
+    let [head_len, low, high, rest @ ..] = data else { return None };
+    let (head, rest) = rest.split_at(rest.len().min(usize::from(*head_len)));
+    let (body, rest) = rest.split_at(rest.len().min(usize::from(u16::from_le_bytes([*low, *high]))));
+    let mut packet = Packet::from_bytes(head).with_body(Body::Bytes(body.to_vec()));
+    if let (true, Some((fields, crc))) = (is_sealed, packet.header_mut().split_last_chunk_mut::<4>()) {
+        *crc = Crc32::new().add_bytes(fields).register().to_be_bytes();
+    }
+    Some((packet, rest))
+}
+
+/// Calls an element as the engine would; what it sends, and at which of its first four outputs.
+fn call(element: &mut dyn Element, now: Time, packet: Option<Packet>) -> Vec<(u32, Packet)> {
+    let wires: Vec<Wire> = (0..4).map(|port| Wire::new(port, Port(0))).collect();
+    let (mut outbox, mut stream) = (Outbox::default(), Stream::new(7, "fuzz-burst"));
+    let mut cx = Cx::new(now, &wires, &mut outbox, &mut stream);
+    match packet {
+        Some(packet) => element.receive(Port(0), packet, &mut cx),
+        None => element.wake(&mut cx),
+    };
+    std::iter::from_fn(|| outbox.pop()).map(|(wire, packet)| (wire.to(), packet)).collect()
 }

@@ -7,7 +7,7 @@ use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
-    aal1, aal5, arp, atm, bbframe, dccp, erf, ethernet, gse, icmp, ipv4, ipv6, link, llc, mpe, psi, rtp,
+    aal1, aal5, arp, atm, bbframe, dccp, erf, ethernet, gse, icmp, ipv4, ipv6, link, llc, mpe, psi, rle, rtp,
     section, sixin4, tcp, ts, udp, udplite,
 };
 
@@ -41,6 +41,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("mpe_parts", fuzz_mpe_parts),
     ("sections", fuzz_sections),
     ("gse", fuzz_gse),
+    ("rle", fuzz_rle),
     ("bbframe", fuzz_bbframe),
 ];
 
@@ -529,6 +530,27 @@ pub fn fuzz_gse(data: &[u8]) {
         rest = behind;
     }
     assert_eq!(receiver.counts().pdus, pdus);
+}
+
+/// The first byte is how protocol types are written; then FPDUs, each behind its length of one byte, into an RLE receiver, and
+/// what is read of them written again.
+pub fn fuzz_rle(data: &[u8]) {
+    let Some((&first, mut rest)) = data.split_first() else { return };
+    let types = [rle::Types::Suppressed, rle::Types::Compressed, rle::Types::Full][usize::from(first % 3)];
+    let mut receiver = rle::Receiver::new(rle::Profile { types, ..rle::Profile::default() });
+    let mut sdus = 0;
+    while let Some((&len, behind)) = rest.split_first() {
+        let (fpdu, behind) = behind.split_at(usize::from(len).min(behind.len()));
+        receiver.push(fpdu, |_| sdus += 1);
+        assert!(receiver.waiting_len() <= usize::from(rle::FRAG_IDS) * rle::MAX_TOTAL_LENGTH);
+        if let Ok(Some((ppdu, len))) = rle::Ppdu::parse(fpdu) {
+            let mut out = Vec::new();
+            ppdu.emit(&mut out);
+            assert_eq!(out, fpdu[..len]);
+        }
+        rest = behind;
+    }
+    assert_eq!(receiver.counts().sdus, sdus);
 }
 
 /// Baseband frames, whose CRC-8 is made right so that what is behind it is looked at.

@@ -16,7 +16,7 @@ duration = "10 s"
 node.pisa = {}
 node.cnit = {}
 carrier.skyplex = { encapsulation = "ENCAPSULATION" }
-link.satellite = { between = ["pisa", "cnit"], delay = "250 ms", dama = { carrier = "skyplex", cra = "440 kbit/s" } }
+link.satellite = { between = ["pisa", "cnit"], delay = "250 ms", dama = { carrier = "skyplex", cra = "176 kbit/s" } }
 flow.data = { from = "pisa", to = "cnit", udp = { pattern = { kind = "constant", interval = "50 ms" }, payload = "900 B" } }
 probe.capture = ["pisa:satellite"]
 "#;
@@ -95,4 +95,35 @@ fn tshark_reads_gse_across_bursts() {
     ];
     let Some((found, delivered)) = datagrams("gse", &as_frames) else { return };
     assert_eq!(found, delivered);
+}
+
+/// The dissector in `contrib/wireshark`, written apart from this code.
+#[test]
+fn the_lua_dissector_reads_rle_across_bursts() {
+    for (encapsulation, of_end) in [("rle", "rle.sequence"), ("rle-crc", "rle.crc.status")] {
+        let (path, bursts, delivered) = captured(encapsulation);
+        let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../contrib/wireshark/rle.lua");
+        let fields = ["ip.len", "rle.ppdu", of_end, "rle.problem", "ip.checksum.status", "_ws.lua.error"];
+        let rows = read(&path, &["-X", script, "-o", "ip.check_checksum:TRUE"], &fields);
+        std::fs::remove_file(&path).expect("removed");
+        let Some(rows) = rows else { return };
+        assert_eq!(rows.lines().count() as u64, bursts);
+        let column = |n: usize| -> Vec<&str> {
+            let of_rows =
+                rows.lines().flat_map(move |row| row.split('\t').nth(n).unwrap_or_default().split(','));
+            of_rows.filter(|value| !value.is_empty()).collect()
+        };
+        assert!(
+            delivered > 190 && column(0) == vec!["928"; delivered as usize],
+            "{delivered}: {:?}",
+            column(0)
+        );
+        assert_eq!(column(4), vec!["1"; delivered as usize]);
+        let ends = column(1).iter().filter(|kind| **kind == "1").count();
+        assert_eq!(column(2).len(), ends);
+        // There are fewer bursts than packets, so some of these are in fragments.
+        assert!(ends > 30, "{ends} of {delivered}");
+        assert!(encapsulation == "rle" || column(2).iter().all(|status| *status == "1"));
+        assert_eq!((column(3).len(), column(5).len()), (0, 0), "{:?} {:?}", column(3), column(5));
+    }
 }

@@ -36,6 +36,7 @@ pub mod mpe;
 pub mod pcap;
 pub mod psi;
 pub mod quick_start;
+pub mod rle;
 pub mod rtp;
 pub mod section;
 pub mod sixin4;

@@ -16,7 +16,7 @@ use bentpipe_wire::atm::{self, PayloadType};
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ip::{Packet, Protocol};
 use bentpipe_wire::pcap::{LinkType, Writer};
-use bentpipe_wire::{aal1, bbframe, gse, link, mpe, psi, ts, ule};
+use bentpipe_wire::{aal1, bbframe, gse, link, mpe, psi, rle, ts, ule};
 use frames::Frame;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -96,6 +96,7 @@ fn write_seeds() {
     write_sar_pdus();
     write_tables();
     write_data_fields();
+    write_fpdus();
 }
 
 /// A cell of data, an RM cell on its way back, and one of OAM.
@@ -302,6 +303,30 @@ fn write_sections() {
     let part = |number: u8, last: u8| [&[last << 3 | number, 30][..], &[0x45; 30]].concat();
     let parts = [part(0, 2), part(1, 2), part(2, 2), part(0, 1), part(0, 0)].concat();
     write("mpe_parts", "three", &parts);
+}
+
+/// FPDUs with packets whole and in fragments, with each form of protocol type and trailer.
+fn write_fpdus() {
+    use rle::{Protection, Types};
+    for (n, types) in [Types::Suppressed, Types::Compressed, Types::Full].into_iter().enumerate() {
+        for (protection, name) in [(Protection::Sequence, "sequence"), (Protection::Crc, "crc")] {
+            let mut encapsulator = rle::Encapsulator::new(rle::Profile { types, protection });
+            for (kind, len) in [(0x0800, 20), (0x0800, 300), (0x0806, 28), (0x88cc, 90), (0x86dd, 60)] {
+                encapsulator
+                    .push(ule::Type(kind), &vec![if kind == 0x86dd { 0x60 } else { 0x45 }; len])
+                    .unwrap();
+            }
+            let mut input = vec![n as u8];
+            while !encapsulator.is_empty() {
+                let mut fpdu = Vec::new();
+                encapsulator.fill(120, &mut fpdu);
+                input.push(120);
+                input.extend(&fpdu);
+                input.resize(input.len() + 120 - fpdu.len(), 0);
+            }
+            write("rle", &format!("{name}-{n}"), &input);
+        }
+    }
 }
 
 /// Data fields with a PDU in fragments between whole ones, and the frame of the first.

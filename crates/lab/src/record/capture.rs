@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bentpipe_net::atm::{self, Vc};
-use bentpipe_net::dvb::Encapsulation;
-use bentpipe_net::{Body, Packet, dama};
+use bentpipe_net::dama::{self, Encapsulation};
+use bentpipe_net::{Body, Packet};
 use bentpipe_units::Time;
 use bentpipe_wire::bbframe::{self, Adaptation, FrameSize};
 use bentpipe_wire::ethernet::EtherType;
@@ -36,8 +36,8 @@ pub enum Form {
     /// IP packets.
     #[default]
     Ip,
-    /// A terminal's bursts, one in each record: its MPEG cells, or its GSE packets as the data field of a baseband frame
-    /// behind a mode adaptation header L.3, in UDP.
+    /// A terminal's bursts, one in each record: its MPEG cells, its GSE packets as the data field of a baseband frame behind a
+    /// mode adaptation header L.3, in UDP, or its frame PDU of RLE as DLT_USER0, which has no number of its own.
     Bursts(Encapsulation),
     /// TS packets.
     TransportStream,
@@ -75,6 +75,7 @@ impl Capture {
     pub fn start(path: &Path, form: Form, snap_len: usize) -> io::Result<Capture> {
         let link_type = match form {
             Form::Ip | Form::Frames | Form::Bursts(Encapsulation::Gse) => LinkType::RAW,
+            Form::Bursts(Encapsulation::Rle | Encapsulation::RleCrc) => LinkType::USER0,
             Form::Bursts(_) | Form::TransportStream => LinkType::MPEG_2_TS,
             Form::Pdus(_) => LinkType::ERF,
         };

@@ -1,10 +1,10 @@
 //! Packing IP packets into bursts and out of them again. Into MPEG cells: ULE (RFC 4326) with the destination address omitted,
 //! or MPE (EN 301 192) to the broadcast address, both packed across cells, so that a cell may hold the end of one packet and
-//! the beginning of the next. Or into all the bytes that a burst's cells have: GSE (TS 102 606) without label, a packet that
-//! does not fit going on in the next burst.
+//! the beginning of the next. Or into all the bytes that a burst's cells have: GSE (TS 102 606) without label, or RLE (EN 301
+//! 545-2) without labels and protocol types, a packet that does not fit going on in the next burst.
 //!
 //! A terminal has a transport stream of its own, of one PID. When a burst has room that nothing waits for, the rest of
-//! its last cell is padding and the other cells are null packets; the rest of a burst of GSE is padding.
+//! its last cell is padding and the other cells are null packets; the rest of a burst of GSE or RLE is padding.
 
 use std::collections::VecDeque;
 
@@ -12,13 +12,52 @@ use bentpipe_units::Time;
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ts::{NULL_PACKET, PACKET_LEN, PAYLOAD_LEN, Pid};
 use bentpipe_wire::ule::{BASE_HEADER_LEN, CRC_LEN, Method, Payload, Type};
-use bentpipe_wire::{gse, mpe, ule};
+use bentpipe_wire::{gse, mpe, rle, ule};
 
-use crate::dvb::Encapsulation;
 use crate::{Body, Packet};
 
 /// The PID of the only elementary stream.
 const PID: Pid = Pid::new(0x0101).expect("a PID");
+
+/// What packets of a return link are put into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Encapsulation {
+    /// Unidirectional Lightweight Encapsulation in MPEG cells (RFC 4326).
+    #[default]
+    Ule,
+    /// Multiprotocol Encapsulation in MPEG cells (EN 301 192).
+    Mpe,
+    /// Generic Stream Encapsulation in all of a burst (TS 102 606).
+    Gse,
+    /// Return Link Encapsulation in all of a burst (EN 301 545-2), a sequence number behind packets in fragments.
+    Rle,
+    /// The same, with a CRC-32 behind packets in fragments.
+    RleCrc,
+}
+
+impl Encapsulation {
+    /// Whether a burst is one field of bytes, not MPEG cells.
+    pub const fn fills_bursts(self) -> bool {
+        !matches!(self, Encapsulation::Ule | Encapsulation::Mpe)
+    }
+
+    /// How RLE carries packets, where it does.
+    pub(super) fn rle(self) -> rle::Profile {
+        let is_crc = self == Encapsulation::RleCrc;
+        let protection = if is_crc { rle::Protection::Crc } else { rle::Protection::Sequence };
+        rle::Profile { protection, types: rle::Types::Suppressed }
+    }
+
+    /// The longest IP packet that RLE carries, in bytes.
+    pub(super) fn rle_max(self) -> usize {
+        self.rle().max_sdu(Type(EtherType::IPV4.0))
+    }
+}
 
 /// What GSE's fragments add to a burst: as a packet is begun in one and ended in the next (TS 102 606).
 const GSE_FRAGMENTS: u64 = 7 + 7 - 4;
@@ -34,6 +73,12 @@ pub(super) fn carrier_bytes(encapsulation: Encapsulation, cells: u32, packets: u
         Encapsulation::Gse => {
             let bytes = packed(gse_repr(4).packet_len(0));
             bytes + (bytes * GSE_FRAGMENTS).div_ceil(u64::from(cells) * PACKET_LEN as u64)
+        }
+        Encapsulation::Rle | Encapsulation::RleCrc => {
+            let bytes = packed(rle::HEADER_LEN);
+            // Begun in one burst and ended in the next.
+            let in_fragments = rle::START_HEADER_LEN + encapsulation.rle().protection.len();
+            bytes + (bytes * in_fragments as u64).div_ceil(u64::from(cells) * PACKET_LEN as u64)
         }
     }
 }
@@ -57,10 +102,10 @@ pub(super) struct Packer {
     ready: VecDeque<u8>,
     /// What is made, before it is queued.
     made: Vec<u8>,
-    /// Where in all that is sent each packet ends, and when its data was handed over: in cells made, or with GSE in bytes
-    /// of packets.
+    /// Where in all that is sent each packet ends, and when its data was handed over: in cells made, or with GSE and RLE in
+    /// bytes of packets.
     ends: VecDeque<(u64, Time)>,
-    /// Cells made and sent, or bytes of packets with GSE.
+    /// Cells made and sent, or bytes of packets with GSE and RLE.
     made_so_far: u64,
     sent_so_far: u64,
 }
@@ -71,6 +116,7 @@ enum Form {
     Mpe(mpe::Encapsulator),
     /// Packets wait in the encapsulator, whose packets are made when a burst is.
     Gse(gse::Encapsulator),
+    Rle(rle::Encapsulator),
 }
 
 impl Form {
@@ -79,6 +125,18 @@ impl Form {
             Encapsulation::Ule => Form::Ule(ule::Encapsulator::new(PID, Method::Packing)),
             Encapsulation::Mpe => Form::Mpe(mpe::Encapsulator::new(PID, Method::Packing)),
             Encapsulation::Gse => Form::Gse(gse::Encapsulator::new()),
+            Encapsulation::Rle | Encapsulation::RleCrc => {
+                Form::Rle(rle::Encapsulator::new(encapsulation.rle()))
+            }
+        }
+    }
+
+    /// Bytes of packets that wait where whole bursts are filled, none where cells are.
+    fn waiting_len(&self) -> Option<usize> {
+        match self {
+            Form::Ule(_) | Form::Mpe(_) => None,
+            Form::Gse(encapsulator) => Some(encapsulator.waiting_len()),
+            Form::Rle(encapsulator) => Some(encapsulator.waiting_len()),
         }
     }
 
@@ -87,6 +145,7 @@ impl Form {
             Form::Ule(encapsulator) => encapsulator.is_pending(),
             Form::Mpe(encapsulator) => encapsulator.is_pending(),
             Form::Gse(encapsulator) => !encapsulator.is_empty(),
+            Form::Rle(encapsulator) => !encapsulator.is_empty(),
         }
     }
 
@@ -103,6 +162,7 @@ impl Form {
                 encapsulator.push_elided(&mpe::Repr::new(MacAddr::BROADCAST), bytes, elided, made).is_ok()
             }
             Form::Gse(encapsulator) => encapsulator.push_elided(&gse_repr(version), bytes, elided).is_ok(),
+            Form::Rle(encapsulator) => encapsulator.push_elided(kind(version), bytes, elided).is_ok(),
         }
     }
 
@@ -110,7 +170,7 @@ impl Form {
         match self {
             Form::Ule(encapsulator) => encapsulator.flush(made),
             Form::Mpe(encapsulator) => encapsulator.flush(made),
-            Form::Gse(_) => {}
+            Form::Gse(_) | Form::Rle(_) => {}
         }
     }
 }
@@ -142,22 +202,13 @@ impl Packer {
 
     /// Bytes that are left to send, a cell that is begun as a whole.
     pub(super) fn bytes(&self) -> u64 {
-        let waiting = match &self.form {
-            Form::Gse(encapsulator) => encapsulator.waiting_len(),
-            form if form.is_pending() => self.ready.len() + PACKET_LEN,
-            _ => self.ready.len(),
-        };
-        waiting as u64
+        let begun = if self.form.is_pending() { PACKET_LEN } else { 0 };
+        self.form.waiting_len().unwrap_or(self.ready.len() + begun) as u64
     }
 
     /// Whether so many cells hold more than waits here.
     pub(super) fn has_room(&self, cells: u32) -> bool {
-        let waiting = if let Form::Gse(encapsulator) = &self.form {
-            encapsulator.waiting_len()
-        } else {
-            self.ready.len()
-        };
-        waiting < cells as usize * PACKET_LEN
+        self.form.waiting_len().unwrap_or(self.ready.len()) < cells as usize * PACKET_LEN
     }
 
     /// Takes an IP packet. One that is too long is lost; the terminal lets none in.
@@ -168,14 +219,14 @@ impl Packer {
         };
         self.queue();
         if pushed {
-            let end = match &self.form {
-                Form::Gse(_) => {
-                    self.made_so_far += packet.len() as u64;
-                    self.made_so_far - 1
-                }
+            let end = if self.form.waiting_len().is_some() {
+                self.made_so_far += packet.len() as u64;
+                self.made_so_far - 1
+            } else if self.form.is_pending() {
                 // It ends in the cell that is begun, or else in the last whole one.
-                form if form.is_pending() => self.made_so_far,
-                _ => self.made_so_far - 1,
+                self.made_so_far
+            } else {
+                self.made_so_far - 1
             };
             self.ends.push_back((end, packet.born()));
         }
@@ -186,24 +237,28 @@ impl Packer {
         self.ready.extend(self.made.drain(..));
     }
 
-    /// Fills so many cells; what is left of them is null packets, or padding of GSE.
+    /// Fills so many cells; what is left of them is null packets, or padding of GSE or RLE.
     pub(super) fn fill(&mut self, cells: u32) -> Filled {
         let mut filled = Filled::default();
         filled.cells.reserve_exact(cells as usize * PACKET_LEN);
         let first = self.sent_so_far;
-        self.sent_so_far = match &mut self.form {
-            Form::Gse(encapsulator) => {
-                let len = encapsulator.fill(cells as usize * PACKET_LEN, &mut filled.cells);
-                filled.used = len.div_ceil(PACKET_LEN) as u32;
-                filled.cells.resize(cells as usize * PACKET_LEN, 0);
-                self.made_so_far - encapsulator.waiting_len() as u64
+        let len = cells as usize * PACKET_LEN;
+        let whole = match &mut self.form {
+            Form::Gse(encapsulator) => Some(encapsulator.fill(len, &mut filled.cells)),
+            Form::Rle(encapsulator) => Some(encapsulator.fill(len, &mut filled.cells)),
+            Form::Ule(_) | Form::Mpe(_) => None,
+        };
+        self.sent_so_far = match (whole, self.form.waiting_len()) {
+            (Some(used), Some(waiting)) => {
+                filled.used = used.div_ceil(PACKET_LEN) as u32;
+                filled.cells.resize(len, 0);
+                self.made_so_far - waiting as u64
             }
             _ => first + self.fill_with_cells(cells, &mut filled),
         };
-        let is_gse = matches!(self.form, Form::Gse(_));
         while let Some((end, born)) = self.ends.front().filter(|(end, _)| *end < self.sent_so_far) {
-            // A burst of GSE is taken in as a whole.
-            filled.ends.push((if is_gse { 0 } else { (end - first) as u16 }, *born));
+            // A burst that is no cells is taken in as a whole.
+            filled.ends.push((if whole.is_some() { 0 } else { (end - first) as u16 }, *born));
             self.ends.pop_front();
         }
         filled
@@ -229,6 +284,7 @@ pub(super) enum Unpacker {
     Ule(ule::Receiver),
     Mpe(mpe::Receiver),
     Gse(Box<gse::Receiver>),
+    Rle(Box<rle::Receiver>),
 }
 
 impl Unpacker {
@@ -237,6 +293,9 @@ impl Unpacker {
             Encapsulation::Ule => Unpacker::Ule(ule::Receiver::new(PID, ule::Filter::All)),
             Encapsulation::Mpe => Unpacker::Mpe(mpe::Receiver::new(PID, ule::Filter::All)),
             Encapsulation::Gse => Unpacker::Gse(Box::new(gse::Receiver::new(gse::Filter::All))),
+            Encapsulation::Rle | Encapsulation::RleCrc => {
+                Unpacker::Rle(Box::new(rle::Receiver::new(encapsulation.rle())))
+            }
         }
     }
 
@@ -262,6 +321,12 @@ impl Unpacker {
                 let of_pdus = counts.abandoned + counts.total_length_errors + counts.crc_errors;
                 of_packets + of_pdus + counts.type_errors
             }
+            Unpacker::Rle(receiver) => {
+                let counts = receiver.counts();
+                let of_ppdus = counts.length_errors + counts.labels + counts.type_errors + counts.orphans;
+                let of_alpdus = counts.abandoned + counts.total_length_errors;
+                of_ppdus + of_alpdus + counts.crc_errors + counts.sequence_errors
+            }
         }
     }
 
@@ -272,8 +337,13 @@ impl Unpacker {
                 sink(number as u16, Packet::from_bytes(pdu));
             }
         };
-        if let Unpacker::Gse(receiver) = self {
-            return receiver.push(cells, |pdu| take(0, &pdu.payload));
+        match self {
+            Unpacker::Gse(receiver) => return receiver.push(cells, |pdu| take(0, &pdu.payload)),
+            Unpacker::Rle(receiver) => {
+                let pdu = |sdu: &rle::Sdu<'_>| take(0, &Payload::Pdu(EtherType(sdu.kind.0), sdu.bytes));
+                return receiver.push(cells, pdu);
+            }
+            Unpacker::Ule(_) | Unpacker::Mpe(_) => {}
         }
         for (number, cell) in cells.as_chunks::<PACKET_LEN>().0.iter().enumerate() {
             match self {
@@ -281,7 +351,7 @@ impl Unpacker {
                 Unpacker::Mpe(receiver) => receiver.push(cell, |datagram| {
                     take(number, &Payload::Pdu(datagram.ethertype, datagram.bytes));
                 }),
-                Unpacker::Gse(_) => {}
+                Unpacker::Gse(_) | Unpacker::Rle(_) => {}
             }
         }
     }
@@ -298,7 +368,13 @@ mod tests {
         packet
     }
 
-    const ALL: [Encapsulation; 3] = [Encapsulation::Ule, Encapsulation::Mpe, Encapsulation::Gse];
+    const ALL: [Encapsulation; 5] = [
+        Encapsulation::Ule,
+        Encapsulation::Mpe,
+        Encapsulation::Gse,
+        Encapsulation::Rle,
+        Encapsulation::RleCrc,
+    ];
 
     #[test]
     fn packets_cross_cells_and_bursts_and_come_out_whole() {

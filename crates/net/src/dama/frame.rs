@@ -2,10 +2,9 @@
 
 use bentpipe_units::{Bytes, Rate, Span, Time};
 
-use super::cells::carrier_bytes;
+use super::cells::{Encapsulation, carrier_bytes};
 use super::{Backlog, Scheduling};
 use crate::Impossible;
-use crate::dvb::Encapsulation;
 
 /// The length of an MPEG cell, which is a transport stream packet (ISO/IEC 13818-1).
 pub(crate) const CELL_LEN: u64 = 188;
@@ -61,7 +60,8 @@ pub struct Config {
     /// Multiframes in a superframe, for which a burst time plan holds. Default: the preset's.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub multiframes: Option<u32>,
-    /// What packets are put into: ULE or MPE in MPEG cells, or GSE in all the bytes that those of a burst have. Default: "ule".
+    /// What packets are put into: ULE or MPE in MPEG cells, or GSE or RLE in all the bytes that those of a burst have. Default:
+    /// "ule".
     pub encapsulation: Encapsulation,
     /// Where capacity is assigned. Default: "ground".
     pub control: Control,

@@ -5,8 +5,7 @@ use std::any::Any;
 use bentpipe_units::Time;
 
 use super::burst::{self, Head};
-use super::cells::Unpacker;
-use crate::dvb::Encapsulation;
+use super::cells::{Encapsulation, Unpacker};
 use crate::{Cx, Element, Observer, Packet, Port, Unit};
 
 /// Receives one terminal's bursts at input 0. IP packets leave at output 0, requests at output 1, at once.

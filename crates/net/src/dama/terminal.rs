@@ -7,11 +7,10 @@ use std::sync::Arc;
 use bentpipe_units::{Bytes, Rate, Span, Time};
 
 use super::burst::Head;
-use super::cells::Packer;
+use super::cells::{Encapsulation, Packer};
 use super::demand::{Contract, Demand};
 use super::plan::Entry;
 use super::{Frame, Requests};
-use crate::dvb::Encapsulation;
 use crate::queue::{Discipline, Queue};
 use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
@@ -43,6 +42,7 @@ fn max_packet(encapsulation: Encapsulation) -> usize {
         Encapsulation::Ule => 0x7fff - 4,
         Encapsulation::Mpe => 4096 - 16,
         Encapsulation::Gse => 0xffff - 2,
+        Encapsulation::Rle | Encapsulation::RleCrc => encapsulation.rle_max(),
     }
 }
 
