@@ -1,5 +1,7 @@
 //! Timing the workloads of `benches/`, and the peers beside them.
 
+mod grid;
+
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -38,15 +40,26 @@ const WORKLOADS: &[Workload] = &[
     Workload { name: "f", ns2: "", ns3: "" },
 ];
 
-/// Times ours, five runs each, and with `peers` theirs, once each, of the workloads named, or all; prints a table.
+/// The name of row S7's grid, which is no workload of one network.
+const GRID: &str = "grid";
+
+/// Times ours, five runs each, and with `peers` theirs, once each, of the workloads named, or all; prints a table. Then, or
+/// if it is named, the grid.
 ///
 /// # Errors
 /// If there is no such workload, or something does not build or run.
 pub(crate) fn run(names: &[&str], peers: bool) -> Result<()> {
-    if let Some(unknown) = names.iter().find(|name| WORKLOADS.iter().all(|workload| workload.name != **name))
-    {
-        bail!("no workload \"{unknown}\": expected a, a-small, b, c, d, e or f");
+    let is_known = |name: &str| name == GRID || WORKLOADS.iter().any(|workload| workload.name == name);
+    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+        bail!("no workload \"{unknown}\": expected a, a-small, b, c, d, e, f or grid");
     }
+    if names != [GRID] {
+        workloads(names, peers)?;
+    }
+    if names.is_empty() || names.contains(&GRID) { grid::run() } else { Ok(()) }
+}
+
+fn workloads(names: &[&str], peers: bool) -> Result<()> {
     sh("cargo", &["build", "--release", "--package", "bentpipe-bench"])?;
     let ns3 = if peers { build_peers()? } else { None };
     println!(

@@ -18,8 +18,8 @@ usage: cargo xtask COMMAND
                    format, lints, tidy, tests, the quick reproduction of every study
   tidy             the project's own rules: crate dependencies, file lengths, pages of models
   bench [--peers] [WORKLOAD...]
-                   time the benchmark workloads, all of them (a, a-small, b, c, d) or those named; with --peers ns-2
-                   and ns-3 beside them, which for a-small takes ns-3 seven minutes
+                   time the benchmark workloads, all of them (a, a-small, b, c, d, e, f, grid) or those named; with
+                   --peers ns-2 and ns-3 beside them, which for a-small takes ns-3 seven minutes
 ";
 
 fn main() -> ExitCode {

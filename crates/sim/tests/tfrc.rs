@@ -2,7 +2,7 @@
 
 use bentpipe_cc::tfrc::{Edition, Params, rate};
 use bentpipe_net::app::Endpoints;
-use bentpipe_net::tfrc::{Config, Receiver, Sender, Transport};
+use bentpipe_net::tfrc::{Config, Pauses, Receiver, Sender, Transport};
 use bentpipe_net::{Channel, Link, Observer, Port, Unit, channel, link, quick_start};
 use bentpipe_sim::{Builder, ElementId, Network};
 use bentpipe_units::{Bytes, Rate, Span, Time};
@@ -20,6 +20,8 @@ struct Setting {
     config: Config,
     loss: f64,
     rate: Rate,
+    /// What the approver believes the line has.
+    approved: Option<Rate>,
     stop: Option<Span>,
     ipv6: bool,
 }
@@ -27,7 +29,14 @@ struct Setting {
 impl Setting {
     fn new(transport: Transport) -> Setting {
         let config = Config { transport, ..Config::new(Bytes::new(PAYLOAD)) };
-        Setting { config, loss: 0.0, rate: Rate::from_bps(100_000_000), stop: None, ipv6: false }
+        Setting {
+            config,
+            loss: 0.0,
+            rate: Rate::from_bps(100_000_000),
+            approved: None,
+            stop: None,
+            ipv6: false,
+        }
     }
 
     fn build(&self) -> Pair {
@@ -49,7 +58,10 @@ impl Setting {
         let sender = Sender::new(&self.config, ends, Span::from_millis(10), self.stop).expect("possible");
         let sender = builder.add("sender", sender);
         let receiver = builder.add("receiver", Receiver::new(&self.config, destination));
-        let approver = quick_start::Approver::new(&quick_start::Config::default(), self.rate, false);
+        let approver = {
+            let rate = self.approved.unwrap_or(self.rate);
+            quick_start::Approver::new(&quick_start::Config::default(), rate, false)
+        };
         let approver = builder.add("approver", approver.expect("possible"));
         let (there, back) = (builder.add("there", line()), builder.add("back", line()));
         let loss = Channel::new(&channel::Config::PacketErrors { loss: self.loss });
@@ -152,6 +164,82 @@ fn quick_start_shortens_the_start() {
             assert!(with < 0.7 * without, "{transport:?}: {with} s with, {without} s without");
         }
     }
+}
+
+/// Media of 4 Mbit/s: silent for `off` after each 10 s, with requests at least 6 s apart.
+fn in_turns(transport: Transport, off: Span) -> Setting {
+    let mut setting = Setting::new(transport);
+    setting.config.rate = Some(Rate::from_bps(4_000_000));
+    setting.config.pauses = Some(Pauses { on: Span::from_secs(10), off });
+    setting.config.quick_start = Some(Rate::from_bps(4_500_000));
+    setting.config.quick_start_interval = Some(Span::from_secs(6));
+    setting
+}
+
+#[test]
+fn quick_start_shortens_what_follows_silence() {
+    let off = Span::from_secs(20);
+    for transport in [Transport::Udp, Transport::Dccp] {
+        for edition in [Edition::Rfc5348, Edition::Rfc3448] {
+            let run = |interval: Option<Span>| {
+                let mut setting = in_turns(transport, off);
+                setting.config.quick_start_interval = interval;
+                setting.config.control = Params { edition, ..Params::default() };
+                let mut pair = setting.build();
+                pair.run_to(160);
+                assert_eq!(pair.value(pair.sender, "dropped-unexpected"), 0.0);
+                assert_eq!(pair.value(pair.receiver, "dropped-unexpected"), 0.0);
+                let used = pair.value(pair.sender, "quick-start-used");
+                (used, pair.value(pair.receiver, "delay-mean") - 0.05)
+            };
+            let ((once, without), (each, with)) = (run(None), run(Some(Span::from_secs(6))));
+            // At 0 s and after each of five silences.
+            assert_eq!((once, each), (1.0, 6.0), "{transport:?} {edition:?}");
+            assert!(with < 0.6 * without, "{transport:?} {edition:?}: {with} s with, {without} s without");
+        }
+    }
+}
+
+#[test]
+fn refused_requests_are_made_further_and_further_apart() {
+    for transport in [Transport::Udp, Transport::Dccp] {
+        let refusals = |off: u64, until: u64| {
+            let approved = Some(Rate::from_bps(80_000));
+            let mut pair = Setting { approved, ..in_turns(transport, Span::from_secs(off)) }.build();
+            pair.run_to(until);
+            assert_eq!(pair.value(pair.sender, "quick-start-used"), 0.0);
+            pair.value(pair.sender, "quick-start-refused")
+        };
+        // The application resumes every 20 s: at 0, at 20 (6 s later or more), 40 (12), 80 (24), 140 (48), and no more (96).
+        let at = [19, 25, 45, 79, 85, 139, 145, 600].map(|until| refusals(10, until));
+        assert_eq!(at, [1.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0, 5.0], "{transport:?}");
+    }
+}
+
+#[test]
+fn a_source_that_never_pauses_asks_once() {
+    let mut setting = in_turns(Transport::Dccp, Span::from_secs(10));
+    setting.config.pauses = None;
+    let mut pair = setting.build();
+    pair.run_to(60);
+    assert_eq!(pair.value(pair.sender, "quick-start-used"), 1.0);
+}
+
+#[test]
+fn no_more_is_asked_for_than_losses_permit() {
+    // At 4 % the equation has 45 kB/s for packets of 1000 bytes and 0.1 s: less than routers have a code for above it.
+    let mut setting = Setting { loss: 0.04, ..in_turns(Transport::Udp, Span::from_secs(10)) };
+    setting.config.rate = Some(Rate::from_bps(400_000));
+    let mut pair = setting.build();
+    let mut above = 0;
+    for second in 1..=300 {
+        pair.run_to(second);
+        let p = pair.value(pair.sender, "loss-event-rate");
+        let rtt = Span::from_secs_f64(pair.value(pair.sender, "srtt").max(0.1));
+        let allowed = pair.value(pair.sender, "allowed-rate") / 8.0;
+        above += u32::from(p > 0.0 && allowed > 1.05 * rate(PAYLOAD as f64, rtt, p));
+    }
+    assert_eq!(above, 0, "seconds above the equation's rate");
 }
 
 #[test]

@@ -74,6 +74,8 @@ pub struct Sender {
     nominal: Option<Time>,
     next: u64,
     quick_start: QuickStart,
+    /// Whether a loss was reported since the last Quick-Start request.
+    lost_since_request: bool,
 }
 
 impl Sender {
@@ -99,6 +101,7 @@ impl Sender {
             nominal: None,
             next: 0,
             quick_start: QuickStart::OFF,
+            lost_since_request: false,
         }
     }
 
@@ -145,6 +148,7 @@ impl Sender {
         };
         if is_worse {
             self.quick_start = QuickStart::OFF;
+            self.lost_since_request = true;
         } else {
             self.quick_start.acknowledge(now, rtt, feedback.sequence, self.next);
         }
@@ -155,13 +159,20 @@ impl Sender {
         self.restart_timer(now);
     }
 
+    /// Routers are asked for a rate in mid-connection, for no more than the equation allows ([`State::equation`]; RFC 5634, section
+    /// 3.2.1). At the start this need not be told.
+    pub fn on_request(&mut self) {
+        self.lost_since_request = false;
+    }
+
     /// A router-approved rate of `rate` bytes a second for whole packets with `header` bytes of IP and transport header
-    /// (RFC 5634, section 3.2.3). Tells whether it is used: not if it is no more than the present one or loss was seen.
+    /// (RFC 5634, section 3.2.3). Tells whether it is used: not if it is no more than the present one or a loss was
+    /// reported since the request.
     pub fn on_quick_start(&mut self, now: Time, rate: f64, header: Bytes) -> bool {
         let Some(rtt) = self.rtt else { return false };
         let header = if self.params.small_packets { 0.0 } else { header.get() as f64 };
         let rate = rate * self.segment / (self.segment + header);
-        if rate <= self.rate || self.p > 0.0 {
+        if rate <= self.rate || self.lost_since_request {
             return false;
         }
         self.quick_start = QuickStart::begin(now, rtt, self.next, self.rate);

@@ -131,11 +131,12 @@ impl Client {
         rtt: Option<Span>,
         payload_len: usize,
         path: &Path,
+        option: Option<&IpOption>,
     ) -> (u64, u64, Packet) {
         let (sequence, quarters) = (self.next, self.counter.at(now, rtt));
         let kind = if self.state == State::PartOpen { Type::DataAck } else { Type::Data };
         let packet =
-            self.packet(kind, 0, (quarters % 16) as u8, Options::default(), payload_len as u32, path, None);
+            self.packet(kind, 0, (quarters % 16) as u8, Options::default(), payload_len as u32, path, option);
         (sequence, quarters, packet)
     }
 
@@ -202,7 +203,7 @@ fn report(repr: &Repr) -> Option<Report> {
         receive_rate: repr.options.receive_rate()?.into(),
         loss_event_rate: repr.options.loss_event_rate()?,
         delay: Span::from_nanos(repr.options.elapsed_ns()?),
-        response: None,
+        response: repr.options.quick_start(),
     })
 }
 
@@ -244,7 +245,7 @@ pub(super) enum Incoming {
     /// Send this.
     Answer(Packet),
     /// Data came.
-    Data { sequence: u64, quarters: u64, payload_len: usize },
+    Data { sequence: u64, quarters: u64, payload_len: usize, response: Option<Response> },
     /// Nothing.
     Nothing,
 }
@@ -283,6 +284,7 @@ impl Server {
                 sequence: view.sequence(),
                 quarters: self.count(view.ccval()),
                 payload_len: view.payload_len(),
+                response: arrived.quick_start_response(),
             }),
             Type::Ack => Ok(Incoming::Nothing),
             Type::Close => {
@@ -308,6 +310,9 @@ impl Server {
         options.push_elapsed_ns(report.delay.as_nanos());
         options.push_receive_rate(report.receive_rate.min(4e9) as u32);
         options.push_loss_event_rate(report.loss_event_rate);
+        if let Some(response) = &report.response {
+            options.push_quick_start(response);
+        }
         self.packet(Type::Ack, 0, options, path)
     }
 

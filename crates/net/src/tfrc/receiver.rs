@@ -24,6 +24,8 @@ pub struct Receiver {
     local: SocketAddr,
     control: Control,
     wire: Wire,
+    /// What routers said to a request, until it is reported.
+    response: Option<Response>,
     stats: FlowStats,
     delays: Delays,
     /// Of the last packet.
@@ -40,7 +42,6 @@ enum Wire {
     Udp {
         peer: Option<SocketAddr>,
         highest: u64,
-        response: Option<Response>,
     },
     Dccp(Server),
 }
@@ -57,6 +58,7 @@ impl Receiver {
             local,
             control,
             wire: Wire::Unopened,
+            response: None,
             stats: FlowStats::NONE,
             delays: Delays::new(),
             delay: None,
@@ -79,9 +81,9 @@ impl Receiver {
 
     fn read_udp(&mut self, packet: &Packet, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         if matches!(self.wire, Wire::Unopened) {
-            self.wire = Wire::Udp { peer: None, highest: 0, response: None };
+            self.wire = Wire::Udp { peer: None, highest: 0 };
         }
-        let Wire::Udp { peer, highest, response } = &mut self.wire else { return Err(Refusal::Unexpected) };
+        let Wire::Udp { peer, highest } = &mut self.wire else { return Err(Refusal::Unexpected) };
         let (data, port, arrived) = udp::Data::read(packet, *highest)?;
         let from = SocketAddr::new(arrived.source, port);
         if peer.is_some_and(|known| known != from) {
@@ -89,11 +91,12 @@ impl Receiver {
         }
         *peer = Some(from);
         *highest = data.sequence.max(*highest);
-        *response = arrived.quick_start_response().or(*response);
+        self.response = arrived.quick_start_response().or(self.response);
         let arrival = Arrival { now: cx.now(), sequence: data.sequence, quarters: 0, is_marked: false };
         let is_due = self.control.on_data(&arrival, data.payload_len as u64, data.rtt);
         self.count(packet, data.sequence as u32, data.payload_len, cx);
-        if is_due {
+        // A request is answered at once (RFC 5634, section 2.2).
+        if is_due || self.response.is_some() {
             self.report(cx);
         }
         Ok(())
@@ -105,20 +108,24 @@ impl Receiver {
         }
         let (local, dscp) = (self.local, self.config.dscp);
         let Wire::Dccp(server) = &mut self.wire else { return Err(Refusal::Unexpected) };
-        let (sequence, quarters, payload_len) =
+        let (sequence, quarters, payload_len, response) =
             match server.read(packet, |peer| Path::new(local, peer, dscp).ok())? {
                 Incoming::Answer(answer) => {
                     cx.emit(NODE, answer);
                     return Ok(());
                 }
                 Incoming::Nothing => return Ok(()),
-                Incoming::Data { sequence, quarters, payload_len } => (sequence, quarters, payload_len),
+                Incoming::Data { sequence, quarters, payload_len, response } => {
+                    (sequence, quarters, payload_len, response)
+                }
             };
+        self.response = response.or(self.response);
         let number = sequence.saturating_sub(server.first_data()) as u32;
         let arrival = Arrival { now: cx.now(), sequence, quarters, is_marked: false };
         let is_due = self.control.on_data(&arrival, payload_len as u64, None);
         self.count(packet, number, payload_len, cx);
-        if is_due {
+        // A request is answered at once (RFC 5634, section 2.2).
+        if is_due || self.response.is_some() {
             self.report(cx);
         }
         Ok(())
@@ -133,12 +140,12 @@ impl Receiver {
 
     fn report(&mut self, cx: &mut Cx<'_>) {
         let Some(report) = self.control.report(cx.now()) else { return };
-        let mut report = Report {
+        let report = Report {
             sequence: report.sequence,
             receive_rate: report.receive_rate,
             loss_event_rate: report.loss_event_rate,
             delay: report.delay,
-            response: None,
+            response: self.response.take(),
         };
         let peer = match &self.wire {
             Wire::Unopened => None,
@@ -148,10 +155,7 @@ impl Receiver {
         let Some(path) = peer.and_then(|peer| self.path(peer)) else { return };
         let packet = match &mut self.wire {
             Wire::Unopened => return,
-            Wire::Udp { response, .. } => {
-                report.response = response.take();
-                report.udp_packet(&path)
-            }
+            Wire::Udp { .. } => report.udp_packet(&path),
             Wire::Dccp(server) => server.report(&report, &path),
         };
         self.reports += 1;

@@ -4,14 +4,14 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use bentpipe_cc::tfrc::{Feedback, Sender as Control};
-use bentpipe_units::{Bytes, Serialiser, Span, Stream, Time};
-use bentpipe_wire::quick_start::{Function, IpOption, NONCE_MASK, RateCode, Response};
-use rand::RngCore;
+use bentpipe_units::{Bytes, Serialiser, Span, Time};
+use bentpipe_wire::quick_start::{IpOption, RateCode, Response};
 
 use super::dccp::Client;
-use super::{Config, Heard, Report, Transport, udp};
+use super::quick_start::QuickStart;
+use super::{Config, Heard, Pauses, Report, Transport, udp};
 use crate::app::Endpoints;
-use crate::datagram::{HOP_LIMIT, Path, Refusal};
+use crate::datagram::{Path, Refusal};
 use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
 /// The only port: packets from and to the node.
@@ -84,6 +84,7 @@ impl Sender {
         Impossible::unless(payload <= 65_000, "payload", "at most \"65000 B\"")?;
         Impossible::unless(config.rate.is_none_or(|rate| rate.as_bps() > 0), "rate", "more than 0")?;
         Impossible::unless(config.queue > 0, "queue", "at least 1 packet")?;
+        config.check_pauses()?;
         let path = Path::new(endpoints.source, endpoints.destination, config.dscp)?;
         let begin = Time::ZERO + start;
         Ok(Sender {
@@ -121,8 +122,8 @@ impl Sender {
 
     fn open(&mut self, cx: &mut Cx<'_>) {
         if matches!(self.wire, Wire::Unopened) {
-            self.quick_start =
-                QuickStart::new(self.config.quick_start.map(|rate| rate.as_bps()), cx.stream());
+            let rate = self.config.quick_start.map(|rate| rate.as_bps());
+            self.quick_start = QuickStart::new(cx.now(), rate, self.config.quick_start_interval, cx.stream());
             self.wire = match self.config.transport {
                 Transport::Udp => Wire::Udp { next: 0 },
                 Transport::Dccp => {
@@ -169,14 +170,13 @@ impl Sender {
         let now = cx.now();
         let Some(born) = self.backlog.take(now) else { return };
         let (rtt, payload_len) = (self.control.rtt(), self.config.payload.get() as usize);
+        let option = self.option(cx);
         let (sequence, quarters, mut packet) = match &mut self.wire {
             Wire::Unopened => return,
-            Wire::Dccp { client, .. } => client.data(now, rtt, payload_len, &self.path),
+            Wire::Dccp { client, .. } => client.data(now, rtt, payload_len, &self.path, option.as_ref()),
             Wire::Udp { next } => {
                 let sequence = *next;
                 *next += 1;
-                let option =
-                    if sequence == 0 { self.quick_start.request } else { self.quick_start.report.take() };
                 let data = udp::Data { sequence, rtt, payload_len };
                 (sequence, 0, data.packet(&self.path, option.as_ref()))
             }
@@ -185,11 +185,35 @@ impl Sender {
         self.tally.packets += 1;
         self.tally.bytes += packet.len() as u64;
         self.control.on_sent(now, sequence, !self.backlog.is_empty());
+        self.quick_start.was_limited_by_data = self.backlog.is_empty();
         if self.sent.len() == REMEMBERED {
             self.sent.pop_front();
         }
         self.sent.push_back(Sent { sequence, at: now, quarters });
         cx.emit(NODE, packet);
+    }
+
+    /// What data has to tell routers: UDP's first the request, others what was approved, or a request anew.
+    fn option(&mut self, cx: &mut Cx<'_>) -> Option<IpOption> {
+        if matches!(self.wire, Wire::Udp { next: 0 }) {
+            return self.quick_start.request;
+        }
+        if let Some(report) = self.quick_start.report.take() {
+            return Some(report);
+        }
+        let (state, rtt) = (self.control.state(), self.control.rtt()?);
+        let segment = self.config.payload.get() as f64;
+        let with_headers = 8.0 * (segment + self.header().get() as f64) / segment;
+        let rates = [state.rate, state.equation].map(|rate| rate * with_headers);
+        let request = self.quick_start.resume(cx.now(), rtt, rates, cx.stream())?;
+        self.control.on_request();
+        Some(request)
+    }
+
+    /// Headers of IP and transport.
+    fn header(&self) -> Bytes {
+        let ip = if self.path.local.is_ipv4() { 20 } else { 40 };
+        Bytes::new(ip + if self.config.transport == Transport::Udp { 8 } else { 16 })
     }
 
     fn deadline(&self, now: Time) -> Time {
@@ -264,44 +288,12 @@ impl Sender {
     /// Uses what routers approved, and tells them what that was.
     fn consider(&mut self, response: Option<Response>, now: Time) {
         let Some(approved) = self.quick_start.answer(response) else { return };
-        let header = if self.path.local.is_ipv4() { 20 } else { 40 };
-        let transport = if self.config.transport == Transport::Udp { 8 } else { 16 };
         let rate = approved.bps() as f64 / 8.0;
-        if approved > RateCode::NONE && self.control.on_quick_start(now, rate, Bytes::new(header + transport))
-        {
+        if approved > RateCode::NONE && self.control.on_quick_start(now, rate, self.header()) {
             self.tally.approved += 1;
         } else {
             self.tally.refused += 1;
         }
-    }
-}
-
-/// A request for a rate at the start, and the report of what became of it.
-#[derive(Debug, Default)]
-struct QuickStart {
-    request: Option<IpOption>,
-    report: Option<IpOption>,
-    is_answered: bool,
-}
-
-impl QuickStart {
-    fn new(bps: Option<u64>, stream: &mut Stream) -> QuickStart {
-        let request = bps.map(|bps| IpOption {
-            function: Function::Request,
-            rate: RateCode::at_least(bps),
-            ttl: stream.next_u32() as u8,
-            nonce: stream.next_u32() & NONCE_MASK,
-        });
-        QuickStart { request, ..QuickStart::default() }
-    }
-
-    /// What the first answer, or its absence, approves; none if nothing was asked or it was answered before.
-    fn answer(&mut self, response: Option<Response>) -> Option<RateCode> {
-        let request = self.request.filter(|_| !std::mem::replace(&mut self.is_answered, true))?;
-        let consent = response.filter(|response| response.is_consent(&request, HOP_LIMIT));
-        let rate = consent.map_or(RateCode::NONE, |response| response.rate);
-        self.report = Some(IpOption { function: Function::Report, rate, ttl: 0, ..request });
-        Some(rate)
     }
 }
 
@@ -310,9 +302,11 @@ impl QuickStart {
 enum Backlog {
     /// There is always more.
     Endless { is_over: bool },
-    /// A packet each interval.
+    /// A packet each interval, but for pauses.
     Constant {
         pace: Serialiser,
+        pauses: Option<Pauses>,
+        begin: Time,
         payload: Bytes,
         next: Time,
         waiting: VecDeque<Time>,
@@ -327,6 +321,8 @@ impl Backlog {
             None => Backlog::Endless { is_over: false },
             Some(rate) => Backlog::Constant {
                 pace: Serialiser::new(rate),
+                pauses: config.pauses,
+                begin,
                 payload: config.payload,
                 next: begin,
                 waiting: VecDeque::new(),
@@ -367,7 +363,9 @@ impl Backlog {
 
     /// Makes what is made by `now`.
     fn fill(&mut self, now: Time) {
-        let Backlog::Constant { pace, payload, next, waiting, limit, dropped } = self else { return };
+        let Backlog::Constant { pace, pauses, begin, payload, next, waiting, limit, dropped } = self else {
+            return;
+        };
         while *next <= now {
             if waiting.len() < *limit {
                 waiting.push_back(*next);
@@ -375,6 +373,7 @@ impl Backlog {
                 *dropped += 1;
             }
             *next += pace.transmit(*payload);
+            *next = pauses.map_or(*next, |pauses| pauses.resume(*begin, *next));
         }
     }
 
