@@ -45,6 +45,20 @@ pub(crate) fn tools() -> Result<()> {
     Ok(())
 }
 
+/// Whether there is a standard library for the Rust target `name`, which is installed where that is possible.
+pub(crate) fn target(name: &str) -> bool {
+    let has_it = || {
+        let sysroot = output_of("rustc", &["--print", "sysroot"])?;
+        Some(std::path::Path::new(sysroot.trim()).join("lib/rustlib").join(name).is_dir())
+    };
+    let is_there = has_it() == Some(true)
+        || output_of("rustup", &["target", "add", name]).is_some() && has_it() == Some(true);
+    if !is_there {
+        println!("without the Rust target {name}: nothing is built for it");
+    }
+    is_there
+}
+
 fn present(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }

@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::{files, install, root, sh, tidy};
 
+/// A processor without an operating system: what builds for it needs no standard library.
+const BARE_METAL: &str = "thumbv7em-none-eabi";
+
 /// Format, lints, tidy, tests, and the quick reproduction of every study.
 ///
 /// # Errors
@@ -16,6 +19,9 @@ pub(crate) fn run() -> Result<()> {
     sh("cargo", &["fmt", "--all", "--check"])?;
     tidy::run()?;
     sh("cargo", &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
+    if install::target(BARE_METAL) {
+        sh("cargo", &["check", "--package", "bentpipe-rohc", "--target", BARE_METAL])?;
+    }
     sh("cargo", &["build", "--release", "--package", "bentpipe"])?;
     reproduce()?;
     // Last, so that the test runner's own count closes the output.

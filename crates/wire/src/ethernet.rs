@@ -103,7 +103,7 @@ impl EtherType {
         self.0 < 0x0600
     }
 
-    const fn is_tag(self) -> bool {
+    pub(crate) const fn is_tag(self) -> bool {
         matches!(self, EtherType::VLAN | EtherType::SERVICE_VLAN)
     }
 }

@@ -24,7 +24,7 @@ pub struct Network<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Takes the link layer off a captured frame: Ethernet with VLAN tags and LLC/SNAP, raw IP, Linux cooked captures, BSD
+/// Takes the link layer off a captured frame: Ethernet and Linux cooked captures with VLAN tags, LLC/SNAP, raw IP, BSD
 /// loopback, and ERF with any of these or an AAL5 PDU.
 ///
 /// # Errors
@@ -87,16 +87,24 @@ fn raw(bytes: &[u8], offset: usize) -> Result<Network<'_>, Error> {
     }
 }
 
-fn cooked(bytes: &[u8], len: usize, ethertype_at: usize) -> Result<Network<'_>, Error> {
-    if bytes.len() < len {
-        return Err(Error::truncated(Layer::Link, 0, len, bytes.len()));
-    }
-    match EtherType(be16(bytes, ethertype_at)) {
-        ethertype if ethertype.is_length() => {
-            Err(Error::unsupported(Layer::Link, ethertype_at, "cooked frame without EtherType"))
+/// A cooked header, and the VLAN tags that a capture of tagged frames has behind it.
+fn cooked(bytes: &[u8], mut len: usize, mut ethertype_at: usize) -> Result<Network<'_>, Error> {
+    for _ in 0..=Frame::<&[u8]>::MAX_TAGS {
+        if bytes.len() < len {
+            return Err(Error::truncated(Layer::Link, 0, len, bytes.len()));
         }
-        ethertype => Ok(at(ethertype, len, bytes)),
+        match EtherType(be16(bytes, ethertype_at)) {
+            ethertype if ethertype.is_length() => {
+                return Err(Error::unsupported(Layer::Link, ethertype_at, "cooked frame without EtherType"));
+            }
+            ethertype if ethertype.is_tag() => {
+                len += ethernet::TAG_LEN;
+                ethertype_at = len - 2;
+            }
+            ethertype => return Ok(at(ethertype, len, bytes)),
+        }
     }
+    Err(Error::unsupported(Layer::Link, ethertype_at, "more VLAN tags"))
 }
 
 /// The address family is in the capturing host's order, and for IPv6 each BSD has its own; so only IPv4's, which all
@@ -151,6 +159,12 @@ mod tests {
         let mut sll2 = [0; 20];
         sll2[..2].copy_from_slice(&[0x86, 0xdd]);
         assert_eq!(found(LinkType::LINUX_SLL2, &sll2, 0x60), Ok((v6, 20)));
+        let tagged = [0, 4, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0, 0x88, 0xa8, 0, 9, 0x81, 0, 0, 5, 8, 0];
+        assert_eq!(found(LinkType::LINUX_SLL, &tagged, 0x45), Ok((v4, 24)));
+        assert!(matches!(
+            network(LinkType::LINUX_SLL, &tagged[..23]).unwrap_err().kind,
+            Kind::Truncated { .. }
+        ));
         let vlan = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x81, 0, 0, 5, 0x86, 0xdd];
         assert_eq!(found(LinkType::ETHERNET, &vlan, 0x60), Ok((v6, 18)));
         let snap = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 12, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0];

@@ -48,10 +48,12 @@ impl LinkType {
     /// Linux "cooked" capture, version 2.
     pub const LINUX_SLL2: LinkType = LinkType(276);
 
-    /// From the number in a file. Old files have raw IP under the numbers it had on some systems, 12 and 14.
+    /// From the number in a file. Old files have raw IP under the numbers it had on some systems, 12 and 14; IP of one
+    /// version only has 228 and 229, and loopback with its family in network byte order 108.
     fn from_file(number: u16) -> LinkType {
         match number {
-            12 | 14 => LinkType::RAW,
+            12 | 14 | 228 | 229 => LinkType::RAW,
+            108 => LinkType::NULL,
             _ => LinkType(number),
         }
     }
