@@ -17,6 +17,9 @@ impl Vc {
     /// The last there is.
     pub const LAST: Vc = Vc(4095);
 
+    /// One more than the last.
+    pub(crate) const COUNT: usize = Vc::LAST.0 as usize + 1;
+
     /// The channel with this VCI, if a link has it.
     pub const fn new(vci: u16) -> Option<Vc> {
         if vci >= Vc::FIRST.0 && vci <= Vc::LAST.0 { Some(Vc(vci)) } else { None }
@@ -196,6 +199,18 @@ impl Word {
         self.0 & BACKWARD != 0
     }
 
+    /// Whether it is an RM cell on its way to the destination.
+    #[inline]
+    pub(crate) const fn is_forward_rm(self) -> bool {
+        self.0 & (3 << KIND | BACKWARD) == 1 << KIND
+    }
+
+    /// Whether it is an RM cell on its way back to the source.
+    #[inline]
+    pub(crate) const fn is_backward_rm(self) -> bool {
+        self.0 & (3 << KIND | BACKWARD) == 1 << KIND | BACKWARD
+    }
+
     /// CCR of an RM cell.
     #[inline]
     pub fn current(self) -> rm::Rate {
@@ -263,10 +278,24 @@ impl Packet {
     }
 }
 
+/// Moves the packets that travel with a cell, which are next in `from`, to the end of `to`.
+#[inline]
+pub(crate) fn reload(from: &mut VecDeque<Packet>, to: &mut VecDeque<Packet>, word: Word) {
+    (0..word.cargo()).for_each(|_| to.extend(from.pop_front()));
+}
+
+/// Drops the packets that travel with a cell, which are next in `cargo`.
+pub(crate) fn unload(cargo: &mut VecDeque<Packet>, word: Word) {
+    cargo.drain(..word.cargo().min(cargo.len()));
+}
+
 /// Cells that are known to come to an input.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    train: Train,
+    cells: Vec<Cell>,
+    /// Those of trains behind.
+    later: VecDeque<Vec<Cell>>,
+    cargo: VecDeque<Packet>,
     /// The next one to arrive.
     at: usize,
     /// Up to where no cell ends a PDU or is one of its own.
@@ -276,42 +305,64 @@ pub(crate) struct Inbox {
 impl Inbox {
     /// Takes what a packet announces; whether it announced anything.
     pub(crate) fn announce(&mut self, packet: Packet) -> bool {
-        let Some(train) = packet.into_train() else { return false };
+        let Some(mut train) = packet.into_train() else { return false };
         debug_assert!(train.cells.is_sorted_by_key(|cell| cell.at));
-        if self.at == self.train.cells.len() {
-            self.train.cargo.extend(train.cargo);
-            (self.train.cells, self.at, self.scanned) = (train.cells, 0, 0);
+        self.later.push_back(train.cells);
+        self.turn();
+        if self.cargo.is_empty() {
+            self.cargo = train.cargo;
         } else {
-            self.train.cells.extend(train.cells);
-            self.train.cargo.extend(train.cargo);
+            self.cargo.append(&mut train.cargo);
         }
         true
+    }
+
+    /// Goes on to the next train if this one is over.
+    #[inline]
+    fn turn(&mut self) {
+        while self.at == self.cells.len()
+            && let Some(cells) = self.later.pop_front()
+        {
+            (self.cells, self.at, self.scanned) = (cells, 0, 0);
+        }
     }
 
     /// When the next cell comes.
     #[inline]
     pub(crate) fn head(&self) -> Time {
-        self.train.cells.get(self.at).map_or(Time::NEVER, |cell| cell.at)
+        self.peek().map_or(Time::NEVER, |cell| cell.at)
     }
 
     /// The next cell, left where it is.
     #[inline]
     pub(crate) fn peek(&self) -> Option<Cell> {
-        self.train.cells.get(self.at).copied()
+        self.cells.get(self.at).or_else(|| self.later.iter().find_map(|cells| cells.first())).copied()
     }
 
     /// Takes the next cell.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Cell> {
-        let cell = self.train.cells.get(self.at).copied()?;
+        self.turn();
+        let cell = self.cells.get(self.at).copied()?;
         self.at += 1;
         Some(cell)
     }
 
-    /// Takes the cells of a channel that come next in the middle of a PDU, as long as their times are wanted.
+    /// Takes cells that come before `until`, all of a train at most; and gives the packets, of which those that travel with
+    /// them are to be taken.
+    #[inline]
+    pub(crate) fn take_before(&mut self, until: Time) -> (&[Cell], &mut VecDeque<Packet>) {
+        self.turn();
+        let rest = &self.cells[self.at..];
+        let count = rest.iter().position(|cell| cell.at >= until).unwrap_or(rest.len());
+        self.at += count;
+        (&rest[..count], &mut self.cargo)
+    }
+
+    /// Takes cells of a channel that come next in the middle of a PDU, as long as their times are wanted.
     #[inline]
     pub(crate) fn middles(&mut self, vc: Vc, wanted: impl Fn(Time) -> bool) -> &[Cell] {
-        let rest = &self.train.cells[self.at..];
+        let rest = &self.cells[self.at..];
         let is_other = |cell: &Cell| !cell.word.is_middle() || cell.word.vc() != vc || !wanted(cell.at);
         let count = rest.iter().position(is_other).unwrap_or(rest.len());
         self.at += count;
@@ -321,21 +372,22 @@ impl Inbox {
     /// The next packet that travels with the cell taken last.
     #[inline]
     pub(crate) fn cargo(&mut self) -> Option<Packet> {
-        self.train.cargo.pop_front()
+        self.cargo.pop_front()
     }
 
     /// Drops what travels with the cell taken last.
     pub(crate) fn drop_cargo(&mut self, word: Word) {
-        self.train.cargo.drain(..word.cargo().min(self.train.cargo.len()));
+        unload(&mut self.cargo, word);
     }
 
     /// When the next cell comes that a packet travels with.
     pub(crate) fn next_cargo(&mut self) -> Time {
         self.scanned = self.scanned.max(self.at);
-        let rest = &self.train.cells[self.scanned..];
+        let rest = &self.cells[self.scanned..];
         let ahead = rest.iter().position(|cell| cell.word.cargo() > 0).unwrap_or(rest.len());
         self.scanned += ahead;
-        self.train.cells.get(self.scanned).map_or(Time::NEVER, |cell| cell.at)
+        let later = || self.later.iter().flatten().find(|cell| cell.word.cargo() > 0);
+        self.cells.get(self.scanned).or_else(later).map_or(Time::NEVER, |cell| cell.at)
     }
 }
 

@@ -200,28 +200,31 @@ impl Erica {
         self.started + self.measurement.time
     }
 
-    /// Whether enough cells came.
+    /// How many ABR cells are missing until the interval ends.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.abr_cells >= self.measurement.cells
+    pub(crate) fn room(&self) -> usize {
+        self.measurement.cells.saturating_sub(self.abr_cells) as usize
     }
 
-    /// An ABR cell comes to the port; `ccr` is what it says if it is a forward RM cell.
+    /// ABR cells of a channel come to the port.
     #[inline]
-    pub(crate) fn on_abr(&mut self, channel: usize, ccr: Option<f64>) {
+    pub(crate) fn on_abr(&mut self, channel: usize, cells: u32) {
         self.touch(channel);
-        self.abr_cells += 1;
-        let state = &mut self.channels[channel];
-        state.cells += 1;
-        if let Some(ccr) = ccr.filter(|_| !self.measurement.count_rates) {
-            state.ccr = ccr;
+        self.abr_cells += cells;
+        self.channels[channel].cells += cells;
+    }
+
+    /// A forward RM cell says at what rate its channel sends, in cells per second.
+    pub(crate) fn on_rate(&mut self, channel: usize, ccr: f64) {
+        if !self.measurement.count_rates {
+            self.channels[channel].ccr = ccr;
         }
     }
 
-    /// A cell of a class that is served before ABR comes to the port.
+    /// Cells of a class that is served before ABR come to the port.
     #[inline]
-    pub(crate) fn on_other(&mut self) {
-        self.other_cells += 1;
+    pub(crate) fn on_other(&mut self, cells: u32) {
+        self.other_cells += cells;
     }
 
     /// Notes that a channel is active.
@@ -395,9 +398,10 @@ mod tests {
         let mut erica = Erica::new(Measurement::default(), target, 100_000.0).unwrap();
         for channel in 0..3 {
             erica.add();
-            (0..100).for_each(|_| erica.on_abr(channel, Some(20_000.0)));
+            erica.on_abr(channel, 100);
+            erica.on_rate(channel, 20_000.0);
         }
-        (0..100).for_each(|_| erica.on_other());
+        erica.on_other(100);
         erica.end_interval(Time::from_nanos(5_000_000), 0);
         erica
     }
@@ -417,7 +421,7 @@ mod tests {
     #[test]
     fn nothing_left_means_nothing_given() {
         let mut erica = loaded(Target::Queue(plus()));
-        (0..2000).for_each(|_| erica.on_other());
+        erica.on_other(2000);
         erica.end_interval(Time::from_nanos(10_000_000), 10);
         assert_eq!(erica.state()[..3], [f64::INFINITY, 0.0, 0.0]);
         assert_eq!(erica.feedback(0), 0.0);
@@ -427,7 +431,7 @@ mod tests {
     fn a_queue_takes_its_share() {
         let mut erica = loaded(Target::Queue(plus()));
         // 100 cells at 100,000/s drain in twice t0.
-        (0..100).for_each(|_| erica.on_abr(0, None));
+        erica.on_abr(0, 100);
         erica.end_interval(Time::from_nanos(10_000_000), 100);
         assert!((erica.state()[2] - 88_461.5).abs() < 0.1, "{:?}", erica.state());
         assert_eq!(erica.state()[3], 1.0);

@@ -116,21 +116,10 @@ impl Interface {
                     self.arrive_middles(cell.word.vc(), start, until);
                 }
             } else if start < until {
-                self.depart(place, start);
+                self.depart(place, until.min(self.inbox.head()));
             } else {
                 return;
             }
-        }
-    }
-
-    /// Does what happens before now; and takes data that arrives at this instant, as what it completes goes out now. RM
-    /// cells of this instant come after what the host does at it.
-    fn advance_to(&mut self, now: Time) {
-        self.advance(now);
-        while let Some(cell) = self.inbox.peek().filter(|cell| cell.at == now && cell.word.kind() != Kind::Rm)
-        {
-            self.inbox.pop();
-            self.arrive(cell);
         }
     }
 
@@ -171,19 +160,32 @@ impl Interface {
         end.on_middles(cells);
     }
 
-    #[inline]
-    fn depart(&mut self, place: usize, start: Time) {
-        let end = &mut self.ends[place];
-        if let Some((word, payload)) = end.send(start) {
-            self.line.transmit(word, start);
-            if let Some(payload) = payload {
-                self.line.load(payload);
-            }
+    /// Sends cells of the channel that comes first, before `until` and as long as no other one comes first.
+    fn depart(&mut self, place: usize, until: Time) {
+        let (mut eligible, _) = self.order.first();
+        let (rival, other) = self.order.second();
+        let rival = rival + Span::from_nanos(u64::from(place < other));
+        let (end, line) = (&mut self.ends[place], &mut self.line);
+        while eligible < rival && eligible.max(line.free_at) < until {
+            let start = eligible.max(line.free_at);
+            end.send(start, line);
+            eligible = end.next(start);
         }
-        self.order.set(place, end.next(start));
+        self.order.set(place, eligible);
+    }
+
+    /// Takes data that arrives at this instant, as what it completes goes out now. RM cells of this instant come after what the
+    /// host does at it.
+    fn complete(&mut self, now: Time) {
+        while let Some(cell) = self.inbox.peek().filter(|cell| cell.at == now && cell.word.kind() != Kind::Rm)
+        {
+            self.inbox.pop();
+            self.arrive(cell);
+        }
     }
 
     fn hand_over(&mut self, cx: &mut Cx<'_>) -> Time {
+        self.complete(cx.now());
         for (port, packet) in self.done.drain(..) {
             cx.emit(port, packet);
         }
@@ -212,11 +214,11 @@ impl Element for Interface {
             end.push(packet);
             self.order.set(usize::from(port.0) - 1, end.next(now));
         }
-        self.wake(cx)
+        self.hand_over(cx)
     }
 
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
-        self.advance_to(cx.now());
+        self.advance(cx.now());
         self.hand_over(cx)
     }
 
@@ -350,14 +352,15 @@ impl End {
         due.max(now)
     }
 
-    /// The cell that goes out at `start`, and the packet that travels with it; none if it was only a rate that changed.
+    /// Sends the cell that goes out at `start`; none if it was only a rate that changed.
     #[inline]
-    fn send(&mut self, start: Time) -> Option<(Word, Option<Packet>)> {
+    fn send(&mut self, start: Time, line: &mut Line) {
         match &mut self.pace {
             Pace::Abr(system) => {
                 if let Choice::Rm(word) = system.choose(start, self.carries.has_data()) {
                     self.sent += 1;
-                    return Some((word, None));
+                    line.transmit(word, start);
+                    return;
                 }
             }
             Pace::Fixed { gap, next, carried } => {
@@ -367,10 +370,13 @@ impl End {
                 *next = gap.after(start, carried);
             }
         }
-        let cell = self.carries.next(self.vc)?;
+        let Some((word, payload)) = self.carries.next(self.vc) else { return };
         self.sent += 1;
-        self.pdus_sent += u64::from(cell.0.is_last());
-        Some(cell)
+        line.transmit(word, start);
+        if let Some(payload) = payload {
+            self.pdus_sent += u64::from(word.is_last());
+            line.put(payload);
+        }
     }
 
     /// Takes a packet to be sent.

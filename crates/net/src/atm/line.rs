@@ -1,9 +1,11 @@
 //! A line of cells: a serialiser and a pipe.
 
+use std::collections::VecDeque;
+
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::atm::CELL_LEN;
 
-use super::cell::{Cell, Train, Word};
+use super::cell::{Cell, Train, Word, reload};
 use crate::{Impossible, Packet};
 
 /// Bits of a cell on the line.
@@ -72,8 +74,9 @@ impl Line {
         self.carried += self.cell_rest;
         let carry = u64::from(self.carried >= self.rate_bps);
         self.carried -= carry * self.rate_bps;
-        self.free_at = start + Span::from_nanos(self.cell_nanos + carry);
-        let at = self.free_at + self.delay;
+        let end = start.as_nanos() + self.cell_nanos + carry;
+        self.free_at = Time::from_nanos(end);
+        let at = Time::from_nanos(end + self.delay.as_nanos());
         // As a run's fingerprint mixes; independent of how cells are made up into trains.
         let event = at.as_nanos() ^ word.bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.digest = (self.digest.rotate_left(23) ^ event).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -81,9 +84,15 @@ impl Line {
         self.pipe.cells.push(Cell { at, word });
     }
 
+    /// Puts what travels with the cell sent last beside it; it is next in `cargo`.
+    #[inline]
+    pub(crate) fn load(&mut self, cargo: &mut VecDeque<Packet>, word: Word) {
+        reload(cargo, &mut self.pipe.cargo, word);
+    }
+
     /// Puts a packet beside the cell sent last.
     #[inline]
-    pub(crate) fn load(&mut self, packet: Packet) {
+    pub(crate) fn put(&mut self, packet: Packet) {
         self.pipe.cargo.push_back(packet);
     }
 
@@ -107,10 +116,10 @@ impl Line {
         if self.singly {
             return Some(self.take_first());
         }
-        let room = Vec::with_capacity(self.pipe.cells.len());
-        let cells = std::mem::replace(&mut self.pipe.cells, room);
-        let cargo = std::mem::take(&mut self.pipe.cargo);
-        Some(Packet::from_train(Train { cells, cargo }, self.digest))
+        // The next train will be about as long.
+        let (cells, cargo) = (self.pipe.cells.len(), self.pipe.cargo.len());
+        let room = Train { cells: Vec::with_capacity(cells), cargo: VecDeque::with_capacity(cargo) };
+        Some(Packet::from_train(std::mem::replace(&mut self.pipe, room), self.digest))
     }
 
     fn take_first(&mut self) -> Packet {

@@ -3,76 +3,77 @@
 //! The engine's agenda is made for deadlines that rarely become the last of their group. Where streams of cells are merged, the
 //! first one always moves back behind others, and a tree of pairs is the shorter way.
 
-use std::hint::select_unpredictable;
-
 use bentpipe_units::Time;
 
 /// A time for each of a fixed number of inputs, and the earliest of them; ties go to the lowest number.
+///
+/// A time and an input's number share a word, so that one comparison without a branch, which no predictor could foresee, tells
+/// which comes first: with 32 inputs times are good for 18 years, with 4096 for 52 days.
 #[derive(Debug)]
 pub(crate) struct Order {
-    /// Each inner node has the earlier of its two children; the root is 1, the leaves are last.
-    nodes: Vec<Node>,
-    leaves: usize,
+    /// Each inner node has the lesser of its two children; the root is 1, the leaves are last.
+    keys: Vec<u64>,
+    /// Bits of an input's number.
+    bits: u32,
 }
 
-/// A time, and whose it is.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    time: Time,
-    input: u32,
-}
-
-impl Node {
-    /// The earlier of two. No branch predictor could foresee here which one it is, so there is no branch.
-    #[inline]
-    fn or(self, other: Node) -> Node {
-        let comes_first = (self.time < other.time) | ((self.time == other.time) & (self.input < other.input));
-        Node {
-            time: select_unpredictable(comes_first, self.time, other.time),
-            input: select_unpredictable(comes_first, self.input, other.input),
-        }
-    }
-}
+/// Of an input that never comes.
+const NEVER: u64 = u64::MAX;
 
 impl Order {
     /// An order of `count` inputs, none of which ever comes.
     pub(crate) fn new(count: usize) -> Order {
         let leaves = count.next_power_of_two();
-        let mut nodes = vec![Node { time: Time::NEVER, input: 0 }; 2 * leaves];
-        (0..leaves).for_each(|input| nodes[leaves + input].input = input as u32);
-        (1..leaves).rev().for_each(|node| nodes[node] = nodes[2 * node]);
-        Order { nodes, leaves }
+        Order { keys: vec![NEVER; 2 * leaves], bits: leaves.ilog2() }
     }
 
-    /// The earliest time, and whose it is.
+    /// The earliest time, and whose it is; no matter whose if it is never.
     #[inline]
     pub(crate) fn first(&self) -> (Time, usize) {
-        let Node { time, input } = self.nodes[1];
-        (time, input as usize)
+        self.parts(self.keys[1])
     }
 
     /// The earliest time but for the first one's, and whose it is.
     pub(crate) fn second(&self) -> (Time, usize) {
-        let mut place = self.leaves + self.first().1;
-        let mut second = Node { time: Time::NEVER, input: u32::MAX };
+        let mut place = self.keys.len() / 2 + self.first().1;
+        let mut second = NEVER;
         while place > 1 {
-            second = second.or(self.nodes[place ^ 1]);
+            second = second.min(self.keys[place ^ 1]);
             place /= 2;
         }
-        (second.time, second.input as usize)
+        self.parts(second)
     }
 
     /// Sets an input's time.
+    ///
+    /// # Panics
+    /// If the time is beyond those that there are words for.
     #[inline]
     pub(crate) fn set(&mut self, input: usize, time: Time) {
-        let mut place = self.leaves + input;
-        let mut winner = Node { time, input: input as u32 };
-        self.nodes[place] = winner;
+        let mut least = self.key(input, time);
+        let mut place = self.keys.len() / 2 + input;
+        self.keys[place] = least;
         while place > 1 {
-            winner = winner.or(self.nodes[place ^ 1]);
+            least = least.min(self.keys[place ^ 1]);
             place /= 2;
-            self.nodes[place] = winner;
+            self.keys[place] = least;
         }
+    }
+
+    #[inline]
+    fn key(&self, input: usize, time: Time) -> u64 {
+        let nanos = time.as_nanos();
+        if nanos < NEVER >> self.bits {
+            return nanos << self.bits | input as u64;
+        }
+        assert!(time.is_never(), "a run of cells longer than {} ns", NEVER >> self.bits);
+        NEVER
+    }
+
+    #[inline]
+    fn parts(&self, key: u64) -> (Time, usize) {
+        let time = if key == NEVER { Time::NEVER } else { Time::from_nanos(key >> self.bits) };
+        (time, (key & !(NEVER << self.bits)) as usize)
     }
 }
 
@@ -95,7 +96,9 @@ mod tests {
                 assert_eq!(order.first(), (Time::from_nanos(plain[expected]), expected));
                 let others = (0..count).filter(|&input| input != expected);
                 if let Some(next) = others.min_by_key(|&input| (plain[input], input)) {
-                    assert_eq!(order.second(), (Time::from_nanos(plain[next]), next));
+                    let (time, second) = order.second();
+                    // Of inputs that never come none is the next.
+                    assert!(time == Time::from_nanos(plain[next]) && (second == next || time.is_never()));
                 }
             }
         }

@@ -44,6 +44,13 @@ impl Source {
     }
 }
 
+/// The first whole nanosecond that is not before `ns`.
+#[inline]
+fn not_before(ns: f64) -> Time {
+    let whole = ns as u64;
+    Time::from_nanos(whole + u64::from((whole as f64) < ns))
+}
+
 /// The sum of several sources.
 pub(crate) struct Streams {
     sources: Vec<Source>,
@@ -72,8 +79,7 @@ impl Streams {
         let source = &mut self.sources[n];
         let is_cell = source.pass();
         let (ns, _) = source.next();
-        let next = if ns.is_finite() { Time::from_nanos(libm::ceil(ns) as u64) } else { Time::NEVER };
-        self.order.set(n, next);
+        self.order.set(n, if ns.is_finite() { not_before(ns) } else { Time::NEVER });
         is_cell
     }
 }

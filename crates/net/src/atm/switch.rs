@@ -11,7 +11,7 @@ use std::any::Any;
 
 use bentpipe_units::{Span, Time};
 
-use super::cell::{Inbox, Kind, Vc};
+use super::cell::{Cell, Inbox, Vc, unload};
 use super::erica::{Measurement, QueueControl, Target};
 use super::line;
 use super::order::Order;
@@ -20,10 +20,7 @@ use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
 mod output;
 
-/// Between backward RM cells that a switch makes for a channel (TM 4.0: at most ten a second).
-const BECN_GAP: Span = Span::from_millis(100);
-
-use output::{Frames, Output};
+use output::{Arrival, Output};
 
 /// What a switch does at each of its outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -122,8 +119,12 @@ pub struct Switch {
     order: Order,
     outputs: Vec<Output>,
     /// For each port and VCI where its cells go.
-    routes: Vec<Vec<Option<Route>>>,
+    routes: Vec<Box<[Option<Route>; Vc::COUNT]>>,
     unroutable: u64,
+    /// From the start of a transmission to the arrival of its cell, on the shortest of the lines.
+    shortest: Span,
+    /// Before this nothing can go out.
+    deadline: Time,
 }
 
 /// Where cells of a channel go.
@@ -132,13 +133,10 @@ struct Route {
     output: u16,
     vc: Vc,
     class: Class,
-    /// Its number in the output's ERICA.
+    /// Its number at the output.
     channel: u16,
-    /// Its number in the ERICA of the port that its cells come in by, which backward RM cells among them ask.
+    /// Its number at the output of the port that its cells come in by, which backward RM cells among them ask.
     back: u16,
-    frames: Frames,
-    /// Before this no backward RM cell is made for the channel.
-    quiet_until: Time,
 }
 
 impl Switch {
@@ -151,6 +149,8 @@ impl Switch {
             outputs: Vec::new(),
             routes: Vec::new(),
             unroutable: 0,
+            shortest: Span::MAX,
+            deadline: Time::ZERO,
         }
     }
 
@@ -159,9 +159,11 @@ impl Switch {
     /// # Errors
     /// The key whose value is impossible.
     pub fn add_port(&mut self, path: impl Into<String>, line: &line::Config) -> Result<Port, Impossible> {
-        self.outputs.push(Output::new(path.into(), &self.config, line)?);
+        let output = Output::new(path.into(), &self.config, line)?;
+        self.shortest = self.shortest.min(output.line.shortest());
+        self.outputs.push(output);
         self.inboxes.push(Inbox::default());
-        self.routes.push(vec![None; Vc::LAST.index() + 1]);
+        self.routes.push(Box::new([None; Vc::COUNT]));
         self.order = Order::new(self.inboxes.len());
         Ok(Port(self.outputs.len() as u16 - 1))
     }
@@ -171,14 +173,11 @@ impl Switch {
     /// # Panics
     /// If there is no such port, or it has a channel of this number already.
     pub fn connect(&mut self, (a, vc_a): (Port, Vc), (b, vc_b): (Port, Vc), class: Class) {
-        let [to_a, to_b] = [a, b].map(|port| self.outputs[usize::from(port.0)].add_channel(class));
-        let route = |output: Port, vc, channel, back| {
-            let frames = Frames::default();
-            Some(Route { output: output.0, vc, class, channel, back, frames, quiet_until: Time::ZERO })
-        };
+        let [to_a, to_b] = [a, b].map(|port| self.outputs[usize::from(port.0)].add_channel());
+        let route = |output: Port, vc, channel, back| Route { output: output.0, vc, class, channel, back };
         let before = [
-            self.routes[usize::from(a.0)][vc_a.index()].replace(route(b, vc_b, to_b, to_a).expect("made")),
-            self.routes[usize::from(b.0)][vc_b.index()].replace(route(a, vc_a, to_a, to_b).expect("made")),
+            self.routes[usize::from(a.0)][vc_a.index()].replace(route(b, vc_b, to_b, to_a)),
+            self.routes[usize::from(b.0)][vc_b.index()].replace(route(a, vc_a, to_a, to_b)),
         ];
         assert!(before.iter().all(Option::is_none), "two channels of one number");
     }
@@ -202,37 +201,34 @@ impl Switch {
                 break;
             }
             // The line that had the cell before, too, is likely to have several before another one has any.
-            let rival = if input == before { self.order.second() } else { (at, input) };
-            let mut head = (at, input);
-            while head <= rival && head.0 < until {
-                self.arrive(input);
-                head.0 = self.inboxes[input].head();
-            }
-            self.order.set(input, head.0);
+            let (rival, other) = if input == before { self.order.second() } else { (at, input) };
+            let tie = Span::from_nanos(u64::from(input <= other));
+            self.take(input, until.min(rival + tie));
+            self.order.set(input, self.inboxes[input].head());
             before = input;
         }
-        self.outputs.iter_mut().for_each(|output| output.settle(until));
+        self.outputs.iter_mut().for_each(|output| output.advance(until));
     }
 
-    /// Takes the next cell of an input.
-    #[inline]
-    fn arrive(&mut self, input: usize) {
-        let inbox = &mut self.inboxes[input];
-        let Some(cell) = inbox.pop() else { return };
-        let mut word = cell.word;
-        let Some(route) = &mut self.routes[input][word.vc().index()] else {
-            self.unroutable += 1;
-            inbox.drop_cargo(word);
-            return;
-        };
-        if word.kind() == Kind::Rm && word.is_backward() {
-            word = self.outputs[input].feedback(cell.at, route.back, word);
-        }
-        let output = &mut self.outputs[usize::from(route.output)];
-        output.arrive(cell.at, word.on(route.vc), route.class, route.channel, &mut route.frames, inbox);
-        if output.is_congested() && route.class == Class::Abr && cell.at >= route.quiet_until {
-            route.quiet_until = cell.at + BECN_GAP;
-            self.outputs[input].tell(cell.at, cell.word.vc());
+    /// Takes the cells of an input that come before `until`.
+    fn take(&mut self, input: usize, until: Time) {
+        let (inbox, routes) = (&mut self.inboxes[input], &self.routes[input]);
+        let (cells, cargo) = inbox.take_before(until);
+        for &Cell { at, mut word } in cells {
+            let Some(route) = &routes[word.vc().index()] else {
+                self.unroutable += 1;
+                unload(cargo, word);
+                continue;
+            };
+            if word.is_backward_rm() {
+                word = self.outputs[input].feedback(at, route.back, word);
+            }
+            let Route { vc, class, channel, .. } = *route;
+            let output = &mut self.outputs[usize::from(route.output)];
+            output.arrive(Arrival { at, word: word.on(vc), channel, class }, cargo);
+            if output.tells() && class == Class::Abr && output.is_to_be_told(at, channel) {
+                self.outputs[input].tell(at, word.vc());
+            }
         }
     }
 
@@ -252,18 +248,20 @@ impl Switch {
 
 impl Element for Switch {
     fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        self.advance(cx.now());
         let input = usize::from(port.0);
         if let Some(inbox) = self.inboxes.get_mut(input) {
             inbox.announce(packet);
             self.order.set(input, inbox.head());
+            self.deadline = self.deadline.min(inbox.head() + self.shortest);
         }
-        self.hand_over(cx)
+        // What comes is not looked at before something may have to go out: later there is more of it at once.
+        if self.deadline > cx.now() { self.deadline } else { self.wake(cx) }
     }
 
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
         self.advance(cx.now());
-        self.hand_over(cx)
+        self.deadline = self.hand_over(cx);
+        self.deadline
     }
 
     fn forwards(&self, _from: Port, _to: Port) -> bool {
@@ -281,3 +279,6 @@ impl Element for Switch {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;
