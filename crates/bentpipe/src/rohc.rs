@@ -7,6 +7,7 @@
 mod args;
 pub(crate) mod capture;
 mod ends;
+mod flows;
 mod ledger;
 mod path;
 mod run;
@@ -66,7 +67,8 @@ const STATS_EXAMPLES: &str = "\
 Examples:
   bentpipe rohc stats capture.pcap
   bentpipe rohc stats --rtp-ports likely --cid large --plot headers.svg capture.pcapng
-  bentpipe rohc stats --mode o --profiles ip,udp capture.pcap";
+  bentpipe rohc stats --mode o --profiles ip,udp capture.pcap
+  bentpipe rohc stats --flows capture.pcap          and the flows with the most header bytes";
 
 /// Runs a command and says how it went; the exit code.
 pub(crate) fn run(command: &Command) -> u8 {

@@ -234,6 +234,9 @@ pub(crate) struct OutputArgs {
     /// Plot the header size over time
     #[arg(long, value_name = "FILE.svg")]
     pub(super) plot: Option<PathBuf>,
+    /// List flows too, those with the most header bytes first: 20, or as many as are asked for
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
+    pub(super) flows: Option<usize>,
     /// No table at the end
     #[arg(long, short)]
     pub(super) quiet: bool,

@@ -8,6 +8,7 @@ use bentpipe_rohc::{CompressorState, Mode};
 
 use super::args::OutputArgs;
 use super::capture::{Capture, Packet, sink};
+use super::flows::Flows;
 use super::series::Series;
 use super::tally::{Sizes, Tally};
 use super::{Error, Verdict};
@@ -40,6 +41,7 @@ pub(super) struct Ledger {
     tally: Tally,
     counts: BTreeMap<String, u64>,
     failures: u64,
+    flows: Option<Flows>,
     rows: Option<Rows>,
     plot: Option<(PathBuf, Series)>,
     is_quiet: bool,
@@ -55,6 +57,7 @@ impl Ledger {
             tally: Tally::default(),
             counts: BTreeMap::new(),
             failures: 0,
+            flows: args.flows.map(Flows::new),
             rows: args.csv.as_deref().map(Rows::create).transpose()?,
             plot: args.plot.clone().map(|path| (path, Series::default())),
             is_quiet: args.quiet,
@@ -73,6 +76,9 @@ impl Ledger {
         }
         if let Some((_, sizes)) = &entry.flow {
             self.tally.add(sizes);
+            if let Some(flows) = &mut self.flows {
+                flows.add(entry.ip, sizes);
+            }
             if let Some((_, series)) = &mut self.plot {
                 series.add(entry.time_ns, sizes);
             }
@@ -109,10 +115,9 @@ impl Ledger {
             written.map_err(|source| Error::Write { path: path.clone(), source })?;
         }
         if !self.is_quiet {
-            print(
-                &format!("{}\n{}\n{}\n", self.tally.headline(), counts(&self.counts), self.tally),
-                to_stderr,
-            );
+            let flows = self.flows.map_or_else(String::new, |flows| format!("{flows}\n"));
+            let tally = &self.tally;
+            print(&format!("{}\n{}\n{tally}\n{flows}", tally.headline(), counts(&self.counts)), to_stderr);
         }
         Ok(if self.failures > 0 { Verdict::Failed } else { Verdict::Clean })
     }

@@ -18,17 +18,18 @@ pub(super) struct Sizes {
     pub(super) rohc_header: usize,
 }
 
+/// Sums of [`Sizes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sum {
+pub(super) struct Sum {
     packets: u64,
     ip_len: u64,
-    ip_header: u64,
+    pub(super) ip_header: u64,
     rohc_len: u64,
     rohc_header: u64,
 }
 
 impl Sum {
-    fn add(&mut self, sizes: &Sizes) {
+    pub(super) fn add(&mut self, sizes: &Sizes) {
         self.packets += 1;
         self.ip_len += sizes.ip_len as u64;
         self.ip_header += sizes.ip_header as u64;
@@ -59,7 +60,7 @@ fn percent_less(before: u64, after: u64) -> Option<f64> {
     (before > 0).then(|| 100.0 * (before as f64 - after as f64) / before as f64)
 }
 
-/// Sums of [`Sizes`].
+/// Sums of [`Sizes`] by profile and packet type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     sums: BTreeMap<(Profile, PacketType), Sum>,
@@ -138,7 +139,8 @@ impl fmt::Display for Tally {
     }
 }
 
-fn row(f: &mut fmt::Formatter<'_>, profile: &str, packet: &str, sum: &Sum) -> fmt::Result {
+/// A row of a table.
+pub(super) fn row(f: &mut fmt::Formatter<'_>, profile: &str, packet: &str, sum: &Sum) -> fmt::Result {
     let gain = sum.gain().map_or("-".into(), |gain| format!("{gain:.1} %"));
     writeln!(
         f,
