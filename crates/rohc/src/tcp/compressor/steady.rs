@@ -22,7 +22,6 @@ use super::{Compressor, View};
 use crate::compressor::{end_words, level_words};
 use crate::config::CompressorConfig;
 use crate::frame::Cid;
-use crate::packet::ipv4_sum;
 use crate::profile::{PacketType, Profile};
 use crate::table::Hash;
 
@@ -96,7 +95,7 @@ impl<'a> Plain<'a> {
             Ok(ip) => {
                 let ip: &[u8; 20] = ip;
                 usize::from(ip::u16_at(ip, 2)) == self.len
-                    && ipv4_sum(ip) == 0xffff
+                    && ip::folded_sum(ip, 0) == 0xffff
                     && ip[10..12] != [0xff, 0xff]
             }
             Err(_) => usize::from(ip::u16_at(view.chain, 4)) + 40 == self.len,
