@@ -6,14 +6,30 @@ use crate::record::Burst;
 
 /// Bursts that a picture shows at most: more would be too fine to see.
 const MAX_BURSTS: usize = 2000;
+/// Bursts of the closer picture, so few that each is seen.
+const CLOSE: usize = 150;
 /// With more terminals than this, rows are numbered.
 const MAX_NAMED: usize = 12;
 /// Letters of a name that are shown beside a row.
 const NAME: usize = 28;
 
-/// The plan's beginning, a row for each terminal, in a colour for each carrier. None if nobody was ever assigned anything.
-pub(super) fn plot(carrier: &str, bursts: &[Burst]) -> Option<Plot> {
+/// The plan's beginning, and if its slots are too many to be told apart some in its middle as well. None if nobody was ever
+/// assigned anything.
+pub(super) fn plots(carrier: &str, bursts: &[Burst]) -> Vec<Plot> {
     let shown = &bursts[..bursts.len().min(MAX_BURSTS)];
+    let mut plots: Vec<Plot> = plot(format!("Burst time plan of {carrier}"), shown).into_iter().collect();
+    if shown.len() > 2 * CLOSE {
+        let middle = shown.len() / 2;
+        let mut closer =
+            plot(format!("Burst time plan of {carrier}, closer"), &shown[middle..middle + CLOSE]);
+        closer.iter_mut().for_each(|plot| plot.x.from_zero = false);
+        plots.extend(closer);
+    }
+    plots
+}
+
+/// A row for each terminal, in a colour for each carrier.
+fn plot(title: String, shown: &[Burst]) -> Option<Plot> {
     let mut terminals: Vec<&str> = shown.iter().map(|burst| &burst.terminal[..]).collect();
     terminals.sort_by_key(|name| natural(name));
     terminals.dedup();
@@ -24,9 +40,9 @@ pub(super) fn plot(carrier: &str, bursts: &[Burst]) -> Option<Plot> {
         y.label = "terminal, by number".to_owned();
     }
     let carriers = shown.iter().map(|burst| burst.carrier).max()?;
-    let mut plot = Plot::new(format!("Burst time plan of {carrier}"), Axis::time(), y);
-    let end = shown.last().map_or(0.0, |burst| burst.end_s);
-    plot.note = format!("every slot that was assigned, to {end:.1} s");
+    let mut plot = Plot::new(title, Axis::time(), y);
+    let [start, end] = [shown.first()?.start_s, shown.last()?.end_s];
+    plot.note = format!("every slot that was assigned, {start:.1} s to {end:.1} s");
     for number in 0..=carriers {
         let of_carrier = shown.iter().filter(|burst| burst.carrier == number);
         let row =

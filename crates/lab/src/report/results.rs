@@ -244,11 +244,11 @@ fn timed_blocks(results: &Results, plan: &Plan) -> Vec<Block> {
 /// The burst time plans of a run's carriers.
 fn plan_plots(results: &Results, point: &Point, seed: u64) -> Vec<Plot> {
     let folder = results.folder.of_run(point, seed);
-    let plot = |name: &String| {
+    let plots = |name: &String| {
         let file = fs::File::open(folder.join(CarrierPoint::file(name))).ok()?;
-        plan::plot(name, &read_plan(BufReader::new(file)))
+        Some(plan::plots(name, &read_plan(BufReader::new(file))))
     };
-    point.scenario.carrier.keys().filter_map(plot).collect()
+    point.scenario.carrier.keys().filter_map(plots).flatten().collect()
 }
 
 /// For each measure a diagram against the axis with the most values; a curve for each flow or link, and for each

@@ -1,6 +1,6 @@
 //! The VOTOS study: what a start-up and an impulse over demand assignment amount to.
 
-use bentpipe_net::dama::Frame;
+use bentpipe_net::dama::{Config, Frame};
 
 use super::koreasat::column_of;
 use crate::published::{At, StudyRuns, Value};
@@ -221,6 +221,43 @@ pub(super) fn silence(runs: &StudyRuns) -> Result<f64, String> {
     let [_, mean, _] = frame.request_to_grant(0).ok_or("requests ride on bursts")?;
     let arithmetic = mean.as_secs_f64() + frame.slot().as_secs_f64() + hop;
     Ok(mean_of(&responses(runs)?, |response| response.silent) / arithmetic)
+}
+
+/// The mean length of the transient in seconds against the height in kbit/s.
+pub(super) fn lengths(runs: &StudyRuns) -> Result<Vec<(f64, f64)>, String> {
+    let of_height = |group: &Vec<Response>| {
+        let mean = |of: fn(&Response) -> f64| mean_of(group, of);
+        (mean(|response| response.height) / 1000.0, mean(|response| response.length))
+    };
+    Ok(by_height(runs)?.iter().map(of_height).collect())
+}
+
+/// The least that can be assigned with so many frames in a multiframe, in kbit/s: a slot in each multiframe.
+pub(super) fn granularity(frames: u32) -> Result<f64, String> {
+    let config = Config { frames: Some(frames), ..Config::default() };
+    let frame = Frame::new(&config, 2).map_err(|error| error.to_string())?;
+    Ok(frame.rate().as_bps() as f64 / 1000.0 / f64::from(frame.slots_in_multiframe()))
+}
+
+/// The length of a superframe of the preset, in seconds.
+pub(super) fn superframe(_runs: &StudyRuns) -> Result<f64, String> {
+    let frame = Frame::new(&Config::default(), 2).map_err(|error| error.to_string())?;
+    Ok(frame.superframe().as_secs_f64())
+}
+
+/// The median over the 500 terminals of their transfers' mean RTT, in seconds.
+pub(super) fn crowd_rtt(runs: &StudyRuns) -> Result<f64, String> {
+    let finished = runs.0.get("crowd").ok_or("no run \"crowd\"")?;
+    let point = finished.summary.points.first().ok_or("no point")?;
+    let is_rtt = |name: &str| name.starts_with("flow.web.") && name.ends_with(".rtt");
+    let rtts = point.measures.iter().filter(|(name, _)| is_rtt(name)).map(|(_, rtt)| rtt.estimate.mean);
+    median(rtts.filter(|rtt| rtt.is_finite()).collect())
+}
+
+/// The share of the frame that is assigned to the 500 terminals.
+pub(super) fn crowd_share(runs: &StudyRuns) -> Result<f64, String> {
+    let shares = column_of(runs, "crowd", 0, "carrier.return", "share-assigned")?;
+    shares.last().map(|last| last.1).ok_or_else(|| "no samples".to_owned())
 }
 
 /// When the object of a run was there, in seconds from its start.
