@@ -13,7 +13,7 @@ const MAX_NAMED: usize = 12;
 /// Letters of a name that are shown beside a row.
 const NAME: usize = 28;
 
-/// The plan's beginning, and if its slots are too many to be told apart some in its middle as well. None if nobody was ever
+/// The plan's beginning, and if its slots are too many to be told apart some in its middle as well. Empty if nobody was ever
 /// assigned anything.
 pub(super) fn plots(carrier: &str, bursts: &[Burst]) -> Vec<Plot> {
     let shown = &bursts[..bursts.len().min(MAX_BURSTS)];
