@@ -68,6 +68,25 @@ impl Segmenter {
         let payload = self.waiting.pop_front().map(|(_, payload)| payload);
         Some((serial, index, payload))
     }
+
+    /// How many cells come next in the middle of a PDU.
+    #[inline]
+    pub(crate) fn middles(&self) -> u32 {
+        self.waiting.front().map_or(0, |(cells, _)| u32::from(*cells - 1 - self.index))
+    }
+
+    /// The number of the PDU that comes next, and of its cell.
+    #[inline]
+    pub(crate) fn place(&self) -> (u32, u16) {
+        (self.serial, self.index)
+    }
+
+    /// Passes over one of [`Segmenter::middles`].
+    #[inline]
+    pub(crate) fn pass(&mut self) {
+        self.index += 1;
+        self.cells -= 1;
+    }
 }
 
 /// What became of a PDU.

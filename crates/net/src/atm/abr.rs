@@ -236,6 +236,12 @@ impl EndSystem {
         if self.gap.nanos < self.tcr_gap.as_nanos() { in_rate } else { in_rate.min(self.next_out_of_rate()) }
     }
 
+    /// When the next in-rate cell may go out.
+    #[inline]
+    pub(crate) fn next_in_rate(&self) -> Time {
+        self.next_in_rate.0
+    }
+
     /// When an out-of-rate cell may go out, where in-rate cells are rarer than those. Rule 11.
     fn next_out_of_rate(&self) -> Time {
         self.last_sent.map_or(Time::NEVER, |(last, _)| last.max(self.last_out_of_rate) + self.tcr_gap)
@@ -249,9 +255,31 @@ impl EndSystem {
             return Choice::Rm(self.out_of_rate(now));
         }
         let choice = self.choose_in_rate(now, has_data);
-        self.last_sent = Some((now, if in_rate == now { fraction } else { 0 }));
-        self.reckon();
+        self.note_sent(now, (in_rate, fraction));
         choice
+    }
+
+    /// Notes that an in-rate cell goes out at `now`, where it might have gone at `due`.
+    #[inline]
+    fn note_sent(&mut self, now: Time, due: (Time, u32)) {
+        self.last_sent = Some((now, if due.0 == now { due.1 } else { 0 }));
+        self.reckon();
+    }
+
+    /// How many cells go out next of which all are data, if there is so much, and before what instant.
+    pub(crate) fn row(&self) -> (u32, Time) {
+        let may_turn = self.waiting.is_some() && !self.turned;
+        if may_turn || self.gap.nanos >= self.tcr_gap.as_nanos() {
+            return (0, Time::ZERO);
+        }
+        ((self.nrm - 1).saturating_sub(self.since_frm), self.last_frm + self.trm)
+    }
+
+    /// One cell of a row goes out at `now`.
+    #[inline]
+    pub(crate) fn pass(&mut self, now: Time) {
+        self.since_frm += 1;
+        self.note_sent(now, self.next_in_rate);
     }
 
     /// Reckons when the next in-rate cell may go out.

@@ -169,6 +169,9 @@ impl Interface {
         while eligible < rival && eligible.max(line.free_at) < until {
             let start = eligible.max(line.free_at);
             end.send(start, line);
+            if !line.is_cell_by_cell() {
+                end.send_row(rival, until, line);
+            }
             eligible = end.next(start);
         }
         self.order.set(place, eligible);
@@ -376,6 +379,28 @@ impl End {
         if let Some(payload) = payload {
             self.pdus_sent += u64::from(word.is_last());
             line.put(payload);
+        }
+    }
+
+    /// Sends what follows in the middle of a PDU, due before `rival` and gone before `until`, up to the next RM cell.
+    #[inline]
+    fn send_row(&mut self, rival: Time, until: Time, line: &mut Line) {
+        let (Pace::Abr(system), Carries::Packets { segmenter, .. }) = (&mut self.pace, &mut self.carries)
+        else {
+            return;
+        };
+        let (count, end) = system.row();
+        let until = until.min(end);
+        for _ in 0..count.min(segmenter.middles()) {
+            let start = system.next_in_rate().max(line.free_at);
+            if system.next_in_rate() >= rival || start >= until {
+                return;
+            }
+            let (serial, index) = segmenter.place();
+            line.transmit(Word::data(self.vc, serial, index, false), start);
+            segmenter.pass();
+            system.pass(start);
+            self.sent += 1;
         }
     }
 

@@ -68,6 +68,11 @@ impl Line {
         self.singly = true;
     }
 
+    /// Whether cells are handed over one by one.
+    pub(crate) fn is_cell_by_cell(&self) -> bool {
+        self.singly
+    }
+
     /// Sends a cell from `start` on, which is not before the line is free.
     #[inline]
     pub(crate) fn transmit(&mut self, word: Word, start: Time) {
