@@ -21,7 +21,7 @@ pub enum Floor {
     Variation,
 }
 
-/// Constants of an [`RttEstimator`].
+/// Constants of the RTT estimator and of the retransmission timeout.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",

@@ -409,7 +409,13 @@ impl Scenario {
     /// What is wrong with it and what would be right.
     pub fn capture_point<'a>(&self, point: &'a str) -> Result<(&'a str, &'a str), String> {
         let Some((node, link)) = point.split_once(':') else {
-            return Err(format!("\"{}\" is no point of capture: expected \"NODE:LINK\"", short(point)));
+            let such = self
+                .link
+                .iter()
+                .next()
+                .map(|(name, link)| format!(", such as \"{}:{name}\"", link.between[0]));
+            let expected = format!("expected \"NODE:LINK\"{}", such.unwrap_or_default());
+            return Err(format!("\"{}\" is no point of capture: {expected}", short(point)));
         };
         if !self.node.contains_key(node) {
             return Err(format!("no node is called \"{}\": {}", short(node), instead(node, &self.node)));

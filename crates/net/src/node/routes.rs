@@ -76,7 +76,7 @@ impl Routes {
     }
 
     /// Where `destination` lies.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&mut self, destination: Key) -> Via {
         let slot = &mut self.cache[slot(destination)];
         if slot.0 == destination {
