@@ -43,6 +43,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("gse", fuzz_gse),
     ("rle", fuzz_rle),
     ("bbframe", fuzz_bbframe),
+    ("bbframe_ts", fuzz_bbframe_ts),
 ];
 
 /// The first two bytes of an input say how many zeros are elided behind the rest.
@@ -569,4 +570,38 @@ pub fn fuzz_bbframe(data: &[u8]) {
     let mut out = [0; bbframe::HEADER_LEN];
     repr.emit(&mut out);
     assert_eq!(bbframe::Repr::parse(&out), Ok(repr));
+}
+
+/// Data fields of a transport stream, each behind its length of one byte and one that says where its first packet starts.
+pub fn fuzz_bbframe_ts(data: &[u8]) {
+    let (mut deframer, mut packets, mut rest) = (bbframe::Deframer::new(), 0, data);
+    while let Some((&[len, distance], behind)) = rest.split_first_chunk::<2>() {
+        let (field, behind) = behind.split_at(usize::from(len).min(behind.len()));
+        let distance_bits = if distance == 0xff { u16::MAX } else { u16::from(distance) * 8 };
+        let stream = bbframe::Stream::Transport;
+        let repr =
+            bbframe::Repr { stream, packet_bits: 1504, distance_bits, ..bbframe::Repr::gse(field.len()) };
+        deframer.push(&repr, field, |packet| {
+            assert_eq!(packet[0], ts::SYNC);
+            packets += 1;
+        });
+        rest = behind;
+    }
+    assert_eq!(deframer.counts().packets, packets);
+    let whole = data.as_chunks::<{ ts::PACKET_LEN }>().0;
+    transport_round_trip(whole);
+}
+
+/// Packets into frames of several lengths and out again.
+fn transport_round_trip(packets: &[[u8; ts::PACKET_LEN]]) {
+    let (mut framer, mut deframer) = (bbframe::Framer::new(), bbframe::Deframer::new());
+    packets.iter().for_each(|packet| framer.push(packet));
+    let mut received = Vec::new();
+    while framer.waiting_len() > 0 {
+        let mut field = Vec::new();
+        let repr = framer.fill(framer.waiting_len().min(150 + received.len()), &mut field);
+        deframer.push(&repr, &field, |packet| received.push(*packet));
+    }
+    let same = |(sent, got): (&[u8; ts::PACKET_LEN], &[u8; ts::PACKET_LEN])| sent[1..] == got[1..];
+    assert!(received.len() == packets.len() && packets.iter().zip(&received).all(same));
 }

@@ -2,11 +2,16 @@
 //! the MODCODs that say how long they are; and the mode adaptation header L.3, in front of which they come out of a
 //! receiver or go into a modulator.
 //!
-//! Not here: transport stream input, input stream synchronisation, GSE-HEM (DVB-S2X), FEC and modulation.
+//! A data field has GSE packets ([`crate::gse`]) or a transport stream ([`Framer`], [`Deframer`]).
+//!
+//! Not here: input stream synchronisation, deletion of NULL packets, GSE-HEM (DVB-S2X), FEC and modulation.
 
 mod modcod;
 #[cfg(test)]
 mod tests;
+mod transport;
+
+pub use transport::{Deframer, DeframerCounts, Framer};
 
 pub use modcod::{FrameSize, MODCODS, Modcod, Modulation, NoModcod};
 

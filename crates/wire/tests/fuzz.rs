@@ -353,4 +353,13 @@ fn write_data_fields() {
     write("gse", "fragments", &input);
     write("bbframe", "gse", &frame);
     write("bbframe", "adaptation", &[0xb8, 0x67, 1, 2]);
+    let (mut framer, mut input) = (bbframe::Framer::new(), Vec::new());
+    (0..8).for_each(|_| framer.push(&ts::NULL_PACKET));
+    while framer.waiting_len() >= 200 {
+        let mut field = Vec::new();
+        let repr = framer.fill(200, &mut field);
+        input.extend([200, (repr.distance_bits / 8) as u8]);
+        input.extend(field);
+    }
+    write("bbframe_ts", "nulls", &input);
 }

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Kind;
+use crate::ts::PACKET_LEN;
 
 /// EN 302 307-1: Kbch, and spectral efficiency to table 13's digits without pilots; then the same for short FECFRAMEs, from
 /// table 5b and this crate's facts of the frame.
@@ -126,6 +127,104 @@ fn mode_adaptation() {
     assert!(matches!(Adaptation::parse(&[0xb9, 1, 0, 0]).unwrap_err().kind, Kind::Malformed(_)));
 }
 
+/// TS packets that differ, the second byte without an error indicator.
+fn ts_packets(count: usize) -> Vec<[u8; PACKET_LEN]> {
+    let packet = |n: usize| {
+        let mut packet = [n as u8; PACKET_LEN];
+        (packet[0], packet[1], packet[4]) = (0x47, 0x01, (n >> 8) as u8);
+        packet
+    };
+    (0..count).map(packet).collect()
+}
+
+/// Data fields of these lengths, as many as TS packets suffice for.
+fn transport_frames(packets: &[[u8; PACKET_LEN]], lens: &[usize]) -> Vec<(Repr, Vec<u8>)> {
+    let mut framer = Framer::new();
+    packets.iter().for_each(|packet| framer.push(packet));
+    let mut frames = Vec::new();
+    for &len in lens.iter().cycle() {
+        if framer.waiting_len() < len {
+            return frames;
+        }
+        let mut field = Vec::new();
+        frames.push((framer.fill(len, &mut field), field));
+    }
+    frames
+}
+
+fn deframed(frames: &[(Repr, Vec<u8>)]) -> (Vec<[u8; PACKET_LEN]>, DeframerCounts) {
+    let (mut deframer, mut packets) = (Deframer::new(), Vec::new());
+    frames.iter().for_each(|(repr, field)| deframer.push(repr, field, |packet| packets.push(*packet)));
+    (packets, *deframer.counts())
+}
+
+#[test]
+fn a_transport_stream_has_the_crc_of_each_packet_in_place_of_the_next_sync_byte() {
+    let packets = ts_packets(3);
+    let [(repr, field)] = &transport_frames(&packets, &[400])[..] else { panic!("one frame") };
+    assert_eq!(
+        (repr.stream, repr.packet_bits, repr.sync, repr.distance_bits),
+        (Stream::Transport, 1504, 0x47, 0)
+    );
+    assert_eq!((field[0], field[188], field[376]), (0, crc8(&packets[0][1..]), crc8(&packets[1][1..])));
+    assert_eq!(field[1..188], packets[0][1..]);
+    let frames = transport_frames(&ts_packets(20), &[100, 50, 400, 300]);
+    let distances: Vec<_> = frames.iter().take(4).map(|(repr, _)| repr.distance_bits).collect();
+    assert_eq!(distances, [0, 65_535, 8 * 38, 8 * 14]);
+}
+
+#[test]
+fn a_stream_goes_on_in_its_middle() {
+    let packets = ts_packets(9);
+    let whole = transport_frames(&packets, &[500]);
+    let mut framer = Framer::behind(&packets[1]);
+    packets[2..8].iter().for_each(|packet| framer.push(packet));
+    framer.skip(500 - 2 * PACKET_LEN);
+    let mut field = Vec::new();
+    assert_eq!((framer.fill(500, &mut field), field), whole[1]);
+}
+
+#[test]
+fn a_lost_frame_costs_the_packets_in_it() {
+    let packets = ts_packets(40);
+    let mut frames = transport_frames(&packets, &[1000]);
+    frames.remove(2);
+    let (received, counts) = deframed(&frames);
+    // Bytes 2000 to 3000 are of packets 10 to 15.
+    let expected: Vec<_> = (0..10).chain(16..37).map(|n| packets[n]).collect();
+    assert!(received == expected, "{} packets", received.len());
+    assert_eq!((counts.sync_errors, counts.crc_errors, counts.frames), (1, 0, 6));
+}
+
+#[test]
+fn a_damaged_packet_is_marked() {
+    let packets = ts_packets(12);
+    let mut frames = transport_frames(&packets, &[1000]);
+    frames[0].1[188 * 2 + 50] ^= 4;
+    let (received, counts) = deframed(&frames);
+    assert_eq!((received.len(), counts.crc_errors), (10, 1));
+    assert_eq!((received[2][1], received[1], received[3]), (0x81, packets[1], packets[3]));
+}
+
+#[test]
+fn frames_that_are_no_plain_transport_stream() {
+    let frames = transport_frames(&ts_packets(8), &[500]);
+    let count = |change: fn(&mut Repr)| {
+        let mut frames = frames.clone();
+        change(&mut frames[1].0);
+        let (received, counts) = deframed(&frames);
+        (received.len(), counts.unsupported, counts.sync_errors)
+    };
+    assert_eq!(count(|repr| repr.has_sync = true), (3, 1, 0));
+    assert_eq!(count(|repr| repr.deletes_nulls = true), (3, 1, 0));
+    assert_eq!(count(|repr| repr.stream = Stream::Continuous), (3, 1, 0));
+    assert_eq!(count(|repr| repr.packet_bits = 1632), (3, 1, 0));
+    assert_eq!(count(|repr| repr.distance_bits = 4), (3, 0, 1));
+    assert_eq!(count(|repr| repr.distance_bits = 4000), (3, 0, 1));
+    assert_eq!(count(|repr| repr.distance_bits = 65_535), (3, 0, 1));
+    assert_eq!(count(|_| {}), (7, 0, 0));
+}
+
 proptest! {
     #[test]
     fn round_trip(
@@ -150,5 +249,17 @@ proptest! {
     #[test]
     fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
         let _ = (parse(&bytes).is_ok(), Adaptation::parse(&bytes).is_ok());
+    }
+
+    #[test]
+    fn transport_streams_come_out_as_they_went_in(
+        count in 0usize..60, lens in proptest::collection::vec(1usize..2000, 1..6),
+    ) {
+        let packets = ts_packets(count);
+        let frames = transport_frames(&packets, &lens);
+        let carried: usize = frames.iter().map(|(_, field)| field.len()).sum();
+        let (received, counts) = deframed(&frames);
+        prop_assert!(received == packets[..carried / PACKET_LEN]);
+        prop_assert_eq!((counts.crc_errors, counts.sync_errors, counts.unsupported), (0, 0, 0));
     }
 }
