@@ -32,7 +32,7 @@ pub use change::{Change, Changer, Setting};
 pub use real::{Emulated, Interface, RealHost};
 pub use routes::{Hop, Unreachable, Way};
 
-use crate::record::{Form, PduOf};
+use crate::record::{Form, Multiplex, PduOf};
 use crate::scenario::Scenario;
 pub(crate) use carriers::{frame, terminals};
 pub(crate) use flows::{path_mtu, resolve};
@@ -173,8 +173,19 @@ pub struct FlowHandle {
     pub start: Span,
 }
 
+/// What a node sends on a line in another form than packets.
+#[derive(Clone, Debug)]
+pub struct OnLine {
+    /// Which form it is.
+    pub form: Form,
+    /// Where it arrives first; of a multiplex, where each of its streams does.
+    pub inputs: Vec<(ElementId, Port)>,
+    /// The multiplex, if it is a transport stream.
+    pub multiplex: Option<Multiplex>,
+}
+
 /// A point where packets are to be captured, as IP packets: these inputs are to be tapped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Capture {
     /// As in the scenario: "node:link".
     pub name: String,
@@ -184,7 +195,7 @@ pub struct Capture {
     pub received: (ElementId, Port),
     /// If the node is a terminal there, or sends a stream of DVB: where its bursts, TS packets or frames arrive first, and
     /// which they are.
-    pub on_line: Option<((ElementId, Port), Form)>,
+    pub on_line: Option<OnLine>,
     /// The virtual channel that the link is, if it is one.
     pub pdu_of: Option<PduOf>,
 }
@@ -260,15 +271,26 @@ fn captures(
         };
         let number = routes::number(&scenario.node, node);
         let interface = nodes::interface(scenario, number, routes::number(&scenario.link, link));
-        let on_line = line.and_then(|line| {
-            let first = line.channels.first().copied().or(line.receiver)?;
-            Some(((first, Port(0)), line.form?))
-        });
+        let on_line = line.and_then(|line| on_line(scenario, line, links));
         let pdu_of = channel.map(|entry| entry.pdu_of);
         let received = (nodes[number].element, interface);
         Some(Capture { name: name.clone(), sent, received, on_line, pdu_of })
     };
     points.filter_map(point).collect()
+}
+
+/// What is captured of a line that has something else than packets on it.
+fn on_line(scenario: &Scenario, line: &LinkHandle, links: &[LinkHandle]) -> Option<OnLine> {
+    let form = line.form?;
+    let first = |line: &LinkHandle| Some((line.channels.first().copied().or(line.receiver)?, Port(0)));
+    let Some(idle) = dvb::idle(scenario, line) else {
+        return Some(OnLine { form, inputs: vec![first(line)?], multiplex: None });
+    };
+    let members: Vec<&LinkHandle> = links.iter().filter(|other| other.line == line.line).collect();
+    let farthest = members.iter().map(|member| member.delay).max().unwrap_or_default();
+    let inputs = members.into_iter().filter_map(first).collect();
+    let multiplex = Multiplex { idle, delay: line.delay, farthest, nulls: scenario.probe.nulls };
+    Some(OnLine { form, inputs, multiplex: Some(multiplex) })
 }
 
 /// A loop without delay, at the first of the links that it goes over.

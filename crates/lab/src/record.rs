@@ -7,6 +7,7 @@
 mod capture;
 mod csv;
 mod follow;
+mod multiplex;
 mod parquet;
 mod plan;
 mod recorder;
@@ -16,6 +17,7 @@ pub use capture::{Capture, Form, PduOf};
 pub(crate) use csv::quoted;
 pub use csv::{CsvError, read_csv, write_csv};
 pub use follow::Live;
+pub use multiplex::Multiplex;
 pub use parquet::write_parquet;
 pub use plan::{Burst, PlanLog, read_plan};
 pub use recorder::{Recorder, Stopped};

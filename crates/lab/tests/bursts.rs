@@ -28,7 +28,8 @@ fn captured(encapsulation: &str) -> (PathBuf, u64, u64) {
     let scenario = document.scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
     let mut built = Built::new(&scenario, 1, std::path::Path::new(".")).expect("possible");
     let path = std::env::temp_dir().join(format!("bursts-{encapsulation}-{}.pcap", std::process::id()));
-    let ((element, port), form) = built.captures[0].on_line.expect("a terminal");
+    let on_line = built.captures[0].on_line.clone().expect("a terminal");
+    let (form, (element, port)) = (on_line.form, on_line.inputs[0]);
     let capture = Capture::start(&path, form, usize::MAX).expect("started");
     built.network.tap(element, port, capture.tap());
     built.network.run_until(Time::ZERO + Span::from_secs(10));

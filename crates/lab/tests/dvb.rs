@@ -1,13 +1,14 @@
 //! Links of DVB as scenarios have them, and captures of what is on them, read by tshark.
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bentpipe_lab::build::Built;
 use bentpipe_lab::record::{Capture, Form};
 use bentpipe_lab::scenario::{Document, Scenario};
 use bentpipe_units::{Span, Time};
+use bentpipe_wire::pcap::Reader;
 
 /// A line and a link with this in it, calls one way and a download the other.
 fn text(line: &str, dvb: &str, more: &str) -> String {
@@ -57,16 +58,22 @@ fn mistake(text: &str) -> String {
     }
 }
 
-/// Runs for 5 s with a capture of what is on the line, and gives what tshark finds in these fields of its records.
-fn captured(text: &str, name: &str, options: &[&str], fields: &[&str]) -> Option<(u64, String)> {
+/// Runs for 5 s with a capture of what is on the line; how many records there are, and the file.
+fn capture(text: &str, name: &str) -> (u64, PathBuf) {
     let scenario = scenario(text);
     let mut built = Built::new(&scenario, 1, Path::new(".")).expect("possible");
     let path = std::env::temp_dir().join(format!("{name}-{}.pcap", std::process::id()));
-    let ((element, port), form) = built.captures[0].on_line.expect("a stream of DVB");
-    let capture = Capture::start(&path, form, usize::MAX).expect("started");
-    built.network.tap(element, port, capture.tap());
+    let on_line = built.captures[0].on_line.clone().expect("a stream of DVB");
+    let capture = Capture::start(&path, on_line.form, usize::MAX).expect("started");
+    let capture = capture.of_multiplex(on_line.multiplex);
+    on_line.inputs.iter().for_each(|(element, port)| built.network.tap(*element, *port, capture.tap()));
     built.network.run_until(Time::ZERO + Span::from_secs(5));
-    let records = capture.finish().expect("written");
+    (capture.finish().expect("written"), path)
+}
+
+/// As [`capture`], with what tshark finds in these fields of the records.
+fn captured(text: &str, name: &str, options: &[&str], fields: &[&str]) -> Option<(u64, String)> {
+    let (records, path) = capture(text, name);
     let mut tshark = Command::new("tshark");
     tshark.arg("-r").arg(&path).args(options).args(["-T", "fields", "-E", "occurrence=a"]);
     for field in fields {
@@ -91,7 +98,7 @@ fn tshark_reads_the_transport_stream() {
     );
     let Some((records, pids)) = captured(&text, "dvb-ts", &[], &["mp2t.pid"]) else { return };
     assert!(records > 500 && pids.lines().count() as u64 == records);
-    assert!(pids.lines().all(|pid| pid == "0x00000201"), "{}", &pids[..100]);
+    assert!(pids.lines().all(|pid| pid == "0x00000201" || pid == "0x00001fff"), "{}", &pids[..100]);
     let (_, dropped) = captured(&text, "dvb-cc", &[], &["mp2t.cc.drop"]).expect("tshark is there");
     assert!(dropped.lines().all(|line| line.trim().is_empty()), "gaps in the continuity counter");
 }
@@ -117,6 +124,118 @@ fn tshark_reads_the_frames() {
     }
 }
 
+/// Two streams from one node, of different delay, on a line with tables.
+fn two_streams(line: &str, probe: &str) -> String {
+    let other = "\n[node.c]\n[link.other]\nbetween = [\"a\", \"c\"]\ndelay = \"20 ms\"\n\
+                 [link.other.dvb]\nline = \"carrier\"\npid = \"0x333\"\nencapsulation = \"mpe\"\n\
+                 [flow.more]\nfrom = \"a\"\nto = \"c\"\n\
+                 udp = { pattern = { kind = \"constant\", interval = \"7 ms\" }, payload = \"200 B\" }\n";
+    let text = text(&format!("{line}\ntables = \"100 ms\""), "packing = \"1 ms\"", "");
+    text.replace("[probe]", &format!("{other}[probe]\n{probe}"))
+}
+
+#[test]
+fn a_capture_has_the_whole_multiplex() {
+    let fields = [
+        "frame.time_epoch",
+        "mp2t.pid",
+        "mp2t.cc.drop",
+        "mpeg_pat.prog_num",
+        "mpeg_pmt.stream.elementary_pid",
+    ];
+    let Some((records, found)) = captured(&two_streams(TS, ""), "dvb-whole", &[], &fields) else { return };
+    let rows: Vec<Vec<&str>> = found.lines().map(|line| line.split('\t').collect()).collect();
+    let count = |pid: &str| rows.iter().filter(|row| row[1] == pid).count();
+    // 0.752 ms a TS packet at 2 Mbit/s, the first one 250.752 ms after the start.
+    for (slot, row) in rows.iter().enumerate() {
+        let time: f64 = row[0].parse().expect("a time");
+        assert!((time - (0.250_752 + slot as f64 * 0.000_752)).abs() < 2e-9, "{slot}: {time}");
+    }
+    assert!(rows.len() as u64 == records && (6300..=6316).contains(&records), "{records}");
+    assert!(count("0x00000201") > 500 && count("0x00000333") > 600, "{}", count("0x00000333"));
+    let others = ["0x00000000", "0x00000020", "0x00001fff"].map(count);
+    assert_eq!(others[..2], [48, 48], "tables each 100 ms for 4.75 s");
+    assert_eq!(count("0x00000201") + count("0x00000333") + others.iter().sum::<usize>(), rows.len());
+    assert!(rows.iter().all(|row| row[2].is_empty()), "gaps in a continuity counter");
+    // tshark numbers programmes in hexadecimal, and elementary streams.
+    let named = |pid: &str, column: usize, as_: &str| {
+        let (of_pid, first) =
+            (rows.iter().filter(|row| row[1] == pid), rows.iter().find(|row| row[1] == pid));
+        assert!(of_pid.clone().all(|row| row[column] == as_), "{:?}", first.map(|row| row[column]));
+    };
+    named("0x00000000", 3, "0x0001");
+    named("0x00000020", 4, "0x0201,0x0333");
+    let (few, found) =
+        captured(&two_streams(TS, "nulls = false"), "dvb-few", &[], &["mp2t.pid"]).expect("tshark");
+    assert_eq!(few, records - others[2] as u64);
+    assert!(!found.contains("1fff"));
+}
+
+#[test]
+fn ffprobe_finds_the_programme() {
+    let (_, path) = capture(&two_streams(TS, ""), "dvb-probe");
+    let file = std::fs::read(&path).expect("a capture");
+    let (mut reader, mut stream) = (Reader::new(&file[..]).expect("a capture"), Vec::new());
+    while let Ok(Some(record)) = reader.next_record() {
+        stream.extend_from_slice(record.bytes);
+    }
+    std::fs::write(&path, stream).expect("written");
+    let words =
+        ["-v", "error", "-show_entries", "program=program_id,nb_streams,pmt_pid:stream=id", "-of", "compact"];
+    let output = Command::new("ffprobe").args(words).arg(&path).output();
+    std::fs::remove_file(&path).expect("removed");
+    let Ok(output) = output else {
+        eprintln!("skipped: no ffprobe");
+        return;
+    };
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("program_id=1|nb_streams=2|pmt_pid=32"), "{text}");
+    assert!(text.contains("id=0x201") && text.contains("id=0x333"), "{text}");
+}
+
+#[test]
+fn tshark_reads_the_transport_stream_in_frames() {
+    let preferences = ["decode_df", "full_decode"].map(|name| format!("dvb-s2_modeadapt.{name}:TRUE"));
+    let options = [
+        "-d",
+        "udp.port==7001,dvb-s2_modeadapt",
+        "-o",
+        &preferences[0],
+        "-o",
+        &preferences[1],
+        "-o",
+        "mpeg_sect.verify_crc:TRUE",
+    ];
+    let fields = [
+        "dvb-s2_bb.crc.status",
+        "dvb-s2_bb.up.crc.status",
+        "mp2t.pid",
+        "mpeg_sect.crc.status",
+        "dvb-s2_bb.syncd_invalid",
+        "dvb-s2_bb.up_reassembly_invalid",
+        "mp2t.cc.drop",
+    ];
+    let s2 = two_streams(S2, "");
+    let Some((records, found)) = captured(&s2, "dvb-s2-ts", &options, &fields) else { return };
+    // 8PSK 2/3 in short frames, 1319 bytes in 5490 symbols: 364.3 frames a second for 4.75 s.
+    assert!((1726..=1731).contains(&records), "{records}");
+    let rows: Vec<Vec<&str>> = found.lines().map(|line| line.split('\t').collect()).collect();
+    let all = |column: usize| {
+        rows.iter().flat_map(move |row| row[column].split(',').filter(|text| !text.is_empty()))
+    };
+    assert!(all(0).eq(rows.iter().map(|_| "1")), "CRC-8 of each header");
+    assert!(
+        all(1).filter(|&status| status == "1").count() > 6 * rows.len() && all(1).all(|status| status != "0")
+    );
+    assert!(all(3).count() > 600 && all(3).all(|status| status == "1"), "sections of MPE and tables");
+    assert_eq!([4, 5, 6].map(|column| all(column).count()), [0; 3]);
+    let mut pids: Vec<&str> = all(2).collect();
+    assert_eq!(pids.len(), rows.len() * 1319 / 188);
+    pids.sort_unstable();
+    pids.dedup();
+    assert_eq!(pids, ["0x00000000", "0x00000020", "0x00000201", "0x00000333", "0x00001fff"]);
+}
+
 #[test]
 fn mistakes_say_what_would_be_right() {
     let has = |text: &str, parts: &[&str]| {
@@ -133,6 +252,6 @@ fn mistakes_say_what_would_be_right() {
     let alone = text(TS, "rohc = { mode = \"reliable\" }", "")
         .replace("[link.sky.dvb]", "return.rate = \"1 Mbit/s\"\n[link.sky.forward.dvb]");
     has(&alone, &["rohc.mode", "no way back"]);
-    let other = "[link.other]\nbetween = [\"a\", \"b\"]\ndvb = { line = \"carrier\" }\n";
+    let other = "[node.c]\n[link.other]\nbetween = [\"a\", \"c\"]\ndvb = { line = \"carrier\" }\n";
     has(&(text(TS, "", "") + other), &["link.other.dvb.pid", "another one"]);
 }

@@ -10,8 +10,7 @@
 //! stream. Slots are exact and NULL packets only counted, so work depends on what is carried alone.
 //!
 //! RFC 4326, RFC 5163 (what is received), EN 301 192, TS 102 606, EN 300 421, EN 302 307-1; RFC 3095 and RFC 6846 for ROHC, which is carried by its
-//! EtherType. Not modelled: address resolution, encryption, concatenation when sending; tables and the bytes of NULL packets
-//! in a multiplex, the FEC (what is left of errors behind it is the channel's), synchronisation of a receiver.
+//! EtherType. Not modelled: address resolution, encryption, concatenation when sending; the FEC (what is left of errors behind it is the channel's), synchronisation of a receiver.
 
 mod config;
 mod decapsulator;
@@ -19,9 +18,11 @@ mod decapsulator;
 mod element_tests;
 mod encapsulator;
 mod filter;
+mod framed;
 mod line;
 mod receiver;
 mod sender;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -31,6 +32,7 @@ pub use config::{Cid, Config, Encapsulation, Rohc, RohcMode};
 pub use decapsulator::{Decapsulator, Event, Received, Trouble};
 pub use encapsulator::{Encapsulator, Kind, Pdu, Refused, Sent};
 pub use filter::{Action, Filter, ProfileName, Rule, Verdict};
+pub use framed::Idle;
 pub use line::{CodeRate, FrameSize, Line, Modcod, RollOff, Step};
 pub use receiver::Receiver;
 pub use sender::{PathConfig, Refusal, Sender};

@@ -1,7 +1,7 @@
 //! Lines of DVB: each node that sends on one has a multiplex of the streams that it sends there.
 
 use bentpipe_net::Port;
-use bentpipe_net::dvb::{Encapsulation, PathConfig, Refusal, Sender};
+use bentpipe_net::dvb::{Encapsulation, Idle, PathConfig, Refusal, Sender};
 use bentpipe_sim::{Builder, ElementId};
 use bentpipe_units::Rate;
 use indexmap::IndexMap;
@@ -69,7 +69,8 @@ impl Places {
             let sender = builder.add(path, multiplex.build(line)?);
             for (number, (name, link, way)) in multiplex.members.iter().enumerate() {
                 let encapsulation = direction(link, *way).dvb.map(|dvb| dvb.stream.encapsulation);
-                let in_frames = encapsulation == Some(Encapsulation::Gse);
+                let in_frames =
+                    encapsulation == Some(Encapsulation::Gse) || matches!(line, DvbLine::DvbS2 { .. });
                 let place = Place {
                     sender,
                     number: Port(number as u16),
@@ -136,4 +137,11 @@ fn path(name: &str, link: &Link, way: Way) -> PathConfig {
         delay: settings.delay.unwrap_or_default(),
         mtu: mtu(link),
     }
+}
+
+/// What the line that a direction of a link is on sends where nothing waits; nothing if it carries no transport stream.
+pub(super) fn idle(scenario: &Scenario, handle: &LinkHandle) -> Option<Idle> {
+    let dvb = direction(scenario.link.get(&handle.name)?, handle.way).dvb?;
+    let is_gse = dvb.stream.encapsulation == Encapsulation::Gse;
+    scenario.dvb.get(&dvb.line).filter(|_| !is_gse).map(Idle::new)
 }

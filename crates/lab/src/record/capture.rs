@@ -4,10 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bentpipe_net::atm::{self, Vc};
 use bentpipe_net::dama::{self, Encapsulation};
+use bentpipe_net::dvb::Unit;
 use bentpipe_net::{Body, Packet};
 use bentpipe_units::Time;
 use bentpipe_wire::bbframe::{self, Adaptation, FrameSize};
@@ -15,6 +16,8 @@ use bentpipe_wire::ethernet::EtherType;
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::{LinkType, Writer};
 use bentpipe_wire::{aal5, erf, ipv4, llc, udp};
+
+use super::multiplex::{Merge, Multiplex};
 
 /// The virtual channel that packets pass, and how it puts them into AAL5.
 pub type PduOf = (Vc, atm::Encapsulation);
@@ -65,6 +68,7 @@ struct State {
     writer: Option<Writer<BufWriter<File>>>,
     failed: Option<io::Error>,
     packets: u64,
+    merge: Option<Merge>,
 }
 
 impl Capture {
@@ -83,8 +87,19 @@ impl Capture {
         let temporary = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
         let file = BufWriter::with_capacity(1 << 16, File::create(&temporary)?);
         let writer = Writer::with_snap_len(file, link_type, snap_len)?;
-        let state = State { writer: Some(writer), failed: None, packets: 0 };
+        let state = State { writer: Some(writer), failed: None, packets: 0, merge: None };
         Ok(Capture { form, path: path.to_owned(), temporary, state: Arc::new(Mutex::new(state)) })
+    }
+
+    /// Lets what the inputs get be written as the multiplex that it is a part of.
+    #[must_use]
+    pub fn of_multiplex(self, multiplex: Option<Multiplex>) -> Capture {
+        self.lock().merge = multiplex.map(Merge::new);
+        self
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What to tap an input with. Several inputs may share a file.
@@ -95,7 +110,7 @@ impl Capture {
 
     /// Whether writing has failed: the disk may be full.
     pub fn has_failed(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).failed.is_some()
+        self.lock().failed.is_some()
     }
 
     /// Completes the file and says how many packets are in it.
@@ -103,7 +118,8 @@ impl Capture {
     /// # Errors
     /// The first that happened since the start, with the file's name. No file is left then.
     pub fn finish(self) -> io::Result<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        state.merge(true);
         let written = match (state.failed.take(), state.writer.take()) {
             (Some(error), _) => Err(error),
             (None, Some(writer)) => writer.into_inner().flush(),
@@ -112,7 +128,9 @@ impl Capture {
         written
             .and_then(|()| fs::rename(&self.temporary, &self.path))
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))?;
-        Ok(state.packets)
+        let packets = state.packets;
+        drop(state);
+        Ok(packets)
     }
 }
 
@@ -141,11 +159,32 @@ impl State {
             _ if matches!(form, Form::Bursts(_)) => writer.write(now.as_nanos(), cells, 0),
             Body::Zeros(count) => writer.write(now.as_nanos(), packet.header(), *count as usize),
             Body::Bytes(_) => writer.write(now.as_nanos(), &packet.to_vec(), 0),
-            Body::Unit(unit) => match &unit.adaptation {
-                Some(adaptation) => writer.write(now.as_nanos(), &in_udp(adaptation, &unit.bytes), 0),
-                None => writer.write(now.as_nanos(), &unit.bytes, 0),
+            Body::Unit(unit) => match &mut self.merge {
+                Some(merge) => {
+                    merge.add(now, unit);
+                    return self.merge(false);
+                }
+                None => return self.unit(now, unit),
             },
             Body::Cells(_) => return,
+        };
+        self.note(written);
+    }
+
+    /// Writes what of the multiplex is certain.
+    fn merge(&mut self, is_end: bool) {
+        while self.writer.is_some()
+            && let Some((time, unit)) = self.merge.as_mut().and_then(|merge| merge.pop(is_end))
+        {
+            self.unit(time, &unit);
+        }
+    }
+
+    fn unit(&mut self, now: Time, unit: &Unit) {
+        let Some(writer) = &mut self.writer else { return };
+        let written = match &unit.adaptation {
+            Some(adaptation) => writer.write(now.as_nanos(), &in_udp(adaptation, &unit.bytes), 0),
+            None => writer.write(now.as_nanos(), &unit.bytes, 0),
         };
         self.note(written);
     }

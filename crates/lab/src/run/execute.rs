@@ -264,10 +264,11 @@ pub(super) fn start_captures(
     snap_len: usize,
 ) -> io::Result<Vec<(String, Capture)>> {
     let mut started = Vec::new();
-    for CapturePoint { name, inputs, form } in points {
+    for CapturePoint { name, inputs, form, multiplex } in points {
         let file = format!("{name}.pcap");
         let path: PathBuf = folder.join(&file);
         let capture = Capture::start(&path, *form, snap_len).map_err(|error| naming(&error, &path))?;
+        let capture = capture.of_multiplex(multiplex.clone());
         for (element, port) in inputs {
             network.tap(*element, *port, capture.tap());
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::execute::{naming, outcome, start_captures, write_results};
 use super::{CaptureFile, Failure, Request, Results, RunResult, Summary, Timing};
 use crate::build;
-use crate::record::{Form, Live, Recorder};
+use crate::record::{Form, Live, Multiplex, Recorder};
 
 /// What real time did to a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ impl RealTime {
 }
 
 /// A point of capture.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct CapturePoint {
     /// The file's name without its ending.
     pub name: String,
@@ -71,6 +71,8 @@ pub struct CapturePoint {
     pub inputs: Vec<(ElementId, Port)>,
     /// What they are there.
     pub form: Form,
+    /// The multiplex that they are parts of, which is to be captured whole.
+    pub multiplex: Option<Multiplex>,
 }
 
 impl CapturePoint {
@@ -79,14 +81,15 @@ impl CapturePoint {
     pub fn of(captures: &[build::Capture]) -> Vec<CapturePoint> {
         let both = captures.iter().flat_map(|capture| {
             let name = capture.name.replace(':', "-");
-            let on_line = capture.on_line.map(|(input, form)| CapturePoint {
-                name: format!("{name}-{}", form.name()),
-                inputs: vec![input],
-                form,
+            let on_line = capture.on_line.as_ref().map(|on_line| CapturePoint {
+                name: format!("{name}-{}", on_line.form.name()),
+                inputs: on_line.inputs.clone(),
+                form: on_line.form,
+                multiplex: on_line.multiplex.clone(),
             });
             let inputs = vec![capture.sent, capture.received];
             let form = capture.pdu_of.map_or(Form::Ip, Form::Pdus);
-            [Some(CapturePoint { name, inputs, form }), on_line]
+            [Some(CapturePoint { name, inputs, form, multiplex: None }), on_line]
         });
         both.flatten().collect()
     }

@@ -36,8 +36,12 @@ fn plan(seeds: u32) -> Plan {
 fn prepare(point: &Point, seed: u64) -> Result<Prepared, String> {
     let network = network_of(seed * 100 + point.index as u64);
     let b = network.ids().nth(1).expect("two elements");
-    let capture =
-        CapturePoint { name: "b-l".into(), inputs: vec![(b, Port(0))], form: crate::record::Form::Ip };
+    let capture = CapturePoint {
+        name: "b-l".into(),
+        inputs: vec![(b, Port(0))],
+        form: crate::record::Form::Ip,
+        multiplex: None,
+    };
     Ok(Prepared { network, captures: vec![capture], carriers: Vec::new(), finish: None })
 }
 

@@ -384,11 +384,13 @@ pub struct Probe {
     /// link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capture: Vec<String>,
+    /// Whether captures of a transport stream have NULL packets where nothing was sent, as the line has.
+    pub nulls: bool,
 }
 
 impl Default for Probe {
     fn default() -> Probe {
         let (interval, warm_up) = (Span::from_millis(100), Span::ZERO);
-        Probe { interval, warm_up, capture: Vec::new() }
+        Probe { interval, warm_up, capture: Vec::new(), nulls: true }
     }
 }

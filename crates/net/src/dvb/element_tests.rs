@@ -1,13 +1,13 @@
 use bentpipe_units::{Bytes, Rate, Span, Time};
 use bentpipe_wire::bbframe;
 use bentpipe_wire::ip::{self, Protocol};
-use bentpipe_wire::ts;
 use bentpipe_wire::udp;
+use bentpipe_wire::{psi, section, ts};
 
 use super::*;
 use crate::queue::{Discipline, DropTailConfig};
 use crate::rig::Rig;
-use crate::{Body, Channel, Packet, channel};
+use crate::{Body, Channel, Packet, Port, channel};
 
 /// A UDP packet of `len` bytes with IPv4 header, its payload elided.
 fn packet(n: u16, len: usize) -> Packet {
@@ -32,7 +32,7 @@ fn path(dvb: Config) -> PathConfig {
 }
 
 fn transport_stream(rate: &str, group: u32) -> Line {
-    Line::TransportStream { rate: rate.parse().unwrap(), group }
+    Line::TransportStream { rate: rate.parse().unwrap(), group, tables: None }
 }
 
 fn s2(symbol_rate: u64, modcod: &str, steps: Vec<Step>) -> Line {
@@ -45,6 +45,7 @@ fn s2(symbol_rate: u64, modcod: &str, steps: Vec<Step>) -> Line {
         steps,
         margin_db: 0.0,
         reaction: Span::ZERO,
+        tables: None,
     }
 }
 
@@ -77,7 +78,7 @@ fn dvb_s_has_the_rates_of_its_symbols() {
         (CodeRate::SevenEighths, 44_350),
     ];
     for (code_rate, kbps) in codes {
-        let line = Line::DvbS { symbol_rate: 27_500_000, code_rate };
+        let line = Line::DvbS { symbol_rate: 27_500_000, code_rate, tables: None };
         assert_eq!(line.rate().as_bps() / 1000, kbps, "{code_rate:?}");
         assert_eq!(line.bandwidth_hz(), Some(37_125_000));
     }
@@ -116,7 +117,7 @@ fn slots_are_exact_and_nulls_cost_nothing() {
 
 #[test]
 fn a_rate_that_is_no_whole_number_does_not_drift() {
-    let line = Line::DvbS { symbol_rate: 27_500_000, code_rate: CodeRate::SevenEighths };
+    let line = Line::DvbS { symbol_rate: 27_500_000, code_rate: CodeRate::SevenEighths, tables: None };
     let mut rig = sender(&line, Config::default());
     for n in 0..20_000 {
         rig.receive(0, 0, packet(n, 100));
@@ -341,9 +342,11 @@ fn a_transport_stream_in_frames_comes_frame_by_frame() {
     }
     rig.run_until(1000 * MS);
     let frame = |n: u64| n * 6_498_000 + DELAY;
-    let arrived = |at: u64| rig.out.iter().filter(|(time, ..)| time.as_nanos() == at).count();
+    let got = received(&mut rig, &Config::default());
+    let arrived = |at: u64| got.iter().filter(|(time, ..)| time.as_nanos() == at).count();
     // The second frame begins 1304 bits before a TS packet, and has 31 whole ones then; 1408 bits of the next are in it.
-    assert_eq!((arrived(frame(2)), arrived(frame(3)), rig.out.len()), (31, 32, 100));
+    assert_eq!((arrived(frame(2)), arrived(frame(3)), got.len()), (31, 32, 100));
+    assert!((0..).zip(&got).all(|(n, (_, _, got))| got.born() == packet(n, 100).born()));
     let line = s2(5_000_000, "QPSK 3/4", vec![Step { at: Span::ZERO, modcod: None, es_n0_db: Some(5.0) }]);
     let refusal = Sender::new(&line, &[path(Config::default())]).err().unwrap();
     assert_eq!((refusal.path, refusal.impossible.key), (None, "steps"));
@@ -351,6 +354,109 @@ fn a_transport_stream_in_frames_comes_frame_by_frame() {
         Sender::new(&transport_stream("1 Mbit/s", 1), &[path(gse())]).err().unwrap().impossible.key,
         "kind"
     );
+}
+
+/// What a receiver of a stream makes of all that came out.
+fn received(rig: &mut Rig<Sender>, config: &Config) -> Vec<(Time, Port, Packet)> {
+    let mut receiver = Rig::new(Receiver::new(config).unwrap());
+    for (at, _, packet) in std::mem::take(&mut rig.out) {
+        receiver.receive(at.as_nanos(), 0, packet);
+    }
+    receiver.out
+}
+
+/// Two streams of different delay and tables, hours apart: each receiver gets the frames with a part of its stream or of
+/// tables, whole, and a frame that both get is the same.
+#[test]
+fn frames_have_the_whole_multiplex() {
+    let mut line = s2(5_000_000, "QPSK 3/4", Vec::new());
+    let Line::DvbS2 { tables, .. } = &mut line else { unreachable!() };
+    *tables = Some(Span::from_secs(1));
+    let stream = |pid| Config { pid: DataPid::new(pid).unwrap(), ..Config::default() };
+    let near = PathConfig { delay: Span::from_millis(10), ..path(stream(0x201)) };
+    let mut rig = Rig::new(Sender::new(&line, &[near, path(stream(0x202))]).unwrap());
+    for n in 0..300 {
+        rig.receive(u64::from(n) * 1_100_000, n % 2, packet(n, 60 + usize::from(n) * 4));
+    }
+    rig.receive(3_600_000 * MS, 1, packet(300, 1000));
+    rig.run_until(3_601_000 * MS);
+    let (mut pids, mut frames) = (Vec::new(), std::collections::BTreeMap::new());
+    let mut deframer = bbframe::Deframer::new();
+    for (_, port, packet) in &rig.out {
+        let unit = unit(packet);
+        let (repr, field) = bbframe::parse(&unit.bytes).unwrap();
+        assert_eq!(frames.entry(unit.number).or_insert(&unit.bytes), &&unit.bytes, "frame {}", unit.number);
+        if port.0 == 1 {
+            deframer.push(&repr, field, |packet| pids.push(ts::Packet::new_checked(*packet).unwrap().pid()));
+        }
+    }
+    assert_eq!(deframer.counts().crc_errors, 0);
+    let count = |number| pids.iter().filter(|pid| pid.number() == number).count();
+    // One stream of three TS packets in the mean, tables each second, the last of them behind the end.
+    assert!(count(0x201) > 400 && count(0x202) > 400 && count(0x1fff) > 10_000, "{}", count(0x201));
+    assert_eq!((count(0), count(0x20)), (3601, 3601));
+    let numbers = |out: &[(Time, Port, Packet)]| -> Vec<u64> {
+        out.iter().map(|(_, _, packet)| packet.born().as_nanos()).collect()
+    };
+    let out = std::mem::take(&mut rig.out);
+    for (port, expected) in
+        [(0, (0..300).step_by(2).collect::<Vec<u64>>()), (1, (1..301).step_by(2).chain([300]).collect())]
+    {
+        rig.out = out.iter().filter(|(_, at, _)| at.0 == port).cloned().collect();
+        assert_eq!(numbers(&received(&mut rig, &stream(0x201 + port))), expected);
+    }
+}
+
+#[test]
+fn a_lost_frame_costs_the_packets_in_it() {
+    let config = Config { packing: Some(Span::from_millis(1)), ..Config::default() };
+    let mut rig = sender(&s2(5_000_000, "QPSK 3/4", Vec::new()), config.clone());
+    for n in 0..1000 {
+        rig.receive(u64::from(n) * 100_000, 0, packet(n, 200));
+    }
+    rig.run_until(1000 * MS);
+    rig.out.remove(5);
+    let got = received(&mut rig, &config);
+    // 6041 bytes are 28 SNDUs of 208 bytes in TS packets, and one at each end.
+    assert!((969..=972).contains(&got.len()), "{}", got.len());
+    assert!(got.iter().is_sorted_by_key(|(_, _, packet)| packet.born()));
+}
+
+#[test]
+fn tables_name_the_streams() {
+    let mut line = transport_stream("1 Mbit/s", 1);
+    let Line::TransportStream { tables, .. } = &mut line else { unreachable!() };
+    *tables = Some(Span::from_millis(100));
+    let stream = |n: u16| Config {
+        pid: DataPid::new(0x20 + n).unwrap(),
+        encapsulation: if n.is_multiple_of(2) { Encapsulation::Ule } else { Encapsulation::Mpe },
+        ..Config::default()
+    };
+    let paths: Vec<_> = (0..100).map(|n| path(stream(n))).collect();
+    let mut rig = Rig::new(Sender::new(&line, &paths).unwrap());
+    rig.run_until(1000 * MS);
+    let sections = |pid| {
+        let (mut receiver, mut sections) = (section::Receiver::new(pid), Vec::new());
+        let here = rig.out.iter().filter(|(_, port, _)| port.0 == 63);
+        here.for_each(|(_, _, packet)| {
+            receiver.push(unit(packet).ts().unwrap(), |bytes| sections.push(bytes.to_vec()));
+        });
+        assert_eq!(receiver.counts().continuity_errors, 0);
+        sections
+    };
+    let pats = sections(ts::Pid::PAT);
+    let pat = psi::Pat::parse(&pats[0]).unwrap();
+    assert_eq!((pats.len(), pat.programmes.len()), (8, 2), "one each 100 ms, the last ones on their way");
+    let pmts: Vec<_> =
+        pat.programmes.iter().map(|one| psi::Pmt::parse(&sections(one.map)[0]).unwrap()).collect();
+    let streams: Vec<_> = pmts.iter().flat_map(|pmt| &pmt.streams).collect();
+    assert_eq!(streams.len(), 100);
+    for (n, found) in (0..).zip(streams) {
+        assert_eq!((found.pid.number(), found.is_ule(), found.is_mpe()), (0x20 + n, n % 2 == 0, n % 2 == 1));
+    }
+    let Line::TransportStream { tables, .. } = &mut line else { unreachable!() };
+    *tables = Some(Span::from_millis(20));
+    assert_eq!(Sender::new(&line, &paths).err().unwrap().impossible.key, "tables");
 }
 
 /// Flipped bits are binomial in number and fall on every byte of the TS packet alike, its header included.
@@ -386,9 +492,12 @@ fn bit_errors_are_in_the_bytes_of_ts_packets() {
 #[test]
 fn rates_that_cannot_be_are_refused() {
     let refused = |line: &Line| Sender::new(line, &[path(Config::default())]).err().unwrap().impossible.key;
-    assert_eq!(refused(&Line::TransportStream { rate: Rate::from_bps(0), group: 1 }), "rate");
+    assert_eq!(refused(&Line::TransportStream { rate: Rate::from_bps(0), group: 1, tables: None }), "rate");
     assert_eq!(refused(&transport_stream("1 Mbit/s", 0)), "group");
-    assert_eq!(refused(&Line::DvbS { symbol_rate: 0, code_rate: CodeRate::Half }), "symbol_rate");
+    assert_eq!(
+        refused(&Line::DvbS { symbol_rate: 0, code_rate: CodeRate::Half, tables: None }),
+        "symbol_rate"
+    );
     let mut short = s2(1, "QPSK 9/10", Vec::new());
     let Line::DvbS2 { frame, .. } = &mut short else { unreachable!() };
     *frame = FrameSize::Short;

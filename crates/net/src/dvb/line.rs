@@ -1,6 +1,7 @@
 //! What TS packets and baseband frames are sent on, and when.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use bentpipe_units::{Rate, Span, Time};
@@ -161,6 +162,9 @@ pub enum Line {
         /// buffers of so many. Default: 1.
         #[cfg_attr(feature = "serde", serde(default = "one"), schemars(range(min = 1, max = 1000)))]
         group: u32,
+        /// How often PAT and PMT are sent, which name the streams. Default: never.
+        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+        tables: Option<Span>,
     },
     /// DVB-S (EN 300 421): QPSK, a convolutional code, and a Reed-Solomon code of 188 bytes in 204.
     DvbS {
@@ -170,6 +174,9 @@ pub enum Line {
         /// The convolutional code's rate. Default: "3/4".
         #[cfg_attr(feature = "serde", serde(default))]
         code_rate: CodeRate,
+        /// How often PAT and PMT are sent, which name the streams. Default: never.
+        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+        tables: Option<Span>,
     },
     /// DVB-S2 (EN 302 307-1): baseband frames with GSE in them, or with a transport stream.
     DvbS2 {
@@ -197,6 +204,9 @@ pub enum Line {
         /// How late the sender learns of the receivers' Es/N0. Default: "0 s".
         #[cfg_attr(feature = "serde", serde(default))]
         reaction: Span,
+        /// How often PAT and PMT are sent, which name the streams. Default: never. Not with GSE.
+        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+        tables: Option<Span>,
     },
 }
 
@@ -212,13 +222,15 @@ impl Line {
     /// # Errors
     /// The key whose value is impossible.
     pub fn check(&self, in_frames: bool, varies: bool) -> Result<(), Impossible> {
+        let is_real = self.tables().is_none_or(|interval| TABLES.contains(&interval) && !in_frames);
+        Impossible::unless(is_real, "tables", "1 ms to 100 s, and none with GSE, which has no PAT")?;
         if let Line::DvbS2 { .. } = self {
             return self.check_s2(in_frames, varies);
         }
         Impossible::unless(!in_frames, "kind", "\"dvb-s2\": GSE is in baseband frames")?;
         Impossible::unless(!varies, "kind", "\"dvb-s2\": no other line has MODCODs")?;
         match self {
-            Line::TransportStream { rate, group } => {
+            Line::TransportStream { rate, group, .. } => {
                 let is_real = (1..=MAX_RATE).contains(&rate.as_bps());
                 Impossible::unless(is_real, "rate", "more than zero, and at most 100 Gbit/s")?;
                 Impossible::unless((1..=1000).contains(group), "group", "1 to 1000 TS packets")
@@ -243,6 +255,15 @@ impl Line {
         Impossible::unless((0.0..=20.0).contains(margin_db), "margin_db", "0 to 20 dB")?;
         let constant = in_frames || (steps.is_empty() && !varies);
         Impossible::unless(constant, "steps", "none: a transport stream has one MODCOD, GSE may have others")
+    }
+
+    /// How often PAT and PMT are sent; `None` if they are not.
+    pub const fn tables(&self) -> Option<Span> {
+        match self {
+            Line::TransportStream { tables, .. } | Line::DvbS { tables, .. } | Line::DvbS2 { tables, .. } => {
+                *tables
+            }
+        }
     }
 
     /// The rate of TS packets at the receiver, or of data fields with the first MODCOD.
@@ -282,7 +303,7 @@ impl Line {
             Line::TransportStream { rate, .. } => {
                 Some(Ratio { num: TS_BITS * NANOS, den: rate.as_bps().into() })
             }
-            Line::DvbS { symbol_rate, code_rate } => {
+            Line::DvbS { symbol_rate, code_rate, .. } => {
                 let (k, n) = code_rate.fraction();
                 Some(Ratio { num: RS_BITS * n * NANOS, den: 2 * k * u128::from(*symbol_rate) })
             }
@@ -306,10 +327,11 @@ impl Line {
         Grid { slot: slot.unwrap_or(Ratio { num: 1, den: 1 }), group, frames, next: 0 }
     }
 
-    /// When baseband frames with GSE are sent on a line that was checked; `varies`: whether a stream has a MODCOD of its
+    /// When baseband frames are sent on a line that was checked; `varies`: whether a stream has a MODCOD of its
     /// own. `None` if it is another line.
     pub(super) fn frames(&self, varies: bool) -> Option<Frames> {
-        let Line::DvbS2 { symbol_rate, modcod, frame, pilots, roll_off, steps, margin_db, reaction } = self
+        let Line::DvbS2 { symbol_rate, modcod, frame, pilots, roll_off, steps, margin_db, reaction, .. } =
+            self
         else {
             return None;
         };
@@ -332,6 +354,8 @@ impl Line {
     }
 }
 
+/// How often tables may be sent.
+const TABLES: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(100);
 const MAX_RATE: u64 = 100_000_000_000;
 
 fn check_symbols(symbol_rate: u64) -> Result<(), Impossible> {
@@ -384,8 +408,21 @@ impl Grid {
         }
     }
 
+    /// When the first part of a slot has been received: when it ends, or the frame that its first bit is in.
+    fn begins_to_arrive(&self, slot: u64) -> Time {
+        match self.frames {
+            Some((frame, bits)) => frame.at((u128::from(slot) * TS_BITS / bits) as u64 + 1),
+            None => self.slot.at(slot + 1),
+        }
+    }
+
+    /// When a frame ends, if the stream is in such.
+    pub(super) fn frame_end(&self, frame: u64) -> Option<Time> {
+        self.frames.map(|(duration, _)| duration.at(frame + 1))
+    }
+
     /// When a slot has been received: when it ends, or the frame that its last bit is in.
-    fn closes(&self, slot: u64) -> Time {
+    pub(super) fn closes(&self, slot: u64) -> Time {
         match self.frames {
             Some((frame, bits)) => frame.at(((u128::from(slot + 1) * TS_BITS).div_ceil(bits)) as u64),
             None => self.slot.at(slot + 1),
@@ -439,6 +476,16 @@ impl Frames {
     pub(super) fn adaptation(&self, modcod: bbframe::Modcod, number: u64) -> bbframe::Adaptation {
         let (modcod, size, has_pilots) = (Some(modcod), self.size, self.pilots);
         bbframe::Adaptation { modcod, size, has_pilots, carrier_to_noise: 0, number: number as u8 }
+    }
+
+    /// The same where all frames have one MODCOD.
+    pub(super) fn adaptation_of_all(&self, number: u64) -> bbframe::Adaptation {
+        self.adaptation(self.modcod, number)
+    }
+
+    /// Bytes of a data field where all frames have one MODCOD.
+    pub(super) fn field_len(&self) -> usize {
+        self.modcod.data_field_len(self.size).unwrap_or(0)
     }
 
     fn symbols(&self, modcod: bbframe::Modcod) -> u64 {
@@ -508,16 +555,42 @@ impl Timing {
         }
     }
 
-    /// When it has been received at the earliest, without propagation.
-    pub(super) fn closes(&self, time: Time) -> Time {
+    /// When the first of it has been received at the earliest, without propagation.
+    pub(super) fn arrives(&self, time: Time) -> Time {
         match self {
-            Timing::Grid(grid) => grid.closes(grid.next.max(grid.first_from(time))),
+            Timing::Grid(grid) => grid.begins_to_arrive(grid.next.max(grid.first_from(time))),
             Timing::Frames(frames) => {
                 let sending = frames.sending(time, None);
                 // A stream's own MODCOD can only be as fast as the fastest: 32APSK.
                 let shortest = if frames.is_constant { sending.symbols } else { DUMMY_SYMBOLS };
                 frames.symbol.at(frames.first_from(time) + shortest)
             }
+        }
+    }
+
+    /// The number of the next slot, or that of its first symbol of a frame.
+    pub(super) fn next(&self) -> u64 {
+        match self {
+            Timing::Grid(grid) => grid.next,
+            Timing::Frames(frames) => frames.next,
+        }
+    }
+
+    /// When the frame of this number has been received, where TS packets are in frames; without propagation.
+    pub(super) fn frame_end(&self, frame: u64) -> Time {
+        match self {
+            Timing::Grid(grid) => grid.frame_end(frame).unwrap_or(Time::NEVER),
+            Timing::Frames(_) => Time::NEVER,
+        }
+    }
+
+    /// The frame that is under way, where TS packets are in frames.
+    pub(super) fn frame_at(&self, now: Time) -> u64 {
+        match self {
+            Timing::Grid(Grid { frames: Some((duration, _)), .. }) => {
+                duration.first_from(now + Span::from_nanos(1)).saturating_sub(1)
+            }
+            _ => 0,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use bentpipe_units::Time;
-use bentpipe_wire::bbframe;
+use bentpipe_wire::bbframe::{self, Deframer};
 use bentpipe_wire::ethernet;
 
 use super::config::Config;
@@ -19,6 +19,7 @@ const HEAD: usize = 112;
 #[derive(Debug)]
 pub struct Receiver {
     decapsulator: Decapsulator,
+    deframer: Deframer,
     packets: Vec<Packet>,
     feedback: Vec<u8>,
     /// Frames whose header is wrong.
@@ -34,19 +35,30 @@ impl Receiver {
     /// The key whose value is impossible.
     pub fn new(config: &Config) -> Result<Receiver, Impossible> {
         let decapsulator = Decapsulator::new(config, ethernet::Filter::All)?;
-        Ok(Receiver { decapsulator, packets: Vec::new(), feedback: Vec::new(), frame_errors: 0, altered: 0 })
+        let deframer = Deframer::new();
+        Ok(Receiver {
+            decapsulator,
+            deframer,
+            packets: Vec::new(),
+            feedback: Vec::new(),
+            frame_errors: 0,
+            altered: 0,
+        })
     }
 
     fn unit(&mut self, now: Time, unit: &Unit) {
-        let Receiver { decapsulator, packets, frame_errors, altered, .. } = self;
+        let Receiver { decapsulator, deframer, packets, frame_errors, altered, .. } = self;
         let mut births = &unit.births[..];
-        let sink = |event: Event<'_>| {
+        let mut sink = |event: Event<'_>| {
             if let Event::Ip(bytes) = event {
                 packets.push(born(bytes, &mut births, altered));
             }
         };
         match (unit.ts(), bbframe::parse(&unit.bytes)) {
             (Some(packet), _) => decapsulator.push(now, packet, sink),
+            (None, Ok((repr, field))) if repr.stream == bbframe::Stream::Transport => {
+                deframer.push(&repr, field, |packet| decapsulator.push(now, packet, &mut sink));
+            }
             (None, Ok((_, field))) => decapsulator.push_field(now, field, sink),
             (None, Err(_)) => *frame_errors += 1,
         }

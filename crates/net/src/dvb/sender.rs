@@ -5,13 +5,18 @@ use std::collections::VecDeque;
 
 use bentpipe_units::{Bytes, Rate, Span, Time};
 use bentpipe_wire::bbframe;
+use bentpipe_wire::ts::PACKET_LEN;
 
 use super::config::{Config, Encapsulation};
 use super::encapsulator::{Encapsulator, Pdu};
+use super::framed::Framed;
 use super::line::{Frames, Line, Modcod, Timing};
+use super::tables::Tables;
 use super::unit::{Birth, Unit, digest};
 use crate::queue::{Discipline, Queue};
 use crate::{Body, Cx, Element, Impossible, Observer, Packet, Port, Unit as Measure};
+
+const PACKET_BITS: f64 = 8.0 * PACKET_LEN as f64;
 
 /// A stream of a multiplex.
 #[derive(Clone, Debug)]
@@ -46,18 +51,24 @@ pub struct Refusal {
 /// 2 N + n feedback that came for it.
 ///
 /// Streams with something to send take turns. A packet waits in its stream's queue until the encapsulator has nothing left
-/// that is ready, so what is dropped are whole packets. NULL packets and dummy frames are not made, only counted: no
-/// work depends on how many there are.
+/// that is ready, so what is dropped are whole packets. PAT and PMT, if the line has them, go before all else, to all
+/// outputs. NULL packets and dummy frames are not made, only counted: no work depends on how many there are. But a
+/// transport stream in baseband frames has them: a receiver gets the frames with a part of its stream, and all that is in
+/// them.
 pub struct Sender {
     timing: Timing,
+    tables: Option<Tables>,
+    /// The transport stream, if it is in frames.
+    framed: Option<Framed>,
     rate: Rate,
     paths: Vec<Path>,
     /// Whose turn it is.
     turn: usize,
     /// What is under way, in the order of arrival.
     pipe: VecDeque<(Time, Port, Packet)>,
-    /// The least propagation delay.
+    /// The least and the most propagation delay.
     nearest: Span,
+    farthest: Span,
     sent: u64,
     /// Until when the last slot or frame that was taken lasts.
     busy: Span,
@@ -78,6 +89,8 @@ struct Path {
     consumed: u64,
     /// The most bytes that its next data field can have.
     capacity: usize,
+    /// Frames under way that have TS packets of it, and the packets that end in them.
+    framed: VecDeque<(u64, Vec<Birth>)>,
     in_flight: u64,
     too_big: u64,
     lost: u64,
@@ -113,13 +126,23 @@ impl Sender {
             None => Timing::Grid(line.grid()),
         };
         let build = |(n, path)| Path::new(path, &timing).map_err(|e| Refusal { path: Some(n), ..e });
+        let tables = line.tables().map(|interval| Tables::new(interval, paths.iter().map(|path| &path.dvb)));
+        if let (Some(tables), Some(interval)) = (&tables, line.tables()) {
+            let share =
+                tables.packets() as f64 * PACKET_BITS / interval.as_secs_f64() / line.rate().as_bps() as f64;
+            let expected = "a longer interval: tables would take more than half of the line";
+            Impossible::unless(share <= 0.5, "tables", expected).map_err(of_line)?;
+        }
         Ok(Sender {
             rate: line.rate(),
+            tables,
+            framed: line.frames(false).filter(|_| !in_frames).map(Framed::new),
             paths: paths.iter().enumerate().map(build).collect::<Result<_, _>>()?,
             timing,
             turn: 0,
             pipe: VecDeque::new(),
             nearest: paths.iter().map(|path| path.delay).min().unwrap_or_default(),
+            farthest: paths.iter().map(|path| path.delay).max().unwrap_or_default(),
             sent: 0,
             busy: Span::ZERO,
             scratch: Vec::new(),
@@ -140,13 +163,18 @@ impl Sender {
         }
     }
 
-    /// From when on a stream has something to send; `None` if none has.
+    /// From when on there is something to send; `None` if there is nothing.
     fn ready(&self) -> Option<Time> {
-        self.paths.iter().filter_map(Path::ready).min()
+        let tables = self.tables.as_ref().map(Tables::ready);
+        self.paths.iter().filter_map(Path::ready).chain(tables).min()
     }
 
     /// Sends from the stream whose turn it is, at `at`. False if none has anything after all.
     fn send(&mut self, at: Time) -> bool {
+        if let Some(packet) = self.tables.as_mut().and_then(|tables| tables.pop(at)) {
+            self.send_table(&packet);
+            return true;
+        }
         let count = self.paths.len();
         for ahead in 0..count {
             let number = (self.turn + ahead) % count;
@@ -164,6 +192,7 @@ impl Sender {
         if path.ready().is_none_or(|ready| ready > at) {
             return false;
         }
+        let number_of_path = number;
         let sending = match &self.timing {
             Timing::Grid(_) => None,
             Timing::Frames(frames) => Some((frames, frames.sending(at, path.modcod))),
@@ -179,17 +208,72 @@ impl Sender {
         };
         let Some(unit) = unit else { return false };
         let sending = sending.map(|(_, sending)| sending);
+        let slot = self.timing.next();
         let (end, took) = self.timing.take(sending.as_ref());
         self.busy += took;
         path.busy += took;
         if sending.is_none_or(|sending| sending.is_received) {
-            path.in_flight += 1;
-            let arrival = end + path.delay;
-            self.put(arrival, Port(number as u16), unit);
+            let number = if sending.is_some() { self.sent } else { slot };
+            self.remember(slot, &unit);
+            self.dispatch(number_of_path, end, Unit { number, ..unit });
         } else {
             path.lost += 1;
         }
         true
+    }
+
+    /// Sends a packet of a table, which all receivers get.
+    fn send_table(&mut self, packet: &[u8; PACKET_LEN]) {
+        let number = self.timing.next();
+        let (end, took) = self.timing.take(None);
+        self.busy += took;
+        self.sent += 1;
+        let unit = Unit { number, bytes: packet.to_vec(), ..Unit::default() };
+        self.remember(number, &unit);
+        (0..self.paths.len()).for_each(|path| self.dispatch(path, end, unit.clone()));
+    }
+
+    /// Notes what is in a slot, if frames are made of slots.
+    fn remember(&mut self, slot: u64, unit: &Unit) {
+        if let (Some(framed), Some(packet)) = (&mut self.framed, unit.ts()) {
+            framed.put(slot, packet);
+        }
+    }
+
+    /// Puts a unit that was received by `end`, without propagation, on its way to a stream's receiver: itself, or the frames
+    /// that it is in.
+    fn dispatch(&mut self, number: usize, end: Time, unit: Unit) {
+        let path = &mut self.paths[number];
+        let port = Port(number as u16);
+        let Some(framed) = &self.framed else {
+            path.in_flight += 1;
+            let arrival = end + path.delay;
+            return self.put(arrival, port, unit);
+        };
+        let mut births = unit.births;
+        let (frames, last) = (framed.frames_of(unit.number), framed.frame_of_end(unit.number));
+        for frame in frames {
+            let births = if frame == last { std::mem::take(&mut births) } else { Vec::new() };
+            let path = &mut self.paths[number];
+            match path.framed.back_mut().filter(|(last, _)| *last == frame) {
+                Some((_, ending)) => ending.extend(births),
+                None => {
+                    path.framed.push_back((frame, births));
+                    path.in_flight += 1;
+                    let arrival = self.timing.frame_end(frame) + path.delay;
+                    self.put(arrival, port, Unit { number: frame, ..Unit::default() });
+                }
+            }
+        }
+    }
+
+    /// A frame, as it arrives.
+    fn framed(&mut self, port: Port, packet: Packet) -> Packet {
+        let (Some(framed), Body::Unit(unit)) = (&self.framed, packet.body()) else { return packet };
+        let path = &mut self.paths[usize::from(port.0)];
+        let births = path.framed.pop_front().map(|(_, births)| births).unwrap_or_default();
+        let (adaptation, bytes) = framed.frame(unit.number);
+        Unit { number: unit.number, bytes, adaptation: Some(adaptation), births }.into_packet()
     }
 
     /// Streams of different delays overtake each other, so what is put in is not always the last to arrive.
@@ -204,7 +288,7 @@ impl Sender {
         if let Some((arrival, ..)) = self.pipe.front() {
             return *arrival;
         }
-        self.ready().map_or(Time::NEVER, |ready| self.timing.closes(ready) + self.nearest)
+        self.ready().map_or(Time::NEVER, |ready| self.timing.arrives(ready) + self.nearest)
     }
 }
 
@@ -225,6 +309,7 @@ impl Path {
             births: VecDeque::new(),
             consumed: 0,
             capacity,
+            framed: VecDeque::new(),
             in_flight: 0,
             too_big: 0,
             lost: 0,
@@ -318,6 +403,7 @@ impl Path {
         self.unit_bytes += bytes.len() as u64;
         let ending = self.births.iter().take_while(|(at, _)| *at <= end).count();
         Unit {
+            number: 0,
             bytes,
             adaptation: None,
             births: self.births.drain(..ending).map(|(_, birth)| birth).collect(),
@@ -388,8 +474,13 @@ impl Element for Sender {
         self.catch_up(now);
         while self.pipe.front().is_some_and(|(arrival, ..)| *arrival <= now) {
             let Some((_, port, packet)) = self.pipe.pop_front() else { break };
+            let packet = self.framed(port, packet);
             self.paths[usize::from(port.0)].deliver(&packet);
             cx.emit(port, packet);
+        }
+        if let Some(framed) = &mut self.framed {
+            let oldest = Time::from_nanos(now.as_nanos().saturating_sub(self.farthest.as_nanos()));
+            framed.forget_before(self.timing.frame_at(oldest).saturating_sub(1));
         }
         self.deadline()
     }

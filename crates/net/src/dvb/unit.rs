@@ -14,6 +14,8 @@ const KNOWN_LEN: usize = 64;
 /// handed over by its application, which no byte of it says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unit {
+    /// Its number on the line: of its slot, or of its frame. Frames with GSE are counted as they are sent.
+    pub number: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
     /// With what a frame is modulated; `None` of a TS packet.
