@@ -40,6 +40,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("mpe", fuzz_mpe),
     ("mpe_parts", fuzz_mpe_parts),
     ("sections", fuzz_sections),
+    ("ts_framing", fuzz_ts_framing),
+    ("ts_datagrams", fuzz_ts_datagrams),
     ("gse", fuzz_gse),
     ("rle", fuzz_rle),
     ("bbframe", fuzz_bbframe),
@@ -604,4 +606,37 @@ fn transport_round_trip(packets: &[[u8; ts::PACKET_LEN]]) {
     }
     let same = |(sent, got): (&[u8; ts::PACKET_LEN], &[u8; ts::PACKET_LEN])| sent[1..] == got[1..];
     assert!(received.len() == packets.len() && packets.iter().zip(&received).all(same));
+}
+
+/// A byte stream in which TS packets are, in pieces each behind its length of one byte; then the same in one piece.
+pub fn fuzz_ts_framing(data: &[u8]) {
+    let (mut framer, mut packets, mut rest, mut stream) = (ts::Framer::new(), Vec::new(), data, Vec::new());
+    while let Some((&len, behind)) = rest.split_first() {
+        let (piece, behind) = behind.split_at(usize::from(len).min(behind.len()));
+        framer.push(piece, |packet| packets.push(*packet));
+        assert!(framer.waiting_len() <= 5 * ts::PACKET_LEN);
+        stream.extend(piece);
+        rest = behind;
+    }
+    assert!(packets.iter().all(|packet| packet[0] == ts::SYNC));
+    let taken = packets.len() * ts::PACKET_LEN + framer.waiting_len();
+    assert_eq!(taken as u64 + framer.skipped_bytes(), stream.len() as u64, "each byte is somewhere");
+    let (mut whole, mut again) = (ts::Framer::new(), Vec::new());
+    whole.push(&stream, |packet| again.push(*packet));
+    assert_eq!(again, packets, "pieces do not matter");
+}
+
+/// Datagrams, each behind its length of two bytes, with RTP headers or without.
+pub fn fuzz_ts_datagrams(data: &[u8]) {
+    let Some((&first, mut rest)) = data.split_first() else { return };
+    let (mut unpacker, mut packets) = (ts::Unpacker::new(first & 1 == 1), 0);
+    while let Some((&len, behind)) = rest.split_first_chunk::<2>() {
+        let (datagram, behind) = behind.split_at(usize::from(u16::from_le_bytes(len)).min(behind.len()));
+        let found = unpacker.unpack(datagram);
+        assert!(found.iter().all(|packet| packet[0] == ts::SYNC));
+        packets += found.len() as u64;
+        assert!(unpacker.senders() <= 32);
+        rest = behind;
+    }
+    assert_eq!(unpacker.counts().packets, packets);
 }

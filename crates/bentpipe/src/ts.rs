@@ -1,7 +1,7 @@
 //! `bentpipe ts`: what DVB makes of captures, and back.
 //!
 //! A transport stream is a file of 188-byte packets, or a capture of link type 243 with one packet a record, which keeps
-//! times too; captures of UDP with TS packets or baseband frames in it are read as well. GSE comes as a capture of
+//! times too; captures of UDP with TS packets or baseband frames in it are read as well, and transport streams in such frames. GSE comes as a capture of
 //! baseband frames behind mode adaptation headers L.3, in UDP.
 
 mod decap;
@@ -13,6 +13,7 @@ mod survey;
 
 use clap::{Subcommand, ValueEnum};
 
+use bentpipe_net::dvb::Encapsulation;
 use bentpipe_wire::ts::Pid;
 
 use crate::rohc;
@@ -60,8 +61,9 @@ Examples:
   bentpipe ts inspect recording.ts
   bentpipe ts inspect udp-multicast.pcap
   ffmpeg -i film.mp4 -f mpegts - | bentpipe ts inspect -
+  bentpipe ts inspect --csv pids.csv --json all.json recording.ts
 
-Efficiency is bytes of PDUs for each byte of the PID's TS packets.";
+A transport stream in baseband frames is taken out of them. Efficiency is bytes of PDUs for each byte of the PID's TS packets.";
 
 const MUX_EXAMPLES: &str = "\
 Examples:
@@ -81,6 +83,16 @@ enum Format {
     Mpe,
     /// Generic Stream Encapsulation in DVB-S2 baseband frames (TS 102 606)
     Gse,
+}
+
+impl Format {
+    fn encapsulation(self) -> Encapsulation {
+        match self {
+            Format::Ule => Encapsulation::Ule,
+            Format::Mpe => Encapsulation::Mpe,
+            Format::Gse => Encapsulation::Gse,
+        }
+    }
 }
 
 /// Runs a command and says how it went; the exit code.

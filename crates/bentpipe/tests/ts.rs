@@ -116,12 +116,15 @@ fn bridged_frames() {
     let folder = Folder::new();
     let (lan, stream, back) = (folder.file("lan.pcap"), folder.file("a.ts"), folder.file("back.pcap"));
     let sent = capture(&lan, LinkType::ETHERNET);
-    for words in [&["encap", "--bridge"][..], &["encap", "--bridge", "--format", "gse"]] {
-        let stream = if words.len() == 2 { stream.clone() } else { folder.file("gse.pcap") };
+    for words in
+        [&["encap", "--bridge"][..], &["encap", "--bridge", "--rohc"], &["encap", "--bridge", "--format", "gse"]]
+    {
+        let rohc: &[&str] = if words.contains(&"--rohc") { &["--rohc"] } else { &[] };
+        let stream = if words.len() < 4 { stream.clone() } else { folder.file("gse.pcap") };
         said(&ts(words, &[&lan, &stream]), 0);
-        said(&ts(&["decap", "--bridge"], &[&stream, &back]), 0);
+        said(&ts(&[&["decap", "--bridge"], rohc].concat(), &[&stream, &back]), 0);
         assert_eq!((packets(&back), records(&back).0), (packets(&lan), Some(LinkType::ETHERNET)));
-        said(&ts(&["decap"], &[&stream, &back]), 0);
+        said(&ts(&[&["decap"], rohc].concat(), &[&stream, &back]), 0);
         assert_eq!((packets(&back), records(&back).0), (sent.clone(), Some(LinkType::RAW)));
     }
     let text = said(&ts(&["encap", "--bridge", "--format", "mpe"], &[&lan, &stream]), 2);
@@ -169,6 +172,20 @@ fn what_a_stream_has() {
     assert!(row("0x0301").contains("MPE") && row("0x0301").contains("IPv4 200"), "{text}");
     assert!(text.contains("programme 1: PMT 0x0200, streams 0x0201"), "{text}");
     assert!(text.contains("programme 2: PMT 0x0300, streams 0x0301"), "{text}");
+    let (csv, json) = (folder.file("pids.csv"), folder.file("all.json"));
+    let words = ["inspect", "--csv", csv.to_str().expect("a path"), "--json", json.to_str().expect("a path")];
+    said(&ts(&words, &[&both]), 0);
+    let lines = fs::read_to_string(&csv).expect("a table");
+    let lines: Vec<Vec<&str>> = lines.lines().map(|line| line.split(',').collect()).collect();
+    let all: serde_json::Value = serde_json::from_slice(&fs::read(&json).expect("a file")).expect("JSON");
+    let pids = all["pids"].as_array().expect("a list");
+    assert_eq!((lines.len(), &lines[0][..3]), (pids.len() + 1, &["pid", "what", "packets"][..]));
+    for (line, pid) in lines[1..].iter().zip(pids) {
+        assert_eq!((line.len(), line[0], line[2]), (12, &*pid["pid"].to_string(), &*pid["packets"].to_string()));
+    }
+    let ule = pids.iter().find(|pid| pid["pid"] == 0x201).expect("a row");
+    assert_eq!((&ule["what"], &ule["types"]["IPv4"], &ule["units"]), (&"ULE".into(), &200.into(), &200.into()));
+    assert_eq!((&all["programmes"][0]["streams"][0], &all["frames"]["frames"]), (&0x201.into(), &0.into()));
     let back = folder.file("back.pcap");
     for (words, count) in
         [(&["decap"][..], 400), (&["decap", "--pid", "0x201"], 200), (&["decap", "--format", "mpe"], 200)]
@@ -208,7 +225,7 @@ fn mistakes_are_explained() {
     let text = said(&ts(&["encap", "--modcod", "QPSK 7/8"], &[&lan, &stream]), 2);
     assert!(text.contains("no MODCOD of DVB-S2"), "{text}");
     let text = said(&ts(&["encap", "--pid", "9000"], &[&lan, &stream]), 2);
-    assert!(text.contains("0x1fff"), "{text}");
+    assert!(text.contains("0x1ffe"), "{text}");
     said(&ts(&["encap"], &[&lan, &stream]), 0);
     let text = said(&ts(&["mux", "--rate", "8 Mbit/s"], &[&stream, &stream, &back]), 2);
     assert!(text.contains("PID 0x0201 is in another input too"), "{text}");

@@ -9,7 +9,7 @@ mod options;
 mod outbox;
 
 pub use inbox::{Datagram, Inbox};
-pub use options::{grow_receive_buffer, stamp_arrivals};
+pub use options::{grow_receive_buffer, receive_drops, stamp_arrivals};
 pub use outbox::{Outbox, Sent};
 
 /// The most datagrams in one call of the kernel, and in an [`Inbox`].

@@ -11,11 +11,10 @@
 
 mod carrier;
 mod config;
-mod datagram;
-mod framer;
 mod input;
 mod lan;
 mod learning;
+mod numbering;
 mod output;
 mod pace;
 mod remote;
@@ -28,7 +27,6 @@ mod tables;
 
 pub use carrier::Counts as CarrierCounts;
 pub use config::{Carrier, Config, Framing, Lan, LanKind, Nulls, Remote, Tables};
-pub use datagram::{Counts as DatagramCounts, MAX_PACKETS};
 pub use input::{Counts as InputCounts, InputConfig};
 pub use output::{Counts as OutputCounts, OutputConfig};
 pub use routes::{NoPrefix, Prefix};

@@ -5,6 +5,8 @@
 
 mod adaptation;
 mod continuity;
+mod datagram;
+mod framer;
 mod multiplexer;
 mod packer;
 #[cfg(test)]
@@ -14,6 +16,8 @@ use std::fmt;
 
 pub use adaptation::{Adaptation, Pcr};
 pub use continuity::{Continuity, Refusal, Step};
+pub use datagram::{MAX_DATAGRAM_PACKETS, RTP_PAYLOAD_TYPE, Unpacker, UnpackerCounts};
+pub use framer::Framer;
 pub use multiplexer::{InputCounts, Multiplexer, Origin};
 pub use packer::Method;
 pub(crate) use packer::Packer;

@@ -16,7 +16,7 @@ use bentpipe_wire::atm::{self, PayloadType};
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ip::{Packet, Protocol};
 use bentpipe_wire::pcap::{LinkType, Writer};
-use bentpipe_wire::{aal1, bbframe, gse, link, mpe, psi, rle, ts, ule};
+use bentpipe_wire::{aal1, bbframe, gse, link, mpe, psi, rle, rtp, ts, ule};
 use frames::Frame;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -270,6 +270,20 @@ fn write_streams() {
     encapsulator.flush(&mut stream);
     write("ule", "packed", &stream);
     write("ts", "ule", &stream[..188]);
+    let pieces: Vec<&[u8]> = stream[..5 * 188].chunks(250).collect();
+    let pieces = pieces.iter().flat_map(|piece| [&[piece.len() as u8][..], piece].concat());
+    write("ts_framing", "behind_rubbish", &[3, 1, 2, 3].into_iter().chain(pieces).collect::<Vec<u8>>());
+    for (name, rtp) in [("plain", false), ("rtp", true)] {
+        let mut input = vec![u8::from(rtp)];
+        for (seq, packets) in (1_u16..).zip(stream[..5 * 188].chunks(2 * 188)) {
+            let mut header = [0; rtp::HEADER_LEN];
+            rtp::Repr::new(ts::RTP_PAYLOAD_TYPE, seq, 0, 7).emit(&mut header);
+            let header: &[u8] = if rtp { &header } else { &[] };
+            input.extend(((header.len() + packets.len()) as u16).to_le_bytes());
+            input.extend([header, packets].concat());
+        }
+        write("ts_datagrams", name, &input);
+    }
     let adaptation = ts::Adaptation {
         len_bytes: 30,
         pcr: Some(ts::Pcr::new(1_234_567)),

@@ -9,13 +9,14 @@ use bentpipe_emu::gateway::Statistics;
 use super::metrics::Metric;
 
 /// Figures that should not grow.
-const TROUBLES: [&str; 15] = [
+const TROUBLES: [&str; 16] = [
     "output_dropped",
     "output_restarts",
     "input_wrong_length",
     "input_no_sync",
     "input_no_rtp",
     "input_strangers",
+    "input_overflows",
     "input_missing",
     "input_out_of_order",
     "input_framing_losses",

@@ -101,7 +101,12 @@ pub(super) fn metrics(statistics: &Statistics) -> Vec<Metric> {
             "Datagrams without an RTP header of a transport stream",
             datagrams.no_rtp,
         );
-        rows.counter("input_strangers", "Datagrams from others than the input is for", datagrams.strangers);
+        rows.counter("input_strangers", "Datagrams from others than the input is for", input.strangers);
+        rows.counter(
+            "input_overflows",
+            "Datagrams that the kernel dropped before they were read",
+            input.overflows,
+        );
         rows.counter("input_missing", "RTP datagrams that never came", datagrams.missing);
         rows.counter("input_out_of_order", "RTP datagrams that came late or twice", datagrams.out_of_order);
         rows.counter(

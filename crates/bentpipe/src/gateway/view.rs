@@ -33,13 +33,22 @@ pub(super) fn second(title: &str, before: &Statistics, now: &Statistics) -> Stri
     let mbit_s = (carrier.1.bytes - carrier.0.bytes.min(carrier.1.bytes)) as f64 * 8.0 / span_s / 1e6;
     let [p50, p99, max] = now.lateness;
     format!(
-        "{title}: {} up, carrier {mbit_s:.3} Mbit/s, {} data, {} NULL, late {p50} / {p99} / {max} (median, 99 %, worst), processor {:.1} %\n{}",
+        "{title}: {} up, carrier {mbit_s:.3} Mbit/s, {} data, {} NULL, late {p50} / {p99} / {max} (median, 99 %, worst), processor {:.1} %{}\n{}",
         Span::from_millis(now.uptime.as_nanos() / 1_000_000),
         carrier.1.data - carrier.0.data.min(carrier.1.data),
         carrier.1.nulls - carrier.0.nulls.min(carrier.1.nulls),
         100.0 * (now.cpu.as_secs_f64() - before.cpu.as_secs_f64()) / span_s,
+        overflows(now),
         show::table(&table)
     )
+}
+
+/// What the kernel dropped in front of the inputs, if it did.
+fn overflows(all: &Statistics) -> String {
+    match all.inputs.iter().map(|input| input.overflows).sum::<u64>() {
+        0 => String::new(),
+        dropped => format!(", {dropped} datagrams dropped by the kernel"),
+    }
 }
 
 fn row(before: &RemoteStatistics, now: &RemoteStatistics, span_s: f64) -> Vec<Cell> {
@@ -82,8 +91,13 @@ pub(super) fn totals(title: &str, all: &Statistics) -> String {
     );
     let carrier = &all.carrier;
     text.push_str(&format!(
-        "carrier: {} packets or frames of data, {} of tables, {} NULL, {} bytes in {} datagrams\n",
-        carrier.data, carrier.tables, carrier.nulls, carrier.bytes, carrier.datagrams
+        "carrier: {} packets or frames of data, {} of tables, {} NULL, {} bytes in {} datagrams{}\n",
+        carrier.data,
+        carrier.tables,
+        carrier.nulls,
+        carrier.bytes,
+        carrier.datagrams,
+        overflows(all)
     ));
     let head =
         ["site", "sent", "compressed", "headers", "dropped", "received", "breaks", "CRC", "ROHC refused"];

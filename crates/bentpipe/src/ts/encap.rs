@@ -1,17 +1,16 @@
 //! `bentpipe ts encap`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use bentpipe_rohc::{Compressor, CompressorConfig};
-use bentpipe_units::Span;
+use bentpipe_net::dvb::{Address, Config, DataPid, Encapsulator, Pdu, Rohc};
+use bentpipe_units::{Span, Time};
 use bentpipe_wire::bbframe::{self, Adaptation, FrameSize, Modcod};
-use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::psi::{Elementary, Pat, Pmt, Programme};
-use bentpipe_wire::ts::{Method, Pid};
-use bentpipe_wire::{gse, ipv4, mpe, section, udp, ule};
+use bentpipe_wire::ts::{Method, PACKET_LEN, Pid};
+use bentpipe_wire::{ipv4, section, udp};
 use clap::Args;
 
 use super::files::{Sink, is_bare};
@@ -35,16 +34,16 @@ pub(crate) struct EncapArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// PID of the data
-    #[arg(long, value_name = "PID", default_value = "0x201", value_parser = pid)]
-    pid: Pid,
+    #[arg(long, value_name = "PID", default_value = "0x201")]
+    pid: DataPid,
     /// Let a partly filled TS packet or frame wait for more, for at most this long; without it each PDU is sent at once
     #[arg(long, value_name = "TIME")]
     packing: Option<Span>,
     /// The receiver's address: NPA address of ULE, MAC address of MPE, label of GSE [default: none, or broadcast]
-    #[arg(long, value_name = "MAC", value_parser = mac)]
-    to: Option<MacAddr>,
-    /// Compress headers by ROHC, small CIDs, U-mode
-    #[arg(long, conflicts_with = "bridge")]
+    #[arg(long, value_name = "MAC")]
+    to: Option<Address>,
+    /// Compress headers by ROHC, small CIDs, U-mode; of bridged frames those of the IP packets in them
+    #[arg(long)]
     rohc: bool,
     /// Carry whole Ethernet frames (ULE and GSE)
     #[arg(long)]
@@ -66,13 +65,19 @@ pub(crate) struct EncapArgs {
     short: bool,
 }
 
-fn mac(text: &str) -> Result<MacAddr, String> {
-    let bytes: Option<Vec<u8>> = text.split(':').map(|part| u8::from_str_radix(part, 16).ok()).collect();
-    let address = bytes.and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
-    address
-        .filter(|address| *address != [0; 6])
-        .map(MacAddr)
-        .ok_or_else(|| "expected an address such as 02:00:00:00:00:01".into())
+impl EncapArgs {
+    /// The stream's sending end.
+    fn stream(&self) -> Config {
+        Config {
+            pid: self.pid,
+            encapsulation: self.format.encapsulation(),
+            packing: self.packing,
+            to: self.to,
+            llc: self.llc,
+            rohc: self.rohc.then(Rohc::default),
+            ..Config::default()
+        }
+    }
 }
 
 /// Encapsulates a capture.
@@ -103,8 +108,11 @@ pub(super) fn run(args: &EncapArgs) -> Result<Verdict, Error> {
 struct Tally {
     packets: u64,
     packet_bytes: u64,
+    /// Bytes of TS packets, those of tables not among them, or of frames.
     written: u64,
     refused: u64,
+    /// Why.
+    reasons: BTreeMap<String, u64>,
     cut: u64,
 }
 
@@ -115,51 +123,41 @@ impl Tally {
             "{} packets of {} bytes in {} bytes: {efficiency} of them packets; {} refused",
             self.packets, self.packet_bytes, self.written, self.refused
         ));
+        for (why, count) in &self.reasons {
+            show::note(&format!("{count} refused: {why}"));
+        }
         if self.cut > 0 {
             show::note(&format!("{} packets that the capture had cut were left out", self.cut));
         }
     }
 }
 
-/// One of the encapsulators, and where its output goes.
+/// Where output goes.
 enum Carrier {
-    Ule(ule::Encapsulator, Sink),
-    Mpe(mpe::Encapsulator, Sink),
-    Gse(gse::Encapsulator, Frames),
+    Ts(Sink),
+    Frames(Frames),
 }
 
 struct Encap<'a> {
     args: &'a EncapArgs,
+    encapsulator: Encapsulator,
     carrier: Carrier,
-    compressor: Option<Compressor>,
     tables: Option<Tables>,
-    /// Since when a partly filled TS packet or frame waits.
-    waiting_since: Option<u64>,
-    stream: Vec<u8>,
-    compressed: Vec<u8>,
     tally: Tally,
 }
 
 impl<'a> Encap<'a> {
     fn new(args: &'a EncapArgs) -> Result<Encap<'a>, Error> {
-        let method = if args.packing.is_some() { Method::Packing } else { Method::Padding };
-        let sink = || Sink::create(&args.output, &args.input);
+        let encapsulator = Encapsulator::new(&args.stream()).map_err(|impossible| {
+            Error::Usage(format!("--{}: expected {}", impossible.key, impossible.expected))
+        })?;
         let carrier = match args.format {
-            Format::Ule => Carrier::Ule(ule::Encapsulator::new(args.pid, method), sink()?),
-            Format::Mpe => Carrier::Mpe(mpe::Encapsulator::new(args.pid, method), sink()?),
-            Format::Gse => Carrier::Gse(gse::Encapsulator::new().re_using_labels(), Frames::new(args)?),
+            Format::Ule | Format::Mpe => Carrier::Ts(Sink::create(&args.output, &args.input)?),
+            Format::Gse => Carrier::Frames(Frames::new(args)?),
         };
         let has_tables = args.format != Format::Gse && !args.no_tables;
-        Ok(Encap {
-            args,
-            carrier,
-            compressor: args.rohc.then(|| Compressor::new(CompressorConfig::default())),
-            tables: has_tables.then(|| Tables::new(args)),
-            waiting_since: None,
-            stream: Vec::new(),
-            compressed: Vec::new(),
-            tally: Tally::default(),
-        })
+        let tables = has_tables.then(|| Tables::new(args));
+        Ok(Encap { args, encapsulator, carrier, tables, tally: Tally::default() })
     }
 
     fn packet(&mut self, packet: &Packet<'_>) -> Result<(), Error> {
@@ -167,126 +165,64 @@ impl<'a> Encap<'a> {
             self.tally.cut += 1;
             return Ok(());
         }
-        let now = packet.time_ns;
-        let threshold = self.args.packing.map_or(0, Span::as_nanos);
-        if let Some(due) = self.waiting_since.map(|since| since + threshold).filter(|&due| due <= now) {
-            self.flush(due)?;
+        let now = Time::from_nanos(packet.time_ns);
+        if let Some(due) = self.encapsulator.due().filter(|due| *due <= now) {
+            self.send(due)?;
         }
-        self.send_tables(now)?;
-        if self.push(packet).is_none() {
-            self.tally.refused += 1;
-            return Ok(());
+        self.send_tables(packet.time_ns)?;
+        let pdu = if self.args.bridge { Pdu::ethernet(packet.bytes) } else { Pdu::ip(packet.bytes) };
+        match self.encapsulator.push(now, &pdu) {
+            Ok(()) => {
+                self.tally.packets += 1;
+                self.tally.packet_bytes += packet.bytes.len() as u64;
+            }
+            Err(why) => {
+                self.tally.refused += 1;
+                *self.tally.reasons.entry(why.to_string()).or_default() += 1;
+            }
         }
-        self.tally.packets += 1;
-        self.tally.packet_bytes += packet.bytes.len() as u64;
-        self.write(now)
+        self.send(now)
     }
 
-    /// Encapsulates a packet; `None` if that cannot be done.
-    fn push(&mut self, packet: &Packet<'_>) -> Option<()> {
-        let pdu = match &mut self.compressor {
-            None => packet.bytes,
-            Some(compressor) => {
-                self.compressed.clear();
-                compressor
-                    .compress(Duration::from_nanos(packet.time_ns), packet.bytes, &mut self.compressed)
-                    .ok()?;
-                &self.compressed
-            }
-        };
-        let ethertype = if self.args.rohc { EtherType::ROHC } else { ethertype(packet.bytes) };
-        let kind = if self.args.bridge { ule::Type::BRIDGED } else { ethertype.into() };
+    /// Writes what is full or overdue.
+    fn send(&mut self, now: Time) -> Result<(), Error> {
         match &mut self.carrier {
-            Carrier::Ule(encapsulator, _) => {
-                let repr = ule::Repr { npa: self.args.to, ..ule::Repr::new(kind) };
-                encapsulator.push(&repr, pdu, &mut self.stream).ok()
+            Carrier::Ts(sink) => {
+                while let Some(packet) = self.encapsulator.pop(now) {
+                    sink.write(now.as_nanos(), &packet)?;
+                    self.tally.written += PACKET_LEN as u64;
+                }
             }
-            Carrier::Mpe(encapsulator, _) => {
-                let has_llc = self.args.llc || self.args.rohc;
-                let dst = self.args.to.unwrap_or(MacAddr::BROADCAST);
-                let repr = mpe::Repr { dst, ethertype: has_llc.then_some(ethertype) };
-                encapsulator.push(&repr, pdu, &mut self.stream).ok()
-            }
-            Carrier::Gse(encapsulator, _) => {
-                let label = self.args.to.map_or(gse::Label::Broadcast, gse::Label::Six);
-                encapsulator.push(&gse::Repr::new(kind, label), pdu).ok()
+            Carrier::Frames(frames) => {
+                let mut field = Vec::with_capacity(frames.capacity);
+                while let Some(len) = self.encapsulator.fill(now, frames.capacity, &mut field) {
+                    self.tally.written += frames.send(now.as_nanos(), len, &mut field)?;
+                    field.clear();
+                }
             }
         }
-    }
-
-    /// Writes what became full, all of it if nothing is to wait.
-    fn write(&mut self, now: u64) -> Result<(), Error> {
-        let was_full = match &mut self.carrier {
-            Carrier::Ule(_, sink) | Carrier::Mpe(_, sink) => {
-                sink.write(now, &self.stream)?;
-                self.tally.written += self.stream.len() as u64;
-                !self.stream.is_empty()
-            }
-            Carrier::Gse(encapsulator, frames) => {
-                let least = if self.args.packing.is_some() { frames.capacity } else { 1 };
-                let before = self.tally.written;
-                while encapsulator.waiting_len() >= least {
-                    self.tally.written += frames.send(now, encapsulator)?;
-                }
-                self.tally.written != before
-            }
-        };
-        self.stream.clear();
-        self.waiting_since = match self.waiting_since {
-            _ if !self.is_pending() => None,
-            Some(since) if !was_full => Some(since),
-            _ => Some(now),
-        };
         Ok(())
     }
 
-    fn is_pending(&self) -> bool {
-        match &self.carrier {
-            Carrier::Ule(encapsulator, _) => encapsulator.is_pending(),
-            Carrier::Mpe(encapsulator, _) => encapsulator.is_pending(),
-            Carrier::Gse(encapsulator, _) => !encapsulator.is_empty(),
-        }
-    }
-
-    /// Sends what waits.
-    fn flush(&mut self, now: u64) -> Result<(), Error> {
-        match &mut self.carrier {
-            Carrier::Ule(encapsulator, _) => encapsulator.flush(&mut self.stream),
-            Carrier::Mpe(encapsulator, _) => encapsulator.flush(&mut self.stream),
-            Carrier::Gse(encapsulator, frames) => {
-                while !encapsulator.is_empty() {
-                    self.tally.written += frames.send(now, encapsulator)?;
-                }
-            }
-        }
-        self.write(now)
-    }
-
     fn send_tables(&mut self, now: u64) -> Result<(), Error> {
-        if let Some(tables) = &mut self.tables {
-            tables.push(now, &mut self.stream);
-            if let Carrier::Ule(_, sink) | Carrier::Mpe(_, sink) = &mut self.carrier {
-                sink.write(now, &self.stream)?;
-            }
-            self.stream.clear();
+        if let (Some(tables), Carrier::Ts(sink)) = (&mut self.tables, &mut self.carrier) {
+            let mut stream = Vec::new();
+            tables.push(now, &mut stream);
+            sink.write(now, &stream)?;
         }
         Ok(())
     }
 
     fn finish(mut self) -> Result<Tally, Error> {
-        if let Some(since) = self.waiting_since {
-            self.flush(since + self.args.packing.map_or(0, Span::as_nanos))?;
+        if let Some(due) = self.encapsulator.due() {
+            self.send(due)?;
         }
         match self.carrier {
-            Carrier::Ule(_, sink) | Carrier::Mpe(_, sink) => sink.finish()?,
-            Carrier::Gse(_, frames) => frames.output.finish()?,
+            Carrier::Ts(sink) => sink.finish()?,
+            Carrier::Frames(frames) => frames.output.finish()?,
         }
         Ok(self.tally)
     }
-}
-
-fn ethertype(ip: &[u8]) -> EtherType {
-    if ip.first().is_some_and(|first| first >> 4 == 6) { EtherType::IPV6 } else { EtherType::IPV4 }
 }
 
 /// PAT and PMT, now and then.
@@ -301,7 +237,7 @@ impl Tables {
         let pat =
             Pat { stream_id: 1, programmes: vec![Programme { number, map: args.pmt_pid }], ..Pat::default() };
         let stream =
-            if args.format == Format::Ule { Elementary::ule(args.pid) } else { Elementary::mpe(args.pid) };
+            if args.format == Format::Ule { Elementary::ule(args.pid.pid()) } else { Elementary::mpe(args.pid.pid()) };
         let pmt =
             Pmt { number, version: 0, clock: Pid::NULL, descriptors: Vec::new(), streams: vec![stream] };
         let encapsulator = |pid| section::Encapsulator::new(pid, Method::Padding);
@@ -343,10 +279,8 @@ impl Frames {
         Ok(Frames { output, modcod: args.modcod, size, capacity, number: 0 })
     }
 
-    /// Writes a frame with as much as it holds; the bytes of the frame.
-    fn send(&mut self, now: u64, encapsulator: &mut gse::Encapsulator) -> Result<u64, Error> {
-        let mut field = Vec::with_capacity(self.capacity);
-        let len = encapsulator.fill(self.capacity, &mut field);
+    /// Writes a frame with this data field of `len` bytes; the bytes of the frame.
+    fn send(&mut self, now: u64, len: usize, field: &mut Vec<u8>) -> Result<u64, Error> {
         // What the FEC needs beyond the data field is padding.
         field.resize(self.capacity, 0);
         let mut frame = vec![0; bbframe::ADAPTATION_LEN + bbframe::HEADER_LEN];
@@ -354,7 +288,7 @@ impl Frames {
         Adaptation { modcod, size, has_pilots: false, carrier_to_noise: 0, number }.emit(&mut frame);
         let repr = bbframe::Repr { is_constant: true, ..bbframe::Repr::gse(len) };
         repr.emit(&mut frame[bbframe::ADAPTATION_LEN..]);
-        frame.extend(field);
+        frame.extend_from_slice(field);
         self.number = number.wrapping_add(1);
         let bytes = datagram(&frame);
         self.output.write(now, &bytes, bytes.len())?;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use bentpipe_wire::bbframe::{self, ADAPTATION_LEN};
+use bentpipe_wire::bbframe::{self, ADAPTATION_LEN, Deframer};
 use bentpipe_wire::ip::{Packet, Protocol};
 use bentpipe_wire::pcap::{LinkType, Reader};
 use bentpipe_wire::ts::{self, PACKET_LEN, Packet as TsPacket};
@@ -76,7 +76,7 @@ impl Stream {
     ) -> Result<u64, Error> {
         let failed = |source| Error::Read { path: self.path.clone(), source };
         let mut reader = Reader::new(&self.bytes[..]).map_err(failed)?;
-        let mut skipped = 0;
+        let (mut skipped, mut deframer) = (0, Deframer::new());
         while let Some(record) = reader.next_record().map_err(failed)? {
             if is_interrupted() {
                 break;
@@ -87,7 +87,9 @@ impl Stream {
                 datagram(record.link_type, record.bytes)
             };
             skipped += match payload {
-                Some([0xb8, ..]) => frame(payload.unwrap_or_default(), record.time_ns, each)?,
+                Some([0xb8, ..]) => {
+                    frame(payload.unwrap_or_default(), record.time_ns, &mut deframer, each)?
+                }
                 Some(payload) => bare(payload, record.time_ns, each)?,
                 None => record.bytes.len() as u64,
             };
@@ -110,15 +112,29 @@ fn datagram(link_type: LinkType, bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// A baseband frame, or the TS packets that end in it if it has such.
 fn frame(
     payload: &[u8],
     time: Option<u64>,
+    deframer: &mut Deframer,
     each: &mut impl FnMut(Option<u64>, Unit<'_>) -> Result<(), Error>,
 ) -> Result<u64, Error> {
     if bbframe::Adaptation::parse(payload).is_err() {
         return Ok(payload.len() as u64);
     }
-    each(time, Unit::Frame(&payload[ADAPTATION_LEN..]))?;
+    let frame = &payload[ADAPTATION_LEN..];
+    match bbframe::parse(frame) {
+        Ok((repr, field)) if repr.stream == bbframe::Stream::Transport => {
+            let mut done = Ok(());
+            deframer.push(&repr, field, |packet| {
+                if done.is_ok() {
+                    done = each(time, Unit::Ts(packet));
+                }
+            });
+            done?;
+        }
+        _ => each(time, Unit::Frame(frame))?,
+    }
     Ok(0)
 }
 

@@ -24,6 +24,17 @@ pub fn grow_receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<usize>
     read(&socket, libc::SO_RCVBUF).map(|bytes| bytes.max(0) as usize)
 }
 
+/// How many datagrams the kernel dropped at the socket since it was made, modulo 2^32: its receive buffer was full, or a
+/// checksum was wrong. None if the kernel does not say (`SO_MEMINFO`, Linux 4.12).
+pub fn receive_drops(socket: impl AsFd) -> Option<u32> {
+    let mut info = [0_u32; libc::SK_MEMINFO_DROPS as usize + 1];
+    let (fd, mut len) = (socket.as_fd().as_raw_fd(), size_of_val(&info) as libc::socklen_t);
+    let into = (&raw mut info).cast();
+    // SAFETY: writes at most as many bytes as the array has, which live for the call.
+    let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, into, &mut len) };
+    (result == 0 && len as usize >= size_of_val(&info)).then(|| info[libc::SK_MEMINFO_DROPS as usize])
+}
+
 fn set(socket: &impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let (fd, len) = (socket.as_fd().as_raw_fd(), size_of_val(&value) as libc::socklen_t);
     // SAFETY: reads one `c_int`, which lives for the call, and its length is passed with it.

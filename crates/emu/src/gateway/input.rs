@@ -9,15 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use bentpipe_units::{Rate, Span, Time};
-use bentpipe_wire::ts::PACKET_LEN;
+use bentpipe_wire::ts::{Framer, PACKET_LEN, Unpacker, UnpackerCounts};
 use socket2::Socket;
 
-use super::datagram::{self, Unpacker};
-use super::framer::{CHUNK_LEN, Framer};
 use super::output::set_nonblocking;
 use super::pace::Pace;
 use super::socket::{self, Listen};
-use crate::datagrams::{Datagram, Inbox};
+use crate::datagrams::{Datagram, Inbox, receive_drops};
 
 /// An input by its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +37,11 @@ pub enum InputConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Datagrams and the TS packets in them; TS packets alone of a stream.
-    pub datagrams: datagram::Counts,
+    pub datagrams: UnpackerCounts,
+    /// Datagrams dropped because they are from somebody else than the input is for.
+    pub strangers: u64,
+    /// Datagrams that the kernel dropped before they could be read: as many waited as may, mostly.
+    pub overflows: u64,
     /// How often the packets' place in a stream was lost.
     pub framing_losses: u64,
     /// Bytes of a stream that belong to no packet.
@@ -53,6 +55,9 @@ pub struct Counts {
 /// An input that is open.
 pub(super) struct Input {
     kind: Kind,
+    strangers: u64,
+    /// Datagrams that were taken whole, without a look at what they are.
+    whole: u64,
     errors: u64,
 }
 
@@ -78,6 +83,9 @@ struct Stream {
 /// no whole number of TS packets.
 const LONGEST_DATAGRAM: usize = 8192;
 
+/// Bytes taken from a stream in one go.
+const CHUNK_LEN: usize = 64 * 1024;
+
 /// How long after its end a program is started again.
 const RESTART_AFTER: Span = Span::from_secs(1);
 
@@ -99,7 +107,7 @@ impl Input {
                 Kind::Program { words, running, stream, restart_at: Time::ZERO, restarts: 0 }
             }
         };
-        Ok(Input { kind, errors: 0 })
+        Ok(Input { kind, strangers: 0, whole: 0, errors: 0 })
     }
 
     /// What to wait on.
@@ -122,13 +130,14 @@ impl Input {
 
     /// Takes what is there, up to a batch, and calls `sink` with TS packets; says whether there was anything.
     pub(super) fn read(&mut self, now: Time, mut sink: impl FnMut(&[u8; PACKET_LEN])) -> bool {
+        let strangers = &mut self.strangers;
         let result = match &mut self.kind {
             Kind::Udp { socket, from, unpacker, inbox } => inbox.receive(&*socket).map(|count| {
                 for datagram in inbox.iter() {
                     if is_wanted(&datagram, from) {
                         unpacker.unpack(datagram.bytes).iter().for_each(&mut sink);
                     } else {
-                        unpacker.refuse_stranger();
+                        *strangers += 1;
                     }
                 }
                 count > 0
@@ -157,17 +166,17 @@ impl Input {
 
     /// As [`Input::read`], with each datagram as it is: a baseband frame, perhaps. A stream has none.
     pub(super) fn read_whole(&mut self, mut sink: impl FnMut(&[u8])) -> bool {
-        let Kind::Udp { socket, from, unpacker, inbox } = &mut self.kind else { return false };
+        let Kind::Udp { socket, from, inbox, .. } = &mut self.kind else { return false };
         let Ok(count) = inbox.receive(&*socket) else {
             self.errors += 1;
             return false;
         };
         for datagram in inbox.iter() {
             if is_wanted(&datagram, from) {
-                unpacker.count_whole();
+                self.whole += 1;
                 sink(datagram.bytes);
             } else {
-                unpacker.refuse_stranger();
+                self.strangers += 1;
             }
         }
         count > 0
@@ -175,17 +184,22 @@ impl Input {
 
     pub(super) fn counts(&self) -> Counts {
         let of_stream = |stream: &Stream| Counts {
-            datagrams: datagram::Counts { packets: stream.packets, ..datagram::Counts::default() },
+            datagrams: UnpackerCounts { packets: stream.packets, ..UnpackerCounts::default() },
             framing_losses: stream.framer.losses(),
             skipped_bytes: stream.framer.skipped_bytes(),
             ..Counts::default()
         };
         let counts = match &self.kind {
-            Kind::Udp { unpacker, .. } => Counts { datagrams: *unpacker.counts(), ..Counts::default() },
+            Kind::Udp { socket, unpacker, .. } => {
+                let unpacked = *unpacker.counts();
+                let datagrams = UnpackerCounts { datagrams: unpacked.datagrams + self.whole, ..unpacked };
+                let overflows = receive_drops(socket).map_or(0, u64::from);
+                Counts { datagrams, overflows, ..Counts::default() }
+            }
             Kind::Stream(stream) => of_stream(stream),
             Kind::Program { stream, restarts, .. } => Counts { restarts: *restarts, ..of_stream(stream) },
         };
-        Counts { errors: self.errors, ..counts }
+        Counts { errors: self.errors, strangers: self.strangers, ..counts }
     }
 }
 
@@ -323,7 +337,7 @@ mod tests {
         let mut output = send(vec![at], false);
         output.push(Time::ZERO, &NULL_PACKET);
         output.flush(Time::ZERO);
-        assert_eq!((packets(&mut input), input.counts().datagrams.strangers), (0, 1));
+        assert_eq!((packets(&mut input), input.counts().strangers), (0, 1));
         drop(input);
         let mut input = listen(at, vec!["127.0.0.1".parse().expect("an address")], false);
         // Longer than any is: cut by the kernel, and so no whole number of packets.
@@ -331,6 +345,24 @@ mod tests {
         output.push(Time::ZERO, &NULL_PACKET);
         output.flush(Time::ZERO);
         assert_eq!((packets(&mut input), input.counts().datagrams.wrong_length), (1, 1));
+    }
+
+    #[test]
+    fn what_the_kernel_dropped_is_known() {
+        let at = port("127.0.0.1:0");
+        let input = listen(at, Vec::new(), false);
+        let Kind::Udp { socket, .. } = &input.kind else { unreachable!() };
+        socket.set_recv_buffer_size(4096).expect("a small buffer");
+        let mut output = send(vec![at], false);
+        (0..500).for_each(|_| output.push(Time::ZERO, &NULL_PACKET.repeat(7)));
+        output.flush(Time::ZERO);
+        let (sent, dropped) = (output.counts().sent, input.counts().overflows);
+        assert_eq!(sent, 500);
+        let mut input = input;
+        assert_eq!(packets(&mut input) as u64, 7 * (500 - dropped));
+        assert!(dropped > 0);
+        // Read or not, what was dropped is.
+        assert_eq!(input.counts().overflows, dropped);
     }
 
     #[test]

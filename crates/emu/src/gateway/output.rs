@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use bentpipe_units::{Span, Time};
 use socket2::Socket;
 
-use super::datagram::Numbering;
+use super::numbering::Numbering;
 use super::socket::{self, Send};
 use crate::datagrams::{BATCH, Outbox};
 

@@ -1,9 +1,6 @@
 //! TS packets out of a stream of bytes: a file, a pipe, another program's output.
 
-use bentpipe_wire::ts::{PACKET_LEN, SYNC, find_sync};
-
-/// Bytes taken in one go.
-pub(super) const CHUNK_LEN: usize = 64 * 1024;
+use super::{PACKET_LEN, SYNC, find_sync};
 
 /// How many packets in a row have to start with a sync byte before a stream is believed (ISO/IEC 13818-1 annex G leaves
 /// it open; ETSI TR 101 290 says five).
@@ -11,7 +8,7 @@ const CONFIRMED: usize = 5;
 
 /// Finds packets in bytes that come in pieces, and finds them again after damage. It keeps at most some packets.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Framer {
+pub struct Framer {
     rest: Vec<u8>,
     is_locked: bool,
     losses: u64,
@@ -19,8 +16,18 @@ pub(super) struct Framer {
 }
 
 impl Framer {
+    /// Before the first byte.
+    pub fn new() -> Framer {
+        Framer::default()
+    }
+
+    /// How many bytes wait for more: fewer than five packets have.
+    pub fn waiting_len(&self) -> usize {
+        self.rest.len()
+    }
+
     /// Takes bytes and calls `sink` with each whole packet.
-    pub(super) fn push(&mut self, bytes: &[u8], mut sink: impl FnMut(&[u8; PACKET_LEN])) {
+    pub fn push(&mut self, bytes: &[u8], mut sink: impl FnMut(&[u8; PACKET_LEN])) {
         self.rest.extend_from_slice(bytes);
         let mut at = 0;
         loop {
@@ -49,12 +56,12 @@ impl Framer {
     }
 
     /// How often the packets' place was lost.
-    pub(super) fn losses(&self) -> u64 {
+    pub fn losses(&self) -> u64 {
         self.losses
     }
 
     /// Bytes that belong to no packet.
-    pub(super) fn skipped_bytes(&self) -> u64 {
+    pub fn skipped_bytes(&self) -> u64 {
         self.skipped_bytes
     }
 

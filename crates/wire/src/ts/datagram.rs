@@ -5,45 +5,18 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_units::Time;
-use bentpipe_wire::rtp;
-use bentpipe_wire::ts::{PACKET_LEN, SYNC};
+use super::{PACKET_LEN, SYNC};
+use crate::rtp;
 
 /// Most TS packets in a datagram that an Ethernet with its MTU of 1500 takes whole: 1316 bytes.
-pub const MAX_PACKETS: usize = 7;
+pub const MAX_DATAGRAM_PACKETS: usize = 7;
 
 /// RTP's payload type of an MPEG-2 transport stream (RFC 3551, table 5).
-pub(super) const PAYLOAD_TYPE: u8 = 33;
+pub const RTP_PAYLOAD_TYPE: u8 = 33;
 
-/// Its clock, in Hz.
-const CLOCK_HZ: u128 = 90_000;
-
-/// Writes the RTP header of each datagram.
-#[derive(Clone, Debug)]
-pub(super) struct Numbering {
-    seq: u16,
-    ssrc: u32,
-}
-
-impl Numbering {
-    /// A stream with an identifier that no other one of its session should have (RFC 3550, section 8).
-    pub(super) fn new(ssrc: u32, first_seq: u16) -> Numbering {
-        Numbering { seq: first_seq, ssrc }
-    }
-
-    /// The header of the next datagram, whose first byte leaves at `now`.
-    pub(super) fn header(&mut self, now: Time) -> [u8; rtp::HEADER_LEN] {
-        let timestamp = u128::from(now.as_nanos()) * CLOCK_HZ / 1_000_000_000;
-        let mut header = [0; rtp::HEADER_LEN];
-        rtp::Repr::new(PAYLOAD_TYPE, self.seq, timestamp as u32, self.ssrc).emit(&mut header);
-        self.seq = self.seq.wrapping_add(1);
-        header
-    }
-}
-
-/// What happened to the datagrams of an input.
+/// What happened to datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct UnpackerCounts {
     /// Datagrams that were taken.
     pub datagrams: u64,
     /// TS packets in them.
@@ -54,8 +27,6 @@ pub struct Counts {
     pub no_sync: u64,
     /// Datagrams dropped because they have no RTP header of a transport stream.
     pub no_rtp: u64,
-    /// Datagrams dropped because they are from somebody else than the input is for.
-    pub strangers: u64,
     /// RTP datagrams that never came, as their numbers tell.
     pub missing: u64,
     /// RTP datagrams dropped because a later one, or they themselves, came before.
@@ -72,36 +43,31 @@ const MAX_MISORDER: u16 = 100;
 
 /// Takes datagrams apart.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Unpacker {
+pub struct Unpacker {
     expects_rtp: bool,
     /// Senders by SSRC and the number that comes next, the one heard last in front.
     senders: VecDeque<(u32, u16)>,
-    counts: Counts,
+    counts: UnpackerCounts,
 }
 
 impl Unpacker {
     /// For datagrams with RTP headers or without.
-    pub(super) fn new(expects_rtp: bool) -> Unpacker {
+    pub fn new(expects_rtp: bool) -> Unpacker {
         Unpacker { expects_rtp, ..Unpacker::default() }
     }
 
     /// What happened so far.
-    pub(super) fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &UnpackerCounts {
         &self.counts
     }
 
-    /// Counts a datagram that was not looked at because of where it is from.
-    pub(super) fn refuse_stranger(&mut self) {
-        self.counts.strangers += 1;
-    }
-
-    /// Counts a datagram that is something else than TS packets.
-    pub(super) fn count_whole(&mut self) {
-        self.counts.datagrams += 1;
+    /// How many senders of RTP are followed: a bounded number.
+    pub fn senders(&self) -> usize {
+        self.senders.len()
     }
 
     /// The TS packets of a datagram; none if it is not as it should be.
-    pub(super) fn unpack<'a>(&mut self, datagram: &'a [u8]) -> &'a [[u8; PACKET_LEN]] {
+    pub fn unpack<'a>(&mut self, datagram: &'a [u8]) -> &'a [[u8; PACKET_LEN]] {
         let payload = if self.expects_rtp { self.rtp_payload(datagram) } else { Some(datagram) };
         let packets = payload.and_then(|payload| self.whole_packets(payload)).unwrap_or_default();
         self.counts.datagrams += u64::from(!packets.is_empty());
@@ -124,7 +90,7 @@ impl Unpacker {
 
     fn rtp_payload<'a>(&mut self, datagram: &'a [u8]) -> Option<&'a [u8]> {
         let packet = rtp::Packet::new_checked(datagram);
-        let Some(packet) = packet.ok().filter(|packet| packet.payload_type() == PAYLOAD_TYPE) else {
+        let Some(packet) = packet.ok().filter(|packet| packet.payload_type() == RTP_PAYLOAD_TYPE) else {
             self.counts.no_rtp += 1;
             return None;
         };
@@ -152,11 +118,13 @@ impl Unpacker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bentpipe_wire::ts::NULL_PACKET;
+    use crate::ts::NULL_PACKET;
     use proptest::prelude::*;
 
-    fn datagram(numbering: &mut Numbering, packets: usize) -> Vec<u8> {
-        [&numbering.header(Time::from_nanos(1_000_000_000))[..], &NULL_PACKET.repeat(packets)].concat()
+    fn datagram(ssrc: u32, seq: u16, packets: usize) -> Vec<u8> {
+        let mut header = [0; rtp::HEADER_LEN];
+        rtp::Repr::new(RTP_PAYLOAD_TYPE, seq, 90_000, ssrc).emit(&mut header);
+        [&header[..], &NULL_PACKET.repeat(packets)].concat()
     }
 
     #[test]
@@ -169,20 +137,31 @@ mod tests {
         assert!(unpacker.unpack(&[]).is_empty() && unpacker.unpack(&bytes[..1315]).is_empty());
         bytes[188 * 6] = 0x48;
         assert!(unpacker.unpack(&bytes).is_empty());
-        let counts = Counts { datagrams: 7, packets: 28, wrong_length: 2, no_sync: 1, ..Counts::default() };
+        let counts = UnpackerCounts {
+            datagrams: 7,
+            packets: 28,
+            wrong_length: 2,
+            no_sync: 1,
+            ..UnpackerCounts::default()
+        };
         assert_eq!(*unpacker.counts(), counts);
     }
 
     #[test]
     fn rtp_numbers_tell_what_is_missing_late_or_anew() {
-        let (mut numbering, mut unpacker) = (Numbering::new(7, 65_534), Unpacker::new(true));
-        let datagrams: Vec<Vec<u8>> = (0..6).map(|_| datagram(&mut numbering, 7)).collect();
+        let mut unpacker = Unpacker::new(true);
+        let datagrams: Vec<Vec<u8>> = (0..6).map(|n| datagram(7, 65_534_u16.wrapping_add(n), 7)).collect();
         let mut take = |n: usize| unpacker.unpack(&datagrams[n]).len();
         assert_eq!((take(0), take(1), take(3), take(2), take(3), take(4)), (7, 7, 7, 0, 0, 7));
-        let (mut other, mut restarted) = (Numbering::new(8, 1000), Numbering::new(7, 30_000));
-        assert_eq!(unpacker.unpack(&datagram(&mut other, 1)).len(), 1);
-        assert_eq!(unpacker.unpack(&datagram(&mut restarted, 1)).len(), 1);
-        let counts = Counts { datagrams: 6, packets: 30, missing: 1, out_of_order: 2, ..Counts::default() };
+        assert_eq!(unpacker.unpack(&datagram(8, 1000, 1)).len(), 1, "another sender");
+        assert_eq!(unpacker.unpack(&datagram(7, 30_000, 1)).len(), 1, "a sender that started anew");
+        let counts = UnpackerCounts {
+            datagrams: 6,
+            packets: 30,
+            missing: 1,
+            out_of_order: 2,
+            ..UnpackerCounts::default()
+        };
         assert_eq!(*unpacker.counts(), counts);
     }
 
@@ -190,10 +169,10 @@ mod tests {
     fn what_is_no_transport_stream_in_rtp_is_dropped() {
         let mut unpacker = Unpacker::new(true);
         assert!(unpacker.unpack(&NULL_PACKET.repeat(7)).is_empty(), "no RTP");
-        let mut voice = datagram(&mut Numbering::new(7, 1), 1);
+        let mut voice = datagram(7, 1, 1);
         voice[1] = 0;
         assert!(unpacker.unpack(&voice).is_empty(), "G.711");
-        assert!(unpacker.unpack(&datagram(&mut Numbering::new(7, 2), 1)[..100]).is_empty(), "cut");
+        assert!(unpacker.unpack(&datagram(7, 2, 1)[..100]).is_empty(), "cut");
         assert_eq!((unpacker.counts().no_rtp, unpacker.counts().wrong_length), (2, 1));
     }
 
@@ -206,11 +185,11 @@ mod tests {
             let mut unpacker = Unpacker::new(rtp);
             for mut datagram in datagrams {
                 if let [first, second, ..] = &mut datagram[..] && rtp {
-                    (*first, *second) = (0x80 | *first & 0x3f, PAYLOAD_TYPE);
+                    (*first, *second) = (0x80 | *first & 0x3f, RTP_PAYLOAD_TYPE);
                 }
                 prop_assert!(unpacker.unpack(&datagram).iter().all(|packet| packet[0] == SYNC));
             }
-            prop_assert!(unpacker.senders.len() <= MAX_SENDERS);
+            prop_assert!(unpacker.senders() <= MAX_SENDERS);
         }
     }
 }
