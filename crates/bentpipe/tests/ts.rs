@@ -116,9 +116,11 @@ fn bridged_frames() {
     let folder = Folder::new();
     let (lan, stream, back) = (folder.file("lan.pcap"), folder.file("a.ts"), folder.file("back.pcap"));
     let sent = capture(&lan, LinkType::ETHERNET);
-    for words in
-        [&["encap", "--bridge"][..], &["encap", "--bridge", "--rohc"], &["encap", "--bridge", "--format", "gse"]]
-    {
+    for words in [
+        &["encap", "--bridge"][..],
+        &["encap", "--bridge", "--rohc"],
+        &["encap", "--bridge", "--format", "gse"],
+    ] {
         let rohc: &[&str] = if words.contains(&"--rohc") { &["--rohc"] } else { &[] };
         let stream = if words.len() < 4 { stream.clone() } else { folder.file("gse.pcap") };
         said(&ts(words, &[&lan, &stream]), 0);
@@ -181,10 +183,16 @@ fn what_a_stream_has() {
     let pids = all["pids"].as_array().expect("a list");
     assert_eq!((lines.len(), &lines[0][..3]), (pids.len() + 1, &["pid", "what", "packets"][..]));
     for (line, pid) in lines[1..].iter().zip(pids) {
-        assert_eq!((line.len(), line[0], line[2]), (12, &*pid["pid"].to_string(), &*pid["packets"].to_string()));
+        assert_eq!(
+            (line.len(), line[0], line[2]),
+            (12, &*pid["pid"].to_string(), &*pid["packets"].to_string())
+        );
     }
     let ule = pids.iter().find(|pid| pid["pid"] == 0x201).expect("a row");
-    assert_eq!((&ule["what"], &ule["types"]["IPv4"], &ule["units"]), (&"ULE".into(), &200.into(), &200.into()));
+    assert_eq!(
+        (&ule["what"], &ule["types"]["IPv4"], &ule["units"]),
+        (&"ULE".into(), &200.into(), &200.into())
+    );
     assert_eq!((&all["programmes"][0]["streams"][0], &all["frames"]["frames"]), (&0x201.into(), &0.into()));
     let back = folder.file("back.pcap");
     for (words, count) in

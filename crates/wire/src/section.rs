@@ -72,6 +72,11 @@ impl Encapsulator {
         self.packer.pid()
     }
 
+    /// Changes what becomes of the rest of a TS packet, from the next unit that ends in one on.
+    pub fn set_method(&mut self, method: Method) {
+        self.packer.set_method(method);
+    }
+
     /// Whether a partly filled TS packet waits for another section.
     pub fn is_pending(&self) -> bool {
         self.packer.is_pending()

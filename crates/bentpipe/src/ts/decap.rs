@@ -100,7 +100,9 @@ impl Decap {
         }
         self.sink.finish()?;
         let left_out = "left out: neither IP nor Ethernet nor, with --rohc, ROHC packets";
-        for (count, what) in [(unknown, left_out), (refused, "ROHC packets refused: without context, or damaged")] {
+        for (count, what) in
+            [(unknown, left_out), (refused, "ROHC packets refused: without context, or damaged")]
+        {
             if count > 0 {
                 show::note(&format!("{count} {what}"));
             }

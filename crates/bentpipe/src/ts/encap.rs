@@ -236,8 +236,11 @@ impl Tables {
         let number = 1;
         let pat =
             Pat { stream_id: 1, programmes: vec![Programme { number, map: args.pmt_pid }], ..Pat::default() };
-        let stream =
-            if args.format == Format::Ule { Elementary::ule(args.pid.pid()) } else { Elementary::mpe(args.pid.pid()) };
+        let stream = if args.format == Format::Ule {
+            Elementary::ule(args.pid.pid())
+        } else {
+            Elementary::mpe(args.pid.pid())
+        };
         let pmt =
             Pmt { number, version: 0, clock: Pid::NULL, descriptors: Vec::new(), streams: vec![stream] };
         let encapsulator = |pid| section::Encapsulator::new(pid, Method::Padding);

@@ -87,9 +87,7 @@ impl Stream {
                 datagram(record.link_type, record.bytes)
             };
             skipped += match payload {
-                Some([0xb8, ..]) => {
-                    frame(payload.unwrap_or_default(), record.time_ns, &mut deframer, each)?
-                }
+                Some([0xb8, ..]) => frame(payload.unwrap_or_default(), record.time_ns, &mut deframer, each)?,
                 Some(payload) => bare(payload, record.time_ns, each)?,
                 None => record.bytes.len() as u64,
             };

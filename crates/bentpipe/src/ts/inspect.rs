@@ -157,9 +157,10 @@ fn csv(survey: &Survey) -> String {
 fn json(survey: &Survey, skipped_bytes: u64) -> Value {
     let pids = survey.streams.iter().map(|(&pid, stream)| pid_json(survey, pid, stream));
     let programmes = survey.pat.iter().flat_map(|pat| &pat.programmes).map(|programme| {
-        let streams = survey.pmts.get(&programme.map).map(|pmt| {
-            pmt.streams.iter().map(|stream| stream.pid.number()).collect::<Vec<_>>()
-        });
+        let streams = survey
+            .pmts
+            .get(&programme.map)
+            .map(|pmt| pmt.streams.iter().map(|stream| stream.pid.number()).collect::<Vec<_>>());
         json!({ "number": programme.number, "pmt_pid": programme.map.number(), "streams": streams })
     });
     let (gse, as_gse) = (survey.gse.counts(), &survey.as_gse);

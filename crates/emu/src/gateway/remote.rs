@@ -61,10 +61,8 @@ impl Remote {
 
     /// Takes new settings that keep the contexts.
     pub(super) fn change(&mut self, config: &Config, queue_bytes: usize) {
-        self.encapsulator.set_filter(&config.stream.filter);
-        if let Some(threshold) = config.stream.packing {
-            self.encapsulator.set_packing(threshold);
-        }
+        // A configuration with an impossible value was refused when it was read.
+        let _ = self.encapsulator.set(&config.stream);
         self.config = config.clone();
         self.queue_bytes = queue_bytes;
     }

@@ -2,7 +2,8 @@
 
 use std::mem::discriminant;
 
-use bentpipe_net::{Link as Line, Port, Shaper, Wifi, channel, shaper};
+use bentpipe_net::dvb::Modcod;
+use bentpipe_net::{Link as Line, Port, Shaper, Wifi, channel, dvb, shaper};
 use bentpipe_sim::{ElementId, Network};
 use bentpipe_units::{Rate, Span};
 
@@ -32,6 +33,10 @@ pub enum Setting {
     Shaper(shaper::Config),
     /// A channel's fault.
     Fault(channel::Config),
+    /// What a stream of DVB may change, and the MODCOD of its frames.
+    Stream(Port, Box<dvb::Config>, Option<Modcod>),
+    /// Limits and parameters of the queue of a stream of DVB.
+    StreamQueue(Port, Queue),
     /// What loses frames in a direction of a Wi-Fi cell.
     FrameErrors(Port, channel::Config),
 }
@@ -46,7 +51,15 @@ impl Change {
                 Setting::Rate(rate) => line.set_rate(now, *rate),
                 Setting::Delay(delay) => line.set_delay(now, *delay),
                 Setting::Queue(queue) => drop(line.set_queue(now, queue)),
-                Setting::Shaper(_) | Setting::Fault(_) | Setting::FrameErrors(..) => {}
+                _ => {}
+            }
+        } else if let Some(sender) = network.element::<dvb::Sender>(self.element) {
+            match &self.setting {
+                Setting::Stream(port, stream, modcod) => {
+                    drop(sender.set_stream(now, port.0.into(), stream, *modcod));
+                }
+                Setting::StreamQueue(port, queue) => drop(sender.set_queue(now, port.0.into(), queue)),
+                _ => {}
             }
         } else if let (Setting::Shaper(config), Some(shaper)) =
             (&self.setting, network.element::<Shaper>(self.element))
@@ -93,11 +106,15 @@ impl Changer {
     /// What makes the network that of `new`, as a scenario file has it.
     ///
     /// # Errors
-    /// If more differs than rates, delays and the parameters of queues, shapers and channels, or if what differs is
+    /// If more differs than rates, delays, the parameters of queues, shapers and channels, and what the sending end of a stream
+    /// of DVB does alone, or if what differs is
     /// said otherwise by both directions; then nothing is to be changed.
     pub fn change(&mut self, new: &Scenario) -> Result<Vec<Change>, Problem> {
         let asked = new;
         let (new, _) = adapted(new)?;
+        if let Some(name) = new.dvb.keys().find(|name| self.scenario.dvb.get(*name) != new.dvb.get(*name)) {
+            return Err(Problem::new(format!("dvb.{name}"), LINE));
+        }
         if without_changeable(&self.scenario) != without_changeable(&new) {
             return Err(Problem::new("", UNCHANGEABLE));
         }
@@ -109,6 +126,8 @@ impl Changer {
             let is_wifi = new.link[&handle.name].wifi.is_some();
             changes.extend(if is_wifi {
                 in_cell(handle, &before, &after)?
+            } else if before.dvb.is_some() || after.dvb.is_some() {
+                stream(handle, &before, &after)?
             } else {
                 line(handle, &before, &after)?
             });
@@ -126,6 +145,8 @@ impl Changer {
 
 const UNCHANGEABLE: &str =
     "cannot be changed while it runs: expected a link's rate, delay, queue, shaper or channel";
+const LINE: &str = "a line cannot be changed while it runs: its slots and frames are counted from the start. Expected a stream's \
+                    packing, filter, to, llc or modcod, or the link's queue or channel";
 
 /// What changes at a direction of a Wi-Fi link, the channel apart: nothing may.
 fn in_cell(handle: &LinkHandle, before: &Direction, after: &Direction) -> Result<Vec<Change>, Problem> {
@@ -151,7 +172,7 @@ fn line(handle: &LinkHandle, before: &Direction, after: &Direction) -> Result<Ve
     if handle.receiver.is_some() && !is_same {
         return Err(Problem::new(
             format!("link.{}", handle.name),
-            "a terminal or a stream of DVB cannot be changed while it runs",
+            "a terminal cannot be changed while it runs",
         ));
     }
     if before.rate != after.rate {
@@ -160,15 +181,52 @@ fn line(handle: &LinkHandle, before: &Direction, after: &Direction) -> Result<Ve
     if before.delay != after.delay {
         settings.push(Setting::Delay(after.delay.unwrap_or_default()));
     }
-    let queues = [before, after].map(|direction| direction.queue.unwrap_or_default());
-    if queues[0] != queues[1] {
-        if discriminant(&queues[0]) != discriminant(&queues[1]) {
-            let key = format!("link.{}.{}.queue.kind", handle.name, handle.way.name());
-            return Err(Problem::new(key, "cannot be changed while it runs: expected the queue's own kind"));
-        }
-        settings.push(Setting::Queue(queues[1]));
-    }
+    settings.extend(queue(handle, before, after)?.map(Setting::Queue));
     Ok(settings.into_iter().map(|setting| Change { element: handle.line, setting }).collect())
+}
+
+/// The queue of a direction, if it is another one.
+fn queue(handle: &LinkHandle, before: &Direction, after: &Direction) -> Result<Option<Queue>, Problem> {
+    let [had, wanted] = [before, after].map(|direction| direction.queue.unwrap_or_default());
+    if discriminant(&had) != discriminant(&wanted) {
+        let key = format!("link.{}.{}.queue.kind", handle.name, handle.way.name());
+        return Err(Problem::new(key, "cannot be changed while it runs: expected the queue's own kind"));
+    }
+    Ok((had != wanted).then_some(wanted))
+}
+
+/// What changes at a direction that is a stream of DVB: what its sending end does alone.
+fn stream(handle: &LinkHandle, before: &Direction, after: &Direction) -> Result<Vec<Change>, Problem> {
+    let problem = |key: &str, why: &str| {
+        let key = format!("link.{}.{}.{key}", handle.name, handle.way.name());
+        Problem::new(key, format!("cannot be changed while it runs: {why}"))
+    };
+    let (Some(had), Some(wanted)) = (&before.dvb, &after.dvb) else {
+        return Err(problem("dvb", "expected what the scenario started with"));
+    };
+    let (old, new) = (&had.stream, &wanted.stream);
+    let fixed = [
+        ("dvb.line", had.line == wanted.line, "it stays in the multiplex that it started in"),
+        ("dvb.pid", old.pid == new.pid, "the receiver listens to the one it started with"),
+        (
+            "dvb.encapsulation",
+            old.encapsulation == new.encapsulation,
+            "the receiver expects what it started with",
+        ),
+        ("dvb.rohc", old.rohc == new.rohc, "contexts at both ends go by it"),
+        (
+            "dvb.modcod",
+            had.modcod.is_some() == wanted.modcod.is_some(),
+            "expected another one where there is one",
+        ),
+        ("delay", before.delay == after.delay, "slots arrive in their order"),
+    ];
+    if let Some((key, _, why)) = fixed.iter().find(|(_, same, _)| !same) {
+        return Err(problem(key, why));
+    }
+    let changed = (had != wanted).then(|| Setting::Stream(handle.port, Box::new(new.clone()), wanted.modcod));
+    let queue = queue(handle, before, after)?.map(|queue| Setting::StreamQueue(handle.port, queue));
+    Ok(changed.into_iter().chain(queue).map(|setting| Change { element: handle.line, setting }).collect())
 }
 
 /// What changes at a direction's token bucket.
@@ -228,7 +286,9 @@ fn without_changeable(scenario: &Scenario) -> Scenario {
 
 fn clear(link: &mut Link) {
     (link.rate, link.delay, link.queue, link.shaper, link.channel) = (None, None, None, None, None);
+    link.dvb = None;
     for own in [&mut link.forward, &mut link.reverse] {
         (own.rate, own.delay, own.queue, own.shaper, own.channel) = (None, None, None, None, None);
+        own.dvb = None;
     }
 }

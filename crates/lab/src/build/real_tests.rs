@@ -176,6 +176,59 @@ fn queues_and_shapers_take_new_limits_and_rates() {
     assert_eq!(changed("link.hop.rate=8 Mbit/s"), Ok(vec![]), "it has that already");
 }
 
+const SKY: &str = r#"
+title = "x"
+duration = "10 s"
+[node.a]
+[node.b]
+[dvb.carrier]
+kind = "transport-stream"
+rate = "2 Mbit/s"
+[link.sky]
+between = ["a", "b"]
+delay = "250 ms"
+dvb = { line = "carrier", packing = "1 ms", rohc = {} }
+"#;
+
+fn changed_sky(assignment: &str) -> Result<Vec<Setting>, String> {
+    let mut document = document(SKY);
+    let mut changer = Changer::new(&emulated(SKY), &document.scenario().expect("a scenario"));
+    document.set(assignment).map_err(|refusal| refusal.to_string())?;
+    let scenario = document.scenario().map_err(|refusal| refusal.to_string())?;
+    let changes =
+        changer.change(&scenario).map_err(|problem| format!("{}: {}", problem.key, problem.problem))?;
+    Ok(changes.into_iter().map(|change| change.setting).collect())
+}
+
+#[test]
+fn a_stream_of_dvb_changes_what_its_sender_does_alone() {
+    let packed = changed_sky("link.sky.dvb.packing=5 ms").expect("possible");
+    let [Setting::Stream(_, forward, None), Setting::Stream(_, back, None)] = &packed[..] else {
+        panic!("{packed:?}")
+    };
+    assert_eq!((forward.packing, back.packing), (Some(Span::from_millis(5)), Some(Span::from_millis(5))));
+    let filtered = changed_sky("link.sky.dvb.filter=[{ protocol = \"udp\", action = \"plain\" }]");
+    assert!(matches!(&filtered.expect("possible")[..], [Setting::Stream(..), Setting::Stream(..)]));
+    let limited = changed_sky("link.sky.queue.packets=20").expect("possible");
+    assert!(matches!(&limited[..], [Setting::StreamQueue(..), Setting::StreamQueue(..)]), "{limited:?}");
+    for (assignment, why) in [
+        (
+            "link.sky.dvb.pid=0x300",
+            "link.sky.forward.dvb.pid: cannot be changed while it runs: the receiver listens",
+        ),
+        ("link.sky.dvb.encapsulation=mpe", "link.sky.forward.dvb.encapsulation: cannot be changed"),
+        (
+            "link.sky.dvb.rohc.contexts=3",
+            "link.sky.forward.dvb.rohc: cannot be changed while it runs: contexts",
+        ),
+        ("link.sky.delay=20 ms", "link.sky.forward.delay: cannot be changed"),
+        ("dvb.carrier.rate=1 Mbit/s", "dvb.carrier: a line cannot be changed while it runs"),
+    ] {
+        let said = changed_sky(assignment).expect_err(assignment);
+        assert!(said.starts_with(why), "{assignment}: {said}");
+    }
+}
+
 #[test]
 fn what_cannot_be_changed_says_why() {
     for (assignment, why) in [

@@ -187,7 +187,7 @@ impl Encapsulator {
     /// The key whose value is impossible.
     pub fn new(config: &Config) -> Result<Encapsulator, Impossible> {
         config.check()?;
-        let method = if config.packing.is_some() { Method::Packing } else { Method::Padding };
+        let method = method(config);
         let pid = config.pid.pid();
         let carrier = match config.encapsulation {
             Encapsulation::Ule => Carrier::Ule(ule::Encapsulator::new(pid, method)),
@@ -209,15 +209,24 @@ impl Encapsulator {
         })
     }
 
-    /// Changes what of the traffic is compressed, from the next packet on. Contexts stay.
-    pub fn set_filter(&mut self, filter: &Filter) {
-        self.filter = filter.clone();
-    }
-
-    /// Changes the packing threshold, from the next packet on. A stream that pads does not begin to pack, nor the other
-    /// way round, but one with a threshold of no time packs what waits already and nothing else.
-    pub fn set_packing(&mut self, threshold: Span) {
-        self.packing = self.packing.map(|_| threshold);
+    /// Changes filter, packing threshold, receiver's address and LLC/SNAP headers to those of `config`, from the next packet on.
+    /// Contexts stay, and all that both ends go by: PID, encapsulation, ROHC. What waits is sent when the new threshold is
+    /// over, at once without one.
+    ///
+    /// # Errors
+    /// The key whose value is impossible; nothing is changed then.
+    pub fn set(&mut self, config: &Config) -> Result<(), Impossible> {
+        config.check()?;
+        let method = method(config);
+        match &mut self.carrier {
+            Carrier::Ule(encapsulator) => encapsulator.set_method(method),
+            Carrier::Mpe(encapsulator) => encapsulator.set_method(method),
+            Carrier::Gse(_) => {}
+        }
+        self.filter = config.filter.clone();
+        self.packing = config.packing;
+        (self.to, self.llc) = (config.to.map(|address| address.0), config.llc);
+        Ok(())
     }
 
     /// Encapsulates a packet.
@@ -441,6 +450,10 @@ impl Encapsulator {
     pub fn contexts(&self) -> usize {
         self.compressor.as_ref().map_or(0, Compressor::contexts)
     }
+}
+
+fn method(config: &Config) -> Method {
+    if config.packing.is_some() { Method::Packing } else { Method::Padding }
 }
 
 /// Where IP is in a PDU.

@@ -149,6 +149,34 @@ impl Sender {
         })
     }
 
+    /// Changes what [`Encapsulator::set`] changes of a stream, and the MODCOD of its frames where streams have their own, from
+    /// the next packet and frame on.
+    ///
+    /// # Errors
+    /// The key whose value is impossible; nothing is changed then.
+    pub fn set_stream(
+        &mut self,
+        now: Time,
+        number: usize,
+        dvb: &Config,
+        modcod: Option<Modcod>,
+    ) -> Result<(), Impossible> {
+        self.catch_up(now);
+        let Some(path) = self.paths.get_mut(number) else { return Ok(()) };
+        path.encapsulator.set(dvb)?;
+        path.modcod = modcod;
+        Ok(())
+    }
+
+    /// Gives a stream's queue other limits. What waits goes on waiting.
+    ///
+    /// # Errors
+    /// The key whose value is impossible; nothing is changed then.
+    pub fn set_queue(&mut self, now: Time, number: usize, discipline: &Discipline) -> Result<(), Impossible> {
+        self.catch_up(now);
+        self.paths.get_mut(number).map_or(Ok(()), |path| path.queue.set(discipline))
+    }
+
     /// Fills every slot and frame that has begun by `now`.
     fn catch_up(&mut self, now: Time) {
         while let Some(ready) = self.ready() {

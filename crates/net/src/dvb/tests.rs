@@ -199,6 +199,26 @@ fn gse_waits_for_a_full_data_field() {
     assert_eq!(sender.due(), None);
 }
 
+/// Packing begins and ends while it goes on, and nothing that waits is lost.
+#[test]
+fn a_stream_that_packs_pads_from_now_on() {
+    for encapsulation in [Encapsulation::Ule, Encapsulation::Mpe, Encapsulation::Gse] {
+        let packed = config(encapsulation, Some(Span::from_secs(1)), true);
+        let mut pair = Pair::new(&packed);
+        let packets: Vec<_> = (0..60).map(|n| packet(false, n, 33)).collect();
+        for (n, bytes) in packets.iter().enumerate() {
+            let is_packed = n / 10 % 2 == 0;
+            pair.sender
+                .set(&Config { packing: packed.packing.filter(|_| is_packed), ..packed.clone() })
+                .unwrap();
+            pair.sender.push(Time::ZERO, &Pdu::ip(bytes)).unwrap();
+            pair.carry(Time::ZERO, &[]);
+            assert!(is_packed || pair.ip.len() == n + 1, "{encapsulation:?} {n}");
+        }
+        assert_eq!((pair.ip, pair.troubles), (packets, vec![]));
+    }
+}
+
 /// Seed equation 12: where the n-th valley of padding mode is, one byte above what n TS packets carry.
 #[test]
 fn padding_mode_has_its_valleys_where_the_equation_says() {

@@ -31,6 +31,11 @@ impl Encapsulator {
         self.sections.pid()
     }
 
+    /// Changes what becomes of the rest of a TS packet, from the next unit that ends in one on.
+    pub fn set_method(&mut self, method: Method) {
+        self.sections.set_method(method);
+    }
+
     /// Whether a partly filled TS packet waits for another section.
     pub fn is_pending(&self) -> bool {
         self.sections.is_pending()

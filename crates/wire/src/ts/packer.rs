@@ -39,6 +39,10 @@ impl Packer {
         self.pid
     }
 
+    pub(crate) fn set_method(&mut self, method: Method) {
+        self.method = method;
+    }
+
     pub(crate) fn is_pending(&self) -> bool {
         !self.held.is_empty()
     }

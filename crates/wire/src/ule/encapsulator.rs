@@ -26,6 +26,11 @@ impl Encapsulator {
         self.packer.pid()
     }
 
+    /// Changes what becomes of the rest of a TS packet, from the next unit that ends in one on.
+    pub fn set_method(&mut self, method: Method) {
+        self.packer.set_method(method);
+    }
+
     /// Whether a partly filled TS packet waits for another SNDU. From when this becomes true the packing threshold runs,
     /// at whose end [`Encapsulator::flush`] is due.
     pub fn is_pending(&self) -> bool {
