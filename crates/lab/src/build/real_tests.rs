@@ -187,6 +187,7 @@ rate = "2 Mbit/s"
 [link.sky]
 between = ["a", "b"]
 delay = "250 ms"
+queue = { kind = "drop-tail", packets = 50 }
 dvb = { line = "carrier", packing = "1 ms", rohc = {} }
 "#;
 
