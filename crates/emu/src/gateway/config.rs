@@ -136,7 +136,7 @@ impl Remote {
     pub(super) fn keeps_contexts(&self, other: &Remote) -> bool {
         let fixed = |remote: &Remote| dvb::Config {
             filter: dvb::Filter::default(),
-            packing: remote.stream.packing.map(|_| Span::ZERO),
+            packing: None,
             ..remote.stream.clone()
         };
         self.send == other.send

@@ -214,7 +214,7 @@ fn a_stream_of_dvb_changes_what_its_sender_does_alone() {
     assert!(matches!(&limited[..], [Setting::StreamQueue(..), Setting::StreamQueue(..)]), "{limited:?}");
     for (assignment, why) in [
         (
-            "link.sky.dvb.pid=0x300",
+            "link.sky.dvb.pid=\"0x300\"",
             "link.sky.forward.dvb.pid: cannot be changed while it runs: the receiver listens",
         ),
         ("link.sky.dvb.encapsulation=mpe", "link.sky.forward.dvb.encapsulation: cannot be changed"),
