@@ -6,6 +6,9 @@ mod rohc_ule;
 mod votos;
 mod wichmo;
 
+use bentpipe_net::channel::Fit;
+
+use crate::loss::Model;
 use crate::published::StudyRuns;
 
 /// Computes a value of a row, in the row's unit, or says why it cannot.
@@ -73,6 +76,11 @@ const CURVES: &[(&str, CurveCode)] = &[
     ("wichmo-bernoulli-bursts", wichmo::bernoulli_bursts),
     ("wichmo-gaps", wichmo::gaps),
     ("wichmo-bernoulli-gaps", wichmo::bernoulli_gaps),
+    ("wichmo-fitted-a", |runs| wichmo::fitted(runs, Fit::Bernoulli, Model::loss)),
+    ("wichmo-fitted-b", |runs| wichmo::fitted(runs, Fit::BernoulliByBursts, Model::loss)),
+    ("wichmo-fitted-c", |runs| wichmo::fitted(runs, Fit::BernoulliByGaps, Model::loss)),
+    ("wichmo-fitted-d-to-bad", |runs| wichmo::fitted(runs, Fit::Bistable, |model| model.p)),
+    ("wichmo-fitted-d-to-good", |runs| wichmo::fitted(runs, Fit::Bistable, |model| model.r)),
     ("wichmo-gaps-none", |runs| wichmo::up_to(runs, "none", "gaps")),
     ("wichmo-gaps-arf", |runs| wichmo::up_to(runs, "arf", "gaps")),
     ("wichmo-gaps-ld-arf", |runs| wichmo::up_to(runs, "ld-arf", "gaps")),

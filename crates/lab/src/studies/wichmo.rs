@@ -3,7 +3,7 @@
 
 use bentpipe_net::channel::{Config, Fit, Trace};
 
-use crate::loss::{self, Counts};
+use crate::loss::{self, Counts, Model};
 use crate::published::{At, StudyRuns, Value};
 
 /// The swept keys, as the study names them.
@@ -140,6 +140,15 @@ pub(super) fn loss_by_gaps(runs: &StudyRuns) -> Result<f64, String> {
     };
     let shares = traces(runs)?.iter().map(share).collect::<Result<Vec<_>, _>>()?;
     shares.into_iter().max_by(f64::total_cmp).ok_or_else(|| "no trace".to_owned())
+}
+
+/// Against the traces' rates of loss what `of` says of the model that a fit makes of each: the parameters of table III.
+pub(super) fn fitted(runs: &StudyRuns, fit: Fit, of: impl Fn(&Model) -> f64) -> Result<Points, String> {
+    let point = |trace: &Trace| {
+        let counts = Counts::of(trace);
+        Ok((counts.loss(), of(&loss::fit(fit, trace, &counts)?.model)))
+    };
+    traces(runs)?.iter().map(point).collect()
 }
 
 /// A counter of the link under one adaptation, summed over nothing but averaged over seeds.
