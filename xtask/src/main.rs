@@ -28,8 +28,10 @@ fn main() -> ExitCode {
     let result = match words[..] {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
-        ["bench", "--peers", ref names @ ..] => bench::run(names, true),
-        ["bench", ref names @ ..] => bench::run(names, false),
+        ["bench", ref words @ ..] => {
+            let names: Vec<&str> = words.iter().copied().filter(|word| *word != "--peers").collect();
+            bench::run(&names, words.contains(&"--peers"))
+        }
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);

@@ -151,6 +151,10 @@ fn emulator(left: Tun, right: Tun, stop: Arc<AtomicBool>, written: Arc<AtomicU64
     let mut driver = Driver::new(builder.build().ok()?, Monotonic::start());
     driver.open(gates[0], left);
     driver.open(gates[1], Counted(right, written));
+    // As `bentpipe emulate` does. The bare loop, which never rests, would only be stopped by the kernel.
+    if let Err(error) = driver.put_first() {
+        println!("no real-time priority: {error}");
+    }
     driver.run(Time::NEVER, &stop);
     Some(driver.lateness().clone())
 }

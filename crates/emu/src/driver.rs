@@ -8,7 +8,7 @@ use bentpipe_net::{Gate, Packet};
 use bentpipe_sim::{ElementId, Network};
 use bentpipe_units::{Span, Time};
 
-use crate::urgency::sharpen_timers;
+use crate::urgency::{Urgency, sharpen_timers};
 use crate::{Clock, Lateness, Port, poll};
 
 /// Packets taken from one port before the others have their turn and what is due is run.
@@ -20,6 +20,9 @@ const MAX_PACKET: usize = 65_536;
 /// Nearer deadlines than this are waited for by looking at the clock: the kernel wakes a sleeper some tens of
 /// microseconds late, which is what the emulator's lateness would be.
 const SPIN: Span = Span::from_micros(60);
+
+/// How long a thread that takes most of a processor lets packets gather.
+const REST: Span = Span::from_micros(50);
 
 /// The longest sleep, so that a stop is seen.
 const LONGEST_SLEEP: Span = Span::from_millis(20);
@@ -105,6 +108,7 @@ pub struct Driver<C: Clock> {
     buffer: Vec<u8>,
     scratch: Vec<u8>,
     waiting: Vec<libc::pollfd>,
+    urgency: Option<Urgency>,
 }
 
 impl<C: Clock> Driver<C> {
@@ -123,7 +127,18 @@ impl<C: Clock> Driver<C> {
             buffer: vec![0; MAX_PACKET],
             scratch: Vec::with_capacity(MAX_PACKET),
             waiting: Vec::new(),
+            urgency: None,
         }
+    }
+
+    /// Puts the calling thread, which is to run the driver, before all others of the machine (`SCHED_FIFO`), but while it
+    /// takes a processor nearly whole: then the kernel would stop it for 50 ms of each second.
+    ///
+    /// # Errors
+    /// If the process may not: it lacks `CAP_SYS_NICE`.
+    pub fn put_first(&mut self) -> io::Result<()> {
+        self.urgency = Some(Urgency::take(self.clock.now())?);
+        Ok(())
     }
 
     /// Opens a door: packets of `port` enter the network at `gate`, and what arrives there goes out at `port`.
@@ -175,15 +190,32 @@ impl<C: Clock> Driver<C> {
             if self.doors.is_empty() && !self.lost.is_empty() {
                 return Ended::AllLost;
             }
-            if pass.read == 0 {
-                self.wait(end);
+            match pass.read {
+                0 => self.wait(end),
+                1..BATCH if !self.is_awake() => self.rest(end),
+                _ => {}
             }
+        }
+    }
+
+    fn is_awake(&self) -> bool {
+        self.urgency.as_ref().is_none_or(Urgency::is_awake)
+    }
+
+    /// Lets packets gather, so that a busy thread takes several at once; what is due is not kept waiting.
+    fn rest(&self, end: Time) {
+        let left = self.network.next_deadline().min(end) - self.clock.now();
+        if left > Span::ZERO {
+            let _ = poll::wait(&mut [], left.min(REST));
         }
     }
 
     /// Once: runs what is due, makes changes asked for, takes what waits at the ports, and sends out what left.
     pub fn pass(&mut self, end: Time) -> Pass {
         let clock = self.clock.now();
+        if let Some(urgency) = &mut self.urgency {
+            urgency.keep(clock);
+        }
         let now = clock.min(end);
         self.network.run_until(now);
         let changed = self.make_changes();
@@ -259,9 +291,10 @@ impl<C: Clock> Driver<C> {
             return self.clock.pass_until(deadline);
         }
         let left = (deadline - self.clock.now()).min(LONGEST_SLEEP);
-        if left > SPIN {
+        let spin = if self.is_awake() { SPIN } else { Span::ZERO };
+        if left > spin {
             // An interrupted or failed wait only means that the loop comes round early.
-            let _ = poll::wait(&mut self.waiting, left - SPIN);
+            let _ = poll::wait(&mut self.waiting, left - spin);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bentpipe_emu::{Driver, Ended, Monotonic, cpu_time, put_first};
+use bentpipe_emu::{Driver, Ended, Monotonic, cpu_time};
 use bentpipe_lab::record::Live;
 use bentpipe_lab::run::RealTime;
 use bentpipe_sim::Network;
@@ -21,11 +21,11 @@ pub(in super::super) struct RealTimeRun {
 impl RealTimeRun {
     /// From now on this thread comes before others, where that is allowed.
     pub(in super::super) fn new(
-        driver: Driver<Monotonic>,
+        mut driver: Driver<Monotonic>,
         stop: Arc<AtomicBool>,
         threshold: Span,
     ) -> RealTimeRun {
-        let refused = put_first().err();
+        let refused = driver.put_first().err();
         let notice = |error: std::io::Error| {
             format!(
                 "no real-time priority ({error}), so a busy machine makes packets late; CAP_SYS_NICE gives it"
