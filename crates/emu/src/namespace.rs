@@ -13,7 +13,7 @@ const FOLDER: &str = "/run/netns";
 const PREFIX: &str = "bentpipe-";
 /// What a device holds for a program that does not read: at 300 000 packets/s, 13 ms, which a processor that is not the
 /// machine's own is away now and then. The kernel's own value is 500.
-const QUEUE_PACKETS: u32 = 4096;
+pub(crate) const QUEUE_PACKETS: u32 = 4096;
 
 /// Why a host could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::config::{Lan as Config, LanKind};
 use super::routes::Prefix;
-use crate::namespace::{SetupError, ip, quieten};
+use crate::namespace::{QUEUE_PACKETS, SetupError, ip, quieten};
 use crate::{Port, Tun, tun};
 
 /// The device.
@@ -42,7 +42,8 @@ impl Lan {
     fn configure(&mut self, config: &Config) -> Result<(), SetupError> {
         let device = config.device.as_str();
         quieten(device);
-        ip(&["link", "set", "dev", device, "mtu", &config.mtu_bytes.to_string()])?;
+        let (mtu, queue) = (config.mtu_bytes.to_string(), QUEUE_PACKETS.to_string());
+        ip(&["link", "set", "dev", device, "mtu", &mtu, "txqueuelen", &queue])?;
         if let LanKind::Bridge { master: Some(master), .. } = &config.kind {
             ip(&["link", "set", "dev", device, "master", master])?;
         }
