@@ -190,6 +190,11 @@ file.toml:24:40: flow.bulk.tcp.controller.betta: unknown key: did you mean "beta
 fn absurd_amounts_are_refused() {
     for (from, to, expected) in [
         ("\"20 s\"", "\"400 d\"", "duration: longer than 31622400 s"),
+        (
+            "\"20 s\"",
+            "\"60 d\"\natm.line.x = { between = [\"client\", \"server\"], rate = \"1 Mbit/s\" }",
+            "duration: longer than 4320000 s, the most with cells",
+        ),
         ("\"20 s\"", "\"0 s\"", "duration: expected more than no time"),
         ("\"10 Mbit/s\"", "\"0 bit/s\"", "link.satellite.rate: expected more than zero"),
         ("\"10 Mbit/s\"", "\"1e9 Gbit/s\"", "link.satellite.rate: faster than 100000 Gbit/s"),

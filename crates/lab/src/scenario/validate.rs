@@ -15,6 +15,8 @@ use crate::build::delays::MAX_DELAY;
 
 /// The longest simulated time.
 const MAX_DURATION: Span = Span::from_secs(366 * 86_400);
+/// The longest simulated time with cells: the order that they are merged in reaches 52 days with 4096 channels.
+const MAX_DURATION_OF_CELLS: Span = Span::from_secs(50 * 86_400);
 /// The most nodes and links of one scenario.
 const MAX_NODES: u64 = 10_000;
 /// The most flows of one scenario, copies counted.
@@ -292,6 +294,8 @@ impl Review<'_> {
     /// Lines end at nodes and switches, streams at nodes.
     fn atm(&mut self) {
         let (atm, nodes) = (&self.scenario.atm, &self.scenario.node);
+        let ends = atm.line.is_empty() || self.scenario.duration <= MAX_DURATION_OF_CELLS;
+        self.unless(ends, "duration", format!("longer than {MAX_DURATION_OF_CELLS}, the most with cells"));
         for name in atm.switch.keys().filter(|name| nodes.contains_key(*name)) {
             self.mistake(
                 &join("atm.switch", name),
