@@ -9,7 +9,7 @@ use crate::octets::Truncated;
 
 /// IP headers that a chain may have; a deeper one is payload behind an explicit end of the chain (RFC 3843 3.1).
 pub(crate) const MAX_LEVELS: usize = 8;
-/// Octets of extension headers behind one IP header that are compressed; from there on it is payload.
+/// Octets of extension headers behind one IP header that are compressed.
 pub(crate) const MAX_EXTENSION_BYTES: usize = 512;
 /// Extension headers behind one IP header: the count of a compressed list has four bits (RFC 3095 5.8.6.1).
 pub(crate) const MAX_EXTENSIONS: usize = 15;
@@ -215,19 +215,20 @@ pub(crate) fn ipv4_sum(header: &[u8; 20]) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// Walks the extension headers behind `level`; `None` when the packet ends within one: it is damaged, and no flow for
-/// which another should lose its context.
+/// Walks the extension headers behind `level`; `None` when they are no reason to give up another flow's context: the
+/// packet ends within one, or has hop-by-hop options behind another (RFC 8200 4: every node discards it), or they are
+/// more than lists take, so that every packet would bring them whole.
 #[inline]
 fn extended(bytes: &[u8], mut level: Level) -> Option<Level> {
     level.next = level.first;
-    for _ in 0..MAX_EXTENSIONS {
-        let octets = &bytes[level.end()..];
-        match extension(level.next, octets).ok()? {
-            Some((len, next)) if level.extensions_len + len <= MAX_EXTENSION_BYTES => {
-                level.extensions_len += len;
-                level.next = next;
-            }
-            _ => break,
+    let mut count = 0;
+    while let Some((len, next)) = extension(level.next, &bytes[level.end()..]).ok()? {
+        let is_misplaced = level.next == protocol::HOP_BY_HOP && count > 0;
+        count += 1;
+        level.extensions_len += len;
+        level.next = next;
+        if is_misplaced || count > MAX_EXTENSIONS || level.extensions_len > MAX_EXTENSION_BYTES {
+            return None;
         }
     }
     Some(level)

@@ -511,3 +511,32 @@ fn segment(number: u16, flow: u8) -> Vec<u8> {
     tcp.extend_from_slice(&[7; 30]);
     tcp
 }
+
+/// UDP over IPv6 behind extension headers of these types and lengths.
+fn ipv6(extensions: &[(u8, usize)]) -> Vec<u8> {
+    let types = extensions.iter().map(|(kind, _)| *kind).chain([17]).collect::<Vec<_>>();
+    let mut chain = Vec::new();
+    for (index, (_, len)) in extensions.iter().enumerate() {
+        chain.extend([types[index + 1], (len / 8 - 1) as u8, 1, (len - 4) as u8]);
+        chain.resize(chain.len() + len - 4, 0);
+    }
+    chain.extend(udp(7, b"payload"));
+    let len = (chain.len() as u16).to_be_bytes();
+    [&[0x60, 0, 0, 0, len[0], len[1], types[0], 64][..], &[0x20; 32], &chain].concat()
+}
+
+/// Chains that no node passes on, or too long for lists, take no context from others.
+#[test]
+fn extension_headers_that_gain_nothing_go_uncompressed() {
+    let mut ends = Ends::new(Mode::Optimistic, CompressorConfig::default());
+    let mut profile = |extensions: &[(u8, usize)]| {
+        ends.send(Duration::ZERO, &ipv6(extensions), false);
+        ends.last.2
+    };
+    assert_eq!(profile(&[(0, 8), (60, 8), (43, 8), (60, 16)]), Profile::Udp);
+    assert_eq!(profile(&[(0, 256), (60, 256)]), Profile::Udp);
+    assert_eq!(profile(&[(0, 256), (60, 264)]), Profile::Uncompressed);
+    assert_eq!(profile(&[(60, 8), (0, 8)]), Profile::Uncompressed);
+    assert_eq!(profile(&[(60, 8); 15]), Profile::Udp);
+    assert_eq!(profile(&[(60, 8); 16]), Profile::Uncompressed);
+}

@@ -116,8 +116,7 @@ fn sizes(corpus: &Path) -> HashMap<String, u64> {
     sizes
 }
 
-/// With the profiles and parameters that librohc had. A capture of a few packets shows what the first IR costs, not what
-/// compression gains, so a few bytes more are let pass there; the sum has to be smaller all the same.
+/// With the profiles and parameters that librohc had. For the one exception see `tests/sizes.rs` of the library.
 #[test]
 fn streams_are_no_larger_than_librohcs() {
     let Some(corpus) = corpus() else { return };
@@ -132,11 +131,8 @@ fn streams_are_no_larger_than_librohcs() {
             said(&rohc(&words(&options), &[&capture, &stream]), 0);
             let ours = packets(&stream).1.iter().map(|packet| packet.len() as u64).sum::<u64>();
             total = (total.0 + ours, total.1 + theirs);
-            if ours > theirs {
-                println!("larger: {name}: {ours} against {theirs}");
-            }
-            if ours > theirs + theirs / 50 + 16 {
-                larger.push(name);
+            if ours > theirs && !name.contains("afl35-rtp-version-changing") {
+                larger.push(format!("{name}: {ours} against {theirs}"));
             }
         }
     }
