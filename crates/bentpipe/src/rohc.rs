@@ -122,6 +122,8 @@ pub(crate) enum Error {
     Open { path: PathBuf, source: std::io::Error },
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: ReadError },
+    #[error("{}: record {number}: {source}", path.display())]
+    Record { path: PathBuf, number: u64, source: ReadError },
     #[error("{}: {source}", path.display())]
     Write { path: PathBuf, source: std::io::Error },
     #[error("{0}")]

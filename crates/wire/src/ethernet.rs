@@ -92,6 +92,8 @@ impl EtherType {
     pub const ARP: EtherType = EtherType(0x0806);
     pub const ROHC: EtherType = EtherType(0x22f1);
     pub const VLAN: EtherType = EtherType(0x8100);
+    /// What many switches put around a VLAN tag before IEEE 802.1ad.
+    pub const OLD_SERVICE_VLAN: EtherType = EtherType(0x9100);
     pub const IPV6: EtherType = EtherType(0x86dd);
     pub const SERVICE_VLAN: EtherType = EtherType(0x88a8);
 }
@@ -104,7 +106,7 @@ impl EtherType {
     }
 
     pub(crate) const fn is_tag(self) -> bool {
-        matches!(self, EtherType::VLAN | EtherType::SERVICE_VLAN)
+        matches!(self, EtherType::VLAN | EtherType::SERVICE_VLAN | EtherType::OLD_SERVICE_VLAN)
     }
 }
 

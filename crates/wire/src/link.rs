@@ -12,6 +12,12 @@ const SLL_LEN: usize = 16;
 const SLL2_LEN: usize = 20;
 /// Length in bytes of BSD loopback's address family.
 const NULL_LEN: usize = 4;
+/// Length in bytes of a header of Cisco's HDLC: address, control, EtherType.
+const C_HDLC_LEN: usize = 4;
+/// Length in bytes of a PPPoE header.
+const PPPOE_LEN: usize = 6;
+/// PPPoE's session stage (RFC 2516 5).
+const PPPOE_SESSION: EtherType = EtherType(0x8864);
 
 /// What a frame carries for the network layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,21 +30,25 @@ pub struct Network<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Takes the link layer off a captured frame: Ethernet and Linux cooked captures with VLAN tags, LLC/SNAP, raw IP, BSD
-/// loopback, and ERF with any of these or an AAL5 PDU.
+/// Takes the link layer off a captured frame: Ethernet and Linux cooked captures with VLAN tags and PPPoE, LLC/SNAP, raw
+/// IP, BSD loopback, PPP, Cisco's HDLC, and ERF with Ethernet, raw IP or an AAL5 PDU.
 ///
 /// # Errors
 /// If a header is truncated or malformed; `Unsupported` for other link types and for frames that are not SNAP.
 pub fn network(link_type: LinkType, bytes: &[u8]) -> Result<Network<'_>, Error> {
-    match link_type {
+    let network = match link_type {
         LinkType::ETHERNET => ethernet(bytes),
+        LinkType::PPP => ppp(bytes, 0),
+        LinkType::PPP_HDLC | LinkType::C_HDLC => hdlc(bytes),
+        LinkType::PPP_ETHER => pppoe(bytes, 0),
         LinkType::RAW => raw(bytes, 0),
         LinkType::LINUX_SLL => cooked(bytes, SLL_LEN, 14),
         LinkType::LINUX_SLL2 => cooked(bytes, SLL2_LEN, 0),
         LinkType::NULL => loopback(bytes),
         LinkType::ERF => from_erf(bytes),
         _ => Err(Error::unsupported(Layer::Link, 0, "link type")),
-    }
+    }?;
+    if network.ethertype == PPPOE_SESSION { pppoe(bytes, network.offset) } else { Ok(network) }
 }
 
 fn at(ethertype: EtherType, offset: usize, bytes: &[u8]) -> Network<'_> {
@@ -120,6 +130,43 @@ fn loopback(bytes: &[u8]) -> Result<Network<'_>, Error> {
     Ok(network)
 }
 
+/// PPP, or Cisco's HDLC with an EtherType, which has other addresses: 0x0f for one station, 0x8f for all.
+fn hdlc(bytes: &[u8]) -> Result<Network<'_>, Error> {
+    match bytes.first_chunk::<C_HDLC_LEN>() {
+        Some(&[0x0f | 0x8f, 0, a, b]) => Ok(at(EtherType(u16::from_be_bytes([a, b])), C_HDLC_LEN, bytes)),
+        _ => ppp(bytes, 0),
+    }
+}
+
+/// The session stage of PPPoE (RFC 2516 4).
+fn pppoe(bytes: &[u8], offset: usize) -> Result<Network<'_>, Error> {
+    const VERSION_1_TYPE_1: u8 = 0x11;
+    const SESSION_DATA: u8 = 0;
+    match bytes.get(offset..offset + PPPOE_LEN) {
+        None => Err(Error::truncated(Layer::Link, offset, offset + PPPOE_LEN, bytes.len())),
+        Some([VERSION_1_TYPE_1, SESSION_DATA, ..]) => ppp(bytes, offset + PPPOE_LEN),
+        Some(_) => Err(Error::malformed(Layer::Link, offset, "PPPoE header")),
+    }
+}
+
+/// PPP, whose protocol field may be compressed, and whose address and control may be left out (RFC 1661 6.5, 6.6).
+fn ppp(bytes: &[u8], start: usize) -> Result<Network<'_>, Error> {
+    const IPV4: u16 = 0x21;
+    const IPV6: u16 = 0x57;
+    let framed = bytes.get(start..).is_some_and(|rest| rest.starts_with(&[0xff, 3]));
+    let start = if framed { start + 2 } else { start };
+    let (protocol, len) = match bytes.get(start..).unwrap_or_default() {
+        [compressed, ..] if compressed & 1 == 1 => (u16::from(*compressed), 1),
+        [high, low, ..] => (u16::from_be_bytes([*high, *low]), 2),
+        _ => return Err(Error::truncated(Layer::Link, start, start + 2, bytes.len())),
+    };
+    match protocol {
+        IPV4 => Ok(at(EtherType::IPV4, start + len, bytes)),
+        IPV6 => Ok(at(EtherType::IPV6, start + len, bytes)),
+        _ => Err(Error::unsupported(Layer::Link, start, "PPP protocol other than IP")),
+    }
+}
+
 fn from_erf(bytes: &[u8]) -> Result<Network<'_>, Error> {
     let (header, len) = erf::Repr::parse(bytes)?;
     let rest = &bytes[len..];
@@ -167,8 +214,32 @@ mod tests {
         ));
         let vlan = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x81, 0, 0, 5, 0x86, 0xdd];
         assert_eq!(found(LinkType::ETHERNET, &vlan, 0x60), Ok((v6, 18)));
+        let twice = [2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0x91, 0, 0, 5, 0x81, 0, 0, 7, 8, 0];
+        assert_eq!(found(LinkType::ETHERNET, &twice, 0x45), Ok((v4, 22)));
         let snap = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 12, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
         assert_eq!(found(LinkType::ETHERNET, &snap, 0x45), Ok((v4, 22)));
+    }
+
+    #[test]
+    fn ppp_in_all_its_frames() {
+        let (v4, v6) = (EtherType::IPV4, EtherType::IPV6);
+        assert_eq!(found(LinkType::PPP, &[0, 0x21], 0x45), Ok((v4, 2)));
+        assert_eq!(found(LinkType::PPP, &[0xff, 3, 0x57], 0x60), Ok((v6, 3)));
+        assert_eq!(found(LinkType::PPP_HDLC, &[0xff, 3, 0, 0x21], 0x45), Ok((v4, 4)));
+        assert_eq!(found(LinkType::PPP_HDLC, &[0x8f, 0, 0x86, 0xdd], 0x60), Ok((v6, 4)));
+        assert_eq!(found(LinkType::C_HDLC, &[0x0f, 0, 8, 0], 0x45), Ok((v4, 4)));
+        let session = [0x11, 0, 0, 7, 0, 6, 0, 0x21];
+        assert_eq!(found(LinkType::PPP_ETHER, &session, 0x45), Ok((v4, 8)));
+        let ethernet = [&[2; 12][..], &[0x81, 0, 0, 7, 0x88, 0x64], &session].concat();
+        assert_eq!(found(LinkType::ETHERNET, &ethernet, 0x45), Ok((v4, 26)));
+        let lcp = found(LinkType::PPP, &[0xc0, 0x21], 1);
+        assert_eq!(lcp, Err(Kind::Unsupported("PPP protocol other than IP")));
+        let discovery = found(LinkType::PPP_ETHER, &[0x11, 9, 0, 0, 0, 4, 1, 1], 0);
+        assert_eq!(discovery, Err(Kind::Malformed("PPPoE header")));
+        for cut in 0..8 {
+            let kind = network(LinkType::PPP_ETHER, &session[..cut]).unwrap_err().kind;
+            assert!(matches!(kind, Kind::Truncated { .. }), "{cut}: {kind:?}");
+        }
     }
 
     #[test]
@@ -199,7 +270,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
-            for link_type in [0, 1, 101, 113, 147, 197, 276] {
+            for link_type in [0, 1, 9, 50, 51, 101, 104, 113, 147, 197, 276] {
                 if let Ok(network) = network(LinkType(link_type), &bytes) {
                     prop_assert!(network.offset + network.bytes.len() <= bytes.len());
                 }

@@ -35,8 +35,16 @@ impl LinkType {
     pub const NULL: LinkType = LinkType(0);
     /// Ethernet without FCS.
     pub const ETHERNET: LinkType = LinkType(1);
+    /// PPP, with or without HDLC's address and control.
+    pub const PPP: LinkType = LinkType(9);
+    /// PPP behind HDLC's address and control, or Cisco's HDLC.
+    pub const PPP_HDLC: LinkType = LinkType(50);
+    /// PPPoE without Ethernet in front of it.
+    pub const PPP_ETHER: LinkType = LinkType(51);
     /// IPv4 or IPv6, told by the first four bits.
     pub const RAW: LinkType = LinkType(101);
+    /// Cisco's HDLC.
+    pub const C_HDLC: LinkType = LinkType(104);
     /// Linux "cooked" capture.
     pub const LINUX_SLL: LinkType = LinkType(113);
     /// Reserved for private use.

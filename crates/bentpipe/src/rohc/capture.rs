@@ -50,16 +50,23 @@ pub(crate) enum Content {
     Ethernet,
 }
 
+/// Records without such a packet, for one reason.
+#[derive(Clone, Copy, Debug, Default)]
+struct Skipped {
+    records: u64,
+    /// The number of the first.
+    first: u64,
+}
+
 /// A capture being read.
 pub(crate) struct Capture {
     path: PathBuf,
     reader: pcap::Reader<Box<dyn Read>>,
     content: Content,
     records: u64,
-    /// How many records held no such packet, by reason.
-    pub(crate) skipped: BTreeMap<String, u64>,
+    skipped: BTreeMap<String, Skipped>,
     /// The file ends within a record.
-    pub(crate) is_truncated: bool,
+    is_truncated: bool,
 }
 
 impl Capture {
@@ -94,22 +101,43 @@ impl Capture {
                     self.is_truncated = true;
                     return Ok(());
                 }
-                Err(source) => return Err(Error::Read { path: self.path.clone(), source }),
+                Err(source) => {
+                    let (path, number) = (self.path.clone(), self.records + 1);
+                    return Err(Error::Record { path, number, source });
+                }
             };
             self.records += 1;
             match packet(&record, self.content, self.records) {
                 Ok(packet) if !each(&packet)? => return Ok(()),
                 Ok(_) => {}
-                Err(why) => *self.skipped.entry(why).or_default() += 1,
+                Err(why) => self.skip(why),
             }
         }
     }
 }
 
 impl Capture {
+    fn skip(&mut self, why: String) {
+        let first = Skipped { records: 0, first: self.records };
+        self.skipped.entry(why).or_insert(first).records += 1;
+    }
+
+    /// What a reader should know of the file: records that held no such packet, and that it ends within one.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let path = self.path.display();
+        let skipped = self.skipped.iter().map(|(why, skipped)| match skipped.records {
+            1 => format!("{path}: skipped record {}: {why}", skipped.first),
+            records => format!("{path}: skipped {records} records, the first is {}: {why}", skipped.first),
+        });
+        let cut = self.is_truncated.then(|| {
+            format!("{path}: the capture ends within record {}; it was read up to there", self.records + 1)
+        });
+        skipped.chain(cut).collect()
+    }
+
     /// Why nothing was found, if there are records and none holds what is looked for.
     pub(super) fn nothing_found(&self) -> Option<String> {
-        let skipped: u64 = self.skipped.values().sum();
+        let skipped: u64 = self.skipped.values().map(|skipped| skipped.records).sum();
         let why = self.skipped.keys().next().filter(|_| skipped == self.records)?;
         let wanted = if self.content == Content::Rohc { "ROHC" } else { "IP" };
         Some(format!("{}: no {wanted} packets: records are {why}", self.path.display()))
@@ -291,6 +319,7 @@ mod tests {
             Ok(true)
         };
         capture.for_each(&mut keep).unwrap();
-        assert_eq!((found, capture.is_truncated), (vec![0xfd, 1, 2], true));
+        assert_eq!(found, [0xfd, 1, 2]);
+        assert_eq!(capture.remarks(), ["x: the capture ends within record 2; it was read up to there"]);
     }
 }

@@ -8,13 +8,16 @@ use bentpipe_rohc::{
 use super::args::Reservation;
 use super::capture::Packet;
 
+/// Length in bytes of what guards a reassembled unit (RFC 3095 5.2.5).
+const CRC32_LEN: usize = 4;
+
 /// Why a packet was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error(transparent)]
     Compress(#[from] CompressError),
-    #[error("longer than the channel's MRRU")]
-    AboveMrru,
+    #[error("{len} bytes with a CRC-32, above the channel's MRRU of {mrru}")]
+    AboveMrru { len: usize, mrru: u32 },
     #[error("cut by the capture, so that it cannot be segmented")]
     CutSegments,
 }
@@ -121,7 +124,9 @@ impl Sender {
             self.segments.extend_from_slice(piece);
         });
         std::mem::swap(&mut self.bytes, &mut self.segments);
-        if count == 0 { Err(Refusal::AboveMrru) } else { Ok(()) }
+        // The whole packet is in `segments` now: nothing was put there.
+        let above = Refusal::AboveMrru { len: self.segments.len() + CRC32_LEN, mrru: self.mrru_bytes };
+        if count == 0 { Err(above) } else { Ok(()) }
     }
 
     /// What is to be sent for the last packet: a ROHC packet, or its segments.
@@ -238,7 +243,8 @@ mod tests {
     #[test]
     fn what_is_above_mrru_is_refused() {
         let (mut sender, _) = ends(20, Some(10));
-        assert_eq!(sender.send(&packet(&UDP, 32)), Err(Refusal::AboveMrru));
+        let refused = sender.send(&packet(&UDP, 32)).unwrap_err();
+        assert!(matches!(refused, Refusal::AboveMrru { len: 33..60, mrru: 20 }), "{refused:?}");
         assert_eq!(sender.units().count(), 0);
     }
 

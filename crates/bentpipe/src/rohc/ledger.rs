@@ -38,6 +38,10 @@ const TOLD: u64 = 10;
 
 /// Sums, rows and the plot's points.
 pub(super) struct Ledger {
+    /// What is read.
+    input: PathBuf,
+    /// What to say if no packet went through.
+    hint: Option<&'static str>,
     tally: Tally,
     counts: BTreeMap<String, u64>,
     failures: u64,
@@ -52,8 +56,10 @@ impl Ledger {
     ///
     /// # Errors
     /// If they cannot be written.
-    pub(super) fn new(args: &OutputArgs) -> Result<Ledger, Error> {
+    pub(super) fn new(args: &OutputArgs, input: &Path) -> Result<Ledger, Error> {
         Ok(Ledger {
+            input: input.into(),
+            hint: None,
             tally: Tally::default(),
             counts: BTreeMap::new(),
             failures: 0,
@@ -62,6 +68,11 @@ impl Ledger {
             plot: args.plot.clone().map(|path| (path, Series::default())),
             is_quiet: args.quiet,
         })
+    }
+
+    /// With something to say if no packet went through.
+    pub(super) fn with_hint(self, hint: &'static str) -> Ledger {
+        Ledger { hint: Some(hint), ..self }
     }
 
     /// Notes a packet; failures are told at once, up to a few.
@@ -88,9 +99,12 @@ impl Ledger {
 
     fn tell(&self, entry: &Entry<'_>) {
         let number = entry.frame.or(entry.record).unwrap_or(0);
+        let input = self.input.display();
         match self.failures {
-            0..=TOLD => say(&format!("packet {number}: {}", entry.status)),
-            _ if self.failures == TOLD + 1 => say("more packets failed; --csv lists them all"),
+            0..=TOLD => say(&format!("{input}: packet {number}: {}", entry.status)),
+            _ if self.failures == TOLD + 1 => {
+                say(&format!("{input}: more packets failed; --csv lists them all"))
+            }
             _ => {}
         }
     }
@@ -100,9 +114,9 @@ impl Ledger {
     /// # Errors
     /// If something cannot be written.
     pub(super) fn finish(self, capture: &Capture, to_stderr: bool) -> Result<Verdict, Error> {
-        capture.skipped.iter().for_each(|(why, count)| say(&format!("skipped {count} records: {why}")));
-        if capture.is_truncated {
-            say("the capture ends within a record; it was read up to there");
+        capture.remarks().iter().for_each(|remark| say(remark));
+        if let (Some(hint), true) = (self.hint, self.failures > 0 && self.tally == Tally::default()) {
+            say(hint);
         }
         if let Some(rows) = self.rows {
             rows.finish()?;

@@ -117,7 +117,7 @@ pub(super) fn compress(args: &CompressArgs) -> Result<Verdict, Error> {
         args.decompressor.config(&args.channel, args.compressor.repeats(), false),
         args.verify,
     )?;
-    let mut ledger = Ledger::new(&args.out)?;
+    let mut ledger = Ledger::new(&args.out, &args.input)?;
     let mut output = Output::create(&args.output, LinkType::USER0, &args.input)?;
     let mut back = feedback_file(args.feedback.as_deref(), &args.input)?;
     input.for_each(|packet| {
@@ -145,7 +145,7 @@ pub(super) fn roundtrip(args: &RoundtripArgs) -> Result<Verdict, Error> {
         true,
     )?
     .with_weather(forth, back);
-    let mut ledger = Ledger::new(&args.out)?;
+    let mut ledger = Ledger::new(&args.out, &args.input)?;
     let raw = |path: &Path| Output::create(path, LinkType::RAW, &args.input);
     let mut output = args.output.as_deref().map(raw).transpose()?;
     let is_fair = args.weather.loss == 0.0 && args.weather.damage == 0.0;
@@ -169,7 +169,7 @@ pub(super) fn stats(args: &StatsArgs) -> Result<Verdict, Error> {
         args.decompressor.config(&args.channel, args.compressor.repeats(), false),
         false,
     )?;
-    let mut ledger = Ledger::new(&args.out)?;
+    let mut ledger = Ledger::new(&args.out, &args.input)?;
     input.for_each(|packet| {
         let carried = way.carry(packet);
         note_carried(&mut ledger, packet, carried, None, true)?;
@@ -178,13 +178,16 @@ pub(super) fn stats(args: &StatsArgs) -> Result<Verdict, Error> {
     end(ledger, &input, false)
 }
 
+const OTHER_CHANNEL: &str =
+    "no packet could be decompressed: are --cid, --max-cid, --profiles and --mrru those of the compressor?";
+
 /// Decompresses a capture.
 pub(super) fn decompress(args: &DecompressArgs) -> Result<Verdict, Error> {
     let mut input = Capture::open(&args.input, Content::Rohc)?;
     let mut receiver = Receiver::new(
         args.decompressor.config(&args.channel, args.repeats, args.verify).map_err(Error::Usage)?,
     );
-    let mut ledger = Ledger::new(&args.out)?;
+    let mut ledger = Ledger::new(&args.out, &args.input)?.with_hint(OTHER_CHANNEL);
     let mut output = Output::create(&args.output, LinkType::RAW, &args.input)?;
     let mut back = feedback_file(args.feedback.as_deref(), &args.input)?;
     input.for_each(|packet| {

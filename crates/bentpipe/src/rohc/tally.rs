@@ -86,14 +86,21 @@ impl Tally {
             return "No header was compressed.".into();
         };
         format!(
-            "Headers shrink from {:.1} to {:.2} bytes a packet, {gain:.1} % less; with payload {} become {}, \
-             {saved:.1} % less.",
+            "Headers {} from {:.1} to {:.2} bytes a packet, {}; with payload {} become {}, {}.",
+            if gain < 0.0 { "grow" } else { "shrink" },
             total.mean(total.ip_header),
             total.mean(total.rohc_header),
+            less(gain),
             size(total.ip_len),
             size(total.rohc_len),
+            less(saved),
         )
     }
+}
+
+fn less(percent: f64) -> String {
+    let word = if percent < 0.0 { "more" } else { "less" };
+    format!("{:.1} % {word}", percent.abs())
 }
 
 fn size(bytes: u64) -> String {
@@ -190,5 +197,10 @@ mod tests {
                         become 436 bytes, 14.8 % less.";
         assert_eq!(tally().headline(), expected);
         assert_eq!(Tally::default().headline(), "No header was compressed.");
+        let mut one = Tally::default();
+        one.sums.insert((Profile::Udp, PacketType::Ir), tally().sums[&(Profile::Udp, PacketType::Ir)]);
+        let expected = "Headers grow from 28.0 to 30.00 bytes a packet, 7.1 % more; with payload 128 bytes become \
+                        130 bytes, 1.6 % more.";
+        assert_eq!(one.headline(), expected);
     }
 }

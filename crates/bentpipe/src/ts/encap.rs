@@ -93,9 +93,7 @@ pub(super) fn run(args: &EncapArgs) -> Result<Verdict, Error> {
         Ok(!is_interrupted())
     })?;
     let tally = encap.finish()?;
-    for (why, count) in &input.skipped {
-        show::note(&format!("{count} records skipped: {why}"));
-    }
+    input.remarks().iter().for_each(|remark| show::note(remark));
     tally.show();
     Ok(match tally.refused {
         _ if is_interrupted() => Verdict::Interrupted,

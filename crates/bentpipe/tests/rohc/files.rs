@@ -10,7 +10,7 @@ fn a_capture_there_and_back() {
     let [input, stream, back] = ["in.pcap", "rohc.pcap", "out.pcap"].map(|name| folder.file(name));
     udp_capture(&input, 200, 65_535);
     let text = said(&rohc(&["compress", "--verify"], &[&input, &stream]), 0);
-    assert!(text.contains("skipped 1 records: of EtherType 0x0806, not IP"), "{text}");
+    assert!(text.contains("in.pcap: skipped record 1: of EtherType 0x0806, not IP"), "{text}");
     assert!(text.contains("200 packets: 200 ok."), "{text}");
     said(&rohc(&["decompress"], &[&stream, &back]), 0);
     let expected: Vec<_> = (0..200).map(udp).collect();
@@ -38,6 +38,114 @@ fn a_snapshot_is_compressed_as_the_whole_would_be() {
     for (number, packet) in (0..).zip(packets(&back).1) {
         assert_eq!(packet[..], udp(number)[..28]);
     }
+}
+
+/// What is in front of an IPv4 packet of 48 bytes, by link type.
+const LINKS: [(u16, &[u8]); 15] = [
+    (0, &[2, 0, 0, 0]),
+    (1, b"addressesof2\x08\0"),
+    (1, b"addressesof2\x88\xa8\0\x05\x81\0\0\x07\x08\0"),
+    (1, b"addressesof2\x91\0\0\x05\x81\0\0\x07\x08\0"),
+    (1, b"addressesof2\x81\0\0\x07\x88\x64\x11\0\0\x01\0\x32\0\x21"),
+    (9, &[0x21]),
+    (9, &[0xff, 3, 0, 0x21]),
+    (12, &[]),
+    (50, &[0xff, 3, 0, 0x21]),
+    (101, &[]),
+    (104, &[0x0f, 0, 8, 0]),
+    (108, &[0, 0, 0, 2]),
+    (113, b"\0\0\0\x01\0\x06address8\x08\0"),
+    (228, &[]),
+    (276, b"\x08\0\0\0\0\0\0\x03\0\x01\0\x06address8"),
+];
+
+/// The same packets give the same stream out of every link layer, also if one file has them all.
+#[test]
+fn every_link_type_is_read() {
+    let folder = Folder::new();
+    let [input, stream, back, all] = ["in", "rohc", "back", "all"].map(|name| folder.file(name));
+    let section = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28];
+    let mut pcapng: Vec<u8> = section.iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
+    let block = |file: &mut Vec<u8>, kind: u32, words: &[u32], bytes: &[u8]| {
+        let len = (12 + 4 * words.len() + bytes.len().next_multiple_of(4)) as u32;
+        [kind, len].iter().chain(words).for_each(|word| file.extend(word.to_le_bytes()));
+        file.extend(bytes);
+        file.resize(file.len().next_multiple_of(4), 0);
+        file.extend(len.to_le_bytes());
+    };
+    LINKS.iter().for_each(|(link, _)| block(&mut pcapng, 1, &[u32::from(*link), 0], &[]));
+    let mut streams = Vec::new();
+    for (index, (link, header)) in LINKS.iter().enumerate() {
+        let file = fs::File::create(&input).expect("a file");
+        let mut writer = Writer::new(file, LinkType(*link)).expect("a capture");
+        for number in 0..20 {
+            let frame = [header, &udp(number)[..]].concat();
+            writer.write(0, &frame, 0).expect("writes");
+            let len = frame.len() as u32;
+            block(&mut pcapng, 6, &[index as u32, 0, 0, len, len], &frame);
+        }
+        said(&rohc(&["compress", "--verify"], &[&input, &stream]), 0);
+        streams.push(packets(&stream).1);
+    }
+    assert!(streams.iter().all(|stream| *stream == streams[0]));
+    fs::write(&all, pcapng).expect("a file");
+    said(&rohc(&["compress", "--verify"], &[&all, &stream]), 0);
+    said(&rohc(&["decompress"], &[&stream, &back]), 0);
+    let once: Vec<_> = (0..20).map(udp).collect();
+    assert_eq!(packets(&back).1, vec![once; LINKS.len()].concat());
+}
+
+/// Whoever looks for a mistake is told file, packet and what was expected.
+#[test]
+fn failures_name_file_and_packet() {
+    let folder = Folder::new();
+    let [input, stream, out, broken] = ["in", "rohc", "out", "broken"].map(|name| folder.file(name));
+    udp_capture(&input, 5, 65_535);
+    let text = said(&rohc(&words("compress --mrru 30 --mtu 20"), &[&input, &stream]), 1);
+    assert!(text.contains("/in: packet 2: not compressed: "), "{text}");
+    assert!(text.contains(" bytes with a CRC-32, above the channel's MRRU of 30"), "{text}");
+    said(&rohc(&["compress"], &[&input, &stream]), 0);
+    let text = said(&rohc(&words("decompress --cid large"), &[&stream, &out]), 1);
+    assert!(text.contains("/rohc: packet 1: refused: profile "), "{text}");
+    assert!(text.contains("are --cid, --max-cid, --profiles and --mrru those of the compressor?"), "{text}");
+    let mut file = fs::read(&input).expect("a capture");
+    let third = 24 + 16 + 42 + 16 + 69;
+    file[third + 8..third + 12].fill(0x7f);
+    fs::write(&broken, file).expect("a file");
+    let text = said(&rohc(&["stats"], &[&broken]), 2);
+    assert!(text.contains("/broken: record 3: pcap at byte "), "{text}");
+}
+
+/// Wireshark's dissector, told that USER0 is ROHC, reads what the compressor wrote of a flow.
+#[test]
+fn wireshark_reads_the_stream() {
+    if Command::new("tshark").arg("--version").output().is_err() {
+        assert!(std::env::var_os("CI").is_none(), "tshark is needed in CI");
+        println!("skipped: tshark is not installed");
+        return;
+    }
+    let folder = Folder::new();
+    let [input, stream] = ["in.pcap", "rohc.pcap"].map(|name| folder.file(name));
+    rtp_capture(&input, 12);
+    said(&rohc(&words("compress --rtp-ports all --mode o"), &[&input, &stream]), 0);
+    let table = r#"uat:user_dlts:"User 0 (DLT=147)","rohc","0","","0","""#;
+    let output = Command::new("tshark").args(["-V", "-n", "-o", table, "-r"]).arg(&stream).output();
+    let text = String::from_utf8(output.expect("runs").stdout).expect("text");
+    assert!(!text.contains("Malformed"), "{text}");
+    let (first, rest) = text.split_once("Frame 2:").expect("several packets");
+    for said in [
+        "IR packet",
+        "Profile: RTP (1)",
+        "Static IPv4 chain (prot=UDP: 10.0.0.1 -> 10.0.0.2)",
+        "Static UDP chain (4096 -> 8192)",
+        "Time to Live: 64",
+        "UDP Checksum: 0x0000",
+        "Sequence Number(SN): 0",
+        "RTP Timestamp: 0",
+    ] {
+        assert!(first.contains(said), "{said}:\n{first}");
+    }
+    assert!(rest.contains("UO-0 packet"), "{rest}");
 }
 
 #[test]

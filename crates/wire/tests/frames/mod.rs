@@ -684,7 +684,16 @@ fn captured_frames() -> Vec<Frame> {
     };
     let sll = [0, 4, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0, 8, 0];
     let sll2 = [8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 2, 0, 0, 0, 0, 1, 0, 0];
+    // 88 bytes of IP behind it.
+    let pppoe = [0x11, 0, 0, 7, 0, 90, 0, 0x21];
+    let tagged = [&[2; 12][..], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 7, 0x88, 0x64], &pppoe].concat();
+    let pppoe_said = [IP_OK, SUM_OK, "Session ID: 0x0007", "Payload Length: 90"];
     vec![
+        with("ppp", LinkType::PPP, &[0xff, 3, 0, 0x21], &[IP_OK, SUM_OK, "Point-to-Point Protocol"]),
+        with("ppp_hdlc", LinkType::PPP_HDLC, &[0xff, 3, 0, 0x21], &[IP_OK, "Point-to-Point Protocol"]),
+        with("c_hdlc", LinkType::C_HDLC, &[0x0f, 0, 8, 0], &[IP_OK, SUM_OK, "Cisco HDLC"]),
+        with("ppp_ether", LinkType::PPP_ETHER, &pppoe, &pppoe_said),
+        with("pppoe_tagged", LinkType::ETHERNET, &tagged, &pppoe_said),
         with("sll", LinkType::LINUX_SLL, &sll, &[IP_OK, SUM_OK, "Linux cooked capture v1"]),
         with("sll2", LinkType::LINUX_SLL2, &sll2, &[IP_OK, SUM_OK, "Linux cooked capture v2"]),
         with("null", LinkType::NULL, &[2, 0, 0, 0], &[IP_OK, SUM_OK, "Null/Loopback"]),
