@@ -212,8 +212,10 @@ impl Packet {
     }
 
     /// What follows the header bytes, without them.
-    pub fn into_body(self) -> Body {
-        self.0.body
+    pub fn into_body(mut self) -> Body {
+        let body = std::mem::replace(&mut self.0.body, Body::Zeros(0));
+        self.recycle();
+        body
     }
 
     /// The number of zeros at the end that are only counted.

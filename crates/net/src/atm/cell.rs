@@ -1,5 +1,6 @@
 //! A cell inside the engine, and trains of them.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use bentpipe_units::Time;
@@ -175,6 +176,7 @@ impl Word {
     #[inline]
     pub fn cargo(self) -> usize {
         match self.kind() {
+            _ if self.is_middle() => 0,
             Kind::Data => usize::from(self.is_last()) + usize::from(self.is_damaged()),
             Kind::Whole => 1,
             Kind::Rm | Kind::Oam => 0,
@@ -261,18 +263,54 @@ pub struct Train {
     pub cargo: VecDeque<Packet>,
 }
 
+/// The most trains that are kept to be written anew, and the most cells of one.
+const MOST_SPARE: usize = 256;
+const MOST_SPARE_CELLS: usize = 1 << 13;
+
+thread_local! {
+    /// Trains that have arrived, empty: the last one is the likeliest to be in the processor's cache.
+    #[expect(clippy::vec_box, reason = "a train travels boxed, and its box is what is kept")]
+    static SPARE: RefCell<Vec<Box<Train>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Train {
+    /// An empty train, in the place of one that has arrived if there is one.
+    pub(crate) fn empty() -> Box<Train> {
+        SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+    }
+
+    /// Looks at each packet, as somebody is about to: memory that was not in use for a while is fetched for many of them at a
+    /// time, where one after the other they would each be waited for.
+    pub(crate) fn fetch(&self) {
+        let look =
+            |packet: &Packet| packet.len() + usize::from(packet.header().first().copied().unwrap_or(0));
+        std::hint::black_box(self.cargo.iter().map(look).sum::<usize>());
+    }
+
+    /// The train has arrived, and its place can be used again.
+    pub(crate) fn recycle(mut self: Box<Train>) {
+        self.cells.clear();
+        self.cargo.clear();
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < MOST_SPARE && self.cells.capacity() <= MOST_SPARE_CELLS {
+                spare.push(self);
+            }
+        });
+    }
+}
+
 impl Packet {
     /// A train as a packet. `digest` stands for its cells in the fingerprint of a run.
-    pub fn from_train(train: Train, digest: u64) -> Packet {
-        let mut packet = Packet::new(8, 0).with_body(Body::Cells(Box::new(train)));
+    pub fn from_train(train: Box<Train>, digest: u64) -> Packet {
+        let mut packet = Packet::new(8, 0).with_body(Body::Cells(train));
         packet.header_mut().copy_from_slice(&digest.to_le_bytes());
         packet
     }
 
     /// The train that the packet is; none if it is no train.
-    pub fn into_train(self) -> Option<Train> {
+    pub fn into_train(self) -> Option<Box<Train>> {
         match self.into_body() {
-            Body::Cells(train) => Some(*train),
+            Body::Cells(train) => Some(train),
             Body::Zeros(_) | Body::Bytes(_) | Body::Unit(_) => None,
         }
     }
@@ -292,11 +330,13 @@ pub(crate) fn unload(cargo: &mut VecDeque<Packet>, word: Word) {
 /// Cells that are known to come to an input.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    cells: Vec<Cell>,
-    /// Those of trains behind.
-    later: VecDeque<Vec<Cell>>,
+    /// The first of them, without its packets.
+    train: Box<Train>,
+    /// Those behind, without theirs.
+    later: VecDeque<Box<Train>>,
+    /// All packets.
     cargo: VecDeque<Packet>,
-    /// The next one to arrive.
+    /// The next cell to arrive.
     at: usize,
     /// Up to where no cell ends a PDU or is one of its own.
     scanned: usize,
@@ -307,23 +347,24 @@ impl Inbox {
     pub(crate) fn announce(&mut self, packet: Packet) -> bool {
         let Some(mut train) = packet.into_train() else { return false };
         debug_assert!(train.cells.is_sorted_by_key(|cell| cell.at));
-        self.later.push_back(train.cells);
-        self.turn();
         if self.cargo.is_empty() {
-            self.cargo = train.cargo;
+            std::mem::swap(&mut self.cargo, &mut train.cargo);
         } else {
             self.cargo.append(&mut train.cargo);
         }
+        self.later.push_back(train);
+        self.turn();
         true
     }
 
     /// Goes on to the next train if this one is over.
     #[inline]
     fn turn(&mut self) {
-        while self.at == self.cells.len()
-            && let Some(cells) = self.later.pop_front()
+        while self.at == self.train.cells.len()
+            && let Some(train) = self.later.pop_front()
         {
-            (self.cells, self.at, self.scanned) = (cells, 0, 0);
+            std::mem::replace(&mut self.train, train).recycle();
+            (self.at, self.scanned) = (0, 0);
         }
     }
 
@@ -336,33 +377,39 @@ impl Inbox {
     /// The next cell, left where it is.
     #[inline]
     pub(crate) fn peek(&self) -> Option<Cell> {
-        self.cells.get(self.at).or_else(|| self.later.iter().find_map(|cells| cells.first())).copied()
+        self.train
+            .cells
+            .get(self.at)
+            .or_else(|| self.later.iter().find_map(|train| train.cells.first()))
+            .copied()
     }
 
     /// Takes the next cell.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Cell> {
         self.turn();
-        let cell = self.cells.get(self.at).copied()?;
+        let cell = self.train.cells.get(self.at).copied()?;
         self.at += 1;
         Some(cell)
     }
 
-    /// Takes cells that come before `until`, all of a train at most; and gives the packets, of which those that travel with
-    /// them are to be taken.
+    /// The next cells, those of one train; and the packets, of which those that travel with cells that are passed are to be taken.
     #[inline]
-    pub(crate) fn take_before(&mut self, until: Time) -> (&[Cell], &mut VecDeque<Packet>) {
+    pub(crate) fn ahead(&mut self) -> (&[Cell], &mut VecDeque<Packet>) {
         self.turn();
-        let rest = &self.cells[self.at..];
-        let count = rest.iter().position(|cell| cell.at >= until).unwrap_or(rest.len());
+        (&self.train.cells[self.at..], &mut self.cargo)
+    }
+
+    /// Passes over so many of those.
+    #[inline]
+    pub(crate) fn pass(&mut self, count: usize) {
         self.at += count;
-        (&rest[..count], &mut self.cargo)
     }
 
     /// Takes cells of a channel that come next in the middle of a PDU, as long as their times are wanted.
     #[inline]
     pub(crate) fn middles(&mut self, vc: Vc, wanted: impl Fn(Time) -> bool) -> &[Cell] {
-        let rest = &self.cells[self.at..];
+        let rest = &self.train.cells[self.at..];
         let is_other = |cell: &Cell| !cell.word.is_middle() || cell.word.vc() != vc || !wanted(cell.at);
         let count = rest.iter().position(is_other).unwrap_or(rest.len());
         self.at += count;
@@ -383,11 +430,12 @@ impl Inbox {
     /// When the next cell comes that a packet travels with.
     pub(crate) fn next_cargo(&mut self) -> Time {
         self.scanned = self.scanned.max(self.at);
-        let rest = &self.cells[self.scanned..];
+        let rest = &self.train.cells[self.scanned..];
         let ahead = rest.iter().position(|cell| cell.word.cargo() > 0).unwrap_or(rest.len());
         self.scanned += ahead;
-        let later = || self.later.iter().flatten().find(|cell| cell.word.cargo() > 0);
-        self.cells.get(self.scanned).or_else(later).map_or(Time::NEVER, |cell| cell.at)
+        let behind = || self.later.iter().flat_map(|train| &train.cells);
+        let later = || behind().find(|cell| cell.word.cargo() > 0);
+        self.train.cells.get(self.scanned).or_else(later).map_or(Time::NEVER, |cell| cell.at)
     }
 }
 
@@ -428,7 +476,7 @@ mod tests {
         let cell = |nanos, last| Cell { at: Time::from_nanos(nanos), word: Word::data(vc, 0, 0, last) };
         let train = |cells: Vec<Cell>| {
             let cargo = cells.iter().filter(|cell| cell.word.is_last()).map(|_| Packet::new(0, 1)).collect();
-            Packet::from_train(Train { cells, cargo }, 0)
+            Packet::from_train(Box::new(Train { cells, cargo }), 0)
         };
         let mut inbox = Inbox::default();
         assert!(!inbox.announce(Packet::new(1, 0)));

@@ -127,13 +127,14 @@ impl Faults {
         })
     }
 
-    fn pass(&mut self, train: Train, stream: &mut Stream) -> Train {
-        let Train { cells, mut cargo } = train;
-        let mut out = Train { cells: Vec::with_capacity(cells.len()), cargo: VecDeque::new() };
-        for cell in cells {
+    fn pass(&mut self, mut train: Box<Train>, stream: &mut Stream) -> Box<Train> {
+        let Train { cells, cargo } = &mut *train;
+        let mut out = Train::empty();
+        for cell in cells.drain(..) {
             let own: VecDeque<Packet> = cargo.drain(..cell.word.cargo().min(cargo.len())).collect();
             self.cell(cell, own, &mut out, stream);
         }
+        train.recycle();
         self.passed += out.cells.len() as u64;
         out
     }
@@ -299,7 +300,7 @@ mod tests {
         let mut faults = Faults::new(config).unwrap();
         let mut stream = Stream::new(3, "faults");
         let mut out = Train::default();
-        let mut whole = Train::default();
+        let mut whole = Box::<Train>::default();
         for (serial, index) in (0..pdus).flat_map(|serial| (0..12).map(move |index| (serial, index))) {
             let at = Time::from_nanos(u64::from(serial * 12 + u32::from(index)) * 3000);
             whole.cells.push(Cell { at, word: Word::data(VC, serial, index, index == 11) });

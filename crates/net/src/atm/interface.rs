@@ -20,7 +20,7 @@ use super::line::{self, Line, cells_per_second};
 use super::order::Order;
 use super::service::{Content, Encapsulation, Service};
 use super::stream::Streams;
-use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
+use crate::{Body, Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
 /// The line's input and output.
 pub const LINE: Port = Port(0);
@@ -212,6 +212,9 @@ impl Element for Interface {
         let now = cx.now();
         self.advance(now);
         if port == LINE {
+            if let Body::Cells(train) = packet.body() {
+                train.fetch();
+            }
             self.inbox.announce(packet);
         } else if let Some(end) = self.ends.get_mut(usize::from(port.0) - 1) {
             end.push(packet);
@@ -382,25 +385,39 @@ impl End {
         }
     }
 
-    /// Sends what follows in the middle of a PDU, due before `rival` and gone before `until`, up to the next RM cell.
+    /// Sends what follows and is like what was sent, due before `rival` and gone before `until`: cells in the middle of a PDU up to
+    /// the next RM cell, or those of streams.
     #[inline]
     fn send_row(&mut self, rival: Time, until: Time, line: &mut Line) {
-        let (Pace::Abr(system), Carries::Packets { segmenter, .. }) = (&mut self.pace, &mut self.carries)
-        else {
-            return;
-        };
-        let (count, end) = system.row();
-        let until = until.min(end);
-        for _ in 0..count.min(segmenter.middles()) {
-            let start = system.next_in_rate().max(line.free_at);
-            if system.next_in_rate() >= rival || start >= until {
-                return;
+        match (&mut self.pace, &mut self.carries) {
+            (Pace::Abr(system), Carries::Packets { segmenter, .. }) => {
+                let (count, end) = system.row();
+                let until = until.min(end);
+                for _ in 0..count.min(segmenter.middles()) {
+                    let start = system.next_in_rate().max(line.free_at);
+                    if system.next_in_rate() >= rival || start >= until {
+                        return;
+                    }
+                    let (serial, index) = segmenter.place();
+                    line.transmit(Word::data(self.vc, serial, index, false), start);
+                    segmenter.pass();
+                    system.pass(start);
+                    self.sent += 1;
+                }
             }
-            let (serial, index) = segmenter.place();
-            line.transmit(Word::data(self.vc, serial, index, false), start);
-            segmenter.pass();
-            system.pass(start);
-            self.sent += 1;
+            (Pace::Fixed { .. }, Carries::Streams(streams)) => {
+                while streams.next() < rival {
+                    let start = streams.next().max(line.free_at);
+                    if start >= until {
+                        return;
+                    }
+                    if streams.pass() {
+                        line.transmit(Word::data(self.vc, 0, 0, false), start);
+                        self.sent += 1;
+                    }
+                }
+            }
+            _ => {}
         }
     }
 

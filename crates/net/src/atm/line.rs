@@ -36,11 +36,13 @@ pub(crate) struct Line {
     delay: Span,
     /// When the transmission of this moment ends, or the last one ended.
     pub(crate) free_at: Time,
-    pipe: Train,
+    pipe: Box<Train>,
     /// Whether cells are handed over singly, each when it arrives.
     singly: bool,
+    /// Of all cells sent.
     digest: u64,
-    sent: u64,
+    /// How many were.
+    handed_over: u64,
 }
 
 impl Line {
@@ -56,10 +58,10 @@ impl Line {
             carried: 0,
             delay: config.delay,
             free_at: Time::ZERO,
-            pipe: Train::default(),
+            pipe: Box::default(),
             singly: false,
             digest: 0,
-            sent: 0,
+            handed_over: 0,
         })
     }
 
@@ -76,17 +78,15 @@ impl Line {
     /// Sends a cell from `start` on, which is not before the line is free.
     #[inline]
     pub(crate) fn transmit(&mut self, word: Word, start: Time) {
-        self.carried += self.cell_rest;
-        let carry = u64::from(self.carried >= self.rate_bps);
-        self.carried -= carry * self.rate_bps;
-        let end = start.as_nanos() + self.cell_nanos + carry;
+        let carried = self.carried + self.cell_rest;
+        let (less, is_short) = carried.overflowing_sub(self.rate_bps);
+        self.carried = if is_short { carried } else { less };
+        let end = start.as_nanos() + self.cell_nanos + u64::from(!is_short);
         self.free_at = Time::from_nanos(end);
-        let at = Time::from_nanos(end + self.delay.as_nanos());
-        // As a run's fingerprint mixes; independent of how cells are made up into trains.
-        let event = at.as_nanos() ^ word.bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.digest = (self.digest.rotate_left(23) ^ event).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        self.sent += 1;
-        self.pipe.cells.push(Cell { at, word });
+        let cell = Cell { at: Time::from_nanos(end + self.delay.as_nanos()), word };
+        // Here and not where the train is handed over, as here it takes no time beside the rest.
+        self.digest = mix(self.digest, cell);
+        self.pipe.cells.push(cell);
     }
 
     /// Puts what travels with the cell sent last beside it; it is next in `cargo`.
@@ -99,6 +99,12 @@ impl Line {
     #[inline]
     pub(crate) fn put(&mut self, packet: Packet) {
         self.pipe.cargo.push_back(packet);
+    }
+
+    /// Whether there is nothing in the pipe.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pipe.cells.is_empty()
     }
 
     /// When the first cell in the pipe arrives.
@@ -121,31 +127,41 @@ impl Line {
         if self.singly {
             return Some(self.take_first());
         }
-        // The next train will be about as long.
-        let (cells, cargo) = (self.pipe.cells.len(), self.pipe.cargo.len());
-        let room = Train { cells: Vec::with_capacity(cells), cargo: VecDeque::with_capacity(cargo) };
-        Some(Packet::from_train(std::mem::replace(&mut self.pipe, room), self.digest))
+        self.handed_over += self.pipe.cells.len() as u64;
+        let mut next = Train::empty();
+        // It will be about as long.
+        next.cells.reserve(self.pipe.cells.len());
+        next.cargo.reserve(self.pipe.cargo.len());
+        Some(Packet::from_train(std::mem::replace(&mut self.pipe, next), self.digest))
     }
 
     fn take_first(&mut self) -> Packet {
         let cell = self.pipe.cells.remove(0);
+        self.handed_over += 1;
         let cargo = self.pipe.cargo.drain(..cell.word.cargo()).collect();
-        Packet::from_train(Train { cells: vec![cell], cargo }, self.digest)
+        Packet::from_train(Box::new(Train { cells: vec![cell], cargo }), self.digest)
     }
 
     /// How long it was sending up to `now`.
     pub(crate) fn busy(&self, now: Time) -> Span {
-        let all = u128::from(self.sent) * u128::from(CELL_BITS) * 1_000_000_000 / u128::from(self.rate_bps);
+        let all = u128::from(self.sent()) * u128::from(CELL_BITS) * 1_000_000_000 / u128::from(self.rate_bps);
         Span::from_nanos(all as u64).saturating_sub(self.free_at.since(now))
     }
 
     /// How many cells were sent, or are being sent.
     pub(crate) fn sent(&self) -> u64 {
-        self.sent
+        self.handed_over + self.pipe.cells.len() as u64
     }
 
     /// A hash over all cells sent and the times of their arrival.
     pub(crate) fn digest(&self) -> u64 {
         self.digest
     }
+}
+
+/// Mixes a cell into a hash as a run's fingerprint mixes: how cells are made up into trains makes no difference.
+#[inline]
+fn mix(digest: u64, Cell { at, word }: Cell) -> u64 {
+    let event = at.as_nanos() ^ word.bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (digest.rotate_left(23) ^ event).wrapping_mul(0xff51_afd7_ed55_8ccd)
 }

@@ -14,24 +14,49 @@ struct Source {
     /// How much of a cell is missing until the next one goes out, up to 1.
     missing: f64,
     cells_per_ns: f64,
+    /// From one cell to the next.
+    gap_ns: f64,
+    /// When the next cell goes out if the rate holds.
+    cell_ns: f64,
     /// Until when the rate holds.
     end_ns: f64,
 }
 
 impl Source {
-    /// When the next cell goes out or the rate changes, and whether it is a cell.
-    fn next(&self) -> (f64, bool) {
-        let cell_ns = self.at_ns + self.missing / self.cells_per_ns;
-        if cell_ns < self.end_ns { (cell_ns, true) } else { (self.end_ns, false) }
+    fn new(rates: Rates) -> Source {
+        Source {
+            rates,
+            at_ns: 0.0,
+            missing: 1.0,
+            cells_per_ns: 0.0,
+            gap_ns: f64::INFINITY,
+            cell_ns: f64::INFINITY,
+            end_ns: 0.0,
+        }
     }
 
-    /// Sends the cell, or changes the rate.
+    /// When the next cell goes out or the rate changes.
+    #[inline]
+    fn next(&self) -> f64 {
+        self.cell_ns.min(self.end_ns)
+    }
+
+    /// Sends the cell, or changes the rate; whether it was a cell.
+    #[inline]
     fn pass(&mut self) -> bool {
-        let (ns, is_cell) = self.next();
+        let is_cell = self.cell_ns < self.end_ns;
         if is_cell {
-            (self.at_ns, self.missing) = (ns, 1.0);
-            return true;
+            (self.at_ns, self.missing) = (self.cell_ns, 1.0);
+            self.cell_ns += self.gap_ns;
+        } else {
+            self.change();
         }
+        is_cell
+    }
+
+    #[cold]
+    fn change(&mut self) {
+        let ns = self.end_ns;
         self.missing -= (ns - self.at_ns) * self.cells_per_ns;
         self.at_ns = ns;
         let (span, rate) = self.rates.next().map_or((f64::INFINITY, 0.0), |(span, rate)| {
@@ -40,7 +65,8 @@ impl Source {
         (self.end_ns, self.cells_per_ns) = (ns + span, rate);
         // Rounding may leave a cell that was due at the very end a little too late.
         self.missing = self.missing.max(0.0);
-        false
+        self.gap_ns = 1.0 / rate;
+        self.cell_ns = ns + self.missing / rate;
     }
 }
 
@@ -59,8 +85,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     pub(crate) fn new(rates: Vec<Rates>) -> Streams {
-        let source = |rates| Source { rates, at_ns: 0.0, missing: 1.0, cells_per_ns: 0.0, end_ns: 0.0 };
-        let sources: Vec<Source> = rates.into_iter().map(source).collect();
+        let sources: Vec<Source> = rates.into_iter().map(Source::new).collect();
         let mut order = Order::new(sources.len());
         (0..sources.len()).for_each(|n| order.set(n, Time::ZERO));
         Streams { sources, order }
@@ -73,12 +98,12 @@ impl Streams {
     }
 
     /// Does what happens next; whether it is a cell that goes out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pass(&mut self) -> bool {
         let (_, n) = self.order.first();
         let source = &mut self.sources[n];
         let is_cell = source.pass();
-        let (ns, _) = source.next();
+        let ns = source.next();
         self.order.set(n, if ns.is_finite() { not_before(ns) } else { Time::NEVER });
         is_cell
     }

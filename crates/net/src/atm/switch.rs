@@ -5,22 +5,24 @@
 //! ERICA+. Not modelled: delay or blocking inside the fabric, which takes no time; policing; VS/VD.
 //!
 //! Cells of all inputs are taken in the order of their arrival, those of one instant in the order of the ports. The switch
-//! wakes only to hand a train over: once in the delay of each of its lines.
+//! wakes only to hand a train over: once in the delay of each of its lines. Then the cells that have come are put down at their
+//! outputs, input by input, and each output brings its own into order. Only where a cell has to do with a second output are
+//! outputs gone through in step.
 
 use std::any::Any;
 
 use bentpipe_units::{Span, Time};
 
-use super::cell::{Cell, Inbox, Vc, unload};
+use super::cell::{Cell, Inbox, Vc, Word, unload};
 use super::erica::{Measurement, QueueControl, Target};
 use super::line;
-use super::order::Order;
 use super::service::Class;
 use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
 mod output;
+mod sort;
 
-use output::{Arrival, Output};
+use output::{Arrival, Moment, Origin, Output};
 
 /// What a switch does at each of its outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -115,9 +117,9 @@ impl Algorithm {
 pub struct Switch {
     config: Config,
     inboxes: Vec<Inbox>,
-    /// Which input has the next cell.
-    order: Order,
     outputs: Vec<Output>,
+    /// Of the cells that were put down last.
+    crossings: Vec<Crossing>,
     /// For each port and VCI where its cells go.
     routes: Vec<Box<[Option<Route>; Vc::COUNT]>>,
     unroutable: u64,
@@ -131,12 +133,29 @@ pub struct Switch {
 #[derive(Clone, Copy, Debug)]
 struct Route {
     output: u16,
+    /// Its number on the line from there.
     vc: Vc,
-    class: Class,
-    /// Its number at the output.
-    channel: u16,
     /// Its number at the output of the port that its cells come in by, which backward RM cells among them ask.
     back: u16,
+    /// Whether its sources may have to be told that too many wait, so that each cell that comes has to be looked at.
+    is_watched: bool,
+    origin: Origin,
+}
+
+/// What a cell has to do with the output of the port that it came in by.
+#[derive(Clone, Copy, Debug)]
+struct Crossing {
+    moment: Moment,
+    route: Route,
+    does: Does,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    /// A backward RM cell asks there what it may say.
+    Ask(Word),
+    /// A cell of ABR, which came on this channel: its source may have to be told there that too many wait here.
+    Tell(Vc),
 }
 
 impl Switch {
@@ -145,8 +164,8 @@ impl Switch {
         Switch {
             config: *config,
             inboxes: Vec::new(),
-            order: Order::new(0),
             outputs: Vec::new(),
+            crossings: Vec::new(),
             routes: Vec::new(),
             unroutable: 0,
             shortest: Span::MAX,
@@ -164,7 +183,6 @@ impl Switch {
         self.outputs.push(output);
         self.inboxes.push(Inbox::default());
         self.routes.push(Box::new([None; Vc::COUNT]));
-        self.order = Order::new(self.inboxes.len());
         Ok(Port(self.outputs.len() as u16 - 1))
     }
 
@@ -174,12 +192,15 @@ impl Switch {
     /// If there is no such port, or it has a channel of this number already.
     pub fn connect(&mut self, (a, vc_a): (Port, Vc), (b, vc_b): (Port, Vc), class: Class) {
         let [to_a, to_b] = [a, b].map(|port| self.outputs[usize::from(port.0)].add_channel());
-        let route = |output: Port, vc, channel, back| Route { output: output.0, vc, class, channel, back };
-        let before = [
-            self.routes[usize::from(a.0)][vc_a.index()].replace(route(b, vc_b, to_b, to_a)),
-            self.routes[usize::from(b.0)][vc_b.index()].replace(route(a, vc_a, to_a, to_b)),
-        ];
-        assert!(before.iter().all(Option::is_none), "two channels of one number");
+        for (input, came, output, vc, channel, back) in
+            [(a, vc_a, b, vc_b, to_b, to_a), (b, vc_b, a, vc_a, to_a, to_b)]
+        {
+            let origin = Origin::new(input.0, channel, class);
+            let is_watched = class == Class::Abr && self.config.becn.is_some();
+            let route = Route { output: output.0, vc, back, is_watched, origin };
+            let before = self.routes[usize::from(input.0)][came.index()].replace(route);
+            assert!(before.is_none(), "two channels of one number");
+        }
     }
 
     /// Hands each cell over by itself from now on. Nothing else differs; this is for showing that.
@@ -192,53 +213,84 @@ impl Switch {
         self.outputs[usize::from(port.0)].line.digest()
     }
 
-    /// Takes all cells that arrive before `until`, and starts all transmissions due before it.
-    fn advance(&mut self, until: Time) {
-        let mut before = usize::MAX;
-        loop {
-            let (at, input) = self.order.first();
+    /// Puts down all cells that arrive before `until`.
+    fn take_before(&mut self, until: Time) {
+        for input in 0..self.inboxes.len() {
+            while self.inboxes[input].head() < until {
+                self.take(input, until);
+            }
+        }
+        if !self.crossings.is_empty() {
+            self.cross();
+        }
+    }
+
+    /// Puts down the cells of an input that come before `until`, those of one train.
+    fn take(&mut self, input: usize, until: Time) {
+        let (cells, cargo) = self.inboxes[input].ahead();
+        let (routes, is_asked) = (&self.routes[input], self.outputs[input].is_asked());
+        let mut count = 0;
+        for &Cell { at, word } in cells {
             if at >= until {
                 break;
             }
-            // The line that had the cell before, too, is likely to have several before another one has any.
-            let (rival, other) = if input == before { self.order.second() } else { (at, input) };
-            let tie = Span::from_nanos(u64::from(input <= other));
-            self.take(input, until.min(rival + tie));
-            self.order.set(input, self.inboxes[input].head());
-            before = input;
-        }
-        self.outputs.iter_mut().for_each(|output| output.advance(until));
-    }
-
-    /// Takes the cells of an input that come before `until`.
-    fn take(&mut self, input: usize, until: Time) {
-        let (inbox, routes) = (&mut self.inboxes[input], &self.routes[input]);
-        let (cells, cargo) = inbox.take_before(until);
-        for &Cell { at, mut word } in cells {
+            count += 1;
             let Some(route) = &routes[word.vc().index()] else {
                 self.unroutable += 1;
                 unload(cargo, word);
                 continue;
             };
-            if word.is_backward_rm() {
-                word = self.outputs[input].feedback(at, route.back, word);
-            }
-            let Route { vc, class, channel, .. } = *route;
             let output = &mut self.outputs[usize::from(route.output)];
-            output.arrive(Arrival { at, word: word.on(vc), channel, class }, cargo);
-            if output.tells() && class == Class::Abr && output.is_to_be_told(at, channel) {
-                self.outputs[input].tell(at, word.vc());
+            let arrival = Arrival { at, word: word.on(route.vc), origin: route.origin };
+            let crossing = |does| Crossing { moment: (at, input as u16), route: *route, does };
+            if word.is_middle() {
+                output.arrive(arrival);
+            } else if is_asked && word.is_backward_rm() {
+                output.arrive(Arrival { origin: route.origin.asking(), ..arrival });
+                self.crossings.push(crossing(Does::Ask(word)));
+            } else {
+                output.arrive_with(arrival, cargo);
+            }
+            if route.is_watched {
+                self.crossings.push(crossing(Does::Tell(word.vc())));
             }
         }
+        self.inboxes[input].pass(count);
+    }
+
+    /// Goes through what cells have to do with two outputs, each as of its own moment.
+    fn cross(&mut self) {
+        let mut crossings = std::mem::take(&mut self.crossings);
+        crossings.sort_by_key(|crossing| crossing.moment);
+        for Crossing { moment, route, does } in crossings.drain(..) {
+            let (at, input) = moment;
+            let (came, goes) = (usize::from(input), usize::from(route.output));
+            match does {
+                Does::Ask(word) => {
+                    let answer = self.outputs[came].feedback(moment, route.back, word);
+                    self.outputs[goes].answer(answer.on(route.vc));
+                }
+                Does::Tell(vc) => {
+                    let behind = (at, input + 1);
+                    if self.outputs[goes].is_to_be_told(behind, route.origin.channel()) {
+                        self.outputs[came].tell(behind, vc);
+                    }
+                }
+            }
+        }
+        self.crossings = crossings;
     }
 
     fn hand_over(&mut self, cx: &mut Cx<'_>) -> Time {
         let now = cx.now();
-        let next_arrival = self.order.first().0;
+        let next_arrival = self.inboxes.iter().map(Inbox::head).min().unwrap_or(Time::NEVER);
         let mut deadline = Time::NEVER;
         for (n, output) in self.outputs.iter_mut().enumerate() {
-            while let Some(train) = output.line.take(now) {
-                cx.emit(Port(n as u16), train);
+            if output.is_due(now) {
+                output.advance((now, 0));
+                while let Some(train) = output.line.take(now) {
+                    cx.emit(Port(n as u16), train);
+                }
             }
             deadline = deadline.min(output.deadline(now, next_arrival));
         }
@@ -251,7 +303,6 @@ impl Element for Switch {
         let input = usize::from(port.0);
         if let Some(inbox) = self.inboxes.get_mut(input) {
             inbox.announce(packet);
-            self.order.set(input, inbox.head());
             self.deadline = self.deadline.min(inbox.head() + self.shortest);
         }
         // What comes is not looked at before something may have to go out: later there is more of it at once.
@@ -259,7 +310,7 @@ impl Element for Switch {
     }
 
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
-        self.advance(cx.now());
+        self.take_before(cx.now());
         self.deadline = self.hand_over(cx);
         self.deadline
     }
@@ -270,7 +321,8 @@ impl Element for Switch {
     }
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
-        self.advance(now);
+        self.take_before(now);
+        self.outputs.iter_mut().for_each(|output| output.advance((now, 0)));
         observer.counter("unroutable", Unit::Cells, self.unroutable);
         self.outputs.iter().for_each(|output| output.observe(now, observer));
     }

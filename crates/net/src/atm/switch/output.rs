@@ -1,8 +1,8 @@
 //! An output port of a switch: a queue for each service category, and the line behind them.
 //!
 //! Outputs have to do with one another only where one is asked what a backward RM cell may say. So cells that come are put down
-//! first, and an output works through what has come to it when somebody wants to know: many cells in one loop, each as of its
-//! own instant.
+//! first, and an output works through what has come to it when somebody wants to know, or its train goes: many cells in one
+//! loop, each as of its own instant.
 
 use std::collections::VecDeque;
 
@@ -10,6 +10,7 @@ use bentpipe_units::{Span, Time};
 use bentpipe_wire::atm::rm;
 
 use super::Config;
+use super::sort::Sorter;
 use crate::atm::cell::{Vc, Word, reload, unload};
 use crate::atm::erica::Erica;
 use crate::atm::line::{self, CELL_BITS, Line, cells_per_second};
@@ -19,20 +20,76 @@ use crate::{Impossible, Observer, Packet, Unit};
 /// Between backward RM cells that a switch makes for a channel (TM 4.0: at most ten a second).
 const BECN_GAP: Span = Span::from_millis(100);
 
+/// As many cells are put down at an output as a processor has at hand.
+const MANY: usize = 512;
+
+/// Room for cells in a row.
+const ROOM: usize = 128;
+
+/// When a cell comes: of those that come in one instant the one by the lowest input is first.
+pub(super) type Moment = (Time, u16);
+
 /// A cell that comes to an output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     pub(super) at: Time,
     pub(super) word: Word,
-    /// The number of its channel here.
-    pub(super) channel: u16,
-    pub(super) class: Class,
+    pub(super) origin: Origin,
+}
+
+/// Where a cell is from, in one word: `| asks 1 | class 2 | channel 16 | input 16 |`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin(u64);
+
+impl Origin {
+    const CHANNEL: u32 = 16;
+    const CLASS: u32 = 32;
+    const ASKS: u64 = 1 << 34;
+
+    /// A cell that comes by `input` on the channel that has this number at the output.
+    pub(super) fn new(input: u16, channel: u16, class: Class) -> Origin {
+        Origin(u64::from(input) | u64::from(channel) << Origin::CHANNEL | (class as u64) << Origin::CLASS)
+    }
+
+    /// The same of a cell that asks another output what to say: the answer is the word that goes on.
+    pub(super) fn asking(self) -> Origin {
+        Origin(self.0 | Origin::ASKS)
+    }
+
+    #[inline]
+    fn input(self) -> u16 {
+        self.0 as u16
+    }
+
+    #[inline]
+    pub(super) fn channel(self) -> u16 {
+        (self.0 >> Origin::CHANNEL) as u16
+    }
+
+    #[inline]
+    pub(super) fn class(self) -> Class {
+        Class::ALL[(self.0 >> Origin::CLASS) as usize & 3]
+    }
+
+    #[inline]
+    fn asks(self) -> bool {
+        self.0 & Origin::ASKS != 0
+    }
+}
+
+impl Arrival {
+    #[inline]
+    pub(super) fn moment(&self) -> Moment {
+        (self.at, self.origin.input())
+    }
 }
 
 /// A channel whose cells leave here.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Channel {
     frames: Frames,
+    /// What travels with its cells that have come and are not looked at yet.
+    cargo: VecDeque<Packet>,
     /// Before this no backward RM cell is made for it.
     quiet_until: Time,
 }
@@ -54,10 +111,52 @@ impl Default for Frames {
     }
 }
 
+/// Cells in a row, behind those that have gone: a ring would have to look at each step where it ends.
+#[derive(Debug, Default)]
+struct Row {
+    words: Vec<Word>,
+    gone: usize,
+}
+
+impl Row {
+    #[inline]
+    fn len(&self) -> usize {
+        self.words.len() - self.gone
+    }
+
+    #[inline]
+    fn push(&mut self, word: Word) {
+        if self.words.len() == self.words.capacity() {
+            self.tidy();
+        }
+        self.words.push(word);
+    }
+
+    /// Makes room where those were that have gone, if that is at least as much as is moved.
+    #[cold]
+    fn tidy(&mut self) {
+        if self.gone > self.len() {
+            self.words.drain(..std::mem::take(&mut self.gone));
+        }
+        self.words.reserve(ROOM);
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Word> {
+        let word = self.words.get(self.gone).copied();
+        self.gone += usize::from(word.is_some());
+        word
+    }
+}
+
 /// Cells of a category that wait.
 #[derive(Debug)]
 struct Waiting {
-    cells: VecDeque<Word>,
+    cells: Row,
+    /// Whether each cell may wait, and none is marked.
+    is_plain: bool,
+    /// Whether a cell that finds nothing in its way goes on as it is.
+    passes: bool,
     cargo: VecDeque<Packet>,
     limit: usize,
     most: usize,
@@ -66,9 +165,11 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn new(limit: Option<u32>) -> Waiting {
+    fn new(limit: Option<u32>, marks: Option<u32>) -> Waiting {
         Waiting {
-            cells: VecDeque::new(),
+            cells: Row::default(),
+            is_plain: limit.is_none() && marks.is_none(),
+            passes: limit != Some(0) && marks != Some(0),
             cargo: VecDeque::new(),
             limit: limit.map_or(usize::MAX, |limit| limit as usize),
             most: 0,
@@ -85,10 +186,10 @@ impl Waiting {
         has_room
     }
 
-    /// Notes that cells came, and how many waited then.
+    /// Notes that a cell came, and how many waited then.
     #[inline(always)]
-    fn note(&mut self, arrived: u64, count: usize) {
-        self.arrived += arrived;
+    fn note(&mut self, count: usize) {
+        self.arrived += 1;
         self.most = self.most.max(count);
     }
 }
@@ -106,9 +207,13 @@ const NAMES: [[&str; 4]; 4] = [
 pub(super) struct Output {
     path: String,
     pub(super) line: Line,
-    /// What has come and is not looked at yet, in the order of its coming, and what travels with it.
+    /// What has come, up to where it was looked at, and up to where it is in order. Behind that all is later.
     arrivals: Vec<Arrival>,
-    cargo: VecDeque<Packet>,
+    next: usize,
+    sorted: usize,
+    sorter: Sorter,
+    /// What cells that have asked and are not looked at yet were told.
+    answers: VecDeque<Word>,
     channels: Vec<Channel>,
     waiting: [Waiting; 4],
     /// A bit for each category that has cells waiting.
@@ -133,14 +238,24 @@ impl Output {
         let cells = cells_per_second(line.rate);
         let erica = config.abr.target().map(|(measure, target)| Erica::new(measure, target, cells));
         let erica = erica.transpose()?;
+        let is_any_let_in = limits.ubr.is_none() && config.epd.is_none();
         let threshold = |cells: Option<u32>| cells.map_or(usize::MAX, |cells| cells as usize);
         Ok(Output {
             path,
             line: Line::new(line)?,
             arrivals: Vec::new(),
-            cargo: VecDeque::new(),
+            next: 0,
+            sorted: 0,
+            sorter: Sorter::default(),
+            answers: VecDeque::new(),
             channels: Vec::new(),
-            waiting: [limits.cbr, limits.vbr, limits.abr, limits.ubr].map(Waiting::new),
+            waiting: [
+                Waiting::new(limits.cbr, None),
+                Waiting::new(limits.vbr, None),
+                Waiting::new(limits.abr, config.efci),
+                // Where some PDUs may not be let in, each cell is looked at.
+                Waiting { passes: is_any_let_in, ..Waiting::new(limits.ubr, config.epd) },
+            ],
             busy: 0,
             queued: 0,
             interval_ends: erica.as_ref().map_or(Time::NEVER, Erica::ends_at),
@@ -168,32 +283,60 @@ impl Output {
         self.channels.len() as u16 - 1
     }
 
-    /// Puts down a cell that comes, which is not before those put down so far; what travels with it is next in `cargo`.
+    /// Puts down a cell that nothing travels with; cells of one input come one after the other.
     #[inline]
-    pub(super) fn arrive(&mut self, arrival: Arrival, cargo: &mut VecDeque<Packet>) {
+    pub(super) fn arrive(&mut self, arrival: Arrival) {
         self.arrivals.push(arrival);
-        if !arrival.word.is_middle() {
-            reload(cargo, &mut self.cargo, arrival.word);
-        }
+    }
+
+    /// Puts down a cell; what travels with it is next in `cargo`.
+    pub(super) fn arrive_with(&mut self, arrival: Arrival, cargo: &mut VecDeque<Packet>) {
+        self.arrivals.push(arrival);
+        reload(cargo, &mut self.channels[usize::from(arrival.origin.channel())].cargo, arrival.word);
+    }
+
+    /// Takes what the next of the cells that have asked says from here on.
+    pub(super) fn answer(&mut self, word: Word) {
+        self.answers.push_back(word);
+    }
+
+    /// Whether what has come has to be worked through by `now`: to know what goes out then, or because it is much. Otherwise it can
+    /// wait for more, as a train is under way, and nothing that comes can go out before that.
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        self.line.is_empty() || self.line.due() <= now || self.arrivals.len() >= MANY
     }
 
     /// Does all that is due before `until`, where all that comes before then has been put down.
-    pub(super) fn advance(&mut self, until: Time) {
+    pub(super) fn advance(&mut self, until: Moment) {
         if !self.arrivals.is_empty() {
-            let mut arrivals = std::mem::take(&mut self.arrivals);
-            let mut rest = &arrivals[..];
-            while let Some((arrival, behind)) = rest.split_first() {
-                self.settle(arrival.at);
-                let passed = if self.queued == 0 { self.pass(rest, until) } else { 0 };
-                if passed == 0 {
-                    self.take(arrival);
-                }
-                rest = &behind[passed.max(1) - 1..];
-            }
-            arrivals.clear();
-            self.arrivals = arrivals;
+            self.take_before(until);
         }
-        self.settle(until);
+        self.settle(until.0);
+    }
+
+    fn take_before(&mut self, until: Moment) {
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        self.sorter.sort(&mut arrivals[self.sorted..]);
+        self.sorted = arrivals.len();
+        let due = arrivals[self.next..].partition_point(|arrival| arrival.moment() < until);
+        let mut rest = &arrivals[self.next..self.next + due];
+        while let Some(first) = rest.first() {
+            self.settle(first.at);
+            let (count, fills) = self.count(rest);
+            let (row, behind) = rest.split_at(count);
+            self.work_through(row, behind.first().map_or(until.0, |next| next.at), fills);
+            if let Some(last) = row.last().filter(|_| fills) {
+                // The interval ends with the cell that fills it, which is in the queue by then.
+                self.end_interval(last.at);
+            }
+            rest = behind;
+        }
+        self.next += due;
+        if self.next == arrivals.len() {
+            arrivals.clear();
+            (self.next, self.sorted) = (0, 0);
+        }
+        self.arrivals = arrivals;
     }
 
     /// Starts all transmissions due before `until`, and ends ERICA's intervals that end before.
@@ -222,8 +365,8 @@ impl Output {
         while self.queued > 0 && self.line.free_at < until {
             let first = self.busy.trailing_zeros() as usize;
             let Some(waiting) = self.waiting.get_mut(first) else { return };
-            let Some(word) = waiting.cells.pop_front() else { return };
-            self.busy ^= u8::from(waiting.cells.is_empty()) << first;
+            let Some(word) = waiting.cells.pop() else { return };
+            self.busy ^= u8::from(waiting.cells.len() == 0) << first;
             self.queued -= 1;
             self.line.transmit(word, self.line.free_at);
             if !word.is_middle() {
@@ -232,32 +375,66 @@ impl Output {
         }
     }
 
-    /// Sends cells on that find nothing in their way, where nothing waits: the line is free when each of them comes, and nothing
-    /// comes or ends beside it. So nobody ever sees them wait. Of one channel, and no forward RM cells; gives how many.
-    fn pass(&mut self, arrivals: &[Arrival], until: Time) -> usize {
-        let Some(&Arrival { channel, class, .. }) = arrivals.first() else { return 0 };
-        if class == Class::Ubr || self.waiting[class as usize].limit == 0 || self.efci == 0 {
-            return 0;
+    /// How many of these cells come in ERICA's present interval, and whether the last of those fills it; ERICA has counted them and
+    /// read their rates.
+    fn count(&mut self, arrivals: &[Arrival]) -> (usize, bool) {
+        let Some(erica) = &mut self.erica else { return (arrivals.len(), false) };
+        for (n, &Arrival { at, word, origin }) in arrivals.iter().enumerate() {
+            if at > self.interval_ends {
+                return (n, false);
+            }
+            match origin.class() {
+                Class::Abr => {
+                    erica.on_abr(origin.channel().into(), 1);
+                    if word.is_forward_rm() {
+                        erica.on_rate(origin.channel().into(), word.current().cells_per_second());
+                    }
+                    if erica.room() == 0 {
+                        return (n + 1, true);
+                    }
+                }
+                Class::Cbr | Class::Vbr => erica.on_other(1),
+                Class::Ubr => {}
+            }
         }
-        let room =
-            self.erica.as_ref().filter(|_| class == Class::Abr).map_or(usize::MAX, |erica| erica.room() - 1);
+        (arrivals.len(), false)
+    }
+
+    /// Takes cells of one interval, behind which something comes at `following`. Nobody sees cells wait that find nothing in their
+    /// way, unless the last one fills the interval.
+    fn work_through(&mut self, row: &[Arrival], following: Time, fills: bool) {
+        let mut done = 0;
+        while let Some(arrival) = row.get(done) {
+            self.serve(arrival.at);
+            if self.queued == 0 {
+                let passed = self.pass(&row[done..], following, fills);
+                done += passed;
+                if passed > 0 {
+                    continue;
+                }
+            }
+            self.take(arrival);
+            done += 1;
+        }
+    }
+
+    /// Sends cells on that find nothing in their way, where nothing waits: the line is free when each of them comes, and nothing
+    /// comes or ends beside it. Gives how many.
+    fn pass(&mut self, row: &[Arrival], following: Time, fills: bool) -> usize {
         let mut count = 0;
-        for (n, arrival) in arrivals.iter().enumerate().take(room) {
-            let Arrival { at, word, .. } = *arrival;
-            let following = arrivals.get(n + 1).map_or(until, |following| following.at);
+        while let Some(&Arrival { at, word, origin }) = row.get(count) {
+            let following = row.get(count + 1).map_or(following, |next| next.at);
             let is_alone = self.line.free_at <= at && at < following.min(self.interval_ends);
-            if !is_alone || arrival.channel != channel || word.is_forward_rm() {
+            let waiting = &mut self.waiting[origin.class() as usize];
+            if !is_alone || !waiting.passes || origin.asks() || (fills && count + 1 == row.len()) {
                 break;
             }
+            waiting.note(1);
             self.line.transmit(word, at);
             if !word.is_middle() {
-                self.line.load(&mut self.cargo, word);
+                self.line.load(&mut self.channels[usize::from(origin.channel())].cargo, word);
             }
             count += 1;
-        }
-        if count > 0 {
-            self.count(channel, class, count as u32);
-            self.waiting[class as usize].note(count as u64, 1);
         }
         count
     }
@@ -265,13 +442,21 @@ impl Output {
     /// Takes a cell that may have to wait.
     #[inline(always)]
     fn take(&mut self, arrival: &Arrival) {
-        let Arrival { at, mut word, channel, class } = *arrival;
-        let fills = self.count(channel, class, 1);
-        if word.is_forward_rm()
-            && class == Class::Abr
-            && let Some(erica) = &mut self.erica
-        {
-            erica.on_rate(channel.into(), word.current().cells_per_second());
+        let Arrival { at, word, origin } = *arrival;
+        let class = origin.class();
+        if word.is_middle() && self.waiting[class as usize].is_plain {
+            self.enqueue(at, word, class);
+        } else {
+            self.consider(arrival);
+        }
+    }
+
+    /// Takes a cell that has asked, that packets travel with, or that is marked or dropped where too many wait.
+    fn consider(&mut self, arrival: &Arrival) {
+        let Arrival { at, mut word, origin } = *arrival;
+        let (channel, class) = (origin.channel(), origin.class());
+        if origin.asks() {
+            word = self.answers.pop_front().unwrap_or(word);
         }
         if class == Class::Abr && self.waiting[Class::Abr as usize].cells.len() >= self.efci {
             word = word.congested();
@@ -282,30 +467,12 @@ impl Output {
             self.enqueue(at, word, class);
         }
         if !word.is_middle() {
+            let cargo = &mut self.channels[usize::from(channel)].cargo;
             match is_let_in {
-                true => reload(&mut self.cargo, &mut self.waiting[class as usize].cargo, word),
-                false => unload(&mut self.cargo, word),
+                true => reload(cargo, &mut self.waiting[class as usize].cargo, word),
+                false => unload(cargo, word),
             }
         }
-        if fills {
-            // The interval ends with the cell that fills it, which is in the queue by then.
-            self.end_interval(at);
-        }
-    }
-
-    /// Lets ERICA count cells of a channel that come; whether they fill its interval.
-    #[inline(always)]
-    fn count(&mut self, channel: u16, class: Class, cells: u32) -> bool {
-        let Some(erica) = &mut self.erica else { return false };
-        match class {
-            Class::Abr => {
-                erica.on_abr(channel.into(), cells);
-                return erica.room() == 0;
-            }
-            Class::Cbr | Class::Vbr => erica.on_other(cells),
-            Class::Ubr => {}
-        }
-        false
     }
 
     #[inline(always)]
@@ -314,21 +481,16 @@ impl Output {
             self.line.free_at = self.line.free_at.max(at);
         }
         let waiting = &mut self.waiting[class as usize];
-        waiting.cells.push_back(word);
-        waiting.note(1, waiting.cells.len());
+        waiting.cells.push(word);
+        waiting.note(waiting.cells.len());
         self.busy |= 1 << class as u8;
         self.queued += 1;
     }
 
-    /// Whether sources are told by cells of the switch's own, so that each cell that comes has to be looked at.
-    #[inline]
-    pub(super) fn tells(&self) -> bool {
-        self.becn < usize::MAX
-    }
-
-    /// Whether a source of this channel is to be told at `at` that too many ABR cells wait; not again for a while then.
-    pub(super) fn is_to_be_told(&mut self, at: Time, channel: u16) -> bool {
-        self.advance(at);
+    /// Whether a source of this channel is to be told that too many ABR cells wait; not again for a while then.
+    pub(super) fn is_to_be_told(&mut self, moment: Moment, channel: u16) -> bool {
+        self.advance(moment);
+        let (at, _) = moment;
         let channel = &mut self.channels[usize::from(channel)];
         let is_due = self.waiting[Class::Abr as usize].cells.len() >= self.becn && at >= channel.quiet_until;
         if is_due {
@@ -339,8 +501,8 @@ impl Output {
 
     /// Sends a backward RM cell of the switch's own on a channel, if there is room (TM 4.0, section 5.10.6, rule 5).
     #[cold]
-    pub(super) fn tell(&mut self, at: Time, vc: Vc) {
-        self.advance(at);
+    pub(super) fn tell(&mut self, moment: Moment, vc: Vc) {
+        self.advance(moment);
         let repr = rm::Repr {
             backward: true,
             not_by_source: true,
@@ -350,7 +512,7 @@ impl Output {
         };
         let word = Word::rm(vc, false, &repr);
         if self.waiting[Class::Abr as usize].has_room() {
-            self.enqueue(at, word, Class::Abr);
+            self.enqueue(moment.0, word, Class::Abr);
             self.rm_made += 1;
         }
     }
@@ -377,21 +539,29 @@ impl Output {
         false
     }
 
+    /// Whether there is something that a backward RM cell has to ask.
+    #[inline]
+    pub(super) fn is_asked(&self) -> bool {
+        self.erica.is_some()
+    }
+
     /// What a backward RM cell says after it passed this port, the one that its channel's data leave by.
     #[inline(never)]
-    pub(super) fn feedback(&mut self, at: Time, channel: u16, word: Word) -> Word {
-        self.advance(at);
+    pub(super) fn feedback(&mut self, moment: Moment, channel: u16, word: Word) -> Word {
+        self.advance(moment);
         let Some(erica) = &mut self.erica else { return word };
         let given = rm::Rate::from_cells_per_second(erica.feedback(channel.into()));
         let repr = word.rm_repr();
         Word::rm(word.vc(), word.clp(), &rm::Repr { explicit: repr.explicit.min(given), ..repr })
     }
 
-    /// When a cell comes to the other end of the line at the earliest.
+    /// When a cell comes to the other end of the line at the earliest, where nothing is due now.
     pub(super) fn deadline(&self, now: Time, next_arrival: Time) -> Time {
+        if !self.line.is_empty() {
+            return self.line.due();
+        }
         let start = if self.queued > 0 { self.line.free_at } else { next_arrival };
-        let later = if start.is_never() { start } else { start.max(now) + self.line.shortest() };
-        self.line.due().min(later)
+        if start.is_never() { start } else { start.max(now) + self.line.shortest() }
     }
 
     pub(super) fn observe(&self, now: Time, observer: &mut dyn Observer) {

@@ -241,11 +241,13 @@ fn in_trains(switch: &mut Switch, coming: &[Coming], cuts: &[bool], until: Time)
         }
         let mut cx = Cx::new(now, &wires, &mut outbox, &mut stream);
         deadline = match trains.next_if(|_| next <= deadline) {
-            Some((input, train)) => switch.receive(Port(input as u16), Packet::from_train(train, 0), &mut cx),
+            Some((input, train)) => {
+                switch.receive(Port(input as u16), Packet::from_train(Box::new(train), 0), &mut cx)
+            }
             None => switch.wake(&mut cx),
         };
         while let Some((wire, packet)) = outbox.pop() {
-            let Train { cells, mut cargo } = packet.into_train().expect("cells");
+            let Train { cells, mut cargo } = *packet.into_train().expect("cells");
             assert_eq!(cells[0].at, now, "a train is handed over when its first cell arrives");
             let cells = cells.into_iter().map(|cell| (cell, cargo.drain(..cell.word.cargo()).collect()));
             leaving[usize::from(wire.port().0)].extend(cells);
