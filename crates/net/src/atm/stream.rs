@@ -73,8 +73,9 @@ impl Source {
 /// The first whole nanosecond that is not before `ns`.
 #[inline]
 fn not_before(ns: f64) -> Time {
-    let whole = ns as u64;
-    Time::from_nanos(whole + u64::from((whole as f64) < ns))
+    // Signed, as processors convert those in one step.
+    let whole = ns as i64;
+    Time::from_nanos(whole as u64 + u64::from((whole as f64) < ns))
 }
 
 /// The sum of several sources.
