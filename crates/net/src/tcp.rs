@@ -22,6 +22,7 @@ mod receiver;
 mod scoreboard;
 mod segment;
 mod sender;
+mod template;
 mod timers;
 mod window;
 

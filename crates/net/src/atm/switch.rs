@@ -19,10 +19,12 @@ use super::line;
 use super::service::Class;
 use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
+mod arrival;
 mod output;
 mod sort;
 
-use output::{Arrival, Moment, Origin, Output};
+use arrival::{Arrival, Moment, Origin};
+use output::Output;
 
 /// What a switch does at each of its outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

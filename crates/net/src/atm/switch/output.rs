@@ -10,6 +10,7 @@ use bentpipe_units::{Span, Time};
 use bentpipe_wire::atm::rm;
 
 use super::Config;
+use super::arrival::{Arrival, Moment};
 use super::sort::Sorter;
 use crate::atm::cell::{Vc, Word, reload, unload};
 use crate::atm::erica::Erica;
@@ -25,64 +26,6 @@ const MANY: usize = 512;
 
 /// Room for cells in a row.
 const ROOM: usize = 128;
-
-/// When a cell comes: of those that come in one instant the one by the lowest input is first.
-pub(super) type Moment = (Time, u16);
-
-/// A cell that comes to an output.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival {
-    pub(super) at: Time,
-    pub(super) word: Word,
-    pub(super) origin: Origin,
-}
-
-/// Where a cell is from, in one word: `| asks 1 | class 2 | channel 16 | input 16 |`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Origin(u64);
-
-impl Origin {
-    const CHANNEL: u32 = 16;
-    const CLASS: u32 = 32;
-    const ASKS: u64 = 1 << 34;
-
-    /// A cell that comes by `input` on the channel that has this number at the output.
-    pub(super) fn new(input: u16, channel: u16, class: Class) -> Origin {
-        Origin(u64::from(input) | u64::from(channel) << Origin::CHANNEL | (class as u64) << Origin::CLASS)
-    }
-
-    /// The same of a cell that asks another output what to say: the answer is the word that goes on.
-    pub(super) fn asking(self) -> Origin {
-        Origin(self.0 | Origin::ASKS)
-    }
-
-    #[inline]
-    fn input(self) -> u16 {
-        self.0 as u16
-    }
-
-    #[inline]
-    pub(super) fn channel(self) -> u16 {
-        (self.0 >> Origin::CHANNEL) as u16
-    }
-
-    #[inline]
-    pub(super) fn class(self) -> Class {
-        Class::ALL[(self.0 >> Origin::CLASS) as usize & 3]
-    }
-
-    #[inline]
-    fn asks(self) -> bool {
-        self.0 & Origin::ASKS != 0
-    }
-}
-
-impl Arrival {
-    #[inline]
-    pub(super) fn moment(&self) -> Moment {
-        (self.at, self.origin.input())
-    }
-}
 
 /// A channel whose cells leave here.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 //! Lines send cells at distances that change little, so where a cell belongs can be reckoned from its time, and hardly anything
 //! is left to compare.
 
-use super::output::Arrival;
+use super::arrival::Arrival;
 
 /// Below this many comparing is quicker, and so it is if more than `CROWD` come in one piece of the time.
 const FEW: usize = 24;
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::atm::cell::{Vc, Word};
     use crate::atm::service::Class;
-    use crate::atm::switch::output::Origin;
+    use crate::atm::switch::arrival::Origin;
     use bentpipe_units::Time;
     use proptest::prelude::*;
 

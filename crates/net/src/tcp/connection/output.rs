@@ -6,8 +6,9 @@ use bentpipe_wire::tcp::{Flags, Options};
 
 use super::{Connection, Incoming, State, Timer};
 use crate::Cx;
-use crate::tcp::segment::{Extras, Outgoing, Template};
+use crate::tcp::segment::{Extras, Outgoing};
 use crate::tcp::sender::Transmit;
+use crate::tcp::template::Template;
 
 impl Connection {
     /// Sends what may be sent now: data first, then the ACK if no data has carried it.
