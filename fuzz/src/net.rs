@@ -2,6 +2,9 @@
 //! and data fields a receiver of DVB gets, it goes on, and what a sender takes comes out at the other end; whatever the bursts of a
 //! return link, the receiver goes on and the plan keeps to the frame.
 
+#[path = "net/ends.rs"]
+mod ends;
+
 use std::sync::Arc;
 
 use bentpipe_net::channel::{Trace, TraceError};
@@ -11,6 +14,21 @@ use bentpipe_net::{Body, Cx, Element, Outbox, Packet, Port, Wire};
 use bentpipe_units::{Span, Stream, Time};
 use bentpipe_wire::crc32::Crc32;
 use bentpipe_wire::ts;
+
+pub use ends::{fuzz_node, fuzz_tcp_end, fuzz_tfrc};
+
+/// An element under test.
+pub type Target = fn(&[u8]);
+
+/// Every target by the name of its corpus.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("trace", fuzz_trace),
+    ("dvb", fuzz_dvb),
+    ("burst", fuzz_burst),
+    ("tcp_end", fuzz_tcp_end),
+    ("tfrc", fuzz_tfrc),
+    ("node", fuzz_node),
+];
 
 /// Reads a trace, and writes and reads it again.
 pub fn fuzz_trace(data: &[u8]) {
@@ -76,7 +94,7 @@ fn fuzz_dvb_receiver(config: &Config, data: &[u8], field_len: usize) {
 fn fuzz_dvb_sender(config: &Config, mut data: &[u8]) {
     let mut sender = Encapsulator::new(config).expect("a possible configuration");
     let mut receiver = Decapsulator::new(config, Default::default()).expect("a possible configuration");
-    let (late, mut received) = (Time::from_nanos(1 << 50), 0);
+    let (mut late, mut received) = (Time::from_nanos(1 << 50), 0);
     let mut sink = |event: Event<'_>| match event {
         Event::Trouble(trouble) => panic!("{trouble} on a line without errors"),
         Event::Ip(_) | Event::Ethernet(_) => received += 1,
@@ -94,6 +112,8 @@ fn fuzz_dvb_sender(config: &Config, mut data: &[u8]) {
     while sender.fill(late, 1991, &mut field).is_some() {
         receiver.push_field(late, &field, &mut sink);
         field.clear();
+        // What is left of a full frame has begun to wait.
+        late += Span::from_secs(1);
     }
     assert_eq!(sender.sent().pdus, received);
 }

@@ -269,14 +269,18 @@ pub(crate) struct ReproduceArguments {
     pub(crate) common: Common,
 }
 
+/// The most runs at a time: each has a thread of its own.
+const MAX_JOBS: i64 = 1024;
+
 #[derive(Debug, Args)]
 pub(crate) struct Common {
     /// Where to put the folder of results
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub(crate) out: PathBuf,
     /// How many runs at a time; one on each processor if not given
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub(crate) jobs: usize,
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true,
+          value_parser = clap::value_parser!(u16).range(0..=MAX_JOBS))]
+    pub(crate) jobs: u16,
     /// Run again what is finished
     #[arg(long)]
     pub(crate) force: bool,

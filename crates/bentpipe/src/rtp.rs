@@ -4,11 +4,13 @@ mod receive;
 mod send;
 mod show;
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bentpipe_emu::Lateness;
+use bentpipe_lab::run::write_whole;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
@@ -80,5 +82,5 @@ fn write_json(path: &Path, value: &Value) -> Result<(), String> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    write_whole(path, |file| file.write_all(text.as_bytes())).map_err(|error| error.to_string())
 }

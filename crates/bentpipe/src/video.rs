@@ -2,10 +2,12 @@
 
 mod args;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bentpipe_lab::report::{Cell, Table};
+use bentpipe_lab::run::write_whole;
 use bentpipe_lab::scenario::{Document, Scenario};
 use bentpipe_lab::video::quality::{Quality, Reference};
 use bentpipe_lab::video::{
@@ -68,7 +70,7 @@ fn card(args: &CardArgs) -> Result<(), String> {
 }
 
 fn carry(args: &CarryArgs) -> Result<(), String> {
-    let stream = read(&args.input)?;
+    let stream = TransportStream::load(&args.input)?;
     let scenario = scenario(args)?;
     let journey = journey(&scenario, &stream, args.seed.unwrap_or(scenario.seed))?;
     let progress = ProgressBar::new(100);
@@ -145,13 +147,13 @@ fn judged(quality: &Quality) -> Vec<(&'static str, String)> {
 }
 
 fn multiplex(args: &MuxArgs) -> Result<(), String> {
-    let inputs = args.inputs.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let inputs = args.inputs.iter().map(|path| TransportStream::load(path)).collect::<Result<Vec<_>, _>>()?;
     let multiplex = mux::multiplex(&inputs, args.rate).map_err(|error| error.to_string())?;
     write(&args.out, &multiplex)
 }
 
 fn demultiplex(args: &DemuxArgs) -> Result<(), String> {
-    let stream = read(&args.input)?;
+    let stream = TransportStream::load(&args.input)?;
     let numbers = stream.programmes();
     if args.outputs.len() > numbers.len() {
         return Err(format!("{} programmes: expected as many files at most", numbers.len()));
@@ -176,7 +178,8 @@ fn compare(original: &Path, received: &Path, programme: Option<u16>) -> Result<Q
     let scratch = Scratch::new().map_err(|error| error.to_string())?;
     let chosen = |path: &Path, name: &str| -> Result<PathBuf, String> {
         let Some(number) = programme else { return Ok(path.to_owned()) };
-        let chosen = mux::demultiplex(&read(path)?, number).map_err(|error| error.to_string())?;
+        let chosen =
+            mux::demultiplex(&TransportStream::load(path)?, number).map_err(|error| error.to_string())?;
         let path = scratch.path().join(name);
         write(&path, &chosen)?;
         Ok(path)
@@ -198,13 +201,8 @@ fn spinner(what: &'static str) -> ProgressBar {
     progress
 }
 
-fn read(path: &Path) -> Result<TransportStream, String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    TransportStream::read(&bytes).map_err(|error| format!("{}: {error}", path.display()))
-}
-
 fn write(path: &Path, stream: &TransportStream) -> Result<(), String> {
-    std::fs::write(path, stream.to_bytes()).map_err(|error| format!("{}: {error}", path.display()))
+    write_whole(path, |file| file.write_all(&stream.to_bytes())).map_err(|error| error.to_string())
 }
 
 fn table(rows: Vec<(&str, String)>) -> Table {

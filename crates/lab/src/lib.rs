@@ -14,6 +14,7 @@
 pub mod budget;
 pub mod build;
 pub mod catalogue;
+mod input;
 pub mod loss;
 pub mod measure;
 pub mod plan;

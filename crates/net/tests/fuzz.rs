@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bentpipe_net::dama::{self, Contract, ControlCentre, Encapsulation, Frame, Terminal, TerminalConfig};
 use bentpipe_net::{Body, Cx, Element, Outbox, Packet, Port, Wire};
 use bentpipe_units::{Rate, Span, Stream, Time};
-use targets::{fuzz_burst, fuzz_dvb, fuzz_trace};
+use targets::{TARGETS, fuzz_burst, fuzz_dvb, fuzz_trace};
 
 fn corpus(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(name);
@@ -82,6 +82,29 @@ fn bursts_and_their_mutations_pass() {
             }
         }
         fuzz_burst(&input);
+    }
+}
+
+#[test]
+fn attacks_on_ends_and_nodes_pass() {
+    for name in ["tcp_end", "tfrc", "node"] {
+        let target = TARGETS.iter().find(|target| target.0 == name).expect("a target").1;
+        let corpus = corpus(name);
+        assert!(corpus.len() >= 6);
+        corpus.iter().for_each(|input| target(input));
+        let mut rng = Stream::new(7, "fuzz-ends");
+        for _ in 0..1000 {
+            let mut input = corpus[below(&mut rng, corpus.len())].clone();
+            for _ in 0..1 + below(&mut rng, 6) {
+                let at = below(&mut rng, input.len());
+                match below(&mut rng, 8) {
+                    0 => input.truncate(at.max(2)),
+                    1 => input[at] = below(&mut rng, 256) as u8,
+                    _ => input[at] ^= 1 << below(&mut rng, 8),
+                }
+            }
+            target(&input);
+        }
     }
 }
 

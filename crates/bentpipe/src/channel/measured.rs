@@ -1,10 +1,11 @@
 //! Traces from files and from captures.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Write};
 use std::path::Path;
 
 use bentpipe_lab::loss::{self, Numbers, Sequence};
+use bentpipe_lab::run::write_whole;
 use bentpipe_net::channel::Trace;
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::{link, pcap, udp};
@@ -80,5 +81,5 @@ fn number(record: &pcap::Record<'_>, numbers: Numbers, port: Option<u16>) -> Opt
 
 /// Writes a file.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    write_whole(path, |file| file.write_all(text.as_bytes())).map_err(|error| error.to_string())
 }

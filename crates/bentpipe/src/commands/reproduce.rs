@@ -28,7 +28,7 @@ pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             study,
             quick: arguments.quick,
             parent: &arguments.common.out,
-            jobs: arguments.common.jobs,
+            jobs: arguments.common.jobs.into(),
             force: arguments.common.force,
             build: &build,
             command: &command,

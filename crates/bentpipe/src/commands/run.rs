@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
         document: &document,
         plan: &plan,
         folder: Folder::new(&arguments.common.out, &name, &plan),
-        jobs: arguments.common.jobs,
+        jobs: arguments.common.jobs.into(),
         force: arguments.common.force,
         snap_len: arguments.snap_len,
         build: &build,

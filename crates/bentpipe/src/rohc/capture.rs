@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bentpipe_lab::run::WholeFile;
 use bentpipe_wire::ethernet::EtherType;
 use bentpipe_wire::pcap::{self, LinkType, ReadError, Record};
 use bentpipe_wire::{self as wire, link};
@@ -135,12 +136,15 @@ impl Capture {
         skipped.chain(cut).collect()
     }
 
-    /// Why nothing was found, if there are records and none holds what is looked for.
-    pub(super) fn nothing_found(&self) -> Option<String> {
+    /// Whether anything was found that is to be written.
+    ///
+    /// # Errors
+    /// If there are records and none holds what is looked for.
+    pub(super) fn check_found(&self) -> Result<(), Error> {
         let skipped: u64 = self.skipped.values().map(|skipped| skipped.records).sum();
-        let why = self.skipped.keys().next().filter(|_| skipped == self.records)?;
+        let Some(why) = self.skipped.keys().next().filter(|_| skipped == self.records) else { return Ok(()) };
         let wanted = if self.content == Content::Rohc { "ROHC" } else { "IP" };
-        Some(format!("{}: no {wanted} packets: records are {why}", self.path.display()))
+        Err(Error::Usage(format!("{}: no {wanted} packets: records are {why}", self.path.display())))
     }
 }
 
@@ -211,7 +215,7 @@ fn ip_len(bytes: &[u8], on_link: usize) -> usize {
 /// A capture being written.
 pub(crate) struct Output {
     path: PathBuf,
-    writer: pcap::Writer<Box<dyn Write>>,
+    writer: pcap::Writer<Sink>,
     /// Records so far.
     pub(crate) records: u64,
 }
@@ -225,7 +229,7 @@ impl Output {
         if is_same(path, input) {
             return Err(Error::Usage(format!("{} would overwrite what is read", path.display())));
         }
-        let writer = sink(path).and_then(|sink| pcap::Writer::with_micros(sink, link_type));
+        let writer = Sink::create(path).and_then(|sink| pcap::Writer::with_micros(sink, link_type));
         let writer = writer.map_err(|source| Error::Write { path: path.into(), source })?;
         Ok(Output { path: path.into(), writer, records: 0 })
     }
@@ -241,12 +245,12 @@ impl Output {
             .map_err(|source| Error::Write { path: self.path.clone(), source })
     }
 
-    /// Writes out what is buffered.
+    /// Writes out what is buffered, and gives the file its name.
     ///
     /// # Errors
     /// If it cannot be written.
     pub(crate) fn finish(self) -> Result<(), Error> {
-        self.writer.into_inner().flush().map_err(|source| Error::Write { path: self.path, source })
+        self.writer.into_inner().finish().map_err(|source| Error::Write { path: self.path, source })
     }
 }
 
@@ -258,12 +262,50 @@ pub(crate) fn is_same(output: &Path, input: &Path) -> bool {
     }
 }
 
-/// A file, or standard output for "-", buffered.
-pub(crate) fn sink(path: &Path) -> io::Result<Box<dyn Write>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(BufWriter::new(io::stdout().lock())));
+/// Standard output, or a file that is there when it is finished and not before.
+pub(crate) enum Sink {
+    Stdout(BufWriter<StdoutLock<'static>>),
+    File(WholeFile),
+}
+
+impl Sink {
+    /// A file, or standard output for "-", buffered.
+    ///
+    /// # Errors
+    /// If the file cannot be created.
+    pub(crate) fn create(path: &Path) -> io::Result<Sink> {
+        if path == Path::new("-") {
+            return Ok(Sink::Stdout(BufWriter::new(io::stdout().lock())));
+        }
+        WholeFile::create(path).map(Sink::File)
     }
-    Ok(Box::new(BufWriter::new(File::create(path)?)))
+
+    /// Writes out what is buffered, and gives a file its name.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self {
+            Sink::Stdout(mut stdout) => stdout.flush(),
+            Sink::File(file) => file.finish(),
+        }
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::Stdout(stdout) => stdout.write(bytes),
+            Sink::File(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::Stdout(stdout) => stdout.flush(),
+            Sink::File(file) => file.flush(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bentpipe_rohc::{CompressorState, Mode};
 
 use super::args::OutputArgs;
-use super::capture::{Capture, Packet, sink};
+use super::capture::{Capture, Packet, Sink};
 use super::flows::Flows;
 use super::series::Series;
 use super::tally::{Sizes, Tally};
@@ -122,9 +122,9 @@ impl Ledger {
             rows.finish()?;
         }
         if let Some((path, series)) = &self.plot {
-            let written = sink(path).and_then(|mut file| {
+            let written = Sink::create(path).and_then(|mut file| {
                 file.write_all(series.plot().to_svg().as_bytes())?;
-                file.flush()
+                file.finish()
             });
             written.map_err(|source| Error::Write { path: path.clone(), source })?;
         }
@@ -168,7 +168,7 @@ fn print(text: &str, to_stderr: bool) {
 /// The table of `--csv`: the columns of the reference streams' tables.
 struct Rows {
     path: PathBuf,
-    out: Box<dyn Write>,
+    out: Sink,
 }
 
 const COLUMNS: &str =
@@ -176,7 +176,7 @@ const COLUMNS: &str =
 
 impl Rows {
     fn create(path: &Path) -> Result<Rows, Error> {
-        let mut out = sink(path).map_err(|source| Error::Write { path: path.into(), source })?;
+        let mut out = Sink::create(path).map_err(|source| Error::Write { path: path.into(), source })?;
         writeln!(out, "{COLUMNS}").map_err(|source| Error::Write { path: path.into(), source })?;
         Ok(Rows { path: path.into(), out })
     }
@@ -186,8 +186,8 @@ impl Rows {
             .map_err(|source| Error::Write { path: self.path.clone(), source })
     }
 
-    fn finish(mut self) -> Result<(), Error> {
-        self.out.flush().map_err(|source| Error::Write { path: self.path, source })
+    fn finish(self) -> Result<(), Error> {
+        self.out.finish().map_err(|source| Error::Write { path: self.path, source })
     }
 }
 

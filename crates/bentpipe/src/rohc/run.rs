@@ -130,6 +130,7 @@ pub(super) fn compress(args: &CompressArgs) -> Result<Verdict, Error> {
         note_carried(&mut ledger, packet, carried, record, true)?;
         Ok(!is_interrupted())
     })?;
+    input.check_found()?;
     output.finish()?;
     back.map_or(Ok(()), Output::finish)?;
     end(ledger, &input, is_stdout(&args.output))
@@ -157,6 +158,7 @@ pub(super) fn roundtrip(args: &RoundtripArgs) -> Result<Verdict, Error> {
         note_carried(&mut ledger, packet, carried, None, is_fair)?;
         Ok(!is_interrupted())
     })?;
+    input.check_found()?;
     output.map_or(Ok(()), Output::finish)?;
     end(ledger, &input, args.output.as_deref().is_some_and(is_stdout))
 }
@@ -217,6 +219,7 @@ pub(super) fn decompress(args: &DecompressArgs) -> Result<Verdict, Error> {
         write_feedback(&mut back, packet, receiver.take_feedback())?;
         Ok(!is_interrupted())
     })?;
+    input.check_found()?;
     output.finish()?;
     back.map_or(Ok(()), Output::finish)?;
     end(ledger, &input, is_stdout(&args.output))
@@ -298,9 +301,7 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 fn end(ledger: Ledger, input: &Capture, to_stderr: bool) -> Result<Verdict, Error> {
-    if let Some(why) = input.nothing_found() {
-        return Err(Error::Usage(why));
-    }
+    input.check_found()?;
     let verdict = ledger.finish(input, to_stderr)?;
     Ok(if is_interrupted() { Verdict::Interrupted } else { verdict })
 }

@@ -12,6 +12,9 @@ use bentpipe_wire::{link, udp};
 use crate::rohc::capture::{self, Output};
 use crate::rohc::{Error, is_interrupted};
 
+/// The most that is read of what has perhaps no end.
+const MAX_PIPED_BYTES: u64 = 1 << 32;
+
 /// A piece of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unit<'a> {
@@ -32,12 +35,18 @@ impl Stream {
     /// Reads a file, or standard input for "-".
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If it cannot be read; if it is no file, and has no end in 4 GiB.
     pub(super) fn read(path: &Path) -> Result<Stream, Error> {
+        let most = if path.is_file() { u64::MAX } else { MAX_PIPED_BYTES };
         let mut bytes = Vec::new();
-        capture::source(path)
-            .and_then(|mut source| source.read_to_end(&mut bytes))
-            .map_err(|source| Error::Open { path: path.into(), source })?;
+        let read = capture::source(path).and_then(|source| source.take(most).read_to_end(&mut bytes));
+        read.map_err(|source| Error::Open { path: path.into(), source })?;
+        if bytes.len() as u64 == most {
+            let shown = path.display();
+            return Err(Error::Usage(format!(
+                "{shown}: no end in {most} bytes: expected a part of a stream"
+            )));
+        }
         let is_capture = Reader::new(&bytes[..]).is_ok();
         Ok(Stream { path: path.into(), bytes, is_capture })
     }
@@ -162,7 +171,7 @@ fn bare(
 /// Where TS packets are written to.
 pub(super) enum Sink {
     /// Bare, without times.
-    Bare(PathBuf, Box<dyn Write>),
+    Bare(PathBuf, capture::Sink),
     /// A record each.
     Capture(Output),
 }
@@ -179,7 +188,8 @@ impl Sink {
         if capture::is_same(path, input) {
             return Err(Error::Usage(format!("{} would overwrite what is read", path.display())));
         }
-        let sink = capture::sink(path).map_err(|source| Error::Write { path: path.into(), source })?;
+        let sink =
+            capture::Sink::create(path).map_err(|source| Error::Write { path: path.into(), source })?;
         Ok(Sink::Bare(path.into(), sink))
     }
 
@@ -199,13 +209,13 @@ impl Sink {
         }
     }
 
-    /// Writes out what is buffered.
+    /// Writes out what is buffered, and gives the file its name.
     ///
     /// # Errors
     /// If it cannot be written.
     pub(super) fn finish(self) -> Result<(), Error> {
         match self {
-            Sink::Bare(path, mut sink) => sink.flush().map_err(|source| Error::Write { path, source }),
+            Sink::Bare(path, sink) => sink.finish().map_err(|source| Error::Write { path, source }),
             Sink::Capture(output) => output.finish(),
         }
     }

@@ -1,8 +1,10 @@
 //! `bentpipe ts inspect`.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bentpipe_lab::report::{Cell, Table};
+use bentpipe_lab::run::WholeFile;
 use bentpipe_wire::ts::{PACKET_LEN, Pid};
 use clap::Args;
 use serde_json::{Value, json};
@@ -185,7 +187,11 @@ fn json(survey: &Survey, skipped_bytes: u64) -> Value {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {
-    std::fs::write(path, text).map_err(|source| Error::Write { path: path.into(), source })
+    let written = WholeFile::create(path).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.finish()
+    });
+    written.map_err(|source| Error::Write { path: path.into(), source })
 }
 
 /// SNDUs and packets that went wrong other than by gaps and damage, which have columns of their own.

@@ -14,6 +14,12 @@ const SMOOTHING: f64 = 0.9;
 /// RFC 4828, section 3: small packets are at least so far apart.
 const SMALL_PACKET_GAP: Span = Span::from_millis(10);
 
+/// The least RTT that is believed: what reports are exact to. A receiver that says it held a packet for as long as it was
+/// away would have all data sent at once.
+const LEAST_RTT: Span = Span::from_micros(1);
+/// The least time between packets: they are never without number at one instant.
+const LEAST_GAP: Span = Span::from_nanos(1);
+
 /// A report as it reaches the sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Feedback {
@@ -219,6 +225,7 @@ impl Sender {
     }
 
     fn take_sample(&mut self, sample: Span) {
+        let sample = sample.max(LEAST_RTT);
         let root = sample.as_secs_f64().sqrt();
         match self.rtt {
             None => (self.rtt, self.root_mean) = (Some(sample), root),
@@ -328,7 +335,7 @@ impl Sender {
     /// The nominal time from packet to packet (section 4.6).
     fn gap(&self) -> Span {
         let gap = Span::from_secs_f64(self.segment / self.instantaneous());
-        if self.params.small_packets { gap.max(SMALL_PACKET_GAP) } else { gap }
+        gap.max(if self.params.small_packets { SMALL_PACKET_GAP } else { LEAST_GAP })
     }
 }
 

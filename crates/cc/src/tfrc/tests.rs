@@ -367,6 +367,30 @@ fn a_sender_without_data_is_not_held_to_what_was_received() {
     assert_eq!(rate(Edition::Rfc3448), 2.0 * 10_000.0);
 }
 
+#[test]
+fn a_receiver_that_held_packets_for_ever_does_not_stop_time() {
+    let mut sender = Sender::new(Params { damping: false, ..Params::default() }, Bytes::new(100));
+    sender.on_sent(at(0), 0, true);
+    for (n, loss_event_rate) in [(1, 0.0), (2, 0.0), (3, 1e-9)] {
+        sender.on_feedback(&Feedback {
+            now: at(n),
+            sent: at(n - 1),
+            delay: Span::from_secs(3600),
+            sequence: n - 1,
+            receive_rate: f64::from(u32::MAX),
+            loss_event_rate,
+        });
+        // What was not used for an RTT may go at once: a microsecond of packets a nanosecond apart.
+        let mut at_once = 0;
+        while sender.send_at() <= at(n) && at_once < 2000 {
+            sender.on_sent(at(n), n, true);
+            at_once += 1;
+        }
+        assert!(at_once <= 1001, "{at_once} packets, {:?}", sender.state());
+        assert!(sender.deadline() > at(n), "{:?}", sender.state());
+    }
+}
+
 proptest! {
     #[test]
     fn any_arrivals_leave_a_rate_between_zero_and_one(

@@ -1,12 +1,12 @@
 //! Changes of a line's delay: read from files, and spread into ramps.
 
-use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
 use bentpipe_net::link::DelayChange;
 use bentpipe_units::Span;
 
+use crate::input::read_at_most;
 use crate::scenario::DelayChanges;
 
 /// The longest file.
@@ -78,10 +78,7 @@ fn at(from: DelayChange, to: DelayChange, at: Span) -> DelayChange {
 fn read(path: &Path) -> Result<Vec<DelayChange>, String> {
     let shown = path.display();
     let said = |error: std::io::Error| format!("{shown}: {error}");
-    if fs::metadata(path).map_err(said)?.len() > MAX_BYTES {
-        return Err(format!("{shown}: longer than {MAX_BYTES} bytes"));
-    }
-    let text = fs::read(path).map_err(said)?;
+    let text = read_at_most(path, MAX_BYTES).map_err(said)?;
     let text = String::from_utf8(text).map_err(|_| format!("{shown}: expected text in UTF-8"))?;
     parse(&text).map_err(|(line, problem)| format!("{shown}:{line}: {problem}"))
 }

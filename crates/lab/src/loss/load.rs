@@ -1,6 +1,5 @@
 //! Traces for scenarios: read from files, made, or made by a model fitted to another.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use bentpipe_units::Stream;
 
 use super::counts::Counts;
 use super::fit::fit;
+use crate::input::read_at_most;
 
 /// The longest trace file.
 pub const MAX_BYTES: u64 = 1 << 29;
@@ -20,11 +20,7 @@ pub const MAX_BYTES: u64 = 1 << 29;
 pub fn read(path: &Path) -> Result<Trace, String> {
     let shown = path.display();
     let said = |error: &dyn std::fmt::Display| format!("{shown}: {error}");
-    let len = fs::metadata(path).map_err(|error| said(&error))?.len();
-    if len > MAX_BYTES {
-        return Err(format!("{shown}: longer than {MAX_BYTES} bytes"));
-    }
-    let text = fs::read(path).map_err(|error| said(&error))?;
+    let text = read_at_most(path, MAX_BYTES).map_err(|error| said(&error))?;
     Trace::parse(&text).map_err(|error| said(&error))
 }
 

@@ -1,12 +1,12 @@
 //! The file of a study.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::{Expected, KernelTests, Kind, Tabulated};
+use crate::input::read_at_most;
 use crate::report::Mark;
 
 /// A study: what to run, and what to hold it against.
@@ -264,11 +264,8 @@ impl Study {
     pub fn read(folder: &Path) -> Result<Study, Mistake> {
         let path = folder.join("study.toml");
         let mistake = |problem: String| Mistake { path: path.clone(), problem };
-        let len = fs::metadata(&path).map_err(|error| mistake(error.to_string()))?.len();
-        if len > MAX_BYTES {
-            return Err(mistake(format!("longer than {MAX_BYTES} bytes")));
-        }
-        let text = fs::read_to_string(&path).map_err(|error| mistake(error.to_string()))?;
+        let bytes = read_at_most(&path, MAX_BYTES).map_err(|error| mistake(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| mistake(format!("not UTF-8: {error}")))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Study::parse(&name, folder, &text).map_err(mistake)
     }

@@ -2,26 +2,122 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Writes a file through a temporary one beside it, so that nobody ever sees half of it, whatever happens.
+/// A file being written through a temporary one beside it, so that nobody ever sees half of it under its name, whatever
+/// happens. Dropped before it is finished, it leaves nothing, and what was there before as it was. A device or a pipe, which
+/// cannot be replaced, is written to as it is.
+#[derive(Debug)]
+pub struct WholeFile {
+    file: BufWriter<File>,
+    temporary: Option<PathBuf>,
+    path: PathBuf,
+}
+
+impl WholeFile {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// As the file system gives; if there is a folder of this name.
+    pub fn create(path: &Path) -> io::Result<WholeFile> {
+        // Behind a symbolic link it is what the link leads to that is written.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let is_replaced = path.metadata().map_or(true, |metadata| metadata.is_file());
+        let temporary = is_replaced.then(|| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            path.with_file_name(format!(".{name}.{}.part", std::process::id()))
+        });
+        let file = File::create(temporary.as_ref().unwrap_or(&path))?;
+        Ok(WholeFile { file: BufWriter::with_capacity(1 << 16, file), temporary, path })
+    }
+
+    /// Gives it its name.
+    ///
+    /// # Errors
+    /// As the file system gives; the temporary file is removed then.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.file.flush()?;
+        if let Some(temporary) = &self.temporary {
+            fs::rename(temporary, &self.path)?;
+        }
+        self.temporary = None;
+        Ok(())
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for WholeFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+/// Writes a [`WholeFile`].
 ///
 /// # Errors
-/// As the file system or `write` gives; the temporary file is removed then.
+/// As the file system or `write` gives, in words that begin with the file's path.
 pub fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
-    let written = File::create(&temporary).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        write(&mut file)?;
-        file.flush()
+    let written = WholeFile::create(path).and_then(|mut whole| {
+        write(&mut whole.file)?;
+        whole.finish()
     });
-    let moved = written.and_then(|()| fs::rename(&temporary, path));
-    if moved.is_err() {
-        let _ = fs::remove_file(&temporary);
+    written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("a folder");
+        entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned()).collect()
     }
-    moved.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+
+    #[test]
+    fn what_is_not_finished_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out");
+        let mut file = WholeFile::create(&path).expect("created");
+        file.write_all(b"half").expect("written");
+        assert!(!path.exists());
+        drop(file);
+        assert!(names(folder.path()).is_empty());
+        write_whole(&path, |file| file.write_all(b"old")).expect("written");
+        let failed = write_whole(&path, |file| {
+            file.write_all(b"half of the new")?;
+            Err(io::Error::other("no"))
+        });
+        assert_eq!(failed.expect_err("no").to_string(), format!("{}: no", path.display()));
+        assert_eq!(
+            (fs::read(&path).expect("there"), names(folder.path())),
+            (b"old".to_vec(), vec!["out".into()])
+        );
+    }
+
+    #[test]
+    fn devices_stay_and_links_lead_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_whole(Path::new("/dev/null"), |file| file.write_all(b"x")).expect("written");
+        assert!(!Path::new("/dev/null").metadata().expect("there").is_file());
+        let (link, path) = (folder.path().join("link"), folder.path().join("file"));
+        fs::write(&path, b"old").expect("written");
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        write_whole(&link, |file| file.write_all(b"new")).expect("written");
+        assert_eq!(fs::read(&path).expect("there"), b"new");
+        assert!(WholeFile::create(folder.path()).is_err());
+    }
 }

@@ -72,7 +72,7 @@ impl Document {
     /// If it has no `=`, or names a link, node or flow that is not there. Whether the value is right is checked with the
     /// rest, by [`Document::scenario`].
     pub fn set(&mut self, assignment: &str) -> Result<(), Refusal> {
-        let origin = Origin::Override(assignment.to_owned());
+        let origin = Origin::Override(assignment.into());
         let result = match assignment.split_once('=') {
             None => Err((String::new(), "expected KEY=VALUE".to_owned())),
             Some((key, value)) => {

@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// These bytes of the file.
     File(Range<usize>),
-    /// An override (`--set key=value`), as it was given.
-    Override(String),
+    /// An override (`--set key=value`), as it was given: of each value in it, so it is there once.
+    Override(Arc<str>),
 }
 
 /// One thing that is wrong with a scenario.
@@ -39,6 +40,9 @@ const SHOWN: usize = 10;
 /// The longest part of a line that is shown.
 const SHOWN_CHARS: usize = 100;
 
+/// The longest part of a key that is shown: names have 60 characters at most.
+const SHOWN_KEY: usize = 300;
+
 impl Refusal {
     pub(crate) fn new(file: &str, text: &str, mut mistakes: Vec<Mistake>) -> Refusal {
         mistakes.sort_by_key(|mistake| match &mistake.origin {
@@ -63,14 +67,14 @@ impl Refusal {
     }
 
     fn write_mistake(&self, f: &mut fmt::Formatter<'_>, mistake: &Mistake) -> fmt::Result {
-        let colon = if mistake.key.is_empty() { "" } else { ": " };
+        let (key, colon) = (shorten(&mistake.key, SHOWN_KEY), if mistake.key.is_empty() { "" } else { ": " });
         match &mistake.origin {
             Origin::Override(given) => {
-                write!(f, "--set {}: {}{colon}{}", shorten(given), mistake.key, mistake.problem)
+                write!(f, "--set {}: {key}{colon}{}", shorten(given, SHOWN_CHARS), mistake.problem)
             }
             Origin::File(range) => {
                 let (line, column) = self.position(range.start);
-                write!(f, "{}:{line}:{column}: {}{colon}{}", self.file, mistake.key, mistake.problem)?;
+                write!(f, "{}:{line}:{column}: {key}{colon}{}", self.file, mistake.problem)?;
                 self.write_excerpt(f, line, column, range)
             }
         }
@@ -85,7 +89,7 @@ impl Refusal {
         range: &Range<usize>,
     ) -> fmt::Result {
         let Some(text) = self.text.lines().nth(line - 1) else { return Ok(()) };
-        let shown = shorten(text);
+        let shown = shorten(text, SHOWN_CHARS);
         let (gutter, room) = (line.to_string().len(), shown.chars().count() + 1);
         if shown.trim().is_empty() || column > room {
             return Ok(());
@@ -116,11 +120,11 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 /// The text's first characters, control characters made visible: it is somebody's file.
-fn shorten(text: &str) -> String {
+fn shorten(text: &str, most: usize) -> String {
     let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let mut shown: String =
-        text.chars().take(SHOWN_CHARS).map(|c| if c == '\t' { ' ' } else { visible(c) }).collect();
-    if text.chars().nth(SHOWN_CHARS).is_some() {
+        text.chars().take(most).map(|c| if c == '\t' { ' ' } else { visible(c) }).collect();
+    if text.chars().nth(most).is_some() {
         shown.push_str("...");
     }
     shown

@@ -61,7 +61,7 @@ impl Original {
             return Ok(Arc::clone(original));
         }
         let original = Arc::new(match &setup.file {
-            Some(file) => Original::of(read(&folder.join(file))?),
+            Some(file) => Original::of(TransportStream::load(&folder.join(file))?),
             None => Original::card(&setup.card, Ffmpeg::find().map_err(|error| error.to_string())?)?,
         });
         made.insert(0, (key, Arc::clone(&original)));
@@ -85,10 +85,4 @@ impl Original {
         });
         references.as_deref().map_err(Clone::clone)
     }
-}
-
-/// Reads a file.
-fn read(path: &Path) -> Result<TransportStream, String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    TransportStream::read(&bytes).map_err(|error| format!("{}: {error}", path.display()))
 }

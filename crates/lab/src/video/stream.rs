@@ -1,15 +1,19 @@
 //! A transport stream: packets, programmes, and the time of each packet by the stream's own clock.
 
+use std::path::Path;
+
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::psi::{Pat, Pmt};
 use bentpipe_wire::section;
 use bentpipe_wire::ts::{self, Packet, Pcr, Pid};
 
+use crate::input::read_at_most;
+
 /// A transport stream packet's bytes.
 pub(super) type Bytes = [u8; ts::PACKET_LEN];
 
 /// The longest stream that is read, in bytes.
-const MAX_LEN: usize = 1 << 30;
+const MAX_LEN: u64 = 1 << 30;
 /// References that stray further than this are damaged, in seconds: the most that they may be apart (ISO/IEC 13818-1,
 /// section 2.7.2).
 const MOST_LATE_S: f64 = 0.1;
@@ -29,15 +33,22 @@ pub struct TransportStream {
 pub struct Unreadable(pub(super) String);
 
 impl TransportStream {
+    /// Reads a file of at most 1 GiB.
+    ///
+    /// # Errors
+    /// In words that begin with its path: if it cannot be read, or is no transport stream.
+    pub fn load(path: &Path) -> Result<TransportStream, String> {
+        let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let bytes = read_at_most(path, MAX_LEN).map_err(|error| said(&error))?;
+        TransportStream::read(&bytes).map_err(|error| said(&error))
+    }
+
     /// Reads whole packets from the first sync byte on.
     ///
     /// # Errors
     /// If there are none, sync is lost, or there is no programme.
     pub fn read(bytes: &[u8]) -> Result<TransportStream, Unreadable> {
         let problem = |text: String| Unreadable(text);
-        if bytes.len() > MAX_LEN {
-            return Err(problem(format!("longer than {MAX_LEN} bytes")));
-        }
         let start = ts::find_sync(bytes).ok_or_else(|| problem("no packets of 188 bytes".into()))?;
         let (packets, _) = bytes[start..].as_chunks();
         if let Some(n) = packets.iter().position(|packet: &Bytes| packet[0] != ts::SYNC) {
