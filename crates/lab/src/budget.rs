@@ -11,7 +11,7 @@ mod terminals;
 
 use bentpipe_net::tcp::ReceiveBuffer;
 use bentpipe_net::tfrc::Transport;
-use bentpipe_net::{Framing, tcp, wifi};
+use bentpipe_net::{tcp, wifi};
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::Serialize;
 
@@ -188,8 +188,7 @@ impl LinkBudget {
         let settings = direction(link, way);
         let medium = Medium::of(scenario, link, way);
         let on_line = medium.wire_len(packet_len as usize);
-        let cells =
-            matches!(medium, Medium::Line(_, Framing::Aal5LlcSnap { .. })).then(|| on_line.get() / 53);
+        let cells = medium.cells(packet_len as usize);
         LinkBudget {
             name: name.to_owned(),
             direction: way.name(),
@@ -199,9 +198,8 @@ impl LinkBudget {
             mtu: mtu(link),
             packet: Bytes::new(packet_len),
             on_line,
-            cells,
-            // LLC/SNAP and the trailer are 8 bytes each, a cell holds 48.
-            padding: cells.map(|cells| Bytes::new((cells * 48).saturating_sub(packet_len + 16))),
+            cells: cells.map(|(cells, _)| cells),
+            padding: cells.map(|(_, padding)| padding),
             capacity: medium.capacity(packet_len as usize),
             queue: settings.queue.as_ref().and_then(queue_text),
             flows,

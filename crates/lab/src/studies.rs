@@ -10,6 +10,7 @@ use bentpipe_net::channel::Fit;
 
 use crate::loss::Model;
 use crate::published::StudyRuns;
+use crate::stats::Estimate;
 
 /// Computes a value of a row, in the row's unit, or says why it cannot.
 pub type Code = fn(&StudyRuns) -> Result<f64, String>;
@@ -18,9 +19,6 @@ pub type Code = fn(&StudyRuns) -> Result<f64, String>;
 const CODES: &[(&str, Code)] = &[
     ("abr-video-on-wire", abr_video::on_wire),
     ("abr-video-ceiling", abr_video::ceiling),
-    ("abr-video-efficiency-low", abr_video::efficiency_low),
-    ("abr-video-efficiency-middle", abr_video::efficiency_middle),
-    ("abr-video-efficiency-high", abr_video::efficiency_high),
     ("koreasat-padding", koreasat::padding),
     ("koreasat-efficiency", koreasat::efficiency),
     ("koreasat-ceiling", koreasat::ceiling),
@@ -67,11 +65,27 @@ const CODES: &[(&str, Code)] = &[
     ("wichmo-failed-time", wichmo::failed_time),
 ];
 
+/// Computes a value of a row from each seed, in the row's unit: the mean and its interval.
+pub type EstimateCode = fn(&StudyRuns) -> Result<Estimate, String>;
+
+/// Every such function by its name.
+const ESTIMATES: &[(&str, EstimateCode)] = &[
+    ("abr-video-efficiency-low", |runs| abr_video::efficiency(runs, "5 Mbit/s")),
+    ("abr-video-efficiency-middle", |runs| abr_video::efficiency(runs, "7.5 Mbit/s")),
+    ("abr-video-efficiency-high", |runs| abr_video::efficiency(runs, "10 Mbit/s")),
+];
+
 /// Computes the points of a curve, in base units, or says why it cannot.
 pub type CurveCode = fn(&StudyRuns) -> Result<Vec<(f64, f64)>, String>;
 
 /// Every curve by its name.
 const CURVES: &[(&str, CurveCode)] = &[
+    ("abr-video-use-wan", |runs| abr_video::use_over_time(runs, "wan")),
+    ("abr-video-use-satellite-1", |runs| abr_video::use_over_time(runs, "satellite-1")),
+    ("abr-video-use-satellite-2", |runs| abr_video::use_over_time(runs, "satellite-2")),
+    ("abr-video-efficiency-wan", |runs| abr_video::efficiency_over_time(runs, "wan")),
+    ("abr-video-efficiency-satellite-1", |runs| abr_video::efficiency_over_time(runs, "satellite-1")),
+    ("abr-video-efficiency-satellite-2", |runs| abr_video::efficiency_over_time(runs, "satellite-2")),
     ("wichmo-bursts", wichmo::bursts),
     ("wichmo-bernoulli-bursts", wichmo::bernoulli_bursts),
     ("wichmo-gaps", wichmo::gaps),
@@ -96,6 +110,11 @@ const CURVES: &[(&str, CurveCode)] = &[
 /// The curve of that name.
 pub fn curve(name: &str) -> Option<CurveCode> {
     CURVES.iter().chain(rohc_ule::CURVES).find(|(known, _)| *known == name).map(|(_, code)| *code)
+}
+
+/// The function of that name that gives an interval too.
+pub fn estimate(name: &str) -> Option<EstimateCode> {
+    ESTIMATES.iter().find(|(known, _)| *known == name).map(|(_, code)| *code)
 }
 
 /// The function of that name.

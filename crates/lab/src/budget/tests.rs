@@ -82,3 +82,36 @@ fn the_text_says_it_all() {
         assert!(text.contains(part), "no {part} in\n{text}");
     }
 }
+
+#[test]
+fn a_virtual_channel_has_what_its_lines_and_its_service_leave() {
+    let network = |service: &str| {
+        format!(
+            r#"
+title = "t"
+duration = "1 s"
+node.a = {{}}
+node.b = {{}}
+atm.switch.s = {{}}
+atm.line.up = {{ between = ["a", "s"], rate = "155.52 Mbit/s", delay = "2 ms" }}
+atm.line.down = {{ between = ["s", "b"], rate = "155.52 Mbit/s", sdh = true, delay = "3 ms" }}
+link.path = {{ between = ["a", "b"], vc = {{ {service} }} }}
+flow.bulk = {{ from = "a", to = "b", tcp = {{ mss = "512 B", timestamps = false }} }}
+"#
+        )
+    };
+    let of = |service: &str| {
+        let link = budget(&network(service)).links[0].clone();
+        (link.cells, link.padding.map(Bytes::get), link.capacity.as_bps(), link.delay)
+    };
+    let capacity = |rate: f64, cells: f64| (rate * 552.0 / (53.0 * cells)) as u64;
+    let delay = Span::from_millis(5);
+    // 552 B of IP are 12 cells with LLC/SNAP, and without as well: 568 and 560 of 576 B.
+    assert_eq!(of(""), (Some(12), Some(8), capacity(149.76e6, 12.0), delay));
+    assert_eq!(of("encapsulation = \"vc-mux\""), (Some(12), Some(16), capacity(149.76e6, 12.0), delay));
+    let peak = "service = { kind = \"ubr\", pcr = \"10 Mbit/s\" }";
+    assert_eq!(of(peak), (Some(12), Some(8), capacity(10e6, 12.0), delay));
+    // One cell in 32 is an RM cell.
+    let abr = "service = { kind = \"abr\" }";
+    assert_eq!(of(abr), (Some(12), Some(8), capacity(149.76e6 / 32.0 * 31.0, 12.0), delay));
+}

@@ -17,7 +17,7 @@ use super::nodes::interface as interface_of_node;
 use super::routes::number;
 use super::{NodeHandle, Problem, Way};
 use crate::record::PduOf;
-use crate::scenario::{AtmLine, AtmStream, CellSource, Scenario};
+use crate::scenario::{AtmLine, AtmStream, CellChannel, CellSource, Scenario, VirtualChannel};
 
 /// Where packets go into a virtual channel, for captures.
 pub(super) struct Entry {
@@ -38,8 +38,20 @@ pub(crate) fn fill(scenario: &mut Scenario) -> Result<(), Problem> {
         let way = path(&as_read, &link.between[0], &link.between[1]);
         let way = way.map_err(|problem| Problem::new(format!("link.{name}.between"), problem))?;
         let lines = || way.iter().map(|(line, _)| &as_read.atm.line[*line]);
-        link.rate = lines().map(|line| line.cell_rate()).min();
-        link.delay = Some(lines().map(|line| line.delay).sum());
+        let (rate, delay) =
+            (lines().map(|line| line.cell_rate()).min(), lines().map(|line| line.delay).sum());
+        // A scenario as it was run says them.
+        let problem = |what: &str| {
+            let problem = "of a virtual channel is that of the lines that it passes: expected none";
+            Err(Problem::new(format!("link.{name}.{what}"), problem))
+        };
+        if link.rate.is_some() && link.rate != rate {
+            return problem("rate");
+        }
+        if link.delay.is_some_and(|said| said != delay) {
+            return problem("delay");
+        }
+        (link.rate, link.delay) = (rate, Some(delay));
         link.framing = Framing::Aal5LlcSnap { sdh: false };
     }
     Ok(())
@@ -92,7 +104,7 @@ pub(super) fn add(
         let Some(vc) = &link.vc else { continue };
         let key = format!("link.{name}");
         let content = || Content::Packets(vc.encapsulation);
-        let ends = network.lead(&key, name, &link.between, vc.service, [content(), content()])?;
+        let ends = network.lead(&key, name, &link.between, vc, [content(), content()])?;
         let pdu_of = (network.last, vc.encapsulation);
         let joint = |(end, node)| Joint { link: n, name, node, end, pdu_of };
         joints.extend(ends.into_iter().zip(&link.between).map(joint));
@@ -103,7 +115,8 @@ pub(super) fn add(
             Problem::new(format!("{key}.source.{field}"), format!("expected {expected}"))
         })?;
         let ends = [stream.from.clone(), stream.to.clone()];
-        network.lead(&key, name, &ends, stream.service, [Content::Streams(rates), Content::Sink])?;
+        let vc = VirtualChannel { service: stream.service, ..VirtualChannel::default() };
+        network.lead(&key, name, &ends, &vc, [Content::Streams(rates), Content::Sink])?;
     }
     let interfaces = network.join(builder)?;
     let entries = joints.into_iter().map(|joint| {
@@ -186,13 +199,13 @@ impl<'a> Network<'a> {
         Ok(network)
     }
 
-    /// Leads a channel from one node to another; gives its ends.
+    /// Leads a channel from one node to another; gives its ends. `key` is where it is said.
     fn lead(
         &mut self,
         key: &str,
         name: &str,
         between: &[String; 2],
-        service: Service,
+        given: &VirtualChannel,
         contents: [Content; 2],
     ) -> Result<[End; 2], Problem> {
         let path =
@@ -206,14 +219,16 @@ impl<'a> Network<'a> {
         };
         for pair in middle.chunks(2) {
             let [Plug::Switch(switch, a), Plug::Switch(_, b)] = *pair else { continue };
-            self.switches[switch].connect((a, vc), (b, vc), service.class());
+            self.switches[switch].connect((a, vc), (b, vc), given.service.class());
         }
         let [near, far] = contents;
         let mut end = |plug: &Plug, node: &String, content| {
             let Plug::Interface(n) = *plug else { return Err(Problem::new(key, "a channel ends at nodes")) };
-            let channel = Channel { path: format!("vc/{name}/{node}"), vc, service, content };
-            let port = self.interfaces[n].1.add(channel);
-            port.map(|port| (n, port)).map_err(|error| Problem::impossible(&format!("{key}.service"), &error))
+            let (path, service) = (format!("vc/{name}/{node}"), given.service);
+            let port = self.interfaces[n].1.add(Channel { path, vc, service, content, limit: given.limit });
+            let of_service =
+                if key.starts_with("link.") { format!("{key}.vc.service") } else { format!("{key}.service") };
+            port.map(|port| (n, port)).map_err(|error| Problem::impossible(&of_service, &error))
         };
         Ok([end(first, &between[0], near)?, end(last, &between[1], far)?])
     }
@@ -257,8 +272,12 @@ fn faults(
     let mut last = from;
     let configs = line.channel.as_ref().map_or(&[][..], |channel| channel.faults());
     for (n, config) in configs.iter().enumerate() {
+        let place = match &line.channel {
+            Some(CellChannel::Several(_)) => format!(".{n}"),
+            _ => String::new(),
+        };
         let fault = Faults::new(config)
-            .map_err(|error| Problem::impossible(&format!("atm.line.{name}.channel"), &error))?;
+            .map_err(|error| Problem::impossible(&format!("atm.line.{name}.channel{place}"), &error))?;
         let number = if n == 0 { String::new() } else { format!(".{}", n + 1) };
         let fault = builder.add(format!("line/{name}/{}/channel{number}", way.name()), fault);
         builder.connect(last, (fault, Port(0)));

@@ -2,13 +2,14 @@
 
 use std::mem::discriminant;
 
+use bentpipe_net::atm::{self, Faults};
 use bentpipe_net::dvb::Modcod;
 use bentpipe_net::{Link as Line, Port, Shaper, Wifi, channel, dvb, shaper};
 use bentpipe_sim::{ElementId, Network};
 use bentpipe_units::{Rate, Span};
 
 use super::real::adapted;
-use super::{Emulated, LinkHandle, Problem, direction};
+use super::{Emulated, LinkHandle, Problem, Way, direction};
 use crate::scenario::{Direction, Link, Queue, Scenario};
 
 /// A change of one element. It holds for what is sent from then on: what is under way is not touched.
@@ -37,6 +38,8 @@ pub enum Setting {
     Stream(Port, Box<dvb::Config>, Option<Modcod>),
     /// Limits and parameters of the queue of a stream of DVB.
     StreamQueue(Port, Queue),
+    /// A fault of an ATM line.
+    CellFault(atm::fault::Config),
     /// What loses frames in a direction of a Wi-Fi cell.
     FrameErrors(Port, channel::Config),
 }
@@ -73,6 +76,10 @@ impl Change {
             (&self.setting, network.element::<channel::Channel>(self.element))
         {
             let _ = channel.set(config);
+        } else if let (Setting::CellFault(config), Some(faults)) =
+            (&self.setting, network.element::<Faults>(self.element))
+        {
+            let _ = faults.set(config);
         }
         network.poke(self.element);
     }
@@ -86,21 +93,29 @@ pub struct Changer {
     asked: Scenario,
     /// Each link with the elements of its channel's faults.
     links: Vec<(LinkHandle, Vec<ElementId>)>,
+    /// The elements of the faults of each direction of each ATM line, by the line's name.
+    lines: Vec<(String, Vec<ElementId>)>,
 }
 
 impl Changer {
     /// For an emulated network, before it runs; `asked` is the scenario that it was made from.
     pub fn new(emulated: &Emulated, asked: &Scenario) -> Changer {
         let network = &emulated.built.network;
-        let faults = |link: &LinkHandle| {
-            let channel = format!("link/{}/{}/channel", link.name, link.way.name());
+        let faults = |of: String| {
+            let channel = format!("{of}/channel");
             let is_fault = |path: &str| {
                 path.strip_prefix(&channel).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
             };
             network.ids().filter(|id| is_fault(network.path(*id))).collect()
         };
-        let links = emulated.built.links.iter().map(|link| (link.clone(), faults(link))).collect();
-        Changer { scenario: emulated.scenario.clone(), asked: asked.clone(), links }
+        let of_link = |link: &LinkHandle| faults(format!("link/{}/{}", link.name, link.way.name()));
+        let links = emulated.built.links.iter().map(|link| (link.clone(), of_link(link))).collect();
+        let of_line = |name: &String| {
+            let both = [Way::Forward, Way::Return].map(|way| faults(format!("line/{name}/{}", way.name())));
+            both.map(|elements| (name.clone(), elements))
+        };
+        let lines = emulated.scenario.atm.line.keys().flat_map(of_line).collect();
+        Changer { scenario: emulated.scenario.clone(), asked: asked.clone(), links, lines }
     }
 
     /// What makes the network that of `new`, as a scenario file has it.
@@ -135,6 +150,18 @@ impl Changer {
                 changes.extend(faults(handle, elements, &before, &after)?);
             }
         }
+        for (name, elements) in &self.lines {
+            let of = |scenario: &Scenario| {
+                scenario.atm.line[name]
+                    .channel
+                    .as_ref()
+                    .map_or_else(Vec::new, |channel| channel.faults().to_vec())
+            };
+            let (had, wanted) = (of(&self.scenario), of(&new));
+            if had != wanted {
+                changes.extend(cell_faults(name, elements, wanted)?);
+            }
+        }
         if changes.is_empty() && self.asked != *asked {
             return Err(Problem::new("", "has no effect: each direction of the link says its own"));
         }
@@ -143,8 +170,7 @@ impl Changer {
     }
 }
 
-const UNCHANGEABLE: &str =
-    "cannot be changed while it runs: expected a link's rate, delay, queue, shaper or channel";
+const UNCHANGEABLE: &str = "cannot be changed while it runs: expected a link's rate, delay, queue, shaper or channel, or an ATM line's channel";
 const LINE: &str = "a line cannot be changed while it runs: its slots and frames are counted from the start. Expected a stream's \
                     packing, filter, to, llc or modcod, or the link's queue or channel";
 
@@ -264,15 +290,31 @@ fn faults(
         let setting = Setting::FrameErrors(handle.port, fault.clone());
         return Ok(vec![Change { element: handle.line, setting }]);
     }
+    as_many(key, elements, faults, Setting::Fault)
+}
+
+/// The faults of a direction of an ATM line.
+fn cell_faults(
+    name: &str,
+    elements: &[ElementId],
+    faults: Vec<atm::fault::Config>,
+) -> Result<Vec<Change>, Problem> {
+    as_many(format!("atm.line.{name}.channel"), elements, faults, Setting::CellFault)
+}
+
+/// A fault for each of the elements.
+fn as_many<T>(
+    key: String,
+    elements: &[ElementId],
+    faults: Vec<T>,
+    setting: impl Fn(T) -> Setting,
+) -> Result<Vec<Change>, Problem> {
     if faults.len() != elements.len() {
         let problem = format!("has {} faults: expected as many while it runs", elements.len());
         return Err(Problem::new(key, problem));
     }
-    let change = |(element, fault): (&ElementId, &channel::Config)| Change {
-        element: *element,
-        setting: Setting::Fault(fault.clone()),
-    };
-    Ok(elements.iter().zip(&faults).map(change).collect())
+    let change = |(element, fault): (&ElementId, T)| Change { element: *element, setting: setting(fault) };
+    Ok(elements.iter().zip(faults).map(change).collect())
 }
 
 /// A scenario without what may change.
@@ -281,6 +323,7 @@ fn without_changeable(scenario: &Scenario) -> Scenario {
     for link in rest.link.values_mut() {
         clear(link);
     }
+    rest.atm.line.values_mut().for_each(|line| line.channel = None);
     rest
 }
 

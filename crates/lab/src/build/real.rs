@@ -9,7 +9,7 @@ use bentpipe_units::Bytes;
 
 use super::routes::{Hop, Router, number};
 use super::{Built, Capture, LinkHandle, Problem, copies, direction, mtu};
-use crate::scenario::{Channel, Fault, Ip, Link, NodeKind, Queue, Scenario};
+use crate::scenario::{CellChannel, CellFault, Channel, Fault, Ip, Link, NodeKind, Queue, Scenario};
 
 /// A host of the scenario that is to be real.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct Emulated {
 
 /// A queue without a limit would grow with whatever a real host sends.
 const MAX_QUEUE: Bytes = Bytes::new(64_000_000);
+/// As much in cells.
+const MAX_CELLS: u32 = 1_200_000;
 
 impl Emulated {
     /// Builds a scenario with its real hosts outside: those that it marks `real`, or else all its hosts.
@@ -135,10 +137,27 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
         notices.push(format!("flow \"{name}\" is left out: it begins or ends at a real host"));
     }
     for (name, link) in &mut scenario.link {
+        if let Some(vc) = &mut link.vc {
+            vc.limit.get_or_insert_with(|| {
+                notices.push(format!("link \"{name}\": ends without a limit get one of {MAX_CELLS} cells"));
+                MAX_CELLS
+            });
+            continue;
+        }
         if bound_queues(link) {
             notices.push(format!("link \"{name}\": a queue without a limit gets one of {MAX_QUEUE}"));
         }
         fill_channels(link);
+    }
+    for (name, switch) in &mut scenario.atm.switch {
+        let limit = &mut switch.limit;
+        let all = [&mut limit.cbr, &mut limit.vbr, &mut limit.abr, &mut limit.ubr];
+        if all.into_iter().filter(|limit| limit.is_none()).map(|limit| *limit = Some(MAX_CELLS)).count() > 0 {
+            notices.push(format!("switch \"{name}\": queues without a limit get one of {MAX_CELLS} cells"));
+        }
+    }
+    for line in scenario.atm.line.values_mut() {
+        line.channel.get_or_insert(CellChannel::One(CellFault::CellLoss { ratio: 0.0 }));
     }
     Ok((scenario, notices))
 }

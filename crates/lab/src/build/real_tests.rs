@@ -4,7 +4,7 @@ use bentpipe_net::{Gate, Packet};
 use bentpipe_units::{Span, Time};
 
 use super::*;
-use crate::scenario::Document;
+use crate::scenario::{CellFault, Document};
 
 const GEO: &str = r#"
 title = "t"
@@ -174,6 +174,71 @@ fn queues_and_shapers_take_new_limits_and_rates() {
     let [Setting::Shaper(config)] = shaped[..] else { panic!("{shaped:?}") };
     assert_eq!((config.rate.as_bps(), config.burst.get()), (2_000_000, 10_000));
     assert_eq!(changed("link.hop.rate=8 Mbit/s"), Ok(vec![]), "it has that already");
+}
+
+const CELLS: &str = r#"
+title = "x"
+duration = "10 s"
+[node.host]
+[node.other]
+[node.near]
+kind = "router"
+[node.far]
+kind = "router"
+[atm.switch.middle]
+limit = { ubr = 100 }
+[atm.line.up]
+between = ["near", "middle"]
+rate = "10 Mbit/s"
+[atm.line.down]
+between = ["middle", "far"]
+rate = "10 Mbit/s"
+channel = [{ kind = "cell-loss", ratio = 0.1 }, { kind = "bit-errors", ber = 1e-6 }]
+[link.here]
+between = ["host", "near"]
+rate = "10 Mbit/s"
+[link.there]
+between = ["far", "other"]
+rate = "10 Mbit/s"
+[link.path]
+between = ["near", "far"]
+vc = {}
+"#;
+
+fn changed_cells(assignment: &str) -> Result<Vec<Setting>, String> {
+    let mut document = document(CELLS);
+    let mut changer = Changer::new(&emulated(CELLS), &document.scenario().expect("a scenario"));
+    document.set(assignment).map_err(|refusal| refusal.to_string())?;
+    let scenario = document.scenario().map_err(|refusal| refusal.to_string())?;
+    let changes =
+        changer.change(&scenario).map_err(|problem| format!("{}: {}", problem.key, problem.problem))?;
+    Ok(changes.into_iter().map(|change| change.setting).collect())
+}
+
+#[test]
+fn atm_lines_get_other_faults_and_queues_of_cells_are_bounded() {
+    let loss = |ratio| Setting::CellFault(CellFault::CellLoss { ratio });
+    let bits = || Setting::CellFault(CellFault::BitErrors { ber: 1e-6 });
+    let both = |first: Setting| vec![first.clone(), bits(), first, bits()];
+    assert_eq!(changed_cells("atm.line.down.channel.0.ratio=0.5"), Ok(both(loss(0.5))));
+    // A line without faults has one that does nothing, to be changed.
+    let strange = r#"atm.line.up.channel={ kind = "misinsertion", per_second = 5.0, vci = 99 }"#;
+    let inserted = Setting::CellFault(CellFault::Misinsertion { per_second: 5.0, vci: 99 });
+    assert_eq!(changed_cells(strange), Ok(vec![inserted; 2]));
+    for (assignment, why) in [
+        ("atm.line.down.channel.0.ratio=1.5", "atm.line.down.channel.0.ratio: expected a probability"),
+        (r#"atm.line.down.channel={ kind = "cell-loss", ratio = 0.5 }"#, "has 2 faults: expected as many"),
+        ("atm.line.up.rate=1 Mbit/s", "cannot be changed while it runs"),
+        ("link.path.rate=1 Mbit/s", "link.path.rate: of a virtual channel is that of the lines"),
+    ] {
+        let refused = changed_cells(assignment).expect_err(assignment);
+        assert!(refused.contains(why), "{assignment}: {refused}");
+    }
+    let scenario = emulated(CELLS).scenario;
+    let limit = scenario.atm.switch["middle"].limit;
+    assert_eq!((limit.ubr, limit.abr), (Some(100), Some(1_200_000)));
+    assert_eq!(scenario.link["path"].vc.as_ref().and_then(|vc| vc.limit), Some(1_200_000));
+    assert!(scenario.link["path"].forward.queue.is_none());
 }
 
 const SKY: &str = r#"

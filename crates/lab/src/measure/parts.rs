@@ -52,7 +52,12 @@ impl<'a> Parts<'a> {
         let mut names: Vec<&str> =
             self.end.keys().filter(|(e, _)| *e == element).map(|(_, name)| *name).collect();
         names.sort_unstable();
-        names.iter().filter(|n| n.starts_with(prefix)).filter_map(|name| self.grown(element, &[name])).sum()
+        names
+            .iter()
+            .filter(|n| n.starts_with(prefix))
+            .filter_map(|name| self.grown(element, &[name]))
+            .sum::<f64>()
+            + 0.0
     }
 
     /// The time average of a gauge after the warm-up.

@@ -12,16 +12,19 @@ use crate::studies;
 
 type Points = Vec<(f64, f64)>;
 
+/// A value, and half the width of its confidence interval if it has one.
+type Amount = (f64, Option<f64>);
+
 /// Values and curves by the names of their functions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Computed {
-    values: BTreeMap<String, Result<f64, String>>,
+    values: BTreeMap<String, Result<Amount, String>>,
     curves: BTreeMap<String, Result<Points, String>>,
 }
 
 /// What one function gave.
 enum One {
-    Value(Result<f64, String>),
+    Value(Result<Amount, String>),
     Curve(Result<Points, String>),
 }
 
@@ -64,11 +67,15 @@ impl StudyRuns {
     }
 
     /// A value in its row's unit, by the name of the function that computes it.
-    pub(super) fn computed(&self, name: &str) -> Result<f64, String> {
+    pub(super) fn computed(&self, name: &str) -> Result<Amount, String> {
         if let Some(known) = self.2.values.get(name) {
             return known.clone();
         }
-        studies::code(name).ok_or_else(|| format!("no code \"{name}\"")).and_then(|code| code(self))
+        if let Some(code) = studies::estimate(name) {
+            return code(self).map(|estimate| (estimate.mean, estimate.ci95));
+        }
+        let code = studies::code(name).ok_or_else(|| format!("no code \"{name}\""))?;
+        code(self).map(|value| (value, None))
     }
 
     /// A curve's points, by the name of the function that computes them.

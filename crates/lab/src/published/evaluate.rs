@@ -104,7 +104,7 @@ fn ours(row: &Row, runs: &StudyRuns) -> Result<(f64, Option<f64>), String> {
             Ok((ratio, ratio_error(value, over).map(|share| share * ratio)))
         }
         Ours::BestAt(value, key) => best_at(runs, value, key, &row.unit).map(|best| (best, None)),
-        Ours::Code(name) => runs.computed(name).map(|value| (value, None)),
+        Ours::Code(name) => runs.computed(name),
     }
 }
 

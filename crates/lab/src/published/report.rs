@@ -3,7 +3,7 @@
 use super::study::{Curves, Draw, Figure, Shown, Study};
 use super::{Comparison, StudyRuns, Verdict};
 use crate::record::Series;
-use crate::report::{Axis, Block, Cell, Curve, Mark, Page, Picture, Plot, Table, number, swept};
+use crate::report::{Axis, Block, Cell, Curve, Mark, Page, Picture, Plot, Scale, Table, number, swept};
 use crate::units;
 
 /// The page: what was published and what we got, the figures, the scenarios.
@@ -168,8 +168,12 @@ fn published_points(curve: &Curves) -> (Vec<(f64, f64)>, &'static str) {
 fn timed_plot(figure: &Figure, runs: &StudyRuns) -> Plot {
     let mut y = Axis::new(&figure.y_label, "");
     let mut curves = Vec::new();
+    let mut missing = String::new();
     for (colour, curve) in figure.curve.iter().enumerate() {
-        let Some((unit, mut series)) = over_time(curve, figure.since.as_deref(), runs) else { continue };
+        let Some((unit, mut series)) = over_time(curve, figure.since.as_deref(), runs) else {
+            missing += &format!(" Missing: {}, as nothing is called {}.", curve.name, curve.measure);
+            continue;
+        };
         y.unit = unit.to_owned();
         for points in &mut series {
             points.retain(|(t, _)| figure.until.is_none_or(|until| *t <= until));
@@ -182,7 +186,11 @@ fn timed_plot(figure: &Figure, runs: &StudyRuns) -> Plot {
             curves.push(Curve { name, points, mark, colour, ..Curve::default() });
         }
     }
-    Plot { title: figure.title.clone(), note: figure.note.clone(), x: Axis::time(), y, curves }
+    if figure.logarithmic {
+        y.scale = Scale::Logarithmic;
+    }
+    let note = format!("{}{missing}", figure.note);
+    Plot { title: figure.title.clone(), note, x: Axis::time(), y, curves }
 }
 
 /// Values over time.

@@ -140,6 +140,9 @@ pub struct Figure {
     pub y_label: String,
     /// The curves.
     pub curve: Vec<Curves>,
+    /// Whether the axis upwards is logarithmic; not if anything reaches zero.
+    #[serde(default)]
+    pub logarithmic: bool,
     /// The end of the time shown, in seconds.
     pub until: Option<f64>,
     /// For computed curves, words in place of 0, 1, 2 and so on to the right.

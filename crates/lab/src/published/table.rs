@@ -25,7 +25,7 @@ pub struct Tabulated {
 pub struct Column {
     /// What it is called.
     pub name: String,
-    /// The last part of the measure: "rtt" of "flow.bulk.rtt".
+    /// The last part of the measure: "rtt" of "flow.bulk.rtt"; all of it where rows have no first part.
     pub measure: String,
     /// What one of the published unit is in ours: "1500 B" of a window in segments, "1.3 Mbit/s" of a share of that.
     #[serde(default = "one")]
@@ -48,15 +48,17 @@ pub struct TableRow {
     #[serde(default)]
     pub at: At,
     /// The first part of the measures: "flow.bulk".
+    #[serde(default)]
     pub of: String,
-    /// What was published, for each column; NaN for nothing.
+    /// What was published, for each column; NaN for nothing, empty where the row is ours alone.
+    #[serde(default)]
     pub published: Vec<f64>,
 }
 
 impl Tabulated {
     /// What makes no sense in it.
     pub(super) fn check(&self) -> Result<(), String> {
-        let is_whole = |row: &TableRow| row.published.len() == self.column.len();
+        let is_whole = |row: &TableRow| [0, self.column.len()].contains(&row.published.len());
         match self.row.iter().find(|row| !is_whole(row)) {
             Some(row) => Err(format!(
                 "table \"{}\": {}: expected {} values in `published`",
@@ -78,8 +80,8 @@ impl Tabulated {
         }
     }
 
-    /// What was published, and under it ours.
-    fn lines(&self, row: &TableRow, runs: &StudyRuns) -> [Vec<Cell>; 2] {
+    /// What was published, if it was, and under it ours.
+    fn lines(&self, row: &TableRow, runs: &StudyRuns) -> Vec<Vec<Cell>> {
         let line = |name: &str, whose: &str, values: Vec<String>| {
             let words = [name, whose].map(|word| Cell::Text(word.to_owned()));
             words.into_iter().chain(values.into_iter().map(Cell::Number)).collect()
@@ -87,13 +89,17 @@ impl Tabulated {
         let published =
             row.published.iter().map(|value| if value.is_finite() { number(*value) } else { String::new() });
         let ours = self.column.iter().map(|column| column.ours(row, runs).unwrap_or_else(|why| why));
-        [line(&row.name, "published", published.collect()), line("", "ours", ours.collect())]
+        if row.published.is_empty() {
+            return vec![line(&row.name, "ours", ours.collect())];
+        }
+        vec![line(&row.name, "published", published.collect()), line("", "ours", ours.collect())]
     }
 }
 
 impl Column {
     fn ours(&self, row: &TableRow, runs: &StudyRuns) -> Result<String, String> {
-        let measure = format!("{}.{}", row.of, self.measure);
+        let measure =
+            if row.of.is_empty() { self.measure.clone() } else { format!("{}.{}", row.of, self.measure) };
         let averaged = runs.value(&Value { run: row.run.clone(), measure, at: row.at.clone() })?;
         let (per, _) = units::number(&self.per).ok_or_else(|| format!("\"{}\" is no amount", self.per))?;
         let half = averaged.estimate.ci95.map(|half| format!(" \u{b1} {}", number(half / per)));

@@ -15,11 +15,17 @@ use crate::plan::{Plan, Point, VERSION};
 use crate::record::read_plan;
 use crate::run::{Averaged, CarrierPoint, PointSummary, RealTime, Request, Results};
 
+/// Tables of ATM lines and channels with more rows than this are folded away.
+const MAX_ROWS: usize = 12;
+
+/// The most measures of one kind that a diagram of a sweep shows: those that reach highest.
+const MAX_SHOWN: usize = 8;
+
 /// Of more points than this not all are shown over time.
 const MAX_TIMED: usize = 12;
 
 /// What sweeps are plotted of, in this order: what a measure's name ends with, and what it is called.
-const SWEPT: [(&str, &str); 8] = [
+const SWEPT: [(&str, &str); 13] = [
     ("goodput", "Goodput"),
     ("retransmitted", "Retransmitted segments"),
     ("loss", "Loss"),
@@ -28,6 +34,11 @@ const SWEPT: [(&str, &str); 8] = [
     ("utilisation", "Link utilisation"),
     ("queue-mean-bytes", "Mean queue"),
     ("drop-ratio", "Share dropped"),
+    ("vbr-queue-max", "Longest VBR queue"),
+    ("abr-queue-max", "Longest ABR queue"),
+    ("ubr-queue-max", "Longest UBR queue"),
+    ("cell-loss-ratio", "Cell loss ratio"),
+    ("wrong-crc", "PDUs of wrong CRC"),
 ];
 
 /// The page: a summary with confidence intervals, plots, the scenario, its budget, and how to get the same again.
@@ -39,6 +50,11 @@ pub fn results_page(results: &Results, request: &Request<'_>) -> Page {
     match &results.summary.points[..] {
         [point] => {
             blocks.extend([flow_table(point), link_table(point)].into_iter().flatten().map(Block::Table));
+            blocks.extend(
+                [("ATM lines", line_table(point)), ("Ends of virtual channels", end_table(point))]
+                    .into_iter()
+                    .filter_map(|(title, table)| Some(long(title, table?))),
+            );
             blocks.extend(timed_blocks(results, plan));
         }
         points => {
@@ -174,6 +190,47 @@ pub fn link_table(point: &PointSummary) -> Option<Table> {
     table("link", "link.", &columns, point)
 }
 
+/// What each direction of each ATM line carried.
+fn line_table(point: &PointSummary) -> Option<Table> {
+    let columns = [
+        ("utilisation", "utilisation"),
+        ("rate", "cell rate"),
+        ("cbr-queue-max", "longest CBR queue"),
+        ("vbr-queue-max", "longest VBR queue"),
+        ("abr-queue-mean", "mean ABR queue"),
+        ("abr-queue-max", "longest ABR queue"),
+        ("ubr-queue-mean", "mean UBR queue"),
+        ("ubr-queue-max", "longest UBR queue"),
+        ("dropped", "dropped"),
+        ("cells-lost", "lost on it"),
+        ("cells-damaged", "damaged"),
+        ("cells-misinserted", "misinserted"),
+    ];
+    table("line", "line.", &columns, point)
+}
+
+/// What each end of each virtual channel sent and received.
+fn end_table(point: &PointSummary) -> Option<Table> {
+    let columns = [
+        ("cells-sent", "sent"),
+        ("pdus-sent", "PDUs sent"),
+        ("pdus-received", "received"),
+        ("wrong-length", "wrong length"),
+        ("wrong-crc", "wrong CRC"),
+        ("refused", "refused"),
+        ("acr-mean", "mean ACR"),
+    ];
+    table("channel.end", "vc.", &columns, point)
+}
+
+/// A table, folded away if it is long.
+fn long(title: &str, table: Table) -> Block {
+    if table.rows.len() <= MAX_ROWS {
+        return Block::Table(table);
+    }
+    Block::Folded(title.to_owned(), vec![Block::Table(table)])
+}
+
 /// A row for each thing whose measures begin with `prefix`, with those of `columns` that any of them has.
 fn table(what: &str, prefix: &str, columns: &[(&str, &str)], point: &PointSummary) -> Option<Table> {
     let mut things: IndexMap<&str, IndexMap<&str, &Averaged>> = IndexMap::new();
@@ -285,7 +342,11 @@ fn swept_plot(plan: &Plan, points: &[PointSummary], axis: usize, measure: &str, 
     }
     let ending = format!(".{measure}");
     let names: Vec<&String> = points[0].measures.keys().filter(|name| name.ends_with(&ending)).collect();
-    let shown: Vec<&String> = names.iter().copied().filter(|name| matters(name, points)).take(8).collect();
+    let mut shown: Vec<&String> = names.iter().copied().filter(|name| matters(name, points)).collect();
+    if shown.len() > MAX_SHOWN {
+        shown.sort_by(|a, b| most(b, points).total_cmp(&most(a, points)));
+        shown.truncate(MAX_SHOWN);
+    }
     let mut curves: Vec<Curve> = Vec::new();
     for name in &shown {
         for (group, numbers) in &groups {
@@ -304,7 +365,13 @@ fn swept_plot(plan: &Plan, points: &[PointSummary], axis: usize, measure: &str, 
 
 /// Whether a measure is above zero anywhere.
 fn matters(name: &str, points: &[PointSummary]) -> bool {
-    points.iter().any(|point| point.value(name).is_some_and(|averaged| averaged.estimate.mean > 0.0))
+    most(name, points) > 0.0
+}
+
+/// The greatest value of a measure.
+fn most(name: &str, points: &[PointSummary]) -> f64 {
+    let values = points.iter().filter_map(|point| point.value(name));
+    values.map(|averaged| averaged.estimate.mean).fold(0.0, f64::max)
 }
 
 /// What the other axes set, in a line.
@@ -316,7 +383,8 @@ fn others(point: &Point, axis: usize) -> String {
 /// What a curve's legend says: whose measure it is, if there are several, and the group.
 fn called(name: &str, ending: &str, several: bool, group: &str) -> String {
     let thing = name.strip_suffix(ending).unwrap_or(name);
-    let thing = thing.strip_prefix("flow.").or_else(|| thing.strip_prefix("link.")).unwrap_or(thing);
+    let thing =
+        ["flow.", "link.", "line.", "vc."].iter().find_map(|of| thing.strip_prefix(of)).unwrap_or(thing);
     match (several || group.is_empty(), group.is_empty()) {
         (true, true) => thing.to_owned(),
         (true, false) => format!("{thing}, {group}"),

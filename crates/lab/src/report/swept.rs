@@ -54,9 +54,13 @@ pub(crate) fn curve(
     }
 }
 
-/// The plot with axes as wide as the curves need: logarithmic for positive values over decades.
+/// The plot with axes as wide as the curves need: logarithmic for positive values over decades, and not from zero where all
+/// values are far from it.
 pub(crate) fn spread(plot: Plot) -> Plot {
     let plot = plot.spread_x();
     let logarithmic = plot.x.scale == Scale::Logarithmic;
-    Plot { x: Axis { from_zero: !logarithmic && plot.x.from_zero, ..plot.x }, ..plot }
+    let places = || plot.curves.iter().flat_map(|curve| &curve.points).map(|point| point.0);
+    let (low, high) = (places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max));
+    let from_zero = !logarithmic && plot.x.from_zero && low <= high / 2.0;
+    Plot { x: Axis { from_zero, ..plot.x }, ..plot }
 }

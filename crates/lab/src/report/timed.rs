@@ -14,6 +14,8 @@ const RATE_WINDOWS: usize = 90;
 pub(super) fn plots(series: &Series) -> Vec<Plot> {
     let of = |role, names: &'static [&'static str]| columns(series, "flow.", role, names);
     let lines = |names: &'static [&'static str]| columns(series, "link.", "", names);
+    let cells = |names: &'static [&'static str]| columns(series, "line.", "", names);
+    let busy = || [lines(&["busy"]), cells(&["busy"])].concat();
     let windows = |mut plot: Plot, thresholds: Vec<(String, Curve)>| {
         let own = |name: &str| plot.curves.iter().find(|curve| curve.name == name).map(|curve| curve.colour);
         let dashed = thresholds.into_iter().filter_map(|(name, curve)| {
@@ -47,7 +49,15 @@ pub(super) fn plots(series: &Series) -> Vec<Plot> {
         plot("Segments sent", "segments", "", as_is(of(".sender", &["data_segments_sent"]))),
         plot("Retransmissions", "segments", "", busiest(as_is(of(".sender", &["retransmits"])))),
         plot("Queue", "waiting", "B", busiest(as_is(lines(&["queue-bytes"])))),
-        plot("Link utilisation", "share of the line rate", "", busiest(rates(series, lines(&["busy"]), 1.0))),
+        plot("Cells waiting at switches", "waiting", "cells", busiest(as_is(queues(series)))),
+        plot(
+            "Cells waiting at hosts",
+            "waiting",
+            "cells",
+            busiest(as_is(columns(series, "vc.", "", &["queue"]))),
+        ),
+        plot("Allowed cell rate", "ACR", "bit/s", as_is(senders(series))),
+        plot("Link utilisation", "share of the line rate", "", busiest(rates(series, busy(), 1.0))),
     ];
     plots.into_iter().filter(|plot| !plot.is_empty()).collect()
 }
@@ -74,6 +84,29 @@ fn columns<'a>(series: &'a Series, prefix: &str, role: &str, names: &[&str]) -> 
     let mut found: Vec<_> = series.columns.iter().filter(wanted).filter_map(named).collect();
     found.dedup_by(|b, a| a.0 == b.0);
     found
+}
+
+/// The queues of all categories at all outputs of switches.
+fn queues(series: &Series) -> Vec<(String, &Column)> {
+    let of = |(name, category): (&'static str, &str)| {
+        let named = columns(series, "line.", "", &[name]).into_iter();
+        named.map(|(line, column)| (format!("{line} {category}"), column)).collect::<Vec<_>>()
+    };
+    [("cbr-queue", "CBR"), ("vbr-queue", "VBR"), ("abr-queue", "ABR"), ("ubr-queue", "UBR")]
+        .into_iter()
+        .flat_map(of)
+        .collect()
+}
+
+/// The ACR of those ends of channels that send most, not of those that only acknowledge.
+fn senders(series: &Series) -> Vec<(String, &Column)> {
+    let sent = |end: &str| {
+        let column = series.column(&format!("vc.{end}"), "cells-sent");
+        column.and_then(|column| column.data.to_f64().last().copied()).unwrap_or(0.0)
+    };
+    let ends = columns(series, "vc.", "", &["acr"]);
+    let most = ends.iter().map(|(end, _)| sent(end)).fold(0.0, f64::max);
+    ends.into_iter().filter(|(end, _)| sent(end) > most / 4.0).collect()
 }
 
 fn values(series: &Series, columns: Vec<(String, &Column)>) -> Vec<(String, Curve)> {

@@ -88,6 +88,9 @@ pub struct VirtualChannel {
     pub service: Service,
     /// How packets are put into AAL5.
     pub encapsulation: Encapsulation,
+    /// How many cells may wait at each end to be sent; a packet beyond is dropped. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
 }
 
 /// Cells on a channel of their own.

@@ -7,6 +7,9 @@ use super::tree::{Node, Table, Value};
 
 /// Tables whose keys are names that the author gave, and what each name is of.
 const NAMED: &[(&str, &str)] = &[
+    ("atm.switch", "ATM switch"),
+    ("atm.line", "ATM line"),
+    ("atm.stream", "stream of cells"),
     ("node", "node"),
     ("link", "link"),
     ("carrier", "carrier"),
@@ -59,12 +62,13 @@ fn check_names(root: &Node, parts: &[&str]) -> Result<(), String> {
     if !known.iter().any(|(name, _)| *name == first) {
         return Err(format!("unknown key: {}", suggest::instead(first, known.iter().map(|(name, _)| *name))));
     }
-    let Some((_, of)) = NAMED.iter().find(|(table, _)| *table == first) else { return Ok(()) };
+    let is_in = |table: &str| table.split('.').zip(parts).all(|(of_table, part)| of_table == *part);
+    let Some((table, of)) = NAMED.iter().find(|(table, _)| is_in(table)) else { return Ok(()) };
     let empty = Table::default();
-    let there = root.at(first).and_then(Node::table).unwrap_or(&empty);
-    match parts.get(1) {
+    let there = root.at(table).and_then(Node::table).unwrap_or(&empty);
+    match parts.get(table.split('.').count()) {
         Some(name) if there.find(name).is_some() => Ok(()),
         Some(name) => Err(format!("no {of} is called \"{name}\": {}", suggest::instead(name, there.keys()))),
-        None => Err(format!("a whole table cannot be replaced: expected {first}.NAME.KEY")),
+        None => Err(format!("a whole table cannot be replaced: expected {table}.NAME.KEY")),
     }
 }

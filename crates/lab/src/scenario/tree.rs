@@ -99,7 +99,13 @@ impl Node {
                 }
                 _ => None,
             };
-            let Some((key_origin, next)) = next else { break };
+            let Some((key_origin, next)) = next else {
+                // A copy is written where its original is: "access.2".
+                if node.table().is_some() && part.parse::<u32>().is_ok() {
+                    continue;
+                }
+                break;
+            };
             origin = if next.table().is_some() { key_origin } else { &next.origin };
             node = next;
         }

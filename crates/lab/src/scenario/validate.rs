@@ -7,7 +7,7 @@ use super::check::join;
 use super::elements::{Dvb, Framing, Stream};
 use super::error::Mistake;
 use super::named::Named;
-use super::schema::{Flow, Link, Scenario};
+use super::schema::{Direction, Flow, Link, Scenario};
 use super::suggest;
 use super::tree::Node as Tree;
 use crate::build::copies;
@@ -213,12 +213,50 @@ impl Review<'_> {
             let key = join(key, "framing");
             self.unless(link.framing == Framing::None, &key, "a Wi-Fi link has its own: expected none");
         }
+        if link.vc.is_some() {
+            self.virtual_channel(key, link);
+        }
         let mtu = link.mtu.map_or(1500, |mtu| mtu.get());
         self.unless(
             (68..=65_535).contains(&mtu),
             &join(key, "mtu"),
             "expected from 68 B (RFC 791) to 65535 B",
         );
+    }
+
+    /// What a virtual channel has not, as its lines and switches have it.
+    fn virtual_channel(&mut self, key: &str, link: &Link) {
+        const QUEUE: &str =
+            "a virtual channel has none of its own: expected `vc.limit`, or `atm.switch.NAME.limit`";
+        const CHANNEL: &str = "a virtual channel has none of its own: expected `atm.line.NAME.channel`";
+        const OTHER: &str = "a virtual channel has none of its own: expected none";
+        // Rate and delay of both directions are filled in from the lines.
+        let both = Direction {
+            queue: link.queue,
+            channel: link.channel.clone(),
+            shaper: link.shaper,
+            quick_start: link.quick_start,
+            dama: link.dama.clone(),
+            ..Direction::default()
+        };
+        for (place, said) in
+            [(key, &both), (&join(key, "forward"), &link.forward), (&join(key, "return"), &link.reverse)]
+        {
+            self.unless(said.rate.is_none(), &join(place, "rate"), OTHER);
+            self.unless(said.delay.is_none(), &join(place, "delay"), OTHER);
+            self.unless(said.queue.is_none(), &join(place, "queue"), QUEUE);
+            self.unless(said.channel.is_none(), &join(place, "channel"), CHANNEL);
+            self.unless(said.shaper.is_none(), &join(place, "shaper"), OTHER);
+            self.unless(said.quick_start.is_none(), &join(place, "quick_start"), OTHER);
+            self.unless(said.dama.is_none(), &join(place, "dama"), OTHER);
+        }
+        self.unless(
+            link.wifi.is_none(),
+            &join(key, "wifi"),
+            "a virtual channel besides: expected one of them",
+        );
+        let own = matches!(link.framing, Framing::None | Framing::Aal5LlcSnap { sdh: false });
+        self.unless(own, &join(key, "framing"), "a virtual channel has its own: expected `vc.encapsulation`");
     }
 
     /// A stream on a line of DVB; `back` is that of the other direction.

@@ -2,7 +2,10 @@
 
 use bentpipe_wire::{aal5, atm};
 
-use crate::published::{At, StudyRuns, Value};
+use crate::plan::Point;
+use crate::published::{At, Finished, StudyRuns};
+use crate::record::{Column, Series};
+use crate::stats::Estimate;
 
 /// The line, as the publication has it: all of it is the cells', in Mbit/s.
 const LINE_MBIT_S: f64 = 155.52;
@@ -26,31 +29,129 @@ pub(super) fn ceiling(_: &StudyRuns) -> Result<f64, String> {
     Ok(share() * LINE_MBIT_S)
 }
 
-/// Efficiency on the WAN with the first setting of the video.
-pub(super) fn efficiency_low(runs: &StudyRuns) -> Result<f64, String> {
-    efficiency(runs, "5 Mbit/s")
-}
-
-/// Efficiency on the WAN with the second setting of the video.
-pub(super) fn efficiency_middle(runs: &StudyRuns) -> Result<f64, String> {
-    efficiency(runs, "7.5 Mbit/s")
-}
-
-/// Efficiency on the WAN with the third setting of the video.
-pub(super) fn efficiency_high(runs: &StudyRuns) -> Result<f64, String> {
-    efficiency(runs, "10 Mbit/s")
-}
-
-/// TCP's throughput as a share of what it could have had where video of this mean left the rest, in percent.
-fn efficiency(runs: &StudyRuns, mean: &str) -> Result<f64, String> {
-    let at = At::from_iter([("mean".to_owned(), mean.to_owned())]);
-    let value = |measure: &str| {
-        let value = Value { run: "wan".to_owned(), measure: measure.to_owned(), at: at.clone() };
-        runs.value(&value).map(|averaged| averaged.estimate.mean)
+/// TCP's throughput on the WAN as a share of what it could have had where video of this mean left the rest, in percent: the
+/// mean over the seeds.
+pub(super) fn efficiency(runs: &StudyRuns, mean: &str) -> Result<Estimate, String> {
+    let finished = runs.0.get("wan").ok_or("no run \"wan\"")?;
+    let (point, seeds) = point(runs, finished, "wan", mean)?;
+    let of_seed = |seed: &u64| {
+        let seen = Seen::of(&finished.folder.series(point, *seed).map_err(|error| error.to_string())?)?;
+        let duration_s = point.scenario.duration.as_secs_f64();
+        let last = |totals: &[f64]| totals.last().copied().unwrap_or(f64::NAN);
+        Ok(percent(last(&seen.delivered), last(&seen.video), duration_s))
     };
-    let run = runs.0.get("wan").ok_or("no run \"wan\"")?;
-    let duration_s = run.plan.points.first().ok_or("no point")?.scenario.duration.as_secs_f64();
+    let samples = seeds.iter().map(of_seed).collect::<Result<Vec<f64>, String>>()?;
+    Estimate::of(&samples).ok_or_else(|| "no seed".to_owned())
+}
+
+/// The same for each second of the first seed of a run, with the first setting of the video.
+pub(super) fn efficiency_over_time(runs: &StudyRuns, run: &str) -> Result<Vec<(f64, f64)>, String> {
+    let seen = Seen::of_run(runs, run)?;
+    let each = |from: usize, to: usize, span_s: f64| {
+        percent(seen.delivered[to] - seen.delivered[from], seen.video[to] - seen.video[from], span_s)
+    };
+    Ok(seen.each_second(each))
+}
+
+/// The share of each second that the trunk is busy, in percent: of the first seed of a run, with the first setting of the video.
+pub(super) fn use_over_time(runs: &StudyRuns, run: &str) -> Result<Vec<(f64, f64)>, String> {
+    let seen = Seen::of_run(runs, run)?;
+    Ok(seen.each_second(|from, to, span_s| 100.0 * (seen.busy[to] - seen.busy[from]) / span_s))
+}
+
+/// Efficiency in percent where so many bytes were delivered in a time that had so many cells of video.
+fn percent(delivered: f64, video_cells: f64, span_s: f64) -> f64 {
     let cell_bits = 8.0 * atm::CELL_LEN as f64;
-    let video = value("line.trunk.forward.vbr-cells")? * cell_bits / duration_s;
-    Ok(100.0 * value("flows.goodput")? / (share() * (LINE_MBIT_S * 1e6 - video)))
+    let capacity = LINE_MBIT_S * 1e6 * span_s - video_cells * cell_bits;
+    100.0 * 8.0 * delivered / (share() * capacity)
+}
+
+/// The point of a run whose video has this mean, and its seeds.
+fn point<'a>(
+    runs: &StudyRuns,
+    finished: &'a Finished,
+    run: &str,
+    mean: &str,
+) -> Result<(&'a Point, &'a [u64]), String> {
+    let at = At::from_iter([("mean".to_owned(), mean.to_owned())]);
+    let [chosen] = runs.points(run, &at)?[..] else {
+        return Err(format!("run \"{run}\" has not one such point"));
+    };
+    let number = finished.summary.points.iter().position(|point| std::ptr::eq(point, chosen));
+    let point = number.and_then(|number| finished.plan.points.get(number)).ok_or("no such point")?;
+    Ok((point, &point.seeds))
+}
+
+/// Totals at the instants of a run's samples: bytes delivered to all receivers, cells of video, time that the trunk was busy.
+struct Seen {
+    seconds: Vec<f64>,
+    delivered: Vec<f64>,
+    video: Vec<f64>,
+    busy: Vec<f64>,
+}
+
+impl Seen {
+    fn of(series: &Series) -> Result<Seen, String> {
+        let seconds = series.seconds();
+        let of_trunk = |name: &str| {
+            let column = series.column("line.trunk.forward", name);
+            column
+                .map(|column| column.data.to_f64())
+                .ok_or_else(|| format!("no series of the trunk's {name}"))
+        };
+        let is_delivered =
+            |column: &&Column| column.element.ends_with(".receiver") && column.name == "bytes_delivered";
+        let mut delivered = vec![0.0; seconds.len()];
+        for column in series.columns.iter().filter(is_delivered) {
+            delivered.iter_mut().zip(column.data.to_f64()).for_each(|(sum, own)| *sum += own);
+        }
+        Ok(Seen { video: of_trunk("vbr-cells")?, busy: of_trunk("busy")?, seconds, delivered })
+    }
+
+    /// Of the first seed of a run, with the first setting of the video.
+    fn of_run(runs: &StudyRuns, run: &str) -> Result<Seen, String> {
+        let finished = runs.0.get(run).ok_or_else(|| format!("no run \"{run}\""))?;
+        let (point, seeds) = point(runs, finished, run, "5 Mbit/s")?;
+        let first = seeds.first().ok_or("no seed")?;
+        Seen::of(&finished.folder.series(point, *first).map_err(|error| error.to_string())?)
+    }
+
+    /// What `value` makes of each second: of the samples at its beginning and its end, and what is between them.
+    fn each_second(&self, value: impl Fn(usize, usize, f64) -> f64) -> Vec<(f64, f64)> {
+        let (mut points, mut from) = (Vec::new(), 0);
+        for (to, end) in self.seconds.iter().enumerate() {
+            let span_s = end - self.seconds[from];
+            if span_s >= 1.0 - 1e-9 {
+                points.push((*end, value(from, to, span_s)));
+                from = to;
+            }
+        }
+        points
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_full_of_tcp_is_fully_used_and_video_is_not_held_against_it() {
+        // 10 s at the ceiling; then 40 Mbit/s of video, and TCP with its share of the rest.
+        assert!((percent(121.3e6 / 8.0 * 10.0, 0.0, 10.0) - 100.0).abs() < 0.1);
+        let rest = share() * (155.52e6 - 40e6) / 8.0 * 10.0;
+        assert!((percent(rest, 40e6 / 424.0 * 10.0, 10.0) - 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn seconds_are_taken_as_they_were_sampled() {
+        let seconds: Vec<f64> = (0..=60).map(|n| f64::from(n) * 0.05).collect();
+        let busy: Vec<f64> = seconds.iter().map(|t| t * t / 10.0).collect();
+        let seen = Seen { delivered: busy.clone(), video: busy.clone(), busy, seconds };
+        let points = seen.each_second(|from, to, span_s| (seen.busy[to] - seen.busy[from]) / span_s);
+        let expected = [(1.0, 0.1), (2.0, 0.3), (3.0, 0.5)];
+        assert_eq!(points.len(), 3);
+        for ((t, y), (at, value)) in points.into_iter().zip(expected) {
+            assert!((t - at).abs() < 1e-9 && (y - value).abs() < 1e-9, "{t} {y}");
+        }
+    }
 }

@@ -22,16 +22,25 @@ pub(crate) struct Segmenter {
     serial: u32,
     cells: u64,
     max_cells: u64,
+    limit: Option<u32>,
 }
 
 impl Segmenter {
-    /// Takes a payload; refuses one that is too long or empty.
+    /// A segmenter with room for so many cells; without a number, for as many as come.
+    pub(crate) fn new(limit: Option<u32>) -> Segmenter {
+        Segmenter { limit, ..Segmenter::default() }
+    }
+
+    /// Takes a payload; refuses one that is too long or empty, or that there is no room for.
     pub(crate) fn push(&mut self, payload: Packet) -> bool {
         let len = payload.len();
         if len == 0 || len > aal5::MAX_PAYLOAD_LEN {
             return false;
         }
         let cells = aal5::cells(len) as u16;
+        if self.limit.is_some_and(|limit| self.cells + u64::from(cells) > u64::from(limit)) {
+            return false;
+        }
         self.waiting.push_back((cells, payload));
         self.cells += u64::from(cells);
         self.max_cells = self.max_cells.max(self.cells);
@@ -226,6 +235,16 @@ mod tests {
             !Segmenter::default().push(Packet::new(0, 65_536))
                 && !Segmenter::default().push(Packet::new(0, 0))
         );
+    }
+
+    #[test]
+    fn a_segmenter_takes_what_it_has_room_for() {
+        let mut segmenter = Segmenter::new(Some(25));
+        let taken = [560, 560, 48, 40].map(|len| segmenter.push(Packet::new(0, len)));
+        // 12 and 12 cells; two are too many, one is not.
+        assert_eq!((taken, segmenter.cells()), ([true, true, false, true], [25, 25]));
+        segmenter.next();
+        assert!(segmenter.push(Packet::new(0, 40)) && !segmenter.push(Packet::new(0, 40)));
     }
 
     #[test]

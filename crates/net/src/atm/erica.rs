@@ -88,10 +88,10 @@ impl QueueControl {
     }
 
     fn check(&self) -> Result<(), Impossible> {
-        Impossible::unless(!self.t0.is_zero(), "t0", "more than no time")?;
-        Impossible::unless(self.a >= 1.0, "a", "at least 1")?;
-        Impossible::unless(self.b >= 1.0, "b", "at least 1")?;
-        Impossible::unless(self.qdlf > 0.0 && self.qdlf <= 1.0, "qdlf", "above 0 and at most 1")
+        Impossible::unless(!self.t0.is_zero(), "queue.t0", "more than no time")?;
+        Impossible::unless(self.a >= 1.0, "queue.a", "at least 1")?;
+        Impossible::unless(self.b >= 1.0, "queue.b", "at least 1")?;
+        Impossible::unless(self.qdlf > 0.0 && self.qdlf <= 1.0, "queue.qdlf", "above 0 and at most 1")
     }
 }
 

@@ -90,14 +90,10 @@ enum Fault {
     Delay(JitterLaw),
 }
 
-impl Faults {
-    /// A line with this fault.
-    ///
-    /// # Errors
-    /// The key whose value is impossible.
-    pub fn new(config: &Config) -> Result<Faults, Impossible> {
+impl Fault {
+    fn new(config: &Config) -> Result<Fault, Impossible> {
         let trials = |value, key| probability(value, key).map(Trials::new);
-        let fault = match *config {
+        Ok(match *config {
             Config::CellLoss { ratio } => Fault::Loss(trials(ratio, "ratio")?),
             Config::CellLossBursts { p, r, loss_good, loss_bad } => {
                 Fault::Bursts(GilbertElliott::new([p, r], [loss_good, loss_bad])?)
@@ -112,7 +108,17 @@ impl Faults {
                 Fault::Misinsertion { mean_s: 1.0 / per_second, vc, next: None }
             }
             Config::DelayVariation { law } => Fault::Delay(law),
-        };
+        })
+    }
+}
+
+impl Faults {
+    /// A line with this fault.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn new(config: &Config) -> Result<Faults, Impossible> {
+        let fault = Fault::new(config)?;
         let (last, none) = (None, 0);
         Ok(Faults {
             fault,
@@ -125,6 +131,15 @@ impl Faults {
             misdelivered: none,
             inserted: none,
         })
+    }
+
+    /// Changes the fault, for cells that leave the line from now on.
+    ///
+    /// # Errors
+    /// The key whose value is impossible; then nothing changes.
+    pub fn set(&mut self, config: &Config) -> Result<(), Impossible> {
+        self.fault = Fault::new(config)?;
+        Ok(())
     }
 
     fn pass(&mut self, mut train: Box<Train>, stream: &mut Stream) -> Box<Train> {
@@ -325,6 +340,17 @@ mod tests {
         assert_eq!(out.cells.len() as u64 + faults.lost, 120_000);
         let wanted: usize = out.cells.iter().map(|cell| cell.word.cargo()).sum();
         assert_eq!(out.cargo.len(), wanted);
+    }
+
+    #[test]
+    fn a_fault_is_changed_for_what_comes_then() {
+        let (mut faults, _) = through(&Config::CellLoss { ratio: 0.0 }, 10, true);
+        assert!(faults.set(&Config::CellLoss { ratio: 2.0 }).is_err());
+        faults.set(&Config::CellLoss { ratio: 1.0 }).unwrap();
+        let mut train = Train::default();
+        train.cells.push(Cell { at: Time::from_nanos(1_000_000_000), word: Word::data(VC, 0, 0, false) });
+        assert!(faults.pass(Box::new(train), &mut Stream::new(3, "faults")).cells.is_empty());
+        assert_eq!((faults.passed, faults.lost), (120, 1));
     }
 
     #[test]

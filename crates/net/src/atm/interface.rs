@@ -2,7 +2,7 @@
 //!
 //! Modelled: packets in AAL5 with LLC/SNAP or without, segmented and put together again; sources that keep to ABR's rules
 //! or to a fixed rate; several channels on one line, each cell in the order that it may go; OAM cells recognised and
-//! ignored. Not modelled: limits of the send queue, signalling, reassembly timers.
+//! ignored. Not modelled: signalling, reassembly timers.
 //!
 //! The interface wakes when a packet is complete, and otherwise once in the delay of its line, however many cells there
 //! are: see [`Train`](super::Train).
@@ -35,6 +35,8 @@ pub struct Channel {
     pub service: Service,
     /// What it carries.
     pub content: Content,
+    /// How many cells of packets may wait to be sent; a packet beyond is refused. None: as many as come.
+    pub limit: Option<u32>,
 }
 
 /// An ATM interface: input and output 0 are the line, 1 and on are the packets of its channels in their order.
@@ -312,7 +314,7 @@ impl Carries {
 
 impl End {
     fn new(channel: Channel, line: Rate) -> Result<End, Impossible> {
-        let Channel { path, vc, service, content } = channel;
+        let Channel { path, vc, service, content, limit } = channel;
         let pace = match service {
             Service::Abr(config) => Pace::Abr(Box::new(EndSystem::new(&config, vc, line)?)),
             Service::Cbr { pcr } | Service::Vbr { pcr } | Service::Ubr { pcr } => {
@@ -323,7 +325,7 @@ impl End {
         };
         let carries = match content {
             Content::Packets(encapsulation) => {
-                let (segmenter, reassembler) = (Segmenter::default(), Reassembler::default());
+                let (segmenter, reassembler) = (Segmenter::new(limit), Reassembler::default());
                 Carries::Packets { encapsulation, segmenter, reassembler }
             }
             Content::Payloads => Carries::Payloads(Default::default()),

@@ -116,7 +116,7 @@ impl Path {
                 let mut interface = Interface::new(path, &line(delay)).unwrap();
                 let service = if n < self.sources { (self.service)(n) } else { Service::Vbr { pcr: None } };
                 let path = format!("vc/{n}/{side}");
-                interface.add(Channel { path, vc: vc(n), service, content }).unwrap();
+                interface.add(Channel { path, vc: vc(n), service, content, limit: None }).unwrap();
                 if self.cell_by_cell {
                     interface.cell_by_cell();
                 }

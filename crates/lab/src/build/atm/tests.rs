@@ -149,11 +149,34 @@ fn mistakes_are_named() {
     let say = refused("[node.sink]\ncount = 3", "[node.sink]\ncount = 2");
     assert!(say.contains("3 copies of one end and 2 of the other: expected as many, or one"), "{say}");
     let say = refused("kind = \"abr\" }", "kind = \"abr\", rif = 2.0 }");
-    assert!(say.contains("rif: expected above 0 and at most 1"), "{say}");
+    assert!(say.contains("link.path.vc.service.rif: expected above 0 and at most 1"), "{say}");
     let say = refused("abr = \"erica-plus\"", "abr = { kind = \"erica-plus\", queue = { qdlf = 0.0 } }");
-    assert!(say.contains("qdlf: expected above 0 and at most 1"), "{say}");
+    assert!(say.contains("atm.switch.near.abr.queue.qdlf: expected above 0 and at most 1"), "{say}");
     let say = refused("[node.camera]", "[node.near]\n[node.camera]");
     assert!(say.contains("atm.switch.near: a node has this name too"), "{say}");
+}
+
+#[test]
+fn a_virtual_channel_has_nothing_that_its_lines_have() {
+    for (said, why) in [
+        ("rate = \"1 Mbit/s\"", "link.path.rate: of a virtual channel is that of the lines that it passes"),
+        ("delay = \"1 s\"", "link.path.delay: of a virtual channel is that of the lines that it passes"),
+        ("forward.rate = \"1 Mbit/s\"", "link.path.forward.rate: a virtual channel has none of its own"),
+        ("channel = { kind = \"packet-errors\", loss = 0.1 }", "expected `atm.line.NAME.channel`"),
+        ("return.queue = { kind = \"drop-tail\" }", "link.path.return.queue: a virtual channel has none"),
+        ("quick_start = {}", "link.path.quick_start: a virtual channel has none of its own"),
+        ("framing = { kind = \"ethernet\" }", "link.path.framing: a virtual channel has its own"),
+    ] {
+        let say = refused("vc = {", &format!("{said}\nvc = {{"));
+        assert!(say.contains(why), "{said}: {say}");
+    }
+    let several =
+        "sdh = true\nchannel = [{ kind = \"cell-loss\", ratio = 0.1 }, { kind = \"bit-errors\", ber = 2.0 }]";
+    let say = refused("sdh = true", several);
+    assert!(
+        say.contains("file.toml:17:78") && say.contains("channel.1.ber: expected a probability"),
+        "{say}"
+    );
 }
 
 #[test]
