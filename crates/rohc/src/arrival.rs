@@ -79,7 +79,7 @@ pub(crate) enum Witness {
 }
 
 /// So many right checksums make a witness, from the last IR packet's on: a capture that was edited has some right ones too.
-pub(crate) const ENOUGH: u8 = 4;
+const ENOUGH: u8 = 4;
 
 impl Witness {
     /// Of a context that begins with a packet whose checksum is there and right, or not.

@@ -209,7 +209,8 @@ pub struct DecompressorConfig {
     /// must all be right before one is delivered, or one with a CRC of 7 or 8 bits. A CRC of 3 bits alone lets one wrong
     /// packet in eight pass. Contexts whose IR packet had a right UDP, UDP-Lite or TCP checksum have another witness:
     /// after losses, a gap or a pause that checksum must be right, and only counting IP-IDs, which it does not cover,
-    /// are waited for. 0: nothing of this, as RFC 3095 has it.
+    /// are waited for. 0: nothing of this, as RFC 3095 has it; 255: only a CRC of 7 or 8 bits will do, in U-mode the next
+    /// refresh.
     pub caution: u8,
     /// Whether a gap in the sequence numbers of RTP and ESP, or a pause in RTP, is taken for losses of this channel. Off,
     /// because there may have been such before the compressor: then these contexts are only doubted as far as a

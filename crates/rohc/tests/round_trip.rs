@@ -99,8 +99,9 @@ fn run_with(records: &[Record], config: DecompressorConfig, loss: Loss, what: &s
                 outcome.wrong += 1;
                 if std::env::var_os("ROHC_VERBOSE").is_some() {
                     println!(
-                        "{what} {mode:?} {loss:?} packet {}: wrong {compressed:?} {restored:?}",
-                        outcome.packets
+                        "{what} {mode:?} {loss:?} packet {}: wrong {compressed:?} {restored:?} {}",
+                        outcome.packets,
+                        difference(&ip, &record.bytes)
                     );
                 }
             }
@@ -128,6 +129,13 @@ fn run_with(records: &[Record], config: DecompressorConfig, loss: Loss, what: &s
         }
     }
     outcome
+}
+
+/// Where two packets differ, for whoever looks for the cause.
+fn difference(is: &[u8], was: &[u8]) -> String {
+    let octets = is.iter().zip(was).enumerate().filter(|(_, (is, was))| is != was).take(12);
+    let octets: Vec<_> = octets.map(|(at, (is, was))| format!("{at}: {is:02x} for {was:02x}")).collect();
+    format!("{} octets for {}; {}", is.len(), was.len(), octets.join(", "))
 }
 
 /// Which packets `verify` lets through when nothing is lost.
@@ -261,23 +269,26 @@ fn no_wrong_packet_is_delivered_without_verification() {
 fn caution_refuses_what_losses_put_in_doubt() {
     let Some(corpus) = corpus() else { return };
     let losses = [Loss::Bursts(8, 2), Loss::Bursts(12, 2), Loss::Bursts(40, 1)];
-    for (mode, factor) in [(Mode::Unidirectional, 2), (Mode::Optimistic, 8)] {
+    for (mode, most) in [(Mode::Unidirectional, [11, 7]), (Mode::Optimistic, [4, 0])] {
         let usual = DecompressorConfig { mode, ..DecompressorConfig::default() };
         let configs = [
             DecompressorConfig { caution: 0, ..usual },
             usual,
             DecompressorConfig { gaps_are_losses: true, ..usual },
             DecompressorConfig { verify: true, ..usual },
+            DecompressorConfig { gaps_are_losses: true, caution: u8::MAX, ..usual },
         ];
-        let [without, with, strict, verified] =
+        let [without, with, strict, verified, patient] =
             configs.map(|config| unverified(&captures(&corpus), config, &losses));
         println!(
             "{mode:?} without caution {without:?}\n{mode:?} with it {with:?}\n{mode:?} strict {strict:?}"
         );
-        println!("{mode:?} verified {verified:?}");
+        println!("{mode:?} verified {verified:?}\n{mode:?} patient {patient:?}");
         assert!(verified.wrong <= with.wrong, "{mode:?}: {} of {}", verified.wrong, with.wrong);
-        assert!(with.wrong * factor < without.wrong, "{mode:?}: {} of {}", with.wrong, without.wrong);
-        assert!(strict.wrong <= with.wrong, "{mode:?}: {} of {}", strict.wrong, with.wrong);
+        // `docs/models/rohc.md` has each of them.
+        assert!(without.wrong > 3 * most[0], "{mode:?}: {}", without.wrong);
+        assert!(with.wrong <= most[0] && strict.wrong <= most[1], "{mode:?}: {with:?} {strict:?}");
+        assert_eq!(patient.wrong, 0, "{mode:?}: {patient:?}");
         // Some packets a burst, not the flow.
         assert!(with.right * 1000 > without.right * 993, "{mode:?}: {} of {}", with.right, without.right);
         assert!(strict.right * 100 > without.right * 97, "{mode:?}: {} of {}", strict.right, without.right);

@@ -75,7 +75,8 @@ impl ChannelArgs {
 /// What the decompressor is free to choose, besides [`DecompressorConfig::verify`].
 #[derive(Debug, Args)]
 pub(crate) struct DecompressorArgs {
-    /// After losses that may hide a change, packets that must be right before one is delivered; 0: none, and no doubts
+    /// After losses that may hide a change, packets that must be right before one is delivered; 0: none, and no doubts;
+    /// 255: only one with a CRC of 7 or 8 bits will do
     #[arg(long, value_name = "N", default_value_t = DecompressorConfig::default().caution)]
     caution: u8,
     /// Take gaps in RTP's and ESP's sequence numbers, and pauses in RTP, for losses of this channel

@@ -86,7 +86,8 @@ impl Decompressor {
         let rest_len = bytes.len() - levels[..depth].last().map_or(0, Level::end) + payload_len;
         let is_right = input.config.caution > 0
             && crate::checksum::transport_vouches(bytes, payload, payload_len, &levels[..depth], profile);
-        self.witness = if is_ir { Witness::first(is_right) } else { self.witness.renewed(is_right) };
+        let is_same = !is_ir || self.is_flow_of(&next);
+        self.witness = if is_same { self.witness.renewed(is_right) } else { Witness::first(is_right) };
         self.adopt(next);
         self.establish(dynamic, rest_len, input);
         Ok(Restored { kind, header_in, delivered: true })
@@ -115,6 +116,14 @@ impl Decompressor {
             }
         }
         next
+    }
+
+    /// Whether the static part is that of `other`.
+    fn is_flow_of(&self, other: &Self) -> bool {
+        let chain =
+            |context: &Self| (context.profile, context.depth, context.ip, context.transport, context.ssrc);
+        let deeper = |context: &Self| context.deeper.iter().map(|level| level.fixed).collect::<Vec<_>>();
+        chain(self) == chain(other) && deeper(self) == deeper(other)
     }
 
     /// Takes over static part and profile; mode, state, and tables of lists stay (RFC 4815 6.3) unless the profile is

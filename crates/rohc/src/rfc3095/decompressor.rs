@@ -346,7 +346,8 @@ impl Decompressor {
     /// Whether the packet's transport checksum must be right.
     #[inline]
     fn is_checked(&self, doubt: Doubt, config: &DecompressorConfig) -> bool {
-        config.verify || self.witness.is_trusted() && (doubt != Doubt::None || self.unconfirmed > 0)
+        let in_doubt = || doubt != Doubt::None || self.unconfirmed > 0 || self.state.failed_last();
+        config.verify || config.caution > 0 && self.witness.is_trusted() && in_doubt()
     }
 
     /// Whether the packet would be right with the sequence number that the time suggests, as it is with `sn`.
@@ -424,7 +425,7 @@ impl Decompressor {
         if self.unconfirmed == 0 {
             return Ok(restored);
         }
-        self.unconfirmed -= 1;
+        self.unconfirmed -= u8::from(self.unconfirmed < u8::MAX);
         Err(DecompressError::RepairPending)
     }
 

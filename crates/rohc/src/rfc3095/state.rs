@@ -59,6 +59,12 @@ impl State {
         self.trust == Trust::Full
     }
 
+    /// Whether the last packet failed: if what failed it was no damage, the next has one chance in eight to pass.
+    #[inline]
+    pub(super) fn failed_last(&self) -> bool {
+        self.failures & 1 == 1
+    }
+
     #[inline]
     pub(super) fn succeeded(&mut self, strong: bool) {
         self.failures <<= 1;

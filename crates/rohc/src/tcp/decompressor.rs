@@ -166,7 +166,7 @@ impl Decompressor {
             Err(error) => self.failed(error, input, output),
         }
         if self.doubt > 0 && result.is_ok() {
-            self.doubt -= 1;
+            self.doubt -= u8::from(self.doubt < u8::MAX);
             return Err(DecompressError::RepairPending);
         }
         result
@@ -181,7 +181,10 @@ impl Decompressor {
     /// Whether the TCP checksum of a packet must be right: because that is wanted, or because losses put the packet in
     /// doubt. (Gaps are losses: the numbers are the compressor's.)
     fn is_checked(&self, control: Control, input: &Input<'_>) -> bool {
-        let in_doubt = || self.doubt > 0 || self.state != State::Full || self.has_gap(control, input.config);
+        let failed_last = self.failures & 1 == 1;
+        let in_doubt = || {
+            self.doubt > 0 || failed_last || self.state != State::Full || self.has_gap(control, input.config)
+        };
         input.config.verify || input.config.caution > 0 && self.witness.is_trusted() && in_doubt()
     }
 

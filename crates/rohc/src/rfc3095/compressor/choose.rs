@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 use super::formats::{Family, Format, Need, formats};
 use super::initialize::Stride;
 use super::{Compressor, Current, Reference, is_strong};
-use crate::arrival::ENOUGH;
+use crate::checksum;
 use crate::compressor::Job;
-use crate::config::CompressorConfig;
+use crate::packet::Packet;
 use crate::profile::{CompressorState, Mode, PacketType, Profile};
 use crate::rfc3095::header::{Numbering, ts_p};
 
@@ -103,7 +103,7 @@ impl Compressor {
         }
         let spans = self.spans(job, current);
         let quiet = !self.must_extend();
-        let must_be_strong = self.has_gap(current, job.config) && !job.config.only_ir_and_so;
+        let must_be_strong = self.is_doubtful(job, current) && !job.config.only_ir_and_so;
         let format = if quiet { self.short_format(&spans, current, must_be_strong) } else { None };
         let allowed = |format: &&Format| {
             !job.config.only_ir_and_so || format.kind == PacketType::Uo0 || self.mode == Mode::Reliable
@@ -152,16 +152,22 @@ impl Compressor {
             || lists
     }
 
-    /// Whether there is a gap before this packet in the sequence numbers of the flow that may look like losses of the
-    /// channel, long enough to hide a change: then a decompressor with
-    /// [`caution`](crate::DecompressorConfig::caution) does not believe a CRC of 3 bits if the checksum is wrong.
+    /// Whether a decompressor with [`caution`](crate::DecompressorConfig::caution) may not believe a CRC of 3 bits: the
+    /// packet's own checksum is wrong, and before it is a gap in the sequence numbers of the flow that looks like losses
+    /// of the channel, enough to hide a change.
     #[inline]
-    fn has_gap(&self, current: &Current, config: &CompressorConfig) -> bool {
-        let repeats = i32::from(Self::repeats(config));
-        self.since_ir >= ENOUGH
-            && current.checksum != 0
+    fn is_doubtful(&self, job: &Job<'_>, current: &Current) -> bool {
+        let repeats = i32::from(Self::repeats(job.config));
+        current.checksum != 0
             && self.numbering() != Numbering::Generated
             && !(1..=repeats).contains(&self.numbering().distance(self.last.sn, current.sn))
+            && !self.checksum_is_right(job.packet, current)
+    }
+
+    fn checksum_is_right(&self, packet: &Packet<'_>, current: &Current) -> bool {
+        let (header, payload) = packet.bytes.split_at(current.header_len.min(packet.bytes.len()));
+        let payload_len = packet.len - header.len();
+        checksum::transport_is_right(header, payload, payload_len, packet.levels(), self.profile)
     }
 
     #[inline]

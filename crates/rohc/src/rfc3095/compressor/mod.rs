@@ -135,8 +135,6 @@ pub(crate) struct Compressor {
     /// CRC-3 and CRC-7 after the static octets, while they are the same.
     static_crcs: Option<(u8, u8)>,
     steady: Steady,
-    /// Packets since the last IR packet, as far as the decompressor needs to trust checksums.
-    since_ir: u8,
     ir_clock: RefreshClock,
     fo_clock: RefreshClock,
     /// No periodic refresh was due yet: its phase is still to be spread.
@@ -198,7 +196,6 @@ impl Compressor {
             lists: None,
             static_crcs: None,
             steady: Steady::default(),
-            since_ir: 0,
             ir_clock: RefreshClock::default(),
             fo_clock: RefreshClock::default(),
             spreading: false,
@@ -234,7 +231,6 @@ impl Compressor {
     /// to context.
     fn restart_clocks(&mut self, job: &Job<'_>, ir: bool) {
         if ir {
-            self.since_ir = 0;
             self.ir_clock.restart(job.now);
         }
         self.fo_clock.restart(job.now);
@@ -282,7 +278,6 @@ impl Compressor {
             self.begin(job, current.sn);
         }
         self.observe(job, &mut current)?;
-        self.since_ir = self.since_ir.saturating_add(1);
         let kind = self.write(job, &current, out);
         self.last = current;
         self.started = true;

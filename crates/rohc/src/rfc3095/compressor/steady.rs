@@ -321,7 +321,6 @@ impl Compressor {
             self.watches[1].agrees();
         }
         self.stride.seen = 0;
-        self.since_ir = self.since_ir.saturating_add(1);
         let newest = self.window.newest().copied().unwrap_or_default();
         let reference = Reference {
             sn: step.sn,

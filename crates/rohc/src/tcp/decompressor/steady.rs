@@ -44,7 +44,8 @@ impl Decompressor {
         config: &DecompressorConfig,
         out: &mut Vec<u8>,
     ) -> Option<(PacketType, usize)> {
-        let is_sure = self.state == State::Full && self.doubt == 0 && !self.witness.is_open();
+        let is_sure =
+            self.state == State::Full && self.doubt == 0 && self.failures & 1 == 0 && !self.witness.is_open();
         if !is_sure || config.verify || self.reference.control.ecn_used {
             return None;
         }
