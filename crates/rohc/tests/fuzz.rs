@@ -1,5 +1,6 @@
 //! Replays the fuzz targets over the kept vectors, and over a bounded number of mutations of them, without libFuzzer.
 //!
+//! `FUZZ_MUTATIONS` and `FUZZ_SEED` (a number up to 255) try more of them, and others.
 //! An input that once broke something is kept in `tests/corpus/<target>/`.
 
 #[allow(unreachable_pub, clippy::print_stdout, reason = "shared between test files")]
@@ -96,8 +97,9 @@ fn vectors_pass() {
 fn mutated_vectors_pass() {
     for (name, target) in TARGETS {
         let inputs = inputs(name);
-        let mut rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
-        for _ in 0..MUTATIONS {
+        let told = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
+        let mut rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[told("FUZZ_SEED").unwrap_or(7) as u8; 32]);
+        for _ in 0..told("FUZZ_MUTATIONS").unwrap_or(MUTATIONS) {
             run(name, target, &mutate(&inputs, &mut rng));
         }
     }

@@ -13,8 +13,8 @@ use crate::packet::{self, MAX_EXTENSION_BYTES, MAX_EXTENSIONS, protocol};
 
 /// Lists that may be referred to, in one direction of one context.
 const MAX_REFERENCES: usize = 8;
-/// Octets of all items of one table.
-const MAX_TABLE_BYTES: usize = 4 * MAX_EXTENSION_BYTES;
+/// Octets of all items of one table: what a compressor can make of fifteen indices.
+const MAX_TABLE_BYTES: usize = MAX_EXTENSIONS * MAX_EXTENSION_BYTES;
 
 /// What the items are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -361,12 +361,13 @@ impl Lists {
     /// Makes the (Index, item) pairs of `received` known.
     pub(crate) fn learn(&mut self, received: &Received) {
         for (index, item) in &received.pairs {
-            let used: usize = self.items.iter().flatten().map(Vec::len).sum();
-            if used + item.len() > MAX_TABLE_BYTES {
-                self.items.clear();
-            }
             if self.items.len() <= usize::from(*index) {
                 self.items.resize(usize::from(*index) + 1, None);
+            }
+            self.items[usize::from(*index)] = None;
+            let used: usize = self.items.iter().flatten().map(Vec::len).sum();
+            if used + item.len() > MAX_TABLE_BYTES {
+                self.items.fill(None);
             }
             self.items[usize::from(*index)] = Some(item.clone());
         }

@@ -292,8 +292,8 @@ impl Compressor {
             self.timer.sent(mode, sn);
         }
         if let Some(lists) = self.lists.as_deref_mut() {
-            lists.csrcs.sent(mode, sn);
-            lists.extensions.iter_mut().for_each(|list| list.sent(mode, sn));
+            lists.csrcs.sent(mode, true, sn);
+            lists.extensions.iter_mut().for_each(|list| list.sent(mode, true, sn));
         }
     }
 }

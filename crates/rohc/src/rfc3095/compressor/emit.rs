@@ -426,11 +426,11 @@ impl Compressor {
         let Some(all) = self.lists.as_deref_mut() else { return };
         for (list, sent) in all.extensions.iter_mut().zip(lists) {
             if sent {
-                list.sent(mode, sn);
+                list.sent(mode, false, sn);
             }
         }
         if rtp_part && all.csrcs.is_pending() {
-            all.csrcs.sent(mode, sn);
+            all.csrcs.sent(mode, false, sn);
         }
     }
 }

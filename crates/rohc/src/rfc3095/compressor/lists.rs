@@ -19,6 +19,28 @@ struct Entry {
     item: Vec<u8>,
     /// The pair of index and item is still to be sent.
     pair: Repeat,
+    /// It was in the last packet that had the list. A list by difference leaves out what the reference has, and packets
+    /// without an item say nothing of it: neither they nor their acknowledgements count.
+    is_told: bool,
+}
+
+impl Entry {
+    /// The pair is to be sent from `sn` on, `times` times in a row.
+    fn start(&mut self, times: u8, sn: u32) {
+        self.pair.start(times, sn);
+        self.is_told = false;
+    }
+
+    /// The list was sent in the packet with `sn`, this item in it or not.
+    fn sent(&mut self, is_told: bool, mode: Mode, times: u8, sn: u32) {
+        if self.pair.is_active() && is_told {
+            if !self.is_told {
+                self.pair.start(times, sn);
+            }
+            self.pair.sent(mode, sn);
+        }
+        self.is_told = is_told;
+    }
 }
 
 /// One list: extension headers of one IP header, or CSRCs.
@@ -36,6 +58,8 @@ pub(super) struct Encoder {
     generation: u8,
     /// A list that the decompressor has for sure, and its identifier.
     reference: Option<(u8, List)>,
+    /// How often a pair is sent.
+    times: u8,
 }
 
 impl Encoder {
@@ -57,6 +81,7 @@ impl Encoder {
 
     /// Takes the list of the present packet. `distance` is how far the sequence number moved.
     pub(super) fn observe(&mut self, list: &List, distance: i32, repeats: u8, sn: u32) {
+        self.times = repeats;
         if !self.is_same(list) {
             self.generation = self.generation.wrapping_add(1);
             self.index(list, repeats, sn);
@@ -82,6 +107,9 @@ impl Encoder {
             if let Some(at) = known {
                 used |= 1 << at;
                 self.indices[position] = at as u8;
+                if self.table[at].pair.is_active() {
+                    self.table[at].start(repeats, sn);
+                }
             } else {
                 self.indices[position] = u8::MAX;
             }
@@ -107,7 +135,7 @@ impl Encoder {
         let entry = &mut self.table[at];
         entry.item.clear();
         entry.item.extend_from_slice(item);
-        entry.pair.start(repeats, sn);
+        entry.start(repeats, sn);
         at as u8
     }
 
@@ -119,12 +147,16 @@ impl Encoder {
         self.current.len()
     }
 
-    /// The list was sent in an updating packet with `sn`.
-    pub(super) fn sent(&mut self, mode: Mode, sn: u32) {
-        self.change.sent(mode, sn);
-        for position in 0..self.current.len() {
-            self.table[usize::from(self.indices[position])].pair.sent(mode, sn);
+    /// The list was sent in an updating packet with `sn`, whole or short.
+    pub(super) fn sent(&mut self, mode: Mode, is_whole: bool, sn: u32) {
+        let difference = if is_whole { None } else { self.shortest_difference(mode) };
+        let inserted = difference.map_or(u16::MAX, |(_, difference)| difference.inserted);
+        let indices = self.indices[..self.current.len()].iter().enumerate();
+        let told = indices.fold(0, |told, (position, index)| told | (inserted >> position & 1) << index);
+        for (index, entry) in self.table.iter_mut().enumerate() {
+            entry.sent(told >> index & 1 == 1, mode, self.times, sn);
         }
+        self.change.sent(mode, sn);
         if mode != Mode::Reliable && !self.change.is_active() {
             self.refer(self.generation);
         }
@@ -140,7 +172,7 @@ impl Encoder {
     pub(super) fn acknowledged(&mut self, mode: Mode, distance: impl Fn(u32) -> i32) -> bool {
         let was_pending = self.change.is_active();
         let is_lost = self.change.acknowledged(&distance);
-        for entry in &mut self.table {
+        for entry in self.table.iter_mut().filter(|entry| entry.is_told) {
             entry.pair.acknowledged(&distance);
         }
         if was_pending && !self.change.is_active() && mode != Mode::Reliable {
@@ -159,7 +191,7 @@ impl Encoder {
         self.reference = None;
         self.change.start(repeats, sn);
         for entry in &mut self.table {
-            entry.pair.start(repeats, sn);
+            entry.start(repeats, sn);
         }
     }
 
@@ -174,15 +206,19 @@ impl Encoder {
 
     /// Writes the list as short as possible: by difference to the reference list or by indices.
     pub(super) fn write_short(&self, writer: &mut Writer<'_>, mode: Mode) {
-        // In R-mode every packet with a list is another reference, and the decompressor cannot keep all of a round
-        // trip; there lists are generic. Elsewhere it keeps some generations.
-        let kept = |id: u8| mode != Mode::Reliable && self.generation.wrapping_sub(id) < KEPT_GENERATIONS;
-        let difference = self.reference.as_ref().filter(|(id, list)| kept(*id) && !list.is_empty());
-        let difference = difference.and_then(|(id, list)| self.difference(list).map(|d| (*id, d)));
-        match difference {
+        match self.shortest_difference(mode) {
             Some((id, difference)) => self.write_difference(writer, mode, id, &difference),
             None => self.write_generic(writer, mode, |encoder, position| encoder.must_send(position)),
         }
+    }
+
+    /// The difference to the reference list and its identifier, if that is how the list is sent.
+    fn shortest_difference(&self, mode: Mode) -> Option<(u8, Difference)> {
+        // In R-mode every packet with a list is another reference, and the decompressor cannot keep all of a round
+        // trip; there lists are generic. Elsewhere it keeps some generations.
+        let kept = |id: u8| mode != Mode::Reliable && self.generation.wrapping_sub(id) < KEPT_GENERATIONS;
+        let (id, list) = self.reference.as_ref().filter(|(id, list)| kept(*id) && !list.is_empty())?;
+        Some((*id, self.difference(list)?))
     }
 
     /// Whether item and index go together: not known yet, or with counters that are not where they were.
