@@ -1,12 +1,106 @@
-//! Checks on `bentpipe-lab`: whatever the bytes of a scenario file, it is read or refused with a reason.
+//! Checks on `bentpipe-lab`: whatever the bytes of a scenario file, it is read or refused with a reason, and what is read
+//! runs; whatever those of other files, they are what they should be or are refused.
 
-use bentpipe_lab::scenario::Document;
+use bentpipe_lab::budget::Budget;
+use bentpipe_lab::build::{Built, delay_changes};
+use bentpipe_lab::loss;
+use bentpipe_lab::scenario::{Document, Scenario};
+use bentpipe_lab::video::{TransportStream, mux};
+use bentpipe_net::channel::Trace;
+use bentpipe_net::{Observer, Unit};
+use bentpipe_units::Time;
+
+/// What is under test.
+pub type Target = fn(&[u8]);
+
+/// Every target by the name of its corpus.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("scenario", fuzz_scenario),
+    ("run", fuzz_run),
+    ("delays", fuzz_delays),
+    ("losses", fuzz_losses),
+    ("video", fuzz_video),
+];
 
 /// Reads a scenario file, and everything in it up to a network.
 pub fn fuzz_scenario(data: &[u8]) {
-    let Ok(document) = Document::parse("fuzz.toml", data) else { return };
-    if let Err(refusal) = document.scenario() {
-        assert!(!refusal.mistakes().is_empty());
-        assert!(!refusal.to_string().is_empty());
+    let _ = scenario(data);
+}
+
+fn scenario(data: &[u8]) -> Option<Scenario> {
+    let document = Document::parse("fuzz.toml", data).ok()?;
+    match document.scenario() {
+        Ok(scenario) => Some(scenario),
+        Err(refusal) => {
+            assert!(!refusal.mistakes().is_empty());
+            assert!(!refusal.to_string().is_empty());
+            None
+        }
     }
+}
+
+/// The most elements' worth of work that a run does.
+const MOST_WORK: u64 = 20_000;
+
+/// Reads a scenario file, tells its budget, and runs the beginning of it: time goes on, whatever is in it.
+pub fn fuzz_run(data: &[u8]) {
+    let Some(scenario) = scenario(data) else { return };
+    let _ = Budget::new(&scenario);
+    let mut built = Built::new(&scenario, 7, "".as_ref()).expect("checked before");
+    let end = Time::ZERO + scenario.duration;
+    let network = &mut built.network;
+    while network.next_deadline() <= end && network.work().wakeups < MOST_WORK {
+        let (at, before) = (network.next_deadline(), network.work());
+        network.run_until(at);
+        let work = network.work();
+        let done = work.wakeups + work.deliveries - before.wakeups - before.deliveries;
+        assert!(done < 100 * MOST_WORK, "{done} calls at {at}");
+    }
+    for id in network.ids() {
+        network.observe(id, &mut Figures);
+    }
+}
+
+/// Takes figures as they are.
+struct Figures;
+
+impl Observer for Figures {
+    fn counter(&mut self, _name: &'static str, _unit: Unit, _total: u64) {}
+
+    fn gauge(&mut self, name: &'static str, _unit: Unit, value: f64) {
+        assert!(!value.is_infinite() || value > 0.0, "{name} is {value}");
+    }
+}
+
+/// Reads a file of changes of a delay.
+pub fn fuzz_delays(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match delay_changes(text) {
+        Ok(changes) => assert!(changes.windows(2).all(|pair| pair[0].at < pair[1].at)),
+        Err((line, problem)) => assert!(line <= text.lines().count().max(1) && !problem.is_empty()),
+    }
+}
+
+/// Reads a trace of losses, fits all models to it, and draws what comes of it.
+pub fn fuzz_losses(data: &[u8]) {
+    let Ok(trace) = Trace::parse(data) else { return };
+    let comparison = loss::comparison(&trace, 1 + trace.frames() as u32 % 40);
+    assert!((0.0..=1.0).contains(&comparison.residual), "{}", comparison.residual);
+    let _ = comparison.table();
+    assert!(loss::page("fuzz", "fuzz.trace", &trace, &comparison).to_html().len() < 1 << 24);
+}
+
+/// Reads a transport stream, and takes it apart and puts it together.
+pub fn fuzz_video(data: &[u8]) {
+    let Ok(stream) = TransportStream::read(data) else { return };
+    if let Ok(times) = stream.times() {
+        assert_eq!(times.len(), stream.len());
+        assert!(times.is_sorted());
+    }
+    let parts = stream.programmes().into_iter().filter_map(|number| mux::demultiplex(&stream, number).ok());
+    let parts: Vec<TransportStream> = parts.take(4).collect();
+    if let Ok(whole) = mux::multiplex(&parts, None) {
+        assert!(whole.programmes().len() <= parts.len());
+    }
+    let _ = mux::same(&stream, &stream);
 }

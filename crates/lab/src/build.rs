@@ -29,6 +29,7 @@ use bentpipe_units::{Bytes, Rate, Span};
 
 pub use carriers::CarrierHandle;
 pub use change::{Change, Changer, Setting};
+pub use delays::parse as delay_changes;
 pub use real::{Emulated, Interface, RealHost};
 pub use routes::{Hop, Unreachable, Way};
 

@@ -1,4 +1,4 @@
-//! Replays the fuzz target's corpus, which is the examples, and a bounded number of mutations of them.
+//! Replays the fuzz targets' corpora, of scenarios the examples, and a bounded number of mutations of them.
 
 #[path = "../../../fuzz/src/lab.rs"]
 #[allow(unreachable_pub, reason = "shared with the fuzz crate, where it is reachable")]
@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 use std::path::Path;
 
 use bentpipe_units::Stream;
-use targets::fuzz_scenario;
+use targets::{TARGETS, fuzz_run, fuzz_scenario};
 
 /// Mutations tried; each is read up to a network.
 const MUTATIONS: usize = 3000;
@@ -45,6 +45,36 @@ fn mutated_examples_pass() {
             mutate(&mut input, &mut rng);
         }
         run(&input);
+    }
+}
+
+#[test]
+fn examples_run() {
+    examples().iter().for_each(|example| fuzz_run(example));
+}
+
+#[test]
+fn other_corpora_and_their_mutations_pass() {
+    for (name, target) in TARGETS.iter().filter(|(name, _)| !["scenario", "run"].contains(name)) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(name);
+        let mut files: Vec<_> = std::fs::read_dir(folder)
+            .expect("the corpus")
+            .map(|entry| entry.expect("readable").path())
+            .collect();
+        files.sort();
+        let corpus: Vec<_> = files.iter().map(|path| std::fs::read(path).expect("readable")).collect();
+        let run = |input: &[u8]| {
+            assert!(catch_unwind(|| target(input)).is_ok(), "{name} fails on {input:02x?}");
+        };
+        corpus.iter().for_each(|input| run(input));
+        let mut rng = Stream::new(7, "fuzz");
+        for _ in 0..500 {
+            let mut input = corpus[below(&mut rng, corpus.len())].clone();
+            for _ in 0..1 + below(&mut rng, 3) {
+                mutate(&mut input, &mut rng);
+            }
+            run(&input);
+        }
     }
 }
 

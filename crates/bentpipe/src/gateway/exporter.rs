@@ -3,12 +3,12 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest request that is read.
 const MAX_REQUEST_BYTES: u64 = 8192;
 
-/// How long a client may take for each thing it does. One is served at a time.
+/// How long a client may take for its request, and for each part of its answer. One is served at a time.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The text that is given.
@@ -29,10 +29,23 @@ pub(super) fn start(address: SocketAddr, page: Page) -> io::Result<()> {
     Ok(())
 }
 
+/// What a client sends until an instant, however slowly.
+struct Until<'a>(&'a TcpStream, Instant);
+
+impl Read for Until<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.1.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.0.set_read_timeout(Some(left))?;
+        self.0.read(bytes)
+    }
+}
+
 fn serve(stream: &TcpStream, page: &Page) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let mut reader = BufReader::new(stream.take(MAX_REQUEST_BYTES));
+    let mut reader = BufReader::new(Until(stream, Instant::now() + PATIENCE).take(MAX_REQUEST_BYTES));
     let mut request = String::new();
     reader.read_line(&mut request)?;
     let mut line = String::new();
@@ -84,5 +97,16 @@ mod tests {
         let silent = TcpStream::connect(free).expect("it listens");
         assert!(ask(free, "GET / HTTP/1.1\r\n\r\n").ends_with("a 1\n"));
         drop(silent);
+        // And so for somebody who says a byte now and then.
+        let mut slow = TcpStream::connect(free).expect("it listens");
+        let slow = std::thread::spawn(move || {
+            let sent = (0..200).take_while(|_| {
+                std::thread::sleep(Duration::from_millis(50));
+                slow.write_all(b"x").is_ok()
+            });
+            sent.count()
+        });
+        assert!(ask(free, "GET / HTTP/1.1\r\n\r\n").ends_with("a 1\n"));
+        assert!(slow.join().expect("it ends") < 200, "cut off");
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct SendArgs {
     /// Where to, as HOST:PORT; an IPv6 address goes in brackets
     to: String,
     /// How many streams
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     streams: u32,
     /// What the packets are of
     #[arg(long, value_enum, default_value_t, conflicts_with = "size")]
@@ -203,6 +203,7 @@ impl SendArgs {
     fn address(&self) -> Result<SocketAddr, String> {
         let wrong = |why: String| format!("{:?} is no destination: {why}; expected HOST:PORT", self.to);
         let found = self.to.to_socket_addrs().map_err(|error| wrong(error.to_string()))?.next();
-        found.ok_or_else(|| wrong("the name has no address".into()))
+        let found = found.ok_or_else(|| wrong("the name has no address".into()))?;
+        if found.port() == 0 { Err(wrong("nobody listens at port 0".into())) } else { Ok(found) }
     }
 }

@@ -86,6 +86,12 @@ pub(super) fn run(args: &EncapArgs) -> Result<Verdict, Error> {
     if args.bridge && args.format == Format::Mpe {
         return Err(Error::Usage("--bridge: MPE carries no Ethernet frames; ULE and GSE do".into()));
     }
+    if args.pid.pid() == args.pmt_pid && !args.no_tables && args.format != Format::Gse {
+        return Err(Error::Usage(format!(
+            "--pid {}: the PMT is there: expected another, or --pmt-pid",
+            args.pmt_pid
+        )));
+    }
     let mut input = Capture::open(&args.input, content)?;
     let mut encap = Encap::new(args)?;
     input.for_each(|packet| {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use bentpipe_units::Rate;
+use bentpipe_units::{Rate, Span};
 use bentpipe_wire::psi::{Pat, Pmt, Programme};
 use bentpipe_wire::ts::{self, Multiplexer, PACKET_LEN, Packet, Pcr, Pid};
 use clap::Args;
@@ -16,8 +16,12 @@ use crate::show;
 
 /// Bits of a TS packet.
 const PACKET_BITS: u64 = PACKET_LEN as u64 * 8;
+/// Bytes of payload of a TS packet without an adaptation field.
+const PAYLOAD_LEN: usize = PACKET_LEN - 4;
 /// PIDs under this one are of tables that a multiplex has once.
 const FIRST_FREE_PID: u16 = 0x20;
+/// The longest multiplex in bytes: days of any rate.
+const MOST_BYTES: u64 = 1 << 40;
 /// How many packets of an input without times are offered at once.
 const OFFERED: usize = 2;
 
@@ -52,6 +56,7 @@ pub(super) fn run(args: &MuxArgs) -> Result<Verdict, Error> {
     }
     let mut read: Vec<Read> = inputs.iter().map(|path| Read::new(path)).collect::<Result<_, _>>()?;
     keep_first_tables(&mut read);
+    check_length(&read, args.rate)?;
     let mut multiplexer = Multiplexer::new().restamping(rate);
     tables(&mut multiplexer, &read, args.tables * rate / 1000 / PACKET_BITS)?;
     let mut inputs: Vec<Input> = read
@@ -62,6 +67,21 @@ pub(super) fn run(args: &MuxArgs) -> Result<Verdict, Error> {
     send(&mut multiplexer, &mut inputs, rate, &mut sink)?;
     sink.finish()?;
     Ok(say(&multiplexer, &inputs, &args.files))
+}
+
+/// Whether what comes out has a length that somebody may want: times in captures may be anything.
+fn check_length(inputs: &[Read], rate: Rate) -> Result<(), Error> {
+    for Read { path, packets, .. } in inputs {
+        let last = packets.iter().filter_map(|(time, _)| *time).max().map_or(Span::ZERO, Span::from_nanos);
+        if rate.bdp(last).get() > MOST_BYTES {
+            let shown = path.display();
+            let text = format!(
+                "{shown}: lasts {last}: at {rate} the multiplex would be longer than {MOST_BYTES} bytes"
+            );
+            return Err(Error::Usage(text));
+        }
+    }
+    Ok(())
 }
 
 /// Sends until nothing is left.
@@ -160,8 +180,8 @@ fn from_start(packets: &mut VecDeque<(Option<u64>, [u8; PACKET_LEN])>) {
     packets.iter_mut().for_each(|(time, _)| *time = time.map(|time| time.saturating_sub(start)));
 }
 
-/// Gives times by the first PID's clock references: between two of them packets come evenly, before the first and behind
-/// the last at the rate next to it. Without two clock references there are no times.
+/// Gives times by the first PID's clock references: between two of them packets come evenly, before the first, behind the
+/// last and where the clock jumps at the rate next to it. Without two clock references within a second there are no times.
 fn time_by_clock(packets: &mut VecDeque<(Option<u64>, [u8; PACKET_LEN])>) {
     let mut clocked = None;
     let mut references: Vec<(usize, Pcr)> = Vec::new();
@@ -172,27 +192,24 @@ fn time_by_clock(packets: &mut VecDeque<(Option<u64>, [u8; PACKET_LEN])>) {
             references.push((index, clock));
         }
     }
-    let pairs: Vec<_> = references.windows(2).map(|pair| (pair[0], pair[1])).collect();
-    let Some(&first) = pairs.first() else { return };
-    let mut start = tick_per_packet(first) * first.0.0 as f64;
-    let mut at = pairs.iter().enumerate().map(|(number, &pair)| {
-        let from = if number == 0 { 0 } else { pair.0.0 };
-        (from, pair, number + 1 == pairs.len())
-    });
-    let count = packets.len();
-    for (from, pair, is_last) in &mut at {
-        let to = if is_last { count } else { pair.1.0 };
-        let step = tick_per_packet(pair);
-        for (index, (time, _)) in packets.range_mut(from..to).enumerate() {
-            let ticks = start + step * ((from + index) as f64 - pair.0.0 as f64);
-            *time = Some((ticks * 1000.0 / 27.0) as u64);
+    let pieces: Vec<(usize, f64)> =
+        references.windows(2).filter_map(|pair| piece(pair[0], pair[1])).collect();
+    let Some(&(_, mut step)) = pieces.first() else { return };
+    let (mut pieces, mut ticks) = (pieces.into_iter().peekable(), 0.0);
+    for (index, (time, _)) in packets.iter_mut().enumerate() {
+        if index > 0 {
+            while pieces.next_if(|(end, _)| *end < index).is_some() {}
+            step = pieces.peek().map_or(step, |(_, step)| *step);
+            ticks += step;
         }
-        start += pair.1.1.since(pair.0.1) as f64;
+        *time = Some((ticks * 1000.0 / 27.0) as u64);
     }
 }
 
-fn tick_per_packet(((from, first), (to, second)): ((usize, Pcr), (usize, Pcr))) -> f64 {
-    second.since(first) as f64 / (to - from) as f64
+/// Where the packets between two references end, and the ticks from one to the next; none if the clock jumped.
+fn piece((from, first): (usize, Pcr), (to, second): (usize, Pcr)) -> Option<(usize, f64)> {
+    let ticks = second.since(first);
+    (1..=Pcr::TICKS_PER_S).contains(&ticks).then(|| (to, ticks as f64 / (to - from) as f64))
 }
 
 /// Leaves out tables (service descriptions and the like) that an earlier input has on the same PID.
@@ -207,6 +224,11 @@ fn keep_first_tables(inputs: &mut [Read]) {
     }
 }
 
+/// How many packets a section takes alone, behind its pointer.
+fn packets_of(section: &[u8]) -> u64 {
+    (1 + section.len()).div_ceil(PAYLOAD_LEN) as u64
+}
+
 /// One PAT for all programmes, and their PMTs. A programme whose number or whose PMT's PID is taken gets another one.
 fn tables(multiplexer: &mut Multiplexer, inputs: &[Read], interval: u64) -> Result<(), Error> {
     let mut taken: BTreeSet<Pid> = BTreeSet::new();
@@ -218,7 +240,7 @@ fn tables(multiplexer: &mut Multiplexer, inputs: &[Read], interval: u64) -> Resu
         }
     }
     let mut pat = Pat { stream_id: 1, ..Pat::default() };
-    let interval = interval.max(1);
+    let mut packets = 0;
     for (&pid, pmt) in inputs.iter().flat_map(|input| &input.pmts) {
         let is_free = |number: &u16| pat.programmes.iter().all(|programme| programme.number != *number);
         let number = std::iter::once(pmt.number).chain(1..=u16::MAX).find(is_free).unwrap_or(pmt.number);
@@ -226,8 +248,17 @@ fn tables(multiplexer: &mut Multiplexer, inputs: &[Read], interval: u64) -> Resu
         let map = std::iter::once(pid).chain(others).find(|pid| !taken.contains(pid)).unwrap_or(pid);
         taken.insert(map);
         pat.programmes.push(Programme { number, map });
-        multiplexer.add_table(map, &Pmt { number, ..pmt.clone() }.to_section(), interval);
+        let section = Pmt { number, ..pmt.clone() }.to_section();
+        packets += packets_of(&section);
+        multiplexer.add_table(map, &section, interval.max(1));
     }
-    multiplexer.add_table(Pid::PAT, &pat.to_section(), interval);
+    let section = pat.to_section();
+    packets += packets_of(&section);
+    multiplexer.add_table(Pid::PAT, &section, interval.max(1));
+    if interval <= packets {
+        let text =
+            format!("the tables take {packets} packets each time, and the rate has {interval} between");
+        return Err(Error::Usage(format!("{text}: expected a higher --rate, or more --tables milliseconds")));
+    }
     Ok(())
 }

@@ -100,13 +100,13 @@ pub(crate) struct CarryArgs {
     #[arg(long)]
     deliver_errored: bool,
     /// Share of cells of other connections that reach the receiver
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     misinsertion: Option<f64>,
     /// Cell loss ratio
-    #[arg(long, value_name = "SHARE", conflicts_with = "scenario")]
+    #[arg(long, value_name = "SHARE", conflicts_with = "scenario", value_parser = share)]
     loss: Option<f64>,
     /// Bit error ratio, in headers and payload of cells
-    #[arg(long, value_name = "SHARE", conflicts_with = "scenario")]
+    #[arg(long, value_name = "SHARE", conflicts_with = "scenario", value_parser = share)]
     ber: Option<f64>,
     /// Delay variation: each cell is delayed by up to so much, in order
     #[arg(long, value_name = "TIME", conflicts_with = "scenario")]
@@ -123,6 +123,11 @@ pub(crate) struct CarryArgs {
     /// Decode both streams by ffmpeg and compare
     #[arg(long)]
     pub(crate) quality: bool,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }
 
 /// How a transport stream is put into cells.

@@ -91,8 +91,11 @@ struct Column<'a> {
     unit: Option<&'a str>,
 }
 
-/// The changes in a file's text, or what is wrong with which line.
-fn parse(text: &str) -> Result<Vec<DelayChange>, (usize, String)> {
+/// The changes in a file's text.
+///
+/// # Errors
+/// What is wrong with which line, from one.
+pub fn parse(text: &str) -> Result<Vec<DelayChange>, (usize, String)> {
     let lines = text.lines().enumerate().map(|(n, line)| (n + 1, line.trim()));
     let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let (number, head) = lines.next().ok_or((1, NO_HEAD.to_owned()))?;

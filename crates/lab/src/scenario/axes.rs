@@ -134,6 +134,10 @@ impl Reader {
             let problem = format!("more than {MAX_POINTS} points");
             self.mistakes.push(Mistake { key: "sweep".to_owned(), problem, origin: origin.clone() });
         }
+        let keys: Vec<_> = self.axes.iter().flat_map(|axis| &axis.keys).cloned().collect();
+        for (key, origin, _) in keys.iter().filter(|(key, ..)| key.split('.').next() == Some("sweep")) {
+            self.mistake(key, origin, "a sweep in a sweep: expected keys of the scenario");
+        }
         if self.mistakes.is_empty() { Ok(self.axes) } else { Err(self.mistakes) }
     }
 }

@@ -284,6 +284,10 @@ fn overrides_are_checked_as_the_file_is() {
             "durration=1 s",
             "--set durration=1 s: durration: unknown key: did you mean \"duration\"? (\"title\", \"description\", \"duration\", \"seed\", \"seeds\", \"node\", \"link\", \"carrier\", \"dvb\", \"atm\", \"tunnel\", \"group\", \"flow\", \"probe\", \"sweep\")",
         ),
+        (
+            "sweep.sweep.seed=[1]",
+            "--set sweep.sweep.seed=[1]: sweep.sweep.seed: a sweep in a sweep: expected keys of the scenario",
+        ),
         ("sweep.seed=[]", "--set sweep.seed=[]: sweep.seed: an empty list: expected the values to run with"),
         ("seed", "--set seed: expected KEY=VALUE"),
         ("title.x=1", "--set title.x=1: title.x: `title` has no keys: it is no table"),

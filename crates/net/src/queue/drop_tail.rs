@@ -7,7 +7,10 @@ use bentpipe_units::{Bytes, Stream, Time};
 use super::{Discipline, OTHER_KIND, Queue};
 use crate::{Impossible, Observer, Packet, Unit};
 
-/// How much a drop-tail queue holds, the packet in transmission not counted. Without any limit it holds everything.
+/// The most packets that a queue holds, whatever its limits: a gigabyte of memory, and seconds of any line.
+const MOST_PACKETS: usize = 1 << 22;
+
+/// How much a drop-tail queue holds, the packet in transmission not counted: in any case no more than 4194304 packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -15,7 +18,7 @@ use crate::{Impossible, Observer, Packet, Unit};
     serde(default, deny_unknown_fields)
 )]
 pub struct Config {
-    /// The most packets that wait. Default: no limit.
+    /// The most packets that wait. Default: no limit but 4194304.
     pub packets: Option<u32>,
     /// The most bytes that wait, counted as IP packets. Default: no limit.
     pub bytes: Option<Bytes>,
@@ -40,7 +43,8 @@ impl DropTail {
     }
 
     fn limit(&mut self, config: &Config) {
-        self.limit_packets = config.packets.map_or(usize::MAX, |packets| packets as usize);
+        self.limit_packets =
+            config.packets.map_or(MOST_PACKETS, |packets| (packets as usize).min(MOST_PACKETS));
         self.limit_bytes = config.bytes.map_or(u64::MAX, Bytes::get);
     }
 }

@@ -1,0 +1,78 @@
+//! What is wrong on the command line or in a file is said in a sentence, with exit status 2, in bounded memory, and leaves no file.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What the program says in a folder, and that it says it with exit status 2 and without a trace of its inside.
+fn refusal(folder: &Path, words: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    let output = command.current_dir(folder).args(words).stdin(Stdio::null()).output().expect("it runs");
+    let said = String::from_utf8([output.stderr, output.stdout].concat()).expect("text");
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+    assert!(!said.contains("panicked") && !said.contains("backtrace"), "{words:?}: {said}");
+    said
+}
+
+/// A folder with a capture of IP packets and what is made of it.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let call = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/call.pcap");
+    fs::copy(call, folder.path().join("call.pcap")).expect("copied");
+    folder
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_failed_leaves_nothing_and_what_was_there_as_it_was() {
+    let folder = folder();
+    let said = refusal(folder.path(), &["rohc", "decompress", "call.pcap", "out.pcap"]);
+    assert!(said.contains("call.pcap: no ROHC packets: records are of link type 101"), "{said}");
+    assert_eq!(names(folder.path()), ["call.pcap"]);
+    fs::write(folder.path().join("out.pcap"), "old").expect("written");
+    refusal(folder.path(), &["rohc", "decompress", "call.pcap", "out.pcap"]);
+    assert_eq!(fs::read(folder.path().join("out.pcap")).expect("there"), b"old");
+    assert_eq!(names(folder.path()), ["call.pcap", "out.pcap"]);
+    // A capture that is damaged in its middle.
+    let mut capture = fs::read(folder.path().join("call.pcap")).expect("there");
+    let at = capture.len() / 76 / 2 * 76 + 24 + 8;
+    capture[at..at + 8].fill(0xff);
+    fs::write(folder.path().join("damaged.pcap"), capture).expect("written");
+    for words in [["rohc", "compress", "damaged.pcap", "new.pcap"], ["ts", "encap", "damaged.pcap", "new.ts"]]
+    {
+        let said = refusal(folder.path(), &words);
+        assert!(said.contains("damaged.pcap: record 126: pcap at byte"), "{said}");
+    }
+    assert_eq!(names(folder.path()), ["call.pcap", "damaged.pcap", "out.pcap"]);
+}
+
+#[test]
+fn amounts_beyond_reason_are_refused() {
+    let folder = folder();
+    let mut encap = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    let made = encap.current_dir(folder.path()).args(["ts", "encap", "call.pcap", "call.ts"]).output();
+    assert!(made.expect("it runs").status.success());
+    for (words, expected) in [
+        (&["ts", "mux", "--rate", "1 bit/s", "call.ts", "out.ts"][..], "expected a higher --rate"),
+        (&["ts", "encap", "--pid", "0x200", "call.pcap", "out.ts"], "--pid 0x0200: the PMT is there"),
+        (&["rtp", "send", "127.0.0.1:0", "--packets", "1"], "nobody listens at port 0"),
+        (
+            &["rtp", "send", "127.0.0.1:9", "--packets", "1", "--streams", "4294967295"],
+            "is not in 1..=1000000",
+        ),
+        (&["run", "none.toml", "--jobs", "99999999"], "is not in 0..=1024"),
+        (&["video", "carry", "call.ts", "out.ts", "--loss", "nan"], "expected a number from 0 to 1"),
+        (&["check", "/dev/zero"], "longer than 1048576 bytes"),
+    ] {
+        let said = refusal(folder.path(), words);
+        assert!(said.contains(expected), "{words:?}: {said}");
+    }
+    assert_eq!(names(folder.path()), ["call.pcap", "call.ts"]);
+}

@@ -1,0 +1,105 @@
+//! Checks on `bentpipe-emu`: whatever a real host's kernel and its neighbours send, the emulator answers or drops it; whatever
+//! comes to a receiver of RTP, it counts it once, in bounded memory.
+
+#[allow(dead_code, reason = "a part of it is what is fuzzed")]
+#[path = "../../crates/emu/src/neighbours.rs"]
+mod neighbours;
+#[allow(dead_code, reason = "a part of it is what is fuzzed")]
+#[path = "../../crates/emu/src/offload.rs"]
+mod offload;
+
+use bentpipe_emu::rtp::Reception;
+use bentpipe_wire::ethernet::{self, Frame, MacAddr};
+use neighbours::{Heard, Neighbours, Towards};
+use offload::{HEADER_LEN, Joiner, Splitter};
+
+/// What is under test.
+pub type Target = fn(&[u8]);
+
+/// Every target by the name of its corpus.
+pub const TARGETS: &[(&str, Target)] =
+    &[("offload", fuzz_offload), ("neighbours", fuzz_neighbours), ("reception", fuzz_reception)];
+
+/// Pieces, each behind its length of two bytes.
+fn pieces(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (len, rest) = data.split_first_chunk::<2>()?;
+        let (piece, rest) = rest.split_at(rest.len().min(usize::from(u16::from_le_bytes(*len))));
+        data = rest;
+        Some(piece)
+    })
+}
+
+/// Trains with their offload headers, taken apart; and the packets joined again.
+pub fn fuzz_offload(data: &[u8]) {
+    let (mut splitter, mut out) = (Splitter::default(), vec![0; 1 << 17]);
+    let (mut joiner, mut written) = (Joiner::default(), 0);
+    let mut write = |bytes: &[u8]| -> Result<(), std::convert::Infallible> {
+        assert!(bytes.len() >= HEADER_LEN);
+        written += bytes.len() - HEADER_LEN;
+        Ok(())
+    };
+    for train in pieces(data) {
+        let (mut packets, mut len) = (0, splitter.take(train, &mut out));
+        while let Some(taken) = len {
+            packets += 1;
+            assert!(taken <= train.len());
+            let Ok(()) = joiner.push(&out[..taken], &mut write);
+            len = splitter.next(&mut out);
+        }
+        assert!(splitter.is_empty() && packets <= train.len());
+    }
+    let Ok(()) = joiner.flush(&mut write);
+    assert!(written <= data.len() * 200, "{written} bytes of {}", data.len());
+}
+
+/// Frames from the device, and the packets in them on their way to it: each is answered, asked about or passed on.
+pub fn fuzz_neighbours(data: &[u8]) {
+    let own = MacAddr([2, 0, 0, 0, 0, 1]);
+    let behind = ["10.0.0.1", "fd00::1"].map(|address| address.parse().expect("an address"));
+    let mut neighbours = Neighbours::new(own, behind.to_vec());
+    let mut held = 0;
+    for frame in pieces(data) {
+        match neighbours.hear(frame) {
+            Heard::Packet(len) => assert!(ethernet::HEADER_LEN + len <= frame.len()),
+            Heard::Question(answer) => is_from(&answer, own),
+            Heard::Nothing => {}
+        }
+        let packet = frame.get(ethernet::HEADER_LEN..).unwrap_or_default();
+        match neighbours.towards(packet, packet) {
+            Towards::Ask(question) => {
+                held += 1;
+                is_from(&question, own);
+            }
+            Towards::Neighbour(_) | Towards::Nowhere => {}
+        }
+        while neighbours.released().is_some() {
+            held -= 1;
+            assert!(held >= 0);
+        }
+    }
+}
+
+fn is_from(frame: &[u8], own: MacAddr) {
+    assert_eq!(Frame::new_checked(frame).expect("a frame").src(), own);
+}
+
+/// Datagrams of RTP to a receiver with room for four streams, a clock that mostly goes on, and marks of this machine and others.
+pub fn fuzz_reception(data: &[u8]) {
+    let mut reception = Reception::new(4, 0x0102_0304, data.first().map(|first| u32::from(*first) * 1000));
+    let (mut at_ns, mut all) = (1 << 60, 0_u64);
+    for datagram in pieces(data.get(1..).unwrap_or_default()) {
+        let step = datagram.get(1).map_or(0, |byte| u64::from(*byte));
+        at_ns = if step == 255 { 0 } else { at_ns + (step << (step / 8)) };
+        reception.take((step % 3) as u16, at_ns, datagram);
+        all += 1;
+        assert!(reception.streams().len() <= 4);
+    }
+    let strays = reception.strays();
+    assert!(reception.packets() + strays.not_rtp + strays.rtcp + strays.refused <= all);
+    for (_, figures) in reception.streams() {
+        assert!(figures.lost() <= figures.expected());
+        let _ = (reception.jitter_ns(figures), figures.mean_interval_ns(), figures.interval_deviation_ns());
+    }
+    let _ = (reception.overall(), reception.singles());
+}
