@@ -72,6 +72,7 @@ fn card(args: &CardArgs) -> Result<(), String> {
 fn carry(args: &CarryArgs) -> Result<(), String> {
     let stream = TransportStream::load(&args.input)?;
     let scenario = scenario(args)?;
+    stream.times().map_err(|problem| format!("{}: {problem}", args.input.display()))?;
     let journey = journey(&scenario, &stream, args.seed.unwrap_or(scenario.seed))?;
     let progress = ProgressBar::new(100);
     let arrived = journey.run(|share| {
@@ -156,7 +157,10 @@ fn demultiplex(args: &DemuxArgs) -> Result<(), String> {
     let stream = TransportStream::load(&args.input)?;
     let numbers = stream.programmes();
     if args.outputs.len() > numbers.len() {
-        return Err(format!("{} programmes: expected as many files at most", numbers.len()));
+        let (input, files) = (args.input.display(), args.outputs.len());
+        return Err(format!(
+            "{input}: {files} files for the programmes {numbers:?}: expected one for each at most"
+        ));
     }
     for (path, number) in args.outputs.iter().zip(numbers) {
         let programme = mux::demultiplex(&stream, number).map_err(|error| error.to_string())?;

@@ -102,7 +102,8 @@ impl Column {
             if row.of.is_empty() { self.measure.clone() } else { format!("{}.{}", row.of, self.measure) };
         let averaged = runs.value(&Value { run: row.run.clone(), measure, at: row.at.clone() })?;
         let (per, _) = units::number(&self.per).ok_or_else(|| format!("\"{}\" is no amount", self.per))?;
-        let half = averaged.estimate.ci95.map(|half| format!(" \u{b1} {}", number(half / per)));
+        let half = averaged.estimate.ci95.filter(|half| *half > 0.0);
+        let half = half.map(|half| format!(" \u{b1} {}", number(half / per)));
         Ok(format!("{}{}", number(averaged.estimate.mean / per), half.unwrap_or_default()))
     }
 }

@@ -59,7 +59,7 @@ impl<'a> Input<'a> {
     fn new(n: usize, stream: &'a TransportStream) -> Result<Input<'a>, Unreadable> {
         let problem = |text: &str| Unreadable(format!("input {}: {text}", n + 1));
         let map = stream.programmes.first().ok_or_else(|| problem("no programme"))?;
-        let due = stream.times_by(map.clock)?;
+        let due = stream.times_by(map.clock).map_err(|error| problem(&error.0))?;
         let (first, reference) = *stream.references(map.clock).first().ok_or_else(|| problem("no clock"))?;
         let lead = (due[first].as_secs_f64() * Pcr::TICKS_PER_S as f64).round() as u64;
         let clock = reference.plus(Pcr::MODULUS - lead % Pcr::MODULUS);

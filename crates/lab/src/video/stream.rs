@@ -12,6 +12,12 @@ use crate::input::read_at_most;
 /// A transport stream packet's bytes.
 pub(super) type Bytes = [u8; ts::PACKET_LEN];
 
+/// How far apart packets are stored: by themselves, with 16 bytes of Reed-Solomon parity behind each (EN 300 429), with 4
+/// bytes of arrival time before each (M2TS).
+const STRIDES: [usize; 3] = [ts::PACKET_LEN, 204, 192];
+/// So many sync bytes in their places are packets.
+const SYNCS: usize = 5;
+
 /// The longest stream that is read, in bytes.
 const MAX_LEN: u64 = 1 << 30;
 /// References that stray further than this are damaged, in seconds: the most that they may be apart (ISO/IEC 13818-1,
@@ -29,7 +35,7 @@ pub struct TransportStream {
 
 /// Why bytes are no transport stream that can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no transport stream: {0}")]
+#[error("{0}")]
 pub struct Unreadable(pub(super) String);
 
 impl TransportStream {
@@ -43,19 +49,21 @@ impl TransportStream {
         TransportStream::read(&bytes).map_err(|error| said(&error))
     }
 
-    /// Reads whole packets from the first sync byte on.
+    /// Reads whole packets from the first sync byte on; of packets stored with parity or times, the packets alone.
     ///
     /// # Errors
     /// If there are none, sync is lost, or there is no programme.
     pub fn read(bytes: &[u8]) -> Result<TransportStream, Unreadable> {
-        let problem = |text: String| Unreadable(text);
-        let start = ts::find_sync(bytes).ok_or_else(|| problem("no packets of 188 bytes".into()))?;
-        let (packets, _) = bytes[start..].as_chunks();
-        if let Some(n) = packets.iter().position(|packet: &Bytes| packet[0] != ts::SYNC) {
-            let at = start + n * ts::PACKET_LEN;
+        let problem = |text: String| Unreadable(format!("no transport stream: {text}"));
+        let (start, stride) =
+            layout(bytes).ok_or_else(|| problem("no packets of 188, 204 or 192 bytes".into()))?;
+        let packets: Vec<Bytes> =
+            bytes[start..].chunks(stride).filter_map(|chunk| chunk.first_chunk().copied()).collect();
+        if let Some(n) = packets.iter().position(|packet| packet[0] != ts::SYNC) {
+            let at = start + n * stride;
             return Err(problem(format!("no sync byte at byte {at}, where packet {} should start", n + 1)));
         }
-        let stream = TransportStream::of(packets.to_vec());
+        let stream = TransportStream::of(packets);
         if stream.programmes.is_empty() {
             return Err(problem("no programme: expected a PAT and a PMT".into()));
         }
@@ -128,7 +136,7 @@ impl TransportStream {
             .collect();
         let Some(&(_, mut step)) = pieces.first() else {
             let pid = clock.number();
-            return Err(Unreadable(format!("PID {pid} has no two clock references within a second")));
+            return Err(Unreadable(format!("no two clock references (PCR) within a second on PID {pid}")));
         };
         let (mut pieces, mut ticks) = (pieces.into_iter().peekable(), 0.0);
         let times = (0..self.packets.len()).map(|n| {
@@ -141,6 +149,16 @@ impl TransportStream {
         });
         Ok(times.collect())
     }
+}
+
+/// Where the first packet begins, and how far apart packets are.
+fn layout(bytes: &[u8]) -> Option<(usize, usize)> {
+    let is_first = |at: usize, stride: usize| {
+        let places = || (at..bytes.len()).step_by(stride).take(SYNCS);
+        places().all(|place| bytes[place] == ts::SYNC) && places().count() > 1
+    };
+    let of = |stride: usize| (0..stride).find(|at| is_first(*at, stride)).map(|at| (at, stride));
+    STRIDES.into_iter().find_map(of).or_else(|| Some((ts::find_sync(bytes)?, ts::PACKET_LEN)))
 }
 
 /// The sections on a PID.

@@ -52,6 +52,24 @@ fn received(cells: &[(Span, [u8; 53])], adaptation: Adaptation) -> Received {
 }
 
 #[test]
+fn packets_are_read_with_parity_behind_and_times_before_them() {
+    let sent = stream(500, 0);
+    let stored = |before: usize, behind: usize| {
+        let one = |packet: &Bytes| [&vec![0x11; before][..], packet, &vec![0x22; behind]].concat();
+        sent.packets.iter().flat_map(one).collect::<Vec<u8>>()
+    };
+    for (before, behind) in [(0, 0), (0, 16), (4, 0)] {
+        assert_eq!(TransportStream::read(&stored(before, behind)), Ok(sent.clone()), "{before} {behind}");
+    }
+    // From the middle of a packet on, and cut off.
+    let parity = stored(0, 16);
+    let rest = TransportStream::read(&parity[204 * 20 - 60..204 * 400 + 100]);
+    assert!(rest.is_err_and(|error| error.to_string().contains("no programme")), "the tables come first");
+    let say = TransportStream::read(&[0x11; 2000]).unwrap_err().to_string();
+    assert_eq!(say, "no transport stream: no packets of 188, 204 or 192 bytes");
+}
+
+#[test]
 fn times_follow_the_clock() {
     // Over a wrap of the clock, too.
     for base in [0, Pcr::MODULUS - 100 * TICKS] {
@@ -66,13 +84,17 @@ fn times_follow_the_clock() {
 #[test]
 fn what_is_no_stream_is_refused() {
     let problem = |bytes: &[u8]| TransportStream::read(bytes).expect_err("refused").to_string();
-    assert!(problem(&[0; 1000]).contains("no packets of 188 bytes"));
+    assert!(problem(&[0; 1000]).contains("no packets of 188, 204 or 192 bytes"));
     assert!(problem(&[ts::NULL_PACKET; 9].concat()).contains("no programme"));
     let mut bytes = stream(100, 0).to_bytes();
     bytes[188 * 50] = 0;
     assert!(problem(&bytes).contains("no sync byte at byte 9400"));
     assert!(
-        stream(10, 0).times().expect_err("one reference").to_string().contains("no two clock references")
+        stream(10, 0)
+            .times()
+            .expect_err("one reference")
+            .to_string()
+            .contains("no two clock references (PCR)")
     );
 }
 
