@@ -53,6 +53,7 @@ mod lsb;
 mod octets;
 mod packet;
 mod profile;
+mod refresh;
 mod rfc3095;
 mod sdvl;
 mod segment;

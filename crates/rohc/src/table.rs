@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 const NONE: u16 = u16::MAX;
-/// Words of a flow's key that are kept without an allocation: two IPv6 headers and a transport fit.
-const INLINE_KEY: usize = 12;
+/// Words of a flow's key that are kept without an allocation: IPv6 and a transport fit, or a tunnel of IPv4.
+const INLINE_KEY: usize = 8;
 /// Contexts of one bucket that are compared. Beyond that a flow is taken for unknown: whoever crafts collisions gets
 /// poor compression, not a slow compressor.
 const MAX_CHAIN: usize = 16;

@@ -3,15 +3,15 @@
 //! The smallest profile, and so the pattern for the others.
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use crate::compressor::{Built, Job, Unfit};
-use crate::config::{CompressorConfig, Refresh};
+use crate::config::CompressorConfig;
 use crate::crc::CRC8;
 use crate::decompressor::{Input, Output, Restored};
 use crate::error::DecompressError;
 use crate::frame::{self, Cid, Kind};
 use crate::profile::{CompressorState, Mode, PacketType, Profile};
+use crate::refresh::RefreshClock;
 
 /// The compressor's context: when to send IR.
 #[derive(Clone, Copy, Debug)]
@@ -67,42 +67,6 @@ pub(crate) fn write_ir(cid: Cid, out: &mut Vec<u8>) -> Built {
     let crc = CRC8.of(&out[start..]);
     out.push(crc);
     Built { kind: PacketType::Ir, header_in: 0 }
-}
-
-/// Counts packets and time since the last refresh.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RefreshClock {
-    pub(crate) packets: u32,
-    since: Duration,
-}
-
-impl RefreshClock {
-    /// Counts a packet; whether one of the criteria is met.
-    #[inline]
-    pub(crate) fn is_due(&mut self, refresh: Refresh, now: Duration) -> bool {
-        let due = self.is_next_due(refresh, now);
-        self.tick();
-        due
-    }
-
-    /// Whether the next packet meets one of the criteria.
-    #[inline]
-    pub(crate) fn is_next_due(&self, refresh: Refresh, now: Duration) -> bool {
-        (refresh.packets != 0 && self.packets >= refresh.packets)
-            || (refresh.interval != Duration::ZERO && now.saturating_sub(self.since) >= refresh.interval)
-    }
-
-    /// Counts a packet.
-    #[inline]
-    pub(crate) fn tick(&mut self) {
-        self.packets = self.packets.saturating_add(1);
-    }
-
-    #[inline]
-    pub(crate) fn restart(&mut self, now: Duration) {
-        self.packets = 0;
-        self.since = now;
-    }
 }
 
 /// The decompressor's context: there is nothing to remember but that there is one.

@@ -7,18 +7,19 @@
 mod commit;
 mod fields;
 mod render;
+mod state;
 mod steady;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use self::state::{Feedbacker, State};
 pub(crate) use self::steady::Incoming;
 use self::steady::Steady;
 use super::compressed::{self, Compact, CrcKind, Shape};
 use super::header::{self, IpChanging, IpStatic, Numbering, timer_p, ts_p};
 use super::list::{Lists, Received};
 use super::report::Report;
-use super::state::{Feedbacker, State};
 use crate::arrival::{Rhythm, Witness};
 use crate::checksum;
 use crate::config::DecompressorConfig;

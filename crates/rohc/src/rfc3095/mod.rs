@@ -7,7 +7,6 @@ mod decompressor;
 mod header;
 mod list;
 mod report;
-mod state;
 #[cfg(test)]
 mod ways;
 

@@ -1,7 +1,8 @@
 //! The checksum of TCP (RFC 9293 3.1, RFC 8200 8.1), to check what was restored.
 
-use super::chain::{Chain, Kind};
+use super::chain::Chain;
 use super::ip::{folded_sum, u16_at};
+use super::kind::Kind;
 
 const PROTO_TCP: u32 = 6;
 

@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use super::chain::Irregular;
 use super::compressor::{Compressor, View};
 use super::formats::{self, Field, Format};
 use super::groups::{Group, Set};
+use super::ip::Irregular;
 use super::refs::{Ref, Spread, Spreads};
 use super::table::Plan;
 use super::{header, ip};

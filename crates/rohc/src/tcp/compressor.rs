@@ -1,19 +1,21 @@
 //! The compressor's context of one TCP flow (RFC 6846 5.2).
 
+mod schedule;
 mod steady;
 
 use alloc::vec::Vec;
 
+use self::schedule::Schedule;
 pub(crate) use self::steady::Plain;
 use super::behavior::{EcnWatch, IpIdWatch, StrideWatch};
-use super::chain::{Chain, Kind, Link, PROTO_TCP};
+use super::chain::{Chain, Link};
 use super::extension;
 use super::feedback::Feedback;
 use super::groups::{Group, Groups, Set};
 use super::header::{self, Control, FIXED_LEN};
 use super::ip::{self, IpId};
+use super::kind::{Kind, PROTO_TCP};
 use super::refs::{Ref, Refs, Sequences};
-use super::schedule::Schedule;
 use super::table::{Plan, Table};
 use crate::compressor::{Built, Heard, Job, Unfit};
 use crate::feedback::Acknowledgement;

@@ -5,9 +5,10 @@ mod steady;
 use alloc::vec::Vec;
 
 use super::base::{Base, Previous};
-use super::chain::{Chain, Irregular};
+use super::chain::Chain;
 use super::feedback;
 use super::header::{self, Control};
+use super::ip::Irregular;
 use super::options::{Items, List, Received};
 use super::{checksum, header::FIXED_LEN, ip};
 use crate::arrival::Witness;

@@ -3,8 +3,8 @@
 
 use alloc::vec::Vec;
 
-use super::chain::{Irregular, Kind, Next};
-use super::ip::{folded_sum, put_u16, put_u32, u16_at, u32_at};
+use super::ip::{Irregular, folded_sum, put_u16, put_u32, u16_at, u32_at};
+use super::kind::{Kind, Next};
 use crate::error::DecompressError;
 use crate::lsb;
 use crate::octets::{Reader, Writer};

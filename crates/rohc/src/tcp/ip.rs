@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::chain::{Irregular, Kind, Next};
+use super::kind::{Kind, Next};
 use crate::error::DecompressError;
 use crate::octets::{Reader, Writer};
 
@@ -10,6 +10,17 @@ const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 const DF: u8 = 0x40;
 const RESERVED: DecompressError = DecompressError::Malformed("TCP: reserved bits of an IP item");
+
+/// What of the base header the irregular chain depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Irregular {
+    /// How the IP-ID of the innermost header behaves.
+    pub(super) inner_ip_id: IpId,
+    pub(super) ecn_used: bool,
+    pub(super) outer_ttl: bool,
+    /// The sequence numbers of AH and GRE need 31 bits.
+    pub(super) long_sequence: bool,
+}
 
 /// How the Identification of an IPv4 header behaves (RFC 6846 6.1.2), with the number that says so in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`chain`], [`ip`], [`extension`] | headers before TCP: their static, dynamic, replicate and irregular items |
+//! | [`chain`], [`kind`], [`ip`], [`extension`] | headers before TCP: their static, dynamic, replicate and irregular items |
 //! | [`header`], [`options`] | the same of TCP and its options |
 //! | [`formats`], [`base`] | base headers, the sixteen short ones and `co_common` |
-//! | [`compressor`] with its short way, [`choice`], [`replicate`], [`table`], [`refs`], [`groups`], [`behavior`], [`schedule`] | the compressor |
+//! | [`compressor`] with its short way and its refreshes, [`choice`], [`replicate`], [`table`], [`refs`], [`groups`], [`behavior`] | the compressor |
 //! | [`decompressor`] with its short way, [`checksum`] | the decompressor |
 //! | [`feedback`] | FEEDBACK-1 and FEEDBACK-2 |
 //!
@@ -31,10 +31,10 @@ mod formats;
 mod groups;
 mod header;
 mod ip;
+mod kind;
 mod options;
 mod refs;
 mod replicate;
-mod schedule;
 mod table;
 #[cfg(test)]
 mod ways;

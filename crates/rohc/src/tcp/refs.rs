@@ -6,9 +6,10 @@
 
 use alloc::vec::Vec;
 
-use super::chain::{Chain, Kind};
+use super::chain::Chain;
 use super::formats::{Field, Part};
 use super::ip::u32_at;
+use super::kind::Kind;
 use super::{extension, options};
 
 /// Values of one packet sent.

@@ -6,9 +6,9 @@
 
 use alloc::vec::Vec;
 
-use super::chain::Kind;
 use super::compressor::{Compressor, View, begin_ir};
 use super::groups::Set;
+use super::kind::Kind;
 use super::refs::Spreads;
 use super::table::Plan;
 use super::{extension, header, ip};

@@ -76,6 +76,25 @@ impl Stamp {
     }
 }
 
+/// What a packet with extension 3 has.
+struct Extension3 {
+    kind: PacketType,
+    /// The IP header whose identification is compressed, and that if its identification is in the extension.
+    target: Option<usize>,
+    id: Option<usize>,
+    stamp: Stamp,
+    /// The low octet of SN is in the extension.
+    long_sn: bool,
+    /// Lists of outer and inner header.
+    lists: [bool; 2],
+    /// Fields of the outer IP header, and its identification among them.
+    outer: bool,
+    outer_id: bool,
+    inner: bool,
+    /// Fields of RTP.
+    rtp: bool,
+}
+
 impl Compressor {
     /// Writes a packet of `format`.
     #[inline]
@@ -259,6 +278,29 @@ impl Compressor {
         spans: &Spans,
         out: &mut Vec<u8>,
     ) -> PacketType {
+        let parts = self.extension3(current, spans);
+        let bits = parts.stamp.extension_bits();
+        let base = Base {
+            sn: if parts.long_sn { current.sn >> 8 } else { current.sn },
+            ts: if bits >= 32 { 0 } else { self.stamped(current, parts.stamp) >> bits },
+            id: parts.target.map_or(0, |index| u32::from(current.ip[index].offset(current.sn))),
+            marker: current.marker,
+            extended: true,
+        };
+        self.write_base(job, current, parts.kind, &base, out);
+        self.write_extension3_fields(current, &parts, &mut Writer::new(out));
+        self.write_tail(job, current, parts.kind, parts.lists, out);
+        self.extension3_sent(current.sn, parts.lists, parts.rtp);
+        if !self.profile.has_rtp() || parts.rtp {
+            self.mode_since.get_or_insert(current.sn);
+        } else {
+            self.mode_since = None;
+        }
+        parts.kind
+    }
+
+    /// What extension 3 must have.
+    fn extension3(&self, current: &Current, spans: &Spans) -> Extension3 {
         let rtp = self.profile.has_rtp();
         let target = self.compressed_id(current);
         let stamp = if rtp { self.stamp(spans, target.is_some()) } else { Stamp::Absent };
@@ -267,33 +309,36 @@ impl Compressor {
             (true, Some(_), _) => PacketType::Uor2Ts,
             _ => PacketType::Uor2,
         };
-        let long_sn = !spans.sn_fits(if rtp { 6 } else { 5 });
-        let ts = if matches!(stamp, Stamp::Unscaled(_)) { current.ts } else { self.scaled(current.ts).0 };
-        let offset = |index: usize| current.ip[index].offset(current.sn);
         let base_id_bits = if kind == PacketType::Uor2Id { 5 } else { 0 };
-        let sends_id = target.is_some_and(|index| {
-            !current.ip[index].sid && (self.id_flags_pending(index) || spans.id >= 1 << base_id_bits)
-        });
-        let base = Base {
-            sn: if long_sn { current.sn >> 8 } else { current.sn },
-            ts: if stamp.extension_bits() >= 32 { 0 } else { ts >> stamp.extension_bits() },
-            id: target.map_or(0, |index| u32::from(offset(index))),
-            marker: current.marker,
-            extended: true,
-        };
-        self.write_base(job, current, kind, &base, out);
-        let lists = [0, 1]
-            .map(|index| self.lists.as_deref().is_some_and(|lists| lists.extensions[index].is_pending()));
+        let is_pending =
+            |index: usize| self.lists.as_deref().is_some_and(|lists| lists.extensions[index].is_pending());
+        let lists = [is_pending(0), is_pending(1)];
         let outer_id = target == Some(1) && self.ipv4[0] && self.depth == 2 && {
             let outer = &current.ip[0];
             !outer.rnd && !outer.sid && (self.id_flags_pending(0) || spans.outer_id > 0)
         };
         let outer = self.depth == 2 && (self.ip[0].is_active() || lists[0] || outer_id);
-        let inner = self.ip[1].is_active() || lists[1] || (outer && rtp);
-        let rtp_part = rtp && self.sends_rtp();
-        let mut writer = Writer::new(out);
-        let flags = 0xc0 | u8::from(long_sn) << 5 | u8::from(sends_id) << 2 | u8::from(inner) << 1;
-        writer.u8(flags | self.extension3_flags(rtp, stamp, outer, rtp_part));
+        Extension3 {
+            kind,
+            target,
+            stamp,
+            long_sn: !spans.sn_fits(if rtp { 6 } else { 5 }),
+            id: target.filter(|&index| {
+                !current.ip[index].sid && (self.id_flags_pending(index) || spans.id >= 1 << base_id_bits)
+            }),
+            lists,
+            outer_id,
+            outer,
+            inner: self.ip[1].is_active() || lists[1] || (outer && rtp),
+            rtp: rtp && self.sends_rtp(),
+        }
+    }
+
+    fn write_extension3_fields(&self, current: &Current, parts: &Extension3, writer: &mut Writer<'_>) {
+        let rtp = self.profile.has_rtp();
+        let Extension3 { long_sn, id, outer, inner, lists, outer_id, .. } = *parts;
+        let flags = 0xc0 | u8::from(long_sn) << 5 | u8::from(id.is_some()) << 2 | u8::from(inner) << 1;
+        writer.u8(flags | self.extension3_flags(rtp, parts.stamp, outer, parts.rtp));
         if inner {
             writer.u8(self.ip_flags(1, current, lists[1]) | u8::from(outer && rtp));
         }
@@ -303,32 +348,29 @@ impl Compressor {
         if long_sn {
             writer.u8(current.sn as u8);
         }
-        if stamp.extension_bits() > 0 {
-            sdvl::write_bits(&mut writer, ts, stamp.extension_bits());
+        if parts.stamp.extension_bits() > 0 {
+            sdvl::write_bits(writer, self.stamped(current, parts.stamp), parts.stamp.extension_bits());
         }
         if inner {
-            self.write_ip_fields(1, current, lists[1], &mut writer);
+            self.write_ip_fields(1, current, lists[1], writer);
         }
-        if let Some(index) = target.filter(|_| sends_id) {
-            writer.u16(offset(index));
+        if let Some(index) = id {
+            writer.u16(current.ip[index].offset(current.sn));
         }
         if outer {
-            self.write_ip_fields(0, current, lists[0], &mut writer);
-            if outer_id {
-                writer.u16(offset(0));
-            }
+            self.write_ip_fields(0, current, lists[0], writer);
         }
-        if rtp_part {
-            self.write_rtp_fields(current, &mut writer);
+        if outer_id {
+            writer.u16(current.ip[0].offset(current.sn));
         }
-        self.write_tail(job, current, kind, lists, out);
-        self.extension3_sent(current.sn, lists, rtp_part);
-        if !rtp || rtp_part {
-            self.mode_since.get_or_insert(current.sn);
-        } else {
-            self.mode_since = None;
+        if parts.rtp {
+            self.write_rtp_fields(current, writer);
         }
-        kind
+    }
+
+    /// The timestamp as `stamp` sends it.
+    fn stamped(&self, current: &Current, stamp: Stamp) -> u32 {
+        if matches!(stamp, Stamp::Unscaled(_)) { current.ts } else { self.scaled(current.ts).0 }
     }
 
     /// Whether the identification counts otherwise than in the references: it is sent whole.

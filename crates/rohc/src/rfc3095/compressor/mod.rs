@@ -31,7 +31,7 @@ use crate::config::CompressorConfig;
 use crate::lsb::Window;
 use crate::packet::{Level, Packet};
 use crate::profile::{Mode, PacketType, Profile};
-use crate::uncompressed::RefreshClock;
+use crate::refresh::RefreshClock;
 
 /// References that the decompressor may hold, at most.
 const WINDOW: usize = 16;

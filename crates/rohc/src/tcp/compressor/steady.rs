@@ -10,12 +10,12 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::super::behavior::{IpIdWatch, StrideWatch};
-use super::super::chain::{Kind, PROTO_TCP};
 use super::super::choice::Common;
 use super::super::formats::Format;
 use super::super::groups::Set;
 use super::super::header::{self, FIXED_LEN};
 use super::super::ip::IpId;
+use super::super::kind::{Kind, PROTO_TCP};
 use super::super::refs::Ref;
 use super::super::{ip, options};
 use super::{Compressor, View};

@@ -44,8 +44,8 @@ impl Decompressor {
         config: &DecompressorConfig,
         out: &mut Vec<u8>,
     ) -> Option<(PacketType, usize)> {
-        let is_sure =
-            self.state == State::Full && self.doubt == 0 && self.failures & 1 == 0 && !self.witness.is_open();
+        let has_doubts = u32::from(self.doubt) | self.failures & 1 != 0;
+        let is_sure = self.state == State::Full && !has_doubts && !self.witness.is_open();
         if !is_sure || config.verify || self.reference.control.ecn_used {
             return None;
         }
@@ -111,8 +111,8 @@ impl Decompressor {
         if let Some(stamps) = restored.stamps {
             self.reference.items.store_timestamps(stamps);
         }
+        // Whatever else a success ends, the general way has ended: it took the packet after the last failure.
         self.failures <<= 1;
-        self.nack_pause = 0;
     }
 }
 

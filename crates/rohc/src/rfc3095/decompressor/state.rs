@@ -3,8 +3,8 @@
 
 use core::time::Duration;
 
-use super::decompressor::Decompressor;
-use super::header::Numbering;
+use super::super::header::Numbering;
+use super::Decompressor;
 use crate::config::DecompressorConfig;
 use crate::decompressor::{Input, Output};
 use crate::error::DecompressError;
@@ -191,7 +191,7 @@ impl Feedbacker {
 impl Decompressor {
     /// Draws the consequences of a packet: state, transition, feedback.
     #[inline]
-    pub(super) fn settle(
+    pub(in crate::rfc3095) fn settle(
         &mut self,
         input: &Input<'_>,
         output: &mut Output<'_>,

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use super::compressor::MAX_REPEATS;
-use super::groups::{Group, Set};
+use super::super::groups::{Group, Set};
+use super::MAX_REPEATS;
 use crate::compressor::Job;
 use crate::config::CompressorConfig;
-use crate::uncompressed::RefreshClock;
+use crate::refresh::RefreshClock;
 
 /// The refreshes of one context.
 #[derive(Debug, Default)]
