@@ -137,7 +137,7 @@ fn what_is_no_stream_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("noise.ts"), [7; 5000]).expect("written");
     for (words, why) in [
-        ("video carry noise.ts out.ts", "noise.ts: no transport stream: no packets of 188 bytes"),
+        ("video carry noise.ts out.ts", "noise.ts: no transport stream: no packets of 188, 204 or 192 bytes"),
         ("video mux missing.ts out.ts", "missing.ts: "),
         ("video card --rate 1kbit/s card.ts", "--rate: expected from"),
         ("video card --width 321 card.ts", "--width: expected an even number"),
