@@ -1,7 +1,8 @@
-//! The project's only automation: `cargo xtask test`, `tidy`, `bench`.
+//! The project's only automation: `cargo xtask test`, `tidy`, `bench`, `fuzz`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 mod bench;
+mod fuzz;
 mod install;
 mod test;
 mod tidy;
@@ -20,6 +21,9 @@ usage: cargo xtask COMMAND
   bench [--peers] [WORKLOAD...]
                    time the benchmark workloads, all of them (a, a-small, b, c, d, e, f, grid) or those named; with
                    --peers ns-2 and ns-3 beside them, which for a-small takes ns-3 seven minutes
+  fuzz TARGET [SECONDS]
+                   run a target of fuzz/fuzz_targets under libFuzzer, for a minute if not said otherwise; needs a nightly
+                   compiler and `cargo install cargo-fuzz`
 ";
 
 fn main() -> ExitCode {
@@ -28,6 +32,8 @@ fn main() -> ExitCode {
     let result = match words[..] {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
+        ["fuzz", target] => fuzz::run(target, "60"),
+        ["fuzz", target, seconds] => fuzz::run(target, seconds),
         ["bench", ref words @ ..] => {
             let names: Vec<&str> = words.iter().copied().filter(|word| *word != "--peers").collect();
             bench::run(&names, words.contains(&"--peers"))
