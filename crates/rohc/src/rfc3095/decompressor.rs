@@ -308,8 +308,10 @@ impl Decompressor {
             return Doubt::None;
         }
         let numbering = self.numbering();
-        // One that does not come after the last one may be a whole wrap ahead.
-        let has_gap = !(1..=i32::from(config.repeats)).contains(&numbering.distance(self.values.sn, sn));
+        // One that does not come after the last one may be a whole wrap ahead. In R-mode most packets are no references,
+        // and no change is believed to have arrived that was not acknowledged.
+        let has_gap = self.feedbacker.mode() != Mode::Reliable
+            && !(1..=i32::from(config.repeats)).contains(&numbering.distance(self.values.sn, sn));
         let is_own = !matches!(numbering, Numbering::Rtp | Numbering::Esp);
         if has_gap && (is_own || config.gaps_are_losses) {
             return Doubt::Held;
