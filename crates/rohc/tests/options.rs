@@ -163,3 +163,65 @@ fn jitter_is_reported_and_counted_in() {
     };
     assert!(header_after_silence(true) > header_after_silence(false));
 }
+
+/// Feedback for one direction comes in front of packets of the other, or between them with nothing behind it.
+#[test]
+fn feedback_is_piggybacked_and_interspersed() {
+    for alone in [false, true] {
+        let config = DecompressorConfig { mode: Mode::Optimistic, ..DecompressorConfig::default() };
+        let mut compressors = [(); 2].map(|()| Compressor::new(CompressorConfig::default()));
+        let mut decompressors = [(); 2].map(|()| Decompressor::new(config));
+        for number in 0..20u16 {
+            for end in 0..2 {
+                let packet = udp(end as u8, number, b"both ways");
+                let (mut rohc, mut ip, mut received) = (Vec::new(), Vec::new(), Vec::new());
+                if !alone {
+                    let mut said = Vec::new();
+                    decompressors[end].take_feedback(&mut said);
+                    compressors[end].piggyback(&said);
+                }
+                compressors[end].compress(Duration::ZERO, &packet, &mut rohc).expect("compresses");
+                let restored = decompressors[1 - end].decompress(Duration::ZERO, &rohc, &mut ip);
+                assert!(matches!(restored, Ok(Some(_))) && ip == packet, "{restored:?}");
+                let mut between = Vec::new();
+                if alone && decompressors[end].take_feedback(&mut between) {
+                    let nothing = decompressors[1 - end].decompress(Duration::ZERO, &between, &mut ip);
+                    assert_eq!(nothing, Ok(None));
+                }
+                if decompressors[1 - end].take_received_feedback(&mut received) {
+                    compressors[1 - end].feedback(&received);
+                }
+            }
+        }
+        for compressor in &compressors {
+            assert_eq!(compressor.flow_state(0).map(|(mode, _)| mode), Some(Mode::Optimistic), "{alone}");
+            assert_eq!(compressor.stats().irs, 1, "{alone}");
+        }
+    }
+}
+
+/// Twenty lost packets of RTP are more than four bits of sequence number bridge. By the time that passed the right one is
+/// found, if that is allowed.
+#[test]
+fn repair_can_be_switched_off() {
+    let right_after_loss = |repair: bool| {
+        let config = DecompressorConfig { repair, ..DecompressorConfig::default() };
+        let mut ends = Ends::new(CompressorConfig::default(), config);
+        let at = |number: u16| Duration::from_millis(20 * u64::from(number));
+        let packet = |number: u16| rtp(number, u32::from(number) * 160);
+        (0..40).for_each(|number| {
+            ends.send(at(number), Duration::ZERO, &packet(number));
+        });
+        (40..60).for_each(|number| ends.lose(&packet(number)));
+        let arrives = |number: u16| {
+            let (mut rohc, mut ip) = (Vec::new(), Vec::new());
+            ends.compressor.compress(at(number), &packet(number), &mut rohc).expect("compresses");
+            let restored = ends.decompressor.decompress(at(number), &rohc, &mut ip);
+            assert!(restored.is_err() || ip == packet(number), "{number} is wrong");
+            restored.is_ok()
+        };
+        (60..80).map(arrives).filter(|is_right| *is_right).count()
+    };
+    assert!(right_after_loss(true) >= 15, "{}", right_after_loss(true));
+    assert_eq!(right_after_loss(false), 0);
+}

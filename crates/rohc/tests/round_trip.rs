@@ -5,11 +5,12 @@
 #[allow(unreachable_pub, reason = "shared between test files")]
 mod support;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use bentpipe_rohc::{
     Channel, CidSpace, Compressor, CompressorConfig, DecompressError, Decompressor, DecompressorConfig, Mode,
-    RtpRule,
+    PacketType, RtpRule,
 };
 use support::{Record, corpus, files, name, read_pcap};
 
@@ -198,6 +199,30 @@ fn every_capture_comes_back_in_every_mode() {
         assert!(packets > 30_000, "{packets}");
     }
     assert!(failures.is_empty(), "{} streams fail:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The compressor writes packets of every type there is, so that the round trips above are of all of them.
+#[test]
+fn every_packet_type_is_sent() {
+    let Some(corpus) = corpus() else { return };
+    let mut missing: BTreeSet<PacketType> = PacketType::ALL.iter().copied().collect();
+    for (mode, capture) in
+        MODES.iter().flat_map(|mode| captures(&corpus).into_iter().map(|path| (*mode, path)))
+    {
+        let rtp = RtpRule::Ports(RTP_PORTS.to_vec());
+        let mut compressor = Compressor::new(CompressorConfig { rtp, ..CompressorConfig::default() });
+        let mut decompressor =
+            Decompressor::new(DecompressorConfig { mode, ..DecompressorConfig::default() });
+        for record in read_pcap(&capture) {
+            let (mut rohc, mut ip, mut feedback) = (Vec::new(), Vec::new(), Vec::new());
+            let sent = compressor.compress(record.at, &record.bytes, &mut rohc).expect("anything goes");
+            missing.remove(&sent.packet_type);
+            let _ = decompressor.decompress(record.at, &rohc, &mut ip);
+            decompressor.take_feedback(&mut feedback);
+            compressor.feedback(&feedback);
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 /// No wrong packet is ever delivered, whatever is lost.
