@@ -1,7 +1,8 @@
 //! Replays the fuzz targets over the kept vectors, and over a bounded number of mutations of them, without libFuzzer.
 //!
 //! `FUZZ_MUTATIONS` and `FUZZ_SEED` (a number up to 255) try more of them, and others.
-//! An input that once broke something is kept in `tests/corpus/<target>/`.
+//! An input that once broke something is kept in `tests/corpus/<target>/`. What libFuzzer is to start from is written to
+//! `fuzz/corpus/` by `cargo test -p bentpipe-rohc --test fuzz -- --ignored write_seeds`.
 
 #[allow(unreachable_pub, clippy::print_stdout, reason = "shared between test files")]
 mod support;
@@ -90,6 +91,18 @@ fn run(name: &str, target: Target, input: &[u8]) {
 fn vectors_pass() {
     for (name, target) in TARGETS {
         inputs(name).iter().for_each(|input| run(name, target, input));
+    }
+}
+
+#[test]
+#[ignore = "writes seeds for libFuzzer"]
+fn write_seeds() {
+    for (name, _) in TARGETS {
+        let corpus = folder(&format!("../../../fuzz/corpus/rohc_{name}"));
+        fs::create_dir_all(&corpus).expect("a folder");
+        for (number, input) in inputs(name).iter().enumerate() {
+            fs::write(corpus.join(format!("seed-{number}")), input).expect("written");
+        }
     }
 }
 

@@ -155,6 +155,9 @@ mod tests {
         assert_eq!(fill(Config { packets: Some(2), bytes: None }, &lens), (2, 1500, 2));
         assert_eq!(fill(Config { packets: None, bytes: Some(Bytes::new(1100)) }, &lens), (2, 1100, 2));
         assert_eq!(fill(Config { packets: Some(0), bytes: None }, &lens), (0, 0, 4));
+        for packets in [None, Some(u32::MAX)] {
+            assert_eq!(DropTail::new(&Config { packets, bytes: None }).limit_packets, 4_194_304);
+        }
     }
 
     #[test]
