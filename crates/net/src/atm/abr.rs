@@ -186,9 +186,14 @@ impl EndSystem {
         Impossible::unless(pcr > 0.0, "pcr", "more than zero")?;
         Impossible::unless(mcr <= pcr, "mcr", "at most the peak rate")?;
         let asked = config.icr.map_or(pcr, cells_per_second);
+        Impossible::unless(
+            asked >= mcr && asked <= pcr && asked > 0.0,
+            "icr",
+            "from mcr to pcr, and above zero",
+        )?;
+        // What TBE allows in a round trip is no reason to begin below the minimum.
         let exposed = config.frtt.map_or(f64::INFINITY, |frtt| f64::from(config.tbe) / frtt.as_secs_f64());
-        let icr = asked.min(exposed);
-        Impossible::unless(icr >= mcr && icr <= pcr && icr > 0.0, "icr", "from mcr to pcr, and above zero")?;
+        let icr = asked.min(exposed).max(mcr);
         Ok(EndSystem {
             vc,
             pcr,

@@ -158,6 +158,14 @@ fn impossible_parameters_are_named() {
     // TBE over FRTT: 512 cells in 30 ms are 7.2 Mbit/s.
     let exposed = system(Config { tbe: 512, frtt: Some(Span::from_millis(30)), ..icr(10_000_000) });
     assert!((exposed.acr() * 424.0 - 7_236_267.0).abs() < 1.0);
+    // But no less than the minimum.
+    let config = Config {
+        tbe: 512,
+        frtt: Some(Span::from_secs(1)),
+        mcr: Rate::from_bps(4_240_000),
+        ..icr(10_000_000)
+    };
+    assert_eq!(system(config).acr(), 10_000.0);
 }
 
 #[test]
