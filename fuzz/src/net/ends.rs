@@ -220,7 +220,8 @@ fn attack(mut bench: Bench<impl Element>, is_dccp: bool, mut rest: &[u8]) {
         bench.pass(span(time), |bench| hear(&bench.sent));
         let packet = if is_dccp { dccp_packet(bytes, &mut sequence, ack) } else { udp_packet(bytes) };
         bench.call(Some(packet));
-        assert!(bench.sent.len() <= 1100, "{} packets at once", bench.sent.len());
+        // An RTT's packets, if none went for so long.
+        assert!(bench.sent.len() <= 100_001, "{} packets at once", bench.sent.len());
     }
     bench.pass(Span::from_secs(400), |_| {});
 }

@@ -19,6 +19,8 @@ const SMALL_PACKET_GAP: Span = Span::from_millis(10);
 const LEAST_RTT: Span = Span::from_micros(1);
 /// The least time between packets: they are never without number at one instant.
 const LEAST_GAP: Span = Span::from_nanos(1);
+/// The most packets that go at once because none went for an RTT, whatever RTT and rate a receiver brings about.
+const MOST_CREDIT: u64 = 100_000;
 
 /// A report as it reaches the sender.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +129,7 @@ impl Sender {
     /// Packet `sequence` was sent. `is_backlogged` tells whether another is waiting that the rate holds back.
     pub fn on_sent(&mut self, now: Time, sequence: u64, is_backlogged: bool) {
         let unused = if self.params.credit { self.rtt.unwrap_or(Span::ZERO) } else { Span::ZERO };
+        let unused = unused.min(self.gap() * MOST_CREDIT);
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(unused.as_nanos()));
         self.nominal = Some(if self.nominal.is_none() { now } else { self.send_at().max(earliest).min(now) });
         self.next = sequence + 1;
