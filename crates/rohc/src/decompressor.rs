@@ -9,7 +9,7 @@ use crate::error::DecompressError;
 use crate::feedback::{Queue, option};
 use crate::frame::{self, Cid, Frame, Front, Kind};
 use crate::profile::{Mode, PacketType, Profile};
-use crate::rfc3095::Incoming;
+use crate::rfc3095::{Incoming, Spare};
 use crate::segment::Reassembler;
 use crate::{rfc3095, tcp, uncompressed};
 
@@ -21,6 +21,7 @@ pub(crate) struct Input<'a> {
     pub(crate) config: &'a DecompressorConfig,
     /// The contexts of the channel (that of this packet is taken out): bases for context replication.
     pub(crate) others: &'a [Context],
+    pub(crate) spare: &'a Spare,
 }
 
 impl Input<'_> {
@@ -165,6 +166,7 @@ pub struct Decompressor {
     contexts: Vec<Context>,
     reassembler: Reassembler,
     unit: Vec<u8>,
+    spare: Spare,
     feedback: Queue,
     received_feedback: Queue,
     stats: DecompressorStats,
@@ -186,6 +188,7 @@ impl Decompressor {
             contexts: Vec::new(),
             reassembler: Reassembler::default(),
             unit: Vec::new(),
+            spare: Spare::default(),
             feedback: Queue::default(),
             received_feedback: Queue::default(),
             stats: DecompressorStats::default(),
@@ -368,7 +371,8 @@ impl Decompressor {
         let start = out.len();
         // Taken out, so that the profile can look at the other contexts.
         let mut context = core::mem::take(&mut self.contexts[at]);
-        let input = Input { frame: &frame, now, config: &self.config, others: &self.contexts };
+        let input =
+            Input { frame: &frame, now, config: &self.config, others: &self.contexts, spare: &self.spare };
         let is_refused = frame.kind == Kind::Ir && self.is_full(&frame, &context);
         let mut unsaid = Queue::default();
         let feedback = if is_refused { &mut unsaid } else { &mut self.feedback };

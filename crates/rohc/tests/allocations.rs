@@ -152,7 +152,8 @@ fn ah(n: u16, payload: &[u8]) -> Vec<u8> {
     [&[17, 4, 0, 0, 0, 0, 1, 7, 0, 0][..], &n.to_be_bytes(), &[n as u8; 12], payload].concat()
 }
 
-/// 500 flows of each kind: each holds less than 1 kB a side, and from the tenth packet on takes nothing more.
+/// 500 flows of each kind: each holds less than 1 kB a side (2 kB with lists), and once it has gone on for a while, in R-mode
+/// until there are as many lists to refer to as there may be, takes nothing more.
 #[test]
 fn contexts_are_small_in_every_profile() {
     const COUNT: u16 = 500;
@@ -160,11 +161,10 @@ fn contexts_are_small_in_every_profile() {
         for mode in MODES {
             let mut ends = Ends::new(mode);
             let mut held = [0; 2];
-            // Lists take more; AH's counter, and IP headers beyond two, are kept apart until the CRC is right.
+            // Lists take more.
             let has_lists = matches!(kind, "CSRCs" | "AH" | "extension headers" | "four IP headers");
             let most = if has_lists { 2048 } else { 1024 };
-            let each_packet = if matches!(kind, "AH" | "four IP headers") { 3 } else { 0 };
-            for n in 0..16 {
+            for n in 0..128 {
                 let mut allocated = 0;
                 for flow in 0..COUNT {
                     let packet = make(flow, n);
@@ -173,8 +173,7 @@ fn contexts_are_small_in_every_profile() {
                     assert_eq!(one.0, expected);
                     held = [held[0] + one.1[0], held[1] + one.1[1]];
                 }
-                let most = each_packet * u64::from(COUNT);
-                assert!(n < 10 || allocated <= most, "{kind} {mode:?}: {allocated} for packets {n}");
+                assert!(n < 100 || allocated == 0, "{kind} {mode:?}: {allocated} for packets {n}");
             }
             let each = held.map(|octets| octets / i64::from(COUNT));
             println!("{kind} {mode:?}: {each:?} octets a context");

@@ -151,7 +151,7 @@ impl Decompressor {
             inferred: usize::from(dynamic.coverage) == rest_len,
         };
         if let Some(changes) = dynamic.candidate.changes {
-            self.commit_changes(*changes, true);
+            self.commit_changes(&changes, true);
         }
         self.refreshed(input.now);
         self.state.established(true);

@@ -12,13 +12,14 @@ mod steady;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 
 use self::state::{Feedbacker, State};
 pub(crate) use self::steady::Incoming;
 use self::steady::Steady;
 use super::compressed::{self, Compact, CrcKind, Shape};
 use super::header::{self, IpChanging, IpStatic, Numbering, timer_p, ts_p};
-use super::list::{Lists, Received};
+use super::list::{List, Lists, Received};
 use super::report::Report;
 use crate::arrival::{Rhythm, Witness};
 use crate::checksum;
@@ -103,6 +104,11 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
+    /// What the packet changes.
+    fn changing(&mut self, packet: &Arrived<'_>) -> &mut Changes {
+        self.changes.get_or_insert_with(|| packet.input.spare.take())
+    }
+
     /// Whether the packet has a checksum that vouches for it.
     fn has_checksum(&self, profile: Profile) -> bool {
         match profile {
@@ -112,8 +118,8 @@ impl Candidate {
     }
 }
 
-/// What only few packets change.
-#[derive(Default)]
+/// What only few packets change; where AH or GRE count on, or there are more than two IP headers, each does.
+#[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) extensions: [Option<Received>; 2],
     pub(crate) csrcs: Option<Received>,
@@ -121,6 +127,40 @@ pub(crate) struct Changes {
     pub(crate) protocol: Option<u8>,
     /// Changing values and lists of the IP headers beyond two.
     pub(crate) deeper: Vec<(IpChanging, Received)>,
+    /// Empty lists, to be written anew.
+    blank: Vec<List>,
+}
+
+impl Changes {
+    /// The list that the context has, to be counted on.
+    fn copy(&mut self, list: &List) -> Received {
+        Received::copy(list, self.blank.pop().unwrap_or_default())
+    }
+
+    /// Makes this no changes without giving back memory.
+    fn clear(&mut self) {
+        let received = self.extensions.iter_mut().chain([&mut self.csrcs]).filter_map(Option::take);
+        self.blank.extend(received.map(Received::into_list));
+        self.blank.truncate(self.extensions.len());
+        self.protocol = None;
+        self.deeper.clear();
+    }
+}
+
+/// What the last packet of a channel changed, to be written anew: so that packets which follow one another in a flow take no new
+/// memory.
+#[derive(Debug, Default)]
+pub(crate) struct Spare(RefCell<Option<Box<Changes>>>);
+
+impl Spare {
+    fn take(&self) -> Box<Changes> {
+        self.0.take().unwrap_or_default()
+    }
+
+    fn keep(&self, mut changes: Box<Changes>) {
+        changes.clear();
+        self.0.replace(Some(changes));
+    }
 }
 
 /// An IP header beyond the first two (RFC 3843 3.2).

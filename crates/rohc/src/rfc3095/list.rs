@@ -404,7 +404,18 @@ impl Lists {
 impl Received {
     /// The list that the context has.
     pub(crate) fn unchanged(list: &List) -> Self {
-        Self { list: list.clone(), ..Self::default() }
+        Self::copy(list, List::default())
+    }
+
+    /// The same in the place of a list that is not needed any more.
+    pub(crate) fn copy(list: &List, mut place: List) -> Self {
+        place.copy_from(list);
+        Self { list: place, ..Self::default() }
+    }
+
+    /// Its list alone.
+    pub(crate) fn into_list(self) -> List {
+        self.list
     }
 
     /// Whether the list has a generation identifier or was made from another list.

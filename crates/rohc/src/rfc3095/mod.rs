@@ -11,7 +11,7 @@ mod report;
 mod ways;
 
 pub(crate) use compressor::{Chain, Compressor};
-pub(crate) use decompressor::{Decompressor, Incoming};
+pub(crate) use decompressor::{Decompressor, Incoming, Spare};
 
 #[cfg(test)]
 mod tests {

@@ -13,6 +13,7 @@ impl Decompressor {
     #[inline]
     pub(super) fn commit(&mut self, packet: &Arrived<'_>, candidate: Candidate, now: Duration) {
         if packet.compact.crc_kind == CrcKind::None {
+            candidate.changes.into_iter().for_each(|changes| packet.input.spare.keep(changes));
             return;
         }
         if packet.input.config.report_path {
@@ -26,10 +27,11 @@ impl Decompressor {
             self.commit_restricted(values, changes.as_deref());
         } else {
             self.values = values;
-            if let Some(changes) = changes {
-                self.commit_changes(*changes, packet.compact.crc_kind == CrcKind::Seven);
+            if let Some(changes) = &changes {
+                self.commit_changes(changes, packet.compact.crc_kind == CrcKind::Seven);
             }
         }
+        changes.into_iter().for_each(|changes| packet.input.spare.keep(changes));
         self.static_crcs = static_crcs;
         self.steady.stands &= plain;
         self.rhythm.note(now);
@@ -70,7 +72,7 @@ impl Decompressor {
     }
 
     /// Takes over lists; in R-mode those of packets with a strong CRC may be referred to by their SN.
-    pub(in crate::rfc3095) fn commit_changes(&mut self, changes: Changes, strong: bool) {
+    pub(in crate::rfc3095) fn commit_changes(&mut self, changes: &Changes, strong: bool) {
         let reliable = self.feedbacker.mode() == Mode::Reliable && strong;
         let acknowledged = reliable.then_some(self.values.sn as u8);
         if changes.csrcs.is_some() || changes.extensions.iter().any(Option::is_some) {
@@ -87,9 +89,9 @@ impl Decompressor {
         if let Some(next) = changes.protocol {
             self.ip[1].next = next;
         }
-        for (deeper, (changing, received)) in self.deeper.iter_mut().zip(changes.deeper) {
-            deeper.changing = changing;
-            deeper.lists.accept(&received, acknowledged);
+        for (deeper, (changing, received)) in self.deeper.iter_mut().zip(&changes.deeper) {
+            deeper.changing = *changing;
+            deeper.lists.accept(received, acknowledged);
         }
         self.static_crcs = None;
         self.steady.stands = false;

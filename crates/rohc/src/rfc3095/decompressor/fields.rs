@@ -179,12 +179,12 @@ impl Decompressor {
                 candidate.values.ip[index].id = reader.u16()?;
             }
             if self.lists.is_some() || candidate.changes.is_some() {
-                self.irregular_items(index, reader, candidate)?;
+                self.irregular_items(index, packet, reader, candidate)?;
             }
         }
         for deeper in &self.deeper {
             let read = chain::read_ip_dynamic(&deeper.fixed, &deeper.lists, reader)?;
-            candidate.changes.get_or_insert_default().deeper.push(read);
+            candidate.changing(packet).deeper.push(read);
         }
         if self.profile.has_udp_lite() {
             self.coverage(packet.coverage_extension, reader, candidate)?;
@@ -199,6 +199,7 @@ impl Decompressor {
     pub(super) fn irregular_items(
         &self,
         index: usize,
+        packet: &Arrived<'_>,
         reader: &mut Reader<'_>,
         candidate: &mut Candidate,
     ) -> Result<(), DecompressError> {
@@ -208,9 +209,11 @@ impl Decompressor {
             else {
                 return Ok(());
             };
-            let mut received = Received::unchanged(&lists.extensions[index].current);
-            advance(&mut received, self.numbering().distance(self.values.sn, candidate.values.sn), [None; 2]);
-            candidate.changes.get_or_insert_default().extensions[index] = Some(received);
+            let steps = self.numbering().distance(self.values.sn, candidate.values.sn);
+            let changes = candidate.changing(packet);
+            let mut received = changes.copy(&lists.extensions[index].current);
+            advance(&mut received, steps, [None; 2]);
+            changes.extensions[index] = Some(received);
         }
         let Some(received) =
             candidate.changes.as_deref_mut().and_then(|changes| changes.extensions[index].as_mut())
