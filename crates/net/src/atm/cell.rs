@@ -263,20 +263,35 @@ pub struct Train {
     pub cargo: VecDeque<Packet>,
 }
 
-/// The most trains that are kept to be written anew, and the most cells of one.
-const MOST_SPARE: usize = 256;
-const MOST_SPARE_CELLS: usize = 1 << 13;
+/// From this many cells on a train is long, and how many short and long ones are kept to be written anew.
+const LONG: usize = 1 << 13;
+const MOST_SPARE: [usize; 2] = [256, 4];
 
 thread_local! {
-    /// Trains that have arrived, empty: the last one is the likeliest to be in the processor's cache.
+    /// Trains that have arrived, empty, short and long ones: the last is the likeliest to be in the processor's cache.
     #[expect(clippy::vec_box, reason = "a train travels boxed, and its box is what is kept")]
-    static SPARE: RefCell<Vec<Box<Train>>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<[Vec<Box<Train>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
 impl Train {
-    /// An empty train, in the place of one that has arrived if there is one.
-    pub(crate) fn empty() -> Box<Train> {
-        SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+    /// An empty train with room for so many cells, in the place of one that has arrived if there is one.
+    pub(crate) fn with_room(cells: usize) -> Box<Train> {
+        let spare = SPARE.with_borrow_mut(|spare| spare[usize::from(cells > LONG)].pop());
+        let mut train = spare.unwrap_or_default();
+        train.cells.reserve(cells);
+        train
+    }
+
+    /// The train has arrived, and its place can be used again.
+    pub(crate) fn recycle(mut self: Box<Train>) {
+        self.cells.clear();
+        self.cargo.clear();
+        let is_long = usize::from(self.cells.capacity() > LONG);
+        SPARE.with_borrow_mut(|spare| {
+            if spare[is_long].len() < MOST_SPARE[is_long] {
+                spare[is_long].push(self);
+            }
+        });
     }
 
     /// Looks at each packet, as somebody is about to: memory that was not in use for a while is fetched for many of them at a
@@ -285,17 +300,6 @@ impl Train {
         let look =
             |packet: &Packet| packet.len() + usize::from(packet.header().first().copied().unwrap_or(0));
         std::hint::black_box(self.cargo.iter().map(look).sum::<usize>());
-    }
-
-    /// The train has arrived, and its place can be used again.
-    pub(crate) fn recycle(mut self: Box<Train>) {
-        self.cells.clear();
-        self.cargo.clear();
-        SPARE.with_borrow_mut(|spare| {
-            if spare.len() < MOST_SPARE && self.cells.capacity() <= MOST_SPARE_CELLS {
-                spare.push(self);
-            }
-        });
     }
 }
 

@@ -144,7 +144,7 @@ impl Faults {
 
     fn pass(&mut self, mut train: Box<Train>, stream: &mut Stream) -> Box<Train> {
         let Train { cells, cargo } = &mut *train;
-        let mut out = Train::empty();
+        let mut out = Train::with_room(cells.len());
         for cell in cells.drain(..) {
             let own: VecDeque<Packet> = cargo.drain(..cell.word.cargo().min(cargo.len())).collect();
             self.cell(cell, own, &mut out, stream);

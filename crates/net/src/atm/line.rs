@@ -128,9 +128,8 @@ impl Line {
             return Some(self.take_first());
         }
         self.handed_over += self.pipe.cells.len() as u64;
-        let mut next = Train::empty();
         // It will be about as long.
-        next.cells.reserve(self.pipe.cells.len());
+        let mut next = Train::with_room(self.pipe.cells.len());
         next.cargo.reserve(self.pipe.cargo.len());
         Some(Packet::from_train(std::mem::replace(&mut self.pipe, next), self.digest))
     }

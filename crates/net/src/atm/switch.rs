@@ -210,7 +210,7 @@ impl Switch {
         self.outputs.iter_mut().for_each(Output::cell_by_cell);
     }
 
-    /// A hash over all cells sent at a port, and when each arrives.
+    /// A hash over all cells sent at a port, and when each arrives: after [`Element::observe`] all up to its instant.
     pub fn digest(&self, port: Port) -> u64 {
         self.outputs[usize::from(port.0)].line.digest()
     }
