@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use bentpipe_wire::aal5;
 
-use super::cell::Word;
+use super::cell::{Cell, Word};
 use crate::Packet;
 
 /// The most cells of a PDU: 65,535 bytes of payload.
@@ -126,11 +126,28 @@ impl Reassembler {
     #[inline]
     pub(crate) fn middle(&mut self, word: Word) {
         self.count(word);
+        self.bound();
+    }
+
+    /// Longer than any PDU: nothing good can come of it, and the count is bounded.
+    #[inline]
+    fn bound(&mut self) {
         if self.received > MAX_CELLS {
-            // Longer than any PDU: nothing good can come of it, and the count is bounded.
             self.mixed = true;
             self.received = MAX_CELLS;
         }
+    }
+
+    /// Takes cells that follow one another and do not end a PDU.
+    #[inline]
+    pub(crate) fn middles(&mut self, cells: &[Cell]) {
+        let Some((first, rest)) = cells.split_first() else { return };
+        self.middle(first.word);
+        let place = first.word.place();
+        let is_other = |(cell, place): (&Cell, u64)| cell.word.place() != place;
+        self.mixed |= rest.iter().zip(place + 1..).fold(false, |mixed, cell| mixed | is_other(cell));
+        self.received += rest.len();
+        self.bound();
     }
 
     #[inline]
@@ -290,6 +307,28 @@ mod tests {
                 other => format!("{other:?}"),
             };
             assert_eq!(said, expected);
+        }
+    }
+
+    #[test]
+    fn a_row_is_as_its_cells_one_by_one() {
+        let sent: Vec<Cell> = cells(&[560, 560])
+            .into_iter()
+            .filter(|(_, payload)| payload.is_none())
+            .map(|(word, _)| Cell { at: bentpipe_units::Time::ZERO, word })
+            .collect();
+        for (from, to) in (0..sent.len()).flat_map(|from| (from..=sent.len()).map(move |to| (from, to))) {
+            for skipped in from..=to {
+                let row: Vec<Cell> = sent[from..to]
+                    .iter()
+                    .copied()
+                    .filter(|cell| *cell != sent[skipped.min(sent.len() - 1)])
+                    .collect();
+                let (mut one, mut many) = (Reassembler::default(), Reassembler::default());
+                row.iter().for_each(|cell| one.middle(cell.word));
+                many.middles(&row);
+                assert_eq!((one.serial, one.received, one.mixed), (many.serial, many.received, many.mixed));
+            }
         }
     }
 

@@ -195,6 +195,12 @@ impl Word {
         (self.0 >> SERIAL) as u32
     }
 
+    /// Serial and index of a cell of data in one number: one more for the next cell of a PDU.
+    #[inline]
+    pub(crate) const fn place(self) -> u64 {
+        self.0 >> INDEX
+    }
+
     /// Whether an RM cell is on its way back to the source.
     #[inline]
     pub const fn is_backward(self) -> bool {
@@ -455,6 +461,7 @@ mod tests {
             let word = Word::data(vc, serial, index, last);
             prop_assert_eq!((word.kind(), word.vc(), word.serial()), (Kind::Data, vc, serial));
             prop_assert_eq!((word.index(), word.is_last(), word.cargo()), (index, last, usize::from(last)));
+            prop_assert_eq!(Word::data(vc, serial, index + 1, last).place(), word.place() + 1);
             prop_assert!(!word.efci() && !word.clp() && !word.is_damaged());
             let marked = word.congested().damaged().on(Vc::LAST);
             prop_assert!(marked.efci() && marked.is_damaged() && marked.is_last() == last);

@@ -454,7 +454,7 @@ impl End {
             system.on_data(last.word.efci());
         }
         if let Carries::Packets { reassembler, .. } = &mut self.carries {
-            cells.iter().for_each(|cell| reassembler.middle(cell.word));
+            reassembler.middles(cells);
         }
     }
 
