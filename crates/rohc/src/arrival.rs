@@ -117,6 +117,6 @@ impl Witness {
 
 /// Nanoseconds, up to 584 years.
 #[inline]
-fn nanoseconds(time: Duration) -> u64 {
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(time.subsec_nanos()))
 }

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::time::Duration;
 
 use crate::config::{CompressorConfig, RtpRule};
@@ -10,7 +11,7 @@ use crate::feedback::{self, Queue};
 use crate::frame::{self, Cid, Front};
 use crate::packet::{Packet, Transport};
 use crate::profile::{CompressorState, Mode, PacketType, Profile, Profiles};
-use crate::rfc3095::Chain;
+use crate::rfc3095::{Chain, List};
 use crate::table::{Found, Key, Table};
 use crate::{rfc3095, tcp, uncompressed};
 
@@ -34,6 +35,8 @@ pub(crate) struct Job<'a> {
     pub(crate) config: &'a CompressorConfig,
     /// The other contexts of the channel (that of this packet is taken out): bases for context replication.
     pub(crate) others: &'a Table<Context>,
+    /// A list to be written anew.
+    pub(crate) scratch: &'a RefCell<List>,
     /// The decompressor's clock resolution in milliseconds, once it has announced one (CLOCK option).
     pub(crate) clock_ms: Option<u8>,
 }
@@ -196,6 +199,8 @@ pub struct Compressor {
     refrain: u16,
     piggyback: Queue,
     key: Key,
+    /// A list to be written anew.
+    scratch: List,
     /// For the comparison of both ways.
     #[cfg(test)]
     pub(crate) general_only: bool,
@@ -222,6 +227,7 @@ impl Compressor {
             refrain: 0,
             piggyback: Queue::default(),
             key: Key::default(),
+            scratch: List::default(),
             #[cfg(test)]
             general_only: false,
         }
@@ -385,6 +391,7 @@ impl Compressor {
         }
         // Taken out, so that the profile can look at the other contexts.
         let mut context = core::mem::take(self.flows.value_mut(cid)?);
+        let scratch = RefCell::new(core::mem::take(&mut self.scratch));
         let job = Job {
             packet,
             profile,
@@ -392,6 +399,7 @@ impl Compressor {
             now,
             config: &self.config,
             others: &self.flows,
+            scratch: &scratch,
             clock_ms: self.clock_ms,
         };
         if matches!(found, Found::Assigned(_)) || matches!(context, Context::Vacant) {
@@ -401,6 +409,7 @@ impl Compressor {
         }
         let refused = self.counters[usize::from(cid)].rejected && profile != Profile::Uncompressed;
         let built = if refused { Err(Unfit) } else { context.compress(&job, out) };
+        self.scratch = scratch.into_inner();
         *self.flows.value_mut(cid)? = context;
         Some((cid, built.ok()?))
     }

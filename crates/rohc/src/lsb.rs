@@ -4,6 +4,9 @@
 //! `[reference - p, reference - p + 2^k - 1]`. All arithmetic is modulo 2^32; for a 16-bit field truncate the result,
 //! and give [`fits`] the mask of the field.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
 /// Decodes the low `bits` bits `lsb` against `reference`, with interval offset `p`.
 #[inline]
 pub(crate) const fn decode(reference: u32, lsb: u32, bits: u32, p: u32) -> u32 {
@@ -23,20 +26,22 @@ pub(crate) const fn fits(reference: u32, value: u32, bits: u32, p: u32, field: u
 /// The offset p = -1 (RFC 3095 5.11: a generated sequence number never repeats).
 pub(crate) const P_MINUS_ONE: u32 = u32::MAX;
 
-/// The last `N` values that the other side may hold as reference, oldest first.
-#[derive(Clone, Copy, Debug)]
+/// The last `N` values that the other side may hold as reference, oldest first. There is room for as many as were kept so far:
+/// four, eight, and so on up to `N`.
+#[derive(Debug)]
 pub(crate) struct Window<T, const N: usize> {
-    values: [T; N],
+    /// A ring; its length is a power of two, or nothing yet.
+    values: Box<[T]>,
     head: u8,
     len: u8,
 }
 
 impl<T: Copy + Default, const N: usize> Window<T, N> {
-    const FITS_U8: () = assert!(N > 0 && N < 128);
+    const IS_POWER_OF_TWO: () = assert!(N >= 4 && N < 128 && N.is_power_of_two());
 
     pub(crate) fn new() -> Self {
-        let () = Self::FITS_U8;
-        Self { values: [T::default(); N], head: 0, len: 0 }
+        let () = Self::IS_POWER_OF_TWO;
+        Self { values: Box::default(), head: 0, len: 0 }
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -47,16 +52,49 @@ impl<T: Copy + Default, const N: usize> Window<T, N> {
         self.len() == N
     }
 
+    /// Where the value is that comes `after` so many others.
+    #[inline]
+    fn place(&self, after: usize) -> usize {
+        (usize::from(self.head) + after) & self.values.len().wrapping_sub(1)
+    }
+
     /// Adds `value`, keeping the newest `width` values (at most `N`).
     #[inline]
     pub(crate) fn push(&mut self, value: T, width: usize) {
         let width = width.clamp(1, N);
-        while self.len() >= width {
-            self.pop_oldest();
+        let head = usize::from(self.head);
+        if self.len() == width
+            && self.values.len() == width
+            && let Some(oldest) = self.values.get_mut(head)
+        {
+            *oldest = value;
+            self.head = self.place(1) as u8;
+            return;
         }
-        let at = (usize::from(self.head) + self.len()) % N;
-        self.values[at] = value;
-        self.len += 1;
+        let surplus = (self.len() + 1).saturating_sub(width);
+        (self.head, self.len) = (self.place(surplus) as u8, self.len - surplus as u8);
+        if self.len() == self.values.len() {
+            self.grow();
+        }
+        let at = self.place(self.len());
+        if let Some(place) = self.values.get_mut(at) {
+            *place = value;
+            self.len += 1;
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let room = (2 * self.values.len()).clamp(4, N);
+        let mut values = Vec::with_capacity(room);
+        values.extend(self.iter().copied());
+        values.resize(room, T::default());
+        (self.values, self.head) = (values.into_boxed_slice(), 0);
+    }
+
+    /// Changes every value.
+    pub(crate) fn update(&mut self, change: impl FnMut(&mut T)) {
+        self.values.iter_mut().for_each(change);
     }
 
     pub(crate) fn clear(&mut self) {
@@ -66,7 +104,7 @@ impl<T: Copy + Default, const N: usize> Window<T, N> {
     #[inline]
     pub(crate) fn pop_oldest(&mut self) {
         if self.len > 0 {
-            self.head = (self.head + 1) % N as u8;
+            self.head = self.place(1) as u8;
             self.len -= 1;
         }
     }
@@ -78,16 +116,18 @@ impl<T: Copy + Default, const N: usize> Window<T, N> {
     /// Oldest first.
     #[inline]
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
-        let (head, len) = (usize::from(self.head), self.len());
-        (head..head + len).map(|at| &self.values[at % N])
+        (0..self.len()).map(|at| &self.values[self.place(at)])
     }
 
+    #[inline]
     pub(crate) fn newest(&self) -> Option<&T> {
-        self.iter().next_back()
+        let last = self.len().checked_sub(1)?;
+        self.values.get(self.place(last))
     }
 
+    #[inline]
     pub(crate) fn oldest(&self) -> Option<&T> {
-        self.iter().next()
+        self.values.get(self.place(0)).filter(|_| self.len > 0)
     }
 }
 
@@ -115,7 +155,7 @@ mod tests {
 
     #[test]
     fn window_keeps_the_newest() {
-        let mut window = Window::<u32, 4>::new();
+        let mut window = Window::<u32, 8>::new();
         for value in 0..10 {
             window.push(value, 3);
         }
@@ -125,7 +165,12 @@ mod tests {
         window.push(10, 8);
         window.push(11, 8);
         window.push(12, 8);
-        assert!(window.iter().copied().eq([9, 10, 11, 12]));
-        assert!(window.is_full());
+        assert!(window.iter().copied().eq(8..13) && !window.is_full());
+        for value in 13..30 {
+            window.push(value, 100);
+        }
+        assert!(window.iter().copied().eq(22..30) && window.is_full());
+        window.update(|value| *value *= 2);
+        assert_eq!((window.oldest(), window.newest()), (Some(&44), Some(&58)));
     }
 }

@@ -2,13 +2,14 @@
 
 use core::time::Duration;
 
+use crate::arrival::nanoseconds;
 use crate::config::Refresh;
 
 /// Counts packets and time since the last refresh.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RefreshClock {
     pub(crate) packets: u32,
-    since: Duration,
+    since_ns: u64,
 }
 
 impl RefreshClock {
@@ -24,7 +25,8 @@ impl RefreshClock {
     #[inline]
     pub(crate) fn is_next_due(&self, refresh: Refresh, now: Duration) -> bool {
         (refresh.packets != 0 && self.packets >= refresh.packets)
-            || (refresh.interval != Duration::ZERO && now.saturating_sub(self.since) >= refresh.interval)
+            || (refresh.interval != Duration::ZERO
+                && nanoseconds(now).saturating_sub(self.since_ns) >= nanoseconds(refresh.interval))
     }
 
     /// Counts a packet.
@@ -36,6 +38,6 @@ impl RefreshClock {
     #[inline]
     pub(crate) fn restart(&mut self, now: Duration) {
         self.packets = 0;
-        self.since = now;
+        self.since_ns = nanoseconds(now);
     }
 }

@@ -1,5 +1,6 @@
 //! The compressor's contexts: found by flow in O(1), replaced least-recently-used in O(1).
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 const NONE: u16 = u16::MAX;
@@ -42,22 +43,30 @@ impl Key {
         &self.words[..usize::from(self.len)]
     }
 
-    fn assign(&mut self, other: &Self) {
-        (self.words, self.len, self.hash) = (other.words, other.len, other.hash);
-        self.spill.clear();
-        self.spill.extend_from_slice(&other.spill);
-    }
-
-    #[inline]
-    fn equals(&self, other: &Self) -> bool {
-        self.len == other.len
-            && self.words().iter().zip(other.words()).all(|(one, two)| one == two)
-            && self.spill == other.spill
-    }
-
     #[inline]
     pub(crate) const fn hash(&self) -> u32 {
         (self.hash >> 32) as u32
+    }
+}
+
+/// The flow that has a slot: a [`Key`] as it is kept; the hash is in the slot.
+#[derive(Debug, Default)]
+struct Owner {
+    words: [u64; INLINE_KEY],
+    /// 0: nobody.
+    len: u8,
+    spill: Box<[u64]>,
+}
+
+impl Owner {
+    fn of(key: &Key) -> Self {
+        Self { words: key.words, len: key.len, spill: key.spill.as_slice().into() }
+    }
+
+    #[inline]
+    fn is(&self, key: &Key) -> bool {
+        let words = self.words.iter().zip(key.words());
+        self.len == key.len && words.into_iter().all(|(one, two)| one == two) && *self.spill == *key.spill
     }
 }
 
@@ -111,7 +120,7 @@ pub(crate) enum Found {
 pub(crate) struct Table<T> {
     slots: Vec<Slot<T>>,
     /// The flow of each slot; apart, so that a slot is in one line of the cache.
-    keys: Vec<Key>,
+    owners: Vec<Owner>,
     buckets: Vec<u16>,
     newest: u16,
     oldest: u16,
@@ -135,7 +144,7 @@ impl<T: Default> Table<T> {
     pub(crate) fn new(max_cid: u16) -> Self {
         Self {
             slots: Vec::new(),
-            keys: Vec::new(),
+            owners: Vec::new(),
             buckets: alloc::vec![NONE; 16],
             newest: NONE,
             oldest: NONE,
@@ -216,7 +225,7 @@ impl<T: Default> Table<T> {
         let hash = key.hash();
         if let Some(old) = self.find(key, hash) {
             self.unlink_bucket(old);
-            self.keys[usize::from(old)].clear();
+            self.owners[usize::from(old)] = Owner::default();
         }
         while self.slots.len() <= usize::from(cid) {
             let new = self.add_slot();
@@ -232,7 +241,7 @@ impl<T: Default> Table<T> {
         let mut cid = self.buckets[self.bucket(hash)];
         for _ in 0..MAX_CHAIN {
             let slot = self.slots.get(usize::from(cid))?;
-            if slot.hash == hash && self.keys[usize::from(cid)].equals(key) {
+            if slot.hash == hash && self.owners[usize::from(cid)].is(key) {
                 return Some(cid);
             }
             cid = slot.next;
@@ -297,7 +306,7 @@ impl<T: Default> Table<T> {
         let (hash, next, newer, older) = (0, NONE, NONE, NONE);
         let slot = Slot { value: T::default(), hash, next, newer, older, reserved: false, used_at: 0 };
         self.slots.push(slot);
-        self.keys.push(Key::default());
+        self.owners.push(Owner::default());
         if self.slots.len() > self.buckets.len() / 2 {
             self.grow_index();
         }
@@ -309,7 +318,7 @@ impl<T: Default> Table<T> {
         self.buckets.clear();
         self.buckets.resize(size, NONE);
         for cid in 0..self.slots.len() {
-            if self.keys[cid].len > 0 {
+            if self.owners[cid].len > 0 {
                 self.link_bucket(cid as u16);
             }
         }
@@ -320,7 +329,7 @@ impl<T: Default> Table<T> {
         let slot = &mut self.slots[usize::from(cid)];
         slot.used_at = clock;
         slot.hash = hash;
-        self.keys[usize::from(cid)].assign(key);
+        self.owners[usize::from(cid)] = Owner::of(key);
         self.link_bucket(cid);
         self.link_newest(cid);
     }
@@ -490,7 +499,7 @@ mod tests {
     #[test]
     fn a_place_in_the_table_is_small() {
         assert!(size_of::<Slot<crate::compressor::Context>>() <= 64);
-        assert!(size_of::<Key>() <= 136);
+        assert!(size_of::<Owner>() <= 96);
     }
 
     #[test]
@@ -500,8 +509,8 @@ mod tests {
             one.push(part);
             two.push(part);
         }
-        assert!(one.equals(&two) && one.hash() == two.hash());
+        assert!(Owner::of(&one).is(&two) && one.hash() == two.hash());
         two.push(1);
-        assert!(!one.equals(&two) && one.hash() != two.hash());
+        assert!(!Owner::of(&one).is(&two) && !Owner::of(&two).is(&one) && one.hash() != two.hash());
     }
 }

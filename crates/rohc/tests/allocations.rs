@@ -2,10 +2,12 @@
 
 #![allow(clippy::print_stdout, reason = "says what was measured")]
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bentpipe_rohc::{
-    Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, Profile, RtpRule,
+    Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, Profile,
+    Refresh, RtpRule,
 };
 
 #[allow(unreachable_pub, clippy::print_stdout, reason = "shared between test files")]
@@ -26,14 +28,32 @@ struct Ends {
     rohc: Vec<u8>,
     ip: Vec<u8>,
     feedback: Vec<u8>,
+    /// Feedback on its way: it arrives so many packets late.
+    late: VecDeque<Vec<u8>>,
+    delay: usize,
+}
+
+/// What became of one packet.
+struct Sent {
+    profile: Profile,
+    allocations: u64,
+    /// The octets that compressor and decompressor hold more than before.
+    held: [i64; 2],
 }
 
 impl Ends {
-    fn new(mode: Mode) -> Self {
+    /// `delay`: after how many more packets feedback arrives.
+    fn new(mode: Mode, delay: usize, refresh: Refresh) -> Self {
         let channel = Channel { cids: CidSpace::Large { max_cid: 16_383 }, ..Channel::default() };
         let rtp = RtpRule::Likely;
         Self {
-            compressor: Compressor::new(CompressorConfig { channel, rtp, ..CompressorConfig::default() }),
+            compressor: Compressor::new(CompressorConfig {
+                channel,
+                rtp,
+                ir_refresh: refresh,
+                fo_refresh: refresh,
+                ..CompressorConfig::default()
+            }),
             decompressor: Decompressor::new(DecompressorConfig {
                 channel,
                 mode,
@@ -42,11 +62,13 @@ impl Ends {
             rohc: Vec::with_capacity(4096),
             ip: Vec::with_capacity(4096),
             feedback: Vec::with_capacity(256),
+            late: VecDeque::new(),
+            delay,
         }
     }
 
-    /// Sends a packet, which must come back; its profile, and the octets that each side holds more than before.
-    fn send(&mut self, packet: &[u8]) -> (Profile, [i64; 2]) {
+    /// Sends a packet, which must come back.
+    fn send(&mut self, packet: &[u8]) -> Sent {
         self.rohc.clear();
         self.ip.clear();
         self.feedback.clear();
@@ -60,24 +82,26 @@ impl Ends {
             self.decompressor.take_feedback(&mut self.feedback);
         });
         assert_eq!(self.ip, packet);
-        let hearing = allocation_counter::measure(|| self.compressor.feedback(&self.feedback));
-        (profile, [compressing.bytes_current + hearing.bytes_current, decompressing.bytes_current])
+        self.late.push_back(self.feedback.clone());
+        let arrived = if self.late.len() > self.delay { self.late.pop_front() } else { None };
+        let hearing =
+            allocation_counter::measure(|| self.compressor.feedback(arrived.as_deref().unwrap_or_default()));
+        Sent {
+            profile,
+            allocations: compressing.count_total + decompressing.count_total + hearing.count_total,
+            held: [compressing.bytes_current + hearing.bytes_current, decompressing.bytes_current],
+        }
     }
 }
 
 /// Allocations while the second half of `packets` goes through both ends.
 fn allocations(packets: &[Vec<u8>], mode: Mode) -> u64 {
-    let mut ends = Ends::new(mode);
+    let mut ends = Ends::new(mode, 0, Refresh::every_packets(50));
     let (first, second) = packets.split_at(packets.len() / 2);
     first.iter().for_each(|packet| {
         ends.send(packet);
     });
-    allocation_counter::measure(|| {
-        second.iter().for_each(|packet| {
-            ends.send(packet);
-        });
-    })
-    .count_total
+    second.iter().map(|packet| ends.send(packet).allocations).sum()
 }
 
 #[test]
@@ -98,26 +122,51 @@ fn a_steady_flow_allocates_nothing() {
     }
 }
 
-/// What a flow is made of.
-const FLOWS: [(&str, Profile, Make); 9] = [
-    ("RTP", Profile::Rtp, |flow, n| ipv4(flow, 17, n, &udp(n, &rtp(n, &[])))),
-    ("CSRCs", Profile::Rtp, |flow, n| ipv4(flow, 17, n, &udp(n, &rtp(n, &[1, 2, 3])))),
-    ("UDP", Profile::Udp, |flow, n| ipv4(flow, 17, n, &udp(n, b"data"))),
-    ("AH", Profile::Udp, |flow, n| ipv4(flow, 51, n, &ah(n, &udp(n, b"behind AH")))),
-    ("extension headers", Profile::Udp, |flow, n| {
-        ipv6(flow, 0, &[&[60, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0], &udp(n, b"6")[..]].concat())
+/// What a flow is made of, and the packet from which on it takes nothing more: with lists, once there are as many to refer
+/// to as there may be.
+const FLOWS: [(&str, Profile, u16, Make); 17] = [
+    ("RTP", Profile::Rtp, 20, |flow, n| ipv4(flow, 17, n, &udp(n, &rtp(n, &[])))),
+    ("CSRCs", Profile::Rtp, 130, |flow, n| ipv4(flow, 17, n, &udp(n, &rtp(n, &[1, 2, 3])))),
+    ("eight CSRCs", Profile::Rtp, 130, |flow, n| {
+        ipv4(flow, 17, n, &udp(n, &rtp(n, &[1, 2, 3, 4, 5, 6, 7, 8])))
     }),
-    ("ESP", Profile::Esp, |flow, n| {
+    // Two speakers of four, others every eight packets.
+    ("CSRCs that change", Profile::Rtp, 130, |flow, n| {
+        ipv4(flow, 17, n, &udp(n, &rtp(n, &[u32::from(n / 8 % 4), 9, u32::from(n / 8 % 2)])))
+    }),
+    ("UDP", Profile::Udp, 20, |flow, n| ipv4(flow, 17, n, &udp(n, b"data"))),
+    ("AH", Profile::Udp, 130, |flow, n| ipv4(flow, 51, n, &ah(17, n, &udp(n, b"behind AH")))),
+    ("GRE", Profile::Udp, 130, |flow, n| {
+        ipv4(flow, 47, n, &[&[0, 0, 8, 0][..], &ipv4(flow, 17, n, &udp(n, b"in GRE"))].concat())
+    }),
+    ("extension headers", Profile::Udp, 130, |flow, n| {
+        ipv6(flow, 0, &[&OPTIONS, &udp(n, b"6")[..]].concat())
+    }),
+    ("extension headers and CSRCs", Profile::Rtp, 130, |flow, n| {
+        ipv6(flow, 60, &[&OPTIONS[8..], &udp(n, &rtp(n, &[1, 2, 3]))[..]].concat())
+    }),
+    ("UDP-Lite", Profile::UdpLite, 20, |flow, n| ipv4(flow, 136, n, &udp(n, b"lite"))),
+    ("RTP/UDP-Lite", Profile::RtpUdpLite, 20, |flow, n| ipv4(flow, 136, n, &udp(n, &rtp(n, &[])))),
+    ("ESP", Profile::Esp, 20, |flow, n| {
         ipv4(flow, 50, n, &[&[0, 0, 0, 9, 0, 0][..], &n.to_be_bytes(), b"secret"].concat())
     }),
-    ("IP", Profile::Ip, |flow, n| ipv4(flow, 253, n, b"unknown")),
-    ("four IP headers", Profile::Ip, |flow, n| {
+    ("IP", Profile::Ip, 20, |flow, n| ipv4(flow, 253, n, b"unknown")),
+    ("four IP headers", Profile::Ip, 20, |flow, n| {
         ipv4(flow, 4, n, &ipv4(flow, 4, n, &ipv4(flow, 17, n, &udp(n, b"deep"))))
     }),
-    ("Uncompressed", Profile::Uncompressed, |flow, n| {
+    ("extension headers behind the second IP header", Profile::Ip, 130, |flow, n| {
+        ipv4(flow, 41, n, &ipv6(flow, 0, &[&OPTIONS[..15], &[4, 0, 1, 4, 0, 0, 0, 0][7..], b"?"].concat()))
+    }),
+    ("AH behind the third IP header", Profile::Ip, 130, |flow, n| {
+        ipv4(flow, 4, n, &ipv4(flow, 4, n, &ipv4(flow, 51, n, &ah(17, n, &udp(n, b"deep")))))
+    }),
+    ("Uncompressed", Profile::Uncompressed, 20, |flow, n| {
         [&flow.to_be_bytes()[..], &n.to_be_bytes(), b"no IP"].concat()
     }),
 ];
+
+/// Hop-by-hop options, and destination options behind them in front of UDP: PadN in both.
+const OPTIONS: [u8; 16] = [60, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0];
 
 type Make = fn(u16, u16) -> Vec<u8>;
 
@@ -148,36 +197,53 @@ fn rtp(n: u16, csrcs: &[u32]) -> Vec<u8> {
     [&head.concat()[..], &[9; 4], &csrc_octets, &[0x55; 20]].concat()
 }
 
-fn ah(n: u16, payload: &[u8]) -> Vec<u8> {
-    [&[17, 4, 0, 0, 0, 0, 1, 7, 0, 0][..], &n.to_be_bytes(), &[n as u8; 12], payload].concat()
+fn ah(next: u8, n: u16, payload: &[u8]) -> Vec<u8> {
+    [&[next, 4, 0, 0, 0, 0, 1, 7, 0, 0][..], &n.to_be_bytes(), &[n as u8; 12], payload].concat()
 }
 
-/// 500 flows of each kind: each holds less than 1 kB a side (2 kB with lists), and once it has gone on for a while, in R-mode
-/// until there are as many lists to refer to as there may be, takes nothing more.
+/// 500 flows of each kind: each holds less than 1 kB a side, and once it has gone on for a while takes nothing more.
 #[test]
 fn contexts_are_small_in_every_profile() {
-    const COUNT: u16 = 500;
-    for (kind, expected, make) in FLOWS {
+    for (kind, expected, settled, make) in FLOWS {
         for mode in MODES {
-            let mut ends = Ends::new(mode);
-            let mut held = [0; 2];
-            // Lists take more.
-            let has_lists = matches!(kind, "CSRCs" | "AH" | "extension headers" | "four IP headers");
-            let most = if has_lists { 2048 } else { 1024 };
-            for n in 0..128 {
-                let mut allocated = 0;
-                for flow in 0..COUNT {
-                    let packet = make(flow, n);
-                    let mut one = (Profile::Uncompressed, [0; 2]);
-                    allocated += allocation_counter::measure(|| one = ends.send(&packet)).count_total;
-                    assert_eq!(one.0, expected);
-                    held = [held[0] + one.1[0], held[1] + one.1[1]];
-                }
-                assert!(n < 100 || allocated == 0, "{kind} {mode:?}: {allocated} for packets {n}");
-            }
-            let each = held.map(|octets| octets / i64::from(COUNT));
+            // In U- and O-mode only lists that change are remembered.
+            let settled = if mode == Mode::Reliable { settled } else { settled.min(70) };
+            // Those of more than two IP headers allocate.
+            let refresh =
+                if kind.contains("IP header") { Refresh::NEVER } else { Refresh::every_packets(17) };
+            let each = octets_a_context(&mut Ends::new(mode, 0, refresh), settled, expected, make);
             println!("{kind} {mode:?}: {each:?} octets a context");
-            assert!(each.iter().all(|octets| *octets < most), "{kind} {mode:?}: {each:?}");
+            assert!(each.iter().all(|octets| *octets < 1024), "{kind} {mode:?}: {each:?}");
         }
     }
+}
+
+/// In R-mode with acknowledgements twenty packets late there are as many references as there may be.
+#[test]
+fn late_acknowledgements_take_room_for_references() {
+    for (kind, expected, _, make) in FLOWS.into_iter().filter(|flow| ["RTP", "IP", "CSRCs"].contains(&flow.0))
+    {
+        let mut ends = Ends::new(Mode::Reliable, 20 * usize::from(COUNT), Refresh::NEVER);
+        let each = octets_a_context(&mut ends, 150, expected, make);
+        println!("{kind}, acknowledged late: {each:?} octets a context");
+        let most = if kind == "CSRCs" { 1152 } else { 1024 };
+        assert!(each[0] > 900 && each.iter().all(|octets| *octets < most), "{kind}: {each:?}");
+    }
+}
+
+const COUNT: u16 = 500;
+
+fn octets_a_context(ends: &mut Ends, settled: u16, expected: Profile, make: Make) -> [i64; 2] {
+    let mut held = [0; 2];
+    for n in 0..settled + 20 {
+        let mut allocated = 0;
+        for flow in 0..COUNT {
+            let sent = ends.send(&make(flow, n));
+            assert_eq!(sent.profile, expected);
+            allocated += sent.allocations;
+            held = [held[0] + sent.held[0], held[1] + sent.held[1]];
+        }
+        assert!(n < settled || allocated == 0, "{expected:?}: {allocated} for packets {n}");
+    }
+    held.map(|octets| octets / i64::from(COUNT))
 }

@@ -1,11 +1,10 @@
 //! Static and dynamic chains of IR and IR-DYN packets, received (RFC 3095 5.7.7, RFC 3843 3.1 to 3.3, RFC 4019 5.2).
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::decompressor::{Candidate, Changes, Coverage, Decompressor, Deeper, Values};
+use super::decompressor::{Candidate, Coverage, Decompressor, Deeper, Values};
 use super::header::{IpChanging, IpStatic};
-use super::list::{Kind as ListKind, Lists, Received};
+use super::list::{Kind as ListKind, List, Lists, NO_LISTS, Received};
 use crate::arrival::Witness;
 use crate::decompressor::{Input, Output, Restored};
 use crate::error::DecompressError;
@@ -61,7 +60,7 @@ impl Decompressor {
         let fixed = if is_ir { Some(read_static(profile, &mut reader)?) } else { None };
         let has_dynamic = !is_ir || input.frame.first & 1 == 1;
         let next = self.successor(profile, fixed);
-        let dynamic = if has_dynamic { Some(next.read_dynamic(self, is_ir, &mut reader)?) } else { None };
+        let dynamic = if has_dynamic { Some(next.read_dynamic(self, input, &mut reader)?) } else { None };
         if !input.frame.ir_crc_matches(reader.consumed()) {
             return Err(DecompressError::CrcMismatch);
         }
@@ -94,8 +93,8 @@ impl Decompressor {
     }
 
     /// A context like this one, with `fixed` in place of its static part; without lists, which stay here.
-    fn successor(&self, profile: Profile, fixed: Option<Fixed>) -> Box<Self> {
-        let mut next = Box::new(Self::new(profile));
+    fn successor(&self, profile: Profile, fixed: Option<Fixed>) -> Self {
+        let mut next = Self::new(profile);
         next.values = if profile == self.profile {
             self.values
         } else {
@@ -122,13 +121,13 @@ impl Decompressor {
     fn is_flow_of(&self, other: &Self) -> bool {
         let chain =
             |context: &Self| (context.profile, context.depth, context.ip, context.transport, context.ssrc);
-        let deeper = |context: &Self| context.deeper.iter().map(|level| level.fixed).collect::<Vec<_>>();
-        chain(self) == chain(other) && deeper(self) == deeper(other)
+        let deeper = self.deeper.iter().map(|level| level.fixed);
+        chain(self) == chain(other) && deeper.eq(other.deeper.iter().map(|level| level.fixed))
     }
 
     /// Takes over static part and profile; mode, state, and tables of lists stay (RFC 4815 6.3) unless the profile is
     /// another one (RFC 4815 7.2.2).
-    fn adopt(&mut self, next: Box<Self>) {
+    fn adopt(&mut self, next: Self) {
         if self.profile != next.profile {
             self.feedbacker = Default::default();
         }
@@ -152,6 +151,7 @@ impl Decompressor {
         };
         if let Some(changes) = dynamic.candidate.changes {
             self.commit_changes(&changes, true);
+            input.spare.keep(changes);
         }
         self.refreshed(input.now);
         self.state.established(true);
@@ -162,7 +162,7 @@ impl Decompressor {
     fn read_dynamic(
         &self,
         old: &Self,
-        is_ir: bool,
+        input: &Input<'_>,
         reader: &mut Reader<'_>,
     ) -> Result<Dynamic, DecompressError> {
         let mut candidate = Candidate {
@@ -175,22 +175,25 @@ impl Decompressor {
             witness: self.witness,
         };
         let mut coverage = 0;
-        let empty = Lists::default();
+        let is_ir = input.frame.kind == Kind::Ir;
         for index in self.used() {
-            let lists = old.lists_ref().map_or(&empty, |lists| &lists.extensions[index]);
-            let (changing, received) = read_ip_dynamic(&self.ip[index], lists, reader)?;
+            let lists = old.extension_lists(index);
+            let place = place_for(lists, input, &mut candidate);
+            let (changing, received) = read_ip_dynamic(&self.ip[index], lists, reader, place)?;
             candidate.values.ip[index] = changing;
             // An empty list without generation in IR-DYN is how librohc says that nothing changed.
             let unchanged = received.list.is_empty() && !is_ir && !received.is_named();
-            let received = if unchanged { Received::unchanged(&lists.current) } else { received };
+            let received =
+                if unchanged { Received::copy(&lists.current, received.into_list()) } else { received };
             if !received.list.is_empty() || !lists.current.is_empty() {
-                changes(&mut candidate).extensions[index] = Some(received);
+                candidate.changing(input).extensions[index] = Some(received);
             }
         }
         for (position, deeper) in self.deeper.iter().enumerate() {
-            let lists = old.deeper.get(position).map_or(&empty, |old| &old.lists);
-            let read = read_ip_dynamic(&deeper.fixed, lists, reader)?;
-            changes(&mut candidate).deeper.push(read);
+            let lists = old.deeper.get(position).map_or(&NO_LISTS, Deeper::lists);
+            let changes = candidate.changing(input);
+            let read = read_ip_dynamic(&deeper.fixed, lists, reader, changes.blank())?;
+            changes.deeper.push(read);
         }
         if self.profile.has_udp_lite() {
             coverage = reader.u16()?;
@@ -201,7 +204,7 @@ impl Decompressor {
             candidate.values.checksum = candidate.checksum != 0;
         }
         match self.profile {
-            Profile::Rtp | Profile::RtpUdpLite => read_rtp(old, reader, &mut candidate)?,
+            Profile::Rtp | Profile::RtpUdpLite => read_rtp(old, input, reader, &mut candidate)?,
             Profile::Esp => candidate.values.sn = reader.u32()?,
             _ => candidate.values.sn = u32::from(reader.u16()?),
         }
@@ -209,8 +212,9 @@ impl Decompressor {
     }
 }
 
-fn changes(candidate: &mut Candidate) -> &mut Changes {
-    candidate.changes.get_or_insert_default()
+/// Where to read a list; one that was empty is likely to be so again.
+fn place_for(lists: &Lists, input: &Input<'_>, candidate: &mut Candidate) -> List {
+    if lists.current.is_empty() { List::default() } else { candidate.changing(input).blank() }
 }
 
 /// Whether the chain of `profile` is that of `of` or its beginning (RFC 3095 5.11.1, RFC 3843 3.5).
@@ -276,6 +280,7 @@ pub(super) fn read_ip_dynamic(
     fixed: &IpStatic,
     lists: &Lists,
     reader: &mut Reader<'_>,
+    place: List,
 ) -> Result<(IpChanging, Received), DecompressError> {
     let mut changing = IpChanging { tos: reader.u8()?, ttl: reader.u8()?, ..IpChanging::default() };
     if fixed.is_ipv4() {
@@ -287,12 +292,13 @@ pub(super) fn read_ip_dynamic(
         // RFC 3095 leaves this bit zero; librohc uses it as RFC 3843 does in every profile.
         changing.sid = flags & 0x10 != 0;
     }
-    Ok((changing, lists.read(reader, ListKind::Extension)?))
+    Ok((changing, lists.read(reader, ListKind::Extension, place)?))
 }
 
 /// The dynamic part of an RTP header (RFC 3095 5.7.7.6).
 fn read_rtp(
     old: &Decompressor,
+    input: &Input<'_>,
     reader: &mut Reader<'_>,
     candidate: &mut Candidate,
 ) -> Result<(), DecompressError> {
@@ -304,11 +310,11 @@ fn read_rtp(
     candidate.values.rtp.padding = first & 0x20 != 0;
     candidate.values.rtp.payload_type = second & 0x7f;
     candidate.values.rtp.ts = reader.u32()?;
-    let empty = Lists::default();
-    let lists = old.lists_ref().map_or(&empty, |lists| &lists.csrcs);
-    let received = lists.read(reader, ListKind::Csrc)?;
+    let lists = old.csrc_lists();
+    let place = place_for(lists, input, candidate);
+    let received = lists.read(reader, ListKind::Csrc, place)?;
     if !received.list.is_empty() || !lists.current.is_empty() {
-        changes(candidate).csrcs = Some(received);
+        candidate.changing(input).csrcs = Some(received);
     }
     candidate.values.rtp.extension = false;
     if first & 0x10 != 0 {

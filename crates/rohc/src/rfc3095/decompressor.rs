@@ -19,7 +19,7 @@ pub(crate) use self::steady::Incoming;
 use self::steady::Steady;
 use super::compressed::{self, Compact, CrcKind, Shape};
 use super::header::{self, IpChanging, IpStatic, Numbering, timer_p, ts_p};
-use super::list::{List, Lists, Received};
+use super::list::{List, Lists, NO_LISTS, Received};
 use super::report::Report;
 use crate::arrival::{Rhythm, Witness};
 use crate::checksum;
@@ -105,8 +105,8 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     /// What the packet changes.
-    fn changing(&mut self, packet: &Arrived<'_>) -> &mut Changes {
-        self.changes.get_or_insert_with(|| packet.input.spare.take())
+    pub(super) fn changing(&mut self, input: &Input<'_>) -> &mut Changes {
+        self.changes.get_or_insert_with(|| input.spare.take())
     }
 
     /// Whether the packet has a checksum that vouches for it.
@@ -127,23 +127,23 @@ pub(crate) struct Changes {
     pub(crate) protocol: Option<u8>,
     /// Changing values and lists of the IP headers beyond two.
     pub(crate) deeper: Vec<(IpChanging, Received)>,
-    /// Empty lists, to be written anew.
+    /// Lists that are not needed any more, to be written anew.
     blank: Vec<List>,
 }
 
 impl Changes {
-    /// The list that the context has, to be counted on.
-    fn copy(&mut self, list: &List) -> Received {
-        Received::copy(list, self.blank.pop().unwrap_or_default())
+    /// A list to be written anew.
+    pub(super) fn blank(&mut self) -> List {
+        self.blank.pop().unwrap_or_default()
     }
 
     /// Makes this no changes without giving back memory.
     fn clear(&mut self) {
         let received = self.extensions.iter_mut().chain([&mut self.csrcs]).filter_map(Option::take);
-        self.blank.extend(received.map(Received::into_list));
-        self.blank.truncate(self.extensions.len());
+        let deeper = self.deeper.drain(..).map(|(_, received)| received);
+        self.blank.extend(received.chain(deeper).map(Received::into_list));
+        self.blank.truncate(MAX_LEVELS + 1);
         self.protocol = None;
-        self.deeper.clear();
     }
 }
 
@@ -153,11 +153,11 @@ impl Changes {
 pub(crate) struct Spare(RefCell<Option<Box<Changes>>>);
 
 impl Spare {
-    fn take(&self) -> Box<Changes> {
+    pub(super) fn take(&self) -> Box<Changes> {
         self.0.take().unwrap_or_default()
     }
 
-    fn keep(&self, mut changes: Box<Changes>) {
+    pub(super) fn keep(&self, mut changes: Box<Changes>) {
         changes.clear();
         self.0.replace(Some(changes));
     }
@@ -168,14 +168,20 @@ impl Spare {
 pub(crate) struct Deeper {
     pub(crate) fixed: IpStatic,
     pub(crate) changing: IpChanging,
-    pub(crate) lists: Lists,
+    pub(crate) lists: Option<Box<Lists>>,
 }
 
-/// Lists of the first two IP headers and of RTP. Most flows have none.
+impl Deeper {
+    pub(super) fn lists(&self) -> &Lists {
+        self.lists.as_deref().unwrap_or(&NO_LISTS)
+    }
+}
+
+/// Lists of the first two IP headers and of RTP. Most flows have none, or one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AllLists {
-    pub(crate) extensions: [Lists; 2],
-    pub(crate) csrcs: Lists,
+    pub(crate) extensions: [Option<Box<Lists>>; 2],
+    pub(crate) csrcs: Option<Box<Lists>>,
 }
 
 /// The context.
@@ -596,8 +602,14 @@ impl Decompressor {
         self.used().rev().find(|&index| self.ip[index].is_ipv4() && !values.ip[index].rnd)
     }
 
-    pub(super) fn lists_ref(&self) -> Option<&AllLists> {
-        self.lists.as_deref()
+    /// What is known of the extension headers of an IP header.
+    pub(super) fn extension_lists(&self, index: usize) -> &Lists {
+        self.lists.as_deref().and_then(|all| all.extensions[index].as_deref()).unwrap_or(&NO_LISTS)
+    }
+
+    /// What is known of the CSRCs.
+    pub(super) fn csrc_lists(&self) -> &Lists {
+        self.lists.as_deref().and_then(|all| all.csrcs.as_deref()).unwrap_or(&NO_LISTS)
     }
 
     /// Reconstructs identifications from their offsets, and static ones as they were.

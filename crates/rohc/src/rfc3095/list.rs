@@ -5,22 +5,35 @@
 //! 5.8.4.4 wants the type of the *subsequent* header there in Generic lists; that would leave the first header of the
 //! list without a type, so its own type is used there too, as for every other header.
 
+mod pool;
+mod received;
+
 use alloc::vec::Vec;
 
+pub(crate) use self::pool::{Ids, NOWHERE, Pool};
+pub(crate) use self::received::{Lists, NO_LISTS, Received, accept, learn};
 use crate::error::DecompressError;
-use crate::octets::{Reader, Writer};
+use crate::octets::Writer;
 use crate::packet::{self, MAX_EXTENSION_BYTES, MAX_EXTENSIONS, protocol};
 
-/// Lists that may be referred to, in one direction of one context.
-const MAX_REFERENCES: usize = 8;
-/// Octets of all items of one table: what a compressor can make of fifteen indices.
-const MAX_TABLE_BYTES: usize = MAX_EXTENSIONS * MAX_EXTENSION_BYTES;
-
 /// What the items are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     Csrc,
+    #[default]
     Extension,
+}
+
+impl Kind {
+    /// Whether two items are the same but for what counts.
+    pub(crate) fn same(self, one: &[u8], two: &[u8]) -> bool {
+        if self == Self::Csrc { one == two } else { same_but_counters(one, two) }
+    }
+
+    /// Whether an item changes in every packet (AH, GRE).
+    pub(crate) fn counts(self, item: &[u8]) -> bool {
+        self == Self::Extension && super::header::changes_every_packet(item[0])
+    }
 }
 
 /// An ordered list of items.
@@ -60,12 +73,29 @@ impl List {
         self.count = 0;
     }
 
+    /// An empty list.
+    pub(crate) const fn new() -> Self {
+        Self { bytes: Vec::new(), ends: [0; MAX_EXTENSIONS], count: 0 }
+    }
+
     /// Adds an item; `None` when the list is full.
     pub(crate) fn push(&mut self, item: &[u8]) -> Option<()> {
         if self.len() == MAX_EXTENSIONS || self.bytes.len() + item.len() > MAX_EXTENSION_BYTES {
             return None;
         }
         self.bytes.extend_from_slice(item);
+        self.ends[self.len()] = self.bytes.len() as u16;
+        self.count += 1;
+        Some(())
+    }
+
+    /// Adds the item at `index` once more.
+    fn push_again(&mut self, index: usize) -> Option<()> {
+        let range = self.range(index);
+        if self.len() == MAX_EXTENSIONS || self.bytes.len() + range.len() > MAX_EXTENSION_BYTES {
+            return None;
+        }
+        self.bytes.extend_from_within(range);
         self.ends[self.len()] = self.bytes.len() as u16;
         self.count += 1;
         Some(())
@@ -92,6 +122,7 @@ impl List {
     /// Makes this a copy of `other` without giving back memory.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.bytes.clear();
+        self.bytes.reserve_exact(other.bytes.len());
         self.bytes.extend_from_slice(&other.bytes);
         (self.ends, self.count) = (other.ends, other.count);
     }
@@ -203,295 +234,6 @@ pub(crate) fn same_but_counters(one: &[u8], two: &[u8]) -> bool {
         && (1..one.len()).filter(|&at| differs(at)).all(|at| {
             irregular.contains(&at) || sequence.is_some_and(|sequence| (sequence..sequence + 4).contains(&at))
         })
-}
-
-/// Length of the item of `kind` at the start of `octets`.
-fn item_len(kind: Kind, octets: &[u8]) -> Result<usize, DecompressError> {
-    if kind == Kind::Csrc {
-        return Ok(4);
-    }
-    match octets {
-        [protocol::GRE, flags, ..] => {
-            let (checksum, key, sequence) = (flags >> 7, flags >> 5 & 1, flags >> 4 & 1);
-            Ok(2 + 2 * usize::from(checksum) + 4 * usize::from(key + sequence))
-        }
-        [protocol::ESP, ..] => Err(DecompressError::Malformed("NULL ESP in a list is not supported")),
-        [kind, ..] => match packet::extension(*kind, octets)? {
-            Some((len, _)) => Ok(len),
-            None => Err(DecompressError::Malformed("no extension header that lists carry")),
-        },
-        [] => Err(DecompressError::Truncated),
-    }
-}
-
-/// A list and the identifier under which it may be referred to: gen_id, or in R-mode the low octet of a SN.
-#[derive(Clone, Debug, Default)]
-struct Reference {
-    id: u8,
-    list: List,
-}
-
-/// The decompressor's side: translation table, current list, and lists that may be referred to.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Lists {
-    items: Vec<Option<Vec<u8>>>,
-    pub(crate) current: List,
-    references: Vec<Reference>,
-}
-
-/// A list that was received, not yet part of the context.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Received {
-    pub(crate) list: List,
-    /// (Index, item) pairs.
-    pairs: Vec<(u8, Vec<u8>)>,
-    generation: Option<u8>,
-    reference: Option<u8>,
-    /// Bit i: item i of `list` came with this packet, its irregular part in it.
-    pub(crate) whole: u16,
-}
-
-impl Lists {
-    /// Reads a compressed list (RFC 3095 5.8.6).
-    pub(crate) fn read(&self, reader: &mut Reader<'_>, kind: Kind) -> Result<Received, DecompressError> {
-        let head = reader.u8()?;
-        let mut received = Received::default();
-        if head & 0x20 != 0 {
-            received.generation = Some(reader.u8()?);
-        }
-        let encoding = head >> 6;
-        if encoding == 0 {
-            let count = usize::from(head & 0x0f);
-            let entries = Entries::read(reader, head & 0x10 != 0, None, count)?;
-            self.take_items(reader, kind, &entries, &mut received, |received, _, item, whole| {
-                received.add(item, whole)
-            })?;
-            return Ok(received);
-        }
-        let reference = reader.u8()?;
-        received.reference = Some(reference);
-        let base = self.reference(reference)?;
-        let removed = if encoding >= 2 { Mask::read(reader)? } else { Mask::default() };
-        if encoding == 2 {
-            for (index, item) in base.items().enumerate() {
-                if !removed.is_set(index) {
-                    received.add(item, false)?;
-                }
-            }
-            return Ok(received);
-        }
-        self.read_insertion(reader, kind, head, base, removed, received)
-    }
-
-    /// Encoding types 1 and 3: items inserted into what is left of `base`.
-    fn read_insertion(
-        &self,
-        reader: &mut Reader<'_>,
-        kind: Kind,
-        head: u8,
-        base: &List,
-        removed: Mask,
-        mut received: Received,
-    ) -> Result<Received, DecompressError> {
-        let inserted = Mask::read(reader)?;
-        let large = head & 0x10 != 0;
-        let first = (!large).then_some(head & 0x0f);
-        let count = inserted.ones();
-        let entries = Entries::read(reader, large, first, count)?;
-        let mut kept =
-            base.items().enumerate().filter(|(index, _)| !removed.is_set(*index)).map(|(_, item)| item);
-        let mut position = 0;
-        self.take_items(reader, kind, &entries, &mut received, |received, _, item, whole| {
-            while position < inserted.len && !inserted.is_set(position) {
-                let Some(item) = kept.next() else {
-                    return Err(DecompressError::Malformed("list insertion"));
-                };
-                received.add(item, false)?;
-                position += 1;
-            }
-            position += 1;
-            received.add(item, whole)
-        })?;
-        for item in kept {
-            received.add(item, false)?;
-        }
-        Ok(received)
-    }
-
-    fn reference(&self, id: u8) -> Result<&List, DecompressError> {
-        let found =
-            self.references.iter().rev().find(|reference| reference.id == id && !reference.list.is_empty());
-        found
-            .map(|reference| &reference.list)
-            .ok_or(DecompressError::Malformed("reference to an unknown list"))
-    }
-
-    /// Reads the items of `entries` and hands each, from packet or table, to `each`.
-    fn take_items(
-        &self,
-        reader: &mut Reader<'_>,
-        kind: Kind,
-        entries: &Entries,
-        received: &mut Received,
-        mut each: impl FnMut(&mut Received, usize, &[u8], bool) -> Result<(), DecompressError>,
-    ) -> Result<(), DecompressError> {
-        for (position, &entry) in entries.entries().iter().enumerate() {
-            let index = entry & 0x7f;
-            if entry & 0x80 != 0 {
-                let len = item_len(kind, reader.rest())?;
-                let item = reader.take(len)?;
-                received.pairs.push((index, item.to_vec()));
-                each(received, position, item, true)?;
-                continue;
-            }
-            // An item that came earlier in this list counts as known.
-            let sent =
-                received.pairs.iter().rev().find(|(known, _)| *known == index).map(|(_, item)| item.clone());
-            match sent
-                .as_deref()
-                .or_else(|| self.items.get(usize::from(index)).and_then(|item| item.as_deref()))
-            {
-                Some(item) => each(received, position, item, false)?,
-                None => return Err(DecompressError::Malformed("list item that was never sent")),
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the (Index, item) pairs of `received` known.
-    pub(crate) fn learn(&mut self, received: &Received) {
-        for (index, item) in &received.pairs {
-            if self.items.len() <= usize::from(*index) {
-                self.items.resize(usize::from(*index) + 1, None);
-            }
-            self.items[usize::from(*index)] = None;
-            let used: usize = self.items.iter().flatten().map(Vec::len).sum();
-            if used + item.len() > MAX_TABLE_BYTES {
-                self.items.fill(None);
-            }
-            self.items[usize::from(*index)] = Some(item.clone());
-        }
-    }
-
-    /// Makes `received` the current list, and one that may be referred to: under its generation, or in R-mode under
-    /// `acknowledged`, the low octet of the SN.
-    pub(crate) fn accept(&mut self, received: &Received, acknowledged: Option<u8>) {
-        self.learn(received);
-        if let Some(used) = received.reference
-            && let Some(at) = self.references.iter().position(|reference| reference.id == used)
-        {
-            self.references.drain(..at);
-        }
-        if let Some(id) = received.generation.or(acknowledged) {
-            self.remember(id, &received.list);
-        }
-        self.current.copy_from(&received.list);
-    }
-
-    fn remember(&mut self, id: u8, list: &List) {
-        // A generation that comes again with another list is of a compressor that started anew.
-        let recycled = match self.references.iter().position(|reference| reference.id == id) {
-            Some(at) => self.references.remove(at),
-            None if self.references.len() == MAX_REFERENCES => self.references.remove(0),
-            None => Reference::default(),
-        };
-        let mut reference = Reference { id, ..recycled };
-        reference.list.copy_from(list);
-        self.references.push(reference);
-    }
-}
-
-impl Received {
-    /// The list that the context has.
-    pub(crate) fn unchanged(list: &List) -> Self {
-        Self::copy(list, List::default())
-    }
-
-    /// The same in the place of a list that is not needed any more.
-    pub(crate) fn copy(list: &List, mut place: List) -> Self {
-        place.copy_from(list);
-        Self { list: place, ..Self::default() }
-    }
-
-    /// Its list alone.
-    pub(crate) fn into_list(self) -> List {
-        self.list
-    }
-
-    /// Whether the list has a generation identifier or was made from another list.
-    pub(crate) const fn is_named(&self) -> bool {
-        self.generation.is_some() || self.reference.is_some()
-    }
-
-    fn add(&mut self, item: &[u8], whole: bool) -> Result<(), DecompressError> {
-        self.whole |= u16::from(whole) << self.list.len();
-        self.list.push(item).ok_or(DecompressError::TooLarge)
-    }
-}
-
-/// XI entries, as octets: X in bit 7, index below.
-struct Entries {
-    entries: [u8; MAX_EXTENSIONS],
-    count: usize,
-}
-
-impl Entries {
-    /// `count` entries of 8 or 4 bits; with 4 bits `first` may have come before.
-    fn read(
-        reader: &mut Reader<'_>,
-        large: bool,
-        first: Option<u8>,
-        count: usize,
-    ) -> Result<Self, DecompressError> {
-        let mut entries = Self { entries: [0; MAX_EXTENSIONS], count };
-        let places = entries.entries.get_mut(..count).ok_or(DecompressError::TooLarge)?;
-        if large {
-            places.copy_from_slice(reader.take(count)?);
-            return Ok(entries);
-        }
-        let widen = |nibble: u8| (nibble & 8) << 4 | nibble & 7;
-        let mut places = places.iter_mut();
-        if let (Some(first), Some(place)) = (first, if first.is_some() { places.next() } else { None }) {
-            *place = widen(first);
-        }
-        while let Some(place) = places.next() {
-            let pair = reader.u8()?;
-            *place = widen(pair >> 4);
-            if let Some(place) = places.next() {
-                *place = widen(pair & 0x0f);
-            }
-        }
-        Ok(entries)
-    }
-
-    fn entries(&self) -> &[u8] {
-        &self.entries[..self.count]
-    }
-}
-
-/// A bit mask of 7 or 15 bits, first bit first.
-#[derive(Clone, Copy, Default)]
-struct Mask {
-    /// Left-aligned.
-    bits: u16,
-    len: usize,
-}
-
-impl Mask {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, DecompressError> {
-        if reader.peek()? & 0x80 == 0 {
-            return Ok(Self { bits: u16::from(reader.u8()?) << 9, len: 7 });
-        }
-        Ok(Self { bits: reader.u16()? << 1, len: 15 })
-    }
-
-    fn is_set(self, index: usize) -> bool {
-        index < self.len && self.bits >> (15 - index) & 1 == 1
-    }
-
-    fn ones(self) -> usize {
-        self.bits.count_ones() as usize
-    }
 }
 
 /// Writes an empty generic list.

@@ -12,6 +12,7 @@ mod ways;
 
 pub(crate) use compressor::{Chain, Compressor};
 pub(crate) use decompressor::{Decompressor, Incoming, Spare};
+pub(crate) use list::List;
 
 #[cfg(test)]
 mod tests {

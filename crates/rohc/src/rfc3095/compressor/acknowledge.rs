@@ -31,8 +31,7 @@ impl Compressor {
                     self.mode_since = None;
                 }
                 if let Some(lists) = self.lists.as_deref_mut() {
-                    lists.csrcs.restart(repeats, next);
-                    lists.extensions.iter_mut().for_each(|list| list.restart(repeats, next));
+                    lists.iter_mut().for_each(|list| list.restart(repeats, next));
                 }
             }
         }
@@ -71,7 +70,7 @@ impl Compressor {
             self.mode_change.stop();
         }
         if let Some(lists) = self.lists.as_deref_mut() {
-            for list in lists.extensions.iter_mut().chain([&mut lists.csrcs]) {
+            for list in lists.iter_mut() {
                 is_lost |= list.acknowledged(self.mode, distance);
             }
         }
@@ -106,8 +105,7 @@ impl Compressor {
             self.mode_since = None;
         }
         if let Some(lists) = self.lists.as_deref_mut() {
-            lists.csrcs.forget_reference();
-            lists.extensions.iter_mut().for_each(super::lists::Encoder::forget_reference);
+            lists.iter_mut().for_each(super::Encoder::forget_reference);
         }
     }
 }

@@ -141,9 +141,7 @@ impl Compressor {
     /// Whether something is to be sent that only extension 3 carries.
     #[inline]
     pub(super) fn must_extend(&self) -> bool {
-        let lists = self.lists.as_deref().is_some_and(|lists| {
-            lists.csrcs.is_pending() || lists.extensions.iter().any(super::lists::Encoder::is_pending)
-        });
+        let lists = self.lists.as_deref().is_some_and(super::Lists::is_pending);
         self.ip.iter().any(super::Repeat::is_active)
             || self.rtp.is_active()
             || self.stride.pending.is_active()
@@ -292,8 +290,7 @@ impl Compressor {
             self.timer.sent(mode, sn);
         }
         if let Some(lists) = self.lists.as_deref_mut() {
-            lists.csrcs.sent(mode, true, sn);
-            lists.extensions.iter_mut().for_each(|list| list.sent(mode, true, sn));
+            lists.iter_mut().for_each(|list| list.sent(mode, true, sn));
         }
     }
 }

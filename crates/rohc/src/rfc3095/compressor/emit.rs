@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::choose::Spans;
 use super::formats::Format;
 use super::initialize::write_deeper;
-use super::{Compressor, Current, ID_FLAGS, deeper};
+use super::{Compressor, Current, ID_FLAGS, Lists, deeper};
 use crate::compressor::Job;
 use crate::crc::{CRC3, CRC7};
 use crate::octets::Writer;
@@ -242,11 +242,11 @@ impl Compressor {
             if self.ipv4[index] && current.ip[index].rnd {
                 out.extend_from_slice(&current.ip[index].id.to_be_bytes());
             }
-            if let Some(lists) = self.lists.as_deref().filter(|_| !sent[index]) {
-                lists.extensions[index].write_irregular(&mut Writer::new(out));
+            if let Some(list) = self.extensions(index).filter(|_| !sent[index]) {
+                list.write_irregular(&mut Writer::new(out));
             }
         }
-        write_deeper(job.packet.bytes, deeper(job.packet.levels()), &mut Writer::new(out));
+        write_deeper(job, deeper(job.packet.levels()), &mut Writer::new(out));
         if self.profile.has_udp_lite() {
             self.write_coverage(current, kind, out);
             out.extend_from_slice(&current.checksum.to_be_bytes());
@@ -310,9 +310,7 @@ impl Compressor {
             _ => PacketType::Uor2,
         };
         let base_id_bits = if kind == PacketType::Uor2Id { 5 } else { 0 };
-        let is_pending =
-            |index: usize| self.lists.as_deref().is_some_and(|lists| lists.extensions[index].is_pending());
-        let lists = [is_pending(0), is_pending(1)];
+        let lists = self.lists.as_deref().map(Lists::pending_extensions).unwrap_or_default();
         let outer_id = target == Some(1) && self.ipv4[0] && self.depth == 2 && {
             let outer = &current.ip[0];
             !outer.rnd && !outer.sid && (self.id_flags_pending(0) || spans.outer_id > 0)
@@ -411,7 +409,7 @@ impl Compressor {
             || self.stride.pending.is_active()
             || self.timer.is_pending()
             || self.mode_change.is_active()
-            || self.lists.as_deref().is_some_and(|lists| lists.csrcs.is_pending())
+            || self.lists.as_deref().is_some_and(Lists::has_pending_csrcs)
     }
 
     fn ip_flags(&self, index: usize, current: &Current, list: bool) -> u8 {
@@ -429,16 +427,16 @@ impl Compressor {
         if flags & 0x40 != 0 {
             writer.u8(current.ip[index].ttl);
         }
-        if let Some(lists) = self.lists.as_deref().filter(|_| list) {
+        if let Some(list) = self.extensions(index).filter(|_| list) {
             // A list and no sequence number (RFC 3095 5.8.5.1): counters are in the items.
             writer.u8(0x80);
-            lists.extensions[index].write_short(writer, self.mode);
+            list.write_short(writer, self.mode);
         }
     }
 
     fn write_rtp_fields(&self, current: &Current, writer: &mut Writer<'_>) {
         let (stride, timer) = (self.stride.pending.is_active(), self.timer.is_pending());
-        let csrcs = self.lists.as_deref().map(|lists| &lists.csrcs).filter(|csrcs| csrcs.is_pending());
+        let csrcs = self.csrcs().filter(|csrcs| csrcs.is_pending());
         // Without R-PT the padding bit would become zero (RFC 4815 6.4).
         let with_type = self.rtp.is_active() || current.rtp.padding;
         let flags = [with_type, current.marker, current.rtp.extension, csrcs.is_some(), stride, timer];
@@ -465,14 +463,8 @@ impl Compressor {
             self.stride.pending.sent(mode, sn);
             self.timer.sent(mode, sn);
         }
-        let Some(all) = self.lists.as_deref_mut() else { return };
-        for (list, sent) in all.extensions.iter_mut().zip(lists) {
-            if sent {
-                list.sent(mode, false, sn);
-            }
-        }
-        if rtp_part && all.csrcs.is_pending() {
-            all.csrcs.sent(mode, false, sn);
+        if let Some(all) = self.lists.as_deref_mut() {
+            all.short_sent(mode, lists, rtp_part, sn);
         }
     }
 }

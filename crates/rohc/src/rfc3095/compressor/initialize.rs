@@ -4,14 +4,14 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::lists::write_plain;
-use super::{Compressor, Current, deeper};
+use super::{Compressor, Current, Encoder, deeper};
 use crate::compressor::Job;
 use crate::frame;
 use crate::octets::Writer;
 use crate::packet::Level;
 use crate::profile::{Mode, PacketType, Profile};
 use crate::rfc3095::header::IpChanging;
-use crate::rfc3095::list::{self, List};
+use crate::rfc3095::list;
 use crate::sdvl;
 
 /// Whether the timestamp's stride goes into the dynamic part of RTP although the decompressor has it.
@@ -98,12 +98,9 @@ impl Compressor {
         let levels = job.packet.levels();
         for index in self.used() {
             write_ip_dynamic(self.ipv4[index], &current.ip[index], writer);
-            match self.lists.as_deref() {
-                Some(lists) => lists.extensions[index].write_whole(writer, self.mode),
-                None => list::write_empty(writer),
-            }
+            self.write_list(self.extensions(index), writer);
         }
-        write_deeper(job.packet.bytes, deeper(levels), writer);
+        write_deeper(job, deeper(levels), writer);
         if self.profile.has_udp_lite() {
             writer.u16(current.coverage);
         }
@@ -119,6 +116,13 @@ impl Compressor {
         }
     }
 
+    fn write_list(&self, list: Option<&Encoder>, writer: &mut Writer<'_>) {
+        match list {
+            Some(list) => list.write_whole(writer, self.mode),
+            None => list::write_empty(writer),
+        }
+    }
+
     /// The dynamic part of RTP (RFC 3095 5.7.7.6).
     fn write_rtp(&self, job: &Job<'_>, current: &Current, told: Stride, writer: &mut Writer<'_>) {
         let stride = self.stride.value;
@@ -128,15 +132,12 @@ impl Compressor {
         let with_timer = self.timer.stride_ms() != 0 || self.timer.is_pending() || stale_timer;
         let announces_mode = self.mode != Mode::Unidirectional || self.mode_change.is_active();
         let extras = with_stride || with_timer || announces_mode || current.rtp.extension;
-        let count = self.lists.as_deref().map_or(0, |lists| lists.csrcs.len()) as u8;
+        let count = self.csrcs().map_or(0, Encoder::len) as u8;
         writer.u8(2 << 6 | u8::from(current.rtp.padding) << 5 | u8::from(extras) << 4 | count);
         writer.u8(u8::from(current.marker) << 7 | current.rtp.payload_type);
         writer.u16(current.sn as u16);
         writer.u32(current.ts);
-        match self.lists.as_deref() {
-            Some(lists) => lists.csrcs.write_whole(writer, self.mode),
-            None => list::write_empty(writer),
-        }
+        self.write_list(self.csrcs(), writer);
         if !extras {
             return;
         }
@@ -173,7 +174,8 @@ fn write_ip_dynamic(ipv4: bool, changing: &IpChanging, writer: &mut Writer<'_>) 
 }
 
 /// The dynamic chain of the IP headers beyond the second, in every packet (RFC 3843 3.2).
-pub(super) fn write_deeper(bytes: &[u8], levels: &[Level], writer: &mut Writer<'_>) {
+pub(super) fn write_deeper(job: &Job<'_>, levels: &[Level], writer: &mut Writer<'_>) {
+    let bytes = job.packet.bytes;
     for level in levels {
         let changing = IpChanging::of(bytes, level, &IpChanging { rnd: true, ..IpChanging::default() });
         write_ip_dynamic(level.version == 4, &changing, writer);
@@ -181,7 +183,7 @@ pub(super) fn write_deeper(bytes: &[u8], levels: &[Level], writer: &mut Writer<'
             list::write_empty(writer);
             continue;
         }
-        let mut list = List::default();
+        let mut list = job.scratch.borrow_mut();
         // The parser keeps chains within what a list holds.
         let _ = list.collect(bytes, level);
         write_plain(writer, &list);

@@ -20,12 +20,12 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use self::id::Watch;
+use self::lists::{Encoder, Lists};
 use self::repeat::Repeat;
 pub(crate) use self::steady::Chain;
 use self::steady::Steady;
 use self::timer::Timer;
 use super::header::{IpChanging, Numbering};
-use super::list::List;
 use crate::compressor::{Built, Job, Unfit};
 use crate::config::CompressorConfig;
 use crate::lsb::Window;
@@ -153,19 +153,6 @@ pub(crate) struct Compressor {
     unconfirmed_from: Option<u32>,
 }
 
-#[derive(Debug, Default)]
-struct Lists {
-    extensions: [lists::Encoder; 2],
-    csrcs: lists::Encoder,
-    scratch: List,
-}
-
-impl Lists {
-    fn new() -> Box<Self> {
-        Box::new(Self { csrcs: lists::Encoder::of_csrcs(), ..Self::default() })
-    }
-}
-
 impl Compressor {
     pub(crate) fn new(job: &Job<'_>) -> Self {
         Self {
@@ -213,7 +200,9 @@ impl Compressor {
         let (mode, mode_change) =
             if self.profile == job.profile { (self.mode, self.mode_change) } else { fresh };
         let sn = self.last.sn;
-        *self = Self { mode, mode_change, reused: true, ..Self::new(job) };
+        let mut window = core::mem::replace(&mut self.window, Window::new());
+        window.clear();
+        *self = Self { mode, mode_change, window, reused: true, ..Self::new(job) };
         // Numbers go on, so that a stale packet of the last flow is not taken for one of this.
         self.last.sn = sn;
         self.stride.unannounced = true;
@@ -460,12 +449,9 @@ impl Compressor {
     /// Brings the references to a new stride.
     fn rescale(&mut self) {
         let stride = self.stride.value.max(1);
-        let old = self.window;
-        self.window.clear();
-        for reference in old.iter() {
-            let (scaled, residue) = (reference.ts / stride, reference.ts % stride);
-            self.window.push(Reference { scaled, residue, ..*reference }, WINDOW);
-        }
+        self.window.update(|reference| {
+            (reference.scaled, reference.residue) = (reference.ts / stride, reference.ts % stride);
+        });
     }
 
     fn observe_lists(
@@ -477,24 +463,22 @@ impl Compressor {
     ) -> Result<(), Unfit> {
         let levels = job.packet.levels();
         let used = self.used();
-        let lists = self.lists.get_or_insert_with(Lists::new);
+        let lists = self.lists.get_or_insert_default();
+        let mut list = job.scratch.borrow_mut();
         let mut changed = false;
         for (index, level) in used.zip(levels) {
-            lists.scratch.collect(job.packet.bytes, level).ok_or(Unfit)?;
-            changed |= !lists.extensions[index].is_same(&lists.scratch);
-            lists.extensions[index].observe(&lists.scratch, distance, repeats, current.sn);
+            list.collect(job.packet.bytes, level).ok_or(Unfit)?;
+            changed |= lists.observe(Some(index), &list, distance, repeats, current.sn);
         }
         if self.profile.has_rtp() {
             let at = job.packet.transport_at() + 20;
-            lists.scratch.clear();
+            list.clear();
             for csrc in job.packet.bytes[at..current.header_len].chunks_exact(4) {
-                lists.scratch.push(csrc).ok_or(Unfit)?;
+                list.push(csrc).ok_or(Unfit)?;
             }
-            changed |= !lists.csrcs.is_same(&lists.scratch);
-            lists.csrcs.observe(&lists.scratch, distance, repeats, current.sn);
+            changed |= lists.observe(None, &list, distance, repeats, current.sn);
         }
-        let counting = lists.extensions.iter().any(lists::Encoder::has_counters);
-        if changed || counting {
+        if changed || lists.has_counters() {
             self.static_crcs = None;
         }
         Ok(())
@@ -526,6 +510,16 @@ impl Compressor {
             state.present = !predictable;
             state.change.start(repeats, current.sn);
         }
+    }
+
+    /// The extension headers of an IP header, if it ever had any.
+    fn extensions(&self, index: usize) -> Option<&Encoder> {
+        self.lists.as_deref().and_then(|lists| lists.extension(index))
+    }
+
+    /// The CSRCs, if there ever were any.
+    fn csrcs(&self) -> Option<&Encoder> {
+        self.lists.as_deref().and_then(Lists::csrcs)
     }
 
     /// How many references are kept: all that the decompressor may hold.

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::repeat::Repeat;
 use super::{Current, Reference};
+use crate::arrival::nanoseconds;
 use crate::compressor::Job;
 use crate::profile::Mode;
 
@@ -22,8 +23,8 @@ pub(super) struct Timer {
     /// TIME_STRIDE in milliseconds; 0: not in use.
     stride_ms: u32,
     pending: Repeat,
-    /// Where the measurement began: scaled timestamp, arrival, and stride.
-    began: Option<(u32, Duration, u32)>,
+    /// Where the measurement began: scaled timestamp, arrival in nanoseconds, and stride.
+    began: Option<(u32, u64, u32)>,
     /// Max_Jitter as the decompressor reported it, in strides.
     reported: u8,
 }
@@ -65,7 +66,7 @@ impl Timer {
     fn measure(&mut self, now: Duration, current: &Current, stride: u32, repeats: u8) {
         let scaled = current.ts / stride;
         let Some((from, at, _)) = self.began.filter(|began| began.2 == stride) else {
-            self.began = Some((scaled, now, stride));
+            self.began = Some((scaled, nanoseconds(now), stride));
             if self.stride_ms != 0 {
                 self.stride_ms = 0;
                 self.pending.start(repeats, current.sn);
@@ -76,7 +77,7 @@ impl Timer {
         if self.stride_ms != 0 || !(MEASURE_STRIDES..1 << 24).contains(&strides) {
             return;
         }
-        let micros = now.saturating_sub(at).as_micros() / u128::from(strides);
+        let micros = nanoseconds(now).saturating_sub(at) / 1000 / u64::from(strides);
         let ms = ((micros + 500) / 1000) as u32;
         if (1..60_000).contains(&ms) {
             self.stride_ms = ms;

@@ -60,14 +60,10 @@ impl Decompressor {
             old.id = new.id;
         }
         let Some(changes) = changes else { return };
-        let lists = self.lists.get_or_insert_default();
-        if let Some(received) = &changes.csrcs {
-            lists.csrcs.learn(received);
-        }
-        for (lists, received) in lists.extensions.iter_mut().zip(&changes.extensions) {
-            let Some(received) = received else { continue };
-            lists.learn(received);
-            copy_counters(&mut lists.current, &received.list);
+        let all = self.lists.get_or_insert_default();
+        let extensions = all.extensions.iter_mut().zip(&changes.extensions);
+        for (lists, received) in extensions.chain([(&mut all.csrcs, &changes.csrcs)]) {
+            received.iter().for_each(|received| list::learn(lists, received));
         }
     }
 
@@ -76,14 +72,10 @@ impl Decompressor {
         let reliable = self.feedbacker.mode() == Mode::Reliable && strong;
         let acknowledged = reliable.then_some(self.values.sn as u8);
         if changes.csrcs.is_some() || changes.extensions.iter().any(Option::is_some) {
-            let lists = self.lists.get_or_insert_default();
-            if let Some(received) = &changes.csrcs {
-                lists.csrcs.accept(received, acknowledged);
-            }
-            for (lists, received) in lists.extensions.iter_mut().zip(&changes.extensions) {
-                if let Some(received) = received {
-                    lists.accept(received, acknowledged);
-                }
+            let all = self.lists.get_or_insert_default();
+            let extensions = all.extensions.iter_mut().zip(&changes.extensions);
+            for (lists, received) in extensions.chain([(&mut all.csrcs, &changes.csrcs)]) {
+                received.iter().for_each(|received| list::accept(lists, received, acknowledged));
             }
         }
         if let Some(next) = changes.protocol {
@@ -91,7 +83,7 @@ impl Decompressor {
         }
         for (deeper, (changing, received)) in self.deeper.iter_mut().zip(&changes.deeper) {
             deeper.changing = *changing;
-            deeper.lists.accept(received, acknowledged);
+            list::accept(&mut deeper.lists, received, acknowledged);
         }
         self.static_crcs = None;
         self.steady.stands = false;
@@ -115,18 +107,6 @@ impl Decompressor {
             CoverageExtension::Off => {
                 Coverage { value, present: false, inferred: usize::from(value) == rest_len }
             }
-        }
-    }
-}
-
-/// Takes over sequence numbers where two lists have the same items.
-fn copy_counters(to: &mut list::List, from: &list::List) {
-    if to.len() != from.len() {
-        return;
-    }
-    for position in 0..to.len() {
-        if list::same_but_counters(to.item(position), from.item(position)) {
-            to.item_mut(position).copy_from_slice(from.item(position));
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::profile::Profile;
 use crate::rfc3095::chain;
 use crate::rfc3095::compressed::{Extension3, IpFlags};
 use crate::rfc3095::header;
-use crate::rfc3095::list::{self, Kind, Lists, Received};
+use crate::rfc3095::list::{self, Kind, List, Received};
 
 impl Decompressor {
     /// Reads extension 3 from behind its timestamp.
@@ -23,7 +23,7 @@ impl Decompressor {
             return Err(DecompressError::Malformed("outer IP header in extension 3"));
         }
         if let Some(flags) = extension.inner {
-            self.ip_fields(1, flags, reader, candidate)?;
+            self.ip_fields(1, flags, packet, reader, candidate)?;
         }
         let mut inner_id = None;
         if extension.id {
@@ -31,7 +31,7 @@ impl Decompressor {
         }
         let mut outer_id = None;
         if let Some(flags) = extension.outer {
-            self.ip_fields(0, flags, reader, candidate)?;
+            self.ip_fields(0, flags, packet, reader, candidate)?;
             if flags.last() {
                 outer_id = Some(reader.u16()?);
             }
@@ -63,6 +63,7 @@ impl Decompressor {
         &self,
         index: usize,
         flags: IpFlags,
+        packet: &Arrived<'_>,
         reader: &mut Reader<'_>,
         candidate: &mut Candidate,
     ) -> Result<(), DecompressError> {
@@ -77,11 +78,13 @@ impl Decompressor {
             (changing.df, changing.rnd, changing.nbo) = (flags.df(), flags.rnd(), flags.nbo());
         }
         if flags.protocol() {
-            self.protocol(index, reader.u8()?, candidate)?;
+            self.protocol(index, reader.u8()?, packet, candidate)?;
         }
         if flags.extensions() {
-            let received = self.extension_field(index, candidate.values.sn, reader)?;
-            candidate.changes.get_or_insert_default().extensions[index] = Some(received);
+            let sn = candidate.values.sn;
+            let changes = candidate.changing(packet.input);
+            let place = changes.blank();
+            changes.extensions[index] = Some(self.extension_field(index, sn, reader, place)?);
         }
         Ok(())
     }
@@ -91,6 +94,7 @@ impl Decompressor {
         &self,
         index: usize,
         next: u8,
+        packet: &Arrived<'_>,
         candidate: &mut Candidate,
     ) -> Result<(), DecompressError> {
         if next == self.ip[index].next {
@@ -99,7 +103,7 @@ impl Decompressor {
         if self.profile != Profile::Ip || index == 0 || !self.deeper.is_empty() {
             return Err(DecompressError::Malformed("protocol change within the chain"));
         }
-        candidate.changes.get_or_insert_default().protocol = Some(next);
+        candidate.changing(packet.input).protocol = Some(next);
         Ok(())
     }
 
@@ -124,19 +128,19 @@ impl Decompressor {
             (rtp.padding, rtp.payload_type) = (octet & 0x80 != 0, octet & 0x7f);
         }
         if flags & 0x04 != 0 {
-            let empty = Lists::default();
-            let received = self.lists_ref().map_or(&empty, |lists| &lists.csrcs).read(reader, Kind::Csrc)?;
-            candidate.changes.get_or_insert_default().csrcs = Some(received);
+            let changes = candidate.changing(packet.input);
+            let place = changes.blank();
+            changes.csrcs = Some(self.csrc_lists().read(reader, Kind::Csrc, place)?);
         }
         if flags & 0x02 != 0 {
             let (stride, _) = crate::sdvl::read(reader)?;
             // RFC 4815 4.6: a stride beside a scaled timestamp is ignored.
             if !extension.scaled {
-                rtp.stride = stride;
+                candidate.values.rtp.stride = stride;
             }
         }
         if flags & 0x01 != 0 {
-            rtp.time_stride_ms = crate::sdvl::read(reader)?.0;
+            candidate.values.rtp.time_stride_ms = crate::sdvl::read(reader)?.0;
         }
         Ok(())
     }
@@ -147,6 +151,7 @@ impl Decompressor {
         index: usize,
         sn: u32,
         reader: &mut Reader<'_>,
+        place: List,
     ) -> Result<Received, DecompressError> {
         let flags = reader.u8()?;
         let mut sequences = [None; 3];
@@ -155,12 +160,11 @@ impl Decompressor {
                 *sequence = Some(read_sequence(reader)?);
             }
         }
-        let empty = Lists::default();
-        let lists = self.lists_ref().map_or(&empty, |lists| &lists.extensions[index]);
+        let lists = self.extension_lists(index);
         let mut received = if flags & 0x80 != 0 {
-            lists.read(reader, Kind::Extension)?
+            lists.read(reader, Kind::Extension, place)?
         } else {
-            Received::unchanged(&lists.current)
+            Received::copy(&lists.current, place)
         };
         advance(&mut received, self.numbering().distance(self.values.sn, sn), [sequences[0], sequences[2]]);
         Ok(received)
@@ -183,8 +187,9 @@ impl Decompressor {
             }
         }
         for deeper in &self.deeper {
-            let read = chain::read_ip_dynamic(&deeper.fixed, &deeper.lists, reader)?;
-            candidate.changing(packet).deeper.push(read);
+            let changes = candidate.changing(packet.input);
+            let read = chain::read_ip_dynamic(&deeper.fixed, deeper.lists(), reader, changes.blank())?;
+            changes.deeper.push(read);
         }
         if self.profile.has_udp_lite() {
             self.coverage(packet.coverage_extension, reader, candidate)?;
@@ -205,13 +210,13 @@ impl Decompressor {
     ) -> Result<(), DecompressError> {
         let sent = candidate.changes.as_deref().is_some_and(|changes| changes.extensions[index].is_some());
         if !sent {
-            let Some(lists) = self.lists_ref().filter(|lists| lists.extensions[index].current.has_counters())
-            else {
+            let current = &self.extension_lists(index).current;
+            if !current.has_counters() {
                 return Ok(());
-            };
+            }
             let steps = self.numbering().distance(self.values.sn, candidate.values.sn);
-            let changes = candidate.changing(packet);
-            let mut received = changes.copy(&lists.extensions[index].current);
+            let changes = candidate.changing(packet.input);
+            let mut received = Received::copy(current, changes.blank());
             advance(&mut received, steps, [None; 2]);
             changes.extensions[index] = Some(received);
         }
@@ -221,7 +226,7 @@ impl Decompressor {
             return Ok(());
         };
         for position in 0..received.list.len() {
-            if received.whole >> position & 1 == 0 {
+            if !received.is_whole(position) {
                 let range = list::irregular(received.list.item(position));
                 received.list.item_mut(position)[range.clone()].copy_from_slice(reader.take(range.len())?);
             }
@@ -254,7 +259,7 @@ fn read_sequence(reader: &mut Reader<'_>) -> Result<(u32, u32), DecompressError>
 /// Counts the sequence numbers of AH and GRE on by `distance` packets, or decodes those sent (AH's and GRE's).
 fn advance(received: &mut Received, distance: i32, sent: [Option<(u32, u32)>; 2]) {
     for position in 0..received.list.len() {
-        if received.whole >> position & 1 == 1 {
+        if received.is_whole(position) {
             continue;
         }
         let item = received.list.item_mut(position);

@@ -7,7 +7,7 @@ use crate::error::DecompressError;
 use crate::packet::{Level, MAX_LEVELS};
 use crate::profile::Profile;
 use crate::rfc3095::header::{IpChanging, IpStatic};
-use crate::rfc3095::list;
+use crate::rfc3095::list::{List, NO_LISTS};
 
 impl Decompressor {
     /// Appends the header, fills in `levels`, and returns how many there are.
@@ -22,7 +22,7 @@ impl Decompressor {
         let start = out.len();
         let changes = candidate.changes.as_deref();
         let csrcs = self.csrcs(changes);
-        let transport_len = self.transport_len(csrcs.map_or(0, |list| list.bytes().len()));
+        let transport_len = self.transport_len(csrcs.bytes().len());
         let total = self.chain_len(changes) + transport_len + payload_len;
         let mut count = 0;
         for position in 0..self.depth + self.deeper.len() {
@@ -37,12 +37,10 @@ impl Decompressor {
             if rest_len > limit {
                 return Err(DecompressError::TooLarge);
             }
-            let first = list.filter(|list| !list.is_empty()).map_or(next, |list| list.item(0)[0]);
+            let first = if list.is_empty() { next } else { list.item(0)[0] };
             fixed.render(out, changing, first, rest_len);
             let extensions_at = out.len() - start;
-            if let Some(list) = list {
-                list.render(out, next)?;
-            }
+            list.render(out, next)?;
             let extensions_len = out.len() - start - extensions_at;
             levels[count] = Level { at, version: fixed.version, extensions_at, extensions_len, first, next };
             count += 1;
@@ -56,28 +54,28 @@ impl Decompressor {
         &'a self,
         position: usize,
         candidate: &'a Candidate,
-    ) -> (&'a IpStatic, &'a IpChanging, Option<&'a list::List>) {
+    ) -> (&'a IpStatic, &'a IpChanging, &'a List) {
         let changes = candidate.changes.as_deref();
         if position < self.depth {
             let index = position + 2 - self.depth;
             let sent =
                 changes.and_then(|changes| changes.extensions[index].as_ref()).map(|received| &received.list);
-            let list = sent.or_else(|| self.lists_ref().map(|lists| &lists.extensions[index].current));
+            let list = sent.unwrap_or(&self.extension_lists(index).current);
             return (&self.ip[index], &candidate.values.ip[index], list);
         }
         let deeper = &self.deeper[position - self.depth];
         match changes.and_then(|changes| changes.deeper.get(position - self.depth)) {
-            Some((changing, received)) => (&deeper.fixed, changing, Some(&received.list)),
-            None => (&deeper.fixed, &deeper.changing, Some(&deeper.lists.current)),
+            Some((changing, received)) => (&deeper.fixed, changing, &received.list),
+            None => (&deeper.fixed, &deeper.changing, &deeper.lists().current),
         }
     }
 
-    pub(super) fn csrcs<'a>(&'a self, changes: Option<&'a Changes>) -> Option<&'a list::List> {
+    pub(super) fn csrcs<'a>(&'a self, changes: Option<&'a Changes>) -> &'a List {
         if !self.has_rtp() {
-            return None;
+            return &NO_LISTS.current;
         }
         let sent = changes.and_then(|changes| changes.csrcs.as_ref()).map(|received| &received.list);
-        sent.or_else(|| self.lists_ref().map(|lists| &lists.csrcs.current))
+        sent.unwrap_or(&self.csrc_lists().current)
     }
 
     pub(super) fn chain_len(&self, changes: Option<&Changes>) -> usize {
@@ -90,7 +88,7 @@ impl Decompressor {
             .map(|index| {
                 let list = match changes.and_then(|changes| changes.deeper.get(index)) {
                     Some((_, received)) => &received.list,
-                    None => &self.deeper[index].lists.current,
+                    None => &self.deeper[index].lists().current,
                 };
                 self.deeper[index].fixed.len() + list.raw_len()
             })
@@ -101,7 +99,7 @@ impl Decompressor {
     pub(super) fn extension_len(&self, index: usize, changes: Option<&Changes>) -> usize {
         match changes.and_then(|changes| changes.extensions[index].as_ref()) {
             Some(received) => received.list.raw_len(),
-            None => self.lists_ref().map_or(0, |lists| lists.extensions[index].current.raw_len()),
+            None => self.extension_lists(index).current.raw_len(),
         }
     }
 
@@ -117,7 +115,7 @@ impl Decompressor {
     pub(super) fn render_transport(
         &self,
         candidate: &Candidate,
-        csrcs: Option<&list::List>,
+        csrcs: &List,
         rest_len: usize,
         out: &mut Vec<u8>,
     ) {
@@ -135,14 +133,14 @@ impl Decompressor {
         out.extend_from_slice(&length.to_be_bytes());
         out.extend_from_slice(&candidate.checksum.to_be_bytes());
         if self.has_rtp() {
-            let count = csrcs.map_or(0, list::List::len) as u8;
+            let count = csrcs.len() as u8;
             let rtp = &values.rtp;
             let first = rtp.version << 6 | u8::from(rtp.padding) << 5 | u8::from(rtp.extension) << 4 | count;
             out.extend_from_slice(&[first, u8::from(candidate.marker) << 7 | rtp.payload_type]);
             out.extend_from_slice(&(values.sn as u16).to_be_bytes());
             out.extend_from_slice(&rtp.ts.to_be_bytes());
             out.extend_from_slice(&self.ssrc);
-            out.extend_from_slice(csrcs.map_or(&[], list::List::bytes));
+            out.extend_from_slice(csrcs.bytes());
         }
     }
 }
