@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use bentpipe_lab::build::Built;
-use bentpipe_lab::measure::measures;
+use bentpipe_lab::measure::{Measure, measures};
 use bentpipe_lab::record::Recorder;
 use bentpipe_lab::scenario::Document;
 use bentpipe_units::Span;
@@ -34,10 +34,10 @@ to = "b"
 udp = { payload = "432 B", pattern = { kind = "constant", interval = "424 us" } }
 "#;
 
-#[test]
-fn lines_and_ends_of_channels_are_measured() {
+/// What is measured of a run of ten seconds: units and values by name.
+fn measured(text: &str) -> HashMap<String, (String, f64)> {
     let document =
-        Document::parse("cells.toml", NETWORK.as_bytes()).unwrap_or_else(|refusal| panic!("{refusal}"));
+        Document::parse("cells.toml", text.as_bytes()).unwrap_or_else(|refusal| panic!("{refusal}"));
     let scenario = document.scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
     let mut built = Built::new(&scenario, 1, Path::new("")).expect("possible");
     let recorder = Recorder {
@@ -47,10 +47,13 @@ fn lines_and_ends_of_channels_are_measured() {
         duration: Span::from_secs(10),
     };
     let recording = recorder.run(&mut built.network, |_| ControlFlow::Continue(())).expect("short");
-    let all: HashMap<String, (String, f64)> = measures(&scenario, &recording)
-        .into_iter()
-        .map(|measure| (measure.name, (measure.unit, measure.value)))
-        .collect();
+    let of = |measure: Measure| (measure.name, (measure.unit, measure.value));
+    measures(&scenario, &recording).into_iter().map(of).collect()
+}
+
+#[test]
+fn lines_and_ends_of_channels_are_measured() {
+    let all = measured(NETWORK);
     let value = |name: &str| all.get(name).unwrap_or_else(|| panic!("no {name} in {:?}", all.keys())).1;
     assert!((value("line.up.forward.utilisation") - 1.0).abs() < 0.01);
     assert!((value("line.down.forward.utilisation") - 1.0).abs() < 0.01);
@@ -74,4 +77,47 @@ fn lines_and_ends_of_channels_are_measured() {
     assert!(!all.contains_key("line.up.forward.cells-lost") && !all.contains_key("vc.path.a.acr-mean"));
     // Nothing dropped is zero, not minus zero.
     assert!(value("line.up.forward.dropped").is_sign_positive());
+}
+
+/// Datagrams of 432 bytes, ten cells each, at 20 Mbit/s on a satellite channel to a host that takes 10 Mbit/s.
+const SLOW_HOST: &str = r#"
+title = "t"
+duration = "10 s"
+[node.a]
+[node.b]
+[atm.switch.s]
+[atm.line.up]
+between = ["a", "s"]
+rate = "34.368 Mbit/s"
+delay = "250 ms"
+[atm.line.down]
+between = ["s", "b"]
+rate = "34.368 Mbit/s"
+[link.path]
+between = ["a", "b"]
+vc = { service = { kind = "abr", icr = "15 Mbit/s", nrm = 256, rif = 0.00003 }, receive = { rate = "10 Mbit/s", limit = 20000, TOLD } }
+[flow.load]
+from = "a"
+to = "b"
+udp = { payload = "432 B", pattern = { kind = "constant", interval = "212 us" } }
+"#;
+
+#[test]
+fn a_host_that_says_it_is_slow_has_fewer_cells_waiting() {
+    let run = |told: &str| {
+        let all = measured(&SLOW_HOST.replace(", TOLD", told));
+        let names = ["b.receive-queue-max", "b.receive-lost", "b.rm-destination-sent", "a.acr-mean"];
+        names.map(|name| all[&format!("vc.path.{name}")].1)
+    };
+    let [queue, lost, made, _] = run("");
+    assert!(queue == 20_000.0 && lost > 10_000.0 && made == 0.0, "{queue} {lost} {made}");
+    let [queue, lost, made, acr] = run(", congested = 500, explicit_rate = true");
+    assert!(lost == 0.0 && (50.0..=100.0).contains(&made), "{lost} {made}");
+    // The source sends at 15 Mbit/s, 255 of 256 cells data, until it hears of the 500th that waits: half a second more of what the
+    // host does not take. From there on it is at the host's rate.
+    let excess = (15e6 * 255.0 / 256.0 - 10e6) / 424.0;
+    let expected = 500.0 + excess * 0.5;
+    assert!((queue / expected - 1.0).abs() < 0.01, "{queue} {expected}");
+    let told_s = 0.5 + 500.0 / excess + 0.02;
+    assert!((acr / (1e6 * (10.0 + 5.0 * told_s / 10.0)) - 1.0).abs() < 0.01, "{acr}");
 }

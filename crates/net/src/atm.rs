@@ -14,6 +14,7 @@ pub mod fault;
 pub mod interface;
 pub mod line;
 mod order;
+pub mod receive;
 pub mod service;
 mod stream;
 pub mod switch;

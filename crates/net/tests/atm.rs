@@ -4,7 +4,7 @@ mod atm_path;
 
 use atm_path::{Load, Path, World, seed_abr, seed_tcp};
 use bentpipe_net::atm::switch::{self, Algorithm};
-use bentpipe_net::atm::{Service, abr};
+use bentpipe_net::atm::{Service, abr, receive};
 use bentpipe_units::{Rate, Span};
 
 #[test]
@@ -21,6 +21,10 @@ fn one_source_gets_the_line() {
 #[test]
 fn trains_of_cells_change_no_result() {
     let mut path = Path { load: seed_tcp(200_000), ..Path::wan(5) };
+    // One of the hosts is slower than its share, says so, and loses cells.
+    const SLOWER: receive::Config =
+        receive::Config { rate: Rate::from_bps(5_000_000), limit: 60, congested: Some(20), ..SLOW };
+    path.receive = |n| (n == 2).then_some(SLOWER);
     path.background = Some(|| {
         let ms = Span::from_millis(7);
         let rates = (0..40_u64).map(move |n| (ms, Rate::from_bps(n % 5 * 20_000_000)));
@@ -37,6 +41,8 @@ fn trains_of_cells_change_no_result() {
         (seen, work.deliveries + work.wakeups)
     };
     let ((trains, few), (cells, many)) = (run(false), run(true));
+    let of_slow = |name| trains[19].0[&("vc/2/exit".to_owned(), name)];
+    assert!(of_slow("receive-lost") > 0.0 && of_slow("rm-destination-sent") > 0.0);
     for (step, (with, without)) in trains.iter().zip(&cells).enumerate() {
         for (key, value) in &with.0 {
             assert!(*value == without.0[key] || value.is_nan(), "{step} {key:?}: {value} {}", without.0[key]);
@@ -143,6 +149,70 @@ fn cells_of_the_switchs_own_come_before_the_destinations() {
     assert!(with.2 >= 20.0 && with.2 <= 20.0 * 21.0, "{with:?}");
     assert!(with.0 < 0.7 * without.0, "{with:?} {without:?}");
 }
+
+/// A host that takes 20 Mbit/s, with room for 5000 cells.
+const SLOW: receive::Config =
+    receive::Config { rate: Rate::from_bps(20_000_000), limit: 5000, congested: None, explicit_rate: false };
+
+/// What it takes in a second, in cells.
+const TAKEN: f64 = 20e6 / 424.0;
+
+/// One source of ABR over switches that say nothing, with 30 ms there and back, and a slow host.
+fn to_slow_host(receive: fn(usize) -> Option<receive::Config>) -> World {
+    let service = |n| match seed_abr(n) {
+        Service::Abr(config) => Service::Abr(abr::Config { rif: 1.0 / 4096.0, ..config }),
+        other => other,
+    };
+    Path { receive, service, switch: switch::Config::default(), ..Path::wan(1) }.build()
+}
+
+#[test]
+fn a_slow_host_that_says_nothing_loses_cells_and_one_that_does_loses_none() {
+    let run = |receive| {
+        let mut world = to_slow_host(receive);
+        world.run_ms(5000);
+        ["receive-queue-max", "receive-lost", "rm-destination-sent", "cells-received"]
+            .map(|name| world.value("vc/0/exit", name))
+    };
+    let [queue, lost, made, received] = run(|_| Some(SLOW));
+    assert!(queue == 5000.0 && made == 0.0, "{queue} {made}");
+    // What comes of data but is not taken: 31 of 32 cells that come are data, and 5000 still wait.
+    let data = received * 31.0 / 32.0;
+    assert!((lost / (data - 5000.0 - 5.0 * TAKEN) - 1.0).abs() < 0.02, "{lost} of {received}");
+    let [queue, lost, made, _] = run(|_| Some(receive::Config { congested: Some(500), ..SLOW }));
+    assert!(queue < 2500.0 && lost == 0.0 && made > 0.0, "{queue} {lost} {made}");
+}
+
+#[test]
+fn a_source_comes_to_the_rate_of_its_host() {
+    const SAID: receive::Config = receive::Config { congested: Some(500), explicit_rate: true, ..SLOW };
+    let mut world = to_slow_host(|_| Some(SAID));
+    let mut acr = Vec::new();
+    let mut queue = Vec::new();
+    let mut handed_over = 0.0;
+    for ms in 0..300 {
+        world.run_ms(1000 + 10 * ms);
+        acr.push(world.value("vc/0/access", "acr"));
+        queue.push(world.value("vc/0/exit", "receive-queue"));
+        handed_over = if ms == 0 { world.value("receiver/0", "packets") } else { handed_over };
+    }
+    // The buffer is never empty, so that the host has all that it takes: 12 cells a packet.
+    let packets = world.value("receiver/0", "packets") - handed_over;
+    assert!((packets * 12.0 / (TAKEN * 2.99) - 1.0).abs() < 0.001, "{packets}");
+    // With 31 of 32 cells data, a source that is told 20 Mbit/s sends a little less, so that the queue sinks below the threshold,
+    // and rises from there until the source hears of it, 30 ms later: then it has had 90 cells a second more with each of the 1474
+    // answers a second, for those 30 ms and for the 12 until it sent more than is taken, and again as long on the way up.
+    let mean = acr.iter().sum::<f64>() / acr.len() as f64;
+    assert!((mean / (20e6 * 32.0 / 31.0) - 1.0).abs() < 0.02, "{mean}");
+    let slope = PCR_CELLS / 4096.0 * TAKEN / 32.0;
+    let above = slope * (0.030 + 2.0 * 0.042_f64).powi(2) / 2.0;
+    let highest = queue.iter().copied().fold(0.0, f64::max);
+    let lowest = queue.iter().copied().fold(f64::INFINITY, f64::min);
+    assert!(highest < 500.0 + above && lowest > 500.0 - above, "{lowest} {highest} {above}");
+}
+
+/// OC-3 in cells a second.
+const PCR_CELLS: f64 = 155.52e6 / 424.0;
 
 #[test]
 fn no_cell_is_lost_or_made() {

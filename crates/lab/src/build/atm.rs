@@ -221,11 +221,17 @@ impl<'a> Network<'a> {
             let [Plug::Switch(switch, a), Plug::Switch(_, b)] = *pair else { continue };
             self.switches[switch].connect((a, vc), (b, vc), given.service.class());
         }
+        if let Some(receive) = &given.receive {
+            let of_receive = format!("{key}.vc.receive");
+            let checked = receive.check(given.service.class());
+            checked.map_err(|error| Problem::impossible(&of_receive, &error))?;
+        }
         let [near, far] = contents;
         let mut end = |plug: &Plug, node: &String, content| {
             let Plug::Interface(n) = *plug else { return Err(Problem::new(key, "a channel ends at nodes")) };
             let (path, service) = (format!("vc/{name}/{node}"), given.service);
-            let port = self.interfaces[n].1.add(Channel { path, vc, service, content, limit: given.limit });
+            let channel = Channel { path, vc, service, content, limit: given.limit, receive: given.receive };
+            let port = self.interfaces[n].1.add(channel);
             let of_service =
                 if key.starts_with("link.") { format!("{key}.vc.service") } else { format!("{key}.service") };
             port.map(|port| (n, port)).map_err(|error| Problem::impossible(&of_service, &error))

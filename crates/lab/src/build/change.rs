@@ -2,7 +2,7 @@
 
 use std::mem::discriminant;
 
-use bentpipe_net::atm::{self, Faults};
+use bentpipe_net::atm::{self, Faults, Interface};
 use bentpipe_net::dvb::Modcod;
 use bentpipe_net::{Link as Line, Port, Shaper, Wifi, channel, dvb, shaper};
 use bentpipe_sim::{ElementId, Network};
@@ -40,6 +40,8 @@ pub enum Setting {
     StreamQueue(Port, Queue),
     /// A fault of an ATM line.
     CellFault(atm::fault::Config),
+    /// How fast the host at an end of a virtual channel takes what it receives; the end by its path, "vc/bulk/server".
+    Receive(String, atm::receive::Config),
     /// What loses frames in a direction of a Wi-Fi cell.
     FrameErrors(Port, channel::Config),
 }
@@ -80,6 +82,10 @@ impl Change {
             (&self.setting, network.element::<Faults>(self.element))
         {
             let _ = faults.set(config);
+        } else if let (Setting::Receive(path, config), Some(interface)) =
+            (&self.setting, network.element::<Interface>(self.element))
+        {
+            let _ = interface.set_receive(now, path, config);
         }
         network.poke(self.element);
     }
@@ -95,6 +101,8 @@ pub struct Changer {
     links: Vec<(LinkHandle, Vec<ElementId>)>,
     /// The elements of the faults of each direction of each ATM line, by the line's name.
     lines: Vec<(String, Vec<ElementId>)>,
+    /// The ends of each virtual channel: the link's name, the end's path, and its interface.
+    ends: Vec<(String, String, ElementId)>,
 }
 
 impl Changer {
@@ -115,14 +123,26 @@ impl Changer {
             both.map(|elements| (name.clone(), elements))
         };
         let lines = emulated.scenario.atm.line.keys().flat_map(of_line).collect();
-        Changer { scenario: emulated.scenario.clone(), asked: asked.clone(), links, lines }
+        let of_node = |node: &String| {
+            let interfaces = format!("atm/{node}/");
+            network.ids().filter(move |id| network.path(*id).starts_with(&interfaces)).collect::<Vec<_>>()
+        };
+        let channels = emulated.scenario.link.iter().filter(|(_, link)| link.vc.is_some());
+        // Which of its interfaces a channel passes a node does not say; the others know nothing of it.
+        let ends = channels
+            .flat_map(|(name, link)| link.between.iter().map(move |node| (name, node)))
+            .flat_map(|(name, node)| {
+                of_node(node).into_iter().map(move |id| (name.clone(), format!("vc/{name}/{node}"), id))
+            })
+            .collect();
+        Changer { scenario: emulated.scenario.clone(), asked: asked.clone(), links, lines, ends }
     }
 
     /// What makes the network that of `new`, as a scenario file has it.
     ///
     /// # Errors
-    /// If more differs than rates, delays, the parameters of queues, shapers and channels, and what the sending end of a stream
-    /// of DVB does alone, or if what differs is
+    /// If more differs than rates, delays, the parameters of queues, shapers and channels, what hosts take of virtual channels,
+    /// and what the sending end of a stream of DVB does alone, or if what differs is
     /// said otherwise by both directions; then nothing is to be changed.
     pub fn change(&mut self, new: &Scenario) -> Result<Vec<Change>, Problem> {
         let asked = new;
@@ -162,6 +182,9 @@ impl Changer {
                 changes.extend(cell_faults(name, elements, wanted)?);
             }
         }
+        for (name, path, element) in &self.ends {
+            changes.extend(received(name, path, *element, &self.scenario, &new)?);
+        }
         if changes.is_empty() && self.asked != *asked {
             return Err(Problem::new("", "has no effect: each direction of the link says its own"));
         }
@@ -170,7 +193,8 @@ impl Changer {
     }
 }
 
-const UNCHANGEABLE: &str = "cannot be changed while it runs: expected a link's rate, delay, queue, shaper or channel, or an ATM line's channel";
+const UNCHANGEABLE: &str = "cannot be changed while it runs: expected a link's rate, delay, queue, shaper or channel, \
+                            a virtual channel's receive, or an ATM line's channel";
 const LINE: &str = "a line cannot be changed while it runs: its slots and frames are counted from the start. Expected a stream's \
                     packing, filter, to, llc or modcod, or the link's queue or channel";
 
@@ -293,6 +317,28 @@ fn faults(
     as_many(key, elements, faults, Setting::Fault)
 }
 
+/// What changes at an end of a virtual channel: how fast its host takes what it receives.
+fn received(
+    name: &str,
+    path: &str,
+    element: ElementId,
+    before: &Scenario,
+    after: &Scenario,
+) -> Result<Option<Change>, Problem> {
+    let of = |scenario: &Scenario| scenario.link[name].vc.as_ref().and_then(|vc| vc.receive);
+    match (of(before), of(after)) {
+        (had, wanted) if had == wanted => Ok(None),
+        (Some(_), Some(config)) => {
+            Ok(Some(Change { element, setting: Setting::Receive(path.to_owned(), config) }))
+        }
+        (had, _) => {
+            let there = if had.is_some() { "cannot be removed" } else { "cannot be added" };
+            let problem = format!("{there} while it runs: expected what the scenario started with");
+            Err(Problem::new(format!("link.{name}.vc.receive"), problem))
+        }
+    }
+}
+
 /// The faults of a direction of an ATM line.
 fn cell_faults(
     name: &str,
@@ -330,6 +376,9 @@ fn without_changeable(scenario: &Scenario) -> Scenario {
 fn clear(link: &mut Link) {
     (link.rate, link.delay, link.queue, link.shaper, link.channel) = (None, None, None, None, None);
     link.dvb = None;
+    if let Some(vc) = &mut link.vc {
+        vc.receive = None;
+    }
     for own in [&mut link.forward, &mut link.reverse] {
         (own.rate, own.delay, own.queue, own.shaper, own.channel) = (None, None, None, None, None);
         own.dvb = None;

@@ -1,5 +1,6 @@
 //! Real hosts' places, and changes while running.
 
+use bentpipe_net::atm::Interface;
 use bentpipe_net::{Gate, Packet};
 use bentpipe_units::{Span, Time};
 
@@ -213,6 +214,48 @@ fn changed_cells(assignment: &str) -> Result<Vec<Setting>, String> {
     let changes =
         changer.change(&scenario).map_err(|problem| format!("{}: {}", problem.key, problem.problem))?;
     Ok(changes.into_iter().map(|change| change.setting).collect())
+}
+
+#[test]
+fn a_host_of_a_virtual_channel_becomes_slower() {
+    let text = CELLS.replace("vc = {}", "vc = { receive = { rate = \"8 Mbit/s\", limit = 500 } }");
+    let change = |text: &str, assignment: &str| {
+        let mut document = document(text);
+        let mut changer = Changer::new(&emulated(text), &document.scenario().expect("a scenario"));
+        document.set(assignment).map_err(|refusal| refusal.to_string())?;
+        let scenario = document.scenario().map_err(|refusal| refusal.to_string())?;
+        changer.change(&scenario).map_err(|problem| format!("{}: {}", problem.key, problem.problem))
+    };
+    let changes = change(&text, "link.path.vc.receive.rate=1 Mbit/s").expect("a change");
+    let paths = changes.iter().map(|change| match &change.setting {
+        Setting::Receive(path, config) => (path.as_str(), config.rate.as_bps(), config.limit),
+        other => panic!("{other:?}"),
+    });
+    let paths: Vec<_> = paths.collect();
+    assert_eq!(paths, [("vc/path/near", 1_000_000, 500), ("vc/path/far", 1_000_000, 500)]);
+    // It holds at the element that the channel ends at.
+    let network = &mut emulated(&text).built.network;
+    for (change, path) in changes.iter().zip(["atm/near/up", "atm/far/down"]) {
+        assert_eq!(network.path(change.element), path);
+        change.apply(network);
+        let Setting::Receive(end, config) = &change.setting else { panic!("{change:?}") };
+        let now = network.now();
+        let interface = network.element::<Interface>(change.element).expect("an interface");
+        assert_eq!(interface.set_receive(now, end, config), Ok(true));
+        assert_eq!(interface.set_receive(now, "vc/path/other", config), Ok(false));
+    }
+    for (text, assignment, why) in [
+        (&text[..], "link.path.vc.receive.limit=0", "link.path.vc.receive.limit: expected from 1"),
+        (&text[..], "link.path.vc.limit=7", "cannot be changed while it runs"),
+        (
+            CELLS,
+            r#"link.path.vc.receive={ rate = "1 Mbit/s", limit = 9 }"#,
+            "link.path.vc.receive: cannot be added while it runs",
+        ),
+    ] {
+        let refused = change(text, assignment).expect_err(assignment);
+        assert!(refused.contains(why), "{assignment}: {refused}");
+    }
 }
 
 #[test]

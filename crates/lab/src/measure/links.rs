@@ -79,9 +79,12 @@ fn of_end(element: &str, parts: &Parts<'_>) -> Vec<Measure> {
         "wrong-length",
         "wrong-crc",
         "refused",
+        "receive-lost",
+        "rm-destination-sent",
     ];
     let path = element.replace('/', ".");
-    let unit = |name: &str| if name.starts_with("cells") { "cells" } else { "packets" };
+    let is_of_cells = |name: &str| ["cells", "receive", "rm"].iter().any(|what| name.starts_with(what));
+    let unit = |name: &str| if is_of_cells(name) { "cells" } else { "packets" };
     let measure = |name: &str| {
         let value = parts.grown(element, &[name])?;
         Measure::new(format!("{path}.{name}"), unit(name), value)
@@ -89,7 +92,14 @@ fn of_end(element: &str, parts: &Parts<'_>) -> Vec<Measure> {
     let acr = parts
         .average(element, &["acr"])
         .and_then(|acr| Measure::new(format!("{path}.acr-mean"), "bit/s", acr));
-    names.into_iter().filter_map(measure).chain(acr).collect()
+    let queues = [
+        ("receive-queue-mean", parts.average(element, &["receive-queue"])),
+        ("receive-queue-max", parts.at_end(element, &["receive-queue-max"])),
+    ];
+    let queues = queues
+        .into_iter()
+        .filter_map(|(name, value)| Measure::new(format!("{path}.{name}"), "cells", value?));
+    names.into_iter().filter_map(measure).chain(acr).chain(queues).collect()
 }
 
 /// What became of a stream of DVB: how much of its TS packets or frames are packets, what compression made of headers, and

@@ -219,6 +219,10 @@ fn end_table(point: &PointSummary) -> Option<Table> {
         ("wrong-crc", "wrong CRC"),
         ("refused", "refused"),
         ("acr-mean", "mean ACR"),
+        ("receive-queue-mean", "mean wait for the host"),
+        ("receive-queue-max", "longest"),
+        ("receive-lost", "lost there"),
+        ("rm-destination-sent", "RM cells made"),
     ];
     table("channel.end", "vc.", &columns, point)
 }

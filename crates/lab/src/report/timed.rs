@@ -56,6 +56,12 @@ pub(super) fn plots(series: &Series) -> Vec<Plot> {
             "cells",
             busiest(as_is(columns(series, "vc.", "", &["queue"]))),
         ),
+        plot(
+            "Cells that hosts have not taken",
+            "waiting",
+            "cells",
+            busiest(as_is(columns(series, "vc.", "", &["receive-queue"]))),
+        ),
         plot("Allowed cell rate", "ACR", "bit/s", as_is(senders(series))),
         plot("Link utilisation", "share of the line rate", "", busiest(rates(series, busy(), 1.0))),
     ];

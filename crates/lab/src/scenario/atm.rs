@@ -1,6 +1,7 @@
 //! The ATM network of a scenario: switches, lines, and streams of cells that nobody reads.
 
 pub use bentpipe_net::atm::fault::Config as CellFault;
+pub use bentpipe_net::atm::receive::Config as ReceiveBuffer;
 pub use bentpipe_net::atm::switch::Config as AtmSwitch;
 pub use bentpipe_net::atm::{Encapsulation, Service};
 use bentpipe_net::video::RateConfig;
@@ -91,6 +92,9 @@ pub struct VirtualChannel {
     /// How many cells may wait at each end to be sent; a packet beyond is dropped. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
+    /// How fast the host at each end takes what it receives, and how many cells may wait for it. Default: at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive: Option<ReceiveBuffer>,
 }
 
 /// Cells on a channel of their own.

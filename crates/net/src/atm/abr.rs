@@ -1,9 +1,8 @@
 //! The end systems of ABR (ATM Forum Traffic Management 4.0): at what rate a source sends, and what a destination sends
 //! back.
 //!
-//! Modelled: the source's rules 1 to 13 and the destination's 1 to 4 and 6. Not modelled: cells that a destination makes by
-//! itself (destination rule 5: hosts here are never congested; a switch makes such cells), use of the rate by several
-//! virtual channels of a path.
+//! Modelled: the source's rules 1 to 13 (section 5.10.4) and the destination's 1 to 6 (5.10.5); a destination is congested if its
+//! [receive buffer](super::receive) is. Not modelled: use of the rate by several virtual channels of a path.
 
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::atm::rm;
@@ -127,6 +126,18 @@ pub(crate) enum Choice {
     Data,
 }
 
+/// What a congested destination tells the source: destination rules 2 and 5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strain {
+    /// To slow down: CI.
+    Congestion,
+    /// What rate it can take: ER.
+    Rate(rm::Rate),
+}
+
+/// Between backward RM cells that a destination makes (destination rule 5: at most ten a second).
+const OWN_GAP: Span = Span::from_millis(100);
+
 /// Both ends of ABR at one end of a channel: the source of what goes out, the destination of what comes in.
 #[derive(Debug)]
 pub(crate) struct EndSystem {
@@ -153,6 +164,8 @@ pub(crate) struct EndSystem {
     /// When the next one may.
     next_in_rate: (Time, u32),
     last_out_of_rate: Time,
+    /// Whether the out-of-rate cell before this was a backward one.
+    turned_out_of_rate: bool,
     /// In-rate cells since the last forward RM cell; before the first one as many as it takes for it to be first.
     since_frm: u32,
     last_frm: Time,
@@ -160,10 +173,14 @@ pub(crate) struct EndSystem {
     unanswered: u32,
     /// Whether a backward RM cell went out since the last forward one.
     turned: bool,
-    /// A forward RM cell from the other side, to be sent back.
+    /// A forward RM cell from the other side, to be sent back, or one of the destination's own.
     waiting: Option<rm::Repr>,
     /// Whether the last cell of data from the other side had met congestion.
     congested: bool,
+    /// Whether the destination is congested itself.
+    strain: Option<Strain>,
+    /// Before this the destination makes no RM cell.
+    quiet_until: Time,
     pub(crate) counts: Counts,
 }
 
@@ -175,6 +192,8 @@ pub(crate) struct Counts {
     pub(crate) out_of_rate_sent: u64,
     pub(crate) backward_received: u64,
     pub(crate) overwritten: u64,
+    /// Of the backward ones those that the destination made.
+    pub(crate) destination_sent: u64,
 }
 
 impl EndSystem {
@@ -214,12 +233,15 @@ impl EndSystem {
             last_sent: None,
             next_in_rate: (Time::ZERO, 0),
             last_out_of_rate: Time::ZERO,
+            turned_out_of_rate: false,
             since_frm: config.nrm,
             last_frm: Time::ZERO,
             unanswered: 0,
             turned: false,
             waiting: None,
             congested: false,
+            strain: None,
+            quiet_until: Time::ZERO,
             counts: Counts::default(),
         })
     }
@@ -305,8 +327,7 @@ impl EndSystem {
             && let Some(turn) = self.waiting.take()
         {
             self.turned = true;
-            self.counts.backward_sent += 1;
-            return Choice::Rm(Word::rm(self.vc, false, &turn));
+            return Choice::Rm(self.backward(turn, false, now));
         }
         Choice::Data
     }
@@ -334,11 +355,34 @@ impl EndSystem {
         Word::rm(self.vc, false, &self.repr())
     }
 
-    /// A forward RM cell that asks whether it may go on.
+    /// A forward RM cell that asks whether it may go on, or in turn with those the backward one that waits (destination rules 3
+    /// and 6): with a rate of zero both ways, neither source would ever hear anything otherwise.
     fn out_of_rate(&mut self, now: Time) -> Word {
         self.last_out_of_rate = now;
         self.counts.out_of_rate_sent += 1;
-        Word::rm(self.vc, true, &self.repr())
+        self.turned_out_of_rate = !self.turned_out_of_rate && self.waiting.is_some();
+        match self.waiting.take_if(|_| self.turned_out_of_rate) {
+            Some(turn) => self.backward(turn, true, now),
+            None => Word::rm(self.vc, true, &self.repr()),
+        }
+    }
+
+    /// A backward RM cell, which says what holds when it goes out: rule 2 of the destination, and 5 for one that it made.
+    fn backward(&mut self, turn: rm::Repr, clp: bool, now: Time) -> Word {
+        let mut repr = turn;
+        if repr.not_by_source {
+            self.quiet_until = now + OWN_GAP;
+            self.counts.destination_sent += 1;
+        } else {
+            repr.congestion |= std::mem::take(&mut self.congested);
+        }
+        match self.strain {
+            Some(Strain::Congestion) => repr.congestion = true,
+            Some(Strain::Rate(rate)) => repr.explicit = repr.explicit.min(rate),
+            None => {}
+        }
+        self.counts.backward_sent += 1;
+        Word::rm(self.vc, clp, &repr)
     }
 
     fn repr(&self) -> rm::Repr {
@@ -361,6 +405,28 @@ impl EndSystem {
     #[inline]
     pub(crate) fn on_data(&mut self, efci: bool) {
         self.congested = efci;
+    }
+
+    /// Takes whether the destination is congested itself.
+    pub(crate) fn set_strain(&mut self, strain: Option<Strain>) {
+        self.strain = strain;
+    }
+
+    /// Makes a backward RM cell if the destination is congested at `now`, unless one waits, which will say so, or was made in the
+    /// last 100 ms. Destination rule 5: BN, and CI or NI; CCR and MCR are zero.
+    pub(crate) fn make_backward(&mut self, now: Time) {
+        let Some(strain) = self.strain.filter(|_| self.waiting.is_none() && now >= self.quiet_until) else {
+            return;
+        };
+        let repr = rm::Repr {
+            backward: true,
+            not_by_source: true,
+            congestion: strain == Strain::Congestion,
+            no_increase: strain != Strain::Congestion,
+            explicit: rm::Rate::MAX,
+            ..rm::Repr::default()
+        };
+        self.waiting = Some(repr);
     }
 
     /// Takes an RM cell.
@@ -392,10 +458,10 @@ impl EndSystem {
         self.set_acr(acr.max(self.mcr).min(limit));
     }
 
-    /// Destination rules 2 to 4 and 6: an older cell that still waits is overwritten.
+    /// Destination rules 2 to 4 and 6: an older cell that still waits is overwritten. What the destination has to say itself is
+    /// added when the cell goes out, so that nothing of it is lost with an overwritten one.
     fn on_forward(&mut self, repr: &rm::Repr) {
-        let congestion = repr.congestion || std::mem::take(&mut self.congested);
-        let turn = rm::Repr { backward: true, not_by_source: false, congestion, ..*repr };
+        let turn = rm::Repr { backward: true, not_by_source: false, ..*repr };
         self.counts.overwritten += u64::from(self.waiting.replace(turn).is_some());
     }
 }

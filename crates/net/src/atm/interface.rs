@@ -1,8 +1,8 @@
 //! An ATM interface of a host: AAL5, the end systems of its virtual channels, and the line that leads away.
 //!
 //! Modelled: packets in AAL5 with LLC/SNAP or without, segmented and put together again; sources that keep to ABR's rules
-//! or to a fixed rate; several channels on one line, each cell in the order that it may go; OAM cells recognised and
-//! ignored. Not modelled: signalling, reassembly timers.
+//! or to a fixed rate; several channels on one line, each cell in the order that it may go; [receive buffers](super::receive)
+//! that the host empties at its own rate; OAM cells recognised and ignored. Not modelled: signalling, reassembly timers.
 //!
 //! The interface wakes when a packet is complete, and otherwise once in the delay of its line, however many cells there
 //! are: see [`Train`](super::Train).
@@ -18,7 +18,8 @@ use super::abr::{Choice, EndSystem, Gap};
 use super::cell::{Cell, Inbox, Kind, Vc, Word};
 use super::line::{self, Line, cells_per_second};
 use super::order::Order;
-use super::service::{Content, Encapsulation, Service};
+use super::receive::{self, Buffer};
+use super::service::{Class, Content, Encapsulation, Service};
 use super::stream::Streams;
 use crate::{Body, Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
@@ -37,6 +38,8 @@ pub struct Channel {
     pub content: Content,
     /// How many cells of packets may wait to be sent; a packet beyond is refused. None: as many as come.
     pub limit: Option<u32>,
+    /// How fast the host takes what it receives. None: at once.
+    pub receive: Option<receive::Config>,
 }
 
 /// An ATM interface: input and output 0 are the line, 1 and on are the packets of its channels in their order.
@@ -50,6 +53,8 @@ pub struct Interface {
     ends: Vec<End>,
     /// For each VCI the channel's place among `ends`.
     places: Vec<Option<u16>>,
+    /// Places of those ends whose hosts take their time.
+    buffered: Vec<u16>,
     /// Packets that are complete, with the output they go to.
     done: Vec<(Port, Packet)>,
     received: u64,
@@ -71,6 +76,7 @@ impl Interface {
             order: Order::new(0),
             ends: Vec::new(),
             places: vec![None; Vc::LAST.index() + 1],
+            buffered: Vec::new(),
             done: Vec::new(),
             received: 0,
             unknown: 0,
@@ -89,10 +95,30 @@ impl Interface {
         let place = self.ends.len();
         let taken = self.places[channel.vc.index()].replace(place as u16);
         assert!(taken.is_none(), "two channels with VCI {}", channel.vc.vci());
+        self.buffered.extend(channel.receive.is_some().then_some(place as u16));
         self.ends.push(End::new(channel, self.rate)?);
         self.order = Order::new(self.ends.len());
         (0..self.ends.len()).for_each(|place| self.order.set(place, self.ends[place].next(Time::ZERO)));
         Ok(Port(place as u16 + 1))
+    }
+
+    /// Changes how fast the host takes what the channel that is reported under `path` receives, from `now` on; whether there is
+    /// such a channel, with a receive buffer.
+    ///
+    /// # Errors
+    /// The key whose value is impossible; then nothing changes.
+    pub fn set_receive(
+        &mut self,
+        now: Time,
+        path: &str,
+        config: &receive::Config,
+    ) -> Result<bool, Impossible> {
+        self.advance(now);
+        let Some(end) = self.ends.iter_mut().find(|end| end.path == path) else { return Ok(false) };
+        let Some(buffer) = &mut end.buffer else { return Ok(false) };
+        config.check(end.class)?;
+        buffer.set(now, config);
+        Ok(true)
     }
 
     /// Hands each cell over by itself from now on. Nothing else differs; this is for showing that.
@@ -140,6 +166,10 @@ impl Interface {
                 self.order.set(place, end.next(at));
             }
             Kind::Oam => self.oam += 1,
+            Kind::Data | Kind::Whole if end.buffer.is_some() => {
+                end.on_buffered(Cell { at, word }, &mut self.inbox);
+                self.order.set(place, end.next(at));
+            }
             Kind::Data | Kind::Whole => {
                 if let Some(packet) = end.on_data(word, &mut self.inbox) {
                     self.done.push((Port(place as u16 + 1), packet));
@@ -152,10 +182,8 @@ impl Interface {
     /// for what is sent meanwhile.
     #[inline]
     fn arrive_middles(&mut self, vc: Vc, last: Time, until: Time) {
-        let Some(end) = self.places[vc.index()].and_then(|place| self.ends.get_mut(usize::from(place)))
-        else {
-            return;
-        };
+        let end = self.places[vc.index()].and_then(|place| self.ends.get_mut(usize::from(place)));
+        let Some(end) = end.filter(|end| end.buffer.is_none()) else { return };
         let cells = self.inbox.middles(vc, |at| at <= last && at < until);
         self.received += cells.len() as u64;
         end.received += cells.len() as u64;
@@ -194,14 +222,22 @@ impl Interface {
         for (port, packet) in self.done.drain(..) {
             cx.emit(port, packet);
         }
+        let mut next = Time::NEVER;
+        for &place in &self.buffered {
+            let Some(buffer) = &mut self.ends[usize::from(place)].buffer else { continue };
+            while let Some(packet) = buffer.pop(cx.now()) {
+                cx.emit(Port(place + 1), packet);
+            }
+            next = next.min(buffer.next());
+        }
         while let Some(train) = self.line.take(cx.now()) {
             cx.emit(LINE, train);
         }
-        self.deadline(cx.now())
+        self.deadline(cx.now()).min(next)
     }
 
-    /// When something has to go out at the earliest: a packet that is complete, the first cell in the pipe, or one
-    /// that is not on its way yet.
+    /// When something has to go out at the earliest: a packet that completes, the first cell in the pipe, or one that is not on
+    /// its way yet; but for what waits in receive buffers.
     fn deadline(&mut self, now: Time) -> Time {
         let event = self.order.first().0.min(self.inbox.head());
         let sent = if event.is_never() { event } else { event.max(now) + self.line.shortest() };
@@ -250,7 +286,7 @@ impl Element for Interface {
         observer.counter("oam", Unit::Cells, self.oam);
         observer.gauge("busy", Unit::Seconds, busy);
         observer.gauge("utilisation", Unit::Ratio, busy / now.as_secs_f64());
-        self.ends.iter().for_each(|end| end.observe(observer));
+        self.ends.iter().for_each(|end| end.observe(now, observer));
     }
 
     fn as_any(&mut self) -> &mut dyn Any {
@@ -264,6 +300,9 @@ struct End {
     vc: Vc,
     pace: Pace,
     carries: Carries,
+    class: Class,
+    /// What has come and the host has not taken yet, if it takes its time.
+    buffer: Option<Box<Buffer>>,
     sent: u64,
     received: u64,
     pdus_sent: u64,
@@ -314,7 +353,9 @@ impl Carries {
 
 impl End {
     fn new(channel: Channel, line: Rate) -> Result<End, Impossible> {
-        let Channel { path, vc, service, content, limit } = channel;
+        let Channel { path, vc, service, content, limit, receive } = channel;
+        let class = service.class();
+        receive.map_or(Ok(()), |receive| receive.check(class))?;
         let pace = match service {
             Service::Abr(config) => Pace::Abr(Box::new(EndSystem::new(&config, vc, line)?)),
             Service::Cbr { pcr } | Service::Vbr { pcr } | Service::Ubr { pcr } => {
@@ -337,6 +378,8 @@ impl End {
             vc,
             pace,
             carries,
+            class,
+            buffer: receive.map(|receive| Box::new(Buffer::new(&receive))),
             sent: 0,
             received: 0,
             pdus_sent: 0,
@@ -365,6 +408,9 @@ impl End {
     fn send(&mut self, start: Time, line: &mut Line) {
         match &mut self.pace {
             Pace::Abr(system) => {
+                if let Some(buffer) = &mut self.buffer {
+                    system.set_strain(buffer.strain(start));
+                }
                 if let Choice::Rm(word) = system.choose(start, self.carries.has_data()) {
                     self.sent += 1;
                     line.transmit(word, start);
@@ -447,6 +493,23 @@ impl End {
         }
     }
 
+    /// Takes a cell of data into the buffer, if there is room; tells the source if too many wait.
+    fn on_buffered(&mut self, Cell { at, word }: Cell, inbox: &mut Inbox) {
+        if self.buffer.as_mut().is_some_and(|buffer| buffer.take(at)) {
+            let packet = self.on_data(word, inbox);
+            if let Some((buffer, packet)) = self.buffer.as_mut().zip(packet) {
+                buffer.keep(packet);
+            }
+        } else {
+            inbox.drop_cargo(word);
+        }
+        if let (Pace::Abr(system), Some(buffer)) = (&mut self.pace, &mut self.buffer) {
+            system.on_data(word.efci());
+            system.set_strain(buffer.strain(at));
+            system.make_backward(at);
+        }
+    }
+
     /// Takes cells of data in the middle of a PDU.
     #[inline]
     fn on_middles(&mut self, cells: &[Cell]) {
@@ -502,7 +565,7 @@ impl End {
         packet
     }
 
-    fn observe(&self, observer: &mut dyn Observer) {
+    fn observe(&self, now: Time, observer: &mut dyn Observer) {
         observer.part(&self.path);
         observer.counter("cells-sent", Unit::Cells, self.sent);
         observer.counter("cells-received", Unit::Cells, self.received);
@@ -518,6 +581,12 @@ impl End {
             observer.counter("wrong-header", Unit::Packets, self.wrong_header);
             observer.counter("refused", Unit::Packets, self.refused);
         }
+        if let Some(buffer) = &self.buffer {
+            let [most, lost] = buffer.most_and_lost();
+            observer.gauge("receive-queue", Unit::Cells, buffer.cells_at(now) as f64);
+            observer.gauge("receive-queue-max", Unit::Cells, most as f64);
+            observer.counter("receive-lost", Unit::Cells, lost);
+        }
         if let Pace::Abr(system) = &self.pace {
             let counts = system.counts;
             observer.gauge("acr", Unit::BitsPerSecond, system.acr() * line::CELL_BITS as f64);
@@ -526,6 +595,9 @@ impl End {
             observer.counter("rm-backward-received", Unit::Cells, counts.backward_received);
             observer.counter("rm-out-of-rate-sent", Unit::Cells, counts.out_of_rate_sent);
             observer.counter("rm-overwritten", Unit::Cells, counts.overwritten);
+            if self.buffer.is_some() {
+                observer.counter("rm-destination-sent", Unit::Cells, counts.destination_sent);
+            }
         }
     }
 }

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use bentpipe_net::atm::interface::LINE;
-use bentpipe_net::atm::{Channel, Class, Content, Interface, Rates, Service, Switch, Vc, abr, line, switch};
+use bentpipe_net::atm::{
+    Channel, Class, Content, Interface, Rates, Service, Switch, Vc, abr, line, receive, switch,
+};
 use bentpipe_net::tcp::{self, Bulk, Endpoint, Source};
 use bentpipe_net::{Cx, Element, Observer, Packet, Port, Unit};
 use bentpipe_sim::{Builder, ElementId, Network};
@@ -33,6 +35,8 @@ pub(crate) struct Path {
     pub(crate) delays: [Span; 3],
     pub(crate) service: fn(usize) -> Service,
     pub(crate) switch: switch::Config,
+    /// How fast destination number n takes what it receives.
+    pub(crate) receive: fn(usize) -> Option<receive::Config>,
     pub(crate) load: Load,
     /// Rates of a source of VBR cells.
     pub(crate) background: Option<fn() -> Vec<Rates>>,
@@ -67,6 +71,7 @@ impl Path {
             delays: [Span::from_millis(5); 3],
             service: seed_abr,
             switch: seed_switch(),
+            receive: |_| None,
             load: Load::Greedy(|_| Span::ZERO),
             background: None,
             cell_by_cell: false,
@@ -116,7 +121,8 @@ impl Path {
                 let mut interface = Interface::new(path, &line(delay)).unwrap();
                 let service = if n < self.sources { (self.service)(n) } else { Service::Vbr { pcr: None } };
                 let path = format!("vc/{n}/{side}");
-                interface.add(Channel { path, vc: vc(n), service, content, limit: None }).unwrap();
+                let receive = (self.receive)(n).filter(|_| side == "exit");
+                interface.add(Channel { path, vc: vc(n), service, content, limit: None, receive }).unwrap();
                 if self.cell_by_cell {
                     interface.cell_by_cell();
                 }

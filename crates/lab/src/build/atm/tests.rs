@@ -150,6 +150,20 @@ fn mistakes_are_named() {
     assert!(say.contains("3 copies of one end and 2 of the other: expected as many, or one"), "{say}");
     let say = refused("kind = \"abr\" }", "kind = \"abr\", rif = 2.0 }");
     assert!(say.contains("link.path.vc.service.rif: expected above 0 and at most 1"), "{say}");
+    for (receive, why) in [
+        ("rate = \"0 bit/s\", limit = 9", "receive.rate: expected above zero"),
+        ("rate = \"1 Mbit/s\"", "receive: `limit` is missing"),
+        ("rate = \"1 Mbit/s\", limit = 9, congested = 10", "receive.congested: expected from 1 to limit"),
+    ] {
+        let say = refused("kind = \"abr\" }", &format!("kind = \"abr\" }}, receive = {{ {receive} }}"));
+        assert!(say.contains("file.toml:3") && say.contains(why), "{say}");
+    }
+    let told = "service = { kind = \"ubr\" }, receive = { rate = \"1 Mbit/s\", limit = 9, congested = 9 }";
+    let say = refused("service = { kind = \"abr\" }", told);
+    assert!(
+        say.contains("link.path.vc.receive.congested: expected none, as the service is not ABR"),
+        "{say}"
+    );
     let say = refused("abr = \"erica-plus\"", "abr = { kind = \"erica-plus\", queue = { qdlf = 0.0 } }");
     assert!(say.contains("atm.switch.near.abr.queue.qdlf: expected above 0 and at most 1"), "{say}");
     let say = refused("[node.camera]", "[node.near]\n[node.camera]");

@@ -130,17 +130,122 @@ fn a_destination_turns_cells_round_with_its_congestion_and_the_newest_wins() {
     assert_eq!(end.counts.overwritten, 1);
     let [(_, first), (_, second)] = send(&mut end, Time::ZERO, 2, true)[..] else { panic!("two") };
     let turned = first.unwrap();
-    // The mark went with the first cell, and an overwritten cell's content is gone.
-    assert!(turned.backward && !turned.not_by_source && !turned.congestion);
+    // An overwritten cell's content is gone, but not the mark, which is written when the cell goes out.
+    assert!(turned.backward && !turned.not_by_source && turned.congestion);
     assert_eq!(turned.current, rm::Rate::from_cells_per_second(200.0));
     assert_eq!(second, None);
     // With data waiting one backward cell goes out between two forward ones; without, each at once.
     end.on_rm(forward(1.0));
     assert_eq!(send(&mut end, Time::ZERO, 1, true)[0].1, None);
-    assert!(send(&mut end, Time::ZERO, 1, false)[0].1.is_some_and(|rm| rm.backward));
+    // The state goes with one cell.
+    assert!(send(&mut end, Time::ZERO, 1, false)[0].1.is_some_and(|rm| rm.backward && !rm.congestion));
     end.on_data(true);
     end.on_rm(forward(1.0));
     assert!(send(&mut end, Time::ZERO, 1, false)[0].1.is_some_and(|rm| rm.congestion));
+}
+
+#[test]
+fn a_congested_destination_says_so_in_the_cells_it_turns_round() {
+    let mut end = system(icr(10_000_000));
+    send(&mut end, Time::ZERO, 1, true);
+    let mut turned = |strain| {
+        end.set_strain(strain);
+        end.on_rm(forward(200.0));
+        send(&mut end, Time::ZERO, 1, false)[0].1.expect("a backward one")
+    };
+    let free = turned(None);
+    assert!(!free.congestion && free.explicit == rm::Rate::MAX);
+    let full = turned(Some(Strain::Congestion));
+    assert!(full.backward && !full.not_by_source && full.congestion && full.explicit == rm::Rate::MAX);
+    let rate = rm::Rate::from_cells_per_second(5000.0);
+    let slow = turned(Some(Strain::Rate(rate)));
+    assert_eq!((slow.explicit, slow.congestion, slow.no_increase), (rate, false, false));
+    assert_eq!(slow.current, rm::Rate::from_cells_per_second(200.0));
+}
+
+#[test]
+fn a_congested_destination_makes_ten_cells_a_second_at_most() {
+    for strain in [Strain::Congestion, Strain::Rate(rm::Rate::from_cells_per_second(5000.0))] {
+        let mut end = system(icr(10_000_000));
+        send(&mut end, Time::ZERO, 1, true);
+        end.make_backward(Time::from_nanos(1));
+        assert!(!end.has_turn(), "it is not congested");
+        end.set_strain(Some(strain));
+        let mut times = Vec::new();
+        // Cells of data come each millisecond for a second.
+        for ms in 1..=1000 {
+            let now = Time::ZERO + Span::from_millis(ms);
+            end.make_backward(now);
+            if end.has_turn()
+                && let [(at, Some(made))] = send(&mut end, now, 1, false)[..]
+                && made.backward
+            {
+                assert!(made.not_by_source && (made.congestion || made.no_increase));
+                assert_eq!((made.current, made.minimum), (rm::Rate::ZERO, rm::Rate::ZERO));
+                assert_eq!(made.congestion, strain == Strain::Congestion);
+                let told = if let Strain::Rate(rate) = strain { rate } else { rm::Rate::MAX };
+                assert_eq!(made.explicit, told);
+                times.push(at);
+            }
+        }
+        assert_eq!((times.len() as u64, end.counts.destination_sent), (10, 10), "{times:?}");
+        assert!(times.windows(2).all(|pair| pair[1].since(pair[0]) >= Span::from_millis(100)), "{times:?}");
+    }
+}
+
+#[test]
+fn a_source_slows_down_at_once_though_no_forward_cell_came_back() {
+    let start = 10e6 / 424.0;
+    for (strain, expected) in [
+        (Strain::Congestion, start * 15.0 / 16.0),
+        (Strain::Rate(rm::Rate::from_cells_per_second(4096.0)), 4096.0),
+    ] {
+        let (mut source, mut destination) = (system(icr(10_000_000)), system(icr(10_000_000)));
+        send(&mut source, Time::ZERO, 10, true);
+        let before = source.unanswered;
+        send(&mut destination, Time::ZERO, 1, false);
+        destination.set_strain(Some(strain));
+        destination.make_backward(Time::from_nanos(1));
+        let next = destination.next().max(Time::from_nanos(1));
+        let Choice::Rm(made) = destination.choose(next, false) else { panic!("no cell") };
+        source.on_rm(made);
+        assert!((source.acr() - expected).abs() < 1e-6, "{}", source.acr());
+        // It answers nothing: rule 6 goes on counting.
+        assert_eq!((source.unanswered, before), (1, 1));
+        // A cell that waits says it too, so that none is made beside it.
+        destination.on_rm(forward(1.0));
+        destination.make_backward(Time::ZERO + Span::from_secs(1));
+        let next = destination.next();
+        let Choice::Rm(turned) = destination.choose(next, false) else { panic!("no cell") };
+        assert!(!turned.rm_repr().not_by_source);
+        assert_eq!(destination.counts.destination_sent, 1);
+    }
+}
+
+#[test]
+fn sources_stopped_both_ways_hear_of_each_other() {
+    let stopped = || {
+        let mut end = system(Config { rif: 1.0, ..icr(10_000_000) });
+        send(&mut end, Time::ZERO, 1, true);
+        end.on_rm(backward(|rm| rm::Repr { explicit: rm::Rate::ZERO, ..rm }));
+        end
+    };
+    let mut ends = [stopped(), stopped()];
+    for tenth in 1..=4 {
+        for n in 0..2 {
+            let now = Time::ZERO + Span::from_millis(100 * tenth);
+            let is_slow = ends[n].acr() == 0.0;
+            if (is_slow || ends[n].has_turn())
+                && let Choice::Rm(cell) = ends[n].choose(now, true)
+            {
+                assert_eq!(cell.clp(), is_slow);
+                ends[1 - n].on_rm(cell);
+            }
+        }
+    }
+    // With out-of-rate cells only, forward and backward in turn, not more often than TCR; one answer is enough.
+    let told = ends.each_ref().map(|end| (end.acr() == PCR, end.counts.backward_received));
+    assert_eq!(told, [(true, 2), (true, 2)]);
 }
 
 #[test]

@@ -442,7 +442,7 @@ impl Output {
         is_due
     }
 
-    /// Sends a backward RM cell of the switch's own on a channel, if there is room (TM 4.0, section 5.10.6, rule 5).
+    /// Sends a backward RM cell of the switch's own on a channel, if there is room (TM 4.0, section 5.10.6).
     #[cold]
     pub(super) fn tell(&mut self, moment: Moment, vc: Vc) {
         self.advance(moment);
