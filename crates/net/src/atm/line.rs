@@ -28,11 +28,13 @@ pub struct Config {
 /// Sends cells one after the other, and keeps them until the first of them arrives.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// Whole nanoseconds of a cell, and what is left in units of 1/rate ns.
+    /// Whole nanoseconds of a cell, and what is left in units of 2^-64 ns, rounded up: not before 2^64 cells do the times of
+    /// their ends differ by a nanosecond.
     cell_nanos: u64,
-    cell_rest: u64,
+    cell_fraction: u64,
     rate_bps: u64,
-    carried: u64,
+    /// Of the end of the last cell.
+    fraction: u64,
     delay: Span,
     /// When the transmission of this moment ends, or the last one ended.
     pub(crate) free_at: Time,
@@ -53,9 +55,9 @@ impl Line {
         Impossible::unless((1..=scaled).contains(&rate_bps), "rate", "above zero and at most 424 Gbit/s")?;
         Ok(Line {
             cell_nanos: scaled / rate_bps,
-            cell_rest: scaled % rate_bps,
+            cell_fraction: (u128::from(scaled % rate_bps) << 64).div_ceil(u128::from(rate_bps)) as u64,
             rate_bps,
-            carried: 0,
+            fraction: 0,
             delay: config.delay,
             free_at: Time::ZERO,
             pipe: Box::default(),
@@ -78,10 +80,9 @@ impl Line {
     /// Sends a cell from `start` on, which is not before the line is free.
     #[inline]
     pub(crate) fn transmit(&mut self, word: Word, start: Time) {
-        let carried = self.carried + self.cell_rest;
-        let (less, is_short) = carried.overflowing_sub(self.rate_bps);
-        self.carried = if is_short { carried } else { less };
-        let end = start.as_nanos() + self.cell_nanos + u64::from(!is_short);
+        let (fraction, is_carried) = self.fraction.overflowing_add(self.cell_fraction);
+        self.fraction = fraction;
+        let end = start.as_nanos() + self.cell_nanos + u64::from(is_carried);
         self.free_at = Time::from_nanos(end);
         let cell = Cell { at: Time::from_nanos(end + self.delay.as_nanos()), word };
         // Here and not where the train is handed over, as here it takes no time beside the rest.
@@ -163,4 +164,24 @@ impl Line {
 fn mix(digest: u64, Cell { at, word }: Cell) -> u64 {
     let event = at.as_nanos() ^ word.bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (digest.rotate_left(23) ^ event).wrapping_mul(0xff51_afd7_ed55_8ccd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::atm::cell::Vc;
+
+    #[test]
+    fn cells_end_in_the_nanosecond_that_the_rate_says() {
+        let most = CELL_BITS * 1_000_000_000;
+        for bps in [155_520_000, 149_760_000, 1_000_003, 999_999_937, 7, 3 << 37, most - 1, most] {
+            let config = Config { rate: Rate::from_bps(bps), delay: Span::ZERO };
+            let mut line = Line::new(&config).expect("a line");
+            for count in 1..=20_000 {
+                line.transmit(Word::data(Vc::FIRST, 0, 0, false), line.free_at);
+                let exact = u128::from(most) * count / u128::from(bps);
+                assert_eq!(u128::from(line.free_at.as_nanos()), exact, "cell {count} at {bps} bit/s");
+            }
+        }
+    }
 }

@@ -17,7 +17,7 @@ pub(super) struct Arrival {
 }
 
 /// Where a cell is from, in one word: `| asks 1 | class 2 | channel 16 | input 16 |`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin(u64);
 
 impl Origin {
@@ -45,9 +45,10 @@ impl Origin {
         (self.0 >> Origin::CHANNEL) as u16
     }
 
+    /// Its class, as a number.
     #[inline]
-    pub(super) fn class(self) -> Class {
-        Class::ALL[(self.0 >> Origin::CLASS) as usize & 3]
+    pub(super) fn class(self) -> usize {
+        (self.0 >> Origin::CLASS) as usize & 3
     }
 
     #[inline]

@@ -161,8 +161,6 @@ pub(super) struct Output {
     waiting: [Waiting; 4],
     /// A bit for each category that has cells waiting.
     busy: u8,
-    /// How many cells wait in all.
-    queued: usize,
     erica: Option<Erica>,
     /// When ERICA's interval ends if not enough cells come; never without ERICA.
     interval_ends: Time,
@@ -200,7 +198,6 @@ impl Output {
                 Waiting { passes: is_any_let_in, ..Waiting::new(limits.ubr, config.epd) },
             ],
             busy: 0,
-            queued: 0,
             interval_ends: erica.as_ref().map_or(Time::NEVER, Erica::ends_at),
             erica,
             efci: threshold(config.efci),
@@ -305,12 +302,11 @@ impl Output {
     /// Starts all transmissions due before `until`.
     #[inline(always)]
     fn serve(&mut self, until: Time) {
-        while self.queued > 0 && self.line.free_at < until {
-            let first = self.busy.trailing_zeros() as usize;
-            let Some(waiting) = self.waiting.get_mut(first) else { return };
+        while self.busy != 0 && self.line.free_at < until {
+            let first = self.busy.trailing_zeros() as usize & 3;
+            let waiting = &mut self.waiting[first];
             let Some(word) = waiting.cells.pop() else { return };
             self.busy ^= u8::from(waiting.cells.len() == 0) << first;
-            self.queued -= 1;
             self.line.transmit(word, self.line.free_at);
             if !word.is_middle() {
                 self.line.load(&mut waiting.cargo, word);
@@ -326,18 +322,16 @@ impl Output {
             if at > self.interval_ends {
                 return (n, false);
             }
-            match origin.class() {
-                Class::Abr => {
-                    erica.on_abr(origin.channel().into(), 1);
-                    if word.is_forward_rm() {
-                        erica.on_rate(origin.channel().into(), word.current().cells_per_second());
-                    }
-                    if erica.room() == 0 {
-                        return (n + 1, true);
-                    }
+            if origin.class() == Class::Abr as usize {
+                erica.on_abr(origin.channel().into(), 1);
+                if word.is_forward_rm() {
+                    erica.on_rate(origin.channel().into(), word.current().cells_per_second());
                 }
-                Class::Cbr | Class::Vbr => erica.on_other(1),
-                Class::Ubr => {}
+                if erica.room() == 0 {
+                    return (n + 1, true);
+                }
+            } else {
+                erica.on_other(u32::from(origin.class() < Class::Abr as usize));
             }
         }
         (arrivals.len(), false)
@@ -349,7 +343,7 @@ impl Output {
         let mut done = 0;
         while let Some(arrival) = row.get(done) {
             self.serve(arrival.at);
-            if self.queued == 0 {
+            if self.busy == 0 {
                 let passed = self.pass(&row[done..], following, fills);
                 done += passed;
                 if passed > 0 {
@@ -361,24 +355,33 @@ impl Output {
         }
     }
 
-    /// Sends cells on that find nothing in their way, where nothing waits: the line is free when each of them comes, and nothing
-    /// comes or ends beside it. Gives how many.
+    /// Sends cells of a channel on that find nothing in their way, where nothing waits: the line is free when each of them comes,
+    /// and nothing comes or ends beside it. Gives how many.
     fn pass(&mut self, row: &[Arrival], following: Time, fills: bool) -> usize {
-        let mut count = 0;
-        while let Some(&Arrival { at, word, origin }) = row.get(count) {
-            let following = row.get(count + 1).map_or(following, |next| next.at);
-            let is_alone = self.line.free_at <= at && at < following.min(self.interval_ends);
-            let waiting = &mut self.waiting[origin.class() as usize];
-            if !is_alone || !waiting.passes || origin.asks() || (fills && count + 1 == row.len()) {
-                break;
-            }
-            waiting.note(1);
-            self.line.transmit(word, at);
-            if !word.is_middle() {
-                self.line.load(&mut self.channels[usize::from(origin.channel())].cargo, word);
-            }
-            count += 1;
+        let Some(&Arrival { origin, .. }) = row.first() else { return 0 };
+        let waiting = &mut self.waiting[origin.class()];
+        if !waiting.passes || origin.asks() {
+            return 0;
         }
+        let (line, cargo) = (&mut self.line, &mut self.channels[usize::from(origin.channel())].cargo);
+        let mut pass = |arrival: &Arrival, following: Time| {
+            let &Arrival { at, word, .. } = arrival;
+            let passes = arrival.origin == origin && line.free_at <= at && at < following;
+            if passes {
+                line.transmit(word, at);
+                if !word.is_middle() {
+                    line.load(cargo, word);
+                }
+            }
+            passes
+        };
+        let followed = row.windows(2).position(|pair| !pass(&pair[0], pair[1].at));
+        let mut count = followed.unwrap_or(row.len() - 1);
+        if followed.is_none() && !fills {
+            count += usize::from(pass(&row[count], following.min(self.interval_ends)));
+        }
+        waiting.arrived += count as u64;
+        waiting.most = waiting.most.max(count.min(1));
         count
     }
 
@@ -387,7 +390,7 @@ impl Output {
     fn take(&mut self, arrival: &Arrival) {
         let Arrival { at, word, origin } = *arrival;
         let class = origin.class();
-        if word.is_middle() && self.waiting[class as usize].is_plain {
+        if word.is_middle() && self.waiting[class].is_plain {
             self.enqueue(at, word, class);
         } else {
             self.consider(arrival);
@@ -401,33 +404,33 @@ impl Output {
         if origin.asks() {
             word = self.answers.pop_front().unwrap_or(word);
         }
-        if class == Class::Abr && self.waiting[Class::Abr as usize].cells.len() >= self.efci {
+        if class == Class::Abr as usize && self.waiting[class].cells.len() >= self.efci {
             word = word.congested();
         }
-        let waiting = &mut self.waiting[class as usize];
-        let is_let_in = if class == Class::Ubr { self.admits(word, channel) } else { waiting.has_room() };
+        let waiting = &mut self.waiting[class];
+        let is_let_in =
+            if class == Class::Ubr as usize { self.admits(word, channel) } else { waiting.has_room() };
         if is_let_in {
             self.enqueue(at, word, class);
         }
         if !word.is_middle() {
             let cargo = &mut self.channels[usize::from(channel)].cargo;
             match is_let_in {
-                true => reload(cargo, &mut self.waiting[class as usize].cargo, word),
+                true => reload(cargo, &mut self.waiting[class].cargo, word),
                 false => unload(cargo, word),
             }
         }
     }
 
     #[inline(always)]
-    fn enqueue(&mut self, at: Time, word: Word, class: Class) {
-        if self.queued == 0 {
+    fn enqueue(&mut self, at: Time, word: Word, class: usize) {
+        if self.busy == 0 {
             self.line.free_at = self.line.free_at.max(at);
         }
-        let waiting = &mut self.waiting[class as usize];
+        let waiting = &mut self.waiting[class];
         waiting.cells.push(word);
         waiting.note(waiting.cells.len());
-        self.busy |= 1 << class as u8;
-        self.queued += 1;
+        self.busy |= 1 << class;
     }
 
     /// Whether a source of this channel is to be told that too many ABR cells wait; not again for a while then.
@@ -455,7 +458,7 @@ impl Output {
         };
         let word = Word::rm(vc, false, &repr);
         if self.waiting[Class::Abr as usize].has_room() {
-            self.enqueue(moment.0, word, Class::Abr);
+            self.enqueue(moment.0, word, Class::Abr as usize);
             self.rm_made += 1;
         }
     }
@@ -503,7 +506,7 @@ impl Output {
         if !self.line.is_empty() {
             return self.line.due();
         }
-        let start = if self.queued > 0 { self.line.free_at } else { next_arrival };
+        let start = if self.busy != 0 { self.line.free_at } else { next_arrival };
         if start.is_never() { start } else { start.max(now) + self.line.shortest() }
     }
 
