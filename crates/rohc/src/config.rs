@@ -141,13 +141,14 @@ pub struct CompressorConfig {
     /// How many packets in a row a periodic refresh takes in U-mode, 1 to 16. One is enough where losses are rare; librohc
     /// sends as many as of a new flow, [`Self::repeats`]. A slow start sends one at a time all the same.
     pub refresh_repeats: u8,
-    /// Whether the first IR refreshes come at exponentially growing gaps (1, 2, 4 ... packets) until the period is
-    /// reached, instead of `repeats` IR packets at once.
+    /// Whether the first IR refreshes come at exponentially growing gaps (1, 2, 4 ... packets) until the period, in packets
+    /// or in time, is reached, instead of `repeats` IR packets at once.
     pub slow_start: bool,
-    /// Whether the packet counts of refreshes start at a different phase in every context, so that contexts set up
-    /// together do not refresh in unison.
+    /// Whether the periods of refreshes, in packets and in time, begin at a different phase in every context, so that
+    /// contexts set up together do not refresh in unison. With a slow start they do once that is over.
     pub spread_refreshes: bool,
-    /// Send either IR packets or type 0 packets, nothing between: what no type 0 packet can carry goes as IR.
+    /// Send either IR packets or type 0 packets, nothing between: what no type 0 packet can carry goes as IR, refreshes of
+    /// FO too. In R-mode types 1 and 2 come between all the same.
     pub only_ir_and_so: bool,
     /// Packets longer than this, in bytes, are sent Uncompressed: large packets gain little. 0: no limit.
     pub max_packet_bytes: u32,

@@ -9,7 +9,12 @@ use crate::config::Refresh;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RefreshClock {
     pub(crate) packets: u32,
-    since_ns: u64,
+    since_ns: i64,
+}
+
+/// A part of a period, in 2^-32 of it, that differs from CID to CID: multiples of the golden ratio fall evenly into it.
+pub(crate) const fn phase(cid: u16) -> u32 {
+    (cid as u32).wrapping_mul(0x9e37_79b9)
 }
 
 impl RefreshClock {
@@ -26,7 +31,7 @@ impl RefreshClock {
     pub(crate) fn is_next_due(&self, refresh: Refresh, now: Duration) -> bool {
         (refresh.packets != 0 && self.packets >= refresh.packets)
             || (refresh.interval != Duration::ZERO
-                && nanoseconds(now).saturating_sub(self.since_ns) >= nanoseconds(refresh.interval))
+                && signed_ns(now).saturating_sub(self.since_ns) >= signed_ns(refresh.interval))
     }
 
     /// Counts a packet.
@@ -38,6 +43,19 @@ impl RefreshClock {
     #[inline]
     pub(crate) fn restart(&mut self, now: Duration) {
         self.packets = 0;
-        self.since_ns = nanoseconds(now);
+        self.since_ns = signed_ns(now);
     }
+
+    /// As if the part `phase` of the periods of `refresh` had passed already.
+    pub(crate) fn restart_at(&mut self, phase: u32, refresh: Refresh, now: Duration) {
+        let part = |whole: u64| ((u128::from(whole) * u128::from(phase)) >> 32) as u64;
+        self.packets = part(u64::from(refresh.packets)) as u32;
+        self.since_ns = signed_ns(now).saturating_sub_unsigned(part(nanoseconds(refresh.interval)));
+    }
+}
+
+/// Nanoseconds, up to 292 years.
+#[inline]
+fn signed_ns(time: Duration) -> i64 {
+    i64::try_from(nanoseconds(time)).unwrap_or(i64::MAX)
 }

@@ -94,11 +94,11 @@ impl Compressor {
     #[inline]
     fn choose_and_write(&mut self, job: &Job<'_>, current: &Current, out: &mut Vec<u8>) -> PacketType {
         let unconfirmed = self.unconfirmed_from.is_some();
-        if self.ir.is_active() || (self.ir_dyn.is_active() && unconfirmed) {
+        if self.ir.is_active() || (self.ir_dyn.is_active() && (unconfirmed || job.config.only_ir_and_so)) {
             return self.write_ir(job, current, out);
         }
         self.announce_first_stride(job, current);
-        if self.ir_dyn.is_active() && !job.config.only_ir_and_so {
+        if self.ir_dyn.is_active() {
             return self.write_ir_dyn(job, current, Stride::Told, out);
         }
         let spans = self.spans(job, current);
@@ -111,8 +111,8 @@ impl Compressor {
         if let Some(format) = format.filter(allowed) {
             return self.write_format(job, current, &spans, format, out);
         }
-        if job.config.only_ir_and_so {
-            self.ir_dyn.stop();
+        // Only RTP's IR packets have a Mode field.
+        if job.config.only_ir_and_so && !self.mode_change.is_active() {
             self.ir.ensure(1, current.sn);
             return self.write_ir(job, current, out);
         }

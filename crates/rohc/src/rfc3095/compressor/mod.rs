@@ -31,7 +31,7 @@ use crate::config::CompressorConfig;
 use crate::lsb::Window;
 use crate::packet::{Level, Packet};
 use crate::profile::{Mode, PacketType, Profile};
-use crate::refresh::RefreshClock;
+use crate::refresh::{self, RefreshClock};
 
 /// References that the decompressor may hold, at most.
 const WINDOW: usize = 16;
@@ -219,17 +219,13 @@ impl Compressor {
     /// Starts counting towards the next refreshes; the first time from a point of the period that differs from context
     /// to context.
     fn restart_clocks(&mut self, job: &Job<'_>, ir: bool) {
-        if ir {
-            self.ir_clock.restart(job.now);
+        if !ir {
+            return self.fo_clock.restart(job.now);
         }
-        self.fo_clock.restart(job.now);
-        if self.spreading {
-            // Multiples of the golden ratio fall evenly into the period.
-            let phase = u64::from(job.cid.cid).wrapping_mul(0x9e37_79b9) & 0xffff_ffff;
-            let part = |period: u32| ((u64::from(period) * phase) >> 32) as u32;
-            self.ir_clock.packets = part(job.config.ir_refresh.packets);
-            self.fo_clock.packets = part(job.config.fo_refresh.packets);
-        }
+        let is_spread = self.spreading && self.slow_start_gap == 0;
+        let phase = if is_spread { refresh::phase(job.cid.cid) } else { 0 };
+        self.ir_clock.restart_at(phase, job.config.ir_refresh, job.now);
+        self.fo_clock.restart_at(phase, job.config.fo_refresh, job.now);
     }
 
     #[inline]
@@ -358,7 +354,9 @@ impl Compressor {
         let config = job.config;
         let due = self.ir_clock.is_due(config.ir_refresh, job.now);
         let slow_due = self.slow_start_gap > 0 && self.ir_clock.packets > self.slow_start_gap;
-        self.spreading &= !due;
+        if due {
+            (self.spreading, self.slow_start_gap) = (false, 0);
+        }
         let times = config.refresh_repeats.clamp(1, WINDOW as u8);
         if due || slow_due {
             self.ir.ensure(if due { times } else { 1 }, sn);

@@ -6,7 +6,7 @@ use super::super::groups::{Group, Set};
 use super::MAX_REPEATS;
 use crate::compressor::Job;
 use crate::config::CompressorConfig;
-use crate::refresh::RefreshClock;
+use crate::refresh::{self, RefreshClock};
 
 /// The refreshes of one context.
 #[derive(Debug, Default)]
@@ -31,11 +31,11 @@ impl Schedule {
     #[inline]
     pub(super) fn due(&mut self, job: &Job<'_>) -> Set {
         let period = job.config.ir_refresh.packets;
-        let is_slow = self.slow_start_gap > 0;
         let ir = self.ir.is_due(job.config.ir_refresh, job.now);
-        let slow = is_slow && self.ir.packets > self.slow_start_gap;
-        self.is_spread &= !ir;
-        if slow {
+        let slow = self.slow_start_gap > 0 && self.ir.packets > self.slow_start_gap;
+        if ir {
+            (self.is_spread, self.slow_start_gap) = (false, 0);
+        } else if slow {
             self.slow_start_gap = self.slow_start_gap.saturating_mul(2);
             if period != 0 && self.slow_start_gap >= period {
                 self.slow_start_gap = 0;
@@ -69,17 +69,12 @@ impl Schedule {
     #[inline]
     pub(super) fn sent(&mut self, job: &Job<'_>, carried: Set) {
         if carried.has(Group::Static) {
-            self.ir.restart(job.now);
-        }
-        if carried.has(Group::Dynamic) {
+            let is_spread = self.is_spread && self.slow_start_gap == 0;
+            let phase = if is_spread { refresh::phase(job.cid.cid) } else { 0 };
+            self.ir.restart_at(phase, job.config.ir_refresh, job.now);
+            self.ir_dyn.restart_at(phase, job.config.fo_refresh, job.now);
+        } else if carried.has(Group::Dynamic) {
             self.ir_dyn.restart(job.now);
-        }
-        if self.is_spread && carried.has(Group::Static) && self.slow_start_gap == 0 {
-            // Multiples of the golden ratio fall evenly into the period.
-            let phase = u64::from(job.cid.cid).wrapping_mul(0x9e37_79b9) & 0xffff_ffff;
-            let part = |period: u32| ((u64::from(period) * phase) >> 32) as u32;
-            self.ir.packets = part(job.config.ir_refresh.packets);
-            self.ir_dyn.packets = part(job.config.fo_refresh.packets);
         }
     }
 }

@@ -1,0 +1,135 @@
+//! When contexts are refreshed, in the RFC 3095 family and in TCP, and the mode of IR and type 0 alone.
+
+use std::time::Duration;
+
+use bentpipe_rohc::{
+    Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, PacketType, Refresh,
+};
+
+const GAP: Duration = Duration::from_millis(20);
+
+fn ipv4(protocol: u8, id: u16, payload: &[u8]) -> Vec<u8> {
+    let [len, id] = [payload.len() as u16 + 20, id].map(u16::to_be_bytes);
+    let mut packet = vec![0x45, 0, len[0], len[1], id[0], id[1], 0x40, 0, 64, protocol, 0, 0];
+    packet.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+    let sum: u32 = packet.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    packet[10..12].copy_from_slice(&(!((sum + (sum >> 16)) as u16)).to_be_bytes());
+    packet.extend(payload);
+    packet
+}
+
+fn udp(flow: u8, id: u16, checksum: u16) -> Vec<u8> {
+    let sum = checksum.to_be_bytes();
+    ipv4(17, id, &[0x20, flow, 0x20, 2, 0, 12, sum[0], sum[1], 1, 2, 3, 4])
+}
+
+fn tcp(flow: u8, number: u16) -> Vec<u8> {
+    let seq = (u32::from(number) * 10).to_be_bytes();
+    let fixed = [0, 0, 0, 1, 0x50, 0x10, 0x20, 0, 1, 2, 0, 0, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7];
+    ipv4(6, number, &[&[0x9c, flow, 0, 80], &seq, &fixed[..]].concat())
+}
+
+/// The numbers of the packets that were IR, of `flows` flows that begin together and send every 20 ms.
+fn irs(config: &CompressorConfig, flows: u8, packets: u16, make: fn(u8, u16) -> Vec<u8>) -> Vec<Vec<u16>> {
+    let mut compressor = Compressor::new(config.clone());
+    let mut irs = vec![Vec::new(); usize::from(flows)];
+    for number in 0..packets {
+        for flow in 0..flows {
+            let sent = compressor.compress(GAP * number.into(), &make(flow, number), &mut Vec::new());
+            if sent.is_ok_and(|sent| sent.packet_type == PacketType::Ir) {
+                irs[usize::from(flow)].push(number);
+            }
+        }
+    }
+    irs
+}
+
+const FAMILIES: [fn(u8, u16) -> Vec<u8>; 2] = [|flow, number| udp(flow, number, 0), tcp];
+
+/// Contexts that began together refresh apart from each other, each as often as the period says, whatever is refreshed of
+/// them in between.
+#[test]
+fn spread_refreshes_come_as_often_as_others() {
+    let by_packets = CompressorConfig {
+        spread_refreshes: true,
+        ir_refresh: Refresh::every_packets(300),
+        fo_refresh: Refresh::every_packets(70),
+        ..CompressorConfig::default()
+    };
+    let by_time = CompressorConfig {
+        ir_refresh: Refresh::every(GAP * 301),
+        fo_refresh: Refresh::every(GAP * 71),
+        ..by_packets.clone()
+    };
+    for make in FAMILIES {
+        for config in [&by_packets, &by_time] {
+            let irs = irs(config, 8, 1800, make);
+            let firsts: Vec<u16> = irs.iter().map(|irs| irs[4]).collect();
+            let mut sorted = firsts.clone();
+            sorted.sort_unstable();
+            assert!(sorted.windows(2).all(|pair| pair[1] - pair[0] >= 10), "{firsts:?}");
+            for irs in &irs {
+                assert!(irs[4] <= 3 + 301, "{irs:?}");
+                assert!(irs[4..].windows(2).all(|pair| pair[1] - pair[0] == 301), "{irs:?}");
+                assert!((5..=6).contains(&irs[4..].len()), "{irs:?}");
+            }
+        }
+    }
+}
+
+/// A slow start grows to the period, in packets or time, and then the contexts refresh apart.
+#[test]
+fn a_slow_start_grows_to_the_period() {
+    let by_packets = CompressorConfig {
+        slow_start: true,
+        spread_refreshes: true,
+        ir_refresh: Refresh::every_packets(100),
+        ..CompressorConfig::default()
+    };
+    let by_time = CompressorConfig { ir_refresh: Refresh::every(GAP * 101), ..by_packets.clone() };
+    for make in FAMILIES {
+        for flow in irs(&by_packets, 4, 800, make) {
+            let gaps: Vec<u16> = flow.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            assert_eq!(gaps[..7], [2, 3, 5, 9, 17, 33, 65], "{flow:?}");
+            assert!(gaps[8..].iter().all(|gap| *gap == 101), "{flow:?}");
+        }
+        for flow in irs(&by_time, 1, 800, make) {
+            let gaps: Vec<u16> = flow.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            assert_eq!(gaps[..8], [2, 3, 5, 9, 17, 33, 65, 101], "{flow:?}");
+            assert!(gaps[7..].iter().all(|gap| *gap == 101), "{flow:?}");
+        }
+    }
+}
+
+/// Checksums that come and go and identifications that stand still are changes that only IR-DYN or IR carry; where
+/// only IR may, every packet still comes back, and a decompressor that lost its context is answered.
+#[test]
+fn only_ir_and_so_carry_every_change() {
+    for mode in [Mode::Unidirectional, Mode::Optimistic, Mode::Reliable] {
+        let config = CompressorConfig { only_ir_and_so: true, ..CompressorConfig::default() };
+        let mut compressor = Compressor::new(config);
+        let fresh = || Decompressor::new(DecompressorConfig { mode, ..DecompressorConfig::default() });
+        let mut decompressor = fresh();
+        let mut failed = 0;
+        for number in 0..400u16 {
+            if number == 307 {
+                decompressor = fresh();
+            }
+            let is_odd = number / 20 % 2 == 1;
+            let id = if number < 200 || is_odd { number } else { number / 20 * 20 };
+            let packet = udp(1, id, if number < 200 && is_odd { 77 } else { 0 });
+            let (mut rohc, mut ip, mut feedback) = (Vec::new(), Vec::new(), Vec::new());
+            let sent = compressor.compress(Duration::ZERO, &packet, &mut rohc).expect("compresses");
+            let is_allowed = matches!(sent.packet_type, PacketType::Ir | PacketType::Uo0);
+            assert!(mode == Mode::Reliable || is_allowed, "{mode:?} {number}: {sent:?}");
+            let restored = decompressor.decompress(Duration::ZERO, &rohc, &mut ip);
+            failed += u16::from(restored.is_err());
+            assert!(ip == packet || (number >= 307 && restored.is_err()), "{mode:?} {number}: {restored:?}");
+            decompressor.take_feedback(&mut feedback);
+            compressor.feedback(&feedback);
+        }
+        let most = if mode == Mode::Unidirectional { 20 } else { 1 };
+        assert!((1..=most).contains(&failed), "{mode:?}: {failed}");
+    }
+}
