@@ -18,9 +18,11 @@ pub mod receive;
 pub mod service;
 mod stream;
 pub mod switch;
+pub mod vsvd;
 
 pub use cell::{Cell, Kind, Train, Vc, Word};
 pub use fault::Faults;
 pub use interface::{Channel, Interface};
 pub use service::{Class, Content, Encapsulation, Rates, Service};
 pub use switch::Switch;
+pub use vsvd::Coupling;

@@ -3,8 +3,9 @@
 mod atm_path;
 
 use atm_path::{Load, Path, World, seed_abr, seed_tcp};
+use bentpipe_net::atm::erica::Measurement;
 use bentpipe_net::atm::switch::{self, Algorithm};
-use bentpipe_net::atm::{Service, abr, receive};
+use bentpipe_net::atm::{Service, abr, receive, vsvd};
 use bentpipe_units::{Rate, Span};
 
 #[test]
@@ -30,6 +31,14 @@ fn trains_of_cells_change_no_result() {
         let rates = (0..40_u64).map(move |n| (ms, Rate::from_bps(n % 5 * 20_000_000)));
         vec![Box::new(rates.clone()), Box::new(rates.rev())]
     });
+    let [few, many] = compare(&path);
+    assert!(few * 5 < many, "{few} events with trains, {many} without");
+    let vsvd = Some(vsvd::Config { limit: Some(300), ..Default::default() });
+    compare(&Path { vsvd, ..path });
+}
+
+/// A path with cells in trains against the same with single ones; how many events each took.
+fn compare(path: &Path) -> [u64; 2] {
     let run = |cell_by_cell| {
         let mut world = Path { cell_by_cell, ..path.clone() }.build();
         let mut seen = Vec::new();
@@ -49,7 +58,7 @@ fn trains_of_cells_change_no_result() {
         }
         assert_eq!(with.1, without.1, "step {step}");
     }
-    assert!(few * 5 < many, "{few} events with trains, {many} without");
+    [few, many]
 }
 
 /// The VCs' shares of the trunk, and its use, from `from_ms` to `to_ms`.
@@ -213,6 +222,82 @@ fn a_source_comes_to_the_rate_of_its_host() {
 
 /// OC-3 in cells a second.
 const PCR_CELLS: f64 = 155.52e6 / 424.0;
+
+/// Four greedy sources behind a satellite, with VBR of 100 Mbit/s in each first half of a second on the trunk, with or without boxes
+/// at the near end of the satellite.
+fn over_satellite(vsvd: Option<vsvd::Config>) -> World {
+    let ms = Span::from_millis;
+    // A virtual source that has less to send than it may must not count as if it did not.
+    let measure = Measurement { count_rates: vsvd.is_some(), ..Measurement::default() };
+    let abr = Algorithm::EricaPlus { queue: Default::default(), measure };
+    let switch = switch::Config { abr, ..Default::default() };
+    let mut path = Path { delays: [ms(250), ms(5), ms(1)], vsvd, switch, ..Path::wan(4) };
+    path.background = Some(|| {
+        let half = Span::from_millis(500);
+        let on_off = [100_000_000, 0].map(|bps| (half, Rate::from_bps(bps)));
+        vec![Box::new(on_off.into_iter().cycle())]
+    });
+    path.build()
+}
+
+/// The longest queues from 3 s to 5 s, of the trunk and of all boxes together.
+fn longest(world: &mut World) -> [f64; 2] {
+    let mut longest = [0.0_f64; 2];
+    for n in 0..200 {
+        world.run_ms(3000 + 10 * n);
+        let values = world.values();
+        let get = |part: String, name| values.get(&(part, name)).copied().unwrap_or(0.0);
+        let trunk = get("link/trunk/forward".to_owned(), "abr-queue");
+        let boxes: f64 = (0..4).map(|n| get(format!("vc/{n}/box/on"), "queue")).sum();
+        longest = [longest[0].max(trunk), longest[1].max(boxes)];
+    }
+    longest
+}
+
+#[test]
+fn virtual_sources_keep_the_queue_of_the_switch_short() {
+    let run = |vsvd| {
+        let mut world = over_satellite(vsvd);
+        let longest = longest(&mut world);
+        let (rates, used) = shares(&mut world, 5000, 7000);
+        let mean = rates.iter().sum::<f64>() / 4.0;
+        assert!(rates.iter().all(|rate| (rate / mean - 1.0).abs() < 0.02), "{rates:?}");
+        (longest, used)
+    };
+    let ([alone, _], used_alone) = run(None);
+    let ([trunk, boxes], used) = run(Some(vsvd::Config::default()));
+    // What the sources send too much in the satellite's round trip waits in the boxes instead, and is no more than that was.
+    assert!(alone > 20_000.0 && trunk < alone / 20.0, "{alone} {trunk}");
+    assert!(boxes < 1.2 * alone && (used / used_alone - 1.0).abs() < 0.02, "{boxes} {used} {used_alone}");
+}
+
+#[test]
+fn each_loop_takes_its_own_time_and_no_cell_is_lost_between_them() {
+    let mut world = over_satellite(Some(vsvd::Config::default()));
+    let mut acr = |ms| {
+        world.run_ms(ms);
+        ["vc/0/box/on", "vc/0/access"].map(|part| world.value(part, "acr") / 1e6)
+    };
+    // VBR comes to the switch 250 ms after it began, and leaves a quarter of 55.52 or of 155.52 Mbit/s. The virtual source is told at once,
+    // the source behind the satellite 250 ms later, and what its cells do to the box is seen another 250 ms later.
+    let (during, after) = (acr(4280), acr(4780));
+    assert!(
+        (during[0] / 13.88 - 1.0).abs() < 0.15 && (after[0] / 38.88 - 1.0).abs() < 0.15,
+        "{during:?} {after:?}"
+    );
+    assert!(during[1] > 15.0 && after[1] < 10.0, "{during:?} {after:?}");
+    for n in 0..4 {
+        let mut get = |half: &str, name| world.value(&format!("vc/{n}/box/{half}"), name);
+        let rm = ["rm-forward-sent", "rm-backward-sent", "rm-out-of-rate-sent"];
+        let forward_came = get("back", "rm-backward-sent") + get("back", "rm-overwritten");
+        let came = get("back", "cells-received") - get("back", "rm-backward-received") - forward_came;
+        let gone = get("on", "cells-sent") - rm.iter().map(|name| get("on", name)).sum::<f64>();
+        // A forward RM cell may wait to be turned round.
+        let missing = came - gone - get("on", "queue");
+        assert!(missing == 0.0 || missing == 1.0, "{n}: {missing} of {came}");
+        assert!(gone > 50_000.0 && get("on", "lost") == 0.0);
+    }
+}
 
 #[test]
 fn no_cell_is_lost_or_made() {

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use bentpipe_net::atm::interface::LINE;
-use bentpipe_net::atm::{Channel, Content, Faults, Interface, Rates, Service, Switch, Vc, line};
+use bentpipe_net::atm::{Channel, Content, Coupling, Faults, Interface, Rates, Service, Switch, Vc, line};
 use bentpipe_net::video;
 use bentpipe_net::{Framing, Port};
 use bentpipe_sim::{Builder, ElementId};
@@ -63,7 +63,7 @@ fn path(scenario: &Scenario, from: &str, to: &str) -> Result<Vec<(usize, Way)>, 
     let mut next: BTreeMap<&str, (usize, Way, &str)> = BTreeMap::new();
     let mut open = BinaryHeap::from([Reverse((Span::ZERO, 0_u32, to))]);
     while let Some(Reverse((delay, hops, at))) = open.pop() {
-        if best[at] != (delay, hops) || (at != to && !scenario.atm.switch.contains_key(at)) {
+        if best[at] != (delay, hops) || (at != to && !scenario.atm.passes(at)) {
             continue;
         }
         for (n, line) in scenario.atm.line.values().enumerate() {
@@ -147,12 +147,15 @@ type End = (usize, Port);
 enum Plug {
     Switch(usize, Port),
     Interface(usize),
+    /// A box of VS/VD, and its side.
+    Coupling(usize, Port),
 }
 
 /// Switches and interfaces while channels are led through them.
 struct Network<'a> {
     scenario: &'a Scenario,
     switches: Vec<Switch>,
+    couplings: Vec<Coupling>,
     /// With their names.
     interfaces: Vec<(String, Interface)>,
     /// The ends of each line.
@@ -166,12 +169,25 @@ struct Network<'a> {
 impl<'a> Network<'a> {
     fn new(scenario: &'a Scenario) -> Result<Network<'a>, Problem> {
         let switches = scenario.atm.switch.values().map(Switch::new).collect();
+        let couplings = scenario.atm.vs_vd.keys().map(|name| coupling(scenario, name));
+        let couplings = couplings.collect::<Result<_, Problem>>()?;
         let (interfaces, plugs) = (Vec::new(), Vec::new());
-        let mut network =
-            Network { scenario, switches, interfaces, plugs, next: Vc::FIRST.vci(), last: Vc::FIRST };
+        let mut network = Network {
+            scenario,
+            switches,
+            couplings,
+            interfaces,
+            plugs,
+            next: Vc::FIRST.vci(),
+            last: Vc::FIRST,
+        };
         for (name, line) in &scenario.atm.line {
             let config = line::Config { rate: line.cell_rate(), delay: line.delay };
             let mut plug = |node: &String, way: Way| {
+                if let Some(n) = scenario.atm.vs_vd.get_index_of(node) {
+                    let is_other = lines_of(scenario, node).position(|(other, _)| other == name) == Some(1);
+                    return Ok(Plug::Coupling(n, Port(u16::from(is_other))));
+                }
                 let path = format!("line/{name}/{}", way.name());
                 match scenario.atm.switch.get_index_of(node) {
                     Some(switch) => {
@@ -218,8 +234,15 @@ impl<'a> Network<'a> {
             return Err(Problem::new(key, "no line between its ends"));
         };
         for pair in middle.chunks(2) {
-            let [Plug::Switch(switch, a), Plug::Switch(_, b)] = *pair else { continue };
-            self.switches[switch].connect((a, vc), (b, vc), given.service.class());
+            match *pair {
+                [Plug::Switch(switch, a), Plug::Switch(_, b)] => {
+                    self.switches[switch].connect((a, vc), (b, vc), given.service.class());
+                }
+                [Plug::Coupling(n, a), Plug::Coupling(..)] => {
+                    self.couple(key, (n, a), vc, name, given.service)?
+                }
+                _ => {}
+            }
         }
         if let Some(receive) = &given.receive {
             let of_receive = format!("{key}.vc.receive");
@@ -239,6 +262,24 @@ impl<'a> Network<'a> {
         Ok([end(first, &between[0], near)?, end(last, &between[1], far)?])
     }
 
+    /// Leads a channel through a box, which it comes to at `side` on its way forward.
+    fn couple(
+        &mut self,
+        key: &str,
+        (n, side): (usize, Port),
+        vc: Vc,
+        name: &str,
+        service: Service,
+    ) -> Result<(), Problem> {
+        let of_box = self.scenario.atm.vs_vd.get_index(n).map_or("", |(of_box, _)| of_box.as_str());
+        // A direction is where its cells leave.
+        let ways = if side == Port(0) { [Way::Return, Way::Forward] } else { [Way::Forward, Way::Return] };
+        let paths = ways.map(|way| format!("vc/{name}/{of_box}/{}", way.name()));
+        let abr = if let Service::Abr(config) = &service { Some(config) } else { None };
+        let connected = self.couplings[n].connect(vc, abr, paths);
+        connected.map_err(|error| Problem::impossible(&format!("{key}.vc.service"), &error))
+    }
+
     fn ends(&self, line: usize, way: Way) -> [Plug; 2] {
         let [a, b] = self.plugs[line];
         if way == Way::Forward { [a, b] } else { [b, a] }
@@ -251,11 +292,17 @@ impl<'a> Network<'a> {
             .zip(self.switches)
             .map(|(name, switch)| builder.add(format!("atm/{name}"), switch))
             .collect();
+        let names = self.scenario.atm.vs_vd.keys();
+        let couplings: Vec<ElementId> = names
+            .zip(self.couplings)
+            .map(|(name, coupling)| builder.add(format!("atm/{name}"), coupling))
+            .collect();
         let interfaces: Vec<ElementId> =
             self.interfaces.into_iter().map(|(path, interface)| builder.add(path, interface)).collect();
         let at = |plug: Plug| match plug {
             Plug::Switch(switch, port) => (switches[switch], port),
             Plug::Interface(interface) => (interfaces[interface], LINE),
+            Plug::Coupling(n, side) => (couplings[n], side),
         };
         for ([a, b], (name, line)) in self.plugs.into_iter().zip(&self.scenario.atm.line) {
             for (from, to, way) in [(a, b, Way::Forward), (b, a, Way::Return)] {
@@ -265,6 +312,31 @@ impl<'a> Network<'a> {
         }
         Ok(interfaces)
     }
+}
+
+/// The lines that end at a box or switch, and the direction that leaves there.
+fn lines_of<'a>(scenario: &'a Scenario, name: &'a str) -> impl Iterator<Item = (&'a String, Way)> {
+    scenario.atm.line.iter().filter_map(move |(line, config)| {
+        let end = config.between.iter().position(|end| end == name)?;
+        Some((line, if end == 0 { Way::Forward } else { Way::Return }))
+    })
+}
+
+/// The box of VS/VD of this name, between its two lines.
+fn coupling(scenario: &Scenario, name: &str) -> Result<Coupling, Problem> {
+    let key = format!("atm.vs_vd.{name}");
+    let lines: Vec<(&String, Way)> = lines_of(scenario, name).collect();
+    let [one, other] = lines[..] else {
+        return Err(Problem::new(key, format!("{} lines end here: expected two", lines.len())));
+    };
+    let of_line = |(line, _): (&String, Way)| {
+        let line = &scenario.atm.line[line];
+        line::Config { rate: line.cell_rate(), delay: line.delay }
+    };
+    let path = |(line, way): (&String, Way)| format!("line/{line}/{}", way.name());
+    let (lines, paths) = ([of_line(one), of_line(other)], [path(one), path(other)]);
+    Coupling::new(&scenario.atm.vs_vd[name], paths, lines.each_ref())
+        .map_err(|error| Problem::impossible(&key, &error))
 }
 
 /// Adds the faults of a line behind `from`, where its cells come out; gives where they come out then.

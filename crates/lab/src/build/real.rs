@@ -156,6 +156,12 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
             notices.push(format!("switch \"{name}\": queues without a limit get one of {MAX_CELLS} cells"));
         }
     }
+    for (name, vs_vd) in &mut scenario.atm.vs_vd {
+        vs_vd.limit.get_or_insert_with(|| {
+            notices.push(format!("vs_vd \"{name}\": queues without a limit get one of {MAX_CELLS} cells"));
+            MAX_CELLS
+        });
+    }
     for line in scenario.atm.line.values_mut() {
         line.channel.get_or_insert(CellChannel::One(CellFault::CellLoss { ratio: 0.0 }));
     }

@@ -81,9 +81,11 @@ fn of_end(element: &str, parts: &Parts<'_>) -> Vec<Measure> {
         "refused",
         "receive-lost",
         "rm-destination-sent",
+        "lost",
     ];
     let path = element.replace('/', ".");
-    let is_of_cells = |name: &str| ["cells", "receive", "rm"].iter().any(|what| name.starts_with(what));
+    let is_of_cells =
+        |name: &str| ["cells", "receive", "rm", "lost"].iter().any(|what| name.starts_with(what));
     let unit = |name: &str| if is_of_cells(name) { "cells" } else { "packets" };
     let measure = |name: &str| {
         let value = parts.grown(element, &[name])?;
@@ -92,7 +94,11 @@ fn of_end(element: &str, parts: &Parts<'_>) -> Vec<Measure> {
     let acr = parts
         .average(element, &["acr"])
         .and_then(|acr| Measure::new(format!("{path}.acr-mean"), "bit/s", acr));
+    // What a box between two loops keeps; of hosts the queue is how much they were given to send.
+    let is_box = parts.grown(element, &["lost"]).is_some();
     let queues = [
+        ("queue-mean", parts.average(element, &["queue"]).filter(|_| is_box)),
+        ("queue-max", parts.at_end(element, &["queue-max"]).filter(|_| is_box)),
         ("receive-queue-mean", parts.average(element, &["receive-queue"])),
         ("receive-queue-max", parts.at_end(element, &["receive-queue-max"])),
     ];

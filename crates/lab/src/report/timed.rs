@@ -51,7 +51,7 @@ pub(super) fn plots(series: &Series) -> Vec<Plot> {
         plot("Queue", "waiting", "B", busiest(as_is(lines(&["queue-bytes"])))),
         plot("Cells waiting at switches", "waiting", "cells", busiest(as_is(queues(series)))),
         plot(
-            "Cells waiting at hosts",
+            "Cells waiting at hosts and virtual sources",
             "waiting",
             "cells",
             busiest(as_is(columns(series, "vc.", "", &["queue"]))),

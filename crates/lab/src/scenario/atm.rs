@@ -3,6 +3,7 @@
 pub use bentpipe_net::atm::fault::Config as CellFault;
 pub use bentpipe_net::atm::receive::Config as ReceiveBuffer;
 pub use bentpipe_net::atm::switch::Config as AtmSwitch;
+pub use bentpipe_net::atm::vsvd::Config as VirtualSource;
 pub use bentpipe_net::atm::{Encapsulation, Service};
 use bentpipe_net::video::RateConfig;
 use bentpipe_units::{Rate, Span};
@@ -18,7 +19,10 @@ pub struct Atm {
     /// Switches.
     #[serde(skip_serializing_if = "Named::is_empty")]
     pub switch: Named<AtmSwitch>,
-    /// Lines of cells between switches, or between a node and a switch.
+    /// Virtual sources and destinations (VS/VD): boxes between two lines, where ABR's loops end and new ones begin.
+    #[serde(skip_serializing_if = "Named::is_empty")]
+    pub vs_vd: Named<VirtualSource>,
+    /// Lines of cells between switches, or between a node and a switch; a box takes the place of either.
     #[serde(skip_serializing_if = "Named::is_empty")]
     pub line: Named<AtmLine>,
     /// Cells from one node to another that carry no packets: other traffic, such as video.
@@ -27,6 +31,11 @@ pub struct Atm {
 }
 
 impl Atm {
+    /// Whether cells pass what has this name, as no node lets them pass.
+    pub(crate) fn passes(&self, name: &str) -> bool {
+        self.switch.contains_key(name) || self.vs_vd.contains_key(name)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         *self == Atm::default()
     }
@@ -36,7 +45,7 @@ impl Atm {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AtmLine {
-    /// The two switches, or the node and the switch.
+    /// The two switches, or the node and the switch; or a box of `vs_vd` for one of them.
     #[schemars(length(min = 2, max = 2))]
     pub between: [String; 2],
     /// Line rate.

@@ -96,6 +96,7 @@ impl Review<'_> {
         let keys = keys.chain(self.scenario.flow.keys().map(|name| ("flow", name)));
         let atm = &self.scenario.atm;
         let keys = keys.chain(atm.switch.keys().map(|name| ("atm.switch", name)));
+        let keys = keys.chain(atm.vs_vd.keys().map(|name| ("atm.vs_vd", name)));
         let keys = keys.chain(atm.line.keys().map(|name| ("atm.line", name)));
         let keys = keys.chain(atm.stream.keys().map(|name| ("atm.stream", name)));
         let bad: Vec<String> =
@@ -340,11 +341,20 @@ impl Review<'_> {
                 "a node has this name too: a line could not tell them apart",
             );
         }
+        for name in
+            atm.vs_vd.keys().filter(|name| nodes.contains_key(*name) || atm.switch.contains_key(*name))
+        {
+            self.mistake(
+                &join("atm.vs_vd", name),
+                "a node or switch has this name too: a line could not tell them apart",
+            );
+        }
         for (name, line) in &atm.line {
             let key = join("atm.line", name);
             for (n, end) in line.between.iter().enumerate() {
-                if !nodes.contains_key(end) && !atm.switch.contains_key(end) {
-                    let known = nodes.keys().chain(atm.switch.keys()).map(String::as_str);
+                if !nodes.contains_key(end) && !atm.passes(end) {
+                    let known =
+                        nodes.keys().chain(atm.switch.keys()).chain(atm.vs_vd.keys()).map(String::as_str);
                     let instead = suggest::instead(end, known);
                     let problem = format!("no node or switch is called \"{}\": {instead}", short(end));
                     self.mistake(&format!("{key}.between.{n}"), problem);

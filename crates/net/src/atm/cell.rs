@@ -148,6 +148,12 @@ impl Word {
         if matches!(self.kind(), Kind::Data | Kind::Whole) { Word(self.0 | EFCI) } else { self }
     }
 
+    /// The cell of data without its mark of congestion; other cells have none.
+    #[must_use]
+    pub(crate) fn unmarked(self) -> Word {
+        if matches!(self.kind(), Kind::Data | Kind::Whole) { Word(self.0 & !EFCI) } else { self }
+    }
+
     /// Whether it ends an AAL5 PDU.
     #[inline]
     pub const fn is_last(self) -> bool {
@@ -464,6 +470,7 @@ mod tests {
             prop_assert_eq!(Word::data(vc, serial, index + 1, last).place(), word.place() + 1);
             prop_assert!(!word.efci() && !word.clp() && !word.is_damaged());
             let marked = word.congested().damaged().on(Vc::LAST);
+            prop_assert_eq!(marked.unmarked(), word.damaged().on(Vc::LAST));
             prop_assert!(marked.efci() && marked.is_damaged() && marked.is_last() == last);
             prop_assert_eq!((marked.vc(), marked.serial(), marked.index()), (Vc::LAST, serial, index));
         }

@@ -87,7 +87,7 @@ impl QueueControl {
         (factor / ((factor - 1.0) * x + 1.0)).max(self.qdlf)
     }
 
-    fn check(&self) -> Result<(), Impossible> {
+    pub(super) fn check(&self) -> Result<(), Impossible> {
         Impossible::unless(!self.t0.is_zero(), "queue.t0", "more than no time")?;
         Impossible::unless(self.a >= 1.0, "queue.a", "at least 1")?;
         Impossible::unless(self.b >= 1.0, "queue.b", "at least 1")?;

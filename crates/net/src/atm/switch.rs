@@ -2,7 +2,8 @@
 //!
 //! Modelled: virtual channels from input to output with translation; at each output a queue for each service category,
 //! finite or not, the categories served in strict order; early and partial packet discard for UBR; EFCI; ERICA and
-//! ERICA+. Not modelled: delay or blocking inside the fabric, which takes no time; policing; VS/VD.
+//! ERICA+. Not modelled: delay or blocking inside the fabric, which takes no time; policing. VS/VD is a box of its own
+//! ([`vsvd`](super::vsvd)).
 //!
 //! Cells of all inputs are taken in the order of their arrival, those of one instant in the order of the ports. The switch
 //! wakes only to hand a train over: once in the delay of each of its lines. Then the cells that have come are put down at their

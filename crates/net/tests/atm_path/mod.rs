@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 
 use bentpipe_net::atm::interface::LINE;
 use bentpipe_net::atm::{
-    Channel, Class, Content, Interface, Rates, Service, Switch, Vc, abr, line, receive, switch,
+    Channel, Class, Content, Coupling, Interface, Rates, Service, Switch, Vc, abr, line, receive, switch,
+    vsvd,
 };
 use bentpipe_net::tcp::{self, Bulk, Endpoint, Source};
 use bentpipe_net::{Cx, Element, Observer, Packet, Port, Unit};
@@ -37,6 +38,8 @@ pub(crate) struct Path {
     pub(crate) switch: switch::Config,
     /// How fast destination number n takes what it receives.
     pub(crate) receive: fn(usize) -> Option<receive::Config>,
+    /// A box in front of the first switch's port where each source's loop ends and another one begins.
+    pub(crate) vsvd: Option<vsvd::Config>,
     pub(crate) load: Load,
     /// Rates of a source of VBR cells.
     pub(crate) background: Option<fn() -> Vec<Rates>>,
@@ -72,6 +75,7 @@ impl Path {
             service: seed_abr,
             switch: seed_switch(),
             receive: |_| None,
+            vsvd: None,
             load: Load::Greedy(|_| Span::ZERO),
             background: None,
             cell_by_cell: false,
@@ -87,8 +91,11 @@ impl Path {
         let mut far = Switch::new(&self.switch);
         let count = self.sources + usize::from(self.background.is_some());
         let add = |switch: &mut Switch, path: String, delay| switch.add_port(path, &line(delay)).unwrap();
+        // With a box between, the line from host to switch is in two parts, the second one without delay.
+        let to_box = |n| self.vsvd.is_some() && n < self.sources;
+        let of_port = |n| if to_box(n) { Span::ZERO } else { access };
         let near_ports: Vec<Port> =
-            (0..count).map(|n| add(&mut near, format!("link/access.{n}/return"), access)).collect();
+            (0..count).map(|n| add(&mut near, format!("link/access.{n}/return"), of_port(n))).collect();
         let near_trunk = add(&mut near, "link/trunk/forward".into(), trunk);
         let far_ports: Vec<Port> =
             (0..count).map(|n| add(&mut far, format!("link/exit.{n}/forward"), exit)).collect();
@@ -111,12 +118,13 @@ impl Path {
             near,
             far,
             near_trunk,
+            boxes: Vec::new(),
             ends: Vec::new(),
             senders: Vec::new(),
             receivers: Vec::new(),
         };
         for n in 0..count {
-            let end = |side: &str, switch, port, delay, builder: &mut Builder, content| {
+            let mut end = |side: &str, switch, port, delay, builder: &mut Builder, content| {
                 let path = format!("link/{side}.{n}/host");
                 let mut interface = Interface::new(path, &line(delay)).unwrap();
                 let service = if n < self.sources { (self.service)(n) } else { Service::Vbr { pcr: None } };
@@ -127,8 +135,16 @@ impl Path {
                     interface.cell_by_cell();
                 }
                 let interface = builder.add(format!("interface/{side}.{n}"), interface);
-                builder.connect((interface, LINE), (switch, port));
-                builder.connect((switch, port), (interface, LINE));
+                let mut at = (interface, LINE);
+                if side == "access" && to_box(n) {
+                    let boxed = builder.add(format!("box/{n}"), self.coupling(n, delay));
+                    world.boxes.push(boxed);
+                    builder.connect(at, (boxed, Port(0)));
+                    builder.connect((boxed, Port(0)), at);
+                    at = (boxed, Port(1));
+                }
+                builder.connect(at, (switch, port));
+                builder.connect((switch, port), at);
                 interface
             };
             let (left, right) = match self.background {
@@ -151,6 +167,21 @@ impl Path {
         }
         world.network = Some(builder.build().unwrap());
         world
+    }
+
+    /// The box of number `n`, on a line of this delay to its host.
+    fn coupling(&self, n: usize, delay: Span) -> Coupling {
+        let lines = [delay, Span::ZERO].map(|delay| line::Config { rate: self.rate, delay });
+        let paths = ["return", "forward"].map(|way| format!("link/box.{n}/{way}"));
+        let config = self.vsvd.unwrap_or_default();
+        let mut coupling = Coupling::new(&config, paths, lines.each_ref()).unwrap();
+        let Service::Abr(abr) = (self.service)(n) else { panic!("a box is for ABR") };
+        let paths = ["back", "on"].map(|way| format!("vc/{n}/box/{way}"));
+        coupling.connect(Vc::new(32 + n as u16).unwrap(), Some(&abr), paths).unwrap();
+        if self.cell_by_cell {
+            coupling.cell_by_cell();
+        }
+        coupling
     }
 
     /// What sends and what receives at number `n`.
@@ -176,6 +207,7 @@ pub(crate) struct World {
     pub(crate) near: ElementId,
     pub(crate) far: ElementId,
     pub(crate) near_trunk: Port,
+    pub(crate) boxes: Vec<ElementId>,
     pub(crate) ends: Vec<(ElementId, ElementId)>,
     pub(crate) senders: Vec<ElementId>,
     pub(crate) receivers: Vec<ElementId>,
@@ -219,6 +251,10 @@ impl World {
         }
         for (a, b) in self.ends.clone() {
             digests.extend([a, b].map(|id| self.network().element::<Interface>(id).unwrap().digest()));
+        }
+        for id in self.boxes.clone() {
+            let coupling = self.network().element::<Coupling>(id).unwrap();
+            digests.extend([0, 1].map(|side| coupling.digest(Port(side))));
         }
         digests
     }

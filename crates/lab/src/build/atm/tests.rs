@@ -106,6 +106,70 @@ fn connections_share_what_other_cells_leave() {
     assert!(rates.iter().all(|rate| (rate / rates[0] - 1.0).abs() < 0.1), "{rates:?}");
 }
 
+/// The network with a box of VS/VD in front of the far switch, whose trunk is the satellite.
+fn with_box() -> String {
+    let boxed = "[atm.vs_vd.hub]\nlimit = 50000\n[atm.line.feeder]\nbetween = [\"near\", \"hub\"]\nrate = \"155.52 Mbit/s\"\n\
+                 [atm.line.trunk]\nbetween = [\"hub\", \"far\"]";
+    NETWORK.replace("[atm.line.trunk]\nbetween = [\"near\", \"far\"]", boxed)
+}
+
+#[test]
+fn channels_pass_a_box_that_ends_their_loops() {
+    let scenario = read(&with_box()).unwrap();
+    assert_eq!(scenario.link["path"].delay.map(|delay| delay.as_nanos()), Some(7_000_000));
+    let mut built = Built::new(&scenario, 1, Path::new("")).unwrap();
+    built.network.run_until(Time::from_nanos(1_000_000_000));
+    let mut values = Values::default();
+    let hub = built.network.ids().find(|id| built.network.path(*id) == "atm/hub").unwrap();
+    built.network.observe(hub, &mut values);
+    for n in 1..=3 {
+        let get = |way: &str, name: &str| values.found[&format!("vc/path.{n}/hub/{way}/{name}")];
+        // Both loops work: the box answers the source's RM cells, and sends and gets back its own.
+        let (sent, turned) = (get("forward", "cells-sent"), get("return", "rm-backward-sent"));
+        assert!(sent > 10_000.0 && turned > sent / 40.0, "{sent} {turned}");
+        let (own, back) = (get("forward", "rm-forward-sent"), get("forward", "rm-backward-received"));
+        assert!(own > sent / 40.0 && back > own / 2.0, "{own} {back}");
+        assert_eq!(get("forward", "lost"), 0.0);
+    }
+    // Other cells pass as they come: 50 Mbit/s but for what is on the line.
+    let other = values.found["vc/other/hub/forward/cells-sent"];
+    assert!((other / (50e6 / 424.0) - 1.0).abs() < 0.01, "{other}");
+}
+
+#[derive(Default)]
+struct Values {
+    part: String,
+    found: std::collections::HashMap<String, f64>,
+}
+
+impl bentpipe_net::Observer for Values {
+    fn counter(&mut self, name: &'static str, unit: bentpipe_net::Unit, total: u64) {
+        self.gauge(name, unit, total as f64);
+    }
+    fn gauge(&mut self, name: &'static str, _unit: bentpipe_net::Unit, value: f64) {
+        self.found.insert(format!("{}/{name}", self.part), value);
+    }
+    fn part(&mut self, path: &str) {
+        path.clone_into(&mut self.part);
+    }
+}
+
+#[test]
+fn impossible_boxes_are_named() {
+    for (from, to, why) in [
+        ("between = [\"near\", \"hub\"]", "between = [\"near\", \"far\"]", "atm.vs_vd.hub: 1 lines end here"),
+        ("limit = 50000", "queue = { t0 = \"0 s\" }", "atm.vs_vd.hub.queue.t0: expected more than no time"),
+        ("limit = 50000", "limits = 50000", "atm.vs_vd.hub.limits"),
+        ("[node.camera]", "[node.hub]\n[node.camera]", "atm.vs_vd.hub: a node or switch has this name too"),
+        ("between = [\"hub\", \"far\"]", "between = [\"hbu\", \"far\"]", "did you mean \"hub\"?"),
+    ] {
+        let text = with_box();
+        assert!(text.contains(from), "{from}");
+        let say = read(&text.replace(from, to)).expect_err(why);
+        assert!(say.contains(why) && say.contains("file.toml:"), "{say}");
+    }
+}
+
 #[test]
 #[allow(clippy::print_stdout, reason = "a skipped test says why")]
 fn tshark_reads_a_channels_pdus() {

@@ -1,0 +1,322 @@
+//! Virtual source and virtual destination (ATM Forum Traffic Management 4.0: VS/VD): a box between two lines where the loop of
+//! each ABR channel ends and another one begins.
+//!
+//! Modelled: for each channel and side an end system by the rules of [`abr`](super::abr), the virtual destination of what comes in there
+//! and the virtual source of what goes out, with a queue of the channel's own. How the loops are coupled the standard leaves to
+//! the box: the virtual destination says as explicit rate what the virtual source of the other side may send, times a share that
+//! falls with its queue's drain time as ERICA+'s does. Cells of other categories pass as they come. Not modelled: measurement at
+//! the box of what its line leaves to ABR: that is for the switch behind it to say.
+
+use std::any::Any;
+use std::collections::VecDeque;
+
+use bentpipe_units::{Rate, Time};
+use bentpipe_wire::atm::rm;
+
+use super::abr::{self, Choice, EndSystem, Strain};
+use super::cell::{Cell, Inbox, Kind, Vc, Word, reload, unload};
+use super::erica::QueueControl;
+use super::line::{self, CELL_BITS, Line};
+use super::order::Order;
+use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
+
+/// What a box does with ABR channels.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Config {
+    /// What share of the rate on the other side the sources of a side are told, by how long the channel's queue takes to drain.
+    pub queue: QueueControl,
+    /// How many cells of data of a channel may wait in each direction; one beyond is lost. Default: no limit.
+    pub limit: Option<u32>,
+}
+
+/// The box: input and output 0 are the line of one side, 1 that of the other.
+pub struct Coupling {
+    config: Config,
+    sides: [Side; 2],
+    unknown: u64,
+}
+
+impl Coupling {
+    /// A box without channels between two lines, which are reported under `paths`: "line/access/return".
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn new(
+        config: &Config,
+        paths: [String; 2],
+        lines: [&line::Config; 2],
+    ) -> Result<Coupling, Impossible> {
+        config.queue.check()?;
+        let [one, other] = paths;
+        let sides = [Side::new(one, lines[0])?, Side::new(other, lines[1])?];
+        Ok(Coupling { config: *config, sides, unknown: 0 })
+    }
+
+    /// Leads a channel through: one of ABR with its parameters, which hold for both loops; of another category without. Each
+    /// direction is reported under its path, that of cells which leave at side 0 first.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    ///
+    /// # Panics
+    /// If there is a channel of this number already.
+    pub fn connect(
+        &mut self,
+        vc: Vc,
+        abr: Option<&abr::Config>,
+        paths: [String; 2],
+    ) -> Result<(), Impossible> {
+        for (side, path) in self.sides.iter_mut().zip(paths) {
+            side.add(vc, abr, path)?;
+        }
+        Ok(())
+    }
+
+    /// Hands each cell over by itself from now on. Nothing else differs; this is for showing that.
+    pub fn cell_by_cell(&mut self) {
+        self.sides.iter_mut().for_each(|side| side.line.cell_by_cell());
+    }
+
+    /// A hash over all cells sent at a side, and when each arrives.
+    pub fn digest(&self, side: Port) -> u64 {
+        self.sides[usize::from(side.0)].line.digest()
+    }
+
+    /// Does all that happens before `until`, each thing at its own instant: of one instant, cells that come before those that go.
+    fn advance(&mut self, until: Time) {
+        loop {
+            let heads = self.sides.each_ref().map(|side| side.inbox.head());
+            let starts = self.sides.each_ref().map(Side::start);
+            let (from, to) = (usize::from(heads[1] < heads[0]), usize::from(starts[1] < starts[0]));
+            let (head, start) = (heads[from], starts[to]);
+            if head.min(start) >= until {
+                return;
+            }
+            if head <= start { self.arrive(from) } else { self.depart(to, start) }
+        }
+    }
+
+    /// Takes the next cell that comes in at a side.
+    fn arrive(&mut self, from: usize) {
+        let [one, other] = &mut self.sides;
+        let (near, far) = if from == 0 { (one, other) } else { (other, one) };
+        let Some(Cell { at, word }) = near.inbox.pop() else { return };
+        let Some(place) = near.places[word.vc().index()].map(usize::from) else {
+            self.unknown += 1;
+            near.inbox.drop_cargo(word);
+            return;
+        };
+        let half = &mut near.halves[place];
+        half.received += 1;
+        match (&mut half.system, word.kind()) {
+            (Some(system), Kind::Rm) => {
+                system.on_rm(word);
+                near.order.set(place, near.halves[place].next(at));
+            }
+            (system, _) => {
+                system.iter_mut().for_each(|system| system.on_data(word.efci()));
+                far.halves[place].push(at, word, &mut near.inbox, self.config.limit);
+                far.order.set(place, far.halves[place].next(at));
+            }
+        }
+    }
+
+    /// Sends the cell of a side that goes out at `start`.
+    fn depart(&mut self, to: usize, start: Time) {
+        let [one, other] = &mut self.sides;
+        let (near, far) = if to == 0 { (one, other) } else { (other, one) };
+        let (_, place) = near.order.first();
+        let half = &mut near.halves[place];
+        if let Some(system) = half.system.as_mut().filter(|system| system.has_turn()) {
+            let onward = far.halves[place].given(&self.config.queue);
+            system.set_strain(onward.map(Strain::Rate));
+        }
+        half.send(start, &mut near.line);
+        near.order.set(place, half.next(start));
+    }
+
+    /// When something has to go out at the earliest.
+    fn deadline(&self, now: Time) -> Time {
+        let head = self.sides.iter().map(|side| side.inbox.head()).fold(Time::NEVER, Time::min);
+        let of_side = |side: &Side| {
+            let event = side.order.first().0.min(head);
+            let sent = if event.is_never() { event } else { event.max(now) + side.line.shortest() };
+            side.line.due().min(sent)
+        };
+        self.sides.iter().map(of_side).fold(Time::NEVER, Time::min)
+    }
+}
+
+impl Element for Coupling {
+    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        self.advance(cx.now());
+        if let Some(side) = self.sides.get_mut(usize::from(port.0)) {
+            side.inbox.announce(packet);
+        }
+        self.wake(cx)
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        self.advance(cx.now());
+        for (n, side) in self.sides.iter_mut().enumerate() {
+            while let Some(train) = side.line.take(cx.now()) {
+                cx.emit(Port(n as u16), train);
+            }
+        }
+        self.deadline(cx.now())
+    }
+
+    fn forwards(&self, _from: Port, _to: Port) -> bool {
+        // A cell takes its own time to the other end of the line.
+        false
+    }
+
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
+        self.advance(now);
+        observer.counter("unknown-channel", Unit::Cells, self.unknown);
+        self.sides.iter().for_each(|side| side.observe(now, observer));
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// A line, and what comes from it and goes out to it.
+struct Side {
+    path: String,
+    rate: Rate,
+    line: Line,
+    inbox: Inbox,
+    /// When each channel may send, if it has something to send.
+    order: Order,
+    halves: Vec<Half>,
+    /// For each VCI the channel's place among `halves`.
+    places: Vec<Option<u16>>,
+}
+
+impl Side {
+    fn new(path: String, config: &line::Config) -> Result<Side, Impossible> {
+        Ok(Side {
+            path,
+            rate: config.rate,
+            line: Line::new(config)?,
+            inbox: Inbox::default(),
+            order: Order::new(0),
+            halves: Vec::new(),
+            places: vec![None; Vc::LAST.index() + 1],
+        })
+    }
+
+    fn add(&mut self, vc: Vc, abr: Option<&abr::Config>, path: String) -> Result<(), Impossible> {
+        let taken = self.places[vc.index()].replace(self.halves.len() as u16);
+        assert!(taken.is_none(), "two channels with VCI {}", vc.vci());
+        let system = abr.map(|abr| EndSystem::new(abr, vc, self.rate)).transpose()?;
+        self.halves.push(Half::new(path, system));
+        self.order = Order::new(self.halves.len());
+        Ok(())
+    }
+
+    /// When the next cell goes out.
+    fn start(&self) -> Time {
+        let (eligible, _) = self.order.first();
+        if eligible.is_never() { eligible } else { eligible.max(self.line.free_at) }
+    }
+
+    fn observe(&self, now: Time, observer: &mut dyn Observer) {
+        observer.part(&self.path);
+        let busy = self.line.busy(now).as_secs_f64();
+        observer.counter("delivered", Unit::Cells, self.line.sent());
+        observer.counter("delivered-bytes", Unit::Bytes, self.line.sent() * (CELL_BITS / 8));
+        observer.gauge("busy", Unit::Seconds, busy);
+        observer.gauge("utilisation", Unit::Ratio, busy / now.as_secs_f64());
+        self.halves.iter().for_each(|half| half.observe(observer));
+    }
+}
+
+/// A channel at one side: what goes out there waits, and of ABR the end of the loop over there.
+struct Half {
+    path: String,
+    system: Option<Box<EndSystem>>,
+    cells: VecDeque<(Time, Word)>,
+    cargo: VecDeque<Packet>,
+    most: usize,
+    lost: u64,
+    received: u64,
+    sent: u64,
+}
+
+impl Half {
+    fn new(path: String, system: Option<EndSystem>) -> Half {
+        let (cells, cargo) = (VecDeque::new(), VecDeque::new());
+        Half { path, system: system.map(Box::new), cells, cargo, most: 0, lost: 0, received: 0, sent: 0 }
+    }
+
+    /// Takes a cell that came in at the other side; what travels with it is next in `inbox`.
+    fn push(&mut self, at: Time, word: Word, inbox: &mut Inbox, limit: Option<u32>) {
+        let (_, cargo) = inbox.ahead();
+        if limit.is_some_and(|limit| self.cells.len() >= limit as usize) {
+            self.lost += 1;
+            return unload(cargo, word);
+        }
+        reload(cargo, &mut self.cargo, word);
+        // A virtual source sends its data without marks as any source (rule 12).
+        let word = if self.system.is_some() { word.unmarked() } else { word };
+        self.cells.push_back((at, word));
+        self.most = self.most.max(self.cells.len());
+    }
+
+    /// When the next cell may go out, not before `now`; never if there is none.
+    fn next(&self, now: Time) -> Time {
+        let due = match &self.system {
+            Some(system) if system.has_turn() || !self.cells.is_empty() => system.next(),
+            Some(_) => return Time::NEVER,
+            None => self.cells.front().map_or(Time::NEVER, |(at, _)| *at),
+        };
+        due.max(now)
+    }
+
+    /// What the loop on the other side may be given: none where it is no ABR.
+    fn given(&self, queue: &QueueControl) -> Option<rm::Rate> {
+        let acr = self.system.as_ref()?.acr();
+        let x = if acr > 0.0 { self.cells.len() as f64 / acr / queue.t0.as_secs_f64() } else { 0.0 };
+        Some(rm::Rate::from_cells_per_second(acr * queue.share(x)))
+    }
+
+    fn send(&mut self, start: Time, line: &mut Line) {
+        let choice = self.system.as_mut().map(|system| system.choose(start, !self.cells.is_empty()));
+        let word = match choice {
+            Some(Choice::Rm(word)) => word,
+            _ => match self.cells.pop_front() {
+                Some((_, word)) => word,
+                None => return,
+            },
+        };
+        self.sent += 1;
+        line.transmit(word, start);
+        line.load(&mut self.cargo, word);
+    }
+
+    fn observe(&self, observer: &mut dyn Observer) {
+        observer.part(&self.path);
+        observer.counter("cells-sent", Unit::Cells, self.sent);
+        observer.counter("cells-received", Unit::Cells, self.received);
+        observer.gauge("queue", Unit::Cells, self.cells.len() as f64);
+        observer.gauge("queue-max", Unit::Cells, self.most as f64);
+        observer.counter("lost", Unit::Cells, self.lost);
+        if let Some(system) = &self.system {
+            let counts = system.counts;
+            observer.gauge("acr", Unit::BitsPerSecond, system.acr() * CELL_BITS as f64);
+            observer.counter("rm-forward-sent", Unit::Cells, counts.forward_sent);
+            observer.counter("rm-backward-sent", Unit::Cells, counts.backward_sent);
+            observer.counter("rm-backward-received", Unit::Cells, counts.backward_received);
+            observer.counter("rm-out-of-rate-sent", Unit::Cells, counts.out_of_rate_sent);
+            observer.counter("rm-overwritten", Unit::Cells, counts.overwritten);
+        }
+    }
+}
