@@ -4,7 +4,7 @@ use bentpipe_net::dvb::RohcMode;
 use bentpipe_units::{Rate, Span};
 
 use super::check::join;
-use super::elements::{Dvb, Framing, Stream};
+use super::elements::{Dama, Dvb, Framing, Stream};
 use super::error::Mistake;
 use super::named::Named;
 use super::schema::{Direction, Flow, Link, Scenario};
@@ -45,6 +45,36 @@ struct Review<'a> {
     scenario: &'a Scenario,
     tree: &'a Tree,
     mistakes: Vec<Mistake>,
+}
+
+/// One direction of a link: what it says itself, and what the link says for both.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    key: &'a str,
+    link: &'a Link,
+    table: &'a str,
+    own: &'a Direction,
+    other: &'a Direction,
+}
+
+impl<'a> Side<'a> {
+    /// The key of a field that is the direction's own or the link's.
+    fn place(&self, is_own: bool, field: &str) -> String {
+        if is_own { format!("{}.{}.{field}", self.key, self.table) } else { join(self.key, field) }
+    }
+
+    fn dama(&self) -> Option<&'a Dama> {
+        self.own.dama.as_ref().or(self.link.dama.as_ref())
+    }
+
+    fn dvb(&self) -> Option<&'a Dvb> {
+        self.own.dvb.as_ref().or(self.link.dvb.as_ref())
+    }
+
+    /// Whether it is neither of virtual channels nor of Wi-Fi, a terminal or DVB.
+    fn is_a_line(&self) -> bool {
+        self.link.vc.is_none() && self.link.wifi.is_none() && self.dama().is_none() && self.dvb().is_none()
+    }
 }
 
 impl Review<'_> {
@@ -156,59 +186,10 @@ impl Review<'_> {
     fn link(&mut self, key: &str, link: &Link) {
         let name = key.trim_start_matches("link.").to_owned();
         self.pairs("link", std::iter::once((&name, &link.between)));
-        for (table, direction) in [("forward", &link.forward), ("return", &link.reverse)] {
-            let own = |own: bool, field: &str| {
-                if own { format!("{key}.{table}.{field}") } else { join(key, field) }
-            };
-            if let Some(dama) = direction.dama.as_ref().or(link.dama.as_ref()) {
-                let at = own(direction.dama.is_some(), "dama");
-                self.terminal(&at, &dama.carrier, direction.rate.is_some() && direction.dama.is_some());
-            }
-            if let Some(dvb) = direction.dvb.as_ref().or(link.dvb.as_ref()) {
-                let other = if table == "forward" { &link.reverse } else { &link.forward };
-                let back = other.dvb.as_ref().or(link.dvb.as_ref());
-                let has_rate = direction.rate.or(link.rate.filter(|_| direction.dvb.is_none())).is_some();
-                self.stream_of_dvb(&own(direction.dvb.is_some(), "dvb"), dvb, back, has_rate, link);
-            }
-            match direction.rate.or(link.rate) {
-                _ if direction.dvb.is_some() || link.dvb.is_some() => {}
-                None if direction.dama.is_some() || link.dama.is_some() => {}
-                None if link.wifi.is_some() => {}
-                // What both directions share is said once.
-                Some(_) if link.wifi.is_some() && table == "return" && direction.rate.is_none() => {}
-                Some(_) if link.wifi.is_some() => {
-                    let key = own(direction.rate.is_some(), "rate");
-                    self.mistake(&key, "a Wi-Fi link has no rate of a line: expected `wifi.rate`, or none");
-                }
-                None if link.vc.is_some() => {}
-                None => {
-                    let problem = format!(
-                        "no rate in the {table} direction: expected `rate = \"10 Mbit/s\"`, or `{table}.rate`"
-                    );
-                    self.mistake(key, problem);
-                }
-                Some(rate) => {
-                    let key = own(direction.rate.is_some(), "rate");
-                    self.unless(rate.as_bps() > 0, &key, "expected more than zero");
-                    self.unless(rate <= MAX_RATE, &key, format!("faster than {MAX_RATE}"));
-                }
-            }
-            let delay = direction.delay.or(link.delay).unwrap_or_default();
-            self.unless(
-                delay <= MAX_DELAY,
-                &own(direction.delay.is_some(), "delay"),
-                format!("longer than {MAX_DELAY}"),
-            );
-            let has_line = link.vc.is_none()
-                && link.wifi.is_none()
-                && direction.dama.as_ref().or(link.dama.as_ref()).is_none()
-                && direction.dvb.as_ref().or(link.dvb.as_ref()).is_none();
-            let changes = direction.delay_changes.as_ref().or(link.delay_changes.as_ref());
-            self.unless(
-                has_line || changes.is_none(),
-                &own(direction.delay_changes.is_some(), "delay_changes"),
-                "only a line's delay changes: expected none on virtual channels, terminals, DVB and Wi-Fi",
-            );
+        for (table, own, other) in
+            [("forward", &link.forward, &link.reverse), ("return", &link.reverse, &link.forward)]
+        {
+            self.side(&Side { key, link, table, own, other });
         }
         if link.wifi.is_some() {
             let key = join(key, "framing");
@@ -223,6 +204,54 @@ impl Review<'_> {
             &join(key, "mtu"),
             "expected from 68 B (RFC 791) to 65535 B",
         );
+    }
+
+    fn side(&mut self, side: &Side<'_>) {
+        let Side { link, own, other, .. } = *side;
+        if let Some(dama) = side.dama() {
+            let key = side.place(own.dama.is_some(), "dama");
+            self.terminal(&key, &dama.carrier, own.rate.is_some() && own.dama.is_some());
+        }
+        if let Some(dvb) = side.dvb() {
+            let back = other.dvb.as_ref().or(link.dvb.as_ref());
+            let has_rate = own.rate.or(link.rate.filter(|_| own.dvb.is_none())).is_some();
+            self.stream_of_dvb(&side.place(own.dvb.is_some(), "dvb"), dvb, back, has_rate, link);
+        }
+        if side.dvb().is_none() {
+            self.rate(side);
+        }
+        let delay = own.delay.or(link.delay).unwrap_or_default();
+        let key = side.place(own.delay.is_some(), "delay");
+        self.unless(delay <= MAX_DELAY, &key, format!("longer than {MAX_DELAY}"));
+        let changes = own.delay_changes.as_ref().or(link.delay_changes.as_ref());
+        self.unless(
+            side.is_a_line() || changes.is_none(),
+            &side.place(own.delay_changes.is_some(), "delay_changes"),
+            "only a line's delay changes: expected none on virtual channels, terminals, DVB and Wi-Fi",
+        );
+    }
+
+    fn rate(&mut self, side: &Side<'_>) {
+        let Side { key, link, table, own, .. } = *side;
+        let place = side.place(own.rate.is_some(), "rate");
+        match own.rate.or(link.rate) {
+            None if !side.is_a_line() => {}
+            // What both directions share is said once.
+            Some(_) if link.wifi.is_some() && table == "return" && own.rate.is_none() => {}
+            Some(_) if link.wifi.is_some() => {
+                self.mistake(&place, "a Wi-Fi link has no rate of a line: expected `wifi.rate`, or none");
+            }
+            None => {
+                let problem = format!(
+                    "no rate in the {table} direction: expected `rate = \"10 Mbit/s\"`, or `{table}.rate`"
+                );
+                self.mistake(key, problem);
+            }
+            Some(rate) => {
+                self.unless(rate.as_bps() > 0, &place, "expected more than zero");
+                self.unless(rate <= MAX_RATE, &place, format!("faster than {MAX_RATE}"));
+            }
+        }
     }
 
     /// What a virtual channel has not, as its lines and switches have it.
