@@ -1,7 +1,7 @@
 //! Nanoseconds a packet, beside librohc's on this kind of machine.
 //!
 //! `cargo bench -p bentpipe-rohc`. RTP over UDP over IPv4, 20 octets of payload, flows in turn, large CIDs, U-mode,
-//! after initialization. librohc's figures (revision 70589cc2, -O3): see the table below.
+//! after initialization, without refreshes and confirmations. librohc's figures (revision 70589cc2, -O3): see the table below.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints what a clock says")]
 #![allow(missing_docs, reason = "a program")]
@@ -48,6 +48,7 @@ fn measure(flows: usize, rounds: usize) -> (f64, f64) {
     let never = CompressorConfig {
         ir_refresh: Refresh::NEVER,
         fo_refresh: Refresh::NEVER,
+        confirm: 0,
         ..CompressorConfig::default()
     };
     let mut compressor = Compressor::new(CompressorConfig { channel, ..never });

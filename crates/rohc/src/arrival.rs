@@ -12,38 +12,64 @@ pub(crate) struct Rhythm {
     gap: u64,
 }
 
+/// No gap is longer, in nanoseconds (three days), so that multiples of one stay far from the end of 64 bits.
+const LONGEST_GAP: u64 = 1 << 48;
+
 /// So many usual gaps are a pause.
 const PAUSE_GAPS: u64 = 8;
+
+/// To the other end, where jitter may have lengthened it, what are so many here may be one.
+const SEEMING_PAUSE_GAPS: u64 = 6;
 
 /// And so many are a silence.
 const SILENCE_GAPS: u64 = 80;
 
+/// What is a silence at the other end too.
+const SEEMING_SILENCE_GAPS: u64 = 100;
+
 impl Rhythm {
     /// A flow of which one packet came `now`.
     pub(crate) fn starting(now: Duration) -> Self {
-        Self { arrival: nanoseconds(now), gap: 0 }
+        Self { arrival: clock_ns(now), gap: 0 }
     }
 
     /// A packet came.
     #[inline]
     pub(crate) fn note(&mut self, now: Duration) {
-        let passed = self.passed_ns(now);
+        let passed = self.passed_ns(now).min(LONGEST_GAP);
         // A silence or a burst of losses must not pass for the rhythm of the flow.
-        let usual = passed.min(self.gap.saturating_mul(4));
-        self.gap = if self.gap == 0 { passed } else { self.gap.saturating_mul(7).saturating_add(usual) / 8 };
-        self.arrival = nanoseconds(now);
+        let usual = passed.min(self.gap * 4);
+        self.gap = if self.gap == 0 { passed } else { (self.gap * 7 + usual) / 8 };
+        self.arrival = clock_ns(now);
+    }
+
+    /// The rhythm after a packet that comes `now`; `None` where that [`may seem late`](Self::may_seem_late), or after a silence.
+    #[inline]
+    pub(crate) fn next(&self, now: Duration) -> Option<Self> {
+        let passed = self.passed_ns(now);
+        let arrival = clock_ns(now);
+        if self.gap == 0 {
+            return Some(Self { arrival, gap: passed.min(LONGEST_GAP) });
+        }
+        let gap = (self.gap * 7 + passed.min(self.gap * 4)) / 8;
+        (passed < self.gap * SEEMING_PAUSE_GAPS).then_some(Self { arrival, gap })
     }
 
     /// Nanoseconds since the last packet.
     #[inline]
     pub(crate) fn passed_ns(&self, now: Duration) -> u64 {
-        nanoseconds(now).saturating_sub(self.arrival)
+        clock_ns(now).saturating_sub(self.arrival)
     }
 
     /// Whether so many usual gaps have passed since the last packet.
     #[inline]
     pub(crate) fn has_passed(&self, gaps: u64, now: Duration) -> bool {
         self.gap > 0 && self.passed_ns(now) >= self.gap.saturating_mul(gaps)
+    }
+
+    /// Whether it is not too long since the last packet for the one that comes `now` to be `packets` behind it.
+    pub(crate) fn explains(&self, packets: u32, now: Duration) -> bool {
+        self.gap > 0 && !self.has_passed(u64::from(packets) + PAUSE_GAPS / 2, now)
     }
 
     /// How often numbers of `period` must have wrapped since the last packet, of which the one that comes `now` seems
@@ -59,6 +85,12 @@ impl Rhythm {
     #[inline]
     pub(crate) fn was_silent(&self, now: Duration) -> bool {
         self.has_passed(SILENCE_GAPS, now)
+    }
+
+    /// Whether the other end may find that the packet comes late, and not after a silence.
+    #[inline]
+    pub(crate) fn may_seem_late(&self, now: Duration) -> bool {
+        self.has_passed(SEEMING_PAUSE_GAPS, now) && !self.has_passed(SEEMING_SILENCE_GAPS, now)
     }
 
     /// Whether the packet comes so late that sequence numbers may have wrapped.
@@ -119,4 +151,10 @@ impl Witness {
 #[inline]
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(time.subsec_nanos()))
+}
+
+/// Nanoseconds modulo 584 years, a little quicker.
+#[inline]
+const fn clock_ns(now: Duration) -> u64 {
+    now.as_secs().wrapping_mul(1_000_000_000).wrapping_add(now.subsec_nanos() as u64)
 }

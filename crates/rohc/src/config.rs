@@ -141,6 +141,13 @@ pub struct CompressorConfig {
     /// How many packets in a row a periodic refresh takes in U-mode, 1 to 16. One is enough where losses are rare; librohc
     /// sends as many as of a new flow, [`Self::repeats`]. A slow start sends one at a time all the same.
     pub refresh_repeats: u8,
+    /// In U-mode, the packets from one with a CRC of 7 bits to the next where nothing else demands one, up to 32; at the start
+    /// of a flow fewer. They confirm what losses put in doubt, and tell again what changed in IP headers. So do four
+    /// behind each change. In O-mode, where a NACK brings one, 128 packets come between. In both the compressor also
+    /// sends a CRC of 7 bits where the flow itself looks like losses: after a gap in its own sequence numbers and after a
+    /// pause. By the first of them a decompressor of this crate learns that it may wait for such a packet. 0: none of
+    /// this. Not of TCP.
+    pub confirm: u8,
     /// Whether the first IR refreshes come at exponentially growing gaps (1, 2, 4 ... packets) until the period, in packets
     /// or in time, is reached, instead of `repeats` IR packets at once.
     pub slow_start: bool,
@@ -164,7 +171,8 @@ pub struct CompressorConfig {
 }
 
 impl Default for CompressorConfig {
-    /// Default channel, 4 repeats, IR after 1700 and FO after 700 packets (as librohc), likely RTP.
+    /// Default channel, 4 repeats, IR after 1700 and FO after 700 packets (as librohc), a CRC of 7 bits in 16 packets,
+    /// likely RTP.
     fn default() -> Self {
         Self {
             channel: Channel::default(),
@@ -173,6 +181,7 @@ impl Default for CompressorConfig {
             ir_refresh: Refresh::every_packets(1700),
             fo_refresh: Refresh::every_packets(700),
             refresh_repeats: 1,
+            confirm: 8,
             slow_start: false,
             spread_refreshes: false,
             only_ir_and_so: false,
@@ -208,14 +217,16 @@ pub struct DecompressorConfig {
     pub repeats: u8,
     /// How many packets are held back after so many losses in a row that they may hide a change: they, and the next one,
     /// must all be right before one is delivered, or one with a CRC of 7 or 8 bits. A CRC of 3 bits alone lets one wrong
-    /// packet in eight pass. Contexts whose IR packet had a right UDP, UDP-Lite or TCP checksum have another witness:
-    /// after losses, a gap or a pause that checksum must be right, and only counting IP-IDs, which it does not cover,
-    /// are waited for. 0: nothing of this, as RFC 3095 has it; 255: only a CRC of 7 or 8 bits will do, in U-mode the next
-    /// refresh.
+    /// packet in eight pass. Of a compressor that [confirms](CompressorConfig::confirm), as this crate's does, a CRC of 7
+    /// or 8 bits is waited for, however small the number. Otherwise contexts whose IR packet had a right UDP, UDP-Lite or
+    /// TCP checksum have another witness: after losses, a gap or a pause that checksum must be right, and only counting
+    /// IP-IDs, which it does not cover, are waited for. 0: nothing of this, as RFC 3095 has it; 255: only a CRC of 7 or 8
+    /// bits will do, in U-mode perhaps the next refresh.
     pub caution: u8,
-    /// Whether a gap in the sequence numbers of RTP and ESP, or a pause in RTP, is taken for losses of this channel. Off,
-    /// because there may have been such before the compressor: then these contexts are only doubted as far as a
-    /// transport checksum can tell. Numbers of the other profiles are the compressor's own, their gaps are losses.
+    /// Whether a gap in the sequence numbers of RTP and ESP, or a pause in RTP, is taken for losses of this channel of
+    /// whatever compressor. Off, because there may have been such before the compressor: then these contexts are only
+    /// doubted as far as a transport checksum can tell, unless the compressor [confirms](CompressorConfig::confirm), and
+    /// so says where it had one itself. Numbers of the other profiles are the compressor's own, their gaps are losses.
     pub gaps_are_losses: bool,
     /// Whether extensions of UO-1-ID packets update nothing but sequence numbers, timestamp and IP-ID, as RFC 4815 6.2
     /// says. librohc's compressor expects that they update everything they carry, so this is off unless it is set;

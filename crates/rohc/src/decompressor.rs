@@ -9,7 +9,7 @@ use crate::error::DecompressError;
 use crate::feedback::{Queue, option};
 use crate::frame::{self, Cid, Frame, Front, Kind};
 use crate::profile::{Mode, PacketType, Profile};
-use crate::rfc3095::{Incoming, Spare};
+use crate::rfc3095::{Incoming, Peer, Spare};
 use crate::segment::Reassembler;
 use crate::{rfc3095, tcp, uncompressed};
 
@@ -22,6 +22,7 @@ pub(crate) struct Input<'a> {
     /// The contexts of the channel (that of this packet is taken out): bases for context replication.
     pub(crate) others: &'a [Context],
     pub(crate) spare: &'a Spare,
+    pub(crate) peer: &'a Peer,
 }
 
 impl Input<'_> {
@@ -167,6 +168,7 @@ pub struct Decompressor {
     reassembler: Reassembler,
     unit: Vec<u8>,
     spare: Spare,
+    peer: Peer,
     feedback: Queue,
     received_feedback: Queue,
     stats: DecompressorStats,
@@ -189,6 +191,7 @@ impl Decompressor {
             reassembler: Reassembler::default(),
             unit: Vec::new(),
             spare: Spare::default(),
+            peer: Peer::default(),
             feedback: Queue::default(),
             received_feedback: Queue::default(),
             stats: DecompressorStats::default(),
@@ -371,8 +374,14 @@ impl Decompressor {
         let start = out.len();
         // Taken out, so that the profile can look at the other contexts.
         let mut context = core::mem::take(&mut self.contexts[at]);
-        let input =
-            Input { frame: &frame, now, config: &self.config, others: &self.contexts, spare: &self.spare };
+        let input = Input {
+            frame: &frame,
+            now,
+            config: &self.config,
+            others: &self.contexts,
+            spare: &self.spare,
+            peer: &self.peer,
+        };
         let is_refused = frame.kind == Kind::Ir && self.is_full(&frame, &context);
         let mut unsaid = Queue::default();
         let feedback = if is_refused { &mut unsaid } else { &mut self.feedback };

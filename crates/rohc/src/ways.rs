@@ -34,8 +34,8 @@ pub(crate) fn config() -> impl Strategy<Value = (CompressorConfig, DecompressorC
     let profiles = prop_oneof![
         4 => Just(Profiles::ALL), 1 => Just(Profiles::ALL.without(Profile::Rtp)), 1 => Just(Profiles::ALL.without(Profile::Udp))
     ];
-    (cids, mode, refresh, rtp, profiles, 1u8..17, any::<bool>(), 0u8..3).prop_map(
-        |(cids, mode, refresh, rtp, profiles, repeats, slow_start, caution)| {
+    (cids, mode, refresh, rtp, profiles, 1u8..17, any::<bool>(), 0u8..3, 0u8..20).prop_map(
+        |(cids, mode, refresh, rtp, profiles, repeats, slow_start, caution, confirm)| {
             let channel = Channel { cids, profiles, ..Channel::default() };
             let fo_refresh = Refresh { packets: refresh.packets / 2, ..refresh };
             let compressor = CompressorConfig {
@@ -45,6 +45,7 @@ pub(crate) fn config() -> impl Strategy<Value = (CompressorConfig, DecompressorC
                 ir_refresh: refresh,
                 fo_refresh,
                 slow_start,
+                confirm,
                 ..CompressorConfig::default()
             };
             (

@@ -288,13 +288,13 @@ fn no_wrong_packet_is_delivered_without_verification() {
     }
 }
 
-/// Bursts longer than the repeats, no verification: what a CRC of three bits lets through, what caution leaves of it, and
-/// what it leaves where gaps before the compressor are ruled out.
+/// Bursts longer than the repeats, no verification: what a CRC of three bits lets through, and that nothing wrong is delivered by
+/// default.
 #[test]
 fn caution_refuses_what_losses_put_in_doubt() {
     let Some(corpus) = corpus() else { return };
     let losses = [Loss::Bursts(8, 2), Loss::Bursts(12, 2), Loss::Bursts(40, 1)];
-    for (mode, most) in [(Mode::Unidirectional, [11, 7]), (Mode::Optimistic, [4, 0])] {
+    for (mode, right) in [(Mode::Unidirectional, 42_378), (Mode::Optimistic, 49_441)] {
         let usual = DecompressorConfig { mode, ..DecompressorConfig::default() };
         let configs = [
             DecompressorConfig { caution: 0, ..usual },
@@ -309,13 +309,13 @@ fn caution_refuses_what_losses_put_in_doubt() {
             "{mode:?} without caution {without:?}\n{mode:?} with it {with:?}\n{mode:?} strict {strict:?}"
         );
         println!("{mode:?} verified {verified:?}\n{mode:?} patient {patient:?}");
-        assert!(verified.wrong <= with.wrong, "{mode:?}: {} of {}", verified.wrong, with.wrong);
         // `docs/models/rohc.md` has each of them.
-        assert!(without.wrong > 3 * most[0], "{mode:?}: {}", without.wrong);
-        assert!(with.wrong <= most[0] && strict.wrong <= most[1], "{mode:?}: {with:?} {strict:?}");
-        assert_eq!(patient.wrong, 0, "{mode:?}: {patient:?}");
+        assert!(without.wrong > 20, "{mode:?}: {}", without.wrong);
+        for cautious in [with, strict, verified, patient] {
+            assert_eq!(cautious.wrong, 0, "{mode:?}: {cautious:?}");
+        }
         // Some packets a burst, not the flow.
-        assert!(with.right * 1000 > without.right * 993, "{mode:?}: {} of {}", with.right, without.right);
+        assert!(with.right >= right, "{mode:?}: {} of {}", with.right, without.right);
         assert!(strict.right * 100 > without.right * 97, "{mode:?}: {} of {}", strict.right, without.right);
     }
 }

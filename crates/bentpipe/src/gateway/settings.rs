@@ -264,7 +264,7 @@ fn stream(remote: &file::Remote) -> dvb::Config {
 }
 
 fn is_of_rohc(key: &str) -> bool {
-    ["contexts", "repeats", "refresh_repeats", "below"].contains(&key)
+    ["contexts", "repeats", "refresh_repeats", "confirm", "below"].contains(&key)
 }
 
 /// No PID may mean two things.

@@ -150,6 +150,9 @@ pub(crate) struct CompressorArgs {
     /// How many packets a refresh takes, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     refresh_repeats: u8,
+    /// Packets from one with a CRC of 7 bits to the next, which confirms what losses put in doubt, up to 32; 0: none for that
+    #[arg(long, value_name = "N", default_value_t = CompressorConfig::default().confirm, value_parser = clap::value_parser!(u8).range(0..=32))]
+    confirm: u8,
     /// First IR refreshes at growing gaps (1, 2, 4 ... packets) instead of all at once
     #[arg(long)]
     slow_start: bool,
@@ -211,6 +214,7 @@ impl CompressorArgs {
             ir_refresh: self.refresh.ir,
             fo_refresh: self.refresh.fo,
             refresh_repeats: self.refresh_repeats,
+            confirm: self.confirm,
             slow_start: self.slow_start,
             spread_refreshes: self.spread,
             only_ir_and_so: self.only_ir_so,

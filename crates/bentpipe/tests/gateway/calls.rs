@@ -29,7 +29,7 @@ listen = "192.168.77.{n}:5004"
 send = "0x10{n}"
 receive = ["0x10{other}"]
 packing = "1 ms"
-rohc = {{ cid = "large", contexts = 400, refresh = 350, dynamic_refresh = 0, rtp_ports = [6000] }}
+rohc = {{ cid = "large", contexts = 400, refresh = 350, dynamic_refresh = 0, confirm = 0, rtp_ports = [6000] }}
 "#
     )
 }

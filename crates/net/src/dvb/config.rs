@@ -189,6 +189,10 @@ pub struct Rohc {
     /// How many packets in a row a refresh takes.
     #[cfg_attr(feature = "serde", schemars(range(min = 1, max = 16)))]
     pub refresh_repeats: u8,
+    /// How many packets of a context come between those with a CRC of 7 bits, which confirm what losses put in doubt; 0: none.
+    /// Not of TCP.
+    #[cfg_attr(feature = "serde", schemars(range(min = 0, max = 32)))]
+    pub confirm: u8,
     /// Whether the refreshes of different contexts are spread, so that contexts of the same age do not refresh in
     /// unison.
     pub spread: bool,
@@ -224,6 +228,7 @@ impl Default for Rohc {
             dynamic_refresh: compressor.fo_refresh.packets,
             repeats: compressor.repeats,
             refresh_repeats: compressor.refresh_repeats,
+            confirm: compressor.confirm,
             spread: compressor.spread_refreshes,
             slow_start: compressor.slow_start,
             only_ir_and_so: compressor.only_ir_and_so,
@@ -246,6 +251,7 @@ impl Rohc {
         Impossible::unless((1..=most).contains(&self.contexts), "contexts", expected)?;
         Impossible::unless((1..=16).contains(&self.repeats), "repeats", "1 to 16")?;
         Impossible::unless((1..=16).contains(&self.refresh_repeats), "refresh_repeats", "1 to 16")?;
+        Impossible::unless(self.confirm <= 32, "confirm", "0 to 32")?;
         let fits = self.below.is_none_or(|below| u32::try_from(below.get()).is_ok_and(|below| below > 0));
         Impossible::unless(fits, "below", "a length of packets, 1 B or more")
     }
@@ -268,6 +274,7 @@ impl Rohc {
             rtp: self.rtp_ports.clone().map_or(RtpRule::Likely, RtpRule::Ports),
             repeats: self.repeats,
             refresh_repeats: self.refresh_repeats,
+            confirm: self.confirm,
             ir_refresh: Refresh {
                 packets: self.refresh,
                 interval: Duration::from_nanos(self.refresh_interval.as_nanos()),

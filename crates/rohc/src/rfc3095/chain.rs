@@ -87,6 +87,7 @@ impl Decompressor {
             && crate::checksum::transport_vouches(bytes, payload, payload_len, &levels[..depth], profile);
         let is_same = !is_ir || self.is_flow_of(&next);
         self.witness = if is_same { self.witness.renewed(is_right) } else { Witness::first(is_right) };
+        self.set_up(input.peer);
         self.adopt(next);
         self.establish(dynamic, rest_len, input);
         Ok(Restored { kind, header_in, delivered: true })

@@ -5,6 +5,7 @@
 //! another reference.
 
 mod commit;
+mod evidence;
 mod fields;
 mod render;
 mod state;
@@ -14,6 +15,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
+pub(crate) use self::evidence::Peer;
+use self::evidence::{Confirming, Doubt};
 use self::state::{Feedbacker, State};
 pub(crate) use self::steady::Incoming;
 use self::steady::Steady;
@@ -23,7 +26,6 @@ use super::list::{List, Lists, NO_LISTS, Received};
 use super::report::Report;
 use crate::arrival::{Rhythm, Witness};
 use crate::checksum;
-use crate::config::DecompressorConfig;
 use crate::crc::{CRC3, CRC7};
 use crate::decompressor::{Input, Output, Restored};
 use crate::error::DecompressError;
@@ -208,6 +210,8 @@ pub(crate) struct Decompressor {
     steady: Steady,
     /// Packets to hold back until a repair, or what losses put in doubt, is confirmed.
     unconfirmed: u8,
+    /// Whether the compressor confirms by itself.
+    confirming: Confirming,
     /// The transport checksum.
     pub(super) witness: Witness,
     /// For the detection of wraparound and long losses.
@@ -232,6 +236,7 @@ impl Decompressor {
             report: Report::default(),
             steady: Steady::default(),
             unconfirmed: 0,
+            confirming: Confirming::default(),
             witness: Witness::default(),
             rhythm: Rhythm::default(),
         }
@@ -302,13 +307,13 @@ impl Decompressor {
                 self.weigh(&packet, witnessed)?;
                 self.commit(&packet, candidate, input.now);
                 self.set_template(&restored, &output.out[start..]);
-                return self.confirmed(restored);
+                return self.confirmed(restored, input.peer);
             }
             Err(failure) => failure,
         };
         output.out.truncate(start);
         let damaged = matches!(failure, DecompressError::CrcMismatch | DecompressError::ChecksumMismatch);
-        self.unconfirmed = if self.unconfirmed > 0 { input.config.caution } else { 0 };
+        self.unconfirmed = if self.unconfirmed > 0 { self.caution(input.config) } else { 0 };
         self.forget_template();
         if !damaged || !input.config.repair || self.feedbacker.mode() == Mode::Reliable {
             return Err(failure);
@@ -339,101 +344,6 @@ impl Decompressor {
         Ok(restored)
     }
 
-    /// How far a packet with the sequence number `sn`, with a CRC of 3 bits only, is to be doubted: so many packets seem
-    /// lost before it that a change may be among them, or the sequence number may have wrapped. To a CRC of 3 bits
-    /// some changes look like none (a hop limit of 63 instead of 64).
-    #[inline]
-    fn doubts(
-        &self,
-        sn: u32,
-        without_ts: bool,
-        now: core::time::Duration,
-        config: &DecompressorConfig,
-    ) -> Doubt {
-        if config.caution == 0 {
-            return Doubt::None;
-        }
-        let numbering = self.numbering();
-        // One that does not come after the last one may be a whole wrap ahead. In R-mode most packets are no references,
-        // and no change is believed to have arrived that was not acknowledged.
-        let has_gap = self.feedbacker.mode() != Mode::Reliable
-            && !(1..=i32::from(config.repeats)).contains(&numbering.distance(self.values.sn, sn));
-        let is_own = !matches!(numbering, Numbering::Rtp | Numbering::Esp);
-        if has_gap && (is_own || config.gaps_are_losses) {
-            return Doubt::Held;
-        }
-        if has_gap && self.witness.is_trusted() {
-            return Doubt::Checked;
-        }
-        let may_have_wrapped = self.has_rtp() && without_ts || self.witness.is_trusted();
-        if may_have_wrapped && self.rhythm.is_late(now) && !self.rhythm.was_silent(now) {
-            Doubt::Late
-        } else {
-            Doubt::None
-        }
-    }
-
-    /// Takes note of doubts. A CRC of 7 bits proves enough, but where there is a witness that is heard too.
-    #[inline]
-    fn doubt(&mut self, packet: &Arrived<'_>, sn: u32) -> Doubt {
-        let config = packet.input.config;
-        if packet.compact.crc_kind == CrcKind::None {
-            return Doubt::None;
-        }
-        let doubt = self.doubts(sn, packet.compact.ts.count == 0, packet.input.now, config);
-        if packet.compact.crc_kind == CrcKind::Seven {
-            let is_shaken = config.caution > 0 && (doubt == Doubt::Held || !self.state.is_full());
-            return if is_shaken { Doubt::Checked } else { Doubt::None };
-        }
-        if doubt == Doubt::Held {
-            self.unconfirmed = config.caution;
-            self.forget_template();
-        }
-        doubt
-    }
-
-    /// Whether the packet's transport checksum must be right.
-    #[inline]
-    fn is_checked(&self, doubt: Doubt, config: &DecompressorConfig) -> bool {
-        let in_doubt = || doubt != Doubt::None || self.unconfirmed > 0 || self.state.failed_last();
-        config.verify || config.caution > 0 && self.witness.is_trusted() && in_doubt()
-    }
-
-    /// Whether the packet would be right with the sequence number that the time suggests, as it is with `sn`.
-    fn has_rival(&self, packet: &Arrived<'_>, sn: u32, out: &mut Vec<u8>) -> bool {
-        let numbering = self.numbering();
-        let Some(period) = 1u32.checked_shl(packet.compact.sn.count) else { return false };
-        let distance = numbering.distance(self.values.sn, sn);
-        let wraps = self.rhythm.wraps(distance, period, packet.input.now);
-        let rival = sn.wrapping_add(wraps * period) & numbering.mask();
-        let start = out.len();
-        let passes = wraps > 0 && self.attempt(packet, rival, false, out).is_ok();
-        out.truncate(start);
-        passes
-    }
-
-    /// Whether the packet, about to be committed, is to be delivered. What a right transport checksum has not `witnessed`
-    /// is refused where there is a way back, and the NACK brings a packet with a strong CRC; in U-mode those that
-    /// follow must confirm it.
-    #[inline]
-    fn weigh(&mut self, packet: &Arrived<'_>, witnessed: bool) -> Result<(), DecompressError> {
-        let caution = packet.input.config.caution;
-        if self.unconfirmed == 0 || packet.compact.crc_kind == CrcKind::None {
-            return Ok(());
-        }
-        let is_proven = packet.compact.crc_kind == CrcKind::Seven && caution > 0;
-        if is_proven || witnessed && (caution == 0 || self.compressed_id(&self.values).is_none()) {
-            self.unconfirmed = 0;
-            return Ok(());
-        }
-        let has_way_back = self.feedbacker.mode() != Mode::Unidirectional;
-        if caution > 0 && has_way_back && !witnessed {
-            Err(DecompressError::NotAllowedInState)
-        } else {
-            Ok(())
-        }
-    }
-
     /// Tries other references after a CRC failure (RFC 3095 5.3.2.2.3 to 5.3.2.2.5). A repair must be confirmed by two
     /// more packets before one is delivered; with a transport checksum that is right it is confirmed at once.
     fn repair(
@@ -453,8 +363,12 @@ impl Decompressor {
                 let witnessed = is_checked && candidate.has_checksum(self.profile);
                 self.commit(packet, candidate, packet.input.now);
                 self.previous_sn = previous;
-                self.unconfirmed = if witnessed { 0 } else { 2 };
-                return Some(self.confirmed(restored));
+                self.unconfirmed = match witnessed {
+                    true if self.is_vouched_for() => 0,
+                    true => self.unconfirmed,
+                    false => self.unconfirmed.max(2),
+                };
+                return Some(self.confirmed(restored, packet.input.peer));
             }
             out.truncate(start);
         }
@@ -466,16 +380,6 @@ impl Decompressor {
     fn wrapped(&self, packet: &Arrived<'_>) -> Option<u32> {
         let period = 1u32.checked_shl(packet.compact.sn.count)?;
         self.rhythm.has_passed(u64::from(period), packet.input.now).then_some(period)
-    }
-
-    /// Holds a packet back while it is not confirmed.
-    #[inline]
-    fn confirmed(&mut self, restored: Restored) -> Result<Restored, DecompressError> {
-        if self.unconfirmed == 0 {
-            return Ok(restored);
-        }
-        self.unconfirmed -= u8::from(self.unconfirmed < u8::MAX);
-        Err(DecompressError::RepairPending)
     }
 
     /// Takes the type octet of a coverage extension off (RFC 4019 5.3.2).
@@ -664,19 +568,6 @@ impl Decompressor {
         };
         Ok(value.wrapping_mul(stride).wrapping_add(offset))
     }
-}
-
-/// How far a packet is doubted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doubt {
-    None,
-    /// Its transport checksum must be right.
-    Checked,
-    /// It comes so late that sequence numbers may have wrapped: its transport checksum must be right; without one, it
-    /// must not be right with the sequence number that the time suggests, too.
-    Late,
-    /// It, and those that follow, must confirm each other.
-    Held,
 }
 
 /// What was found out about a packet before it is decoded.

@@ -16,7 +16,7 @@ pub(super) const INTERVAL: u32 = 350;
 pub(super) const IRS: u8 = 3;
 
 /// The compressor as the study set it up: the best profile it may use, the most packets between refreshes, IR packets in
-/// a row. No refresh of the dynamic part alone; large CIDs, of one octet up to 127.
+/// a row. No refresh of the dynamic part alone, nothing that confirms; large CIDs, of one octet up to 127.
 pub(super) fn config(profile: Profile, interval: u32, irs: u8) -> CompressorConfig {
     let profiles = Profiles::NONE.with(Profile::Ip).with(profile);
     CompressorConfig {
@@ -26,6 +26,7 @@ pub(super) fn config(profile: Profile, interval: u32, irs: u8) -> CompressorConf
         refresh_repeats: irs,
         ir_refresh: Refresh::every_packets(interval),
         fo_refresh: Refresh::NEVER,
+        confirm: 0,
         ..CompressorConfig::default()
     }
 }

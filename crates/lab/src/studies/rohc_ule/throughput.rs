@@ -31,7 +31,9 @@ fn rohc(profile: Profile) -> Rohc {
         dynamic_refresh: 0,
         repeats: IRS,
         refresh_repeats: IRS,
-        // The RFC's decompressor, as the gateways had it: no packet is held back that its CRC lets through.
+        // The RFC's ends, as the gateways had them: no packet is sent longer to be believed, and none held back that its CRC
+        // lets through.
+        confirm: 0,
         caution: 0,
         ..Rohc::default()
     }

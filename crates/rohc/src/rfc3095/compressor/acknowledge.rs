@@ -35,7 +35,7 @@ impl Compressor {
                 }
             }
         }
-        self.follow_mode(&feedback, next);
+        self.follow_mode(&feedback, next, config);
         if let Some(jitter) = feedback.jitter.filter(|_| feedback.protected) {
             self.timer.report(jitter);
         }
@@ -93,13 +93,14 @@ impl Compressor {
     }
 
     /// Mode transitions are the decompressor's decision (RFC 3095 5.6), and must be protected (RFC 4815 3.2).
-    fn follow_mode(&mut self, feedback: &Feedback, next: u32) {
+    fn follow_mode(&mut self, feedback: &Feedback, next: u32, config: &CompressorConfig) {
         let Some(wanted) = feedback.mode.filter(|_| feedback.protected) else { return };
         if wanted == self.mode || self.mode_change.is_active() {
             return;
         }
         let handshake = !(self.mode == Mode::Unidirectional && wanted == Mode::Optimistic);
         self.mode = wanted;
+        self.confirm.restart(config);
         if handshake {
             self.mode_change.start(1, next);
             self.mode_since = None;

@@ -5,9 +5,7 @@ use alloc::vec::Vec;
 use super::formats::{Family, Format, Need, formats};
 use super::initialize::Stride;
 use super::{Compressor, Current, Reference, is_strong};
-use crate::checksum;
 use crate::compressor::Job;
-use crate::packet::Packet;
 use crate::profile::{CompressorState, Mode, PacketType, Profile};
 use crate::rfc3095::header::{Numbering, ts_p};
 
@@ -81,7 +79,10 @@ impl Compressor {
     #[inline]
     pub(super) fn write(&mut self, job: &Job<'_>, current: &Current, out: &mut Vec<u8>) -> PacketType {
         let kind = self.choose_and_write(job, current, out);
-        let updating = self.mode != Mode::Reliable || is_strong(kind);
+        let is_strong = is_strong(kind);
+        self.confirm.sent(kind, is_strong);
+        self.note_arrival(kind, job.now);
+        let updating = self.mode != Mode::Reliable || is_strong;
         if updating {
             self.since_update = 0;
             self.remember(current, job.config, job.now);
@@ -99,12 +100,16 @@ impl Compressor {
         }
         self.announce_first_stride(job, current);
         if self.ir_dyn.is_active() {
+            self.note_change();
             return self.write_ir_dyn(job, current, Stride::Told, out);
         }
+        let is_retold = self.retell(current.sn);
         let spans = self.spans(job, current);
         let quiet = !self.must_extend();
-        let must_be_strong = self.is_doubtful(job, current) && !job.config.only_ir_and_so;
-        let format = if quiet { self.short_format(&spans, current, must_be_strong) } else { None };
+        let format = if quiet { self.confirming_format(job, &spans, current) } else { None };
+        if format.is_none() && !is_retold {
+            self.note_change();
+        }
         let allowed = |format: &&Format| {
             !job.config.only_ir_and_so || format.kind == PacketType::Uo0 || self.mode == Mode::Reliable
         };
@@ -150,22 +155,19 @@ impl Compressor {
             || lists
     }
 
-    /// Whether a decompressor with [`caution`](crate::DecompressorConfig::caution) may not believe a CRC of 3 bits: the
-    /// packet's own checksum is wrong, and before it is a gap in the sequence numbers of the flow that looks like losses
-    /// of the channel, enough to hide a change.
+    /// The shortest format without extension 3 that carries the packet, with a CRC of 7 bits if the decompressor may want one.
     #[inline]
-    fn is_doubtful(&self, job: &Job<'_>, current: &Current) -> bool {
-        let repeats = i32::from(Self::repeats(job.config));
-        current.checksum != 0
-            && self.numbering() != Numbering::Generated
-            && !(1..=repeats).contains(&self.numbering().distance(self.last.sn, current.sn))
-            && !self.checksum_is_right(job.packet, current)
-    }
-
-    fn checksum_is_right(&self, packet: &Packet<'_>, current: &Current) -> bool {
-        let (header, payload) = packet.bytes.split_at(current.header_len.min(packet.bytes.len()));
-        let payload_len = packet.len - header.len();
-        checksum::transport_is_right(header, payload, payload_len, packet.levels(), self.profile)
+    fn confirming_format(
+        &mut self,
+        job: &Job<'_>,
+        spans: &Spans,
+        current: &Current,
+    ) -> Option<&'static Format> {
+        let shortest = self.short_format(spans, current, false);
+        if !self.must_confirm(job, current, shortest) {
+            return shortest;
+        }
+        self.short_format(spans, current, true)
     }
 
     #[inline]
@@ -180,10 +182,9 @@ impl Compressor {
             Mode::Reliable => Need::Reliable,
             _ => Need::Optimistic,
         };
-        formats(self.family(current), need).iter().find(|format| {
-            spans.holds(format, current.marker)
-                && (!must_be_strong || is_strong(format.kind) || self.mode == Mode::Reliable)
-        })
+        formats(self.family(current), need)
+            .iter()
+            .find(|format| (!must_be_strong || is_strong(format.kind)) && spans.holds(format, current.marker))
     }
 
     /// R-mode: whether the decompressor needs a newer reference (RFC 3095 5.5.1.2).

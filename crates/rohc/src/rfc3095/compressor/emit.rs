@@ -197,7 +197,7 @@ impl Compressor {
             PacketType::Uo0 | PacketType::Uo1 | PacketType::Uo1Id | PacketType::Uo1Ts => (&CRC3, false),
             _ => (&CRC7, true),
         };
-        let bytes = &job.packet.bytes[..current.header_len];
+        let bytes = &job.packet.bytes[..current.header_len as usize];
         let levels = job.packet.levels();
         let cacheable = levels.len() <= 2;
         let (three, seven_bits) = match self.static_crcs {
@@ -222,7 +222,7 @@ impl Compressor {
         if state.change.is_active() && updating {
             return Some(if state.present { CCE_ON } else { CCE_OFF });
         }
-        let is_length = usize::from(current.coverage) == current.rest_len;
+        let is_length = u32::from(current.coverage) == current.rest_len;
         let follows = if state.inferred { is_length } else { current.coverage == state.value };
         (state.change.is_active() || !(state.present || follows)).then_some(CCE_ONCE)
     }
@@ -262,7 +262,7 @@ impl Compressor {
             out.extend_from_slice(&current.coverage.to_be_bytes());
         }
         if extension == Some(CCE_OFF) {
-            state.inferred = usize::from(current.coverage) == current.rest_len;
+            state.inferred = u32::from(current.coverage) == current.rest_len;
             state.value = current.coverage;
         }
         if matches!(extension, Some(CCE_ON | CCE_OFF)) {

@@ -69,7 +69,7 @@ impl Compressor {
         }
         self.all_dynamic_sent(current.sn);
         if self.profile.has_udp_lite() {
-            let inferred = usize::from(current.coverage) == current.rest_len;
+            let inferred = u32::from(current.coverage) == current.rest_len;
             let state = &mut self.coverage;
             state.uncertain |= self.started && state.inferred != inferred;
             (state.value, state.present, state.inferred) = (current.coverage, !inferred, inferred);

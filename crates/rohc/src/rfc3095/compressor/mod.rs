@@ -6,6 +6,7 @@
 
 mod acknowledge;
 mod choose;
+mod confirm;
 mod emit;
 mod formats;
 mod id;
@@ -19,6 +20,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+pub(super) use self::confirm::BEHIND_CHANGES;
+use self::confirm::Confirm;
 use self::id::Watch;
 use self::lists::{Encoder, Lists};
 use self::repeat::Repeat;
@@ -26,6 +29,7 @@ pub(crate) use self::steady::Chain;
 use self::steady::Steady;
 use self::timer::Timer;
 use super::header::{IpChanging, Numbering};
+use crate::arrival::Rhythm;
 use crate::compressor::{Built, Job, Unfit};
 use crate::config::CompressorConfig;
 use crate::lsb::Window;
@@ -68,8 +72,8 @@ struct Current {
     checksum: u16,
     coverage: u16,
     /// Length of the UDP-Lite datagram.
-    rest_len: usize,
-    header_len: usize,
+    rest_len: u32,
+    header_len: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,7 +118,7 @@ pub(crate) struct Compressor {
     started: bool,
     last: Current,
     window: Window<Reference, WINDOW>,
-    depth: usize,
+    depth: u8,
     /// Whether outer and inner IP header are IPv4.
     ipv4: [bool; 2],
     watches: [Watch; 2],
@@ -135,6 +139,8 @@ pub(crate) struct Compressor {
     /// CRC-3 and CRC-7 after the static octets, while they are the same.
     static_crcs: Option<(u8, u8)>,
     steady: Steady,
+    confirm: Confirm,
+    rhythm: Rhythm,
     ir_clock: RefreshClock,
     fo_clock: RefreshClock,
     /// No periodic refresh was due yet: its phase is still to be spread.
@@ -183,6 +189,8 @@ impl Compressor {
             lists: None,
             static_crcs: None,
             steady: Steady::default(),
+            confirm: Confirm::starting(job.config),
+            rhythm: Rhythm::default(),
             ir_clock: RefreshClock::default(),
             fo_clock: RefreshClock::default(),
             spreading: false,
@@ -235,7 +243,7 @@ impl Compressor {
 
     /// Levels in use of `ip` and `last.ip`.
     fn used(&self) -> core::ops::Range<usize> {
-        2 - self.depth..2
+        2 - usize::from(self.depth)..2
     }
 
     /// How often something is repeated; at least once.
@@ -267,7 +275,7 @@ impl Compressor {
         self.last = current;
         self.started = true;
         self.set_template(job, kind);
-        Ok(Built { kind, header_in: current.header_len })
+        Ok(Built { kind, header_in: current.header_len as usize })
     }
 
     /// Reads the header.
@@ -275,7 +283,7 @@ impl Compressor {
     fn read(&mut self, packet: &Packet<'_>) -> Current {
         let levels = packet.levels();
         let mut current = Current { ip: self.last.ip, ..Current::default() };
-        self.depth = levels.len().clamp(1, 2);
+        self.depth = levels.len().clamp(1, 2) as u8;
         for (index, level) in self.used().zip(levels) {
             self.ipv4[index] = level.version == 4;
             current.ip[index] = IpChanging::of(packet.bytes, level, &self.last.ip[index]);
@@ -285,17 +293,17 @@ impl Compressor {
         let word =
             |at: usize| transport.get(at..at + 2).map_or(0, |word| u16::from_be_bytes([word[0], word[1]]));
         let long = |at: usize| u32::from(word(at)) << 16 | u32::from(word(at + 2));
-        current.rest_len = packet.len - at;
-        current.header_len = at;
+        current.rest_len = (packet.len - at) as u32;
+        current.header_len = at as u32;
         match self.profile {
             Profile::Esp => {
-                current.header_len = at + 8;
+                current.header_len = at as u32 + 8;
                 current.sn = long(4);
                 return current;
             }
             Profile::Ip => {}
             _ => {
-                current.header_len = at + 8;
+                current.header_len = at as u32 + 8;
                 current.coverage = word(4);
                 current.checksum = word(6);
             }
@@ -303,7 +311,7 @@ impl Compressor {
         current.sn = self.last.sn.wrapping_add(1) & 0xffff;
         if self.profile.has_rtp() {
             let (first, second) = (transport[8], transport[9]);
-            current.header_len = at + 20 + 4 * usize::from(first & 0x0f);
+            current.header_len = at as u32 + 20 + 4 * u32::from(first & 0x0f);
             current.sn = u32::from(word(10));
             current.ts = long(12);
             current.marker = second & 0x80 != 0;
@@ -400,9 +408,11 @@ impl Compressor {
             let changed = u8::from(changing.tos != last.tos) << 7
                 | u8::from(changing.ttl != last.ttl) << 6
                 | if id_flags { ID_FLAGS } else { 0 };
-            let pending = if self.ip[index].is_active() { self.ip_fields[index] } else { 0 };
+            let is_pending = self.ip[index].is_active() || self.is_retelling();
+            let pending = if is_pending { self.ip_fields[index] } else { 0 };
             self.ip_fields[index] = pending | changed;
             self.ip[index].start(repeats, current.sn);
+            self.retell_later(job.config);
             self.static_crcs = None;
         }
     }
@@ -471,7 +481,7 @@ impl Compressor {
         if self.profile.has_rtp() {
             let at = job.packet.transport_at() + 20;
             list.clear();
-            for csrc in job.packet.bytes[at..current.header_len].chunks_exact(4) {
+            for csrc in job.packet.bytes[at..current.header_len as usize].chunks_exact(4) {
                 list.push(csrc).ok_or(Unfit)?;
             }
             changed |= lists.observe(None, &list, distance, repeats, current.sn);
@@ -484,12 +494,12 @@ impl Compressor {
 
     /// Whether the coverage follows the context, and what to do when it does not (RFC 4019 5.4).
     fn observe_coverage(&mut self, current: &Current, repeats: u8) {
-        let is_length = usize::from(current.coverage) == current.rest_len;
+        let is_length = u32::from(current.coverage) == current.rest_len;
         let state = &mut self.coverage;
         if !self.started {
             return;
         }
-        let predictable = is_length && usize::from(self.last.coverage) == self.last.rest_len
+        let predictable = is_length && u32::from(self.last.coverage) == self.last.rest_len
             || current.coverage == self.last.coverage && !is_length;
         if state.change.is_active() {
             // CCE(OFF) sets the context from every packet: all of them must set it alike.

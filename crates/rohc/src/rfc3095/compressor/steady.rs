@@ -234,6 +234,10 @@ impl Compressor {
         out: &mut Vec<u8>,
     ) -> Option<usize> {
         let step = self.follows(chain, config)?;
+        if self.confirm.is_due() {
+            return None;
+        }
+        let rhythm = self.rhythm.next(now)?;
         if self.mode == Mode::Unidirectional {
             if self.ir_clock.is_next_due(config.ir_refresh, now)
                 || self.fo_clock.is_next_due(config.fo_refresh, now)
@@ -250,6 +254,8 @@ impl Compressor {
         if step.checksum != 0 {
             out.extend_from_slice(&step.checksum.to_be_bytes());
         }
+        self.confirm.stepped();
+        self.rhythm = rhythm;
         self.take(chain, &step, now, config);
         Some(chain.header_len())
     }
@@ -313,7 +319,7 @@ impl Compressor {
         self.last.ip[1].id = step.id;
         self.last.ts = step.ts;
         self.last.checksum = step.checksum;
-        self.last.rest_len = chain.len - chain.transport_at();
+        self.last.rest_len = (chain.len - chain.transport_at()) as u32;
         if matches!(self.profile, Profile::Udp | Profile::Rtp) {
             self.last.coverage = self.last.rest_len as u16;
         }
@@ -321,13 +327,13 @@ impl Compressor {
             self.watches[1].agrees();
         }
         self.stride.seen = 0;
-        let newest = self.window.newest().copied().unwrap_or_default();
+        let (scaled, residue) = self.window.newest().map_or((0, 0), |newest| (newest.scaled, newest.residue));
         let reference = Reference {
             sn: step.sn,
             offsets: [self.last.ip[0].offset(step.sn), self.last.ip[1].offset(step.sn)],
             ts: step.ts,
-            scaled: if self.profile == Profile::Rtp { newest.scaled + step.distance } else { newest.scaled },
-            residue: newest.residue,
+            scaled: if self.profile == Profile::Rtp { scaled + step.distance } else { scaled },
+            residue,
             arrival_ms: timer::milliseconds(now),
         };
         let width = self.width(config);
@@ -338,8 +344,9 @@ impl Compressor {
     #[inline]
     pub(super) fn set_template(&mut self, job: &Job<'_>, kind: PacketType) {
         self.steady.stands = kind == PacketType::Uo0 && self.has_nothing_to_tell(job);
-        let header = &job.packet.bytes[..self.last.header_len.min(MAX_HEADER_LEN)];
-        if !self.steady.stands || self.last.header_len > MAX_HEADER_LEN {
+        let header_len = self.last.header_len as usize;
+        let header = &job.packet.bytes[..header_len.min(MAX_HEADER_LEN)];
+        if !self.steady.stands || header_len > MAX_HEADER_LEN {
             self.steady.stands = false;
             return;
         }

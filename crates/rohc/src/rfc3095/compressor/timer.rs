@@ -23,8 +23,8 @@ pub(super) struct Timer {
     /// TIME_STRIDE in milliseconds; 0: not in use.
     stride_ms: u32,
     pending: Repeat,
-    /// Where the measurement began: scaled timestamp, arrival in nanoseconds, and stride.
-    began: Option<(u32, u64, u32)>,
+    /// Where the measurement began: scaled timestamp, arrival in nanoseconds, and stride; a stride of 0: nowhere.
+    began: (u32, u64, u32),
     /// Max_Jitter as the decompressor reported it, in strides.
     reported: u8,
 }
@@ -65,14 +65,15 @@ impl Timer {
 
     fn measure(&mut self, now: Duration, current: &Current, stride: u32, repeats: u8) {
         let scaled = current.ts / stride;
-        let Some((from, at, _)) = self.began.filter(|began| began.2 == stride) else {
-            self.began = Some((scaled, nanoseconds(now), stride));
+        let (from, at, of) = self.began;
+        if of != stride {
+            self.began = (scaled, nanoseconds(now), stride);
             if self.stride_ms != 0 {
                 self.stride_ms = 0;
                 self.pending.start(repeats, current.sn);
             }
             return;
-        };
+        }
         let strides = scaled.wrapping_sub(from);
         if self.stride_ms != 0 || !(MEASURE_STRIDES..1 << 24).contains(&strides) {
             return;

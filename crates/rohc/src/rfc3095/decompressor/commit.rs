@@ -19,6 +19,7 @@ impl Decompressor {
         if packet.input.config.report_path {
             self.observe_path(&candidate.values, now);
         }
+        self.observe_compressor(packet, &candidate);
         self.previous_sn = self.values.sn;
         let plain = packet.compact.extension3.is_none() && candidate.changes.is_none();
         let Candidate { values, changes, mode, static_crcs, witness, .. } = candidate;

@@ -7,7 +7,8 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Decompressor, Doubt, Restored};
+use super::evidence::Doubt;
+use super::{Decompressor, Restored};
 use crate::config::DecompressorConfig;
 use crate::crc::Fold3;
 use crate::lsb;
@@ -79,7 +80,7 @@ impl Decompressor {
         {
             return None;
         }
-        if self.doubts(moved.sn, true, now, config) != Doubt::None {
+        if self.doubts(moved.sn, true, true, now, config) != Doubt::None {
             return None;
         }
         if self.moved_crc(&moved) != incoming.first & 0x07 {
@@ -91,6 +92,7 @@ impl Decompressor {
         self.values.ip[1].id = moved.id;
         self.values.rtp.ts = moved.ts;
         self.rhythm.note(now);
+        self.confirming.is_calm = true;
         self.state.succeeded(false);
         self.feedbacker.weak_packet();
         Some(header_in)
