@@ -181,8 +181,11 @@ pub struct Rohc {
     pub refresh: u32,
     /// How long it takes between them; "0 s": no such limit.
     pub refresh_interval: Span,
-    /// How many packets come between refreshes of the part that changes (IR-DYN, FO) in unidirectional mode; 0: none.
+    /// How many packets come between refreshes of the part that changes (IR-DYN, FO) in unidirectional mode; 0: no such
+    /// limit.
     pub dynamic_refresh: u32,
+    /// How long it takes between those; "0 s": no such limit.
+    pub dynamic_refresh_interval: Span,
     /// How often a change is sent where nothing is acknowledged.
     #[cfg_attr(feature = "serde", schemars(range(min = 1, max = 16)))]
     pub repeats: u8,
@@ -226,6 +229,7 @@ impl Default for Rohc {
             refresh: compressor.ir_refresh.packets,
             refresh_interval: Span::ZERO,
             dynamic_refresh: compressor.fo_refresh.packets,
+            dynamic_refresh_interval: Span::ZERO,
             repeats: compressor.repeats,
             refresh_repeats: compressor.refresh_repeats,
             confirm: compressor.confirm,
@@ -269,17 +273,18 @@ impl Rohc {
 
     /// What the compressor is built with.
     pub fn compressor(&self) -> CompressorConfig {
+        let interval = |span: Span| Duration::from_nanos(span.as_nanos());
         CompressorConfig {
             channel: self.channel(),
             rtp: self.rtp_ports.clone().map_or(RtpRule::Likely, RtpRule::Ports),
             repeats: self.repeats,
             refresh_repeats: self.refresh_repeats,
             confirm: self.confirm,
-            ir_refresh: Refresh {
-                packets: self.refresh,
-                interval: Duration::from_nanos(self.refresh_interval.as_nanos()),
+            ir_refresh: Refresh { packets: self.refresh, interval: interval(self.refresh_interval) },
+            fo_refresh: Refresh {
+                packets: self.dynamic_refresh,
+                interval: interval(self.dynamic_refresh_interval),
             },
-            fo_refresh: Refresh::every_packets(self.dynamic_refresh),
             slow_start: self.slow_start,
             spread_refreshes: self.spread,
             only_ir_and_so: self.only_ir_and_so,

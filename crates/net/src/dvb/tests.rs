@@ -368,6 +368,26 @@ fn impossible_configurations_are_refused() {
     assert_eq!(key(&Config { filter: Filter { rules: vec![rule] }, ..Config::default() }), "dscp");
 }
 
+/// Both refreshes go by packets, by time, or by whichever comes first.
+#[test]
+fn refreshes_are_those_of_the_compressor() {
+    let rohc = Rohc {
+        refresh: 350,
+        refresh_interval: Span::from_millis(5000),
+        dynamic_refresh: 0,
+        dynamic_refresh_interval: Span::from_millis(1500),
+        ..Rohc::default()
+    };
+    let (ir, fo) = (rohc.compressor().ir_refresh, rohc.compressor().fo_refresh);
+    assert_eq!((ir.packets, ir.interval.as_millis()), (350, 5000));
+    assert_eq!((fo.packets, fo.interval.as_millis()), (0, 1500));
+    let (ir, fo) = (Rohc::default().compressor().ir_refresh, Rohc::default().compressor().fo_refresh);
+    assert_eq!(
+        (ir.packets, fo.packets, ir.interval.is_zero(), fo.interval.is_zero()),
+        (1700, 700, true, true)
+    );
+}
+
 #[test]
 fn texts_are_read_and_written() {
     for text in ["10.1.0.0/16", "2001:db8::/32", "::/0"] {
