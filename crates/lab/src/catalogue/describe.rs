@@ -41,18 +41,24 @@ pub struct Field {
 impl Field {
     pub(super) fn new(key: &str, schema: &Json, required: bool) -> Field {
         let choices = SCHEMA.alternatives(schema);
-        let mut sorts: Vec<String> = Vec::new();
-        for sort in choices.iter().map(|choice| sort(choice)).filter(|sort| !sort.is_empty()) {
-            if !sorts.contains(&sort) {
-                sorts.push(sort);
-            }
-        }
         let example = choices.iter().find(|choice| quantity(choice).is_some());
         let example = example.and_then(|choice| Some(format!("\"{}\"", choice["examples"][0].as_str()?)));
         let default = schema.get("default").filter(|default| !default.is_null()).map(toml_text);
         let meaning = text(schema).or_else(|| text(SCHEMA.resolve(schema))).unwrap_or_default();
-        Field { key: key.to_owned(), value: sorts.join(" or "), example, default, required, meaning }
+        Field { key: key.to_owned(), value: sorts(schema), example, default, required, meaning }
     }
+}
+
+/// What a value may be, each of them once.
+fn sorts(schema: &Json) -> String {
+    let mut sorts: Vec<String> = Vec::new();
+    for sort in SCHEMA.alternatives(schema).iter().map(|choice| sort(choice)).filter(|sort| !sort.is_empty())
+    {
+        if !sorts.contains(&sort) {
+            sorts.push(sort);
+        }
+    }
+    sorts.join(" or ")
 }
 
 /// What a value is, in a word or some.
@@ -78,10 +84,7 @@ fn sort(schema: &Json) -> String {
         Some("integer") => number("whole number"),
         Some("number") => number("number"),
         Some("boolean") => "true or false".to_owned(),
-        Some("array") => format!(
-            "list of {}",
-            schema.get("items").map_or_else(String::new, |items| sort(SCHEMA.resolve(items)))
-        ),
+        Some("array") => format!("list of {}", schema.get("items").map_or_else(String::new, sorts)),
         // A kind is named in the table's own description.
         _ => tag(schema).map_or_else(|| "table".to_owned(), |tag| format!("table with `{tag}`")),
     }

@@ -32,6 +32,8 @@ fn sections_kinds_controllers_and_fields_are_found() {
     let field = shown("send_buffer");
     assert!(field.starts_with("flow.NAME.tcp\n") && field.contains("send_buffer: size such as"), "{field}");
     assert_eq!(shown("flow.tcp.send_buffer"), field);
+    let profiles = shown("link.forward.dvb.rohc.profiles");
+    assert!(profiles.contains("profiles: list of \"rtp\" or \"udp\" or "), "{profiles}");
     let buffer = shown("receive_buffer");
     assert!(
         buffer.contains("receive_buffer: size or table such as") && buffer.contains("rcvbuf: size"),
