@@ -20,11 +20,11 @@ use bench::{Bench, able, holds, undisturbed};
 use bentpipe_net::link;
 use bentpipe_units::Span;
 
-/// The median of the round trip times that ping printed, in seconds.
+/// The round-trip times that ping printed, in seconds, the shortest first.
 ///
 /// # Panics
 /// With less than fifteen answers.
-fn median_rtt(text: &str) -> f64 {
+fn round_trips(text: &str) -> Vec<f64> {
     let mut rtts: Vec<f64> = text
         .split_whitespace()
         .filter_map(|word| word.strip_prefix("time="))
@@ -32,9 +32,17 @@ fn median_rtt(text: &str) -> f64 {
         .collect();
     assert!(rtts.len() >= 15, "too few answers: {text}");
     rtts.sort_by(f64::total_cmp);
+    rtts
+}
+
+/// The median of the round-trip times that ping printed, in seconds.
+fn median_rtt(text: &str) -> f64 {
+    let rtts = round_trips(text);
     rtts[rtts.len() / 2]
 }
 
+/// By the shortest of 25 round trips: a machine that is slow to wake its programs only adds to them, on some days a millisecond to
+/// most, while a delay that is not what it should be is in all. That none is shorter holds on any machine.
 #[test]
 fn ping_takes_the_configured_time() {
     let Some(_turn) = able() else { return };
@@ -43,16 +51,19 @@ fn ping_takes_the_configured_time() {
             let delay = Span::from_secs_f64(rtt_ms / 2e3);
             let bench = Bench::start(&link::Config { delay, ..link::Config::default() });
             let text = bench.run("ping", &["-n", "-c", "25", "-i", "0.04", "-w", "5", "10.77.0.2"]);
-            let (rtt, expected) = (median_rtt(&text), rtt_ms / 1e3);
+            let (rtts, expected) = (round_trips(&text), rtt_ms / 1e3);
+            let (least, median) = (rtts[0], rtts[rtts.len() / 2]);
             let driver = bench.finish();
             let late = driver.lateness();
             eprintln!(
-                "ping: {rtt:.6} s of {expected} s; lateness p50 {}, max {}",
+                "ping: {least:.6} s, median {median:.6} s, of {expected} s; lateness p50 {}, max {}",
                 late.quantile(0.5),
                 late.max()
             );
-            holds((rtt - expected).abs() < 0.2e-3 + 0.01 * expected, || {
-                format!("RTT {rtt} s where {expected} s is configured; lateness p50 {}", late.quantile(0.5))
+            // Ping writes three digits.
+            assert!(least > 0.995 * expected, "an answer after {least} s of {expected} s");
+            holds(least - expected < 0.2e-3 + 0.01 * expected, || {
+                format!("RTT {least} s where {expected} s is configured; lateness p50 {}", late.quantile(0.5))
             })
         });
     }
