@@ -278,14 +278,11 @@ impl Element for Interface {
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         self.advance(now);
         observer.part(&self.path);
-        let busy = self.line.busy(now).as_secs_f64();
-        observer.counter("delivered", Unit::Cells, self.line.sent());
-        observer.counter("delivered-bytes", Unit::Bytes, self.line.sent() * (line::CELL_BITS / 8));
+        self.line.observe_sent(observer);
         observer.counter("received", Unit::Cells, self.received);
         observer.counter("unknown-channel", Unit::Cells, self.unknown);
         observer.counter("oam", Unit::Cells, self.oam);
-        observer.gauge("busy", Unit::Seconds, busy);
-        observer.gauge("utilisation", Unit::Ratio, busy / now.as_secs_f64());
+        self.line.observe_use(now, observer);
         self.ends.iter().for_each(|end| end.observe(now, observer));
     }
 

@@ -6,7 +6,7 @@ use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::atm::CELL_LEN;
 
 use super::cell::{Cell, Train, Word, reload};
-use crate::{Impossible, Packet};
+use crate::{Impossible, Observer, Packet, Unit};
 
 /// Bits of a cell on the line.
 pub(crate) const CELL_BITS: u64 = 8 * CELL_LEN as u64;
@@ -143,7 +143,7 @@ impl Line {
     }
 
     /// How long it was sending up to `now`.
-    pub(crate) fn busy(&self, now: Time) -> Span {
+    fn busy(&self, now: Time) -> Span {
         let all = u128::from(self.sent()) * u128::from(CELL_BITS) * 1_000_000_000 / u128::from(self.rate_bps);
         Span::from_nanos(all as u64).saturating_sub(self.free_at.since(now))
     }
@@ -151,6 +151,19 @@ impl Line {
     /// How many cells were sent, or are being sent.
     pub(crate) fn sent(&self) -> u64 {
         self.handed_over + self.pipe.cells.len() as u64
+    }
+
+    /// Tells how many cells were sent.
+    pub(crate) fn observe_sent(&self, observer: &mut dyn Observer) {
+        observer.counter("delivered", Unit::Cells, self.sent());
+        observer.counter("delivered-bytes", Unit::Bytes, self.sent() * (CELL_BITS / 8));
+    }
+
+    /// Tells how long it was sending, and in what part of the time.
+    pub(crate) fn observe_use(&self, now: Time, observer: &mut dyn Observer) {
+        let busy = self.busy(now).as_secs_f64();
+        observer.gauge("busy", Unit::Seconds, busy);
+        observer.gauge("utilisation", Unit::Ratio, busy / now.as_secs_f64());
     }
 
     /// A hash over all cells sent and the times of their arrival.

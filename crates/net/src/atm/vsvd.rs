@@ -230,11 +230,8 @@ impl Side {
 
     fn observe(&self, now: Time, observer: &mut dyn Observer) {
         observer.part(&self.path);
-        let busy = self.line.busy(now).as_secs_f64();
-        observer.counter("delivered", Unit::Cells, self.line.sent());
-        observer.counter("delivered-bytes", Unit::Bytes, self.line.sent() * (CELL_BITS / 8));
-        observer.gauge("busy", Unit::Seconds, busy);
-        observer.gauge("utilisation", Unit::Ratio, busy / now.as_secs_f64());
+        self.line.observe_sent(observer);
+        self.line.observe_use(now, observer);
         self.halves.iter().for_each(|half| half.observe(observer));
     }
 }

@@ -92,15 +92,13 @@ impl Path {
         let count = self.sources + usize::from(self.background.is_some());
         let add = |switch: &mut Switch, path: String, delay| switch.add_port(path, &line(delay)).unwrap();
         // With a box between, the line from host to switch is in two parts, the second one without delay.
-        let to_box = |n| self.vsvd.is_some() && n < self.sources;
-        let of_port = |n| if to_box(n) { Span::ZERO } else { access };
+        let of_port = |n| if self.is_boxed(n) { Span::ZERO } else { access };
         let near_ports: Vec<Port> =
             (0..count).map(|n| add(&mut near, format!("link/access.{n}/return"), of_port(n))).collect();
         let near_trunk = add(&mut near, "link/trunk/forward".into(), trunk);
         let far_ports: Vec<Port> =
             (0..count).map(|n| add(&mut far, format!("link/exit.{n}/forward"), exit)).collect();
         let far_trunk = add(&mut far, "link/trunk/return".into(), trunk);
-        let vc = |n: usize| Vc::new(32 + n as u16).unwrap();
         for n in 0..count {
             let class = if n < self.sources { (self.service)(n).class() } else { Class::Vbr };
             near.connect((near_ports[n], vc(n)), (near_trunk, vc(n)), class);
@@ -124,35 +122,12 @@ impl Path {
             receivers: Vec::new(),
         };
         for n in 0..count {
-            let mut end = |side: &str, switch, port, delay, builder: &mut Builder, content| {
-                let path = format!("link/{side}.{n}/host");
-                let mut interface = Interface::new(path, &line(delay)).unwrap();
-                let service = if n < self.sources { (self.service)(n) } else { Service::Vbr { pcr: None } };
-                let path = format!("vc/{n}/{side}");
-                let receive = (self.receive)(n).filter(|_| side == "exit");
-                interface.add(Channel { path, vc: vc(n), service, content, limit: None, receive }).unwrap();
-                if self.cell_by_cell {
-                    interface.cell_by_cell();
-                }
-                let interface = builder.add(format!("interface/{side}.{n}"), interface);
-                let mut at = (interface, LINE);
-                if side == "access" && to_box(n) {
-                    let boxed = builder.add(format!("box/{n}"), self.coupling(n, delay));
-                    world.boxes.push(boxed);
-                    builder.connect(at, (boxed, Port(0)));
-                    builder.connect((boxed, Port(0)), at);
-                    at = (boxed, Port(1));
-                }
-                builder.connect(at, (switch, port));
-                builder.connect((switch, port), at);
-                interface
-            };
             let (left, right) = match self.background {
                 Some(rates) if n == self.sources => (Content::Streams(rates()), Content::Sink),
                 _ => (Content::Packets(Default::default()), Content::Packets(Default::default())),
             };
-            let a = end("access", near, near_ports[n], access, &mut builder, left);
-            let b = end("exit", far, far_ports[n], exit, &mut builder, right);
+            let a = self.end(n, "access", (near, near_ports[n]), left, &mut builder, &mut world.boxes);
+            let b = self.end(n, "exit", (far, far_ports[n]), right, &mut builder, &mut world.boxes);
             world.ends.push((a, b));
             if n == self.sources {
                 continue;
@@ -169,6 +144,45 @@ impl Path {
         world
     }
 
+    /// Whether a box is between the host of a source and its switch.
+    fn is_boxed(&self, n: usize) -> bool {
+        self.vsvd.is_some() && n < self.sources
+    }
+
+    /// Adds the interface of a host, and what is between it and its switch.
+    fn end(
+        &self,
+        n: usize,
+        side: &str,
+        switch: (ElementId, Port),
+        content: Content,
+        builder: &mut Builder,
+        boxes: &mut Vec<ElementId>,
+    ) -> ElementId {
+        let delay = self.delays[if side == "access" { 0 } else { 2 }];
+        let config = line::Config { rate: self.rate, delay };
+        let mut interface = Interface::new(format!("link/{side}.{n}/host"), &config).unwrap();
+        let service = if n < self.sources { (self.service)(n) } else { Service::Vbr { pcr: None } };
+        let path = format!("vc/{n}/{side}");
+        let receive = (self.receive)(n).filter(|_| side == "exit");
+        interface.add(Channel { path, vc: vc(n), service, content, limit: None, receive }).unwrap();
+        if self.cell_by_cell {
+            interface.cell_by_cell();
+        }
+        let interface = builder.add(format!("interface/{side}.{n}"), interface);
+        let mut at = (interface, LINE);
+        if side == "access" && self.is_boxed(n) {
+            let boxed = builder.add(format!("box/{n}"), self.coupling(n, delay));
+            boxes.push(boxed);
+            builder.connect(at, (boxed, Port(0)));
+            builder.connect((boxed, Port(0)), at);
+            at = (boxed, Port(1));
+        }
+        builder.connect(at, switch);
+        builder.connect(switch, at);
+        interface
+    }
+
     /// The box of number `n`, on a line of this delay to its host.
     fn coupling(&self, n: usize, delay: Span) -> Coupling {
         let lines = [delay, Span::ZERO].map(|delay| line::Config { rate: self.rate, delay });
@@ -177,7 +191,7 @@ impl Path {
         let mut coupling = Coupling::new(&config, paths, lines.each_ref()).unwrap();
         let Service::Abr(abr) = (self.service)(n) else { panic!("a box is for ABR") };
         let paths = ["back", "on"].map(|way| format!("vc/{n}/box/{way}"));
-        coupling.connect(Vc::new(32 + n as u16).unwrap(), Some(&abr), paths).unwrap();
+        coupling.connect(vc(n), Some(&abr), paths).unwrap();
         if self.cell_by_cell {
             coupling.cell_by_cell();
         }
@@ -344,4 +358,9 @@ pub(crate) fn seed_tcp(window: u64) -> Load {
         ..tcp::Config::default()
     };
     Load::Tcp(Box::new(config))
+}
+
+/// The channel of a source.
+fn vc(n: usize) -> Vc {
+    Vc::new(32 + n as u16).unwrap()
 }
