@@ -102,6 +102,28 @@ to = "b"
 udp = { payload = "432 B", pattern = { kind = "constant", interval = "212 us" } }
 "#;
 
+/// The example in `scenarios/` shows what it says.
+#[test]
+fn a_box_behind_a_satellite_keeps_the_queues_behind_it_short() {
+    let example = include_str!("../../../scenarios/atm-vs-vd.toml");
+    let (example, _) = example.split_once("[sweep]").expect("both runs");
+    let run = |transparent: bool| {
+        let text =
+            example.replace("limit = 100_000", &format!("limit = 100_000\ntransparent = {transparent}"));
+        let all = measured(&text);
+        let names = [
+            "line.trunk.forward.abr-queue-max",
+            "vc.slow.tablet.receive-queue-max",
+            "vc.slow.tablet.receive-lost",
+        ];
+        names.map(|name| all[name].1)
+    };
+    let [queue, waiting, lost] = run(true);
+    assert!(queue > 5000.0 && waiting == 1000.0 && lost > 1000.0, "{queue} {waiting} {lost}");
+    let [queue, waiting, lost] = run(false);
+    assert!(queue < 500.0 && waiting < 200.0 && lost == 0.0, "{queue} {waiting} {lost}");
+}
+
 #[test]
 fn a_host_that_says_it_is_slow_has_fewer_cells_waiting() {
     let run = |told: &str| {

@@ -2,11 +2,14 @@
 
 mod atm_path;
 
-use atm_path::{Load, Path, World, seed_abr, seed_tcp};
+use atm_path::{Greedy, Load, OC3, Path, Values, World, seed_abr, seed_tcp};
+use bentpipe_net::Port;
 use bentpipe_net::atm::erica::Measurement;
+use bentpipe_net::atm::interface::LINE;
 use bentpipe_net::atm::switch::{self, Algorithm};
-use bentpipe_net::atm::{Service, abr, receive, vsvd};
-use bentpipe_units::{Rate, Span};
+use bentpipe_net::atm::{Channel, Content, Coupling, Interface, Service, Vc, abr, line, receive, vsvd};
+use bentpipe_sim::{Builder, ElementId, Network};
+use bentpipe_units::{Rate, Span, Time};
 
 #[test]
 fn one_source_gets_the_line() {
@@ -228,7 +231,8 @@ const PCR_CELLS: f64 = 155.52e6 / 424.0;
 fn over_satellite(vsvd: Option<vsvd::Config>) -> World {
     let ms = Span::from_millis;
     // A virtual source that has less to send than it may must not count as if it did not.
-    let measure = Measurement { count_rates: vsvd.is_some(), ..Measurement::default() };
+    let count_rates = vsvd.is_some_and(|vsvd| !vsvd.transparent);
+    let measure = Measurement { count_rates, ..Measurement::default() };
     let abr = Algorithm::EricaPlus { queue: Default::default(), measure };
     let switch = switch::Config { abr, ..Default::default() };
     let mut path = Path { delays: [ms(250), ms(5), ms(1)], vsvd, switch, ..Path::wan(4) };
@@ -269,6 +273,65 @@ fn virtual_sources_keep_the_queue_of_the_switch_short() {
     // What the sources send too much in the satellite's round trip waits in the boxes instead, and is no more than that was.
     assert!(alone > 20_000.0 && trunk < alone / 20.0, "{alone} {trunk}");
     assert!(boxes < 1.2 * alone && (used / used_alone - 1.0).abs() < 0.02, "{boxes} {used} {used_alone}");
+    // Transparent boxes are a little more of line.
+    let ([trunk, boxes], used) = run(Some(vsvd::Config { transparent: true, ..Default::default() }));
+    assert!((trunk / alone - 1.0).abs() < 0.02 && boxes <= 8.0, "{trunk} {alone} {boxes}");
+    assert!((used / used_alone - 1.0).abs() < 0.01, "{used} {used_alone}");
+}
+
+/// A box from a line of 155.52 Mbit/s to one of 34 Mbit/s, in whose way are 10 Mbit/s each of UBR, VBR and CBR, in the order of their
+/// numbers, and a greedy source of ABR; and the box.
+fn into_a_narrow_line() -> (Network, ElementId) {
+    let ten = || {
+        let rate = Rate::from_bps(10_000_000);
+        Content::Streams(vec![Box::new(std::iter::once((Span::from_secs(9), rate)))])
+    };
+    let Service::Abr(abr) = seed_abr(0) else { unreachable!() };
+    let abr = Service::Abr(abr::Config { pcr: None, ..abr });
+    let other = [Service::Ubr { pcr: None }, Service::Vbr { pcr: None }, Service::Cbr { pcr: None }];
+    let all = other.map(|service| (service, ten(), Content::Sink));
+    let packets = || Content::Packets(Default::default());
+    let wide = line::Config { rate: OC3, delay: Span::from_millis(1) };
+    let narrow = line::Config { rate: Rate::from_bps(34_000_000), ..wide };
+    let [mut near, mut far] = [wide, narrow].map(|line| Interface::new("line", &line).unwrap());
+    let paths = ["return", "forward"].map(str::to_owned);
+    let mut coupling = Coupling::new(&Default::default(), paths, [&wide, &narrow]).unwrap();
+    let mut builder = Builder::new(1);
+    for (n, (service, from, to)) in all.into_iter().chain([(abr, packets(), packets())]).enumerate() {
+        let vc = Vc::new(Vc::FIRST.vci() + n as u16).unwrap();
+        for (end, content) in [(&mut near, from), (&mut far, to)] {
+            let path = format!("vc/{n}");
+            end.add(Channel { path, vc, service, content, limit: None, receive: None }).unwrap();
+        }
+        coupling.connect(vc, &service, ["back", "on"].map(|way| format!("{n}/{way}"))).unwrap();
+    }
+    let [near, far] = [("near", near), ("far", far)].map(|(path, end)| builder.add(path, end));
+    let [coupling, source] = [builder.add("box", coupling), builder.add("source", Greedy::new(Span::ZERO))];
+    builder.connect((source, Port(0)), (near, Port(4)));
+    for (side, end) in [near, far].into_iter().enumerate() {
+        builder.connect((end, LINE), (coupling, Port(side as u16)));
+        builder.connect((coupling, Port(side as u16)), (end, LINE));
+    }
+    (builder.build().unwrap(), coupling)
+}
+
+#[test]
+fn boxes_serve_categories_as_switches_do() {
+    let (mut network, coupling) = into_a_narrow_line();
+    let mut sent = |seconds| {
+        network.run_until(Time::ZERO + Span::from_secs(seconds));
+        let mut values = Values::default();
+        network.observe(coupling, &mut values);
+        let of = |name| [0, 1, 2, 3].map(|n| values.found[&(format!("{n}/on"), name)]);
+        [of("cells-sent"), of("queue-max")]
+    };
+    let ([before, _], [after, most]) = (sent(1), sent(2));
+    let mbps: Vec<f64> = before.iter().zip(after).map(|(before, after)| (after - before) * 424e-6).collect();
+    // ABR's virtual source may send as fast as the line is: what CBR and VBR leave is its, and nothing is left to UBR.
+    assert!((mbps[1] - 10.0).abs() < 0.01 && (mbps[2] - 10.0).abs() < 0.01, "{mbps:?}");
+    assert!((mbps[3] - 14.0).abs() < 0.01 && mbps[0] < 0.01, "{mbps:?}");
+    // A cell of CBR waits for the one on the line, one of VBR also for one of CBR.
+    assert!(most[2] <= 1.0 && most[1] <= 2.0 && most[0] > 20_000.0, "{most:?}");
 }
 
 #[test]

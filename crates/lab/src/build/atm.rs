@@ -275,8 +275,7 @@ impl<'a> Network<'a> {
         // A direction is where its cells leave.
         let ways = if side == Port(0) { [Way::Return, Way::Forward] } else { [Way::Forward, Way::Return] };
         let paths = ways.map(|way| format!("vc/{name}/{of_box}/{}", way.name()));
-        let abr = if let Service::Abr(config) = &service { Some(config) } else { None };
-        let connected = self.couplings[n].connect(vc, abr, paths);
+        let connected = self.couplings[n].connect(vc, &service, paths);
         connected.map_err(|error| Problem::impossible(&format!("{key}.vc.service"), &error))
     }
 

@@ -4,8 +4,9 @@
 //! Modelled: for each channel and side an end system by the rules of [`abr`](super::abr), the virtual destination of what comes in there
 //! and the virtual source of what goes out, with a queue of the channel's own. How the loops are coupled the standard leaves to
 //! the box: the virtual destination says as explicit rate what the virtual source of the other side may send, times a share that
-//! falls with its queue's drain time as ERICA+'s does. Cells of other categories pass as they come. Not modelled: measurement at
-//! the box of what its line leaves to ABR: that is for the switch behind it to say.
+//! falls with its queue's drain time as ERICA+'s does. Cells of other categories pass as they come. Of those that may go the
+//! categories are served in the order that a switch serves them. Not modelled: measurement at the box of what its line leaves to
+//! ABR: that is for the switch behind it to say.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -18,6 +19,7 @@ use super::cell::{Cell, Inbox, Kind, Vc, Word, reload, unload};
 use super::erica::QueueControl;
 use super::line::{self, CELL_BITS, Line};
 use super::order::Order;
+use super::service::{Class, Service};
 use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
 /// What a box does with ABR channels.
@@ -32,6 +34,9 @@ pub struct Config {
     pub queue: QueueControl,
     /// How many cells of data of a channel may wait in each direction; one beyond is lost. Default: no limit.
     pub limit: Option<u32>,
+    /// Whether loops go through the box, and cells of ABR pass as those of other categories do: to see what the box changes.
+    /// Default: false.
+    pub transparent: bool,
 }
 
 /// The box: input and output 0 are the line of one side, 1 that of the other.
@@ -57,22 +62,21 @@ impl Coupling {
         Ok(Coupling { config: *config, sides, unknown: 0 })
     }
 
-    /// Leads a channel through: one of ABR with its parameters, which hold for both loops; of another category without. Each
-    /// direction is reported under its path, that of cells which leave at side 0 first.
+    /// Leads a channel through; the parameters of one of ABR hold for both of its loops. Each direction is reported under its
+    /// path, that of cells which leave at side 0 first.
     ///
     /// # Errors
     /// The key whose value is impossible.
     ///
     /// # Panics
     /// If there is a channel of this number already.
-    pub fn connect(
-        &mut self,
-        vc: Vc,
-        abr: Option<&abr::Config>,
-        paths: [String; 2],
-    ) -> Result<(), Impossible> {
+    pub fn connect(&mut self, vc: Vc, service: &Service, paths: [String; 2]) -> Result<(), Impossible> {
+        let abr = match service {
+            Service::Abr(abr) if !self.config.transparent => Some(abr),
+            _ => None,
+        };
         for (side, path) in self.sides.iter_mut().zip(paths) {
-            side.add(vc, abr, path)?;
+            side.add(vc, service.class(), abr, path)?;
         }
         Ok(())
     }
@@ -91,13 +95,13 @@ impl Coupling {
     fn advance(&mut self, until: Time) {
         loop {
             let heads = self.sides.each_ref().map(|side| side.inbox.head());
-            let starts = self.sides.each_ref().map(Side::start);
-            let (from, to) = (usize::from(heads[1] < heads[0]), usize::from(starts[1] < starts[0]));
-            let (head, start) = (heads[from], starts[to]);
+            let nexts = self.sides.each_ref().map(Side::next);
+            let (from, to) = (usize::from(heads[1] < heads[0]), usize::from(nexts[1].0 < nexts[0].0));
+            let (head, (start, place)) = (heads[from], nexts[to]);
             if head.min(start) >= until {
                 return;
             }
-            if head <= start { self.arrive(from) } else { self.depart(to, start) }
+            if head <= start { self.arrive(from) } else { self.depart(to, place, start) }
         }
     }
 
@@ -116,35 +120,34 @@ impl Coupling {
         match (&mut half.system, word.kind()) {
             (Some(system), Kind::Rm) => {
                 system.on_rm(word);
-                near.order.set(place, near.halves[place].next(at));
+                near.put_in_order(place, at);
             }
             (system, _) => {
                 system.iter_mut().for_each(|system| system.on_data(word.efci()));
                 far.halves[place].push(at, word, &mut near.inbox, self.config.limit);
-                far.order.set(place, far.halves[place].next(at));
+                far.put_in_order(place, at);
             }
         }
     }
 
-    /// Sends the cell of a side that goes out at `start`.
-    fn depart(&mut self, to: usize, start: Time) {
+    /// Sends the cell of a channel that goes out at a side at `start`.
+    fn depart(&mut self, to: usize, place: usize, start: Time) {
         let [one, other] = &mut self.sides;
         let (near, far) = if to == 0 { (one, other) } else { (other, one) };
-        let (_, place) = near.order.first();
         let half = &mut near.halves[place];
         if let Some(system) = half.system.as_mut().filter(|system| system.has_turn()) {
             let onward = far.halves[place].given(&self.config.queue);
             system.set_strain(onward.map(Strain::Rate));
         }
         half.send(start, &mut near.line);
-        near.order.set(place, half.next(start));
+        near.put_in_order(place, start);
     }
 
     /// When something has to go out at the earliest.
     fn deadline(&self, now: Time) -> Time {
         let head = self.sides.iter().map(|side| side.inbox.head()).fold(Time::NEVER, Time::min);
         let of_side = |side: &Side| {
-            let event = side.order.first().0.min(head);
+            let event = side.first().min(head);
             let sent = if event.is_never() { event } else { event.max(now) + side.line.shortest() };
             side.line.due().min(sent)
         };
@@ -193,8 +196,8 @@ struct Side {
     rate: Rate,
     line: Line,
     inbox: Inbox,
-    /// When each channel may send, if it has something to send.
-    order: Order,
+    /// For each category when each channel may send, if it is of this category and has something to send.
+    orders: [Order; Class::ALL.len()],
     halves: Vec<Half>,
     /// For each VCI the channel's place among `halves`.
     places: Vec<Option<u16>>,
@@ -207,25 +210,46 @@ impl Side {
             rate: config.rate,
             line: Line::new(config)?,
             inbox: Inbox::default(),
-            order: Order::new(0),
+            orders: Class::ALL.map(|_| Order::new(0)),
             halves: Vec::new(),
             places: vec![None; Vc::LAST.index() + 1],
         })
     }
 
-    fn add(&mut self, vc: Vc, abr: Option<&abr::Config>, path: String) -> Result<(), Impossible> {
+    fn add(
+        &mut self,
+        vc: Vc,
+        class: Class,
+        abr: Option<&abr::Config>,
+        path: String,
+    ) -> Result<(), Impossible> {
         let taken = self.places[vc.index()].replace(self.halves.len() as u16);
         assert!(taken.is_none(), "two channels with VCI {}", vc.vci());
         let system = abr.map(|abr| EndSystem::new(abr, vc, self.rate)).transpose()?;
-        self.halves.push(Half::new(path, system));
-        self.order = Order::new(self.halves.len());
+        self.halves.push(Half::new(path, class, system));
+        self.orders = Class::ALL.map(|_| Order::new(self.halves.len()));
         Ok(())
     }
 
-    /// When the next cell goes out.
-    fn start(&self) -> Time {
-        let (eligible, _) = self.order.first();
-        if eligible.is_never() { eligible } else { eligible.max(self.line.free_at) }
+    /// Notes when a channel may send next, not before `now`.
+    fn put_in_order(&mut self, place: usize, now: Time) {
+        let half = &self.halves[place];
+        self.orders[half.class as usize].set(place, half.next(now));
+    }
+
+    /// When the first channel may send.
+    fn first(&self) -> Time {
+        self.orders.iter().map(|order| order.first().0).fold(Time::NEVER, Time::min)
+    }
+
+    /// When the next cell goes out, and the place of its channel: of those that may send by then, one of the category that comes
+    /// first.
+    fn next(&self) -> (Time, usize) {
+        let first = self.first();
+        let start = if first.is_never() { first } else { first.max(self.line.free_at) };
+        let mut firsts = self.orders.iter().map(Order::first);
+        let place = firsts.find(|(eligible, _)| *eligible <= start).map_or(0, |(_, place)| place);
+        (start, place)
     }
 
     fn observe(&self, now: Time, observer: &mut dyn Observer) {
@@ -239,6 +263,7 @@ impl Side {
 /// A channel at one side: what goes out there waits, and of ABR the end of the loop over there.
 struct Half {
     path: String,
+    class: Class,
     system: Option<Box<EndSystem>>,
     cells: VecDeque<(Time, Word)>,
     cargo: VecDeque<Packet>,
@@ -249,9 +274,10 @@ struct Half {
 }
 
 impl Half {
-    fn new(path: String, system: Option<EndSystem>) -> Half {
+    fn new(path: String, class: Class, system: Option<EndSystem>) -> Half {
         let (cells, cargo) = (VecDeque::new(), VecDeque::new());
-        Half { path, system: system.map(Box::new), cells, cargo, most: 0, lost: 0, received: 0, sent: 0 }
+        let system = system.map(Box::new);
+        Half { path, class, system, cells, cargo, most: 0, lost: 0, received: 0, sent: 0 }
     }
 
     /// Takes a cell that came in at the other side; what travels with it is next in `inbox`.

@@ -189,9 +189,8 @@ impl Path {
         let paths = ["return", "forward"].map(|way| format!("link/box.{n}/{way}"));
         let config = self.vsvd.unwrap_or_default();
         let mut coupling = Coupling::new(&config, paths, lines.each_ref()).unwrap();
-        let Service::Abr(abr) = (self.service)(n) else { panic!("a box is for ABR") };
         let paths = ["back", "on"].map(|way| format!("vc/{n}/box/{way}"));
-        coupling.connect(vc(n), Some(&abr), paths).unwrap();
+        coupling.connect(vc(n), &(self.service)(n), paths).unwrap();
         if self.cell_by_cell {
             coupling.cell_by_cell();
         }
@@ -242,7 +241,7 @@ impl World {
 
     /// What all elements report, by path and name.
     pub(crate) fn values(&mut self) -> BTreeMap<(String, &'static str), f64> {
-        let mut values = Values { part: String::new(), found: BTreeMap::new() };
+        let mut values = Values::default();
         let network = self.network();
         for id in network.ids() {
             values.part = network.path(id).to_owned();
@@ -274,9 +273,11 @@ impl World {
     }
 }
 
-struct Values {
+/// What elements report, by path and name.
+#[derive(Default)]
+pub(crate) struct Values {
     part: String,
-    found: BTreeMap<(String, &'static str), f64>,
+    pub(crate) found: BTreeMap<(String, &'static str), f64>,
 }
 
 impl Observer for Values {
@@ -297,7 +298,7 @@ pub(crate) struct Greedy {
 }
 
 impl Greedy {
-    fn new(start: Span) -> Greedy {
+    pub(crate) fn new(start: Span) -> Greedy {
         Greedy { start }
     }
 }
