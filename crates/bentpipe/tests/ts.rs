@@ -6,9 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use bentpipe_wire::ethernet::MacAddr;
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::{LinkType, Reader, Writer};
-use bentpipe_wire::{ipv4, udp};
+use bentpipe_wire::{arp, ipv4, udp};
 
 /// Runs `bentpipe ts` with these words and files.
 fn ts(words: &[&str], files: &[&Path]) -> Output {
@@ -131,6 +132,34 @@ fn bridged_frames() {
     }
     let text = said(&ts(&["encap", "--bridge", "--format", "mpe"], &[&lan, &stream]), 2);
     assert!(text.contains("MPE carries no Ethernet frames"), "{text}");
+}
+
+#[test]
+fn what_is_no_ip_packet_in_bridged_frames_is_left_out_and_said() {
+    let folder = Folder::new();
+    let (lan, stream, back) = (folder.file("lan.pcap"), folder.file("a.ts"), folder.file("back.pcap"));
+    let frame = |ethertype: [u8; 2], payload: &[u8]| [&[2; 12], &ethertype[..], payload].concat();
+    let arp = arp::Repr {
+        operation: arp::Operation::REQUEST,
+        sender: (MacAddr([2; 6]), [10, 0, 0, 1].into()),
+        target: (MacAddr([0; 6]), [10, 0, 0, 2].into()),
+    };
+    let mut bytes = vec![0; arp.buffer_len()];
+    arp.emit(&mut bytes);
+    // An IP packet of 38 bytes in a frame that is padded to 46, as the shortest has to be.
+    let sent = packet(1, 10);
+    let frames =
+        [frame([8, 6], &bytes), frame([8, 0], &[&sent[..], &[0; 8]].concat()), frame([0x88, 0xcc], &[2; 46])];
+    let mut writer =
+        Writer::new(fs::File::create(&lan).expect("a file"), LinkType::ETHERNET).expect("a capture");
+    frames.iter().for_each(|frame| writer.write(0, frame, 0).expect("writes"));
+    said(&ts(&["encap", "--bridge"], &[&lan, &stream]), 0);
+    let text = said(&ts(&["decap"], &[&stream, &back]), 0);
+    let left_out = "2 left out: bridged frames without IP, such as ARP's; --bridge writes them";
+    assert!(text.contains("1 packets written") && text.contains(left_out), "{text}");
+    assert_eq!(packets(&back), [sent]);
+    said(&ts(&["decap", "--bridge"], &[&stream, &back]), 0);
+    assert_eq!(packets(&back), frames);
 }
 
 #[test]

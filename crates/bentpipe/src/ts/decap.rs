@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_net::dvb::{Config, DataPid, Decapsulator, Event, Rohc};
 use bentpipe_units::Time;
-use bentpipe_wire::ethernet::Filter;
+use bentpipe_wire::ethernet::{EtherType, Filter};
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::ts::{PACKET_LEN, Packet, Pid};
-use bentpipe_wire::{bbframe, link};
+use bentpipe_wire::{bbframe, ip, link};
 use clap::Args;
 
 use super::files::{Stream, Unit};
@@ -156,6 +156,14 @@ fn receivers(args: &DecapArgs, survey: &Survey) -> Result<BTreeMap<Pid, Decapsul
     Ok(found)
 }
 
+/// The IP packet in an Ethernet frame, without what pads the frame.
+fn ip_packet(frame: &[u8]) -> Option<&[u8]> {
+    let network = link::network(LinkType::ETHERNET, frame).ok()?;
+    let is_ip = [EtherType::IPV4, EtherType::IPV6].contains(&network.ethertype);
+    let len = ip::Packet::new_checked(network.bytes).map_or(network.bytes.len(), |packet| packet.total_len());
+    is_ip.then(|| &network.bytes[..len.min(network.bytes.len())])
+}
+
 /// What is done with packets.
 struct Sink {
     output: Output,
@@ -178,9 +186,9 @@ impl Sink {
             Event::Ip(_) if self.bridge => self.skip("packets that are no bridged frames"),
             Event::Ip(packet) => self.write(packet),
             Event::Ethernet(frame) if self.bridge => self.write(frame),
-            Event::Ethernet(frame) => match link::network(LinkType::ETHERNET, frame) {
-                Ok(network) => self.write(network.bytes),
-                Err(_) => self.skip("bridged frames without IP"),
+            Event::Ethernet(frame) => match ip_packet(frame) {
+                Some(packet) => self.write(packet),
+                None => self.skip("bridged frames without IP, such as ARP's; --bridge writes them"),
             },
             // Counted by the receiver.
             Event::Trouble(_) => {}
