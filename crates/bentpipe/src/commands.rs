@@ -13,6 +13,7 @@ use bentpipe_lab::scenario::Document;
 use clap::CommandFactory;
 
 use crate::arguments::{Arguments, Command};
+use crate::interrupt::INTERRUPTED;
 use crate::{channel, gateway, rohc, rtp, show, ts, video};
 
 /// Why a command ended without a result.
@@ -23,8 +24,6 @@ pub(crate) struct Failure {
 
 /// Bad input, or something that went wrong.
 const BAD: u8 = 2;
-/// As shells say for a program ended by Ctrl-C.
-const INTERRUPTED: u8 = 130;
 
 impl Failure {
     fn bad(problem: impl std::fmt::Display) -> Failure {

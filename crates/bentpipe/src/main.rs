@@ -8,6 +8,7 @@ mod build;
 mod channel;
 mod commands;
 mod gateway;
+mod interrupt;
 mod monitor;
 mod rohc;
 mod rtp;

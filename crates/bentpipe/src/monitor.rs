@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use bentpipe_lab::run::Monitor;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::interrupt;
+
 /// Steps of the bar for each run.
 const STEPS: f64 = 1000.0;
 
@@ -25,14 +27,7 @@ impl Terminal {
     /// A monitor that Ctrl-C asks to stop; a second Ctrl-C ends the program at once.
     #[expect(clippy::disallowed_methods, reason = "how long runs take is shown and no result depends on it")]
     pub(crate) fn new(quiet: bool) -> Terminal {
-        let stop = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&stop);
-        // Without a handler Ctrl-C just ends the program; what is finished is kept all the same.
-        let _ = ctrlc::set_handler(move || {
-            if asked.swap(true, Ordering::SeqCst) {
-                std::process::exit(130);
-            }
-        });
+        let stop = interrupt::flag();
         let terminal = std::io::stderr().is_terminal();
         let target =
             if quiet || !terminal { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use bentpipe_wire::pcap::ReadError;
 use clap::Subcommand;
 
-use crate::show;
+use crate::{interrupt, show};
 
 /// Robust Header Compression of captures.
 #[derive(Debug, Subcommand)]
@@ -72,7 +72,7 @@ Examples:
 
 /// Runs a command and says how it went; the exit code.
 pub(crate) fn run(command: &Command) -> u8 {
-    watch_interrupt();
+    interrupt::watch(ask_to_end);
     exit_code(match command {
         Command::Compress(args) => run::compress(args),
         Command::Decompress(args) => run::decompress(args),
@@ -81,10 +81,9 @@ pub(crate) fn run(command: &Command) -> u8 {
     })
 }
 
-/// Lets Ctrl-C end a command before its next packet.
-pub(crate) fn watch_interrupt() {
-    // A second handler, set by somebody else before, does as well: it ends the program.
-    let _ = ctrlc::set_handler(run::interrupt);
+/// Ends the command before its next packet.
+pub(crate) fn ask_to_end() {
+    run::ask_to_end();
 }
 
 /// Whether Ctrl-C was pressed.
@@ -97,7 +96,7 @@ pub(crate) fn exit_code(verdict: Result<Verdict, Error>) -> u8 {
     match verdict {
         Ok(Verdict::Clean) => 0,
         Ok(Verdict::Failed) => 1,
-        Ok(Verdict::Interrupted) => 130,
+        Ok(Verdict::Interrupted) => interrupt::INTERRUPTED,
         Err(error) => {
             show::error(&error.to_string());
             2

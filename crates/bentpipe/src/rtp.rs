@@ -6,13 +6,13 @@ mod show;
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bentpipe_emu::Lateness;
 use bentpipe_lab::run::write_whole;
 use clap::Subcommand;
 use serde_json::{Value, json};
+
+use crate::interrupt::{self, INTERRUPTED};
 
 /// Voice packets on real sockets.
 #[derive(Debug, Subcommand)]
@@ -47,28 +47,12 @@ The exit status is 1 if packets were lost or none came, 2 for a bad command.";
 
 /// Runs a command; the exit code, or what was wrong with what was asked.
 pub(crate) fn run(command: &Command) -> Result<u8, String> {
-    let stop = watch_interrupt();
+    let stop = interrupt::flag();
     match command {
         Command::Send(args) => send::run(args, &stop),
         Command::Receive(args) => receive::run(args, &stop),
     }
 }
-
-/// What Ctrl-C sets; a second one ends the program at once.
-fn watch_interrupt() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
-    // Without a handler Ctrl-C just ends the program.
-    let _ = ctrlc::set_handler(move || {
-        if asked.swap(true, Ordering::SeqCst) {
-            std::process::exit(INTERRUPTED.into());
-        }
-    });
-    stop
-}
-
-/// As shells say for a program ended by Ctrl-C.
-const INTERRUPTED: u8 = 130;
 
 fn lateness_json(late: &Lateness) -> Value {
     let seconds = |share: f64| late.quantile(share).as_secs_f64();

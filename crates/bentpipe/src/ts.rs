@@ -16,7 +16,7 @@ use clap::{Subcommand, ValueEnum};
 use bentpipe_net::dvb::Encapsulation;
 use bentpipe_wire::ts::Pid;
 
-use crate::rohc;
+use crate::{interrupt, rohc};
 
 /// IP in transport streams and DVB-S2 frames.
 #[derive(Debug, Subcommand)]
@@ -97,7 +97,7 @@ impl Format {
 
 /// Runs a command and says how it went; the exit code.
 pub(crate) fn run(command: &Command) -> u8 {
-    rohc::watch_interrupt();
+    interrupt::watch(rohc::ask_to_end);
     rohc::exit_code(match command {
         Command::Encap(args) => encap::run(args),
         Command::Decap(args) => decap::run(args),

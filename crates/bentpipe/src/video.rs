@@ -15,7 +15,7 @@ use bentpipe_lab::video::{
 };
 use indicatif::ProgressBar;
 
-use crate::show;
+use crate::{interrupt, show};
 pub(crate) use args::Command;
 use args::{CardArgs, CarryArgs, DemuxArgs, MuxArgs, QualityArgs};
 
@@ -39,8 +39,7 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Runs a command and says how it went; the exit code.
 pub(crate) fn run(command: &Command) -> u8 {
-    // A second handler, set by somebody else before, does as well: it ends the program.
-    let _ = ctrlc::set_handler(|| STOPPED.store(true, Ordering::Relaxed));
+    interrupt::watch(|| STOPPED.store(true, Ordering::Relaxed));
     let done = match command {
         Command::Card(args) => card(args),
         Command::Carry(args) => carry(args),
@@ -49,7 +48,7 @@ pub(crate) fn run(command: &Command) -> u8 {
         Command::Quality(args) => quality(args),
     };
     match done {
-        Ok(()) if STOPPED.load(Ordering::Relaxed) => 130,
+        Ok(()) if STOPPED.load(Ordering::Relaxed) => interrupt::INTERRUPTED,
         Ok(()) => 0,
         Err(problem) => {
             show::error(&problem);

@@ -31,7 +31,7 @@ mod prepare;
 mod summary;
 
 pub use execute::{CarrierPoint, Failure, Finish, Prepared, Request, Results, RunResult, execute};
-pub use files::{WholeFile, write_whole};
+pub use files::{WholeFile, remove_unfinished, write_whole};
 pub use folder::Folder;
 pub(crate) use folder::write_json;
 pub use follow::{CapturePoint, RealTime, follow};

@@ -31,7 +31,7 @@ use bentpipe_units::Span;
 use super::run::add_captures;
 use super::{Failure, command_line, document};
 use crate::arguments::EmulateArguments;
-use crate::{build, show};
+use crate::{build, interrupt, show};
 
 /// A century, which no emulation reaches.
 pub(super) const FOREVER: Span = Span::from_secs(100 * 365 * 86_400);
@@ -54,7 +54,7 @@ pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
         // Nothing but the user ends it.
         plan.points[0].scenario.duration = FOREVER;
     }
-    let stop = stop_flag();
+    let stop = interrupt::flag();
     say_cleaned_up();
     let hosts = Hosts::create(&emulated.hosts).map_err(Failure::bad)?;
     emulated.notices.iter().for_each(|notice| show::note(notice));
@@ -68,18 +68,6 @@ pub(super) fn say_cleaned_up() {
         show::note(&format!("removed {name}, which an emulation that crashed left behind"));
     }
     control::remove_orphans();
-}
-
-/// Set by Ctrl-C, or by being asked to end; a second time ends the program at once.
-fn stop_flag() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
-    let _ = ctrlc::set_handler(move || {
-        if asked.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-    });
-    stop
 }
 
 struct Emulation<'a> {

@@ -18,11 +18,9 @@ use super::{Error, Verdict};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Ends the command before its next packet, and at the second time the program, which may be waiting for that packet.
-pub(super) fn interrupt() {
-    if INTERRUPTED.swap(true, Ordering::Relaxed) {
-        std::process::exit(130);
-    }
+/// Ends the command before its next packet.
+pub(super) fn ask_to_end() {
+    INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
 pub(super) fn is_interrupted() -> bool {

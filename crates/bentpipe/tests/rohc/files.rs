@@ -1,6 +1,8 @@
 //! Captures made here: link layers, snapshots, pipes, tables and plots, and what is refused.
 
 use std::io::Write;
+#[cfg(unix)]
+use std::process::{Child, ChildStdin};
 
 use super::*;
 
@@ -288,16 +290,8 @@ fn an_interrupt_leaves_a_whole_file() {
     let [input, stream] = ["in.pcap", "rohc.pcap"].map(|name| folder.file(name));
     udp_capture(&input, 300, 65_535);
     let capture = fs::read(&input).expect("a capture");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
-    command.args(["rohc", "compress", "-"]).arg(&stream).stdin(Stdio::piped());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the program runs");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    stdin.write_all(&capture[..capture.len() / 2]).expect("takes it");
-    // The file is there once the program is at work, its handler installed before.
-    (0..1000).take_while(|_| !stream.exists()).for_each(|_| pause());
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
+    let (child, mut stdin) = compressing(&folder, &capture[..capture.len() / 2], &stream);
+    interrupt(&child);
     (0..20).for_each(|_| pause());
     let _ = stdin.write_all(&capture[capture.len() / 2..]);
     drop(stdin);
@@ -307,6 +301,55 @@ fn an_interrupt_leaves_a_whole_file() {
     let file_len: usize = 24 + sent.iter().map(|packet| 16 + packet.len()).sum::<usize>();
     assert_eq!(fs::metadata(&stream).expect("a file").len() as usize, file_len, "no half record");
     assert!(sent.len() < 300, "it ended early");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_second_interrupt_leaves_nothing() {
+    let folder = Folder::new();
+    let [input, stream] = ["in.pcap", "rohc.pcap"].map(|name| folder.file(name));
+    udp_capture(&input, 300, 65_535);
+    let capture = fs::read(&input).expect("a capture");
+    fs::remove_file(&input).expect("not needed");
+    fs::write(&stream, b"of yesterday").expect("written");
+    // It waits for more until the pipe is closed.
+    let (mut child, stdin) = compressing(&folder, &capture[..capture.len() / 2], &stream);
+    let ended = (0..1000).find_map(|_| {
+        interrupt(&child);
+        pause();
+        child.try_wait().expect("a child")
+    });
+    drop(stdin);
+    assert_eq!(ended.and_then(|status| status.code()), Some(130));
+    assert_eq!(folder.names(), ["rohc.pcap"]);
+    assert_eq!(fs::read(&stream).expect("there"), b"of yesterday");
+}
+
+/// A program that has begun to compress what it is given by a pipe, which stays open.
+#[cfg(unix)]
+fn compressing(folder: &Folder, capture: &[u8], stream: &Path) -> (Child, ChildStdin) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.args(["rohc", "compress", "-"]).arg(stream).stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(capture).expect("takes it");
+    // A temporary file is there once the program is at work, its handler installed before.
+    let is_at_work = || folder.names().iter().any(|name| name.ends_with(".part"));
+    assert!(
+        (0..1000).any(|_| is_at_work() || {
+            pause();
+            false
+        }),
+        "does not begin"
+    );
+    (child, stdin)
+}
+
+#[cfg(unix)]
+fn interrupt(child: &Child) {
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("kill runs").success());
 }
 
 #[allow(clippy::disallowed_methods, reason = "waits for another program")]

@@ -98,4 +98,11 @@ impl Folder {
     fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
+
+    /// What is in it.
+    #[cfg(unix)]
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).expect("a folder").map(|entry| entry.expect("readable"));
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
 }

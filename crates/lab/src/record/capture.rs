@@ -1,7 +1,6 @@
 //! Capture files of packets that pass an input: as IP packets, or as the AAL5 PDUs that they are on a virtual channel.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +17,7 @@ use bentpipe_wire::pcap::{LinkType, Writer};
 use bentpipe_wire::{aal5, erf, ipv4, llc, udp};
 
 use super::multiplex::{Merge, Multiplex};
+use crate::run::WholeFile;
 
 /// The virtual channel that packets pass, and how it puts them into AAL5.
 pub type PduOf = (Vc, atm::Encapsulation);
@@ -25,11 +25,10 @@ pub type PduOf = (Vc, atm::Encapsulation);
 /// A pcap file being written: raw IP, the MPEG cells of bursts, TS packets, baseband frames, or ERF records of AAL5 PDUs;
 /// stamps in nanoseconds from the start of the run.
 ///
-/// It is written beside its place and moved there by [`Capture::finish`]; dropped before, it is gone.
+/// It is a [`WholeFile`]: there once [`Capture::finish`] is done; dropped before, it is gone.
 pub struct Capture {
     form: Form,
     path: PathBuf,
-    temporary: PathBuf,
     state: Arc<Mutex<State>>,
 }
 
@@ -65,7 +64,7 @@ impl Form {
 
 struct State {
     /// None once writing has failed.
-    writer: Option<Writer<BufWriter<File>>>,
+    writer: Option<Writer<WholeFile>>,
     failed: Option<io::Error>,
     packets: u64,
     merge: Option<Merge>,
@@ -83,12 +82,9 @@ impl Capture {
             Form::Bursts(_) | Form::TransportStream => LinkType::MPEG_2_TS,
             Form::Pdus(_) => LinkType::ERF,
         };
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let temporary = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
-        let file = BufWriter::with_capacity(1 << 16, File::create(&temporary)?);
-        let writer = Writer::with_snap_len(file, link_type, snap_len)?;
+        let writer = Writer::with_snap_len(WholeFile::create(path)?, link_type, snap_len)?;
         let state = State { writer: Some(writer), failed: None, packets: 0, merge: None };
-        Ok(Capture { form, path: path.to_owned(), temporary, state: Arc::new(Mutex::new(state)) })
+        Ok(Capture { form, path: path.to_owned(), state: Arc::new(Mutex::new(state)) })
     }
 
     /// Lets what the inputs get be written as the multiplex that it is a part of.
@@ -122,12 +118,10 @@ impl Capture {
         state.merge(true);
         let written = match (state.failed.take(), state.writer.take()) {
             (Some(error), _) => Err(error),
-            (None, Some(writer)) => writer.into_inner().flush(),
+            (None, Some(writer)) => writer.into_inner().finish(),
             (None, None) => Ok(()),
         };
-        written
-            .and_then(|()| fs::rename(&self.temporary, &self.path))
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))?;
+        written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))?;
         let packets = state.packets;
         drop(state);
         Ok(packets)
@@ -136,8 +130,8 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // After `finish` there is nothing to remove; a file that cannot be removed is no reason to fail.
-        let _ = fs::remove_file(&self.temporary);
+        // Taps may outlive it.
+        self.lock().writer = None;
     }
 }
 

@@ -1,8 +1,25 @@
 //! Files that are whole or absent.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The temporary files there are, for a program that ends without dropping what it holds.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the temporary files of every [`WholeFile`] that is not finished: for a program that ends at once, as by
+/// `std::process::exit`. What is still written to them afterwards is lost.
+pub fn remove_unfinished() {
+    for temporary in std::mem::take(&mut *unfinished()) {
+        let _ = fs::remove_file(temporary);
+    }
+}
 
 /// A file being written through a temporary one beside it, so that nobody ever sees half of it under its name, whatever
 /// happens. Dropped before it is finished, it leaves nothing, and what was there before as it was. A device or a pipe, which
@@ -28,6 +45,7 @@ impl WholeFile {
             path.with_file_name(format!(".{name}.{}.part", std::process::id()))
         });
         let file = File::create(temporary.as_ref().unwrap_or(&path))?;
+        unfinished().extend(temporary.clone());
         Ok(WholeFile { file: BufWriter::with_capacity(1 << 16, file), temporary, path })
     }
 
@@ -39,6 +57,7 @@ impl WholeFile {
         self.file.flush()?;
         if let Some(temporary) = &self.temporary {
             fs::rename(temporary, &self.path)?;
+            unfinished().remove(temporary);
         }
         self.temporary = None;
         Ok(())
@@ -59,6 +78,7 @@ impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
             let _ = fs::remove_file(temporary);
+            unfinished().remove(temporary);
         }
     }
 }
