@@ -11,7 +11,7 @@ use super::tally::{Sizes, Sum, name, row};
 
 /// Who talks to whom, as the innermost IP header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Ends {
+pub(super) struct Ends {
     source: IpAddr,
     destination: IpAddr,
     /// Of UDP, UDP-Lite and TCP.
@@ -19,8 +19,13 @@ struct Ends {
 }
 
 impl Ends {
-    /// Of the IP packet `bytes`, compressed by `profile`, with tunnels up to `depth` deep.
-    fn of(bytes: &[u8], profile: Profile, depth: u8) -> Option<Ends> {
+    /// Of the IP packet `bytes`, compressed by `profile`.
+    pub(super) fn of(bytes: &[u8], profile: Profile) -> Option<Ends> {
+        Ends::within(bytes, profile, DEPTH)
+    }
+
+    /// The same with tunnels up to `depth` deep.
+    fn within(bytes: &[u8], profile: Profile, depth: u8) -> Option<Ends> {
         let cut = usize::from(u16::MAX);
         let (ends, protocol, at) = match bytes.first()? >> 4 {
             4 => {
@@ -36,7 +41,7 @@ impl Ends {
         };
         let rest = bytes.get(at..)?;
         let inner = if depth > 0 && matches!(protocol.0, IPV4 | IPV6) {
-            Self::of(rest, profile, depth - 1)
+            Self::within(rest, profile, depth - 1)
         } else {
             None
         };
@@ -80,7 +85,7 @@ impl Flows {
     }
 
     pub(super) fn add(&mut self, ip: Option<&[u8]>, sizes: &Sizes) {
-        let ends = ip.and_then(|ip| Ends::of(ip, sizes.profile, DEPTH));
+        let ends = ip.and_then(|ip| Ends::of(ip, sizes.profile));
         self.sums.entry((sizes.profile, ends)).or_default().add(sizes);
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use bentpipe_rohc::{CompressorState, Mode};
+use bentpipe_rohc::{CompressorState, Mode, Profile};
 
 use super::args::OutputArgs;
 use super::capture::{Capture, Packet, Sink};
-use super::flows::Flows;
+use super::flows::{Ends, Flows};
 use super::series::Series;
 use super::tally::{Sizes, Tally};
 use super::{Error, Verdict};
@@ -165,14 +165,13 @@ fn print(text: &str, to_stderr: bool) {
     };
 }
 
-/// The table of `--csv`: the columns of the reference streams' tables.
+/// The table of `--csv`: the columns of the reference streams' tables, then what is told besides.
 struct Rows {
     path: PathBuf,
     out: Sink,
 }
 
-const COLUMNS: &str =
-    "record,frame,status,ip_len,ip_crc32,rohc_len,hdr_in,hdr_out,cid,profile,packet_type,mode,state";
+const COLUMNS: &str = "record,frame,status,ip_len,ip_crc32,rohc_len,hdr_in,hdr_out,cid,profile,packet_type,mode,state,time_s,flow";
 
 impl Rows {
     fn create(path: &Path) -> Result<Rows, Error> {
@@ -216,6 +215,10 @@ fn row(entry: &Entry<'_>) -> String {
         None => row.push_str(",,"),
         Some((mode, state)) => row.push_str(&format!(",{},{}", mode_name(mode), state.name())),
     }
+    let profile = entry.flow.as_ref().map_or(Profile::Uncompressed, |(_, sizes)| sizes.profile);
+    let ends = entry.ip.and_then(|ip| Ends::of(ip, profile)).map_or(String::new(), |ends| ends.to_string());
+    let (seconds, nanos) = (entry.time_ns / 1_000_000_000, entry.time_ns % 1_000_000_000);
+    row.push_str(&format!(",{seconds}.{nanos:09},{ends}"));
     row
 }
 
@@ -250,7 +253,7 @@ mod tests {
 
     #[test]
     fn rows_are_those_of_the_reference_tables() {
-        let packet = Packet { number: 2, time_ns: 0, len: 9, bytes: b"123456789" };
+        let packet = Packet { number: 2, time_ns: 1_050_000_000, len: 9, bytes: b"123456789" };
         let sizes = Sizes {
             profile: Profile::Ip,
             packet_type: PacketType::Ir,
@@ -261,12 +264,12 @@ mod tests {
         };
         let sent =
             Entry { record: Some(1), rohc_len: 12, flow: Some((3, sizes)), ..entry(&packet, "ok", false) };
-        assert_eq!(row(&sent), "1,2,ok,9,cbf43926,12,8,11,3,0x0004,IR,,");
+        assert_eq!(row(&sent), "1,2,ok,9,cbf43926,12,8,11,3,0x0004,IR,,,1.050000000,");
         let state = Some((Mode::Optimistic, CompressorState::FirstOrder));
-        assert!(row(&Entry { state, ..sent }).ends_with(",IR,O-mode,FO"));
+        assert!(row(&Entry { state, ..sent }).ends_with(",IR,O-mode,FO,1.050000000,"));
         let sent = Entry { record: Some(1), flow: Some((3, sizes)), ..entry(&packet, "ok", false) };
         let refused = entry(&packet, "refused: a, b", true);
-        assert_eq!(row(&refused), ",2,refused: a; b,9,cbf43926,0,,,,,,,");
+        assert_eq!(row(&refused), ",2,refused: a; b,9,cbf43926,0,,,,,,,,1.050000000,");
         assert!(row(&sent).split(',').count() == row(&refused).split(',').count());
         assert_eq!(row(&sent).split(',').count(), COLUMNS.split(',').count());
     }

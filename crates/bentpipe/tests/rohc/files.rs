@@ -175,8 +175,8 @@ fn tables_and_plots() {
     assert!(text.lines().any(|line| line.starts_with("UDP/IP           IR ")), "{text}");
     let rows = rows(&table);
     assert_eq!(rows.len(), 100);
-    assert_eq!(rows[0][11..], ["U-mode", "IR"]);
-    assert_eq!(rows[99][11..], ["U-mode", "SO"]);
+    assert_eq!(rows[0][11..], ["U-mode", "IR", "0.000000000", "10.0.0.1 4096 > 10.0.0.2 8192"]);
+    assert_eq!(rows[99][11..], ["U-mode", "SO", "1.980000000", "10.0.0.1 4096 > 10.0.0.3 8192"]);
     assert_eq!(rows[3][1..5], ["5", "ok", "48", &format!("{:08x}", crc32fast::hash(&udp(3)))]);
     let svg = fs::read_to_string(plot).expect("a plot");
     assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>"));
