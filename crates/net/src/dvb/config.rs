@@ -109,13 +109,14 @@ impl Config {
     /// # Errors
     /// The key whose value is impossible.
     pub fn check(&self) -> Result<(), Impossible> {
-        let has_profiles = |rule: &super::Rule| !rule.profiles.is_empty();
+        let has_profiles = |rule: &super::Rule| !rule.profiles.is_empty() || rule.cid.is_some();
         let is_compressing = self.rohc.is_some() || !self.filter.rules.iter().any(has_profiles);
         Impossible::unless(
             is_compressing,
             "rohc",
-            "header compression, as rules of the filter name profiles",
+            "header compression, as rules of the filter name profiles or CIDs",
         )?;
+        self.check_cids()?;
         let codepoints = self.filter.rules.iter().all(|rule| rule.dscp.is_none_or(|dscp| dscp < 64));
         Impossible::unless(codepoints, "dscp", "a codepoint from 0 to 63")?;
         Impossible::unless(
@@ -124,6 +125,22 @@ impl Config {
             "false: only MPE has LLC/SNAP headers",
         )?;
         self.rohc.as_ref().map_or(Ok(()), Rohc::check)
+    }
+}
+
+impl Config {
+    /// Whether the CIDs that the filter keeps are there, one rule each, and one is left to other flows.
+    fn check_cids(&self) -> Result<(), Impossible> {
+        let contexts = self.rohc.as_ref().map_or(0, |rohc| rohc.contexts);
+        let mut kept: Vec<u16> = self.filter.rules.iter().filter_map(|rule| rule.cid).collect();
+        let count = kept.len();
+        let are_there = kept.iter().all(|&cid| cid < contexts);
+        Impossible::unless(are_there, "filter", "CIDs below the number of `rohc.contexts`")?;
+        kept.sort_unstable();
+        kept.dedup();
+        Impossible::unless(kept.len() == count, "filter", "a CID in one rule, not in several")?;
+        let is_one_left = kept.is_empty() || kept.len() < usize::from(contexts);
+        Impossible::unless(is_one_left, "filter", "fewer CIDs than `rohc.contexts`: one for all other flows")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bentpipe_rohc::{Compressor, FlowStats, Profiles};
+use bentpipe_rohc::{Compressor, FlowStats};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::ethernet::{EtherType, Frame, MacAddr};
 use bentpipe_wire::ts::{Method, PACKET_LEN};
@@ -10,7 +10,7 @@ use bentpipe_wire::ule::Type;
 use bentpipe_wire::{gse, ip, mpe, ule};
 
 use super::config::{Config, Encapsulation};
-use super::filter::{Action, Filter};
+use super::filter::{Action, Filter, Verdict};
 use crate::Impossible;
 
 /// What a packet to be carried is.
@@ -159,6 +159,8 @@ impl Carrier {
 pub struct Encapsulator {
     carrier: Carrier,
     compressor: Option<Compressor>,
+    /// CIDs that the filter keeps and that flows have.
+    kept: Vec<u16>,
     filter: Filter,
     to: Option<MacAddr>,
     llc: bool,
@@ -197,6 +199,7 @@ impl Encapsulator {
         Ok(Encapsulator {
             carrier,
             compressor: config.rohc.as_ref().map(|rohc| Compressor::new(rohc.compressor())),
+            kept: Vec::new(),
             filter: config.filter.clone(),
             to: config.to.map(|address| address.0),
             llc: config.llc,
@@ -210,7 +213,7 @@ impl Encapsulator {
     }
 
     /// Changes filter, packing threshold, receiver's address and LLC/SNAP headers to those of `config`, from the next packet on.
-    /// Contexts stay, and all that both ends go by: PID, encapsulation, ROHC. What waits is sent when the new threshold is
+    /// Contexts stay, CIDs that flows keep among them, and all that both ends go by: PID, encapsulation, ROHC. What waits is sent when the new threshold is
     /// over, at once without one.
     ///
     /// # Errors
@@ -279,7 +282,7 @@ impl Encapsulator {
         match verdict.action {
             Action::Drop => Err(Refused::Dropped),
             Action::Compress if self.compressor.is_some() => {
-                let compressed = self.compress(now, verdict.profiles, pdu, &network, &packet);
+                let compressed = self.compress(now, &verdict, pdu, &network, &packet);
                 Ok(compressed.unwrap_or(plain))
             }
             Action::Compress | Action::Plain => Ok(plain),
@@ -290,7 +293,7 @@ impl Encapsulator {
     fn compress(
         &mut self,
         now: Time,
-        profiles: Profiles,
+        verdict: &Verdict,
         pdu: &Pdu<'_>,
         network: &Network<'_>,
         packet: &Pdu<'_>,
@@ -301,7 +304,13 @@ impl Encapsulator {
             self.pdu.extend_from_slice(&pdu.bytes[..header_len]);
             self.pdu[header_len - 2..].copy_from_slice(&EtherType::ROHC.0.to_be_bytes());
         }
-        compressor.restrict(profiles);
+        compressor.restrict(verdict.profiles);
+        if let Some(cid) = verdict.cid.filter(|cid| !self.kept.contains(cid)) {
+            let mut whole = packet.bytes.to_vec();
+            whole.resize(packet.len(), 0);
+            compressor.reserve_cid(cid, &whole).ok()?;
+            self.kept.push(cid);
+        }
         let now = Duration::from_nanos(now.as_nanos());
         let done = compressor.compress_header(now, packet.bytes, packet.len(), &mut self.pdu).ok()?;
         self.pdu.extend_from_slice(&packet.bytes[done.header_in..]);

@@ -108,6 +108,14 @@ pub struct Rule {
     /// Those of the channel's profiles that may compress them; empty: all.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
     pub profiles: Vec<ProfileName>,
+    /// The CID that the first flow of such packets has to itself from then on, however many other flows there are; further flows share
+    /// the rest. Better not 0: where there are more flows than CIDs, that is the one that goes from flow to flow. Default: none is kept.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none"),
+        schemars(range(max = 16383))
+    )]
+    pub cid: Option<u16>,
 }
 
 impl Rule {
@@ -160,6 +168,8 @@ pub struct Verdict {
     pub action: Action,
     /// The profiles that the rule allows.
     pub profiles: Profiles,
+    /// The CID that the rule keeps for the first flow.
+    pub cid: Option<u16>,
 }
 
 /// Rules in order. The first that matches a packet says what is done with it; what none matches is compressed.
@@ -177,7 +187,7 @@ pub struct Filter {
 impl Filter {
     /// What is done with an IP packet that ends with `elided` zeros which `bytes` leaves out.
     pub fn judge(&self, bytes: &[u8], elided: usize) -> Verdict {
-        let all = Verdict { action: Action::Compress, profiles: Profiles::ALL };
+        let all = Verdict { action: Action::Compress, profiles: Profiles::ALL, cid: None };
         if self.rules.is_empty() {
             return all;
         }
@@ -187,6 +197,7 @@ impl Filter {
         rule.map_or(all, |rule| Verdict {
             action: rule.action,
             profiles: if rule.profiles.is_empty() { Profiles::ALL } else { profiles(&rule.profiles) },
+            cid: rule.cid,
         })
     }
 }

@@ -356,9 +356,58 @@ fn a_rule_chooses_the_profiles() {
     assert_eq!((pair.sender.sent().pdus, pair.sender.sent().compressed), (3, 1));
 }
 
+/// The mean compressed header of each of four flows that take turns, where there are two CIDs.
+fn headers_of_four(rule: Rule) -> [f64; 4] {
+    let (filter, rohc) = (Filter { rules: vec![rule] }, Rohc { contexts: 2, ..Rohc::default() });
+    let config = Config { filter, rohc: Some(rohc), ..config(Encapsulation::Ule, None, true) };
+    let mut pair = Pair::new(&config);
+    let mut headers = [0; 4];
+    for n in 0..400 {
+        let (flow, mut bytes) = (usize::from(n % 4), packet(false, n, 33));
+        // A source port of its own.
+        bytes[20..22].copy_from_slice(&(6000 + n % 4).to_be_bytes());
+        let before = pair.sender.compression().header_out;
+        pair.sender.push(Time::ZERO, &Pdu::ip(&bytes)).unwrap();
+        headers[flow] += pair.sender.compression().header_out - before;
+        pair.carry(Time::ZERO, &[]);
+    }
+    assert_eq!(pair.ip.len(), 400);
+    headers.map(|sum| sum as f64 / 100.0)
+}
+
+#[test]
+fn a_rule_keeps_a_cid_for_its_first_flow() {
+    let keep = |src_port: String| {
+        headers_of_four(Rule { src_port: src_port.parse().ok(), cid: Some(1), ..Rule::default() })
+    };
+    let shared = headers_of_four(Rule::default());
+    let losers: Vec<usize> = (0..4).filter(|&flow| shared[flow] > 20.0).collect();
+    assert_eq!(losers.len(), 3, "{shared:?}");
+    for flow in losers {
+        let headers = keep((6000 + flow).to_string());
+        assert!(
+            headers[flow] < 6.0 && headers.iter().filter(|&&header| header > 20.0).count() == 3,
+            "{headers:?}"
+        );
+    }
+    // All four meet the rule: the first one has it.
+    let headers = keep("6000-6003".to_owned());
+    assert!(headers[0] < 6.0 && headers[1..].iter().all(|&header| header > 20.0), "{headers:?}");
+}
+
 #[test]
 fn impossible_configurations_are_refused() {
     let key = |config: &Config| Encapsulator::new(config).unwrap_err().key;
+    let keeping = |cids: &[u16]| {
+        let rules = cids.iter().map(|&cid| Rule { cid: Some(cid), ..Rule::default() });
+        Filter { rules: rules.collect() }
+    };
+    let rohc = Some(Rohc { contexts: 2, ..Rohc::default() });
+    for cids in [&[2][..], &[0, 0], &[0, 1]] {
+        let config = Config { filter: keeping(cids), rohc: rohc.clone(), ..Config::default() };
+        assert_eq!(key(&config), "filter", "{cids:?}");
+    }
+    assert_eq!(key(&Config { filter: keeping(&[0]), ..Config::default() }), "rohc");
     let small = Rohc { contexts: 17, ..Rohc::default() };
     assert_eq!(key(&Config { rohc: Some(small), ..Config::default() }), "contexts");
     assert_eq!(key(&Config { llc: true, ..Config::default() }), "llc");
