@@ -1,5 +1,8 @@
 //! Replays the fuzz targets' corpora, and a bounded number of mutations of them.
 
+#[path = "../../../fuzz/src/replay.rs"]
+#[allow(unreachable_pub, reason = "shared between test files")]
+mod replay;
 #[path = "../../../fuzz/src/net.rs"]
 #[allow(unreachable_pub, reason = "shared with the fuzz crate, where it is reachable")]
 mod targets;
@@ -10,101 +13,58 @@ use std::sync::Arc;
 use bentpipe_net::dama::{self, Contract, ControlCentre, Encapsulation, Frame, Terminal, TerminalConfig};
 use bentpipe_net::{Body, Cx, Element, Outbox, Packet, Port, Wire};
 use bentpipe_units::{Rate, Span, Stream, Time};
-use targets::{TARGETS, fuzz_burst, fuzz_dvb, fuzz_trace};
+use replay::{below, corpus, damage, replay};
+use targets::TARGETS;
 
-fn corpus(name: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(name);
-    let entries = std::fs::read_dir(folder).expect("the corpus").map(|entry| entry.expect("readable").path());
-    let mut files: Vec<_> = entries.collect();
-    files.sort();
-    files.iter().map(|path| std::fs::read(path).expect("readable")).collect()
+/// Replays a target's corpus, of `least` inputs, with `count` mutations of 1 to `most` changes.
+fn check(name: &str, least: usize, [count, most]: [usize; 2], change: fn(&mut Vec<u8>, &mut Stream)) {
+    let target = TARGETS.iter().find(|target| target.0 == name).expect("a target");
+    let inputs = corpus(env!("CARGO_MANIFEST_DIR"), name);
+    assert!(inputs.len() >= least, "{name}: {} inputs", inputs.len());
+    replay(*target, &inputs, (count, most), change);
 }
 
 #[test]
 fn traces_and_their_mutations_pass() {
-    let corpus = corpus("trace");
-    assert!(corpus.len() >= 5);
-    let mut rng = Stream::new(7, "fuzz");
-    for _ in 0..20_000 {
-        let mut input = corpus[below(&mut rng, corpus.len())].clone();
-        fuzz_trace(&input);
-        for _ in 0..1 + below(&mut rng, 4) {
-            let at = below(&mut rng, input.len() + 1);
-            match below(&mut rng, 3) {
-                0 => input.insert(at, b"01#\n\r 2\xff"[below(&mut rng, 8)]),
-                1 => input.truncate(at),
-                _ => {
-                    input.get_mut(at).into_iter().for_each(|byte| *byte ^= 1 << below(&mut rng, 8));
-                }
-            }
+    check("trace", 5, [20_000, 4], |input, rng| {
+        let at = below(rng, input.len() + 1);
+        match below(rng, 3) {
+            0 => input.insert(at, b"01#\n\r 2\xff"[below(rng, 8)]),
+            1 => input.truncate(at),
+            _ => input.get_mut(at).into_iter().for_each(|byte| *byte ^= 1 << below(rng, 8)),
         }
-        fuzz_trace(&input);
-    }
+    });
 }
 
 #[test]
 fn dvb_streams_and_their_mutations_pass() {
-    let corpus = corpus("dvb");
-    assert!(corpus.len() >= 6);
-    let mut rng = Stream::new(7, "fuzz-dvb");
-    for _ in 0..20_000 {
-        let mut input = corpus[below(&mut rng, corpus.len())].clone();
-        fuzz_dvb(&input);
-        for _ in 0..1 + below(&mut rng, 6) {
-            let at = below(&mut rng, input.len());
-            match below(&mut rng, 8) {
-                0 => input.truncate(at.max(2)),
-                1 => input[0] = below(&mut rng, 64) as u8,
-                _ => input[at] ^= 1 << below(&mut rng, 8),
-            }
+    check("dvb", 6, [20_000, 6], |input, rng| {
+        let at = below(rng, input.len());
+        match below(rng, 8) {
+            0 => input.truncate(at.max(2)),
+            1 => input[0] = below(rng, 64) as u8,
+            _ => input[at] ^= 1 << below(rng, 8),
         }
-        fuzz_dvb(&input);
-    }
+    });
 }
 
 #[test]
 fn bursts_and_their_mutations_pass() {
-    let corpus = corpus("burst");
-    assert!(corpus.len() >= 5);
-    let mut rng = Stream::new(7, "fuzz-burst");
-    for input in &corpus {
-        fuzz_burst(input);
-    }
-    for _ in 0..10_000 {
-        let mut input = corpus[below(&mut rng, corpus.len())].clone();
-        for _ in 0..1 + below(&mut rng, 8) {
-            let at = below(&mut rng, input.len());
-            match below(&mut rng, 10) {
-                0 => input.truncate(at.max(1)),
-                1 => input[0] = below(&mut rng, 256) as u8,
-                2..5 => input[at % 64] ^= 1 << below(&mut rng, 8),
-                _ => input[at] ^= 1 << below(&mut rng, 8),
-            }
+    check("burst", 5, [10_000, 8], |input, rng| {
+        let at = below(rng, input.len());
+        match below(rng, 10) {
+            0 => input.truncate(at.max(1)),
+            1 => input[0] = below(rng, 256) as u8,
+            2..5 => input[at % 64] ^= 1 << below(rng, 8),
+            _ => input[at] ^= 1 << below(rng, 8),
         }
-        fuzz_burst(&input);
-    }
+    });
 }
 
 #[test]
 fn attacks_on_ends_and_nodes_pass() {
     for name in ["tcp_end", "tfrc", "node"] {
-        let target = TARGETS.iter().find(|target| target.0 == name).expect("a target").1;
-        let corpus = corpus(name);
-        assert!(corpus.len() >= 6);
-        corpus.iter().for_each(|input| target(input));
-        let mut rng = Stream::new(7, "fuzz-ends");
-        for _ in 0..1000 {
-            let mut input = corpus[below(&mut rng, corpus.len())].clone();
-            for _ in 0..1 + below(&mut rng, 6) {
-                let at = below(&mut rng, input.len());
-                match below(&mut rng, 8) {
-                    0 => input.truncate(at.max(2)),
-                    1 => input[at] = below(&mut rng, 256) as u8,
-                    _ => input[at] ^= 1 << below(&mut rng, 8),
-                }
-            }
-            target(&input);
-        }
+        check(name, 6, [1000, 6], damage);
     }
 }
 
@@ -159,8 +119,4 @@ fn call(element: &mut dyn Element, now: Time, packet: Option<(u16, Packet)>) -> 
         None => element.wake(&mut cx),
     };
     std::iter::from_fn(|| outbox.pop()).map(|(wire, packet)| (wire.to(), packet)).collect()
-}
-
-fn below(rng: &mut Stream, bound: usize) -> usize {
-    ((rng.unit() * bound as f64) as usize).min(bound.saturating_sub(1))
 }

@@ -40,6 +40,7 @@ fn frame(name: &'static str, bytes: Vec<u8>, elided: usize, expected: &[&'static
 pub(crate) fn all() -> Vec<Frame> {
     [
         tcp_frames(),
+        tcp_v6_frames(),
         udp_frames(),
         dccp_frames(),
         quick_start_frames(),
@@ -185,6 +186,12 @@ fn tcp_frames() -> Vec<Frame> {
             0,
             &with(&["Flags: 0x011 (FIN, ACK)"]),
         ),
+    ]
+}
+
+/// Data in TCP over IPv6, and in a tunnel.
+fn tcp_v6_frames() -> Vec<Frame> {
+    vec![
         frame(
             "tcp_v6",
             tcp(data(), 1428, v6(Protocol::TCP)).in_v6(),

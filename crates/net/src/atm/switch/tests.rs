@@ -127,54 +127,94 @@ impl Plain {
         *broken |= queue >= limit;
         queue < limit
     }
+
+    /// What a backward RM cell says that comes where channel `number` of ERICA's sends.
+    fn answer(&mut self, number: usize, word: Word) -> Word {
+        let Some(erica) = self.erica.as_mut().filter(|_| word.kind() == Kind::Rm && word.is_backward())
+        else {
+            return word;
+        };
+        let given = rm::Rate::from_cells_per_second(erica.feedback(number));
+        let repr = word.rm_repr();
+        Word::rm(word.vc(), word.clp(), &rm::Repr { explicit: repr.explicit.min(given), ..repr })
+    }
+
+    /// Lets ERICA count a cell that comes; whether that fills its interval.
+    fn count(&mut self, class: Class, number: usize, word: Word) -> bool {
+        let Some(erica) = &mut self.erica else { return false };
+        match class {
+            Class::Abr => {
+                erica.on_abr(number, 1);
+                if word.kind() == Kind::Rm && !word.is_backward() {
+                    erica.on_rate(number, word.current().cells_per_second());
+                }
+                return erica.room() == 0;
+            }
+            Class::Cbr | Class::Vbr => erica.on_other(1),
+            Class::Ubr => {}
+        }
+        false
+    }
+
+    /// Whether the source of a channel of ABR is told by an RM cell of the switch's own; then it is noted.
+    fn tells(&mut self, config: &Config, vc: Vc, at: Time) -> bool {
+        let queue = self.waiting[Class::Abr as usize].len();
+        let quiet = self.told.get(&vc).copied().unwrap_or_default();
+        let tells = config.becn.is_some_and(|becn| queue >= becn as usize) && at >= quiet;
+        if tells {
+            self.told.insert(vc, at + Span::from_millis(100));
+        }
+        tells
+    }
+
+    /// Puts an RM cell of the switch's own here, if there is room.
+    fn put_told(&mut self, config: &Config, vc: Vc, at: Time) {
+        let repr = rm::Repr {
+            backward: true,
+            not_by_source: true,
+            congestion: true,
+            explicit: rm::Rate::MAX,
+            ..rm::Repr::default()
+        };
+        let limit = config.limit.abr.map_or(usize::MAX, |limit| limit as usize);
+        if self.waiting[Class::Abr as usize].len() < limit {
+            self.put(at, Class::Abr, Word::rm(vc, false, &repr), Vec::new());
+        } else {
+            self.dropped += 1;
+        }
+    }
+}
+
+/// Where a channel's cells that come to an input go: output and VC there, their class, their numbers there and at the input.
+type Route = (usize, Vc, Class, usize, usize);
+
+/// Leads all channels through plain outputs.
+fn routes(outputs: &mut [Plain]) -> BTreeMap<(usize, Vc), Route> {
+    let (mut routes, mut numbers) = (BTreeMap::new(), [0; PORTS]);
+    for ((a, vc_a), (b, vc_b), class) in (0..CHANNELS).map(channel) {
+        let [from, to] = [a, b].map(|port| usize::from(port.0));
+        let [back, forth] = [from, to].map(|port| {
+            outputs[port].erica.as_mut().map(Erica::add);
+            numbers[port] += 1;
+            numbers[port] - 1
+        });
+        routes.insert((from, vc_a), (to, vc_b, class, forth, back));
+        routes.insert((to, vc_b), (from, vc_a, class, back, forth));
+    }
+    routes
 }
 
 /// What a switch does that looks at one cell at a time.
 fn plainly(config: &Config, coming: &[Coming], until: Time) -> Vec<Plain> {
     let mut outputs: Vec<Plain> = (0..PORTS).map(|_| Plain::new(config)).collect();
-    let mut routes = BTreeMap::new();
-    let mut numbers = [0; PORTS];
-    for ((a, vc_a), (b, vc_b), class) in (0..CHANNELS).map(channel) {
-        let [from, to] = [a, b].map(|port| usize::from(port.0));
-        let number = |port: usize, numbers: &mut [usize; PORTS]| {
-            numbers[port] += 1;
-            numbers[port] - 1
-        };
-        let (back, forth) = (number(from, &mut numbers), number(to, &mut numbers));
-        for port in [from, to] {
-            outputs[port].erica.as_mut().map(Erica::add);
-        }
-        routes.insert((from, vc_a), (to, vc_b, class, forth, back));
-        routes.insert((to, vc_b), (from, vc_a, class, back, forth));
-    }
+    let routes = routes(&mut outputs);
     for (input, Cell { at, word }, cargo) in coming {
         outputs.iter_mut().for_each(|output| output.run(*at));
         let Some((to, vc, class, number, back)) = routes.get(&(*input, word.vc())).copied() else { continue };
-        let mut word = *word;
-        if word.kind() == Kind::Rm
-            && word.is_backward()
-            && let Some(erica) = &mut outputs[*input].erica
-        {
-            let given = rm::Rate::from_cells_per_second(erica.feedback(back));
-            let repr = word.rm_repr();
-            word = Word::rm(word.vc(), word.clp(), &rm::Repr { explicit: repr.explicit.min(given), ..repr });
-        }
+        let mut word = outputs[*input].answer(back, *word);
         let (came_on, output) = (word.vc(), &mut outputs[to]);
         word = word.on(vc);
-        let mut is_full = false;
-        if let Some(erica) = &mut output.erica {
-            match class {
-                Class::Abr => {
-                    erica.on_abr(number, 1);
-                    if word.kind() == Kind::Rm && !word.is_backward() {
-                        erica.on_rate(number, word.current().cells_per_second());
-                    }
-                    is_full = erica.room() == 0;
-                }
-                Class::Cbr | Class::Vbr => erica.on_other(1),
-                Class::Ubr => {}
-            }
-        }
+        let is_full = output.count(class, number, word);
         let queue = output.waiting[Class::Abr as usize].len();
         if class == Class::Abr && config.efci.is_some_and(|efci| queue >= efci as usize) {
             word = word.congested();
@@ -187,25 +227,8 @@ fn plainly(config: &Config, coming: &[Coming], until: Time) -> Vec<Plain> {
         if is_full {
             output.end_interval(*at);
         }
-        let queue = output.waiting[Class::Abr as usize].len();
-        let quiet = output.told.get(&vc).copied().unwrap_or_default();
-        if class == Class::Abr && config.becn.is_some_and(|becn| queue >= becn as usize) && *at >= quiet {
-            output.told.insert(vc, *at + Span::from_millis(100));
-            let repr = rm::Repr {
-                backward: true,
-                not_by_source: true,
-                congestion: true,
-                explicit: rm::Rate::MAX,
-                ..rm::Repr::default()
-            };
-            let told = Word::rm(came_on, false, &repr);
-            let back = &mut outputs[*input];
-            let limit = config.limit.abr.map_or(usize::MAX, |limit| limit as usize);
-            if back.waiting[Class::Abr as usize].len() < limit {
-                back.put(*at, Class::Abr, told, Vec::new());
-            } else {
-                back.dropped += 1;
-            }
+        if class == Class::Abr && output.tells(config, vc, *at) {
+            outputs[*input].put_told(config, came_on, *at);
         }
     }
     outputs.iter_mut().for_each(|output| output.run(until));
