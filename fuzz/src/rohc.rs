@@ -90,7 +90,13 @@ fn round_trip(data: &[u8], mode: Mode, unit_ms: u64) {
 /// TCP flows: each packet of `data` is the TCP header and payload of a segment, which must come back from one pair of
 /// ends, and behind a first octet of its own a ROHC packet and a feedback for a pair that has a context of it.
 pub fn fuzz_tcp(data: &[u8]) {
-    let config = DecompressorConfig { mode: Mode::Optimistic, ..DecompressorConfig::default() };
+    for mode in [Mode::Unidirectional, Mode::Optimistic] {
+        tcp(data, mode);
+    }
+}
+
+fn tcp(data: &[u8], mode: Mode) {
+    let config = DecompressorConfig { mode, ..DecompressorConfig::default() };
     let pair = || (Compressor::new(CompressorConfig::default()), Decompressor::new(config));
     let (mut sound, mut attacked) = (pair(), pair());
     for (number, segment) in packets(data).filter(|segment| !segment.is_empty()).enumerate() {

@@ -145,8 +145,8 @@ pub struct CompressorConfig {
     /// of a flow fewer. They confirm what losses put in doubt, and tell again what changed in IP headers. So do four
     /// behind each change. In O-mode, where a NACK brings one, 128 packets come between. In both the compressor also
     /// sends a CRC of 7 bits where the flow itself looks like losses: after a gap in its own sequence numbers and after a
-    /// pause. By the first of them a decompressor of this crate learns that it may wait for such a packet. 0: none of
-    /// this. Not of TCP.
+    /// pause. By the first of them a decompressor of this crate learns that it may wait for such a packet. TCP confirms in
+    /// U-mode only; there every fourth such packet, or one of 32, is an IR-DYN, which tells all again. 0: none of this.
     pub confirm: u8,
     /// Whether the first IR refreshes come at exponentially growing gaps (1, 2, 4 ... packets) until the period, in packets
     /// or in time, is reached, instead of `repeats` IR packets at once.
@@ -171,7 +171,7 @@ pub struct CompressorConfig {
 }
 
 impl Default for CompressorConfig {
-    /// Default channel, 4 repeats, IR after 1700 and FO after 700 packets (as librohc), a CRC of 7 bits in 16 packets,
+    /// Default channel, 4 repeats, IR after 1700 and FO after 700 packets (as librohc), a CRC of 7 bits after 8 packets,
     /// likely RTP.
     fn default() -> Self {
         Self {

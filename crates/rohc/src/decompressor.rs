@@ -5,11 +5,12 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::config::DecompressorConfig;
+use crate::confirm::Peer;
 use crate::error::DecompressError;
 use crate::feedback::{Queue, option};
 use crate::frame::{self, Cid, Frame, Front, Kind};
 use crate::profile::{Mode, PacketType, Profile};
-use crate::rfc3095::{Incoming, Peer, Spare};
+use crate::rfc3095::{Incoming, Spare};
 use crate::segment::Reassembler;
 use crate::{rfc3095, tcp, uncompressed};
 

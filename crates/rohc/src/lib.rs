@@ -44,6 +44,7 @@ mod arrival;
 mod checksum;
 mod compressor;
 mod config;
+mod confirm;
 mod crc;
 mod decompressor;
 mod error;

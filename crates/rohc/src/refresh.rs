@@ -34,6 +34,12 @@ impl RefreshClock {
                 && signed_ns(now).saturating_sub(self.since_ns) >= signed_ns(refresh.interval))
     }
 
+    /// Whether with the next packet there are more than `gap`, which is of a slow start; 0: there is none.
+    #[inline]
+    pub(crate) const fn is_next_beyond(&self, gap: u32) -> bool {
+        gap > 0 && self.packets >= gap
+    }
+
     /// Counts a packet.
     #[inline]
     pub(crate) fn tick(&mut self) {

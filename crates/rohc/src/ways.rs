@@ -102,3 +102,27 @@ pub(crate) fn both_ways(
     assert_eq!(short.1.stats(), general.1.stats());
     right
 }
+
+/// Between the IR packets of a slow start there is nothing to tell, whether it ends or not.
+pub(crate) fn slow_starts_are_short(mut packet: impl FnMut() -> Vec<u8>) {
+    for ir_refresh in [Refresh::NEVER, Refresh::every_packets(1000)] {
+        let fo_refresh = Refresh::NEVER;
+        let config = CompressorConfig {
+            slow_start: true,
+            confirm: 0,
+            ir_refresh,
+            fo_refresh,
+            ..CompressorConfig::default()
+        };
+        let (mut compressor, mut short) = (Compressor::new(config), 0);
+        for _ in 0..500 {
+            let packet = packet();
+            if compressor.step(Duration::ZERO, &packet, packet.len(), &mut Vec::new()).is_some() {
+                short += 1;
+            } else {
+                compressor.compress(Duration::ZERO, &packet, &mut Vec::new()).expect("a packet");
+            }
+        }
+        assert!(short > 450, "{short}");
+    }
+}

@@ -2,26 +2,17 @@
 
 #![allow(clippy::print_stdout, reason = "says what was measured")]
 
+#[allow(unreachable_pub, reason = "shared between test files")]
+mod support;
+
 use std::time::Duration;
 
-use bentpipe_rohc::{Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode};
+use bentpipe_rohc::{CompressorConfig, DecompressorConfig, Mode};
+use support::{Dice, Ends, Outcome};
 
 const MODES: [Mode; 2] = [Mode::Unidirectional, Mode::Optimistic];
 /// Usual time between two packets.
 const GAP: Duration = Duration::from_millis(20);
-
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carried {
@@ -29,9 +20,18 @@ enum Carried {
     Udp,
     Esp,
     Other,
+    /// Segments of data.
+    Tcp,
+    /// Acknowledgements.
+    TcpAcks,
 }
 
 const CARRIED: [Carried; 4] = [Carried::Rtp, Carried::Udp, Carried::Esp, Carried::Other];
+const ALL: [Carried; 6] =
+    [Carried::Rtp, Carried::Udp, Carried::Esp, Carried::Other, Carried::Tcp, Carried::TcpAcks];
+const TCP: [Carried; 2] = [Carried::Tcp, Carried::TcpAcks];
+/// Octets of a segment.
+const SEGMENT: u16 = 12;
 
 /// A flow whose headers nothing vouches for: no UDP checksum, or one that is wrong.
 struct Flow {
@@ -64,7 +64,23 @@ impl Flow {
             Carried::Udp => vec![0x20, 0, 0x20, 1, 0, 12, high, low, 7, 7, 7, 7],
             Carried::Esp => [&[0, 0, 1, 1, 0, 0][..], &self.sn.to_be_bytes(), &[7; 8]].concat(),
             Carried::Other => vec![7; 8],
+            Carried::Tcp => self.tcp(usize::from(SEGMENT)),
+            Carried::TcpAcks => self.tcp(0),
         }
+    }
+
+    /// A segment of `len` octets, or an acknowledgement of two segments more than the last one. The sequence number says
+    /// how many came before it.
+    fn tcp(&self, len: usize) -> Vec<u8> {
+        let (seq, ack) = if len > 0 { (self.ts, 1) } else { (1, self.ts) };
+        let mut octets = vec![0x20, 0, 0x20, 1];
+        octets.extend_from_slice(&seq.to_be_bytes());
+        octets.extend_from_slice(&ack.to_be_bytes());
+        octets.extend_from_slice(&[0x50, 0x10, 1, 0]);
+        octets.extend_from_slice(&self.checksum.to_be_bytes());
+        octets.extend_from_slice(&[0, 0]);
+        octets.resize(octets.len() + len, 7);
+        octets
     }
 
     fn packet(&self) -> Vec<u8> {
@@ -73,6 +89,7 @@ impl Flow {
             Carried::Rtp | Carried::Udp => 17,
             Carried::Esp => 50,
             Carried::Other => 253,
+            Carried::Tcp | Carried::TcpAcks => 6,
         };
         let len = transport.len() as u16;
         if self.ipv6 {
@@ -91,7 +108,11 @@ impl Flow {
 
     fn advance(&mut self) {
         self.sn = self.sn.wrapping_add(1);
-        self.ts = self.ts.wrapping_add(160);
+        self.ts = self.ts.wrapping_add(match self.carried {
+            Carried::Tcp => u32::from(SEGMENT),
+            Carried::TcpAcks => 2896,
+            _ => 160,
+        });
         self.id = self.id.wrapping_add(1);
     }
 
@@ -109,50 +130,16 @@ impl Flow {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Outcome {
-    sent: usize,
-    lost: usize,
-    right: usize,
-    wrong: usize,
-    octets: usize,
+fn ends(mode: Mode, confirm: u8) -> Ends {
+    Ends::new(
+        CompressorConfig { confirm, ..CompressorConfig::default() },
+        DecompressorConfig { mode, ..DecompressorConfig::default() },
+    )
 }
 
-struct Ends {
-    compressor: Compressor,
-    decompressor: Decompressor,
-    outcome: Outcome,
-}
-
-impl Ends {
-    fn new(mode: Mode, confirm: u8) -> Self {
-        Self {
-            compressor: Compressor::new(CompressorConfig { confirm, ..CompressorConfig::default() }),
-            decompressor: Decompressor::new(DecompressorConfig { mode, ..DecompressorConfig::default() }),
-            outcome: Outcome::default(),
-        }
-    }
-
-    fn send(&mut self, now: Duration, packet: &[u8], is_lost: bool) {
-        let (mut rohc, mut ip, mut feedback) = (Vec::new(), Vec::new(), Vec::new());
-        self.compressor.compress(now, packet, &mut rohc).expect("compresses");
-        self.outcome.sent += 1;
-        self.outcome.octets += rohc.len();
-        if is_lost {
-            self.outcome.lost += 1;
-            return;
-        }
-        let is_restored = matches!(self.decompressor.decompress(now, &rohc, &mut ip), Ok(Some(_)));
-        self.outcome.right += usize::from(is_restored && ip == packet);
-        self.outcome.wrong += usize::from(is_restored && ip != packet);
-        self.decompressor.take_feedback(&mut feedback);
-        self.compressor.feedback(&feedback);
-    }
-}
-
-fn flows() -> impl Iterator<Item = (Carried, bool, u16)> {
-    let families = CARRIED.into_iter().flat_map(|carried| [(carried, false), (carried, true)]);
-    families.flat_map(|(carried, ipv6)| [0, 0x1234].map(|checksum| (carried, ipv6, checksum)))
+fn flows(carried: &[Carried]) -> Vec<(Carried, bool, u16)> {
+    let families = carried.iter().flat_map(|&carried| [(carried, false), (carried, true)]);
+    families.flat_map(|(carried, ipv6)| [0, 0x1234].map(|checksum| (carried, ipv6, checksum))).collect()
 }
 
 /// Pauses that timestamps do not show, gaps and repetitions in the flow's own numbers, changes: without loss every packet comes
@@ -161,10 +148,10 @@ fn flows() -> impl Iterator<Item = (Carried, bool, u16)> {
 fn nothing_is_refused_without_loss() {
     for confirm in [0, 1, CompressorConfig::default().confirm, 32] {
         for (mode, (carried, ipv6, checksum)) in
-            MODES.into_iter().flat_map(|mode| flows().map(move |flow| (mode, flow)))
+            MODES.into_iter().flat_map(|mode| flows(&ALL).into_iter().map(move |flow| (mode, flow)))
         {
             let mut flow = Flow::new(carried, ipv6, checksum);
-            let (mut ends, mut dice, mut now) = (Ends::new(mode, confirm), Dice(3), Duration::ZERO);
+            let (mut ends, mut dice, mut now) = (ends(mode, confirm), Dice(3), Duration::ZERO);
             for _ in 0..3000 {
                 flow.change(&mut dice);
                 flow.advance();
@@ -176,18 +163,18 @@ fn nothing_is_refused_without_loss() {
                 }
             }
             let outcome = ends.outcome;
-            assert_eq!(outcome.right, outcome.sent, "{carried:?} {ipv6} {checksum} {mode:?} {confirm}");
+            assert_eq!(outcome.right, outcome.packets, "{carried:?} {ipv6} {checksum} {mode:?} {confirm}");
         }
     }
 }
 
 /// Bursts of losses in flows without a witness and with many changes: what was delivered wrongly, of all packets.
-fn after_bursts(mode: Mode, confirm: u8, lengths: impl Iterator<Item = u64>) -> Outcome {
+fn after_bursts(carried: &[Carried], mode: Mode, confirm: u8, lengths: impl Iterator<Item = u64>) -> Outcome {
     let mut total = Outcome::default();
     for length in lengths {
-        for (number, (carried, ipv6, checksum)) in flows().enumerate() {
+        for (number, (carried, ipv6, checksum)) in flows(carried).into_iter().enumerate() {
             let mut flow = Flow::new(carried, ipv6, checksum);
-            let (mut ends, mut dice) = (Ends::new(mode, confirm), Dice(length * 1000 + number as u64));
+            let (mut ends, mut dice) = (ends(mode, confirm), Dice(length * 1000 + number as u64));
             let (mut now, mut burst) = (Duration::ZERO, 0);
             for _ in 0..3000 {
                 flow.change(&mut dice);
@@ -199,12 +186,7 @@ fn after_bursts(mode: Mode, confirm: u8, lengths: impl Iterator<Item = u64>) -> 
                 ends.send(now, &flow.packet(), burst > 0);
                 burst = burst.saturating_sub(1);
             }
-            let one = ends.outcome;
-            total.sent += one.sent;
-            total.lost += one.lost;
-            total.right += one.right;
-            total.wrong += one.wrong;
-            total.octets += one.octets;
+            total.add(ends.outcome);
         }
     }
     total
@@ -216,8 +198,8 @@ fn after_bursts(mode: Mode, confirm: u8, lengths: impl Iterator<Item = u64>) -> 
 #[test]
 fn bursts_with_a_gap_deliver_next_to_nothing_wrong() {
     for (mode, most, least) in [(Mode::Unidirectional, 60, 1000), (Mode::Optimistic, 6, 600)] {
-        let usual = after_bursts(mode, CompressorConfig::default().confirm, 5..=15);
-        let without = after_bursts(mode, 0, 5..=15);
+        let usual = after_bursts(&CARRIED, mode, CompressorConfig::default().confirm, 5..=15);
+        let without = after_bursts(&CARRIED, mode, 0, 5..=15);
         println!("{mode:?}: {usual:?}, without confirmations {without:?}");
         assert!(usual.wrong <= most, "{mode:?}: {usual:?}");
         assert!(without.wrong >= least, "{mode:?}: {without:?}");
@@ -228,14 +210,35 @@ fn bursts_with_a_gap_deliver_next_to_nothing_wrong() {
     }
 }
 
+/// The same of TCP, which confirms in U-mode only: with a way back nothing wrong comes through in any case. IR-DYN packets, which
+/// tell all again every so often, bring twice as many back.
+#[test]
+fn bursts_with_a_gap_deliver_next_to_nothing_wrong_of_tcp() {
+    let confirm = CompressorConfig::default().confirm;
+    let [usual, without] = [confirm, 0].map(|confirm| after_bursts(&TCP, MODES[0], confirm, 5..=15));
+    println!("TCP {usual:?}, without confirmations {without:?}");
+    assert!(usual.wrong <= 45 && without.wrong >= 300, "{usual:?} {without:?}");
+    assert!(usual.right > without.right * 2, "{usual:?} {without:?}");
+    // Headers with next to no payload.
+    assert!(usual.octets * 1000 < without.octets * 1112, "{usual:?} {without:?}");
+    let [usual, without] = [confirm, 0].map(|confirm| after_bursts(&TCP, MODES[1], confirm, 5..=15));
+    println!("TCP, O-mode {usual:?}, without confirmations {without:?}");
+    assert_eq!((usual.wrong, without.wrong, usual.right), (0, 0, without.right));
+    assert!(usual.octets * 1000 < without.octets * 1003, "{usual:?} {without:?}");
+}
+
 /// Wrongly delivered after bursts of one to three whole rounds of four bits, and up to three more: the numbers show no gap. Only the
 /// time does, where the flow is regular and RTP.
 #[test]
 fn bursts_of_whole_wraps_are_noticed_by_time() {
     let lengths = || [16, 17, 18, 32, 33, 48].into_iter();
     for mode in MODES {
-        let (usual, without) = (after_bursts(mode, 8, lengths()), after_bursts(mode, 0, lengths()));
+        let [usual, without] = [8, 0].map(|confirm| after_bursts(&CARRIED, mode, confirm, lengths()));
         println!("{mode:?}: {usual:?}, without confirmations {without:?}");
         assert!(usual.wrong < without.wrong, "{mode:?}: {usual:?} {without:?}");
     }
+    // TCP has no such time, and a packet that is wrong is as likely as before; there are more of the others.
+    let [usual, without] = [8, 0].map(|confirm| after_bursts(&TCP, MODES[0], confirm, lengths()));
+    println!("TCP {usual:?}, without confirmations {without:?}");
+    assert!(usual.wrong * without.right < without.wrong * usual.right, "{usual:?} {without:?}");
 }

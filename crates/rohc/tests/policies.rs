@@ -102,6 +102,20 @@ fn a_slow_start_grows_to_the_period() {
     }
 }
 
+/// Without a period a slow start goes on for good.
+#[test]
+fn a_slow_start_without_a_period_grows_on() {
+    let config = CompressorConfig {
+        slow_start: true,
+        ir_refresh: Refresh::NEVER,
+        fo_refresh: Refresh::NEVER,
+        ..CompressorConfig::default()
+    };
+    for flow in FAMILIES.map(|make| irs(&config, 1, 2200, make)) {
+        assert_eq!(flow[0], [0, 2, 5, 10, 19, 36, 69, 134, 263, 520, 1033, 2058]);
+    }
+}
+
 /// Checksums that come and go and identifications that stand still are changes that only IR-DYN or IR carry; where
 /// only IR may, every packet still comes back, and a decompressor that lost its context is answered.
 #[test]

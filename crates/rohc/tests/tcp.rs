@@ -460,6 +460,45 @@ fn irs(config: CompressorConfig, before: u32) -> Vec<u32> {
     found
 }
 
+/// The types of packets of one steady flow of data in U-mode; the hop limit changes with packet 60.
+fn kinds(config: CompressorConfig) -> Vec<PacketType> {
+    let mut compressor = Compressor::new(config);
+    let (mut dice, mut now) = (Dice(1), Now { payload_len: 100, ttl: 64, ..Now::default() });
+    let send = |number: u32| {
+        now.payload_len = 100;
+        now.ttl = if number < 60 { 64 } else { 63 };
+        now.flags = 0x10;
+        now.number = number;
+        now.ip_id = number as u16;
+        now.seq = number * 100;
+        now.noise = dice.roll();
+        let packet = packet(&[Layer::V4 { id_step: 1, swapped: false }], &now);
+        let compressed = compressor.compress(Duration::ZERO, &packet, &mut Vec::new());
+        compressed.expect("an IP packet").packet_type
+    };
+    (1..=80).map(send).collect()
+}
+
+/// A CRC of 7 bits after eight packets without, an IR-DYN after 32, and eight strong packets from a change of the hop limit
+/// on, of which the first four say it.
+#[test]
+fn confirmations_follow_the_policy() {
+    let strong = |kinds: &[PacketType]| -> Vec<usize> {
+        let is_strong = |kind: &PacketType| {
+            use PacketType::{CoCommon, Ir, IrDyn, Rnd8, Seq8};
+            matches!(kind, CoCommon | Ir | IrDyn | Rnd8 | Seq8)
+        };
+        (1..).zip(kinds).filter(|(_, kind)| is_strong(kind)).map(|(number, _)| number).collect()
+    };
+    let usual = kinds(CompressorConfig::default());
+    let expected = [1, 2, 3, 4, 5, 10, 19, 28, 37, 46, 55, 60, 61, 62, 63, 64, 65, 66, 67, 70, 79];
+    assert_eq!(strong(&usual), expected);
+    let telling_all = (1..).zip(&usual).filter(|(_, kind)| **kind == PacketType::IrDyn);
+    assert_eq!(telling_all.map(|(number, _)| number).collect::<Vec<_>>(), [37, 70]);
+    let without = kinds(CompressorConfig { confirm: 0, ..CompressorConfig::default() });
+    assert_eq!(strong(&without), [1, 2, 3, 4, 60, 61, 62, 63]);
+}
+
 #[test]
 fn refreshes_follow_the_policy() {
     let config =

@@ -209,7 +209,8 @@ pub struct Rohc {
     /// How many packets in a row a refresh takes.
     #[cfg_attr(feature = "serde", schemars(range(min = 1, max = 16)))]
     pub refresh_repeats: u8,
-    /// How many packets of a context come between those with a CRC of 7 bits, which confirm what losses put in doubt; 0: none.
+    /// How many packets of a context come between those with a CRC of 7 bits, which confirm what losses put in doubt (of TCP some
+    /// tell all again); 0: none.
     /// Not of TCP.
     #[cfg_attr(feature = "serde", schemars(range(min = 0, max = 32)))]
     pub confirm: u8,

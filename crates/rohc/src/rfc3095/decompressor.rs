@@ -15,7 +15,6 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-pub(crate) use self::evidence::Peer;
 use self::evidence::{Confirming, Doubt};
 use self::state::{Feedbacker, State};
 pub(crate) use self::steady::Incoming;

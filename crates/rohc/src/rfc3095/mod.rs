@@ -11,7 +11,7 @@ mod report;
 mod ways;
 
 pub(crate) use compressor::{Chain, Compressor};
-pub(crate) use decompressor::{Decompressor, Incoming, Peer, Spare};
+pub(crate) use decompressor::{Decompressor, Incoming, Spare};
 pub(crate) use list::List;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use crate::ways::{Fate, both_ways, config};
+use crate::ways::{Fate, both_ways, config, slow_starts_are_short};
 use crate::{Compressor, CompressorConfig, Decompressor, DecompressorConfig};
 
 /// What a flow carries.
@@ -219,6 +219,17 @@ proptest! {
     ) {
         compare(config, &flows, &events);
     }
+}
+
+#[test]
+fn slow_starts_go_the_short_way() {
+    let (carried, ids) = (Carried::Udp, Ids::Counting);
+    let flow = Flow { ipv6: false, carried, ids, checksums: true, stride: 1, from: 100 };
+    let mut sender = Sender::new(flow);
+    slow_starts_are_short(|| {
+        sender.advance(Event::Nothing);
+        sender.packet(Event::Nothing)
+    });
 }
 
 /// A comparison of two ends that never take the short way would be worth nothing.

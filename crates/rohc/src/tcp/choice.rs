@@ -122,7 +122,13 @@ impl Common {
 
 impl Compressor {
     /// The smallest header for the packet; `None` if only an IR-DYN can carry it.
-    pub(super) fn choose(&self, view: &View<'_>, plan: &Plan<'_>, current: &Ref) -> Option<Choice> {
+    pub(super) fn choose(
+        &self,
+        view: &View<'_>,
+        plan: &Plan<'_>,
+        current: &Ref,
+        is_strong: bool,
+    ) -> Option<Choice> {
         let flags = header::flags(view.tcp);
         header::rsf_index(flags)?;
         let spreads = self.refs.spreads(current);
@@ -132,7 +138,8 @@ impl Compressor {
         let long_sequence = self.sequences.are_long(&self.chain, view.chain)?;
         let list = self.groups.due().has(Group::List) || plan.needs_list();
         let common = self.common(&spreads);
-        let short = self.short(flags, list, &spreads, current).filter(|format| format.len <= common.len());
+        let short =
+            self.short(flags, list, &spreads, current, is_strong).filter(|format| format.len <= common.len());
         let form = short.map_or(Form::Common(common), Form::Short);
         Some(Choice { form, list, long_sequence })
     }
@@ -167,6 +174,7 @@ impl Compressor {
         list: bool,
         spreads: &Spreads,
         current: &Ref,
+        is_strong: bool,
     ) -> Option<&'static Format> {
         let due = self.groups.due();
         if !header::is_ordinary(flags) || due.meets(Set::COMMON) {
@@ -183,7 +191,9 @@ impl Compressor {
         let set =
             if self.chain.inner().ip_id.is_sequential() { &formats::SEQUENTIAL } else { &formats::RANDOM };
         let stride = if due.has(Group::AckStride) { 0 } else { self.control.ack_stride };
-        set.iter().find(|format| {
+        // The last one has the CRC of seven bits.
+        let first = if is_strong { set.len() - 1 } else { 0 };
+        set[first..].iter().find(|format| {
             needed & !format.covers == 0
                 && format.relative().iter().all(|part| spreads.fits(part, current, &self.refs, stride))
         })

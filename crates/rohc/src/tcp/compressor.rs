@@ -1,10 +1,12 @@
 //! The compressor's context of one TCP flow (RFC 6846 5.2).
 
+mod confirm;
 mod schedule;
 mod steady;
 
 use alloc::vec::Vec;
 
+use self::confirm::Confirm;
 use self::schedule::Schedule;
 pub(crate) use self::steady::Plain;
 use super::behavior::{EcnWatch, IpIdWatch, StrideWatch};
@@ -53,6 +55,7 @@ pub(crate) struct Compressor {
     pub(super) sequences: Sequences,
     pub(super) repeats: u8,
     schedule: Schedule,
+    confirm: Confirm,
 }
 
 /// A packet to be compressed.
@@ -176,6 +179,7 @@ impl Compressor {
         let irs = self.schedule.begin(job.config, self.repeats);
         self.groups.changed(Set::ALL, self.control.msn.wrapping_add(1), irs);
         self.base = self.find_base(job, view);
+        self.confirm = Confirm::starting(job.config, self.is_bidirectional);
     }
 
     /// The values of the last packet.
@@ -231,6 +235,7 @@ impl Compressor {
 
     fn mark(&mut self, changed: Set) {
         self.groups.changed(changed, self.control.msn, self.repeats);
+        self.confirm.changed(changed, self.repeats);
     }
 
     fn chain_changes(&mut self, view: &View<'_>) -> Set {
@@ -329,7 +334,9 @@ impl Compressor {
 
     fn write(&mut self, job: &Job<'_>, view: &View<'_>, plan: &Plan<'_>, out: &mut Vec<u8>) -> Built {
         let current = self.values(self.control.msn, view.chain, view.tcp, view.payload_len);
-        let (kind, carried, list) = self.write_best(job, view, plan, &current, out);
+        let is_strong = self.must_confirm(job, view);
+        let (kind, carried, list) = self.write_best(job, view, plan, &current, is_strong, out);
+        self.confirm.sent(kind, job.config);
         self.groups.sent(carried);
         let items_sent = self.table.sent(plan, list, self.control.msn, self.repeats);
         self.refs.push(Ref { items_sent, ..current }, usize::from(self.repeats));
@@ -349,6 +356,7 @@ impl Compressor {
         view: &View<'_>,
         plan: &Plan<'_>,
         current: &Ref,
+        is_strong: bool,
         out: &mut Vec<u8>,
     ) -> (PacketType, Set, Option<bool>) {
         let due = self.groups.due();
@@ -365,7 +373,8 @@ impl Compressor {
                 }
             };
         }
-        let compressed = if due.has(Group::Dynamic) { None } else { self.choose(view, plan, current) };
+        let compressed =
+            if due.has(Group::Dynamic) { None } else { self.choose(view, plan, current, is_strong) };
         match compressed {
             Some(choice) if !job.config.only_ir_and_so || choice.is_short() => {
                 let carried = self.write_compressed(job, view, plan, current, &choice, out);
@@ -387,19 +396,19 @@ impl Compressor {
         let mut writer = Writer::new(out);
         self.chain.write_static(view.chain, &mut writer);
         writer.bytes(&view.tcp[..4]);
-        self.write_dynamic(view, plan, &mut writer);
+        self.write_dynamic(job, view, plan, &mut writer);
         frame::seal_ir(out, start, crc_at);
     }
 
     fn write_ir_dyn(&self, job: &Job<'_>, view: &View<'_>, plan: &Plan<'_>, out: &mut Vec<u8>) {
         let (start, crc_at) = begin_ir(job, IR_DYN, out);
-        self.write_dynamic(view, plan, &mut Writer::new(out));
+        self.write_dynamic(job, view, plan, &mut Writer::new(out));
         frame::seal_ir(out, start, crc_at);
     }
 
-    fn write_dynamic(&self, view: &View<'_>, plan: &Plan<'_>, out: &mut Writer<'_>) {
+    fn write_dynamic(&self, job: &Job<'_>, view: &View<'_>, plan: &Plan<'_>, out: &mut Writer<'_>) {
         self.chain.write_dynamic(view.chain, out);
-        header::write_dynamic(view.tcp, self.control, out);
+        header::write_dynamic(view.tcp, self.control, crate::confirm::is_on(job.config), out);
         self.table.write_list(plan, true, header::ack(view.tcp), out);
     }
 }
@@ -424,6 +433,7 @@ impl Compressor {
             return heard;
         }
         self.is_bidirectional = true;
+        self.confirm = Confirm::default();
         if let Some(Some(msn)) = packet {
             self.acknowledged(msn);
         }

@@ -1,5 +1,6 @@
 //! The decompressor's context of one TCP flow (RFC 6846 5.3).
 
+mod evidence;
 mod steady;
 
 use alloc::vec::Vec;
@@ -12,7 +13,6 @@ use super::ip::Irregular;
 use super::options::{Items, List, Received};
 use super::{checksum, header::FIXED_LEN, ip};
 use crate::arrival::Witness;
-use crate::config::DecompressorConfig;
 use crate::crc::{CRC7, crc3};
 use crate::decompressor::{Context, Input, Output, Restored};
 use crate::error::DecompressError;
@@ -31,6 +31,8 @@ struct Reference {
     payload_len: u32,
     list: List,
     items: Items,
+    /// The compressor confirms ([`crate::confirm`]).
+    confirms: bool,
 }
 
 /// What a compressed header was found to say beyond the octets of the header restored.
@@ -67,7 +69,9 @@ impl Reference {
     ) -> Result<Received, DecompressError> {
         let (chain, tcp) = self.headers.split_at_mut(self.chain.tcp_at());
         self.chain.read_dynamic(input, chain)?;
-        self.control = header::read_dynamic(input, tcp, self.control)?;
+        let confirms;
+        (self.control, confirms) = header::read_dynamic(input, tcp, self.control)?;
+        self.confirms = confirms.unwrap_or(self.confirms);
         let received = Received::read(input, header::ack(tcp), scratch)?;
         if !received.is_complete() {
             return Err(DecompressError::Malformed("TCP: dynamic chain without an option's item"));
@@ -173,41 +177,9 @@ impl Decompressor {
         result
     }
 
-    /// Whether so many packets were lost before this one that a change may be among them.
-    fn has_gap(&self, control: Control, config: &DecompressorConfig) -> bool {
-        let ahead = control.msn.wrapping_sub(self.reference.control.msn) as i16;
-        config.caution > 0 && !(1..=i16::from(config.repeats)).contains(&ahead)
-    }
-
-    /// Whether the TCP checksum of a packet must be right: because that is wanted, or because losses put the packet in
-    /// doubt. (Gaps are losses: the numbers are the compressor's.)
-    fn is_checked(&self, control: Control, input: &Input<'_>) -> bool {
-        let failed_last = self.failures & 1 == 1;
-        let in_doubt = || {
-            self.doubt > 0 || failed_last || self.state != State::Full || self.has_gap(control, input.config)
-        };
-        input.config.verify || input.config.caution > 0 && self.witness.is_trusted() && in_doubt()
-    }
-
-    /// Whether a packet, about to be committed, is to be delivered after losses. What a right TCP checksum has not
-    /// witnessed is refused where there is a way back, and the NACK brings a packet with a strong CRC; in U-mode those
-    /// that follow must confirm it. So they must where the IP-ID counts, which that checksum does not cover.
-    fn weigh(&mut self, draft: &Draft, input: &Input<'_>) -> Result<(), DecompressError> {
-        let counts = draft.inner_ip_id.is_sequential() || draft.inner_ip_id == ip::IpId::Zero;
-        if draft.has_crc7 || draft.is_checked && !counts {
-            self.doubt = 0;
-        } else if self.has_gap(draft.control, input.config) {
-            self.doubt = input.config.caution;
-        }
-        let has_way_back = input.config.mode != Mode::Unidirectional;
-        if self.doubt > 0 && has_way_back && !draft.is_checked {
-            return Err(DecompressError::NotAllowedInState);
-        }
-        Ok(())
-    }
-
     fn ir(&mut self, input: &Input<'_>, out: &mut Vec<u8>) -> Result<Restored, DecompressError> {
-        let mut next = Reference { control: self.reference.control, ..Reference::default() };
+        let Reference { control, confirms, .. } = self.reference;
+        let mut next = Reference { control, confirms, ..Reference::default() };
         next.items.copy_from(&self.reference.items);
         let mut reader = ir_body(input)?;
         next.read_static(&mut reader)?;
@@ -271,6 +243,9 @@ impl Decompressor {
         self.witness =
             if kind == PacketType::IrDyn { self.witness.renewed(is_right) } else { Witness::first(is_right) };
         next.learn(received, headers);
+        if next.confirms {
+            input.peer.was_seen();
+        }
         self.reference = next;
         self.doubt = 0;
         Ok(Restored { kind, header_in, delivered: true })
@@ -282,7 +257,7 @@ impl Decompressor {
         }
         let start = out.len();
         let draft = self.restore(input, out)?;
-        self.weigh(&draft, input)?;
+        self.weigh(&draft, &out[start..], input)?;
         self.witness = draft.witness;
         self.reference.control = draft.control;
         self.reference.payload_len = draft.payload_len;
@@ -319,7 +294,7 @@ impl Decompressor {
         reference.chain.infer(headers, payload_len as usize)?;
         self.check_crc(&base, headers)?;
         let is_right = || checksum::is_valid(&reference.chain, headers, payload, input.frame.elided_bytes);
-        let is_checked = self.is_checked(base.control, input);
+        let is_checked = self.is_checked(base.control, input.config);
         if is_checked && !is_right() {
             return Err(DecompressError::ChecksumMismatch);
         }
@@ -426,7 +401,10 @@ impl Decompressor {
     fn succeeded(&mut self, kind: PacketType, input: &Input<'_>, output: &mut Output<'_>) {
         self.failures <<= 1;
         self.nack_pause = 0;
-        self.state = State::Full;
+        // What is held back proves nothing yet.
+        if self.doubt == 0 {
+            self.state = State::Full;
+        }
         if input.config.mode != Mode::Unidirectional && is_significant(kind) {
             feedback::send(
                 output.feedback,
@@ -439,7 +417,7 @@ impl Decompressor {
 
     fn failed(&mut self, error: DecompressError, input: &Input<'_>, output: &mut Output<'_>) {
         self.failures = self.failures << 1 | 1;
-        self.doubt = if self.doubt > 0 { input.config.caution } else { 0 };
+        self.doubt = if self.doubt > 0 { self.caution(input.config) } else { 0 };
         let (limit, among) = input.config.damage_threshold;
         let recent = self.failures & u32::MAX >> (32 - u32::from(among.clamp(1, 32)));
         if self.state == State::Full && recent.count_ones() >= u32::from(limit) {

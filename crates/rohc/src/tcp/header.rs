@@ -108,9 +108,10 @@ pub(super) fn set_urgent(tcp: &mut [u8], urgent: u16) {
     put_u16(tcp, 18, urgent);
 }
 
-/// Writes the dynamic item but for the options.
-pub(super) fn write_dynamic(tcp: &[u8], control: Control, out: &mut Writer<'_>) {
-    let (ack_zero, urgent_zero) = (ack(tcp) == 0, urgent(tcp) == 0);
+/// Writes the dynamic item but for the options. A compressor that `confirms` ([`crate::confirm`]) shows it: it tells the
+/// urgent pointer although that is zero, which RFC 6846 allows (`zero_or_irreg` of 6.2.3 has both forms for it) and costs two octets.
+pub(super) fn write_dynamic(tcp: &[u8], control: Control, confirms: bool, out: &mut Writer<'_>) {
+    let (ack_zero, urgent_zero) = (ack(tcp) == 0, urgent(tcp) == 0 && !confirms);
     let flags = [control.ecn_used, control.ack_stride != 0, ack_zero, urgent_zero];
     let flags = flags.iter().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
     out.bytes(&[flags << 4 | reserved(tcp), tcp[13]]);
@@ -128,12 +129,13 @@ pub(super) fn write_dynamic(tcp: &[u8], control: Control, out: &mut Writer<'_>) 
     }
 }
 
-/// Reads the dynamic item but for the options; `control` is what was, or zero in a new context.
+/// Reads the dynamic item but for the options; `control` is what was, or zero in a new context. And
+/// whether the compressor shows that it confirms; where the urgent pointer is not zero it cannot.
 pub(super) fn read_dynamic(
     input: &mut Reader<'_>,
     tcp: &mut [u8],
     mut control: Control,
-) -> Result<Control, DecompressError> {
+) -> Result<(Control, Option<bool>), DecompressError> {
     let [first, flags] = input.array()?;
     set_reserved(tcp, first);
     set_flags(tcp, flags);
@@ -147,7 +149,7 @@ pub(super) fn read_dynamic(
     if first & 0x40 != 0 {
         control.ack_stride = input.u16()?;
     }
-    Ok(control)
+    Ok((control, (urgent(tcp) == 0).then_some(first & 0x10 == 0)))
 }
 
 const PORT_LSB_P: u32 = 64;

@@ -1,9 +1,124 @@
-//! The corpus of captures and reference streams, and a reader for classic pcap files.
+//! The corpus of captures and reference streams, a reader for classic pcap files, and both ends of a channel that loses packets.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use bentpipe_rohc::{
+    Compressed, Compressor, CompressorConfig, DecompressError, Decompressed, Decompressor, DecompressorConfig,
+};
+
+/// A small generator (Knuth's MMIX): what is lost is the same in every run.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.roll() % bound
+    }
+
+    pub fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    pub fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+}
+
+/// What became of the packets of one stream, or of many.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    pub packets: usize,
+    pub lost: usize,
+    pub right: usize,
+    pub refused: usize,
+    /// Refused, as they are without loss: their own checksum is wrong.
+    pub unsound: usize,
+    pub wrong: usize,
+    /// Of the ROHC packets, the lost ones too.
+    pub octets: usize,
+}
+
+impl Outcome {
+    pub fn add(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.lost += other.lost;
+        self.right += other.right;
+        self.refused += other.refused;
+        self.unsound += other.unsound;
+        self.wrong += other.wrong;
+        self.octets += other.octets;
+    }
+}
+
+/// Both ends of a channel, and what became of the packets between them.
+pub struct Ends {
+    compressor: Compressor,
+    decompressor: Decompressor,
+    pub outcome: Outcome,
+    rohc: Vec<u8>,
+    /// What the decompressor made of the last packet.
+    pub ip: Vec<u8>,
+    feedback: Vec<u8>,
+}
+
+impl Ends {
+    pub fn new(compressor: CompressorConfig, decompressor: DecompressorConfig) -> Self {
+        Self {
+            compressor: Compressor::new(compressor),
+            decompressor: Decompressor::new(decompressor),
+            outcome: Outcome::default(),
+            rohc: Vec::new(),
+            ip: Vec::new(),
+            feedback: Vec::new(),
+        }
+    }
+
+    /// Sends a packet; `None` if it was none.
+    pub fn compress(&mut self, now: Duration, packet: &[u8]) -> Option<Compressed> {
+        self.rohc.clear();
+        let compressed = self.compressor.compress(now, packet, &mut self.rohc).ok()?;
+        self.outcome.packets += 1;
+        self.outcome.octets += self.rohc.len();
+        Some(compressed)
+    }
+
+    /// The packet just sent, which was `packet`, arrives. What is refused is not counted yet.
+    pub fn arrive(&mut self, now: Duration, packet: &[u8]) -> Result<Option<Decompressed>, DecompressError> {
+        self.ip.clear();
+        let result = self.decompressor.decompress(now, &self.rohc, &mut self.ip);
+        let is_restored = matches!(result, Ok(Some(_)));
+        self.outcome.right += usize::from(is_restored && self.ip == packet);
+        self.outcome.wrong += usize::from(is_restored && self.ip != packet);
+        result
+    }
+
+    /// The compressor hears what the decompressor says, if that is anything, unless it is lost.
+    pub fn answer(&mut self, is_lost: impl FnOnce() -> bool) {
+        self.feedback.clear();
+        if self.decompressor.take_feedback(&mut self.feedback) && !is_lost() {
+            self.compressor.feedback(&self.feedback);
+        }
+    }
+
+    /// Sends a packet, which arrives if it is not lost, and answers it.
+    pub fn send(&mut self, now: Duration, packet: &[u8], is_lost: bool) {
+        self.compress(now, packet).expect("compresses");
+        if is_lost {
+            self.outcome.lost += 1;
+            return;
+        }
+        let result = self.arrive(now, packet);
+        self.outcome.refused += usize::from(!matches!(result, Ok(Some(_))));
+        self.answer(|| false);
+    }
+}
 
 /// One record of a capture.
 #[derive(Clone, Debug)]

@@ -13,21 +13,11 @@ use crate::arrival::Rhythm;
 use crate::checksum;
 use crate::compressor::Job;
 use crate::config::CompressorConfig;
+use crate::confirm::{BEHIND_CHANGES, Pace};
 use crate::packet::Packet;
 use crate::profile::{Mode, PacketType};
 use crate::rfc3095::header::Numbering;
 
-/// The most packets from one to the next.
-const MOST: u8 = 32;
-/// Packets from the first one of a flow to the second; from there to the next twice as many, up to the configuration's.
-const FIRST_GAP: u8 = 4;
-/// So many at most in O-mode, where a NACK brings one when it is missed.
-const OPTIMISTIC_GAP: u8 = 128;
-/// Never due.
-const NEVER: u8 = u8::MAX;
-
-/// Packets behind what changed, besides those that say so, that have a CRC of 7 bits.
-pub(in crate::rfc3095) const BEHIND_CHANGES: u8 = 4;
 /// How often what changed is told again, besides the first times.
 const RETELLS: u8 = 3;
 /// So far behind a packet that set the context up, the first one after it shows the decompressor that there is evidence.
@@ -36,10 +26,7 @@ const REACH: i32 = 9;
 /// When the next packet with a CRC of 7 bits is due.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Confirm {
-    /// Packets until one is due.
-    left: u8,
-    /// From the next one to the one after it; 0: none was sent yet.
-    gap: u8,
+    pace: Pace,
     /// Packets that say nothing, from the next one on, that have one because of what changed before them.
     owed: u8,
     /// So many more times what changed of IP headers is told where one is due.
@@ -53,20 +40,19 @@ pub(super) struct Confirm {
 impl Confirm {
     /// A flow begins.
     pub(super) fn starting(config: &CompressorConfig) -> Self {
-        let is_on = config.confirm > 0 && !config.only_ir_and_so;
-        Self { left: if is_on { 0 } else { NEVER }, ..Self::default() }
+        Self { pace: Pace::starting(config), ..Self::default() }
     }
 
     /// Whether the next packet is to have a CRC of 7 bits.
     #[inline]
     pub(super) const fn is_due(&self) -> bool {
-        self.left == 0
+        self.pace.is_due()
     }
 
     /// A packet was sent the short way.
     #[inline]
     pub(super) const fn stepped(&mut self) {
-        self.left -= (self.left != NEVER) as u8;
+        self.pace.stepped();
     }
 
     /// A packet was sent the general way.
@@ -74,21 +60,11 @@ impl Confirm {
     pub(super) fn sent(&mut self, kind: PacketType, is_strong: bool) {
         self.is_new = matches!(kind, PacketType::Ir | PacketType::IrDyn);
         self.is_calm = kind == PacketType::Uo0;
-        if self.gap == 0 {
-            return;
+        self.pace.sent(is_strong);
+        // What was set up anew is confirmed by the next packet.
+        if self.is_new {
+            self.pace.hurry();
         }
-        self.left = match is_strong {
-            // What was set up anew is confirmed by the next packet.
-            true if self.is_new => 0,
-            true => self.gap,
-            false => self.left.saturating_sub(1),
-        };
-    }
-
-    /// One that is due is sent.
-    fn plan(&mut self, config: &CompressorConfig, mode: Mode) {
-        let most = if mode == Mode::Optimistic { OPTIMISTIC_GAP } else { config.confirm.min(MOST) };
-        self.gap = if self.gap == 0 { FIRST_GAP } else { self.gap.saturating_mul(2) }.min(most);
     }
 
     /// The mode is another one.
@@ -115,7 +91,11 @@ impl Compressor {
     #[inline]
     pub(super) fn retell(&mut self, sn: u32) -> bool {
         let confirm = &mut self.confirm;
-        if confirm.retells == 0 || confirm.left > 0 || confirm.gap == 0 || self.mode != Mode::Unidirectional {
+        if confirm.retells == 0
+            || !confirm.pace.is_due()
+            || !confirm.pace.is_begun()
+            || self.mode != Mode::Unidirectional
+        {
             return false;
         }
         confirm.retells -= 1;
@@ -168,10 +148,10 @@ impl Compressor {
         let tells_time = self.profile.has_rtp() && shortest.is_some_and(|format| format.ts > 0);
         let is_numbered = numbering != Numbering::Generated || self.compressed_id(current).is_some();
         let seems_late = is_numbered && !tells_time && self.rhythm.may_seem_late(job.now);
-        let is_due = self.confirm.left == 0
-            && (self.confirm.gap > 0 || shortest.is_some() && self.is_seen(distance, is_idle));
+        let is_due = self.confirm.is_due()
+            && (self.confirm.pace.is_begun() || shortest.is_some() && self.is_seen(distance, is_idle));
         if is_due {
-            self.confirm.plan(config, self.mode);
+            self.confirm.pace.plan(config, self.mode);
         }
         has_gap || seems_late || is_due || is_idle && owed > 0 && self.mode == Mode::Unidirectional
     }

@@ -20,7 +20,6 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-pub(super) use self::confirm::BEHIND_CHANGES;
 use self::confirm::Confirm;
 use self::id::Watch;
 use self::lists::{Encoder, Lists};

@@ -239,7 +239,8 @@ impl Compressor {
         }
         let rhythm = self.rhythm.next(now)?;
         if self.mode == Mode::Unidirectional {
-            if self.ir_clock.is_next_due(config.ir_refresh, now)
+            if self.ir_clock.is_next_beyond(self.slow_start_gap)
+                || self.ir_clock.is_next_due(config.ir_refresh, now)
                 || self.fo_clock.is_next_due(config.fo_refresh, now)
             {
                 return None;
@@ -378,7 +379,6 @@ impl Compressor {
         simple
             && strided
             && self.mode != Mode::Reliable
-            && self.slow_start_gap == 0
             && self.static_crcs.is_some()
             && !self.must_extend()
             && ascending()

@@ -6,28 +6,19 @@
 //! compressors no such thing is known, and waiting might take long.
 
 use alloc::vec::Vec;
-use core::cell::Cell;
 use core::time::Duration;
 
 use super::{Arrived, Candidate, Decompressor};
 use crate::config::DecompressorConfig;
+use crate::confirm::{BEHIND_CHANGES, Peer};
 use crate::decompressor::Restored;
 use crate::error::DecompressError;
 use crate::profile::{Mode, PacketType};
 use crate::rfc3095::compressed::CrcKind;
-use crate::rfc3095::compressor::BEHIND_CHANGES;
 use crate::rfc3095::header::Numbering;
 
 /// As far behind an IR or IR-DYN packet a compressor may begin to confirm.
 const REACH: i32 = 9;
-
-/// Packets in doubt with CRCs of 3 bits, all right, after which the compressor is not one that confirms: one that does sends
-/// at most 32 in a row.
-const PATIENCE: u8 = 80;
-
-/// What is known of the compressor at the other end of a channel: whether it confirms.
-#[derive(Debug, Default)]
-pub(crate) struct Peer(Cell<bool>);
 
 /// What is known of the compressor, and where in a flow it stands.
 #[derive(Clone, Copy, Debug, Default)]
@@ -109,7 +100,7 @@ impl Decompressor {
             if was_new { self.is_near(candidate.values.sn) } else { was_calm && self.is_next(candidate) };
         // UDP-Lite has types of its own, and compressors of it habits.
         if is_short && is_seen && !self.profile.has_udp_lite() {
-            packet.input.peer.0.set(true);
+            packet.input.peer.was_seen();
         }
     }
 
@@ -136,7 +127,7 @@ impl Decompressor {
 
     /// IR or IR-DYN set the context up.
     pub(in crate::rfc3095) fn set_up(&mut self, peer: &Peer) {
-        let is_known = peer.0.get();
+        let is_known = peer.confirms();
         self.confirming = Confirming { is_known, is_calm: false, is_new: true, waited: 0 };
     }
 
@@ -182,7 +173,7 @@ impl Decompressor {
         if packet.compact.crc_kind == CrcKind::None {
             return Doubt::None;
         }
-        self.confirming.is_known = packet.input.peer.0.get();
+        self.confirming.is_known = packet.input.peer.confirms();
         let is_type_0 = packet.compact.kind == PacketType::Uo0;
         let doubt = self.doubts(sn, packet.compact.ts.count == 0, is_type_0, packet.input.now, config);
         if packet.compact.crc_kind == CrcKind::Seven {
@@ -246,10 +237,8 @@ impl Decompressor {
             return Ok(restored);
         }
         self.unconfirmed -= u8::from(self.unconfirmed < u8::MAX);
-        self.confirming.waited = self.confirming.waited.saturating_add(1);
-        if self.confirming.is_known && self.confirming.waited > PATIENCE {
+        if self.confirming.is_known && !peer.is_worth_waiting_for(&mut self.confirming.waited) {
             self.confirming.is_known = false;
-            peer.0.set(false);
             self.unconfirmed = 0;
         }
         Err(DecompressError::RepairPending)

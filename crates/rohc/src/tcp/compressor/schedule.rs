@@ -48,7 +48,7 @@ impl Schedule {
     /// Whether nothing is due with the next packet, by a period or a slow start; then it counts that packet.
     #[inline]
     pub(super) fn passes(&mut self, config: &CompressorConfig, now: Duration) -> bool {
-        if self.slow_start_gap > 0
+        if self.ir.is_next_beyond(self.slow_start_gap)
             || self.ir.is_next_due(config.ir_refresh, now)
             || self.ir_dyn.is_next_due(config.fo_refresh, now)
         {

@@ -158,6 +158,9 @@ impl Compressor {
         cid: Cid,
         out: &mut Vec<u8>,
     ) -> Option<(PacketType, usize)> {
+        if self.confirm.is_due() {
+            return None;
+        }
         let view = plain.view()?;
         let step = self.follows(&view)?;
         if !(self.is_bidirectional || self.schedule.passes(config, now)) {
@@ -185,7 +188,9 @@ impl Compressor {
         let stamps = self.table.steady(view.options(), self.repeats)?;
         let (mut ip_id, mut stride) = (self.ip_id, self.stride);
         let (old, new) = (ip::ip_id(old_ip), ip::ip_id(view.chain));
-        if link.kind == Kind::Ipv4 && ip_id.judge(link.ip_id, old, new, false, false) != link.ip_id {
+        if link.kind == Kind::Ipv4
+            && (ip_id.judge(link.ip_id, old, new, false, false) != link.ip_id || self.has_jumped(old, new))
+        {
             return None;
         }
         let acked = header::ack(view.tcp).wrapping_sub(header::ack(old_tcp));
@@ -195,7 +200,7 @@ impl Compressor {
         let msn = self.control.msn.wrapping_add(1);
         let current = self.values(msn, view.chain, view.tcp, view.payload_len);
         // Longer formats are weighed against `co_common`.
-        let format = self.short(flags, false, &self.refs.spreads(&current), &current)?;
+        let format = self.short(flags, false, &self.refs.spreads(&current), &current, false)?;
         (format.len <= Common::FIXED_LEN).then_some(Step { current, format, stamps, ip_id, stride })
     }
 
@@ -222,6 +227,7 @@ impl Compressor {
     #[inline]
     fn take(&mut self, view: &View<'_>, step: &Step) {
         self.control.msn = step.current.msn;
+        self.confirm.stepped();
         self.packets = self.packets.saturating_add(1);
         if let Some((values, _)) = step.stamps {
             self.table.sent_timestamps(values, step.current.msn, self.repeats);
