@@ -16,6 +16,7 @@ pub mod line;
 mod order;
 pub mod receive;
 pub mod service;
+mod sort;
 mod stream;
 pub mod switch;
 pub mod vsvd;

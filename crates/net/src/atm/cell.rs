@@ -178,6 +178,18 @@ impl Word {
         self.0 & (3 << KIND | LAST | DAMAGED) == 0
     }
 
+    /// Whether both are on one channel, and in the middle of a PDU if one of them is.
+    #[inline]
+    pub(crate) const fn is_alike(self, other: Word) -> bool {
+        (self.0 ^ other.0) & (0xfff | 3 << KIND | LAST | DAMAGED) == 0
+    }
+
+    /// Whether packets travel with it.
+    #[inline]
+    pub(crate) const fn has_cargo(self) -> bool {
+        !self.is_middle() && self.0 & 1 << KIND == 0
+    }
+
     /// How many packets travel with it: wrong bits first, then what it ends or is.
     #[inline]
     pub fn cargo(self) -> usize {
@@ -264,8 +276,8 @@ pub struct Cell {
 
 /// Cells of one line in the order of their arrival, and the packets that travel with them.
 ///
-/// A train is handed over when its first cell arrives, with all cells behind it that have left the other side by then: a
-/// line is a line, nothing overtakes them any more, and they are certain to come. Whoever takes it handles each cell as
+/// A train is handed over when its first cell arrives or a little before, with all cells behind it that have left the other side
+/// by then: a line is a line, nothing overtakes them any more, and they are certain to come. Whoever takes it handles each cell as
 /// of its own instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Train {
@@ -447,10 +459,10 @@ impl Inbox {
     pub(crate) fn next_cargo(&mut self) -> Time {
         self.scanned = self.scanned.max(self.at);
         let rest = &self.train.cells[self.scanned..];
-        let ahead = rest.iter().position(|cell| cell.word.cargo() > 0).unwrap_or(rest.len());
+        let ahead = rest.iter().position(|cell| cell.word.has_cargo()).unwrap_or(rest.len());
         self.scanned += ahead;
         let behind = || self.later.iter().flat_map(|train| &train.cells);
-        let later = || behind().find(|cell| cell.word.cargo() > 0);
+        let later = || behind().find(|cell| cell.word.has_cargo());
         self.train.cells.get(self.scanned).or_else(later).map_or(Time::NEVER, |cell| cell.at)
     }
 }

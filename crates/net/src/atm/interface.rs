@@ -219,8 +219,8 @@ impl Interface {
 
     fn hand_over(&mut self, cx: &mut Cx<'_>) -> Time {
         self.complete(cx.now());
-        for (port, packet) in self.done.drain(..) {
-            cx.emit(port, packet);
+        if !self.done.is_empty() {
+            self.done.drain(..).for_each(|(port, packet)| cx.emit(port, packet));
         }
         let mut next = Time::NEVER;
         for &place in &self.buffered {

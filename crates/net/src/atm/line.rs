@@ -120,9 +120,9 @@ impl Line {
         self.delay + Span::from_nanos(self.cell_nanos)
     }
 
-    /// What there is to hand over at `now`: all that is in the pipe, once its first cell arrives.
-    pub(crate) fn take(&mut self, now: Time) -> Option<Packet> {
-        if self.due() > now {
+    /// What there is to hand over: all that is in the pipe, if its first cell arrives by `until`.
+    pub(crate) fn take(&mut self, until: Time) -> Option<Packet> {
+        if self.due() > until {
             return None;
         }
         if self.singly {

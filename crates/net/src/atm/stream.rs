@@ -3,8 +3,11 @@
 use bentpipe_units::Time;
 
 use super::line::cells_per_second;
-use super::order::Order;
 use super::service::Rates;
+use super::sort::Sorter;
+
+/// So many cells of a source are told at once at most.
+const AHEAD: f64 = 64.0;
 
 /// One source: cells at even distances while a rate holds, the part of a cell that is begun carried to the next rate.
 struct Source {
@@ -35,32 +38,27 @@ impl Source {
         }
     }
 
-    /// When the next cell goes out or the rate changes.
-    #[inline]
-    fn next(&self) -> f64 {
-        self.cell_ns.min(self.end_ns)
+    /// Up to when its cells can be told now: until the rate changes, or some cells ahead.
+    fn horizon_ns(&self) -> f64 {
+        self.end_ns.min(self.cell_ns + self.gap_ns * AHEAD)
     }
 
-    /// Sends the cell, or changes the rate; whether it was a cell.
-    #[inline]
-    fn pass(&mut self) -> bool {
-        let is_cell = self.cell_ns < self.end_ns;
-        if is_cell {
+    /// Adds the cells that go out before `until_ns`, up to which the rate holds.
+    fn tell(&mut self, until_ns: f64, cells: &mut Vec<Time>) {
+        while self.cell_ns < until_ns {
+            cells.push(not_before(self.cell_ns));
             (self.at_ns, self.missing) = (self.cell_ns, 1.0);
             self.cell_ns += self.gap_ns;
-        } else {
-            self.change();
         }
-        is_cell
     }
 
-    #[cold]
     fn change(&mut self) {
         let ns = self.end_ns;
         self.missing -= (ns - self.at_ns) * self.cells_per_ns;
         self.at_ns = ns;
         let (span, rate) = self.rates.next().map_or((f64::INFINITY, 0.0), |(span, rate)| {
-            (span.as_nanos().max(1) as f64, cells_per_second(rate) / 1e9)
+            // No line sends more than a cell in a nanosecond.
+            (span.as_nanos().max(1) as f64, (cells_per_second(rate) / 1e9).min(1.0))
         });
         (self.end_ns, self.cells_per_ns) = (ns + span, rate);
         // Rounding may leave a cell that was due at the very end a little too late.
@@ -79,34 +77,56 @@ fn not_before(ns: f64) -> Time {
 }
 
 /// The sum of several sources.
+///
+/// While no rate changes all cells ahead are known, so many of them are put into order together.
 pub(crate) struct Streams {
     sources: Vec<Source>,
-    order: Order,
+    /// Cells that go out before the horizon, in their order.
+    cells: Vec<Time>,
+    gone: usize,
+    horizon_ns: f64,
+    sorter: Sorter<Time>,
 }
 
 impl Streams {
     pub(crate) fn new(rates: Vec<Rates>) -> Streams {
-        let sources: Vec<Source> = rates.into_iter().map(Source::new).collect();
-        let mut order = Order::new(sources.len());
-        (0..sources.len()).for_each(|n| order.set(n, Time::ZERO));
-        Streams { sources, order }
+        let sources = rates.into_iter().map(Source::new).collect();
+        Streams { sources, cells: Vec::new(), gone: 0, horizon_ns: 0.0, sorter: Sorter::default() }
     }
 
     /// When something happens next.
     #[inline]
     pub(crate) fn next(&self) -> Time {
-        self.order.first().0
+        self.cells.get(self.gone).copied().unwrap_or_else(|| self.horizon())
+    }
+
+    fn horizon(&self) -> Time {
+        if self.horizon_ns.is_finite() { not_before(self.horizon_ns) } else { Time::NEVER }
     }
 
     /// Does what happens next; whether it is a cell that goes out.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn pass(&mut self) -> bool {
-        let (_, n) = self.order.first();
-        let source = &mut self.sources[n];
-        let is_cell = source.pass();
-        let ns = source.next();
-        self.order.set(n, if ns.is_finite() { not_before(ns) } else { Time::NEVER });
+        let is_cell = self.gone < self.cells.len();
+        if is_cell {
+            self.gone += 1;
+        } else {
+            self.look_ahead();
+        }
         is_cell
+    }
+
+    /// Goes on at the horizon, up to the next one.
+    #[cold]
+    fn look_ahead(&mut self) {
+        let here_ns = self.horizon_ns;
+        let ending = self.sources.iter_mut().filter(|source| source.end_ns <= here_ns);
+        ending.for_each(Source::change);
+        self.horizon_ns = self.sources.iter().map(Source::horizon_ns).fold(f64::INFINITY, f64::min);
+        self.gone = 0;
+        self.cells.clear();
+        self.sources.iter_mut().for_each(|source| source.tell(self.horizon_ns, &mut self.cells));
+        self.sorter.sort(&mut self.cells);
     }
 }
 
@@ -116,7 +136,12 @@ mod tests {
     use bentpipe_units::{Rate, Span};
 
     fn times(rates: Vec<(Span, Rate)>) -> Vec<u64> {
-        let mut streams = Streams::new(vec![Box::new(rates.into_iter())]);
+        times_of(vec![rates])
+    }
+
+    fn times_of(streams: Vec<Vec<(Span, Rate)>>) -> Vec<u64> {
+        let rates = streams.into_iter().map(|rates| Box::new(rates.into_iter()) as Rates);
+        let mut streams = Streams::new(rates.collect());
         let mut times = Vec::new();
         while !streams.next().is_never() {
             let at = streams.next();
@@ -145,5 +170,18 @@ mod tests {
         let bits: f64 = rates.iter().map(|(span, rate)| span.as_secs_f64() * rate.as_bps() as f64).sum();
         let cells = times(rates).len() as f64;
         assert!((cells - bits / 424.0).abs() < 1.0, "{cells} cells of {bits} bits");
+    }
+
+    #[test]
+    fn several_streams_are_as_each_by_itself() {
+        let ms = Span::from_millis(1);
+        let rates = |n: u64| -> Vec<(Span, Rate)> {
+            let rate = |k: u64| Rate::from_bps((k * 7 + n * 5) % 11 * 1_700_003);
+            (0..40).map(|k| (ms * (1 + (k * 13 + n * 3) % 19), rate(k))).collect()
+        };
+        let mut expected: Vec<u64> = (0..6).flat_map(|n| times(rates(n))).collect();
+        expected.sort_unstable();
+        let together = times_of((0..6).map(rates).collect());
+        assert!(together == expected && together.len() > 10_000);
     }
 }

@@ -6,11 +6,13 @@
 //! ([`vsvd`](super::vsvd)).
 //!
 //! Cells of all inputs are taken in the order of their arrival, those of one instant in the order of the ports. The switch
-//! wakes only to hand a train over: once in the delay of each of its lines. Then the cells that have come are put down at their
+//! wakes only to hand trains over: once in the delay of the shortest of its lines, those of all outputs that would be due before
+//! it can be woken again. Then the cells that have come are put down at their
 //! outputs, input by input, and each output brings its own into order. Only where a cell has to do with a second output are
 //! outputs gone through in step.
 
 use std::any::Any;
+use std::collections::VecDeque;
 
 use bentpipe_units::{Span, Time};
 
@@ -22,7 +24,6 @@ use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
 mod arrival;
 mod output;
-mod sort;
 
 use arrival::{Arrival, Moment, Origin};
 use output::Output;
@@ -230,32 +231,30 @@ impl Switch {
 
     /// Puts down the cells of an input that come before `until`, those of one train.
     fn take(&mut self, input: usize, until: Time) {
+        let is_asked = self.outputs[input].is_asked();
         let (cells, cargo) = self.inboxes[input].ahead();
-        let (routes, is_asked) = (&self.routes[input], self.outputs[input].is_asked());
-        let mut count = 0;
-        for &Cell { at, word } in cells {
-            if at >= until {
-                break;
-            }
-            count += 1;
-            let Some(route) = &routes[word.vc().index()] else {
-                self.unroutable += 1;
-                unload(cargo, word);
-                continue;
-            };
-            let output = &mut self.outputs[usize::from(route.output)];
-            let arrival = Arrival { at, word: word.on(route.vc), origin: route.origin };
-            let crossing = |does| Crossing { moment: (at, input as u16), route: *route, does };
-            if word.is_middle() {
-                output.arrive(arrival);
-            } else if is_asked && word.is_backward_rm() {
-                output.arrive(Arrival { origin: route.origin.asking(), ..arrival });
-                self.crossings.push(crossing(Does::Ask(word)));
+        let count = cells.partition_point(|cell| cell.at < until);
+        let (routes, outputs) = (&self.routes[input], &mut self.outputs[..]);
+        let mut rest = cells[..count].iter();
+        while let Some(cell) = rest.next() {
+            let route = &routes[cell.word.vc().index()];
+            if let Some(Route { output, vc, is_watched: false, origin, .. }) = *route
+                && cell.word.is_middle()
+            {
+                let output = &mut outputs[usize::from(output)];
+                output.arrive(Arrival { at: cell.at, word: cell.word.on(vc), origin });
+                // What follows on the channel goes the same way.
+                while let [next, ..] = rest.as_slice()
+                    && next.word.is_alike(cell.word)
+                {
+                    output.arrive(Arrival { at: next.at, word: next.word.on(vc), origin });
+                    rest.next();
+                }
+            } else if let Some(route) = route {
+                consider(*cell, route, is_asked, outputs, cargo, &mut self.crossings);
             } else {
-                output.arrive_with(arrival, cargo);
-            }
-            if route.is_watched {
-                self.crossings.push(crossing(Does::Tell(word.vc())));
+                self.unroutable += 1;
+                unload(cargo, cell.word);
             }
         }
         self.inboxes[input].pass(count);
@@ -286,18 +285,46 @@ impl Switch {
 
     fn hand_over(&mut self, cx: &mut Cx<'_>) -> Time {
         let now = cx.now();
+        // What is due before the next time would wake the switch once more.
+        let soon = now + self.shortest;
         let next_arrival = self.inboxes.iter().map(Inbox::head).min().unwrap_or(Time::NEVER);
         let mut deadline = Time::NEVER;
         for (n, output) in self.outputs.iter_mut().enumerate() {
-            if output.is_due(now) {
+            if output.is_due(soon) {
                 output.advance((now, 0));
-                while let Some(train) = output.line.take(now) {
+                while let Some(train) = output.line.take(soon) {
                     cx.emit(Port(n as u16), train);
                 }
             }
             deadline = deadline.min(output.deadline(now, next_arrival));
         }
         deadline
+    }
+}
+
+/// Puts down a cell that packets travel with, or that has to do with two outputs; says what.
+#[inline(never)]
+fn consider(
+    Cell { at, word }: Cell,
+    route: &Route,
+    is_asked: bool,
+    outputs: &mut [Output],
+    cargo: &mut VecDeque<Packet>,
+    crossings: &mut Vec<Crossing>,
+) {
+    let output = &mut outputs[usize::from(route.output)];
+    let arrival = Arrival { at, word: word.on(route.vc), origin: route.origin };
+    let crossing = |does| Crossing { moment: arrival.moment(), route: *route, does };
+    if word.is_middle() {
+        output.arrive(arrival);
+    } else if is_asked && word.is_backward_rm() {
+        output.arrive(Arrival { origin: route.origin.asking(), ..arrival });
+        crossings.push(crossing(Does::Ask(word)));
+    } else {
+        output.arrive_with(arrival, cargo);
+    }
+    if route.is_watched {
+        crossings.push(crossing(Does::Tell(word.vc())));
     }
 }
 

@@ -4,6 +4,7 @@ use bentpipe_units::Time;
 
 use crate::atm::cell::Word;
 use crate::atm::service::Class;
+use crate::atm::sort::Timed;
 
 /// When a cell comes: of those that come in one instant the one by the lowest input is first.
 pub(super) type Moment = (Time, u16);
@@ -54,6 +55,12 @@ impl Origin {
     #[inline]
     pub(super) fn asks(self) -> bool {
         self.0 & Origin::ASKS != 0
+    }
+}
+
+impl Timed for Arrival {
+    fn at(&self) -> Time {
+        self.at
     }
 }
 

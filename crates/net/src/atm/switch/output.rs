@@ -11,11 +11,11 @@ use bentpipe_wire::atm::rm;
 
 use super::Config;
 use super::arrival::{Arrival, Moment};
-use super::sort::Sorter;
 use crate::atm::cell::{Vc, Word, reload, unload};
 use crate::atm::erica::Erica;
 use crate::atm::line::{self, CELL_BITS, Line, cells_per_second};
 use crate::atm::service::Class;
+use crate::atm::sort::Sorter;
 use crate::{Impossible, Observer, Packet, Unit};
 
 /// Between backward RM cells that a switch makes for a channel (TM 4.0: at most ten a second).
@@ -154,7 +154,7 @@ pub(super) struct Output {
     arrivals: Vec<Arrival>,
     next: usize,
     sorted: usize,
-    sorter: Sorter,
+    sorter: Sorter<Arrival>,
     /// What cells that have asked and are not looked at yet were told.
     answers: VecDeque<Word>,
     channels: Vec<Channel>,
@@ -240,10 +240,10 @@ impl Output {
         self.answers.push_back(word);
     }
 
-    /// Whether what has come has to be worked through by `now`: to know what goes out then, or because it is much. Otherwise it can
+    /// Whether what has come has to be worked through: to know what goes out by `until`, or because it is much. Otherwise it can
     /// wait for more, as a train is under way, and nothing that comes can go out before that.
-    pub(super) fn is_due(&self, now: Time) -> bool {
-        self.line.is_empty() || self.line.due() <= now || self.arrivals.len() >= MANY
+    pub(super) fn is_due(&self, until: Time) -> bool {
+        self.line.is_empty() || self.line.due() <= until || self.arrivals.len() >= MANY
     }
 
     /// Does all that is due before `until`, where all that comes before then has been put down.
