@@ -222,6 +222,9 @@ curve = [{ name = "one", run = "both", measure = "flow.one.sender.cwnd" }]
     assert!(text(&output.stdout).contains("missed"));
     fs::write(study.join("study.toml"), file.replace("small.toml", "gone.toml")).expect("written");
     assert_eq!(bentpipe(folder.path(), &["reproduce", "narrow"]).status.code(), Some(2));
+    let output = bentpipe(folder.path(), &["reproduce", "wide"]);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("wide: no such study in studies/"), "{said}");
 }
 
 #[test]

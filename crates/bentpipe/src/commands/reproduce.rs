@@ -79,11 +79,18 @@ fn folders(arguments: &ReproduceArguments) -> Result<Vec<PathBuf>, Failure> {
     if arguments.study.is_empty() {
         return all(&arguments.studies);
     }
-    let named = |name: &String| {
-        let inside = arguments.studies.join(name);
-        if inside.is_dir() { inside } else { PathBuf::from(name) }
-    };
-    Ok(arguments.study.iter().map(named).collect())
+    arguments.study.iter().map(|name| named(name, &arguments.studies)).collect()
+}
+
+/// The folder of a study: by its name in `parent`, or by its path.
+fn named(name: &str, parent: &Path) -> Result<PathBuf, Failure> {
+    let folders = [parent.join(name), PathBuf::from(name)];
+    folders.into_iter().find(|folder| folder.is_dir()).ok_or_else(|| {
+        let parent = parent.display();
+        Failure::bad(format!(
+            "{name}: no such study in {parent}/; --studies names the folder that holds them"
+        ))
+    })
 }
 
 fn all(parent: &Path) -> Result<Vec<PathBuf>, Failure> {
