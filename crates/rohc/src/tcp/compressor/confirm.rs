@@ -139,7 +139,7 @@ impl Compressor {
     #[inline]
     pub(super) fn has_jumped(&self, old: u16, new: u16) -> bool {
         let behavior = self.chain.inner().ip_id;
-        let step = behavior.counter(new).wrapping_sub(behavior.counter(old)).cast_signed();
-        self.confirm.is_on() && behavior.is_sequential() && !STEPS.contains(&step)
+        let step = || behavior.counter(new).wrapping_sub(behavior.counter(old)).cast_signed();
+        self.confirm.is_on() && behavior.is_sequential() && !STEPS.contains(&step())
     }
 }
