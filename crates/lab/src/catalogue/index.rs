@@ -133,8 +133,13 @@ impl Walk {
     }
 
     fn property(&mut self, key: &str, schema: &Json, at: &str, depth: usize) {
-        let tables: Vec<&Json> =
-            SCHEMA.alternatives(schema).into_iter().filter(|choice| is_table(choice)).collect();
+        let choices = SCHEMA.alternatives(schema);
+        let mut tables: Vec<&Json> = choices.iter().copied().filter(|choice| is_table(choice)).collect();
+        if tables.is_empty() {
+            // What a list holds; of a list that may be one table alone that is told already.
+            let items = choices.iter().filter_map(|choice| choice.get("items"));
+            tables.extend(items.flat_map(|items| SCHEMA.alternatives(items)).filter(|item| is_table(item)));
+        }
         let kinds = tables.len() > 1 || tables.first().is_some_and(|table| tag(table).is_some());
         for table in tables {
             match tag(table).filter(|_| kinds) {

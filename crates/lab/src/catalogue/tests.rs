@@ -34,6 +34,12 @@ fn sections_kinds_controllers_and_fields_are_found() {
     assert_eq!(shown("flow.tcp.send_buffer"), field);
     let profiles = shown("link.forward.dvb.rohc.profiles");
     assert!(profiles.contains("profiles: list of \"rtp\" or \"udp\" or "), "{profiles}");
+    let rules = shown("link.dvb.filter");
+    assert!(
+        rules.contains("filter: list of table") && rules.contains("  cid: whole number from 0 to 16383"),
+        "{rules}"
+    );
+    assert!(shown("points").contains("  at: time"), "{}", shown("points"));
     let buffer = shown("receive_buffer");
     assert!(
         buffer.contains("receive_buffer: size or table such as") && buffer.contains("rcvbuf: size"),
