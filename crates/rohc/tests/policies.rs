@@ -78,6 +78,21 @@ fn spread_refreshes_come_as_often_as_others() {
     }
 }
 
+/// Where only IR carries what is refreshed, all of it comes at the shorter period.
+#[test]
+fn spread_refreshes_by_ir_alone_come_as_often_as_the_shorter_period() {
+    let config = CompressorConfig {
+        spread_refreshes: true,
+        only_ir_and_so: true,
+        ir_refresh: Refresh::every_packets(300),
+        fo_refresh: Refresh::every_packets(70),
+        ..CompressorConfig::default()
+    };
+    for irs in irs(&config, 8, 1800, FAMILIES[0]) {
+        assert!(irs[4] <= 3 + 71 && irs[4..].windows(2).all(|pair| pair[1] - pair[0] == 71), "{irs:?}");
+    }
+}
+
 /// A slow start grows to the period, in packets or time, and then the contexts refresh apart.
 #[test]
 fn a_slow_start_grows_to_the_period() {

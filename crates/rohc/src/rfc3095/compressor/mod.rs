@@ -377,6 +377,8 @@ impl Compressor {
         }
         if self.fo_clock.is_due(config.fo_refresh, job.now) {
             self.ir_dyn.ensure(times, sn);
+            // Where only IR may tell it, that is the period that contexts refresh apart by.
+            self.spreading &= !config.only_ir_and_so || self.slow_start_gap > 0;
         }
     }
 
