@@ -127,8 +127,10 @@ pub(crate) struct Table<T> {
     max_cid: u16,
     /// Look-ups so far.
     clock: u32,
-    /// How long the oldest flow must have been silent before its CID is given away.
-    patience: u32,
+    /// The CID that flows share that have none to keep; in no order of use; `NONE` until flows outnumber CIDs.
+    shared: u16,
+    /// How long flows that had lost their CID were silent before they came back, of late, in look-ups.
+    absence: u32,
     /// Flows that lost their CID, each where its hash says; empty until the first one did.
     ghosts: Vec<Ghost>,
 }
@@ -139,15 +141,21 @@ struct Ghost {
     hash: u32,
     /// When it used its CID last, in look-ups of the table.
     used_at: u32,
+    /// How often it came back soon, without a break.
+    returns: u8,
 }
 
-/// Bounds of the patience when flows come back, in look-ups per CID. A flow that was silent for longer than that has only begun to
-/// talk again.
-const PATIENCE: core::ops::Range<u32> = 4..64;
+/// A flow that was silent for longer, in look-ups per CID, has not come back but begins again.
+const SOON: u32 = 64;
+/// The oldest flow that keeps its CID loses it once it has been silent for so many times as long as another one.
+const SLACK: u32 = 3;
+/// So often in a row a flow without a CID must come back soon to get one. A new CID costs IRs for as many packets as changes are
+/// repeated, four by default, on either side: less would serve flows that have ended by then.
+const RETURNS: u8 = 5;
 /// Flows without a CID that are remembered, at least.
 const GHOSTS: usize = 1024;
-/// The CID that goes from flow to flow while all others are kept: the one that takes no octet on small-CID channels.
-const SHARED: u16 = 0;
+/// The CID that takes no octet on small-CID channels: the one to share first.
+const SHORTEST: u16 = 0;
 
 impl<T: Default> Table<T> {
     pub(crate) fn new(max_cid: u16) -> Self {
@@ -159,7 +167,8 @@ impl<T: Default> Table<T> {
             oldest: NONE,
             max_cid,
             clock: 0,
-            patience: 0,
+            shared: NONE,
+            absence: 0,
             ghosts: Vec::new(),
         }
     }
@@ -183,6 +192,9 @@ impl<T: Default> Table<T> {
         if self.slots.get(usize::from(cid)).is_some_and(|slot| !slot.reserved) {
             self.unlink_use(cid);
             self.slots[usize::from(cid)].reserved = true;
+            if self.shared == cid {
+                self.shared = NONE;
+            }
         }
     }
 
@@ -208,6 +220,9 @@ impl<T: Default> Table<T> {
     #[inline]
     pub(crate) fn used(&mut self, cid: u16) {
         self.clock = self.clock.wrapping_add(1);
+        if cid == self.shared && self.silence(self.oldest) > SLACK.saturating_mul(self.silence(cid)) {
+            self.share(self.oldest);
+        }
         let clock = self.clock;
         if let Some(slot) = self.slots.get_mut(usize::from(cid)) {
             slot.used_at = clock;
@@ -266,46 +281,75 @@ impl<T: Default> Table<T> {
         hash as usize & self.bucket_mask()
     }
 
-    /// A CID for the flow with `hash`: a new one, or that of the least recently used flow that is not reserved.
+    /// A CID for the flow with `hash`: a new one, that of the oldest flow, or the shared one.
     ///
-    /// Where more flows come in turn than there are CIDs, that would give each a CID just when it has lost it again. So
-    /// once flows come back that had lost their CID, the oldest flow keeps its own until it has been silent for a
-    /// while, and meanwhile those without share one CID. The while is three times as long as flows take to come back; it shrinks
-    /// with every one that was never seen, or not for long.
+    /// Where more flows come in turn than there are CIDs, the least recently used CID would always be that of the flow that comes
+    /// next. So all but one CID are kept, and the flows without share that one. The oldest kept one is given away
+    /// when its flow has been silent for much longer than those without a CID are of late (it has ended, or pauses), and to a flow
+    /// that comes much more often: one that sends again before another one shares its CID (its CID is kept then, and the
+    /// oldest one shared), or that has come back soon several times.
+    ///
+    /// After LIRS (S. Jiang, X. Zhang: LIRS: an efficient low inter-reference recency set replacement policy, SIGMETRICS 2002), with
+    /// a price for what is moved.
     fn vacate(&mut self, hash: u32) -> Option<u16> {
         if self.slots.len() <= usize::from(self.max_cid) {
             return Some(self.add_slot());
         }
-        let silence = self.clock.wrapping_sub(self.slots.get(usize::from(self.oldest))?.used_at);
-        let size = self.slots.len() as u32;
-        self.patience = match self.silence_of_ghost(hash).filter(|silence| *silence < PATIENCE.end * size) {
-            Some(silence) => (3 * silence)
-                .max(self.patience - self.patience.div_ceil(8))
-                .clamp(PATIENCE.start * size, PATIENCE.end * size),
-            // Little by little: the ghost of a flow may have been overwritten.
-            None => self.patience - self.patience.div_ceil(8),
-        };
-        let keeps = silence < self.patience && !self.slots[usize::from(SHARED)].reserved;
-        let cid = if keeps { SHARED } else { self.oldest };
-        let Slot { hash, used_at, .. } = self.slots[usize::from(cid)];
-        self.remember(Ghost { hash, used_at });
+        if self.shared == NONE {
+            let first = if self.slots[usize::from(SHORTEST)].reserved { self.oldest } else { SHORTEST };
+            self.slots.get(usize::from(first))?;
+            self.share(first);
+        }
+        let oldest = self.silence(self.oldest);
+        let is_due = self.count_return(hash) >= RETURNS || oldest > SLACK * self.absence;
+        let cid = if is_due && oldest > self.silence(self.shared) { self.oldest } else { self.shared };
+        self.remember(cid);
         self.unlink_bucket(cid);
         self.unlink_use(cid);
         Some(cid)
     }
 
-    /// For how long a flow that lost its CID has been silent.
-    fn silence_of_ghost(&self, hash: u32) -> Option<u32> {
-        let ghost = self.ghosts[self.ghost_of(hash)?];
-        (ghost.hash == hash).then(|| self.clock.wrapping_sub(ghost.used_at))
+    /// How often the flow with `hash` has come back in a row so soon that the oldest kept one was silent for much longer.
+    fn count_return(&mut self, hash: u32) -> u8 {
+        // Little by little: the ghost of a flow may have been overwritten.
+        self.absence -= self.absence.div_ceil(8);
+        let Some(place) = self.ghost_of(hash) else { return 0 };
+        let ghost = self.ghosts[place];
+        let silence = self.clock.wrapping_sub(ghost.used_at);
+        if ghost.hash != hash || silence >= SOON * self.slots.len() as u32 {
+            return 0;
+        }
+        self.absence = self.absence.max(silence);
+        let is_often = self.silence(self.oldest) > SLACK * silence;
+        let returns = if is_often { ghost.returns.saturating_add(1) } else { 0 };
+        self.ghosts[place].returns = returns;
+        returns
     }
 
-    fn remember(&mut self, ghost: Ghost) {
+    /// For how many look-ups the flow of `cid` has been silent; 0 if there is no such CID.
+    fn silence(&self, cid: u16) -> u32 {
+        self.slots.get(usize::from(cid)).map_or(0, |slot| self.clock.wrapping_sub(slot.used_at))
+    }
+
+    /// Makes `cid` the one that flows share; the one that they shared until now is kept.
+    fn share(&mut self, cid: u16) {
+        self.unlink_use(cid);
+        let kept = core::mem::replace(&mut self.shared, cid);
+        if kept != NONE {
+            self.link_newest(kept);
+        }
+    }
+
+    /// The flow of `cid` loses it.
+    fn remember(&mut self, cid: u16) {
         if self.ghosts.is_empty() {
             self.ghosts.resize((4 * self.slots.len()).next_power_of_two().max(GHOSTS), Ghost::default());
         }
-        if let Some(at) = self.ghost_of(ghost.hash) {
-            self.ghosts[at] = ghost;
+        let Slot { hash, used_at, .. } = self.slots[usize::from(cid)];
+        if let Some(place) = self.ghost_of(hash) {
+            let ghost = &mut self.ghosts[place];
+            let returns = if ghost.hash == hash { ghost.returns } else { 0 };
+            *ghost = Ghost { hash, used_at, returns };
         }
     }
 
@@ -377,12 +421,17 @@ impl<T: Default> Table<T> {
         }
     }
 
+    /// Is `cid` in the order of use? Those that are reserved and the shared one are not.
+    fn is_ordered(&self, cid: u16) -> bool {
+        cid != self.shared && !self.slots[usize::from(cid)].reserved
+    }
+
     fn link_newest(&mut self, cid: u16) {
-        let older = self.newest;
-        let slot = &mut self.slots[usize::from(cid)];
-        if slot.reserved {
+        if !self.is_ordered(cid) {
             return;
         }
+        let older = self.newest;
+        let slot = &mut self.slots[usize::from(cid)];
         (slot.newer, slot.older) = (NONE, older);
         match self.slots.get_mut(usize::from(older)) {
             Some(slot) => slot.newer = cid,
@@ -392,10 +441,10 @@ impl<T: Default> Table<T> {
     }
 
     fn unlink_use(&mut self, cid: u16) {
-        let Slot { newer, older, reserved, .. } = self.slots[usize::from(cid)];
-        if reserved {
+        if !self.is_ordered(cid) {
             return;
         }
+        let Slot { newer, older, .. } = self.slots[usize::from(cid)];
         match self.slots.get_mut(usize::from(newer)) {
             Some(slot) => slot.older = older,
             None => self.newest = older,
@@ -469,7 +518,6 @@ mod tests {
         }
     }
 
-    /// 40 flows in turn on 16 CIDs: 15 of them keep theirs.
     /// Calls that talk for a quarter of the time: there are enough CIDs for those that talk at a time.
     #[test]
     fn flows_that_talk_again_get_the_cid_that_was_unused_for_longest() {
@@ -485,6 +533,76 @@ mod tests {
         assert!(assigned <= spurts, "{assigned} for {spurts} spurts");
     }
 
+    /// Calls of which a quarter talks at a time: a talking one pauses after one packet in 50, a silent one talks after one in 150.
+    fn calls(count: usize) -> Vec<u32> {
+        let mut state = 1_u64;
+        let mut is_one_in = |count: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33).is_multiple_of(count)
+        };
+        let mut talks = alloc::vec![false; count];
+        let mut packets = Vec::new();
+        for _ in 0..3000 {
+            for (call, talks) in (0..).zip(&mut talks) {
+                *talks ^= is_one_in(if *talks { 50 } else { 150 });
+                packets.extend(talks.then_some(call));
+            }
+        }
+        packets
+    }
+
+    /// Packets that are IRs where four are sent to each new assignment: those of flows on 16 CIDs, and those if the least recently used
+    /// CID were always taken.
+    fn irs(packets: &[u32]) -> (usize, usize) {
+        let mut table = Table::<u32>::new(15);
+        // Packets since the CID, or the flow, got its place.
+        let (mut irs, mut sent) = (0, [0; 16]);
+        let (mut plain_irs, mut recent) = (0, Vec::<(u32, u32)>::new());
+        for &flow in packets {
+            let (cid, before) = match table.find_or_assign(&key(flow), || true) {
+                Some(Found::Known(cid)) => (cid, sent[usize::from(cid)]),
+                Some(Found::Assigned(cid)) => (cid, 0),
+                None => panic!("no CID is reserved"),
+            };
+            sent[usize::from(cid)] = before + 1;
+            irs += usize::from(before < 4);
+            let place = recent.iter().position(|(other, _)| *other == flow);
+            let (_, before) = place.map_or((flow, 0), |place| recent.remove(place));
+            recent.push((flow, before + 1));
+            plain_irs += usize::from(before < 4);
+            if recent.len() > 16 {
+                recent.remove(0);
+            }
+        }
+        (irs, plain_irs)
+    }
+
+    #[test]
+    fn few_more_irs_than_with_the_least_recently_used_cid_where_that_serves_all() {
+        let (irs, plain) = irs(&calls(40));
+        assert!(plain > 2000 && irs * 100 <= plain * 116, "{irs} for {plain}");
+    }
+
+    #[test]
+    fn much_fewer_where_more_flows_talk_than_there_are_cids() {
+        for (packets, at_most) in
+            [(calls(60), 40), (calls(90), 50), ((0..17).cycle().take(8500).collect(), 13)]
+        {
+            let (irs, plain) = irs(&packets);
+            assert!(irs * 100 <= plain * at_most, "{irs} for {plain}");
+        }
+    }
+
+    /// Fourteen that last, beside short ones of six packets, three at a time.
+    #[test]
+    fn short_flows_do_not_displace_those_that_last() {
+        let short = |step: u32| 100 + step / 18 * 3 + step % 3;
+        let packets: Vec<_> = (0..9000).flat_map(|step| [step % 14, short(step)]).collect();
+        let (irs, plain) = irs(&packets);
+        assert!(irs * 100 <= plain * 77, "{irs} for {plain}");
+    }
+
+    /// 40 flows in turn on 16 CIDs: 15 of them keep theirs.
     #[test]
     fn flows_in_turn_do_not_all_lose_their_cids() {
         let mut table = Table::<u32>::new(15);
