@@ -518,6 +518,11 @@ impl Compressor {
         self.flows.len()
     }
 
+    /// How often a context was given up as another flow needed its CID.
+    pub const fn reassigned_cids(&self) -> u64 {
+        self.flows.reassigned()
+    }
+
     /// Lets every context start anew with IR packets: the decompressor was replaced (CONTEXT_REINITIALIZATION,
     /// RFC 3095 6.3.1).
     pub fn reinitialize(&mut self) {

@@ -131,6 +131,8 @@ pub(crate) struct Table<T> {
     shared: u16,
     /// How long flows that had lost their CID were silent before they came back, of late, in look-ups.
     absence: u32,
+    /// How often a CID went from a flow to another one.
+    reassigned: u64,
     /// Flows that lost their CID, each where its hash says; empty until the first one did.
     ghosts: Vec<Ghost>,
 }
@@ -169,6 +171,7 @@ impl<T: Default> Table<T> {
             clock: 0,
             shared: NONE,
             absence: 0,
+            reassigned: 0,
             ghosts: Vec::new(),
         }
     }
@@ -340,8 +343,14 @@ impl<T: Default> Table<T> {
         }
     }
 
+    /// How often a CID went from a flow to another one.
+    pub(crate) const fn reassigned(&self) -> u64 {
+        self.reassigned
+    }
+
     /// The flow of `cid` loses it.
     fn remember(&mut self, cid: u16) {
+        self.reassigned += 1;
         if self.ghosts.is_empty() {
             self.ghosts.resize((4 * self.slots.len()).next_power_of_two().max(GHOSTS), Ghost::default());
         }

@@ -10,7 +10,7 @@ use clap::Args;
 use super::args::{ChannelArgs, CompressorArgs, DecompressorArgs, OutputArgs, WeatherArgs};
 use super::capture::{Capture, Content, Output, Packet};
 use super::ends::{Received, Receiver, Sender, Sent, Unit};
-use super::ledger::{Entry, Ledger, entry};
+use super::ledger::{Entry, Ledger, entry, say};
 use super::path::{Fate, Path as Way};
 use super::tally::Sizes;
 use super::weather::Weather;
@@ -131,6 +131,7 @@ pub(super) fn compress(args: &CompressArgs) -> Result<Verdict, Error> {
     input.check_found()?;
     output.finish()?;
     back.map_or(Ok(()), Output::finish)?;
+    way.sender.lack_of_cids().iter().for_each(|lack| say(lack));
     end(ledger, &input, is_stdout(&args.output))
 }
 
@@ -158,6 +159,7 @@ pub(super) fn roundtrip(args: &RoundtripArgs) -> Result<Verdict, Error> {
     })?;
     input.check_found()?;
     output.map_or(Ok(()), Output::finish)?;
+    way.sender.lack_of_cids().iter().for_each(|lack| say(lack));
     end(ledger, &input, args.output.as_deref().is_some_and(is_stdout))
 }
 
@@ -175,6 +177,7 @@ pub(super) fn stats(args: &StatsArgs) -> Result<Verdict, Error> {
         note_carried(&mut ledger, packet, carried, None, true)?;
         Ok(!is_interrupted())
     })?;
+    way.sender.lack_of_cids().iter().for_each(|lack| say(lack));
     end(ledger, &input, false)
 }
 

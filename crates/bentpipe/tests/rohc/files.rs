@@ -185,6 +185,18 @@ fn tables_and_plots() {
 }
 
 #[test]
+fn a_lack_of_cids_is_told() {
+    let folder = Folder::new();
+    let input = folder.file("in.pcap");
+    udp_capture(&input, 100, 65_535);
+    let lack = "more flows than CIDs (1): 99 of 100 packets took another flow's; --cid large has up to 16384";
+    let output = rohc(&["stats", "--max-cid", "0"], &[&input]);
+    assert!(said(&output, 0).contains(lack), "{output:?}");
+    let output = rohc(&["stats", "--max-cid", "1"], &[&input]);
+    assert!(!said(&output, 0).contains("CIDs"), "{output:?}");
+}
+
+#[test]
 fn losses_are_counted_and_cost_no_more_than_they_must() {
     let folder = Folder::new();
     let [input, table] = ["in.pcap", "rows.csv"].map(|name| folder.file(name));
