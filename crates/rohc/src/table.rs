@@ -223,13 +223,23 @@ impl<T: Default> Table<T> {
     #[inline]
     pub(crate) fn used(&mut self, cid: u16) {
         self.clock = self.clock.wrapping_add(1);
-        if cid == self.shared && self.silence(self.oldest) > SLACK.saturating_mul(self.silence(cid)) {
-            self.share(self.oldest);
+        if cid == self.shared {
+            self.keep_shared();
         }
         let clock = self.clock;
         if let Some(slot) = self.slots.get_mut(usize::from(cid)) {
             slot.used_at = clock;
-            self.touch(cid);
+            if self.newest != cid {
+                self.make_newest(cid);
+            }
+        }
+    }
+
+    /// The flow of the shared CID sends again: it keeps that if it comes much more often than the oldest one, which is shared then.
+    #[inline(never)]
+    fn keep_shared(&mut self) {
+        if self.silence(self.oldest) > SLACK.saturating_mul(self.silence(self.shared)) {
+            self.share(self.oldest);
         }
     }
 
@@ -422,12 +432,10 @@ impl<T: Default> Table<T> {
         }
     }
 
-    #[inline]
-    fn touch(&mut self, cid: u16) {
-        if self.newest != cid {
-            self.unlink_use(cid);
-            self.link_newest(cid);
-        }
+    #[inline(never)]
+    fn make_newest(&mut self, cid: u16) {
+        self.unlink_use(cid);
+        self.link_newest(cid);
     }
 
     /// Is `cid` in the order of use? Those that are reserved and the shared one are not.
