@@ -2,17 +2,20 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::cell::RefCell;
 use core::time::Duration;
 
 use crate::config::{CompressorConfig, RtpRule};
 use crate::error::CompressError;
 use crate::feedback::{self, Queue};
+use crate::flow::{Key, set_key};
 use crate::frame::{self, Cid, Front};
+use crate::job::{Built, Heard, Job, Others, Unfit};
 use crate::packet::{Packet, Transport};
 use crate::profile::{CompressorState, Mode, PacketType, Profile, Profiles};
 use crate::rfc3095::{Chain, List};
-use crate::table::{Found, Key, Table};
+use crate::table::{Found, Table};
 use crate::{rfc3095, tcp, uncompressed};
 
 /// The longest IP packet there can be: an IPv6 header and 65535 octets.
@@ -20,34 +23,6 @@ const MAX_PACKET_BYTES: usize = 40 + 65_535;
 
 /// After a REJECT the next so many packets bring no new context (RFC 3095 5.7.6.4: "for some time").
 const REFRAIN_PACKETS: u16 = 256;
-
-/// A profile cannot carry this packet; the next one is tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unfit;
-
-/// What a profile needs to compress one packet.
-#[derive(Clone, Copy)]
-pub(crate) struct Job<'a> {
-    pub(crate) packet: &'a Packet<'a>,
-    pub(crate) profile: Profile,
-    pub(crate) cid: Cid,
-    pub(crate) now: Duration,
-    pub(crate) config: &'a CompressorConfig,
-    /// The other contexts of the channel (that of this packet is taken out): bases for context replication.
-    pub(crate) others: &'a Table<Context>,
-    /// A list to be written anew.
-    pub(crate) scratch: &'a RefCell<List>,
-    /// The decompressor's clock resolution in milliseconds, once it has announced one (CLOCK option).
-    pub(crate) clock_ms: Option<u8>,
-}
-
-/// What a profile wrote.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Built {
-    pub(crate) kind: PacketType,
-    /// Octets of the packet that the written header stands for; the rest follows it as it is.
-    pub(crate) header_in: usize,
-}
 
 /// A context of one of the profiles. A profile is added here, in [`Context::new`], `compress` and `feedback`.
 #[derive(Debug, Default)]
@@ -102,13 +77,19 @@ impl Context {
     }
 }
 
-/// What feedback to one context means for the channel.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Heard {
-    /// The decompressor's clock resolution in milliseconds; 0: it cannot do timer-based timestamps.
-    pub(crate) clock_ms: Option<u8>,
-    /// The decompressor refuses the flow.
-    pub(crate) rejected: bool,
+impl Others for Table<Context> {
+    fn count(&self) -> u16 {
+        self.len() as u16
+    }
+
+    fn context(&self, cid: u16) -> Option<&dyn Any> {
+        match self.value(cid)? {
+            Context::Vacant => None,
+            Context::Uncompressed(context) => Some(context),
+            Context::Rfc3095(context) => Some(&**context),
+            Context::Tcp(context) => Some(&**context),
+        }
+    }
 }
 
 /// What was compressed, of one context or of all.
@@ -377,7 +358,7 @@ impl Compressor {
         now: Duration,
         out: &mut Vec<u8>,
     ) -> Option<(u16, Built)> {
-        flow_key(packet, profile, &mut self.key);
+        set_key(packet, profile, &mut self.key);
         // A packet that TCP cannot carry must not take a CID for it.
         let admitted = || match profile {
             Profile::Uncompressed => true,
@@ -446,7 +427,7 @@ impl Compressor {
         }
         let best =
             self.candidates(&parsed).next().filter(|_| !packet.is_empty()).ok_or(CompressError::Empty)?;
-        flow_key(&parsed, best, &mut self.key);
+        set_key(&parsed, best, &mut self.key);
         self.flows.assign(cid, &self.key);
         self.flows.reserve(cid);
         if let Some(context) = self.flows.value_mut(cid) {
@@ -532,51 +513,4 @@ impl Compressor {
             }
         }
     }
-}
-
-/// The static fields that make a flow of `profile`, in `key`.
-#[inline]
-fn flow_key(packet: &Packet<'_>, profile: Profile, key: &mut Key) {
-    key.clear();
-    if profile == Profile::Uncompressed {
-        key.push(0);
-        return;
-    }
-    for level in packet.levels() {
-        level_words(packet.bytes, level.at, level.version == 6, level.next, |word| key.push(word));
-    }
-    end_words(packet.bytes, packet.transport_at(), profile, packet.cut, |word| key.push(word));
-}
-
-#[inline]
-fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|octets| octets.try_into().ok()).map_or(0, u32::from_be_bytes)
-}
-
-/// What of the IP header at `at` belongs to the key of a flow.
-#[inline]
-pub(crate) fn level_words(bytes: &[u8], at: usize, ipv6: bool, next: u8, mut push: impl FnMut(u64)) {
-    let long = |at: usize| u64::from(word(bytes, at)) << 32 | u64::from(word(bytes, at + 4));
-    if ipv6 {
-        let flow_label = u64::from(word(bytes, at) & 0x000f_ffff);
-        push(6 << 32 | u64::from(next) << 24 | flow_label);
-        for offset in [8, 16, 24, 32] {
-            push(long(at + offset));
-        }
-    } else {
-        push(4 << 32 | u64::from(next) << 24);
-        push(long(at + 12));
-    }
-}
-
-/// What of the header at `at`, behind the last IP header, belongs to the key: ports or SPI, and SSRC.
-#[inline]
-pub(crate) fn end_words(bytes: &[u8], at: usize, profile: Profile, cut: bool, mut push: impl FnMut(u64)) {
-    let (transport, source) = match profile {
-        Profile::Rtp | Profile::RtpUdpLite => (word(bytes, at), word(bytes, at + 16)),
-        Profile::Ip | Profile::Uncompressed => (u32::from(cut), 0),
-        Profile::Udp | Profile::UdpLite | Profile::Esp | Profile::Tcp => (word(bytes, at), 0),
-    };
-    push(u64::from(transport) << 32 | u64::from(source));
-    push(profile as u64);
 }

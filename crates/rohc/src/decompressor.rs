@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::time::Duration;
 
 use crate::config::DecompressorConfig;
@@ -9,46 +10,11 @@ use crate::confirm::Peer;
 use crate::error::DecompressError;
 use crate::feedback::{Queue, option};
 use crate::frame::{self, Cid, Frame, Front, Kind};
+use crate::job::{Input, Others, Output, Restored};
 use crate::profile::{Mode, PacketType, Profile};
 use crate::rfc3095::{Incoming, Spare};
 use crate::segment::Reassembler;
 use crate::{rfc3095, tcp, uncompressed};
-
-/// What a profile needs to decompress one packet.
-#[derive(Clone, Copy)]
-pub(crate) struct Input<'a> {
-    pub(crate) frame: &'a Frame<'a>,
-    pub(crate) now: Duration,
-    pub(crate) config: &'a DecompressorConfig,
-    /// The contexts of the channel (that of this packet is taken out): bases for context replication.
-    pub(crate) others: &'a [Context],
-    pub(crate) spare: &'a Spare,
-    pub(crate) peer: &'a Peer,
-}
-
-impl Input<'_> {
-    /// To write the CID of this packet in feedback.
-    pub(crate) fn cid(&self) -> Cid {
-        Cid { cids: self.config.channel.cids, cid: self.frame.cid }
-    }
-}
-
-/// Where a profile writes to.
-pub(crate) struct Output<'a> {
-    /// The header is appended here.
-    pub(crate) out: &'a mut Vec<u8>,
-    pub(crate) feedback: &'a mut Queue,
-}
-
-/// What a profile made of a packet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Restored {
-    pub(crate) kind: PacketType,
-    /// Octets of the frame's body that were header; the rest is payload.
-    pub(crate) header_in: usize,
-    /// Whether there is a packet to deliver: an IR without dynamic chain or payload brings none.
-    pub(crate) delivered: bool,
-}
 
 /// A context of one of the profiles. A profile is added here and in `Context::decompress`.
 #[derive(Debug, Default)]
@@ -123,6 +89,21 @@ impl Context {
                 *self = Self::Rfc3095(context);
                 Ok(restored)
             }
+        }
+    }
+}
+
+impl Others for Vec<Context> {
+    fn count(&self) -> u16 {
+        self.len() as u16
+    }
+
+    fn context(&self, cid: u16) -> Option<&dyn Any> {
+        match self.get(usize::from(cid))? {
+            Context::Vacant => None,
+            Context::Uncompressed(context) => Some(context),
+            Context::Rfc3095(context) => Some(&**context),
+            Context::Tcp(context) => Some(&**context),
         }
     }
 }

@@ -4,12 +4,11 @@
 
 use alloc::vec::Vec;
 
-use crate::compressor::{Built, Job, Unfit};
 use crate::config::CompressorConfig;
 use crate::crc::CRC8;
-use crate::decompressor::{Input, Output, Restored};
 use crate::error::DecompressError;
 use crate::frame::{self, Cid, Kind};
+use crate::job::{Built, Input, Job, Output, Restored, Unfit};
 use crate::profile::{CompressorState, Mode, PacketType, Profile};
 use crate::refresh::RefreshClock;
 

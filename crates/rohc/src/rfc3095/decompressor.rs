@@ -13,21 +13,21 @@ mod steady;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 
 use self::evidence::{Confirming, Doubt};
 use self::state::{Feedbacker, State};
 pub(crate) use self::steady::Incoming;
 use self::steady::Steady;
+use super::changes::Changes;
 use super::compressed::{self, Compact, CrcKind, Shape};
 use super::header::{self, IpChanging, IpStatic, Numbering, timer_p, ts_p};
-use super::list::{List, Lists, NO_LISTS, Received};
+use super::list::{Lists, NO_LISTS};
 use super::report::Report;
 use crate::arrival::{Rhythm, Witness};
 use crate::checksum;
 use crate::crc::{CRC3, CRC7};
-use crate::decompressor::{Input, Output, Restored};
 use crate::error::DecompressError;
+use crate::job::{Input, Output, Restored};
 use crate::lsb;
 use crate::octets::Reader;
 use crate::packet::{Level, MAX_LEVELS};
@@ -116,51 +116,6 @@ impl Candidate {
             Profile::Udp | Profile::Rtp => self.values.checksum,
             _ => profile.has_udp_lite(),
         }
-    }
-}
-
-/// What only few packets change; where AH or GRE count on, or there are more than two IP headers, each does.
-#[derive(Debug, Default)]
-pub(crate) struct Changes {
-    pub(crate) extensions: [Option<Received>; 2],
-    pub(crate) csrcs: Option<Received>,
-    /// Protocol of the innermost IP header (PR).
-    pub(crate) protocol: Option<u8>,
-    /// Changing values and lists of the IP headers beyond two.
-    pub(crate) deeper: Vec<(IpChanging, Received)>,
-    /// Lists that are not needed any more, to be written anew.
-    blank: Vec<List>,
-}
-
-impl Changes {
-    /// A list to be written anew.
-    pub(super) fn blank(&mut self) -> List {
-        self.blank.pop().unwrap_or_default()
-    }
-
-    /// Makes this no changes without giving back memory.
-    fn clear(&mut self) {
-        let received = self.extensions.iter_mut().chain([&mut self.csrcs]).filter_map(Option::take);
-        let deeper = self.deeper.drain(..).map(|(_, received)| received);
-        self.blank.extend(received.chain(deeper).map(Received::into_list));
-        self.blank.truncate(MAX_LEVELS + 1);
-        self.protocol = None;
-    }
-}
-
-/// What the last packet of a channel changed, to be written anew: so that packets which follow one another in a flow take no new
-/// memory.
-#[derive(Debug, Default)]
-pub(crate) struct Spare(RefCell<Option<Box<Changes>>>);
-
-impl Spare {
-    pub(super) fn take(&self) -> Box<Changes> {
-        self.0.take().unwrap_or_default()
-    }
-
-    pub(super) fn keep(&self, mut changes: Box<Changes>) {
-        changes.clear();
-        self.0.replace(Some(changes));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The profiles of RFC 3095 (RTP, UDP, ESP), RFC 3843 (IP) and RFC 4019 (UDP-Lite): one mechanism, six header chains.
 
 mod chain;
+mod changes;
 mod compressed;
 mod compressor;
 mod decompressor;
@@ -10,8 +11,9 @@ mod report;
 #[cfg(test)]
 mod ways;
 
+pub(crate) use changes::Spare;
 pub(crate) use compressor::{Chain, Compressor};
-pub(crate) use decompressor::{Decompressor, Incoming, Spare};
+pub(crate) use decompressor::{Decompressor, Incoming};
 pub(crate) use list::List;
 
 #[cfg(test)]

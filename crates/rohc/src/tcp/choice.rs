@@ -9,9 +9,9 @@ use super::ip::Irregular;
 use super::refs::{Ref, Spread, Spreads};
 use super::table::Plan;
 use super::{header, ip};
-use crate::compressor::Job;
 use crate::crc::{CRC7, crc3};
 use crate::frame::Cid;
+use crate::job::Job;
 use crate::octets::Writer;
 use crate::profile::PacketType;
 

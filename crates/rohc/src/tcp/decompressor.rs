@@ -14,10 +14,10 @@ use super::options::{Items, List, Received};
 use super::{checksum, header::FIXED_LEN, ip};
 use crate::arrival::Witness;
 use crate::crc::{CRC7, crc3};
-use crate::decompressor::{Context, Input, Output, Restored};
 use crate::error::DecompressError;
 use crate::feedback::Acknowledgement;
 use crate::frame::{IR, Kind};
+use crate::job::{Input, Output, Restored};
 use crate::octets::Reader;
 use crate::profile::{Mode, PacketType};
 
@@ -381,10 +381,8 @@ fn base_context<'a>(
     if cid == input.frame.cid {
         return Ok(own);
     }
-    match input.others.get(usize::from(cid)) {
-        Some(Context::Tcp(context)) => Ok(context),
-        _ => Err(DecompressError::NoContext(cid)),
-    }
+    let base = input.others.context(cid).and_then(|context| context.downcast_ref());
+    base.ok_or(DecompressError::NoContext(cid))
 }
 
 fn payload_len(payload: &[u8], input: &Input<'_>) -> u32 {

@@ -12,9 +12,9 @@ use super::kind::Kind;
 use super::refs::Spreads;
 use super::table::Plan;
 use super::{extension, header, ip};
-use crate::compressor::{Context, Job};
 use crate::crc::CRC7;
 use crate::frame::{self, IR};
+use crate::job::Job;
 use crate::octets::Writer;
 
 /// Contexts that are looked at for a base, those of the nearest CIDs.
@@ -26,7 +26,7 @@ impl Compressor {
         if !job.config.replication {
             return None;
         }
-        let contexts = job.others.len() as u16;
+        let contexts = job.others.count();
         let own = job.cid.cid;
         let near = (1..=MAX_CANDIDATES.min(contexts)).map(|step| (own + contexts - step) % contexts);
         let bases = near.filter_map(|cid| Some((cid, self.base_at(job, cid, view)?)));
@@ -37,7 +37,7 @@ impl Compressor {
 
     /// The context at `cid` if it can be the base of the packet.
     pub(super) fn base_at<'a>(&self, job: &Job<'a>, cid: u16, view: &View<'_>) -> Option<&'a Compressor> {
-        let Context::Tcp(base) = job.others.value(cid)? else { return None };
+        let base: &Compressor = job.others.context(cid)?.downcast_ref()?;
         let settled = base.is_confirmed && base.groups.due() == Set::NONE;
         (settled && base.can_make(self, view)).then_some(base)
     }

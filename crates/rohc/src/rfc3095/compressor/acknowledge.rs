@@ -1,9 +1,9 @@
 //! Feedback, and what it makes known (RFC 3095 5.4.1.1, 5.5.1, 5.6 and 5.7.6).
 
 use super::{Compressor, WINDOW};
-use crate::compressor::Heard;
 use crate::config::CompressorConfig;
 use crate::feedback::{Acknowledgement, Feedback};
+use crate::job::Heard;
 use crate::profile::Mode;
 
 impl Compressor {

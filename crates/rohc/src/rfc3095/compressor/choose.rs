@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::formats::{Family, Format, Need, formats};
 use super::initialize::Stride;
 use super::{Compressor, Current, Reference, is_strong};
-use crate::compressor::Job;
+use crate::job::Job;
 use crate::profile::{CompressorState, Mode, PacketType, Profile};
 use crate::rfc3095::header::{Numbering, ts_p};
 

@@ -5,8 +5,8 @@ use core::time::Duration;
 
 use super::lists::write_plain;
 use super::{Compressor, Current, Encoder, deeper};
-use crate::compressor::Job;
 use crate::frame;
+use crate::job::Job;
 use crate::octets::Writer;
 use crate::packet::Level;
 use crate::profile::{Mode, PacketType, Profile};

@@ -11,14 +11,15 @@ use core::time::Duration;
 
 use super::id::Behaviour;
 use super::{Compressor, Reference, timer};
-use crate::compressor::{Job, end_words, level_words};
 use crate::config::CompressorConfig;
 use crate::crc::Fold3;
+use crate::flow::Hash;
+use crate::flow::{end_words, level_words};
 use crate::frame::Cid;
+use crate::job::Job;
 use crate::packet::{is_rtp, protocol};
 use crate::profile::{Mode, PacketType, Profile};
 use crate::rfc3095::header::Numbering;
-use crate::table::Hash;
 
 /// The longest header that goes this way: IPv6, UDP and RTP.
 const MAX_HEADER_LEN: usize = 60;

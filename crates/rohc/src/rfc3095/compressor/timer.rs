@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::repeat::Repeat;
 use super::{Current, Reference};
 use crate::arrival::nanoseconds;
-use crate::compressor::Job;
+use crate::job::Job;
 use crate::profile::Mode;
 
 /// Strides over which the time of one is measured.

@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 
-use super::{Arrived, Candidate, Changes, Coverage, CoverageExtension, Decompressor, Values};
+use super::{Arrived, Candidate, Coverage, CoverageExtension, Decompressor, Values};
 use crate::arrival::Rhythm;
 use crate::profile::{Mode, PacketType};
+use crate::rfc3095::changes::Changes;
 use crate::rfc3095::compressed::CrcKind;
 use crate::rfc3095::list;
 

@@ -2,10 +2,11 @@
 
 use alloc::vec::Vec;
 
-use super::{Candidate, Changes, Decompressor};
+use super::{Candidate, Decompressor};
 use crate::error::DecompressError;
 use crate::packet::{Level, MAX_LEVELS};
 use crate::profile::Profile;
+use crate::rfc3095::changes::Changes;
 use crate::rfc3095::header::{IpChanging, IpStatic};
 use crate::rfc3095::list::{List, NO_LISTS};
 

@@ -6,10 +6,10 @@ use core::time::Duration;
 use super::super::header::Numbering;
 use super::Decompressor;
 use crate::config::DecompressorConfig;
-use crate::decompressor::{Input, Output};
 use crate::error::DecompressError;
 use crate::feedback::option;
 use crate::frame::{Cid, Kind};
+use crate::job::{Input, Output};
 use crate::profile::{Mode, PacketType, Profile};
 
 /// How much of the context can be trusted (RFC 3095 4.3.2).

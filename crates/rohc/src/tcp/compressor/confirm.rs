@@ -13,9 +13,9 @@
 use super::super::groups::{Group, Set};
 use super::super::ip;
 use super::{Compressor, View};
-use crate::compressor::Job;
 use crate::config::CompressorConfig;
 use crate::confirm::{self, BEHIND_CHANGES, Pace};
+use crate::job::Job;
 use crate::profile::{Mode, PacketType};
 
 /// In U-mode all is told again after so many packets, or four times as many as from one CRC of 7 bits to the next.

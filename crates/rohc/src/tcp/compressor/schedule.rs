@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::super::groups::{Group, Set};
 use super::MAX_REPEATS;
-use crate::compressor::Job;
 use crate::config::CompressorConfig;
+use crate::job::Job;
 use crate::refresh::{self, RefreshClock};
 
 /// The refreshes of one context.

@@ -19,11 +19,11 @@ use super::super::kind::{Kind, PROTO_TCP};
 use super::super::refs::Ref;
 use super::super::{ip, options};
 use super::{Compressor, View};
-use crate::compressor::{end_words, level_words};
 use crate::config::CompressorConfig;
+use crate::flow::Hash;
+use crate::flow::{end_words, level_words};
 use crate::frame::Cid;
 use crate::profile::{PacketType, Profile};
-use crate::table::Hash;
 
 /// A packet that may go the short way: one IP header, and TCP.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,8 @@ use super::super::ip;
 use super::{Decompressor, Draft, State};
 use crate::config::DecompressorConfig;
 use crate::confirm::BEHIND_CHANGES;
-use crate::decompressor::Input;
 use crate::error::DecompressError;
+use crate::job::Input;
 use crate::profile::{Mode, PacketType};
 
 /// Where one packet stands among those before it.
