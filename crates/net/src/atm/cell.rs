@@ -192,12 +192,12 @@ impl Word {
 
     /// How many packets travel with it: wrong bits first, then what it ends or is.
     #[inline]
-    pub fn cargo(self) -> usize {
-        match self.kind() {
-            _ if self.is_middle() => 0,
-            Kind::Data => usize::from(self.is_last()) + usize::from(self.is_damaged()),
-            Kind::Whole => 1,
-            Kind::Rm | Kind::Oam => 0,
+    pub const fn cargo(self) -> usize {
+        let pieces = (self.0 & LAST != 0) as usize + (self.0 & DAMAGED != 0) as usize;
+        match self.0 >> KIND & 3 {
+            0 => pieces,
+            2 => 1,
+            _ => 0,
         }
     }
 
@@ -347,7 +347,11 @@ impl Packet {
 /// Moves the packets that travel with a cell, which are next in `from`, to the end of `to`.
 #[inline]
 pub(crate) fn reload(from: &mut VecDeque<Packet>, to: &mut VecDeque<Packet>, word: Word) {
-    (0..word.cargo()).for_each(|_| to.extend(from.pop_front()));
+    for _ in 0..word.cargo() {
+        if let Some(packet) = from.pop_front() {
+            to.push_back(packet);
+        }
+    }
 }
 
 /// Drops the packets that travel with a cell, which are next in `cargo`.

@@ -135,7 +135,7 @@ impl Interface {
     fn advance(&mut self, until: Time) {
         loop {
             let (eligible, place) = self.order.first();
-            let start = if eligible.is_never() { eligible } else { eligible.max(self.line.free_at) };
+            let start = if eligible.is_never() { eligible } else { eligible.max(self.line.free_at()) };
             if self.inbox.head() <= start {
                 let Some(cell) = self.inbox.peek().filter(|cell| cell.at < until) else { return };
                 self.inbox.pop();
@@ -196,8 +196,8 @@ impl Interface {
         let (rival, other) = self.order.second();
         let rival = rival + Span::from_nanos(u64::from(place < other));
         let (end, line) = (&mut self.ends[place], &mut self.line);
-        while eligible < rival && eligible.max(line.free_at) < until {
-            let start = eligible.max(line.free_at);
+        while eligible < rival && eligible.max(line.free_at()) < until {
+            let start = eligible.max(line.free_at());
             end.send(start, line);
             if !line.is_cell_by_cell() {
                 end.send_row(rival, until, line);
@@ -439,7 +439,7 @@ impl End {
                 let (count, end) = system.row();
                 let until = until.min(end);
                 for _ in 0..count.min(segmenter.middles()) {
-                    let start = system.next_in_rate().max(line.free_at);
+                    let start = system.next_in_rate().max(line.free_at());
                     if system.next_in_rate() >= rival || start >= until {
                         return;
                     }
@@ -452,7 +452,7 @@ impl End {
             }
             (Pace::Fixed { .. }, Carries::Streams(streams)) => {
                 while streams.next() < rival {
-                    let start = streams.next().max(line.free_at);
+                    let start = streams.next().max(line.free_at());
                     if start >= until {
                         return;
                     }

@@ -33,18 +33,24 @@ pub(crate) struct Line {
     cell_nanos: u64,
     cell_fraction: u64,
     rate_bps: u64,
-    /// Of the end of the last cell.
-    fraction: u64,
     delay: Span,
-    /// When the transmission of this moment ends, or the last one ended.
-    pub(crate) free_at: Time,
+    end: End,
     pipe: Box<Train>,
     /// Whether cells are handed over singly, each when it arrives.
     singly: bool,
-    /// Of all cells sent.
-    digest: u64,
     /// How many were.
     handed_over: u64,
+}
+
+/// The end of what was sent: what changes with each cell.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct End {
+    /// When the transmission of this moment ends, or the last one ended.
+    pub(crate) free_at: Time,
+    /// And how far into the nanosecond behind that.
+    fraction: u64,
+    /// Of all cells sent.
+    digest: u64,
 }
 
 impl Line {
@@ -57,12 +63,10 @@ impl Line {
             cell_nanos: scaled / rate_bps,
             cell_fraction: (u128::from(scaled % rate_bps) << 64).div_ceil(u128::from(rate_bps)) as u64,
             rate_bps,
-            fraction: 0,
             delay: config.delay,
-            free_at: Time::ZERO,
+            end: End::default(),
             pipe: Box::default(),
             singly: false,
-            digest: 0,
             handed_over: 0,
         })
     }
@@ -77,16 +81,40 @@ impl Line {
         self.singly
     }
 
+    /// When the transmission of this moment ends, or the last one ended.
+    #[inline]
+    pub(crate) fn free_at(&self) -> Time {
+        self.end.free_at
+    }
+
     /// Sends a cell from `start` on, which is not before the line is free.
     #[inline]
     pub(crate) fn transmit(&mut self, word: Word, start: Time) {
-        let (fraction, is_carried) = self.fraction.overflowing_add(self.cell_fraction);
-        self.fraction = fraction;
-        let end = start.as_nanos() + self.cell_nanos + u64::from(is_carried);
-        self.free_at = Time::from_nanos(end);
-        let cell = Cell { at: Time::from_nanos(end + self.delay.as_nanos()), word };
+        let mut end = self.end;
+        self.send(&mut end, word, start);
+        self.end = end;
+    }
+
+    /// The end of what was sent, at hand for a row of cells.
+    #[inline]
+    pub(crate) fn end(&self) -> End {
+        self.end
+    }
+
+    /// Puts the end of what was sent back after a row of cells.
+    #[inline]
+    pub(crate) fn set_end(&mut self, end: End) {
+        self.end = end;
+    }
+
+    /// Sends a cell of a row from `start` on, which is not before the line is free.
+    #[inline]
+    pub(crate) fn send(&mut self, end: &mut End, word: Word, start: Time) {
+        let (fraction, is_carried) = end.fraction.overflowing_add(self.cell_fraction);
+        let free_at = start.as_nanos() + self.cell_nanos + u64::from(is_carried);
+        let cell = Cell { at: Time::from_nanos(free_at + self.delay.as_nanos()), word };
         // Here and not where the train is handed over, as here it takes no time beside the rest.
-        self.digest = mix(self.digest, cell);
+        *end = End { free_at: Time::from_nanos(free_at), fraction, digest: mix(end.digest, cell) };
         self.pipe.cells.push(cell);
     }
 
@@ -132,20 +160,20 @@ impl Line {
         // It will be about as long.
         let mut next = Train::with_room(self.pipe.cells.len());
         next.cargo.reserve(self.pipe.cargo.len());
-        Some(Packet::from_train(std::mem::replace(&mut self.pipe, next), self.digest))
+        Some(Packet::from_train(std::mem::replace(&mut self.pipe, next), self.end.digest))
     }
 
     fn take_first(&mut self) -> Packet {
         let cell = self.pipe.cells.remove(0);
         self.handed_over += 1;
         let cargo = self.pipe.cargo.drain(..cell.word.cargo()).collect();
-        Packet::from_train(Box::new(Train { cells: vec![cell], cargo }), self.digest)
+        Packet::from_train(Box::new(Train { cells: vec![cell], cargo }), self.end.digest)
     }
 
     /// How long it was sending up to `now`.
     fn busy(&self, now: Time) -> Span {
         let all = u128::from(self.sent()) * u128::from(CELL_BITS) * 1_000_000_000 / u128::from(self.rate_bps);
-        Span::from_nanos(all as u64).saturating_sub(self.free_at.since(now))
+        Span::from_nanos(all as u64).saturating_sub(self.end.free_at.since(now))
     }
 
     /// How many cells were sent, or are being sent.
@@ -168,7 +196,7 @@ impl Line {
 
     /// A hash over all cells sent and the times of their arrival.
     pub(crate) fn digest(&self) -> u64 {
-        self.digest
+        self.end.digest
     }
 }
 
@@ -191,9 +219,9 @@ mod tests {
             let config = Config { rate: Rate::from_bps(bps), delay: Span::ZERO };
             let mut line = Line::new(&config).expect("a line");
             for count in 1..=20_000 {
-                line.transmit(Word::data(Vc::FIRST, 0, 0, false), line.free_at);
+                line.transmit(Word::data(Vc::FIRST, 0, 0, false), line.free_at());
                 let exact = u128::from(most) * count / u128::from(bps);
-                assert_eq!(u128::from(line.free_at.as_nanos()), exact, "cell {count} at {bps} bit/s");
+                assert_eq!(u128::from(line.free_at().as_nanos()), exact, "cell {count} at {bps} bit/s");
             }
         }
     }

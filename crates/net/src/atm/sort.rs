@@ -5,6 +5,8 @@
 
 use bentpipe_units::Time;
 
+use super::cell::Cell;
+
 /// Below this many comparing is quicker, and so it is if more than `CROWD` come in one piece of the time.
 const FEW: usize = 24;
 const CROWD: u32 = 16;
@@ -13,6 +15,12 @@ const CROWD: u32 = 16;
 pub(super) trait Timed: Copy {
     /// When.
     fn at(&self) -> Time;
+}
+
+impl Timed for Cell {
+    fn at(&self) -> Time {
+        self.at
+    }
 }
 
 impl Timed for Time {

@@ -22,11 +22,13 @@ use super::line;
 use super::service::Class;
 use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
-mod arrival;
 mod output;
+mod waiting;
 
-use arrival::{Arrival, Moment, Origin};
 use output::Output;
+
+/// When a cell comes: of those that come in one instant the one by the lowest input is first.
+type Moment = (Time, u16);
 
 /// What a switch does at each of its outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -139,11 +141,13 @@ struct Route {
     output: u16,
     /// Its number on the line from there.
     vc: Vc,
-    /// Its number at the output of the port that its cells come in by, which backward RM cells among them ask.
+    class: Class,
+    /// Its number at that output.
+    number: u16,
+    /// And at the output of the port that its cells come in by, which backward RM cells among them ask.
     back: u16,
     /// Whether its sources may have to be told that too many wait, so that each cell that comes has to be looked at.
     is_watched: bool,
-    origin: Origin,
 }
 
 /// What a cell has to do with the output of the port that it came in by.
@@ -195,13 +199,13 @@ impl Switch {
     /// # Panics
     /// If there is no such port, or it has a channel of this number already.
     pub fn connect(&mut self, (a, vc_a): (Port, Vc), (b, vc_b): (Port, Vc), class: Class) {
-        let [to_a, to_b] = [a, b].map(|port| self.outputs[usize::from(port.0)].add_channel());
-        for (input, came, output, vc, channel, back) in
+        let to_a = self.outputs[usize::from(a.0)].add_channel(vc_a, b.0);
+        let to_b = self.outputs[usize::from(b.0)].add_channel(vc_b, a.0);
+        for (input, came, output, vc, number, back) in
             [(a, vc_a, b, vc_b, to_b, to_a), (b, vc_b, a, vc_a, to_a, to_b)]
         {
-            let origin = Origin::new(input.0, channel, class);
             let is_watched = class == Class::Abr && self.config.becn.is_some();
-            let route = Route { output: output.0, vc, back, is_watched, origin };
+            let route = Route { output: output.0, vc, class, number, back, is_watched };
             let before = self.routes[usize::from(input.0)][came.index()].replace(route);
             assert!(before.is_none(), "two channels of one number");
         }
@@ -233,30 +237,34 @@ impl Switch {
     fn take(&mut self, input: usize, until: Time) {
         let is_asked = self.outputs[input].is_asked();
         let (cells, cargo) = self.inboxes[input].ahead();
-        let count = cells.partition_point(|cell| cell.at < until);
         let (routes, outputs) = (&self.routes[input], &mut self.outputs[..]);
-        let mut rest = cells[..count].iter();
-        while let Some(cell) = rest.next() {
+        let mut rest = cells;
+        while let [cell, behind @ ..] = rest
+            && cell.at < until
+        {
+            rest = behind;
             let route = &routes[cell.word.vc().index()];
-            if let Some(Route { output, vc, is_watched: false, origin, .. }) = *route
+            if let Some(Route { output, vc, class, is_watched: false, .. }) = *route
                 && cell.word.is_middle()
             {
-                let output = &mut outputs[usize::from(output)];
-                output.arrive(Arrival { at: cell.at, word: cell.word.on(vc), origin });
+                let waiting = outputs[usize::from(output)].of_class(class);
+                waiting.put_down(Cell { at: cell.at, word: cell.word.on(vc) });
                 // What follows on the channel goes the same way.
-                while let [next, ..] = rest.as_slice()
+                while let [next, behind @ ..] = rest
                     && next.word.is_alike(cell.word)
+                    && next.at < until
                 {
-                    output.arrive(Arrival { at: next.at, word: next.word.on(vc), origin });
-                    rest.next();
+                    rest = behind;
+                    waiting.put_down(Cell { at: next.at, word: next.word.on(vc) });
                 }
             } else if let Some(route) = route {
-                consider(*cell, route, is_asked, outputs, cargo, &mut self.crossings);
+                consider(*cell, input, route, is_asked, outputs, cargo, &mut self.crossings);
             } else {
                 self.unroutable += 1;
                 unload(cargo, cell.word);
             }
         }
+        let count = cells.len() - rest.len();
         self.inboxes[input].pass(count);
     }
 
@@ -270,11 +278,11 @@ impl Switch {
             match does {
                 Does::Ask(word) => {
                     let answer = self.outputs[came].feedback(moment, route.back, word);
-                    self.outputs[goes].answer(answer.on(route.vc));
+                    self.outputs[goes].answer(route.class, answer.on(route.vc));
                 }
                 Does::Tell(vc) => {
                     let behind = (at, input + 1);
-                    if self.outputs[goes].is_to_be_told(behind, route.origin.channel()) {
+                    if self.outputs[goes].is_to_be_told(behind, route.number) {
                         self.outputs[came].tell(behind, vc);
                     }
                 }
@@ -291,7 +299,7 @@ impl Switch {
         let mut deadline = Time::NEVER;
         for (n, output) in self.outputs.iter_mut().enumerate() {
             if output.is_due(soon) {
-                output.advance((now, 0));
+                output.advance_all(now);
                 while let Some(train) = output.line.take(soon) {
                     cx.emit(Port(n as u16), train);
                 }
@@ -306,6 +314,7 @@ impl Switch {
 #[inline(never)]
 fn consider(
     Cell { at, word }: Cell,
+    input: usize,
     route: &Route,
     is_asked: bool,
     outputs: &mut [Output],
@@ -313,15 +322,11 @@ fn consider(
     crossings: &mut Vec<Crossing>,
 ) {
     let output = &mut outputs[usize::from(route.output)];
-    let arrival = Arrival { at, word: word.on(route.vc), origin: route.origin };
-    let crossing = |does| Crossing { moment: arrival.moment(), route: *route, does };
-    if word.is_middle() {
-        output.arrive(arrival);
-    } else if is_asked && word.is_backward_rm() {
-        output.arrive(Arrival { origin: route.origin.asking(), ..arrival });
+    output.of_class(route.class).put_down(Cell { at, word: word.on(route.vc) });
+    output.load(route.number, word, cargo);
+    let crossing = |does| Crossing { moment: (at, input as u16), route: *route, does };
+    if is_asked && word.is_backward_rm() {
         crossings.push(crossing(Does::Ask(word)));
-    } else {
-        output.arrive_with(arrival, cargo);
     }
     if route.is_watched {
         crossings.push(crossing(Does::Tell(word.vc())));
@@ -352,7 +357,7 @@ impl Element for Switch {
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         self.take_before(now);
-        self.outputs.iter_mut().for_each(|output| output.advance((now, 0)));
+        self.outputs.iter_mut().for_each(|output| output.advance_all(now));
         observer.counter("unroutable", Unit::Cells, self.unroutable);
         self.outputs.iter().for_each(|output| output.observe(now, observer));
     }

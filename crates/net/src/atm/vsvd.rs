@@ -246,7 +246,7 @@ impl Side {
     /// first.
     fn next(&self) -> (Time, usize) {
         let first = self.first();
-        let start = if first.is_never() { first } else { first.max(self.line.free_at) };
+        let start = if first.is_never() { first } else { first.max(self.line.free_at()) };
         let mut firsts = self.orders.iter().map(Order::first);
         let place = firsts.find(|(eligible, _)| *eligible <= start).map_or(0, |(_, place)| place);
         (start, place)

@@ -1,17 +1,18 @@
-//! An output port of a switch: a queue for each service category, and the line behind them.
+//! An output port of a switch: the cells of each service category, and the line behind them.
 //!
 //! Outputs have to do with one another only where one is asked what a backward RM cell may say. So cells that come are put down
-//! first, and an output works through what has come to it when somebody wants to know, or its train goes: many cells in one
-//! loop, each as of its own instant.
+//! first, each with its category, and an output works through what has come to it when its train goes: at each instant when the
+//! line may take a cell the first category that has one by then gives it. ERICA counts cells before that, up to where somebody
+//! wants to know.
 
 use std::collections::VecDeque;
 
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::atm::rm;
 
-use super::Config;
-use super::arrival::{Arrival, Moment};
-use crate::atm::cell::{Vc, Word, reload, unload};
+use super::waiting::{Other, Waiting};
+use super::{Config, Moment};
+use crate::atm::cell::{Cell, Vc, Word, reload, unload};
 use crate::atm::erica::Erica;
 use crate::atm::line::{self, CELL_BITS, Line, cells_per_second};
 use crate::atm::service::Class;
@@ -24,14 +25,18 @@ const BECN_GAP: Span = Span::from_millis(100);
 /// As many cells are put down at an output as a processor has at hand.
 const MANY: usize = 512;
 
-/// Room for cells in a row.
-const ROOM: usize = 128;
+const CBR: usize = Class::Cbr as usize;
+const VBR: usize = Class::Vbr as usize;
+const ABR: usize = Class::Abr as usize;
+const UBR: usize = Class::Ubr as usize;
 
 /// A channel whose cells leave here.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Channel {
+    /// The port that its cells come in by.
+    input: u16,
     frames: Frames,
-    /// What travels with its cells that have come and are not looked at yet.
+    /// What travels with its cells that were put down.
     cargo: VecDeque<Packet>,
     /// Before this no backward RM cell is made for it.
     quiet_until: Time,
@@ -54,89 +59,6 @@ impl Default for Frames {
     }
 }
 
-/// Cells in a row, behind those that have gone: a ring would have to look at each step where it ends.
-#[derive(Debug, Default)]
-struct Row {
-    words: Vec<Word>,
-    gone: usize,
-}
-
-impl Row {
-    #[inline]
-    fn len(&self) -> usize {
-        self.words.len() - self.gone
-    }
-
-    #[inline]
-    fn push(&mut self, word: Word) {
-        if self.words.len() == self.words.capacity() {
-            self.tidy();
-        }
-        self.words.push(word);
-    }
-
-    /// Makes room where those were that have gone, if that is at least as much as is moved.
-    #[cold]
-    fn tidy(&mut self) {
-        if self.gone > self.len() {
-            self.words.drain(..std::mem::take(&mut self.gone));
-        }
-        self.words.reserve(ROOM);
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<Word> {
-        let word = self.words.get(self.gone).copied();
-        self.gone += usize::from(word.is_some());
-        word
-    }
-}
-
-/// Cells of a category that wait.
-#[derive(Debug)]
-struct Waiting {
-    cells: Row,
-    /// Whether each cell may wait, and none is marked.
-    is_plain: bool,
-    /// Whether a cell that finds nothing in its way goes on as it is.
-    passes: bool,
-    cargo: VecDeque<Packet>,
-    limit: usize,
-    most: usize,
-    arrived: u64,
-    dropped_full: u64,
-}
-
-impl Waiting {
-    fn new(limit: Option<u32>, marks: Option<u32>) -> Waiting {
-        Waiting {
-            cells: Row::default(),
-            is_plain: limit.is_none() && marks.is_none(),
-            passes: limit != Some(0) && marks != Some(0),
-            cargo: VecDeque::new(),
-            limit: limit.map_or(usize::MAX, |limit| limit as usize),
-            most: 0,
-            arrived: 0,
-            dropped_full: 0,
-        }
-    }
-
-    /// Whether one more may wait; counts a cell that may not.
-    #[inline(always)]
-    fn has_room(&mut self) -> bool {
-        let has_room = self.cells.len() < self.limit;
-        self.dropped_full += u64::from(!has_room);
-        has_room
-    }
-
-    /// Notes that a cell came, and how many waited then.
-    #[inline(always)]
-    fn note(&mut self, count: usize) {
-        self.arrived += 1;
-        self.most = self.most.max(count);
-    }
-}
-
 /// Names of what is reported of each category.
 const NAMES: [[&str; 4]; 4] = [
     ["cbr-queue", "cbr-queue-max", "cbr-cells", "dropped-cbr"],
@@ -150,17 +72,12 @@ const NAMES: [[&str; 4]; 4] = [
 pub(super) struct Output {
     path: String,
     pub(super) line: Line,
-    /// What has come, up to where it was looked at, and up to where it is in order. Behind that all is later.
-    arrivals: Vec<Arrival>,
-    next: usize,
-    sorted: usize,
-    sorter: Sorter<Arrival>,
-    /// What cells that have asked and are not looked at yet were told.
-    answers: VecDeque<Word>,
     channels: Vec<Channel>,
+    /// For each VCI here its channel's number.
+    numbers: Box<[u16; Vc::COUNT]>,
+    /// Of each category.
     waiting: [Waiting; 4],
-    /// A bit for each category that has cells waiting.
-    busy: u8,
+    sorter: Sorter<Cell>,
     erica: Option<Erica>,
     /// When ERICA's interval ends if not enough cells come; never without ERICA.
     interval_ends: Time,
@@ -179,25 +96,22 @@ impl Output {
         let cells = cells_per_second(line.rate);
         let erica = config.abr.target().map(|(measure, target)| Erica::new(measure, target, cells));
         let erica = erica.transpose()?;
-        let is_any_let_in = limits.ubr.is_none() && config.epd.is_none();
         let threshold = |cells: Option<u32>| cells.map_or(usize::MAX, |cells| cells as usize);
+        // Where PDUs may be dropped each cell is looked at, as each says where one begins.
+        let frames = limits.ubr.or(config.epd).map(|_| 0);
+        let waiting = [
+            Waiting::new(limits.cbr, None),
+            Waiting::new(limits.vbr, None),
+            Waiting::new(limits.abr, config.efci),
+            Waiting::new(limits.ubr, frames),
+        ];
         Ok(Output {
             path,
             line: Line::new(line)?,
-            arrivals: Vec::new(),
-            next: 0,
-            sorted: 0,
-            sorter: Sorter::default(),
-            answers: VecDeque::new(),
             channels: Vec::new(),
-            waiting: [
-                Waiting::new(limits.cbr, None),
-                Waiting::new(limits.vbr, None),
-                Waiting::new(limits.abr, config.efci),
-                // Where some PDUs may not be let in, each cell is looked at.
-                Waiting { passes: is_any_let_in, ..Waiting::new(limits.ubr, config.epd) },
-            ],
-            busy: 0,
+            numbers: Box::new([0; Vc::COUNT]),
+            waiting,
+            sorter: Sorter::default(),
             interval_ends: erica.as_ref().map_or(Time::NEVER, Erica::ends_at),
             erica,
             efci: threshold(config.efci),
@@ -214,241 +128,214 @@ impl Output {
         self.line.cell_by_cell();
     }
 
-    /// Adds a channel whose cells leave here; gives its number.
-    pub(super) fn add_channel(&mut self) -> u16 {
+    /// Adds a channel whose cells come in by `input` and leave here on `vc`; gives its number.
+    pub(super) fn add_channel(&mut self, vc: Vc, input: u16) -> u16 {
         if let Some(erica) = &mut self.erica {
             erica.add();
         }
-        self.channels.push(Channel::default());
-        self.channels.len() as u16 - 1
+        let number = self.channels.len() as u16;
+        let (frames, cargo, quiet_until) = Default::default();
+        self.channels.push(Channel { input, frames, cargo, quiet_until });
+        self.numbers[vc.index()] = number;
+        number
     }
 
-    /// Puts down a cell that nothing travels with; cells of one input come one after the other.
+    /// The number of the channel that a cell leaves on.
     #[inline]
-    pub(super) fn arrive(&mut self, arrival: Arrival) {
-        self.arrivals.push(arrival);
+    fn number(&self, word: Word) -> usize {
+        usize::from(self.numbers[word.vc().index()])
     }
 
-    /// Puts down a cell; what travels with it is next in `cargo`.
-    pub(super) fn arrive_with(&mut self, arrival: Arrival, cargo: &mut VecDeque<Packet>) {
-        self.arrivals.push(arrival);
-        reload(cargo, &mut self.channels[usize::from(arrival.origin.channel())].cargo, arrival.word);
+    /// Where cells of a category are put down; those of one input come one after the other.
+    #[inline]
+    pub(super) fn of_class(&mut self, class: Class) -> &mut Waiting {
+        &mut self.waiting[class as usize]
     }
 
-    /// Takes what the next of the cells that have asked says from here on.
-    pub(super) fn answer(&mut self, word: Word) {
-        self.answers.push_back(word);
+    /// Takes what travels with a cell that was put down, which is next in `cargo`.
+    pub(super) fn load(&mut self, channel: u16, word: Word, cargo: &mut VecDeque<Packet>) {
+        reload(cargo, &mut self.channels[usize::from(channel)].cargo, word);
+    }
+
+    /// Takes what the next cell of a category that has asked says from here on.
+    pub(super) fn answer(&mut self, class: Class, word: Word) {
+        self.waiting[class as usize].answers.push_back(word);
     }
 
     /// Whether what has come has to be worked through: to know what goes out by `until`, or because it is much. Otherwise it can
     /// wait for more, as a train is under way, and nothing that comes can go out before that.
     pub(super) fn is_due(&self, until: Time) -> bool {
-        self.line.is_empty() || self.line.due() <= until || self.arrivals.len() >= MANY
+        let is_much = || self.waiting.iter().map(Waiting::unsorted).sum::<usize>() >= MANY;
+        self.line.is_empty() || self.line.due() <= until || is_much()
+    }
+
+    /// Does all that is due before `now`, where all that was put down comes before then.
+    pub(super) fn advance_all(&mut self, now: Time) {
+        self.advance((now, 0));
+        for class in 0..4 {
+            self.look_up_to(class, self.waiting[class].end());
+        }
     }
 
     /// Does all that is due before `until`, where all that comes before then has been put down.
-    pub(super) fn advance(&mut self, until: Moment) {
-        if !self.arrivals.is_empty() {
-            self.take_before(until);
-        }
-        self.settle(until.0);
+    fn advance(&mut self, until: Moment) {
+        self.measure(until);
+        self.serve(until.0);
     }
 
-    fn take_before(&mut self, until: Moment) {
-        let mut arrivals = std::mem::take(&mut self.arrivals);
-        self.sorter.sort(&mut arrivals[self.sorted..]);
-        self.sorted = arrivals.len();
-        let due = arrivals[self.next..].partition_point(|arrival| arrival.moment() < until);
-        let mut rest = &arrivals[self.next..self.next + due];
-        while let Some(first) = rest.first() {
-            self.settle(first.at);
-            let (count, fills) = self.count(rest);
-            let (row, behind) = rest.split_at(count);
-            self.work_through(row, behind.first().map_or(until.0, |next| next.at), fills);
-            if let Some(last) = row.last().filter(|_| fills) {
-                // The interval ends with the cell that fills it, which is in the queue by then.
-                self.end_interval(last.at);
-            }
-            rest = behind;
-        }
-        self.next += due;
-        if self.next == arrivals.len() {
-            arrivals.clear();
-            (self.next, self.sorted) = (0, 0);
-        }
-        self.arrivals = arrivals;
-    }
-
-    /// Starts all transmissions due before `until`, and ends ERICA's intervals that end before.
-    #[inline(always)]
-    fn settle(&mut self, until: Time) {
-        while self.interval_ends < until {
-            let end = self.interval_ends;
+    /// Lets ERICA count all that comes before `until`, and ends its intervals that end before.
+    fn measure(&mut self, until: Moment) {
+        let Output { waiting, sorter, .. } = self;
+        waiting.iter_mut().for_each(|waiting| waiting.sort(sorter));
+        while let Some(end) = self.count(until) {
             self.serve(end);
-            self.end_interval(end);
-        }
-        self.serve(until);
-    }
-
-    #[cold]
-    fn end_interval(&mut self, at: Time) {
-        let queue = self.waiting[Class::Abr as usize].cells.len();
-        if let Some(erica) = &mut self.erica {
-            erica.end_interval(at, queue);
-            self.interval_ends = erica.ends_at();
-        }
-    }
-
-    /// Starts all transmissions due before `until`.
-    #[inline(always)]
-    fn serve(&mut self, until: Time) {
-        while self.busy != 0 && self.line.free_at < until {
-            let first = self.busy.trailing_zeros() as usize & 3;
-            let waiting = &mut self.waiting[first];
-            let Some(word) = waiting.cells.pop() else { return };
-            self.busy ^= u8::from(waiting.cells.len() == 0) << first;
-            self.line.transmit(word, self.line.free_at);
-            if !word.is_middle() {
-                self.line.load(&mut waiting.cargo, word);
+            let queue = self.look_up_to(ABR, self.waiting[ABR].counted());
+            if let Some(erica) = &mut self.erica {
+                erica.end_interval(end, queue);
+                self.interval_ends = erica.ends_at();
             }
         }
     }
 
-    /// How many of these cells come in ERICA's present interval, and whether the last of those fills it; ERICA has counted them and
-    /// read their rates.
-    fn count(&mut self, arrivals: &[Arrival]) -> (usize, bool) {
-        let Some(erica) = &mut self.erica else { return (arrivals.len(), false) };
-        for (n, &Arrival { at, word, origin }) in arrivals.iter().enumerate() {
-            if at > self.interval_ends {
-                return (n, false);
-            }
-            if origin.class() == Class::Abr as usize {
-                erica.on_abr(origin.channel().into(), 1);
-                if word.is_forward_rm() {
-                    erica.on_rate(origin.channel().into(), word.current().cells_per_second());
-                }
-                if erica.room() == 0 {
-                    return (n + 1, true);
-                }
-            } else {
-                erica.on_other(u32::from(origin.class() < Class::Abr as usize));
-            }
-        }
-        (arrivals.len(), false)
-    }
-
-    /// Takes cells of one interval, behind which something comes at `following`. Nobody sees cells wait that find nothing in their
-    /// way, unless the last one fills the interval.
-    fn work_through(&mut self, row: &[Arrival], following: Time, fills: bool) {
-        let mut done = 0;
-        while let Some(arrival) = row.get(done) {
-            self.serve(arrival.at);
-            if self.busy == 0 {
-                let passed = self.pass(&row[done..], following, fills);
-                done += passed;
-                if passed > 0 {
-                    continue;
-                }
-            }
-            self.take(arrival);
-            done += 1;
-        }
-    }
-
-    /// Sends cells of a channel on that find nothing in their way, where nothing waits: the line is free when each of them comes,
-    /// and nothing comes or ends beside it. Gives how many.
-    fn pass(&mut self, row: &[Arrival], following: Time, fills: bool) -> usize {
-        let Some(&Arrival { origin, .. }) = row.first() else { return 0 };
-        let waiting = &mut self.waiting[origin.class()];
-        if !waiting.passes || origin.asks() {
-            return 0;
-        }
-        let (line, cargo) = (&mut self.line, &mut self.channels[usize::from(origin.channel())].cargo);
-        let mut pass = |arrival: &Arrival, following: Time| {
-            let &Arrival { at, word, .. } = arrival;
-            let passes = arrival.origin == origin && line.free_at <= at && at < following;
-            if passes {
-                line.transmit(word, at);
-                if !word.is_middle() {
-                    line.load(cargo, word);
-                }
-            }
-            passes
+    /// Lets ERICA count what comes before `until` in its present interval, and read rates; gives when that ends, if it ends
+    /// before `until` or with the last of the cells.
+    fn count(&mut self, until: Moment) -> Option<Time> {
+        let Output { erica, waiting, channels, numbers, interval_ends: ends, .. } = self;
+        let erica = erica.as_mut()?;
+        let number = |cell: &Cell| usize::from(numbers[cell.word.vc().index()]);
+        let comes_before = |cell: &Cell, until: Moment| {
+            cell.at < until.0 && cell.at < *ends
+                || cell.at <= *ends && (cell.at, channels[number(cell)].input) < until
         };
-        let followed = row.windows(2).position(|pair| !pass(&pair[0], pair[1].at));
-        let mut count = followed.unwrap_or(row.len() - 1);
-        if followed.is_none() && !fills {
-            count += usize::from(pass(&row[count], following.min(self.interval_ends)));
+        let (mut until, mut count, mut filled) = (until, 0, None);
+        for cell in waiting[ABR].uncounted().iter().take_while(|cell| comes_before(cell, until)) {
+            count += 1;
+            erica.on_abr(number(cell), 1);
+            if cell.word.is_forward_rm() {
+                erica.on_rate(number(cell), cell.word.current().cells_per_second());
+            }
+            if erica.room() == 0 {
+                filled = Some(cell);
+                break;
+            }
         }
-        waiting.arrived += count as u64;
-        waiting.most = waiting.most.max(count.min(1));
-        count
+        // The interval ends with the cell that fills it.
+        let end = filled.map(|cell| cell.at).or((*ends < until.0).then_some(*ends));
+        if let Some(cell) = filled {
+            until = (cell.at, channels[number(cell)].input);
+        }
+        waiting[ABR].count(count);
+        for class in [CBR, VBR] {
+            let others = waiting[class].uncounted().iter();
+            let count = others.take_while(|cell| comes_before(cell, until)).count();
+            erica.on_other(count as u32);
+            waiting[class].count(count);
+        }
+        end
     }
 
-    /// Takes a cell that may have to wait.
-    #[inline(always)]
-    fn take(&mut self, arrival: &Arrival) {
-        let Arrival { at, word, origin } = *arrival;
-        let class = origin.class();
-        if word.is_middle() && self.waiting[class].is_plain {
-            self.enqueue(at, word, class);
-        } else {
-            self.consider(arrival);
+    /// Starts all transmissions due before `until`, where all that comes before then is in order.
+    fn serve(&mut self, until: Time) {
+        let mut heads = self.waiting.each_ref().map(Waiting::head);
+        loop {
+            let first = heads[0].min(heads[1]).min(heads[2].min(heads[3]));
+            let start = self.line.free_at().max(first);
+            if start >= until {
+                return;
+            }
+            let Some(class) = heads.iter().position(|head| *head <= start) else { return };
+            if self.waiting[class].has_news(start) {
+                self.look(class, |cell| cell.at <= start);
+            } else {
+                let before = heads[..class].iter().fold(until, |before, head| before.min(*head));
+                let behind = heads[class + 1..].iter().fold(Time::NEVER, |behind, head| behind.min(*head));
+                while let Some(other) = self.waiting[class].send(&mut self.line, before, behind) {
+                    self.send_other(class, other);
+                }
+            }
+            heads[class] = self.waiting[class].head();
         }
     }
 
-    /// Takes a cell that has asked, that packets travel with, or that is marked or dropped where too many wait.
-    fn consider(&mut self, arrival: &Arrival) {
-        let Arrival { at, mut word, origin } = *arrival;
-        let (channel, class) = (origin.channel(), origin.class());
-        if origin.asks() {
-            word = self.answers.pop_front().unwrap_or(word);
+    /// Sends a cell that has asked or that packets travel with.
+    #[inline(never)]
+    fn send_other(&mut self, class: usize, Other { mut word, start, is_seen }: Other) {
+        let is_asked = self.is_asked();
+        let waiting = &mut self.waiting[class];
+        if !is_seen && is_asked && word.is_backward_rm() {
+            word = waiting.answers.pop_front().unwrap_or(word);
         }
-        if class == Class::Abr as usize && self.waiting[class].cells.len() >= self.efci {
+        self.line.transmit(word, start);
+        let own = &mut self.channels[usize::from(self.numbers[word.vc().index()])].cargo;
+        self.line.load(if is_seen { &mut waiting.cargo } else { own }, word);
+    }
+
+    /// Looks at cells of a category that have come, as `has_come` tells of each, if one of them has to be looked at. Gives how many
+    /// wait then.
+    fn look(&mut self, class: usize, has_come: impl Fn(&Cell) -> bool) -> usize {
+        let come = self.waiting[class].up_to(has_come);
+        self.look_up_to(class, come)
+    }
+
+    /// Looks at cells of a category up to where they have come, if one of them has to be looked at. Gives how many wait then.
+    fn look_up_to(&mut self, class: usize, come: usize) -> usize {
+        if self.waiting[class].is_crowded(come) {
+            self.look_at_each(class, come);
+        }
+        self.waiting[class].len_at(come)
+    }
+
+    /// Looks at each cell of a category up to where they have come.
+    fn look_at_each(&mut self, class: usize, come: usize) {
+        while let Some(cell) = self.waiting[class].look(come) {
+            self.consider(class, cell);
+        }
+    }
+
+    /// Lets a cell in that comes, answered or marked, or drops it where too many wait.
+    fn consider(&mut self, class: usize, Cell { at, mut word }: Cell) {
+        if self.is_asked() && word.is_backward_rm() {
+            word = self.waiting[class].answers.pop_front().unwrap_or(word);
+        }
+        let waiting = &mut self.waiting[class];
+        if class == ABR && waiting.len() >= self.efci {
             word = word.congested();
         }
-        let waiting = &mut self.waiting[class];
-        let is_let_in =
-            if class == Class::Ubr as usize { self.admits(word, channel) } else { waiting.has_room() };
+        let is_let_in = if class == UBR { self.admits(word) } else { waiting.has_room() };
+        let number = self.number(word);
+        let (waiting, cargo) = (&mut self.waiting[class], &mut self.channels[number].cargo);
         if is_let_in {
-            self.enqueue(at, word, class);
+            waiting.let_in(Cell { at, word });
+            reload(cargo, &mut waiting.cargo, word);
+        } else {
+            waiting.refuse();
+            unload(cargo, word);
         }
-        if !word.is_middle() {
-            let cargo = &mut self.channels[usize::from(channel)].cargo;
-            match is_let_in {
-                true => reload(cargo, &mut self.waiting[class].cargo, word),
-                false => unload(cargo, word),
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn enqueue(&mut self, at: Time, word: Word, class: usize) {
-        if self.busy == 0 {
-            self.line.free_at = self.line.free_at.max(at);
-        }
-        let waiting = &mut self.waiting[class];
-        waiting.cells.push(word);
-        waiting.note(waiting.cells.len());
-        self.busy |= 1 << class;
     }
 
     /// Whether a source of this channel is to be told that too many ABR cells wait; not again for a while then.
     pub(super) fn is_to_be_told(&mut self, moment: Moment, channel: u16) -> bool {
         self.advance(moment);
         let (at, _) = moment;
+        let queue = self.look_up_to(ABR, self.come_before(moment));
         let channel = &mut self.channels[usize::from(channel)];
-        let is_due = self.waiting[Class::Abr as usize].cells.len() >= self.becn && at >= channel.quiet_until;
+        let is_due = queue >= self.becn && at >= channel.quiet_until;
         if is_due {
             channel.quiet_until = at + BECN_GAP;
         }
         is_due
     }
 
+    /// Up to where cells of ABR come before `until`.
+    fn come_before(&self, until: Moment) -> usize {
+        self.waiting[ABR].up_to(|cell| (cell.at, self.channels[self.number(cell.word)].input) < until)
+    }
+
     /// Sends a backward RM cell of the switch's own on a channel, if there is room (TM 4.0, section 5.10.6).
     #[cold]
     pub(super) fn tell(&mut self, moment: Moment, vc: Vc) {
         self.advance(moment);
+        self.look_at_each(ABR, self.come_before(moment));
         let repr = rm::Repr {
             backward: true,
             not_by_source: true,
@@ -457,18 +344,18 @@ impl Output {
             ..rm::Repr::default()
         };
         let word = Word::rm(vc, false, &repr);
-        if self.waiting[Class::Abr as usize].has_room() {
-            self.enqueue(moment.0, word, Class::Abr as usize);
+        if self.waiting[ABR].has_room() {
+            self.waiting[ABR].insert(Cell { at: moment.0, word });
             self.rm_made += 1;
         }
     }
 
     /// Whether a cell of UBR is let in; counts it if not.
     #[inline(never)]
-    fn admits(&mut self, word: Word, channel: u16) -> bool {
-        let waiting = &mut self.waiting[Class::Ubr as usize];
-        let frames = &mut self.channels[usize::from(channel)].frames;
-        let queue = waiting.cells.len();
+    fn admits(&mut self, word: Word) -> bool {
+        let number = self.number(word);
+        let (waiting, frames) = (&mut self.waiting[UBR], &mut self.channels[number].frames);
+        let queue = waiting.len();
         if frames.starting {
             *frames = Frames { starting: false, refused: queue >= self.epd, broken: false };
         }
@@ -494,7 +381,7 @@ impl Output {
     /// What a backward RM cell says after it passed this port, the one that its channel's data leave by.
     #[inline(never)]
     pub(super) fn feedback(&mut self, moment: Moment, channel: u16, word: Word) -> Word {
-        self.advance(moment);
+        self.measure(moment);
         let Some(erica) = &mut self.erica else { return word };
         let given = rm::Rate::from_cells_per_second(erica.feedback(channel.into()));
         let repr = word.rm_repr();
@@ -506,7 +393,8 @@ impl Output {
         if !self.line.is_empty() {
             return self.line.due();
         }
-        let start = if self.busy != 0 { self.line.free_at } else { next_arrival };
+        let is_over = self.waiting.iter().all(Waiting::is_over);
+        let start = if is_over { next_arrival } else { self.line.free_at() };
         if start.is_never() { start } else { start.max(now) + self.line.shortest() }
     }
 
@@ -515,7 +403,7 @@ impl Output {
         self.line.observe_sent(observer);
         self.line.observe_use(now, observer);
         for (waiting, [queue, most, cells, dropped]) in self.waiting.iter().zip(NAMES) {
-            observer.gauge(queue, Unit::Cells, waiting.cells.len() as f64);
+            observer.gauge(queue, Unit::Cells, waiting.len_at(waiting.end()) as f64);
             observer.gauge(most, Unit::Cells, waiting.most as f64);
             observer.counter(cells, Unit::Cells, waiting.arrived);
             observer.counter(dropped, Unit::Cells, waiting.dropped_full);

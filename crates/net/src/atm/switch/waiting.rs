@@ -1,0 +1,255 @@
+//! Cells of a category at an output: those that wait to be sent, and behind them those that are still to come.
+
+use std::collections::VecDeque;
+
+use bentpipe_units::Time;
+
+use crate::Packet;
+use crate::atm::cell::{Cell, Word};
+use crate::atm::line::Line;
+use crate::atm::sort::Sorter;
+
+/// Cells of a category, each from when it is put down until it is sent.
+///
+/// A cell that finds few waiting is let in as it is, so nobody has to look at it when it comes: its time says whether it has.
+/// Where one finds more, all that have come by then are looked at, each as of its own instant, and those that are let in close up.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// In the order they come, up to `sorted`; those behind are later.
+    cells: Vec<Cell>,
+    /// Up to where they are gone. From there on those that were looked at and let in, up to `let_in`; from `seen` on those that
+    /// were not looked at; and up to where ERICA has counted.
+    gone: usize,
+    let_in: usize,
+    seen: usize,
+    counted: usize,
+    sorted: usize,
+    /// What those told are to say that have asked and were not looked at.
+    pub(super) answers: VecDeque<Word>,
+    /// What travels with those that were looked at and let in.
+    pub(super) cargo: VecDeque<Packet>,
+    /// So many may wait before each that comes has to be looked at.
+    free: usize,
+    limit: usize,
+    /// The most that ever waited, how many were let in, and how many were not as there was no room.
+    pub(super) most: usize,
+    pub(super) arrived: u64,
+    pub(super) dropped_full: u64,
+}
+
+/// A cell that has asked or that packets travel with, to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Other {
+    pub(super) word: Word,
+    pub(super) start: Time,
+    /// Whether it was looked at.
+    pub(super) is_seen: bool,
+}
+
+impl Waiting {
+    /// No cells. Before one comes that finds `free` waiting, or `limit`, none has to be looked at.
+    pub(super) fn new(limit: Option<u32>, free: Option<u32>) -> Waiting {
+        let cells = |cells: Option<u32>| cells.map_or(usize::MAX, |cells| cells as usize);
+        Waiting {
+            cells: Vec::new(),
+            gone: 0,
+            let_in: 0,
+            seen: 0,
+            counted: 0,
+            sorted: 0,
+            answers: VecDeque::new(),
+            cargo: VecDeque::new(),
+            free: cells(limit).min(cells(free)),
+            limit: cells(limit),
+            most: 0,
+            arrived: 0,
+            dropped_full: 0,
+        }
+    }
+
+    /// Puts down a cell that is to come later than all that are in order.
+    #[inline]
+    pub(super) fn put_down(&mut self, cell: Cell) {
+        self.cells.push(cell);
+    }
+
+    /// Cells that were put down and are not in order yet.
+    #[inline]
+    pub(super) fn unsorted(&self) -> usize {
+        self.cells.len() - self.sorted
+    }
+
+    /// Brings all that were put down into order, those of one instant as they were.
+    pub(super) fn sort(&mut self, sorter: &mut Sorter<Cell>) {
+        if self.sorted == self.cells.len() {
+            return;
+        }
+        self.arrived += self.unsorted() as u64;
+        sorter.sort(&mut self.cells[self.sorted..]);
+        // Moves no more than has gone.
+        if self.gone >= self.cells.len() - self.gone {
+            self.cells.drain(..self.gone);
+            for place in [&mut self.let_in, &mut self.seen, &mut self.counted] {
+                *place = place.saturating_sub(self.gone);
+            }
+            self.gone = 0;
+        }
+        self.sorted = self.cells.len();
+    }
+
+    /// Those in order that ERICA has not counted.
+    #[inline]
+    pub(super) fn uncounted(&self) -> &[Cell] {
+        &self.cells[self.counted..]
+    }
+
+    /// ERICA has counted so many more.
+    #[inline]
+    pub(super) fn count(&mut self, cells: usize) {
+        self.counted += cells;
+    }
+
+    /// Up to where they are counted.
+    pub(super) fn counted(&self) -> usize {
+        self.counted
+    }
+
+    /// How far behind the first one the first is that is news when it comes: that would make more wait than ever did, or has to be
+    /// looked at. None that was looked at is.
+    #[inline]
+    fn to_news(&self) -> usize {
+        self.most.min(self.free) + (self.seen - self.let_in)
+    }
+
+    #[inline]
+    fn news(&self) -> usize {
+        (self.gone + self.to_news()).max(self.seen)
+    }
+
+    /// Whether there is news by `now`: until it is seen to, nothing may be sent.
+    #[inline]
+    pub(super) fn has_news(&self, now: Time) -> bool {
+        self.cells.get(self.news()).is_some_and(|cell| cell.at <= now)
+    }
+
+    /// Up to where they have come, as `has_come` tells of each.
+    pub(super) fn up_to(&self, has_come: impl Fn(&Cell) -> bool) -> usize {
+        let news = self.news().min(self.cells.len());
+        match self.cells[news..].iter().take_while(|cell| has_come(cell)).count() {
+            0 => self.seen + self.cells[self.seen..news].partition_point(has_come),
+            count => news + count,
+        }
+    }
+
+    /// Up to where there are any.
+    pub(super) fn end(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// How many wait, where they have come up to `come` and each that had to be was looked at.
+    pub(super) fn len_at(&self, come: usize) -> usize {
+        self.len() + come.saturating_sub(self.seen)
+    }
+
+    /// How many wait of those that were looked at.
+    pub(super) fn len(&self) -> usize {
+        self.let_in - self.gone
+    }
+
+    /// Whether one of those up to `come` has to be looked at. If not, notes how many wait.
+    pub(super) fn is_crowded(&mut self, come: usize) -> bool {
+        let len = self.len_at(come);
+        let is_crowded = len > self.free && come > self.seen;
+        if !is_crowded {
+            self.most = self.most.max(len);
+        }
+        is_crowded
+    }
+
+    /// The next one that is to be looked at, of those up to `come`.
+    pub(super) fn look(&mut self, come: usize) -> Option<Cell> {
+        if self.seen >= come {
+            self.close_up();
+            return None;
+        }
+        self.seen += 1;
+        Some(self.cells[self.seen - 1])
+    }
+
+    /// Lets in the cell that was looked at last.
+    pub(super) fn let_in(&mut self, cell: Cell) {
+        self.cells[self.let_in] = cell;
+        self.let_in += 1;
+        self.most = self.most.max(self.len());
+    }
+
+    /// Does not let in the cell that was looked at last.
+    pub(super) fn refuse(&mut self) {
+        self.arrived -= 1;
+    }
+
+    /// Lets in a cell that was never put down, where all that have come were looked at.
+    pub(super) fn insert(&mut self, cell: Cell) {
+        if self.let_in == self.seen {
+            self.cells.insert(self.seen, cell);
+            for place in [&mut self.seen, &mut self.counted, &mut self.sorted] {
+                *place += 1;
+            }
+        }
+        self.arrived += 1;
+        self.let_in(cell);
+    }
+
+    /// Whether one more may wait; counts a cell that may not.
+    pub(super) fn has_room(&mut self) -> bool {
+        let has_room = self.len() < self.limit;
+        self.dropped_full += u64::from(!has_room);
+        has_room
+    }
+
+    /// Whether none waits or is to come.
+    pub(super) fn is_over(&self) -> bool {
+        self.gone == self.cells.len()
+    }
+
+    /// When the first of those that are here comes or came; of those to come if none waits.
+    #[inline]
+    pub(super) fn head(&self) -> Time {
+        self.cells.get(self.gone).map_or(Time::NEVER, |cell| cell.at)
+    }
+
+    /// Sends cells in the middle of PDUs up to the first that there is news by, and that start before `before`, when one of a
+    /// category that is served before this one or something else is next; and none that comes later than the line is free and
+    /// than `behind`, when one of a category served after it comes. Gives the next of those if it is another cell.
+    pub(super) fn send(&mut self, line: &mut Line, before: Time, behind: Time) -> Option<Other> {
+        let (mut next, mut other, mut end) = (self.gone, None, line.end());
+        let row = if self.let_in == self.seen { &self.cells[..] } else { &self.cells[..self.let_in] };
+        let to_news = self.to_news();
+        while let Some(&Cell { at, word }) = row.get(next) {
+            let start = end.free_at.max(at);
+            let has_news =
+                self.cells.get((next + to_news).max(self.seen)).is_some_and(|cell| cell.at <= start);
+            if has_news || start >= before || at > end.free_at.max(behind) {
+                break;
+            }
+            next += 1;
+            if !word.is_middle() {
+                other = Some(Other { word, start, is_seen: next <= self.let_in });
+                break;
+            }
+            line.send(&mut end, word, start);
+        }
+        line.set_end(end);
+        self.gone = next;
+        self.close_up();
+        other
+    }
+
+    /// If none of those that were looked at waits, those behind are the first.
+    fn close_up(&mut self) {
+        if self.gone >= self.let_in {
+            self.gone = self.gone.max(self.seen);
+            (self.let_in, self.seen) = (self.gone, self.gone);
+        }
+    }
+}
