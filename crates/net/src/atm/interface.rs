@@ -57,6 +57,8 @@ pub struct Interface {
     buffered: Vec<u16>,
     /// Packets that are complete, with the output they go to.
     done: Vec<(Port, Packet)>,
+    /// Before this nothing has to go out, if nothing comes.
+    deadline: Time,
     received: u64,
     unknown: u64,
     oam: u64,
@@ -78,6 +80,7 @@ impl Interface {
             places: vec![None; Vc::LAST.index() + 1],
             buffered: Vec::new(),
             done: Vec::new(),
+            deadline: Time::ZERO,
             received: 0,
             unknown: 0,
             oam: 0,
@@ -118,6 +121,7 @@ impl Interface {
         let Some(buffer) = &mut end.buffer else { return Ok(false) };
         config.check(end.class)?;
         buffer.set(now, config);
+        self.deadline = now;
         Ok(true)
     }
 
@@ -233,12 +237,13 @@ impl Interface {
         while let Some(train) = self.line.take(cx.now()) {
             cx.emit(LINE, train);
         }
-        self.deadline(cx.now()).min(next)
+        self.deadline = self.next_event(cx.now()).min(next);
+        self.deadline
     }
 
     /// When something has to go out at the earliest: a packet that completes, the first cell in the pipe, or one that is not on
     /// its way yet; but for what waits in receive buffers.
-    fn deadline(&mut self, now: Time) -> Time {
+    fn next_event(&mut self, now: Time) -> Time {
         let event = self.order.first().0.min(self.inbox.head());
         let sent = if event.is_never() { event } else { event.max(now) + self.line.shortest() };
         self.line.due().min(sent).min(self.inbox.next_cargo().max(now))
@@ -255,8 +260,13 @@ impl Element for Interface {
             }
             self.inbox.announce(packet);
         } else if let Some(end) = self.ends.get_mut(usize::from(port.0) - 1) {
+            let is_behind = end.carries.has_data();
             end.push(packet);
             self.order.set(usize::from(port.0) - 1, end.next(now));
+            if is_behind && self.deadline > now {
+                // It changes nothing for what is before it.
+                return self.deadline;
+            }
         }
         self.hand_over(cx)
     }

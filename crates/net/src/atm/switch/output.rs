@@ -204,25 +204,21 @@ impl Output {
         let erica = erica.as_mut()?;
         let number = |cell: &Cell| usize::from(numbers[cell.word.vc().index()]);
         let comes_before = |cell: &Cell, until: Moment| {
-            cell.at < until.0 && cell.at < *ends
+            cell.at < until.0.min(*ends)
                 || cell.at <= *ends && (cell.at, channels[number(cell)].input) < until
         };
-        let (mut until, mut count, mut filled) = (until, 0, None);
-        for cell in waiting[ABR].uncounted().iter().take_while(|cell| comes_before(cell, until)) {
+        let (mut until, mut end) = (until, (*ends < until.0).then_some(*ends));
+        let (mut count, room) = (0, erica.room());
+        for cell in waiting[ABR].uncounted().iter().take(room).take_while(|cell| comes_before(cell, until)) {
             count += 1;
             erica.on_abr(number(cell), 1);
             if cell.word.is_forward_rm() {
                 erica.on_rate(number(cell), cell.word.current().cells_per_second());
             }
-            if erica.room() == 0 {
-                filled = Some(cell);
-                break;
-            }
         }
-        // The interval ends with the cell that fills it.
-        let end = filled.map(|cell| cell.at).or((*ends < until.0).then_some(*ends));
-        if let Some(cell) = filled {
-            until = (cell.at, channels[number(cell)].input);
+        if let Some(last) = waiting[ABR].uncounted()[..count].last().filter(|_| count == room) {
+            // The interval ends with the cell that fills it.
+            (until, end) = ((last.at, channels[number(last)].input), Some(last.at));
         }
         waiting[ABR].count(count);
         for class in [CBR, VBR] {

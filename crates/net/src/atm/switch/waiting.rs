@@ -221,6 +221,7 @@ impl Waiting {
     /// Sends cells in the middle of PDUs up to the first that there is news by, and that start before `before`, when one of a
     /// category that is served before this one or something else is next; and none that comes later than the line is free and
     /// than `behind`, when one of a category served after it comes. Gives the next of those if it is another cell.
+    #[inline(always)]
     pub(super) fn send(&mut self, line: &mut Line, before: Time, behind: Time) -> Option<Other> {
         let (mut next, mut other, mut end) = (self.gone, None, line.end());
         let row = if self.let_in == self.seen { &self.cells[..] } else { &self.cells[..self.let_in] };
