@@ -21,6 +21,11 @@ pub enum CidSpace {
 }
 
 impl CidSpace {
+    /// Small CIDs, as many as there can be (RFC 3095 5.1.3).
+    pub const SMALL: Self = Self::Small { max_cid: 15 };
+    /// Large CIDs, as many as there can be (RFC 3095 5.1.3).
+    pub const LARGE: Self = Self::Large { max_cid: 16_383 };
+
     /// The highest CID, after the limit of the space.
     pub const fn max_cid(self) -> u16 {
         match self {

@@ -467,18 +467,23 @@ mod tests {
         assert!(assigned <= spurts, "{assigned} for {spurts} spurts");
     }
 
+    /// Numbers below what is asked for, at random.
+    fn dice() -> impl FnMut(u32) -> u32 {
+        let mut state = 1_u64;
+        move |count| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as u32 % count
+        }
+    }
+
     /// Calls of which a quarter talks at a time: a talking one pauses after one packet in 50, a silent one talks after one in 150.
     fn calls(count: usize) -> Vec<u32> {
-        let mut state = 1_u64;
-        let mut is_one_in = |count: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33).is_multiple_of(count)
-        };
+        let mut below = dice();
         let mut talks = alloc::vec![false; count];
         let mut packets = Vec::new();
         for _ in 0..3000 {
             for (call, talks) in (0..).zip(&mut talks) {
-                *talks ^= is_one_in(if *talks { 50 } else { 150 });
+                *talks ^= below(if *talks { 50 } else { 150 }) == 0;
                 packets.extend(talks.then_some(call));
             }
         }
@@ -519,9 +524,10 @@ mod tests {
 
     #[test]
     fn much_fewer_where_more_flows_talk_than_there_are_cids() {
-        for (packets, at_most) in
-            [(calls(60), 40), (calls(90), 50), ((0..17).cycle().take(8500).collect(), 13)]
-        {
+        let in_turn = (0..17).cycle().take(8500).collect();
+        let mut below = dice();
+        let at_random = (0..30_000).map(|_| below(20)).collect();
+        for (packets, at_most) in [(calls(60), 40), (calls(90), 50), (in_turn, 13), (at_random, 56)] {
             let (irs, plain) = irs(&packets);
             assert!(irs * 100 <= plain * at_most, "{irs} for {plain}");
         }

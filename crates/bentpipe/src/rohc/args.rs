@@ -51,7 +51,8 @@ impl ChannelArgs {
     /// # Errors
     /// If the highest CID does not fit the CID space.
     pub(super) fn channel(&self) -> Result<Channel, String> {
-        let highest = if matches!(self.cid, Cid::Small) { 15 } else { 16_383 };
+        let space = if matches!(self.cid, Cid::Small) { CidSpace::SMALL } else { CidSpace::LARGE };
+        let highest = space.max_cid();
         let max_cid = self.max_cid.unwrap_or(highest);
         if max_cid > highest {
             return Err(format!("--max-cid {max_cid} is above {highest}, the highest CID of this CID space"));

@@ -1,15 +1,13 @@
 //! Both ends of a channel, for packets of which a capture may have kept only the start.
 
 use bentpipe_rohc::{
-    CompressError, Compressed, Compressor, CompressorConfig, CompressorState, DecompressError, Decompressed,
-    Decompressor, DecompressorConfig, Mode, segment,
+    CidSpace, CompressError, Compressed, Compressor, CompressorConfig, CompressorState, DecompressError,
+    Decompressed, Decompressor, DecompressorConfig, Mode, segment,
 };
 
 use super::args::Reservation;
 use super::capture::Packet;
 
-/// The highest large CID (RFC 3095 5.1.3).
-const HIGHEST_CID: u16 = 16_383;
 /// Length in bytes of what guards a reassembled unit (RFC 3095 5.2.5).
 const CRC32_LEN: usize = 4;
 
@@ -144,10 +142,10 @@ impl Sender {
     /// Says that there are too few CIDs, if one packet in a hundred or more took that of another flow and a channel can have more.
     pub(super) fn lack_of_cids(&self) -> Option<String> {
         let (taken, packets) = (self.compressor.reassigned_cids(), self.compressor.stats().packets);
-        let cids = u32::from(self.max_cid) + 1;
-        let is_many = taken > 0 && taken * 100 >= packets && self.max_cid < HIGHEST_CID;
+        let [cids, most] = [self.max_cid, CidSpace::LARGE.max_cid()].map(|highest| u32::from(highest) + 1);
+        let is_many = taken > 0 && taken * 100 >= packets && cids < most;
         is_many.then(|| {
-            format!("more flows than CIDs ({cids}): {taken} of {packets} packets took another flow's; --cid large has up to 16384")
+            format!("more flows than CIDs ({cids}): {taken} of {packets} packets took another flow's; --cid large has up to {most}")
         })
     }
 

@@ -131,8 +131,7 @@ pub(super) fn compress(args: &CompressArgs) -> Result<Verdict, Error> {
     input.check_found()?;
     output.finish()?;
     back.map_or(Ok(()), Output::finish)?;
-    way.sender.lack_of_cids().iter().for_each(|lack| say(lack));
-    end(ledger, &input, is_stdout(&args.output))
+    end_sending(&way, ledger, &input, is_stdout(&args.output))
 }
 
 /// Compresses and decompresses a capture, with losses in between.
@@ -159,8 +158,7 @@ pub(super) fn roundtrip(args: &RoundtripArgs) -> Result<Verdict, Error> {
     })?;
     input.check_found()?;
     output.map_or(Ok(()), Output::finish)?;
-    way.sender.lack_of_cids().iter().for_each(|lack| say(lack));
-    end(ledger, &input, args.output.as_deref().is_some_and(is_stdout))
+    end_sending(&way, ledger, &input, args.output.as_deref().is_some_and(is_stdout))
 }
 
 /// Compresses a capture for the figures alone.
@@ -177,8 +175,7 @@ pub(super) fn stats(args: &StatsArgs) -> Result<Verdict, Error> {
         note_carried(&mut ledger, packet, carried, None, true)?;
         Ok(!is_interrupted())
     })?;
-    way.sender.lack_of_cids().iter().for_each(|lack| say(lack));
-    end(ledger, &input, false)
+    end_sending(&way, ledger, &input, false)
 }
 
 const OTHER_CHANNEL: &str =
@@ -299,6 +296,12 @@ fn write_feedback(file: &mut Option<Output>, packet: &Packet<'_>, feedback: &[u8
 
 fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
+}
+
+/// Ends a command that compressed.
+fn end_sending(way: &Way, ledger: Ledger, input: &Capture, to_stderr: bool) -> Result<Verdict, Error> {
+    way.sender.lack_of_cids().iter().for_each(|lack| say(lack));
+    end(ledger, input, to_stderr)
 }
 
 fn end(ledger: Ledger, input: &Capture, to_stderr: bool) -> Result<Verdict, Error> {

@@ -20,7 +20,7 @@ pub(super) const IRS: u8 = 3;
 pub(super) fn config(profile: Profile, interval: u32, irs: u8) -> CompressorConfig {
     let profiles = Profiles::NONE.with(Profile::Ip).with(profile);
     CompressorConfig {
-        channel: Channel { cids: CidSpace::Large { max_cid: 16_383 }, profiles, mrru_bytes: 0 },
+        channel: Channel { cids: CidSpace::LARGE, profiles, mrru_bytes: 0 },
         rtp: RtpRule::Custom(|_| true),
         repeats: irs,
         refresh_repeats: irs,
