@@ -2,24 +2,20 @@
 
 use bentpipe_units::Time;
 
-/// How many take part in one tournament. With 16 a small network is one group, and one of 256 elements two levels.
-const WIDTH: usize = 16;
+/// How many take part in one tournament: a small network is one group, and one of 512 elements three levels.
+const WIDTH: usize = 8;
 
-/// A deadline for each of a fixed number of elements, and the earliest of them; ties go to the lowest number.
+/// Bits of a member's number in its group.
+const BITS: u32 = WIDTH.ilog2();
+
+/// A deadline for each of a fixed number of elements, and the earliest of them; ties go to the lowest number. A deadline beyond
+/// 2^61 ns, 73 years, is as good as never.
 ///
-/// Elements are in groups, groups in groups, up to one that holds all. Moving one deadline costs one tournament a level
-/// at most, and none where the earliest of a group stays what it was.
+/// Elements are in groups, groups in groups, up to one that holds all. Moving one deadline costs one tournament a level.
 #[derive(Debug)]
 pub struct Agenda {
     /// The elements' groups first. The groups of one level are the members of the next; the last level is one group.
     levels: Vec<Vec<Group>>,
-}
-
-/// The deadlines of its members, and which is the earliest.
-#[derive(Clone, Debug)]
-struct Group {
-    times: [Time; WIDTH],
-    first: usize,
 }
 
 impl Agenda {
@@ -29,7 +25,7 @@ impl Agenda {
         let mut members = count;
         loop {
             members = members.div_ceil(WIDTH).max(1);
-            levels.push(vec![Group { times: [Time::NEVER; WIDTH], first: 0 }; members]);
+            levels.push(vec![Group::default(); members]);
             if members == 1 {
                 return Agenda { levels };
             }
@@ -41,8 +37,8 @@ impl Agenda {
     pub fn first(&self) -> (Time, usize) {
         let (mut time, mut member) = (Time::NEVER, 0);
         for level in self.levels.iter().rev() {
-            let group = &level[member];
-            (time, member) = (group.earliest(), member * WIDTH + group.first);
+            let first = level[member].first;
+            (time, member) = (first.time(), member * WIDTH + first.member());
         }
         (time, member)
     }
@@ -51,55 +47,70 @@ impl Agenda {
     ///
     /// # Panics
     /// If there is no such element.
-    #[inline]
     pub fn set(&mut self, element: usize, time: Time) {
-        let (mut member, mut time) = (element, time);
+        let (mut member, mut entry) = (element, Entry::new(time));
         for level in &mut self.levels {
-            let group = &mut level[member / WIDTH];
-            let before = group.earliest();
-            time = group.set(member % WIDTH, time);
-            if time == before {
-                return;
-            }
+            entry = level[member / WIDTH].set(member % WIDTH, entry);
             member /= WIDTH;
         }
     }
 }
 
-impl Group {
+/// A deadline, and in its lowest bits the number of the member whose it is: one comparison without a branch, which no predictor
+/// could foresee, tells which of two comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry(u64);
+
+impl Entry {
+    const LAST: u64 = u64::MAX >> BITS;
+
     #[inline]
-    fn earliest(&self) -> Time {
-        self.times[self.first % WIDTH]
+    fn new(time: Time) -> Entry {
+        Entry(time.as_nanos().min(Entry::LAST) << BITS)
     }
 
-    /// Moves one deadline; returns the earliest.
+    /// The same deadline as another member's.
     #[inline]
-    fn set(&mut self, member: usize, time: Time) -> Time {
-        let before = self.earliest();
-        self.times[member] = time;
-        if member == self.first && time > before {
-            self.first = earliest_of(&self.times);
-        } else if time < before || time == before && member < self.first {
-            self.first = member;
-        }
-        self.earliest()
+    fn of(self, member: usize) -> Entry {
+        Entry(self.0 >> BITS << BITS | member as u64)
+    }
+
+    #[inline]
+    fn member(self) -> usize {
+        self.0 as usize % WIDTH
+    }
+
+    #[inline]
+    fn time(self) -> Time {
+        let nanos = self.0 >> BITS;
+        if nanos == Entry::LAST { Time::NEVER } else { Time::from_nanos(nanos) }
     }
 }
 
-/// Which of the times is the earliest, the first of equals: by pairs, so that the comparisons do not wait for each
-/// other.
-#[inline]
-fn earliest_of(times: &[Time; WIDTH]) -> usize {
-    let mut best: [(Time, usize); WIDTH] = std::array::from_fn(|member| (times[member], member));
-    let mut left = WIDTH;
-    while left > 1 {
-        left /= 2;
-        for pair in 0..left {
-            let (one, other) = (best[2 * pair], best[2 * pair + 1]);
-            best[pair] = if other.0 < one.0 { other } else { one };
-        }
+/// The deadlines of its members.
+#[derive(Clone, Debug)]
+struct Group {
+    entries: [Entry; WIDTH],
+    first: Entry,
+}
+
+impl Default for Group {
+    fn default() -> Group {
+        let never = Entry::new(Time::NEVER);
+        Group { entries: std::array::from_fn(|member| never.of(member)), first: never }
     }
-    best[0].1
+}
+
+impl Group {
+    /// Moves one deadline; returns the earliest.
+    #[inline]
+    fn set(&mut self, member: usize, entry: Entry) -> Entry {
+        self.entries[member] = entry.of(member);
+        let [a, b, c, d, e, f, g, h] = self.entries;
+        // By pairs, so that the comparisons do not wait for each other.
+        self.first = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
+        self.first
+    }
 }
 
 #[cfg(test)]
