@@ -244,8 +244,33 @@ impl Packet {
         header
     }
 
+    /// Puts a header before the packet: as [`Packet::prepend`], for one that is at hand.
+    ///
+    /// # Panics
+    /// If it is longer than 144 bytes.
+    #[inline]
+    pub fn prepend_header<const N: usize>(&mut self, header: &[u8; N]) {
+        let Some(start) = self.0.start.checked_sub(N) else {
+            self.prepend(N).copy_from_slice(header);
+            return;
+        };
+        self.0.head[start..start + N].copy_from_slice(header);
+        (self.0.start, self.0.len) = (start, self.0.len + N);
+    }
+
     /// Takes `len` bytes off the front: decapsulation. Takes what there is if there is less.
+    #[inline]
     pub fn trim_front(&mut self, len: usize) {
+        if len < HEAD - self.0.start {
+            self.0.start += len;
+            self.0.len -= len;
+        } else {
+            self.trim_all(len);
+        }
+    }
+
+    /// Takes `len` bytes off the front, all header bytes among them.
+    fn trim_all(&mut self, len: usize) {
         let header_len = HEAD - self.0.start;
         self.0.start += len.min(header_len);
         match &mut self.0.body {
@@ -385,9 +410,11 @@ mod tests {
         for len in [20, 400] {
             let mut packet = Packet::from_bytes(&numbered(len));
             for _ in 0..9 {
-                packet.prepend(40).fill(7);
+                packet.prepend(20).fill(7);
+                packet.prepend_header(&[7; 20]);
             }
             assert_eq!(packet.len(), len + 360);
+            assert_eq!(packet.to_vec()[..360], [7; 360]);
             packet.trim_front(360);
             assert_eq!(packet.to_vec(), numbered(len));
             assert!(packet.header().len() >= len.min(20));

@@ -38,6 +38,7 @@ impl Repr {
     ///
     /// # Errors
     /// If it is truncated; `Unsupported` if it is LLC without SNAP.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Repr, Error> {
         if bytes.len() >= SNAP.len() && bytes[..3] != SNAP {
             return Err(Error::unsupported(Layer::Llc, 0, "LLC without SNAP"));
@@ -71,6 +72,7 @@ impl Repr {
     ///
     /// # Panics
     /// If `buffer` is shorter than [`Repr::buffer_len`].
+    #[inline]
     pub fn emit(&self, buffer: &mut [u8]) {
         let (oui, pid) = match *self {
             Repr::Routed(kind) => (OUI_ETHERTYPE, kind.0),

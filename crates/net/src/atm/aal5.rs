@@ -177,14 +177,17 @@ impl Reassembler {
     pub(crate) fn last(&mut self, word: Word, payload: Packet) -> Outcome {
         self.count(word);
         let (received, mixed) = (std::mem::take(&mut self.received), std::mem::take(&mut self.mixed));
-        let masks = std::mem::take(&mut self.masks);
-        if received != aal5::cells(payload.len()) {
-            return Outcome::WrongLength;
-        }
-        if mixed {
-            return Outcome::WrongCrc;
-        }
-        if masks.is_empty() { Outcome::Whole(payload) } else { examine(&payload, &masks) }
+        let outcome = if received != aal5::cells(payload.len()) {
+            Outcome::WrongLength
+        } else if mixed {
+            Outcome::WrongCrc
+        } else if self.masks.is_empty() {
+            return Outcome::Whole(payload);
+        } else {
+            examine(&payload, &self.masks)
+        };
+        self.masks.clear();
+        outcome
     }
 
     /// Ends a PDU with a cell of which nothing is known.

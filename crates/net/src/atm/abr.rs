@@ -105,7 +105,9 @@ impl Gap {
         if nanos >= Gap::NEVER as f64 {
             return Gap { nanos: Gap::NEVER, fraction: 0 };
         }
-        Gap { nanos: nanos as u64, fraction: ((nanos - nanos.floor()) * 4_294_967_296.0) as u32 }
+        // Signed, as processors convert those in one step.
+        let whole = nanos as i64;
+        Gap { nanos: whole as u64, fraction: ((nanos - whole as f64) * 4_294_967_296.0) as u32 }
     }
 
     /// The instant one gap after `from`, whose fraction of a nanosecond is `carried`.

@@ -613,7 +613,9 @@ impl End {
 fn prepend_llc(packet: &mut Packet) {
     let is_v6 = packet.header().first().is_some_and(|first| first >> 4 == 6);
     let kind = if is_v6 { EtherType::IPV6 } else { EtherType::IPV4 };
-    llc::Repr::Routed(kind).emit(packet.prepend(llc::HEADER_LEN));
+    let mut header = [0; llc::HEADER_LEN];
+    llc::Repr::Routed(kind).emit(&mut header);
+    packet.prepend_header(&header);
 }
 
 /// Takes LLC and SNAP off an IP packet; none if it is anything else.

@@ -45,11 +45,13 @@ impl Source {
 
     /// Adds the cells that go out before `until_ns`, up to which the rate holds.
     fn tell(&mut self, until_ns: f64, cells: &mut Vec<Time>) {
-        while self.cell_ns < until_ns {
-            cells.push(not_before(self.cell_ns));
-            (self.at_ns, self.missing) = (self.cell_ns, 1.0);
-            self.cell_ns += self.gap_ns;
+        let mut cell_ns = self.cell_ns;
+        while cell_ns < until_ns {
+            cells.push(not_before(cell_ns));
+            (self.at_ns, self.missing) = (cell_ns, 1.0);
+            cell_ns += self.gap_ns;
         }
+        self.cell_ns = cell_ns;
     }
 
     fn change(&mut self) {
