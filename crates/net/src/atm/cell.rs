@@ -193,11 +193,10 @@ impl Word {
     /// How many packets travel with it: wrong bits first, then what it ends or is.
     #[inline]
     pub const fn cargo(self) -> usize {
-        let pieces = (self.0 & LAST != 0) as usize + (self.0 & DAMAGED != 0) as usize;
-        match self.0 >> KIND & 3 {
-            0 => pieces,
-            2 => 1,
-            _ => 0,
+        if matches!(self.kind(), Kind::Data) {
+            (self.0 & LAST != 0) as usize + (self.0 & DAMAGED != 0) as usize
+        } else {
+            matches!(self.kind(), Kind::Whole) as usize
         }
     }
 

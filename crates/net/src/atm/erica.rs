@@ -209,7 +209,9 @@ impl Erica {
     /// ABR cells of a channel come to the port.
     #[inline]
     pub(crate) fn on_abr(&mut self, channel: usize, cells: u32) {
-        self.touch(channel);
+        if self.channels[channel].cells == 0 && cells > 0 {
+            self.touch(channel);
+        }
         self.abr_cells += cells;
         self.channels[channel].cells += cells;
     }

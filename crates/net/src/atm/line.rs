@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::atm::CELL_LEN;
 
-use super::cell::{Cell, Train, Word, reload};
+use super::cell::{Cell, Train, Vc, Word, reload};
 use crate::{Impossible, Observer, Packet, Unit};
 
 /// Bits of a cell on the line.
@@ -28,12 +28,8 @@ pub struct Config {
 /// Sends cells one after the other, and keeps them until the first of them arrives.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// Whole nanoseconds of a cell, and what is left in units of 2^-64 ns, rounded up: not before 2^64 cells do the times of
-    /// their ends differ by a nanosecond.
-    cell_nanos: u64,
-    cell_fraction: u64,
+    timing: Timing,
     rate_bps: u64,
-    delay: Span,
     end: End,
     pipe: Box<Train>,
     /// Whether cells are handed over singly, each when it arrives.
@@ -42,15 +38,71 @@ pub(crate) struct Line {
     handed_over: u64,
 }
 
+/// How long a cell takes.
+#[derive(Clone, Copy, Debug)]
+struct Timing {
+    /// Whole nanoseconds of a cell, and what is left in units of 2^-64 ns, rounded up: not before 2^64 cells do the times of
+    /// their ends differ by a nanosecond.
+    cell_nanos: u64,
+    cell_fraction: u64,
+    /// From the end of its transmission to its arrival.
+    delay: Span,
+}
+
+impl Timing {
+    /// A cell that is sent from `start` on.
+    #[inline(always)]
+    fn send(&self, end: &mut End, word: Word, start: Time) -> Cell {
+        let (fraction, is_carried) = end.fraction.overflowing_add(self.cell_fraction);
+        let free_at = start.as_nanos() + self.cell_nanos + u64::from(is_carried);
+        let cell = Cell { at: Time::from_nanos(free_at + self.delay.as_nanos()), word };
+        // Here and not where the train is handed over, as here it takes no time beside the rest.
+        *end = End { free_at: Time::from_nanos(free_at), fraction, digest: mix(end.digest, cell) };
+        cell
+    }
+}
+
 /// The end of what was sent: what changes with each cell.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct End {
+struct End {
     /// When the transmission of this moment ends, or the last one ended.
-    pub(crate) free_at: Time,
+    free_at: Time,
     /// And how far into the nanosecond behind that.
     fraction: u64,
     /// Of all cells sent.
     digest: u64,
+}
+
+/// A row of cells that are sent one behind the other, each written where there is room for it in the pipe.
+pub(crate) struct Sending<'a> {
+    room: std::slice::IterMut<'a, Cell>,
+    end: End,
+    timing: Timing,
+}
+
+impl Sending<'_> {
+    /// Where none was written yet.
+    const BLANK: Cell = Cell { at: Time::NEVER, word: Word::oam(Vc::FIRST) };
+
+    /// When the transmission of this moment ends, or the last one ended.
+    #[inline(always)]
+    pub(crate) fn free_at(&self) -> Time {
+        self.end.free_at
+    }
+
+    /// Whether as many were sent as there can be.
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.room.len() == 0
+    }
+
+    /// Sends a cell from `start` on, which is not before the line is free; none if as many were sent as there can be.
+    #[inline(always)]
+    pub(crate) fn send(&mut self, word: Word, start: Time) {
+        if let Some(place) = self.room.next() {
+            *place = self.timing.send(&mut self.end, word, start);
+        }
+    }
 }
 
 impl Line {
@@ -60,10 +112,12 @@ impl Line {
         // Faster, and two cells would arrive in one nanosecond.
         Impossible::unless((1..=scaled).contains(&rate_bps), "rate", "above zero and at most 424 Gbit/s")?;
         Ok(Line {
-            cell_nanos: scaled / rate_bps,
-            cell_fraction: (u128::from(scaled % rate_bps) << 64).div_ceil(u128::from(rate_bps)) as u64,
+            timing: Timing {
+                cell_nanos: scaled / rate_bps,
+                cell_fraction: (u128::from(scaled % rate_bps) << 64).div_ceil(u128::from(rate_bps)) as u64,
+                delay: config.delay,
+            },
             rate_bps,
-            delay: config.delay,
             end: End::default(),
             pipe: Box::default(),
             singly: false,
@@ -90,32 +144,27 @@ impl Line {
     /// Sends a cell from `start` on, which is not before the line is free.
     #[inline]
     pub(crate) fn transmit(&mut self, word: Word, start: Time) {
-        let mut end = self.end;
-        self.send(&mut end, word, start);
-        self.end = end;
+        self.pipe.cells.push(self.timing.send(&mut self.end, word, start));
     }
 
-    /// The end of what was sent, at hand for a row of cells.
-    #[inline]
-    pub(crate) fn end(&self) -> End {
-        self.end
-    }
-
-    /// Puts the end of what was sent back after a row of cells.
-    #[inline]
-    pub(crate) fn set_end(&mut self, end: End) {
-        self.end = end;
-    }
-
-    /// Sends a cell of a row from `start` on, which is not before the line is free.
-    #[inline]
-    pub(crate) fn send(&mut self, end: &mut End, word: Word, start: Time) {
-        let (fraction, is_carried) = end.fraction.overflowing_add(self.cell_fraction);
-        let free_at = start.as_nanos() + self.cell_nanos + u64::from(is_carried);
-        let cell = Cell { at: Time::from_nanos(free_at + self.delay.as_nanos()), word };
-        // Here and not where the train is handed over, as here it takes no time beside the rest.
-        *end = End { free_at: Time::from_nanos(free_at), fraction, digest: mix(end.digest, cell) };
-        self.pipe.cells.push(cell);
+    /// Sends a row of cells, of which `most` at most are to start before `until`. `send` says which, and puts what travels with
+    /// them beside them.
+    #[inline(always)]
+    pub(crate) fn send_row(
+        &mut self,
+        most: usize,
+        until: Time,
+        send: impl FnOnce(&mut Sending<'_>, &mut VecDeque<Packet>),
+    ) {
+        let Train { cells, cargo } = &mut *self.pipe;
+        let before = cells.len();
+        let in_time = until.since(self.end.free_at).as_nanos() / self.timing.cell_nanos + 1;
+        cells.resize(before + most.min(in_time as usize), Sending::BLANK);
+        let mut sending = Sending { room: cells[before..].iter_mut(), end: self.end, timing: self.timing };
+        send(&mut sending, cargo);
+        self.end = sending.end;
+        let left = sending.room.len();
+        cells.truncate(cells.len() - left);
     }
 
     /// Puts what travels with the cell sent last beside it; it is next in `cargo`.
@@ -145,7 +194,7 @@ impl Line {
     /// The shortest time from the start of a transmission to the arrival.
     #[inline]
     pub(crate) fn shortest(&self) -> Span {
-        self.delay + Span::from_nanos(self.cell_nanos)
+        self.timing.delay + Span::from_nanos(self.timing.cell_nanos)
     }
 
     /// What there is to hand over: all that is in the pipe, if its first cell arrives by `until`.

@@ -11,10 +11,8 @@
 //! outputs, input by input, and each output brings its own into order. Only where a cell has to do with a second output are
 //! outputs gone through in step.
 
-use std::any::Any;
-use std::collections::VecDeque;
-
 use bentpipe_units::{Span, Time};
+use std::any::Any;
 
 use super::cell::{Cell, Inbox, Vc, Word, unload};
 use super::erica::{Measurement, QueueControl, Target};
@@ -199,8 +197,8 @@ impl Switch {
     /// # Panics
     /// If there is no such port, or it has a channel of this number already.
     pub fn connect(&mut self, (a, vc_a): (Port, Vc), (b, vc_b): (Port, Vc), class: Class) {
-        let to_a = self.outputs[usize::from(a.0)].add_channel(vc_a, b.0);
-        let to_b = self.outputs[usize::from(b.0)].add_channel(vc_b, a.0);
+        let to_a = self.outputs[usize::from(a.0)].add_channel(vc_a, class, b.0);
+        let to_b = self.outputs[usize::from(b.0)].add_channel(vc_b, class, a.0);
         for (input, came, output, vc, number, back) in
             [(a, vc_a, b, vc_b, to_b, to_a), (b, vc_b, a, vc_a, to_a, to_b)]
         {
@@ -237,34 +235,33 @@ impl Switch {
     fn take(&mut self, input: usize, until: Time) {
         let is_asked = self.outputs[input].is_asked();
         let (cells, cargo) = self.inboxes[input].ahead();
-        let (routes, outputs) = (&self.routes[input], &mut self.outputs[..]);
+        let cells = &cells[..cells.partition_point(|cell| cell.at < until)];
+        let (routes, outputs) = (&*self.routes[input], &mut self.outputs[..]);
         let mut rest = cells;
-        while let [cell, behind @ ..] = rest
-            && cell.at < until
-        {
+        while let [cell, behind @ ..] = rest {
             rest = behind;
-            let route = &routes[cell.word.vc().index()];
-            if let Some(Route { output, vc, class, is_watched: false, .. }) = *route
-                && cell.word.is_middle()
-            {
-                let waiting = outputs[usize::from(output)].of_class(class);
-                waiting.put_down(Cell { at: cell.at, word: cell.word.on(vc) });
-                // What follows on the channel goes the same way.
-                while let [next, behind @ ..] = rest
-                    && next.word.is_alike(cell.word)
-                    && next.at < until
-                {
-                    rest = behind;
-                    waiting.put_down(Cell { at: next.at, word: next.word.on(vc) });
-                }
-            } else if let Some(route) = route {
-                consider(*cell, input, route, is_asked, outputs, cargo, &mut self.crossings);
-            } else {
+            let Some(route) = &routes[cell.word.vc().index()] else {
                 self.unroutable += 1;
                 unload(cargo, cell.word);
+                continue;
+            };
+            let output = &mut outputs[usize::from(route.output)];
+            let waiting = output.of_class(route.class);
+            waiting.put_down(Cell { at: cell.at, word: cell.word.on(route.vc) });
+            if route.is_watched || !cell.word.is_middle() {
+                output.load(route.number, cell.word, cargo);
+                note(*cell, input as u16, route, is_asked, &mut self.crossings);
+                continue;
+            }
+            // What follows on the channel goes the same way.
+            while let [next, behind @ ..] = rest
+                && next.word.is_alike(cell.word)
+            {
+                rest = behind;
+                waiting.put_down(Cell { at: next.at, word: next.word.on(route.vc) });
             }
         }
-        let count = cells.len() - rest.len();
+        let count = cells.len();
         self.inboxes[input].pass(count);
     }
 
@@ -310,21 +307,11 @@ impl Switch {
     }
 }
 
-/// Puts down a cell that packets travel with, or that has to do with two outputs; says what.
-#[inline(never)]
-fn consider(
-    Cell { at, word }: Cell,
-    input: usize,
-    route: &Route,
-    is_asked: bool,
-    outputs: &mut [Output],
-    cargo: &mut VecDeque<Packet>,
-    crossings: &mut Vec<Crossing>,
-) {
-    let output = &mut outputs[usize::from(route.output)];
-    output.of_class(route.class).put_down(Cell { at, word: word.on(route.vc) });
-    output.load(route.number, word, cargo);
-    let crossing = |does| Crossing { moment: (at, input as u16), route: *route, does };
+/// Notes what a cell has to do with the output of the port that it came in by, if anything.
+#[inline]
+fn note(cell: Cell, input: u16, route: &Route, is_asked: bool, crossings: &mut Vec<Crossing>) {
+    let Cell { at, word } = cell;
+    let crossing = |does| Crossing { moment: (at, input), route: *route, does };
     if is_asked && word.is_backward_rm() {
         crossings.push(crossing(Does::Ask(word)));
     }

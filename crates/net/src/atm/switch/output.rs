@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::atm::rm;
 
-use super::waiting::{Other, Waiting};
+use super::waiting::Waiting;
 use super::{Config, Moment};
 use crate::atm::cell::{Cell, Vc, Word, reload, unload};
 use crate::atm::erica::Erica;
@@ -29,6 +29,36 @@ const CBR: usize = Class::Cbr as usize;
 const VBR: usize = Class::Vbr as usize;
 const ABR: usize = Class::Abr as usize;
 const UBR: usize = Class::Ubr as usize;
+
+mod serve;
+
+/// The channels whose cells leave here.
+#[derive(Debug)]
+struct Channels {
+    all: Vec<Channel>,
+    /// For each VCI here its channel's number.
+    numbers: Box<[u16; Vc::COUNT]>,
+}
+
+impl Channels {
+    /// The number of the channel that a cell leaves on.
+    #[inline]
+    fn number(&self, word: Word) -> usize {
+        usize::from(self.numbers[word.vc().index()])
+    }
+
+    /// The port that a cell came in by.
+    fn input(&self, word: Word) -> u16 {
+        self.all[self.number(word)].input
+    }
+
+    /// The channel that a cell leaves on.
+    #[inline]
+    fn of(&mut self, word: Word) -> &mut Channel {
+        let number = self.number(word);
+        &mut self.all[number]
+    }
+}
 
 /// A channel whose cells leave here.
 #[derive(Debug)]
@@ -59,6 +89,15 @@ impl Default for Frames {
     }
 }
 
+/// What goes with the cells of a category.
+#[derive(Debug, Default)]
+struct Beside {
+    /// What those told are to say that have asked and were not looked at.
+    answers: VecDeque<Word>,
+    /// What travels with those that were looked at and let in.
+    cargo: VecDeque<Packet>,
+}
+
 /// Names of what is reported of each category.
 const NAMES: [[&str; 4]; 4] = [
     ["cbr-queue", "cbr-queue-max", "cbr-cells", "dropped-cbr"],
@@ -72,11 +111,10 @@ const NAMES: [[&str; 4]; 4] = [
 pub(super) struct Output {
     path: String,
     pub(super) line: Line,
-    channels: Vec<Channel>,
-    /// For each VCI here its channel's number.
-    numbers: Box<[u16; Vc::COUNT]>,
+    channels: Channels,
     /// Of each category.
     waiting: [Waiting; 4],
+    beside: [Beside; 4],
     sorter: Sorter<Cell>,
     erica: Option<Erica>,
     /// When ERICA's interval ends if not enough cells come; never without ERICA.
@@ -108,9 +146,9 @@ impl Output {
         Ok(Output {
             path,
             line: Line::new(line)?,
-            channels: Vec::new(),
-            numbers: Box::new([0; Vc::COUNT]),
+            channels: Channels { all: Vec::new(), numbers: Box::new([0; Vc::COUNT]) },
             waiting,
+            beside: Default::default(),
             sorter: Sorter::default(),
             interval_ends: erica.as_ref().map_or(Time::NEVER, Erica::ends_at),
             erica,
@@ -129,21 +167,16 @@ impl Output {
     }
 
     /// Adds a channel whose cells come in by `input` and leave here on `vc`; gives its number.
-    pub(super) fn add_channel(&mut self, vc: Vc, input: u16) -> u16 {
+    pub(super) fn add_channel(&mut self, vc: Vc, class: Class, input: u16) -> u16 {
         if let Some(erica) = &mut self.erica {
             erica.add();
         }
-        let number = self.channels.len() as u16;
+        let number = self.channels.all.len() as u16;
         let (frames, cargo, quiet_until) = Default::default();
-        self.channels.push(Channel { input, frames, cargo, quiet_until });
-        self.numbers[vc.index()] = number;
+        self.channels.all.push(Channel { input, frames, cargo, quiet_until });
+        self.waiting[class as usize].add_input(input);
+        self.channels.numbers[vc.index()] = number;
         number
-    }
-
-    /// The number of the channel that a cell leaves on.
-    #[inline]
-    fn number(&self, word: Word) -> usize {
-        usize::from(self.numbers[word.vc().index()])
     }
 
     /// Where cells of a category are put down; those of one input come one after the other.
@@ -153,13 +186,14 @@ impl Output {
     }
 
     /// Takes what travels with a cell that was put down, which is next in `cargo`.
+    #[inline(never)]
     pub(super) fn load(&mut self, channel: u16, word: Word, cargo: &mut VecDeque<Packet>) {
-        reload(cargo, &mut self.channels[usize::from(channel)].cargo, word);
+        reload(cargo, &mut self.channels.all[usize::from(channel)].cargo, word);
     }
 
     /// Takes what the next cell of a category that has asked says from here on.
     pub(super) fn answer(&mut self, class: Class, word: Word) {
-        self.waiting[class as usize].answers.push_back(word);
+        self.beside[class as usize].answers.push_back(word);
     }
 
     /// Whether what has come has to be worked through: to know what goes out by `until`, or because it is much. Otherwise it can
@@ -200,25 +234,26 @@ impl Output {
     /// Lets ERICA count what comes before `until` in its present interval, and read rates; gives when that ends, if it ends
     /// before `until` or with the last of the cells.
     fn count(&mut self, until: Moment) -> Option<Time> {
-        let Output { erica, waiting, channels, numbers, interval_ends: ends, .. } = self;
+        let Output { erica, waiting, channels, interval_ends: ends, .. } = self;
         let erica = erica.as_mut()?;
-        let number = |cell: &Cell| usize::from(numbers[cell.word.vc().index()]);
         let comes_before = |cell: &Cell, until: Moment| {
-            cell.at < until.0.min(*ends)
-                || cell.at <= *ends && (cell.at, channels[number(cell)].input) < until
+            cell.at < until.0.min(*ends) || cell.at <= *ends && (cell.at, channels.input(cell.word)) < until
         };
         let (mut until, mut end) = (until, (*ends < until.0).then_some(*ends));
-        let (mut count, room) = (0, erica.room());
-        for cell in waiting[ABR].uncounted().iter().take(room).take_while(|cell| comes_before(cell, until)) {
-            count += 1;
-            erica.on_abr(number(cell), 1);
-            if cell.word.is_forward_rm() {
-                erica.on_rate(number(cell), cell.word.current().cells_per_second());
-            }
+        let (row, room) = (waiting[ABR].uncounted(), erica.room());
+        let row = &row[..row.len().min(room)];
+        let count = row.iter().take_while(|cell| comes_before(cell, until)).count();
+        if let [_] = channels.all[..] {
+            erica.on_abr(0, count as u32);
+        } else {
+            row[..count].iter().for_each(|cell| erica.on_abr(channels.number(cell.word), 1));
         }
-        if let Some(last) = waiting[ABR].uncounted()[..count].last().filter(|_| count == room) {
+        for Cell { word, .. } in row[..count].iter().filter(|cell| cell.word.is_forward_rm()) {
+            erica.on_rate(channels.number(*word), word.current().cells_per_second());
+        }
+        if let Some(last) = row[..count].last().filter(|_| count == room) {
             // The interval ends with the cell that fills it.
-            (until, end) = ((last.at, channels[number(last)].input), Some(last.at));
+            (until, end) = ((last.at, channels.input(last.word)), Some(last.at));
         }
         waiting[ABR].count(count);
         for class in [CBR, VBR] {
@@ -228,42 +263,6 @@ impl Output {
             waiting[class].count(count);
         }
         end
-    }
-
-    /// Starts all transmissions due before `until`, where all that comes before then is in order.
-    fn serve(&mut self, until: Time) {
-        let mut heads = self.waiting.each_ref().map(Waiting::head);
-        loop {
-            let first = heads[0].min(heads[1]).min(heads[2].min(heads[3]));
-            let start = self.line.free_at().max(first);
-            if start >= until {
-                return;
-            }
-            let Some(class) = heads.iter().position(|head| *head <= start) else { return };
-            if self.waiting[class].has_news(start) {
-                self.look(class, |cell| cell.at <= start);
-            } else {
-                let before = heads[..class].iter().fold(until, |before, head| before.min(*head));
-                let behind = heads[class + 1..].iter().fold(Time::NEVER, |behind, head| behind.min(*head));
-                while let Some(other) = self.waiting[class].send(&mut self.line, before, behind) {
-                    self.send_other(class, other);
-                }
-            }
-            heads[class] = self.waiting[class].head();
-        }
-    }
-
-    /// Sends a cell that has asked or that packets travel with.
-    #[inline(never)]
-    fn send_other(&mut self, class: usize, Other { mut word, start, is_seen }: Other) {
-        let is_asked = self.is_asked();
-        let waiting = &mut self.waiting[class];
-        if !is_seen && is_asked && word.is_backward_rm() {
-            word = waiting.answers.pop_front().unwrap_or(word);
-        }
-        self.line.transmit(word, start);
-        let own = &mut self.channels[usize::from(self.numbers[word.vc().index()])].cargo;
-        self.line.load(if is_seen { &mut waiting.cargo } else { own }, word);
     }
 
     /// Looks at cells of a category that have come, as `has_come` tells of each, if one of them has to be looked at. Gives how many
@@ -291,18 +290,17 @@ impl Output {
     /// Lets a cell in that comes, answered or marked, or drops it where too many wait.
     fn consider(&mut self, class: usize, Cell { at, mut word }: Cell) {
         if self.is_asked() && word.is_backward_rm() {
-            word = self.waiting[class].answers.pop_front().unwrap_or(word);
+            word = self.beside[class].answers.pop_front().unwrap_or(word);
         }
         let waiting = &mut self.waiting[class];
         if class == ABR && waiting.len() >= self.efci {
             word = word.congested();
         }
         let is_let_in = if class == UBR { self.admits(word) } else { waiting.has_room() };
-        let number = self.number(word);
-        let (waiting, cargo) = (&mut self.waiting[class], &mut self.channels[number].cargo);
+        let (waiting, cargo) = (&mut self.waiting[class], &mut self.channels.of(word).cargo);
         if is_let_in {
             waiting.let_in(Cell { at, word });
-            reload(cargo, &mut waiting.cargo, word);
+            reload(cargo, &mut self.beside[class].cargo, word);
         } else {
             waiting.refuse();
             unload(cargo, word);
@@ -314,7 +312,7 @@ impl Output {
         self.advance(moment);
         let (at, _) = moment;
         let queue = self.look_up_to(ABR, self.come_before(moment));
-        let channel = &mut self.channels[usize::from(channel)];
+        let channel = &mut self.channels.all[usize::from(channel)];
         let is_due = queue >= self.becn && at >= channel.quiet_until;
         if is_due {
             channel.quiet_until = at + BECN_GAP;
@@ -324,7 +322,7 @@ impl Output {
 
     /// Up to where cells of ABR come before `until`.
     fn come_before(&self, until: Moment) -> usize {
-        self.waiting[ABR].up_to(|cell| (cell.at, self.channels[self.number(cell.word)].input) < until)
+        self.waiting[ABR].up_to(|cell| (cell.at, self.channels.input(cell.word)) < until)
     }
 
     /// Sends a backward RM cell of the switch's own on a channel, if there is room (TM 4.0, section 5.10.6).
@@ -349,8 +347,7 @@ impl Output {
     /// Whether a cell of UBR is let in; counts it if not.
     #[inline(never)]
     fn admits(&mut self, word: Word) -> bool {
-        let number = self.number(word);
-        let (waiting, frames) = (&mut self.waiting[UBR], &mut self.channels[number].frames);
+        let (waiting, frames) = (&mut self.waiting[UBR], &mut self.channels.of(word).frames);
         let queue = waiting.len();
         if frames.starting {
             *frames = Frames { starting: false, refused: queue >= self.epd, broken: false };

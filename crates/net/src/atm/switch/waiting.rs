@@ -1,12 +1,8 @@
 //! Cells of a category at an output: those that wait to be sent, and behind them those that are still to come.
 
-use std::collections::VecDeque;
-
 use bentpipe_units::Time;
 
-use crate::Packet;
-use crate::atm::cell::{Cell, Word};
-use crate::atm::line::Line;
+use crate::atm::cell::Cell;
 use crate::atm::sort::Sorter;
 
 /// Cells of a category, each from when it is put down until it is sent.
@@ -24,10 +20,9 @@ pub(super) struct Waiting {
     seen: usize,
     counted: usize,
     sorted: usize,
-    /// What those told are to say that have asked and were not looked at.
-    pub(super) answers: VecDeque<Word>,
-    /// What travels with those that were looked at and let in.
-    pub(super) cargo: VecDeque<Packet>,
+    /// The input that they come by, and whether they come by others too: those of one are in order.
+    input: Option<u16>,
+    is_merged: bool,
     /// So many may wait before each that comes has to be looked at.
     free: usize,
     limit: usize,
@@ -37,13 +32,27 @@ pub(super) struct Waiting {
     pub(super) dropped_full: u64,
 }
 
-/// A cell that has asked or that packets travel with, to be sent.
+/// Cells that are news when they come: they would make more wait than ever did, or have to be looked at. None that was looked at is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Other {
-    pub(super) word: Word,
-    pub(super) start: Time,
-    /// Whether it was looked at.
-    pub(super) is_seen: bool,
+pub(super) struct News<'a> {
+    cells: &'a [Cell],
+    /// How far behind the first that is not gone, and none before `seen`.
+    ahead: usize,
+    seen: usize,
+}
+
+impl News<'_> {
+    /// The place of the first, once cells are gone up to `gone`.
+    #[inline]
+    fn place(&self, gone: usize) -> usize {
+        (gone + self.ahead).max(self.seen)
+    }
+
+    /// When the first comes once cells are gone up to `gone`: not earlier where more are gone.
+    #[inline]
+    pub(super) fn next(&self, gone: usize) -> Time {
+        self.cells.get(self.place(gone)).map_or(Time::NEVER, |cell| cell.at)
+    }
 }
 
 impl Waiting {
@@ -57,14 +66,19 @@ impl Waiting {
             seen: 0,
             counted: 0,
             sorted: 0,
-            answers: VecDeque::new(),
-            cargo: VecDeque::new(),
+            input: None,
+            is_merged: false,
             free: cells(limit).min(cells(free)),
             limit: cells(limit),
             most: 0,
             arrived: 0,
             dropped_full: 0,
         }
+    }
+
+    /// Cells may come by this input.
+    pub(super) fn add_input(&mut self, input: u16) {
+        self.is_merged |= *self.input.get_or_insert(input) != input;
     }
 
     /// Puts down a cell that is to come later than all that are in order.
@@ -80,12 +94,18 @@ impl Waiting {
     }
 
     /// Brings all that were put down into order, those of one instant as they were.
+    #[inline]
     pub(super) fn sort(&mut self, sorter: &mut Sorter<Cell>) {
-        if self.sorted == self.cells.len() {
-            return;
+        if self.unsorted() > 0 {
+            self.sort_in(sorter);
         }
+    }
+
+    fn sort_in(&mut self, sorter: &mut Sorter<Cell>) {
         self.arrived += self.unsorted() as u64;
-        sorter.sort(&mut self.cells[self.sorted..]);
+        if self.is_merged {
+            sorter.sort(&mut self.cells[self.sorted..]);
+        }
         // Moves no more than has gone.
         if self.gone >= self.cells.len() - self.gone {
             self.cells.drain(..self.gone);
@@ -114,27 +134,47 @@ impl Waiting {
         self.counted
     }
 
-    /// How far behind the first one the first is that is news when it comes: that would make more wait than ever did, or has to be
-    /// looked at. None that was looked at is.
+    /// What is news.
     #[inline]
-    fn to_news(&self) -> usize {
-        self.most.min(self.free) + (self.seen - self.let_in)
+    pub(super) fn news(&self) -> News<'_> {
+        let ahead = self.most.min(self.free) + (self.seen - self.let_in);
+        News { cells: &self.cells, ahead, seen: self.seen }
     }
 
+    /// From when on there is news that has to be seen to before anything is sent.
     #[inline]
-    fn news(&self) -> usize {
-        (self.gone + self.to_news()).max(self.seen)
+    pub(super) fn next_news(&self) -> Time {
+        self.news().next(self.gone)
     }
 
-    /// Whether there is news by `now`: until it is seen to, nothing may be sent.
+    /// Those that can be sent without a look at others, behind those that are gone.
     #[inline]
-    pub(super) fn has_news(&self, now: Time) -> bool {
-        self.cells.get(self.news()).is_some_and(|cell| cell.at <= now)
+    pub(super) fn row(&self) -> &[Cell] {
+        if self.let_in == self.seen { &self.cells } else { &self.cells[..self.let_in] }
+    }
+
+    /// Up to where they are gone.
+    #[inline]
+    pub(super) fn gone(&self) -> usize {
+        self.gone
+    }
+
+    /// They are gone up to here.
+    #[inline]
+    pub(super) fn send_up_to(&mut self, gone: usize) {
+        self.gone = gone;
+        self.close_up();
+    }
+
+    /// Whether the one in this place was looked at.
+    #[inline]
+    pub(super) fn is_seen(&self, place: usize) -> bool {
+        place < self.let_in
     }
 
     /// Up to where they have come, as `has_come` tells of each.
     pub(super) fn up_to(&self, has_come: impl Fn(&Cell) -> bool) -> usize {
-        let news = self.news().min(self.cells.len());
+        let news = self.news().place(self.gone).min(self.cells.len());
         match self.cells[news..].iter().take_while(|cell| has_come(cell)).count() {
             0 => self.seen + self.cells[self.seen..news].partition_point(has_come),
             count => news + count,
@@ -216,34 +256,6 @@ impl Waiting {
     #[inline]
     pub(super) fn head(&self) -> Time {
         self.cells.get(self.gone).map_or(Time::NEVER, |cell| cell.at)
-    }
-
-    /// Sends cells in the middle of PDUs up to the first that there is news by, and that start before `before`, when one of a
-    /// category that is served before this one or something else is next; and none that comes later than the line is free and
-    /// than `behind`, when one of a category served after it comes. Gives the next of those if it is another cell.
-    #[inline(always)]
-    pub(super) fn send(&mut self, line: &mut Line, before: Time, behind: Time) -> Option<Other> {
-        let (mut next, mut other, mut end) = (self.gone, None, line.end());
-        let row = if self.let_in == self.seen { &self.cells[..] } else { &self.cells[..self.let_in] };
-        let to_news = self.to_news();
-        while let Some(&Cell { at, word }) = row.get(next) {
-            let start = end.free_at.max(at);
-            let has_news =
-                self.cells.get((next + to_news).max(self.seen)).is_some_and(|cell| cell.at <= start);
-            if has_news || start >= before || at > end.free_at.max(behind) {
-                break;
-            }
-            next += 1;
-            if !word.is_middle() {
-                other = Some(Other { word, start, is_seen: next <= self.let_in });
-                break;
-            }
-            line.send(&mut end, word, start);
-        }
-        line.set_end(end);
-        self.gone = next;
-        self.close_up();
-        other
     }
 
     /// If none of those that were looked at waits, those behind are the first.
