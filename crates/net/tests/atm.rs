@@ -64,6 +64,43 @@ fn compare(path: &Path) -> [u64; 2] {
     [few, many]
 }
 
+/// More than a line can take: two channels of streams and one that has something to send at any time.
+fn overloaded(cell_by_cell: bool) -> u64 {
+    let mut interface =
+        Interface::new("line", &line::Config { rate: OC3, delay: Span::from_millis(1) }).unwrap();
+    let streams = |mbps: &'static [u64]| {
+        let rates = move |mbps: &u64| {
+            let pieces = [mbps * 1_000_000, 0, mbps * 2_000_000]
+                .map(|bps| (Span::from_millis(9), Rate::from_bps(bps)));
+            Box::new(pieces.into_iter().cycle()) as bentpipe_net::atm::Rates
+        };
+        Content::Streams(mbps.iter().map(rates).collect())
+    };
+    let contents = [streams(&[40, 27]), streams(&[51]), Content::Packets(Default::default())];
+    let services = [Service::Vbr { pcr: None }, Service::Ubr { pcr: None }, seed_abr(0)];
+    for (n, (content, service)) in contents.into_iter().zip(services).enumerate() {
+        let vc = Vc::new(Vc::FIRST.vci() + n as u16).unwrap();
+        let path = format!("vc/{n}");
+        interface.add(Channel { path, vc, service, content, limit: None, receive: None }).unwrap();
+    }
+    if cell_by_cell {
+        interface.cell_by_cell();
+    }
+    let mut builder = Builder::new(1);
+    let [source, interface] =
+        [builder.add("source", Greedy::new(Span::ZERO)), builder.add("interface", interface)];
+    builder.connect((source, Port(0)), (interface, Port(3)));
+    let mut network = builder.build().unwrap();
+    network.run_until(Time::ZERO + Span::from_millis(200));
+    network.observe(interface, &mut Values::default());
+    network.element::<Interface>(interface).unwrap().digest()
+}
+
+#[test]
+fn rows_of_cells_change_nothing_where_channels_share_a_line() {
+    assert_eq!(overloaded(false), overloaded(true));
+}
+
 /// The VCs' shares of the trunk, and its use, from `from_ms` to `to_ms`.
 fn shares(world: &mut World, from_ms: u64, to_ms: u64) -> (Vec<f64>, f64) {
     let read = |world: &mut World| {

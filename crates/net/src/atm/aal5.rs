@@ -80,8 +80,8 @@ impl Segmenter {
 
     /// How many cells come next in the middle of a PDU.
     #[inline]
-    pub(crate) fn middles(&self) -> u32 {
-        self.waiting.front().map_or(0, |(cells, _)| u32::from(*cells - 1 - self.index))
+    pub(crate) fn middles(&self) -> u16 {
+        self.waiting.front().map_or(0, |(cells, _)| *cells - 1 - self.index)
     }
 
     /// The number of the PDU that comes next, and of its cell.
@@ -90,11 +90,11 @@ impl Segmenter {
         (self.serial, self.index)
     }
 
-    /// Passes over one of [`Segmenter::middles`].
+    /// Passes over so many of [`Segmenter::middles`].
     #[inline]
-    pub(crate) fn pass(&mut self) {
-        self.index += 1;
-        self.cells -= 1;
+    pub(crate) fn pass(&mut self, count: u16) {
+        self.index += count;
+        self.cells -= u64::from(count);
     }
 }
 

@@ -119,6 +119,50 @@ impl Gap {
     }
 }
 
+/// Cells of data that an end system sends one after the other.
+pub(crate) struct Row {
+    gap: Gap,
+    /// When the next may go out, and the fraction of a nanosecond behind it.
+    next: (Time, u32),
+    /// When the last one went.
+    last: (Time, u32),
+    sent: u32,
+    /// How many there may be.
+    count: u32,
+    /// Before this the next must be due, and before that it must go.
+    rival: Time,
+    until: Time,
+}
+
+impl Row {
+    /// How many cells there may be.
+    #[inline]
+    pub(crate) fn most(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Before what instant they must go.
+    #[inline]
+    pub(crate) fn until(&self) -> Time {
+        self.until
+    }
+
+    /// When another cell goes, on a line that is free at that instant; none if it does not.
+    #[inline]
+    pub(crate) fn pass(&mut self, free_at: Time) -> Option<Time> {
+        let (due, fraction) = self.next;
+        let start = due.max(free_at);
+        if self.sent == self.count || due >= self.rival || start >= self.until {
+            return None;
+        }
+        let mut carried = if due == start { fraction } else { 0 };
+        self.last = (start, carried);
+        self.next = (self.gap.after(start, &mut carried), carried);
+        self.sent += 1;
+        Some(start)
+    }
+}
+
 /// What an end system sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
@@ -265,12 +309,6 @@ impl EndSystem {
         if self.gap.nanos < self.tcr_gap.as_nanos() { in_rate } else { in_rate.min(self.next_out_of_rate()) }
     }
 
-    /// When the next in-rate cell may go out.
-    #[inline]
-    pub(crate) fn next_in_rate(&self) -> Time {
-        self.next_in_rate.0
-    }
-
     /// When an out-of-rate cell may go out, where in-rate cells are rarer than those. Rule 11.
     fn next_out_of_rate(&self) -> Time {
         self.last_sent.map_or(Time::NEVER, |(last, _)| last.max(self.last_out_of_rate) + self.tcr_gap)
@@ -295,20 +333,30 @@ impl EndSystem {
         self.reckon();
     }
 
-    /// How many cells go out next of which all are data, if there is so much, and before what instant.
-    pub(crate) fn row(&self) -> (u32, Time) {
+    /// The cells that go out next of which all are data, if there is so much: the first at `eligible`, and all due before `rival`
+    /// and gone before `until`.
+    #[inline]
+    pub(crate) fn row(&self, eligible: Time, rival: Time, until: Time) -> Row {
         let may_turn = self.waiting.is_some() && !self.turned;
-        if may_turn || self.gap.nanos >= self.tcr_gap.as_nanos() {
-            return (0, Time::ZERO);
-        }
-        ((self.nrm - 1).saturating_sub(self.since_frm), self.last_frm + self.trm)
+        let is_none = may_turn || self.gap.nanos >= self.tcr_gap.as_nanos();
+        let before_frm = if is_none { 0 } else { (self.nrm - 1).saturating_sub(self.since_frm) };
+        let (in_rate, fraction) = self.next_in_rate;
+        let next = (eligible, if eligible == in_rate { fraction } else { 0 });
+        // From there on a forward RM cell goes out before all data.
+        let until = until.min(self.last_frm + self.trm);
+        let in_time = until.min(rival).since(eligible).as_nanos() / self.gap.nanos.max(1) + 1;
+        let count = in_time.min(before_frm.into()) as u32;
+        Row { gap: self.gap, next, last: next, sent: 0, count, rival, until }
     }
 
-    /// One cell of a row goes out at `now`.
+    /// Takes what went out in a row; how many cells those were, and when the last one went.
     #[inline]
-    pub(crate) fn pass(&mut self, now: Time) {
-        self.since_frm += 1;
-        self.note_sent(now, self.next_in_rate);
+    pub(crate) fn end_row(&mut self, row: &Row) -> (u32, Time) {
+        if row.sent > 0 {
+            self.since_frm += row.sent;
+            (self.last_sent, self.next_in_rate) = (Some(row.last), row.next);
+        }
+        (row.sent, row.last.0)
     }
 
     /// Reckons when the next in-rate cell may go out.

@@ -82,6 +82,13 @@ impl Word {
         Word(vc.0 as u64 | last | (index as u64 & 0x7ff) << INDEX | (serial as u64) << SERIAL)
     }
 
+    /// The next cell of its PDU, after a cell of data.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn following(self) -> Word {
+        Word(self.0 + (1 << INDEX))
+    }
+
     /// A cell whose 48 bytes travel with it.
     pub const fn whole(vc: Vc, is_last: bool) -> Word {
         Word(vc.0 as u64 | 2 << KIND | if is_last { LAST } else { 0 })
@@ -437,11 +444,12 @@ impl Inbox {
         self.at += count;
     }
 
-    /// Takes cells of a channel that come next in the middle of a PDU, as long as their times are wanted.
+    /// Takes the cells that come next, like `first` in the middle of a PDU of its channel, before `until`.
     #[inline]
-    pub(crate) fn middles(&mut self, vc: Vc, wanted: impl Fn(Time) -> bool) -> &[Cell] {
+    pub(crate) fn middles(&mut self, first: Word, until: Time) -> &[Cell] {
+        self.turn();
         let rest = &self.train.cells[self.at..];
-        let is_other = |cell: &Cell| !cell.word.is_middle() || cell.word.vc() != vc || !wanted(cell.at);
+        let is_other = |cell: &Cell| !cell.word.is_alike(first) || cell.at >= until;
         let count = rest.iter().position(is_other).unwrap_or(rest.len());
         self.at += count;
         &rest[..count]

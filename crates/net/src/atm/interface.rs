@@ -14,9 +14,9 @@ use bentpipe_wire::ethernet::EtherType;
 use bentpipe_wire::llc;
 
 use super::aal5::{Outcome, Reassembler, Segmenter};
-use super::abr::{Choice, EndSystem, Gap};
+use super::abr::{Choice, EndSystem, Gap, Row};
 use super::cell::{Cell, Inbox, Kind, Vc, Word};
-use super::line::{self, Line, cells_per_second};
+use super::line::{self, Line, Sending, cells_per_second};
 use super::order::Order;
 use super::receive::{self, Buffer};
 use super::service::{Class, Content, Encapsulation, Service};
@@ -57,6 +57,8 @@ pub struct Interface {
     buffered: Vec<u16>,
     /// Packets that are complete, with the output they go to.
     done: Vec<(Port, Packet)>,
+    /// All that happens before this is done.
+    reached: Time,
     /// Before this nothing has to go out, if nothing comes.
     deadline: Time,
     received: u64,
@@ -80,6 +82,7 @@ impl Interface {
             places: vec![None; Vc::LAST.index() + 1],
             buffered: Vec::new(),
             done: Vec::new(),
+            reached: Time::ZERO,
             deadline: Time::ZERO,
             received: 0,
             unknown: 0,
@@ -136,17 +139,25 @@ impl Interface {
     }
 
     /// Does all that happens before `until`, each thing at its own instant.
+    #[inline]
     fn advance(&mut self, until: Time) {
+        if self.reached < until {
+            self.reached = until;
+            self.advance_to(until);
+        }
+    }
+
+    fn advance_to(&mut self, until: Time) {
+        self.arrive_middles(Time::ZERO, until);
         loop {
             let (eligible, place) = self.order.first();
             let start = if eligible.is_never() { eligible } else { eligible.max(self.line.free_at()) };
             if self.inbox.head() <= start {
                 let Some(cell) = self.inbox.peek().filter(|cell| cell.at < until) else { return };
                 self.inbox.pop();
-                self.arrive(cell);
-                if cell.word.is_middle() {
-                    self.arrive_middles(cell.word.vc(), start, until);
-                }
+                let packet = self.arrive(cell);
+                self.done.extend(packet);
+                self.arrive_middles(start, until);
             } else if start < until {
                 self.depart(place, until.min(self.inbox.head()));
             } else {
@@ -155,12 +166,13 @@ impl Interface {
         }
     }
 
-    fn arrive(&mut self, Cell { at, word }: Cell) {
+    /// Takes a cell; gives the packet that it completes, with the output it goes to.
+    fn arrive(&mut self, Cell { at, word }: Cell) -> Option<(Port, Packet)> {
         self.received += 1;
         let Some(place) = self.places[word.vc().index()].map(usize::from) else {
             self.unknown += 1;
             self.inbox.drop_cargo(word);
-            return;
+            return None;
         };
         let end = &mut self.ends[place];
         end.received += 1;
@@ -175,20 +187,23 @@ impl Interface {
                 self.order.set(place, end.next(at));
             }
             Kind::Data | Kind::Whole => {
-                if let Some(packet) = end.on_data(word, &mut self.inbox) {
-                    self.done.push((Port(place as u16 + 1), packet));
-                }
+                let packet = end.on_data(word, &mut self.inbox)?;
+                return Some((Port(place as u16 + 1), packet));
             }
         }
+        None
     }
 
-    /// Takes what follows in the middle of a PDU up to `last` and before `until`: it completes nothing, and changes nothing
-    /// for what is sent meanwhile.
+    /// Takes cells that come next in the middle of a PDU, before `until`: they complete nothing. Those that come before a backward RM
+    /// cell goes out, which says what they met, are those up to `start`.
     #[inline]
-    fn arrive_middles(&mut self, vc: Vc, last: Time, until: Time) {
-        let end = self.places[vc.index()].and_then(|place| self.ends.get_mut(usize::from(place)));
+    fn arrive_middles(&mut self, start: Time, until: Time) {
+        let Some(first) = self.inbox.peek().filter(|cell| cell.word.is_middle()) else { return };
+        let end =
+            self.places[first.word.vc().index()].and_then(|place| self.ends.get_mut(usize::from(place)));
         let Some(end) = end.filter(|end| end.buffer.is_none()) else { return };
-        let cells = self.inbox.middles(vc, |at| at <= last && at < until);
+        let before = if end.has_turn() { until.min(start + Span::from_nanos(1)) } else { until };
+        let cells = self.inbox.middles(first.word, before);
         self.received += cells.len() as u64;
         end.received += cells.len() as u64;
         end.on_middles(cells);
@@ -200,32 +215,51 @@ impl Interface {
         let (rival, other) = self.order.second();
         let rival = rival + Span::from_nanos(u64::from(place < other));
         let (end, line) = (&mut self.ends[place], &mut self.line);
-        while eligible < rival && eligible.max(line.free_at()) < until {
-            let start = eligible.max(line.free_at());
-            end.send(start, line);
+        loop {
             if !line.is_cell_by_cell() {
-                end.send_row(rival, until, line);
+                eligible = end.send_row(eligible, rival, until, line);
             }
+            let start = eligible.max(line.free_at());
+            if eligible >= rival || start >= until {
+                break;
+            }
+            end.send(start, line);
             eligible = end.next(start);
         }
         self.order.set(place, eligible);
     }
 
-    /// Takes data that arrives at this instant, as what it completes goes out now. RM cells of this instant come after what the
-    /// host does at it.
-    fn complete(&mut self, now: Time) {
+    /// Hands over what is complete. That takes data that arrives at this instant, as what it completes goes out now; RM cells of
+    /// this instant come after what the host does at it.
+    fn complete(&mut self, cx: &mut Cx<'_>) {
+        if !self.done.is_empty() {
+            self.done.drain(..).for_each(|(port, packet)| cx.emit(port, packet));
+        }
+        let now = cx.now();
         while let Some(cell) = self.inbox.peek().filter(|cell| cell.at == now && cell.word.kind() != Kind::Rm)
         {
             self.inbox.pop();
-            self.arrive(cell);
+            if let Some((port, packet)) = self.arrive(cell) {
+                cx.emit(port, packet);
+            }
+        }
+    }
+
+    /// Takes a packet to be sent by an end.
+    #[inline]
+    fn push(&mut self, place: usize, packet: Packet, now: Time) {
+        let Some(end) = self.ends.get_mut(place) else { return };
+        let is_behind = end.carries.has_data();
+        end.push(packet);
+        self.order.set(place, end.next(now));
+        // Behind others it changes nothing for what is before it.
+        if !is_behind {
+            self.deadline = self.deadline.min(self.next_sent(now));
         }
     }
 
     fn hand_over(&mut self, cx: &mut Cx<'_>) -> Time {
-        self.complete(cx.now());
-        if !self.done.is_empty() {
-            self.done.drain(..).for_each(|(port, packet)| cx.emit(port, packet));
-        }
+        self.complete(cx);
         let mut next = Time::NEVER;
         for &place in &self.buffered {
             let Some(buffer) = &mut self.ends[usize::from(place)].buffer else { continue };
@@ -244,27 +278,29 @@ impl Interface {
     /// When something has to go out at the earliest: a packet that completes, the first cell in the pipe, or one that is not on
     /// its way yet; but for what waits in receive buffers.
     fn next_event(&mut self, now: Time) -> Time {
+        self.line.due().min(self.next_sent(now)).min(self.inbox.next_cargo().max(now))
+    }
+
+    /// When a cell that is sent from `now` on can arrive at the earliest: what is to be sent, or an answer to what comes.
+    #[inline]
+    fn next_sent(&self, now: Time) -> Time {
         let event = self.order.first().0.min(self.inbox.head());
-        let sent = if event.is_never() { event } else { event.max(now) + self.line.shortest() };
-        self.line.due().min(sent).min(self.inbox.next_cargo().max(now))
+        if event.is_never() { event } else { event.max(now) + self.line.shortest() }
     }
 }
 
 impl Element for Interface {
     fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        let now = cx.now();
-        self.advance(now);
+        self.advance(cx.now());
         if port == LINE {
             if let Body::Cells(train) = packet.body() {
                 train.fetch();
             }
             self.inbox.announce(packet);
-        } else if let Some(end) = self.ends.get_mut(usize::from(port.0) - 1) {
-            let is_behind = end.carries.has_data();
-            end.push(packet);
-            self.order.set(usize::from(port.0) - 1, end.next(now));
-            if is_behind && self.deadline > now {
-                // It changes nothing for what is before it.
+            self.reached = self.reached.min(self.inbox.head());
+        } else {
+            self.push(usize::from(port.0) - 1, packet, cx.now());
+            if self.deadline > cx.now() {
                 return self.deadline;
             }
         }
@@ -440,40 +476,23 @@ impl End {
         }
     }
 
-    /// Sends what follows and is like what was sent, due before `rival` and gone before `until`: cells in the middle of a PDU up to
-    /// the next RM cell, or those of streams.
+    /// Sends cells of data up to the next RM cell, or those of streams, the first at `eligible` and all as long as they come before
+    /// `rival` and are gone before `until`; when the next cell may go out.
     #[inline]
-    fn send_row(&mut self, rival: Time, until: Time, line: &mut Line) {
-        match (&mut self.pace, &mut self.carries) {
+    fn send_row(&mut self, eligible: Time, rival: Time, until: Time, line: &mut Line) -> Time {
+        let (sent, last) = match (&mut self.pace, &mut self.carries) {
             (Pace::Abr(system), Carries::Packets { segmenter, .. }) => {
-                let (count, end) = system.row();
-                let until = until.min(end);
-                for _ in 0..count.min(segmenter.middles()) {
-                    let start = system.next_in_rate().max(line.free_at());
-                    if system.next_in_rate() >= rival || start >= until {
-                        return;
-                    }
-                    let (serial, index) = segmenter.place();
-                    line.transmit(Word::data(self.vc, serial, index, false), start);
-                    segmenter.pass();
-                    system.pass(start);
-                    self.sent += 1;
-                }
+                let mut row = system.row(eligible, rival, until);
+                self.pdus_sent += send_data(self.vc, segmenter, &mut row, line);
+                system.end_row(&row)
             }
             (Pace::Fixed { .. }, Carries::Streams(streams)) => {
-                while streams.next() < rival {
-                    let start = streams.next().max(line.free_at());
-                    if start >= until {
-                        return;
-                    }
-                    if streams.pass() {
-                        line.transmit(Word::data(self.vc, 0, 0, false), start);
-                        self.sent += 1;
-                    }
-                }
+                send_streams(self.vc, streams, (eligible, rival, until), line)
             }
-            _ => {}
-        }
+            _ => return eligible,
+        };
+        self.sent += u64::from(sent);
+        if sent > 0 { self.next(last) } else { eligible }
     }
 
     /// Takes a packet to be sent.
@@ -492,6 +511,12 @@ impl End {
             _ => false,
         };
         self.refused += u64::from(!is_taken);
+    }
+
+    /// Whether a backward RM cell waits to be sent.
+    #[inline]
+    fn has_turn(&self) -> bool {
+        matches!(&self.pace, Pace::Abr(system) if system.has_turn())
     }
 
     fn on_rm(&mut self, word: Word) {
@@ -607,6 +632,63 @@ impl End {
             }
         }
     }
+}
+
+/// Sends the cells of a row; how many PDUs they end.
+#[inline]
+fn send_data(vc: Vc, segmenter: &mut Segmenter, row: &mut Row, line: &mut Line) -> u64 {
+    let mut ended = 0;
+    let [waiting, _] = segmenter.cells();
+    line.send_row(row.most().min(waiting as usize), row.until(), |sending, cargo| {
+        while !segmenter.is_empty()
+            && send_middles(vc, segmenter, row, sending)
+            && let Some(start) = row.pass(sending.free_at())
+            && let Some((serial, index, Some(payload))) = segmenter.next()
+        {
+            sending.send(Word::data(vc, serial, index, true), start);
+            cargo.push_back(payload);
+            ended += 1;
+        }
+    });
+    ended
+}
+
+/// Sends cells in the middle of a PDU; whether its last one is next.
+#[inline(always)]
+fn send_middles(vc: Vc, segmenter: &mut Segmenter, row: &mut Row, sending: &mut Sending<'_>) -> bool {
+    let (serial, index) = segmenter.place();
+    let (mut word, middles, mut sent) = (Word::data(vc, serial, index, false), segmenter.middles(), 0);
+    while sent < middles
+        && let Some(start) = row.pass(sending.free_at())
+    {
+        sending.send(word, start);
+        (word, sent) = (word.following(), sent + 1);
+    }
+    segmenter.pass(sent);
+    sent == middles
+}
+
+/// Sends cells of streams that are known, the first at `eligible`; how many, and when the last.
+#[inline]
+fn send_streams(
+    vc: Vc,
+    streams: &mut Streams,
+    (eligible, rival, until): (Time, Time, Time),
+    line: &mut Line,
+) -> (u32, Time) {
+    let (word, mut sent, mut last) = (Word::data(vc, 0, 0, false), 0, eligible);
+    line.send_row(streams.ahead().len(), until, |sending, _| {
+        for &due in streams.ahead() {
+            let start = due.max(sending.free_at());
+            if due.max(last) >= rival || start >= until {
+                break;
+            }
+            sending.send(word, start);
+            (sent, last) = (sent + 1, start);
+        }
+    });
+    streams.pass_over(sent);
+    (sent as u32, last)
 }
 
 /// Puts LLC and SNAP in front of an IP packet (RFC 2684, section 5.1).

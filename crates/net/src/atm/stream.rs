@@ -106,6 +106,18 @@ impl Streams {
         if self.horizon_ns.is_finite() { not_before(self.horizon_ns) } else { Time::NEVER }
     }
 
+    /// The cells that go out next, as far as they are known.
+    #[inline]
+    pub(crate) fn ahead(&self) -> &[Time] {
+        &self.cells[self.gone..]
+    }
+
+    /// Passes over so many of those.
+    #[inline]
+    pub(crate) fn pass_over(&mut self, count: usize) {
+        self.gone += count;
+    }
+
     /// Does what happens next; whether it is a cell that goes out.
     #[inline]
     pub(crate) fn pass(&mut self) -> bool {
