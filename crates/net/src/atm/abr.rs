@@ -117,6 +117,13 @@ impl Gap {
         *carried = fraction;
         Time::from_nanos(from.as_nanos().saturating_add(self.nanos + u64::from(carry)))
     }
+
+    /// The instant one gap before another: what [`Gap::after`] made that of.
+    #[inline]
+    fn before(self, (instant, carried): (Time, u32)) -> (Time, u32) {
+        let (fraction, is_borrowed) = carried.overflowing_sub(self.fraction);
+        (Time::from_nanos(instant.as_nanos().wrapping_sub(self.nanos + u64::from(is_borrowed))), fraction)
+    }
 }
 
 /// Cells of data that an end system sends one after the other.
@@ -124,8 +131,6 @@ pub(crate) struct Row {
     gap: Gap,
     /// When the next may go out, and the fraction of a nanosecond behind it.
     next: (Time, u32),
-    /// When the last one went.
-    last: (Time, u32),
     sent: u32,
     /// How many there may be.
     count: u32,
@@ -135,31 +140,29 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// How many cells there may be.
+    /// How many more cells there may be.
     #[inline]
-    pub(crate) fn most(&self) -> usize {
-        self.count as usize
+    pub(crate) fn left(&self) -> u32 {
+        self.count - self.sent
     }
 
-    /// Before what instant they must go.
-    #[inline]
-    pub(crate) fn until(&self) -> Time {
-        self.until
-    }
-
-    /// When another cell goes, on a line that is free at that instant; none if it does not.
+    /// When another cell goes, on a line that is free at that instant; none if it is too late.
     #[inline]
     pub(crate) fn pass(&mut self, free_at: Time) -> Option<Time> {
         let (due, fraction) = self.next;
         let start = due.max(free_at);
-        if self.sent == self.count || due >= self.rival || start >= self.until {
+        if due >= self.rival || start >= self.until {
             return None;
         }
         let mut carried = if due == start { fraction } else { 0 };
-        self.last = (start, carried);
         self.next = (self.gap.after(start, &mut carried), carried);
-        self.sent += 1;
         Some(start)
+    }
+
+    /// Counts cells that went.
+    #[inline]
+    pub(crate) fn count(&mut self, cells: u32) {
+        self.sent += cells;
     }
 }
 
@@ -339,24 +342,23 @@ impl EndSystem {
     pub(crate) fn row(&self, eligible: Time, rival: Time, until: Time) -> Row {
         let may_turn = self.waiting.is_some() && !self.turned;
         let is_none = may_turn || self.gap.nanos >= self.tcr_gap.as_nanos();
-        let before_frm = if is_none { 0 } else { (self.nrm - 1).saturating_sub(self.since_frm) };
+        let count = if is_none { 0 } else { (self.nrm - 1).saturating_sub(self.since_frm) };
         let (in_rate, fraction) = self.next_in_rate;
         let next = (eligible, if eligible == in_rate { fraction } else { 0 });
         // From there on a forward RM cell goes out before all data.
         let until = until.min(self.last_frm + self.trm);
-        let in_time = until.min(rival).since(eligible).as_nanos() / self.gap.nanos.max(1) + 1;
-        let count = in_time.min(before_frm.into()) as u32;
-        Row { gap: self.gap, next, last: next, sent: 0, count, rival, until }
+        Row { gap: self.gap, next, sent: 0, count, rival, until }
     }
 
     /// Takes what went out in a row; how many cells those were, and when the last one went.
     #[inline]
     pub(crate) fn end_row(&mut self, row: &Row) -> (u32, Time) {
+        let last = row.gap.before(row.next);
         if row.sent > 0 {
             self.since_frm += row.sent;
-            (self.last_sent, self.next_in_rate) = (Some(row.last), row.next);
+            (self.last_sent, self.next_in_rate) = (Some(last), row.next);
         }
-        (row.sent, row.last.0)
+        (row.sent, last.0)
     }
 
     /// Reckons when the next in-rate cell may go out.

@@ -16,7 +16,7 @@ use bentpipe_wire::llc;
 use super::aal5::{Outcome, Reassembler, Segmenter};
 use super::abr::{Choice, EndSystem, Gap, Row};
 use super::cell::{Cell, Inbox, Kind, Vc, Word};
-use super::line::{self, Line, Sending, cells_per_second};
+use super::line::{self, Line, cells_per_second};
 use super::order::Order;
 use super::receive::{self, Buffer};
 use super::service::{Class, Content, Encapsulation, Service};
@@ -268,7 +268,9 @@ impl Interface {
             }
             next = next.min(buffer.next());
         }
-        while let Some(train) = self.line.take(cx.now()) {
+        while self.line.due() <= cx.now()
+            && let Some(train) = self.line.take(cx.now())
+        {
             cx.emit(LINE, train);
         }
         self.deadline = self.next_event(cx.now()).min(next);
@@ -638,34 +640,33 @@ impl End {
 #[inline]
 fn send_data(vc: Vc, segmenter: &mut Segmenter, row: &mut Row, line: &mut Line) -> u64 {
     let mut ended = 0;
-    let [waiting, _] = segmenter.cells();
-    line.send_row(row.most().min(waiting as usize), row.until(), |sending, cargo| {
-        while !segmenter.is_empty()
-            && send_middles(vc, segmenter, row, sending)
-            && let Some(start) = row.pass(sending.free_at())
-            && let Some((serial, index, Some(payload))) = segmenter.next()
-        {
-            sending.send(Word::data(vc, serial, index, true), start);
-            cargo.push_back(payload);
-            ended += 1;
-        }
-    });
+    while !segmenter.is_empty() && send_middles(vc, segmenter, row, line) && row.left() > 0 {
+        let Some(start) = row.pass(line.free_at()) else { break };
+        let Some((serial, index, Some(payload))) = segmenter.next() else { break };
+        row.count(1);
+        line.transmit(Word::data(vc, serial, index, true), start);
+        line.put(payload);
+        ended += 1;
+    }
     ended
 }
 
 /// Sends cells in the middle of a PDU; whether its last one is next.
-#[inline(always)]
-fn send_middles(vc: Vc, segmenter: &mut Segmenter, row: &mut Row, sending: &mut Sending<'_>) -> bool {
+#[inline]
+fn send_middles(vc: Vc, segmenter: &mut Segmenter, row: &mut Row, line: &mut Line) -> bool {
     let (serial, index) = segmenter.place();
-    let (mut word, middles, mut sent) = (Word::data(vc, serial, index, false), segmenter.middles(), 0);
-    while sent < middles
-        && let Some(start) = row.pass(sending.free_at())
-    {
-        sending.send(word, start);
-        (word, sent) = (word.following(), sent + 1);
-    }
-    segmenter.pass(sent);
-    sent == middles
+    let (mut word, middles) = (Word::data(vc, serial, index, false), segmenter.middles());
+    let (most, mut sent) = (row.left().min(middles.into()), 0);
+    line.send_while(|free_at| {
+        let start = if sent < most { row.pass(free_at)? } else { return None };
+        sent += 1;
+        let this = word;
+        word = this.following();
+        Some((this, start))
+    });
+    row.count(sent);
+    segmenter.pass(sent as u16);
+    sent == u32::from(middles)
 }
 
 /// Sends cells of streams that are known, the first at `eligible`; how many, and when the last.

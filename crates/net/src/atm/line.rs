@@ -167,6 +167,17 @@ impl Line {
         cells.truncate(cells.len() - left);
     }
 
+    /// Sends cells as long as `next` says which, and from when on a line that is free at the instant told: a short row, for which
+    /// to make room takes longer.
+    #[inline]
+    pub(crate) fn send_while(&mut self, mut next: impl FnMut(Time) -> Option<(Word, Time)>) {
+        let (timing, mut end) = (self.timing, self.end);
+        while let Some((word, start)) = next(end.free_at) {
+            self.pipe.cells.push(timing.send(&mut end, word, start));
+        }
+        self.end = end;
+    }
+
     /// Puts what travels with the cell sent last beside it; it is next in `cargo`.
     #[inline]
     pub(crate) fn load(&mut self, cargo: &mut VecDeque<Packet>, word: Word) {

@@ -286,3 +286,17 @@ fn what_is_not_used_is_lost_but_for_the_initial_rate() {
         assert!((source.acr() - expected).abs() < 1e-6, "{}", source.acr());
     }
 }
+
+#[test]
+fn one_gap_back_is_where_it_began() {
+    for rate in [0.003, 10.0, 4242.42, PCR, 1e9 / 7.0] {
+        let gap = Gap::of(rate);
+        let mut carried = 0;
+        let mut at = Time::from_nanos(12_345);
+        for _ in 0..1000 {
+            let before = (at, carried);
+            at = gap.after(at, &mut carried);
+            assert_eq!(gap.before((at, carried)), before, "{rate}");
+        }
+    }
+}
