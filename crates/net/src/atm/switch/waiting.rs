@@ -107,7 +107,7 @@ impl Waiting {
             sorter.sort(&mut self.cells[self.sorted..]);
         }
         // Moves no more than has gone.
-        if self.gone >= self.cells.len() - self.gone {
+        if self.gone >= 4 * (self.cells.len() - self.gone) {
             self.cells.drain(..self.gone);
             for place in [&mut self.let_in, &mut self.seen, &mut self.counted] {
                 *place = place.saturating_sub(self.gone);
