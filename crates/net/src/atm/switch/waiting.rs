@@ -147,6 +147,13 @@ impl Waiting {
         self.news().next(self.gone)
     }
 
+    /// Whether one that finds none waiting is no news: not the first that ever came, nor one of those that all have to be looked at,
+    /// and no other comes in its instant.
+    #[inline]
+    pub(super) fn spares_first(&self) -> bool {
+        !self.is_merged && self.most.min(self.free) > 0
+    }
+
     /// Those that can be sent without a look at others, behind those that are gone.
     #[inline]
     pub(super) fn row(&self) -> &[Cell] {
@@ -230,6 +237,7 @@ impl Waiting {
 
     /// Lets in a cell that was never put down, where all that have come were looked at.
     pub(super) fn insert(&mut self, cell: Cell) {
+        self.is_merged = true;
         if self.let_in == self.seen {
             self.cells.insert(self.seen, cell);
             for place in [&mut self.seen, &mut self.counted, &mut self.sorted] {

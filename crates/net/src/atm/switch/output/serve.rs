@@ -40,10 +40,15 @@ impl Output {
         let (waiting, beside) = (&mut waiting[class], &mut beside[class]);
         let (row, news, mut next) = (waiting.row(), waiting.news(), waiting.gone());
         line.send_row(row.len() - next, before, |line, cargo| {
+            let is_spared = behind.is_never() && waiting.spares_first();
             let mut end = Time::ZERO;
             while let Some(&Cell { at, word }) = row.get(next) {
                 let start = line.free_at().max(at);
-                if start >= end {
+                if is_spared && start == at {
+                    if start >= before {
+                        break;
+                    }
+                } else if start >= end {
                     let first = before.min(news.next(next));
                     if start >= first || at > line.free_at().max(behind) {
                         break;
