@@ -236,13 +236,17 @@ impl Output {
     fn count(&mut self, until: Moment) -> Option<Time> {
         let Output { erica, waiting, channels, interval_ends: ends, .. } = self;
         let erica = erica.as_mut()?;
-        let comes_before = |cell: &Cell, until: Moment| {
-            cell.at < until.0.min(*ends) || cell.at <= *ends && (cell.at, channels.input(cell.word)) < until
+        let come_before = |row: &[Cell], until: Moment| {
+            let sooner = row.partition_point(|cell| cell.at < until.0.min(*ends));
+            let at_once = row[sooner..]
+                .iter()
+                .take_while(|cell| cell.at <= *ends && (cell.at, channels.input(cell.word)) < until);
+            sooner + at_once.count()
         };
         let (mut until, mut end) = (until, (*ends < until.0).then_some(*ends));
         let (row, room) = (waiting[ABR].uncounted(), erica.room());
         let row = &row[..row.len().min(room)];
-        let count = row.iter().take_while(|cell| comes_before(cell, until)).count();
+        let count = come_before(row, until);
         if let [_] = channels.all[..] {
             erica.on_abr(0, count as u32);
         } else {
@@ -257,8 +261,7 @@ impl Output {
         }
         waiting[ABR].count(count);
         for class in [CBR, VBR] {
-            let others = waiting[class].uncounted().iter();
-            let count = others.take_while(|cell| comes_before(cell, until)).count();
+            let count = come_before(waiting[class].uncounted(), until);
             erica.on_other(count as u32);
             waiting[class].count(count);
         }

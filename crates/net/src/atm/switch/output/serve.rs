@@ -40,6 +40,7 @@ impl Output {
         let (waiting, beside) = (&mut waiting[class], &mut beside[class]);
         let (row, news, mut next) = (waiting.row(), waiting.news(), waiting.gone());
         line.send_row(row.len() - next, before, |line, cargo| {
+            // One that comes while the line is free finds none waiting.
             let is_spared = behind.is_never() && waiting.spares_first();
             let mut end = Time::ZERO;
             while let Some(&Cell { at, word }) = row.get(next) {
@@ -116,10 +117,13 @@ impl Beside {
         channels: &mut Channels,
         cargo: &mut VecDeque<Packet>,
     ) -> Word {
-        if !is_seen && word.is_backward_rm() {
+        if is_seen {
+            reload(&mut self.cargo, cargo, word);
+        } else if word.is_backward_rm() {
             word = self.answers.pop_front().unwrap_or(word);
+        } else if word.has_cargo() {
+            reload(&mut channels.of(word).cargo, cargo, word);
         }
-        reload(if is_seen { &mut self.cargo } else { &mut channels.of(word).cargo }, cargo, word);
         word
     }
 }
