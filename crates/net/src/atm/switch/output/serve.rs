@@ -82,10 +82,15 @@ impl Output {
             let mut end = Time::ZERO;
             while let (Some(one), Some(other)) = (rows[0].get(next[0]), rows[1].get(next[1])) {
                 let start = line.free_at().max(one.at.min(other.at));
-                if start >= end {
-                    end = until.min(news[0].next(next[0])).min(news[1].next(next[1]));
+                // The first category waits little, so that there is often no telling when the next one is news.
+                let soonest = news[0].next(next[0]);
+                if start >= end.min(soonest) {
+                    end = until.min(news[1].next(next[1]));
+                    if start >= end.min(soonest) {
+                        break;
+                    }
                 }
-                if start >= end || line.is_full() {
+                if line.is_full() {
                     break;
                 }
                 // Reckoned without a branch, as no predictor could foresee which is next.
