@@ -203,6 +203,11 @@ impl Waiting {
         self.let_in - self.gone
     }
 
+    /// Whether each that comes now has to be looked at.
+    pub(super) fn looks_at_each(&self) -> bool {
+        self.len() >= self.free
+    }
+
     /// Whether one of those up to `come` has to be looked at. If not, notes how many wait.
     pub(super) fn is_crowded(&mut self, come: usize) -> bool {
         let len = self.len_at(come);

@@ -9,6 +9,9 @@ use crate::Packet;
 use crate::atm::cell::{Cell, Word, reload};
 use crate::atm::switch::waiting::Waiting;
 
+/// Cells of a short row.
+const FEW: usize = 4;
+
 impl Output {
     /// Starts all transmissions due before `until`, where all that comes before then is in order.
     pub(super) fn serve(&mut self, until: Time) {
@@ -19,12 +22,16 @@ impl Output {
             if start >= until {
                 return;
             }
+            let Some(class) = heads.iter().position(|head| *head <= start) else { return };
             let mut some = (0..4).filter(|class| !heads[*class].is_never());
-            if (0..4).any(|class| self.waiting[class].next_news() <= start) {
-                (0..4).for_each(|class| _ = self.look(class, |cell| cell.at <= start));
-            } else if let (Some(first), Some(second), None) = (some.next(), some.next(), some.next()) {
+            if self.waiting[class].next_news() <= start {
+                self.look(class, |cell| cell.at <= start);
+            } else if let [Some(first), Some(second), None] = [some.next(), some.next(), some.next()]
+                && !self.waiting[first].looks_at_each()
+                && !self.waiting[second].looks_at_each()
+            {
                 self.send_two(first, second, until);
-            } else if let Some(class) = heads.iter().position(|head| *head <= start) {
+            } else {
                 let before = heads[..class].iter().fold(until, |before, head| before.min(*head));
                 let behind = heads[class + 1..].iter().fold(Time::NEVER, |behind, head| behind.min(*head));
                 self.send_one(class, before, behind);
@@ -39,7 +46,10 @@ impl Output {
         let Output { waiting, beside, channels, line, .. } = self;
         let (waiting, beside) = (&mut waiting[class], &mut beside[class]);
         let (row, news, mut next) = (waiting.row(), waiting.news(), waiting.gone());
-        line.send_row(row.len() - next, before, |line, cargo| {
+        // Where others are waited for, or each that comes is looked at, rows are short, and room for more would be made in vain.
+        let is_short = waiting.looks_at_each() || !behind.is_never();
+        let most = if is_short { FEW } else { row.len() };
+        line.send_row(most.min(row.len() - next), before, |line, cargo| {
             // One that comes while the line is free finds none waiting.
             let is_spared = behind.is_never() && waiting.spares_first();
             let mut end = Time::ZERO;
@@ -79,22 +89,22 @@ impl Output {
         let mut next = [waiting[first].gone(), waiting[second].gone()];
         let most = rows[0].len() - next[0] + rows[1].len() - next[1];
         line.send_row(most, until, |line, cargo| {
-            let mut end = Time::ZERO;
+            let mut later_news = Time::ZERO;
             while let (Some(one), Some(other)) = (rows[0].get(next[0]), rows[1].get(next[1])) {
                 let start = line.free_at().max(one.at.min(other.at));
-                // The first category waits little, so that there is often no telling when the next one is news.
-                let soonest = news[0].next(next[0]);
-                if start >= end.min(soonest) {
-                    end = until.min(news[1].next(next[1]));
-                    if start >= end.min(soonest) {
+                // Reckoned without a branch, as no predictor could foresee which is next.
+                let is_first = one.at <= start;
+                // Of the first category few wait, so that there is often no telling when the next one is news.
+                let soon_news = news[0].next(next[0]);
+                if start >= until.min(if is_first { soon_news } else { later_news }) {
+                    later_news = news[1].next(next[1]);
+                    if start >= until.min(if is_first { soon_news } else { later_news }) {
                         break;
                     }
                 }
                 if line.is_full() {
                     break;
                 }
-                // Reckoned without a branch, as no predictor could foresee which is next.
-                let is_first = one.at <= start;
                 let word = if is_first { one.word } else { other.word };
                 let word = if word.is_middle() {
                     word
