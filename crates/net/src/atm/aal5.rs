@@ -138,15 +138,15 @@ impl Reassembler {
         }
     }
 
-    /// Takes cells that follow one another and do not end a PDU.
+    /// Takes cells that do not end a PDU and follow one another ([`Word::follows`]).
     #[inline]
     pub(crate) fn middles(&mut self, cells: &[Cell]) {
-        let Some((first, rest)) = cells.split_first() else { return };
+        let ([first, ..], [.., last]) = (cells, cells) else { return };
         self.middle(first.word);
-        let place = first.word.place();
-        let is_other = |(cell, place): (&Cell, u64)| cell.word.place() != place;
-        self.mixed |= rest.iter().zip(place + 1..).fold(false, |mixed, cell| mixed | is_other(cell));
-        self.received += rest.len();
+        let behind = cells.len() - 1;
+        // None goes further than to the next place, so if the last one is where it should be, all are.
+        self.mixed |= last.word.place() != first.word.place() + behind as u64;
+        self.received += behind;
         self.bound();
     }
 

@@ -191,6 +191,13 @@ impl Word {
         (self.0 ^ other.0) & (0xfff | 3 << KIND | LAST | DAMAGED) == 0
     }
 
+    /// Whether it is in the middle of a PDU on the channel of `before`, another such cell, and comes next or in the same place.
+    #[inline]
+    pub(crate) const fn follows(self, before: Word) -> bool {
+        let step = (self.0 & !(CLP | EFCI)).wrapping_sub(before.0 & !(CLP | EFCI));
+        step & !(1 << INDEX) == 0
+    }
+
     /// Whether packets travel with it.
     #[inline]
     pub(crate) const fn has_cargo(self) -> bool {
@@ -293,33 +300,44 @@ pub struct Train {
     pub cargo: VecDeque<Packet>,
 }
 
-/// From this many cells on a train is long, and how many short and long ones are kept to be written anew.
-const LONG: usize = 1 << 13;
-const MOST_SPARE: [usize; 2] = [256, 4];
+/// Trains have room for this many cells at least.
+const SHORTEST: usize = 64;
+
+/// They are kept by their room, in powers of two cells, and of each as many as have room for so many together, or a few.
+const SIZES: usize = 18;
+const MOST_SPARE: usize = 1 << 16;
+const FEW: usize = 4;
 
 thread_local! {
-    /// Trains that have arrived, empty, short and long ones: the last is the likeliest to be in the processor's cache.
+    /// Trains that have arrived, to be written anew: the last is the likeliest to be in the processor's cache.
     #[expect(clippy::vec_box, reason = "a train travels boxed, and its box is what is kept")]
-    static SPARE: RefCell<[Vec<Box<Train>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
+    static SPARE: RefCell<[Vec<Box<Train>>; SIZES]> = const { RefCell::new([const { Vec::new() }; SIZES]) };
 }
 
 impl Train {
-    /// An empty train with room for so many cells, in the place of one that has arrived if there is one.
+    /// A train with room for so many cells: one that has arrived, with some of the cells it had, or an empty one.
+    pub(crate) fn worn(cells: usize) -> Box<Train> {
+        let cells = cells.next_power_of_two().max(SHORTEST);
+        let spare = SPARE.with_borrow_mut(|spare| spare.get_mut(cells.ilog2() as usize).and_then(Vec::pop));
+        spare.unwrap_or_else(|| Box::new(Train { cells: Vec::with_capacity(cells), cargo: VecDeque::new() }))
+    }
+
+    /// An empty train with room for so many cells.
     pub(crate) fn with_room(cells: usize) -> Box<Train> {
-        let spare = SPARE.with_borrow_mut(|spare| spare[usize::from(cells > LONG)].pop());
-        let mut train = spare.unwrap_or_default();
-        train.cells.reserve(cells);
+        let mut train = Train::worn(cells);
+        train.cells.clear();
         train
     }
 
     /// The train has arrived, and its place can be used again.
     pub(crate) fn recycle(mut self: Box<Train>) {
-        self.cells.clear();
         self.cargo.clear();
-        let is_long = usize::from(self.cells.capacity() > LONG);
+        let size = self.cells.capacity().max(1).ilog2() as usize;
         SPARE.with_borrow_mut(|spare| {
-            if spare[is_long].len() < MOST_SPARE[is_long] {
-                spare[is_long].push(self);
+            if let Some(spare) = spare.get_mut(size)
+                && spare.len() < FEW.max(MOST_SPARE >> size)
+            {
+                spare.push(self);
             }
         });
     }
@@ -376,7 +394,8 @@ pub(crate) struct Inbox {
     cargo: VecDeque<Packet>,
     /// The next cell to arrive.
     at: usize,
-    /// Up to where no cell ends a PDU or is one of its own.
+    /// Up to where the next cells follow one another in the middle of a PDU, and up to where no packet travels with any.
+    row_ends: usize,
     scanned: usize,
 }
 
@@ -402,7 +421,7 @@ impl Inbox {
             && let Some(train) = self.later.pop_front()
         {
             std::mem::replace(&mut self.train, train).recycle();
-            (self.at, self.scanned) = (0, 0);
+            (self.at, self.row_ends, self.scanned) = (0, 0, 0);
         }
     }
 
@@ -444,15 +463,29 @@ impl Inbox {
         self.at += count;
     }
 
-    /// Takes the cells that come next, like `first` in the middle of a PDU of its channel, before `until`.
+    /// How far the next cells follow one another in the middle of a PDU.
     #[inline]
-    pub(crate) fn middles(&mut self, first: Word, until: Time) -> &[Cell] {
+    fn row(&mut self) -> usize {
+        if self.row_ends <= self.at {
+            let rest = &self.train.cells[self.at..];
+            let is_begun = rest.first().is_some_and(|first| first.word.is_middle());
+            let follows = |pair: &&[Cell]| matches!(pair, [one, next] if next.word.follows(one.word));
+            let behind = || rest.windows(2).take_while(follows).count();
+            self.row_ends = self.at + if is_begun { 1 + behind() } else { 0 };
+        }
+        self.row_ends
+    }
+
+    /// Takes the cells that come next as far as they follow one another in the middle of a PDU ([`Word::follows`]), before `until`.
+    #[inline]
+    pub(crate) fn middles(&mut self, until: Time) -> &[Cell] {
         self.turn();
-        let rest = &self.train.cells[self.at..];
-        let is_other = |cell: &Cell| !cell.word.is_alike(first) || cell.at >= until;
-        let count = rest.iter().position(is_other).unwrap_or(rest.len());
+        let (begin, end) = (self.at, self.row());
+        let row = &self.train.cells[begin..end];
+        let is_whole = row.last().is_none_or(|last| last.at < until);
+        let count = if is_whole { row.len() } else { row.partition_point(|cell| cell.at < until) };
         self.at += count;
-        &rest[..count]
+        &row[..count]
     }
 
     /// The next packet that travels with the cell taken last.
@@ -468,7 +501,7 @@ impl Inbox {
 
     /// When the next cell comes that a packet travels with.
     pub(crate) fn next_cargo(&mut self) -> Time {
-        self.scanned = self.scanned.max(self.at);
+        self.scanned = self.scanned.max(self.row());
         let rest = &self.train.cells[self.scanned..];
         let ahead = rest.iter().position(|cell| cell.word.has_cargo()).unwrap_or(rest.len());
         self.scanned += ahead;
@@ -508,6 +541,48 @@ mod tests {
             let word = Word::rm(Vc::new(vci).unwrap(), clp, &repr);
             prop_assert_eq!((word.kind(), word.rm_repr(), word.clp(), word.current()), (Kind::Rm, repr, clp, current));
             prop_assert_eq!((word.cargo(), word.is_last(), word.congested()), (0, false, word));
+        }
+    }
+
+    proptest! {
+        /// Cells of two channels, some of which are lost, sent twice, marked, or end a PDU.
+        #[test]
+        fn a_row_is_a_piece_of_one_pdu(
+            steps in prop::collection::vec((0_u64..16, 0_u64..4), 0..60),
+            until in 0_u64..100,
+        ) {
+            let (mut nanos, mut cells) = (0, Vec::new());
+            let mut next = [0_u64; 2];
+            for (what, wait) in steps {
+                nanos += wait;
+                let channel = usize::from(what == 0);
+                let place = next[channel];
+                let word = Word::data(Vc(32 + channel as u16), (place >> 4) as u32, place as u16 & 15, what == 1);
+                let word = if what == 2 { word.congested() } else { word };
+                cells.push(Cell { at: Time::from_nanos(nanos), word });
+                next[channel] += match what { 3 => 0, 4 => 2, _ => 1 };
+            }
+            let train = Train { cells: cells.clone(), cargo: cells.iter().filter(|cell| cell.word.is_last()).map(|_| Packet::new(0, 1)).collect() };
+            let mut inbox = Inbox::default();
+            inbox.announce(Packet::from_train(Box::new(train), 0));
+            let (until, mut rest) = (Time::from_nanos(until), &cells[..]);
+            while let [first, ..] = rest {
+                let goes_on = |pair: &[Cell]| {
+                    let [one, other] = [pair[0].word, pair[1].word];
+                    let step = other.place().wrapping_sub(one.place());
+                    other.is_middle() && one.vc() == other.vc() && step <= 1
+                };
+                let row = if first.word.is_middle() { 1 + rest.windows(2).take_while(|pair| goes_on(pair)).count() } else { 0 };
+                let row = rest[..row].iter().take_while(|cell| cell.at < until).count();
+                let cargo = rest.iter().find(|cell| cell.word.is_last()).map_or(Time::NEVER, |cell| cell.at);
+                prop_assert_eq!(inbox.next_cargo(), cargo);
+                prop_assert_eq!(inbox.middles(until), &rest[..row]);
+                if row == 0 {
+                    prop_assert_eq!(inbox.pop(), Some(*first));
+                }
+                rest = &rest[row.max(1)..];
+            }
+            prop_assert_eq!(inbox.pop(), None);
         }
     }
 

@@ -14,7 +14,7 @@ use bentpipe_wire::ethernet::EtherType;
 use bentpipe_wire::llc;
 
 use super::aal5::{Outcome, Reassembler, Segmenter};
-use super::abr::{Choice, EndSystem, Gap, Row};
+use super::abr::{Choice, EndSystem, Gap};
 use super::cell::{Cell, Inbox, Kind, Vc, Word};
 use super::line::{self, Line, cells_per_second};
 use super::order::Order;
@@ -22,6 +22,8 @@ use super::receive::{self, Buffer};
 use super::service::{Class, Content, Encapsulation, Service};
 use super::stream::Streams;
 use crate::{Body, Cx, Element, Impossible, Observer, Packet, Port, Unit};
+
+mod rows;
 
 /// The line's input and output.
 pub const LINE: Port = Port(0);
@@ -203,7 +205,7 @@ impl Interface {
             self.places[first.word.vc().index()].and_then(|place| self.ends.get_mut(usize::from(place)));
         let Some(end) = end.filter(|end| end.buffer.is_none()) else { return };
         let before = if end.has_turn() { until.min(start + Span::from_nanos(1)) } else { until };
-        let cells = self.inbox.middles(first.word, before);
+        let cells = self.inbox.middles(before);
         self.received += cells.len() as u64;
         end.received += cells.len() as u64;
         end.on_middles(cells);
@@ -485,11 +487,11 @@ impl End {
         let (sent, last) = match (&mut self.pace, &mut self.carries) {
             (Pace::Abr(system), Carries::Packets { segmenter, .. }) => {
                 let mut row = system.row(eligible, rival, until);
-                self.pdus_sent += send_data(self.vc, segmenter, &mut row, line);
+                self.pdus_sent += rows::send_data(self.vc, segmenter, &mut row, line);
                 system.end_row(&row)
             }
             (Pace::Fixed { .. }, Carries::Streams(streams)) => {
-                send_streams(self.vc, streams, (eligible, rival, until), line)
+                rows::send_streams(self.vc, streams, (eligible, rival, until), line)
             }
             _ => return eligible,
         };
@@ -634,62 +636,6 @@ impl End {
             }
         }
     }
-}
-
-/// Sends the cells of a row; how many PDUs they end.
-#[inline]
-fn send_data(vc: Vc, segmenter: &mut Segmenter, row: &mut Row, line: &mut Line) -> u64 {
-    let mut ended = 0;
-    while !segmenter.is_empty() && send_middles(vc, segmenter, row, line) && row.left() > 0 {
-        let Some(start) = row.pass(line.free_at()) else { break };
-        let Some((serial, index, Some(payload))) = segmenter.next() else { break };
-        row.count(1);
-        line.transmit(Word::data(vc, serial, index, true), start);
-        line.put(payload);
-        ended += 1;
-    }
-    ended
-}
-
-/// Sends cells in the middle of a PDU; whether its last one is next.
-#[inline]
-fn send_middles(vc: Vc, segmenter: &mut Segmenter, row: &mut Row, line: &mut Line) -> bool {
-    let (serial, index) = segmenter.place();
-    let (mut word, middles) = (Word::data(vc, serial, index, false), segmenter.middles());
-    let (most, mut sent) = (row.left().min(middles.into()), 0);
-    line.send_while(|free_at| {
-        let start = if sent < most { row.pass(free_at)? } else { return None };
-        sent += 1;
-        let this = word;
-        word = this.following();
-        Some((this, start))
-    });
-    row.count(sent);
-    segmenter.pass(sent as u16);
-    sent == u32::from(middles)
-}
-
-/// Sends cells of streams that are known, the first at `eligible`; how many, and when the last.
-#[inline]
-fn send_streams(
-    vc: Vc,
-    streams: &mut Streams,
-    (eligible, rival, until): (Time, Time, Time),
-    line: &mut Line,
-) -> (u32, Time) {
-    let (word, mut sent, mut last) = (Word::data(vc, 0, 0, false), 0, eligible);
-    line.send_row(streams.ahead().len(), until, |sending, _| {
-        for &due in streams.ahead() {
-            let start = due.max(sending.free_at());
-            if due.max(last) >= rival || start >= until {
-                break;
-            }
-            sending.send(word, start);
-            (sent, last) = (sent + 1, start);
-        }
-    });
-    streams.pass_over(sent);
-    (sent as u32, last)
 }
 
 /// Puts LLC and SNAP in front of an IP packet (RFC 2684, section 5.1).

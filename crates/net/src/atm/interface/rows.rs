@@ -1,0 +1,65 @@
+//! Cells that an interface sends in a row: as none of them has to be chosen, and nothing comes between.
+
+use bentpipe_units::Time;
+
+use crate::atm::aal5::Segmenter;
+use crate::atm::abr::Row;
+use crate::atm::cell::{Vc, Word};
+use crate::atm::line::Line;
+use crate::atm::stream::Streams;
+
+/// Sends the cells of a row; how many PDUs they end.
+#[inline]
+pub(super) fn send_data(vc: Vc, segmenter: &mut Segmenter, row: &mut Row, line: &mut Line) -> u64 {
+    let mut ended = 0;
+    while !segmenter.is_empty() && send_middles(vc, segmenter, row, line) && row.left() > 0 {
+        let Some(start) = row.pass(line.free_at()) else { break };
+        let Some((serial, index, Some(payload))) = segmenter.next() else { break };
+        row.count(1);
+        line.transmit(Word::data(vc, serial, index, true), start);
+        line.put(payload);
+        ended += 1;
+    }
+    ended
+}
+
+/// Sends cells in the middle of a PDU; whether its last one is next.
+#[inline]
+fn send_middles(vc: Vc, segmenter: &mut Segmenter, row: &mut Row, line: &mut Line) -> bool {
+    let (serial, index) = segmenter.place();
+    let (mut word, middles) = (Word::data(vc, serial, index, false), segmenter.middles());
+    let sent = line.send_row(row.left().min(middles.into()) as usize, |line, _| {
+        while !line.is_full()
+            && let Some(start) = row.pass(line.free_at())
+        {
+            line.send(word, start);
+            word = word.following();
+        }
+    });
+    row.count(sent as u32);
+    segmenter.pass(sent as u16);
+    sent == usize::from(middles)
+}
+
+/// Sends cells of streams that are known, the first at `eligible`; how many, and when the last.
+#[inline]
+pub(super) fn send_streams(
+    vc: Vc,
+    streams: &mut Streams,
+    (eligible, rival, until): (Time, Time, Time),
+    line: &mut Line,
+) -> (u32, Time) {
+    let (word, mut sent, mut last) = (Word::data(vc, 0, 0, false), 0, eligible);
+    line.send_row(line.most_before(until).min(streams.ahead().len()), |sending, _| {
+        for &due in streams.ahead() {
+            let start = due.max(sending.free_at());
+            if due.max(last) >= rival || start >= until {
+                break;
+            }
+            sending.send(word, start);
+            (sent, last) = (sent + 1, start);
+        }
+    });
+    streams.pass_over(sent);
+    (sent as u32, last)
+}
