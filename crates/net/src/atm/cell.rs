@@ -300,44 +300,33 @@ pub struct Train {
     pub cargo: VecDeque<Packet>,
 }
 
-/// Trains have room for this many cells at least.
-const SHORTEST: usize = 64;
-
-/// They are kept by their room, in powers of two cells, and of each as many as have room for so many together, or a few.
-const SIZES: usize = 18;
-const MOST_SPARE: usize = 1 << 16;
-const FEW: usize = 4;
+/// From this many cells on a train is long, and how many short and long ones are kept to be written anew.
+const LONG: usize = 1 << 13;
+const MOST_SPARE: [usize; 2] = [256, 4];
 
 thread_local! {
-    /// Trains that have arrived, to be written anew: the last is the likeliest to be in the processor's cache.
+    /// Trains that have arrived, empty, short and long ones: the last is the likeliest to be in the processor's cache.
     #[expect(clippy::vec_box, reason = "a train travels boxed, and its box is what is kept")]
-    static SPARE: RefCell<[Vec<Box<Train>>; SIZES]> = const { RefCell::new([const { Vec::new() }; SIZES]) };
+    static SPARE: RefCell<[Vec<Box<Train>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
 impl Train {
-    /// A train with room for so many cells: one that has arrived, with some of the cells it had, or an empty one.
-    pub(crate) fn worn(cells: usize) -> Box<Train> {
-        let cells = cells.next_power_of_two().max(SHORTEST);
-        let spare = SPARE.with_borrow_mut(|spare| spare.get_mut(cells.ilog2() as usize).and_then(Vec::pop));
-        spare.unwrap_or_else(|| Box::new(Train { cells: Vec::with_capacity(cells), cargo: VecDeque::new() }))
-    }
-
-    /// An empty train with room for so many cells.
+    /// An empty train with room for so many cells, in the place of one that has arrived if there is one.
     pub(crate) fn with_room(cells: usize) -> Box<Train> {
-        let mut train = Train::worn(cells);
-        train.cells.clear();
+        let spare = SPARE.with_borrow_mut(|spare| spare[usize::from(cells > LONG)].pop());
+        let mut train = spare.unwrap_or_default();
+        train.cells.reserve(cells);
         train
     }
 
     /// The train has arrived, and its place can be used again.
     pub(crate) fn recycle(mut self: Box<Train>) {
+        self.cells.clear();
         self.cargo.clear();
-        let size = self.cells.capacity().max(1).ilog2() as usize;
+        let is_long = usize::from(self.cells.capacity() > LONG);
         SPARE.with_borrow_mut(|spare| {
-            if let Some(spare) = spare.get_mut(size)
-                && spare.len() < FEW.max(MOST_SPARE >> size)
-            {
-                spare.push(self);
+            if spare[is_long].len() < MOST_SPARE[is_long] {
+                spare[is_long].push(self);
             }
         });
     }

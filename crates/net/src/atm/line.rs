@@ -31,7 +31,7 @@ pub(crate) struct Line {
     timing: Timing,
     rate_bps: u64,
     end: End,
-    pipe: Pipe,
+    pipe: Box<Train>,
     /// Whether cells are handed over singly, each when it arrives.
     singly: bool,
     /// How many were.
@@ -73,51 +73,6 @@ struct End {
     digest: u64,
 }
 
-/// What was sent and is not handed over.
-#[derive(Debug, Default)]
-struct Pipe {
-    train: Box<Train>,
-    /// How many cells were sent. Those behind in the train are old ones, to be written over: to make room takes as long as to write.
-    sent: usize,
-}
-
-impl Pipe {
-    /// An empty pipe, with room for so many cells and packets.
-    fn with_room(cells: usize, packets: usize) -> Pipe {
-        let mut train = Train::worn(cells);
-        train.cargo.reserve(packets);
-        Pipe { train, sent: 0 }
-    }
-
-    #[inline]
-    fn cells(&self) -> &[Cell] {
-        &self.train.cells[..self.sent]
-    }
-
-    #[inline]
-    fn push(&mut self, cell: Cell) {
-        match self.train.cells.get_mut(self.sent) {
-            Some(place) => *place = cell,
-            None => self.train.cells.push(cell),
-        }
-        self.sent += 1;
-    }
-
-    /// Where so many cells can be written next, and what travels with cells.
-    #[inline]
-    fn room(&mut self, most: usize) -> (std::slice::IterMut<'_, Cell>, &mut VecDeque<Packet>) {
-        let Train { cells, cargo } = &mut *self.train;
-        let end = self.sent + most;
-        if cells.len() < end {
-            cells.resize(end, Pipe::BLANK);
-        }
-        (cells[self.sent..end].iter_mut(), cargo)
-    }
-
-    /// Where none was written yet.
-    const BLANK: Cell = Cell { at: Time::NEVER, word: Word::oam(Vc::FIRST) };
-}
-
 /// A row of cells that are sent one behind the other, each written where there is room for it in the pipe.
 pub(crate) struct Sending<'a> {
     room: std::slice::IterMut<'a, Cell>,
@@ -126,6 +81,9 @@ pub(crate) struct Sending<'a> {
 }
 
 impl Sending<'_> {
+    /// Where none was written yet.
+    const BLANK: Cell = Cell { at: Time::NEVER, word: Word::oam(Vc::FIRST) };
+
     /// When the transmission of this moment ends, or the last one ended.
     #[inline(always)]
     pub(crate) fn free_at(&self) -> Time {
@@ -161,7 +119,7 @@ impl Line {
             },
             rate_bps,
             end: End::default(),
-            pipe: Pipe::default(),
+            pipe: Box::default(),
             singly: false,
             handed_over: 0,
         })
@@ -186,53 +144,62 @@ impl Line {
     /// Sends a cell from `start` on, which is not before the line is free.
     #[inline]
     pub(crate) fn transmit(&mut self, word: Word, start: Time) {
-        self.pipe.push(self.timing.send(&mut self.end, word, start));
+        self.pipe.cells.push(self.timing.send(&mut self.end, word, start));
     }
 
-    /// How many cells can be sent at most that start before `until`.
-    #[inline]
-    pub(crate) fn most_before(&self, until: Time) -> usize {
-        (until.since(self.end.free_at).as_nanos() / self.timing.cell_nanos) as usize + 1
-    }
-
-    /// Sends a row of `most` cells at most. `send` says which, and puts what travels with them beside them. Gives how many were sent.
+    /// Sends a row of cells, of which `most` at most are to start before `until`. `send` says which, and puts what travels with
+    /// them beside them.
     #[inline(always)]
     pub(crate) fn send_row(
         &mut self,
         most: usize,
+        until: Time,
         send: impl FnOnce(&mut Sending<'_>, &mut VecDeque<Packet>),
-    ) -> usize {
-        let (room, cargo) = self.pipe.room(most);
-        let mut sending = Sending { room, end: self.end, timing: self.timing };
+    ) {
+        let Train { cells, cargo } = &mut *self.pipe;
+        let before = cells.len();
+        let in_time = until.since(self.end.free_at).as_nanos() / self.timing.cell_nanos + 1;
+        cells.resize(before + most.min(in_time as usize), Sending::BLANK);
+        let mut sending = Sending { room: cells[before..].iter_mut(), end: self.end, timing: self.timing };
         send(&mut sending, cargo);
-        let (end, sent) = (sending.end, most - sending.room.len());
+        self.end = sending.end;
+        let left = sending.room.len();
+        cells.truncate(cells.len() - left);
+    }
+
+    /// Sends cells as long as `next` says which, and from when on a line that is free at the instant told: a short row, for which
+    /// to make room takes longer.
+    #[inline]
+    pub(crate) fn send_while(&mut self, mut next: impl FnMut(Time) -> Option<(Word, Time)>) {
+        let (timing, mut end) = (self.timing, self.end);
+        while let Some((word, start)) = next(end.free_at) {
+            self.pipe.cells.push(timing.send(&mut end, word, start));
+        }
         self.end = end;
-        self.pipe.sent += sent;
-        sent
     }
 
     /// Puts what travels with the cell sent last beside it; it is next in `cargo`.
     #[inline]
     pub(crate) fn load(&mut self, cargo: &mut VecDeque<Packet>, word: Word) {
-        reload(cargo, &mut self.pipe.train.cargo, word);
+        reload(cargo, &mut self.pipe.cargo, word);
     }
 
     /// Puts a packet beside the cell sent last.
     #[inline]
     pub(crate) fn put(&mut self, packet: Packet) {
-        self.pipe.train.cargo.push_back(packet);
+        self.pipe.cargo.push_back(packet);
     }
 
     /// Whether there is nothing in the pipe.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.pipe.sent == 0
+        self.pipe.cells.is_empty()
     }
 
     /// When the first cell in the pipe arrives.
     #[inline]
     pub(crate) fn due(&self) -> Time {
-        self.pipe.cells().first().map_or(Time::NEVER, |cell| cell.at)
+        self.pipe.cells.first().map_or(Time::NEVER, |cell| cell.at)
     }
 
     /// The shortest time from the start of a transmission to the arrival.
@@ -249,20 +216,17 @@ impl Line {
         if self.singly {
             return Some(self.take_first());
         }
+        self.handed_over += self.pipe.cells.len() as u64;
         // It will be about as long.
-        let Pipe { train, sent } = &self.pipe;
-        let next = Pipe::with_room(*sent, train.cargo.len());
-        let Pipe { mut train, sent } = std::mem::replace(&mut self.pipe, next);
-        train.cells.truncate(sent);
-        self.handed_over += sent as u64;
-        Some(Packet::from_train(train, self.end.digest))
+        let mut next = Train::with_room(self.pipe.cells.len());
+        next.cargo.reserve(self.pipe.cargo.len());
+        Some(Packet::from_train(std::mem::replace(&mut self.pipe, next), self.end.digest))
     }
 
     fn take_first(&mut self) -> Packet {
-        let cell = self.pipe.train.cells.remove(0);
-        self.pipe.sent -= 1;
+        let cell = self.pipe.cells.remove(0);
         self.handed_over += 1;
-        let cargo = self.pipe.train.cargo.drain(..cell.word.cargo()).collect();
+        let cargo = self.pipe.cargo.drain(..cell.word.cargo()).collect();
         Packet::from_train(Box::new(Train { cells: vec![cell], cargo }), self.end.digest)
     }
 
@@ -274,7 +238,7 @@ impl Line {
 
     /// How many cells were sent, or are being sent.
     pub(crate) fn sent(&self) -> u64 {
-        self.handed_over + self.pipe.sent as u64
+        self.handed_over + self.pipe.cells.len() as u64
     }
 
     /// Tells how many cells were sent.

@@ -235,7 +235,7 @@ impl Switch {
     fn take(&mut self, input: usize, until: Time) {
         let is_asked = self.outputs[input].is_asked();
         let (cells, cargo) = self.inboxes[input].ahead();
-        let cells = &cells[..cells.partition_point(|cell| cell.at < until)];
+        let cells = sooner(cells, until);
         let (routes, outputs) = (&*self.routes[input], &mut self.outputs[..]);
         let mut rest = cells;
         while let [cell, behind @ ..] = rest {
@@ -305,6 +305,18 @@ impl Switch {
         }
         deadline
     }
+}
+
+/// Those of the cells that come before `until`: looked for from the first on in steps that double, as a train may be much longer
+/// than what is wanted of it, and far from the processor.
+#[inline]
+fn sooner(cells: &[Cell], until: Time) -> &[Cell] {
+    let mut reach = 64;
+    while cells.get(reach).is_some_and(|cell| cell.at < until) {
+        reach *= 2;
+    }
+    let near = &cells[..cells.len().min(reach)];
+    &near[..near.partition_point(|cell| cell.at < until)]
 }
 
 /// Notes what a cell has to do with the output of the port that it came in by, if anything.

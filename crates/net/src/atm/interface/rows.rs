@@ -28,17 +28,17 @@ pub(super) fn send_data(vc: Vc, segmenter: &mut Segmenter, row: &mut Row, line: 
 fn send_middles(vc: Vc, segmenter: &mut Segmenter, row: &mut Row, line: &mut Line) -> bool {
     let (serial, index) = segmenter.place();
     let (mut word, middles) = (Word::data(vc, serial, index, false), segmenter.middles());
-    let sent = line.send_row(row.left().min(middles.into()) as usize, |line, _| {
-        while !line.is_full()
-            && let Some(start) = row.pass(line.free_at())
-        {
-            line.send(word, start);
-            word = word.following();
-        }
+    let (most, mut sent) = (row.left().min(middles.into()), 0);
+    line.send_while(|free_at| {
+        let start = if sent < most { row.pass(free_at)? } else { return None };
+        sent += 1;
+        let this = word;
+        word = this.following();
+        Some((this, start))
     });
-    row.count(sent as u32);
+    row.count(sent);
     segmenter.pass(sent as u16);
-    sent == usize::from(middles)
+    sent == u32::from(middles)
 }
 
 /// Sends cells of streams that are known, the first at `eligible`; how many, and when the last.
@@ -50,7 +50,7 @@ pub(super) fn send_streams(
     line: &mut Line,
 ) -> (u32, Time) {
     let (word, mut sent, mut last) = (Word::data(vc, 0, 0, false), 0, eligible);
-    line.send_row(line.most_before(until).min(streams.ahead().len()), |sending, _| {
+    line.send_row(streams.ahead().len(), until, |sending, _| {
         for &due in streams.ahead() {
             let start = due.max(sending.free_at());
             if due.max(last) >= rival || start >= until {

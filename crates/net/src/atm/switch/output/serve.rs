@@ -9,6 +9,9 @@ use crate::Packet;
 use crate::atm::cell::{Cell, Word, reload};
 use crate::atm::switch::waiting::Waiting;
 
+/// Cells of a short row.
+const FEW: usize = 4;
+
 impl Output {
     /// Starts all transmissions due before `until`, where all that comes before then is in order.
     pub(super) fn serve(&mut self, until: Time) {
@@ -43,8 +46,10 @@ impl Output {
         let Output { waiting, beside, channels, line, .. } = self;
         let (waiting, beside) = (&mut waiting[class], &mut beside[class]);
         let (row, news, mut next) = (waiting.row(), waiting.news(), waiting.gone());
-        let most = line.most_before(before).min(row.len() - next);
-        line.send_row(most, |line, cargo| {
+        // Where others are waited for, or each that comes is looked at, rows are short, and room for more would be made in vain.
+        let is_short = waiting.looks_at_each() || !behind.is_never();
+        let most = if is_short { FEW } else { row.len() };
+        line.send_row(most.min(row.len() - next), before, |line, cargo| {
             // One that comes while the line is free finds none waiting.
             let is_spared = behind.is_never() && waiting.spares_first();
             let mut end = Time::ZERO;
@@ -83,7 +88,7 @@ impl Output {
         let news = [waiting[first].news(), waiting[second].news()];
         let mut next = [waiting[first].gone(), waiting[second].gone()];
         let most = rows[0].len() - next[0] + rows[1].len() - next[1];
-        line.send_row(line.most_before(until).min(most), |line, cargo| {
+        line.send_row(most, until, |line, cargo| {
             let mut later_news = Time::ZERO;
             while let (Some(one), Some(other)) = (rows[0].get(next[0]), rows[1].get(next[1])) {
                 let start = line.free_at().max(one.at.min(other.at));
