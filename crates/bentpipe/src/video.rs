@@ -69,6 +69,7 @@ fn card(args: &CardArgs) -> Result<(), String> {
 }
 
 fn carry(args: &CarryArgs) -> Result<(), String> {
+    args.check()?;
     let stream = TransportStream::load(&args.input)?;
     let scenario = scenario(args)?;
     stream.times().map_err(|problem| format!("{}: {problem}", args.input.display()))?;

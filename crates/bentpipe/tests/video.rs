@@ -138,6 +138,14 @@ fn what_is_no_stream_is_refused() {
     fs::write(folder.path().join("noise.ts"), [7; 5000]).expect("written");
     for (words, why) in [
         ("video carry noise.ts out.ts", "noise.ts: no transport stream: no packets of 188, 204 or 192 bytes"),
+        (
+            "video carry --adaptation aal1 --ts-packets 2 noise.ts out.ts",
+            "--ts-packets: expected with AAL5 only",
+        ),
+        (
+            "video carry --adaptation aal1-fec --deliver-errored noise.ts out.ts",
+            "--deliver-errored: expected with",
+        ),
         ("video mux missing.ts out.ts", "missing.ts: "),
         ("video card --rate 1kbit/s card.ts", "--rate: expected from"),
         ("video card --width 321 card.ts", "--width: expected an even number"),

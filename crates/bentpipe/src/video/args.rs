@@ -142,6 +142,17 @@ pub(crate) enum Carrier {
 }
 
 impl CarryArgs {
+    /// Refuses what only AAL5 has where something else carries the stream.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let only_aal5 =
+            [("--ts-packets", self.ts_packets.is_some()), ("--deliver-errored", self.deliver_errored)];
+        let is_aal1 = matches!(self.adaptation, Some(Carrier::Aal1 | Carrier::Aal1Fec));
+        match only_aal5.iter().find(|(_, is_given)| is_aal1 && *is_given) {
+            Some((option, _)) => Err(format!("{option}: expected with AAL5 only, as AAL1 has no PDUs")),
+            None => Ok(()),
+        }
+    }
+
     /// What the options say, in a scenario's words.
     pub(super) fn assignments(&self) -> Vec<String> {
         let stream = |key: &str, value: String| format!("flow.television.stream.{key}={value}");
