@@ -248,7 +248,8 @@ impl Decompressor {
         let start = out.len();
         let (profile, packet_type, header_in) = match context {
             Context::Rfc3095(context) => {
-                (context.profile(), PacketType::Uo0, context.step(&incoming, now, &self.config, out)?)
+                let header_in = context.step(&incoming, now, &self.config, &self.peer, out)?;
+                (context.profile(), PacketType::Uo0, header_in)
             }
             Context::Tcp(context) => {
                 let (packet_type, header_in) = context.step(&incoming, &self.config, out)?;

@@ -7,7 +7,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use crate::ways::{Fate, both_ways, config, slow_starts_are_short};
-use crate::{Compressor, CompressorConfig, Decompressor, DecompressorConfig};
+use crate::{Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode};
 
 /// What a flow carries.
 #[derive(Clone, Copy, Debug)]
@@ -219,6 +219,24 @@ proptest! {
     ) {
         compare(config, &flows, &events);
     }
+}
+
+/// A packet that shows that the compressor confirms counts from the next packet on, and of that the gap before it is a loss.
+#[test]
+fn what_shows_that_a_compressor_confirms_counts_in_both_ways_at_once() {
+    let flow = Flow {
+        ipv6: false,
+        carried: Carried::Rtp,
+        ids: Ids::Random,
+        checksums: false,
+        stride: 160,
+        from: 65_000,
+    };
+    let compressor = CompressorConfig { repeats: 11, confirm: 1, ..CompressorConfig::default() };
+    let decompressor =
+        DecompressorConfig { mode: Mode::Optimistic, caution: 2, ..DecompressorConfig::default() };
+    let events = [Event::Nothing, Event::Nothing, Event::Nothing, Event::Nothing, Event::Gap(4)];
+    assert_eq!(compare((compressor, decompressor), &[flow], &events), 4);
 }
 
 #[test]

@@ -33,6 +33,14 @@ pub(super) struct Confirming {
     waited: u8,
 }
 
+impl Confirming {
+    /// Whether the channel's `peer` still says what it said last: any packet of any context may change that.
+    #[inline]
+    pub(super) fn is_up_to_date(&self, peer: &Peer) -> bool {
+        self.is_known == peer.confirms()
+    }
+}
+
 /// How far a packet is doubted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doubt {

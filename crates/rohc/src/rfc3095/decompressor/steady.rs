@@ -10,6 +10,7 @@ use core::time::Duration;
 use super::evidence::Doubt;
 use super::{Decompressor, Restored};
 use crate::config::DecompressorConfig;
+use crate::confirm::Peer;
 use crate::crc::Fold3;
 use crate::lsb;
 use crate::profile::{Mode, PacketType, Profile};
@@ -65,12 +66,14 @@ impl Decompressor {
         incoming: &Incoming<'_>,
         now: Duration,
         config: &DecompressorConfig,
+        peer: &Peer,
         out: &mut Vec<u8>,
     ) -> Option<usize> {
         if !self.steady.stands
             || incoming.first & 0x80 != 0
             || config.verify
             || !self.feedbacker.is_settled(config)
+            || !self.confirming.is_up_to_date(peer)
         {
             return None;
         }
