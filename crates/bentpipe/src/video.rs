@@ -70,7 +70,7 @@ fn card(args: &CardArgs) -> Result<(), String> {
 
 fn carry(args: &CarryArgs) -> Result<(), String> {
     args.check()?;
-    let stream = TransportStream::load(&args.input)?;
+    let stream = load(&args.input)?;
     let scenario = scenario(args)?;
     stream.times().map_err(|problem| format!("{}: {problem}", args.input.display()))?;
     let journey = journey(&scenario, &stream, args.seed.unwrap_or(scenario.seed))?;
@@ -148,13 +148,13 @@ fn judged(quality: &Quality) -> Vec<(&'static str, String)> {
 }
 
 fn multiplex(args: &MuxArgs) -> Result<(), String> {
-    let inputs = args.inputs.iter().map(|path| TransportStream::load(path)).collect::<Result<Vec<_>, _>>()?;
+    let inputs = args.inputs.iter().map(|path| load(path)).collect::<Result<Vec<_>, _>>()?;
     let multiplex = mux::multiplex(&inputs, args.rate).map_err(|error| error.to_string())?;
     write(&args.out, &multiplex)
 }
 
 fn demultiplex(args: &DemuxArgs) -> Result<(), String> {
-    let stream = TransportStream::load(&args.input)?;
+    let stream = load(&args.input)?;
     let numbers = stream.programmes();
     if args.outputs.len() > numbers.len() {
         let (input, files) = (args.input.display(), args.outputs.len());
@@ -182,8 +182,7 @@ fn compare(original: &Path, received: &Path, programme: Option<u16>) -> Result<Q
     let scratch = Scratch::new().map_err(|error| error.to_string())?;
     let chosen = |path: &Path, name: &str| -> Result<PathBuf, String> {
         let Some(number) = programme else { return Ok(path.to_owned()) };
-        let chosen =
-            mux::demultiplex(&TransportStream::load(path)?, number).map_err(|error| error.to_string())?;
+        let chosen = mux::demultiplex(&load(path)?, number).map_err(|error| error.to_string())?;
         let path = scratch.path().join(name);
         write(&path, &chosen)?;
         Ok(path)
@@ -203,6 +202,15 @@ fn spinner(what: &'static str) -> ProgressBar {
     let progress = ProgressBar::new_spinner().with_message(what);
     progress.enable_steady_tick(std::time::Duration::from_millis(120));
     progress
+}
+
+/// Reads a stream, and says what of the file is none.
+fn load(path: &Path) -> Result<TransportStream, String> {
+    let stream = TransportStream::load(path)?;
+    if let Some(remark) = stream.remark() {
+        show::note(&format!("{}: {remark}", path.display()));
+    }
+    Ok(stream)
 }
 
 fn write(path: &Path, stream: &TransportStream) -> Result<(), String> {

@@ -58,6 +58,20 @@ fn a_clean_link_gives_the_file_back() {
 }
 
 #[test]
+fn what_is_cut_from_a_file_is_said() {
+    if !has_ffmpeg() {
+        return;
+    }
+    let folder = folder_with("card.ts");
+    let card = fs::read(folder.path().join("card.ts")).expect("a card");
+    fs::write(folder.path().join("cut.ts"), &card[..100_001]).expect("written");
+    let output = bentpipe(folder.path(), "video carry cut.ts out.ts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("cut.ts: bytes left out: 0 before the first packet, 173 of one that"), "{said}");
+    assert!(fs::read(folder.path().join("out.ts")).expect("written") == card[..531 * 188]);
+}
+
+#[test]
 fn lost_cells_are_seen_unless_they_are_repaired() {
     if !has_ffmpeg() {
         return;

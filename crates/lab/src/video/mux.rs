@@ -310,12 +310,10 @@ fn restored(stream: &TransportStream, was: &HashMap<u16, u16>) -> Vec<Bytes> {
 /// The packets of a programme, and a PAT in the place of each that there was.
 fn alone(stream: &TransportStream, map: &Pmt) -> Vec<Bytes> {
     let pats = stream.packets.iter().filter(|bytes| pid(bytes) == Some(Pid::PAT));
-    let of_pats = TransportStream { packets: pats.copied().collect(), programmes: Vec::new() };
     let mut receiver = section::Receiver::new(Pid::PAT);
     let mut pat = Pat::default();
-    let read = |section: &[u8]| pat = Pat::parse(section).unwrap_or_else(|_| std::mem::take(&mut pat));
-    let mut read = read;
-    of_pats.packets.iter().for_each(|packet| receiver.push(packet, &mut read));
+    let mut read = |section: &[u8]| pat = Pat::parse(section).unwrap_or_else(|_| std::mem::take(&mut pat));
+    pats.for_each(|packet| receiver.push(packet, &mut read));
     pat.programmes.retain(|programme| programme.number == map.number);
     let own = pat.programmes.first().map(|programme| programme.map);
     let mut keep: Vec<Pid> = map.streams.iter().map(|stream| stream.pid).collect();

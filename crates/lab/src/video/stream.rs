@@ -14,7 +14,9 @@ pub(super) type Bytes = [u8; ts::PACKET_LEN];
 
 /// How far apart packets are stored: by themselves, with 16 bytes of Reed-Solomon parity behind each (EN 300 429), with 4
 /// bytes of arrival time before each (M2TS).
-const STRIDES: [usize; 3] = [ts::PACKET_LEN, 204, 192];
+const STRIDES: [usize; 3] = [ts::PACKET_LEN, 204, TIMED_STRIDE];
+/// With an arrival time before each.
+const TIMED_STRIDE: usize = 192;
 /// So many sync bytes in their places are packets.
 const SYNCS: usize = 5;
 
@@ -31,6 +33,8 @@ const MAX_TICKS: u64 = Pcr::TICKS_PER_S;
 pub struct TransportStream {
     pub(super) packets: Vec<Bytes>,
     pub(super) programmes: Vec<Pmt>,
+    /// Bytes read before the first packet, and behind the last whole one.
+    left_out: [usize; 2],
 }
 
 /// Why bytes are no transport stream that can be used.
@@ -49,7 +53,8 @@ impl TransportStream {
         TransportStream::read(&bytes).map_err(|error| said(&error))
     }
 
-    /// Reads whole packets from the first sync byte on; of packets stored with parity or times, the packets alone.
+    /// Reads whole packets from the first sync byte on; of packets stored with parity or times, the packets alone. What else
+    /// there is, [`TransportStream::remark`] says.
     ///
     /// # Errors
     /// If there are none, sync is lost, or there is no programme.
@@ -63,7 +68,10 @@ impl TransportStream {
             let at = start + n * stride;
             return Err(problem(format!("no sync byte at byte {at}, where packet {} should start", n + 1)));
         }
-        let stream = TransportStream::of(packets);
+        let lead = if stride == TIMED_STRIDE { TIMED_STRIDE - ts::PACKET_LEN } else { 0 };
+        let cut = (bytes.len() - start) % stride;
+        let left_out = [start.checked_sub(lead).unwrap_or(start), if cut < ts::PACKET_LEN { cut } else { 0 }];
+        let stream = TransportStream { left_out, ..TransportStream::of(packets) };
         if stream.programmes.is_empty() {
             return Err(problem("no programme: expected a PAT and a PMT".into()));
         }
@@ -80,7 +88,17 @@ impl TransportStream {
             maps.find(|map| map.number == programme.number)
         };
         let programmes = pat.programmes.iter().filter_map(map).collect();
-        TransportStream { packets, programmes }
+        TransportStream { packets, programmes, left_out: [0; 2] }
+    }
+
+    /// What of the bytes read belongs to no whole packet, in words, if there is any.
+    pub fn remark(&self) -> Option<String> {
+        let [before, behind] = self.left_out;
+        (before + behind > 0).then(|| {
+            format!(
+                "bytes left out: {before} before the first packet, {behind} of one that is cut at the end"
+            )
+        })
     }
 
     /// All packets one after the other.

@@ -61,6 +61,16 @@ fn packets_are_read_with_parity_behind_and_times_before_them() {
     for (before, behind) in [(0, 0), (0, 16), (4, 0)] {
         assert_eq!(TransportStream::read(&stored(before, behind)), Ok(sent.clone()), "{before} {behind}");
     }
+    // With something before the first packet, and the last one cut.
+    for (before, behind) in [(0, 0), (0, 16), (4, 0)] {
+        let bytes =
+            [&[0x11; 30][..], &stored(before, behind), &vec![0x11; before], &sent.packets[0][..73]].concat();
+        let read = TransportStream::read(&bytes).expect("a stream");
+        assert_eq!(read.packets, sent.packets);
+        let remark = "bytes left out: 30 before the first packet, 73 of one that is cut at the end";
+        assert_eq!(read.remark().as_deref(), Some(remark));
+    }
+    assert_eq!(sent.remark(), None);
     // From the middle of a packet on, and cut off.
     let parity = stored(0, 16);
     let rest = TransportStream::read(&parity[204 * 20 - 60..204 * 400 + 100]);
