@@ -9,16 +9,19 @@ use bentpipe_wire::atm::CELL_LEN;
 use crate::atm::Train;
 use crate::dvb::Unit;
 
-/// Room for headers inside a packet. The longest common stack is IPv4 in front of IPv6 and TCP with a full option
-/// field (20 + 40 + 60), with Ethernet and LLC/SNAP before it (14 + 8).
-const HEAD: usize = 144;
+/// Room for headers inside a packet: IPv4 in front of IPv6 and TCP with timestamps (20 + 40 + 32), with LLC/SNAP before it (8),
+/// the longest common stack in front of data; and IPv6 with a hop-by-hop option and TCP with all of its options (48 + 60). What is put
+/// before that is written out with all that it stands before, which costs an allocation. Not more, as packets that wait are what
+/// fills memory.
+const HEAD: usize = 111;
 
 /// As much of the room as the headers of most packets take (IPv6 and TCP with timestamps 72, IPv4 52): what is written
 /// when a packet is, as to write the rest would bring in memory that nothing else needs.
 const USUAL: usize = 80;
 
-/// How many bytes of a packet that arrives whole are kept as its head; the rest of the room is for encapsulation.
-const HEAD_OF_WHOLE: usize = 112;
+/// How many bytes of a packet that arrives whole are kept as its head (IPv4 and TCP with all of its options 80); the rest of the
+/// room is for encapsulation.
+const HEAD_OF_WHOLE: usize = 84;
 
 /// The part of a packet behind its header bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +60,8 @@ pub struct Packet(Box<Inner>);
 #[repr(C)]
 struct Inner {
     head: [u8; HEAD],
-    start: usize,
+    /// Where the headers start.
+    start: u8,
     /// Of the whole packet: it is asked for at every step, and changes at few.
     len: usize,
     body: Body,
@@ -65,6 +69,16 @@ struct Inner {
 }
 
 impl Inner {
+    #[inline]
+    fn start(&self) -> usize {
+        usize::from(self.start)
+    }
+
+    #[inline]
+    fn header(&self) -> &[u8] {
+        &self.head[self.start()..]
+    }
+
     /// Writes the headers from `start` on, and the end that [`Packet::digest`] is made from whatever is in it.
     #[inline]
     fn write_head(&mut self, head: &[u8; HEAD], start: usize) {
@@ -83,7 +97,7 @@ impl Inner {
 
 impl PartialEq for Inner {
     fn eq(&self, other: &Inner) -> bool {
-        self.head[self.start..] == other.head[other.start..]
+        self.header() == other.header()
             && (self.len, self.born) == (other.len, other.born)
             && self.body == other.body
     }
@@ -106,10 +120,10 @@ impl Packet {
     fn written(head: &[u8; HEAD], start: usize, zeros: u32) -> Packet {
         let (len, body, born) = (HEAD - start + zeros as usize, Body::Zeros(zeros), Time::ZERO);
         let Some(mut inner) = SPARE.with_borrow_mut(VecDeque::pop_front) else {
-            return Packet(Box::new(Inner { head: *head, start, len, body, born }));
+            return Packet(Box::new(Inner { head: *head, start: start as u8, len, body, born }));
         };
         inner.write_head(head, start);
-        (inner.start, inner.len, inner.body, inner.born) = (start, len, body, born);
+        (inner.start, inner.len, inner.body, inner.born) = (start as u8, len, body, born);
         Packet(inner)
     }
 
@@ -128,7 +142,7 @@ impl Packet {
     /// payload bytes.
     ///
     /// # Panics
-    /// If `header_len` is more than 144.
+    /// If `header_len` is more than 111.
     #[inline]
     pub fn new(header_len: usize, zeros: u32) -> Packet {
         assert!(header_len <= HEAD, "a header of {header_len} bytes; there is room for {HEAD}");
@@ -138,7 +152,7 @@ impl Packet {
     /// A packet with the header of this one and `zeros` elided payload bytes: one of many that are alike.
     #[inline]
     pub fn like(&self, zeros: u32) -> Packet {
-        Packet::written(&self.0.head, self.0.start, zeros)
+        Packet::written(&self.0.head, self.0.start(), zeros)
     }
 
     /// A packet of real bytes, as a capture or an interface gives them.
@@ -165,7 +179,7 @@ impl Packet {
 
     /// Brings the length up to date.
     fn count(&mut self) {
-        self.0.len = HEAD - self.0.start + self.0.body.len();
+        self.0.len = HEAD - self.0.start() + self.0.body.len();
     }
 
     /// The packet's length in bytes, elided ones included.
@@ -182,26 +196,26 @@ impl Packet {
     /// The header bytes: for a packet made here all headers, for one that arrived whole its first bytes.
     #[inline]
     pub fn header(&self) -> &[u8] {
-        &self.0.head[self.0.start..]
+        self.0.header()
     }
 
     /// The header bytes, to change.
     #[inline]
     pub fn header_mut(&mut self) -> &mut [u8] {
-        let start = self.0.start;
+        let start = self.0.start();
         &mut self.0.head[start..]
     }
 
     /// The last `N` bytes of the header, if it has so many.
     #[inline]
     pub fn header_end<const N: usize>(&self) -> Option<&[u8; N]> {
-        self.0.head.last_chunk().filter(|_| N <= HEAD - self.0.start)
+        self.0.head.last_chunk().filter(|_| N <= HEAD - self.0.start())
     }
 
     /// The last `N` bytes of the header, to change, if it has so many.
     #[inline]
     pub fn header_end_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
-        let header_len = HEAD - self.0.start;
+        let header_len = HEAD - self.0.start();
         self.0.head.last_chunk_mut().filter(|_| N <= header_len)
     }
 
@@ -230,15 +244,15 @@ impl Packet {
     /// Puts `len` zero bytes before the packet and gives them to be filled: encapsulation.
     ///
     /// # Panics
-    /// If `len` is more than 144.
+    /// If `len` is more than 111.
     pub fn prepend(&mut self, len: usize) -> &mut [u8] {
-        if len > self.0.start {
+        if len > self.0.start() {
             self.spill();
         }
-        assert!(len <= self.0.start, "a header of {len} bytes; there is room for {HEAD}");
-        self.0.start -= len;
+        assert!(len <= self.0.start(), "a header of {len} bytes; there is room for {HEAD}");
+        self.0.start -= len as u8;
         self.0.len += len;
-        let start = self.0.start;
+        let start = self.0.start();
         let header = &mut self.0.head[start..start + len];
         header.fill(0);
         header
@@ -247,22 +261,22 @@ impl Packet {
     /// Puts a header before the packet: as [`Packet::prepend`], for one that is at hand.
     ///
     /// # Panics
-    /// If it is longer than 144 bytes.
+    /// If it is longer than 111 bytes.
     #[inline]
     pub fn prepend_header<const N: usize>(&mut self, header: &[u8; N]) {
-        let Some(start) = self.0.start.checked_sub(N) else {
+        let Some(start) = self.0.start().checked_sub(N) else {
             self.prepend(N).copy_from_slice(header);
             return;
         };
         self.0.head[start..start + N].copy_from_slice(header);
-        (self.0.start, self.0.len) = (start, self.0.len + N);
+        (self.0.start, self.0.len) = (start as u8, self.0.len + N);
     }
 
     /// Takes `len` bytes off the front: decapsulation. Takes what there is if there is less.
     #[inline]
     pub fn trim_front(&mut self, len: usize) {
-        if len < HEAD - self.0.start {
-            self.0.start += len;
+        if len < HEAD - self.0.start() {
+            self.0.start += len as u8;
             self.0.len -= len;
         } else {
             self.trim_all(len);
@@ -271,8 +285,8 @@ impl Packet {
 
     /// Takes `len` bytes off the front, all header bytes among them.
     fn trim_all(&mut self, len: usize) {
-        let header_len = HEAD - self.0.start;
-        self.0.start += len.min(header_len);
+        let header_len = HEAD - self.0.start();
+        self.0.start += len.min(header_len) as u8;
         match &mut self.0.body {
             Body::Zeros(count) => *count -= (len.saturating_sub(header_len) as u32).min(*count),
             Body::Bytes(_) => self.refill(len.saturating_sub(header_len)),
@@ -283,16 +297,16 @@ impl Packet {
 
     /// Cuts the packet to its first `len` bytes, dropping link padding. Does nothing if it is shorter.
     pub fn truncate(&mut self, len: usize) {
-        let header_len = HEAD - self.0.start;
+        let header_len = HEAD - self.0.start();
         match &mut self.0.body {
             Body::Zeros(count) => *count = (*count).min(len.saturating_sub(header_len) as u32),
             Body::Bytes(bytes) => bytes.truncate(len.saturating_sub(header_len)),
             Body::Cells(_) | Body::Unit(_) => {}
         }
         if len < header_len {
-            let start = self.0.start;
+            let start = self.0.start();
             self.0.head.copy_within(start..start + len, HEAD - len);
-            self.0.start = HEAD - len;
+            self.0.start = (HEAD - len) as u8;
         }
         self.count();
     }
@@ -361,14 +375,14 @@ impl Packet {
     /// Moves the header into the body, to make room for more headers than [`HEAD`] holds.
     fn spill(&mut self) {
         self.0.body = Body::Bytes(self.to_vec());
-        self.0.start = HEAD;
+        self.0.start = HEAD as u8;
     }
 
     /// Drops `skip` bytes of a real body, and makes its beginning the header if there is none left.
     fn refill(&mut self, skip: usize) {
         let Body::Bytes(bytes) = &mut self.0.body else { return };
         bytes.drain(..skip.min(bytes.len()));
-        if self.0.start == HEAD {
+        if usize::from(self.0.start) == HEAD {
             let born = self.0.born;
             let bytes = std::mem::take(bytes);
             *self = Packet::from_bytes(&bytes);

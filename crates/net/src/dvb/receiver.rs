@@ -11,8 +11,8 @@ use super::decapsulator::{Decapsulator, Event};
 use super::unit::{Birth, Unit, digest};
 use crate::{Body, Cx, Element, Impossible, Observer, Packet, Port, Unit as Measure};
 
-/// How many bytes of a packet are headers for sure not more.
-const HEAD: usize = 112;
+/// A packet has no more headers than so many bytes: IPv6 with a hop-by-hop option, TCP with all of its options.
+const HEAD: usize = 108;
 
 /// Takes the TS packets or baseband frames of one stream at input 0. IP packets leave at output 0 at once, feedback for the
 /// other end at output 1, and feedback that came from there at output 2.
