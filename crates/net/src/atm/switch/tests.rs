@@ -358,8 +358,9 @@ proptest! {
     #[test]
     fn trains_are_as_cells_one_by_one(
         config in config(),
-        draws in prop::collection::vec((any::<u16>(), any::<u8>(), any::<u8>()), 1..400),
-        cuts in prop::collection::vec(prop::bool::weighted(0.1), 1..50),
+        draws in prop::collection::vec((any::<u16>(), any::<u8>(), any::<u8>()), 1..800),
+        // Trains of some cells, and of a hundred and more.
+        cuts in (0.0..0.15).prop_flat_map(|share| prop::collection::vec(prop::bool::weighted(share), 1..50)),
     ) {
         let coming = coming(&draws);
         let until = Time::from_nanos(50_000_000);
@@ -378,5 +379,23 @@ proptest! {
             prop_assert_eq!(plain.dropped as f64, names.into_iter().map(total).sum::<f64>());
             prop_assert_eq!(total("delivered"), cells.len() as f64);
         }
+    }
+
+    #[test]
+    fn what_comes_sooner_is_found_in_trains_of_any_length(
+        steps in prop::collection::vec(0_u64..3, 0..700),
+        until in 0_u64..800,
+    ) {
+        let mut nanos = 0;
+        let cells: Vec<Cell> = steps
+            .into_iter()
+            .map(|step| {
+                nanos += step;
+                Cell { at: Time::from_nanos(nanos), word: Word::oam(Vc::FIRST) }
+            })
+            .collect();
+        let until = Time::from_nanos(until);
+        let plain: Vec<Cell> = cells.iter().copied().filter(|cell| cell.at < until).collect();
+        prop_assert_eq!(sooner(&cells, until), &plain[..]);
     }
 }
