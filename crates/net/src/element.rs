@@ -25,6 +25,13 @@ pub trait Element: Send {
         Span::ZERO
     }
 
+    /// For how long after a packet came in nothing comes of it, nor of the order in which packets came in at different inputs: until
+    /// then the element is not woken and sends nothing because of it. What leads to its inputs may so be run ahead, one after the
+    /// other, where else it would be run in turns ([`Span::ZERO`]: not at all).
+    fn patience(&self) -> Span {
+        Span::ZERO
+    }
+
     /// Whether a packet that comes in at `from` can cause one to go out at `to` at once. Narrows what counts as a
     /// loop for elements whose inputs and outputs are not all connected inside.
     fn forwards(&self, _from: Port, _to: Port) -> bool {

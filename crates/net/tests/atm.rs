@@ -40,19 +40,28 @@ fn trains_of_cells_change_no_result() {
     compare(&Path { vsvd, ..path });
 }
 
-/// A path with cells in trains against the same with single ones; how many events each took.
+/// A path with cells in trains against the same with single ones, and against itself with hosts run in turns; how many events
+/// trains took, and single cells.
 fn compare(path: &Path) -> [u64; 2] {
-    let run = |cell_by_cell| {
+    let run = |cell_by_cell, in_turns| {
         let mut world = Path { cell_by_cell, ..path.clone() }.build();
+        if in_turns {
+            // Whoever listens hears everything in the order of time.
+            let first = world.network().ids().next().expect("an element");
+            world.network().tap(first, Port(0), |_, _| {});
+        }
         let mut seen = Vec::new();
         for step in 1..=20 {
             world.run_ms(20 * step);
             seen.push((world.values(), world.digests()));
         }
         let work = world.network().work();
-        (seen, work.deliveries + work.wakeups)
+        (seen, work.deliveries + work.wakeups, world.network().fingerprint())
     };
-    let ((trains, few), (cells, many)) = (run(false), run(true));
+    let ((trains, few, fingerprint), (cells, many, _)) = (run(false, false), run(true, false));
+    let (turns, events, of_turns) = run(false, true);
+    assert_eq!((events, of_turns), (few, fingerprint));
+    assert!(trains.iter().zip(&turns).all(|(ahead, turns)| format!("{ahead:?}") == format!("{turns:?}")));
     let of_slow = |name| trains[19].0[&("vc/2/exit".to_owned(), name)];
     assert!(of_slow("receive-lost") > 0.0 && of_slow("rm-destination-sent") > 0.0);
     for (step, (with, without)) in trains.iter().zip(&cells).enumerate() {

@@ -4,8 +4,8 @@ use std::fmt;
 
 use bentpipe_units::Time;
 
-/// A hash over every delivery of a run: when, to which input, and the packet's [digest](bentpipe_net::Packet::digest).
-/// Two runs that differ in anything that a packet did differ in it.
+/// A hash over every delivery of a run: when, to which input, and the packet's [digest](bentpipe_net::Packet::digest), in whatever
+/// order they were. Two runs that differ in anything that a packet did differ in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(u64);
 
@@ -14,9 +14,10 @@ impl Fingerprint {
 
     #[inline]
     pub(crate) fn add(&mut self, now: Time, input: u64, digest: u64) {
-        // One multiplication in the chain a delivery; the inputs are spread before they enter it.
+        // A sum of what is spread over all bits: elements that are run ahead of others change it not.
         let event = now.as_nanos() ^ input.rotate_left(48) ^ digest.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = (self.0.rotate_left(23) ^ event).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        let spread = (event ^ event >> 32).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        self.0 = self.0.wrapping_add((spread ^ spread >> 29).wrapping_mul(0xc4ce_b9fe_1a85_ec53));
     }
 
     /// The hash.

@@ -5,6 +5,7 @@ use std::any::Any;
 use bentpipe_net::{Cx, Element, Observer, Outbox, Packet, Port, Wire};
 use bentpipe_units::{Stream, Time};
 
+use crate::islands::{Island, Islands};
 use crate::{Agenda, Fingerprint, loops};
 
 /// An element's number in its network.
@@ -42,6 +43,8 @@ struct Slot {
     entered: Time,
     /// Whether any of the taps is on this element.
     tapped: bool,
+    /// Whether its island is run ahead, and the agenda hears of it when that is over.
+    is_ahead: bool,
 }
 
 /// Collects elements and wires.
@@ -74,6 +77,7 @@ impl Builder {
             deadline: Time::NEVER,
             entered: Time::NEVER,
             tapped: false,
+            is_ahead: false,
         });
         self.paths.push(path);
         id
@@ -105,7 +109,8 @@ impl Builder {
             let names = around.iter().map(|&element| self.paths[element as usize].clone()).collect();
             return Err(BuildError::ZeroDelayLoop(names));
         }
-        Ok(Network::new(self.slots, self.paths))
+        let islands = Islands::find(&elements, &wires);
+        Ok(Network::new(self.slots, self.paths, islands))
     }
 }
 
@@ -128,10 +133,11 @@ pub struct Network {
     fingerprint: Fingerprint,
     work: Work,
     taps: Vec<(Wire, Tap)>,
+    islands: Islands,
 }
 
 impl Network {
-    fn new(slots: Vec<Slot>, paths: Vec<String>) -> Network {
+    fn new(slots: Vec<Slot>, paths: Vec<String>, islands: Islands) -> Network {
         let mut agenda = Agenda::new(slots.len());
         for element in 0..slots.len() {
             agenda.set(element, Time::ZERO);
@@ -140,7 +146,17 @@ impl Network {
         slots.iter_mut().for_each(|slot| (slot.deadline, slot.entered) = (Time::ZERO, Time::ZERO));
         let (fingerprint, work) = (Fingerprint::EMPTY, Work::default());
         let outbox = Outbox::default();
-        Network { slots, paths, agenda, outbox, now: Time::ZERO, fingerprint, work, taps: Vec::new() }
+        Network {
+            slots,
+            paths,
+            agenda,
+            outbox,
+            now: Time::ZERO,
+            fingerprint,
+            work,
+            taps: Vec::new(),
+            islands,
+        }
     }
 
     /// The instant the network is at.
@@ -157,12 +173,32 @@ impl Network {
     /// at `end`.
     pub fn run_until(&mut self, end: Time) {
         self.deliver_all();
+        let mut ahead = None;
+        while let Some((time, element)) = self.next(&mut ahead, end) {
+            self.now = time;
+            self.wake(element);
+            self.deliver_all();
+        }
+        self.now = self.now.max(end);
+    }
+
+    /// Who is to be woken next, and when, up to `end`: of the island that is run `ahead` whoever is first, as long as it is before
+    /// the instant up to which it may be; of all, when that is over.
+    #[inline]
+    fn next(&mut self, ahead: &mut Option<(usize, Time)>, end: Time) -> Option<(Time, usize)> {
+        if let Some((island, until)) = *ahead {
+            let next = self.first_of(island);
+            if next.is_some_and(|(time, _)| time < until && time <= end) {
+                return next;
+            }
+            self.come_back(island);
+            *ahead = None;
+        }
         loop {
             let (time, element) = self.agenda.first();
             if time > end || time.is_never() {
-                break;
+                return None;
             }
-            self.now = time;
             let slot = &mut self.slots[element];
             if slot.deadline > time {
                 // The deadline moved later since it was entered; only now does that cost anything.
@@ -170,10 +206,40 @@ impl Network {
                 self.agenda.set(element, slot.deadline);
                 continue;
             }
-            self.wake(element);
-            self.deliver_all();
+            if let Some(island) = self.islands.of(element) {
+                *ahead = self.set_out(island, time);
+            }
+            return Some((time, element));
         }
-        self.now = self.now.max(end);
+    }
+
+    /// Begins to run an island ahead, where none is behind `now`: up to the instant before which nothing that happens elsewhere
+    /// can reach it, as none of the patient elements is woken, neither for what it has nor for what comes to it from now on.
+    fn set_out(&mut self, island: usize, now: Time) -> Option<(usize, Time)> {
+        // Whoever listens hears everything in the order of time.
+        if !self.taps.is_empty() {
+            return None;
+        }
+        let Island { elements, straits } = &self.islands[island];
+        elements.iter().for_each(|&element| self.slots[element as usize].is_ahead = true);
+        let known = straits.iter().map(|&strait| self.slots[strait as usize].deadline).min();
+        Some((island, known.unwrap_or(Time::NEVER).min(now + self.islands.patience())))
+    }
+
+    /// Tells the agenda how far an island has come that was run ahead.
+    fn come_back(&mut self, island: usize) {
+        for &element in &self.islands[island].elements {
+            let slot = &mut self.slots[element as usize];
+            slot.is_ahead = false;
+            slot.enter(self.now, element as usize, &mut self.agenda);
+        }
+    }
+
+    /// Who of an island is to be woken first, and when.
+    #[inline]
+    fn first_of(&self, island: usize) -> Option<(Time, usize)> {
+        let elements = self.islands[island].elements.iter();
+        elements.map(|&element| (self.slots[element as usize].deadline, element as usize)).min()
     }
 
     /// Gives a packet to an input from outside, at the present instant. It and all that follows from it at this
@@ -223,6 +289,11 @@ impl Network {
         self.work
     }
 
+    #[cfg(test)]
+    pub(crate) fn islands(&self) -> &Islands {
+        &self.islands
+    }
+
     /// Packets sent to outputs that lead nowhere.
     pub fn stray(&self) -> u64 {
         self.outbox.stray()
@@ -261,8 +332,7 @@ impl Network {
 }
 
 impl Slot {
-    /// Notes what the element asked for. The agenda is touched only if that is earlier than what it holds, or if what
-    /// it holds is over: a timer that only moves later costs nothing until it fires.
+    /// Notes what the element asked for.
     #[inline]
     fn arm(&mut self, deadline: Time, now: Time, element: usize, agenda: &mut Agenda) {
         debug_assert!(deadline >= now, "element {element} asked for the past");
@@ -270,6 +340,15 @@ impl Slot {
             return;
         }
         self.deadline = deadline.max(now);
+        if !self.is_ahead {
+            self.enter(now, element, agenda);
+        }
+    }
+
+    /// Tells the agenda. It is touched only if that is earlier than what it holds, or if what it holds is over: a timer that only
+    /// moves later costs nothing until it fires.
+    #[inline]
+    fn enter(&mut self, now: Time, element: usize, agenda: &mut Agenda) {
         if self.deadline < self.entered || self.entered <= now {
             self.entered = self.deadline;
             agenda.set(element, self.deadline);

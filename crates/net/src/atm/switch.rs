@@ -349,6 +349,11 @@ impl Element for Switch {
         self.deadline
     }
 
+    fn patience(&self) -> Span {
+        // Cells lie in their inbox until one of them may go out.
+        self.shortest
+    }
+
     fn forwards(&self, _from: Port, _to: Port) -> bool {
         // A cell takes its own time to the other end of the line.
         false
