@@ -51,20 +51,19 @@ impl Islands {
                 join(&mut names, from, other);
             }
         }
-        let mut named: Vec<Island> = all().map(|_| Island::default()).collect();
+        let mut islands: Vec<Island> = all().map(|_| Island::default()).collect();
         for element in all() {
             if !is_patient(&element) {
-                named[name(&names, element)].elements.push(element as u32);
+                islands[name(&names, element)].elements.push(element as u32);
                 continue;
             }
             for wire in connected(element).filter(|wire| !is_patient(&(wire.to() as usize))) {
-                let straits = &mut named[name(&names, wire.to() as usize)].straits;
+                let straits = &mut islands[name(&names, wire.to() as usize)].straits;
                 if straits.last() != Some(&(element as u32)) {
                     straits.push(element as u32);
                 }
             }
         }
-        let mut islands = named;
         islands.retain(|island| (1..=LARGEST).contains(&island.elements.len()));
         let mut of = vec![None; elements.len()];
         for (place, island) in islands.iter().enumerate() {
