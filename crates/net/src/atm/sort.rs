@@ -10,6 +10,8 @@ use super::cell::Cell;
 /// Below this many comparing is quicker, and so it is if more than `CROWD` come in one piece of the time.
 const FEW: usize = 24;
 const CROWD: u32 = 16;
+/// So many pieces are there for each cell at most.
+const PIECES: u64 = 1;
 
 /// What has a time.
 pub(super) trait Timed: Copy {
@@ -29,46 +31,43 @@ impl Timed for Time {
     }
 }
 
-/// Sorts cells by their times.
-#[derive(Debug)]
-pub(super) struct Sorter<T> {
+/// Puts cells into the order of their times.
+#[derive(Debug, Default)]
+pub(super) struct Sorter {
     /// For each piece of the time where its next cell goes.
     places: Vec<u32>,
-    unsorted: Vec<T>,
 }
 
-impl<T> Default for Sorter<T> {
-    fn default() -> Sorter<T> {
-        Sorter { places: Vec::new(), unsorted: Vec::new() }
-    }
-}
-
-impl<T: Timed> Sorter<T> {
-    /// Sorts cells; those of one instant stay in their order.
-    pub(super) fn sort(&mut self, cells: &mut [T]) {
+impl Sorter {
+    /// Moves cells behind others that are in order and not later, in their order; those of one instant stay as they were.
+    pub(super) fn append<T: Timed>(&mut self, cells: &mut Vec<T>, ordered: &mut Vec<T>) {
+        let before = ordered.len();
         if cells.is_sorted_by_key(T::at) {
-            return;
-        }
-        if cells.len() < FEW || !self.distribute(cells) {
+            if before == 0 {
+                std::mem::swap(ordered, cells);
+            }
+            ordered.append(cells);
+        } else if cells.len() >= FEW && self.distribute(cells, ordered) {
+            insert(&mut ordered[before..]);
+            cells.clear();
+        } else {
             cells.sort_by_key(T::at);
-            return;
+            ordered.append(cells);
         }
-        insert(cells);
     }
 
-    /// Puts each cell into the piece of the time that it comes in, of which there are as many as cells at most; does not if one
-    /// would be crowded.
-    fn distribute(&mut self, cells: &mut [T]) -> bool {
+    /// Puts each cell behind others that are in order, into the piece of the time that it comes in; does not if one would be crowded.
+    fn distribute<T: Timed>(&mut self, cells: &[T], ordered: &mut Vec<T>) -> bool {
         let nanos = |cell: &T| cell.at().as_nanos();
         let range = |(first, last): (u64, u64), nanos: u64| (first.min(nanos), last.max(nanos));
         let (first, last) = cells.iter().map(nanos).fold((u64::MAX, 0), range);
-        let per_piece = (last - first) / cells.len() as u64 + 1;
+        let per_piece = (last - first) / (PIECES * cells.len() as u64) + 1;
         let shift = per_piece.next_power_of_two().ilog2();
         let piece = |cell: &T| ((nanos(cell) - first) >> shift) as usize;
         self.places.clear();
-        self.places.resize(cells.len(), 0);
+        self.places.resize(((last - first) >> shift) as usize + 1, 0);
         cells.iter().for_each(|cell| self.places[piece(cell)] += 1);
-        let (mut sum, mut most) = (0, 0);
+        let (mut sum, mut most) = (ordered.len() as u32, 0);
         for place in &mut self.places {
             let count = std::mem::replace(place, sum);
             sum += count;
@@ -77,11 +76,11 @@ impl<T: Timed> Sorter<T> {
         if most > CROWD {
             return false;
         }
-        self.unsorted.clear();
-        self.unsorted.extend_from_slice(cells);
-        for cell in &self.unsorted {
+        // What is written here makes the room, and is written over.
+        ordered.extend_from_slice(cells);
+        for cell in cells {
             let place = &mut self.places[piece(cell)];
-            cells[*place as usize] = *cell;
+            ordered[*place as usize] = *cell;
             *place += 1;
         }
         true
@@ -127,8 +126,9 @@ mod tests {
             }
             let mut expected = cells.clone();
             expected.sort_unstable();
-            Sorter::default().sort(&mut cells);
-            prop_assert_eq!(cells, expected);
+            let mut ordered = Vec::new();
+            Sorter::default().append(&mut cells, &mut ordered);
+            prop_assert_eq!(ordered, expected);
         }
     }
 }

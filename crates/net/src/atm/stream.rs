@@ -87,13 +87,22 @@ pub(crate) struct Streams {
     cells: Vec<Time>,
     gone: usize,
     horizon_ns: f64,
-    sorter: Sorter<Time>,
+    sorter: Sorter,
+    /// Those of each source, while they are put into order.
+    told: Vec<Time>,
 }
 
 impl Streams {
     pub(crate) fn new(rates: Vec<Rates>) -> Streams {
         let sources = rates.into_iter().map(Source::new).collect();
-        Streams { sources, cells: Vec::new(), gone: 0, horizon_ns: 0.0, sorter: Sorter::default() }
+        Streams {
+            sources,
+            cells: Vec::new(),
+            gone: 0,
+            horizon_ns: 0.0,
+            sorter: Sorter::default(),
+            told: Vec::new(),
+        }
     }
 
     /// When something happens next.
@@ -139,8 +148,8 @@ impl Streams {
         self.horizon_ns = self.sources.iter().map(Source::horizon_ns).fold(f64::INFINITY, f64::min);
         self.gone = 0;
         self.cells.clear();
-        self.sources.iter_mut().for_each(|source| source.tell(self.horizon_ns, &mut self.cells));
-        self.sorter.sort(&mut self.cells);
+        self.sources.iter_mut().for_each(|source| source.tell(self.horizon_ns, &mut self.told));
+        self.sorter.append(&mut self.told, &mut self.cells);
     }
 }
 

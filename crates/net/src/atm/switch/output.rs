@@ -115,7 +115,7 @@ pub(super) struct Output {
     /// Of each category.
     waiting: [Waiting; 4],
     beside: [Beside; 4],
-    sorter: Sorter<Cell>,
+    sorter: Sorter,
     erica: Option<Erica>,
     /// When ERICA's interval ends if not enough cells come; never without ERICA.
     interval_ends: Time,

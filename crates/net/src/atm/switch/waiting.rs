@@ -11,15 +11,16 @@ use crate::atm::sort::Sorter;
 /// Where one finds more, all that have come by then are looked at, each as of its own instant, and those that are let in close up.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// In the order they come, up to `sorted`; those behind are later.
+    /// In the order they come.
     cells: Vec<Cell>,
+    /// Later than those, as they were put down.
+    put_down: Vec<Cell>,
     /// Up to where they are gone. From there on those that were looked at and let in, up to `let_in`; from `seen` on those that
     /// were not looked at; and up to where ERICA has counted.
     gone: usize,
     let_in: usize,
     seen: usize,
     counted: usize,
-    sorted: usize,
     /// The input that they come by, and whether they come by others too: those of one are in order.
     input: Option<u16>,
     is_merged: bool,
@@ -61,11 +62,11 @@ impl Waiting {
         let cells = |cells: Option<u32>| cells.map_or(usize::MAX, |cells| cells as usize);
         Waiting {
             cells: Vec::new(),
+            put_down: Vec::new(),
             gone: 0,
             let_in: 0,
             seen: 0,
             counted: 0,
-            sorted: 0,
             input: None,
             is_merged: false,
             free: cells(limit).min(cells(free)),
@@ -84,37 +85,34 @@ impl Waiting {
     /// Puts down a cell that is to come later than all that are in order.
     #[inline]
     pub(super) fn put_down(&mut self, cell: Cell) {
-        self.cells.push(cell);
+        self.put_down.push(cell);
     }
 
     /// Cells that were put down and are not in order yet.
     #[inline]
     pub(super) fn unsorted(&self) -> usize {
-        self.cells.len() - self.sorted
+        self.put_down.len()
     }
 
     /// Brings all that were put down into order, those of one instant as they were.
     #[inline]
-    pub(super) fn sort(&mut self, sorter: &mut Sorter<Cell>) {
+    pub(super) fn sort(&mut self, sorter: &mut Sorter) {
         if self.unsorted() > 0 {
             self.sort_in(sorter);
         }
     }
 
-    fn sort_in(&mut self, sorter: &mut Sorter<Cell>) {
-        self.arrived += self.unsorted() as u64;
-        if self.is_merged {
-            sorter.sort(&mut self.cells[self.sorted..]);
-        }
+    fn sort_in(&mut self, sorter: &mut Sorter) {
+        self.arrived += self.put_down.len() as u64;
         // Moves no more than has gone.
-        if self.gone >= 4 * (self.cells.len() - self.gone) {
+        if self.gone >= self.cells.len() - self.gone {
             self.cells.drain(..self.gone);
             for place in [&mut self.let_in, &mut self.seen, &mut self.counted] {
                 *place = place.saturating_sub(self.gone);
             }
             self.gone = 0;
         }
-        self.sorted = self.cells.len();
+        sorter.append(&mut self.put_down, &mut self.cells);
     }
 
     /// Those in order that ERICA has not counted.
@@ -245,9 +243,8 @@ impl Waiting {
         self.is_merged = true;
         if self.let_in == self.seen {
             self.cells.insert(self.seen, cell);
-            for place in [&mut self.seen, &mut self.counted, &mut self.sorted] {
-                *place += 1;
-            }
+            self.seen += 1;
+            self.counted += 1;
         }
         self.arrived += 1;
         self.let_in(cell);
@@ -262,7 +259,7 @@ impl Waiting {
 
     /// Whether none waits or is to come.
     pub(super) fn is_over(&self) -> bool {
-        self.gone == self.cells.len()
+        self.gone == self.cells.len() && self.put_down.is_empty()
     }
 
     /// When the first of those that are here comes or came; of those to come if none waits.
