@@ -47,6 +47,13 @@ impl Segmenter {
         true
     }
 
+    /// Whether a payload of at most `len` bytes is behind others once at most so many cells of these are `gone`, and there is room
+    /// for it without more cells waiting then than ever did.
+    #[inline]
+    pub(crate) fn will_wait(&self, len: usize, gone: u64) -> bool {
+        self.limit.is_none() && self.cells > gone && self.cells + aal5::cells(len) as u64 <= self.max_cells
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
@@ -138,16 +145,16 @@ impl Reassembler {
         }
     }
 
-    /// Takes cells that do not end a PDU and follow one another ([`Word::follows`]).
+    /// Takes a cell that does not end a PDU, and those behind it that follow one another ([`Word::follows`]).
     #[inline]
-    pub(crate) fn middles(&mut self, cells: &[Cell]) {
-        let ([first, ..], [.., last]) = (cells, cells) else { return };
-        self.middle(first.word);
-        let behind = cells.len() - 1;
-        // None goes further than to the next place, so if the last one is where it should be, all are.
-        self.mixed |= last.word.place() != first.word.place() + behind as u64;
-        self.received += behind;
-        self.bound();
+    pub(crate) fn middles(&mut self, first: Word, behind: &[Cell]) {
+        self.middle(first);
+        if let Some(last) = behind.last() {
+            // None goes further than to the next place, so if the last one is where it should be, all are.
+            self.mixed |= last.word.place() != first.place() + behind.len() as u64;
+            self.received += behind.len();
+            self.bound();
+        }
     }
 
     #[inline]
@@ -329,7 +336,9 @@ mod tests {
                     .collect();
                 let (mut one, mut many) = (Reassembler::default(), Reassembler::default());
                 row.iter().for_each(|cell| one.middle(cell.word));
-                many.middles(&row);
+                if let [first, behind @ ..] = &row[..] {
+                    many.middles(first.word, behind);
+                }
                 assert_eq!((one.serial, one.received, one.mixed), (many.serial, many.received, many.mixed));
             }
         }

@@ -4,6 +4,8 @@
 //! Modelled: the source's rules 1 to 13 (section 5.10.4) and the destination's 1 to 6 (5.10.5); a destination is congested if its
 //! [receive buffer](super::receive) is. Not modelled: use of the rate by several virtual channels of a path.
 
+use std::collections::VecDeque;
+
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::atm::rm;
 
@@ -226,6 +228,9 @@ pub(crate) struct EndSystem {
     waiting: Option<rm::Repr>,
     /// Whether the last cell of data from the other side had met congestion.
     congested: bool,
+    /// When cells of data will come that change this, and to what; and what the last that is known to come will say.
+    marks: VecDeque<(Time, bool)>,
+    marked: bool,
     /// Whether the destination is congested itself.
     strain: Option<Strain>,
     /// Before this the destination makes no RM cell.
@@ -289,6 +294,8 @@ impl EndSystem {
             turned: false,
             waiting: None,
             congested: false,
+            marks: VecDeque::new(),
+            marked: false,
             strain: None,
             quiet_until: Time::ZERO,
             counts: Counts::default(),
@@ -426,6 +433,7 @@ impl EndSystem {
             self.quiet_until = now + OWN_GAP;
             self.counts.destination_sent += 1;
         } else {
+            self.meet(now);
             repr.congestion |= std::mem::take(&mut self.congested);
         }
         match self.strain {
@@ -457,6 +465,31 @@ impl EndSystem {
     #[inline]
     pub(crate) fn on_data(&mut self, efci: bool) {
         self.congested = efci;
+    }
+
+    /// Takes the congestion mark of a cell of data that comes at `at`; backward RM cells before say what those met that came before.
+    /// All that goes out before `settled` has.
+    #[inline]
+    pub(crate) fn will_meet(&mut self, settled: Time, at: Time, efci: bool) {
+        // Each backward RM cell clears what it said, so every mark counts; without one only the first cell behind a mark does.
+        if efci || self.marked {
+            self.meet(settled);
+            self.marks.push_back((at, efci));
+            self.marked = efci;
+        }
+    }
+
+    /// Whether the last cell of data that is known to come is marked, or any is to come that matters.
+    #[inline]
+    pub(crate) fn minds_marks(&self) -> bool {
+        self.marked || !self.marks.is_empty()
+    }
+
+    fn meet(&mut self, now: Time) {
+        while let Some(&(_, efci)) = self.marks.front().filter(|(at, _)| *at <= now) {
+            self.congested = efci;
+            self.marks.pop_front();
+        }
     }
 
     /// Takes whether the destination is congested itself.

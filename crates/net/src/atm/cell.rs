@@ -383,9 +383,6 @@ pub(crate) struct Inbox {
     cargo: VecDeque<Packet>,
     /// The next cell to arrive.
     at: usize,
-    /// Up to where the next cells follow one another in the middle of a PDU, and up to where no packet travels with any.
-    row_ends: usize,
-    scanned: usize,
 }
 
 impl Inbox {
@@ -410,7 +407,7 @@ impl Inbox {
             && let Some(train) = self.later.pop_front()
         {
             std::mem::replace(&mut self.train, train).recycle();
-            (self.at, self.row_ends, self.scanned) = (0, 0, 0);
+            self.at = 0;
         }
     }
 
@@ -452,51 +449,9 @@ impl Inbox {
         self.at += count;
     }
 
-    /// How far the next cells follow one another in the middle of a PDU.
-    #[inline]
-    fn row(&mut self) -> usize {
-        if self.row_ends <= self.at {
-            let rest = &self.train.cells[self.at..];
-            let is_begun = rest.first().is_some_and(|first| first.word.is_middle());
-            let follows = |pair: &&[Cell]| matches!(pair, [one, next] if next.word.follows(one.word));
-            let behind = || rest.windows(2).take_while(follows).count();
-            self.row_ends = self.at + if is_begun { 1 + behind() } else { 0 };
-        }
-        self.row_ends
-    }
-
-    /// Takes the cells that come next as far as they follow one another in the middle of a PDU ([`Word::follows`]), before `until`.
-    #[inline]
-    pub(crate) fn middles(&mut self, until: Time) -> &[Cell] {
-        self.turn();
-        let (begin, end) = (self.at, self.row());
-        let row = &self.train.cells[begin..end];
-        let is_whole = row.last().is_none_or(|last| last.at < until);
-        let count = if is_whole { row.len() } else { row.partition_point(|cell| cell.at < until) };
-        self.at += count;
-        &row[..count]
-    }
-
-    /// The next packet that travels with the cell taken last.
-    #[inline]
-    pub(crate) fn cargo(&mut self) -> Option<Packet> {
-        self.cargo.pop_front()
-    }
-
     /// Drops what travels with the cell taken last.
     pub(crate) fn drop_cargo(&mut self, word: Word) {
         unload(&mut self.cargo, word);
-    }
-
-    /// When the next cell comes that a packet travels with.
-    pub(crate) fn next_cargo(&mut self) -> Time {
-        self.scanned = self.scanned.max(self.row());
-        let rest = &self.train.cells[self.scanned..];
-        let ahead = rest.iter().position(|cell| cell.word.has_cargo()).unwrap_or(rest.len());
-        self.scanned += ahead;
-        let behind = || self.later.iter().flat_map(|train| &train.cells);
-        let later = || behind().find(|cell| cell.word.has_cargo());
-        self.train.cells.get(self.scanned).or_else(later).map_or(Time::NEVER, |cell| cell.at)
     }
 }
 
@@ -533,50 +488,8 @@ mod tests {
         }
     }
 
-    proptest! {
-        /// Cells of two channels, some of which are lost, sent twice, marked, or end a PDU.
-        #[test]
-        fn a_row_is_a_piece_of_one_pdu(
-            steps in prop::collection::vec((0_u64..16, 0_u64..4), 0..60),
-            until in 0_u64..100,
-        ) {
-            let (mut nanos, mut cells) = (0, Vec::new());
-            let mut next = [0_u64; 2];
-            for (what, wait) in steps {
-                nanos += wait;
-                let channel = usize::from(what == 0);
-                let place = next[channel];
-                let word = Word::data(Vc(32 + channel as u16), (place >> 4) as u32, place as u16 & 15, what == 1);
-                let word = if what == 2 { word.congested() } else { word };
-                cells.push(Cell { at: Time::from_nanos(nanos), word });
-                next[channel] += match what { 3 => 0, 4 => 2, _ => 1 };
-            }
-            let train = Train { cells: cells.clone(), cargo: cells.iter().filter(|cell| cell.word.is_last()).map(|_| Packet::new(0, 1)).collect() };
-            let mut inbox = Inbox::default();
-            inbox.announce(Packet::from_train(Box::new(train), 0));
-            let (until, mut rest) = (Time::from_nanos(until), &cells[..]);
-            while let [first, ..] = rest {
-                let goes_on = |pair: &[Cell]| {
-                    let [one, other] = [pair[0].word, pair[1].word];
-                    let step = other.place().wrapping_sub(one.place());
-                    other.is_middle() && one.vc() == other.vc() && step <= 1
-                };
-                let row = if first.word.is_middle() { 1 + rest.windows(2).take_while(|pair| goes_on(pair)).count() } else { 0 };
-                let row = rest[..row].iter().take_while(|cell| cell.at < until).count();
-                let cargo = rest.iter().find(|cell| cell.word.is_last()).map_or(Time::NEVER, |cell| cell.at);
-                prop_assert_eq!(inbox.next_cargo(), cargo);
-                prop_assert_eq!(inbox.middles(until), &rest[..row]);
-                if row == 0 {
-                    prop_assert_eq!(inbox.pop(), Some(*first));
-                }
-                rest = &rest[row.max(1)..];
-            }
-            prop_assert_eq!(inbox.pop(), None);
-        }
-    }
-
     #[test]
-    fn an_inbox_joins_trains_and_sees_packets_ahead() {
+    fn an_inbox_joins_trains() {
         let vc = Vc::FIRST;
         let cell = |nanos, last| Cell { at: Time::from_nanos(nanos), word: Word::data(vc, 0, 0, last) };
         let train = |cells: Vec<Cell>| {
@@ -586,12 +499,12 @@ mod tests {
         let mut inbox = Inbox::default();
         assert!(!inbox.announce(Packet::new(1, 0)));
         inbox.announce(train(vec![cell(1, false), cell(2, false)]));
-        assert_eq!((inbox.head(), inbox.next_cargo()), (Time::from_nanos(1), Time::NEVER));
+        assert_eq!(inbox.head(), Time::from_nanos(1));
         inbox.pop();
         inbox.announce(train(vec![cell(3, true), cell(4, false)]));
-        assert_eq!((inbox.head(), inbox.next_cargo()), (Time::from_nanos(2), Time::from_nanos(3)));
-        assert_eq!((0..4).filter_map(|_| inbox.pop()).count(), 3);
-        assert!(inbox.cargo().is_some() && inbox.cargo().is_none());
-        assert_eq!((inbox.head(), inbox.next_cargo()), (Time::NEVER, Time::NEVER));
+        assert_eq!(inbox.head(), Time::from_nanos(2));
+        let (_, cargo) = inbox.ahead();
+        assert_eq!((cargo.len(), (0..4).filter_map(|_| inbox.pop()).count()), (1, 3));
+        assert!(inbox.head().is_never());
     }
 }

@@ -8,6 +8,7 @@
 //! are: see [`Train`](super::Train).
 
 use std::any::Any;
+use std::collections::VecDeque;
 
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::ethernet::EtherType;
@@ -15,15 +16,18 @@ use bentpipe_wire::llc;
 
 use super::aal5::{Outcome, Reassembler, Segmenter};
 use super::abr::{Choice, EndSystem, Gap};
-use super::cell::{Cell, Inbox, Kind, Vc, Word};
+use super::cell::{Cell, Kind, Vc, Word, unload};
 use super::line::{self, Line, cells_per_second};
 use super::order::Order;
 use super::receive::{self, Buffer};
 use super::service::{Class, Content, Encapsulation, Service};
 use super::stream::Streams;
-use crate::{Body, Cx, Element, Impossible, Observer, Packet, Port, Unit};
+use crate::{Cx, Element, Impossible, Observer, Packet, Port, Unit};
 
+mod arrivals;
 mod rows;
+
+use arrivals::{Arrivals, Counts, Done};
 
 /// The line's input and output.
 pub const LINE: Port = Port(0);
@@ -49,7 +53,7 @@ pub struct Interface {
     path: String,
     rate: Rate,
     line: Line,
-    inbox: Inbox,
+    arrivals: Arrivals,
     /// When each channel may send, if it has something to send.
     order: Order,
     ends: Vec<End>,
@@ -57,15 +61,10 @@ pub struct Interface {
     places: Vec<Option<u16>>,
     /// Places of those ends whose hosts take their time.
     buffered: Vec<u16>,
-    /// Packets that are complete, with the output they go to.
-    done: Vec<(Port, Packet)>,
-    /// All that happens before this is done.
+    /// All that has to do with sending, and that happens before this, is done.
     reached: Time,
-    /// Before this nothing has to go out, if nothing comes.
+    /// Before this nothing has to go out but complete PDUs, if nothing comes.
     deadline: Time,
-    received: u64,
-    unknown: u64,
-    oam: u64,
 }
 
 impl Interface {
@@ -78,17 +77,13 @@ impl Interface {
             path: path.into(),
             rate: config.rate,
             line: Line::new(config)?,
-            inbox: Inbox::default(),
+            arrivals: Arrivals::default(),
             order: Order::new(0),
             ends: Vec::new(),
             places: vec![None; Vc::LAST.index() + 1],
             buffered: Vec::new(),
-            done: Vec::new(),
             reached: Time::ZERO,
             deadline: Time::ZERO,
-            received: 0,
-            unknown: 0,
-            oam: 0,
         })
     }
 
@@ -150,65 +145,35 @@ impl Interface {
     }
 
     fn advance_to(&mut self, until: Time) {
-        self.arrive_middles(Time::ZERO, until);
         loop {
             let (eligible, place) = self.order.first();
             let start = if eligible.is_never() { eligible } else { eligible.max(self.line.free_at()) };
-            if self.inbox.head() <= start {
-                let Some(cell) = self.inbox.peek().filter(|cell| cell.at < until) else { return };
-                self.inbox.pop();
-                let packet = self.arrive(cell);
-                self.done.extend(packet);
-                self.arrive_middles(start, until);
+            let next_event = self.arrivals.next_event();
+            if next_event <= start {
+                if next_event >= until {
+                    return;
+                }
+                self.arrive();
             } else if start < until {
-                self.depart(place, until.min(self.inbox.head()));
+                self.depart(place, until.min(next_event));
             } else {
                 return;
             }
         }
     }
 
-    /// Takes a cell; gives the packet that it completes, with the output it goes to.
-    fn arrive(&mut self, Cell { at, word }: Cell) -> Option<(Port, Packet)> {
-        self.received += 1;
-        let Some(place) = self.places[word.vc().index()].map(usize::from) else {
-            self.unknown += 1;
-            self.inbox.drop_cargo(word);
-            return None;
-        };
+    /// Takes the next cell that is looked at when it comes.
+    fn arrive(&mut self) {
+        let Arrivals { events, cargo, .. } = &mut self.arrivals;
+        let Some(cell) = events.pop_front() else { return };
+        let Some(place) = self.places[cell.word.vc().index()].map(usize::from) else { return };
         let end = &mut self.ends[place];
-        end.received += 1;
-        match word.kind() {
-            Kind::Rm => {
-                end.on_rm(word);
-                self.order.set(place, end.next(at));
-            }
-            Kind::Oam => self.oam += 1,
-            Kind::Data | Kind::Whole if end.buffer.is_some() => {
-                end.on_buffered(Cell { at, word }, &mut self.inbox);
-                self.order.set(place, end.next(at));
-            }
-            Kind::Data | Kind::Whole => {
-                let packet = end.on_data(word, &mut self.inbox)?;
-                return Some((Port(place as u16 + 1), packet));
-            }
+        if cell.word.kind() == Kind::Rm {
+            end.on_rm(cell.word);
+        } else {
+            end.on_buffered(cell, cargo);
         }
-        None
-    }
-
-    /// Takes cells that come next in the middle of a PDU, before `until`: they complete nothing. Those that come before a backward RM
-    /// cell goes out, which says what they met, are those up to `start`.
-    #[inline]
-    fn arrive_middles(&mut self, start: Time, until: Time) {
-        let Some(first) = self.inbox.peek().filter(|cell| cell.word.is_middle()) else { return };
-        let end =
-            self.places[first.word.vc().index()].and_then(|place| self.ends.get_mut(usize::from(place)));
-        let Some(end) = end.filter(|end| end.buffer.is_none()) else { return };
-        let before = if end.has_turn() { until.min(start + Span::from_nanos(1)) } else { until };
-        let cells = self.inbox.middles(before);
-        self.received += cells.len() as u64;
-        end.received += cells.len() as u64;
-        end.on_middles(cells);
+        self.order.set(place, end.next(cell.at));
     }
 
     /// Sends cells of the channel that comes first, before `until` and as long as no other one comes first.
@@ -231,18 +196,12 @@ impl Interface {
         self.order.set(place, eligible);
     }
 
-    /// Hands over what is complete. That takes data that arrives at this instant, as what it completes goes out now; RM cells of
-    /// this instant come after what the host does at it.
+    /// Hands over what is complete.
+    #[inline]
     fn complete(&mut self, cx: &mut Cx<'_>) {
-        if !self.done.is_empty() {
-            self.done.drain(..).for_each(|(port, packet)| cx.emit(port, packet));
-        }
-        let now = cx.now();
-        while let Some(cell) = self.inbox.peek().filter(|cell| cell.at == now && cell.word.kind() != Kind::Rm)
-        {
-            self.inbox.pop();
-            if let Some((port, packet)) = self.arrive(cell) {
-                cx.emit(port, packet);
+        while let Some(Done { place, outcome, .. }) = self.arrivals.pop_done(cx.now()) {
+            if let Some(packet) = self.ends[usize::from(place)].count(outcome) {
+                cx.emit(Port(place + 1), packet);
             }
         }
     }
@@ -251,69 +210,93 @@ impl Interface {
     #[inline]
     fn push(&mut self, place: usize, packet: Packet, now: Time) {
         let Some(end) = self.ends.get_mut(place) else { return };
+        // Where it is behind others for sure it changes nothing for what is before it, which goes out when it is wanted.
+        let gone = self.line.most_in(now.since(self.reached));
+        if end.will_wait(&packet, gone) {
+            end.push(packet);
+            return;
+        }
+        self.advance(now);
+        let end = &mut self.ends[place];
         let is_behind = end.carries.has_data();
         end.push(packet);
         self.order.set(place, end.next(now));
-        // Behind others it changes nothing for what is before it.
         if !is_behind {
             self.deadline = self.deadline.min(self.next_sent(now));
         }
     }
 
-    fn hand_over(&mut self, cx: &mut Cx<'_>) -> Time {
+    /// Hands over what is due; when to be woken next.
+    #[inline]
+    fn turn(&mut self, cx: &mut Cx<'_>) -> Time {
         self.complete(cx);
+        if self.deadline > cx.now() {
+            self.deadline.min(self.arrivals.next_done())
+        } else {
+            self.hand_over(cx)
+        }
+    }
+
+    /// Hands over all but complete PDUs.
+    fn hand_over(&mut self, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        self.advance(now);
+        // Data that comes at this instant is in its buffer now; RM cells of this instant come after what the host does at it.
+        while self.arrivals.events.front().is_some_and(|cell| cell.at == now && cell.word.kind() != Kind::Rm)
+        {
+            self.arrive();
+        }
         let mut next = Time::NEVER;
         for &place in &self.buffered {
             let Some(buffer) = &mut self.ends[usize::from(place)].buffer else { continue };
-            while let Some(packet) = buffer.pop(cx.now()) {
+            while let Some(packet) = buffer.pop(now) {
                 cx.emit(Port(place + 1), packet);
             }
             next = next.min(buffer.next());
         }
-        while self.line.due() <= cx.now()
-            && let Some(train) = self.line.take(cx.now())
+        if !self.buffered.is_empty() {
+            next = next.min(self.arrivals.next_cargo().max(now));
+        }
+        while self.line.due() <= now
+            && let Some(train) = self.line.take(now)
         {
             cx.emit(LINE, train);
         }
-        self.deadline = self.next_event(cx.now()).min(next);
-        self.deadline
-    }
-
-    /// When something has to go out at the earliest: a packet that completes, the first cell in the pipe, or one that is not on
-    /// its way yet; but for what waits in receive buffers.
-    fn next_event(&mut self, now: Time) -> Time {
-        self.line.due().min(self.next_sent(now)).min(self.inbox.next_cargo().max(now))
+        self.deadline = next.min(self.line.due()).min(self.next_sent(now));
+        self.deadline.min(self.arrivals.next_done())
     }
 
     /// When a cell that is sent from `now` on can arrive at the earliest: what is to be sent, or an answer to what comes.
     #[inline]
     fn next_sent(&self, now: Time) -> Time {
-        let event = self.order.first().0.min(self.inbox.head());
+        let event = self.order.first().0.min(self.arrivals.next_event());
         if event.is_never() { event } else { event.max(now) + self.line.shortest() }
     }
 }
 
 impl Element for Interface {
     fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        self.advance(cx.now());
+        let now = cx.now();
         if port == LINE {
-            if let Body::Cells(train) = packet.body() {
-                train.fetch();
+            let Some(train) = packet.into_train() else { return self.turn(cx) };
+            // So that not more marks are kept than are to come.
+            if self.ends.iter().any(End::minds_marks) {
+                self.advance(now);
             }
-            self.inbox.announce(packet);
-            self.reached = self.reached.min(self.inbox.head());
+            self.arrivals.announce(train, now, self.reached, &self.places, &mut self.ends);
+            let next_event = self.arrivals.next_event();
+            self.reached = self.reached.min(next_event);
+            // What comes to a receive buffer goes on to the host, other events go out on the line at the earliest.
+            let is_buffered = !self.buffered.is_empty();
+            self.deadline = if is_buffered { now } else { self.deadline.min(self.next_sent(now)) };
         } else {
-            self.push(usize::from(port.0) - 1, packet, cx.now());
-            if self.deadline > cx.now() {
-                return self.deadline;
-            }
+            self.push(usize::from(port.0) - 1, packet, now);
         }
-        self.hand_over(cx)
+        self.turn(cx)
     }
 
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
-        self.advance(cx.now());
-        self.hand_over(cx)
+        self.turn(cx)
     }
 
     fn lookahead(&self) -> Span {
@@ -329,11 +312,12 @@ impl Element for Interface {
         self.advance(now);
         observer.part(&self.path);
         self.line.observe_sent(observer);
-        observer.counter("received", Unit::Cells, self.received);
-        observer.counter("unknown-channel", Unit::Cells, self.unknown);
-        observer.counter("oam", Unit::Cells, self.oam);
+        let Counts { received, unknown, oam } = self.arrivals.counts(now, &self.places);
+        observer.counter("received", Unit::Cells, received);
+        observer.counter("unknown-channel", Unit::Cells, unknown);
+        observer.counter("oam", Unit::Cells, oam);
         self.line.observe_use(now, observer);
-        self.ends.iter().for_each(|end| end.observe(now, observer));
+        self.ends.iter().for_each(|end| end.observe(now, self.arrivals.coming_on(end.vc, now), observer));
     }
 
     fn as_any(&mut self) -> &mut dyn Any {
@@ -351,6 +335,7 @@ struct End {
     /// What has come and the host has not taken yet, if it takes its time.
     buffer: Option<Box<Buffer>>,
     sent: u64,
+    /// Cells that have come, or are known to.
     received: u64,
     pdus_sent: u64,
     pdus_received: u64,
@@ -358,6 +343,15 @@ struct End {
     wrong_crc: u64,
     wrong_header: u64,
     refused: u64,
+}
+
+/// What is wrong with a PDU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    Length,
+    Crc,
+    /// It has no LLC/SNAP header of IP.
+    Header,
 }
 
 /// At what rate an end sends.
@@ -368,7 +362,7 @@ enum Pace {
 
 enum Carries {
     Packets { encapsulation: Encapsulation, segmenter: Segmenter, reassembler: Reassembler },
-    Payloads(std::collections::VecDeque<Packet>),
+    Payloads(VecDeque<Packet>),
     Streams(Streams),
     Nothing,
 }
@@ -517,10 +511,10 @@ impl End {
         self.refused += u64::from(!is_taken);
     }
 
-    /// Whether a backward RM cell waits to be sent.
+    /// Whether a packet is behind others once at most so many cells of these are `gone`, and no more wait then than ever did.
     #[inline]
-    fn has_turn(&self) -> bool {
-        matches!(&self.pace, Pace::Abr(system) if system.has_turn())
+    fn will_wait(&self, packet: &Packet, gone: u64) -> bool {
+        matches!(&self.carries, Carries::Packets { segmenter, .. } if segmenter.will_wait(packet.len() + llc::HEADER_LEN, gone))
     }
 
     fn on_rm(&mut self, word: Word) {
@@ -530,14 +524,14 @@ impl End {
     }
 
     /// Takes a cell of data into the buffer, if there is room; tells the source if too many wait.
-    fn on_buffered(&mut self, Cell { at, word }: Cell, inbox: &mut Inbox) {
+    fn on_buffered(&mut self, Cell { at, word }: Cell, cargo: &mut VecDeque<Packet>) {
         if self.buffer.as_mut().is_some_and(|buffer| buffer.take(at)) {
-            let packet = self.on_data(word, inbox);
+            let packet = self.on_data(word, cargo).and_then(|outcome| self.count(outcome));
             if let Some((buffer, packet)) = self.buffer.as_mut().zip(packet) {
                 buffer.keep(packet);
             }
         } else {
-            inbox.drop_cargo(word);
+            unload(cargo, word);
         }
         if let (Pace::Abr(system), Some(buffer)) = (&mut self.pace, &mut self.buffer) {
             system.on_data(word.efci());
@@ -546,27 +540,40 @@ impl End {
         }
     }
 
-    /// Takes cells of data in the middle of a PDU.
+    /// A cell of data will come, marked or not. All that goes out before `settled` has.
     #[inline]
-    fn on_middles(&mut self, cells: &[Cell]) {
-        if let (Pace::Abr(system), Some(last)) = (&mut self.pace, cells.last()) {
-            system.on_data(last.word.efci());
-        }
-        if let Carries::Packets { reassembler, .. } = &mut self.carries {
-            reassembler.middles(cells);
+    fn on_mark(&mut self, settled: Time, cell: Cell) {
+        if let Pace::Abr(system) = &mut self.pace {
+            system.will_meet(settled, cell.at, cell.word.efci());
         }
     }
 
-    /// Takes a cell of data; gives the packet that it completes.
+    /// Whether marks of congestion are to come.
+    fn minds_marks(&self) -> bool {
+        matches!(&self.pace, Pace::Abr(system) if system.minds_marks())
+    }
+
+    /// Takes a cell of data in the middle of a PDU, and those that follow it there.
     #[inline]
-    fn on_data(&mut self, word: Word, inbox: &mut Inbox) -> Option<Packet> {
-        if let Pace::Abr(system) = &mut self.pace {
-            system.on_data(word.efci());
+    fn on_middles(&mut self, settled: Time, first: Cell, row: &[Cell]) {
+        if let Pace::Abr(_) = &self.pace {
+            self.on_mark(settled, first);
+            if self.minds_marks() || row.iter().any(|cell| cell.word.efci()) {
+                row.iter().for_each(|cell| self.on_mark(settled, *cell));
+            }
         }
-        let wrong_bits = if word.is_damaged() { inbox.cargo() } else { None };
-        let packet = if word.kind() == Kind::Whole || word.is_last() { inbox.cargo() } else { None };
+        if let Carries::Packets { reassembler, .. } = &mut self.carries {
+            reassembler.middles(first.word, row);
+        }
+    }
+
+    /// Takes a cell of data; gives what becomes of the packet that it completes.
+    #[inline]
+    fn on_data(&mut self, word: Word, cargo: &mut VecDeque<Packet>) -> Option<Result<Packet, Wrong>> {
+        let wrong_bits = if word.is_damaged() { cargo.pop_front() } else { None };
+        let packet = if word.kind() == Kind::Whole || word.is_last() { cargo.pop_front() } else { None };
         let Carries::Packets { encapsulation, reassembler, .. } = &mut self.carries else {
-            return packet.filter(|_| matches!(self.carries, Carries::Payloads(_)));
+            return packet.filter(|_| matches!(self.carries, Carries::Payloads(_))).map(Ok);
         };
         if let Some(mask) = wrong_bits {
             reassembler.damage(mask);
@@ -583,28 +590,36 @@ impl End {
                 return None;
             }
         };
-        let payload = match outcome {
-            Outcome::Whole(payload) => payload,
-            Outcome::WrongLength => {
-                self.wrong_length += 1;
-                return None;
+        Some(match outcome {
+            Outcome::Whole(payload) if *encapsulation == Encapsulation::LlcSnap => {
+                strip_llc(payload).ok_or(Wrong::Header)
             }
-            Outcome::WrongCrc => {
-                self.wrong_crc += 1;
-                return None;
-            }
-        };
-        self.pdus_received += 1;
-        let packet =
-            if *encapsulation == Encapsulation::LlcSnap { strip_llc(payload) } else { Some(payload) };
-        self.wrong_header += u64::from(packet.is_none());
-        packet
+            Outcome::Whole(payload) => Ok(payload),
+            Outcome::WrongLength => Err(Wrong::Length),
+            Outcome::WrongCrc => Err(Wrong::Crc),
+        })
     }
 
-    fn observe(&self, now: Time, observer: &mut dyn Observer) {
+    /// Counts a PDU whose last cell has come; the packet, if it is one.
+    #[inline]
+    fn count(&mut self, outcome: Result<Packet, Wrong>) -> Option<Packet> {
+        match outcome {
+            Err(Wrong::Length) => self.wrong_length += 1,
+            Err(Wrong::Crc) => self.wrong_crc += 1,
+            Err(Wrong::Header) => {
+                self.pdus_received += 1;
+                self.wrong_header += 1;
+            }
+            Ok(_) => self.pdus_received += 1,
+        }
+        outcome.ok()
+    }
+
+    /// `coming` cells are known to come and have not before `now`.
+    fn observe(&self, now: Time, coming: u64, observer: &mut dyn Observer) {
         observer.part(&self.path);
         observer.counter("cells-sent", Unit::Cells, self.sent);
-        observer.counter("cells-received", Unit::Cells, self.received);
+        observer.counter("cells-received", Unit::Cells, self.received - coming);
         if let Carries::Packets { segmenter, .. } = &self.carries {
             let [queued, most] = segmenter.cells();
             observer.gauge("queue", Unit::Cells, queued as f64);

@@ -141,6 +141,12 @@ impl Line {
         self.end.free_at
     }
 
+    /// How many transmissions can begin in a span at most.
+    #[inline]
+    pub(crate) fn most_in(&self, span: Span) -> u64 {
+        span.as_nanos() / self.timing.cell_nanos.max(1) + 1
+    }
+
     /// Sends a cell from `start` on, which is not before the line is free.
     #[inline]
     pub(crate) fn transmit(&mut self, word: Word, start: Time) {

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 const LINE: Rate = Rate::from_bps(155_520_000);
@@ -298,5 +300,43 @@ fn one_gap_back_is_where_it_began() {
             at = gap.after(at, &mut carried);
             assert_eq!(gap.before((at, carried)), before, "{rate}");
         }
+    }
+}
+
+proptest! {
+    /// Steps to the next cell of data with its mark, or to the next forward RM cell, which is turned round when that may go out.
+    #[test]
+    fn marks_that_are_told_before_are_met_when_they_come(
+        steps in prop::collection::vec((0_u64..6, 0..5), 1..60),
+        ahead in 1_usize..30,
+    ) {
+        let (mut told, mut plain) = (system(icr(10_000_000)), system(icr(10_000_000)));
+        let mut at = Time::ZERO;
+        let cells: Vec<(Time, Option<bool>)> = steps.iter().map(|(wait, what)| {
+            at += Span::from_micros(40 * wait);
+            (at, (*what > 0).then_some(*what > 2))
+        }).collect();
+        let (mut of_plain, mut of_told, mut met) = (Vec::new(), Vec::new(), 0);
+        for (n, &(at, mark)) in cells.iter().enumerate() {
+            if n % ahead == 0 {
+                for &(at, mark) in cells[n..].iter().take(ahead) {
+                    mark.into_iter().for_each(|mark| told.will_meet(cells[n].0, at, mark));
+                }
+            }
+            if mark.is_some() {
+                continue;
+            }
+            [&mut told, &mut plain].into_iter().for_each(|system| system.on_rm(forward(1000.0)));
+            while plain.has_turn() {
+                let now = plain.next().max(at);
+                while let Some((_, mark)) = cells.get(met).filter(|(at, _)| *at <= now && met < n / ahead * ahead + ahead) {
+                    mark.iter().for_each(|mark| plain.on_data(*mark));
+                    met += 1;
+                }
+                of_plain.push(plain.choose(now, false));
+                of_told.push(told.choose(now, false));
+            }
+        }
+        prop_assert_eq!(of_told, of_plain);
     }
 }

@@ -1,0 +1,265 @@
+//! What comes on the line of an interface.
+//!
+//! All cells of a train are certain to come (see [`Train`]), so PDUs are put together when it is announced, and each is handed over
+//! when its last cell comes. Only cells that have to do with what the interface sends, or with how fast its host is, wait for
+//! their own instant.
+
+use std::collections::VecDeque;
+
+use bentpipe_units::Time;
+
+use super::{End, Wrong};
+use crate::Packet;
+use crate::atm::cell::{Cell, Kind, Train, Vc, unload};
+
+/// A PDU whose last cell is known to come.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// When that comes.
+    pub(super) at: Time,
+    /// The place of its channel's end.
+    pub(super) place: u16,
+    /// What becomes of it.
+    pub(super) outcome: Result<Packet, Wrong>,
+}
+
+/// How many cells have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) received: u64,
+    pub(super) unknown: u64,
+    pub(super) oam: u64,
+}
+
+/// What is known to come.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    /// Trains that are still coming, without their packets.
+    trains: VecDeque<Box<Train>>,
+    /// Of these, cells that are looked at when they come, and what travels with them.
+    pub(super) events: VecDeque<Cell>,
+    pub(super) cargo: VecDeque<Packet>,
+    /// PDUs that are complete when their last cell comes.
+    pub(super) done: VecDeque<Done>,
+    /// Those of all trains, come or not.
+    counts: Counts,
+}
+
+impl Arrivals {
+    /// When the next cell comes that is looked at then.
+    #[inline]
+    pub(super) fn next_event(&self) -> Time {
+        self.events.front().map_or(Time::NEVER, |cell| cell.at)
+    }
+
+    /// When the next cell comes with which packets travel to a receive buffer.
+    pub(super) fn next_cargo(&self) -> Time {
+        let with_cargo = self.events.iter().find(|cell| cell.word.has_cargo());
+        with_cargo.map_or(Time::NEVER, |cell| cell.at)
+    }
+
+    /// When the next PDU is complete.
+    #[inline]
+    pub(super) fn next_done(&self) -> Time {
+        self.done.front().map_or(Time::NEVER, |done| done.at)
+    }
+
+    /// The next PDU that is complete by `now`.
+    #[inline]
+    pub(super) fn pop_done(&mut self, now: Time) -> Option<Done> {
+        if self.next_done() <= now { self.done.pop_front() } else { None }
+    }
+
+    /// Looks at the cells of a train that is announced at `now`, where all that goes out before `settled` has. `places` has the
+    /// place among `ends` for each VCI.
+    pub(super) fn announce(
+        &mut self,
+        mut train: Box<Train>,
+        now: Time,
+        settled: Time,
+        places: &[Option<u16>],
+        ends: &mut [End],
+    ) {
+        debug_assert!(train.cells.is_sorted_by_key(|cell| cell.at));
+        let is_over = |train: &Train| train.cells.last().is_none_or(|last| last.at < now);
+        while self.trains.front().is_some_and(|train| is_over(train))
+            && let Some(over) = self.trains.pop_front()
+        {
+            over.recycle();
+        }
+        train.fetch();
+        let Train { cells, cargo } = &mut *train;
+        self.counts.received += cells.len() as u64;
+        let mut rest = &cells[..];
+        while let [cell, behind @ ..] = rest {
+            let Cell { at, word } = *cell;
+            rest = behind;
+            let place = places[word.vc().index()];
+            let Some((place, end)) = place.and_then(|place| Some((place, ends.get_mut(usize::from(place))?)))
+            else {
+                self.counts.unknown += 1;
+                unload(cargo, word);
+                continue;
+            };
+            end.received += 1;
+            match word.kind() {
+                Kind::Oam => self.counts.oam += 1,
+                Kind::Rm => self.events.push_back(*cell),
+                Kind::Data | Kind::Whole if end.buffer.is_some() => {
+                    self.events.push_back(*cell);
+                    self.cargo.extend(cargo.drain(..word.cargo().min(cargo.len())));
+                }
+                Kind::Data if word.is_middle() => {
+                    let row = row(behind, *cell);
+                    let (cells, behind) = behind.split_at(row);
+                    rest = behind;
+                    end.received += row as u64;
+                    end.on_middles(settled, *cell, cells);
+                }
+                Kind::Data | Kind::Whole => {
+                    end.on_mark(settled, *cell);
+                    if let Some(outcome) = end.on_data(word, cargo) {
+                        self.done.push_back(Done { at, place, outcome });
+                    }
+                }
+            }
+        }
+        self.trains.push_back(train);
+    }
+
+    /// How many cells have come before `now`.
+    pub(super) fn counts(&self, now: Time, places: &[Option<u16>]) -> Counts {
+        let mut counts = self.counts;
+        for cell in self.coming(now) {
+            counts.received -= 1;
+            match places[cell.word.vc().index()] {
+                None => counts.unknown -= 1,
+                Some(_) => counts.oam -= u64::from(cell.word.kind() == Kind::Oam),
+            }
+        }
+        counts
+    }
+
+    /// How many of a channel's cells have not come before `now`, but are known to.
+    pub(super) fn coming_on(&self, vc: Vc, now: Time) -> u64 {
+        self.coming(now).filter(|cell| cell.word.vc() == vc).count() as u64
+    }
+
+    fn coming(&self, now: Time) -> impl Iterator<Item = &Cell> {
+        self.trains
+            .iter()
+            .flat_map(move |train| &train.cells[train.cells.partition_point(|cell| cell.at < now)..])
+    }
+}
+
+/// How many cells go on where this one is, in the middle of a PDU.
+#[inline]
+fn row(cells: &[Cell], mut before: Cell) -> usize {
+    let follows = |cell: &&Cell| cell.word.follows(std::mem::replace(&mut before, **cell).word);
+    cells.iter().take_while(follows).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use bentpipe_units::Rate;
+    use bentpipe_wire::atm::rm;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::atm::cell::Word;
+    use crate::atm::{Channel, Content, Interface, Service, line, receive};
+
+    /// A host with a channel of packets, one of payloads, and one of packets for a slow host.
+    fn interface() -> Interface {
+        let rate = Rate::from_bps(155_520_000);
+        let mut interface =
+            Interface::new("line", &line::Config { rate, delay: Default::default() }).unwrap();
+        let slow = receive::Config { rate, limit: 5, congested: None, explicit_rate: false };
+        let packets = || Content::Packets(Default::default());
+        for (n, (content, receive)) in
+            [(packets(), None), (Content::Payloads, None), (packets(), Some(slow))].into_iter().enumerate()
+        {
+            let (path, vc) = (n.to_string(), Vc::new(Vc::FIRST.vci() + n as u16).unwrap());
+            let service = Service::Ubr { pcr: None };
+            interface.add(Channel { path, vc, service, content, limit: None, receive }).unwrap();
+        }
+        interface
+    }
+
+    /// Cells of four channels, of which one is unknown, a nanosecond or more apart: cells of PDUs of some length, of which some
+    /// are lost or damaged, payloads, RM and OAM cells; and what travels with them.
+    fn cells(steps: &[(u64, u64, u64)]) -> (Vec<Cell>, VecDeque<Packet>) {
+        let (mut nanos, mut places) = (0, [0_u64; 4]);
+        let mut cargo = VecDeque::new();
+        let cell = |&(wait, channel, what): &(u64, u64, u64)| {
+            nanos += wait;
+            let place = &mut places[channel as usize];
+            *place += 1 + u64::from(what == 0);
+            let vc = Vc::new(Vc::FIRST.vci() + channel as u16).unwrap();
+            let [serial, index] = [*place / 7, *place % 7];
+            let data = Word::data(vc, serial as u32, index as u16, index == 6);
+            let word = match what {
+                1 => Word::oam(vc),
+                2 => Word::rm(vc, false, &rm::Repr::default()),
+                3 => Word::whole(vc, false),
+                4 => data.damaged(),
+                5 => data.congested(),
+                _ => data,
+            };
+            (0..word.cargo()).for_each(|_| cargo.push_back(Packet::new(8, 300)));
+            Cell { at: Time::from_nanos(nanos), word }
+        };
+        let cells = steps.iter().map(cell).collect();
+        (cells, cargo)
+    }
+
+    /// A host to which these cells were announced, so many at a time.
+    fn told((cells, mut cargo): (Vec<Cell>, VecDeque<Packet>), many: usize) -> Interface {
+        let mut host = interface();
+        let Interface { arrivals, places, ends, .. } = &mut host;
+        for cells in cells.chunks(many) {
+            let count = cells.iter().map(|cell| cell.word.cargo()).sum::<usize>();
+            let train = Train { cells: cells.to_vec(), cargo: cargo.drain(..count).collect() };
+            arrivals.announce(Box::new(train), cells[0].at, cells[0].at, places, ends);
+        }
+        host
+    }
+
+    proptest! {
+        #[test]
+        fn it_makes_no_difference_how_many_cells_are_announced_at_a_time(
+            steps in prop::collection::vec((1_u64..4, 0_u64..4, 0_u64..20), 0..200),
+            many in 1_usize..60,
+        ) {
+            let seen = |many| {
+                let Interface { arrivals, ends, .. } = told(cells(&steps), many);
+                let Arrivals { events, cargo, done, counts, .. } = &arrivals;
+                let received: Vec<u64> = ends.iter().map(|end| end.received).collect();
+                format!("{events:?} {cargo:?} {done:?} {counts:?} {received:?}")
+            };
+            prop_assert_eq!(seen(1), seen(many));
+        }
+
+        #[test]
+        fn a_cell_counts_from_when_it_comes(
+            steps in prop::collection::vec((1_u64..4, 0_u64..4, 0_u64..20), 1..200),
+            until in 0_u64..400,
+        ) {
+            let (until, all) = (Time::from_nanos(until), cells(&steps));
+            let host = told(all.clone(), 200);
+            let come: Vec<Word> = all.0.iter().filter(|cell| cell.at < until).map(|cell| cell.word).collect();
+            let on = |vci: u16| come.iter().filter(move |word| word.vc().vci() == vci);
+            let known = |vci: u16| vci < Vc::FIRST.vci() + 3;
+            let expected = Counts {
+                received: come.len() as u64,
+                unknown: come.iter().filter(|word| !known(word.vc().vci())).count() as u64,
+                oam: come.iter().filter(|word| known(word.vc().vci()) && word.kind() == Kind::Oam).count() as u64,
+            };
+            prop_assert_eq!(host.arrivals.counts(until, &host.places), expected);
+            for end in &host.ends {
+                let received = end.received - host.arrivals.coming_on(end.vc, until);
+                prop_assert_eq!(received, on(end.vc.vci()).count() as u64);
+            }
+        }
+    }
+}
