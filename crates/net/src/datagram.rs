@@ -134,3 +134,37 @@ impl<'a> Arrived<'a> {
         Some(quick_start::Response::to(&request, self.hop_limit))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bentpipe_wire::quick_start::{Function, RateCode};
+    use bentpipe_wire::tcp;
+
+    use super::*;
+    use crate::packet::LONGEST_HEADERS;
+
+    #[test]
+    fn there_is_room_for_the_longest_headers() {
+        let option =
+            IpOption { function: Function::Report, rate: RateCode::at_least(1_000_000), ttl: 0, nonce: 1 };
+        let mut transport = [0; tcp::MAX_HEADER_LEN];
+        // A checksum that is right is all that is asked of it here.
+        let longest = |transport: &[u8]| {
+            let [local, remote] =
+                ["[2001:db8::1]:1", "[2001:db8::2]:2"].map(|address| address.parse().unwrap());
+            let path = Path::new(local, remote, 0).unwrap();
+            path.packet(Protocol::TCP, Some(&option), transport, 100)
+        };
+        let checksum = (0..=u16::MAX).find(|checksum| {
+            transport[16..18].copy_from_slice(&checksum.to_be_bytes());
+            Arrived::read(&longest(&transport), Protocol::TCP).is_ok()
+        });
+        assert!(checksum.is_some());
+        let mut packet = longest(&transport);
+        assert_eq!((packet.header().len(), packet.len()), (LONGEST_HEADERS, LONGEST_HEADERS + 100));
+        let arrived = Arrived::read(&packet, Protocol::TCP).unwrap();
+        assert_eq!((arrived.bytes, arrived.option), (&transport[..], Some(option)));
+        packet.prepend(LONGEST_HEADERS);
+        assert_eq!(packet.len(), 2 * LONGEST_HEADERS + 100);
+    }
+}

@@ -5,23 +5,29 @@ use std::collections::VecDeque;
 
 use bentpipe_units::Time;
 use bentpipe_wire::atm::CELL_LEN;
+use bentpipe_wire::{ipv4, ipv6, quick_start, tcp};
 
 use crate::atm::Train;
 use crate::dvb::Unit;
 
-/// Room for headers inside a packet: IPv4 in front of IPv6 and TCP with timestamps (20 + 40 + 32), with LLC/SNAP before it (8),
-/// the longest common stack in front of data; and IPv6 with a hop-by-hop option and TCP with all of its options (48 + 60). What is put
+/// No packet has more headers than so many bytes: IPv6 with a hop-by-hop header for a Quick-Start option, and TCP with all of its
+/// options.
+pub(crate) const LONGEST_HEADERS: usize =
+    ipv6::HEADER_LEN + (2 + 2 + quick_start::DATA_LEN).next_multiple_of(8) + tcp::MAX_HEADER_LEN;
+
+/// Room for headers inside a packet: the longest, which are longer than IPv4 in front of IPv6 and TCP with timestamps, and LLC/SNAP
+/// before that (100), the longest common stack in front of data; and what is left of the word that [`Inner::start`] is in. What is put
 /// before that is written out with all that it stands before, which costs an allocation. Not more, as packets that wait are what
 /// fills memory.
-const HEAD: usize = 111;
+const HEAD: usize = (LONGEST_HEADERS + 1).next_multiple_of(align_of::<usize>()) - 1;
 
 /// As much of the room as the headers of most packets take (IPv6 and TCP with timestamps 72, IPv4 52): what is written
 /// when a packet is, as to write the rest would bring in memory that nothing else needs.
 const USUAL: usize = 80;
 
-/// How many bytes of a packet that arrives whole are kept as its head (IPv4 and TCP with all of its options 80); the rest of the
-/// room is for encapsulation.
-const HEAD_OF_WHOLE: usize = 84;
+/// How many bytes of a packet that arrives whole are kept as its head: IPv4 with a router alert (RFC 2113), and TCP with all of its
+/// options. The rest of the room is for encapsulation.
+const HEAD_OF_WHOLE: usize = ipv4::HEADER_LEN + 4 + tcp::MAX_HEADER_LEN;
 
 /// The part of a packet behind its header bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +148,7 @@ impl Packet {
     /// payload bytes.
     ///
     /// # Panics
-    /// If `header_len` is more than 111.
+    /// If there is no room for so many, which is enough for IPv6 with a Quick-Start option and TCP with all of its options.
     #[inline]
     pub fn new(header_len: usize, zeros: u32) -> Packet {
         assert!(header_len <= HEAD, "a header of {header_len} bytes; there is room for {HEAD}");
@@ -244,7 +250,7 @@ impl Packet {
     /// Puts `len` zero bytes before the packet and gives them to be filled: encapsulation.
     ///
     /// # Panics
-    /// If `len` is more than 111.
+    /// If there is no room for so many, as [`Packet::new`] says.
     pub fn prepend(&mut self, len: usize) -> &mut [u8] {
         if len > self.0.start() {
             self.spill();
@@ -261,7 +267,7 @@ impl Packet {
     /// Puts a header before the packet: as [`Packet::prepend`], for one that is at hand.
     ///
     /// # Panics
-    /// If it is longer than 111 bytes.
+    /// If there is no room for it, as [`Packet::new`] says.
     #[inline]
     pub fn prepend_header<const N: usize>(&mut self, header: &[u8; N]) {
         let Some(start) = self.0.start().checked_sub(N) else {

@@ -5,6 +5,7 @@ use bentpipe_wire::udp;
 use bentpipe_wire::{psi, section, ts};
 
 use super::*;
+use crate::packet::LONGEST_HEADERS;
 use crate::queue::{Discipline, DropTailConfig};
 use crate::rig::Rig;
 use crate::{Body, Channel, Packet, Port, channel};
@@ -243,7 +244,7 @@ fn a_receiver_gives_packets_and_when_they_were_born() {
         for (n, (at, _, got)) in (0..).zip(&receiver.out) {
             let sent = packet(n, 40 + usize::from(n) % 900);
             assert_eq!(got.to_vec(), sent.to_vec());
-            assert_eq!((got.born(), got.elided() > 0), (sent.born(), sent.len() > 108));
+            assert_eq!((got.born(), got.elided() > 0), (sent.born(), sent.len() > LONGEST_HEADERS));
             assert!(*at >= Time::from_nanos(u64::from(n) * 300_000 + DELAY));
         }
         assert_eq!((receiver.value("altered"), receiver.value("rohc-refused")), (0.0, 0.0));

@@ -9,10 +9,8 @@ use bentpipe_wire::ethernet;
 use super::config::Config;
 use super::decapsulator::{Decapsulator, Event};
 use super::unit::{Birth, Unit, digest};
+use crate::packet::LONGEST_HEADERS;
 use crate::{Body, Cx, Element, Impossible, Observer, Packet, Port, Unit as Measure};
-
-/// A packet has no more headers than so many bytes: IPv6 with a hop-by-hop option, TCP with all of its options.
-const HEAD: usize = 108;
 
 /// Takes the TS packets or baseband frames of one stream at input 0. IP packets leave at output 0 at once, feedback for the
 /// other end at output 1, and feedback that came from there at output 2.
@@ -82,7 +80,7 @@ fn born(bytes: &[u8], births: &mut &[Birth], altered: &mut u64) -> Packet {
 
 /// A packet of these bytes, its payload only counted if it is zeros.
 fn restore(bytes: &[u8]) -> Packet {
-    let (head, rest) = bytes.split_at(bytes.len().min(HEAD));
+    let (head, rest) = bytes.split_at(bytes.len().min(LONGEST_HEADERS));
     if rest.iter().any(|byte| *byte != 0) {
         return Packet::from_bytes(bytes);
     }
