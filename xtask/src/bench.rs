@@ -43,8 +43,8 @@ const WORKLOADS: &[Workload] = &[
 /// The name of row S7's grid, which is no workload of one network.
 const GRID: &str = "grid";
 
-/// Times ours, five runs each, and with `peers` theirs, once each, of the workloads named, or all; prints a table. Then, or
-/// if it is named, the grid.
+/// Times ours, five runs each: the median of these, and the sum of what each piece of a run took where it took the least. With
+/// `peers` theirs, once each, of the workloads named, or all; prints a table. Then, or if it is named, the grid.
 ///
 /// # Errors
 /// If there is no such workload, or something does not build or run.
@@ -63,21 +63,25 @@ fn workloads(names: &[&str], peers: bool) -> Result<()> {
     sh("cargo", &["build", "--release", "--package", "bentpipe-bench"])?;
     let ns3 = if peers { build_peers()? } else { None };
     println!(
-        "| workload | bentpipe s | transmissions/s | wake-ups/s | peak MB | ns-2 s (ratio) | ns-3 s (ratio) |"
+        "| workload | bentpipe s | transmissions/s | undisturbed s | transmissions/s | wake-ups/s | peak MB | ns-2 s (ratio) | \
+         ns-3 s (ratio) |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|");
     for workload in WORKLOADS.iter().filter(|workload| names.is_empty() || names.contains(&workload.name)) {
         let ours = ours(workload)?;
         let seconds = ours["seconds"].as_f64().context("no seconds")?;
         let ns2 = if peers && !workload.ns2.is_empty() { ns2(workload) } else { None };
         let ns3 = ns3.as_ref().filter(|_| !workload.ns3.is_empty());
         let ns3 = ns3.and_then(|program| peer_seconds(&program.to_string_lossy(), workload.ns3));
+        let number = |key: &str| ours[key].as_f64().unwrap_or(f64::NAN);
         println!(
-            "| {} | {seconds:.3} | {:.2e} | {:.2e} | {:.1} | {} | {} |",
+            "| {} | {seconds:.3} | {:.2e} | {:.3} | {:.2e} | {:.2e} | {:.1} | {} | {} |",
             workload.name,
-            ours["transmissions_per_s"].as_f64().unwrap_or(f64::NAN),
-            ours["wakeups_per_s"].as_f64().unwrap_or(f64::NAN),
-            ours["peak_mb"].as_f64().unwrap_or(f64::NAN),
+            number("transmissions_per_s"),
+            number("undisturbed_s"),
+            number("transmissions_per_undisturbed_s"),
+            number("wakeups_per_s"),
+            number("peak_mb"),
             beside(ns2, seconds),
             beside(ns3, seconds),
         );
