@@ -312,12 +312,12 @@ impl Element for Interface {
         self.advance(now);
         observer.part(&self.path);
         self.line.observe_sent(observer);
-        let Counts { received, unknown, oam } = self.arrivals.counts(now, &self.places);
+        let (Counts { received, unknown, oam }, coming) = self.arrivals.counts(now, &self.places, &self.ends);
         observer.counter("received", Unit::Cells, received);
         observer.counter("unknown-channel", Unit::Cells, unknown);
         observer.counter("oam", Unit::Cells, oam);
         self.line.observe_use(now, observer);
-        self.ends.iter().for_each(|end| end.observe(now, self.arrivals.coming_on(end.vc, now), observer));
+        self.ends.iter().zip(coming).for_each(|(end, coming)| end.observe(now, coming, observer));
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -10,8 +10,6 @@ use super::cell::Cell;
 /// Below this many comparing is quicker, and so it is if more than `CROWD` come in one piece of the time.
 const FEW: usize = 24;
 const CROWD: u32 = 16;
-/// So many pieces are there for each cell at most.
-const PIECES: u64 = 1;
 
 /// What has a time.
 pub(super) trait Timed: Copy {
@@ -61,7 +59,7 @@ impl Sorter {
         let nanos = |cell: &T| cell.at().as_nanos();
         let range = |(first, last): (u64, u64), nanos: u64| (first.min(nanos), last.max(nanos));
         let (first, last) = cells.iter().map(nanos).fold((u64::MAX, 0), range);
-        let per_piece = (last - first) / (PIECES * cells.len() as u64) + 1;
+        let per_piece = (last - first) / cells.len() as u64 + 1;
         let shift = per_piece.next_power_of_two().ilog2();
         let piece = |cell: &T| ((nanos(cell) - first) >> shift) as usize;
         self.places.clear();

@@ -10,7 +10,7 @@ use bentpipe_units::Time;
 
 use super::{End, Wrong};
 use crate::Packet;
-use crate::atm::cell::{Cell, Kind, Train, Vc, unload};
+use crate::atm::cell::{Cell, Kind, Train, unload};
 
 /// A PDU whose last cell is known to come.
 #[derive(Debug)]
@@ -127,22 +127,21 @@ impl Arrivals {
         self.trains.push_back(train);
     }
 
-    /// How many cells have come before `now`.
-    pub(super) fn counts(&self, now: Time, places: &[Option<u16>]) -> Counts {
-        let mut counts = self.counts;
-        for cell in self.coming(now) {
+    /// How many cells have come before `now`, and how many on each channel have not, but are known to, where `places` has the
+    /// place among `ends` for each VCI.
+    pub(super) fn counts(&self, now: Time, places: &[Option<u16>], ends: &[End]) -> (Counts, Vec<u64>) {
+        let (mut counts, mut coming) = (self.counts, vec![0; ends.len()]);
+        for Cell { word, .. } in self.coming(now) {
             counts.received -= 1;
-            match places[cell.word.vc().index()] {
+            match places[word.vc().index()] {
                 None => counts.unknown -= 1,
-                Some(_) => counts.oam -= u64::from(cell.word.kind() == Kind::Oam),
+                Some(place) => {
+                    coming[usize::from(place)] += 1;
+                    counts.oam -= u64::from(word.kind() == Kind::Oam);
+                }
             }
         }
-        counts
-    }
-
-    /// How many of a channel's cells have not come before `now`, but are known to.
-    pub(super) fn coming_on(&self, vc: Vc, now: Time) -> u64 {
-        self.coming(now).filter(|cell| cell.word.vc() == vc).count() as u64
+        (counts, coming)
     }
 
     fn coming(&self, now: Time) -> impl Iterator<Item = &Cell> {
@@ -166,7 +165,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::atm::cell::Word;
+    use crate::atm::cell::{Vc, Word};
     use crate::atm::{Channel, Content, Interface, Service, line, receive};
 
     /// A host with a channel of packets, one of payloads, and one of packets for a slow host.
@@ -255,10 +254,10 @@ mod tests {
                 unknown: come.iter().filter(|word| !known(word.vc().vci())).count() as u64,
                 oam: come.iter().filter(|word| known(word.vc().vci()) && word.kind() == Kind::Oam).count() as u64,
             };
-            prop_assert_eq!(host.arrivals.counts(until, &host.places), expected);
-            for end in &host.ends {
-                let received = end.received - host.arrivals.coming_on(end.vc, until);
-                prop_assert_eq!(received, on(end.vc.vci()).count() as u64);
+            let (counts, coming) = host.arrivals.counts(until, &host.places, &host.ends);
+            prop_assert_eq!(counts, expected);
+            for (end, coming) in host.ends.iter().zip(coming) {
+                prop_assert_eq!(end.received - coming, on(end.vc.vci()).count() as u64);
             }
         }
     }
