@@ -191,7 +191,15 @@ fn compare(original: &Path, received: &Path, programme: Option<u16>) -> Result<Q
         Reference::of(&chosen(original, "original.ts")?, ffmpeg).map_err(|error| error.to_string())?;
     let quality = reference.compare(&chosen(received, "received.ts")?, ffmpeg);
     progress.finish_and_clear();
-    quality.map_err(|error| error.to_string())
+    let quality = quality.map_err(|error| error.to_string())?;
+    if quality.lost == quality.pictures {
+        show::note(&format!(
+            "{}: no picture could be decoded that has the time of one in {}: all count as lost",
+            received.display(),
+            original.display()
+        ));
+    }
+    Ok(quality)
 }
 
 fn ffmpeg() -> Result<Ffmpeg, String> {

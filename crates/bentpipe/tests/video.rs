@@ -113,6 +113,25 @@ fn two_eyes_in_one_stream_come_apart_bit_by_bit() {
 }
 
 #[test]
+fn what_is_not_there_is_not_called_lost() {
+    if !has_ffmpeg() {
+        return;
+    }
+    let folder = folder_with("card.ts");
+    for (received, why) in [("missing.ts", "missing.ts: No such file"), (".", ".: is a directory")] {
+        let output = bentpipe(folder.path(), &format!("video quality card.ts {received}"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(why), "{received}: {said}");
+    }
+    // Of a link that lost everything nothing can be decoded: a result, and said.
+    fs::write(folder.path().join("empty.ts"), "").expect("written");
+    let output = bentpipe(folder.path(), "video quality card.ts empty.ts");
+    let note = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(note.contains("empty.ts: no picture could be decoded"), "{note}");
+    assert_eq!(value(&String::from_utf8_lossy(&output.stdout), "pictures lost"), 50.0);
+}
+
+#[test]
 fn somebody_elses_multiplex_is_taken_apart() {
     if !has_ffmpeg() {
         return;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::ffmpeg::{Decoded, Failure, Ffmpeg};
 use super::scratch::Scratch;
@@ -26,6 +26,9 @@ pub enum Problem {
     /// The original has no pictures, or too many.
     #[error("{0}")]
     Original(&'static str),
+    /// What was received cannot be read.
+    #[error("{}: {_1}", _0.display())]
+    Received(PathBuf, io::Error),
 }
 
 /// The pictures of an original, by the time when they are to be shown.
@@ -75,12 +78,18 @@ impl Reference {
     /// # Errors
     /// If ffmpeg does not start, or files cannot be read. What cannot be decoded is lost, and no error.
     pub fn compare(&self, file: &Path, ffmpeg: Ffmpeg) -> Result<Quality, Problem> {
+        readable(file).map_err(|error| Problem::Received(file.to_owned(), error))?;
         let scratch = Scratch::new()?;
         let decoded = ffmpeg.decode(file, self.size, scratch.path())?;
         let mut comparison = Comparison::new(self);
         for_each(&decoded, |time, luma| comparison.show(time, luma))?;
         Ok(comparison.end())
     }
+}
+
+/// Whether a file is there to be read: from ffmpeg's failing alone it could be one that nothing can be decoded of.
+fn readable(file: &Path) -> io::Result<()> {
+    if File::open(file)?.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(()) }
 }
 
 /// Calls `take` with the luma of each picture.
