@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bentpipe_lab::report::{Cell, Table};
 use bentpipe_lab::run::write_whole;
-use bentpipe_lab::scenario::{Document, Scenario};
+use bentpipe_lab::scenario::{Document, Refusal, Scenario};
 use bentpipe_lab::video::quality::{Quality, Reference};
 use bentpipe_lab::video::{
-    Adaptation, Arrived, ClockJitter, Ffmpeg, Original, Scratch, TransportStream, journey, mux,
+    Adaptation, Arrived, ClockJitter, Ffmpeg, Original, Scratch, TransportStream, journey, mux, stream_of,
 };
 use indicatif::ProgressBar;
 
@@ -69,9 +69,10 @@ fn card(args: &CardArgs) -> Result<(), String> {
 }
 
 fn carry(args: &CarryArgs) -> Result<(), String> {
-    args.check()?;
-    let stream = load(&args.input)?;
     let scenario = scenario(args)?;
+    let adaptation = stream_of(&scenario).map(|(.., setup)| setup.adaptation).unwrap_or_default();
+    args.check(adaptation)?;
+    let stream = load(&args.input)?;
     stream.times().map_err(|problem| format!("{}: {problem}", args.input.display()))?;
     let journey = journey(&scenario, &stream, args.seed.unwrap_or(scenario.seed))?;
     let progress = ProgressBar::new(100);
@@ -82,8 +83,7 @@ fn carry(args: &CarryArgs) -> Result<(), String> {
     progress.finish_and_clear();
     let received = arrived.stream();
     write(&args.out, &received)?;
-    let adaptation = scenario.flow.values().find_map(|flow| Some(flow.stream.as_ref()?.adaptation));
-    let mut rows = carried(&stream, &arrived, &received, adaptation.unwrap_or_default());
+    let mut rows = carried(&stream, &arrived, &received, adaptation);
     if args.quality {
         rows.extend(judged(&compare(&args.input, &args.out, None)?));
     }
@@ -97,10 +97,18 @@ fn scenario(args: &CarryArgs) -> Result<Scenario, String> {
         Some(path) => Document::read(path).map_err(|error| error.to_string())?,
         None => Document::parse("satellite", SCENARIO.as_bytes()).map_err(|refusal| refusal.to_string())?,
     };
-    for assignment in args.assignments().iter().chain(&args.set) {
-        document.set(assignment).map_err(|error| error.to_string())?;
-    }
-    document.scenario().map_err(|refusal| refusal.to_string())
+    let said = |refusal: Refusal| refusal.to_string();
+    args.set.iter().try_for_each(|assignment| document.set(assignment)).map_err(said)?;
+    let scenario = document.scenario().map_err(said)?;
+    let Some((name, ..)) = stream_of(&scenario) else {
+        let problem = "no flow has `stream`: expected one, which says how the transport stream is carried";
+        return Err(document.refusal("flow", problem).to_string());
+    };
+    args.assignments(name)
+        .iter()
+        .try_for_each(|(option, assignment)| document.set_by(option, assignment))
+        .map_err(said)?;
+    document.scenario().map_err(said)
 }
 
 /// What is to be said of a stream that arrived.

@@ -134,7 +134,12 @@ fn bad_input_is_refused_with_its_place() {
         &[],
     ] {
         let output = bentpipe(folder.path(), arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+        let shown = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {shown}");
+        // It is the option that was given that is wrong.
+        if let ["run", "small.toml", option @ ("--set" | "--pcap"), value] = arguments {
+            assert!(shown.starts_with(&format!("error: {option} {value}: ")), "{shown}");
+        }
     }
 }
 

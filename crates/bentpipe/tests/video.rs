@@ -132,6 +132,39 @@ fn what_is_not_there_is_not_called_lost() {
 }
 
 #[test]
+fn options_are_said_of_whatever_flow_has_the_stream() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = |stream: &str| {
+        let text = format!(
+            "title = \"t\"\nduration = \"1 h\"\nnode.a = {{}}\nnode.b = {{}}\n\
+             [link.sky]\nbetween = [\"a\", \"b\"]\nrate = \"149.76 Mbit/s\"\n\
+             [flow.tv]\nfrom = \"a\"\nto = \"b\"\n{stream}\n"
+        );
+        fs::write(folder.path().join("tv.toml"), text).expect("written");
+    };
+    let refused = |options: &str, why: &str| {
+        let output =
+            bentpipe(folder.path(), &format!("video carry card.ts out.ts --scenario tv.toml {options}"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(why), "{options}: {said}");
+    };
+    scenario("stream = { adaptation = \"aal1\" }");
+    refused("--deliver-errored", "--deliver-errored: expected with AAL5 only");
+    refused("--set flow.television.stream.ts_packets=3", "no flow is called \"television\"");
+    scenario("stream = {}");
+    refused("--adaptation aal1 --ts-packets 2", "--ts-packets: expected with AAL5 only");
+    scenario("tcp = {}");
+    refused("--adaptation aal1", "flow: no flow has `stream`: expected one");
+    if has_ffmpeg() {
+        let made = folder_with("card.ts");
+        fs::copy(made.path().join("card.ts"), folder.path().join("card.ts")).expect("copied");
+        scenario("stream = {}");
+        let shown = said(folder.path(), "video carry card.ts out.ts --scenario tv.toml --adaptation aal1");
+        assert_eq!(value(&shown, "cells lost, by their numbers"), 0.0);
+    }
+}
+
+#[test]
 fn somebody_elses_multiplex_is_taken_apart() {
     if !has_ffmpeg() {
         return;

@@ -53,7 +53,8 @@ pub(super) fn add_captures(document: &mut Document, points: &[String]) -> Result
     all.extend(points.iter().filter(|point| !all.contains(point)).cloned().collect::<Vec<_>>());
     let list: Vec<String> =
         all.iter().map(|point| serde_json::Value::from(point.as_str()).to_string()).collect();
-    document.set(&format!("probe.capture=[{}]", list.join(", "))).map_err(Failure::bad)
+    let option = format!("--pcap {}", points.join(" --pcap "));
+    document.set_by(&option, &format!("probe.capture=[{}]", list.join(", "))).map_err(Failure::bad)
 }
 
 /// What is printed at the end.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bentpipe_lab::video::Card;
+use bentpipe_lab::video::{Adaptation, Card};
 use bentpipe_units::{Rate, Span};
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -143,25 +143,27 @@ pub(crate) enum Carrier {
 
 impl CarryArgs {
     /// Refuses what only AAL5 has where something else carries the stream.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self, adaptation: Adaptation) -> Result<(), String> {
         let only_aal5 =
             [("--ts-packets", self.ts_packets.is_some()), ("--deliver-errored", self.deliver_errored)];
-        let is_aal1 = matches!(self.adaptation, Some(Carrier::Aal1 | Carrier::Aal1Fec));
-        match only_aal5.iter().find(|(_, is_given)| is_aal1 && *is_given) {
+        match only_aal5.iter().find(|(_, is_given)| *is_given && adaptation != Adaptation::Aal5) {
             Some((option, _)) => Err(format!("{option}: expected with AAL5 only, as AAL1 has no PDUs")),
             None => Ok(()),
         }
     }
 
-    /// What the options say, in a scenario's words.
-    pub(super) fn assignments(&self) -> Vec<String> {
-        let stream = |key: &str, value: String| format!("flow.television.stream.{key}={value}");
+    /// What the options say, in a scenario's words, where the stream is the flow `name`: each option, and the key with its value.
+    pub(super) fn assignments(&self, name: &str) -> Vec<(&'static str, String)> {
+        let stream = |key: &str, value: String| format!("flow.{name}.stream.{key}={value}");
         let carrier = self.adaptation.and_then(|carrier| carrier.to_possible_value());
         let mut all = Vec::new();
-        all.extend(carrier.map(|carrier| stream("adaptation", format!("\"{}\"", carrier.get_name()))));
-        all.extend(self.ts_packets.map(|packets| stream("ts_packets", packets.to_string())));
-        all.extend(self.misinsertion.map(|share| stream("misinsertion", format!("{share:?}"))));
-        all.extend(self.deliver_errored.then(|| stream("deliver_errored", "true".into())));
+        let mut say = |option, key: &str, value: Option<String>| {
+            all.extend(value.map(|value| (option, stream(key, value))));
+        };
+        say("--adaptation", "adaptation", carrier.map(|carrier| format!("\"{}\"", carrier.get_name())));
+        say("--ts-packets", "ts_packets", self.ts_packets.map(|packets| packets.to_string()));
+        say("--misinsertion", "misinsertion", self.misinsertion.map(|share| format!("{share:?}")));
+        say("--deliver-errored", "deliver_errored", self.deliver_errored.then(|| "true".to_owned()));
         let faults = [
             self.loss.map(|loss| format!("{{ kind = \"packet-errors\", loss = {loss:?} }}")),
             self.ber.map(|ber| format!("{{ kind = \"bit-errors\", ber = {ber:?} }}")),
@@ -170,7 +172,8 @@ impl CarryArgs {
             }),
         ];
         let faults: Vec<String> = faults.into_iter().flatten().collect();
-        all.extend((!faults.is_empty()).then(|| format!("link.satellite.channel=[{}]", faults.join(", "))));
+        let channel = format!("link.satellite.channel=[{}]", faults.join(", "));
+        all.extend((!faults.is_empty()).then_some(("--loss, --ber, --jitter", channel)));
         all
     }
 }

@@ -72,7 +72,15 @@ impl Document {
     /// If it has no `=`, or names a link, node or flow that is not there. Whether the value is right is checked with the
     /// rest, by [`Document::scenario`].
     pub fn set(&mut self, assignment: &str) -> Result<(), Refusal> {
-        let origin = Origin::Override(assignment.into());
+        self.set_by(&format!("--set {assignment}"), assignment)
+    }
+
+    /// Sets a key because of an option: as [`Document::set`], but it is the option, as it was given, that mistakes name.
+    ///
+    /// # Errors
+    /// As [`Document::set`].
+    pub fn set_by(&mut self, option: &str, assignment: &str) -> Result<(), Refusal> {
+        let origin = Origin::Override(option.into());
         let result = match assignment.split_once('=') {
             None => Err((String::new(), "expected KEY=VALUE".to_owned())),
             Some((key, value)) => {

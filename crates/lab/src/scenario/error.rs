@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub enum Origin {
     /// These bytes of the file.
     File(Range<usize>),
-    /// An override (`--set key=value`), as it was given: of each value in it, so it is there once.
+    /// An option (`--set key=value`), as it was given: of each value in it, so it is there once.
     Override(Arc<str>),
 }
 
@@ -39,6 +39,9 @@ const SHOWN: usize = 10;
 
 /// The longest part of a line that is shown.
 const SHOWN_CHARS: usize = 100;
+
+/// The longest part of an option that is shown.
+const SHOWN_OPTION: usize = SHOWN_CHARS + "--set ".len();
 
 /// The longest part of a key that is shown: names have 60 characters at most.
 const SHOWN_KEY: usize = 300;
@@ -70,7 +73,7 @@ impl Refusal {
         let (key, colon) = (shorten(&mistake.key, SHOWN_KEY), if mistake.key.is_empty() { "" } else { ": " });
         match &mistake.origin {
             Origin::Override(given) => {
-                write!(f, "--set {}: {key}{colon}{}", shorten(given, SHOWN_CHARS), mistake.problem)
+                write!(f, "{}: {key}{colon}{}", shorten(given, SHOWN_OPTION), mistake.problem)
             }
             Origin::File(range) => {
                 let (line, column) = self.position(range.start);

@@ -46,7 +46,7 @@ pub(crate) fn prepare(
 }
 
 /// The transport stream of a scenario, if it has one: the flow's name, the flow, and what it says of the stream.
-pub(crate) fn stream_of(scenario: &Scenario) -> Option<(&str, &Flow, &Stream)> {
+pub fn stream_of(scenario: &Scenario) -> Option<(&str, &Flow, &Stream)> {
     scenario.flow.iter().find_map(|(name, flow)| Some((&name[..], flow, flow.stream.as_ref()?)))
 }
 
