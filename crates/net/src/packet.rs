@@ -25,9 +25,9 @@ const HEAD: usize = (LONGEST_HEADERS + 1).next_multiple_of(align_of::<usize>()) 
 /// when a packet is, as to write the rest would bring in memory that nothing else needs.
 const USUAL: usize = 80;
 
-/// How many bytes of a packet that arrives whole are kept as its head: IPv4 with a router alert (RFC 2113), and TCP with all of its
-/// options. The rest of the room is for encapsulation.
-const HEAD_OF_WHOLE: usize = ipv4::HEADER_LEN + 4 + tcp::MAX_HEADER_LEN;
+/// How many bytes of a packet that arrives whole are kept as its head: IPv4, and TCP with all of its options. The rest of the room
+/// is for encapsulation.
+const HEAD_OF_WHOLE: usize = ipv4::HEADER_LEN + tcp::MAX_HEADER_LEN;
 
 /// The part of a packet behind its header bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
