@@ -110,6 +110,17 @@ fn two_eyes_in_one_stream_come_apart_bit_by_bit() {
     assert_eq!(seen.matches("Video: mpeg2video").count(), 2, "{seen}");
     let quality = said(folder.path(), "video quality --programme 2 both.ts received.ts");
     assert_eq!((value(&quality, "pictures identical"), value(&quality, "pictures lost")), (50.0, 0.0));
+    // Each programme's own tables travel along, and are none of the multiplex.
+    let inspected = said(folder.path(), "ts inspect both.ts");
+    assert_eq!((inspected.matches(" PMT ").count(), inspected.matches(" MPEG-1/2 video ").count()), (4, 2));
+    said(folder.path(), "ts mux --rate 12Mbit/s both.ts more.ts");
+    said(folder.path(), "video demux more.ts left3.ts right3.ts");
+    for (sent, received) in [("left.ts", "left3.ts"), ("right.ts", "right3.ts")] {
+        // Clock references are stamped for the slots of the greater multiplex.
+        assert_eq!(file(sent).len(), file(received).len());
+        let quality = said(folder.path(), &format!("video quality {sent} {received}"));
+        assert_eq!(value(&quality, "pictures identical"), 50.0);
+    }
 }
 
 #[test]

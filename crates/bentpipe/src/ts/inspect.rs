@@ -160,8 +160,7 @@ fn json(survey: &Survey, skipped_bytes: u64) -> Value {
     let pids = survey.streams.iter().map(|(&pid, stream)| pid_json(survey, pid, stream));
     let programmes = survey.pat.iter().flat_map(|pat| &pat.programmes).map(|programme| {
         let streams = survey
-            .pmts
-            .get(&programme.map)
+            .map_at(programme.map)
             .map(|pmt| pmt.streams.iter().map(|stream| stream.pid.number()).collect::<Vec<_>>());
         json!({ "number": programme.number, "pmt_pid": programme.map.number(), "streams": streams })
     });
@@ -251,7 +250,7 @@ fn programmes(survey: &Survey) -> String {
     let Some(pat) = &survey.pat else { return "  no PAT\n".into() };
     let mut text = String::new();
     for programme in &pat.programmes {
-        let state = match survey.pmts.get(&programme.map) {
+        let state = match survey.map_at(programme.map) {
             Some(pmt) => {
                 pmt.streams.iter().map(|stream| stream.pid.to_string()).collect::<Vec<_>>().join(", ")
             }

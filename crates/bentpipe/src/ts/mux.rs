@@ -1,6 +1,6 @@
 //! `bentpipe ts mux`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use bentpipe_units::{Rate, Span};
@@ -145,7 +145,7 @@ fn say(multiplexer: &Multiplexer, inputs: &[Input], files: &[PathBuf]) -> Verdic
 struct Read {
     path: PathBuf,
     packets: VecDeque<(Option<u64>, [u8; PACKET_LEN])>,
-    pmts: BTreeMap<Pid, Pmt>,
+    maps: Vec<(Pid, Pmt)>,
     pids: BTreeSet<Pid>,
 }
 
@@ -170,7 +170,8 @@ impl Read {
         packets
             .retain(|(_, packet)| Packet::new_checked(packet).is_ok_and(|packet| is_carried(&packet.pid())));
         let pids = survey.streams.keys().copied().filter(|pid| is_carried(pid)).collect();
-        Ok(Read { path: path.into(), packets, pmts: survey.pmts, pids })
+        let maps = survey.maps().map(|(pid, pmt)| (pid, pmt.clone())).collect();
+        Ok(Read { path: path.into(), packets, maps, pids })
     }
 }
 
@@ -241,7 +242,7 @@ fn tables(multiplexer: &mut Multiplexer, inputs: &[Read], interval: u64) -> Resu
     }
     let mut pat = Pat { stream_id: 1, ..Pat::default() };
     let mut packets = 0;
-    for (&pid, pmt) in inputs.iter().flat_map(|input| &input.pmts) {
+    for &(pid, ref pmt) in inputs.iter().flat_map(|input| &input.maps) {
         let is_free = |number: &u16| pat.programmes.iter().all(|programme| programme.number != *number);
         let number = std::iter::once(pmt.number).chain(1..=u16::MAX).find(is_free).unwrap_or(pmt.number);
         let others = (FIRST_FREE_PID..0x1fff).filter_map(Pid::new);

@@ -1,6 +1,6 @@
 //! What a stream has, PID by PID.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bentpipe_wire::ethernet::{EtherType, Filter};
 use bentpipe_wire::psi::{Pat, Pmt};
@@ -122,8 +122,10 @@ pub(super) enum Role {
 pub(super) struct Survey {
     pub(super) streams: BTreeMap<Pid, Stream>,
     pub(super) pat: Option<Pat>,
-    /// By the PID each came on.
-    pub(super) pmts: BTreeMap<Pid, Pmt>,
+    /// PIDs that a PAT named for a programme's map.
+    named: BTreeSet<Pid>,
+    /// What looks like a programme's map, by the PID that it came on.
+    pmts: BTreeMap<Pid, Pmt>,
     /// TS packets, and those that are none.
     pub(super) packets: u64,
     pub(super) malformed: u64,
@@ -140,6 +142,7 @@ impl Survey {
         Survey {
             streams: BTreeMap::new(),
             pat: None,
+            named: BTreeSet::new(),
             pmts: BTreeMap::new(),
             packets: 0,
             malformed: 0,
@@ -186,23 +189,38 @@ impl Survey {
         stream.mpe.push(bytes, |datagram| {
             stream.as_mpe.note(&ule::Payload::Pdu(datagram.ethertype, datagram.bytes))
         });
-        let (pat, pmts) = (&mut self.pat, &mut self.pmts);
+        let (pat, named, pmts) = (&mut self.pat, &mut self.named, &mut self.pmts);
         stream.tables.push(bytes, |section| {
             if pid == Pid::PAT {
-                *pat = Pat::parse(section).ok().or(pat.take());
+                if let Ok(newer) = Pat::parse(section) {
+                    named.extend(newer.programmes.iter().map(|programme| programme.map));
+                    *pat = Some(newer);
+                }
             } else if let Ok(pmt) = Pmt::parse(section) {
                 pmts.insert(pid, pmt);
             }
         });
     }
 
+    /// The programmes' maps by their PIDs: those that a PAT names, or where none came, all that look like one. A stream that is
+    /// carried in another brings its own along, on whatever PID.
+    pub(super) fn maps(&self) -> impl Iterator<Item = (Pid, &Pmt)> {
+        let counts = |pid: &Pid| self.pat.is_none() || self.named.contains(pid);
+        self.pmts.iter().filter(move |(pid, _)| counts(pid)).map(|(pid, pmt)| (*pid, pmt))
+    }
+
+    /// The programme's map on a PID, if there is one.
+    pub(super) fn map_at(&self, pid: Pid) -> Option<&Pmt> {
+        self.maps().find_map(|(at, pmt)| (at == pid).then_some(pmt))
+    }
+
     /// What a PID is there for, as tables say or CRCs bear out.
     pub(super) fn role(&self, pid: Pid) -> Role {
-        let named = self.pmts.values().flat_map(|pmt| &pmt.streams).find(|stream| stream.pid == pid);
-        match (pid, named) {
+        let described = self.maps().flat_map(|(_, pmt)| &pmt.streams).find(|stream| stream.pid == pid);
+        match (pid, described) {
             (Pid::NULL, _) => Role::Null,
             (Pid::PAT, _) => Role::Pat,
-            _ if self.pmts.contains_key(&pid) => Role::Pmt,
+            _ if self.map_at(pid).is_some() => Role::Pmt,
             (_, Some(stream)) if stream.is_ule() => Role::Data(Format::Ule),
             (_, Some(stream)) if stream.is_mpe() => Role::Data(Format::Mpe),
             (_, Some(stream)) => Role::Elementary(stream.kind),
