@@ -1,11 +1,12 @@
-//! Workloads A, A', B and D: bulk transfers by CUBIC over 155 Mbit/s and 270 ms, or 2 Mbit/s and 300 ms with loss.
+//! Workloads A, A', B and D: bulk transfers by CUBIC. The path has 155 Mbit/s and 270 ms, or 2 Mbit/s and 300
+//! ms with loss.
 
 use std::net::SocketAddr;
 
 use bentpipe_net::queue::{Discipline, DropTailConfig};
-use bentpipe_net::tcp::{Bulk, Config, Endpoint, ReceiveBuffer, Source};
 use bentpipe_net::{Channel, Port, channel, link};
 use bentpipe_sim::{Builder, ElementId};
+use bentpipe_transport::tcp::{Bulk, Config, Endpoint, ReceiveBuffer, Source};
 use bentpipe_units::{Bytes, Rate, Span, Time};
 
 use crate::{Workload, path};
@@ -13,7 +14,7 @@ use crate::{Workload, path};
 const SERVER_PORT: u16 = 5000;
 const BUFFER: Bytes = Bytes::new(16_000_000);
 
-/// What sets the workloads apart.
+/// Parameters in which the workloads differ.
 struct Bulks {
     flows: u8,
     /// Data in a segment; headers are 52 bytes.
@@ -69,7 +70,7 @@ impl Bulks {
         Workload { network: builder.build().expect("no loop"), duration: self.duration }
     }
 
-    /// The bottleneck: interface 0 of both routers.
+    /// Joins interface 0 of both routers by the bottleneck.
     fn join_satellite(&self, builder: &mut Builder, west: ElementId, east: ElementId) {
         let packet = self.payload + 52;
         let bdp = self.rate.bdp(self.delay * 2).get() / packet;

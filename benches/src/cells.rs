@@ -1,5 +1,5 @@
-//! Workload F: seed 004's satellite 1. Fifteen TCP connections over ABR with ERICA+ on 155.52 Mbit/s, a trunk of 265 ms, 60 Mbit/s
-//! of VBR in the way, for 20 s.
+//! Workload F: satellite 1 of Kalyanaraman et al. (1997). Fifteen TCP connections over ABR with ERICA+ on
+//! 155.52 Mbit/s, a trunk of 265 ms, 60 Mbit/s of VBR in the way, for 20 s.
 
 use bentpipe_units::{Rate, Span};
 
@@ -18,7 +18,7 @@ pub(crate) fn workload() -> Workload {
                     let rate = (k * 7 + n * 5) % 14;
                     (Span::from_millis(20 + (k * 31 + n) % 80), Rate::from_bps(rate * 1_000_000))
                 });
-                Box::new(rates) as bentpipe_net::atm::Rates
+                Box::new(rates) as bentpipe_atm::Rates
             };
             (0..9).map(stream).collect()
         }),

@@ -1,13 +1,14 @@
-//! Workload E: 500 terminals that ask for volume on 8 Skyplex carriers, each with a TCP connection that downloads in turns
-//! and is silent in turns, as browsing does, for 60 s.
+//! Workload E: 500 terminals that request volume on 8 Skyplex carriers, for 60 s. Each has a TCP connection
+//! with alternating downloads and silence, as in browsing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bentpipe_net::dama::{Config, Contract, ControlCentre, Frame, Receiver, Terminal, TerminalConfig};
-use bentpipe_net::tcp::{Endpoint, OnOff, Source};
-use bentpipe_net::{Node, Port, link, tcp};
+use bentpipe_dvb::dama::{Config, Contract, ControlCentre, Frame, Receiver, Terminal, TerminalConfig};
+use bentpipe_net::{Node, Port, link};
 use bentpipe_sim::{Builder, ElementId};
+use bentpipe_transport::tcp;
+use bentpipe_transport::tcp::{Endpoint, OnOff, Source};
 use bentpipe_units::{Bytes, Rate, Span, Time};
 
 use crate::{Workload, path};

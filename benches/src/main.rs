@@ -1,14 +1,14 @@
-//! Runs one benchmark workload five times and prints the median as a line of JSON: `bentpipe-bench c`.
+//! Runs one benchmark workload five times and prints the median as JSON: `bentpipe-bench c`.
 //!
-//! `bentpipe-bench c 1` runs it once, for a profiler. Times are the processor's, where the system tells them, so that
-//! others on the same machine disturb them less.
+//! `bentpipe-bench c 1` runs it once, for a profiler. Times are CPU times, where the system reports them, so
+//! that other load disturbs them less.
 //!
-//! Others still do, where they have the other half of a core or the cache: then the same instructions take twice as long from one
-//! hundredth of a second to the next. So a run is timed in pieces, each of which does the same work in every run: `undisturbed_s`
-//! is the sum of what each piece took in the run in which it took the least. Of more runs it is nearer to what a core that is one's
-//! own takes.
+//! Other load still disturbs them if it has the other half of a core or the cache: then the same instructions
+//! take twice as long from one hundredth of a second to the next. So a run is timed in pieces, each of which
+//! does the same work in every run: `undisturbed_s` is the sum of each piece's minimum. With more runs it
+//! approaches the time of an exclusive core.
 //!
-//! The workloads but `e` are those that `benches/peers` has for ns-2 and ns-3.
+//! The workloads except `e` are those that `benches/peers` has for ns-2 and ns-3.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
@@ -19,11 +19,12 @@ use std::time::Instant;
 use bentpipe_sim::Network;
 use bentpipe_units::{Span, Time};
 
-#[path = "../../crates/net/tests/atm_path/mod.rs"]
+#[path = "../../crates/atm/tests/atm_path/mod.rs"]
 mod atm_path;
 mod bulk;
 mod cells;
 mod dama;
+mod flows;
 mod path;
 mod voice;
 
@@ -33,10 +34,10 @@ struct Workload {
     duration: Span,
 }
 
-/// What a run took and did.
+/// Cost and work of a run.
 struct Run {
     seconds: f64,
-    /// What each of [`PIECES`] took, by the clock.
+    /// Time of each of [`PIECES`], by the clock.
     pieces: Vec<f64>,
     simulated_s: f64,
     transmissions: u64,
@@ -67,7 +68,7 @@ impl Stopwatch {
     }
 }
 
-/// How long this process had a processor so far (Linux, sched-stats.rst).
+/// Returns the CPU seconds of this process (Linux, sched-stats.rst).
 fn cpu_seconds() -> Option<f64> {
     let stats = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     let nanos: u64 = stats.split_whitespace().next()?.parse().ok()?;
@@ -76,8 +77,11 @@ fn cpu_seconds() -> Option<f64> {
 
 fn main() -> ExitCode {
     let name = std::env::args().nth(1).unwrap_or_default();
+    if name == "g" {
+        return many_flows();
+    }
     let Some(build) = workload(&name) else {
-        eprintln!("no workload \"{name}\": expected a, a-small, b, c, d, e or f");
+        eprintln!("no workload \"{name}\": expected a, a-small, b, c, d, e, f or g");
         return ExitCode::from(2);
     };
     let count = std::env::args().nth(2).and_then(|count| count.parse().ok()).unwrap_or(RUNS).max(1);
@@ -101,6 +105,19 @@ fn main() -> ExitCode {
         "peak_mb": peak_mb(),
     });
     println!("{result}");
+    ExitCode::SUCCESS
+}
+
+/// Runs workload G once, with its files, as it is more than a network.
+fn many_flows() -> ExitCode {
+    let count = std::env::args().nth(2).and_then(|count| count.parse().ok());
+    match flows::run(count) {
+        Ok(line) => println!("{line}"),
+        Err(error) => {
+            eprintln!("{error:#}");
+            return ExitCode::FAILURE;
+        }
+    }
     ExitCode::SUCCESS
 }
 
@@ -132,13 +149,13 @@ fn time(mut workload: Workload) -> Run {
     let kinds = ["link/delivered", "near/delivered", "far/delivered", "interface/delivered"];
     let transmissions = kinds.iter().map(|kind| total(kind, &mut workload.network)).sum::<f64>() as u64;
     let udp = total("sink/packets", &mut workload.network);
-    let packets_received = udp + total("sink/data_segments_received", &mut workload.network);
+    let packets_received = udp + total("sink/data-segments-received", &mut workload.network);
     let fingerprint = workload.network.fingerprint().to_string();
     let simulated_s = workload.duration.as_secs_f64();
     Run { seconds, pieces, simulated_s, transmissions, wakeups, packets_received, fingerprint }
 }
 
-/// The most memory this process ever had, in MB; NaN where the system does not say.
+/// Returns the peak memory of this process in MB. NaN where the system does not report it.
 fn peak_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

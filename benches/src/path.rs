@@ -1,6 +1,7 @@
-//! The path of all workloads: host, access link, router, bottleneck, router, access link, host, both ways.
+//! Path of all workloads, both ways: host, access link, router, bottleneck, and the mirror image.
 
-use bentpipe_net::{Node, Observer, Port, Unit, link};
+use bentpipe_net::metric::{Counter, Gauge, Of};
+use bentpipe_net::{Node, Observer, Port, link};
 use bentpipe_sim::{Builder, ElementId, Network};
 
 /// Connects two nodes' interfaces with a link each way.
@@ -9,7 +10,7 @@ pub(crate) fn join(builder: &mut Builder, name: &str, ends: [(ElementId, Port); 
     lead(builder, &format!("{name}/back"), [ends[1], ends[0]], config);
 }
 
-/// Leads one node's interface to another element with a link.
+/// Connects one node's interface to another element through a link.
 pub(crate) fn lead(
     builder: &mut Builder,
     name: &str,
@@ -22,14 +23,14 @@ pub(crate) fn lead(
     builder.connect((link, Port(0)), to);
 }
 
-/// A host of one interface, 10.SIDE.NUMBER.1, and one endpoint, which takes everything.
+/// Returns a host of one interface, 10.SIDE.NUMBER.1, and one endpoint, which accepts everything.
 pub(crate) fn tcp_host(side: u8, number: u8) -> Node {
     let mut node = host(&format!("10.{side}.{number}.1"), 0..0);
     node.bind_rest(Port(1));
     node
 }
 
-/// A router with the other side at interface 0 and so many hosts of its own at the following.
+/// Returns a router with the other side at interface 0 and `hosts` hosts after it.
 pub(crate) fn hub(side: u8, hosts: u8) -> Node {
     let mut node = Node::new(1 + u16::from(hosts));
     node.add_route("0.0.0.0/0".parse().expect("a prefix"), Port(0));
@@ -40,7 +41,7 @@ pub(crate) fn hub(side: u8, hosts: u8) -> Node {
     node
 }
 
-/// A host of one interface and one endpoint, which listens to a range of UDP ports.
+/// Returns a host of one interface and one endpoint on a range of UDP ports.
 pub(crate) fn host(address: &str, ports: std::ops::Range<u16>) -> Node {
     let mut node = Node::new(1);
     node.add_address(address.parse().expect("an address"));
@@ -50,7 +51,7 @@ pub(crate) fn host(address: &str, ports: std::ops::Range<u16>) -> Node {
     node
 }
 
-/// A router between 10.1.0.0/16 at interface 0 and 10.2.0.0/16 at interface 1.
+/// Returns a router between 10.1.0.0/16 at interface 0 and 10.2.0.0/16 at interface 1.
 pub(crate) fn router() -> Node {
     let mut node = Node::new(2);
     node.add_route("10.1.0.0/16".parse().expect("a prefix"), Port(0));
@@ -58,7 +59,8 @@ pub(crate) fn router() -> Node {
     node
 }
 
-/// The sum of a value over all elements of a kind: "link/delivered" is the value "delivered" of those under "link/".
+/// Returns the sum of a value over all elements of a kind. "link/delivered" is the value "delivered" of those
+/// under "link/".
 pub(crate) fn total(network: &mut Network, name: &str) -> f64 {
     let (kind, value) = name.split_once('/').expect("kind/value");
     let mut total = Total { name: value, sum: 0.0 };
@@ -76,11 +78,13 @@ struct Total<'a> {
 }
 
 impl Observer for Total<'_> {
-    fn counter(&mut self, name: &'static str, unit: Unit, total: u64) {
-        self.gauge(name, unit, total as f64);
+    fn counter(&mut self, metric: &'static Of<Counter>, total: u64) {
+        if metric.name == self.name {
+            self.sum += total as f64;
+        }
     }
-    fn gauge(&mut self, name: &'static str, _unit: Unit, value: f64) {
-        if name == self.name {
+    fn gauge(&mut self, metric: &'static Of<Gauge>, value: f64) {
+        if metric.name == self.name {
             self.sum += value;
         }
     }

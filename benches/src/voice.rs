@@ -1,10 +1,10 @@
-//! Workload C: 300 constant flows of 33 + 12 bytes each 20 ms over 8 Mbit/s and 250 ms, for 100 s.
+//! Workload C: 300 constant flows of 33 + 12 bytes per 20 ms. They run for 100 s over 8 Mbit/s and 250 ms.
 
 use bentpipe_net::Port;
-use bentpipe_net::app::{Endpoints, Header, Pattern, Sink, SinkConfig, Source, SourceConfig};
 use bentpipe_net::link;
 use bentpipe_net::queue::{Discipline, DropTailConfig};
 use bentpipe_sim::Builder;
+use bentpipe_transport::app::{Endpoints, Header, Pattern, Sink, SinkConfig, Source, SourceConfig};
 use bentpipe_units::{Bytes, Rate, Span};
 
 use crate::{Workload, path};

@@ -1,13 +1,15 @@
-//! Checks on `bentpipe-lab`: whatever the bytes of a scenario file, it is read or refused with a reason, and what is read
-//! runs; whatever those of other files, they are what they should be or are refused.
+//! Checks on `bentpipe-scenario` and what is made of it: whatever the bytes of a scenario file, it is read or refused with a
+//! reason, and what is read runs; whatever those of other files, they are what they should be or are refused.
 
+use bentpipe_assemble::{Built, checked, delay_changes};
 use bentpipe_lab::budget::Budget;
-use bentpipe_lab::build::{Built, delay_changes};
-use bentpipe_lab::loss;
-use bentpipe_lab::scenario::{Document, Scenario};
 use bentpipe_lab::video::{TransportStream, mux};
+use bentpipe_net::Observer;
 use bentpipe_net::channel::Trace;
-use bentpipe_net::{Observer, Unit};
+use bentpipe_net::channel::loss;
+use bentpipe_net::metric::{Counter, Gauge, Of};
+use bentpipe_report::losses;
+use bentpipe_scenario::{Document, Scenario};
 use bentpipe_units::Time;
 
 /// What is under test.
@@ -29,7 +31,7 @@ pub fn fuzz_scenario(data: &[u8]) {
 
 fn scenario(data: &[u8]) -> Option<Scenario> {
     let document = Document::parse("fuzz.toml", data).ok()?;
-    match document.scenario() {
+    match checked(&document) {
         Ok(scenario) => Some(scenario),
         Err(refusal) => {
             assert!(!refusal.mistakes().is_empty());
@@ -65,10 +67,10 @@ pub fn fuzz_run(data: &[u8]) {
 struct Figures;
 
 impl Observer for Figures {
-    fn counter(&mut self, _name: &'static str, _unit: Unit, _total: u64) {}
+    fn counter(&mut self, _metric: &'static Of<Counter>, _total: u64) {}
 
-    fn gauge(&mut self, name: &'static str, _unit: Unit, value: f64) {
-        assert!(!value.is_infinite() || value > 0.0, "{name} is {value}");
+    fn gauge(&mut self, metric: &'static Of<Gauge>, value: f64) {
+        assert!(!value.is_infinite() || value > 0.0, "{} is {value}", metric.name);
     }
 }
 
@@ -86,8 +88,8 @@ pub fn fuzz_losses(data: &[u8]) {
     let Ok(trace) = Trace::parse(data) else { return };
     let comparison = loss::comparison(&trace, 1 + trace.frames() as u32 % 40);
     assert!((0.0..=1.0).contains(&comparison.residual), "{}", comparison.residual);
-    let _ = comparison.table();
-    assert!(loss::page("fuzz", "fuzz.trace", &trace, &comparison).to_html().len() < 1 << 24);
+    let _ = losses::table(&comparison);
+    assert!(losses::page("fuzz", "fuzz.trace", &trace, &comparison).to_html().len() < 1 << 24);
 }
 
 /// Reads a transport stream, and takes it apart and puts it together.

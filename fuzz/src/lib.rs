@@ -1,7 +1,10 @@
 //! What the fuzz targets check, one module a crate.
 
+pub mod dvb;
 pub mod emu;
 pub mod lab;
 pub mod net;
 pub mod rohc;
+pub mod transport;
+pub mod rtp;
 pub mod wire;

@@ -4,7 +4,7 @@
 use std::panic::catch_unwind;
 use std::path::Path;
 
-use bentpipe_units::Stream;
+use bentpipe_units::RandomStream;
 
 /// The files of a folder of the crate at `manifest` whose names end so, in the order of their names.
 pub fn files(manifest: &str, folder: &str, ending: &str) -> Vec<Vec<u8>> {
@@ -23,7 +23,7 @@ pub fn corpus(manifest: &str, name: &str) -> Vec<Vec<u8>> {
 }
 
 /// A number below `bound`; 0 if there is none.
-pub fn below(rng: &mut Stream, bound: usize) -> usize {
+pub fn below(rng: &mut RandomStream, bound: usize) -> usize {
     ((rng.unit() * bound as f64) as usize).min(bound.saturating_sub(1))
 }
 
@@ -32,14 +32,14 @@ pub fn replay(
     (name, target): (&str, fn(&[u8])),
     inputs: &[Vec<u8>],
     (count, most): (usize, usize),
-    change: impl Fn(&mut Vec<u8>, &mut Stream),
+    change: impl Fn(&mut Vec<u8>, &mut RandomStream),
 ) {
     let run = |input: &[u8]| {
         let text = String::from_utf8_lossy(input);
         assert!(catch_unwind(|| target(input)).is_ok(), "{name} fails on {input:02x?}\n{text}");
     };
     inputs.iter().for_each(|input| run(input));
-    let mut rng = Stream::new(7, name);
+    let mut rng = RandomStream::new(7, name);
     for _ in 0..count {
         let mut input = inputs[below(&mut rng, inputs.len())].clone();
         for _ in 0..1 + below(&mut rng, most) {
@@ -50,7 +50,7 @@ pub fn replay(
 }
 
 /// Cuts an input that is not empty, not below two bytes, changes a byte, or flips a bit.
-pub fn damage(input: &mut Vec<u8>, rng: &mut Stream) {
+pub fn damage(input: &mut Vec<u8>, rng: &mut RandomStream) {
     let at = below(rng, input.len());
     match below(rng, 8) {
         0 => input.truncate(at.max(2)),

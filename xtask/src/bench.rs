@@ -1,4 +1,4 @@
-//! Timing the workloads of `benches/`, and the peers beside them.
+//! Timing of the workloads of `benches/`, and of their peers.
 
 mod grid;
 
@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::{output_of, sh};
 
-/// A benchmark workload: its name, what it is, and how ns-2 is called for it (options of `ns2bench.tcl`) and ns-3
-/// (options of `satbench`).
+/// Benchmark workload: its name, description, and the options of its peers.
+///
+/// The options are those of `ns2bench.tcl` for ns-2 and of `satbench` for ns-3.
 struct Workload {
     name: &'static str,
     ns2: &'static str,
@@ -35,23 +36,26 @@ const WORKLOADS: &[Workload] = &[
         ns2: "d 16000000 2000 cubic 0.001 1",
         ns3: "--w=d --buf=16000000 --sim=2000 --loss=0.001",
     },
-    // Nobody else has it.
+    // The peers lack this one.
     Workload { name: "e", ns2: "", ns3: "" },
     Workload { name: "f", ns2: "", ns3: "" },
+    Workload { name: "g", ns2: "", ns3: "" },
 ];
 
-/// The name of row S7's grid, which is no workload of one network.
+/// Name of row S7's grid, which is not a workload of one network.
 const GRID: &str = "grid";
 
-/// Times ours, five runs each: the median of these, and the sum of what each piece of a run took where it took the least. With
-/// `peers` theirs, once each, of the workloads named, or all; prints a table. Then, or if it is named, the grid.
+/// Times bentpipe, five runs each, with `peers` also the peers, and prints a table.
+///
+/// The times are the median of the runs, and the sum of each piece's minimum. Peers run once, for the
+/// workloads named, or all. Then, or if it is named, the grid is timed.
 ///
 /// # Errors
-/// If there is no such workload, or something does not build or run.
+/// Returns an error if a workload is unknown, or a program does not build or run.
 pub(crate) fn run(names: &[&str], peers: bool) -> Result<()> {
     let is_known = |name: &str| name == GRID || WORKLOADS.iter().any(|workload| workload.name == name);
     if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
-        bail!("no workload \"{unknown}\": expected a, a-small, b, c, d, e, f or grid");
+        bail!("no workload \"{unknown}\": expected a, a-small, b, c, d, e, f, g or grid");
     }
     if names != [GRID] {
         workloads(names, peers)?;
@@ -103,7 +107,7 @@ fn ns2(workload: &Workload) -> Option<f64> {
     peer_seconds("ns", &format!("benches/peers/ns2bench.tcl {}", workload.ns2))
 }
 
-/// Runs a peer and takes the CPU seconds that it says it used for the run alone.
+/// Runs a peer and returns the CPU seconds that it reports for the run alone.
 fn peer_seconds(program: &str, options: &str) -> Option<f64> {
     eprintln!("$ {program} {options}");
     let words: Vec<&str> = options.split(' ').collect();

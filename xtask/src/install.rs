@@ -1,4 +1,4 @@
-//! Installing what the tests use besides Rust.
+//! Installation of test tools other than Rust.
 
 use std::process::Command;
 
@@ -45,7 +45,8 @@ pub(crate) fn tools() -> Result<()> {
     Ok(())
 }
 
-/// Whether there is a standard library for the Rust target `name`, which is installed where that is possible.
+/// Returns `true` if the standard library for the Rust target `name` is installed. Installs it where that is
+/// possible.
 pub(crate) fn target(name: &str) -> bool {
     let has_it = || {
         let sysroot = output_of("rustc", &["--print", "sysroot"])?;

@@ -1,8 +1,9 @@
-//! The project's only automation: `cargo xtask test`, `tidy`, `bench`, `fuzz`.
+//! The project's only automation: `cargo xtask test`, `tidy`, `reference`, `bench`, `golden`, `fuzz`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 mod bench;
 mod fuzz;
+mod golden;
 mod install;
 mod test;
 mod tidy;
@@ -17,13 +18,20 @@ usage: cargo xtask COMMAND
 
   test             install what the tests need where that is possible, say what is not, and run everything:
                    format, lints, tidy, tests, the quick reproduction of every study
-  tidy             the project's own rules: crate dependencies, file lengths, pages of models
+  tidy [--update | --list [RULE]]
+                   check the project's own rules: crate dependencies, circles of modules, file lengths, pages of models,
+                   words of the style guide; --update lowers the limits of xtask/ratchet.toml to the present counts,
+                   --list shows the breaches of the rules on words whose name contains RULE
+  reference        write the generated pages of the reference: cli.md, keys.md and metrics.md in docs/reference
   bench [--peers] [WORKLOAD...]
                    time the benchmark workloads, all of them (a, a-small, b, c, d, e, f, grid) or those named; with
                    --peers ns-2 and ns-3 beside them, which for a-small takes ns-3 seven minutes
-  fuzz TARGET [SECONDS]
-                   run a target of fuzz/fuzz_targets under libFuzzer, for a minute if not said otherwise; needs a nightly
-                   compiler and `cargo install cargo-fuzz`
+  golden [--update] [NAME...]
+                   run every scenario and study, shortened, and compare all results with benches/golden/; with --update
+                   write them there. NAME is the beginning of a run's name, as in scenarios/geo or koreasat
+  fuzz all|TARGET... [--for TIME]
+                   run all targets of fuzz/fuzz_targets, or those named, under libFuzzer, each for a minute or for TIME (90s,
+                   10m, 2h), several at a time; installs cargo-fuzz where it is missing
 ";
 
 fn main() -> ExitCode {
@@ -32,8 +40,15 @@ fn main() -> ExitCode {
     let result = match words[..] {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
-        ["fuzz", target] => fuzz::run(target, "60"),
-        ["fuzz", target, seconds] => fuzz::run(target, seconds),
+        ["tidy", "--update"] => tidy::update(),
+        ["tidy", "--list"] => tidy::list(""),
+        ["tidy", "--list", name] => tidy::list(name),
+        ["reference"] => test::reference(),
+        ["golden", ref words @ ..] => {
+            let names: Vec<&str> = words.iter().copied().filter(|word| *word != "--update").collect();
+            golden::run(&names, words.contains(&"--update"))
+        }
+        ["fuzz", ref words @ ..] => fuzz::run(words),
         ["bench", ref words @ ..] => {
             let names: Vec<&str> = words.iter().copied().filter(|word| *word != "--peers").collect();
             bench::run(&names, words.contains(&"--peers"))
@@ -52,12 +67,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository's root.
+/// Returns the repository's root.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the repository")
 }
 
-/// Runs a command in the root, showing what it is.
+/// Runs a command in the root, showing it.
 fn sh(program: &str, args: &[&str]) -> Result<()> {
     println!("$ {program} {}", args.join(" "));
     let status = Command::new(program).args(args).current_dir(root()).status();
@@ -68,19 +83,19 @@ fn sh(program: &str, args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A program of the workspace that was built, wherever cargo was told to put it.
+/// Returns the path of a built program in cargo's target folder.
 fn built(profile: &str, program: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     target.join(profile).join(program)
 }
 
-/// What a command prints, if it runs and succeeds.
+/// Returns the output of a command, if it runs and succeeds.
 fn output_of(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).current_dir(root()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// All files below `dir` with the given ending, in a fixed order.
+/// Returns all files below `dir` with the given ending, in a fixed order.
 fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![dir.to_path_buf()];

@@ -5,12 +5,12 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::{files, install, root, sh, tidy};
+use crate::{files, golden, install, root, sh, tidy};
 
 /// A processor without an operating system: what builds for it needs no standard library.
 const BARE_METAL: &str = "thumbv7em-none-eabi";
 
-/// Format, lints, tidy, tests, and the quick reproduction of every study.
+/// Format, lints, tidy, tests, the quick reproduction of every study, and the comparison of all results with `benches/golden`.
 ///
 /// # Errors
 /// The first thing that does not hold.
@@ -22,10 +22,24 @@ pub(crate) fn run() -> Result<()> {
     if install::target(BARE_METAL) {
         sh("cargo", &["check", "--package", "bentpipe-rohc", "--target", BARE_METAL])?;
     }
-    sh("cargo", &["build", "--release", "--package", "bentpipe"])?;
+    golden::build()?;
     reproduce()?;
+    golden::run(&[], false)?;
     // Last, so that the test runner's own count closes the output.
     sh("cargo", &["test", "--workspace", "--all-features"])
+}
+
+/// Writes the generated pages of the reference: the test that compares them writes them when it is asked to.
+///
+/// # Errors
+/// Returns an error if the program cannot be built or run.
+pub(crate) fn reference() -> Result<()> {
+    let words = ["test", "--package", "bentpipe", "--test", "documentation", "--", "reference::"];
+    let status = Command::new("cargo").args(words).env("WRITE_REFERENCE", "1").current_dir(root()).status();
+    if !status.context("cargo does not start")?.success() {
+        bail!("the reference cannot be written");
+    }
+    Ok(())
 }
 
 /// Reproduces every study quickly. A value may be missed only if its study says so and why, and one that is said to be

@@ -1,8 +1,8 @@
-//! How many packets a second the emulator forwards through one link, beside a bare loop that reads one TUN device and
-//! writes the other; and how late packets are at half that load.
+//! Forwarding rate of the emulator on one link, and lateness at half that load.
 //!
-//! The load comes from a UDP socket in one network namespace and goes to one in another; the kernel's forwarding is part of
-//! both figures. Needs root.
+//! A bare loop that reads one TUN device and writes the other is the reference. The load comes from a UDP
+//! socket in one network namespace and goes to one in another; the kernel's forwarding is part of both
+//! figures. Needs root.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program that measures real time")]
 
 use std::net::UdpSocket;
@@ -65,13 +65,13 @@ fn hosts() -> Result<(Hosts, Tun, Tun)> {
     Ok((Hosts { from, to }, left, right))
 }
 
-/// Carries packets until it is told to stop; counts those it wrote on the right.
+/// Carrier of packets until it is stopped. It counts those written on the right.
 type Carrier = fn(Tun, Tun, Arc<AtomicBool>, Arc<AtomicU64>) -> Option<Lateness>;
 
 fn measure(size: usize, rate: Option<f64>, carry: Carrier) -> Result<Measured> {
     let (hosts, left, right) = hosts()?;
     let (stop, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    // Somebody listens, so that the kernel does not answer each packet with an error.
+    // A listener prevents the kernel's errors in answer to each packet.
     let _sink = hosts.to.within(|| UdpSocket::bind("10.78.0.2:9"))??;
     let carrier = {
         let (stop, written) = (Arc::clone(&stop), Arc::clone(&written));
@@ -88,7 +88,7 @@ fn measure(size: usize, rate: Option<f64>, carry: Carrier) -> Result<Measured> {
     Ok(Measured { packets_per_s: arrived as f64 / seconds, lost_share, lateness })
 }
 
-/// Sends as fast as the socket takes, or at `rate` packets a second; says how many and in how many seconds.
+/// Sends at full speed, or at `rate` packets per second, and returns count and time.
 fn load(socket: &UdpSocket, payload_len: usize, rate: Option<f64>) -> (u64, f64) {
     let (payload, start, mut sent) = (vec![0; payload_len], Instant::now(), 0);
     loop {
@@ -120,7 +120,7 @@ fn bare_loop(
     None
 }
 
-/// Counts what goes out of a device.
+/// Device with a count of the bytes or packets sent.
 struct Counted(Tun, Arc<AtomicU64>);
 
 impl bentpipe_emu::Port for Counted {
@@ -152,14 +152,14 @@ fn emulator(left: Tun, right: Tun, stop: Arc<AtomicBool>, written: Arc<AtomicU64
     driver.open(gates[0], left);
     driver.open(gates[1], Counted(right, written));
     // As `bentpipe emulate` does. The bare loop, which never rests, would only be stopped by the kernel.
-    if let Err(error) = driver.put_first() {
+    if let Err(error) = driver.request_realtime_priority() {
         println!("no real-time priority: {error}");
     }
     driver.run(Time::NEVER, &stop);
     Some(driver.lateness().clone())
 }
 
-/// TCP of the kernel through the emulator, as iperf3 measures it.
+/// Measures the kernel's TCP through the emulator by iperf3.
 fn iperf3() -> Result<serde_json::Value> {
     let (hosts, left, right) = hosts()?;
     let stop = Arc::new(AtomicBool::new(false));

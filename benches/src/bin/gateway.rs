@@ -1,9 +1,10 @@
-//! How many packets a second go through two gateways: from a TUN device, through ROHC and ULE into a transport stream over
-//! UDP, and out of it into another TUN device. The load is RTP of GSM, 73 bytes of IPv4, in 300 streams.
+//! Packet rate through two gateways, with ROHC and ULE in a transport stream over UDP.
 //!
-//! Each gateway is one thread with the priority that `bentpipe gateway` takes, and its processor time (the kernel's for it
-//! included) is a figure of its own: on a machine where others work it says more than the rate does. The kernel's UDP, its
-//! forwarding and the load are part of the rate. `gateway rohc 150000` measures that alone. Needs root.
+//! Packets come from a TUN device and end in another one. The load is RTP of GSM, 73 bytes of IPv4, in 300
+//! streams. Each gateway is one thread with the priority of `bentpipe gateway`, and its CPU time (the
+//! kernel's for it included) is a separate figure: on a shared machine it is more meaningful than the rate.
+//! The kernel's UDP, its forwarding and the load are part of the rate. `gateway rohc 150000` measures that
+//! alone. Needs root.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program that measures real time")]
 
 use std::net::{SocketAddr, UdpSocket};
@@ -11,19 +12,19 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use bentpipe_dvb::{self as dvb, Cid, Rohc, RohcMode};
 use bentpipe_emu::datagrams::{BATCH, Outbox};
-use bentpipe_emu::gateway::{
+use bentpipe_emu::{Namespace, cpu_time, request_realtime_priority};
+use bentpipe_gateway::{
     Carrier, Config, Framing, Gateway, Handle, InputConfig, Lan, LanKind, Listen, Nulls, OutputConfig,
     Remote, Send, Statistics,
 };
-use bentpipe_emu::{Namespace, cpu_time, put_first};
-use bentpipe_net::dvb::{self, Cid, Rohc, RohcMode};
 use bentpipe_units::{Bytes, Span};
 use serde_json::json;
 
 const SECONDS: f64 = 4.0;
 const STREAMS: usize = 300;
-/// GSM: 33 bytes behind RTP, UDP and IPv4 headers.
+/// GSM: 33 bytes after RTP, UDP and IPv4 headers.
 const PAYLOAD: usize = 12 + 33;
 /// The first port of the streams.
 const PORT: u16 = 20_000;
@@ -69,7 +70,7 @@ impl Sites {
             let mut gateway = gateway.context("a gateway")?;
             handles.push(gateway.handle());
             threads.push(std::thread::spawn(move || {
-                let _ = put_first();
+                let _ = request_realtime_priority();
                 gateway.run();
             }));
         }
@@ -119,6 +120,7 @@ fn config(n: u8, rohc: bool) -> Config {
         inputs: vec![InputConfig::Udp {
             listen: Listen { at: address(n), interface: None, from: Vec::new() },
             rtp: false,
+            reorder: Span::ZERO,
         }],
         remotes: vec![Remote {
             name: "other".to_owned(),
@@ -168,8 +170,9 @@ fn measure(name: &str, rohc: bool, rate: Option<f64>) -> Result<serde_json::Valu
     }))
 }
 
-/// Sends packets of all streams in turn, at so many a second or as fast as the kernel takes them; how many, and in how many
-/// seconds.
+/// Sends packets of all streams in turn and returns their number and the seconds.
+///
+/// The rate is the given one, or the maximum that the kernel accepts.
 fn load(socket: &UdpSocket, rate: Option<f64>, seconds: f64) -> (u64, f64) {
     let (mut outbox, start, mut number, mut sent) = (Outbox::new(), Instant::now(), 0_u64, 0);
     loop {

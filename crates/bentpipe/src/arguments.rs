@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::{channel, gateway, rohc, rtp, ts, video};
@@ -33,9 +33,9 @@ pub(crate) enum Command {
     #[command(after_help = "\
 Examples:
   bentpipe run scenarios/first-look.toml
-  bentpipe run geo.toml --set link.sat.rate='8 Mbit/s' --set duration='60 s'
+  bentpipe run geo.toml --set link.satellite.rate='8 Mbit/s' --set duration='60 s'
   bentpipe run sweep.toml --seeds 10 --jobs 4
-  bentpipe run geo.toml --pcap ground:sat --snap-len 128
+  bentpipe run geo.toml --pcap server:lan --snap-len 128
 
 A run that is finished is not run again: after Ctrl-C the same command goes on where it stopped.")]
     Run(RunArguments),
@@ -43,15 +43,15 @@ A run that is finished is not run again: after Ctrl-C the same command goes on w
     #[command(after_help = "\
 Examples:
   bentpipe emulate scenarios/geo.toml                        until Ctrl-C; says how to use it
-  bentpipe emulate scenarios/geo.toml -- ping 10.0.0.4       a command at the first real host
-  bentpipe emulate geo.toml --on client -- curl http://10.0.0.1:8000/
-  bentpipe emulate geo.toml --at client='iperf3 -s -1' --on server -- iperf3 -c 10.0.0.4
+  bentpipe emulate scenarios/geo.toml -- ping -c 5 10.0.0.4  a command at the first real host
+  bentpipe emulate geo.toml --on client -- ping -c 5 10.0.0.1
+  bentpipe emulate geo.toml --background client='iperf3 -s -1' -- iperf3 -c 10.0.0.4 -t 5
   bentpipe shell client                                      in another terminal
   bentpipe set link.satellite.delay='300 ms'                 while it runs
 
 It leaves the folder and report of `bentpipe run`, with how late packets were.")]
     Emulate(EmulateArguments),
-    /// Open a shell, or run a command, at a real host of an emulation that runs
+    /// Open a shell or run a command at a real host of a running emulation
     #[command(after_help = "\
 Examples:
   bentpipe shell client
@@ -67,13 +67,7 @@ Examples:
         command: Vec<String>,
     },
     /// Change an emulation that runs: rates, delays, queues, shapers and channels of its links
-    #[command(after_help = "\
-Examples:
-  bentpipe set link.satellite.forward.rate='2 Mbit/s'
-  bentpipe set link.satellite.channel='{ kind = \"packet-errors\", loss = 0.01 }'
-  bentpipe set link.satellite.forward.queue.bytes='50 kB' link.satellite.forward.shaper.rate='1 Mbit/s'
-
-What is under way is not touched.")]
+    #[command(after_help = set_help())]
     Set {
         /// Keys of the scenario and their new values
         #[arg(value_name = "KEY=VALUE", required = true)]
@@ -86,13 +80,29 @@ What is under way is not touched.")]
     #[command(after_help = "\
 Examples:
   bentpipe check scenarios/first-look.toml
-  bentpipe check geo.toml --set link.sat.framing.kind=aal5-llc-snap")]
+  bentpipe check geo.toml --set link.satellite.framing=aal5-llc-snap")]
     Check {
         /// Scenario file
         scenario: PathBuf,
         /// Set a key of the scenario, as KEY=VALUE; may be given several times
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
+    },
+    /// Compare two folders of results, or two points of a sweep, over their common seeds
+    #[command(after_help = "\
+Examples:
+  bentpipe compare runs/before runs/after
+  bentpipe compare runs/sweep#0 runs/sweep#1 --measure goodput
+
+A difference is marked as clear if its 95 % confidence interval leaves out zero.")]
+    Compare {
+        /// Folder of results; #N after it chooses a point of a sweep
+        first: String,
+        /// Another, or another point
+        second: String,
+        /// Show only measures whose names have this text
+        #[arg(long, value_name = "TEXT")]
+        measure: Option<String>,
     },
     /// Run studies and hold the results against what was published; exit code 1 if a value is missed
     #[command(after_help = "\
@@ -149,7 +159,7 @@ Examples:
   bentpipe gateway reload gateway/site-a.toml      in another terminal: read the file again, keep ROHC contexts
   bentpipe gateway statistics gateway/site-a.toml
 
-docs/gateway.md has a set-up of two machines to copy.")]
+docs/tutorial/two-gateways.md runs two sites on one machine.")]
     Gateway(gateway::Arguments),
     /// List scenarios, studies, elements and congestion controllers
     #[command(after_help = "\
@@ -161,16 +171,21 @@ Examples:
 Examples:
   bentpipe describe link
   bentpipe describe red
-  bentpipe describe flow.tcp.receive_buffer")]
+  bentpipe describe flow.traffic.receive_buffer")]
     Describe {
         /// What to describe; `bentpipe list` shows what there is
         name: String,
     },
-    /// Print the JSON Schema of scenario files, for editors and other tools
+    /// Print the JSON Schema of scenario files or of results, for editors
     #[command(after_help = "\
 Examples:
-  bentpipe schema > scenario.schema.json")]
-    Schema,
+  bentpipe schema > scenario.schema.json
+  bentpipe schema outcome")]
+    Schema {
+        /// File whose schema is printed
+        #[arg(value_enum, default_value_t)]
+        of: SchemaOf,
+    },
     /// Print completions for a shell
     #[command(after_help = "\
 Examples:
@@ -180,6 +195,22 @@ Examples:
         /// The shell
         shell: Shell,
     },
+}
+
+/// File that has a schema.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// A scenario file
+    #[default]
+    Scenario,
+    /// summary.json
+    Summary,
+    /// outcome.json
+    Outcome,
+    /// manifest.json
+    Manifest,
+    /// metrics.json
+    Metrics,
 }
 
 #[derive(Debug, Args)]
@@ -201,6 +232,9 @@ pub(crate) struct RunArguments {
     /// Keep so many bytes of each captured packet
     #[arg(long, value_name = "BYTES", default_value_t = 262_144)]
     pub(crate) snap_len: usize,
+    /// Also write each run's samples as series.csv, with a column for each metric
+    #[arg(long)]
+    pub(crate) csv: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -224,16 +258,16 @@ pub(crate) struct EmulateArguments {
     /// End after the scenario's duration instead of running until Ctrl-C or the command's end
     #[arg(long)]
     pub(crate) timed: bool,
-    /// Mark the report if more than 1 % of the packets left later than this after their time
-    #[arg(long, value_name = "TIME", default_value = "1 ms")]
-    pub(crate) late: bentpipe_units::Span,
+    /// Lateness that more than 1 % of the packets must exceed for the report to be marked
+    #[arg(long, alias = "late", value_name = "TIME", default_value = "1 ms")]
+    pub(crate) max_lateness: bentpipe_units::Span,
     /// The real host that the command runs at; the first if not given
     #[arg(long, value_name = "HOST")]
     pub(crate) on: Option<String>,
-    /// A command of the shell to run at another real host beside it, as HOST=COMMAND; may be given several times. Without a
-    /// command after `--` the emulation ends when all of these have
-    #[arg(long, value_name = "HOST=COMMAND")]
-    pub(crate) at: Vec<String>,
+    /// Shell command to run at another real host, as HOST=COMMAND (repeatable). Without a command after `--` the emulation ends
+    /// when all of these have
+    #[arg(long, alias = "at", value_name = "HOST=COMMAND")]
+    pub(crate) background: Vec<String>,
     /// Where to put the folder of results
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub(crate) out: PathBuf,
@@ -243,13 +277,6 @@ pub(crate) struct EmulateArguments {
     /// A command to run at a real host; the emulation ends with it, and with its exit code
     #[arg(last = true)]
     pub(crate) command: Vec<String>,
-}
-
-impl EmulateArguments {
-    /// Whether it has no end of its own.
-    pub(crate) fn open_ended(&self) -> bool {
-        !self.timed
-    }
 }
 
 #[derive(Debug, Args)]
@@ -287,4 +314,22 @@ pub(crate) struct Common {
     /// Print no progress and no table, only where the report is
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// Returns the examples of `bentpipe set`, and the keys that can change.
+fn set_help() -> String {
+    let keys = bentpipe_scenario::catalogue::changeable().join("\n  ");
+    format!(
+        "\
+Examples:
+  bentpipe set link.satellite.forward.rate='2 Mbit/s'
+  bentpipe set link.satellite.channel='{{ kind = \"packet-errors\", loss = 0.01 }}'
+  bentpipe set link.satellite.forward.queue.bytes='50 kB' link.satellite.return.delay='300 ms'
+
+The scenario of the examples is scenarios/geo.toml. Keys that can change, with all that is in
+them; a link's also in its `forward` or `return`:
+  {keys}
+
+Packets in flight are not affected."
+    )
 }

@@ -1,14 +1,13 @@
 //! `bentpipe channel`: fitting models to loss traces, and making traces.
 
 mod generate;
-mod measured;
 
 use std::path::PathBuf;
 
-use bentpipe_lab::loss::{self, Numbers};
+use bentpipe_net::channel::loss::Numbers;
+use bentpipe_offline::Error;
+use bentpipe_offline::channel::Fit;
 use clap::{Args, Subcommand};
-
-use crate::show;
 
 /// Models of lossy channels.
 #[derive(Debug, Subcommand)]
@@ -60,43 +59,28 @@ pub(crate) struct FitArgs {
     trace_out: Option<PathBuf>,
 }
 
-/// Runs a command; what it prints.
+/// Runs a command, and returns the text that it prints.
 ///
 /// # Errors
-/// What is wrong with its input, or cannot be written.
-pub(crate) fn run(command: &Command) -> Result<String, String> {
+/// Returns what is wrong with its input, or cannot be written.
+pub(crate) fn run(command: &Command) -> Result<String, Error> {
     match command {
-        Command::Fit(args) => fit(args),
-        Command::Generate(command) => generate::generate(command),
+        Command::Fit(args) => args.job().run(),
+        Command::Generate(command) => command.job().run(),
     }
 }
 
-fn fit(args: &FitArgs) -> Result<String, String> {
-    let (trace, about) = match args.sequence {
-        Some(numbers) => measured::of_capture(&args.trace, numbers, args.port)?,
-        None => (measured::trace(&args.trace)?, String::new()),
-    };
-    let comparison = loss::comparison(&trace, args.attempts);
-    let title = format!("Loss models of {}", args.trace.display());
-    let page = loss::page(&title, &about, &trace, &comparison);
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&comparison).map_err(|error| error.to_string())?;
-        measured::write(path, &format!("{text}\n"))?;
+impl FitArgs {
+    fn job(&self) -> Fit {
+        Fit {
+            trace: self.trace.clone(),
+            sequence: self.sequence,
+            port: self.port,
+            attempts: self.attempts,
+            json: self.json.clone(),
+            plot: self.plot.clone(),
+            report: self.report.clone(),
+            trace_out: self.trace_out.clone(),
+        }
     }
-    if let Some(path) = &args.plot {
-        measured::write(path, &loss::bursts_plot(&trace, &comparison).to_svg())?;
-    }
-    if let Some(path) = &args.report {
-        measured::write(path, &page.to_html())?;
-    }
-    if let Some(path) = &args.trace_out {
-        measured::write(path, &trace.to_text(&about))?;
-    }
-    let mut text = about;
-    if !text.is_empty() {
-        text.push('\n');
-    }
-    text += &format!("{} frames, {} lost\n\n", comparison.frames, comparison.losses);
-    text += &show::table(&comparison.table());
-    Ok(text)
 }

@@ -7,12 +7,17 @@ mod run;
 use std::path::Path;
 
 use bentpipe_lab::budget::Budget;
-use bentpipe_lab::catalogue;
 use bentpipe_lab::run::Failure as RunFailure;
-use bentpipe_lab::scenario::Document;
+use bentpipe_lab::run::Manifest;
+use bentpipe_record::compare::{Variant, differences};
+use bentpipe_record::{Catalogue, Outcome, Summary};
+use bentpipe_report::difference_table;
+use bentpipe_scenario::Document;
+use bentpipe_scenario::catalogue;
 use clap::CommandFactory;
+use schemars::schema_for;
 
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{Arguments, Command, SchemaOf};
 use crate::interrupt::INTERRUPTED;
 use crate::{channel, gateway, rohc, rtp, show, ts, video};
 
@@ -51,6 +56,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Shell { host, emulation, command } => emulate::shell(&host, emulation, &command),
         Command::Set { assignments, emulation } => emulate::set(&assignments, emulation),
         Command::Check { scenario, set } => check(&scenario, &set),
+        Command::Compare { first, second, measure } => {
+            compare(&first, &second, measure.as_deref().unwrap_or_default())
+        }
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Rohc(command) => Ok(rohc::run(&command)),
         Command::Channel(command) => print(&channel::run(&command).map_err(Failure::bad)?),
@@ -60,7 +68,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Gateway(arguments) => gateway::run(&arguments).map_err(Failure::bad),
         Command::List => print(&catalogue::list(Path::new(".")).to_string()),
         Command::Describe { name } => describe(&name),
-        Command::Schema => schema(),
+        Command::Schema { of } => schema(of),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "bentpipe", &mut std::io::stdout());
             Ok(0)
@@ -81,11 +89,29 @@ fn document(path: &Path, set: &[String]) -> Result<Document, Failure> {
     Ok(document)
 }
 
+fn compare(first: &str, second: &str, text: &str) -> Result<u8, Failure> {
+    let (first, second) =
+        (Variant::read(first).map_err(Failure::bad)?, Variant::read(second).map_err(Failure::bad)?);
+    let mut differences = differences(&first, &second);
+    differences.retain(|difference| difference.name.contains(text));
+    if differences.is_empty() {
+        return Err(Failure::bad(format!("no common measure has \"{text}\" in its name")));
+    }
+    let common = first.runs.keys().filter(|seed| second.runs.contains_key(*seed)).count();
+    let named = |variant: &Variant| match &variant.label[..] {
+        "" => variant.title.clone(),
+        label => format!("{}, {label}", variant.title),
+    };
+    show::out(&format!("first: {}\nsecond: {}\ncommon seeds: {common}\n\n", named(&first), named(&second)));
+    print(&show::table(&difference_table(&differences)))
+}
+
 fn check(path: &Path, set: &[String]) -> Result<u8, Failure> {
     let document = document(path, set)?;
-    let scenario = document.scenario().map_err(Failure::bad)?;
+    let scenario = bentpipe_assemble::checked(&document).map_err(Failure::bad)?;
     let budget = Budget::new(&scenario);
     let budget = budget.map_err(|problem| Failure::bad(document.refusal(&problem.key, problem.problem)))?;
+    document.notes().iter().for_each(|note| crate::show::note(note));
     print(&budget.to_string())
 }
 
@@ -94,8 +120,15 @@ fn describe(name: &str) -> Result<u8, Failure> {
     print(&found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
-fn schema() -> Result<u8, Failure> {
-    print(&serde_json::to_string_pretty(catalogue::schema()).map_err(Failure::bad)?)
+fn schema(of: SchemaOf) -> Result<u8, Failure> {
+    let schema = match of {
+        SchemaOf::Scenario => catalogue::schema().clone(),
+        SchemaOf::Summary => schema_for!(Summary).to_value(),
+        SchemaOf::Outcome => schema_for!(Outcome).to_value(),
+        SchemaOf::Manifest => schema_for!(Manifest<'static>).to_value(),
+        SchemaOf::Metrics => schema_for!(Catalogue).to_value(),
+    };
+    print(&serde_json::to_string_pretty(&schema).map_err(Failure::bad)?)
 }
 
 /// The command line as it was given, for manifests and reports.

@@ -1,21 +1,24 @@
-//! Ctrl-C: the first asks a command to end, a second one ends the program at once.
+//! Ctrl-C: the first asks a command to end, another one a second later ends the program at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bentpipe_lab::run::remove_unfinished;
+use bentpipe_emu::signals::EndRequests;
+use bentpipe_record::remove_unfinished;
 
 /// The exit status of what was interrupted, as shells say for a program ended by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Calls `ask` at the first Ctrl-C. A second one ends the program, which may be waiting for something; no half of a file is left.
+/// Calls `ask` at Ctrl-C. Another one, a second or more later, ends the program, which may be waiting for something.
+/// Unfinished files, namespaces and the programs inside are removed first.
 ///
 /// There is one handler: where somebody set one before, that does. Where none can be set Ctrl-C just ends the program.
 pub(crate) fn watch(ask: impl Fn() + Send + 'static) {
-    let is_asked = AtomicBool::new(false);
+    let requests = EndRequests::new();
     let _ = ctrlc::set_handler(move || {
-        if is_asked.swap(true, Ordering::SeqCst) {
+        if requests.is_insistent() {
             remove_unfinished();
+            bentpipe_emu::clean_up_before_exit();
             std::process::exit(INTERRUPTED.into());
         }
         ask();

@@ -12,6 +12,7 @@ mod interrupt;
 mod monitor;
 mod rohc;
 mod rtp;
+mod session;
 mod show;
 mod ts;
 mod video;

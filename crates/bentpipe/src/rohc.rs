@@ -1,42 +1,31 @@
-//! `bentpipe rohc`: header compression of captures, and what it saves.
-//!
-//! IP packets are read from any capture, ROHC packets are one record each of linktype USER0 (147), with nothing before
-//! or behind them, and what was decompressed is written as raw IP (101). A packet of which a snapshot kept only the
-//! start is compressed all the same; the record of its ROHC packet is cut by as much.
+//! `bentpipe rohc`: header compression of captures, and its gain.
 
 mod args;
-pub(crate) mod capture;
-mod ends;
-mod flows;
-mod ledger;
-mod path;
-mod run;
-mod series;
-mod tally;
-mod weather;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use bentpipe_wire::pcap::ReadError;
-use clap::Subcommand;
+use bentpipe_offline::rohc::{Compress, Decompress, RoundTrip, Stats};
+use bentpipe_offline::{Error, Outcome, Session};
+use clap::{Args, Subcommand};
 
-use crate::{interrupt, show};
+use crate::session::Terminal;
+use args::{ChannelArgs, CompressorArgs, DecompressorArgs, ImpairmentArgs, OutputArgs, Peer};
 
 /// Robust Header Compression of captures.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Compress the IP packets of a capture
     #[command(after_help = COMPRESS_EXAMPLES)]
-    Compress(run::CompressArgs),
+    Compress(CompressArgs),
     /// Decompress a capture of ROHC packets
     #[command(after_help = DECOMPRESS_EXAMPLES)]
-    Decompress(run::DecompressArgs),
+    Decompress(DecompressArgs),
     /// Compress and decompress, with losses in between, and compare
     #[command(after_help = ROUNDTRIP_EXAMPLES)]
-    Roundtrip(run::RoundtripArgs),
+    Roundtrip(RoundtripArgs),
     /// What ROHC would save on a capture
     #[command(after_help = STATS_EXAMPLES)]
-    Stats(run::StatsArgs),
+    Stats(StatsArgs),
 }
 
 const COMPRESS_EXAMPLES: &str = "\
@@ -70,61 +59,160 @@ Examples:
   bentpipe rohc stats --mode o --profiles ip,udp capture.pcap
   bentpipe rohc stats --flows capture.pcap          and the flows with the most header bytes";
 
-/// Runs a command and says how it went; the exit code.
-pub(crate) fn run(command: &Command) -> u8 {
-    interrupt::watch(ask_to_end);
-    exit_code(match command {
-        Command::Compress(args) => run::compress(args),
-        Command::Decompress(args) => run::decompress(args),
-        Command::Roundtrip(args) => run::roundtrip(args),
-        Command::Stats(args) => run::stats(args),
-    })
+#[derive(Debug, Args)]
+pub(crate) struct CompressArgs {
+    /// Capture of IP packets, pcap or pcapng of any link type; "-" for standard input
+    input: PathBuf,
+    /// Capture of ROHC packets to write, link type USER0; "-" for standard output
+    output: PathBuf,
+    #[command(flatten)]
+    channel: ChannelArgs,
+    #[command(flatten)]
+    compressor: CompressorArgs,
+    #[command(flatten)]
+    decompressor: DecompressorArgs,
+    /// Decompress every packet again, and fail if it is not the same
+    #[arg(long)]
+    verify: bool,
+    /// Write the feedback that led to the stream; the seconds of its stamps are the packet's number
+    #[arg(long, value_name = "FILE")]
+    feedback: Option<PathBuf>,
+    #[command(flatten)]
+    out: OutputArgs,
 }
 
-/// Ends the command before its next packet.
-pub(crate) fn ask_to_end() {
-    run::ask_to_end();
+#[derive(Debug, Args)]
+pub(crate) struct DecompressArgs {
+    /// Capture of ROHC packets, link type USER0; "-" for standard input
+    input: PathBuf,
+    /// Capture of IP packets to write, link type RAW; "-" for standard output
+    output: PathBuf,
+    #[command(flatten)]
+    channel: ChannelArgs,
+    /// How often the compressor sends a change: fewer losses in a row hide none
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    repeats: u8,
+    /// The compressor's --confirm; 0 for one that does not confirm, as all but bentpipe's
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=32))]
+    confirm: u8,
+    #[command(flatten)]
+    decompressor: DecompressorArgs,
+    /// Deliver no packet whose UDP, UDP-Lite or TCP checksum is wrong
+    #[arg(long)]
+    verify: bool,
+    /// Write the feedback; the seconds of its stamps are the packet's number
+    #[arg(long, value_name = "FILE")]
+    feedback: Option<PathBuf>,
+    #[command(flatten)]
+    out: OutputArgs,
 }
 
-/// Whether Ctrl-C was pressed.
-pub(crate) fn is_interrupted() -> bool {
-    run::is_interrupted()
+#[derive(Debug, Args)]
+pub(crate) struct RoundtripArgs {
+    /// Capture of IP packets; "-" for standard input
+    input: PathBuf,
+    /// Capture of what comes out, link type RAW
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    channel: ChannelArgs,
+    #[command(flatten)]
+    compressor: CompressorArgs,
+    #[command(flatten)]
+    decompressor: DecompressorArgs,
+    #[command(flatten)]
+    impairments: ImpairmentArgs,
+    /// Deliver no packet whose UDP, UDP-Lite or TCP checksum is wrong
+    #[arg(long)]
+    verify: bool,
+    #[command(flatten)]
+    out: OutputArgs,
 }
 
-/// The exit code of a command, whose error is shown.
-pub(crate) fn exit_code(verdict: Result<Verdict, Error>) -> u8 {
-    match verdict {
-        Ok(Verdict::Clean) => 0,
-        Ok(Verdict::Failed) => 1,
-        Ok(Verdict::Interrupted) => interrupt::INTERRUPTED,
-        Err(error) => {
-            show::error(&error.to_string());
-            2
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// Capture of IP packets; "-" for standard input
+    input: PathBuf,
+    #[command(flatten)]
+    channel: ChannelArgs,
+    #[command(flatten)]
+    compressor: CompressorArgs,
+    #[command(flatten)]
+    decompressor: DecompressorArgs,
+    #[command(flatten)]
+    out: OutputArgs,
+}
+
+impl CompressArgs {
+    fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let decompressor = self.decompressor.config(&self.channel, self.compressor.peer(), false)?;
+        Compress {
+            input: self.input.clone(),
+            output: self.output.clone(),
+            sending: self.compressor.sending(decompressor.channel),
+            decompressor,
+            verify: self.verify,
+            feedback: self.feedback.clone(),
+            outputs: self.out.outputs(),
         }
+        .run(session)
     }
 }
 
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Clean,
-    /// A packet failed.
-    Failed,
-    /// By the user. What was written is whole up to there.
-    Interrupted,
+impl DecompressArgs {
+    fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let peer = Peer { repeats: self.repeats, confirms: self.confirm > 0 };
+        Decompress {
+            input: self.input.clone(),
+            output: self.output.clone(),
+            decompressor: self.decompressor.config(&self.channel, peer, self.verify)?,
+            feedback: self.feedback.clone(),
+            outputs: self.out.outputs(),
+        }
+        .run(session)
+    }
 }
 
-/// Why a command could not do its work.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("{}: {source}", path.display())]
-    Open { path: PathBuf, source: std::io::Error },
-    #[error("{}: {source}", path.display())]
-    Read { path: PathBuf, source: ReadError },
-    #[error("{}: record {number}: {source}", path.display())]
-    Record { path: PathBuf, number: u64, source: ReadError },
-    #[error("{}: {source}", path.display())]
-    Write { path: PathBuf, source: std::io::Error },
-    #[error("{0}")]
-    Usage(String),
+impl RoundtripArgs {
+    fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let decompressor = self.decompressor.config(&self.channel, self.compressor.peer(), self.verify)?;
+        RoundTrip {
+            input: self.input.clone(),
+            output: self.output.clone(),
+            sending: self.compressor.sending(decompressor.channel),
+            decompressor,
+            impairments: self.impairments.config(),
+            outputs: self.out.outputs(),
+        }
+        .run(session)
+    }
+}
+
+impl StatsArgs {
+    fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let decompressor = self.decompressor.config(&self.channel, self.compressor.peer(), false)?;
+        Stats {
+            input: self.input.clone(),
+            sending: self.compressor.sending(decompressor.channel),
+            decompressor,
+            outputs: self.out.outputs(),
+        }
+        .run(session)
+    }
+}
+
+/// Runs a command, prints its result, and returns the exit code.
+pub(crate) fn run(command: &Command) -> u8 {
+    let session = Terminal::new("bentpipe rohc");
+    let (result, out, capture) = match command {
+        Command::Compress(args) => (args.run(&session), &args.out, Some(&args.output)),
+        Command::Decompress(args) => (args.run(&session), &args.out, Some(&args.output)),
+        Command::Roundtrip(args) => (args.run(&session), &args.out, args.output.as_ref()),
+        Command::Stats(args) => (args.run(&session), &args.out, None),
+    };
+    let quiet = |outcome: Outcome| match out.quiet {
+        true => Outcome { text: String::new(), ..outcome },
+        false => outcome,
+    };
+    // Standard output may hold the capture.
+    session.end(result.map(quiet), capture.is_some_and(|path| path == Path::new("-")))
 }

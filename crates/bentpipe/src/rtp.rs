@@ -1,16 +1,15 @@
 //! `bentpipe rtp`: streams of voice packets on real sockets, and the figures of those that came.
 
+mod progress;
 mod receive;
 mod send;
-mod show;
 
 use std::io::Write;
 use std::path::Path;
 
-use bentpipe_emu::Lateness;
-use bentpipe_lab::run::write_whole;
+use bentpipe_record::write_whole;
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::interrupt::{self, INTERRUPTED};
 
@@ -29,7 +28,7 @@ const SEND_EXAMPLES: &str = "\
 Examples:
   bentpipe rtp send 10.0.0.2:5004 --duration '60 s'                  one GSM stream
   bentpipe rtp send 10.0.0.2:5004 --streams 311 --packets 3000
-  bentpipe rtp send '[fd00::2]:5004' --streams 100 --by port --phases unison
+  bentpipe rtp send '[fd00::2]:5004' --streams 100 --by port --phases aligned
   bentpipe rtp send host:5004 --codec opus --rate '32 kbit/s' --interval '40 ms'
   bentpipe rtp send host:5004 --size '200 B' --interval '10 ms'
 
@@ -52,13 +51,6 @@ pub(crate) fn run(command: &Command) -> Result<u8, String> {
         Command::Send(args) => send::run(args, &stop),
         Command::Receive(args) => receive::run(args, &stop),
     }
-}
-
-fn lateness_json(late: &Lateness) -> Value {
-    let seconds = |share: f64| late.quantile(share).as_secs_f64();
-    json!({
-        "count": late.count(), "p50_s": seconds(0.5), "p99_s": seconds(0.99), "max_s": late.max().as_secs_f64(),
-    })
 }
 
 fn write_json(path: &Path, value: &Value) -> Result<(), String> {

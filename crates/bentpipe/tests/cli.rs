@@ -17,12 +17,12 @@ queue = { kind = "drop-tail", bytes = "30 kB" }
 [flow.one]
 from = "a"
 to = "b"
-tcp = {}
+traffic = "tcp"
 [flow.two]
 from = "a"
 to = "b"
 start = "1 s"
-tcp = { controller = "cubic" }
+traffic = { kind = "tcp", controller = "cubic" }
 "#;
 
 /// Runs the program in `folder`.
@@ -53,7 +53,8 @@ fn report(output: &Output) -> PathBuf {
 #[test]
 fn a_run_leaves_a_folder_and_says_where() {
     let folder = folder();
-    let output = bentpipe(folder.path(), &["run", "small.toml", "--pcap", "a:sat", "--snap-len", "96"]);
+    let output =
+        bentpipe(folder.path(), &["run", "small.toml", "--csv", "--pcap", "a:sat", "--snap-len", "96"]);
     let page = folder.path().join(report(&output));
     let shown = text(&output.stdout);
     assert!(shown.contains("fingerprint: ") && shown.contains("one") && shown.contains("Mbit/s"), "{shown}");
@@ -64,6 +65,7 @@ fn a_run_leaves_a_folder_and_says_where() {
         "manifest.json",
         "series.csv",
         "series.parquet",
+        "metrics.json",
         "outcome.json",
         "timing.json",
         "summary.json",
@@ -75,6 +77,11 @@ fn a_run_leaves_a_folder_and_says_where() {
     }
     let html = fs::read_to_string(&page).expect("a page");
     assert!(html.contains("Two flows over a narrow link") && html.matches("class=\"plot\"").count() >= 5);
+    let manifest = fs::read_to_string(run.join("manifest.json")).expect("a manifest");
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
+    assert_eq!(manifest["inputs"]["small.toml"].as_str().map(str::len), Some(64), "{manifest}");
+    let measures = fs::read_to_string(run.join("measures.csv")).expect("a table");
+    assert!(measures.contains("\n0,1,flow.one.goodput,bit/s,"), "{measures}");
     let header = fs::read_to_string(run.join("series.csv")).expect("a series");
     assert!(header.starts_with("time_s,") && header.contains("flow.one.sender.cwnd [B]"));
     // The scenario as run can be run, and is the same experiment.
@@ -98,6 +105,37 @@ fn captures_and_jobs_change_no_number() {
     assert_eq!(one, outcomes(&["--jobs", "2", "--out", "two"]));
     let strip = |bytes: &[u8]| text(bytes);
     assert_eq!(strip(&one.1), strip(&outcomes(&["--pcap", "b:sat", "--out", "three"]).1));
+}
+
+#[test]
+fn files_of_results_have_what_their_schemas_require() {
+    let folder = folder();
+    let page = folder.path().join(report(&bentpipe(folder.path(), &["run", "small.toml", "--quiet"])));
+    for name in ["summary", "outcome", "manifest", "metrics"] {
+        let json = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).expect("JSON");
+        let schema = json(&bentpipe(folder.path(), &["schema", name]).stdout);
+        let file = json(&fs::read(page.with_file_name(format!("{name}.json"))).expect("a file"));
+        let required = schema["required"].as_array().expect("required keys");
+        assert!(!required.is_empty(), "{name}");
+        for key in required {
+            assert!(file.get(key.as_str().expect("a key")).is_some(), "{name}: {key}");
+        }
+        let known = schema["properties"].as_object().expect("properties");
+        assert!(file.as_object().expect("an object").keys().all(|key| known.contains_key(key)), "{name}");
+    }
+}
+
+#[test]
+fn two_points_are_compared_over_their_common_seeds() {
+    let folder = folder();
+    let sweep = ["run", "small.toml", "--seeds", "2", "--set", "duration=2 s", "--quiet"];
+    let page = report(&bentpipe(folder.path(), &sweep));
+    let run = page.parent().expect("a folder").display().to_string();
+    let shown = text(&bentpipe(folder.path(), &["compare", &run, &run, "--measure", "one.goodput"]).stdout);
+    assert!(shown.contains("common seeds: 2") && shown.contains("flow.one.goodput"), "{shown}");
+    let missing = bentpipe(folder.path(), &["compare", &run, &format!("{run}#7")]);
+    let error = text(&missing.stderr);
+    assert!(!missing.status.success() && error.contains("expected") && error.contains("#0"), "{error}");
 }
 
 #[test]
@@ -274,7 +312,7 @@ forward.channel = { kind = "packet-errors", loss = 0.1 }
 [flow.voice]
 from = "a"
 to = "b"
-udp = { pattern = { kind = "constant", interval = "5 ms" }, payload = "100 B", header = "rtp" }
+traffic = { kind = "udp", pattern = { kind = "constant", interval = "5 ms" }, payload = "100 B", header = "rtp" }
 "#;
     fs::write(at.join("rtp.toml"), scenario).expect("written");
     let page = at.join(report(&bentpipe(at, &["run", "rtp.toml", "--pcap", "b:sat"])));

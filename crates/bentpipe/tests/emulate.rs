@@ -50,7 +50,7 @@ fn a_program_at_each_host_runs_beside_the_command_and_ends_with_it() {
     let listen = format!("listening=trap 'echo ended >> {0}; exit' TERM; sleep 60 & wait", heard.display());
     let address = format!("left=ip -4 -o address show > {}", scratch.path().join("left").display());
     let arguments =
-        ["--at", &listen, "--at", &address, "--", "ping", "-n", "-c", "3", "-i", "0.2", "10.0.0.2"];
+        ["--background", &listen, "--at", &address, "--", "ping", "-n", "-c", "3", "-i", "0.2", "10.0.0.2"];
     let Some((output, _folder)) = emulate_with("listening", &arguments) else { return };
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!((output.status.code(), rig::rtts_ms(&text).len()), (Some(0), 3), "{text}");
@@ -66,7 +66,7 @@ fn programs_at_each_host_alone_end_it_when_all_have_ended() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!((output.status.code(), rig::rtts_ms(&text).len()), (Some(3), 3), "{text}");
     for (at, problem) in [
-        ("left", "--at left: expected HOST=COMMAND"),
+        ("left", "--background left: expected HOST=COMMAND"),
         ("nobody=true", "nobody is no real host: expected one of left, alone"),
     ] {
         let Some((output, _folder)) = emulate_with("alone", &["--at", at]) else { return };
@@ -74,4 +74,13 @@ fn programs_at_each_host_alone_end_it_when_all_have_ended() {
         assert_eq!(output.status.code(), Some(2), "{errors}");
         assert!(errors.contains(problem), "{errors}");
     }
+}
+
+#[test]
+fn the_kernel_s_tcp_may_fill_a_long_path() {
+    let Some((output, _folder)) = emulate("buffered", &["cat", "/proc/sys/net/ipv4/tcp_rmem"]) else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("64000000"), "{text}");
 }

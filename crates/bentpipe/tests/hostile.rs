@@ -2,32 +2,22 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+
+use bentpipe_testkit::{Folder, run};
 
 /// What the program says in a folder, and that it says it with exit status 2 and without a trace of its inside.
 fn refusal(folder: &Path, words: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
-    let output = command.current_dir(folder).args(words).stdin(Stdio::null()).output().expect("it runs");
-    let said = String::from_utf8([output.stderr, output.stdout].concat()).expect("text");
-    assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+    let said = bentpipe_testkit::said(&run(env!("CARGO_BIN_EXE_bentpipe"), folder, words), 2);
     assert!(!said.contains("panicked") && !said.contains("backtrace"), "{words:?}: {said}");
     said
 }
 
 /// A folder with a capture of IP packets and what is made of it.
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+fn folder() -> Folder {
+    let folder = Folder::new();
     let call = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/call.pcap");
     fs::copy(call, folder.path().join("call.pcap")).expect("copied");
     folder
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).expect("a folder");
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
 }
 
 #[test]
@@ -35,11 +25,11 @@ fn what_failed_leaves_nothing_and_what_was_there_as_it_was() {
     let folder = folder();
     let said = refusal(folder.path(), &["rohc", "decompress", "call.pcap", "out.pcap"]);
     assert!(said.contains("call.pcap: no ROHC packets: records are of link type 101"), "{said}");
-    assert_eq!(names(folder.path()), ["call.pcap"]);
+    assert_eq!(folder.names(), ["call.pcap"]);
     fs::write(folder.path().join("out.pcap"), "old").expect("written");
     refusal(folder.path(), &["rohc", "decompress", "call.pcap", "out.pcap"]);
     assert_eq!(fs::read(folder.path().join("out.pcap")).expect("there"), b"old");
-    assert_eq!(names(folder.path()), ["call.pcap", "out.pcap"]);
+    assert_eq!(folder.names(), ["call.pcap", "out.pcap"]);
     // A capture that is damaged in its middle.
     let mut capture = fs::read(folder.path().join("call.pcap")).expect("there");
     let at = capture.len() / 76 / 2 * 76 + 24 + 8;
@@ -50,15 +40,14 @@ fn what_failed_leaves_nothing_and_what_was_there_as_it_was() {
         let said = refusal(folder.path(), &words);
         assert!(said.contains("damaged.pcap: record 126: pcap at byte"), "{said}");
     }
-    assert_eq!(names(folder.path()), ["call.pcap", "damaged.pcap", "out.pcap"]);
+    assert_eq!(folder.names(), ["call.pcap", "damaged.pcap", "out.pcap"]);
 }
 
 #[test]
 fn amounts_beyond_reason_are_refused() {
     let folder = folder();
-    let mut encap = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
-    let made = encap.current_dir(folder.path()).args(["ts", "encap", "call.pcap", "call.ts"]).output();
-    assert!(made.expect("it runs").status.success());
+    let made = run(env!("CARGO_BIN_EXE_bentpipe"), &folder, &["ts", "encap", "call.pcap", "call.ts"]);
+    bentpipe_testkit::said(&made, 0);
     for (words, expected) in [
         (&["ts", "mux", "--rate", "1 bit/s", "call.ts", "out.ts"][..], "expected a higher --rate"),
         (&["ts", "encap", "--pid", "0x200", "call.pcap", "out.ts"], "--pid 0x0200: the PMT is there"),
@@ -74,5 +63,5 @@ fn amounts_beyond_reason_are_refused() {
         let said = refusal(folder.path(), words);
         assert!(said.contains(expected), "{words:?}: {said}");
     }
-    assert_eq!(names(folder.path()), ["call.pcap", "call.ts"]);
+    assert_eq!(folder.names(), ["call.pcap", "call.ts"]);
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use bentpipe_testkit::{Folder, Tshark, has, text};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::{LinkType, Writer};
 use bentpipe_wire::{ipv4, udp};
@@ -38,10 +39,6 @@ fn finish(child: Child) -> Output {
     child.wait_with_output().expect("it ends")
 }
 
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
-}
-
 fn json(path: &Path) -> Value {
     let text = std::fs::read_to_string(path).expect("a file");
     serde_json::from_str(&text).expect("JSON")
@@ -49,8 +46,8 @@ fn json(path: &Path) -> Value {
 
 /// Sends `streams` GSM streams of `each` packets and holds what came against that.
 fn carry(namespaces: [Option<&str>; 2], to: &str, streams: u64, each: u64) -> Value {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (sent, came) = (folder.path().join("sent.json"), folder.path().join("came.json"));
+    let folder = Folder::new();
+    let (sent, came) = (folder.file("sent.json"), folder.file("came.json"));
     let [from, at] = namespaces;
     let (all, count, each_text) = (each * streams, streams.to_string(), each.to_string());
     let packets = all.to_string();
@@ -166,8 +163,8 @@ fn u7_the_generator_s_own_jitter() {
 
 #[test]
 fn lost_and_foreign_packets_are_told() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (csv, file) = (folder.path().join("streams.csv"), folder.path().join("all.json"));
+    let folder = Folder::new();
+    let (csv, file) = (folder.file("streams.csv"), folder.file("all.json"));
     let words = ["127.0.0.1:25104", "--idle", "500 ms", "--csv"];
     let mut command = rtp(None, &[&["receive"], &words[..]].concat());
     let receiver = command.arg(&csv).arg("--json").arg(&file).spawn().expect("bentpipe starts");
@@ -263,12 +260,11 @@ fn capture(path: &Path, payloads: &[Vec<u8>]) {
 /// tshark reads what was sent as RTP: version, type, marker, numbers that count, times that go on, one source a stream.
 #[test]
 fn tshark_reads_rtp() {
-    if Command::new("tshark").arg("-v").output().is_err() {
-        assert!(std::env::var_os("CI").is_none(), "tshark is needed in CI");
-        return eprintln!("skipped: no tshark");
+    if !has("tshark") {
+        return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("rtp.pcap");
+    let folder = Folder::new();
+    let path = folder.file("rtp.pcap");
     for (words, payload_type, step, payload_len) in [
         (&["--codec", "gsm"][..], "3", 160, 33),
         (&["--codec", "g729"], "18", 160, 20),
@@ -278,15 +274,10 @@ fn tshark_reads_rtp() {
         assert_eq!(payloads.len(), 12);
         capture(&path, &payloads);
         let names = ["version", "p_type", "marker", "ssrc", "seq", "timestamp", "payload"];
-        let mut tshark = Command::new("tshark");
-        tshark.args(["-n", "-d", "udp.port==5004,rtp", "-T", "fields", "-r"]).arg(&path);
-        tshark.args(names.iter().flat_map(|name| ["-e".to_owned(), format!("rtp.{name}")]));
-        let output = tshark.output().expect("tshark runs");
-        let rows: Vec<Vec<String>> = String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .map(|line| line.split('\t').map(str::to_owned).collect())
-            .collect();
-        assert_eq!(rows.len(), 12, "{}", text(&output));
+        let names = names.map(|name| format!("rtp.{name}"));
+        let tshark = Tshark::on(&path).expect("asked for before").decode_as("udp.port==5004,rtp");
+        let rows = tshark.fields(&names.each_ref().map(String::as_str));
+        assert_eq!(rows.len(), 12);
         for stream in 0..3 {
             let rows: Vec<_> = rows.iter().skip(stream).step_by(3).collect();
             let number = |row: usize, column: usize| rows[row][column].parse::<u32>().expect("a number");

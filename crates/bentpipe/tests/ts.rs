@@ -1,11 +1,11 @@
 //! `bentpipe ts` as its users meet it: files in, files out, exit status.
 
-#![allow(clippy::print_stdout, reason = "says what was skipped")]
-
+use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Output};
 
+use bentpipe_testkit::{Folder, has, run, said};
 use bentpipe_wire::ethernet::MacAddr;
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::pcap::{LinkType, Reader, Writer};
@@ -13,16 +13,9 @@ use bentpipe_wire::{arp, ipv4, udp};
 
 /// Runs `bentpipe ts` with these words and files.
 fn ts(words: &[&str], files: &[&Path]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
-    command.arg("ts").args(words).args(files).stdin(Stdio::null()).output().expect("the program runs")
-}
-
-/// What a command printed, if its exit status was as expected.
-fn said(output: &Output, status: i32) -> String {
-    let text = [&output.stdout[..], &output.stderr].concat();
-    let text = String::from_utf8(text).expect("text");
-    assert_eq!(output.status.code(), Some(status), "{text}");
-    text
+    let files = files.iter().map(|file| file.as_os_str());
+    let words = std::iter::once("ts").chain(words.iter().copied()).map(OsStr::new);
+    run(env!("CARGO_BIN_EXE_bentpipe"), ".", &words.chain(files).collect::<Vec<_>>())
 }
 
 /// The packets of a capture with their times in microseconds, and the link type of the first.
@@ -62,29 +55,6 @@ fn capture(path: &Path, link_type: LinkType) -> Vec<Vec<u8>> {
         writer.write(time_ns, &[header, packet].concat(), 0).expect("writes");
     }
     packets
-}
-
-/// A folder for one test, and files in it by name.
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Folder {
-        Folder(tempfile::tempdir().expect("a folder"))
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-}
-
-/// Whether a tool is there. Without it a test has nothing to compare with; in CI that is a failure.
-fn has(tool: &str) -> bool {
-    let found = Command::new(tool).arg("-version").output().is_ok();
-    assert!(found || std::env::var_os("CI").is_none(), "{tool} is needed in CI");
-    if !found {
-        println!("skipped: {tool} is not installed");
-    }
-    found
 }
 
 #[test]

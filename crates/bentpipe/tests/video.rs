@@ -1,29 +1,19 @@
 //! `bentpipe video` as its users meet it. ffmpeg makes and judges what goes through.
-#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output};
 
-/// Whether ffmpeg is there; in CI it has to be.
-fn has_ffmpeg() -> bool {
-    let there = Command::new("ffmpeg").arg("-version").output().is_ok();
-    assert!(there || std::env::var_os("CI").is_none(), "in CI no test may be skipped: ffmpeg is missing");
-    if !there {
-        eprintln!("skipped: no ffmpeg");
-    }
-    there
+use bentpipe_testkit::{Folder, has, run};
+
+/// Runs `bentpipe` in a folder with these words.
+fn bentpipe(folder: &Folder, words: &str) -> Output {
+    run(env!("CARGO_BIN_EXE_bentpipe"), folder, &words.split(' ').collect::<Vec<_>>())
 }
 
-fn bentpipe(folder: &Path, words: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
-    command.args(words.split(' ')).current_dir(folder).env("NO_COLOR", "1").output().expect("the program")
-}
-
-/// What it prints if it succeeds.
-fn said(folder: &Path, words: &str) -> String {
+/// Returns what it prints on standard output if it succeeds.
+fn said(folder: &Folder, words: &str) -> String {
     let output = bentpipe(folder, words);
-    assert_eq!(output.status.code(), Some(0), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    bentpipe_testkit::said(&output, 0);
     String::from_utf8(output.stdout).expect("text")
 }
 
@@ -35,22 +25,21 @@ fn value(text: &str, what: &str) -> f64 {
 }
 
 /// A folder with a small test card.
-fn folder_with(card: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    said(folder.path(), &format!("video card --width 320 --height 240 --length 2s --rate 2Mbit/s {card}"));
+fn folder_with(card: &str) -> Folder {
+    let folder = Folder::new();
+    said(&folder, &format!("video card --width 320 --height 240 --length 2s --rate 2Mbit/s {card}"));
     folder
 }
 
 #[test]
 fn a_clean_link_gives_the_file_back() {
-    if !has_ffmpeg() {
+    if !has("ffmpeg") {
         return;
     }
     let folder = folder_with("card.ts");
     let card = fs::read(folder.path().join("card.ts")).expect("a card");
     for adaptation in ["aal5", "aal1", "aal1-fec"] {
-        let shown =
-            said(folder.path(), &format!("video carry card.ts out.ts --adaptation {adaptation} --quality"));
+        let shown = said(&folder, &format!("video carry card.ts out.ts --adaptation {adaptation} --quality"));
         assert_eq!(fs::read(folder.path().join("out.ts")).expect("written"), card, "{adaptation}");
         assert_eq!((value(&shown, "pictures lost"), value(&shown, "PSNR of the luma")), (0.0, 100.0));
         assert_eq!(value(&shown, "pictures of the original"), 50.0);
@@ -59,13 +48,13 @@ fn a_clean_link_gives_the_file_back() {
 
 #[test]
 fn what_is_cut_from_a_file_is_said() {
-    if !has_ffmpeg() {
+    if !has("ffmpeg") {
         return;
     }
     let folder = folder_with("card.ts");
     let card = fs::read(folder.path().join("card.ts")).expect("a card");
     fs::write(folder.path().join("cut.ts"), &card[..100_001]).expect("written");
-    let output = bentpipe(folder.path(), "video carry cut.ts out.ts");
+    let output = bentpipe(&folder, "video carry cut.ts out.ts");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("cut.ts: bytes left out: 0 before the first packet, 173 of one that"), "{said}");
     assert!(fs::read(folder.path().join("out.ts")).expect("written") == card[..531 * 188]);
@@ -73,12 +62,12 @@ fn what_is_cut_from_a_file_is_said() {
 
 #[test]
 fn lost_cells_are_seen_unless_they_are_repaired() {
-    if !has_ffmpeg() {
+    if !has("ffmpeg") {
         return;
     }
     let folder = folder_with("card.ts");
     let psnr = |options: &str| {
-        let shown = said(folder.path(), &format!("video carry card.ts out.ts {options} --quality"));
+        let shown = said(&folder, &format!("video carry card.ts out.ts {options} --quality"));
         value(&shown, "PSNR of the luma")
     };
     let (few, many) = (psnr("--loss 1e-3"), psnr("--loss 3e-2"));
@@ -86,20 +75,20 @@ fn lost_cells_are_seen_unless_they_are_repaired() {
     assert_eq!(psnr("--loss 1e-3 --adaptation aal1-fec"), 100.0);
     // The same seed loses the same cells.
     assert_eq!(psnr("--loss 1e-3"), few);
-    let apart = said(folder.path(), "video quality card.ts out.ts");
+    let apart = said(&folder, "video quality card.ts out.ts");
     assert_eq!(value(&apart, "PSNR of the luma"), few);
 }
 
 #[test]
 fn two_eyes_in_one_stream_come_apart_bit_by_bit() {
-    if !has_ffmpeg() {
+    if !has("ffmpeg") {
         return;
     }
     let folder = folder_with("--eyes 2 both.ts");
-    said(folder.path(), "video demux both.ts left.ts right.ts");
-    said(folder.path(), "video mux left.ts right.ts again.ts");
-    said(folder.path(), "video carry again.ts received.ts");
-    said(folder.path(), "video demux received.ts left2.ts right2.ts");
+    said(&folder, "video demux both.ts left.ts right.ts");
+    said(&folder, "video mux left.ts right.ts again.ts");
+    said(&folder, "video carry again.ts received.ts");
+    said(&folder, "video demux received.ts left2.ts right2.ts");
     let file = |name: &str| fs::read(folder.path().join(name)).expect(name);
     assert!(file("left.ts") == file("left2.ts") && file("right.ts") == file("right2.ts"));
     assert!(file("left.ts") != file("right.ts") && file("left.ts").len() > 200_000);
@@ -108,35 +97,35 @@ fn two_eyes_in_one_stream_come_apart_bit_by_bit() {
     let seen = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(seen.contains("Program 1") && seen.contains("Program 2"), "{seen}");
     assert_eq!(seen.matches("Video: mpeg2video").count(), 2, "{seen}");
-    let quality = said(folder.path(), "video quality --programme 2 both.ts received.ts");
+    let quality = said(&folder, "video quality --programme 2 both.ts received.ts");
     assert_eq!((value(&quality, "pictures identical"), value(&quality, "pictures lost")), (50.0, 0.0));
     // Each programme's own tables travel along, and are none of the multiplex.
-    let inspected = said(folder.path(), "ts inspect both.ts");
+    let inspected = said(&folder, "ts inspect both.ts");
     assert_eq!((inspected.matches(" PMT ").count(), inspected.matches(" MPEG-1/2 video ").count()), (4, 2));
-    said(folder.path(), "ts mux --rate 12Mbit/s both.ts more.ts");
-    said(folder.path(), "video demux more.ts left3.ts right3.ts");
+    said(&folder, "ts mux --rate 12Mbit/s both.ts more.ts");
+    said(&folder, "video demux more.ts left3.ts right3.ts");
     for (sent, received) in [("left.ts", "left3.ts"), ("right.ts", "right3.ts")] {
         // Clock references are stamped for the slots of the greater multiplex.
         assert_eq!(file(sent).len(), file(received).len());
-        let quality = said(folder.path(), &format!("video quality {sent} {received}"));
+        let quality = said(&folder, &format!("video quality {sent} {received}"));
         assert_eq!(value(&quality, "pictures identical"), 50.0);
     }
 }
 
 #[test]
 fn what_is_not_there_is_not_called_lost() {
-    if !has_ffmpeg() {
+    if !has("ffmpeg") {
         return;
     }
     let folder = folder_with("card.ts");
     for (received, why) in [("missing.ts", "missing.ts: No such file"), (".", ".: is a directory")] {
-        let output = bentpipe(folder.path(), &format!("video quality card.ts {received}"));
+        let output = bentpipe(&folder, &format!("video quality card.ts {received}"));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains(why), "{received}: {said}");
     }
     // Of a link that lost everything nothing can be decoded: a result, and said.
     fs::write(folder.path().join("empty.ts"), "").expect("written");
-    let output = bentpipe(folder.path(), "video quality card.ts empty.ts");
+    let output = bentpipe(&folder, "video quality card.ts empty.ts");
     let note = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(note.contains("empty.ts: no picture could be decoded"), "{note}");
     assert_eq!(value(&String::from_utf8_lossy(&output.stdout), "pictures lost"), 50.0);
@@ -144,40 +133,40 @@ fn what_is_not_there_is_not_called_lost() {
 
 #[test]
 fn options_are_said_of_whatever_flow_has_the_stream() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let scenario = |stream: &str| {
         let text = format!(
             "title = \"t\"\nduration = \"1 h\"\nnode.a = {{}}\nnode.b = {{}}\n\
-             [link.sky]\nbetween = [\"a\", \"b\"]\nrate = \"149.76 Mbit/s\"\n\
+             [atm.line.sky]\nbetween = [\"a\", \"b\"]\nrate = \"149.76 Mbit/s\"\n\
+             [link.sky]\nbetween = [\"a\", \"b\"]\nmedium = \"vc\"\n\
              [flow.tv]\nfrom = \"a\"\nto = \"b\"\n{stream}\n"
         );
         fs::write(folder.path().join("tv.toml"), text).expect("written");
     };
     let refused = |options: &str, why: &str| {
-        let output =
-            bentpipe(folder.path(), &format!("video carry card.ts out.ts --scenario tv.toml {options}"));
+        let output = bentpipe(&folder, &format!("video carry card.ts out.ts --scenario tv.toml {options}"));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains(why), "{options}: {said}");
     };
-    scenario("stream = { adaptation = \"aal1\" }");
+    scenario("traffic = { kind = \"stream\", adaptation = \"aal1\" }");
     refused("--deliver-errored", "--deliver-errored: expected with AAL5 only");
-    refused("--set flow.television.stream.ts_packets=3", "no flow is called \"television\"");
-    scenario("stream = {}");
+    refused("--set flow.television.traffic.ts_packets=3", "no flow is called \"television\"");
+    scenario("traffic = { kind = \"stream\", adaptation = \"aal5\" }");
     refused("--adaptation aal1 --ts-packets 2", "--ts-packets: expected with AAL5 only");
-    scenario("tcp = {}");
-    refused("--adaptation aal1", "flow: no flow has `stream`: expected one");
-    if has_ffmpeg() {
+    scenario("traffic = \"tcp\"");
+    refused("--adaptation aal1", "flow: no flow is a \"stream\": expected one");
+    if has("ffmpeg") {
         let made = folder_with("card.ts");
         fs::copy(made.path().join("card.ts"), folder.path().join("card.ts")).expect("copied");
-        scenario("stream = {}");
-        let shown = said(folder.path(), "video carry card.ts out.ts --scenario tv.toml --adaptation aal1");
+        scenario("traffic = { kind = \"stream\", adaptation = \"aal5\" }");
+        let shown = said(&folder, "video carry card.ts out.ts --scenario tv.toml --adaptation aal1");
         assert_eq!(value(&shown, "cells lost, by their numbers"), 0.0);
     }
 }
 
 #[test]
 fn somebody_elses_multiplex_is_taken_apart() {
-    if !has_ffmpeg() {
+    if !has("ffmpeg") {
         return;
     }
     let folder = folder_with("card.ts");
@@ -187,9 +176,9 @@ fn somebody_elses_multiplex_is_taken_apart() {
     ffmpeg
         .args("-map 0 -map 1 -c copy -program st=0:st=1 -program st=2:st=3 -muxrate 6M -f mpegts".split(' '));
     assert!(ffmpeg.arg(path("two.ts")).status().expect("ffmpeg").success());
-    said(folder.path(), "video demux two.ts first.ts second.ts");
+    said(&folder, "video demux two.ts first.ts second.ts");
     for name in ["first.ts", "second.ts"] {
-        let quality = said(folder.path(), &format!("video quality card.ts {name}"));
+        let quality = said(&folder, &format!("video quality card.ts {name}"));
         // Another multiplexer starts the clock elsewhere: pictures have other times, but all are there.
         assert_eq!(value(&quality, "pictures of the original"), 50.0);
         let output = Command::new("ffprobe").arg(path(name)).output().expect("ffprobe");
@@ -200,7 +189,7 @@ fn somebody_elses_multiplex_is_taken_apart() {
 
 #[test]
 fn without_ffmpeg_it_says_what_is_missing() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
     let command = command.args(["video", "card", "card.ts"]).current_dir(folder.path()).env("PATH", "");
     let output = command.output().expect("the program");
@@ -211,7 +200,7 @@ fn without_ffmpeg_it_says_what_is_missing() {
 
 #[test]
 fn what_is_no_stream_is_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     fs::write(folder.path().join("noise.ts"), [7; 5000]).expect("written");
     for (words, why) in [
         ("video carry noise.ts out.ts", "noise.ts: no transport stream: no packets of 188, 204 or 192 bytes"),
@@ -227,7 +216,7 @@ fn what_is_no_stream_is_refused() {
         ("video card --rate 1kbit/s card.ts", "--rate: expected from"),
         ("video card --width 321 card.ts", "--width: expected an even number"),
     ] {
-        let output = bentpipe(folder.path(), words);
+        let output = bentpipe(&folder, words);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains(why), "{words}: {said}");
     }

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use bentpipe_cc::{Ack, Choice, Connection, Controller, Loss, NAMES};
+use bentpipe_cc::{Ack, Connection, Controller, ControllerConfig, Loss, NAMES};
 use bentpipe_units::{Span, Time};
 
 const SMSS: u32 = 1448;
@@ -28,7 +28,7 @@ fn median_ns(name: &str, window_segments: u32) -> f64 {
 
 /// A window in congestion avoidance with a loss in each hundred windows, so that epochs begin and end too.
 fn run_ns(name: &str, window_segments: u32) -> f64 {
-    let choice: Choice = name.parse().expect("a name of NAMES");
+    let choice: ControllerConfig = name.parse().expect("a name of NAMES");
     let mut cc = choice.build(&connection(window_segments));
     let gap = Span::from_millis(550) / u64::from(window_segments);
     let mut now = Time::ZERO;

@@ -1,11 +1,13 @@
-//! BBR version 1 (Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14(5), 2016; draft-cardwell-
-//! iccrg-bbr-congestion-control-00): paces at the measured bottleneck rate and keeps twice the bandwidth-delay product
-//! in flight. Loss is no signal.
+//! BBR version 1: paces at the measured bottleneck rate, with two bandwidth-delay products in flight. Loss
+//! does not change the rate. References: Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM
+//! Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00.
 //!
 //! Not modelled: Linux's allowance for ACK aggregation and its detection of policers. The first phase of ProbeBW, random
 //! in Linux, comes from the time at which it begins, so that a run repeats.
 
 use bentpipe_units::{Rate, Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::delivery::{Delivery, Sample};
 use crate::round::Rounds;
@@ -17,18 +19,14 @@ const RATE_ROUNDS: usize = 10;
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// Startup ends when the rate grew by less than this factor...
 const FULL_GROWTH: f64 = 1.25;
-/// ...in so many rounds.
+/// Number of rounds without such growth after which the pipe counts as full.
 const FULL_ROUNDS: u32 = 3;
 /// The smallest window, and ProbeRTT's.
 const MIN_SEGMENTS: f64 = 4.0;
 
 /// Parameters of BBR.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Startup's gain, and the inverse of Drain's: 2/ln 2 doubles the rate in a round.
     pub startup_gain: f64,
@@ -36,7 +34,7 @@ pub struct Params {
     pub window_gain: f64,
     /// Part of the estimated rate that is used (Linux: 0.99).
     pub pacing_margin: f64,
-    /// The lowest RTT is measured anew when it is so old.
+    /// Age at which the lowest RTT is measured again.
     pub min_rtt_age: Span,
     /// ProbeRTT lasts at least so long, and a round.
     pub probe_rtt: Span,
@@ -55,7 +53,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// A BBR controller. Constants outside their range are brought into it.
+    /// Returns a BBR controller. Constants outside their range are brought into it.
     pub fn build(&self, connection: &Connection) -> Bbr {
         let within = |value: f64, low: f64, high: f64| if value > low { value.min(high) } else { low };
         let params = Params {
@@ -98,12 +96,12 @@ pub struct Bbr {
     full_rate: f64,
     full_rounds: u32,
     pipe_full: bool,
-    /// In bytes per second; zero before there is an RTT.
+    /// Pacing rate in bytes per second; zero before there is an RTT.
     pacing: f64,
     /// The window before recovery or ProbeRTT.
     prior: f64,
     recovery: Recovery,
-    /// Nothing was in flight when sending began again: a stale lowest RTT is no reason for ProbeRTT.
+    /// Set while sending resumes after idling: a stale lowest RTT then does not start ProbeRTT.
     after_idle: bool,
 }
 
@@ -147,7 +145,7 @@ impl Bbr {
         }
     }
 
-    /// `gain` bandwidth-delay products in bytes; the initial window while they are unknown.
+    /// Returns `gain` bandwidth-delay products in bytes, or the initial window while they are unknown.
     fn pipe(&self, gain: f64) -> f64 {
         match self.min_rtt {
             Some(rtt) if self.rate.highest > 0.0 => gain * self.rate.highest * rtt.as_secs_f64(),
@@ -169,7 +167,7 @@ impl Bbr {
         }
     }
 
-    /// The pipe is full when Startup no longer raises the rate.
+    /// Detects a full pipe: Startup no longer raises the rate.
     fn check_full(&mut self) {
         if self.pipe_full {
             return;
@@ -182,7 +180,7 @@ impl Bbr {
         self.pipe_full = self.full_rounds >= FULL_ROUNDS;
     }
 
-    /// Startup to Drain to ProbeBW, and on through its phases. `flight` is that before the ACK.
+    /// Advances from Startup to Drain to ProbeBW and through its phases. `flight` is that before the ACK.
     fn advance(&mut self, now: Time, flight: f64) {
         if self.mode == Mode::Startup && self.pipe_full {
             self.mode = Mode::Drain;
@@ -205,7 +203,7 @@ impl Bbr {
         round_trip || (gain < 1.0 && flight <= self.pipe(1.0))
     }
 
-    /// The lowest RTT of the last ten seconds; when it is older, ProbeRTT.
+    /// Updates the lowest RTT of the last ten seconds. Enters ProbeRTT when it is older.
     fn note_rtt(&mut self, ack: &Ack) {
         let stale = ack.now.since(self.min_rtt_at) > self.params.min_rtt_age && self.min_rtt.is_some();
         if let Some(rtt) = ack.rtt
@@ -222,7 +220,7 @@ impl Bbr {
         }
     }
 
-    /// What to come back to: not the small window of recovery or ProbeRTT itself.
+    /// Returns the window to restore: not the small window of recovery or ProbeRTT itself.
     fn prior_window(&self) -> f64 {
         let reduced = self.recovery != Recovery::Open || matches!(self.mode, Mode::ProbeRtt { .. });
         if reduced { self.prior.max(self.window.cwnd()) } else { self.window.cwnd() }
@@ -254,7 +252,7 @@ impl Bbr {
         };
     }
 
-    /// Until the pipe is full the pacing rate only rises.
+    /// Sets the pacing rate, which only rises until the pipe is full.
     fn set_pacing(&mut self) {
         let rate = self.pacing_gain() * self.rate.highest * self.params.pacing_margin;
         if self.pipe_full || rate > self.pacing {
@@ -291,7 +289,7 @@ impl Bbr {
     }
 }
 
-/// Any of the phases but the one below 1, spread by the time.
+/// Returns the first phase: any but the one below 1, spread by the time.
 fn first_phase(now: Time) -> usize {
     let phase = (now.as_nanos() / 1000 % 7) as usize;
     if phase == 0 { 0 } else { phase + 1 }
@@ -306,7 +304,8 @@ struct HighestRate {
 }
 
 impl HighestRate {
-    /// A round without a valid sample (ProbeRTT, an idle application) does not age the others out.
+    /// Updates the rate filter. A round without a valid sample (ProbeRTT, idle application) does not age the
+    /// others out.
     fn next_round(&mut self) {
         if self.by_round[self.current] == 0.0 {
             return;
@@ -328,7 +327,7 @@ impl Controller for Bbr {
         "bbr"
     }
 
-    /// The first pacing rate: the initial window in a round trip, times Startup's gain.
+    /// Sets the first pacing rate: the initial window per round trip, times Startup's gain.
     fn on_established(&mut self, now: Time, rtt: Option<Span>) {
         let Some(rtt) = rtt.filter(|rtt| !rtt.is_zero()) else { return };
         (self.min_rtt, self.min_rtt_at) = (Some(rtt), now);
@@ -386,7 +385,7 @@ impl Controller for Bbr {
         self.window.set(self.window.cwnd().max(self.prior));
     }
 
-    /// Nothing: pacing at the known rate needs no restart window.
+    /// Keeps the window: pacing at the known rate needs no restart window.
     fn on_idle(&mut self, _restart_window: u64) {
         self.after_idle = true;
     }

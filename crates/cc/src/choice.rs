@@ -1,59 +1,57 @@
-//! Which controller, with which parameters: what a scenario file says.
+//! Choice of a congestion controller and its parameters, as in a scenario file.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Connection, Controller, bbr, cubic, hybla, new_reno, vegas, westwood};
 
-/// Declares the variants of [`Choice`] once, with all that names, builds, reads and writes them.
+/// Declares the variants of [`ControllerConfig`] once, with all that names, builds, reads and writes them.
 macro_rules! choices {
     ($($variant:ident, $module:ident, $name:literal, $line:literal;)*) => {
-        /// Every controller's name and what it is in a line.
+        /// Name and one-line description of every controller.
         pub const NAMES: &[(&str, &str)] = &[$(($name, $line)),*];
 
         /// A controller and its parameters. In files a name (`"cubic"`), or a table with the name and what differs
         /// from the defaults (`{ name = "cubic", fast_convergence = false }`).
-        #[derive(Clone, Copy, Debug, PartialEq)]
-        #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(tag = "name"))]
-        pub enum Choice {
-            $(#[doc = $line] #[cfg_attr(feature = "serde", serde(rename = $name))] $variant($module::Params),)*
+        #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+        #[serde(tag = "name")]
+        pub enum ControllerConfig {
+            $(#[doc = $line] #[serde(rename = $name)] $variant($module::Params),)*
         }
 
         /// The table form.
-        #[cfg(feature = "serde")]
         #[derive(serde::Deserialize, schemars::JsonSchema)]
         #[serde(tag = "name")]
         enum Table {
             $(#[doc = $line] #[serde(rename = $name)] $variant($module::Params),)*
         }
 
-        #[cfg(feature = "serde")]
-        impl From<Table> for Choice {
-            fn from(table: Table) -> Choice {
-                match table { $(Table::$variant(params) => Choice::$variant(params),)* }
+        impl From<Table> for ControllerConfig {
+            fn from(table: Table) -> ControllerConfig {
+                match table { $(Table::$variant(params) => ControllerConfig::$variant(params),)* }
             }
         }
 
-        impl Choice {
-            /// The controller of one connection.
+        impl ControllerConfig {
+            /// Returns the controller of one connection.
             pub fn build(&self, connection: &Connection) -> Box<dyn Controller> {
-                match self { $(Choice::$variant(params) => Box::new(params.build(connection)),)* }
+                match self { $(ControllerConfig::$variant(params) => Box::new(params.build(connection)),)* }
             }
 
-            /// The name as in [`NAMES`].
+            /// Returns the name as in [`NAMES`].
             pub fn name(&self) -> &'static str {
-                match self { $(Choice::$variant(_) => $name,)* }
+                match self { $(ControllerConfig::$variant(_) => $name,)* }
             }
         }
 
-        impl FromStr for Choice {
+        impl FromStr for ControllerConfig {
             type Err = UnknownName;
 
-            /// The controller of that name with its defaults.
-            fn from_str(name: &str) -> Result<Choice, UnknownName> {
+            /// Returns the controller of that name with its defaults.
+            fn from_str(name: &str) -> Result<ControllerConfig, UnknownName> {
                 match name {
-                    $($name => Ok(Choice::$variant($module::Params::default())),)*
-                    // The text is somebody's file: an error shows no more than a line of it.
+                    $($name => Ok(ControllerConfig::$variant($module::Params::default())),)*
+                    // The text may be hostile: an error shows at most a line of it.
                     _ => Err(UnknownName(name.chars().take(60).collect())),
                 }
             }
@@ -66,14 +64,14 @@ choices! {
     Westwood, westwood, "westwood+", "New Reno's growth; after a loss the measured bandwidth-delay product (2004)";
     Hybla, hybla, "hybla", "the growth of a 25 ms path on a long one (Caini & Firrincieli 2004)";
     Cubic, cubic, "cubic", "a cubic function of the time since the last loss (RFC 8312)";
-    Vegas, vegas, "vegas", "holds two to four segments queued, told by delay (Brakmo & Peterson 1995)";
-    Bbr, bbr, "bbr", "paces at the measured rate, loss is no signal (BBR version 1, 2016)";
+    Vegas, vegas, "vegas", "keeps two to four segments queued, estimated from delay (Brakmo & Peterson 1995)";
+    Bbr, bbr, "bbr", "paces at the measured rate, ignores loss (BBR version 1, 2016)";
 }
 
-impl Default for Choice {
-    /// New Reno.
-    fn default() -> Choice {
-        Choice::NewReno(new_reno::Params::default())
+impl Default for ControllerConfig {
+    /// Returns New Reno.
+    fn default() -> ControllerConfig {
+        ControllerConfig::NewReno(new_reno::Params::default())
     }
 }
 
@@ -90,7 +88,6 @@ impl fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-#[cfg(feature = "serde")]
 mod files {
     use std::borrow::Cow;
     use std::fmt;
@@ -100,33 +97,33 @@ mod files {
     use serde::de::{Error, MapAccess, Visitor};
     use serde::{Deserialize, Deserializer};
 
-    use super::{Choice, NAMES, Table};
+    use super::{ControllerConfig, NAMES, Table};
 
     struct NameOrTable;
 
     impl<'de> Visitor<'de> for NameOrTable {
-        type Value = Choice;
+        type Value = ControllerConfig;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a congestion controller: its name, or a table with \"name\" and parameters")
         }
 
-        fn visit_str<E: Error>(self, name: &str) -> Result<Choice, E> {
+        fn visit_str<E: Error>(self, name: &str) -> Result<ControllerConfig, E> {
             name.parse().map_err(E::custom)
         }
 
-        fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Choice, A::Error> {
-            Table::deserialize(MapAccessDeserializer::new(table)).map(Choice::from)
+        fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<ControllerConfig, A::Error> {
+            Table::deserialize(MapAccessDeserializer::new(table)).map(ControllerConfig::from)
         }
     }
 
-    impl<'de> Deserialize<'de> for Choice {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Choice, D::Error> {
+    impl<'de> Deserialize<'de> for ControllerConfig {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ControllerConfig, D::Error> {
             deserializer.deserialize_any(NameOrTable)
         }
     }
 
-    impl JsonSchema for Choice {
+    impl JsonSchema for ControllerConfig {
         fn schema_name() -> Cow<'static, str> {
             "CongestionController".into()
         }
@@ -155,27 +152,26 @@ mod tests {
             max_window: 1 << 30,
         };
         for (name, _) in NAMES {
-            let choice: Choice = name.parse().unwrap();
+            let choice: ControllerConfig = name.parse().unwrap();
             assert_eq!(choice.name(), *name);
             let controller = choice.build(&connection);
             assert_eq!((controller.name(), controller.window()), (*name, 3 * 1448));
             assert_eq!(controller.state().ssthresh, u64::MAX);
         }
-        let error = "cubik".parse::<Choice>().unwrap_err().to_string();
+        let error = "cubik".parse::<ControllerConfig>().unwrap_err().to_string();
         assert!(error.contains("\"cubik\"") && error.contains("westwood+, hybla, cubic"), "{error}");
     }
 
-    #[cfg(feature = "serde")]
     #[test]
     fn files_name_a_controller_or_give_its_parameters() {
-        let read = |text: &str| serde_json::from_str::<Choice>(text).map_err(|e| e.to_string());
-        assert_eq!(read("\"cubic\""), Ok(Choice::Cubic(cubic::Params::default())));
+        let read = |text: &str| serde_json::from_str::<ControllerConfig>(text).map_err(|e| e.to_string());
+        assert_eq!(read("\"cubic\""), Ok(ControllerConfig::Cubic(cubic::Params::default())));
         let params = cubic::Params { fast_convergence: false, ..Default::default() };
-        assert_eq!(read(r#"{"name":"cubic","fast_convergence":false}"#), Ok(Choice::Cubic(params)));
+        assert_eq!(read(r#"{"name":"cubic","fast_convergence":false}"#), Ok(ControllerConfig::Cubic(params)));
         let params = hybla::Params { slow_start_exit: crate::Exit::Hoe, ..Default::default() };
         assert_eq!(
             read(r#"{"name":"hybla","slow_start_exit":"hoe","rtt0":"25 ms"}"#),
-            Ok(Choice::Hybla(params))
+            Ok(ControllerConfig::Hybla(params))
         );
         assert!(read(r#"{"name":"cubic","betta":0.5}"#).unwrap_err().contains("unknown field `betta`"));
         assert!(read(r#"{"beta":0.5}"#).unwrap_err().contains("name"));
@@ -183,15 +179,14 @@ mod tests {
         assert!(read("3").unwrap_err().contains("a congestion controller"));
     }
 
-    #[cfg(feature = "serde")]
     #[test]
     fn every_choice_is_written_and_read_back() {
         for (name, _) in NAMES {
-            let choice: Choice = name.parse().unwrap();
+            let choice: ControllerConfig = name.parse().unwrap();
             let text = serde_json::to_string(&choice).unwrap();
-            assert_eq!(serde_json::from_str::<Choice>(&text).unwrap(), choice, "{text}");
+            assert_eq!(serde_json::from_str::<ControllerConfig>(&text).unwrap(), choice, "{text}");
         }
-        let schema = serde_json::to_string(&schemars::schema_for!(Choice)).unwrap();
+        let schema = serde_json::to_string(&schemars::schema_for!(ControllerConfig)).unwrap();
         assert!(schema.contains("fast_convergence") && schema.contains("\"westwood+\""), "{schema}");
     }
 }

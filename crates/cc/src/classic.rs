@@ -1,36 +1,31 @@
-//! The frame of every ACK-clocked law: slow start, window law and the rules of RFC 5681 that both share.
+//! ACK-clocked laws: their common slow start, window law and rules of RFC 5681.
 
 use bentpipe_units::{Bytes, Rate, Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::slow_start::SlowStart;
 use crate::{Ack, Connection, Controller, Loss, Sent, State, Window};
 
-/// What an ACK is worth.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+/// Growth credit of an ACK.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Counting {
-    /// One segment, however much it acknowledges (ns-2, Linux's Hybla): a delayed ACK halves the growth.
+    /// Segment per ACK, however much it acknowledges (ns-2, Linux's Hybla): delayed ACKs halve the growth.
     Acks,
-    /// The bytes it acknowledges, in slow start at most one segment (RFC 5681 3.1; RFC 3465 with L = 1).
+    /// Acknowledged bytes, in slow start at most one segment. RFC 5681 3.1; RFC 3465 with L = 1.
     #[default]
     Bytes,
-    /// The bytes it acknowledges, in slow start at most two segments (RFC 3465 with L = 2), one after a timeout.
+    /// Acknowledged bytes, in slow start at most two segments. RFC 3465 with L = 2; one segment after a
+    /// timeout.
     Abc,
     /// The bytes it acknowledges without a limit (Linux since 3.15).
     Segments,
 }
 
-/// Whether and how segments are spaced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+/// Spacing of segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pacing {
     /// Segments leave as ACKs arrive.
     #[default]
@@ -43,47 +38,49 @@ pub enum Pacing {
 
 /// A window law: congestion avoidance, and the answer to loss.
 pub trait WindowLaw: Clone + Send {
-    /// As scenario files write it.
+    /// Name in scenario files.
     const NAME: &'static str;
 
-    /// The handshake gave an RTT sample.
+    /// Records the RTT sample of the handshake.
     fn on_established(&mut self, _rtt: Span, _window: &mut Window) {}
 
     /// Sees every ACK, in recovery too, before the window grows.
     fn measure(&mut self, _ack: &Ack, _window: &mut Window) {}
 
-    /// Grows a window at or above ssthresh; `credit` is what the ACK is worth in bytes, never zero.
+    /// Grows a window at or above ssthresh. `credit` is the credit of the ACK in bytes, never zero.
     fn avoid(&mut self, ack: &Ack, credit: f64, window: &mut Window);
 
-    /// Whether the window stays as it is for now although it is below ssthresh.
+    /// Returns `true` if the window must not grow for now although it is below ssthresh.
     fn holds_slow_start(&self) -> bool {
         false
     }
 
-    /// An ACK above ssthresh after which the window may not grow, as the sender had not filled it.
+    /// Handles an ACK after which the window may not grow.
+    ///
+    /// The window is above ssthresh, and the sender had not filled it.
     fn not_limited(&mut self, _ack: &Ack) {}
 
     /// Loss was detected: the new ssthresh in bytes.
     fn ssthresh(&mut self, loss: &Loss, window: &Window) -> f64;
 
-    /// The retransmission timer fired for the first time for this loss: the new ssthresh in bytes.
+    /// Handles the first timeout of a loss and returns the new ssthresh in bytes.
     fn ssthresh_after_timeout(&mut self, loss: &Loss, window: &Window) -> f64 {
         self.ssthresh(loss, window)
     }
 
-    /// Fast recovery ended; the window is ssthresh already.
+    /// Handles the end of fast recovery; the window is ssthresh already.
     fn on_recovered(&mut self, _window: &mut Window) {}
 
-    /// New data leaves with nothing in flight.
+    /// Handles new data sent with nothing in flight.
     fn on_restart(&mut self, _now: Time) {}
 
-    /// The connection was idle for longer than the retransmission timeout.
+    /// Handles idleness longer than the retransmission timeout.
     fn on_idle(&mut self) {}
 
-    /// The reduction was spurious; `before` is the law as it was then.
+    /// Undoes a spurious reduction; `before` is the law as it was then.
     fn restore(&mut self, _before: &Self) {}
 
-    /// The law's estimate of the path's rate.
+    /// Returns the law's estimate of the path's rate.
     fn bandwidth(&self) -> Option<Rate> {
         None
     }
@@ -104,13 +101,13 @@ pub struct Classic<L> {
     frame: Frame,
     law: L,
     fast_recovery: bool,
-    /// From a timeout until the window reaches ssthresh (RFC 3465 2.3).
+    /// Set from a timeout until the window reaches ssthresh (RFC 3465 2.3).
     after_timeout: bool,
     srtt: Option<Span>,
     before: Option<Before<L>>,
 }
 
-/// What [`Controller::on_spurious`] goes back to.
+/// State that [`Controller::on_spurious`] restores.
 #[derive(Clone, Debug)]
 struct Before<L> {
     window: Window,
@@ -123,7 +120,7 @@ impl<L: WindowLaw> Classic<L> {
         Classic { window, frame, law, fast_recovery: false, after_timeout: false, srtt: None, before: None }
     }
 
-    /// What `ack` is worth in bytes.
+    /// Returns the credit of `ack` in bytes.
     fn credit(&self, ack: &Ack) -> f64 {
         let (acked, smss) = (ack.acked as f64, self.window.smss());
         let slow_start = self.window.in_slow_start();
@@ -132,7 +129,7 @@ impl<L: WindowLaw> Classic<L> {
             Counting::Bytes if slow_start => acked.min(smss),
             Counting::Abc if slow_start && self.after_timeout => acked.min(smss),
             Counting::Abc if slow_start => acked.min(2.0 * smss),
-            // One window's worth at once is all that a round trip can bring.
+            // A round trip yields one window's worth at most.
             _ => acked.min(self.window.cwnd()),
         }
     }
@@ -198,7 +195,7 @@ impl<L: WindowLaw> Controller for Classic<L> {
     }
 
     fn on_recovered(&mut self, ack: &Ack) {
-        // A recovery that was undone has ended already: what the law saw in it does not count.
+        // A recovery that was undone has ended already: the law ignores its observations.
         if !std::mem::take(&mut self.fast_recovery) {
             return;
         }
@@ -267,31 +264,28 @@ impl<L: WindowLaw> Controller for Classic<L> {
     }
 }
 
-/// Half of what is in flight (RFC 5681 eq. 4; [`Window::set_ssthresh`] keeps it at two segments at least).
+/// Returns half of the data in flight (RFC 5681 eq. 4). [`Window::set_ssthresh`] keeps it at two segments at
+/// least.
 pub(crate) fn half_flight(loss: &Loss) -> f64 {
     loss.flight as f64 / 2.0
 }
 
-/// Declares a law's `Params`: its own fields with their defaults, the axes that every law has, and how they are written in files.
+/// Declares a law's `Params`: its fields with defaults, the common axes, the file form.
 macro_rules! params {
     ($(#[$doc:meta])* slow_start: $growth:expr;
      $($(#[$field_doc:meta])* $field:ident: $type:ty = $default:expr,)*) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq)]
-        #[cfg_attr(
-            feature = "serde",
-            derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-            serde(default, deny_unknown_fields)
-        )]
+        #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
         pub struct Params {
             $($(#[$field_doc])* pub $field: $type,)*
-            /// How the window grows below ssthresh.
+            /// Growth of the window below ssthresh.
             pub slow_start: crate::Growth,
-            /// What ends slow start before a loss does.
+            /// Condition that ends slow start before a loss.
             pub slow_start_exit: crate::Exit,
-            /// What an ACK is worth.
+            /// Growth credit of an ACK.
             pub counting: crate::Counting,
-            /// Whether and how segments are spaced.
+            /// Spacing of segments.
             pub pacing: crate::Pacing,
         }
 
@@ -308,7 +302,7 @@ macro_rules! params {
         }
 
         impl Params {
-            /// The axes that every law has; `rho` serves Hybla's slow start.
+            /// Returns the axes that every law has; `rho` serves Hybla's slow start.
             fn frame(&self, rho: crate::rho::Rho) -> crate::classic::Frame {
                 crate::classic::Frame {
                     slow_start: crate::slow_start::SlowStart::new(self.slow_start, self.slow_start_exit, rho),

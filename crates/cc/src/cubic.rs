@@ -1,43 +1,41 @@
-//! CUBIC (RFC 8312): the window is a cubic function of the time since the last reduction.
+//! CUBIC (RFC 8312): the window as a cubic function of time since the reduction.
 //!
-//! Three forms: RFC 8312's equations to the letter; RFC 9438's (K from the window at the epoch's start, Reno-friendly
-//! window counted in acknowledged segments, target within 1.5 windows); Linux's (as the latter, with its bounds of the
-//! growth). Not modelled: Linux's integer arithmetic and its recomputing at most once a clock tick. Windows are in
-//! segments and times in seconds here, as in the RFC's equations.
+//! Three forms: RFC 8312's equations to the letter; RFC 9438's (K from the window at the epoch's start,
+//! Reno-friendly window counted in acknowledged segments, target within 1.5 windows); Linux's (as the latter,
+//! with its bounds of the growth). Not modelled: Linux's integer arithmetic and its recomputing at most once
+//! a clock tick. Windows are in segments and times in seconds here, as in the RFC's equations.
 
 use bentpipe_units::{Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::classic::params;
 use crate::rho::Rho;
 use crate::{Ack, Classic, Connection, Growth, Loss, Window, WindowLaw};
 
-/// Whose equations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+/// Specification of the window equations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// `K = cbrt(Wmax (1 - beta) / C)`; the Reno-friendly window is a function of time.
+    /// RFC 8312, `K = cbrt(Wmax (1 - beta) / C)`. The Reno-friendly window depends on time.
     #[default]
     Rfc8312,
-    /// `K = cbrt((Wmax - cwnd) / C)`; target at most 1.5 windows; the Reno-friendly window counts segments and grows as
-    /// Reno's once it has passed the window before the reduction.
+    /// Linux: `K = cbrt((Wmax - cwnd) / C)`; target at most 1.5 windows. The Reno-friendly window counts
+    /// segments, and grows as Reno's once it has passed the window before the reduction.
     Rfc9438,
-    /// As RFC 9438 with the target from the lowest RTT, at most one segment for two acknowledged, at least one for
-    /// twenty before the first loss, and the Reno-friendly slope unchanged.
+    /// RFC 9438 with the target from the lowest RTT. At most one segment per two acknowledged, at least one
+    /// per twenty before the first loss, and the Reno-friendly slope unchanged.
     Linux,
 }
 
 params! {
     /// Parameters of CUBIC.
     slow_start: Growth::Standard;
-    /// Whose equations.
+    /// Specification of the window equations.
     form: Form = Form::Rfc8312,
     /// C in segments per second cubed (RFC 8312 5.1).
     c: f64 = 0.4,
-    /// What is left of the window after a loss, above 0 and below 1 (RFC 8312 4.5: 0.7; early Linux: 0.8).
+    /// Share of the window kept after a loss, between 0 and 1. RFC 8312 4.5: 0.7; early Linux: 0.8.
     beta: f64 = 0.7,
     /// Give up more when the window did not reach its last maximum (RFC 8312 4.6).
     fast_convergence: bool = true,
@@ -46,7 +44,7 @@ params! {
 }
 
 impl Params {
-    /// A CUBIC controller. Constants outside their range are brought into it.
+    /// Returns a CUBIC controller. Constants outside their range are brought into it.
     pub fn build(&self, connection: &Connection) -> Classic<Cubic> {
         let within = |value: f64, low: f64, high: f64| if value > low { value.min(high) } else { low };
         let params = Params { c: within(self.c, 1e-6, 1e6), beta: within(self.beta, 0.01, 0.99), ..*self };
@@ -70,11 +68,12 @@ pub struct Cubic {
     epoch: Option<Epoch>,
 }
 
-/// From the first ACK of congestion avoidance to the next reduction.
+/// Period from the first ACK of congestion avoidance to the next reduction.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Time,
-    /// When the window could last grow: time that the sender did not use is not counted (RFC 8312 5.8).
+    /// Time at which the window could last grow. Time that the sender did not use is not counted (RFC 8312
+    /// 5.8).
     last: Time,
     origin: f64,
     k: f64,
@@ -97,7 +96,7 @@ fn secs(span: Span) -> f64 {
 }
 
 impl Epoch {
-    /// `W(t) = C (t - K)^3 + Wmax` (RFC 8312 eq. 1).
+    /// Returns `W(t) = C (t - K)^3 + Wmax` (RFC 8312 eq. 1).
     fn cubic(&self, c: f64, t: f64) -> f64 {
         let from_k = t - self.k;
         c * from_k * from_k * from_k + self.origin
@@ -110,7 +109,8 @@ impl Epoch {
 }
 
 impl Cubic {
-    /// RFC 8312 eq. 2; after a timeout or without a loss yet, K is zero and the curve begins here (4.7, 4.8).
+    /// Begins an epoch (RFC 8312 eq. 2). After a timeout, or without a loss yet, K is zero and the curve
+    /// begins here (4.7, 4.8).
     fn begin_epoch(&self, now: Time, cwnd: f64) -> Epoch {
         let (origin, k) = match self.w_max.filter(|&w_max| w_max > cwnd && !self.after_timeout) {
             None => (cwnd, 0.0),
@@ -126,7 +126,8 @@ impl Cubic {
         }
     }
 
-    /// Segments more for each acknowledged segment: `(W(t + RTT) - cwnd) / cwnd` (RFC 8312 4.3, 4.4).
+    /// Returns the growth in segments per acknowledged segment: `(W(t + RTT) - cwnd) / cwnd`. RFC 8312 4.3,
+    /// 4.4.
     fn step(&self, epoch: &Epoch, at: &Moment) -> f64 {
         let ahead = if self.params.form == Form::Linux { at.min_rtt } else { at.srtt };
         let step = (epoch.cubic(self.params.c, at.t + ahead) - at.cwnd) / at.cwnd;
@@ -138,7 +139,7 @@ impl Cubic {
         }
     }
 
-    /// The window that New Reno would have; at least that is taken (RFC 8312 4.2).
+    /// Returns the window of New Reno, a lower bound (RFC 8312 4.2).
     fn friendly(&self, epoch: &mut Epoch, at: &Moment) -> f64 {
         if self.params.form == Form::Rfc8312 {
             return self.friendly_at(epoch, at);
@@ -148,7 +149,8 @@ impl Cubic {
         epoch.w_est
     }
 
-    /// `W_est(t) = Wmax beta + alpha t / RTT` (RFC 8312 eq. 4), where it exceeds W(t); else zero.
+    /// Returns the Reno-friendly window where it exceeds W(t), or else zero. RFC 8312 eq. 4: `W_est(t) = Wmax
+    /// beta + alpha t / RTT`.
     fn friendly_at(&self, epoch: &Epoch, at: &Moment) -> f64 {
         if at.srtt <= 0.0 {
             return 0.0;
@@ -157,7 +159,7 @@ impl Cubic {
         if epoch.cubic(self.params.c, at.t) < w_est { w_est } else { 0.0 }
     }
 
-    /// RFC 8312 4.5, 4.6.
+    /// Reduces the window (RFC 8312 4.5, 4.6).
     fn reduce(&mut self, window: &Window) -> f64 {
         let cwnd = window.segments();
         let released = self.params.fast_convergence && self.w_max.is_some_and(|w_max| cwnd < w_max);

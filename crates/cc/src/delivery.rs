@@ -1,6 +1,5 @@
-//! The rate at which data is delivered, one sample for each ACK, as BBR takes it (draft-cheng-iccrg-delivery-rate
-//! -estimation): what was delivered since the acknowledged segment left, over the longer of the time it took to send
-//! and the time it took to be acknowledged.
+//! Delivery rate samples, one per ACK (draft-cheng-iccrg-delivery-rate-estimation). The data delivered since
+//! the acknowledged segment left, over the longer of the time to send it and the time to acknowledge it.
 //!
 //! A transport that stamps each segment needs memory for each. Here the count of delivered bytes is kept at moments
 //! 1/32 of the RTT apart, and the moment the segment left is now less its RTT, so memory does not depend on the window.
@@ -16,7 +15,7 @@ const MARKS: usize = 64;
 /// Marks in a round trip.
 const PER_RTT: u64 = 32;
 
-/// How much had been delivered, when; and how long before that the last delivered segment had left.
+/// Delivered data at a point in time, with the last delivered segment's sending time.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: Time,
@@ -27,12 +26,12 @@ struct Mark {
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
     delivered: u64,
-    /// Samples are the application's rate, not the path's, until so much is delivered.
+    /// Amount of delivered data up to which samples are the application's rate, not the path's.
     app_limited_until: u64,
     marks: VecDeque<Mark>,
 }
 
-/// One sample.
+/// Delivery rate sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) bytes_per_sec: f64,
@@ -50,12 +49,12 @@ impl Delivery {
         self.delivered
     }
 
-    /// The sender has nothing more to send with `flight` bytes outstanding.
+    /// Records that the sender has no more data, with `flight` bytes outstanding.
     pub(crate) fn limit(&mut self, flight: u64) {
         self.app_limited_until = self.delivered.saturating_add(flight.max(1));
     }
 
-    /// Sending begins with nothing in flight: what was delivered before says nothing.
+    /// Restarts the measurement: sending begins with nothing in flight.
     pub(crate) fn restart(&mut self, now: Time) {
         self.marks.clear();
         self.marks.push_back(Mark { at: now, delivered: self.delivered, rtt: Span::ZERO });
@@ -70,7 +69,7 @@ impl Delivery {
         sample
     }
 
-    /// From the last mark not later than `sent`, or the oldest there is.
+    /// Returns the sample since the last mark up to `sent`, or the oldest mark.
     fn since(&mut self, sent: Time, now: Time) -> Option<Sample> {
         while self.marks.get(1).is_some_and(|next| next.at <= sent) {
             self.marks.pop_front();

@@ -1,9 +1,10 @@
-//! TCP Hybla (Caini & Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", IJSCN 22(5), 2004): a
-//! connection with a long round trip sends at the rate that New Reno would have over a reference round trip RTT0.
+//! TCP Hybla: the rate of New Reno over a reference round trip RTT0. Reference: Caini & Firrincieli, "TCP
+//! Hybla: a TCP enhancement for heterogeneous networks", IJSCN 22(5), 2004.
 //!
 //! Its companions are switches: Hoe's estimate of the first ssthresh ([`crate::Exit::Hoe`]), packet spacing
-//! ([`crate::Pacing::Window`]), and an initial window and ssthresh multiplied by rho. SACK is the transport's. rho
-//! comes from the lowest RTT, so that queueing does not raise it; Linux's variant, the lowest smoothed RTT, is a switch.
+//! ([`crate::Pacing::Window`]), and an initial window and ssthresh multiplied by rho. SACK is the
+//! transport's. rho comes from the lowest RTT, so that queueing does not raise it; Linux's variant, the
+//! lowest smoothed RTT, is a switch.
 
 use bentpipe_units::Span;
 
@@ -17,7 +18,7 @@ params! {
     slow_start: Growth::Hybla;
     /// The reference round trip RTT0, at least 1 ms.
     rtt0: Span = RTT0,
-    /// Which RTT rho is made from.
+    /// RTT that rho is computed from.
     rho_from: RhoFrom = RhoFrom::MinRtt,
     /// Multiply the initial window and a finite initial ssthresh by rho, as the paper does. Needs the handshake's RTT.
     scale_initial: bool = false,
@@ -26,7 +27,7 @@ params! {
 }
 
 impl Params {
-    /// A Hybla controller.
+    /// Returns a Hybla controller.
     pub fn build(&self, connection: &Connection) -> Classic<Hybla> {
         let rho = Rho::new(self.rtt0, self.rho_from, self.max_exponent);
         let law = Hybla { rho: rho.clone(), scale_initial: self.scale_initial };
@@ -56,13 +57,13 @@ impl WindowLaw for Hybla {
         self.rho.update(ack);
     }
 
-    /// `W += rho^2 / W` for each acknowledged segment.
+    /// Grows the window: `W += rho^2 / W` for each acknowledged segment.
     fn avoid(&mut self, _ack: &Ack, credit: f64, window: &mut Window) {
         let rho = self.rho.value();
         window.grow(rho * rho * credit * window.smss() / window.cwnd());
     }
 
-    /// As New Reno.
+    /// Returns half of the outstanding data, as New Reno does.
     fn ssthresh(&mut self, loss: &Loss, _window: &Window) -> f64 {
         half_flight(loss)
     }

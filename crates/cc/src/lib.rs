@@ -1,21 +1,21 @@
 //! Congestion controllers, and the estimators they and a transport need.
 //!
 //! A transport owns loss *recovery* (RFC 6582, RFC 6675, RFC 6298); a [`Controller`] owns slow start and the window
-//! law. The transport tells it facts, and asks it for [`Controller::window`] and [`Controller::pacing_rate`].
+//! law. The transport reports events to it, and asks it for [`Controller::window`] and [`Controller::pacing_rate`].
 //! SACK is not a window law. Nothing here knows packets, sockets or clocks: time is an argument.
 //!
 //! Windows are in bytes. A controller may keep fractions inside; it answers whole bytes.
 //!
 //! Three axes stay apart: how the window grows below ssthresh and what ends that ([`Growth`], [`Exit`]), the window law
 //! above it ([`WindowLaw`], one module each), and recovery, which is the transport's. [`Classic`] puts the first two
-//! together; [`Choice`] is what a scenario file says.
+//! together; [`ControllerConfig`] is what a scenario file says.
 //!
 //! ```
-//! use bentpipe_cc::{Choice, Connection};
+//! use bentpipe_cc::{ControllerConfig, Connection};
 //!
 //! let connection =
 //!     Connection { smss: 1448, initial_window_segments: 10, initial_ssthresh: u64::MAX, max_window: 6_000_000 };
-//! let choice: Choice = "cubic".parse()?;
+//! let choice: ControllerConfig = "cubic".parse()?;
 //! let controller = choice.build(&connection);
 //! assert_eq!(controller.window(), 14_480);
 //! # Ok::<(), bentpipe_cc::UnknownName>(())
@@ -39,13 +39,13 @@ pub mod vegas;
 pub mod westwood;
 mod window;
 
-pub use choice::{Choice, NAMES, UnknownName};
+pub use choice::{ControllerConfig, NAMES, UnknownName};
 pub use classic::{Classic, Counting, Pacing, WindowLaw};
 pub use rtt::RttEstimator;
 pub use slow_start::{Exit, Growth};
 pub use window::Window;
 
-/// What a controller is built for: one connection.
+/// Properties of the connection that a controller serves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Connection {
     /// Sender's maximum segment size in bytes, options not counted (RFC 5681 `SMSS`).
@@ -61,7 +61,7 @@ pub struct Connection {
 /// New data left the sender for the first time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// When.
+    /// Time of the event.
     pub now: Time,
     /// Bytes of data in it.
     pub bytes: u64,
@@ -72,7 +72,7 @@ pub struct Sent {
 /// An acknowledgement arrived that moved the cumulative acknowledgement or carried new SACK information.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
-    /// When.
+    /// Time of the event.
     pub now: Time,
     /// Bytes newly acknowledged cumulatively; zero for a pure SACK or duplicate.
     pub acked: u64,
@@ -86,16 +86,16 @@ pub struct Ack {
     pub srtt: Option<Span>,
     /// The lowest RTT seen on the connection, once there is one.
     pub min_rtt: Option<Span>,
-    /// Whether the sender filled the window before this ACK (RFC 7661: growth only then).
+    /// Set if the sender filled the window before this ACK (RFC 7661: growth only then).
     pub cwnd_limited: bool,
-    /// Whether the transport is in fast recovery or in loss recovery after a timeout below the recovery point.
+    /// Set in fast recovery, and in loss recovery after a timeout below the recovery point.
     pub in_recovery: bool,
 }
 
 /// Loss was detected (three duplicates, SACK's IsLost, an ECN echo) or a retransmission timer fired.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
-    /// When.
+    /// Time of the event.
     pub now: Time,
     /// Bytes outstanding at that moment, limited-transmit segments not counted (RFC 5681 eq. 4).
     pub flight: u64,
@@ -103,7 +103,7 @@ pub struct Loss {
     pub min_rtt: Option<Span>,
 }
 
-/// What the recorder and a `ss -ti` user want to see.
+/// State for the recorder, similar to `ss -ti`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
     /// Congestion window in bytes.
@@ -116,58 +116,65 @@ pub struct State {
 
 /// Slow start and window law of one connection.
 pub trait Controller: Send {
-    /// The name as scenario files write it ("cubic").
+    /// Returns the name as scenario files write it ("cubic").
     fn name(&self) -> &'static str;
 
-    /// The connection is established; `rtt` is the handshake's sample if it gave one. Before any data, at most once.
+    /// Records that the connection is established, with any RTT sample of the handshake. Called before any
+    /// data, at most once.
     fn on_established(&mut self, _now: Time, _rtt: Option<Span>) {}
 
-    /// New data was sent. Most laws need not know.
+    /// Records newly sent data. Most laws ignore it.
     fn on_sent(&mut self, _sent: &Sent) {}
 
-    /// The application has no more data although window and pacing would let some go; `flight` bytes are outstanding.
-    /// What is measured until they are delivered is the application's rate. Only laws that measure rates need it.
+    /// Records that the application has no more data although window and pacing allow some. `flight` bytes
+    /// are outstanding; until they are delivered, measurements show the application's rate. Only laws that
+    /// measure rates need it.
     fn on_app_limited(&mut self, _flight: u64) {}
 
-    /// An ACK with news arrived; grows the window. Called in recovery too (`ack.in_recovery`): laws that measure go
-    /// on measuring, none grows in fast recovery. The ACK that ends recovery comes here first, then to
-    /// [`Controller::on_recovered`].
+    /// Handles an ACK with news and grows the window. Called in recovery too (`ack.in_recovery`): laws that
+    /// measure continue to do so, none grows in fast recovery. The ACK that ends recovery is passed here
+    /// first, then to [`Controller::on_recovered`].
     fn on_ack(&mut self, ack: &Ack);
 
-    /// Fast recovery begins: sets ssthresh and brings the window to it. Inflation (RFC 6582) is the transport's.
+    /// Begins fast recovery: sets ssthresh and reduces the window to it. Inflation (RFC 6582) is the
+    /// transport's.
     fn on_loss(&mut self, loss: &Loss);
 
-    /// Fast recovery ended with `ack`; the window is ssthresh unless the law says otherwise.
+    /// Ends fast recovery with `ack`. The window is ssthresh unless the law specifies otherwise.
     fn on_recovered(&mut self, _ack: &Ack) {}
 
-    /// The retransmission timer fired: sets ssthresh (RFC 5681 3.1: only the first time for one loss, told by
-    /// `first`) and brings the window to the loss window of one segment.
+    /// Called when the retransmission timer fires. Sets ssthresh (RFC 5681 3.1: only at the `first` timeout
+    /// of a loss) and reduces the window to the loss window of one segment.
     fn on_timeout(&mut self, loss: &Loss, first: bool);
 
-    /// The last `on_timeout` or `on_loss` was found spurious (RFC 5682, RFC 3522): back to the state before it.
+    /// Called when the last `on_timeout` or `on_loss` was spurious (RFC 5682, RFC 3522). Restores the state
+    /// before it.
     fn on_spurious(&mut self) {}
 
-    /// The connection was idle for `rto` or more (RFC 5681 4.1): back to the restart window.
+    /// Called after the connection was idle for `rto` or more. Falls back to the restart window (RFC 5681
+    /// 4.1).
     fn on_idle(&mut self, restart_window: u64);
 
-    /// Quick-Start brings the window to `window` bytes, and its end to what was used of that (RFC 4782, section 4.4). False,
-    /// and nothing done, if the law has no window that could be so set.
+    /// Returns `true` if the law sets the window to `window` bytes for Quick-Start.
+    ///
+    /// At its end the window is set to the part that was used (RFC 4782, section 4.4). `false`, without
+    /// effect: the law has no window that can be set.
     fn on_quick_start(&mut self, _window: u64) -> bool {
         false
     }
 
-    /// A loss that the controller was told of is of a Quick-Start packet (RFC 4782, section 4.6): the window is at most
-    /// `window`, ssthresh at most `ssthresh` bytes.
+    /// Called when a reported loss concerns a Quick-Start packet (RFC 4782, section 4.6). The window is at
+    /// most `window`, ssthresh at most `ssthresh` bytes.
     fn on_quick_start_loss(&mut self, _window: u64, _ssthresh: u64) {}
 
     /// Congestion window in bytes, at least one segment.
     fn window(&self) -> u64;
 
-    /// The rate to space segments at, if the law paces.
+    /// Returns the rate to space segments at, if the law paces.
     fn pacing_rate(&self) -> Option<Rate> {
         None
     }
 
-    /// For recording.
+    /// Returns the state for recording.
     fn state(&self) -> State;
 }

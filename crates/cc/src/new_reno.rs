@@ -1,4 +1,4 @@
-//! The standard law, RFC 5681: one segment more in a round trip, half after a loss.
+//! New Reno (RFC 5681): one segment per round trip, half the window after a loss.
 //!
 //! Its New Reno part (RFC 6582) is recovery, hence the transport's.
 
@@ -12,7 +12,7 @@ params! {
 }
 
 impl Params {
-    /// A New Reno controller.
+    /// Returns a New Reno controller.
     pub fn build(&self, connection: &Connection) -> Classic<NewReno> {
         Classic::new(connection, self.frame(Rho::default()), NewReno::default())
     }
@@ -26,8 +26,8 @@ pub struct NewReno {
 }
 
 impl NewReno {
-    /// Counts acknowledged bytes: a segment for each window of them (RFC 5681 3.1, as it recommends; RFC 3465 2.1).
-    /// Exactly one segment in a round trip, where eq. 3 gives a little less.
+    /// Counts acknowledged bytes and grants a segment per window of them. RFC 5681 3.1, RFC 3465 2.1. Exactly
+    /// one segment per round trip, where eq. 3 gives a little less.
     pub(crate) fn count(&mut self, credit: f64, window: &mut Window) {
         self.counted += credit;
         if self.counted >= window.cwnd() {

@@ -1,20 +1,18 @@
-//! rho: how many times longer a round trip is than the one that a connection is to be as fast as (TCP Hybla, whose slow
-//! start other laws may have too).
+//! Ratio rho of the round trip to the reference round trip (TCP Hybla). Other laws may use its slow start
+//! too.
 
 use bentpipe_units::Span;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::Ack;
 
 /// The paper's reference round trip.
 pub const RTT0: Span = Span::from_millis(25);
 
-/// Where rho comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+/// Source of rho.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum RhoFrom {
     /// The lowest RTT.
     #[default]
@@ -23,7 +21,7 @@ pub enum RhoFrom {
     MinSrtt,
 }
 
-/// rho and what is made of it, computed when the lowest RTT changes and never per ACK.
+/// Ratio rho and values derived from it, computed only when the lowest RTT changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Rho {
     rtt0: Span,
@@ -47,7 +45,7 @@ impl Rho {
         Rho { rtt0, from, max_exponent, lowest: Span::MAX, rho: 1.0, slow_start_step: 1.0 }
     }
 
-    /// Takes the RTT of `ack` if it is the lowest.
+    /// Updates the lowest RTT with that of `ack`.
     #[inline]
     pub(crate) fn update(&mut self, ack: &Ack) {
         let rtt = match self.from {
@@ -59,14 +57,14 @@ impl Rho {
         }
     }
 
-    /// `rho = RTT / RTT0`, never below 1.
+    /// Sets `rho = RTT / RTT0`, never below 1.
     pub(crate) fn set(&mut self, rtt: Span) {
         self.lowest = rtt;
         self.rho = (rtt.as_secs_f64() / self.rtt0.as_secs_f64()).max(1.0);
         self.slow_start_step = libm::exp2(self.rho.min(self.max_exponent)) - 1.0;
     }
 
-    /// rho, at least 1.
+    /// Returns rho, at least 1.
     #[inline]
     pub(crate) fn value(&self) -> f64 {
         self.rho

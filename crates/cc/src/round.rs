@@ -1,4 +1,4 @@
-//! Round trips told from acknowledgements alone.
+//! Round trips derived from acknowledgements alone.
 
 use crate::Ack;
 
@@ -12,7 +12,7 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Takes note of `ack`; true if it begins a new round.
+    /// Returns `true` if `ack`, which it records, begins a new round.
     #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack) -> bool {
         self.acked = self.acked.saturating_add(ack.acked);

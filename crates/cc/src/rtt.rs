@@ -5,29 +5,24 @@
 //! are valid (Karn's algorithm, timestamps: the caller's), and Linux's largest-deviation-in-a-round variation.
 
 use bentpipe_units::Span;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// Which quantity the lower bound holds up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+/// Quantity that the lower bound applies to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Floor {
     /// The whole timeout is at least the bound (RFC 6298 2.4).
     #[default]
     Timeout,
-    /// The variation term `4 * rttvar` is at least the bound, so the timeout is always that much above srtt (Linux).
+    /// Variation term of at least the bound: the timeout exceeds srtt by it (Linux). The term is `4 *
+    /// rttvar`.
     Variation,
 }
 
 /// Constants of the RTT estimator and of the retransmission timeout.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Clock granularity G: the variation term is at least this (RFC 6298 2.2, 2.3).
     pub granularity: Span,
@@ -35,14 +30,14 @@ pub struct Params {
     pub initial: Span,
     /// Lower bound (RFC 6298 2.4: 1 s; Linux: 200 ms on the variation).
     pub min: Span,
-    /// What the lower bound is applied to.
+    /// Quantity that the lower bound applies to.
     pub floor: Floor,
-    /// Upper bound, also of the backed-off timeout (RFC 6298 2.5: at least 60 s; Linux: 120 s).
+    /// Upper bound, also of the backed-off timeout. RFC 6298 2.5: at least 60 s; Linux: 120 s.
     pub max: Span,
 }
 
 impl Params {
-    /// RFC 6298: G of 1 ms, 1 s at the start and at least, 60 s at most.
+    /// Constants of RFC 6298. Granularity 1 ms, initial and minimum RTO 1 s, maximum 60 s.
     pub const RFC6298: Params = Params {
         granularity: Span::from_millis(1),
         initial: Span::from_secs(1),
@@ -76,7 +71,7 @@ pub struct RttEstimator {
     latest: Option<Span>,
     /// RTO before back-off.
     base: Span,
-    /// How often the timer fired since the last sample.
+    /// Number of times the timer fired since the last sample.
     backoff: u32,
 }
 
@@ -88,19 +83,19 @@ struct Smoothed {
 }
 
 impl RttEstimator {
-    /// An estimator without a sample: its RTO is `params.initial`.
+    /// Creates an estimator without a sample: its RTO is `params.initial`.
     pub fn new(params: Params) -> RttEstimator {
         RttEstimator { params, smoothed: None, min: None, latest: None, base: params.initial, backoff: 0 }
     }
 
-    /// Takes a valid sample (Karn: never of a retransmitted segment, unless timestamps tell the copies apart) and ends
-    /// the back-off.
+    /// Adds a valid sample and ends the back-off. Karn: never of a retransmitted segment, unless timestamps
+    /// distinguish the copies.
     pub fn sample(&mut self, rtt: Span) {
         self.sample_one_of(rtt, 1);
     }
 
-    /// Takes one of `per_round` samples expected in this round trip: the weights 1/8 and 1/4 are divided by it (RFC
-    /// 7323 Appendix G). Zero counts as one.
+    /// Adds one of `per_round` samples expected in this round trip. The weights 1/8 and 1/4 are divided by it
+    /// (RFC 7323 Appendix G). Zero counts as one.
     pub fn sample_one_of(&mut self, rtt: Span, per_round: u32) {
         self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
         self.latest = Some(rtt);
@@ -113,19 +108,19 @@ impl RttEstimator {
         self.base = self.timeout(next);
     }
 
-    /// The timer fired: doubles the RTO (RFC 6298 5.5) up to its maximum.
+    /// Doubles the RTO, up to its maximum, as the timer fired (RFC 6298 5.5).
     pub fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// Forward progress without a valid sample ended a series of timeouts; as Linux, the back-off is forgotten.
-    /// RFC 6298 keeps it until a sample: do not call this then.
+    /// Clears the back-off after forward progress without a valid sample, as Linux does. RFC 6298 keeps it
+    /// until a sample: do not call this then.
     pub fn forget_back_off(&mut self) {
         self.backoff = 0;
     }
 
-    /// The SYN had to be repeated: with an initial RTO below 3 s, data starts with 3 s unless a sample came (RFC 6298
-    /// 5.7).
+    /// Records that the SYN was retransmitted. With an initial RTO below 3 s, data starts with 3 s unless a
+    /// sample arrived (RFC 6298 5.7).
     pub fn syn_repeated(&mut self) {
         if self.smoothed.is_none() {
             self.base = self.base.max(Span::from_secs(3)).min(self.params.max);
@@ -133,39 +128,39 @@ impl RttEstimator {
         }
     }
 
-    /// The retransmission timeout with back-off.
+    /// Returns the retransmission timeout with back-off.
     #[inline]
     pub fn rto(&self) -> Span {
         let factor = 1_u64.checked_shl(self.backoff).unwrap_or(u64::MAX);
         (self.base * factor).min(self.params.max)
     }
 
-    /// The smoothed RTT, once there was a sample.
+    /// Returns the smoothed RTT, once there was a sample.
     pub fn srtt(&self) -> Option<Span> {
         self.smoothed.map(|s| Span::from_nanos(s.srtt_ns))
     }
 
-    /// The RTT's variation, once there was a sample.
+    /// Returns the RTT's variation, once there was a sample.
     pub fn rttvar(&self) -> Option<Span> {
         self.smoothed.map(|s| Span::from_nanos(s.rttvar_ns))
     }
 
-    /// The lowest sample.
+    /// Returns the lowest sample.
     pub fn min_rtt(&self) -> Option<Span> {
         self.min
     }
 
-    /// The last sample.
+    /// Returns the last sample.
     pub fn latest(&self) -> Option<Span> {
         self.latest
     }
 
-    /// How often the timer fired since the last sample.
+    /// Returns the number of times the timer fired since the last sample.
     pub fn backoff(&self) -> u32 {
         self.backoff
     }
 
-    /// RFC 6298 2.2 to 2.5: `srtt + max(G, 4 * rttvar)` within its bounds.
+    /// Returns `srtt + max(G, 4 * rttvar)` within its bounds (RFC 6298 2.2 to 2.5).
     fn timeout(&self, smoothed: Smoothed) -> Span {
         let Params { granularity, min, max, floor, .. } = self.params;
         let variation = (Span::from_nanos(smoothed.rttvar_ns) * 4).max(granularity);
@@ -179,12 +174,13 @@ impl RttEstimator {
 }
 
 impl Smoothed {
-    /// RFC 6298 2.2.
+    /// Returns the state after the first sample (RFC 6298 2.2).
     fn first(rtt_ns: u64) -> Smoothed {
         Smoothed { srtt_ns: rtt_ns, rttvar_ns: rtt_ns / 2 }
     }
 
-    /// RFC 6298 2.3: the variation first, with the old srtt; beta 1/4 and alpha 1/8, both divided by `per_round`.
+    /// Updates rttvar with the old srtt, then srtt (RFC 6298 2.3). beta 1/4 and alpha 1/8 are divided by
+    /// `per_round`.
     fn after(self, rtt_ns: u64, per_round: u64) -> Smoothed {
         let deviation_ns = self.srtt_ns.abs_diff(rtt_ns);
         Smoothed {
@@ -194,7 +190,7 @@ impl Smoothed {
     }
 }
 
-/// `((n - 1) * old + new) / n` without leaving the range.
+/// Returns `((n - 1) * old + new) / n` without overflow.
 fn blend(old: u64, new: u64, n: u64) -> u64 {
     match old.checked_mul(n - 1).and_then(|sum| sum.checked_add(new)) {
         Some(sum) => sum / n,

@@ -1,4 +1,4 @@
-//! Slow start: how the window grows below ssthresh, and what ends it before a loss does. Apart from the window law.
+//! Slow start: growth of the window below ssthresh, and its end before a loss. Independent of the window law.
 //!
 //! Growth: standard (RFC 5681 3.1), limited (RFC 3742), Hybla's. Exit: at a loss, HyStart in Linux's form, Hoe's
 //! estimate of the path.
@@ -7,44 +7,39 @@ mod hoe;
 mod hystart;
 
 use bentpipe_units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::rho::Rho;
 use crate::{Ack, Window};
 use hoe::Hoe;
 use hystart::Hystart;
 
-/// How the window grows below ssthresh.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+/// Growth of the window below ssthresh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Growth {
-    /// One segment for each acknowledged (RFC 5681 3.1): doubles in a round trip.
+    /// Segment per acknowledged segment (RFC 5681 3.1): doubles per round trip.
     #[default]
     Standard,
-    /// Standard up to 100 segments, then at most 50 segments in a round trip (RFC 3742).
+    /// Limited slow start (RFC 3742). Standard growth up to 100 segments, then at most 50 segments per round
+    /// trip.
     Limited,
     /// Hybla's: `2^rho - 1` segments for each acknowledged.
     Hybla,
 }
 
-/// What ends slow start before a loss does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+/// Condition that ends slow start before a loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Exit {
-    /// Nothing: the window overshoots until a loss or the initial ssthresh (RFC 5681).
+    /// No condition: the window overshoots until a loss or the initial ssthresh (RFC 5681).
     #[default]
     Loss,
-    /// Hybrid slow start: a long ACK train, or a rising delay (Ha & Rhee 2008, with Linux's constants).
+    /// Hybrid slow start: a long ACK train or a rising delay. Ha & Rhee 2008, with Linux's constants.
     Hystart,
-    /// The first ssthresh is the path's estimated bandwidth-delay product (Hoe 1996), from the spacing of three ACKs.
-    /// Until there is an estimate, growth is standard.
+    /// Estimated bandwidth-delay product of the path as the first ssthresh (Hoe 1996). Estimated from the
+    /// spacing of three ACKs; until then, growth is standard.
     Hoe,
 }
 
@@ -66,7 +61,7 @@ enum Leave {
 }
 
 impl SlowStart {
-    /// `rho` is used by Hybla's growth only.
+    /// Creates a slow start; only Hybla's growth uses `rho`.
     pub(crate) fn new(growth: Growth, exit: Exit, rho: Rho) -> SlowStart {
         let exit = match exit {
             Exit::Loss => Leave::Loss,
@@ -99,7 +94,7 @@ impl SlowStart {
         window.grow_to_ssthresh(credit * step);
     }
 
-    /// Quick-Start was used: growth is RFC 3742's from now on (RFC 4782, section 4.4).
+    /// Limits growth to RFC 3742's after Quick-Start (RFC 4782, section 4.4).
     pub(crate) fn limit(&mut self) {
         self.growth = Growth::Limited;
     }
@@ -108,7 +103,7 @@ impl SlowStart {
         matches!(&self.exit, Leave::Hoe(hoe) if hoe.pending())
     }
 
-    /// A loss or a timeout: what was measured before says nothing about the next slow start.
+    /// Discards all measurements after a loss or a timeout. They do not apply to the next slow start.
     pub(crate) fn on_congestion(&mut self, now: Time) {
         match &mut self.exit {
             Leave::Loss => {}
@@ -118,7 +113,8 @@ impl SlowStart {
     }
 }
 
-/// Segments for each acknowledged: `1 / K` with `K = floor(cwnd / (max_ssthresh / 2))` (RFC 3742 2).
+/// Returns the growth per acknowledged segment (RFC 3742 2). It is `1 / K` with `K = floor(cwnd /
+/// (max_ssthresh / 2))`.
 fn limited_step(cwnd_segments: f64) -> f64 {
     if cwnd_segments <= MAX_SSTHRESH_SEGMENTS {
         return 1.0;

@@ -1,9 +1,10 @@
-//! TCP Vegas (Brakmo & Peterson, JSAC 13(8), 1995): keeps a few segments of its own queued, told by how much the RTT is
-//! above the lowest.
+//! TCP Vegas: keeps a few segments queued, estimated from the RTT. Reference: Brakmo & Peterson, JSAC 13(8),
+//! 1995.
 //!
-//! Linux's form: judged once in a round trip by the round's lowest RTT; slow start doubles every round (the paper: every
-//! second one, a switch); a round with fewer than three samples grows as New Reno. The finer retransmission timer of the
-//! paper is recovery and not modelled. The base RTT is forgotten when sending begins anew after idleness.
+//! Linux's form: judged once in a round trip by the round's lowest RTT; slow start doubles every round (the
+//! paper: every second one, a switch); a round with fewer than three samples grows as New Reno. The finer
+//! retransmission timer of the paper is recovery and not modelled. The base RTT is forgotten when sending
+//! resumes after idling.
 
 use bentpipe_units::Span;
 
@@ -19,18 +20,18 @@ const MIN_SAMPLES: u32 = 3;
 params! {
     /// Parameters of Vegas.
     slow_start: Growth::Standard;
-    /// Below so many segments queued the window grows by one.
+    /// Number of queued segments below which the window grows by one.
     alpha: f64 = 2.0,
-    /// Above so many it shrinks by one.
+    /// Number of queued segments above which it shrinks by one.
     beta: f64 = 4.0,
-    /// Above so many slow start ends.
+    /// Number of queued segments above which slow start ends.
     gamma: f64 = 1.0,
-    /// In slow start, hold the window in every second round so as to measure (the paper).
+    /// Enables growth in every second round of slow start only, with measurement between. Source: the paper.
     alternate_rounds: bool = false,
 }
 
 impl Params {
-    /// A Vegas controller.
+    /// Returns a Vegas controller.
     pub fn build(&self, connection: &Connection) -> Classic<Vegas> {
         let law = Vegas {
             params: *self,
@@ -80,7 +81,8 @@ impl Vegas {
         self.round.held = self.params.alternate_rounds && !ended.held;
     }
 
-    /// `diff = W (RTT - base) / base`: about the segments queued (Linux; the paper divides by RTT).
+    /// Returns the queued segments, `diff = W (RTT - base) / base`. That is Linux's form; the paper divides
+    /// by RTT.
     fn judge(&self, base: f64, rtt: f64, may_grow: bool, window: &mut Window) {
         let Params { alpha, beta, gamma, .. } = self.params;
         let (cwnd, smss) = (window.cwnd(), window.smss());
@@ -97,7 +99,7 @@ impl Vegas {
     }
 }
 
-/// Brings the window down, to two segments at least, and ssthresh below it, so that slow start does not begin anew.
+/// Reduces the window, to at least two segments, and ssthresh below it. So slow start does not restart.
 fn shrink(window: &mut Window, bytes: f64) {
     window.set(bytes.max(2.0 * window.smss()));
     window.set_ssthresh(window.ssthresh().min(window.cwnd() - window.smss()));
@@ -127,7 +129,7 @@ impl WindowLaw for Vegas {
         }
     }
 
-    /// As New Reno.
+    /// Returns half of the outstanding data, as New Reno does.
     fn ssthresh(&mut self, loss: &Loss, _window: &Window) -> f64 {
         self.round = Round::default();
         half_flight(loss)

@@ -1,12 +1,14 @@
-//! TCP Westwood+ (Grieco & Mascolo, "Performance evaluation and comparison of Westwood+, New Reno, and Vegas TCP
-//! congestion control", CCR 34(2), 2004): New Reno's growth, and after a loss a window of what the path was measured to
-//! carry.
+//! TCP Westwood+: New Reno's growth, and after a loss a window from the measured rate. Reference: Grieco &
+//! Mascolo, "Performance evaluation and comparison of Westwood+, New Reno, and Vegas TCP congestion control",
+//! CCR 34(2), 2004.
 //!
 //! One bandwidth sample in each round trip, low-pass filtered. Not modelled: the first Westwood's sample for each ACK.
 //! Switches reproduce Linux's filter, its early zero start, its integer units (bytes in a clock tick), when it sets
 //! ssthresh, and what ns-2 makes of it.
 
 use bentpipe_units::{Rate, Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::classic::{half_flight, params};
 use crate::new_reno::NewReno;
@@ -14,37 +16,30 @@ use crate::rho::Rho;
 use crate::{Ack, Classic, Connection, Growth, Loss, Window, WindowLaw};
 
 /// The low-pass filter over the bandwidth samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Filter {
     /// `B = a B + (1 - a) b`, beginning with the first sample.
     #[default]
     Paper,
-    /// Two in series, each `(7 B + b) / 8`, beginning with the first sample (Linux since 2.6.17).
+    /// Series of two filters `(7 B + b) / 8`, starting with the first sample. Linux since 2.6.17.
     Linux,
-    /// The same, beginning with zero (Linux before): 41 % of the rate after 10 round trips, 92 % after 31.
+    /// Filters in series, starting with zero (older Linux). 41 % of the rate after 10 round trips, 92 % after
+    /// 31.
     LinuxZero,
 }
 
-/// When ssthresh is taken from the estimate after fast recovery.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
-pub enum Adoption {
-    /// When the loss is detected (the paper).
+/// Update of ssthresh from the estimate after fast recovery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SsthreshUpdate {
+    /// Set at detection of the loss (the paper).
     #[default]
     Loss,
-    /// When recovery ends; it is passed with half the window (Linux since 3.2).
+    /// Set at the end of recovery, which has half the window. Linux since 3.2.
     RecoveryEnd,
-    /// When the loss is detected, but no less than half of what was outstanding (Linux's code as ns-2.35 runs it: its
-    /// transport takes the law's least window for the window and never tells the law that recovery has ended).
+    /// Set at detection of the loss, but at least half of the outstanding data. Linux's code as ns-2.35 runs
+    /// it: its transport uses the law's minimum window as the window and does not signal the end of recovery.
     LossAboveHalf,
 }
 
@@ -57,17 +52,17 @@ params! {
     pole: f64 = 0.9,
     /// A sample takes at least this long (Linux: 50 ms).
     min_sample: Span = Span::from_millis(50),
-    /// The clock tick in which Linux counts: the estimate in whole bytes a tick, rounded down at each step of the filter,
-    /// and the window in whole segments. Zero: exact. Of effect on `linux` and `linux-zero`.
+    /// Clock tick in which Linux counts; zero: exact. The estimate is in whole bytes per tick, rounded down
+    /// at each step of the filter, and the window in whole segments. Affects `linux` and `linux-zero`.
     tick: Span = Span::ZERO,
-    /// When ssthresh is taken from the estimate.
-    adoption: Adoption = Adoption::Loss,
-    /// Begin the lowest RTT anew after a timeout (Linux).
+    /// Update of ssthresh from the estimate.
+    adoption: SsthreshUpdate = SsthreshUpdate::Loss,
+    /// Enables a new measurement of the lowest RTT after a timeout (Linux).
     forget_min_rtt: bool = false,
 }
 
 impl Params {
-    /// A Westwood+ controller.
+    /// Returns a Westwood+ controller.
     pub fn build(&self, connection: &Connection) -> Classic<Westwood> {
         let pole = if self.pole >= 0.0 { self.pole.min(1.0) } else { 0.0 };
         let law = Westwood {
@@ -105,7 +100,7 @@ impl Westwood {
         };
     }
 
-    /// The sample closes with the first ACK a round trip after it began.
+    /// Counts bytes. The sample closes with the first ACK a round trip after it began.
     fn note_bytes(&mut self, ack: &Ack) {
         self.sample_bytes = self.sample_bytes.saturating_add(ack.delivered);
         let Some(start) = self.sample_start else { return self.begin_sample(ack.now) };
@@ -121,7 +116,7 @@ impl Westwood {
         (self.sample_start, self.sample_bytes) = (Some(now), 0);
     }
 
-    /// `B * RTTmin`, in bytes, if both are known.
+    /// Returns `B * RTTmin`, in bytes, if both are known.
     fn pipe(&self, window: &Window) -> Option<f64> {
         let pipe = self.estimate.rate()? * self.min_rtt?.as_secs_f64();
         let whole = self.estimate.is_whole();
@@ -144,9 +139,9 @@ impl WindowLaw for Westwood {
     fn ssthresh(&mut self, loss: &Loss, window: &Window) -> f64 {
         self.reno = NewReno::default();
         match self.params.adoption {
-            Adoption::Loss => self.ssthresh_after_timeout(loss, window),
-            Adoption::RecoveryEnd => half_flight(loss),
-            Adoption::LossAboveHalf => half_flight(loss).max(self.pipe(window).unwrap_or(0.0)),
+            SsthreshUpdate::Loss => self.ssthresh_after_timeout(loss, window),
+            SsthreshUpdate::RecoveryEnd => half_flight(loss),
+            SsthreshUpdate::LossAboveHalf => half_flight(loss).max(self.pipe(window).unwrap_or(0.0)),
         }
     }
 
@@ -159,13 +154,13 @@ impl WindowLaw for Westwood {
     }
 
     fn on_recovered(&mut self, window: &mut Window) {
-        if let (Adoption::RecoveryEnd, Some(pipe)) = (self.params.adoption, self.pipe(window)) {
+        if let (SsthreshUpdate::RecoveryEnd, Some(pipe)) = (self.params.adoption, self.pipe(window)) {
             window.set_ssthresh(pipe);
             window.set(window.ssthresh());
         }
     }
 
-    /// A pause of the sender says nothing about the path.
+    /// Discards the sample, as a pause of the sender carries no information on the path.
     fn on_restart(&mut self, now: Time) {
         self.begin_sample(now);
     }
@@ -181,7 +176,7 @@ impl WindowLaw for Westwood {
 struct Estimate {
     filter: Filter,
     pole: f64,
-    /// Rates are in bytes for each of so many seconds.
+    /// Unit of time of the rates, in seconds.
     unit: f64,
     /// The first of two filters in series.
     inner: f64,
@@ -195,17 +190,17 @@ impl Estimate {
         Estimate { filter, pole, unit, inner: 0.0, value: None }
     }
 
-    /// Whether it is in whole bytes a tick.
+    /// Returns `true` if it is in whole bytes a tick.
     fn is_whole(&self) -> bool {
         self.unit > 0.0
     }
 
-    /// In bytes per second.
+    /// Returns the estimate in bytes per second.
     fn rate(&self) -> Option<f64> {
         self.value.map(|value| if self.is_whole() { value / self.unit } else { value })
     }
 
-    /// `bytes` passed in `length`.
+    /// Adds a sample of `bytes` in `length`.
     fn sample(&mut self, bytes: f64, length: Span) {
         let length = length.as_secs_f64();
         let sample =
@@ -244,8 +239,9 @@ mod tests {
         estimate.value.unwrap_or(0.0)
     }
 
-    /// Sheet: 41 % after 10 samples, 58 % after 14, 76 % after 20, 92 % after 31. Closed form with q = 7/8:
-    /// 1 - q^n (1 + n/8).
+    /// Fact sheet: 41 % after 10 samples, 58 % after 14, 76 % after 20.
+    ///
+    /// 92 % after 31. Closed form with q = 7/8: 1 - q^n (1 + n/8).
     #[test]
     fn zero_start_takes_thirty_round_trips() {
         for (n, percent) in [(10, 41.0), (14, 58.0), (20, 76.0), (31, 92.0)] {
@@ -256,7 +252,8 @@ mod tests {
         }
     }
 
-    /// Linux's integers: from zero the inner filter stops seven below a steady sample, the outer one seven below that.
+    /// Linux's integers: both filters stop below a steady sample. From zero the inner one stops seven below
+    /// it, the outer one seven below that.
     #[test]
     fn whole_bytes_a_tick_stick_below_the_rate() {
         let settled = |bytes: f64| {

@@ -15,7 +15,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// The initial window of `connection`.
+    /// Returns the initial window of `connection`.
     pub fn new(connection: &Connection) -> Window {
         let smss = f64::from(connection.smss.max(1));
         let ssthresh = match connection.initial_ssthresh {
@@ -27,31 +27,32 @@ impl Window {
         window
     }
 
-    /// The window in bytes.
+    /// Returns the window in bytes.
     #[inline]
     pub fn cwnd(&self) -> f64 {
         self.cwnd
     }
 
-    /// The window in segments.
+    /// Returns the window in segments.
     #[inline]
     pub fn segments(&self) -> f64 {
         self.cwnd / self.smss
     }
 
-    /// The threshold in bytes; infinite before it is set.
+    /// Returns the threshold in bytes; infinite before it is set.
     #[inline]
     pub fn ssthresh(&self) -> f64 {
         self.ssthresh
     }
 
-    /// A segment in bytes.
+    /// Returns a segment in bytes.
     #[inline]
     pub fn smss(&self) -> f64 {
         self.smss
     }
 
-    /// Whether slow start is to be used: the window is below the threshold (RFC 5681 3.1; at equality either may be).
+    /// Returns `true` if slow start applies: the window is below the threshold. RFC 5681 3.1; at equality
+    /// either may be used.
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
@@ -80,13 +81,13 @@ impl Window {
         self.ssthresh = bytes.max(2.0 * self.smss);
     }
 
-    /// The window in whole bytes.
+    /// Returns the window in whole bytes.
     #[inline]
     pub fn cwnd_bytes(&self) -> u64 {
         self.cwnd as u64
     }
 
-    /// The threshold in whole bytes, `u64::MAX` while infinite.
+    /// Returns the threshold in whole bytes, `u64::MAX` while infinite.
     pub fn ssthresh_bytes(&self) -> u64 {
         self.ssthresh as u64
     }

@@ -1,16 +1,17 @@
 //! Whatever a transport says, in whatever order: no panic, and the window within its bounds.
 
 use bentpipe_cc::{
-    Ack, Choice, Connection, Counting, Exit, Growth, Loss, NAMES, Sent, bbr, cubic, hybla, vegas, westwood,
+    Ack, Connection, ControllerConfig, Counting, Exit, Growth, Loss, NAMES, Sent, bbr, cubic, hybla, vegas,
+    westwood,
 };
 use bentpipe_units::{Span, Time};
 use proptest::num::f64::ANY as F64;
 use proptest::prelude::*;
 
-fn choices() -> impl Strategy<Value = Choice> {
+fn choices() -> impl Strategy<Value = ControllerConfig> {
     let named = (0..NAMES.len()).prop_map(|i| NAMES[i].0.parse().unwrap());
     let hybla = (F64, any::<u64>()).prop_map(|(max_exponent, rtt0)| {
-        Choice::Hybla(hybla::Params {
+        ControllerConfig::Hybla(hybla::Params {
             max_exponent,
             rtt0: Span::from_nanos(rtt0),
             scale_initial: true,
@@ -19,7 +20,7 @@ fn choices() -> impl Strategy<Value = Choice> {
         })
     });
     let cubic = (F64, F64, 0..3).prop_map(|(c, beta, form)| {
-        Choice::Cubic(cubic::Params {
+        ControllerConfig::Cubic(cubic::Params {
             c,
             beta,
             form: [cubic::Form::Rfc8312, cubic::Form::Rfc9438, cubic::Form::Linux][form as usize],
@@ -31,12 +32,17 @@ fn choices() -> impl Strategy<Value = Choice> {
     });
     let others = prop_oneof![
         (F64, F64).prop_map(|(alpha, gamma)| {
-            Choice::Vegas(vegas::Params { alpha, gamma, alternate_rounds: true, ..Default::default() })
+            ControllerConfig::Vegas(vegas::Params {
+                alpha,
+                gamma,
+                alternate_rounds: true,
+                ..Default::default()
+            })
         }),
         (F64, any::<u64>()).prop_map(|(pole, min_sample)| {
             let min_sample = Span::from_nanos(min_sample);
-            let adoption = westwood::Adoption::RecoveryEnd;
-            Choice::Westwood(westwood::Params {
+            let adoption = westwood::SsthreshUpdate::RecoveryEnd;
+            ControllerConfig::Westwood(westwood::Params {
                 pole,
                 min_sample,
                 adoption,
@@ -46,7 +52,7 @@ fn choices() -> impl Strategy<Value = Choice> {
         }),
         (F64, F64, F64).prop_map(|(startup_gain, window_gain, pacing_margin)| {
             let probe_rtt = Span::ZERO;
-            Choice::Bbr(bbr::Params {
+            ControllerConfig::Bbr(bbr::Params {
                 startup_gain,
                 window_gain,
                 pacing_margin,

@@ -4,14 +4,14 @@
 
 mod path;
 
-use bentpipe_cc::{Choice, Loss, bbr};
+use bentpipe_cc::{ControllerConfig, Loss, bbr};
 use path::{Bottleneck, SMSS, at, connection};
 
 const RATE: f64 = 1000.0;
 const RTT: f64 = 0.55;
 
 fn path() -> Bottleneck {
-    Bottleneck::new(Choice::Bbr(bbr::Params::default()), &connection(10, None), RATE, RTT)
+    Bottleneck::new(ControllerConfig::Bbr(bbr::Params::default()), &connection(10, None), RATE, RTT)
 }
 
 /// Part of the rate used from `start` on, for `secs`, with `each` called for every ACK.

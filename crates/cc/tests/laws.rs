@@ -4,7 +4,9 @@
 
 mod path;
 
-use bentpipe_cc::{Choice, Counting, Exit, Growth, Pacing, cubic, hybla, new_reno, vegas, westwood};
+use bentpipe_cc::{
+    ControllerConfig, Counting, Exit, Growth, Pacing, cubic, hybla, new_reno, vegas, westwood,
+};
 use path::{Bottleneck, Clock, SMSS, connection};
 
 fn near(ours: f64, closed: f64, tolerance: f64, what: &str) {
@@ -12,8 +14,8 @@ fn near(ours: f64, closed: f64, tolerance: f64, what: &str) {
     assert!((ours / closed - 1.0).abs() <= tolerance, "{what}: ours {ours}, closed form {closed}");
 }
 
-fn new_reno(params: new_reno::Params) -> Choice {
-    Choice::NewReno(params)
+fn new_reno(params: new_reno::Params) -> ControllerConfig {
+    ControllerConfig::NewReno(params)
 }
 
 #[test]
@@ -71,14 +73,15 @@ fn new_reno_sawtooth() {
 fn hybla_increments() {
     // Sheet: rho = 4, 10, 22, 24; slow start 15 segments at 100 ms; 0.484 for an ACK at 1000 segments and 550 ms.
     for (rtt, rho) in [(0.1, 4.0), (0.25, 10.0), (0.55, 22.0), (0.6, 24.0)] {
-        let mut path = Clock::new(Choice::Hybla(Default::default()), &connection(1000, Some(1000)), rtt);
+        let mut path =
+            Clock::new(ControllerConfig::Hybla(Default::default()), &connection(1000, Some(1000)), rtt);
         path.ack();
         near(path.segments() - 1000.0, rho * rho / 1000.0, 0.01, "Hybla, gain for an ACK at 1000 segments");
     }
-    let mut path = Clock::new(Choice::Hybla(Default::default()), &connection(4, None), 0.1);
+    let mut path = Clock::new(ControllerConfig::Hybla(Default::default()), &connection(4, None), 0.1);
     path.ack();
     assert_eq!(path.segments(), 19.0);
-    let mut path = Clock::new(Choice::Hybla(Default::default()), &connection(3, None), 0.6);
+    let mut path = Clock::new(ControllerConfig::Hybla(Default::default()), &connection(3, None), 0.6);
     path.ack();
     assert_eq!(path.segments(), 3.0 + 65535.0, "the exponent is held at 16");
 }
@@ -86,7 +89,8 @@ fn hybla_increments() {
 #[test]
 fn hybla_gains_1600_segments_a_second_each_second_at_any_rtt() {
     for rtt in [0.025, 0.1, 0.25, 0.55, 0.6] {
-        let mut path = Clock::new(Choice::Hybla(Default::default()), &connection(400, Some(400)), rtt);
+        let mut path =
+            Clock::new(ControllerConfig::Hybla(Default::default()), &connection(400, Some(400)), rtt);
         let (start, begin) = (path.segments() / rtt, path.now);
         path.run_until(begin + 5.0);
         let slope = (path.segments() / rtt - start) / (path.now - begin);
@@ -98,7 +102,8 @@ fn hybla_gains_1600_segments_a_second_each_second_at_any_rtt() {
 fn hybla_sawtooth_has_the_reference_paths_rate() {
     let p = 1e-3;
     for rtt in [0.025, 0.1, 0.55] {
-        let mut path = Clock::new(Choice::Hybla(Default::default()), &connection(10, Some(10)), rtt);
+        let mut path =
+            Clock::new(ControllerConfig::Hybla(Default::default()), &connection(10, Some(10)), rtt);
         let rate = path.mean_window(p, 100) / rtt;
         // Above one loss in a window the deterministic model no longer holds exactly: 1/p against W of 850.
         near(rate, (1.5 / p).sqrt() / 0.025, 0.05, "Hybla, rate in segments/s, sqrt(1.5/p)/RTT0");
@@ -108,7 +113,7 @@ fn hybla_sawtooth_has_the_reference_paths_rate() {
 #[test]
 fn hybla_scales_its_start_and_spaces_its_segments() {
     let params = hybla::Params { scale_initial: true, pacing: Pacing::Window, ..Default::default() };
-    let path = Clock::new(Choice::Hybla(params), &connection(3, Some(10)), 0.55);
+    let path = Clock::new(ControllerConfig::Hybla(params), &connection(3, Some(10)), 0.55);
     assert_eq!((path.segments(), path.cc.state().ssthresh), (66.0, 220_000));
     let rate = path.cc.pacing_rate().unwrap().as_bps() as f64;
     near(rate, 66_000.0 * 8.0 / 0.55, 1e-6, "Hybla, packet spacing in bit/s");
@@ -118,12 +123,13 @@ fn hybla_scales_its_start_and_spaces_its_segments() {
 fn hoe_finds_the_pipe_before_hybla_floods_it() {
     let (rate, rtt) = (2000.0, 0.55);
     let params = hybla::Params { slow_start_exit: Exit::Hoe, ..Default::default() };
-    let mut path = Bottleneck::new(Choice::Hybla(params), &connection(10, None), rate, rtt);
+    let mut path = Bottleneck::new(ControllerConfig::Hybla(params), &connection(10, None), rate, rtt);
     // The third ACK makes the estimate, and the window follows it at once.
     (0..3).for_each(|_| path.ack());
     near(path.cc.state().ssthresh as f64 / 1000.0, rate * rtt, 0.01, "Hoe, ssthresh in segments");
     near(path.segments(), rate * rtt, 0.01, "Hybla with Hoe, window after three ACKs");
-    let mut path = Bottleneck::new(Choice::Hybla(Default::default()), &connection(10, None), rate, rtt);
+    let mut path =
+        Bottleneck::new(ControllerConfig::Hybla(Default::default()), &connection(10, None), rate, rtt);
     path.ack();
     path.ack();
     assert!(path.queued() > 1e5, "without it the first ACKs fill the queue: {}", path.queued());
@@ -134,7 +140,7 @@ fn hystart_leaves_before_the_queue_is_long() {
     let (rate, rtt) = (2000.0, 0.55);
     let peak = |exit| {
         let params = cubic::Params { slow_start_exit: exit, ..Default::default() };
-        let mut path = Bottleneck::new(Choice::Cubic(params), &connection(10, None), rate, rtt);
+        let mut path = Bottleneck::new(ControllerConfig::Cubic(params), &connection(10, None), rate, rtt);
         while path.now < 7.0 && path.cc.state().ssthresh == u64::MAX && path.segments() < 3.0 * rate * rtt {
             path.ack();
         }
@@ -156,7 +162,7 @@ fn cubic_follows_its_curve_in_every_form() {
     for form in [cubic::Form::Rfc8312, cubic::Form::Rfc9438, cubic::Form::Linux] {
         let params = cubic::Params { form, ..Default::default() };
         let rtt = 0.1;
-        let mut path = Clock::new(Choice::Cubic(params), &connection(1000, Some(1000)), rtt);
+        let mut path = Clock::new(ControllerConfig::Cubic(params), &connection(1000, Some(1000)), rtt);
         path.lose();
         assert_eq!(path.segments(), 700.0);
         let start = path.now;
@@ -173,7 +179,7 @@ fn cubic_mean_window_under_periodic_loss() {
     // A short epoch has few round trips (8 in the first case), in which the window lags behind the curve.
     for (rtt, p, tolerance) in [(0.55_f64, 1e-3_f64, 0.06), (0.55, 1e-4, 0.03), (0.1, 1e-4, 0.03)] {
         let params = cubic::Params { fast_convergence: false, ..Default::default() };
-        let mut path = Clock::new(Choice::Cubic(params), &connection(10, Some(10)), rtt);
+        let mut path = Clock::new(ControllerConfig::Cubic(params), &connection(10, Some(10)), rtt);
         let closed = 1.054 * (rtt / p).powf(0.75);
         near(path.mean_window(p, 1000), closed, tolerance, "CUBIC, mean window, 1.054 (RTT/p)^0.75");
     }
@@ -184,7 +190,7 @@ fn cubic_is_as_fast_as_new_reno_where_the_curve_is_slow() {
     let (rtt, p) = (0.02, 1e-3_f64);
     for form in [cubic::Form::Rfc8312, cubic::Form::Linux] {
         let params = cubic::Params { form, fast_convergence: false, ..Default::default() };
-        let mut path = Clock::new(Choice::Cubic(params), &connection(10, Some(10)), rtt);
+        let mut path = Clock::new(ControllerConfig::Cubic(params), &connection(10, Some(10)), rtt);
         near(
             path.mean_window(p, 60),
             (1.5 / p).sqrt(),
@@ -198,7 +204,7 @@ fn cubic_is_as_fast_as_new_reno_where_the_curve_is_slow() {
 fn cubic_gives_up_more_when_it_did_not_get_back() {
     let after_two = |fast_convergence| {
         let params = cubic::Params { fast_convergence, reno_friendly: false, ..Default::default() };
-        let mut path = Clock::new(Choice::Cubic(params), &connection(1000, Some(1000)), 0.1);
+        let mut path = Clock::new(ControllerConfig::Cubic(params), &connection(1000, Some(1000)), 0.1);
         path.lose();
         path.lose();
         near(path.segments(), 490.0, 1e-4, "CUBIC, window after two losses");
@@ -214,7 +220,8 @@ fn cubic_gives_up_more_when_it_did_not_get_back() {
 
 #[test]
 fn cubic_does_not_count_idle_time() {
-    let mut path = Clock::new(Choice::Cubic(Default::default()), &connection(1000, Some(1000)), 0.1);
+    let mut path =
+        Clock::new(ControllerConfig::Cubic(Default::default()), &connection(1000, Some(1000)), 0.1);
     path.lose();
     path.run_until(path.now + 2.0);
     let before = path.segments();
@@ -227,7 +234,8 @@ fn cubic_does_not_count_idle_time() {
 
 #[test]
 fn spurious_reductions_are_undone() {
-    let mut path = Clock::new(Choice::Cubic(Default::default()), &connection(1000, Some(900)), 0.55);
+    let mut path =
+        Clock::new(ControllerConfig::Cubic(Default::default()), &connection(1000, Some(900)), 0.55);
     (0..3).for_each(|_| path.round());
     let before = path.cc.state();
     path.cc.on_timeout(&path.loss_of(), true);
@@ -246,7 +254,8 @@ fn westwood_learns_the_bottleneck_and_keeps_it_full_after_a_loss() {
     ] {
         let (rate, rtt) = (1000.0, 0.55);
         let params = westwood::Params { filter, ..Default::default() };
-        let mut path = Bottleneck::new(Choice::Westwood(params), &connection(600, Some(600)), rate, rtt);
+        let mut path =
+            Bottleneck::new(ControllerConfig::Westwood(params), &connection(600, Some(600)), rate, rtt);
         path.run_until(secs);
         let bandwidth = path.cc.state().bandwidth.unwrap().as_bps() as f64;
         near(bandwidth, rate * 8000.0, 0.01, "Westwood+, estimate in bit/s");
@@ -264,8 +273,8 @@ fn westwood_learns_the_bottleneck_and_keeps_it_full_after_a_loss() {
 #[test]
 fn westwood_of_linux_halves_first_and_jumps_when_recovered() {
     let (rate, rtt) = (1000.0, 0.55);
-    let params = westwood::Params { adoption: westwood::Adoption::RecoveryEnd, ..Default::default() };
-    let mut path = Clock::new(Choice::Westwood(params), &connection(550, Some(550)), rtt);
+    let params = westwood::Params { adoption: westwood::SsthreshUpdate::RecoveryEnd, ..Default::default() };
+    let mut path = Clock::new(ControllerConfig::Westwood(params), &connection(550, Some(550)), rtt);
     path.run_until(30.0);
     path.cc.on_loss(&path.loss_of());
     let halved = path.segments();
@@ -276,8 +285,8 @@ fn westwood_of_linux_halves_first_and_jumps_when_recovered() {
 
 #[test]
 fn a_recovery_undone_does_not_end_again() {
-    let params = westwood::Params { adoption: westwood::Adoption::RecoveryEnd, ..Default::default() };
-    let mut path = Clock::new(Choice::Westwood(params), &connection(550, Some(550)), 0.55);
+    let params = westwood::Params { adoption: westwood::SsthreshUpdate::RecoveryEnd, ..Default::default() };
+    let mut path = Clock::new(ControllerConfig::Westwood(params), &connection(550, Some(550)), 0.55);
     path.run_until(30.0);
     let before = path.cc.state();
     path.cc.on_loss(&path.loss_of());
@@ -310,7 +319,7 @@ fn vegas_holds_two_to_four_segments_queued() {
     for (rate, rtt) in [(1000.0, 0.1), (500.0, 0.55)] {
         for alternate_rounds in [false, true] {
             let params = vegas::Params { alternate_rounds, ..Default::default() };
-            let mut path = Bottleneck::new(Choice::Vegas(params), &connection(4, None), rate, rtt);
+            let mut path = Bottleneck::new(ControllerConfig::Vegas(params), &connection(4, None), rate, rtt);
             let mut peak = 0.0_f64;
             // At GEO slow start overshoots, and one segment less in a round trip takes long to drain it.
             while path.now < 1500.0 {

@@ -6,7 +6,7 @@
 
 mod path;
 
-use bentpipe_cc::{Choice, cubic, westwood};
+use bentpipe_cc::{ControllerConfig, cubic, westwood};
 use path::{Bottleneck, connection};
 
 const LOSSES: [f64; 3] = [1e-3, 3e-3, 1e-2];
@@ -14,7 +14,7 @@ const SEGMENTS_PER_SEC: f64 = 2e6 / 8.0 / 1500.0;
 const RTT: f64 = 0.6;
 
 /// Goodput in Mbit/s at each of [`LOSSES`], over 3000 s.
-fn goodput(choice: Choice) -> [f64; 3] {
+fn goodput(choice: ControllerConfig) -> [f64; 3] {
     LOSSES.map(|loss| {
         let mut path = Bottleneck::new(choice, &connection(3, None), SEGMENTS_PER_SEC, RTT);
         (path.queue, path.loss) = (SEGMENTS_PER_SEC * RTT, loss);
@@ -23,7 +23,7 @@ fn goodput(choice: Choice) -> [f64; 3] {
     })
 }
 
-fn compare(what: &str, choice: Choice, reference: [f64; 3]) {
+fn compare(what: &str, choice: ControllerConfig, reference: [f64; 3]) {
     let ours = goodput(choice);
     println!("{what}: ours {ours:.2?}, reference {reference:?} Mbit/s");
     for (ours, reference) in ours.iter().zip(reference) {
@@ -31,7 +31,7 @@ fn compare(what: &str, choice: Choice, reference: [f64; 3]) {
     }
 }
 
-fn named(name: &str) -> Choice {
+fn named(name: &str) -> ControllerConfig {
     name.parse().expect("a name of NAMES")
 }
 
@@ -53,18 +53,18 @@ fn hybla_as_linux() {
 fn westwood_as_linux() {
     let params = westwood::Params {
         filter: westwood::Filter::Linux,
-        adoption: westwood::Adoption::RecoveryEnd,
+        adoption: westwood::SsthreshUpdate::RecoveryEnd,
         forget_min_rtt: true,
         ..Default::default()
     };
-    compare("Westwood+, Linux's switches", Choice::Westwood(params), [1.83, 1.14, 0.43]);
+    compare("Westwood+, Linux's switches", ControllerConfig::Westwood(params), [1.83, 1.14, 0.43]);
 }
 
 #[test]
 fn cubic_as_linux() {
     // The code inside ns-2 is of the time when beta was 819/1024.
     let params = cubic::Params { form: cubic::Form::Linux, beta: 819.0 / 1024.0, ..Default::default() };
-    compare("CUBIC, Linux's form, beta 0.8", Choice::Cubic(params), [1.89, 1.32, 0.55]);
+    compare("CUBIC, Linux's form, beta 0.8", ControllerConfig::Cubic(params), [1.89, 1.32, 0.55]);
 }
 
 #[test]

@@ -1,33 +1,37 @@
-//! Programs that were started, and end with what started them.
+//! Termination of child processes.
 
 use std::process::Child;
 use std::time::Duration;
 
-/// How long a program has to end when it is asked to.
-const PATIENCE: u32 = 20;
+use rustix::io::Result;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// Asks a program to end, and ends it if it does not within a second.
-pub(crate) fn end(child: &mut Child) {
-    end_at(child, child.id() as libc::pid_t);
+/// Number of checks before a program that was asked to terminate is killed.
+const MAX_CHECKS: u32 = 20;
+
+/// Interval between checks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Terminates a program: SIGTERM, and SIGKILL if it still runs after a second.
+pub fn end(child: &mut Child) {
+    end_by(kill_process, child);
 }
 
-/// Asks a program that leads a process group, and all it started in that group, to end; ends it if it does not within a
-/// second.
+/// Terminates a program that leads a process group, and the group: SIGTERM, and SIGKILL after a second.
 pub fn end_group(child: &mut Child) {
-    end_at(child, -(child.id() as libc::pid_t));
+    end_by(kill_process_group, child);
 }
 
-/// The signals go to `whom`: a process, or, negative, a process group.
-fn end_at(child: &mut Child, whom: libc::pid_t) {
-    // SAFETY: sends a signal to a child that was not waited for yet, so its number is still its own.
-    let _ = unsafe { libc::kill(whom, libc::SIGTERM) };
-    for _ in 0..PATIENCE {
+/// Sends the signals. The child was not waited for yet, so its process identifier is still its own.
+fn end_by(kill: fn(Pid, Signal) -> Result<()>, child: &mut Child) {
+    let pid = Pid::from_child(child);
+    let _ = kill(pid, Signal::TERM);
+    for _ in 0..MAX_CHECKS {
         if !matches!(child.try_wait(), Ok(None)) {
             return;
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(CHECK_INTERVAL);
     }
-    // SAFETY: as above.
-    let _ = unsafe { libc::kill(whom, libc::SIGKILL) };
+    let _ = kill(pid, Signal::KILL);
     let _ = child.wait();
 }

@@ -1,4 +1,4 @@
-//! Where the driver's time comes from.
+//! Clocks of the driver.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ pub trait Clock {
     /// The present instant.
     fn now(&self) -> Time;
 
-    /// Called instead of waiting for a file descriptor, when there is none: lets time pass until `deadline`.
+    /// Lets time pass until `deadline`, where there is no file descriptor to wait for.
     fn pass_until(&self, deadline: Time);
 }
 

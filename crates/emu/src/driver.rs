@@ -8,7 +8,7 @@ use bentpipe_net::{Gate, Packet};
 use bentpipe_sim::{ElementId, Network};
 use bentpipe_units::{Span, Time};
 
-use crate::urgency::{Urgency, sharpen_timers};
+use crate::realtime::{Urgency, set_min_timer_slack};
 use crate::{Clock, Lateness, Port, poll};
 
 /// Packets taken from one port before the others have their turn and what is due is run.
@@ -21,7 +21,7 @@ const MAX_PACKET: usize = 65_536;
 /// microseconds late, which is what the emulator's lateness would be.
 const SPIN: Span = Span::from_micros(60);
 
-/// How long a thread that takes most of a processor lets packets gather.
+/// Time for which a busy thread lets packets gather.
 const REST: Span = Span::from_micros(50);
 
 /// The longest sleep, so that a stop is seen.
@@ -41,24 +41,24 @@ struct Door {
 pub struct Lost {
     /// The gate that it stood at.
     pub gate: ElementId,
-    /// When, on the driver's clock.
+    /// Time on the driver's clock.
     pub at: Time,
-    /// What the device said last.
+    /// Last error of the device.
     pub error: io::Error,
 }
 
-/// Why a run ended.
+/// Reason for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The end asked for was reached.
     AtEnd,
-    /// Somebody set the stop flag.
+    /// The stop flag was set.
     Stopped,
-    /// All ports were lost (see [`Driver::lost`]): nothing real is left to emulate for.
+    /// Every port was lost (see [`Driver::lost`]).
     AllLost,
 }
 
-/// What one pass of the loop did.
+/// Work of one pass of the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
     /// Packets taken from ports.
@@ -67,7 +67,7 @@ pub struct Pass {
     pub written: usize,
 }
 
-/// What went wrong at ports. No error stops the emulation.
+/// Error counts of the ports. No error stops the emulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Errors {
     /// Reads that failed.
@@ -107,7 +107,6 @@ pub struct Driver<C: Clock> {
     control: Sender<Change>,
     buffer: Vec<u8>,
     scratch: Vec<u8>,
-    waiting: Vec<libc::pollfd>,
     urgency: Option<Urgency>,
 }
 
@@ -126,7 +125,6 @@ impl<C: Clock> Driver<C> {
             control,
             buffer: vec![0; MAX_PACKET],
             scratch: Vec::with_capacity(MAX_PACKET),
-            waiting: Vec::new(),
             urgency: None,
         }
     }
@@ -136,7 +134,7 @@ impl<C: Clock> Driver<C> {
     ///
     /// # Errors
     /// If the process may not: it lacks `CAP_SYS_NICE`.
-    pub fn put_first(&mut self) -> io::Result<()> {
+    pub fn request_realtime_priority(&mut self) -> io::Result<()> {
         self.urgency = Some(Urgency::take(self.clock.now())?);
         Ok(())
     }
@@ -146,7 +144,7 @@ impl<C: Clock> Driver<C> {
         self.doors.push(Door { gate, port: Box::new(port), errors_in_a_row: 0 });
     }
 
-    /// What other threads change the network with.
+    /// Returns the handle by which other threads change the network.
     pub fn control(&self) -> Control {
         Control(self.control.clone())
     }
@@ -161,7 +159,7 @@ impl<C: Clock> Driver<C> {
         &self.network
     }
 
-    /// How late packets left.
+    /// Returns the lateness of the packets that left.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
@@ -178,7 +176,7 @@ impl<C: Clock> Driver<C> {
 
     /// Runs until the clock is at `end` or `stop` is set. May be called again to go on.
     pub fn run(&mut self, end: Time, stop: &AtomicBool) -> Ended {
-        sharpen_timers();
+        set_min_timer_slack();
         loop {
             let pass = self.pass(end);
             if self.network.now() >= end {
@@ -206,7 +204,7 @@ impl<C: Clock> Driver<C> {
     fn rest(&self, end: Time) {
         let left = self.network.next_deadline().min(end) - self.clock.now();
         if left > Span::ZERO {
-            let _ = poll::wait(&mut [], left.min(REST));
+            let _ = poll::wait([], left.min(REST));
         }
     }
 
@@ -283,18 +281,17 @@ impl<C: Clock> Driver<C> {
     }
 
     /// Waits for the next deadline or the next packet.
-    fn wait(&mut self, end: Time) {
+    fn wait(&self, end: Time) {
         let deadline = self.network.next_deadline().min(end);
-        self.waiting.clear();
-        self.waiting.extend(self.doors.iter().filter_map(|door| door.port.fd()).map(poll::entry));
-        if self.waiting.is_empty() {
+        let mut fds = self.doors.iter().filter_map(|door| door.port.fd()).peekable();
+        if fds.peek().is_none() {
             return self.clock.pass_until(deadline);
         }
         let left = (deadline - self.clock.now()).min(LONGEST_SLEEP);
         let spin = if self.is_awake() { SPIN } else { Span::ZERO };
         if left > spin {
             // An interrupted or failed wait only means that the loop comes round early.
-            let _ = poll::wait(&mut self.waiting, left - spin);
+            let _ = poll::wait(fds, left - spin);
         }
     }
 }

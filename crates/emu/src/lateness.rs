@@ -1,13 +1,13 @@
-//! How late the emulator was.
+//! Lateness of the emulator.
 
 use bentpipe_units::Span;
 use hdrhistogram::Histogram;
 
-/// How long after its scheduled time each packet left.
+/// Distribution of the time by which packets left after their scheduled time.
 #[derive(Clone, Debug)]
 pub struct Lateness(Histogram<u64>);
 
-/// One minute in nanoseconds; anything later counts as that.
+/// Limit of the histogram: one minute in nanoseconds.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 impl Default for Lateness {
@@ -19,7 +19,8 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    pub(crate) fn record(&mut self, late: Span) {
+    /// Records a packet that left `late` after its scheduled time.
+    pub fn record(&mut self, late: Span) {
         self.0.saturating_record(late.as_nanos());
     }
 

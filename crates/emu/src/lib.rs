@@ -1,41 +1,44 @@
-//! Real time and real packets.
+//! Real-time drivers and devices for real packets.
 //!
-//! A [`Driver`] runs a `Network` against the wall clock: it takes packets from [`Port`]s (a TUN device in a network
-//! namespace, say), injects them at the gates of the network, runs everything that is due *at its scheduled time*, and
-//! writes out what left. How late it was is a recorded figure. The elements are those of a simulation; none can tell.
+//! A [`Driver`] runs a `Network` against the wall clock: it reads packets from [`Port`]s (a TUN device in a network
+//! namespace, for example), injects them at the network's external ports, executes everything due *at its scheduled time*,
+//! and writes out what left. Its lateness is recorded. The elements are those of a simulation; none can detect the difference.
 //!
-//! [`datagrams`] and [`Pacer`] are for programs that send and receive by themselves: batches of UDP, at their times.
-//! [`rtp`] is one.
+//! [`datagrams`], [`poll`], [`signals`] and [`Pacer`] serve programs with a loop of their own: batches of UDP, descriptors,
+//! and instants to meet.
 //!
 //! Linux only.
-#![allow(clippy::disallowed_methods, reason = "real time is what this crate is for")]
+#![allow(clippy::disallowed_methods, reason = "real time is the purpose of this crate")]
 
 mod children;
 mod clock;
 pub mod datagrams;
 mod driver;
-pub mod gateway;
+pub mod interface;
 mod lateness;
 mod namespace;
 mod neighbours;
+mod occupants;
 mod offload;
 mod pacer;
-mod poll;
+pub mod poll;
 mod port;
-pub mod rtp;
+mod realtime;
+mod setup;
+pub mod signals;
 mod tap;
 mod terminal;
 mod tun;
-mod urgency;
 
-pub use children::end_group;
+pub use children::{end, end_group};
 pub use clock::{Clock, FakeClock, Monotonic};
 pub use driver::{Control, Driver, Ended, Errors, Lost, Pass};
 pub use lateness::Lateness;
-pub use namespace::{Namespace, Setup, SetupError, clean_up_after_crash};
+pub use namespace::{Namespace, clean_up_after_crash, clean_up_before_exit};
 pub use pacer::Pacer;
 pub use port::{Port, Queue};
+pub use realtime::{cpu_time, request_realtime_priority, set_min_timer_slack};
+pub use setup::{Setup, SetupError};
 pub use tap::Tap;
 pub use terminal::terminal_size;
-pub use tun::Tun;
-pub use urgency::{cpu_time, put_first};
+pub use tun::{Tun, open_tap};

@@ -3,65 +3,29 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use crate::interface::{TX_QUEUE_PACKETS, ip, suppress_autoconfiguration};
+use crate::occupants::{Identity, end_all};
+use crate::setup::{Setup, SetupError};
 use crate::{Tap, Tun};
 
 const FOLDER: &str = "/run/netns";
 const PREFIX: &str = "bentpipe-";
-/// What a device holds for a program that does not read: at 300 000 packets/s, 13 ms, which a processor that is not the
-/// machine's own is away now and then. The kernel's own value is 500.
-pub(crate) const QUEUE_PACKETS: u32 = 4096;
 
-/// Why a host could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum SetupError {
-    /// The process may not do it.
-    #[error(
-        "making network namespaces needs {0}, which this process does not have; run it as root or give it that capability"
-    )]
-    Capability(&'static str),
-    /// There is no TUN driver to be used.
-    #[error("no TUN device can be made: {0}; is the `tun` kernel module there (/dev/net/tun)?")]
-    Tun(io::Error),
-    /// A step failed.
-    #[error("`{command}` failed: {why}")]
-    Command {
-        /// The command as one could type it.
-        command: String,
-        /// What it said.
-        why: String,
-    },
-    /// The namespace cannot be entered.
-    #[error("cannot enter the network namespace {name}: {error}")]
-    Enter {
-        /// Its name.
-        name: String,
-        /// What the system said.
-        error: io::Error,
-    },
-}
-
-/// What a host's interface gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setup {
-    /// Addresses with their prefix lengths. What is outside is reached through the device.
-    pub addresses: Vec<(IpAddr, u8)>,
-    /// The interface's MTU in bytes.
-    pub mtu_bytes: u32,
-}
-
-/// A network namespace of this process's own, removed with the value. `ip netns` lists it too.
+/// Network namespace of this process, removed with the value and all programs inside. `ip netns` lists it too.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
+    /// Identity, which outlasts the name; `None` if the system hides it.
+    identity: Option<Identity>,
 }
 
 impl Namespace {
-    /// Makes the namespace of the host `host`: its name is `bentpipe-<process>-<host>`, so two emulations run side
-    /// by side, and what a crash left behind is recognised.
+    /// Creates the namespace of a host, named `bentpipe-<process>-<host>`. So emulations run side by side, and
+    /// namespaces that a crash left are recognised.
     ///
     /// # Errors
     /// A missing capability by its name, or what the system said.
@@ -69,7 +33,8 @@ impl Namespace {
         check_capabilities()?;
         let name = format!("{PREFIX}{}-{host}", std::process::id());
         ip(&["netns", "add", &name])?;
-        let namespace = Namespace { name };
+        let identity = Identity::of_file(&Path::new(FOLDER).join(&name));
+        let namespace = Namespace { name, identity };
         namespace.ip(&["link", "set", "dev", "lo", "up"])?;
         Ok(namespace)
     }
@@ -79,7 +44,7 @@ impl Namespace {
         &self.name
     }
 
-    /// Makes a TUN device inside, with its addresses, and with routes to everywhere.
+    /// Creates a TUN device inside, with addresses and default routes.
     ///
     /// # Errors
     /// What the system said.
@@ -89,8 +54,8 @@ impl Namespace {
         Ok(tun)
     }
 
-    /// Makes a TAP device inside, an Ethernet interface, with its addresses, and with routes to everywhere; neighbours
-    /// are found for the addresses `behind` it.
+    /// Creates a TAP device inside, with addresses and default routes. Neighbours are found for the addresses
+    /// `behind` it.
     ///
     /// # Errors
     /// What the system said.
@@ -108,8 +73,8 @@ impl Namespace {
     }
 
     fn configure(&self, device: &str, setup: &Setup) -> Result<(), SetupError> {
-        self.within(|| quieten(device))?;
-        let (mtu, queue) = (setup.mtu_bytes.to_string(), QUEUE_PACKETS.to_string());
+        self.within(|| suppress_autoconfiguration(device))?;
+        let (mtu, queue) = (setup.mtu_bytes.to_string(), TX_QUEUE_PACKETS.to_string());
         self.ip(&["link", "set", "dev", device, "mtu", &mtu, "txqueuelen", &queue])?;
         for (address, prefix_len) in &setup.addresses {
             let mut words = vec!["address", "add"];
@@ -126,7 +91,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Leads packets for `to` out at `device`.
+    /// Routes packets for `to` through `device`.
     ///
     /// # Errors
     /// What the system said.
@@ -135,7 +100,7 @@ impl Namespace {
         self.ip(&[family, "route", "replace", &to.to_string(), "dev", device])
     }
 
-    /// Lets TCP offer a receive window of `window_bytes` from the start on connections over the default route, and no
+    /// Sets the receive window that TCP offers from the start over the default route. It offers `window_bytes` and no
     /// more: 65 535 times a power of two is offered exactly. `mss` is a segment's length.
     ///
     /// # Errors
@@ -160,7 +125,7 @@ impl Namespace {
         written.map_err(failed)
     }
 
-    /// Lets the host pass packets on from one device to another.
+    /// Enables forwarding of packets between the devices.
     ///
     /// # Errors
     /// If the namespace cannot be entered, or its settings not be written.
@@ -206,6 +171,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
+        self.identity.iter().for_each(end_all);
         // Nothing is left to do if this fails; the next start tries again (see `clean_up_after_crash`).
         let _ = ip(&["netns", "delete", &self.name]);
     }
@@ -218,45 +184,39 @@ fn families(setup: &Setup) -> impl Iterator<Item = &'static str> {
         .filter_map(|(family, wanted)| wanted.then_some(family))
 }
 
-/// Keeps the kernel from sending what nobody asked for: IPv6 gets no link-local address (so no multicast listener
-/// reports, no router solicitations, no duplicate address detection), the host's own addresses are given below.
-pub(crate) fn quieten(device: &str) {
-    let settings =
-        [("addr_gen_mode", "1"), ("router_solicitations", "0"), ("accept_ra", "0"), ("accept_dad", "0")];
-    for (name, value) in settings {
-        // A kernel without IPv6 has no such file, and then nothing to quieten either.
-        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{device}/{name}"), value);
-    }
-}
-
 fn enter(handle: &File) -> io::Result<()> {
-    // SAFETY: `setns` takes an open descriptor and changes the namespace of this thread only.
-    match unsafe { libc::setns(handle.as_raw_fd(), libc::CLONE_NEWNET) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let kind = rustix::thread::LinkNameSpaceType::Network;
+    Ok(rustix::thread::move_into_link_name_space(handle.as_fd(), Some(kind))?)
 }
 
-pub(crate) fn ip(args: &[&str]) -> Result<(), SetupError> {
-    let failed = |why: String| SetupError::Command { command: format!("ip {}", args.join(" ")), why };
-    let output = Command::new("ip").args(args).output().map_err(|error| failed(error.to_string()))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
-    }
-}
-
-/// Removes the namespaces of emulations whose process is gone, and says which they were.
+/// Removes the namespaces of emulations whose process is gone, with the programs inside, and returns their names.
 pub fn clean_up_after_crash() -> Vec<String> {
+    remove_if(orphaned)
+}
+
+/// Removes the namespaces of this process, with the programs inside, before it exits without returning.
+pub fn clean_up_before_exit() {
+    remove_if(|name| owner(name) == Some(std::process::id()));
+}
+
+fn remove_if(is_meant: impl Fn(&str) -> bool) -> Vec<String> {
     let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| orphaned(name)).filter(|name| ip(&["netns", "delete", name]).is_ok()).collect()
+    names.filter(|name| is_meant(name)).filter(|name| remove(name)).collect()
+}
+
+fn remove(name: &str) -> bool {
+    Identity::of_file(&Path::new(FOLDER).join(name)).iter().for_each(end_all);
+    ip(&["netns", "delete", name]).is_ok()
+}
+
+/// Returns the process that made a namespace of this name.
+fn owner(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.split_once('-')?.0.parse().ok()
 }
 
 fn orphaned(name: &str) -> bool {
-    let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')).map(|(process, _)| process);
-    let Some(process) = process.and_then(|text| text.parse::<u32>().ok()) else { return false };
-    !PathBuf::from(format!("/proc/{process}")).exists()
+    owner(name).is_some_and(|process| !PathBuf::from(format!("/proc/{process}")).exists())
 }
 
 /// The capabilities that making a namespace and a device in it needs, by their bit in `CapEff` (capabilities(7)).

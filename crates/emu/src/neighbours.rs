@@ -1,4 +1,4 @@
-//! Who is where on an Ethernet: the far side of a TAP device, as the hosts on the near side see it.
+//! Neighbour table and resolver on the far side of a TAP device (ARP, neighbour discovery).
 //!
 //! It answers ARP (RFC 826) and neighbour solicitations (RFC 4861) for the addresses behind it with a MAC address of its
 //! own, and finds out the MAC address of those in front in the same way. Not modelled: VLAN tags, entries that expire (a
@@ -14,29 +14,29 @@ use bentpipe_wire::icmp::{self, nd};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::{ip, ipv6};
 
-/// The most neighbours known; when there are more, all are asked for anew.
+/// Maximum number of known neighbours. When there are more, all are resolved again.
 const MAX_KNOWN: usize = 1024;
 
 /// The most packets that wait for an answer; then the oldest go.
 const MAX_WAITING: usize = 64;
 
-/// What a frame from the device is.
+/// Interpretation of a frame from the device.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// An IP packet for the network, behind a header of [`ethernet::HEADER_LEN`] bytes: its length.
     Packet(usize),
     /// A question, and the frame that answers it.
     Question(Vec<u8>),
-    /// Nothing for the network.
+    /// No packet for the network.
     Nothing,
 }
 
-/// Where an IP packet goes.
+/// Next hop of an IP packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Towards {
-    /// To this neighbour.
+    /// MAC address of a known neighbour.
     Neighbour(MacAddr),
-    /// Nobody knows yet: the frame that asks.
+    /// Unknown neighbour, with the frame that asks for it.
     Ask(Vec<u8>),
     /// Nowhere: it is no IP packet, or nobody can be asked.
     Nowhere,
@@ -57,12 +57,12 @@ impl Neighbours {
         Neighbours { mac, behind, known: HashMap::new(), waiting: VecDeque::new() }
     }
 
-    /// Its own MAC address.
+    /// MAC address of this side.
     pub(crate) fn mac(&self) -> MacAddr {
         self.mac
     }
 
-    /// Takes a frame from the device.
+    /// Interprets a frame from the device.
     pub(crate) fn hear(&mut self, bytes: &[u8]) -> Heard {
         let Ok(frame) = Frame::new_checked(bytes) else { return Heard::Nothing };
         let is_ours = frame.dst() == self.mac || frame.dst().is_multicast();
@@ -104,7 +104,7 @@ impl Neighbours {
         Heard::Packet(packet.total_len())
     }
 
-    /// Neighbour discovery; none if the packet is anything else.
+    /// Interprets neighbour discovery, or returns `None` for any other packet.
     fn hear_discovery(&mut self, from: MacAddr, payload: &[u8]) -> Option<Heard> {
         let packet = ipv6::Packet::new_checked(payload).ok()?;
         if packet.next_header() != Protocol::ICMPV6 || packet.hop_limit() != nd::HOP_LIMIT {
@@ -145,7 +145,7 @@ impl Neighbours {
         self.known.insert(address, mac);
     }
 
-    /// Where `packet` goes. `held` is what to keep until that is known; see [`Neighbours::released`].
+    /// Returns the next hop of `packet`. `held` is what to keep until that is known; see [`Neighbours::released`].
     pub(crate) fn towards(&mut self, packet: &[u8], held: &[u8]) -> Towards {
         let Some(to) = destination(packet) else { return Towards::Nowhere };
         if let Some(mac) = MacAddr::of_group(to).or_else(|| self.known.get(&to).copied()) {
@@ -245,7 +245,7 @@ fn arp_frame(repr: &arp::Repr, to: MacAddr) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bentpipe_units::Stream;
+    use bentpipe_units::RandomStream;
 
     const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
     const OWN: MacAddr = MacAddr([2, 0x62, 0x70, 0, 0, 1]);
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn strangers_are_bounded_and_garbage_is_harmless() {
         let [_, far, ..] = addresses();
-        let (mut neighbours, mut stream) = (neighbours(), Stream::new(4, "garbage"));
+        let (mut neighbours, mut stream) = (neighbours(), RandomStream::new(4, "garbage"));
         for n in 0..20_000_u32 {
             let address = IpAddr::from((0x0b00_0000 + n).to_be_bytes());
             neighbours.towards(&udp(far, address), &[0; 40]);

@@ -78,12 +78,12 @@ pub(crate) fn moved(bytes: &[u8; HEADER_LEN], by: i16) -> [u8; HEADER_LEN] {
     moved
 }
 
-/// Where the parts of a TCP packet are.
+/// Layout of a TCP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
-    /// Where the TCP header starts.
+    /// Offset of the TCP header.
     tcp: usize,
-    /// Where the payload starts.
+    /// Offset of the payload.
     payload: usize,
     is_v6: bool,
 }
@@ -122,7 +122,7 @@ fn pseudo(packet: &[u8]) -> Option<bentpipe_wire::checksum::Pseudo> {
     Some(bentpipe_wire::checksum::Pseudo::new(header.src(), header.dst(), Protocol::TCP))
 }
 
-/// Takes one packet from the kernel apart into packets of the wire.
+/// Segmentation of a packet from the kernel into packets of the wire.
 #[derive(Debug, Default)]
 pub(crate) struct Splitter {
     train: Vec<u8>,
@@ -134,13 +134,13 @@ pub(crate) struct Splitter {
 }
 
 impl Splitter {
-    /// Whether all segments were given.
+    /// Returns `true` once every segment was given.
     pub(crate) fn is_empty(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// Takes what the kernel gave: the offload header and a packet. Gives the packet back through `out` if it is to
-    /// be sent as it is; otherwise its segments follow from [`Splitter::next`].
+    /// Starts with the offload header and the packet that the kernel gave. Gives the packet back through `out` if it
+    /// is to be sent as it is; otherwise its segments follow from [`Splitter::next`].
     pub(crate) fn take(&mut self, bytes: &[u8], out: &mut [u8]) -> Option<usize> {
         let (header, packet) = bytes.split_first_chunk::<HEADER_LEN>()?;
         let header = Header::read(header);
@@ -178,7 +178,7 @@ impl Splitter {
         Some(len)
     }
 
-    /// Makes a copied header that of the segment `offset` bytes into the train.
+    /// Turns a copied header into that of the segment `offset` bytes into the train.
     fn patch(&self, packet: &mut [u8], layout: Layout, offset: u32) {
         if !layout.is_v6 {
             let ident = u16::from_be_bytes([packet[4], packet[5]]).wrapping_add(self.given);
@@ -236,7 +236,7 @@ impl Default for Joiner {
 }
 
 impl Joiner {
-    /// Takes a packet to be sent. Calls `write` with what is complete now: an offload header and a packet each time.
+    /// Adds a packet to be sent. Calls `write` with what is complete now: an offload header and a packet each time.
     ///
     /// # Errors
     /// Those of `write`.
@@ -296,7 +296,7 @@ impl Joiner {
             && same_headers(train, packet, layout)
     }
 
-    /// Makes the first segment's headers those of the train.
+    /// Turns the first segment's headers into those of the train.
     fn finish(&mut self) {
         let (layout, segment_len) = (self.layout, self.segment_len);
         let len = self.train.len() - HEADER_LEN;

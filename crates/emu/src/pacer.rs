@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bentpipe_units::{Span, Time};
 
-use crate::urgency::sharpen_timers;
+use crate::realtime::set_min_timer_slack;
 use crate::{Clock, Lateness};
 
 /// The longest sleep, so that a stop is seen.
@@ -23,7 +23,7 @@ impl<C: Clock> Pacer<C> {
     /// Paces the calling thread by `clock`. The last `spin` before an instant it looks at the clock instead of sleeping:
     /// the kernel wakes a sleeper some tens of microseconds late, and spinning costs as much processor time.
     pub fn new(clock: C, spin: Span) -> Pacer<C> {
-        sharpen_timers();
+        set_min_timer_slack();
         Pacer { clock, spin, lateness: Lateness::default() }
     }
 
@@ -32,7 +32,7 @@ impl<C: Clock> Pacer<C> {
         self.clock.now()
     }
 
-    /// Waits until `due` and returns the instant it is then, or none if `stop` was set before.
+    /// Waits until `due` and returns the time then, or `None` if `stop` was set.
     pub fn wait(&self, due: Time, stop: &AtomicBool) -> Option<Time> {
         loop {
             let now = self.clock.now();
@@ -56,7 +56,7 @@ impl<C: Clock> Pacer<C> {
         self.lateness.record(done - due);
     }
 
-    /// How late things were.
+    /// Returns the lateness until now.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }

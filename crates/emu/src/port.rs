@@ -1,13 +1,13 @@
-//! Where real packets come from and go to.
+//! Ports between the network and the outside.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
-/// A door between the network and the world: a TUN device, a socket, a queue in memory.
+/// Port between the network and the outside: a TUN device, a socket, a queue.
 pub trait Port: Send {
-    /// Takes the next packet that waits, into `buffer`; `None` when there is none. Never blocks.
+    /// Receives the next waiting packet into `buffer`, or returns `None`. Never blocks.
     ///
     /// # Errors
     /// When the device says so; the driver counts the error and goes on.
@@ -27,7 +27,7 @@ pub trait Port: Send {
         Ok(())
     }
 
-    /// What to wait on for packets to read, if anything.
+    /// Returns the descriptor to wait on for packets, if there is one.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 }
 
@@ -42,7 +42,7 @@ struct Ends {
 }
 
 impl Queue {
-    /// Lets the network read `packet`.
+    /// Appends `packet` for the network to read.
     pub fn send(&self, packet: &[u8]) {
         self.ends().to_network.push_back(packet.to_vec());
     }

@@ -1,4 +1,4 @@
-//! A TAP device: an Ethernet interface of a network namespace whose IP packets this program carries.
+//! TAP device: an Ethernet interface whose IP packets this program carries.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -29,7 +29,7 @@ pub struct Tap {
     frame: Vec<u8>,
 }
 
-/// Where an IP packet starts in what the kernel gives.
+/// Offset of an IP packet in what the kernel gives.
 const IP: usize = offload::HEADER_LEN + ethernet::HEADER_LEN;
 
 /// The longest read: the largest IP packet in its frame behind an offload header.

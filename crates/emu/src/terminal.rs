@@ -1,12 +1,9 @@
-//! How large the terminal is.
+//! Terminal size.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-/// Columns and rows of the terminal that `fd` is; none if it is no terminal or does not know.
+/// Returns the columns and rows of the terminal that `fd` is, or `None` if it is no terminal or has no size.
 pub fn terminal_size(fd: BorrowedFd<'_>) -> Option<(usize, usize)> {
-    // SAFETY: `winsize` is plain data for which all bytes zero is a value.
-    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
-    // SAFETY: TIOCGWINSZ writes one `winsize`, which lives for the call; the descriptor is open for it.
-    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGWINSZ, &mut size) };
-    (result == 0 && size.ws_col > 0 && size.ws_row > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
+    let size = rustix::termios::tcgetwinsize(fd).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
 }

@@ -22,7 +22,7 @@ pub struct Tun {
 const MAX_READ: usize = 65_535 + offload::HEADER_LEN;
 
 impl Tun {
-    /// Makes the device `name` in the network namespace of the calling thread.
+    /// Creates the device `name` in the network namespace of the calling thread.
     ///
     /// # Errors
     /// If there is no `/dev/net/tun`, no right to use it, or the name is taken or too long.
@@ -50,7 +50,15 @@ pub(crate) fn open(name: &str, flags: libc::c_int) -> io::Result<File> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(file) }
 }
 
-/// Lets the kernel hand over trains of TCP segments, and packets whose checksums are not complete.
+/// Opens the TAP device `name` in the network namespace of the calling thread, without offload: a read or write is one frame.
+///
+/// # Errors
+/// Returns an error if there is no `/dev/net/tun`, no right to use it, or the name is taken or too long.
+pub fn open_tap(name: &str) -> io::Result<File> {
+    open(name, libc::IFF_TAP)
+}
+
+/// Enables trains of TCP segments and incomplete checksums from the kernel.
 pub(crate) fn offer_segmentation(file: &File) -> io::Result<()> {
     let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
     // SAFETY: TUNSETOFFLOAD takes its argument by value.

@@ -8,7 +8,7 @@ use bentpipe_net::link::{self, Link};
 use bentpipe_net::queue::{Discipline, DropTailConfig};
 use bentpipe_net::{Gate, Packet, Port};
 use bentpipe_sim::{Builder, ElementId, Fingerprint, Network};
-use bentpipe_units::{Rate, Span, Stream, Time};
+use bentpipe_units::{RandomStream, Rate, Span, Time};
 
 /// Packets with the instants at which they pass somewhere.
 type Passage = Vec<(Time, Vec<u8>)>;
@@ -36,7 +36,7 @@ fn network() -> (Network, [ElementId; 2]) {
 
 /// When which bytes are sent from which side: bursts and pauses, for two seconds. Of one instant, the left side first.
 fn schedule() -> Vec<(Time, usize, Vec<u8>)> {
-    let mut stream = Stream::new(1, "schedule");
+    let mut stream = RandomStream::new(1, "schedule");
     let mut at = Time::ZERO;
     let mut sent = Vec::new();
     while at < Time::ZERO + Span::from_secs(2) {

@@ -9,7 +9,7 @@ use bentpipe_net::link::{self, Link};
 use bentpipe_net::queue::{Discipline, DropTailConfig};
 use bentpipe_net::{Gate, Port};
 use bentpipe_sim::{Builder, ElementId, Network};
-use bentpipe_units::{Bytes, Rate, Span, Stream, Time};
+use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
 
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
@@ -129,7 +129,7 @@ fn any_bytes_of_any_length_go_through_as_they_are_or_are_dropped_as_too_big() {
     let config =
         link::Config { delay: Span::from_millis(1), mtu: Some(Bytes::new(1500)), ..link::Config::default() };
     let mut rig = rig(&config);
-    let mut stream = Stream::new(3, "garbage");
+    let mut stream = RandomStream::new(3, "garbage");
     let lens = [0, 1, 19, 20, 40, 111, 112, 113, 1499, 1500, 1501, 9000, 65_535];
     let garbage: Vec<Vec<u8>> =
         lens.iter().map(|&len| (0..len).map(|_| (stream.unit() * 256.0) as u8).collect()).collect();

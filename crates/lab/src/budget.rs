@@ -1,38 +1,35 @@
-//! What to expect of a scenario before running it: `bentpipe check`.
+//! Budget of a scenario before its run: `bentpipe check`.
 //!
-//! Arithmetic only: capacities after framing, round trips without queueing, and what windows and buffers they call for.
-//! Formulas are beside the fields that hold their results. Not considered: what flows do to each other beyond sharing
-//! evenly, loss, and what random traffic needs beyond its mean.
+//! Arithmetic only: capacities after framing, round trips without queueing, and the windows and buffers they
+//! require. Formulas are next to the fields of their results. Not considered: interactions of flows other
+//! than fair sharing, loss, and needs of random traffic beyond its mean.
 
 mod medium;
 mod path;
 mod show;
-mod terminals;
 
-use bentpipe_net::tcp::ReceiveBuffer;
-use bentpipe_net::tfrc::Transport;
-use bentpipe_net::{tcp, wifi};
+use bentpipe_scenario::copies::copies as copies_between;
+use bentpipe_scenario::{Flow, Link, Medium, Problem, Queue, Scenario, Way};
+pub use bentpipe_site::{Airtime, ShareBudget};
+use bentpipe_site::{Router, Window};
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::Serialize;
 
-use crate::build::{self, Problem, Way, direction, mtu};
-use crate::scenario::{Flow, Ip, Link, Queue, Scenario};
-use medium::Medium;
+use medium::Media;
 use path::Path;
-pub use terminals::TerminalBudget;
 
-/// What to expect of a scenario.
+/// Budget of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Budget {
     /// Both directions of each link.
     pub links: Vec<LinkBudget>,
     /// Terminals of shared carriers.
-    pub terminals: Vec<TerminalBudget>,
+    pub terminals: Vec<ShareBudget>,
     /// Each flow, towards each of its receivers.
     pub flows: Vec<FlowBudget>,
 }
 
-/// One direction of a link, and what a full-sized packet costs on it.
+/// Budget of one direction of a link, with the cost of a full-sized packet.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkBudget {
     /// The link.
@@ -41,7 +38,7 @@ pub struct LinkBudget {
     pub direction: &'static str,
     /// Line rate.
     pub rate: Rate,
-    /// What of it frames or cells get.
+    /// Part of the rate available to frames or cells.
     pub usable: Rate,
     /// Propagation delay.
     pub delay: Span,
@@ -57,35 +54,20 @@ pub struct LinkBudget {
     pub padding: Option<Bytes>,
     /// Rate of IP packets of this length: usable * packet / on_line.
     pub capacity: Rate,
-    /// What its queue holds, if it is bounded.
+    /// Capacity of its queue, if it is bounded.
     pub queue: Option<String>,
-    /// How many flows use it, copies counted, ACKs too.
+    /// Number of flows that use it, with copies and ACKs.
     pub flows: u64,
-    /// What that packet costs if it is a Wi-Fi link.
-    pub wifi: Option<WifiBudget>,
+    /// Time that packet takes on a medium which both directions share.
+    pub wifi: Option<Airtime>,
 }
 
-/// The time that a packet takes on the medium of a Wi-Fi link, of which the capacity is made.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct WifiBudget {
-    /// RTS and CTS, or a CTS to itself, before the frame.
-    pub before: Span,
-    /// The frame.
-    pub data: Span,
-    /// The gap and the ACK behind it.
-    pub ack: Span,
-    /// DIFS and the mean backoff of a lone sender.
-    pub access: Span,
-    /// How many times it is sent at most.
-    pub attempts: u32,
-}
-
-/// What a flow meets on its way, and what it needs.
+/// Budget of a flow: its path and its needs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowBudget {
     /// The flow; copies share one.
     pub name: String,
-    /// How many copies.
+    /// Number of copies.
     pub copies: u32,
     /// The nodes on the way.
     pub path: Vec<String>,
@@ -107,20 +89,20 @@ pub struct FlowBudget {
     pub fair_share: Rate,
     /// The rate it offers, where its source has one.
     pub offered: Option<Rate>,
-    /// What TCP needs.
+    /// Window needs of TCP.
     pub tcp: Option<TcpBudget>,
-    /// What will hold it back, in sentences.
+    /// Warnings about its limits, in sentences.
     pub warnings: Vec<String>,
 }
 
-/// What a TCP flow needs to fill its path.
+/// Window that a flow needs to fill its path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TcpBudget {
     /// Bandwidth-delay product in payload bytes, ceiling * min_rtt: the window needed.
     pub window_needed: Bytes,
-    /// The window that its buffers allow: the least of send buffer, receive buffer, and 65535 B without scaling.
+    /// Window allowed by its buffers: the least of send and receive buffer. Without scaling at most 65535 B.
     pub window_allowed: Bytes,
-    /// The queue that a halving of the window needs in order not to run dry: one bandwidth-delay product in IP bytes.
+    /// Queue that a halved window needs to stay busy: one bandwidth-delay product. In IP bytes.
     pub buffer_needed: Bytes,
     /// Goodput that the window allows: window_allowed / min_rtt, at most the ceiling.
     pub window_limit: Rate,
@@ -129,26 +111,32 @@ pub struct TcpBudget {
 }
 
 impl Budget {
-    /// The budget of a valid scenario.
+    /// Computes the budget of a valid scenario.
     ///
     /// # Errors
-    /// If a flow has no way.
+    /// Returns an error if a flow has no path.
     pub fn new(scenario: &Scenario) -> Result<Budget, Problem> {
-        let mut router = build::routes::Router::new(scenario)
-            .map_err(|(key, error)| Problem::new(key, error.to_string()))?;
+        let media = Media::new(scenario)?;
+        let topology = media.layout.topology(&media.facts);
+        let mut router = Router::new(&topology)?;
         let mut paths = Vec::new();
         for (n, (name, flow)) in scenario.flow.iter().enumerate() {
             for to in receivers(scenario, flow) {
-                paths.push((n, Path::new(scenario, &mut router, name, flow, to)?));
+                paths.push((n, Path::new(&topology, &mut router, name, flow, to)?));
             }
         }
-        let links = link_budgets(scenario, &paths);
-        let flows = paths.iter().map(|(n, path)| FlowBudget::new(scenario, *n, path, &links)).collect();
-        Ok(Budget { links, terminals: terminals::budgets(scenario)?, flows })
+        let links = link_budgets(scenario, &media, &paths);
+        let flow = |(n, path): &(usize, Path)| {
+            let sharing = Sharing::new(scenario, &media, &paths, path.bottleneck(&media).0);
+            FlowBudget::new(scenario, &media, *n, path, &sharing)
+        };
+        let flows = paths.iter().map(flow).collect();
+        let terminals = Medium::shares(&media.layout.members(), &scenario.shared)?;
+        Ok(Budget { links, terminals, flows })
     }
 }
 
-/// The nodes that a flow goes to.
+/// Returns the nodes that a flow goes to.
 fn receivers<'a>(scenario: &'a Scenario, flow: &'a Flow) -> Vec<&'a str> {
     match scenario.group.get(&flow.to) {
         Some(group) => {
@@ -158,70 +146,117 @@ fn receivers<'a>(scenario: &'a Scenario, flow: &'a Flow) -> Vec<&'a str> {
     }
 }
 
-fn link_budgets(scenario: &Scenario, paths: &[(usize, Path)]) -> Vec<LinkBudget> {
+fn link_budgets(scenario: &Scenario, media: &Media<'_>, paths: &[(usize, Path)]) -> Vec<LinkBudget> {
     let both = |(n, (name, link)): (usize, (&String, &Link))| {
         [Way::Forward, Way::Return].map(|way| {
             let users = paths.iter().filter_map(|(flow, path)| Some((*flow, path.packet_on(n, way)?)));
             let users: Vec<(usize, u64)> = users.collect();
-            let longest = users.iter().map(|(_, len)| *len).max().unwrap_or(mtu(link).get());
-            let copies = build::copies::copies(scenario, [&link.between[0], &link.between[1]]);
-            let of_flow = |flow: usize| {
-                let flow = &scenario.flow[flow];
-                let all = flow.count * build::copies::copies(scenario, [&flow.from, &flow.to]);
-                u64::from(all.div_ceil(copies))
-            };
-            let flows = users.iter().map(|(flow, _)| of_flow(*flow)).sum();
-            LinkBudget::new(scenario, (name, link), way, longest, flows)
+            let longest = users.iter().map(|(_, len)| *len).max().unwrap_or(media.layout.mtu(n).get());
+            let flows = users.iter().map(|(flow, _)| flows_on(scenario, link, &scenario.flow[*flow])).sum();
+            LinkBudget::new(media, (n, name), way, longest, flows)
         })
     };
     scenario.link.iter().enumerate().flat_map(both).collect()
 }
 
-impl LinkBudget {
+/// Returns the number of copies of a flow on one copy of a link.
+fn flows_on(scenario: &Scenario, link: &Link, flow: &Flow) -> u64 {
+    let copies = copies_between(scenario, [&link.between[0], &link.between[1]]);
+    let all = flow.count * copies_between(scenario, [&flow.from, &flow.to]);
+    u64::from(all.div_ceil(copies))
+}
+
+/// Flows that share the rate of a direction of a link, or of its multiplex.
+struct Sharing {
+    /// Link and direction, or the multiplex.
+    name: String,
+    /// Flows with the number of their copies.
+    flows: Vec<(String, u64)>,
+}
+
+impl Sharing {
     fn new(
         scenario: &Scenario,
-        (name, link): (&str, &Link),
+        media: &Media<'_>,
+        paths: &[(usize, Path)],
+        (link, way): (usize, Way),
+    ) -> Sharing {
+        let (link_name, _) = scenario.link.get_index(link).expect("a path is of links");
+        let shared = media.cost(link, way).shared();
+        let all = (0..scenario.link.len()).flat_map(|n| [(n, Way::Forward), (n, Way::Return)]);
+        let is_same = |at: &(usize, Way)| {
+            *at == (link, way) || (shared.is_some() && media.cost(at.0, at.1).shared() == shared)
+        };
+        let mut flows: Vec<(String, u64)> = Vec::new();
+        for (n, way) in all.filter(is_same) {
+            let link = &scenario.link[n];
+            let ends = [&link.between[way.index()], &link.between[1 - way.index()]].map(String::as_str);
+            // Copies of a link from one node share its multiplex; those from copies of a node do not.
+            let copies = u64::from(copies_between(scenario, ends) / copies_between(scenario, [ends[0]; 2]));
+            for (flow, _) in paths.iter().filter(|(_, path)| path.packet_on(n, way).is_some()) {
+                let (name, flow) = scenario.flow.get_index(*flow).expect("a path is of a flow");
+                let count = copies * flows_on(scenario, link, flow);
+                match flows.iter_mut().find(|(other, _)| other == name) {
+                    Some((_, all)) => *all += count,
+                    None => flows.push((name.clone(), count)),
+                }
+            }
+        }
+        let name = shared.map_or_else(|| format!("{link_name} {}", way.name()), str::to_owned);
+        Sharing { name, flows }
+    }
+
+    /// Returns the number of flows, at least 1.
+    fn count(&self) -> u64 {
+        self.flows.iter().map(|(_, count)| count).sum::<u64>().max(1)
+    }
+
+    /// Describes the flows: their number, the shared resource, and the names of the most numerous.
+    fn describe(&self) -> String {
+        const SHOWN: usize = 5;
+        let mut flows: Vec<&(String, u64)> = self.flows.iter().collect();
+        flows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let name = |(name, count): &&(String, u64)| match count {
+            1 => name.clone(),
+            count => format!("{name} ({count})"),
+        };
+        let mut names: Vec<String> = flows.iter().take(SHOWN).map(name).collect();
+        names.extend((flows.len() > SHOWN).then(|| format!("{} others", flows.len() - SHOWN)));
+        format!("{} flows share {}: {}", self.count(), self.name, names.join(", "))
+    }
+}
+
+impl LinkBudget {
+    fn new(
+        media: &Media<'_>,
+        (link, name): (usize, &str),
         way: Way,
         packet_len: u64,
         flows: u64,
     ) -> LinkBudget {
-        let settings = direction(link, way);
-        let medium = Medium::of(scenario, link, way);
-        let on_line = medium.wire_len(packet_len as usize);
-        let cells = medium.cells(packet_len as usize);
+        let cost = media.cost(link, way);
+        let on_line = cost.wire_len(packet_len as usize);
+        let cells = cost.cells(packet_len as usize);
         LinkBudget {
             name: name.to_owned(),
             direction: way.name(),
-            rate: medium.rate(),
-            usable: medium.usable(),
-            delay: settings.delay.unwrap_or_default(),
-            mtu: mtu(link),
+            rate: cost.rate(),
+            usable: cost.usable(),
+            delay: media.delay(link, way),
+            mtu: media.layout.mtu(link),
             packet: Bytes::new(packet_len),
             on_line,
             cells: cells.map(|(cells, _)| cells),
             padding: cells.map(|(_, padding)| padding),
-            capacity: medium.capacity(packet_len as usize),
-            queue: settings.queue.as_ref().and_then(queue_text),
+            capacity: cost.capacity(packet_len as usize),
+            queue: media.side(link, way).common.queue.as_ref().and_then(queue_text),
             flows,
-            wifi: link.wifi.as_ref().map(|wifi| WifiBudget::new(wifi, packet_len as usize)),
+            wifi: cost.airtime(packet_len as usize),
         }
     }
 }
 
-impl WifiBudget {
-    fn new(config: &wifi::Config, packet_len: usize) -> WifiBudget {
-        let exchange = config.exchange(packet_len);
-        WifiBudget {
-            before: exchange.lead,
-            data: exchange.data,
-            ack: exchange.ack,
-            access: exchange.with_access(config.standard) - exchange.total(),
-            attempts: config.attempts,
-        }
-    }
-}
-
-/// What a queue holds, in words; nothing if it has no bound.
+/// Returns the capacity of a queue in words; `None` if it has no bound.
 fn queue_text(queue: &Queue) -> Option<String> {
     let fields = serde_json::to_value(queue).ok()?;
     let text = |key: &str| fields.get(key).filter(|value| !value.is_null()).cloned();
@@ -235,84 +270,48 @@ fn queue_text(queue: &Queue) -> Option<String> {
 }
 
 impl FlowBudget {
-    fn new(scenario: &Scenario, n: usize, path: &Path, links: &[LinkBudget]) -> FlowBudget {
+    fn new(scenario: &Scenario, media: &Media<'_>, n: usize, path: &Path, sharing: &Sharing) -> FlowBudget {
         let (name, flow) = scenario.flow.get_index(n).expect("a path is of a flow");
-        let (bottleneck, ceiling) = path.bottleneck(scenario);
-        let on_link = links.get(bottleneck.0 * 2 + usize::from(bottleneck.1 == Way::Return));
-        let sharing = on_link.map_or(1, |link| link.flows.max(1));
+        let kind = flow.traffic.kind();
+        let (bottleneck, ceiling) = path.bottleneck(media);
         let mut budget = FlowBudget {
             name: name.clone(),
-            copies: flow.count * build::copies::copies(scenario, [&flow.from, &flow.to]),
+            copies: flow.count * copies_between(scenario, [&flow.from, &flow.to]),
             path: path.nodes.clone(),
             mtu: Bytes::new(path.mtu),
             payload: Bytes::new(path.payload),
             packet: Bytes::new(path.packet),
-            one_way: path.one_way(scenario),
-            min_rtt: (flow.tcp.is_some() || flow.tfrc.is_some()).then(|| path.min_rtt(scenario)),
+            one_way: path.one_way(media),
+            min_rtt: kind.takes().answers.then(|| path.min_rtt(media)),
             bottleneck: format!(
                 "{} {}",
                 scenario.link.get_index(bottleneck.0).map_or("", |(name, _)| name),
                 bottleneck.1.name()
             ),
             ceiling,
-            fair_share: ceiling.mul_f64(1.0 / sharing as f64),
-            offered: offered(flow, path.packet),
+            fair_share: ceiling.mul_f64(1.0 / sharing.count() as f64),
+            offered: kind.offered(Bytes::new(path.packet)),
             tcp: None,
             warnings: Vec::new(),
         };
-        budget.tcp = flow.tcp.as_ref().map(|config| TcpBudget::new(config, &budget));
-        budget.warnings = warnings(scenario, flow, &budget, bottleneck, sharing);
+        budget.tcp = kind.window().map(|window| TcpBudget::new(window, &budget));
+        budget.warnings = warnings(scenario, media, flow, &budget, bottleneck, sharing);
         budget
     }
 }
 
-/// The mean rate of a source's payload, if it has its own.
-fn offered(flow: &Flow, packet_len: u64) -> Option<Rate> {
-    let video = flow.video.as_ref().map(|video| {
-        let (rate, stream_bytes) = (&video.rate, 188.0 * f64::from(video.ts_packets));
-        let mean = rate.pruned().mean * f64::from(rate.programmes);
-        Rate::from_bps(mean as u64).mul_f64(video.payload().get() as f64 / stream_bytes)
-    });
-    let media = flow.tfrc.as_ref().and_then(|tfrc| tfrc.rate);
-    video.or(media).or_else(|| flow.udp.as_ref().map(|udp| datagrams_offered(udp, packet_len)))
-}
-
-fn datagrams_offered(udp: &crate::scenario::Udp, packet_len: u64) -> Rate {
-    use bentpipe_net::app::Pattern;
-    let payload = udp.payload;
-    match udp.pattern {
-        Pattern::Constant { interval } => Rate::of(payload, interval),
-        Pattern::ConstantRate { rate } => rate.mul_f64(payload.get() as f64 / packet_len.max(1) as f64),
-        Pattern::Poisson { mean_interval } => Rate::of(payload, mean_interval),
-        Pattern::OnOff { interval, mean_on, mean_off, .. } => {
-            let share = mean_on.as_secs_f64() / (mean_on + mean_off).as_secs_f64().max(1e-9);
-            Rate::of(payload, interval).mul_f64(share)
-        }
-    }
-}
-
 impl TcpBudget {
-    fn new(config: &tcp::Config, flow: &FlowBudget) -> TcpBudget {
+    fn new(window: Window, flow: &FlowBudget) -> TcpBudget {
         let rtt = flow.min_rtt.unwrap_or_default();
         let window_needed = flow.ceiling.bdp(rtt);
-        let receive = match config.receive_buffer {
-            ReceiveBuffer::Exact(bytes) => bytes.get(),
-            // Twice SO_RCVBUF is accounted for, all but 1/2^scale of it is offered.
-            ReceiveBuffer::Linux(linux) => {
-                let memory = linux.rcvbuf.get().saturating_mul(2);
-                memory - (memory >> linux.adv_win_scale.min(63))
-            }
-        };
-        let unscaled = if config.window_scaling { u64::MAX } else { 65_535 };
-        let allowed = receive.min(config.send_buffer.get()).min(unscaled);
-        let initial = u64::from(config.initial_window) * flow.payload.get();
+        let initial = u64::from(window.initial) * flow.payload.get();
         let doublings = (window_needed.get().max(1) as f64 / initial.max(1) as f64).log2().max(0.0);
         let in_packets = flow.packet.get() as f64 / flow.payload.get().max(1) as f64;
         TcpBudget {
             window_needed,
-            window_allowed: Bytes::new(allowed),
+            window_allowed: window.most,
             buffer_needed: Bytes::new((window_needed.get() as f64 * in_packets) as u64),
-            window_limit: Rate::of(Bytes::new(allowed), rtt).min(flow.ceiling),
+            window_limit: Rate::of(window.most, rtt).min(flow.ceiling),
             slow_start: rtt.mul_f64(doublings),
         }
     }
@@ -320,10 +319,11 @@ impl TcpBudget {
 
 fn warnings(
     scenario: &Scenario,
+    media: &Media<'_>,
     flow: &Flow,
     budget: &FlowBudget,
     bottleneck: (usize, Way),
-    sharing: u64,
+    sharing: &Sharing,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let at = &budget.bottleneck;
@@ -335,7 +335,7 @@ fn warnings(
                 tcp.window_limit
             ));
         }
-        let queue = direction(&scenario.link[bottleneck.0], bottleneck.1).queue;
+        let queue = media.side(bottleneck.0, bottleneck.1).common.queue;
         if let Some(held) = queue
             .as_ref()
             .and_then(|queue| queue_bytes(queue, budget.packet))
@@ -343,6 +343,16 @@ fn warnings(
         {
             warnings.push(format!(
                 "the queue of {at} holds {held}; the path's bandwidth-delay product is {}",
+                tcp.buffer_needed
+            ));
+        }
+        let all = Bytes::new(allowed.get().saturating_mul(u64::from(flow.count)));
+        let is_bounded = queue.as_ref().is_some_and(|queue| queue_bytes(queue, budget.packet).is_some());
+        if !is_bounded && all > needed {
+            let waits = Bytes::new(all.get() - needed.get());
+            warnings.push(format!(
+                "the queue of {at} has no limit: windows of {all} let {waits} wait there, {} at the ceiling; set `queue` to {} or so",
+                show::time(budget.ceiling.span_of(waits)),
                 tcp.buffer_needed
             ));
         }
@@ -356,13 +366,13 @@ fn warnings(
         let (all, ceiling) = (Rate::from_bps(all as u64), budget.ceiling);
         warnings.push(format!("it offers {all}, {at} carries {ceiling} of such packets"));
     }
-    if sharing > u64::from(flow.count) {
-        warnings.push(format!("{sharing} flows share {at}"));
+    if sharing.count() > u64::from(flow.count) {
+        warnings.push(sharing.describe());
     }
     warnings
 }
 
-/// How many bytes a queue holds, if it is bounded.
+/// Returns the capacity of a queue in bytes, if it is bounded.
 fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
     let text = queue_text(queue)?;
     match text.strip_suffix(" packets") {
@@ -370,16 +380,6 @@ fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
             packets.parse::<u64>().ok().map(|packets| Bytes::new(packets.saturating_mul(packet.get())))
         }
         None => text.parse().ok(),
-    }
-}
-
-/// Headers of a packet without its payload.
-fn headers(flow: &Flow) -> u64 {
-    let ip = if flow.ip == Ip::V4 { 20 } else { 40 };
-    match (&flow.tcp, &flow.tfrc) {
-        (Some(config), _) => ip + 20 + if config.timestamps { 12 } else { 0 },
-        (_, Some(config)) if config.transport == Transport::Dccp => ip + 16,
-        _ => ip + 8,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The points of a sweep, times the seeds: everything that a scenario file asks to run.
+//! Runs of a scenario file: the points of its sweep times the seeds.
 //!
 //! Every point is known by a hash of what its result depends on, so that a finished one is recognised and not run
 //! again: the scenario with all defaults written out, the contents of the files that it names, the seed, and the version of
@@ -8,27 +8,24 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
+use bentpipe_record::{Setting, VERSION};
+use bentpipe_scenario::{Document, MAX_POINTS, Refusal, Scenario};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::scenario::{Document, Refusal, Scenario};
-
-/// The most elements that all points of a plan may have together: each point is built once to be checked.
+/// Maximum number of elements of all points of a plan together.
 const MAX_ELEMENTS: usize = 20_000_000;
 
-/// The version that results are of.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// What a plan changes of the file's own seeds.
+/// Changes of a plan to the file's own seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seeds {
     /// The first seed, instead of `seed` in the file.
     pub first: Option<u64>,
-    /// How many, instead of `seeds` in the file.
+    /// Number of seeds, in place of `seeds` in the file.
     pub count: Option<u32>,
 }
 
-/// Everything to run: points and their seeds.
+/// Plan: all points with their seeds.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The names of the sweep's axes; empty if nothing is swept.
@@ -37,35 +34,26 @@ pub struct Plan {
     pub points: Vec<Point>,
     /// The folder that relative paths in the scenario start at.
     pub folder: PathBuf,
+    /// SHA-256 of the scenario file and of every file that it names, by path.
+    pub inputs: BTreeMap<PathBuf, Hash>,
 }
 
-/// One point of a sweep.
+/// Point of a sweep.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Its number, from zero.
+    /// Number of the point, from zero.
     pub index: usize,
-    /// What was set: dotted keys and values, in the order of the axes.
+    /// Dotted keys and values set by the sweep, in the order of the axes.
     pub settings: Vec<Setting>,
     /// The scenario at this point, without a sweep.
     pub scenario: Scenario,
     /// The seeds to run it with.
     pub seeds: Vec<u64>,
-    /// What it is, without its seeds: the same for the same point in any plan.
+    /// Hash of the point without its seeds. The same point has the same one in any plan.
     pub hash: Hash,
 }
 
-/// A key that a sweep set, and the value.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Setting {
-    /// Which axis, by number.
-    pub axis: usize,
-    /// The dotted key.
-    pub key: String,
-    /// The value as the file writes it, texts without quotes.
-    pub value: String,
-}
-
-/// SHA-256 of what a result depends on; shown by its first 16 hexadecimal digits.
+/// SHA-256 of everything that a result depends on. Shown by its first 16 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hash([u8; 32]);
 
@@ -79,7 +67,7 @@ impl Hash {
         Hash(hasher.finalize().into())
     }
 
-    /// All 64 hexadecimal digits.
+    /// Returns all 64 hexadecimal digits.
     pub fn to_hex(self) -> String {
         self.0.iter().fold(String::new(), |mut hex, byte| {
             let _ = write!(hex, "{byte:02x}");
@@ -95,13 +83,12 @@ impl fmt::Display for Hash {
 }
 
 impl Plan {
-    /// The plan of a file. Every point is checked before any is run.
+    /// Returns the plan of a file. Every point is read and checked; [`crate::run::Assembled`] assembles them.
     ///
     /// # Errors
-    /// What is wrong at the first point that has something wrong, or with the number of runs.
+    /// Returns the errors of the first invalid point, or of the number of runs.
     pub fn new(document: &Document, seeds: Seeds) -> Result<Plan, Refusal> {
-        let axes = document.axes();
-        let lengths: Vec<usize> = axes.iter().map(|axis| axis.len()).collect();
+        let lengths: Vec<usize> = document.axes().map(|(_, values)| values).collect();
         let count: usize = lengths.iter().product();
         let first = document.scenario()?;
         let flows: usize = first.flow.values().map(|flow| flow.count as usize).sum();
@@ -116,23 +103,22 @@ impl Plan {
             .map(|index| Point::new(document, index, &coordinates(index, &lengths), seeds, &mut files));
         let points = points.collect::<Result<Vec<_>, _>>()?;
         let runs: usize = points.iter().map(|point| point.seeds.len()).sum();
-        if runs > crate::scenario::MAX_POINTS {
-            let problem = format!(
-                "{runs} runs of points times seeds: expected at most {}",
-                crate::scenario::MAX_POINTS
-            );
+        if runs > MAX_POINTS {
+            let problem = format!("{runs} runs of points times seeds: expected at most {MAX_POINTS}");
             return Err(document.refusal("seeds", problem));
         }
-        let axes = axes.iter().map(|axis| axis.name.clone()).collect();
-        Ok(Plan { axes, points, folder: document.folder().to_owned() })
+        let axes = document.axes().map(|(name, _)| name.to_owned()).collect();
+        let mut inputs = files.known;
+        inputs.insert(document.name().into(), Hash(Sha256::digest(document.text()).into()));
+        Ok(Plan { axes, points, folder: document.folder().to_owned(), inputs })
     }
 
-    /// All runs: points with each of their seeds.
+    /// Returns all runs: points with each of their seeds.
     pub fn runs(&self) -> impl Iterator<Item = (&Point, u64)> {
         self.points.iter().flat_map(|point| point.seeds.iter().map(move |&seed| (point, seed)))
     }
 
-    /// What the plan as a whole is: the name of its folder of results.
+    /// Returns the hash of the whole plan, which names its folder of results.
     pub fn hash(&self) -> Hash {
         let runs: Vec<Hash> = self.runs().map(|(point, seed)| point.run_hash(seed)).collect();
         let parts: Vec<&[u8]> = runs.iter().map(|hash| &hash.0[..]).collect();
@@ -140,14 +126,14 @@ impl Plan {
     }
 }
 
-/// What is in the files that a scenario names, each read once.
+/// Contents of the files that a scenario names, each read once.
 struct Files<'a> {
     folder: &'a Path,
     known: BTreeMap<PathBuf, Hash>,
 }
 
 impl Files<'_> {
-    /// Puts the hash of each file that `value` names into `into`: a file is what a key called `file` says.
+    /// Appends the hash of each file that a key `file` in `value` names.
     fn collect(&mut self, value: &Value, into: &mut Vec<u8>) {
         match value {
             Value::Object(table) => {
@@ -161,7 +147,7 @@ impl Files<'_> {
         }
     }
 
-    /// The hash of a file's contents. One that cannot be read counts as nothing: the run says what is wrong with it.
+    /// Returns the hash of a file's contents. An unreadable file counts as empty: the run reports the error.
     fn hash(&mut self, file: &str) -> Hash {
         let path = self.folder.join(file);
         *self.known.entry(path).or_insert_with_key(|path| {
@@ -176,7 +162,7 @@ impl Files<'_> {
     }
 }
 
-/// The number on each axis of point `index`; the last axis varies fastest.
+/// Returns the number on each axis of point `index`; the last axis varies fastest.
 fn coordinates(index: usize, lengths: &[usize]) -> Vec<usize> {
     let mut rest = index;
     let mut numbers: Vec<usize> = lengths
@@ -201,18 +187,11 @@ impl Point {
         files: &mut Files<'_>,
     ) -> Result<Point, Refusal> {
         let scenario = document.scenario_at(at)?;
-        let axes = document.axes().iter().zip(at).enumerate();
-        let settings = axes.flat_map(|(axis, (values, &n))| {
-            let set = values.values(n);
-            set.map(move |(key, _, node)| Setting {
-                axis,
-                key: key.to_owned(),
-                value: node.to_toml().shown(),
-            })
-        });
+        let settings = document.settings_at(at);
+        let settings = settings.map(|(axis, key, value)| Setting { axis, key: key.to_owned(), value });
         let first = seeds.first.unwrap_or(scenario.seed);
         let count = u64::from(seeds.count.unwrap_or(scenario.seeds).max(1));
-        // Which seeds there are says the plan, so a point's hash is the same whatever they are.
+        // The plan has the seeds, so a point's hash is independent of them.
         let canonical = Scenario { seed: 0, seeds: 1, ..scenario.clone() };
         let canonical =
             serde_json::to_value(&canonical).map_err(|error| document.refusal("", error.to_string()))?;
@@ -223,37 +202,16 @@ impl Point {
         Ok(Point { index, settings: settings.collect(), scenario, seeds, hash })
     }
 
-    /// What one run of it is.
+    /// Returns the hash of one run.
     pub fn run_hash(&self, seed: u64) -> Hash {
         Hash::of(&[&self.hash.0, &seed.to_le_bytes()])
     }
 
-    /// Its settings in a line: "rate = 10 Mbit/s, delay = 270 ms"; empty if nothing is swept.
+    /// Returns the settings in one line; empty if nothing is swept.
     pub fn label(&self) -> String {
         let settings =
             self.settings.iter().map(|setting| format!("{} = {}", setting.short_key(), setting.value));
         settings.collect::<Vec<_>>().join(", ")
-    }
-}
-
-impl Setting {
-    /// The last part of the key: "receive_buffer".
-    pub fn short_key(&self) -> &str {
-        self.key.rsplit('.').next().unwrap_or(&self.key)
-    }
-}
-
-/// A value as a person writes it.
-trait Shown {
-    fn shown(&self) -> String;
-}
-
-impl Shown for toml::Value {
-    fn shown(&self) -> String {
-        match self {
-            toml::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        }
     }
 }
 

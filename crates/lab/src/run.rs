@@ -6,13 +6,15 @@
 //! runs/<name>-<hash>/
 //!     scenario.toml             the scenario as run, defaults written out (a sweep: one for each point)
 //!     scenario.original.toml    the file as it was given
-//!     series.csv, .parquet      samples over time (several runs: one folder for each, points/p003-s1/)
+//!     series.parquet            samples over time (several runs: one folder for each, points/p003-s1/)
+//!     metrics.json              declarations of the metrics: name, unit, kind, label, how they are drawn
 //!     outcome.json              what one run gave: fingerprint, measures, totals
 //!     timing.json               how long it took, and the build that ran it
 //!     <node>-<link>.pcap        captures asked for; of a terminal also <node>-<link>-bursts.pcap, its MPEG cells,
 //!                               of DVB <node>-<link>-ts.pcap or -frames.pcap
 //!     plan-<carrier>.csv        the burst time plan, from the beginning on
 //!     summary.json, .csv        means and confidence intervals over the seeds, for each point
+//!     measures.csv              a row for each run and measure: point, settings, seed, value
 //!     manifest.json             version, build, command, seeds, fingerprints, times
 //!     report.html               all of it to read
 //! ```
@@ -21,24 +23,19 @@
 //! depends on. Everything but `manifest.json`, `timing.json` and `report.html` is the same to the byte for any number
 //! of jobs and on any machine; those three hold times.
 
+mod assembled;
 mod execute;
-mod files;
 mod folder;
 mod follow;
 mod monitor;
-mod outcome;
-mod prepare;
-mod summary;
 
-pub use execute::{CarrierPoint, Failure, Finish, Prepared, Request, Results, RunResult, execute};
-pub use files::{WholeFile, remove_unfinished, write_whole};
+pub use crate::prepared::{CapturePoint, Prepared};
+pub use crate::video::Finish;
+pub use assembled::Assembled;
+pub use execute::{Failure, Manifest, ManifestRun, Request, Results, execute};
 pub use folder::Folder;
-pub(crate) use folder::write_json;
-pub use follow::{CapturePoint, RealTime, follow};
+pub use follow::follow;
 pub use monitor::{Monitor, Silent};
-pub use outcome::{CaptureFile, Outcome, Timing};
-pub use prepare::prepare;
-pub use summary::{Averaged, PointSummary, Summary};
 
 #[cfg(test)]
 mod tests;

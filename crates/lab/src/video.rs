@@ -1,29 +1,43 @@
-//! Real MPEG-2 transport streams through ATM: carried, received, decoded, compared.
+//! Judging real transport streams by ffmpeg, when the network has run.
 //!
-//! A [`TransportStream`] is the packets of a file with the times that its clock references give them. A [`Journey`] cuts it
-//! into the cells of AAL5 or AAL1, sends them through a network of the same elements that any scenario has (a queue, a
-//! line, a channel that loses, damages and delays), and makes a stream again of what arrives. [`quality`] decodes both
-//! with ffmpeg and compares them picture by picture. [`mux`] makes one stream of two programmes and takes it apart again.
+//! A flow of traffic `stream` leaves what was sent and what arrived. [`quality`] decodes both with ffmpeg and compares them
+//! picture by picture.
 //!
-//! ffmpeg is a program beside bentpipe: without it streams are carried all the same, but not made, decoded or judged.
+//! Without ffmpeg streams are carried all the same, but not made, decoded or judged.
 
-mod cells;
-mod config;
-mod ffmpeg;
-mod journey;
-pub mod mux;
-mod original;
-mod prepare;
+mod judge;
 pub mod quality;
-mod scratch;
-mod stream;
 
-pub use cells::{Received, Stats};
-pub use config::{Adaptation, Card, Stream};
-pub use ffmpeg::{Failure, Ffmpeg};
-pub use journey::{Arrived, Journey, Receiving, Way};
-pub use original::Original;
-pub use prepare::{journey, stream_of};
-pub(crate) use prepare::{link, prepare};
-pub use scratch::Scratch;
-pub use stream::{ClockJitter, TransportStream, Unreadable};
+use std::path::Path;
+
+use bentpipe_record::read_at_most;
+use bentpipe_scenario::Card;
+
+pub use bentpipe_assemble::ffmpeg::{Failure, Ffmpeg};
+pub use bentpipe_assemble::scratch::Scratch;
+pub use bentpipe_mpeg::stream::{TransportStream, mux};
+pub use judge::{Finish, finish};
+
+/// Reads a transport stream.
+///
+/// # Errors
+/// Returns an error that begins with the path if the file cannot be read as a transport stream.
+pub fn load(path: &Path) -> Result<TransportStream, String> {
+    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = read_at_most(path, bentpipe_mpeg::stream::MAX_LEN).map_err(|error| said(&error))?;
+    TransportStream::read(&bytes).map_err(|error| said(&error))
+}
+
+/// Produces a test card, both eyes multiplexed if it has two.
+///
+/// # Errors
+/// Returns an error if ffmpeg is not there or fails.
+pub fn card(card: &Card) -> Result<TransportStream, String> {
+    let eyes = bentpipe_assemble::test_card(card)?;
+    let eyes = eyes.iter().map(|bytes| TransportStream::read(bytes)).collect::<Result<Vec<_>, _>>();
+    let eyes = eyes.map_err(|error| error.to_string())?;
+    match &eyes[..] {
+        [only] => Ok(only.clone()),
+        several => mux::multiplex(several, None).map_err(|error| error.to_string()),
+    }
+}

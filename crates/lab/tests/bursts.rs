@@ -1,15 +1,14 @@
-//! Captures of a terminal's bursts: somebody else's decoder finds a transport stream in them.
-#![allow(clippy::print_stderr, reason = "a skipped test says why")]
+//! Captures of a terminal's bursts: an independent decoder finds a transport stream in them.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use bentpipe_lab::build::Built;
-use bentpipe_lab::record::Capture;
-use bentpipe_lab::scenario::Document;
-use bentpipe_net::app::Sink;
+use bentpipe_assemble::{Built, checked};
+use bentpipe_record::Capture;
+use bentpipe_scenario::Document;
+use bentpipe_testkit::{Folder, Tshark};
+use bentpipe_transport::app::Sink;
 use bentpipe_units::{Span, Time};
 
+/// Name of the capture.
+const CAPTURE: &str = "bursts.pcap";
 const SCENARIO: &str = r#"
 title = "two terminals"
 duration = "10 s"
@@ -17,48 +16,38 @@ node.pisa = {}
 node.cnit = {}
 carrier.skyplex = { encapsulation = "ENCAPSULATION" }
 link.satellite = { between = ["pisa", "cnit"], delay = "250 ms", dama = { carrier = "skyplex", cra = "176 kbit/s" } }
-flow.data = { from = "pisa", to = "cnit", udp = { pattern = { kind = "constant", interval = "50 ms" }, payload = "900 B" } }
+flow.data = { from = "pisa", to = "cnit", traffic = { kind = "udp", pattern = { kind = "constant", interval = "50 ms" }, payload = "900 B" } }
 probe.capture = ["pisa:satellite"]
 "#;
 
 /// The bursts of a terminal, captured, how many, and how many datagrams the receiver had of them.
-fn captured(encapsulation: &str) -> (PathBuf, u64, u64) {
+fn captured(encapsulation: &str) -> (Folder, u64, u64) {
     let text = SCENARIO.replace("ENCAPSULATION", encapsulation);
     let document = Document::parse("bursts.toml", text.as_bytes()).expect("a file");
-    let scenario = document.scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
+    let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
     let mut built = Built::new(&scenario, 1, std::path::Path::new(".")).expect("possible");
-    let path = std::env::temp_dir().join(format!("bursts-{encapsulation}-{}.pcap", std::process::id()));
-    let on_line = built.captures[0].on_line.clone().expect("a terminal");
-    let (form, (element, port)) = (on_line.form, on_line.inputs[0]);
-    let capture = Capture::start(&path, form, usize::MAX).expect("started");
+    let folder = Folder::new();
+    let path = folder.file(CAPTURE);
+    let on_line = built.captures.remove(0).on_line.expect("a terminal");
+    let (element, port) = on_line.inputs[0];
+    let capture = Capture::start(&path, on_line.format, usize::MAX).expect("started");
     built.network.tap(element, port, capture.tap());
     built.network.run_until(Time::ZERO + Span::from_secs(10));
     let sink: &mut Sink = built.network.element(built.flows[0].receivers[0]).expect("a sink");
     let delivered = sink.flows()[0].packets;
-    (path, capture.finish().expect("written"), delivered)
+    (folder, capture.finish().expect("written"), delivered)
 }
 
-/// What tshark finds in a capture: a line for each record, values with commas between. None if there is no tshark.
-fn read(path: &Path, options: &[&str], fields: &[&str]) -> Option<String> {
-    let mut tshark = Command::new("tshark");
-    tshark.arg("-r").arg(path).args(options).args(["-T", "fields", "-E", "occurrence=a"]);
-    fields.iter().for_each(|field| {
-        tshark.args(["-e", field]);
-    });
-    let Ok(output) = tshark.output() else {
-        assert!(std::env::var_os("CI").is_none(), "tshark is needed");
-        eprintln!("skipped: no tshark");
-        return None;
-    };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(String::from_utf8(output.stdout).expect("text"))
+/// Returns what tshark finds in the capture, a line per record, values with commas between; `None` without tshark.
+fn read(folder: &Folder, options: &[&str], fields: &[&str]) -> Option<String> {
+    let rows = Tshark::on(folder.file(CAPTURE))?.options(options).fields(fields);
+    Some(rows.iter().map(|row| row.join("\t") + "\n").collect())
 }
 
 #[test]
 fn tshark_finds_a_transport_stream_without_gaps() {
-    let (path, bursts, _) = captured("ule");
-    let (pids, dropped) = (read(&path, &[], &["mp2t.pid"]), read(&path, &[], &["mp2t.cc.drop"]));
-    std::fs::remove_file(&path).expect("removed");
+    let (folder, bursts, _) = captured("ule");
+    let (pids, dropped) = (read(&folder, &[], &["mp2t.pid"]), read(&folder, &[], &["mp2t.cc.drop"]));
     let (Some(pids), Some(dropped)) = (pids, dropped) else { return };
     assert_eq!(pids.lines().count() as u64, bursts);
     let all: Vec<&str> = pids.split(['\n', ',']).filter(|pid| !pid.is_empty()).collect();
@@ -71,9 +60,8 @@ fn tshark_finds_a_transport_stream_without_gaps() {
 
 /// How many datagrams tshark finds, of 928 bytes of IP, and how many arrived.
 fn datagrams(encapsulation: &str, options: &[&str]) -> Option<(u64, u64)> {
-    let (path, _, delivered) = captured(encapsulation);
-    let lengths = read(&path, options, &["ip.len"]);
-    std::fs::remove_file(&path).expect("removed");
+    let (folder, _, delivered) = captured(encapsulation);
+    let lengths = read(&folder, options, &["ip.len"]);
     assert!(delivered > 190, "{delivered}");
     Some((lengths?.split(['\n', ',']).filter(|len| *len == "928").count() as u64, delivered))
 }
@@ -102,11 +90,10 @@ fn tshark_reads_gse_across_bursts() {
 #[test]
 fn the_lua_dissector_reads_rle_across_bursts() {
     for (encapsulation, of_end) in [("rle", "rle.sequence"), ("rle-crc", "rle.crc.status")] {
-        let (path, bursts, delivered) = captured(encapsulation);
+        let (folder, bursts, delivered) = captured(encapsulation);
         let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../contrib/wireshark/rle.lua");
         let fields = ["ip.len", "rle.ppdu", of_end, "rle.problem", "ip.checksum.status", "_ws.lua.error"];
-        let rows = read(&path, &["-X", script, "-o", "ip.check_checksum:TRUE"], &fields);
-        std::fs::remove_file(&path).expect("removed");
+        let rows = read(&folder, &["-X", script, "-o", "ip.check_checksum:TRUE"], &fields);
         let Some(rows) = rows else { return };
         assert_eq!(rows.lines().count() as u64, bursts);
         let column = |n: usize| -> Vec<&str> {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use bentpipe_lab::build::Built;
-use bentpipe_lab::measure::{Measure, measures};
-use bentpipe_lab::record::Recorder;
-use bentpipe_lab::scenario::Document;
+use bentpipe_assemble::{Built, checked};
+use bentpipe_lab::measure::measures;
+use bentpipe_record::{Measure, Recorder};
+use bentpipe_scenario::Document;
 use bentpipe_units::Span;
 
 /// 10 Mbit/s of UBR into a line of 5 Mbit/s, with 8 Mbit/s before it, a short queue, and loss behind.
@@ -31,14 +31,14 @@ vc = { limit = 500 }
 [flow.load]
 from = "a"
 to = "b"
-udp = { payload = "432 B", pattern = { kind = "constant", interval = "424 us" } }
+traffic = { kind = "udp", payload = "432 B", pattern = { kind = "constant", interval = "424 us" } }
 "#;
 
 /// What is measured of a run of ten seconds: units and values by name.
 fn measured(text: &str) -> HashMap<String, (String, f64)> {
     let document =
         Document::parse("cells.toml", text.as_bytes()).unwrap_or_else(|refusal| panic!("{refusal}"));
-    let scenario = document.scenario().unwrap_or_else(|refusal| panic!("{refusal}"));
+    let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
     let mut built = Built::new(&scenario, 1, Path::new("")).expect("possible");
     let recorder = Recorder {
         elements: built.network.ids().collect(),
@@ -99,7 +99,7 @@ vc = { service = { kind = "abr", icr = "15 Mbit/s", nrm = 256, rif = 0.00003 }, 
 [flow.load]
 from = "a"
 to = "b"
-udp = { payload = "432 B", pattern = { kind = "constant", interval = "212 us" } }
+traffic = { kind = "udp", payload = "432 B", pattern = { kind = "constant", interval = "212 us" } }
 "#;
 
 /// The example in `scenarios/` shows what it says.

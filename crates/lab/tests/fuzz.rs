@@ -7,7 +7,7 @@ mod replay;
 #[allow(unreachable_pub, reason = "shared with the fuzz crate, where it is reachable")]
 mod targets;
 
-use bentpipe_units::Stream;
+use bentpipe_units::RandomStream;
 use replay::{below, corpus, files, replay};
 use targets::{TARGETS, fuzz_run, fuzz_scenario};
 
@@ -42,7 +42,7 @@ fn other_corpora_and_their_mutations_pass() {
 }
 
 /// Changes, takes out or puts in a few bytes; what is put in means something in TOML.
-fn mutate(input: &mut Vec<u8>, rng: &mut Stream) {
+fn mutate(input: &mut Vec<u8>, rng: &mut RandomStream) {
     if input.is_empty() {
         return;
     }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::budget::Budget;
-use bentpipe_lab::build::Built;
 use bentpipe_lab::plan::{Plan, Seeds};
-use bentpipe_lab::scenario::Document;
+use bentpipe_scenario::{Document, Traffic};
 use bentpipe_units::{Span, Time};
 
 fn examples() -> Vec<PathBuf> {
@@ -38,15 +38,17 @@ fn every_example_is_built_and_carries_packets() {
 fn a_scenario_as_run_reads_back_as_itself() {
     for file in examples() {
         let document = Document::read(&file).expect("readable");
-        let scenario = document.scenario().expect("valid");
+        let scenario = checked(&document).expect("valid");
         let text = toml::to_string(&scenario).expect("TOML");
         // Files' paths start at the example's folder.
         let folder = file.parent().expect("a folder").display().to_string();
         let text = text.replace("file = \"", &format!("file = \"{folder}/"));
-        let again = Document::parse("as-run.toml", text.as_bytes()).and_then(|document| document.scenario());
+        let again = Document::parse("as-run.toml", text.as_bytes()).and_then(|document| checked(&document));
         let mut again = again.unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
         for (flow, original) in again.flow.values_mut().zip(scenario.flow.values()) {
-            flow.replay.clone_from(&original.replay);
+            if let Traffic::Replay(_) = original.traffic {
+                flow.traffic.clone_from(&original.traffic);
+            }
         }
         for (link, original) in again.link.values_mut().zip(scenario.link.values()) {
             link.delay_changes.clone_from(&original.delay_changes);
@@ -58,7 +60,7 @@ fn a_scenario_as_run_reads_back_as_itself() {
 /// An independent validator has to agree that the examples are what the schema says.
 #[test]
 fn the_examples_agree_with_the_json_schema() {
-    let validator = jsonschema::validator_for(bentpipe_lab::catalogue::schema()).expect("a schema");
+    let validator = jsonschema::validator_for(bentpipe_scenario::catalogue::schema()).expect("a schema");
     for file in examples() {
         let text = std::fs::read_to_string(&file).expect("readable");
         let value: toml::Value = toml::from_str(&text).expect("TOML");

@@ -1,39 +1,43 @@
-//! The contract between elements and whatever runs them.
+//! Contract between elements and their engine.
 
 use std::collections::VecDeque;
 
-use bentpipe_units::{Span, Stream, Time};
+use bentpipe_units::{RandomStream, Span, Time};
 
-use crate::Packet;
+use crate::metric::{self, Counter, Gauge, Of};
+use crate::{Histogram, Packet};
 
 /// An input or output of an element. Inputs and outputs are numbered separately, each from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port(pub u16);
 
-/// A piece of a node or link: a queue, a channel, one end of a TCP connection.
+/// Part of a node or link: a queue, a channel, a TCP endpoint.
 pub trait Element: Send {
-    /// Takes a packet that arrives at an input. Returns when to be woken next ([`Time::NEVER`]: not at all), which
-    /// replaces what was said before.
+    /// Handles a packet at an input and returns the next wake-up time. It replaces the previous one.
+    /// [`Time::NEVER`]: no wake-up.
     fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time;
 
-    /// Called when the time asked for has come, and once at the start of the run. Returns when to be woken next.
+    /// Handles a wake-up and returns the next wake-up time. Called at each requested time, and once at the start of the
+    /// run.
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time;
 
-    /// The smallest time from a packet coming in to a packet going out because of it. A loop of elements without
-    /// any is refused when the network is built.
+    /// Returns the minimum delay from an input to any output it causes. A loop of elements with zero delay is rejected
+    /// when the network is built.
     fn lookahead(&self) -> Span {
         Span::ZERO
     }
 
-    /// For how long after a packet came in nothing comes of it, nor of the order in which packets came in at different inputs: until
-    /// then the element is not woken and sends nothing because of it. What leads to its inputs may so be run ahead, one after the
-    /// other, where else it would be run in turns ([`Span::ZERO`]: not at all).
-    fn patience(&self) -> Span {
+    /// Returns the time after an arrival within which the element does not react.
+    ///
+    /// It holds for any order of arrivals at the inputs. Within that time the element is not woken and sends
+    /// nothing because of the arrival, so the elements that lead to it may be executed ahead, one after the
+    /// other. [`Span::ZERO`]: the element may react immediately.
+    fn min_reaction_delay(&self) -> Span {
         Span::ZERO
     }
 
-    /// Whether a packet that comes in at `from` can cause one to go out at `to` at once. Narrows what counts as a
-    /// loop for elements whose inputs and outputs are not all connected inside.
+    /// Returns `true` if a packet at input `from` can cause an instantaneous one at `to`. Narrows zero-delay
+    /// loops for elements whose inputs and outputs are not all connected internally.
     fn forwards(&self, _from: Port, _to: Port) -> bool {
         true
     }
@@ -42,60 +46,34 @@ pub trait Element: Send {
     /// what happens later.
     fn observe(&mut self, now: Time, observer: &mut dyn Observer);
 
-    /// The element itself, for whoever built it and knows what it is: a running emulation changes a link's rate so.
+    /// Returns the element for downcasting: a running emulation changes a link's rate in this way.
     fn as_any(&mut self) -> &mut dyn std::any::Any;
 }
 
-/// What a value that an element reports is measured in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unit {
-    /// Octets.
-    Bytes,
-    /// Packets, segments or frames, as the name says.
-    Packets,
-    /// ATM cells.
-    Cells,
-    /// Seconds.
-    Seconds,
-    /// Bits per second.
-    BitsPerSecond,
-    /// A number of events.
-    Count,
-    /// A share of one.
-    Ratio,
-}
-
-impl Unit {
-    /// As plots and column names write it.
-    pub const fn symbol(self) -> &'static str {
-        match self {
-            Unit::Bytes => "B",
-            Unit::Packets => "packets",
-            Unit::Cells => "cells",
-            Unit::Seconds => "s",
-            Unit::BitsPerSecond => "bit/s",
-            Unit::Count => "count",
-            Unit::Ratio => "ratio",
-        }
-    }
-}
-
-/// Takes down what elements report. Names are fixed for an element: the same ones at every call, in the same order.
+/// Receiver of the metrics that elements report. An element reports the same metrics at every call, in the same order.
 pub trait Observer {
-    /// A running total since the start, which never falls.
-    fn counter(&mut self, name: &'static str, unit: Unit, total: u64);
+    /// Reports a total since the start of the run, which never falls.
+    fn counter(&mut self, metric: &'static Of<Counter>, total: u64);
 
-    /// A value at this instant; NaN where there is none yet.
-    fn gauge(&mut self, name: &'static str, unit: Unit, value: f64);
+    /// Reports a value at this instant; NaN before the first value.
+    fn gauge(&mut self, metric: &'static Of<Gauge>, value: f64);
 
-    /// What follows is of this part, which stands in the scenario by itself ("link/trunk/forward" of a switch). Without it,
-    /// it is of the element as a whole.
+    /// Returns `true` if distributions are to be reported; elements may spare themselves the making otherwise.
+    fn takes_histograms(&self) -> bool {
+        false
+    }
+
+    /// Reports the distribution of all values since the start of the run.
+    fn histogram(&mut self, _metric: &'static Of<metric::Histogram>, _values: &Histogram) {}
+
+    /// Announces the part that what follows is of, such as "link/trunk/forward" of a switch. Without it, that is the
+    /// element as a whole.
     fn part(&mut self, _path: &str) {}
 }
 
-/// Where an output leads: an input of an element.
+/// Connection of an output to an input of an element.
 ///
-/// One word: written in two parts and read at once a few instructions later it would wait for its own store.
+/// One word: written in two parts and read whole a few instructions later it would wait for its own store.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Wire(u64);
 
@@ -103,31 +81,31 @@ impl Wire {
     /// An output that leads nowhere: packets sent there are gone, and counted.
     pub const UNCONNECTED: Wire = Wire(u64::MAX);
 
-    /// A wire to input `port` of the element with number `to` in the network.
+    /// Creates a wire to input `port` of the element with number `to` in the network.
     #[inline]
     pub const fn new(to: u32, port: Port) -> Wire {
         Wire((to as u64) << 16 | port.0 as u64)
     }
 
-    /// The element's number in the network.
+    /// Returns the element's number in the network.
     #[inline]
     pub const fn to(self) -> u32 {
         (self.0 >> 16) as u32
     }
 
-    /// The input there.
+    /// Returns the input of the element.
     #[inline]
     pub const fn port(self) -> Port {
         Port(self.0 as u16)
     }
 
-    /// Element and input as one number, different for each input of the network.
+    /// Returns element and input as one number, different for each input of the network.
     #[inline]
     pub const fn number(self) -> u64 {
         self.0
     }
 
-    /// Whether it leads somewhere.
+    /// Returns `true` if the output is connected.
     #[inline]
     pub const fn is_connected(self) -> bool {
         self.0 != u64::MAX
@@ -145,13 +123,13 @@ impl std::fmt::Debug for Wire {
 pub struct Outbox {
     /// The first of them. Most calls send one packet, which then never sees the queue.
     first: Option<(Wire, Packet)>,
-    /// Those behind it; empty if there is no first.
+    /// Packets after the first; empty without a first one.
     rest: VecDeque<(Wire, Packet)>,
     stray: u64,
 }
 
 impl Outbox {
-    /// The next packet to deliver, and where.
+    /// Removes and returns the next packet to deliver, with its wire.
     #[inline]
     pub fn pop(&mut self) -> Option<(Wire, Packet)> {
         let first = self.first.take();
@@ -173,43 +151,43 @@ impl Outbox {
         }
     }
 
-    /// How many packets were sent to outputs that lead nowhere.
+    /// Returns the number of packets sent to unconnected outputs.
     pub fn stray(&self) -> u64 {
         self.stray
     }
 }
 
-/// What an element has while it handles a packet or a wake-up.
+/// Context of an element while it handles a packet or a wake-up.
 pub struct Cx<'a> {
     now: Time,
     wires: &'a [Wire],
     outbox: &'a mut Outbox,
-    stream: &'a mut Stream,
+    stream: &'a mut RandomStream,
 }
 
 impl<'a> Cx<'a> {
-    /// The context of one call to one element: the engine makes these.
+    /// Creates the context of one call to one element, for the engine.
     #[inline]
-    pub fn new(now: Time, wires: &'a [Wire], outbox: &'a mut Outbox, stream: &'a mut Stream) -> Cx<'a> {
+    pub fn new(now: Time, wires: &'a [Wire], outbox: &'a mut Outbox, stream: &'a mut RandomStream) -> Cx<'a> {
         Cx { now, wires, outbox, stream }
     }
 
-    /// The instant of this call.
+    /// Returns the instant of this call.
     #[inline]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Sends a packet out at `port`; it is received on the other side at this instant, after this call.
+    /// Sends a packet at output `port`. It is received at this instant, after this call.
     #[inline]
     pub fn emit(&mut self, port: Port, packet: Packet) {
         let wire = self.wires.get(usize::from(port.0)).copied().unwrap_or(Wire::UNCONNECTED);
         self.outbox.push(wire, packet);
     }
 
-    /// The element's own random stream.
+    /// Returns the element's own random stream.
     #[inline]
-    pub fn stream(&mut self) -> &mut Stream {
+    pub fn stream(&mut self) -> &mut RandomStream {
         self.stream
     }
 }

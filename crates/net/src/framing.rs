@@ -1,7 +1,9 @@
-//! What a link adds to an IP packet on the wire.
+//! Link-layer overhead of an IP packet on the wire.
 
 use bentpipe_units::{Bytes, Rate};
 use bentpipe_wire::aal5;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// LLC, OUI and EtherType before a routed packet (RFC 2684, section 5.1).
 const LLC_SNAP_LEN: usize = 8;
@@ -9,27 +11,23 @@ const LLC_SNAP_LEN: usize = 8;
 /// The bytes that a link layer spends on a packet of network-layer bytes.
 ///
 /// Only lengths: the frame itself is not made, since nothing between the two ends of a link looks at it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Framing {
-    /// Nothing is added.
+    /// No overhead.
     #[default]
     None,
-    /// Ethernet as on the medium (IEEE 802.3): preamble 8, header 14, FCS 4 and interframe gap 12 bytes, and frames
-    /// padded to 64 bytes.
+    /// Ethernet on the medium (IEEE 802.3), with frames padded to 64 bytes. Preamble 8, header 14, FCS 4 and
+    /// interframe gap 12 bytes.
     Ethernet,
-    /// LLC/SNAP (8 bytes) and AAL5 (trailer of 8, padding to whole cells) in ATM cells of 53 bytes (RFC 2684, I.363.5).
+    /// LLC/SNAP (8 bytes) and AAL5 (8-byte trailer, padding) in 53-byte ATM cells (RFC 2684, I.363.5).
     Aal5LlcSnap {
-        /// Whether the rate is that of an SDH or SONET line, of which cells get 260 of 270 columns: 149.76 of
-        /// 155.52 Mbit/s. Default: false, the rate is the cells' own.
-        #[cfg_attr(feature = "serde", serde(default))]
+        /// Enables an SDH or SONET rate, of which cells get 260 of 270 columns. That is 149.76 of 155.52
+        /// Mbit/s. Default: false, the rate is the cells' own.
+        #[serde(default)]
         sdh: bool,
     },
-    /// So many bytes more for each packet.
+    /// Fixed number of additional bytes per packet.
     Fixed {
         /// Bytes added to each packet. No default.
         overhead: Bytes,
@@ -37,7 +35,7 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// The bytes on the wire for a packet of `len_bytes`.
+    /// Returns the bytes on the wire for a packet of `len_bytes`.
     #[inline]
     pub fn wire_len(&self, len_bytes: usize) -> Bytes {
         let len = len_bytes as u64;
@@ -49,7 +47,7 @@ impl Framing {
         })
     }
 
-    /// What remains of a line's rate for the bytes that [`Framing::wire_len`] counts.
+    /// Returns the part of a line's rate for the bytes counted by [`Framing::wire_len`].
     pub fn usable(&self, line: Rate) -> Rate {
         match self {
             Framing::Aal5LlcSnap { sdh: true } => {
@@ -59,7 +57,7 @@ impl Framing {
         }
     }
 
-    /// The rate at which packets of `len_bytes` pass, their own bytes counted, on a line of rate `line`.
+    /// Returns the throughput of packets of `len_bytes` on a line of rate `line`. Only their own bytes count.
     pub fn capacity(&self, line: Rate, len_bytes: usize) -> Rate {
         let wire = self.wire_len(len_bytes).get().max(1);
         let bits = u128::from(self.usable(line).as_bps()) * len_bytes as u128 / u128::from(wire);

@@ -1,16 +1,18 @@
 //! A gate: where packets of the real world enter and leave the network.
 
+pub mod metrics;
+
 use std::any::Any;
 use std::collections::VecDeque;
 
 use bentpipe_units::Time;
 
-use crate::{Cx, Element, Observer, Packet, Port, Unit};
+use crate::{Cx, Element, Observer, Packet, Port};
 
-/// Stands in the place of a host that is outside: a real one, behind a network interface.
+/// External port: represents a real host outside the network, after a network interface.
 ///
-/// Packets from the network wait, each with the instant it arrived at, until whoever runs the network takes them.
-/// Packets from outside are injected at [`Gate::OUTSIDE`] and go on into the network at once.
+/// Packets from the network wait, each with its arrival time, until the emulator takes them. Packets from
+/// outside are injected at [`Gate::OUTSIDE`] and enter the network immediately.
 #[derive(Debug, Default)]
 pub struct Gate {
     leaving: VecDeque<(Time, Packet)>,
@@ -32,7 +34,7 @@ impl Tally {
     }
 }
 
-/// More packets than this waiting means that nobody takes them; further ones are refused and counted.
+/// Maximum number of waiting packets; further ones are refused and counted.
 const MAX_WAITING: usize = 1 << 16;
 
 impl Gate {
@@ -41,7 +43,7 @@ impl Gate {
     /// The input at which packets from outside are injected.
     pub const OUTSIDE: Port = Port(1);
 
-    /// The packet that left the network first of those that wait, and when it did.
+    /// Removes and returns the first waiting packet, with its arrival time.
     pub fn take(&mut self) -> Option<(Time, Packet)> {
         self.leaving.pop_front()
     }
@@ -70,11 +72,11 @@ impl Element for Gate {
     }
 
     fn observe(&mut self, _: Time, observer: &mut dyn Observer) {
-        observer.counter("packets_entered", Unit::Packets, self.entered.packets);
-        observer.counter("bytes_entered", Unit::Bytes, self.entered.bytes);
-        observer.counter("packets_left", Unit::Packets, self.left.packets);
-        observer.counter("bytes_left", Unit::Bytes, self.left.bytes);
-        observer.counter("packets_refused", Unit::Packets, self.refused_packets);
+        observer.counter(&metrics::PACKETS_ENTERED, self.entered.packets);
+        observer.counter(&metrics::BYTES_ENTERED, self.entered.bytes);
+        observer.counter(&metrics::PACKETS_LEFT, self.left.packets);
+        observer.counter(&metrics::BYTES_LEFT, self.left.bytes);
+        observer.counter(&metrics::PACKETS_REFUSED, self.refused_packets);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -1,42 +1,38 @@
 //! Packets, and the elements they pass through.
 //!
-//! An [`Element`] is a state machine: packets go in and out through numbered ports, and it says when it wants to be
-//! woken next. It reads no clock, does no I/O and draws randomness only from the stream it is handed, so it cannot
-//! tell a simulation from an emulation in real time. Elements never touch each other: all that passes is a
-//! [`Packet`] through a port.
+//! An [`Element`] is a state machine: packets go in and out through numbered ports, and it requests its next
+//! wake-up. It reads no clock, does no I/O and draws randomness only from the stream it is given, so it
+//! behaves the same in a simulation and in a real-time emulation. Elements never touch each other: only a
+//! [`Packet`] through a port passes between them.
 
-pub mod app;
-pub mod atm;
 pub mod channel;
 mod config;
-pub mod dama;
-mod datagram;
-pub mod dvb;
 mod element;
 mod framing;
-mod gate;
+pub mod gate;
 mod hash;
+pub mod histogram;
 pub mod link;
+pub mod marker;
+pub mod metric;
 pub mod node;
 mod packet;
 pub mod queue;
 pub mod quick_start;
-#[cfg(test)]
-mod rig;
 pub mod shaper;
-pub mod tcp;
-pub mod tfrc;
-mod transport;
-pub mod video;
-pub mod wifi;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod text;
 
 pub use channel::Channel;
-pub use config::Impossible;
-pub use element::{Cx, Element, Observer, Outbox, Port, Unit, Wire};
+pub use config::{Impossible, probability};
+pub use element::{Cx, Element, Observer, Outbox, Port, Wire};
 pub use framing::Framing;
 pub use gate::Gate;
+pub use histogram::Histogram;
 pub use link::Link;
+pub use marker::Marker;
+pub use metric::Unit;
 pub use node::Node;
-pub use packet::{Body, Packet};
+pub use packet::{Body, Carried, LONGEST_HEADERS, Packet};
 pub use shaper::Shaper;
-pub use wifi::Wifi;

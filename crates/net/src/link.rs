@@ -1,28 +1,28 @@
-//! A link in one direction: a queue, a transmitter and a pipe.
+//! Link in one direction: a queue, a transmitter and a pipe.
 //!
-//! Modelled: a queue discipline, serialisation at a rate with the framing's overhead and whole nanoseconds that do not
-//! drift, propagation delay that may change while packets are under way, an MTU. Not modelled: errors (a
-//! channel behind the link does that), media shared with others, fragmentation.
+//! Modelled: a queue discipline, serialisation at a rate with the framing's overhead and whole nanoseconds
+//! that do not drift, propagation delay that may change while packets are in flight, an MTU. Not modelled:
+//! errors (a channel after the link does that), shared media, fragmentation.
 //!
-//! A link wakes only when a packet comes out of its pipe. Nothing happens at the end of a transmission; the queue is
-//! served when the link is next looked at, each transmission at the instant it was due, so a discipline sees true times.
-//! A packet costs one receive and one wake-up.
+//! A link wakes only when a packet leaves its pipe. Nothing happens at the end of a transmission; the queue
+//! is served when the link is next processed, each transmission at the instant it was due, so a discipline
+//! sees true times. A packet costs one receive and one wake-up.
+
+pub mod metrics;
 
 use std::any::Any;
 use std::collections::VecDeque;
 
 use bentpipe_units::{Bytes, Rate, Serialiser, Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::queue::{Discipline, Queue};
-use crate::{Cx, Element, Framing, Impossible, Observer, Packet, Port, Unit};
+use crate::{Cx, Element, Framing, Impossible, Observer, Packet, Port};
 
 /// A link in one direction.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The line's rate, bits per second with framing. Default: none, sending takes no time.
     pub rate: Option<Rate>,
@@ -30,32 +30,28 @@ pub struct Config {
     pub delay: Span,
     /// Later values of the delay, in the order of their time. Default: none.
     pub delay_changes: Vec<DelayChange>,
-    /// What the link layer adds to each packet. Default: none.
+    /// Link-layer overhead of each packet. Default: none.
     pub framing: Framing,
     /// The longest IP packet the link takes; longer ones are dropped. Default: no limit.
     pub mtu: Option<Bytes>,
-    /// What waits for the transmitter, and what is dropped. Default: drop tail without a limit.
+    /// Queue in front of the transmitter. Default: drop tail without a limit.
     pub queue: Discipline,
 }
 
 /// A new value of a link's delay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(deny_unknown_fields)
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct DelayChange {
-    /// When it begins to hold, from the start of the run. No default.
+    /// Start of the change, from the start of the run. No default.
     pub at: Span,
     /// The delay of packets whose transmission starts then or later. No default.
     pub delay: Span,
 }
 
-/// One direction of a link: input 0 to output 0.
+/// Link in one direction: input 0 to output 0.
 pub struct Link {
     queue: Box<dyn Queue>,
-    /// Whether the queue may hold something.
+    /// Set while the queue may hold packets.
     backlogged: bool,
     transmitter: Transmitter,
     propagation: Propagation,
@@ -67,10 +63,10 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link of this configuration, empty.
+    /// Creates an empty link of this configuration.
     ///
     /// # Errors
-    /// The key whose value is impossible.
+    /// Returns an error that names the key with an invalid value.
     pub fn new(config: &Config) -> Result<Link, Impossible> {
         Ok(Link {
             queue: config.queue.build()?,
@@ -85,21 +81,21 @@ impl Link {
         })
     }
 
-    /// Changes the rate from the next transmission on; what is being sent and what is under way is not touched. None:
-    /// sending takes no time; zero: nothing more is sent. Poke the link afterwards.
+    /// Changes the rate from the next transmission on. Packets in transmission and in flight are not
+    /// affected. `None`: no serialisation delay; zero: no transmissions. Poke the link afterwards.
     pub fn set_rate(&mut self, now: Time, rate: Option<Rate>) {
         self.catch_up(now);
         self.transmitter.set_rate(now, rate);
     }
 
-    /// Changes the delay of what is sent from now on, later scheduled changes forgotten; what is under way is not
-    /// touched, and nothing overtakes it. Poke the link afterwards.
+    /// Changes the delay of later transmissions and cancels scheduled changes. Packets in flight are not affected, and
+    /// order is preserved. Poke the link afterwards.
     pub fn set_delay(&mut self, now: Time, delay: Span) {
         self.catch_up(now);
         self.propagation = Propagation::with_changes(delay, VecDeque::new());
     }
 
-    /// Changes the queue's limits and parameters for what arrives from now on; what waits is not touched.
+    /// Changes the queue's limits and parameters for later arrivals. Waiting packets are not affected.
     ///
     /// # Errors
     /// The key whose value is impossible, `kind` if it is another discipline; nothing is changed then.
@@ -108,13 +104,13 @@ impl Link {
         self.queue.set(discipline)
     }
 
-    /// The delay of packets whose transmission starts at `now`.
+    /// Returns the delay of packets whose transmission starts at `now`.
     pub fn delay(&mut self, now: Time) -> Span {
         self.catch_up(now);
         self.propagation.delay_at(now)
     }
 
-    /// How many packets wait in the queue.
+    /// Returns the number of packets in the queue.
     pub fn queued(&self) -> usize {
         self.queue.packets()
     }
@@ -131,7 +127,7 @@ impl Link {
         }
     }
 
-    /// Puts a packet on the line at `start`.
+    /// Starts the transmission of a packet at `start`.
     #[inline]
     fn transmit(&mut self, packet: Packet, start: Time) {
         let end = self.transmitter.start(packet.len(), start);
@@ -175,12 +171,12 @@ impl Element for Link {
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         self.catch_up(now);
         let busy = self.transmitter.busy_until(now).as_secs_f64();
-        observer.counter("delivered", Unit::Packets, self.delivered);
-        observer.counter("delivered-bytes", Unit::Bytes, self.delivered_bytes);
-        observer.counter("dropped-too-big", Unit::Packets, self.too_big);
-        observer.gauge("in-flight", Unit::Packets, self.pipe.packets() as f64);
-        observer.gauge("busy", Unit::Seconds, busy);
-        observer.gauge("utilisation", Unit::Ratio, busy / now.as_secs_f64());
+        observer.counter(&metrics::DELIVERED, self.delivered);
+        observer.counter(&metrics::DELIVERED_BYTES, self.delivered_bytes);
+        observer.counter(&metrics::DROPPED_TOO_BIG, self.too_big);
+        observer.gauge(&metrics::IN_FLIGHT, self.pipe.packets() as f64);
+        observer.gauge(&metrics::BUSY, busy);
+        observer.gauge(&metrics::UTILISATION, busy / now.as_secs_f64());
         self.queue.observe(observer);
     }
 
@@ -191,12 +187,12 @@ impl Element for Link {
 
 /// Turns packets into bits on the line, one after another.
 struct Transmitter {
-    /// None: sending takes no time.
+    /// Serialiser; `None` without serialisation delay.
     serialiser: Option<Serialiser>,
     framing: Framing,
-    /// When the transmission of this moment ends, or the last one ended.
+    /// End of the current transmission, or of the last one.
     free_at: Time,
-    /// Whether nothing is started at all.
+    /// Set while no transmission may start.
     is_down: bool,
     /// The time of all transmissions, to the end of the last one started.
     busy: Span,
@@ -234,12 +230,12 @@ impl Transmitter {
         self.free_at
     }
 
-    /// How long it was sending up to `now`.
+    /// Returns the time spent transmitting up to `now`.
     fn busy_until(&self, now: Time) -> Span {
         self.busy - self.free_at.since(now)
     }
 
-    /// The shortest time a packet takes, in whole nanoseconds.
+    /// Returns the minimum time of a packet, in whole nanoseconds.
     fn shortest(&self) -> Span {
         let bits = u128::from(self.framing.wire_len(1).bits());
         let nanos =
@@ -253,13 +249,13 @@ impl Transmitter {
 struct Pipe {
     /// The first to arrive, and when. On a line that is not busy it is the only one, and never sees the queue.
     first: Option<(Time, Packet)>,
-    /// Those behind it; empty if there is no first.
+    /// Packets after the first; empty without a first one.
     rest: VecDeque<(Time, Packet)>,
     last: Time,
 }
 
 impl Pipe {
-    /// A delay that has shrunk lets nothing overtake: a line is a line.
+    /// Appends a packet. A reduced delay preserves the order on a line.
     #[inline]
     fn push(&mut self, packet: Packet, arrival: Time) {
         self.last = arrival.max(self.last);
@@ -270,7 +266,7 @@ impl Pipe {
         }
     }
 
-    /// When the first arrives.
+    /// Returns the arrival time of the first packet.
     #[inline]
     fn next(&self) -> Time {
         self.first.as_ref().map_or(Time::NEVER, |(arrival, _)| *arrival)
@@ -290,12 +286,12 @@ impl Pipe {
     }
 }
 
-/// How long signals are under way, now and later.
+/// Propagation delay, now and later.
 struct Propagation {
     delay: Span,
     /// Changes that do not hold yet.
     changes: VecDeque<DelayChange>,
-    /// When the first of them begins to hold.
+    /// Time of the first scheduled change.
     next_change: Time,
 }
 
@@ -312,7 +308,7 @@ impl Propagation {
         Propagation { delay, changes, next_change }
     }
 
-    /// The delay of what is sent at `now`; `now` never goes back.
+    /// Returns the delay of packets sent at `now`, which never decreases.
     #[inline]
     fn delay_at(&mut self, now: Time) -> Span {
         while self.next_change <= now {

@@ -1,10 +1,10 @@
 //! A node: host, router or satellite.
 //!
 //! Modelled: IPv4 and IPv6 forwarding by longest prefix with hop limits and header checksums (RFC 1812, RFC 8200), local
-//! delivery by protocol and port, configured IPv6-in-IPv4 tunnels (RFC 4213), multicast to static groups. Not modelled:
-//! ICMP (what is dropped is counted, nobody is told), fragmentation and reassembly (what is too long is dropped, whatever
-//! its don't-fragment flag), ARP and neighbour discovery, routing protocols, loopback, IPv6 scopes other than link-local
-//! multicast.
+//! delivery by protocol and port, diversion of packets in transit to endpoints, configured IPv6-in-IPv4 tunnels (RFC 4213),
+//! multicast to static groups, fragmentation and reassembly of IPv4 (RFC 791), ICMP and ICMPv6 errors and echo (RFC 1812,
+//! RFC 4443). Not modelled: reassembly of IPv6, ARP and neighbour discovery, routing protocols, loopback, IPv6 scopes other
+//! than link-local multicast.
 //!
 //! Ports: the network interfaces come first, then the local endpoints, as inputs and as outputs.
 
@@ -16,15 +16,22 @@ use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::{Kind, ipv4};
 
 use crate::hash::Map;
-use crate::{Cx, Element, Observer, Packet, Port, Unit};
+pub use crate::text::Prefix;
+use crate::{Cx, Element, Observer, Packet, Port};
 
+mod answer;
 mod demux;
-mod prefix;
+mod divert;
+mod fragments;
+pub mod metrics;
 mod routes;
 mod tunnel;
 
+use answer::Limit;
 use demux::{Demux, Service};
-pub use prefix::{NoPrefix, Prefix};
+pub use divert::Divert;
+use divert::Diverts;
+use fragments::Reassembly;
 use routes::{Key, Routes, Via, key};
 pub use tunnel::Tunnel;
 
@@ -44,10 +51,19 @@ pub struct Node {
     /// Tunnels by the outer source and destination of what comes out of them.
     tunnel_ends: Map<(Ipv4Addr, Ipv4Addr), u16>,
     groups: Vec<Group>,
+    /// Diversions, if there are any.
+    diverts: Option<Box<Diverts>>,
+    /// IPv4 and IPv6 address that messages of this node come from.
+    addresses: [Option<IpAddr>; 2],
+    /// Identification of the last message.
+    ident: u16,
+    limit: Limit,
+    /// Incomplete datagrams, if there were any.
+    reassembly: Option<Box<Reassembly>>,
     counts: Counts,
 }
 
-/// Where a multicast group's packets go.
+/// Branches and members of a multicast group.
 #[derive(Debug, Default)]
 struct Group {
     branches: Vec<Via>,
@@ -58,35 +74,44 @@ struct Group {
 struct Counts {
     delivered: u64,
     forwarded: u64,
+    diverted: u64,
+    fragments: u64,
+    reassembled: u64,
+    icmp_sent: u64,
+    icmp_received: u64,
+    icmp_suppressed: u64,
     drops: [u64; Drop::ALL.len()],
 }
 
-/// Why a node drops a packet.
+/// Cause of a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drop {
     /// No route leads to its destination, or the destination is the node that sent it.
     NoRoute,
-    /// Its hop limit was used up.
+    /// Hop limit exceeded.
     HopLimit,
-    /// Its IPv4 header checksum does not match.
+    /// Wrong IPv4 header checksum.
     BadChecksum,
-    /// It is no well-formed IP packet, or comes out of a tunnel that is not there.
+    /// Malformed IP packet, or a packet of a tunnel that does not exist.
     BadHeader,
-    /// It is longer than the interface's or tunnel's MTU.
+    /// Packet longer than the interface's or tunnel's MTU.
     TooBig,
-    /// Nobody here listens to its protocol and port.
+    /// No endpoint for its protocol and port.
     NoListener,
+    /// Fragment of a packet that was never complete.
+    Reassembly,
 }
 
 impl Drop {
-    /// Every cause with the name of its counter.
-    pub const ALL: [(Drop, &'static str); 6] = [
-        (Drop::NoRoute, "dropped-no-route"),
-        (Drop::HopLimit, "dropped-hop-limit"),
-        (Drop::BadChecksum, "dropped-bad-checksum"),
-        (Drop::BadHeader, "dropped-bad-header"),
-        (Drop::TooBig, "dropped-too-big"),
-        (Drop::NoListener, "dropped-no-listener"),
+    /// Every cause, in the order of their metrics.
+    pub const ALL: [Drop; 7] = [
+        Drop::NoRoute,
+        Drop::HopLimit,
+        Drop::BadChecksum,
+        Drop::BadHeader,
+        Drop::TooBig,
+        Drop::NoListener,
+        Drop::Reassembly,
     ];
 }
 
@@ -106,11 +131,16 @@ impl Node {
             tunnels: Vec::new(),
             tunnel_ends: Map::default(),
             groups: Vec::new(),
+            diverts: None,
+            addresses: [None; 2],
+            ident: 0,
+            limit: Limit::default(),
+            reassembly: None,
             counts: Counts::default(),
         }
     }
 
-    /// Adds an endpoint's port: what the endpoint sends comes in there, and what it is to get goes out there.
+    /// Adds the port of an endpoint, at which packets from it come in and packets to it leave.
     ///
     /// # Panics
     /// If there are more than 65,535 ports.
@@ -128,8 +158,9 @@ impl Node {
         self.mtus[usize::from(interface.0)] = mtu;
     }
 
-    /// Takes what is sent to an address, or to any in a prefix, as sent to this node.
+    /// Adds an address, or all addresses of a prefix, to this node. Its messages come from the first of each version.
     pub fn add_address(&mut self, prefix: Prefix) {
+        self.addresses[usize::from(prefix.address.is_ipv6())].get_or_insert(prefix.address);
         self.routes.insert(prefix, Via::Local);
     }
 
@@ -151,19 +182,30 @@ impl Node {
         self.routes.insert(prefix, Via::Tunnel(tunnel));
     }
 
-    /// Gives an endpoint what is sent to a local port, whoever sends it. Protocols without ports have port 0.
+    /// Binds an endpoint to a local port, for any remote. Protocols without ports have port 0.
     pub fn bind(&mut self, endpoint: Port, protocol: Protocol, port: u16) {
         self.demux.bind(Service::new(protocol, port), endpoint);
     }
 
-    /// Gives an endpoint what one remote address and port sends to a local port; goes before [`Node::bind`].
+    /// Binds an endpoint to a local port for one remote address and port. Takes precedence over [`Node::bind`].
     pub fn bind_connection(&mut self, endpoint: Port, protocol: Protocol, port: u16, remote: (IpAddr, u16)) {
         self.demux.bind_connection(Service::new(protocol, port), (key(remote.0), remote.1), endpoint);
     }
 
-    /// Gives an endpoint what no other takes.
+    /// Binds an endpoint to all packets that no other endpoint is bound to.
     pub fn bind_rest(&mut self, endpoint: Port) {
         self.demux.bind_rest(endpoint);
+    }
+
+    /// Adds an endpoint that gets the unicast packets in transit that match. Of several conditions the first that matches
+    /// counts.
+    ///
+    /// Their hop limit is decremented already. What the endpoint sends is routed and never diverted again: a packet that it
+    /// returns unchanged goes on as if there were no diversion.
+    pub fn divert(&mut self, what: Divert) -> Port {
+        let endpoint = self.add_endpoint();
+        self.diverts.get_or_insert_default().add(what, endpoint);
+        endpoint
     }
 
     /// Sends what goes to a multicast group out of an interface, in addition to others.
@@ -171,12 +213,12 @@ impl Node {
         self.group(group).branches.push(Via::Interface(interface));
     }
 
-    /// Sends what goes to an IPv6 multicast group through a tunnel, in addition to other ways.
+    /// Adds a tunnel as a branch of an IPv6 multicast group.
     pub fn add_group_tunnel(&mut self, group: IpAddr, tunnel: u16) {
         self.group(group).branches.push(Via::Tunnel(tunnel));
     }
 
-    /// Gives an endpoint a copy of what is sent to a group and port.
+    /// Adds an endpoint as a member of a group and port.
     pub fn join(&mut self, endpoint: Port, group: IpAddr, protocol: Protocol, port: u16) {
         self.group(group).members.push((Service::new(protocol, port), endpoint));
     }
@@ -197,24 +239,18 @@ impl Node {
 
 /// Counting.
 impl Node {
-    #[inline]
-    fn count_drop(&mut self, handled: Result<(), Drop>) {
-        if let Err(cause) = handled {
-            self.counts.drops[cause as usize] += 1;
-        }
-    }
-
     fn interfaces(&self) -> u16 {
         self.mtus.len() as u16
     }
 
-    /// How many packets were dropped for a cause.
+    /// Returns the number of packets dropped for a cause.
     pub fn dropped(&self, cause: Drop) -> u64 {
-        self.counts.drops[cause as usize]
+        let incomplete = self.reassembly.as_ref().map_or(0, |reassembly| reassembly.dropped());
+        self.counts.drops[cause as usize] + if cause == Drop::Reassembly { incomplete } else { 0 }
     }
 }
 
-/// Where a packet came from.
+/// Origin of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// An endpoint of this node.
@@ -226,93 +262,143 @@ enum Origin {
 /// Passing packets on.
 impl Node {
     #[inline(always)]
-    fn handle(&mut self, mut packet: Packet, origin: Origin, cx: &mut Cx<'_>) -> Result<(), Drop> {
-        let (destination, len) = read(&packet, origin)?;
+    fn handle(&mut self, mut packet: Packet, origin: Origin, cx: &mut Cx<'_>) {
+        let (destination, len) = match read(&packet, origin) {
+            Ok(read) => read,
+            Err(cause) => return self.refuse(&packet, cause, cx),
+        };
         if packet.len() > len {
             cut(&mut packet, len);
         }
         match self.routes.find(destination) {
             Via::Interface(port) => {
-                if origin != Origin::Here && !take_hop(&mut packet) {
-                    return Err(Drop::HopLimit);
+                if origin != Origin::Here {
+                    if !take_hop(&mut packet) {
+                        return self.refuse(&packet, Drop::HopLimit, cx);
+                    }
+                    if self.diverts.is_some() {
+                        return self.divert_or_send(packet, Via::Interface(port), origin, cx);
+                    }
                 }
-                self.send_out(packet, port, cx)
+                self.send_out(packet, port, cx);
             }
-            Via::Local if origin == Origin::Here => Err(Drop::NoRoute),
-            Via::Local => self.deliver(packet, cx),
+            Via::Local if origin != Origin::Here => self.deliver(packet, cx),
             Via::Group(group) => self.distribute(packet, group, origin, destination, cx),
             via => self.forward(packet, via, origin, cx),
         }
     }
 
     #[inline(never)]
-    fn forward(&mut self, mut packet: Packet, via: Via, origin: Origin, cx: &mut Cx<'_>) -> Result<(), Drop> {
+    fn forward(&mut self, mut packet: Packet, via: Via, origin: Origin, cx: &mut Cx<'_>) {
         if origin != Origin::Here && !take_hop(&mut packet) {
-            return Err(Drop::HopLimit);
+            return self.refuse(&packet, Drop::HopLimit, cx);
         }
-        self.send(packet, via, cx)
+        if origin != Origin::Here && self.diverts.is_some() && matches!(via, Via::Tunnel(_)) {
+            return self.divert_or_send(packet, via, origin, cx);
+        }
+        self.send(packet, via, cx);
+    }
+
+    /// Diverts a packet in transit, or sends it on.
+    #[cold]
+    #[inline(never)]
+    fn divert_or_send(&mut self, packet: Packet, via: Via, origin: Origin, cx: &mut Cx<'_>) {
+        let endpoint = self.diverts.as_ref().and_then(|diverts| diverts.find(&packet, origin));
+        let Some(endpoint) = endpoint else { return self.send(packet, via, cx) };
+        self.counts.diverted += 1;
+        cx.emit(endpoint, packet);
     }
 
     #[inline(always)]
-    fn send_out(&mut self, packet: Packet, port: Port, cx: &mut Cx<'_>) -> Result<(), Drop> {
+    fn send_out(&mut self, packet: Packet, port: Port, cx: &mut Cx<'_>) {
         if self.mtus.get(usize::from(port.0)).is_none_or(|&mtu| packet.len() > mtu) {
-            return Err(Drop::TooBig);
+            return self.send_fragments(packet, port, cx);
         }
         self.counts.forwarded += 1;
         cx.emit(port, packet);
-        Ok(())
     }
 
-    fn send(&mut self, packet: Packet, via: Via, cx: &mut Cx<'_>) -> Result<(), Drop> {
+    /// Sends a packet that is longer than the MTU in fragments, or refuses it.
+    #[cold]
+    #[inline(never)]
+    fn send_fragments(&mut self, packet: Packet, port: Port, cx: &mut Cx<'_>) {
+        let mtu = self.mtus.get(usize::from(port.0)).copied().unwrap_or_default();
+        let Some(fragments) = fragments::split(&packet, mtu) else {
+            return self.refuse_too_big(&packet, mtu, cx);
+        };
+        self.counts.forwarded += 1;
+        self.counts.fragments += fragments.len() as u64;
+        fragments.into_iter().for_each(|fragment| cx.emit(port, fragment));
+    }
+
+    fn send(&mut self, packet: Packet, via: Via, cx: &mut Cx<'_>) {
         match via {
             Via::Interface(port) => self.send_out(packet, port, cx),
             Via::Tunnel(number) => self.send_through(packet, number, cx),
-            Via::Local | Via::Group(_) | Via::Nowhere => Err(Drop::NoRoute),
+            Via::Local | Via::Group(_) | Via::Nowhere => self.refuse(&packet, Drop::NoRoute, cx),
         }
     }
 
-    /// Wraps an IPv6 packet and sends the result towards the tunnel's other end, which is never another tunnel.
-    fn send_through(&mut self, mut packet: Packet, number: u16, cx: &mut Cx<'_>) -> Result<(), Drop> {
-        let tunnel = self.tunnels.get_mut(usize::from(number)).ok_or(Drop::NoRoute)?;
+    /// Encapsulates an IPv6 packet and routes it to the tunnel's other end, not into another tunnel.
+    fn send_through(&mut self, mut packet: Packet, number: u16, cx: &mut Cx<'_>) {
+        let Some(tunnel) = self.tunnels.get_mut(usize::from(number)) else {
+            return self.refuse(&packet, Drop::NoRoute, cx);
+        };
         if packet.len() > tunnel.mtu {
-            return Err(Drop::TooBig);
+            let mtu = tunnel.mtu;
+            return self.refuse_too_big(&packet, mtu, cx);
         }
-        tunnel.encapsulate(&mut packet).ok_or(Drop::NoRoute)?;
-        match self.routes.find(key(tunnel.outer.dst.into())) {
-            via @ Via::Interface(_) => self.send(packet, via, cx),
-            _ => Err(Drop::NoRoute),
+        let destination = key(tunnel.outer.dst.into());
+        match (self.routes.find(destination), tunnel.encapsulate(&mut packet)) {
+            (via @ Via::Interface(_), Some(())) => self.send(packet, via, cx),
+            _ => self.refuse(&packet, Drop::NoRoute, cx),
         }
     }
 
     #[inline(never)]
-    fn deliver(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Drop> {
-        match target(&packet)? {
-            Target::Tunnelled(ends) => self.unwrap(packet, ends, cx),
-            Target::Service(service, from) => {
-                let endpoint = self.demux.find(service, from, || source(&packet)).ok_or(Drop::NoListener)?;
-                self.counts.delivered += 1;
-                cx.emit(endpoint, packet);
-                Ok(())
-            }
+    fn deliver(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        if is_fragment(&packet) && !self.demux.has_rest() {
+            return self.reassemble(&packet, cx);
+        }
+        match target(&packet) {
+            Ok(Target::Tunnelled(ends)) => self.unwrap(packet, ends, cx),
+            Ok(Target::Service(service, from)) => match self.demux.find(service, from, || source(&packet)) {
+                Some(endpoint) => {
+                    self.counts.delivered += 1;
+                    cx.emit(endpoint, packet);
+                }
+                None if service.is_icmp() => self.receive_icmp(packet, cx),
+                None => self.refuse(&packet, Drop::NoListener, cx),
+            },
+            Err(cause) => self.refuse(&packet, cause, cx),
         }
     }
 
-    /// Takes a packet out of its tunnel and handles what was inside (RFC 4213, section 3.6: only from the tunnel's
-    /// other end).
+    /// Keeps a fragment, and delivers the packet that it completes.
+    #[cold]
     #[inline(never)]
-    fn unwrap(
-        &mut self,
-        mut packet: Packet,
-        ends: (Ipv4Addr, Ipv4Addr),
-        cx: &mut Cx<'_>,
-    ) -> Result<(), Drop> {
-        let number = *self.tunnel_ends.get(&ends).ok_or(Drop::BadHeader)?;
+    fn reassemble(&mut self, fragment: &Packet, cx: &mut Cx<'_>) {
+        if let Some(whole) = self.reassembly.get_or_insert_default().add(fragment, cx.now()) {
+            self.counts.reassembled += 1;
+            self.deliver(whole, cx);
+        }
+    }
+
+    /// Decapsulates a tunnelled packet and handles its content, if it is from the tunnel's other end (RFC 4213, section
+    /// 3.6).
+    #[inline(never)]
+    fn unwrap(&mut self, mut packet: Packet, ends: (Ipv4Addr, Ipv4Addr), cx: &mut Cx<'_>) {
+        let Some(number) = self.tunnel_ends.get(&ends).copied() else {
+            return self.refuse(&packet, Drop::BadHeader, cx);
+        };
         let outer_len = ipv4::Packet::new_unchecked(packet.header()).header_len();
-        tunnel::decapsulate(&mut packet, outer_len).ok_or(Drop::BadHeader)?;
-        self.handle(packet, Origin::Elsewhere(Via::Tunnel(number)), cx)
+        match tunnel::decapsulate(&mut packet, outer_len) {
+            Some(()) => self.handle(packet, Origin::Elsewhere(Via::Tunnel(number)), cx),
+            None => self.refuse(&packet, Drop::BadHeader, cx),
+        }
     }
 
-    /// Gives a group's members here their copies and sends it on every branch but the one it came from.
+    /// Copies a packet to a group's members and branches, except where it came from.
     #[inline(never)]
     fn distribute(
         &mut self,
@@ -321,28 +407,43 @@ impl Node {
         origin: Origin,
         destination: Key,
         cx: &mut Cx<'_>,
-    ) -> Result<(), Drop> {
+    ) {
         let group = usize::from(group);
-        let members = if origin == Origin::Here { 0 } else { self.give_members(&packet, group, cx)? };
+        let members = match self.give_members(&packet, group, origin, cx) {
+            Ok(members) => members,
+            Err(cause) => return self.refuse(&packet, cause, cx),
+        };
+        let is_here = origin == Origin::Here;
         let branches = self.groups[group].branches.len();
-        if branches == 0 || origin != Origin::Here && is_link_local_group(destination) {
-            return if members > 0 { Ok(()) } else { Err(Drop::NoListener) };
-        }
-        if origin != Origin::Here && !take_hop(&mut packet) {
-            return if members > 0 { Ok(()) } else { Err(Drop::HopLimit) };
+        let cause = if branches == 0 || !is_here && is_link_local_group(destination) {
+            Some(Drop::NoListener)
+        } else {
+            (!is_here && !take_hop(&mut packet)).then_some(Drop::HopLimit)
+        };
+        match cause {
+            Some(_) if members > 0 => return,
+            Some(cause) => return self.refuse(&packet, cause, cx),
+            None => {}
         }
         for branch in 0..branches {
             let via = self.groups[group].branches[branch];
             if origin != Origin::Elsewhere(via) {
-                let sent = self.send(packet.clone(), via, cx);
-                self.count_drop(sent);
+                self.send(packet.clone(), via, cx);
             }
         }
-        Ok(())
     }
 
-    /// How many members of the group took a copy.
-    fn give_members(&mut self, packet: &Packet, group: usize, cx: &mut Cx<'_>) -> Result<usize, Drop> {
+    /// Copies a packet from elsewhere to a group's members and returns the number of copies.
+    fn give_members(
+        &mut self,
+        packet: &Packet,
+        group: usize,
+        origin: Origin,
+        cx: &mut Cx<'_>,
+    ) -> Result<usize, Drop> {
+        if origin == Origin::Here {
+            return Ok(0);
+        }
         let Target::Service(service, _) = target(packet)? else { return Err(Drop::BadHeader) };
         let members = self.groups[group].members.iter().filter(|(wanted, _)| *wanted == service);
         let count = members.map(|(_, endpoint)| cx.emit(*endpoint, packet.clone())).count();
@@ -351,7 +452,7 @@ impl Node {
     }
 }
 
-/// What a packet that is for this node wants.
+/// Purpose of a packet that is addressed to this node.
 enum Target {
     /// A protocol and port, and the port it comes from.
     Service(Service, u16),
@@ -359,7 +460,7 @@ enum Target {
     Tunnelled((Ipv4Addr, Ipv4Addr)),
 }
 
-/// What a packet wants whose header [`read`] has checked.
+/// Returns the purpose of a packet whose header [`read`] has checked.
 #[inline]
 fn target(packet: &Packet) -> Result<Target, Drop> {
     let header = packet.header();
@@ -384,6 +485,14 @@ fn target_v6(packet: &Packet) -> Result<Target, Drop> {
     Ok(Target::Service(Service::new(upper.protocol, to), from))
 }
 
+/// Returns `true` for a fragment of an IPv4 packet whose header [`read`] has checked.
+#[inline]
+fn is_fragment(packet: &Packet) -> bool {
+    let header = packet.header();
+    // More fragments to come, or an offset.
+    header[0] >> 4 == 4 && (header[6] & 0x3f, header[7]) != (0, 0)
+}
+
 /// The source of a packet whose header [`read`] has checked.
 fn source(packet: &Packet) -> Key {
     let header = packet.header();
@@ -400,7 +509,7 @@ fn view(packet: &Packet) -> Result<ip::Packet<&[u8]>, bentpipe_wire::Error> {
     ip::Packet::new_elided(header, packet.len() - header.len())
 }
 
-/// Where a packet goes, and its length by its own account.
+/// Returns the destination of a packet and its length according to its header.
 #[inline(always)]
 fn read(packet: &Packet, origin: Origin) -> Result<(Key, usize), Drop> {
     match ipv4::Packet::plain(packet.header(), packet.len()) {
@@ -434,7 +543,7 @@ fn refusal(kind: Kind) -> Drop {
     if kind == Kind::Checksum { Drop::BadChecksum } else { Drop::BadHeader }
 }
 
-/// Takes a hop off the packet's limit. False if there was none left.
+/// Decrements the hop limit and returns `false` if it was used up.
 #[inline]
 fn take_hop(packet: &mut Packet) -> bool {
     let header = packet.header_mut();
@@ -444,14 +553,14 @@ fn take_hop(packet: &mut Packet) -> bool {
     }
 }
 
-/// Takes off what a link layer padded; out of the way, as hardly any packet has it.
+/// Removes link-layer padding. Cold, since hardly any packet has padding.
 #[cold]
 fn cut(packet: &mut Packet, len: usize) {
     packet.truncate(len);
 }
 
-/// Groups that no router forwards: 224.0.0.0/24 (RFC 5771, section 4) and interface- and link-local IPv6 scopes
-/// (RFC 4291, section 2.7).
+/// Returns `true` for groups that no router forwards: 224.0.0.0/24 (RFC 5771, section 4) and interface- and link-local
+/// IPv6 scopes (RFC 4291, section 2.7).
 fn is_link_local_group(destination: Key) -> bool {
     if routes::is_v4(destination) {
         return destination as u32 >> 8 == 0x00e0_0000;
@@ -464,8 +573,7 @@ impl Element for Node {
     fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         let is_local = port.0 >= self.interfaces();
         let origin = if is_local { Origin::Here } else { Origin::Elsewhere(Via::Interface(port)) };
-        let handled = self.handle(packet, origin, cx);
-        self.count_drop(handled);
+        self.handle(packet, origin, cx);
         Time::NEVER
     }
 
@@ -477,11 +585,22 @@ impl Element for Node {
         from.0 < self.interfaces() || to.0 < self.interfaces()
     }
 
-    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
-        observer.counter("delivered", Unit::Packets, self.counts.delivered);
-        observer.counter("forwarded", Unit::Packets, self.counts.forwarded);
-        for (cause, name) in Drop::ALL {
-            observer.counter(name, Unit::Packets, self.dropped(cause));
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
+        if let Some(reassembly) = &mut self.reassembly {
+            reassembly.expire(now);
+        }
+        observer.counter(&metrics::DELIVERED, self.counts.delivered);
+        observer.counter(&metrics::FORWARDED, self.counts.forwarded);
+        if self.diverts.is_some() {
+            observer.counter(&metrics::DIVERTED, self.counts.diverted);
+        }
+        observer.counter(&metrics::FRAGMENTS, self.counts.fragments);
+        observer.counter(&metrics::REASSEMBLED, self.counts.reassembled);
+        observer.counter(&metrics::ICMP_SENT, self.counts.icmp_sent);
+        observer.counter(&metrics::ICMP_RECEIVED, self.counts.icmp_received);
+        observer.counter(&metrics::ICMP_SUPPRESSED, self.counts.icmp_suppressed);
+        for (cause, metric) in Drop::ALL.into_iter().zip(&metrics::DROPPED) {
+            observer.counter(metric, self.dropped(cause));
         }
     }
 

@@ -1,45 +1,45 @@
-//! What travels: the bytes that would be on the wire, the zeros among them only counted.
+//! Packets: the bytes that would be on the wire, with elided zeros only counted.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use bentpipe_units::Time;
-use bentpipe_wire::atm::CELL_LEN;
 use bentpipe_wire::{ipv4, ipv6, quick_start, tcp};
 
-use crate::atm::Train;
-use crate::dvb::Unit;
+mod carried;
 
-/// No packet has more headers than so many bytes: IPv6 with a hop-by-hop header for a Quick-Start option, and TCP with all of its
-/// options.
-pub(crate) const LONGEST_HEADERS: usize =
+pub use carried::Carried;
+
+/// Maximum length of headers in bytes: IPv6 with Quick-Start, TCP with all options. Quick-Start is an option
+/// of a hop-by-hop header.
+pub const LONGEST_HEADERS: usize =
     ipv6::HEADER_LEN + (2 + 2 + quick_start::DATA_LEN).next_multiple_of(8) + tcp::MAX_HEADER_LEN;
 
-/// Room for headers inside a packet: the longest, which are longer than IPv4 in front of IPv6 and TCP with timestamps, and LLC/SNAP
-/// before that (100), the longest common stack in front of data; and what is left of the word that [`Inner::start`] is in. What is put
-/// before that is written out with all that it stands before, which costs an allocation. Not more, as packets that wait are what
-/// fills memory.
+/// Room for headers inside a packet.
+///
+/// That is the longest headers, which are longer than the longest common stack in front of data (IPv4, IPv6,
+/// TCP with timestamps, and LLC/SNAP: 100), and the rest of the word that contains [`Inner::start`]. Further
+/// headers are written out with all headers after them, which costs an allocation. The room is not larger, as
+/// waiting packets dominate memory.
 const HEAD: usize = (LONGEST_HEADERS + 1).next_multiple_of(align_of::<usize>()) - 1;
 
-/// As much of the room as the headers of most packets take (IPv6 and TCP with timestamps 72, IPv4 52): what is written
-/// when a packet is, as to write the rest would bring in memory that nothing else needs.
+/// Header bytes of most packets, which alone are copied. IPv6 and TCP with timestamps have 72, IPv4 52.
+/// Copying the rest would load memory that nothing else needs.
 const USUAL: usize = 80;
 
-/// How many bytes of a packet that arrives whole are kept as its head: IPv4, and TCP with all of its options. The rest of the room
-/// is for encapsulation.
+/// Header bytes kept of a packet that arrives whole: IPv4, TCP with all options. The rest of the room is for
+/// encapsulation.
 const HEAD_OF_WHOLE: usize = ipv4::HEADER_LEN + tcp::MAX_HEADER_LEN;
 
-/// The part of a packet behind its header bytes.
+/// Part of a packet after its header bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// So many zero bytes, elided: never stored, true for checksums and CRCs.
+    /// Elided payload: a count of zero bytes, covered by checksums but never stored.
     Zeros(u32),
     /// Real bytes.
     Bytes(Vec<u8>),
-    /// ATM cells, each with the time of its arrival: 53 bytes each, which are not made.
-    Cells(Box<Train>),
-    /// A TS packet or a baseband frame.
-    Unit(Box<Unit>),
+    /// Content in the form of the technology that carries it, opaque to all other elements.
+    Carried(Box<dyn Carried>),
 }
 
 impl Body {
@@ -47,28 +47,27 @@ impl Body {
         match self {
             Body::Zeros(count) => *count as usize,
             Body::Bytes(bytes) => bytes.len(),
-            Body::Cells(train) => train.cells.len() * CELL_LEN,
-            Body::Unit(unit) => unit.bytes.len(),
+            Body::Carried(carried) => carried.len(),
         }
     }
 }
 
-/// A packet: real header bytes, kept inline, and a [`Body`].
+/// Packet: real header bytes, kept inline, and a [`Body`].
 ///
-/// It is one pointer wide, so passing it on costs the same whatever is in it. Headers are kept against the end of
+/// It is one pointer wide, so passing it on costs the same for any content. Headers are kept at the end of
 /// their room, so that encapsulation prepends without moving a byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet(Box<Inner>);
 
-/// The headers are at the end of `head` and so beside what is known about them: a packet is two cache lines. What is
-/// before `start` may be of another packet, written anew.
+/// Content of a packet, in two cache lines. Headers are at the end of `head`, next to the other fields. Bytes
+/// before `start` may be those of an earlier packet.
 #[derive(Clone, Debug)]
 #[repr(C)]
 struct Inner {
     head: [u8; HEAD],
-    /// Where the headers start.
+    /// Offset of the headers.
     start: u8,
-    /// Of the whole packet: it is asked for at every step, and changes at few.
+    /// Length of the whole packet, which is read at every step and changed at few.
     len: usize,
     body: Body,
     born: Time,
@@ -85,7 +84,7 @@ impl Inner {
         &self.head[self.start()..]
     }
 
-    /// Writes the headers from `start` on, and the end that [`Packet::digest`] is made from whatever is in it.
+    /// Writes the headers from `start` on, and always the end that [`Packet::digest`] reads.
     #[inline]
     fn write_head(&mut self, head: &[u8; HEAD], start: usize) {
         self.head[HEAD - USUAL..].copy_from_slice(&head[HEAD - USUAL..]);
@@ -111,17 +110,20 @@ impl PartialEq for Inner {
 
 impl Eq for Inner {}
 
-/// The most packets that are kept to be written anew.
+/// Maximum number of delivered packets in the free list.
 const MOST_SPARE: usize = 1024;
 
 thread_local! {
-    /// Packets that have arrived: to write one anew costs less than to free and to allocate. The oldest first, so that
-    /// packets that follow one another stay one behind another in memory, where the processor fetches ahead.
+    /// Free list of delivered packets: reuse is cheaper than reallocation.
+    ///
+    /// The oldest is first, so that consecutive packets stay adjacent in memory, where the processor
+    /// prefetches.
     static SPARE: RefCell<VecDeque<Box<Inner>>> = const { RefCell::new(VecDeque::new()) };
 }
 
 impl Packet {
-    /// A packet of this head and no body but zeros, in the place of one that has arrived if there is one.
+    /// Creates a packet with this head and elided zeros, reusing a delivered one. It allocates if there is
+    /// none.
     #[inline]
     fn written(head: &[u8; HEAD], start: usize, zeros: u32) -> Packet {
         let (len, body, born) = (HEAD - start + zeros as usize, Body::Zeros(zeros), Time::ZERO);
@@ -133,7 +135,7 @@ impl Packet {
         Packet(inner)
     }
 
-    /// The packet has arrived, and its place can be used again. Dropping it does as well, but costs more.
+    /// Recycles the memory of a delivered packet. Dropping it does as well, but costs more.
     #[inline]
     pub fn recycle(mut self) {
         self.0.body = Body::Zeros(0);
@@ -144,24 +146,25 @@ impl Packet {
         });
     }
 
-    /// A packet with `header_len` header bytes, zero until [`Packet::header_mut`] fills them, and `zeros` elided
-    /// payload bytes.
+    /// Creates a packet with `header_len` zero header bytes and `zeros` elided payload bytes. The header is
+    /// filled with [`Packet::header_mut`].
     ///
     /// # Panics
-    /// If there is no room for so many, which is enough for IPv6 with a Quick-Start option and TCP with all of its options.
+    /// Panics if the header does not fit. IPv6 with a Quick-Start option and TCP with all of its options fit.
     #[inline]
     pub fn new(header_len: usize, zeros: u32) -> Packet {
         assert!(header_len <= HEAD, "a header of {header_len} bytes; there is room for {HEAD}");
         Packet::written(&[0; HEAD], HEAD - header_len, zeros)
     }
 
-    /// A packet with the header of this one and `zeros` elided payload bytes: one of many that are alike.
+    /// Creates a packet with the header of this one and `zeros` elided payload bytes. It is one of many that
+    /// are alike.
     #[inline]
     pub fn like(&self, zeros: u32) -> Packet {
         Packet::written(&self.0.head, self.0.start(), zeros)
     }
 
-    /// A packet of real bytes, as a capture or an interface gives them.
+    /// Creates a packet of real bytes, as from a capture or an interface.
     pub fn from_bytes(bytes: &[u8]) -> Packet {
         let (head, rest) = bytes.split_at(bytes.len().min(HEAD_OF_WHOLE));
         let mut packet = Packet::new(head.len(), 0);
@@ -172,7 +175,34 @@ impl Packet {
         packet
     }
 
-    /// The packet with this behind its header instead of what was there.
+    /// Creates a packet with `header_len` zero header bytes and carried content.
+    ///
+    /// # Panics
+    /// Panics if the header does not fit, as in [`Packet::new`].
+    #[inline]
+    pub fn carrying(header_len: usize, content: Box<dyn Carried>) -> Packet {
+        Packet::new(header_len, 0).with_body(Body::Carried(content))
+    }
+
+    /// Returns carried content of type `T`; `None` if the packet carries anything else.
+    #[inline]
+    pub fn carried<T: Carried>(&self) -> Option<&T> {
+        match &self.0.body {
+            Body::Carried(content) => content.downcast_ref(),
+            Body::Zeros(_) | Body::Bytes(_) => None,
+        }
+    }
+
+    /// Consumes the packet and returns its carried content; `None` unless that is a `T`.
+    #[inline]
+    pub fn into_carried<T: Carried>(self) -> Option<Box<T>> {
+        match self.into_body() {
+            Body::Carried(content) => content.downcast(),
+            Body::Zeros(_) | Body::Bytes(_) => None,
+        }
+    }
+
+    /// Replaces the body of the packet.
     pub fn with_body(mut self, body: Body) -> Packet {
         self.set_body(body);
         self
@@ -183,74 +213,75 @@ impl Packet {
         self.count();
     }
 
-    /// Brings the length up to date.
+    /// Updates the length.
     fn count(&mut self) {
         self.0.len = HEAD - self.0.start() + self.0.body.len();
     }
 
-    /// The packet's length in bytes, elided ones included.
+    /// Returns the packet's length in bytes, elided ones included.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len
     }
 
-    /// Whether there is no byte in it.
+    /// Returns `true` if the packet has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The header bytes: for a packet made here all headers, for one that arrived whole its first bytes.
+    /// Returns the header bytes. A packet created here has all headers in them, one that arrived whole its
+    /// first bytes.
     #[inline]
     pub fn header(&self) -> &[u8] {
         self.0.header()
     }
 
-    /// The header bytes, to change.
+    /// Returns the header bytes, to change.
     #[inline]
     pub fn header_mut(&mut self) -> &mut [u8] {
         let start = self.0.start();
         &mut self.0.head[start..]
     }
 
-    /// The last `N` bytes of the header, if it has so many.
+    /// Returns the last `N` bytes of the header, if it has as many.
     #[inline]
     pub fn header_end<const N: usize>(&self) -> Option<&[u8; N]> {
         self.0.head.last_chunk().filter(|_| N <= HEAD - self.0.start())
     }
 
-    /// The last `N` bytes of the header, to change, if it has so many.
+    /// Returns the last `N` bytes of the header, to change, if it has as many.
     #[inline]
     pub fn header_end_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         let header_len = HEAD - self.0.start();
         self.0.head.last_chunk_mut().filter(|_| N <= header_len)
     }
 
-    /// What follows the header bytes.
+    /// Returns the content after the header bytes.
     #[inline]
     pub fn body(&self) -> &Body {
         &self.0.body
     }
 
-    /// What follows the header bytes, without them.
+    /// Consumes the packet and returns the content after the header bytes.
     pub fn into_body(mut self) -> Body {
         let body = std::mem::replace(&mut self.0.body, Body::Zeros(0));
         self.recycle();
         body
     }
 
-    /// The number of zeros at the end that are only counted.
+    /// Returns the number of elided zeros at the end.
     #[inline]
     pub fn elided(&self) -> usize {
         match self.0.body {
             Body::Zeros(count) => count as usize,
-            Body::Bytes(_) | Body::Cells(_) | Body::Unit(_) => 0,
+            Body::Bytes(_) | Body::Carried(_) => 0,
         }
     }
 
-    /// Puts `len` zero bytes before the packet and gives them to be filled: encapsulation.
+    /// Prepends `len` zero bytes and returns them to be filled: encapsulation.
     ///
     /// # Panics
-    /// If there is no room for so many, as [`Packet::new`] says.
+    /// Panics if they do not fit, as in [`Packet::new`].
     pub fn prepend(&mut self, len: usize) -> &mut [u8] {
         if len > self.0.start() {
             self.spill();
@@ -264,10 +295,10 @@ impl Packet {
         header
     }
 
-    /// Puts a header before the packet: as [`Packet::prepend`], for one that is at hand.
+    /// Prepends a complete header: [`Packet::prepend`] for bytes that are ready.
     ///
     /// # Panics
-    /// If there is no room for it, as [`Packet::new`] says.
+    /// Panics if it does not fit, as in [`Packet::new`].
     #[inline]
     pub fn prepend_header<const N: usize>(&mut self, header: &[u8; N]) {
         let Some(start) = self.0.start().checked_sub(N) else {
@@ -278,7 +309,7 @@ impl Packet {
         (self.0.start, self.0.len) = (start as u8, self.0.len + N);
     }
 
-    /// Takes `len` bytes off the front: decapsulation. Takes what there is if there is less.
+    /// Removes up to `len` bytes from the front: decapsulation.
     #[inline]
     pub fn trim_front(&mut self, len: usize) {
         if len < HEAD - self.0.start() {
@@ -289,14 +320,14 @@ impl Packet {
         }
     }
 
-    /// Takes `len` bytes off the front, all header bytes among them.
+    /// Removes `len` bytes from the front, all header bytes among them.
     fn trim_all(&mut self, len: usize) {
         let header_len = HEAD - self.0.start();
         self.0.start += len.min(header_len) as u8;
         match &mut self.0.body {
             Body::Zeros(count) => *count -= (len.saturating_sub(header_len) as u32).min(*count),
             Body::Bytes(_) => self.refill(len.saturating_sub(header_len)),
-            Body::Cells(_) | Body::Unit(_) => {}
+            Body::Carried(_) => {}
         }
         self.count();
     }
@@ -307,7 +338,7 @@ impl Packet {
         match &mut self.0.body {
             Body::Zeros(count) => *count = (*count).min(len.saturating_sub(header_len) as u32),
             Body::Bytes(bytes) => bytes.truncate(len.saturating_sub(header_len)),
-            Body::Cells(_) | Body::Unit(_) => {}
+            Body::Carried(carried) => carried.truncate(len.saturating_sub(header_len)),
         }
         if len < header_len {
             let start = self.0.start();
@@ -334,31 +365,30 @@ impl Packet {
         }
         match &mut self.0.body {
             Body::Bytes(bytes) => bytes[at - header_len] ^= mask,
-            Body::Unit(unit) => unit.bytes[at - header_len] ^= mask,
-            Body::Zeros(_) | Body::Cells(_) => {}
+            Body::Carried(carried) => carried.flip_bit(bit - header_len as u64 * 8),
+            Body::Zeros(_) => {}
         }
     }
 
-    /// All bytes of the packet, elided zeros written out.
+    /// Returns every byte of the packet, elided zeros written out.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len());
         self.write_to(&mut bytes);
         bytes
     }
 
-    /// Appends all bytes of the packet to `out`, elided zeros written out. Cells are not: what is in one is known where
-    /// its PDU ends.
+    /// Appends all bytes of the packet to `out`, elided zeros written out. Carried content appends its own
+    /// bytes.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.header());
         match &self.0.body {
             Body::Zeros(count) => out.resize(out.len() + *count as usize, 0),
             Body::Bytes(bytes) => out.extend_from_slice(bytes),
-            Body::Unit(unit) => out.extend_from_slice(&unit.bytes),
-            Body::Cells(_) => {}
+            Body::Carried(carried) => carried.write_to(out),
         }
     }
 
-    /// When the data in it was handed over by its application; a receiver's one-way delay is measured from it.
+    /// Returns the time at which the application passed the data. The one-way delay counts from it.
     #[inline]
     pub fn born(&self) -> Time {
         self.0.born
@@ -370,8 +400,9 @@ impl Packet {
         self.0.born = born;
     }
 
-    /// Eight bytes that differ between packets that differ: the end of the header, where ports, sequence numbers,
-    /// checksums and options are.
+    /// Returns eight bytes that differ between different packets.
+    ///
+    /// They are the end of the header, with ports, sequence numbers, checksums and options.
     #[inline]
     pub fn digest(&self) -> u64 {
         let tail: [u8; 8] = self.0.head[HEAD - 8..].try_into().expect("eight bytes");
@@ -384,7 +415,7 @@ impl Packet {
         self.0.start = HEAD as u8;
     }
 
-    /// Drops `skip` bytes of a real body, and makes its beginning the header if there is none left.
+    /// Removes `skip` bytes of a real body, whose first bytes replace an empty header.
     fn refill(&mut self, skip: usize) {
         let Body::Bytes(bytes) = &mut self.0.body else { return };
         bytes.drain(..skip.min(bytes.len()));
@@ -412,7 +443,7 @@ mod tests {
         }
     }
 
-    /// What was in the place of a packet is not seen in it, nor in what is put before it later.
+    /// A reused packet has nothing of the old one, nor have headers prepended later.
     #[test]
     fn packets_written_anew_have_nothing_of_the_old() {
         for len in [0, 1, 20, USUAL, USUAL + 1, HEAD_OF_WHOLE] {

@@ -1,63 +1,73 @@
-//! Queue disciplines: what waits for a transmitter, in which order, and what is dropped or marked instead.
+//! Queue disciplines: order of waiting packets, drops and marks.
 //!
-//! A discipline serves packets whole and first in, first out; it is told the instant of each arrival and each start of
-//! service, so a link that looks after its queue only now and then still shows it true times.
+//! A discipline serves packets whole, each class first in, first out. It gets the instant of each arrival and each
+//! start of service, so a link that processes its queue only now and then still shows it true times.
 
-use bentpipe_units::{Stream, Time};
+use bentpipe_units::{Bytes, RandomStream, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::{Impossible, Observer, Packet};
 
 mod drop_tail;
+pub mod metrics;
+mod priority;
 mod red;
 
 pub(crate) use drop_tail::Backlog;
 pub use drop_tail::{Config as DropTailConfig, DropTail};
+pub use priority::{Config as PriorityConfig, Dscps, Priority};
 pub use red::{Config as RedConfig, Red, Rounding};
 
 /// A queue discipline.
 pub trait Queue: Send {
-    /// Takes a packet that arrives while the transmitter is busy, or drops it.
-    fn enqueue(&mut self, packet: Packet, now: Time, stream: &mut Stream);
+    /// Enqueues a packet that arrives while the transmitter is busy, or drops it.
+    fn enqueue(&mut self, packet: Packet, now: Time, stream: &mut RandomStream);
 
-    /// A packet that finds the queue empty and the transmitter idle since `idle_since`: gives it back to be sent at
-    /// once, or drops it.
-    fn pass(&mut self, packet: Packet, now: Time, idle_since: Time, stream: &mut Stream) -> Option<Packet>;
+    /// Passes a packet that finds the queue empty and the transmitter idle since `idle_since`.
+    ///
+    /// Returns it for immediate transmission, or drops it.
+    fn pass(
+        &mut self,
+        packet: Packet,
+        now: Time,
+        idle_since: Time,
+        stream: &mut RandomStream,
+    ) -> Option<Packet>;
 
-    /// The packet whose transmission starts at `now`.
+    /// Removes and returns the packet whose transmission starts at `now`.
     fn dequeue(&mut self, now: Time) -> Option<Packet>;
 
-    /// How many packets wait.
+    /// Returns the number of waiting packets.
     fn packets(&self) -> usize;
 
-    /// How many bytes wait.
+    /// Returns the number of waiting bytes.
     fn bytes(&self) -> u64;
 
-    /// Takes new parameters of the same discipline. What waits goes on waiting, also beyond a lower limit; what
-    /// arrives is held against the new ones.
+    /// Changes the parameters within the same discipline. Waiting packets stay, even beyond a lower limit; arrivals are
+    /// subject to the new parameters.
     ///
     /// # Errors
     /// The key whose value is impossible, `kind` if the discipline is another; nothing is changed then.
     fn set(&mut self, discipline: &Discipline) -> Result<(), Impossible>;
 
-    /// Reports what the discipline counts.
+    /// Reports the counters of the discipline.
     fn observe(&self, observer: &mut dyn Observer);
 }
 
-/// What a queue says to parameters of another discipline.
+/// Error for parameters of another discipline.
 const OTHER_KIND: Impossible = Impossible { key: "kind", expected: "the discipline that the queue has" };
 
-/// Which discipline a link's queue has, and its parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(tag = "kind", rename_all = "kebab-case")
-)]
+/// Queueing discipline of a link, with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Discipline {
-    /// First in, first out; what does not fit is dropped.
+    /// FIFO queue with tail drop.
     DropTail(DropTailConfig),
     /// Random early detection.
     Red(RedConfig),
+    /// Two classes by DSCP, of which the expedited one is served first.
+    Priority(PriorityConfig),
 }
 
 impl Default for Discipline {
@@ -67,14 +77,29 @@ impl Default for Discipline {
 }
 
 impl Discipline {
-    /// An empty queue of this discipline.
+    /// Creates an empty queue of this discipline.
     ///
     /// # Errors
-    /// The key whose value is impossible.
+    /// Returns an error that names the key with an invalid value.
     pub fn build(&self) -> Result<Box<dyn Queue>, Impossible> {
         match self {
             Discipline::DropTail(config) => Ok(Box::new(DropTail::new(config))),
             Discipline::Red(config) => Ok(Box::new(Red::new(config)?)),
+            Discipline::Priority(config) => Ok(Box::new(Priority::new(config))),
         }
+    }
+
+    /// Returns `true` if the queue had no limit, and limits its bytes then.
+    pub fn bound(&mut self, most: Bytes) -> bool {
+        let (packets, bytes) = match self {
+            Discipline::DropTail(config) => (config.packets, &mut config.bytes),
+            Discipline::Priority(config) => (config.packets, &mut config.bytes),
+            Discipline::Red(_) => return false,
+        };
+        let is_open = packets.is_none() && bytes.is_none();
+        if is_open {
+            *bytes = Some(most);
+        }
+        is_open
     }
 }

@@ -1,57 +1,61 @@
-//! A token bucket shaper as Linux's `tbf`: what exceeds it waits, what does not fit the wait is dropped.
+//! Token bucket shaper (Linux tbf): excess packets wait, or are dropped beyond the limit.
 //!
-//! Modelled: rate and burst, a second bucket for the peak rate, a limit in bytes. Exact: tokens are integers, so what
-//! leaves in any time t is at most burst + rate * t. Not modelled: the overhead and cell compensation of `tc`, splitting
-//! of packets longer than the bucket.
+//! Modelled: rate and burst, a second bucket for the peak rate, a limit in bytes. Exact: tokens are integers,
+//! so at most burst + rate * t leaves in any time t. Not modelled: the overhead and cell compensation of
+//! `tc`, splitting of packets longer than the bucket.
+
+pub mod metrics;
 
 use std::any::Any;
 
 use bentpipe_units::{Bytes, Rate, Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::config::Impossible;
 use crate::queue::Backlog;
-use crate::{Cx, Element, Observer, Packet, Port, Unit};
+use crate::{Cx, Element, Observer, Packet, Port};
 
 /// A token bucket shaper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(deny_unknown_fields)
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Config {
     /// The rate of IP packets in the long run. No default.
     pub rate: Rate,
-    /// The bucket: what may leave at once after a pause. Longer packets never fit and are dropped. No default.
+    /// Bucket: maximum burst after a pause. Longer packets never fit and are dropped. No default.
     pub burst: Bytes,
     /// The most bytes that wait for tokens. No default.
     pub limit: Bytes,
-    /// The rate that bursts leave at. Default: none, bursts leave at once.
-    #[cfg_attr(feature = "serde", serde(default))]
+    /// Peak rate of bursts. Default: none, bursts are not paced.
+    #[serde(default)]
     pub peak_rate: Option<Rate>,
     /// The bucket of the peak rate, at least the longest packet; longer ones are dropped. Default: "1500 B".
-    #[cfg_attr(feature = "serde", serde(default = "default_mtu"))]
+    #[serde(default = "default_mtu")]
     pub mtu: Bytes,
-    /// The tick of the timer that releases waiting packets: they leave at whole ticks, or when another packet arrives,
-    /// as on a Linux without high-resolution timers, where it is 1/HZ ("10 ms" on the PCs of Linux 2.4). A bucket that
-    /// holds less than the rate brings in a tick overflows between two. Default: none, packets leave at once when
-    /// their tokens are there.
-    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    /// Tick of the timer that releases waiting packets, as on Linux without high-resolution timers.
+    ///
+    /// Packets leave at whole ticks, or when another packet arrives. The tick is 1/HZ ("10 ms" on the PCs of
+    /// Linux 2.4). A bucket smaller than the rate's bytes per tick overflows between two. Default: none,
+    /// packets leave as soon as they have their tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<Span>,
 }
 
-#[cfg(feature = "serde")]
 fn default_mtu() -> Bytes {
     Bytes::new(1500)
 }
 
 impl Config {
-    /// A shaper without a peak rate.
+    /// Creates the configuration of a shaper without a peak rate.
     pub fn new(rate: Rate, burst: Bytes, limit: Bytes) -> Config {
         Config { rate, burst, limit, peak_rate: None, mtu: Bytes::new(1500), timer: None }
     }
 
-    fn check(&self) -> Result<(), Impossible> {
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// Returns an error with the key whose value is impossible.
+    pub fn check(&self) -> Result<(), Impossible> {
         Impossible::unless(self.rate.as_bps() > 0, "rate", "more than zero")?;
         Impossible::unless(
             self.burst.get() > 0,
@@ -70,7 +74,7 @@ pub struct Shaper {
     waiting: Backlog,
     limit: u64,
     timer: Option<Span>,
-    /// When the first of those waiting is looked at again.
+    /// Time at which the first waiting packet is tried again.
     release: Time,
     delivered: u64,
     delivered_bytes: u64,
@@ -79,10 +83,10 @@ pub struct Shaper {
 }
 
 impl Shaper {
-    /// A shaper of this configuration.
+    /// Creates a shaper of this configuration.
     ///
     /// # Errors
-    /// The key whose value is impossible.
+    /// Returns an error that names the key with an invalid value.
     pub fn new(config: &Config) -> Result<Shaper, Impossible> {
         config.check()?;
         Ok(Shaper {
@@ -99,8 +103,8 @@ impl Shaper {
         })
     }
 
-    /// Takes new parameters at `now`: a bucket keeps the tokens that it has, or is full if it is smaller now; what waits
-    /// goes on waiting, also beyond a lower limit. Poke the shaper afterwards.
+    /// Changes the parameters at `now`. A bucket keeps its tokens, up to its new size. Waiting packets stay, even
+    /// beyond a lower limit. Poke the shaper afterwards.
     ///
     /// # Errors
     /// The key whose value is impossible; nothing is changed then.
@@ -115,7 +119,7 @@ impl Shaper {
         Ok(())
     }
 
-    /// When a packet of `len_bytes` can leave; never if it does not fit a bucket.
+    /// Returns the departure time of a packet of `len_bytes`. Never if it does not fit a bucket.
     #[inline]
     fn when(&mut self, len_bytes: usize, now: Time) -> Time {
         let sustained = self.sustained.when(len_bytes, now);
@@ -135,7 +139,7 @@ impl Shaper {
 }
 
 impl Shaper {
-    /// Sends what waits and has its tokens, and sets the timer for the next.
+    /// Sends waiting packets that have their tokens, and sets the timer for the next.
     fn serve(&mut self, cx: &mut Cx<'_>) {
         while let Some(len_bytes) = self.waiting.first().map(Packet::len) {
             let when = self.when(len_bytes, cx.now());
@@ -144,7 +148,7 @@ impl Shaper {
                 return;
             }
             let Some(packet) = self.waiting.pop() else { break };
-            // A bucket may have been made smaller than what waits.
+            // A bucket may have become smaller than a waiting packet.
             match when.is_never() {
                 true => self.too_big += 1,
                 false => self.send(packet, cx),
@@ -153,7 +157,7 @@ impl Shaper {
         self.release = Time::NEVER;
     }
 
-    /// The first tick of the timer at or after `when`.
+    /// Returns the first tick of the timer at or after `when`.
     fn ticked(&self, when: Time) -> Time {
         let Some(tick) = self.timer else { return when };
         Time::ZERO + tick * when.since(Time::ZERO).as_nanos().div_ceil(tick.as_nanos())
@@ -182,11 +186,14 @@ impl Element for Shaper {
     }
 
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
-        observer.counter("delivered", Unit::Packets, self.delivered);
-        observer.counter("delivered-bytes", Unit::Bytes, self.delivered_bytes);
-        observer.counter("dropped-queue", Unit::Packets, self.dropped);
-        observer.counter("dropped-too-big", Unit::Packets, self.too_big);
-        self.waiting.observe(observer);
+        observer.counter(&metrics::DELIVERED, self.delivered);
+        observer.counter(&metrics::DELIVERED_BYTES, self.delivered_bytes);
+        observer.counter(&metrics::DROPPED_QUEUE, self.dropped);
+        observer.counter(&metrics::DROPPED_TOO_BIG, self.too_big);
+        observer.gauge(&metrics::QUEUE, self.waiting.packets() as f64);
+        observer.gauge(&metrics::QUEUE_BYTES, self.waiting.bytes() as f64);
+        observer.gauge(&metrics::QUEUE_MAX, self.waiting.max_packets() as f64);
+        observer.gauge(&metrics::QUEUE_MAX_BYTES, self.waiting.max_bytes() as f64);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {
@@ -194,13 +201,15 @@ impl Element for Shaper {
     }
 }
 
-/// Tokens, counted so finely that a nanosecond adds a whole number: a byte is 8 * 10^9 of them, and `rate` come each ns.
+/// Token bucket with tokens so small that a nanosecond adds a whole number.
+///
+/// A byte is 8 * 10^9 tokens, and `rate` tokens are added per ns.
 #[derive(Debug)]
 struct Bucket {
     rate_bps: u64,
     depth: u128,
     level: u128,
-    /// When `level` was true.
+    /// Time at which `level` was measured.
     at: Time,
 }
 
@@ -214,21 +223,22 @@ impl Bucket {
         Bucket { rate_bps: rate.as_bps(), depth, level: depth, at: Time::ZERO }
     }
 
-    /// Another rate and depth from `now` on.
+    /// Changes rate and depth from `now` on.
     fn set(&mut self, now: Time, rate: Rate, depth: Bytes) {
         self.fill(now);
         (self.rate_bps, self.depth) = (rate.as_bps(), tokens(depth.get()));
         self.level = self.level.min(self.depth);
     }
 
-    /// Brings the level up to `now`.
+    /// Advances the level to `now`.
     #[inline]
     fn fill(&mut self, now: Time) {
         let grown = u128::from(self.rate_bps) * u128::from(now.since(self.at).as_nanos());
         (self.level, self.at) = ((self.level + grown).min(self.depth), now);
     }
 
-    /// When there are tokens for `len_bytes`; never if the bucket is too small. Brings the level up to `now`.
+    /// Advances the level to `now` and returns the time with tokens for `len_bytes`. Never if the bucket is
+    /// too small.
     #[inline]
     fn when(&mut self, len_bytes: usize, now: Time) -> Time {
         self.fill(now);

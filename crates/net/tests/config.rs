@@ -1,7 +1,5 @@
-//! What scenario files say of this crate's elements: read, refused, described.
-#![cfg(feature = "serde")]
+//! Configurations in the form of scenario files: read, refused, described.
 
-use bentpipe_net::app::{Header, Pattern, SourceConfig};
 use bentpipe_net::queue::{Discipline, DropTailConfig};
 use bentpipe_net::{Framing, channel, link, shaper};
 use bentpipe_units::{Bytes, Rate, Span};
@@ -30,7 +28,7 @@ fn a_link_is_read_with_its_defaults() {
 }
 
 #[test]
-fn red_shapers_channels_and_sources_are_read() {
+fn red_shapers_and_channels_are_read() {
     let red = json!({ "kind": "red", "min": "7500 B", "max": "22500 B", "limit": "60 kB", "rounding": "tc" });
     from_value::<Discipline>(red).expect("a queue").build().expect("possible");
     let tbf = json!({ "rate": "100 Mbit/s", "burst": "125 kB", "limit": "6 MB" });
@@ -40,13 +38,6 @@ fn red_shapers_channels_and_sources_are_read() {
     assert_eq!(from_value::<channel::Config>(bursts).expect("a channel"), expected);
     let jitter = json!({ "kind": "jitter", "law": { "kind": "uniform", "max": "5 ms" } });
     from_value::<channel::Config>(jitter).expect("a channel");
-    let voice =
-        json!({ "pattern": { "kind": "constant", "interval": "20 ms" }, "payload": "45 B", "header": "rtp" });
-    let expected = SourceConfig {
-        header: Header::Rtp,
-        ..SourceConfig::new(Pattern::Constant { interval: Span::from_millis(20) }, Bytes::new(45))
-    };
-    assert_eq!(from_value::<SourceConfig>(voice).expect("a source"), expected);
 }
 
 #[test]
@@ -58,9 +49,6 @@ fn unknown_keys_are_refused() {
     assert!(refused(queue).contains("size"));
     let channel = from_value::<channel::Config>(json!({ "kind": "packet-errors", "los": 0.1 })).map(drop);
     assert!(refused(channel).contains("los"));
-    let source =
-        from_value::<SourceConfig>(json!({ "pattern": { "kind": "constant" }, "payload": "45 B" })).map(drop);
-    assert!(refused(source).contains("interval"));
 }
 
 /// Every property in a schema that has no description.
@@ -87,31 +75,8 @@ fn every_field_is_described() {
         schemars::schema_for!(link::Config),
         schemars::schema_for!(shaper::Config),
         schemars::schema_for!(channel::Config),
-        schemars::schema_for!(SourceConfig),
     ];
     let mut found = Vec::new();
     schemas.iter().for_each(|schema| undescribed(schema.as_value(), "", &mut found));
     assert!(found.is_empty(), "{found:?}");
-}
-
-#[test]
-fn an_end_of_a_tcp_connection_is_read() {
-    use bentpipe_net::tcp::{Bulk, Config, LinuxBuffer, ReceiveBuffer, Sink, Source, Unused};
-    let read: Config = from_value(json!({
-        "controller": "cubic", "initial_window": 2, "frto": true, "unused_window": "validate",
-        "receive_buffer": { "rcvbuf": "6 MB" },
-        "rto": { "min": "200 ms", "floor": "variation", "max": "120 s" },
-    }))
-    .expect("an end");
-    let linux = LinuxBuffer { rcvbuf: Bytes::new(6_000_000), ..LinuxBuffer::default() };
-    assert_eq!((read.initial_window, read.unused_window), (2, Unused::Validate));
-    assert_eq!(read.receive_buffer, ReceiveBuffer::Linux(linux));
-    read.check().expect("possible");
-    let written = serde_json::to_value(&read).expect("writes");
-    assert_eq!(from_value::<Config>(written).expect("reads back"), read);
-    assert_eq!(from_value::<Config>(json!({})).expect("all default"), Config::default());
-    let bulk = from_value::<Source>(json!({ "kind": "bulk", "size": "1 MB" })).expect("a source");
-    assert_eq!(bulk, Source::Bulk(Bulk { size: Some(Bytes::new(1_000_000)), duration: None }));
-    assert_eq!(from_value::<Sink>(json!("at-once")).expect("a sink"), Sink::AtOnce);
-    assert!(from_value::<Config>(json!({ "initial-window": 2 })).is_err());
 }

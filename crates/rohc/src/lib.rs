@@ -1,5 +1,6 @@
-//! Robust Header Compression: compressor and decompressor for the profiles of RFC 3095 (RTP, UDP, ESP, Uncompressed),
-//! RFC 3843 (IP), RFC 4019 (UDP-Lite) and RFC 6846 (TCP), with the corrections of RFC 4815.
+//! Robust Header Compression (ROHC): compressor and decompressor for all profiles of version 1. These are RFC 3095
+//! (RTP, UDP, ESP, Uncompressed), RFC 3843 (IP), RFC 4019 (UDP-Lite) and RFC 6846 (TCP), with the corrections of RFC
+//! 4815.
 //!
 //! Both are state machines without clock or I/O: octets and times go in, octets come out. Every error leaves the state
 //! sound; every input, however hostile, is answered in bounded time and memory. In steady state nothing is allocated.
@@ -40,35 +41,17 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod arrival;
-mod checksum;
 mod compressor;
-mod config;
-mod confirm;
-mod crc;
 mod decompressor;
-mod error;
-mod feedback;
-mod flow;
-mod frame;
-mod job;
-mod lsb;
-mod octets;
-mod packet;
-mod profile;
-mod refresh;
-mod rfc3095;
-mod sdvl;
-mod segment;
-mod table;
-mod tcp;
-mod uncompressed;
-#[cfg(test)]
-mod ways;
+mod framework;
+mod profiles;
 
-pub use compressor::{Compressed, Compressor, FlowStats};
-pub use config::{Channel, CidSpace, CompressorConfig, DecompressorConfig, Refresh, RtpCandidate, RtpRule};
-pub use decompressor::{Decompressed, Decompressor, DecompressorStats};
-pub use error::{CompressError, DecompressError};
-pub use profile::{CompressorState, Mode, PacketType, Profile, Profiles};
-pub use segment::segment;
+pub use compressor::Compressor;
+pub use decompressor::Decompressor;
+pub use framework::config::{
+    Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Refresh, RtpCandidate, RtpRule,
+};
+pub use framework::error::{CompressError, DecompressError};
+pub use framework::profile::{CompressorState, Mode, PacketType, Profile, Profiles};
+pub use framework::segment::segment;
+pub use framework::stats::{Compressed, Decompressed, DecompressorStats, FlowStats};

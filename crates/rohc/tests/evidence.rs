@@ -7,7 +7,7 @@ mod support;
 
 use std::time::Duration;
 
-use bentpipe_rohc::{CompressorConfig, DecompressorConfig, Mode};
+use bentpipe_rohc::{CompressorConfig, DecompressorConfig, Mode, Refresh};
 use support::{Dice, Ends, Outcome};
 
 const MODES: [Mode; 2] = [Mode::Unidirectional, Mode::Optimistic];
@@ -133,7 +133,7 @@ impl Flow {
 fn ends(mode: Mode, confirm: u8) -> Ends {
     Ends::new(
         CompressorConfig { confirm, ..CompressorConfig::default() },
-        DecompressorConfig { mode, ..DecompressorConfig::default() },
+        DecompressorConfig { mode, peer_confirms: confirm > 0, ..DecompressorConfig::default() },
     )
 }
 
@@ -164,6 +164,65 @@ fn nothing_is_refused_without_loss() {
             }
             let outcome = ends.outcome;
             assert_eq!(outcome.right, outcome.packets, "{carried:?} {ipv6} {checksum} {mode:?} {confirm}");
+        }
+    }
+}
+
+/// A compressor that nothing is known of, with refreshes often and first ones at growing gaps: without loss every packet
+/// comes back, whatever its packets look like.
+#[test]
+fn nothing_of_another_compressor_is_refused_without_loss() {
+    for (seed, (carried, ipv6, checksum)) in
+        (0..4).flat_map(|seed| flows(&ALL).into_iter().map(move |flow| (seed, flow)))
+    {
+        let compressor = CompressorConfig {
+            confirm: 0,
+            ir_refresh: Refresh::every_packets(60),
+            fo_refresh: Refresh::every_packets(25),
+            slow_start: seed % 2 == 1,
+            ..CompressorConfig::default()
+        };
+        let mut ends = Ends::new(compressor, DecompressorConfig::default());
+        let (mut flow, mut dice, mut now) = (Flow::new(carried, ipv6, checksum), Dice(seed), Duration::ZERO);
+        for _ in 0..2000 {
+            flow.change(&mut dice);
+            // Losses before the compressor.
+            let steps = if dice.one_in(20) { 1 + dice.below(30) } else { 1 };
+            (0..steps).for_each(|_| flow.advance());
+            now += GAP * steps as u32;
+            ends.send(now, &flow.packet(), false);
+        }
+        let outcome = ends.outcome;
+        assert_eq!(outcome.right, outcome.packets, "{carried:?} {ipv6} {checksum} {seed}");
+    }
+}
+
+/// A channel that delivers every tenth packet twice, at once or a little later: every original is restored, whether the
+/// compressor confirms or not. (Duplicates of TCP are recognised by right checksums.)
+#[test]
+fn duplicates_cost_no_packet() {
+    for confirm in [0, CompressorConfig::default().confirm] {
+        for (mode, (carried, ipv6, checksum)) in
+            MODES.into_iter().flat_map(|mode| flows(&CARRIED).into_iter().map(move |flow| (mode, flow)))
+        {
+            let mut flow = Flow::new(carried, ipv6, checksum);
+            let (mut ends, mut dice, mut now) = (ends(mode, confirm), Dice(5), Duration::ZERO);
+            let mut restored = 0;
+            for _ in 0..2000 {
+                flow.change(&mut dice);
+                flow.advance();
+                now += GAP + Duration::from_micros(dice.below(3000));
+                let packet = flow.packet();
+                ends.compress(now, &packet).expect("compresses");
+                restored += usize::from(matches!(ends.arrive(now, &packet), Ok(Some(_))));
+                if dice.one_in(10) {
+                    let later = now + Duration::from_millis(dice.below(10));
+                    let _ = ends.arrive(later, &packet);
+                }
+                ends.answer(|| false);
+            }
+            let what = format!("{carried:?} {ipv6} {checksum} {mode:?} {confirm}");
+            assert_eq!((restored, ends.outcome.wrong), (2000, 0), "{what}");
         }
     }
 }

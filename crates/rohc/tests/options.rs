@@ -100,6 +100,7 @@ fn flows_without_room_are_rejected() {
         }
     }
     assert!((3..60).contains(&irs), "{irs}");
+    assert!((3..60).contains(&ends.compressor.rejected_flows()), "{}", ends.compressor.rejected_flows());
     // FEEDBACK-2, its size and CID before: STATIC-NACK, REJECT, SN-NOT-VALID, CRC.
     let is_reject = |element: &[u8]| element[0] == 0xa0 && element[2..4] == [0x20, 0x30];
     assert!(ends.feedback.windows(6).any(is_reject), "{:02x?}", ends.feedback);

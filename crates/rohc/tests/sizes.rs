@@ -121,11 +121,11 @@ fn unidirectional_streams_are_no_larger_than_librohcs() {
 
 #[test]
 fn optimistic_streams_are_no_larger_than_librohcs() {
-    none_is_larger("v1-omode", Mode::Optimistic, 7_824_687);
+    none_is_larger("v1-omode", Mode::Optimistic, 7_823_961);
 }
 
 #[test]
 fn confirmations_cost_little() {
-    confirming_costs("v1", Mode::Unidirectional, 8_189_472, 234);
-    confirming_costs("v1-omode", Mode::Optimistic, 7_830_314, 4);
+    confirming_costs("v1", Mode::Unidirectional, 8_184_664, 94);
+    confirming_costs("v1-omode", Mode::Optimistic, 7_828_200, 4);
 }

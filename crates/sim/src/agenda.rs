@@ -1,17 +1,18 @@
-//! When each element is to be woken: a tree of tournaments.
+//! Agenda of the elements' wake-ups: a tree of tournaments.
 
 use bentpipe_units::Time;
 
-/// How many take part in one tournament: a small network is one group, and one of 512 elements three levels.
+/// Members of one tournament. A small network is one group, and one of 512 elements three levels.
 const WIDTH: usize = 8;
 
 /// Bits of a member's number in its group.
 const BITS: u32 = WIDTH.ilog2();
 
-/// A deadline for each of a fixed number of elements, and the earliest of them; ties go to the lowest number. A deadline beyond
-/// 2^61 ns, 73 years, is as good as never.
+/// Deadlines of a fixed number of elements, the earliest first. Ties go to the lowest number. A deadline
+/// beyond 2^61 ns, 73 years, counts as never.
 ///
-/// Elements are in groups, groups in groups, up to one that holds all. Moving one deadline costs one tournament a level.
+/// Elements are in groups, groups in groups, up to one that holds all. Moving one deadline costs one
+/// tournament per level.
 #[derive(Debug)]
 pub struct Agenda {
     /// The elements' groups first. The groups of one level are the members of the next; the last level is one group.
@@ -19,7 +20,7 @@ pub struct Agenda {
 }
 
 impl Agenda {
-    /// An agenda of `count` elements, none of them with a deadline.
+    /// Creates an agenda of `count` elements without deadlines.
     pub fn new(count: usize) -> Agenda {
         let mut levels = Vec::new();
         let mut members = count;
@@ -32,7 +33,7 @@ impl Agenda {
         }
     }
 
-    /// The earliest deadline and whose it is.
+    /// Returns the earliest deadline and its element.
     #[inline]
     pub fn first(&self) -> (Time, usize) {
         let (mut time, mut member) = (Time::NEVER, 0);
@@ -46,7 +47,7 @@ impl Agenda {
     /// Sets the deadline of `element`.
     ///
     /// # Panics
-    /// If there is no such element.
+    /// Panics if the element does not exist.
     pub fn set(&mut self, element: usize, time: Time) {
         let (mut member, mut entry) = (element, Entry::new(time));
         for level in &mut self.levels {
@@ -56,8 +57,9 @@ impl Agenda {
     }
 }
 
-/// A deadline, and in its lowest bits the number of the member whose it is: one comparison without a branch, which no predictor
-/// could foresee, tells which of two comes first.
+/// Deadline with the number of the member in its lowest bits.
+///
+/// One comparison, without an unpredictable branch, finds the earlier of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry(u64);
 
@@ -69,7 +71,7 @@ impl Entry {
         Entry(time.as_nanos().min(Entry::LAST) << BITS)
     }
 
-    /// The same deadline as another member's.
+    /// Returns the same deadline for another member.
     #[inline]
     fn of(self, member: usize) -> Entry {
         Entry(self.0 >> BITS << BITS | member as u64)

@@ -4,8 +4,11 @@ use std::fmt;
 
 use bentpipe_units::Time;
 
-/// A hash over every delivery of a run: when, to which input, and the packet's [digest](bentpipe_net::Packet::digest), in whatever
-/// order they were. Two runs that differ in anything that a packet did differ in it.
+/// Hash over every delivery of a run: its time, its input, the packet's
+/// [digest](bentpipe_net::Packet::digest).
+///
+/// It is independent of the order of computation. Two runs that differ in any packet's behaviour differ in
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(u64);
 
@@ -14,13 +17,14 @@ impl Fingerprint {
 
     #[inline]
     pub(crate) fn add(&mut self, now: Time, input: u64, digest: u64) {
-        // A sum of what is spread over all bits: elements that are run ahead of others change it not.
+        // A sum of well-mixed terms is independent of their order, so executing clusters ahead does not
+        // change it.
         let event = now.as_nanos() ^ input.rotate_left(48) ^ digest.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let spread = (event ^ event >> 32).wrapping_mul(0xff51_afd7_ed55_8ccd);
         self.0 = self.0.wrapping_add((spread ^ spread >> 29).wrapping_mul(0xc4ce_b9fe_1a85_ec53));
     }
 
-    /// The hash.
+    /// Returns the hash.
     pub const fn value(self) -> u64 {
         self.0
     }

@@ -1,14 +1,15 @@
 //! Wiring elements into a [`Network`], and running it.
 //!
-//! The engine keeps one deadline per element, not one event per packet: the [`Agenda`] is as small as the network,
-//! however many packets are in flight. Packets of one instant are delivered in the order they were sent, before the
-//! next wake-up; of several wake-ups at one instant the lowest element comes first. What cannot be reached from elsewhere for a
-//! while is run ahead, which changes nothing ([`Element::patience`](bentpipe_net::Element::patience)). So a run is the same on
-//! every machine, and its [`Fingerprint`] says so.
+//! The engine keeps one deadline per element, not one event per packet: the [`Agenda`] is as small as the
+//! network, independent of the number of packets in flight. Packets of one instant are delivered in the order
+//! they were sent, before the next wake-up; among wake-ups at one instant the lowest element is first.
+//! Clusters that cannot be reached from elsewhere for a while are executed ahead, which changes nothing
+//! ([`Element::min_reaction_delay`](bentpipe_net::Element::min_reaction_delay)). So a run is the same on
+//! every machine, as its [`Fingerprint`] shows.
 
 mod agenda;
+mod clusters;
 mod fingerprint;
-mod islands;
 mod loops;
 mod network;
 

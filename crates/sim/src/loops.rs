@@ -1,4 +1,4 @@
-//! Finding loops without delay: packets could go round in them for ever at one instant.
+//! Detection of loops without delay, in which packets could circulate indefinitely at one instant.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,8 @@ use bentpipe_net::{Element, Port, Wire};
 /// An input of an element.
 type Input = (u32, Port);
 
-/// The elements of a loop without delay, if there is one. `wires[e][p]` is where output `p` of element `e` leads.
+/// Returns the elements of a zero-delay loop, if there is one. `wires[e][p]` is the destination of output `p`
+/// of element `e`.
 pub(crate) fn find(elements: &[&dyn Element], wires: &[&[Wire]]) -> Option<Vec<u32>> {
     let mut colour: HashMap<Input, Colour> = HashMap::new();
     wires.iter().flat_map(|outs| outs.iter()).filter(|wire| wire.is_connected()).find_map(|wire| {
@@ -22,7 +23,7 @@ enum Colour {
     Done,
 }
 
-/// Depth first from `start`, without recursion: a network may be long.
+/// Searches depth first from `start`, without recursion: a network may be long.
 fn search(
     start: Input,
     elements: &[&dyn Element],
@@ -52,7 +53,7 @@ fn search(
     None
 }
 
-/// The inputs that a packet at `input` can reach at the same instant through one element.
+/// Returns the inputs that a packet at `input` reaches instantly through one element.
 fn next_inputs((element, port): Input, elements: &[&dyn Element], wires: &[&[Wire]]) -> Vec<Input> {
     let element = element as usize;
     if !elements[element].lookahead().is_zero() {

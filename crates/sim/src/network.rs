@@ -3,9 +3,9 @@
 use std::any::Any;
 
 use bentpipe_net::{Cx, Element, Observer, Outbox, Packet, Port, Wire};
-use bentpipe_units::{Stream, Time};
+use bentpipe_units::{RandomStream, Time};
 
-use crate::islands::{Island, Islands};
+use crate::clusters::{Cluster, Clusters};
 use crate::{Agenda, Fingerprint, loops};
 
 /// An element's number in its network.
@@ -13,16 +13,16 @@ use crate::{Agenda, Fingerprint, loops};
 pub struct ElementId(u32);
 
 impl ElementId {
-    /// The number, from zero in the order of [`Builder::add`].
+    /// Returns the number, from zero in the order of [`Builder::add`].
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Why elements do not make a network.
+/// Error returned when elements cannot be wired into a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// A packet could go round for ever at one instant.
+    /// The wiring contains a zero-delay loop.
     #[error("a loop without delay: {}", .0.join(" -> "))]
     ZeroDelayLoop(Vec<String>),
     /// Two elements have the same path, so they would draw the same random numbers.
@@ -30,20 +30,20 @@ pub enum BuildError {
     SameName(String),
 }
 
-/// What runs when packets pass an input.
+/// Callback invoked for each packet at a tapped input.
 type Tap = Box<dyn FnMut(Time, &Packet) + Send>;
 
 struct Slot {
     element: Box<dyn Element>,
-    stream: Stream,
+    stream: RandomStream,
     wires: Vec<Wire>,
-    /// What the element asked for last.
+    /// Time that the element requested last.
     deadline: Time,
-    /// What the agenda has for it, which may be earlier.
+    /// Time in the agenda, which may be earlier.
     entered: Time,
-    /// Whether any of the taps is on this element.
+    /// Set if one of the taps is on this element.
     tapped: bool,
-    /// Whether its island is run ahead, and the agenda hears of it when that is over.
+    /// Set while its cluster is executed ahead. The agenda is updated when that ends.
     is_ahead: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// An empty network; `seed` seeds every element's random stream.
+    /// Creates an empty network; `seed` seeds every element's random stream.
     pub fn new(seed: u64) -> Builder {
         Builder { seed, slots: Vec::new(), paths: Vec::new() }
     }
@@ -65,10 +65,10 @@ impl Builder {
         self.add_boxed(path, Box::new(element))
     }
 
-    /// As [`Builder::add`], for an element that is already behind a box.
+    /// Adds an element that is already boxed, as [`Builder::add`] does.
     pub fn add_boxed(&mut self, path: impl Into<String>, element: Box<dyn Element>) -> ElementId {
         let path = path.into();
-        let stream = Stream::new(self.seed, &path);
+        let stream = RandomStream::new(self.seed, &path);
         let id = ElementId(self.slots.len() as u32);
         self.slots.push(Slot {
             element,
@@ -83,7 +83,7 @@ impl Builder {
         id
     }
 
-    /// Leads output `out` of `from` to input `into` of `to`. A second wire from the same output replaces the first.
+    /// Connects output `out` of `from` to input `into` of `to`, replacing any previous connection.
     pub fn connect(&mut self, (from, out): (ElementId, Port), (to, into): (ElementId, Port)) {
         let wires = &mut self.slots[from.index()].wires;
         let needed = usize::from(out.0) + 1;
@@ -109,12 +109,12 @@ impl Builder {
             let names = around.iter().map(|&element| self.paths[element as usize].clone()).collect();
             return Err(BuildError::ZeroDelayLoop(names));
         }
-        let islands = Islands::find(&elements, &wires);
-        Ok(Network::new(self.slots, self.paths, islands))
+        let clusters = Clusters::find(&elements, &wires);
+        Ok(Network::new(self.slots, self.paths, clusters))
     }
 }
 
-/// How much the engine did.
+/// Event counts of the engine since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Packets handed to elements.
@@ -133,11 +133,11 @@ pub struct Network {
     fingerprint: Fingerprint,
     work: Work,
     taps: Vec<(Wire, Tap)>,
-    islands: Islands,
+    clusters: Clusters,
 }
 
 impl Network {
-    fn new(slots: Vec<Slot>, paths: Vec<String>, islands: Islands) -> Network {
+    fn new(slots: Vec<Slot>, paths: Vec<String>, clusters: Clusters) -> Network {
         let mut agenda = Agenda::new(slots.len());
         for element in 0..slots.len() {
             agenda.set(element, Time::ZERO);
@@ -155,22 +155,23 @@ impl Network {
             fingerprint,
             work,
             taps: Vec::new(),
-            islands,
+            clusters,
         }
     }
 
-    /// The instant the network is at.
+    /// Returns the present instant of the network.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// When the next wake-up is due; [`Time::NEVER`] when nothing will happen any more.
+    /// Returns the time of the next wake-up; [`Time::NEVER`] when no event is left.
     pub fn next_deadline(&self) -> Time {
         self.agenda.first().0
     }
 
-    /// Runs everything that is due up to and including `end`, each thing at its own instant, and leaves the network
-    /// at `end`.
+    /// Runs all events up to and including `end`, each at its own instant.
+    ///
+    /// The network is then at `end`.
     pub fn run_until(&mut self, end: Time) {
         self.deliver_all();
         let mut ahead = None;
@@ -182,16 +183,18 @@ impl Network {
         self.now = self.now.max(end);
     }
 
-    /// Who is to be woken next, and when, up to `end`: of the island that is run `ahead` whoever is first, as long as it is before
-    /// the instant up to which it may be; of all, when that is over.
+    /// Returns the next element to wake up to `end`, and its time.
+    ///
+    /// While a cluster is executed `ahead`, that is its first element before the cluster's limit, and then
+    /// the first of all.
     #[inline]
     fn next(&mut self, ahead: &mut Option<(usize, Time)>, end: Time) -> Option<(Time, usize)> {
-        if let Some((island, until)) = *ahead {
-            let next = self.first_of(island);
+        if let Some((cluster, until)) = *ahead {
+            let next = self.first_of(cluster);
             if next.is_some_and(|(time, _)| time < until && time <= end) {
                 return next;
             }
-            self.come_back(island);
+            self.end_ahead(cluster);
             *ahead = None;
         }
         loop {
@@ -206,44 +209,46 @@ impl Network {
                 self.agenda.set(element, slot.deadline);
                 continue;
             }
-            if let Some(island) = self.islands.of(element) {
-                *ahead = self.set_out(island, time);
+            if let Some(cluster) = self.clusters.of(element) {
+                *ahead = self.begin_ahead(cluster, time);
             }
             return Some((time, element));
         }
     }
 
-    /// Begins to run an island ahead, where none is behind `now`: up to the instant before which nothing that happens elsewhere
-    /// can reach it, as none of the patient elements is woken, neither for what it has nor for what comes to it from now on.
-    fn set_out(&mut self, island: usize, now: Time) -> Option<(usize, Time)> {
-        // Whoever listens hears everything in the order of time.
+    /// Begins to execute a cluster ahead, if none of its elements is later than `now`.
+    ///
+    /// Returns the instant before which no event elsewhere can reach it: no deferring element is woken by
+    /// then, for present or future arrivals.
+    fn begin_ahead(&mut self, cluster: usize, now: Time) -> Option<(usize, Time)> {
+        // Taps observe all packets in the order of time.
         if !self.taps.is_empty() {
             return None;
         }
-        let Island { elements, straits } = &self.islands[island];
+        let Cluster { elements, upstream } = &self.clusters[cluster];
         elements.iter().for_each(|&element| self.slots[element as usize].is_ahead = true);
-        let known = straits.iter().map(|&strait| self.slots[strait as usize].deadline).min();
-        Some((island, known.unwrap_or(Time::NEVER).min(now + self.islands.patience())))
+        let known = upstream.iter().map(|&element| self.slots[element as usize].deadline).min();
+        Some((cluster, known.unwrap_or(Time::NEVER).min(now + self.clusters.min_reaction_delay())))
     }
 
-    /// Tells the agenda how far an island has come that was run ahead.
-    fn come_back(&mut self, island: usize) {
-        for &element in &self.islands[island].elements {
+    /// Enters a cluster that was executed ahead into the agenda.
+    fn end_ahead(&mut self, cluster: usize) {
+        for &element in &self.clusters[cluster].elements {
             let slot = &mut self.slots[element as usize];
             slot.is_ahead = false;
             slot.enter(self.now, element as usize, &mut self.agenda);
         }
     }
 
-    /// Who of an island is to be woken first, and when.
+    /// Returns the first element of a cluster to wake, and its time.
     #[inline]
-    fn first_of(&self, island: usize) -> Option<(Time, usize)> {
-        let elements = self.islands[island].elements.iter();
+    fn first_of(&self, cluster: usize) -> Option<(Time, usize)> {
+        let elements = self.clusters[cluster].elements.iter();
         elements.map(|&element| (self.slots[element as usize].deadline, element as usize)).min()
     }
 
-    /// Gives a packet to an input from outside, at the present instant. It and all that follows from it at this
-    /// instant happens at the next [`Network::run_until`].
+    /// Passes an external packet to an input, at the present instant. The packet and its effects at this
+    /// instant are processed by the next [`Network::run_until`].
     pub fn inject(&mut self, to: ElementId, port: Port, packet: Packet) {
         self.outbox.push(Wire::new(to.0, port), packet);
     }
@@ -254,12 +259,12 @@ impl Network {
         self.taps.push((Wire::new(to.0, port), Box::new(tap)));
     }
 
-    /// Lets an element report its counters and gauges.
+    /// Reports the counters and gauges of an element.
     pub fn observe(&mut self, id: ElementId, observer: &mut dyn Observer) {
         self.slots[id.index()].element.observe(self.now, observer);
     }
 
-    /// An element, for whoever knows its type; wake it afterwards if its deadline may have changed.
+    /// Returns an element of a known type. Wake it afterwards if its deadline may have changed.
     pub fn element<E: Any>(&mut self, id: ElementId) -> Option<&mut E> {
         self.slots[id.index()].element.as_any().downcast_mut()
     }
@@ -269,29 +274,29 @@ impl Network {
         self.wake(id.index());
     }
 
-    /// All elements, in their order.
+    /// Returns all elements, in their order.
     pub fn ids(&self) -> impl Iterator<Item = ElementId> + use<> {
         (0..self.slots.len() as u32).map(ElementId)
     }
 
-    /// The path that an element was added under.
+    /// Returns the path that an element was added under.
     pub fn path(&self, id: ElementId) -> &str {
         &self.paths[id.index()]
     }
 
-    /// The hash over all that happened so far.
+    /// Returns the hash over all deliveries up to now.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// How much was done so far.
+    /// Returns the event counts up to now.
     pub fn work(&self) -> Work {
         self.work
     }
 
     #[cfg(test)]
-    pub(crate) fn islands(&self) -> &Islands {
-        &self.islands
+    pub(crate) fn clusters(&self) -> &Clusters {
+        &self.clusters
     }
 
     /// Packets sent to outputs that lead nowhere.
@@ -332,7 +337,7 @@ impl Network {
 }
 
 impl Slot {
-    /// Notes what the element asked for.
+    /// Records the time that the element requested.
     #[inline]
     fn arm(&mut self, deadline: Time, now: Time, element: usize, agenda: &mut Agenda) {
         debug_assert!(deadline >= now, "element {element} asked for the past");
@@ -345,8 +350,9 @@ impl Slot {
         }
     }
 
-    /// Tells the agenda. It is touched only if that is earlier than what it holds, or if what it holds is over: a timer that only
-    /// moves later costs nothing until it fires.
+    /// Updates the agenda if the time precedes its entry, or if the entry has passed.
+    ///
+    /// A timer that only moves later costs nothing until it fires.
     #[inline]
     fn enter(&mut self, now: Time, element: usize, agenda: &mut Agenda) {
         if self.deadline < self.entered || self.entered <= now {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a text is not the quantity that was expected.
+/// Error returned when a text is not the expected quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} in \"{text}\": expected {expected}")]
 pub struct ParseError {
@@ -39,9 +39,9 @@ impl Scale {
     }
 }
 
-/// Reads `text` as a number and one of `scales`, in base units, rounded to the nearest.
+/// Parses a number and one of `scales`, in base units, rounded to the nearest.
 pub(crate) fn quantity(text: &str, scales: &[Scale], expected: &'static str) -> Result<u64, ParseError> {
-    // The text is somebody's file: an error shows no more than a line of it.
+    // The text may be hostile: an error shows at most a line of it.
     let fail = |problem| ParseError { problem, text: text.chars().take(60).collect(), expected };
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !number_part(c)).unwrap_or(trimmed.len());
@@ -81,7 +81,7 @@ fn in_range(value: f64, base: f64) -> Result<u64, Problem> {
     }
 }
 
-/// Writes `value / scale` with as many decimals as it needs, at most nine, and the unit.
+/// Writes `value / scale` and the unit, with at most nine decimals.
 pub(crate) fn write_scaled(f: &mut fmt::Formatter<'_>, value: u64, scale: f64, unit: &str) -> fmt::Result {
     let text = format!("{:.9}", value as f64 / scale);
     let text = text.trim_end_matches('0').trim_end_matches('.');

@@ -17,7 +17,7 @@ const SCALES: &[Scale] = &[
 ];
 
 impl Rate {
-    /// `bits` bits per second.
+    /// Creates a rate of `bits` bits per second.
     pub const fn from_bps(bits: u64) -> Rate {
         Rate(bits)
     }
@@ -32,7 +32,7 @@ impl Rate {
         self.0 as f64 / 8.0
     }
 
-    /// The rate that moves `bytes` in `span`; zero if the span is zero.
+    /// Returns the rate that moves `bytes` in `span`; zero if the span is zero.
     pub fn of(bytes: Bytes, span: Span) -> Rate {
         if span.is_zero() {
             return Rate(0);
@@ -41,7 +41,7 @@ impl Rate {
         Rate(u64::try_from(bits).unwrap_or(u64::MAX))
     }
 
-    /// The time that `bytes` take, to the next whole nanosecond. Forever at rate zero.
+    /// Returns the time that `bytes` take, to the next whole nanosecond. Forever at rate zero.
     pub fn span_of(self, bytes: Bytes) -> Span {
         if self.0 == 0 {
             return Span::MAX;
@@ -50,13 +50,13 @@ impl Rate {
         Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The bandwidth-delay product: what fits into a pipe of this rate and this length.
+    /// Returns the bandwidth-delay product: what fits into a pipe of this rate and this length.
     pub fn bdp(self, span: Span) -> Bytes {
         let bits = u128::from(self.0) * u128::from(span.as_nanos()) / 1_000_000_000;
         Bytes::new(u64::try_from(bits / 8).unwrap_or(u64::MAX))
     }
 
-    /// The rate multiplied by a factor; negative and NaN give zero.
+    /// Returns the rate multiplied by a factor; negative and NaN give zero.
     pub fn mul_f64(self, factor: f64) -> Rate {
         Rate((self.0 as f64 * factor).round() as u64)
     }
@@ -82,12 +82,12 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Turns amounts of data into transmission times at a rate, carrying the fraction of a nanosecond from one to the
-/// next, so that n transmissions take what one of n times the length would: a long run does not drift.
+/// Serialiser that turns amounts of data into transmission times at a rate. It carries the fraction of a
+/// nanosecond from one to the next, so rounding errors do not accumulate.
 #[derive(Clone, Copy, Debug)]
 pub struct Serialiser {
     rate: Rate,
-    /// In units of 1/rate ns, below `rate`.
+    /// Remainder in units of 1/rate ns, below `rate`.
     remainder: u64,
 }
 
@@ -95,12 +95,12 @@ pub struct Serialiser {
 const FAST_BITS: u64 = u64::MAX / 1_000_000_000 / 2;
 
 impl Serialiser {
-    /// A serialiser at `rate`. Rate zero never finishes.
+    /// Creates a serialiser at `rate`. Rate zero never finishes.
     pub const fn new(rate: Rate) -> Serialiser {
         Serialiser { rate, remainder: 0 }
     }
 
-    /// The rate.
+    /// Returns the rate.
     pub const fn rate(&self) -> Rate {
         self.rate
     }
@@ -110,7 +110,7 @@ impl Serialiser {
         *self = Serialiser::new(rate);
     }
 
-    /// The time that the next `bytes` take.
+    /// Returns the time that the next `bytes` take.
     #[inline]
     pub fn transmit(&mut self, bytes: Bytes) -> Span {
         let (bits, rate) = (bytes.bits(), self.rate.as_bps());

@@ -35,7 +35,7 @@ fn transmission_times_do_not_drift() {
 
 #[test]
 fn streams_differ_by_path_and_seed_and_repeat() {
-    let draw = |seed, path| Stream::new(seed, path).unit();
+    let draw = |seed, path| RandomStream::new(seed, path).unit();
     assert_eq!(draw(1, "a"), draw(1, "a"));
     assert_ne!(draw(1, "a"), draw(2, "a"));
     assert_ne!(draw(1, "a"), draw(1, "b"));
@@ -43,7 +43,7 @@ fn streams_differ_by_path_and_seed_and_repeat() {
 
 #[test]
 fn stream_laws_have_their_means() {
-    let mut stream = Stream::new(7, "laws");
+    let mut stream = RandomStream::new(7, "laws");
     let n = 200_000;
     let mean = (0..n).map(|_| stream.exponential(2.0)).sum::<f64>() / f64::from(n);
     assert!((mean - 2.0).abs() < 0.02, "exponential mean {mean}");
@@ -53,7 +53,7 @@ fn stream_laws_have_their_means() {
 
 #[test]
 fn normal_numbers_have_their_moments_and_tails() {
-    let mut stream = Stream::new(7, "normal");
+    let mut stream = RandomStream::new(7, "normal");
     let pairs: Vec<(f64, f64)> = (0..100_000).map(|_| stream.normal_pair()).collect();
     let all: Vec<f64> = pairs.iter().flat_map(|(a, b)| [*a, *b]).collect();
     let moment = |power: i32| all.iter().map(|x| x.powi(power)).sum::<f64>() / all.len() as f64;

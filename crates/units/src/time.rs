@@ -18,7 +18,7 @@ impl Time {
     /// Later than every event: "not at all".
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// The instant `nanos` nanoseconds after the start.
+    /// Returns the instant `nanos` nanoseconds after the start.
     pub const fn from_nanos(nanos: u64) -> Time {
         Time(nanos)
     }
@@ -33,12 +33,12 @@ impl Time {
         self.0 as f64 / NANOS_PER_SEC as f64
     }
 
-    /// The time passed since `earlier`, or zero if `earlier` is later than `self`.
+    /// Returns the time passed since `earlier`, or zero if `earlier` is later than `self`.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// Whether this is [`Time::NEVER`].
+    /// Returns `true` if this is [`Time::NEVER`].
     pub const fn is_never(self) -> bool {
         self.0 == u64::MAX
     }
@@ -96,27 +96,28 @@ impl Span {
     /// The longest span.
     pub const MAX: Span = Span(u64::MAX);
 
-    /// A span of whole nanoseconds.
+    /// Creates a span of whole nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Span {
         Span(nanos)
     }
 
-    /// A span of whole microseconds.
+    /// Creates a span of whole microseconds.
     pub const fn from_micros(micros: u64) -> Span {
         Span(micros * 1_000)
     }
 
-    /// A span of whole milliseconds.
+    /// Creates a span of whole milliseconds.
     pub const fn from_millis(millis: u64) -> Span {
         Span(millis * 1_000_000)
     }
 
-    /// A span of whole seconds.
+    /// Creates a span of whole seconds.
     pub const fn from_secs(secs: u64) -> Span {
         Span(secs * NANOS_PER_SEC)
     }
 
-    /// A span of `secs` seconds, to the nearest nanosecond. Negative and NaN give zero, too large gives [`Span::MAX`].
+    /// Creates a span of `secs` seconds, to the nearest nanosecond. Negative and NaN give zero, too large
+    /// gives [`Span::MAX`].
     pub fn from_secs_f64(secs: f64) -> Span {
         Span((secs * NANOS_PER_SEC as f64).round() as u64)
     }
@@ -131,17 +132,17 @@ impl Span {
         self.0 as f64 / NANOS_PER_SEC as f64
     }
 
-    /// Whether this is no time at all.
+    /// Returns `true` if the span is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// `self - other`, or zero if `other` is longer.
+    /// Returns `self - other`, or zero if `other` is longer.
     pub const fn saturating_sub(self, other: Span) -> Span {
         Span(self.0.saturating_sub(other.0))
     }
 
-    /// The span multiplied by a factor, to the nearest nanosecond; negative and NaN give zero.
+    /// Multiplies the span by a factor, to the nearest nanosecond. Negative and NaN give zero.
     pub fn mul_f64(self, factor: f64) -> Span {
         Span((self.0 as f64 * factor).round() as u64)
     }

@@ -1,11 +1,11 @@
-//! CRC-32 with polynomial 0x04C11DB7, most significant bit first, register all ones at the start: the one of AAL5
-//! (complemented, as CRC-32/BZIP2) and of MPEG-2 sections and ULE (not complemented, as CRC-32/MPEG-2).
+//! CRC-32 with polynomial 0x04C11DB7, most significant bit first, register all ones at the start. AAL5
+//! complements it (CRC-32/BZIP2); MPEG-2 sections and ULE do not (CRC-32/MPEG-2).
 //!
 //! A run of elided zeros is jumped over in logarithmic time.
 
 const POLYNOMIAL: u32 = 0x04c1_1db7;
 
-/// `TABLES[k][b]`: what byte `b`, followed by `k` zero bytes, adds to the register (slicing by eight).
+/// Contribution of byte `b` and `k` zero bytes to the register, `TABLES[k][b]`. Slicing by eight.
 static TABLES: [[u32; 256]; 8] = tables();
 
 /// `ZEROS[k]`: x^(8 * 2^k) modulo the polynomial, which multiplies the register over 2^k zero bytes.
@@ -54,7 +54,7 @@ const fn times_x8(mut register: u32) -> u32 {
     register
 }
 
-/// The product of two polynomials over GF(2), modulo the CRC's.
+/// Returns the product of two polynomials over GF(2), modulo the CRC's.
 const fn multiply(a: u32, b: u32) -> u32 {
     let mut product = 0;
     let mut bit = 32;
@@ -73,13 +73,13 @@ const fn multiply(a: u32, b: u32) -> u32 {
 pub struct Crc32(u32);
 
 impl Crc32 {
-    /// The register at the start.
+    /// Returns the register at the start.
     #[inline]
     pub const fn new() -> Crc32 {
         Crc32(u32::MAX)
     }
 
-    /// Takes in bytes, eight at a time.
+    /// Updates the register with bytes, eight at a time.
     #[inline]
     #[must_use]
     pub fn add_bytes(self, bytes: &[u8]) -> Crc32 {
@@ -90,7 +90,7 @@ impl Crc32 {
         }))
     }
 
-    /// Takes in `count` zero bytes, in time logarithmic in `count`.
+    /// Updates the register with `count` zero bytes, in time logarithmic in `count`.
     #[must_use]
     pub fn add_zeros(self, mut count: usize) -> Crc32 {
         let mut register = self.0;
@@ -101,13 +101,13 @@ impl Crc32 {
         Crc32(register)
     }
 
-    /// The register as it is.
+    /// Returns the register as it is.
     #[inline]
     pub const fn register(self) -> u32 {
         self.0
     }
 
-    /// The register's complement, as AAL5 sends it.
+    /// Returns the register's complement, as AAL5 sends it.
     #[inline]
     pub const fn complement(self) -> u32 {
         !self.0

@@ -1,8 +1,8 @@
-//! What was wrong with the bytes: layer, offset, kind.
+//! Decoding error: layer, offset and kind.
 
 use std::fmt;
 
-/// Why bytes could not be read.
+/// Error returned when bytes cannot be decoded.
 ///
 /// This is about what a peer, a capture or a channel delivered. Misusing the API (a buffer too short to emit into, a
 /// field that cannot hold a value) is a panic documented where it happens.
@@ -10,9 +10,9 @@ use std::fmt;
 pub struct Error {
     /// The format that refused.
     pub layer: Layer,
-    /// Where the offending field starts, in bytes from the start of that layer.
+    /// Offset of the offending field in bytes from the start of that layer.
     pub offset: usize,
-    /// What was wrong there.
+    /// Kind of error.
     pub kind: Kind,
 }
 
@@ -22,14 +22,14 @@ pub struct Error {
 pub enum Kind {
     /// The bytes end too early.
     Truncated {
-        /// How many bytes the layer needs, from its start.
+        /// Number of bytes that the layer needs, from its start.
         needed: usize,
-        /// How many bytes there were.
+        /// Number of bytes present.
         have: usize,
     },
     /// A value its specification forbids.
     Malformed(&'static str),
-    /// Valid as far as can be told, but not something this code reads.
+    /// Unsupported feature of otherwise valid input.
     Unsupported(&'static str),
     /// A checksum or CRC that does not match.
     Checksum,

@@ -12,38 +12,23 @@
 //! each such function says so.
 //!
 //! Nothing here knows time or the simulator.
+//!
+//! Folders sort the formats by family; each protocol is also at the root, so a path is `bentpipe_wire::tcp`.
 
-pub mod aal1;
-pub mod aal5;
-pub mod arp;
 pub mod atm;
-pub mod bbframe;
 mod bytes;
-pub mod checksum;
+mod capture;
 pub mod crc32;
-pub mod dccp;
-pub mod erf;
+mod dvb;
 mod error;
-pub mod ethernet;
-pub mod gse;
-pub mod icmp;
 pub mod ip;
-pub mod ipv4;
-pub mod ipv6;
-pub mod link;
-pub mod llc;
-pub mod mpe;
-pub mod pcap;
-pub mod psi;
-pub mod quick_start;
-pub mod rle;
-pub mod rtp;
-pub mod section;
-pub mod sixin4;
-pub mod tcp;
-pub mod ts;
-pub mod udp;
-pub mod udplite;
-pub mod ule;
+mod lan;
+mod media;
 
+pub use atm::{aal1, aal5};
+pub use capture::{erf, link, pcap};
+pub use dvb::{bbframe, gse, mpe, psi, rle, section, ts, ule};
 pub use error::{Error, Kind, Layer};
+pub use ip::{checksum, dccp, icmp, ipv4, ipv6, quick_start, sixin4, tcp, udp, udplite};
+pub use lan::{arp, ethernet, llc};
+pub use media::rtp;

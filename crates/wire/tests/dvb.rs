@@ -1,8 +1,8 @@
 //! tshark reads the transport streams that this crate writes, and finds the same in them.
-#![allow(clippy::print_stdout, reason = "a skipped test says why")]
 
 mod tool;
 
+use bentpipe_testkit::{Folder, has};
 use bentpipe_wire::bbframe::{self, FrameSize, MODCODS};
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ip::Protocol;
@@ -10,7 +10,7 @@ use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::ts::{self, Method, Pid};
 use bentpipe_wire::ule::Type;
 use bentpipe_wire::{gse, ipv4, mpe, psi, section, udp, ule};
-use tool::{Scratch, capture, fields, has};
+use tool::{capture, fields};
 
 const DST: MacAddr = MacAddr([0x00, 0x11, 0x22, 0x33, 0x44, 0x55]);
 
@@ -55,7 +55,7 @@ fn mpe_sections_are_read_with_their_crc() {
     if !has("tshark") {
         return;
     }
-    let scratch = Scratch::new("mpe");
+    let scratch = Folder::new();
     for (method, ethertype) in
         [(Method::Padding, None), (Method::Packing, None), (Method::Packing, Some(EtherType::IPV4))]
     {
@@ -90,7 +90,7 @@ fn datagrams_over_several_mpe_sections() {
     if !has("tshark") {
         return;
     }
-    let scratch = Scratch::new("mpe-parts");
+    let scratch = Folder::new();
     let repr = mpe::Repr { dst: DST, ethertype: Some(EtherType::IPV6) };
     let (mut encapsulator, mut stream) = (mpe::Encapsulator::new(pid(0x105), Method::Packing), Vec::new());
     let lens = [3000, 4072, 4073, 9000, 60_000];
@@ -151,7 +151,7 @@ fn gse_in_every_baseband_frame_is_read() {
     if !has("tshark") {
         return;
     }
-    let scratch = Scratch::new("gse");
+    let scratch = Folder::new();
     let mut encapsulator = gse::Encapsulator::new().re_using_labels();
     let labels = [gse::Label::Six(DST), gse::Label::Three([1, 2, 3]), gse::Label::Broadcast];
     let mut sent = 0;
@@ -230,7 +230,7 @@ fn transport_streams_in_baseband_frames_are_read() {
     if !has("tshark") {
         return;
     }
-    let scratch = Scratch::new("bbframe-ts");
+    let scratch = Folder::new();
     let (mut encapsulator, mut stream) = (mpe::Encapsulator::new(pid(0x105), Method::Padding), Vec::new());
     for ident in 1..=400_u16 {
         encapsulator
@@ -316,7 +316,7 @@ fn the_lua_dissector_reads_ule() {
     if !has("tshark") {
         return;
     }
-    let scratch = Scratch::new("lua");
+    let scratch = Folder::new();
     let stream = every_kind_of_sndu();
     let pmt = psi::Pmt {
         number: 1,
@@ -353,7 +353,7 @@ fn the_lua_dissector_reads_ule() {
     assert!(column(&rows, 5).contains(&"SNDU lost by a continuity error"), "{:?}", column(&rows, 5));
 }
 
-fn lua(scratch: &Scratch, stream: &[u8], preferences: &[&str]) -> Vec<Vec<String>> {
+fn lua(scratch: &Folder, stream: &[u8], preferences: &[&str]) -> Vec<Vec<String>> {
     let path = capture(scratch, "ule.pcap", LinkType::MPEG_2_TS, &frames(stream));
     let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../contrib/wireshark/ule.lua");
     let names = [

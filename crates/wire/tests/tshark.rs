@@ -1,5 +1,4 @@
 //! tshark (Debian's) reads every frame this crate builds: no malformed packet, no bad checksum, and the values meant.
-#![allow(clippy::print_stdout, reason = "a skipped test says why")]
 
 mod frames;
 
@@ -8,48 +7,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use bentpipe_testkit::{Folder, Tshark, has};
 use bentpipe_wire::link;
 use bentpipe_wire::pcap::{LinkType, Reader, Writer};
 use frames::Frame;
 
-/// Whether a tool is there. Without it a test has nothing to compare with; in CI that is a failure.
-fn has(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").output().is_ok();
-    assert!(found || std::env::var_os("CI").is_none(), "{tool} is needed in CI");
-    if !found {
-        println!("skipped: {tool} is not installed");
-    }
-    found
-}
-
-/// A folder of one test and process, kept if the test fails.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(test: &str) -> Scratch {
-        let folder = format!("wire-{test}-{}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
-        fs::create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            fs::remove_dir_all(&self.0).unwrap();
-        }
-    }
-}
-
-fn write(scratch: &Scratch, name: &str, link_type: LinkType, frames: &[&Frame]) -> PathBuf {
+fn write(scratch: &Folder, name: &str, link_type: LinkType, frames: &[&Frame]) -> PathBuf {
     let mut writer = Writer::new(Vec::new(), link_type).unwrap();
     for (index, frame) in frames.iter().enumerate() {
         writer.write(1_000_000_000 + 7 * index as u64, &frame.bytes, frame.elided).unwrap();
     }
-    let path = scratch.0.join(name);
-    fs::write(&path, writer.into_inner()).unwrap();
-    path
+    scratch.write(name, writer.into_inner())
 }
 
 /// All checks on, and sequence numbers as they are in the packets: frames are not of one connection.
@@ -66,14 +34,8 @@ const PREFERENCES: [&str; 8] = [
 
 /// tshark's account of each frame in a capture, everything it can check being checked.
 fn dissect(path: &Path) -> Vec<String> {
-    let mut command = Command::new("tshark");
-    for preference in PREFERENCES {
-        command.args(["-o", preference]);
-    }
-    command.args(["-d", "udp.port==5004,rtp", "-V", "-n", "-r"]);
-    let output = command.arg(path).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let tshark = Tshark::on(path).expect("asked for before");
+    let text = tshark.preferences(&PREFERENCES).decode_as("udp.port==5004,rtp").options(&["-V"]).text();
     text.split("\n\nFrame ").map(str::to_owned).filter(|part| !part.trim().is_empty()).collect()
 }
 
@@ -94,7 +56,7 @@ fn every_frame_is_read_without_complaint() {
     if !has("tshark") {
         return;
     }
-    let scratch = Scratch::new("frames");
+    let scratch = Folder::new();
     let all = frames::all();
     let mut by_link_type: BTreeMap<LinkType, Vec<&Frame>> = BTreeMap::new();
     for frame in &all {
@@ -123,7 +85,7 @@ fn a_wrong_checksum_is_a_complaint() {
     if !has("tshark") {
         return;
     }
-    let scratch = Scratch::new("wrong");
+    let scratch = Folder::new();
     let mut all = frames::all();
     let frame = all.iter_mut().find(|frame| frame.name == "tcp_data").unwrap();
     frame.bytes[25] ^= 1;
@@ -136,14 +98,14 @@ fn captures_in_every_format_read_alike() {
     if !has("editcap") {
         return;
     }
-    let scratch = Scratch::new("formats");
+    let scratch = Folder::new();
     let all = frames::all();
     let on_ethernet: Vec<_> = all.iter().filter(|frame| frame.link_type == LinkType::ETHERNET).collect();
     let path = write(&scratch, "formats.pcap", LinkType::ETHERNET, &on_ethernet);
     let expected = read(&path, 1);
     assert_eq!(expected.len(), on_ethernet.len());
     for (format, unit_ns) in [("pcapng", 1), ("nsecpcap", 1), ("pcap", 1000)] {
-        let converted = scratch.0.join(format!("formats.{format}"));
+        let converted = scratch.file(format!("formats.{format}"));
         let status = Command::new("editcap").args(["-F", format]).args([&path, &converted]).status().unwrap();
         assert!(status.success());
         let truncated: Vec<_> =

@@ -1,4 +1,4 @@
-//! The grid of figure 11 of `studies/wichmo`, run as anybody would: 400 runs of 2000 s on two threads.
+//! Grid of figure 11 of `studies/wichmo`: 400 runs of 2000 s on two threads. It runs as for any user.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::time::Instant;
@@ -7,15 +7,15 @@ use anyhow::{Result, ensure};
 
 use crate::sh;
 
-/// What row S7's grid may take on two cores.
+/// Target time of row S7's grid on two cores.
 const TARGET_S: f64 = 180.0;
 /// Ticks of /proc/self/stat in a second (proc(5), `USER_HZ`).
 const TICKS: f64 = 100.0;
 
-/// Builds `bentpipe`, runs the grid into a new folder, and prints what it took.
+/// Builds `bentpipe`, runs the grid into a new folder, and prints its times.
 ///
 /// # Errors
-/// If it does not build or run.
+/// Returns an error if it does not build or run.
 pub(super) fn run() -> Result<()> {
     sh("cargo", &["build", "--release", "--package", "bentpipe"])?;
     let program = crate::built("release", "bentpipe");
@@ -36,7 +36,7 @@ pub(super) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The processor time of all programs that were waited for so far, in seconds; 0 where the system does not say.
+/// Returns the CPU seconds of all child processes, or 0 if they are unknown.
 fn children_s() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // Fields 16 and 17; the name, the second, may have spaces.
@@ -44,7 +44,7 @@ fn children_s() -> f64 {
     fields.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS
 }
 
-/// How many runs are finished below the results' folder.
+/// Returns the number of finished runs below the results' folder.
 fn runs_in(folder: &std::path::Path) -> usize {
     let is_run = |path: &std::path::PathBuf| path.file_name().is_some_and(|name| name == "outcome.json");
     crate::files(folder, ".json").into_iter().filter(is_run).count()

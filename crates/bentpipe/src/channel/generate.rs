@@ -1,13 +1,11 @@
 //! `bentpipe channel generate`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use bentpipe_lab::loss::{self, Counts, Model};
-use bentpipe_net::channel::{Fit, StandIn, Trace};
-use bentpipe_units::Stream;
+use bentpipe_net::channel::loss::Model;
+use bentpipe_net::channel::{Fit, StandIn};
+use bentpipe_offline::channel::{Generate, Source};
 use clap::{Args, Subcommand, ValueEnum};
-
-use super::measured;
 
 /// What the trace is of.
 #[derive(Debug, Subcommand)]
@@ -101,57 +99,31 @@ pub(crate) struct Out {
     seed: u64,
 }
 
-/// Writes the trace; what to say of it.
-pub(super) fn generate(command: &Command) -> Result<String, String> {
-    match command {
-        Command::Bernoulli { loss, out } => model(Model::bernoulli(*loss), out, "independent losses"),
-        Command::Bistable { burst, gap, out } => {
-            model(Model::bistable(1.0 / gap, 1.0 / burst), out, "bistable")
-        }
-        Command::GilbertElliott { p, r, loss_good, loss_bad, out } => {
-            let chain = Model { p: *p, r: *r, loss_good: *loss_good, loss_bad: *loss_bad };
-            model(chain, out, "Gilbert-Elliott")
-        }
-        Command::StandIn { loss, deviation_db, hold, shape, out } => {
-            let (frames, seed) = (out.frames, out.seed);
-            let config = StandIn {
-                loss: *loss,
-                deviation_db: *deviation_db,
-                hold: *hold,
-                shape: *shape,
-                frames,
-                seed,
-            };
-            let about = format!(
-                "a stand-in for a measured trace: semi-Markov, mean quality {:.3} dB, deviation {deviation_db} dB, \
-                 hold {hold} frames (Pareto, shape {shape})",
-                config.mean_db()
-            );
-            written(config.trace(), out, &about)
-        }
-        Command::Like { trace, fit, out } => {
-            let measured = measured::trace(trace)?;
-            let fitted = loss::fit(fit.fit(), &measured, &Counts::of(&measured));
-            let fitted = fitted.map_err(|problem| format!("{}: {problem}", trace.display()))?;
-            model(fitted.model, out, &format!("fitted to {}", trace.display()))
-        }
+impl Command {
+    /// Returns the job.
+    pub(super) fn job(&self) -> Generate {
+        let (source, out) = match self {
+            Command::Bernoulli { loss, out } => {
+                (Source::Model(Model::bernoulli(*loss), "independent losses"), out)
+            }
+            Command::Bistable { burst, gap, out } => {
+                (Source::Model(Model::bistable(1.0 / gap, 1.0 / burst), "bistable"), out)
+            }
+            Command::GilbertElliott { p, r, loss_good, loss_bad, out } => {
+                let model = Model { p: *p, r: *r, loss_good: *loss_good, loss_bad: *loss_bad };
+                (Source::Model(model, "Gilbert-Elliott"), out)
+            }
+            Command::StandIn { loss, deviation_db, hold, shape, out } => {
+                let (deviation_db, hold, shape) = (*deviation_db, *hold, *shape);
+                let config = StandIn { loss: *loss, deviation_db, hold, shape, ..StandIn::default() };
+                (Source::StandIn(config), out)
+            }
+            Command::Like { trace, fit, out } => {
+                (Source::Fitted { trace: trace.clone(), fit: fit.fit() }, out)
+            }
+        };
+        Generate { source, file: out.file.clone(), frames: out.frames, seed: out.seed }
     }
-}
-
-fn model(model: Model, out: &Out, about: &str) -> Result<String, String> {
-    let Model { p, r, loss_good, loss_bad } = model;
-    let about = format!("{about}: p {p}, r {r}, loss {loss_good} in good and {loss_bad} in bad times");
-    written(model.trace(out.frames, &mut Stream::new(out.seed, "generate")), out, &about)
-}
-
-fn written(trace: Option<Trace>, out: &Out, about: &str) -> Result<String, String> {
-    let trace = trace.ok_or("no frame to write")?;
-    let text = trace.to_text(&format!("bentpipe channel generate\n{about}\nseed {}", out.seed));
-    if out.file == Path::new("-") {
-        return Ok(text);
-    }
-    measured::write(&out.file, &text)?;
-    Ok(format!("{}: {} frames, {} lost\n", out.file.display(), trace.frames(), trace.losses()))
 }
 
 impl Fitted {

@@ -1,16 +1,15 @@
 //! `bentpipe reproduce`.
 
-mod kernel;
-
 use std::path::{Path, PathBuf};
 
-use bentpipe_lab::published::{self, Kernel, Reproduced, Request, Study, kernel_notes, kernel_table};
+use bentpipe_emulation::{ThisMachine, clean_up};
+use bentpipe_study::{Kernel, Reproduced, Request, Study, kernel_notes, kernel_table};
 
+use super::emulate::{Streams, display};
 use super::{Failure, command_line};
 use crate::arguments::ReproduceArguments;
 use crate::monitor::Terminal;
 use crate::{build, show};
-use kernel::ThisMachine;
 
 /// The exit code if a published value is missed.
 const MISSED: u8 = 1;
@@ -21,7 +20,13 @@ pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
     let studies = studies.collect::<Result<Vec<_>, _>>()?;
     let (build, command) = (build::identity(), command_line());
     let monitor = Terminal::new(arguments.common.quiet);
-    let this_machine = emulating(arguments, &studies, &monitor)?;
+    let this_machine = is_emulated(arguments, &studies)?.then(|| ThisMachine {
+        stop: monitor.stop_flag(),
+        console: &Streams,
+        display: (!arguments.common.quiet).then_some(display as fn() -> _),
+        build: &build,
+        command: &command,
+    });
     let mut all_met = true;
     for study in &studies {
         let request = Request {
@@ -34,7 +39,7 @@ pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             command: &command,
             kernel: this_machine.as_ref().map(|kernel| kernel as &dyn Kernel),
         };
-        let reproduced = published::reproduce(&request, &monitor);
+        let reproduced = bentpipe_study::reproduce(&request, &monitor);
         monitor.clear();
         let reproduced = reproduced?;
         all_met &= reproduced.is_met();
@@ -48,30 +53,27 @@ fn shown(study: &Study, reproduced: &Reproduced, quiet: bool) -> String {
     if quiet {
         return report;
     }
-    let beside = match reproduced.beside.is_empty() {
+    let kernel = match reproduced.kernel.is_empty() {
         true => String::new(),
-        false => format!("\n{}", show::table(&kernel_table(&reproduced.beside))),
+        false => format!("\n{}", show::table(&kernel_table(&reproduced.kernel))),
     };
-    let notes: String = kernel_notes(&reproduced.beside).iter().map(|note| format!("{note}\n")).collect();
+    let notes: String = kernel_notes(&reproduced.kernel).iter().map(|note| format!("{note}\n")).collect();
     let table = show::comparisons(&reproduced.comparisons);
-    format!("{}\n{}\n\n{table}{beside}{notes}\n{report}", study.title, study.source)
+    format!("{}\n{}\n\n{table}{kernel}{notes}\n{report}", study.title, study.source)
 }
 
-/// This machine to emulate on, if that is asked for.
-fn emulating(
-    arguments: &ReproduceArguments,
-    studies: &[Study],
-    monitor: &Terminal,
-) -> Result<Option<ThisMachine>, Failure> {
+/// Returns `true` if the kernel's TCP is asked for, and makes this machine ready.
+fn is_emulated(arguments: &ReproduceArguments, studies: &[Study]) -> Result<bool, Failure> {
     if !arguments.emulate {
-        return Ok(None);
+        return Ok(false);
     }
     if studies.iter().all(|study| study.kernel.is_none()) {
         return Err(Failure::bad(
             "--emulate: none of these studies sends with the kernel's TCP; koreasat does",
         ));
     }
-    Ok(Some(ThisMachine::new(monitor.stop_flag(), arguments.common.quiet)))
+    clean_up(&Streams);
+    Ok(true)
 }
 
 /// The folders of the studies asked for, or of all.

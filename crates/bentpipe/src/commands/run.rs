@@ -1,9 +1,10 @@
 //! `bentpipe run`.
 
 use bentpipe_lab::plan::{Plan, Seeds};
-use bentpipe_lab::report;
-use bentpipe_lab::run::{self, Folder, PointSummary, Request, Results};
-use bentpipe_lab::scenario::Document;
+use bentpipe_lab::run::{self, Assembled, Folder, Request, Results};
+use bentpipe_record::PointSummary;
+use bentpipe_report::{flow_table, link_table, results_page};
+use bentpipe_scenario::Document;
 
 use super::{Failure, command_line, document};
 use crate::arguments::RunArguments;
@@ -23,20 +24,21 @@ pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let request = Request {
         document: &document,
         plan: &plan,
-        folder: Folder::new(&arguments.common.out, &name, &plan),
+        folder: Folder::new(&arguments.common.out, &name, &plan).with_csv(arguments.csv),
         jobs: arguments.common.jobs.into(),
         force: arguments.common.force,
         snap_len: arguments.snap_len,
         build: &build,
         command: &command,
     };
+    let assembled = Assembled::unfinished(&request).map_err(Failure::bad)?;
     let monitor = Terminal::new(arguments.common.quiet);
-    let prepare = |point: &_, seed| run::prepare(&document, &plan.folder, point, seed);
+    let prepare = |point: &_, seed| assembled.prepare(point, seed);
     let results = run::execute(&request, &prepare, &monitor);
     monitor.clear();
     let results = results?;
     let page = results.folder.path().join("report.html");
-    report::results_page(&results, &request).write(&page).map_err(Failure::bad)?;
+    results_page(&results.with_texts(&request)).write(&page).map_err(Failure::bad)?;
     if !arguments.common.quiet {
         show::out(&shown(&results));
     }
@@ -68,9 +70,7 @@ fn shown(results: &Results) -> String {
                 let settings: Vec<String> =
                     point.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
                 text.push_str(&format!("{}\n", settings.join(", ")));
-                text.push_str(
-                    &report::flow_table(point).map(|table| show::table(&table)).unwrap_or_default(),
-                );
+                text.push_str(&flow_table(point).map(|table| show::table(&table)).unwrap_or_default());
             }
             let more = points.len().saturating_sub(MAX_POINTS_SHOWN);
             if more > 0 {
@@ -84,7 +84,7 @@ fn shown(results: &Results) -> String {
 }
 
 fn tables(point: &PointSummary) -> String {
-    let tables = [report::flow_table(point), report::link_table(point)];
+    let tables = [flow_table(point), link_table(point)];
     tables.into_iter().flatten().map(|table| show::table(&table)).collect::<Vec<_>>().join("\n")
 }
 
@@ -93,6 +93,14 @@ fn fingerprints(results: &Results) -> String {
     let again = if reused > 0 { format!(" ({reused} finished before)") } else { String::new() };
     match &results.runs[..] {
         [run] => format!("fingerprint: {}{again}\n", run.outcome.fingerprint),
-        runs => format!("runs: {}{again}\n", runs.len()),
+        runs => format!("runs: {}{again}\n", runs.len()) + no_effect(results),
+    }
+}
+
+fn no_effect(results: &Results) -> &'static str {
+    if results.summary.is_seed_without_effect() {
+        "note: nothing in the scenario is random, so the seed has no effect; one seed gives the same\n"
+    } else {
+        ""
     }
 }

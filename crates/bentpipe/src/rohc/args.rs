@@ -1,15 +1,18 @@
-//! The options of `bentpipe rohc`, and what they mean to the library.
+//! Options of `bentpipe rohc`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bentpipe_offline::Error;
+use bentpipe_offline::rohc::{ImpairmentConfig, Outputs, Reservation, Sending};
 use bentpipe_rohc::{
-    Channel, CidSpace, CompressorConfig, DecompressorConfig, Mode, Profile, Profiles, Refresh, RtpRule,
+    Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Mode, Profile, Profiles, Refresh,
+    RtpRule,
 };
 use bentpipe_units::Span;
 use clap::{Args, ValueEnum};
 
-/// The ports whose UDP packets are taken for RTP: those that the `rohc` project's reference streams were made with.
+/// Default UDP ports of RTP, as in the reference streams of the `rohc` project.
 const RTP_PORTS: &str = "1234,36780,33238,5020,5002,5006";
 
 /// What both ends of a channel agree on.
@@ -21,7 +24,7 @@ pub(crate) struct ChannelArgs {
     /// Highest CID [default: 15 for small CIDs, 16383 for large]
     #[arg(long, value_name = "N")]
     max_cid: Option<u16>,
-    /// Profiles that may be used, by name or number: all, or a list such as "rtp,udp,0x0006"
+    /// Profiles by name or number: all, or a list such as "rtp,udp,0x0006"
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = profiles)]
     profiles: Profiles,
     /// Largest unit that is reassembled from segments, in bytes with its CRC-32; 0: no segmentation
@@ -73,17 +76,17 @@ impl ChannelArgs {
     }
 }
 
-/// What the decompressor is free to choose, besides [`DecompressorConfig::verify`].
+/// Options of the decompressor, except [`DecompressorConfig::verify`].
 #[derive(Debug, Args)]
 pub(crate) struct DecompressorArgs {
     /// After losses that may hide a change, packets that must be right before one is delivered; 0: none, and no doubts;
-    /// 255: only one with a CRC of 7 or 8 bits will do
+    /// 255, and always with a compressor that confirms: only one with CRC-7 or CRC-8 will do
     #[arg(long, value_name = "N", default_value_t = DecompressorConfig::default().caution)]
     caution: u8,
-    /// Take gaps in RTP's and ESP's sequence numbers, and pauses in RTP, for losses of this channel
+    /// Treat gaps in RTP and ESP numbers, and RTP pauses, as losses of this channel
     #[arg(long)]
     gaps_are_losses: bool,
-    /// Contexts that there is room for; flows beyond are rejected and go uncompressed. 0: as many as CIDs
+    /// Maximum number of contexts; further flows are rejected and go uncompressed. 0: as many as CIDs
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_contexts: u16,
     /// Tell the compressor the longest loss and, with timers, the largest jitter (not in U-mode)
@@ -92,10 +95,10 @@ pub(crate) struct DecompressorArgs {
     /// Do not repair contexts after CRC failures
     #[arg(long)]
     no_repair: bool,
-    /// A context is taken for damaged after K CRC failures among N packets
+    /// Context damage threshold: K CRC failures among N packets
     #[arg(long, value_name = "K,N", default_value = "3,8", value_parser = threshold)]
     damage_threshold: (u8, u8),
-    /// At most one NACK in so many failing packets of a context
+    /// Minimum failing packets between NACKs of a context
     #[arg(long, value_name = "N", default_value_t = DecompressorConfig::default().nack_spacing_packets)]
     nack_spacing: u8,
     /// Resolution of the clock to announce for timer-based RTP timestamps; 0: none (not in U-mode)
@@ -107,21 +110,22 @@ pub(crate) struct DecompressorArgs {
 }
 
 impl DecompressorArgs {
-    /// A decompressor of `channel`, whose compressor sends changes `repeats` times; it checks transport checksums if
+    /// Returns the configuration of a decompressor for the compressor `peer`. It checks transport checksums if
     /// `verify`.
     ///
     /// # Errors
-    /// As [`ChannelArgs::channel`].
+    /// Returns an error if the highest CID does not fit the CID space.
     pub(super) fn config(
         &self,
         channel: &ChannelArgs,
-        repeats: u8,
+        peer: Peer,
         verify: bool,
-    ) -> Result<DecompressorConfig, String> {
+    ) -> Result<DecompressorConfig, Error> {
         Ok(DecompressorConfig {
-            repeats,
+            repeats: peer.repeats,
+            peer_confirms: peer.confirms,
             gaps_are_losses: self.gaps_are_losses,
-            channel: channel.channel()?,
+            channel: channel.channel().map_err(Error::Usage)?,
             mode: channel.mode(),
             verify,
             caution: self.caution,
@@ -136,13 +140,22 @@ impl DecompressorArgs {
     }
 }
 
+/// Properties of the compressor that its decompressor is configured with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer {
+    /// Number of times a change is sent.
+    pub(super) repeats: u8,
+    /// Set if it confirms.
+    pub(super) confirms: bool,
+}
+
 /// What the compressor is free to choose.
 #[derive(Debug, Args)]
 pub(crate) struct CompressorArgs {
-    /// UDP destination ports that carry RTP: a list, "all", "none", or "likely" for those that look like it
+    /// UDP destination ports of RTP: a list, "all", "none" or "likely" (those that look like it)
     #[arg(long, value_name = "LIST", default_value = RTP_PORTS, value_parser = rtp_ports)]
     rtp_ports: RtpRule,
-    /// When contexts go back to IR and to FO in U-mode, in packets or times ("1700,700", "5 s,1 s"); 0: never
+    /// Refresh periods IR,FO in U-mode, in packets or times ("5 s,1 s"); 0: never
     #[arg(long, value_name = "IR,FO", default_value = "1700,700", value_parser = refreshes)]
     refresh: Refreshes,
     /// How often a change is sent in U- and O-mode, 1 to 16
@@ -151,10 +164,13 @@ pub(crate) struct CompressorArgs {
     /// How many packets a refresh takes, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     refresh_repeats: u8,
-    /// Packets from one with a CRC of 7 bits to the next, which confirms what losses put in doubt, up to 32; 0: none for that
+    /// Packets between two with CRC-7, which confirm the context after losses, up to 32; 0: none
     #[arg(long, value_name = "N", default_value_t = CompressorConfig::default().confirm, value_parser = clap::value_parser!(u8).range(0..=32))]
     confirm: u8,
-    /// First IR refreshes at growing gaps (1, 2, 4 ... packets) instead of all at once
+    /// Decompressor at the other end; "librohc" avoids headers that librohc refuses
+    #[arg(long, value_enum, default_value_t = PeerName::Any)]
+    peer: PeerName,
+    /// Send first IR refreshes at growing gaps (1, 2, 4 ... packets)
     #[arg(long)]
     slow_start: bool,
     /// Contexts refresh at different times, not in unison
@@ -163,25 +179,31 @@ pub(crate) struct CompressorArgs {
     /// Only IR packets and those of type 0
     #[arg(long)]
     only_ir_so: bool,
-    /// Send packets of more than so many bytes uncompressed; 0: no limit
+    /// Send packets longer than N bytes uncompressed; 0: no limit
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     max_packet: u32,
-    /// Jitter of the path up to which RTP timestamps go by the clock, once the decompressor announced one (--clock); 0:
-    /// they never do
+    /// Maximum path jitter for timer-based RTP timestamps, once --clock is announced; 0: never
     #[arg(long, value_name = "TIME", default_value = "0 ms", value_parser = duration)]
     timer_jitter: Duration,
-    /// Keep a CID for the flow of the capture's packet NUMBER, from that packet on; may be given again
+    /// Keep a CID for the flow of the capture's packet NUMBER (repeatable)
     #[arg(long, value_name = "CID=NUMBER", value_parser = reservation)]
     reserve: Vec<Reservation>,
-    /// Send constant IP-IDs of RTP, UDP and ESP as random ones, as RFC 3095 has it
+    /// Send constant IP-IDs of RTP, UDP and ESP as random ones (RFC 3095)
     #[arg(long)]
     strict_ip_id: bool,
     /// No context replication (IR-CR) for TCP
     #[arg(long)]
     no_replication: bool,
-    /// Cut ROHC packets into segments of at most so many bytes; needs --mrru
+    /// Maximum length of ROHC segments in bytes; needs --mrru
     #[arg(long, value_name = "BYTES", requires = "mrru", value_parser = mtu)]
     mtu: Option<usize>,
+}
+
+/// Implementation at the other end.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PeerName {
+    Any,
+    Librohc,
 }
 
 /// Both refreshes of U-mode.
@@ -191,23 +213,19 @@ struct Refreshes {
     fo: Refresh,
 }
 
-/// A CID, and the number of a packet whose flow it is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reservation {
-    pub(super) cid: u16,
-    pub(super) number: u64,
-}
-
 impl CompressorArgs {
-    pub(super) fn repeats(&self) -> u8 {
-        self.repeats
+    /// Returns what the decompressor of the same channel is configured with.
+    pub(super) fn peer(&self) -> Peer {
+        Peer { repeats: self.repeats, confirms: self.config(Channel::default()).confirms() }
     }
 
-    pub(super) fn reservations(&self) -> &[Reservation] {
-        &self.reserve
+    /// Returns the sending end of `channel`.
+    pub(super) fn sending(&self, channel: Channel) -> Sending {
+        let (mtu_bytes, reservations) = (self.mtu, self.reserve.clone());
+        Sending { compressor: self.config(channel), mtu_bytes, reservations }
     }
 
-    pub(super) fn config(&self, channel: Channel) -> CompressorConfig {
+    fn config(&self, channel: Channel) -> CompressorConfig {
         CompressorConfig {
             channel,
             rtp: self.rtp_ports.clone(),
@@ -223,46 +241,71 @@ impl CompressorArgs {
             timer_jitter: self.timer_jitter,
             constant_id_everywhere: !self.strict_ip_id,
             replication: !self.no_replication,
+            compatibility: match self.peer {
+                PeerName::Any => Compatibility::Standard,
+                PeerName::Librohc => Compatibility::Librohc,
+            },
         }
-    }
-
-    pub(super) fn mtu(&self) -> Option<usize> {
-        self.mtu
     }
 }
 
-/// What is written besides the capture.
+/// Outputs in addition to the capture.
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
     /// Write a row for each packet
     #[arg(long, value_name = "FILE")]
-    pub(super) csv: Option<PathBuf>,
+    csv: Option<PathBuf>,
     /// Plot the header size over time
     #[arg(long, value_name = "FILE.svg")]
-    pub(super) plot: Option<PathBuf>,
-    /// List flows too, those with the most header bytes first: 20, or as many as are asked for
+    plot: Option<PathBuf>,
+    /// List the flows with the most header bytes: 20, or N
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
-    pub(super) flows: Option<usize>,
+    flows: Option<usize>,
     /// No table at the end
     #[arg(long, short)]
     pub(super) quiet: bool,
 }
 
-/// What the way between the ends does to packets.
+impl OutputArgs {
+    pub(super) fn outputs(&self) -> Outputs {
+        Outputs { csv: self.csv.clone(), plot: self.plot.clone(), flows: self.flows }
+    }
+}
+
+/// Impairments of the path between the ends.
 #[derive(Debug, Args)]
-pub(crate) struct WeatherArgs {
-    /// Percentage of ROHC packets, and of feedback, that are lost
+pub(crate) struct ImpairmentArgs {
+    /// Percentage of ROHC packets that are lost
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percentage)]
-    pub(super) loss: f64,
+    loss: f64,
+    /// Percentage of feedback that is lost [default: as --loss]
+    #[arg(long, value_name = "PERCENT", value_parser = percentage)]
+    feedback_loss: Option<f64>,
+    /// Time from a packet to the arrival of its feedback (round trip)
+    #[arg(long, value_name = "TIME", default_value = "0 ms", value_parser = duration)]
+    feedback_delay: Duration,
     /// Mean number of packets lost in a row; without it losses are independent
     #[arg(long, value_name = "PACKETS", value_parser = burst)]
-    pub(super) burst: Option<f64>,
+    burst: Option<f64>,
     /// Percentage of ROHC packets in whose header one bit is flipped
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percentage)]
-    pub(super) damage: f64,
+    damage: f64,
     /// What is lost or damaged is the same for the same seed
     #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(super) seed: u64,
+    seed: u64,
+}
+
+impl ImpairmentArgs {
+    pub(super) fn config(&self) -> ImpairmentConfig {
+        ImpairmentConfig {
+            loss: self.loss / 100.0,
+            feedback_loss: self.feedback_loss.unwrap_or(self.loss) / 100.0,
+            feedback_delay: self.feedback_delay,
+            burst_packets: self.burst,
+            corruption: self.damage / 100.0,
+            seed: self.seed,
+        }
+    }
 }
 
 fn percentage(text: &str) -> Result<f64, String> {

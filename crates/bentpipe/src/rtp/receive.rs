@@ -1,16 +1,15 @@
 //! `bentpipe rtp receive`.
 
 use std::net::{IpAddr, SocketAddr};
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use bentpipe_emu::rtp::{Receiver, Reception};
+use bentpipe_rtp::{Limits, Receiver, report};
 use bentpipe_units::Span;
 use clap::Args;
 
-use super::{INTERRUPTED, show, write, write_json};
+use super::progress::Progress;
+use super::{INTERRUPTED, write, write_json};
 use crate::show::{note, out};
 
 #[derive(Debug, Args)]
@@ -60,16 +59,16 @@ fn place(text: &str) -> Result<(Option<IpAddr>, u16), String> {
     address.map(|address| (Some(address.ip()), address.port())).map_err(wrong)
 }
 
-/// Receives until the end, and prints the figures; the exit code.
+/// Receives until the end, prints the figures, and returns the exit code.
 pub(super) fn run(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
     let receiver = Receiver::listen(args.at, args.ports, args.streams as usize, args.clock);
     let mut receiver = receiver.map_err(|error| error.to_string())?;
-    let mut end = End::new(args);
-    receiver.run(stop, &mut |reception| end.watch(reception)).map_err(|error| error.to_string())?;
-    end.bar.clear();
-    report(args, &receiver)?;
+    let (limits, bar) = (args.limits(), Progress::new(args.quiet, args.packets));
+    receiver.run_until(limits, stop, |packets| bar.show(packets)).map_err(|error| error.to_string())?;
+    bar.clear();
+    print(args, &receiver)?;
     let overall = receiver.reception().overall();
-    let is_cut = stop.load(Ordering::Relaxed) && args.is_bounded();
+    let is_cut = stop.load(Ordering::Relaxed) && limits.is_bounded();
     Ok(match (is_cut, overall.packets, overall.lost) {
         (true, ..) => INTERRUPTED,
         (false, 1.., 0) => 0,
@@ -78,54 +77,21 @@ pub(super) fn run(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
 }
 
 impl ReceiveArgs {
-    fn is_bounded(&self) -> bool {
-        self.duration.is_some() || self.packets.is_some()
+    fn limits(&self) -> Limits {
+        Limits { duration: self.duration, packets: self.packets, idle: self.idle }
     }
 }
 
-/// Sees when enough has come.
-struct End<'a> {
-    args: &'a ReceiveArgs,
-    bar: show::Progress,
-    started: Instant,
-    /// How many packets there were when there last were more.
-    seen: (u64, Instant),
-}
-
-impl<'a> End<'a> {
-    #[expect(clippy::disallowed_methods, reason = "receives in real time")]
-    fn new(args: &'a ReceiveArgs) -> End<'a> {
-        let now = Instant::now();
-        End { args, bar: show::Progress::new(args.quiet, args.packets), started: now, seen: (0, now) }
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "receives in real time")]
-    fn watch(&mut self, reception: &Reception) -> ControlFlow<()> {
-        let (now, packets) = (Instant::now(), reception.packets());
-        self.bar.show(packets);
-        if packets != self.seen.0 {
-            self.seen = (packets, now);
-        }
-        let over = |limit: Option<Span>, since: Instant| {
-            limit.is_some_and(|limit| now - since >= Duration::from_nanos(limit.as_nanos()))
-        };
-        let is_over = over(self.args.duration, self.started)
-            || packets > 0 && over(self.args.idle, self.seen.1)
-            || self.args.packets.is_some_and(|enough| packets >= enough);
-        if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-}
-
-fn report(args: &ReceiveArgs, receiver: &Receiver) -> Result<(), String> {
+fn print(args: &ReceiveArgs, receiver: &Receiver) -> Result<(), String> {
     if !args.quiet {
-        out(&show::received(receiver, args.rows));
+        out(&report::received_text(receiver, args.rows));
     }
-    show::problems(receiver).iter().for_each(|problem| note(problem));
+    report::problems(receiver).iter().for_each(|problem| note(problem));
     if let Some(path) = &args.csv {
-        write(path, &show::csv(receiver.reception()))?;
+        write(path, &report::streams_csv(receiver.reception()))?;
     }
     match &args.json {
-        Some(path) => write_json(path, &show::json(receiver)),
+        Some(path) => write_json(path, &report::received_json(receiver)),
         None => Ok(()),
     }
 }

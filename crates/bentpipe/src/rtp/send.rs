@@ -2,17 +2,16 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use bentpipe_emu::put_first;
-use bentpipe_emu::rtp::{Codec, Format, Phases, Plan, Sender, Streams, Tally};
+use bentpipe_rtp::{Codec, Format, Phases, Plan, Sender, Streams, Tally, report};
 use bentpipe_units::{Bytes, Rate, Span};
 use clap::{Args, ValueEnum};
-use serde_json::json;
 
-use super::{INTERRUPTED, lateness_json, show, write_json};
-use crate::show::note;
+use super::progress::Progress;
+use super::{INTERRUPTED, write_json};
+use crate::show::{note, out};
 
 #[derive(Debug, Args)]
 pub(crate) struct SendArgs {
@@ -39,7 +38,7 @@ pub(crate) struct SendArgs {
     /// What tells streams apart: the source alone, or ports as well, in steps of two
     #[arg(long, value_enum, default_value_t)]
     by: By,
-    /// Whether the streams' packets are spread over the interval, or leave together
+    /// Phase relation of the streams
     #[arg(long, value_enum, default_value_t)]
     phases: PhasesName,
     /// How long to send
@@ -110,30 +109,33 @@ enum By {
 enum PhasesName {
     /// One packet at a time
     #[default]
-    Spread,
+    #[value(alias = "spread")]
+    Staggered,
     /// All at once
-    Unison,
+    #[value(alias = "unison")]
+    Aligned,
 }
 
-/// Sends until all is sent or `stop` is set; the exit code.
-#[expect(clippy::disallowed_methods, reason = "sends in real time")]
+/// Sends until all is sent or `stop` is set, and returns the exit code.
 pub(super) fn run(args: &SendArgs, stop: &AtomicBool) -> Result<u8, String> {
     let plan = args.plan()?;
     let streams = if args.by == By::Port { Streams::ByPort } else { Streams::BySsrc };
     let seed = args.seed.unwrap_or_else(any_seed);
     let sender = Sender::new(plan, args.address()?, streams, seed).map_err(|error| error.to_string())?;
-    let sent = AtomicU64::new(0);
-    let bar = show::Progress::new(args.quiet, args.is_bounded().then(|| plan.packets()));
-    let tally = std::thread::scope(|scope| {
-        let sending = scope.spawn(|| send(&sender, stop, &sent, args.quiet));
-        while !sending.is_finished() {
-            std::thread::sleep(Duration::from_millis(50));
-            bar.show(sent.load(Ordering::Relaxed));
+    let bar = Progress::new(args.quiet, args.is_bounded().then(|| plan.packets()));
+    let no_priority = |error: &std::io::Error| {
+        if !args.quiet {
+            note(&format!("no real-time priority ({error}), so a busy machine makes packets late"));
         }
-        sending.join().map_err(|_| "the sending thread panicked".to_owned())
-    })?;
+    };
+    let tally = sender.run_with_priority(stop, no_priority, |sent| bar.show(sent));
     bar.clear();
-    report(args, &plan, &sender, &tally)?;
+    if !args.quiet {
+        out(&report::sent_text(&plan, &tally));
+    }
+    if let Some(path) = &args.json {
+        write_json(path, &report::sent_json(&plan, &sender, &tally))?;
+    }
     Ok(match tally {
         Tally { refused: 1.., .. } => 1,
         Tally { is_whole: false, .. } if args.is_bounded() => INTERRUPTED,
@@ -141,41 +143,10 @@ pub(super) fn run(args: &SendArgs, stop: &AtomicBool) -> Result<u8, String> {
     })
 }
 
-fn send(sender: &Sender, stop: &AtomicBool, sent: &AtomicU64, quiet: bool) -> Tally {
-    if let (Err(error), false) = (put_first(), quiet) {
-        note(&format!("no real-time priority ({error}), so a busy machine makes packets late"));
-    }
-    sender.run(stop, sent)
-}
-
 #[expect(clippy::disallowed_methods, reason = "streams of two senders are to differ")]
 fn any_seed() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_nanos() as u64 ^ u64::from(std::process::id()) << 48
-}
-
-fn report(args: &SendArgs, plan: &Plan, sender: &Sender, tally: &Tally) -> Result<(), String> {
-    if !args.quiet {
-        crate::show::out(&show::sent(plan, tally));
-    }
-    let Some(path) = &args.json else { return Ok(()) };
-    let format = plan.format();
-    write_json(
-        path,
-        &json!({
-            "streams": plan.streams(),
-            "payload_type": format.payload_type,
-            "payload_bytes": format.payload_len,
-            "interval_s": format.interval.as_secs_f64(),
-            "clock_hz": format.clock_hz,
-            "ssrcs": sender.ssrcs().collect::<Vec<_>>(),
-            "packets": tally.packets,
-            "bytes": tally.bytes,
-            "refused": tally.refused,
-            "elapsed_s": tally.elapsed.as_secs_f64(),
-            "lateness": lateness_json(&tally.lateness),
-        }),
-    )
 }
 
 impl SendArgs {
@@ -196,7 +167,7 @@ impl SendArgs {
         };
         let of = |duration: Span| duration.as_nanos().div_ceil(format.interval.as_nanos().max(1));
         let packets = self.packets.or(self.duration.map(of)).unwrap_or(u64::MAX);
-        let phases = if self.phases == PhasesName::Unison { Phases::Unison } else { Phases::Spread };
+        let phases = if self.phases == PhasesName::Aligned { Phases::Aligned } else { Phases::Staggered };
         Plan::new(format, self.streams, phases, packets).map_err(|error| error.to_string())
     }
 

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use bentpipe_lab::video::{Adaptation, Card};
+use bentpipe_offline::video::{Carry, Demux, MakeCard, Mux, Overrides, Quality};
+use bentpipe_scenario::{Adaptation, Card};
 use bentpipe_units::{Rate, Span};
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -37,7 +38,7 @@ Examples:
   bentpipe video carry card.ts received.ts --loss 1e-4 --quality
   bentpipe video carry card.ts received.ts --adaptation aal1-fec --loss 1e-3 --misinsertion 1e-5
   bentpipe video carry card.ts received.ts --jitter '2 ms'
-  bentpipe video carry card.ts received.ts --scenario video.toml --set link.satellite.delay='300 ms'
+  bentpipe video carry card.ts received.ts --scenario video.toml --set atm.line.satellite.delay='300 ms'
 
 The stream received is written whatever it lost. The exit status is 2 for a bad command or file, or if --quality finds no
 ffmpeg.";
@@ -54,12 +55,12 @@ Examples:
 const QUALITY_EXAMPLES: &str = "\
 Examples:
   bentpipe video quality card.ts received.ts
-  bentpipe video quality --programme 2 both.ts received.ts";
+  bentpipe video quality --programme 2 both.ts arrived.ts";
 
 #[derive(Debug, Args)]
 pub(crate) struct CardArgs {
     /// File to write
-    pub(crate) out: PathBuf,
+    out: PathBuf,
     /// Width in pixels
     #[arg(long, default_value_t = 1280, value_parser = clap::value_parser!(u32).range(64..=1920))]
     width: u32,
@@ -78,18 +79,18 @@ pub(crate) struct CardArgs {
 }
 
 impl CardArgs {
-    pub(super) fn card(&self) -> Card {
+    pub(super) fn job(&self) -> MakeCard {
         let CardArgs { width, height, length, rate, eyes, .. } = *self;
-        Card { width, height, length, rate, eyes }
+        MakeCard { card: Card { width, height, length, rate, eyes }, out: self.out.clone() }
     }
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CarryArgs {
     /// Transport stream to send
-    pub(crate) input: PathBuf,
+    input: PathBuf,
     /// File for what is received
-    pub(crate) out: PathBuf,
+    out: PathBuf,
     /// What carries it
     #[arg(long, value_enum)]
     adaptation: Option<Carrier>,
@@ -111,18 +112,18 @@ pub(crate) struct CarryArgs {
     /// Delay variation: each cell is delayed by up to so much, in order
     #[arg(long, value_name = "TIME", conflicts_with = "scenario")]
     jitter: Option<Span>,
-    /// A scenario with a flow that has `stream`, whose link the cells go over
+    /// A scenario with a flow of `kind = "stream"`, whose link the cells go over
     #[arg(long, value_name = "FILE")]
-    pub(crate) scenario: Option<PathBuf>,
+    scenario: Option<PathBuf>,
     /// Set a key of the scenario, as KEY=VALUE; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
+    set: Vec<String>,
     /// Seed, instead of the scenario's
     #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
+    seed: Option<u64>,
     /// Decode both streams by ffmpeg and compare
     #[arg(long)]
-    pub(crate) quality: bool,
+    quality: bool,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -130,9 +131,11 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }
 
-/// How a transport stream is put into cells.
+/// Carriage of a transport stream.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Carrier {
+    /// Datagrams, lost as a whole if damaged
+    Udp,
     /// PDUs with a CRC; what is damaged is lost as a whole
     Aal5,
     /// Numbered cells
@@ -142,39 +145,36 @@ pub(crate) enum Carrier {
 }
 
 impl CarryArgs {
-    /// Refuses what only AAL5 has where something else carries the stream.
-    pub(super) fn check(&self, adaptation: Adaptation) -> Result<(), String> {
-        let only_aal5 =
-            [("--ts-packets", self.ts_packets.is_some()), ("--deliver-errored", self.deliver_errored)];
-        match only_aal5.iter().find(|(_, is_given)| *is_given && adaptation != Adaptation::Aal5) {
-            Some((option, _)) => Err(format!("{option}: expected with AAL5 only, as AAL1 has no PDUs")),
-            None => Ok(()),
+    pub(super) fn job(&self) -> Carry {
+        let overrides = Overrides {
+            adaptation: self.adaptation.map(Carrier::adaptation),
+            ts_packets: self.ts_packets,
+            deliver_errored: self.deliver_errored,
+            misinsertion: self.misinsertion,
+            loss: self.loss,
+            ber: self.ber,
+            jitter: self.jitter,
+        };
+        Carry {
+            input: self.input.clone(),
+            out: self.out.clone(),
+            scenario: self.scenario.clone(),
+            set: self.set.clone(),
+            overrides,
+            seed: self.seed,
+            quality: self.quality,
         }
     }
+}
 
-    /// What the options say, in a scenario's words, where the stream is the flow `name`: each option, and the key with its value.
-    pub(super) fn assignments(&self, name: &str) -> Vec<(&'static str, String)> {
-        let stream = |key: &str, value: String| format!("flow.{name}.stream.{key}={value}");
-        let carrier = self.adaptation.and_then(|carrier| carrier.to_possible_value());
-        let mut all = Vec::new();
-        let mut say = |option, key: &str, value: Option<String>| {
-            all.extend(value.map(|value| (option, stream(key, value))));
-        };
-        say("--adaptation", "adaptation", carrier.map(|carrier| format!("\"{}\"", carrier.get_name())));
-        say("--ts-packets", "ts_packets", self.ts_packets.map(|packets| packets.to_string()));
-        say("--misinsertion", "misinsertion", self.misinsertion.map(|share| format!("{share:?}")));
-        say("--deliver-errored", "deliver_errored", self.deliver_errored.then(|| "true".to_owned()));
-        let faults = [
-            self.loss.map(|loss| format!("{{ kind = \"packet-errors\", loss = {loss:?} }}")),
-            self.ber.map(|ber| format!("{{ kind = \"bit-errors\", ber = {ber:?} }}")),
-            self.jitter.map(|max| {
-                format!("{{ kind = \"jitter\", law = {{ kind = \"uniform\", max = \"{max}\" }} }}")
-            }),
-        ];
-        let faults: Vec<String> = faults.into_iter().flatten().collect();
-        let channel = format!("link.satellite.channel=[{}]", faults.join(", "));
-        all.extend((!faults.is_empty()).then_some(("--loss, --ber, --jitter", channel)));
-        all
+impl Carrier {
+    fn adaptation(self) -> Adaptation {
+        match self {
+            Carrier::Udp => Adaptation::Udp,
+            Carrier::Aal5 => Adaptation::Aal5,
+            Carrier::Aal1 => Adaptation::Aal1,
+            Carrier::Aal1Fec => Adaptation::Aal1Fec,
+        }
     }
 }
 
@@ -182,31 +182,50 @@ impl CarryArgs {
 pub(crate) struct MuxArgs {
     /// Transport streams, their clocks starting together
     #[arg(required = true)]
-    pub(crate) inputs: Vec<PathBuf>,
+    inputs: Vec<PathBuf>,
     /// File to write
     #[arg(required = true)]
-    pub(crate) out: PathBuf,
+    out: PathBuf,
     /// Constant rate of the multiplex; by default what the inputs need
     #[arg(long)]
-    pub(crate) rate: Option<Rate>,
+    rate: Option<Rate>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DemuxArgs {
     /// Transport stream
-    pub(crate) input: PathBuf,
+    input: PathBuf,
     /// A file for each programme, in the order of the PAT
     #[arg(required = true)]
-    pub(crate) outputs: Vec<PathBuf>,
+    outputs: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct QualityArgs {
     /// What was sent
-    pub(crate) original: PathBuf,
+    original: PathBuf,
     /// What was received
-    pub(crate) received: PathBuf,
+    received: PathBuf,
     /// Compare this programme of both
     #[arg(long, value_name = "NUMBER")]
-    pub(crate) programme: Option<u16>,
+    programme: Option<u16>,
+}
+
+impl MuxArgs {
+    pub(super) fn job(&self) -> Mux {
+        Mux { inputs: self.inputs.clone(), out: self.out.clone(), rate: self.rate }
+    }
+}
+
+impl DemuxArgs {
+    pub(super) fn job(&self) -> Demux {
+        Demux { input: self.input.clone(), outputs: self.outputs.clone() }
+    }
+}
+
+impl QualityArgs {
+    pub(super) fn job(&self) -> Quality {
+        let (original, received) = (self.original.clone(), self.received.clone());
+        Quality { original, received, programme: self.programme }
+    }
 }

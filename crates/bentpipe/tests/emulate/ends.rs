@@ -1,7 +1,10 @@
 //! Several emulations at once, and how they end.
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::Duration;
+
+use bentpipe_testkit::Process;
 
 use crate::rig::{Running, bentpipe, emulate, namespaces, rtts_ms};
 
@@ -37,6 +40,43 @@ fn what_a_killed_emulator_leaves_is_removed_at_the_next_start() {
 }
 
 #[test]
+fn programs_of_a_shell_end_with_the_emulation() {
+    let Some(mut running) = Running::start("shelled") else { return };
+    // Interactive shells ignore SIGTERM, and so does this one.
+    let mut shell = running.shell("left", &["sh", "-c", "trap '' TERM HUP; sleep 600 & sleep 600; wait"]);
+    let mut shell = Process::start(shell.stdout(Stdio::null()).stderr(Stdio::null()));
+    let mut sleeper = Process::start(&mut running.shell("shelled", &["sleep", "600"]));
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(shell.is_running() && sleeper.is_running());
+    assert_eq!(running.end().0, Some(0));
+    assert!(!shell.is_running() && !sleeper.is_running(), "programs outlive the emulation");
+}
+
+#[test]
+fn programs_that_a_killed_emulator_leaves_end_at_the_next_start() {
+    let Some(mut killed) = Running::start("abandoned") else { return };
+    let mut sleeper = Process::start(&mut killed.shell("left", &["sleep", "600"]));
+    std::thread::sleep(Duration::from_millis(300));
+    killed.signal("-KILL");
+    killed.finish();
+    assert!(sleeper.is_running());
+    let Some(mut next) = Running::start("heir") else { return };
+    assert!(!sleeper.is_running(), "a program outlives the next start");
+    assert_eq!(next.end().0, Some(0));
+}
+
+#[test]
+fn two_requests_at_once_are_one_and_a_late_one_leaves_nothing() {
+    for _ in 0..4 {
+        let Some(mut running) = Running::start("asked") else { return };
+        // As `timeout` does: the process, and then its group.
+        let twice = format!("kill -TERM {0}; kill -TERM {0}", running.process());
+        assert!(std::process::Command::new("sh").args(["-c", &twice]).status().expect("starts").success());
+        assert_eq!((running.finish().0, running.left()), (Some(0), Vec::new()));
+    }
+}
+
+#[test]
 fn a_namespace_deleted_from_outside_goes_on_until_the_end() {
     let Some(mut running) = Running::start("unnamed") else { return };
     let mut ping = running.shell("left", &["ping", "-n", "-c", "40", "-i", "0.05", "-W", "2", "10.0.0.2"]);
@@ -59,8 +99,9 @@ fn when_its_devices_are_gone_it_ends_and_says_so() {
     for host in ["left", "gone"] {
         let namespace = running.namespace(host);
         let mut delete = std::process::Command::new("ip");
-        let deleted = delete.args(["-n", &namespace, "link", "delete", "hop"]).status();
-        assert!(deleted.expect("starts").success());
+        let deleted = delete.args(["-n", &namespace, "link", "delete", "hop"]).status().expect("starts");
+        // The last device ends the emulation, and that ends what is in its namespaces: this very command.
+        assert!(deleted.success() || host == "gone" && deleted.signal().is_some(), "{deleted}");
     }
     let (code, errors) = running.finish();
     assert_eq!(code, Some(0), "{errors}");

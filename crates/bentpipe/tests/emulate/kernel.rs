@@ -16,7 +16,7 @@ window = "524280 B"
 duration = "60 s"
 quick = "6 s"
 tolerance = 0.05
-set = ["flow.bulk.tcp.initial_window=10"]
+set = ["flow.bulk.traffic.initial_window=10"]
 
 [kernel.controller]
 reno = '{ name = "newreno", counting = "segments" }'
@@ -42,7 +42,7 @@ queue = { kind = "drop-tail", bytes = "1 MB" }
 [flow.bulk]
 from = "left"
 to = "right"
-tcp = { send_buffer = "10 MB" }
+traffic = { kind = "tcp", send_buffer = "10 MB" }
 "#;
 
 fn reproduce(folder: &Path) -> Output {
@@ -74,7 +74,7 @@ fn the_kernel_s_goodput_is_ours_and_the_report_shows_both_windows() {
     assert!(text.contains("reno") && text.contains("met"), "{text}");
     let page = text.lines().find_map(|line| line.strip_prefix("report: ")).expect("a report");
     let html = std::fs::read_to_string(page).expect("there");
-    for part in ["The kernel's TCP beside ours", "kernel, iperf3 over the emulated path", "ours, simulated"] {
+    for part in ["Comparison with the kernel's TCP", "kernel, iperf3 over the emulated path", "simulated"] {
         assert!(html.contains(part) || html.contains(&part.replace('\'', "&#39;")), "{part}");
     }
 }

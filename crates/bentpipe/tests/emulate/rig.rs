@@ -2,10 +2,10 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
 
-use tempfile::TempDir;
+use bentpipe_testkit::{Folder, Process};
+pub(crate) use bentpipe_testkit::{namespaces, skip};
 
 const SCENARIO: &str = r#"
 title = "One hop"
@@ -27,17 +27,10 @@ pub(crate) fn bentpipe() -> Command {
 
 /// A folder with the scenario, whose far host is called `host`: its name is in its namespace's, and tests run side by
 /// side.
-fn scenario(host: &str) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join(format!("{host}.toml"));
-    std::fs::write(&path, SCENARIO.replace("pinged", host)).expect("written");
+fn scenario(host: &str) -> (Folder, PathBuf) {
+    let folder = Folder::new();
+    let path = folder.write(format!("{host}.toml"), SCENARIO.replace("pinged", host));
     (folder, path)
-}
-
-/// Says that the machine cannot, which in CI it must.
-pub(crate) fn skip(errors: &str) {
-    assert!(std::env::var_os("CI").is_none(), "cannot emulate in CI: {errors}");
-    eprintln!("skipped: {errors}");
 }
 
 pub(crate) fn is_unable(errors: &str) -> bool {
@@ -45,12 +38,12 @@ pub(crate) fn is_unable(errors: &str) -> bool {
 }
 
 /// Runs `command` inside; none where this machine cannot.
-pub(crate) fn emulate(host: &str, command: &[&str]) -> Option<(Output, TempDir)> {
+pub(crate) fn emulate(host: &str, command: &[&str]) -> Option<(Output, Folder)> {
     emulate_with(host, &[&["--"], command].concat())
 }
 
 /// Emulates with other arguments; none where this machine cannot.
-pub(crate) fn emulate_with(host: &str, arguments: &[&str]) -> Option<(Output, TempDir)> {
+pub(crate) fn emulate_with(host: &str, arguments: &[&str]) -> Option<(Output, Folder)> {
     let (folder, path) = scenario(host);
     let mut program = bentpipe();
     program.arg("emulate").arg(&path).arg("--out").arg(folder.path()).args(arguments);
@@ -61,12 +54,6 @@ pub(crate) fn emulate_with(host: &str, arguments: &[&str]) -> Option<(Output, Te
     }
     skip(&errors);
     None
-}
-
-pub(crate) fn namespaces() -> Vec<String> {
-    let output = Command::new("ip").args(["netns", "list"]).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    text.lines().map(|line| line.split(' ').next().unwrap_or_default().to_owned()).collect()
 }
 
 /// The round trip times that ping printed, in milliseconds.
@@ -83,9 +70,8 @@ pub(crate) fn shortest(times: &[f64]) -> f64 {
 
 /// An emulation without a command, which runs until it is ended.
 pub(crate) struct Running {
-    child: Child,
-    pub(crate) folder: TempDir,
-    host: String,
+    process: Process,
+    pub(crate) folder: Folder,
 }
 
 impl Running {
@@ -100,12 +86,11 @@ impl Running {
         let mut program = bentpipe();
         program.arg("emulate").arg(&path).arg("--quiet").args(arguments);
         program.arg("--out").arg(out.unwrap_or(folder.path()));
-        let mut child =
-            program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bentpipe starts");
+        let mut process = Process::start(program.stdout(Stdio::piped()).stderr(Stdio::piped()));
         // It says how to use it when it is ready.
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
         let ready = lines.map_while(Result::ok).any(|line| line.starts_with("end it:"));
-        let mut running = Running { child, folder, host: host.to_owned() };
+        let mut running = Running { process, folder };
         if ready {
             return Some(running);
         }
@@ -116,7 +101,7 @@ impl Running {
     }
 
     pub(crate) fn process(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -174,36 +159,16 @@ impl Running {
 
     /// Sends a signal to it.
     pub(crate) fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.process().to_string()]).status();
-        assert!(sent.expect("starts").success());
+        self.process.signal(signal);
     }
 
     /// Ends it as Ctrl-C does; its exit code and what it said on standard error.
     pub(crate) fn end(&mut self) -> (Option<i32>, String) {
-        self.signal("-INT");
-        self.finish()
+        self.process.end()
     }
 
     /// Waits for its end.
     pub(crate) fn finish(&mut self) -> (Option<i32>, String) {
-        let started = Instant::now();
-        while self.child.try_wait().expect("it is a child").is_none() {
-            assert!(started.elapsed() < Duration::from_secs(30), "{} does not end", self.host);
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let code = self.child.wait().expect("ended").code();
-        let mut errors = String::new();
-        let _ = std::io::Read::read_to_string(&mut self.child.stderr.take().expect("a pipe"), &mut errors);
-        (code, errors)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // A test that failed must not leave it behind.
-        if let Ok(None) = self.child.try_wait() {
-            self.signal("-INT");
-            let _ = self.child.wait();
-        }
+        self.process.finish()
     }
 }

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use bentpipe_testkit::Tshark;
+
 use crate::rig::{Running, Sky, undisturbed};
 
 /// Sites `n` and `other` send to each other on PIDs 0x1(n)(other) and 0x1(other)(n).
@@ -74,16 +76,10 @@ impl Capture {
     }
 }
 
-/// What tshark says of each datagram in the sky: a row of these fields, several values of one with commas.
+/// Returns what tshark finds in each datagram in the sky: a row of these fields, several values of one with commas.
 fn tshark(file: &Path, fields: &[&str]) -> Vec<Vec<String>> {
-    let mut command = Command::new("tshark");
-    let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../contrib/wireshark/ule.lua");
-    command.arg("-r").arg(file).args(["-d", "udp.port==5004,rtp", "-X", script]);
-    command.args(["-o", "mpeg_sect.verify_crc:TRUE", "-T", "fields", "-E", "aggregator=,"]);
-    command.args(fields.iter().flat_map(|field| ["-e", field]));
-    let output = command.output().expect("tshark starts");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+    let tshark = Tshark::on(file).expect("asked for before").decode_as("udp.port==5004,rtp").dissector("ule");
+    tshark.preferences(&["mpeg_sect.verify_crc:TRUE"]).fields(fields)
 }
 
 #[test]

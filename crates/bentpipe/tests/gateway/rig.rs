@@ -3,65 +3,37 @@
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use bentpipe_emu::Namespace;
+use bentpipe_testkit::{Folder, Process, Turn, able_live, ip};
 use serde_json::Value;
-use tempfile::TempDir;
-
-static TURN: Mutex<()> = Mutex::new(());
 
 /// The sky, with sites 1, 2, ... at 192.168.77.1, .2, ... and the sky itself at 192.168.77.9.
 pub(crate) struct Sky {
     pub(crate) sites: Vec<Namespace>,
     pub(crate) sky: Namespace,
-    pub(crate) folder: TempDir,
-    _turn: MutexGuard<'static, ()>,
-}
-
-/// Whether this machine can run these tests; says why not.
-fn unable() -> Option<String> {
-    let starts = |(program, version): &(&str, &str)| {
-        Command::new(program).arg(version).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
-    };
-    let tools = [("ip", "-V"), ("ping", "-V"), ("iperf3", "-v"), ("tshark", "-v")];
-    let missing = tools.iter().find(|tool| !starts(tool));
-    missing.map(|(program, _)| format!("{program} is not installed"))
-}
-
-fn ip(words: &str) {
-    let output = Command::new("ip").args(words.split(' ')).output().expect("ip starts");
-    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+    pub(crate) folder: Folder,
+    _turn: Turn,
 }
 
 impl Sky {
     /// A sky with so many sites; none where this machine cannot.
     pub(crate) fn new(count: usize) -> Option<Sky> {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let sky =
-            match unable().map_or_else(|| Namespace::create("gw-sky").map_err(|why| why.to_string()), Err) {
-                Ok(sky) => sky,
-                Err(reason) => {
-                    assert!(std::env::var_os("CI").is_none(), "the gateway cannot be tested in CI: {reason}");
-                    eprintln!("skipped: {reason}");
-                    return None;
-                }
-            };
+        let turn = able_live(&["ip", "ping", "iperf3", "tshark"])?;
+        let sky = Namespace::create("gw-sky").expect("able");
         let inside = format!("-n {}", sky.name());
         ip(&format!("{inside} link add name br0 type bridge mcast_snooping 0"));
         ip(&format!("{inside} address add 192.168.77.9/24 dev br0"));
         ip(&format!("{inside} link set dev br0 up"));
         let sites = (1..=count).map(|n| site(&sky, n)).collect();
-        let folder = tempfile::tempdir().expect("a folder");
-        Some(Sky { sites, sky, folder, _turn: turn })
+        Some(Sky { sites, sky, folder: Folder::new(), _turn: turn })
     }
 
     /// Starts a gateway with this site file.
     pub(crate) fn start(&self, site: usize, text: &str) -> Running {
-        let path = self.folder.path().join(format!("site-{site}.toml"));
-        std::fs::write(&path, text).expect("written");
+        let path = self.folder.write(format!("site-{site}.toml"), text);
         Running::start(&self.sites[site - 1], &path)
     }
 
@@ -125,7 +97,7 @@ fn site(sky: &Namespace, n: usize) -> Namespace {
 
 /// A gateway that runs; it ends with the value.
 pub(crate) struct Running {
-    child: Child,
+    process: Process,
     pub(crate) path: PathBuf,
 }
 
@@ -137,8 +109,8 @@ impl Running {
     fn start(site: &Namespace, path: &Path) -> Running {
         let mut command = site.command(bentpipe());
         command.arg("gateway").arg(path).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("bentpipe starts");
-        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let mut process = Process::start(&mut command);
+        let mut lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
         let mut said = Vec::new();
         // It says so when it runs. What it says later is read too, or it would wait for that.
         let runs = lines.by_ref().map_while(Result::ok).any(|line| {
@@ -147,24 +119,17 @@ impl Running {
         });
         assert!(runs, "it did not start: {said:?}");
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| eprintln!("gateway: {line}")));
-        Running { child, path: path.to_owned() }
+        Running { process, path: path.to_owned() }
     }
 
     /// Sends it a signal. The process is `ip`'s, which became the gateway (`ip netns exec` calls execve).
     pub(crate) fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
-        assert!(sent.expect("kill starts").success());
+        self.process.signal(signal);
     }
 
     /// Ends it as Ctrl-C does; its exit code.
     pub(crate) fn end(&mut self) -> Option<i32> {
-        self.signal("-INT");
-        let asked = Instant::now();
-        while self.child.try_wait().expect("it is a child").is_none() {
-            assert!(asked.elapsed() < Duration::from_secs(10), "it does not end");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        self.child.wait().expect("ended").code()
+        self.process.end().0
     }
 
     /// `bentpipe gateway WHAT SITE`: whether it was fine, and what it printed.
@@ -179,16 +144,6 @@ impl Running {
         let (fine, text) = self.ask("statistics");
         assert!(fine, "{text}");
         serde_json::from_str(&text).expect("JSON")
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // A test that failed must not leave it behind.
-        if let Ok(None) = self.child.try_wait() {
-            self.signal("-INT");
-            let _ = self.child.wait();
-        }
     }
 }
 

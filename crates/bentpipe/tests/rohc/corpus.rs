@@ -1,6 +1,7 @@
 //! The corpus of captures and of librohc's streams. A part of it is enough here; `BENTPIPE_WHOLE_CORPUS` takes all.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use super::*;
 
@@ -54,9 +55,7 @@ fn captures_come_back_byte_for_byte() {
         for options in ["--mode u", "--mode o --cid large", "--mode r"] {
             said(&rohc(&words(&format!("compress -q {options}")), &[&capture, &stream]), 0);
             said(&rohc(&words(&format!("decompress -q {options}")), &[&stream, &back]), 0);
-            let is_ip = |packet: &Vec<u8>| packet.first().is_some_and(|first| matches!(first >> 4, 4 | 6));
-            let expected: Vec<_> = packets(&capture).1.into_iter().filter(is_ip).collect();
-            assert!(packets(&back).1 == expected, "{} {options}", capture.display());
+            assert!(packets(&back).1 == packets(&capture).1, "{} {options}", capture.display());
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Captures made here: link layers, snapshots, pipes, tables and plots, and what is refused.
 
 use std::io::Write;
-#[cfg(unix)]
-use std::process::{Child, ChildStdin};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use bentpipe_testkit::{Tshark, has};
 
 use super::*;
 
@@ -121,9 +122,7 @@ fn failures_name_file_and_packet() {
 /// Wireshark's dissector, told that USER0 is ROHC, reads what the compressor wrote of a flow.
 #[test]
 fn wireshark_reads_the_stream() {
-    if Command::new("tshark").arg("--version").output().is_err() {
-        assert!(std::env::var_os("CI").is_none(), "tshark is needed in CI");
-        println!("skipped: tshark is not installed");
+    if !has("tshark") {
         return;
     }
     let folder = Folder::new();
@@ -131,8 +130,7 @@ fn wireshark_reads_the_stream() {
     rtp_capture(&input, 12);
     said(&rohc(&words("compress --rtp-ports all --mode o"), &[&input, &stream]), 0);
     let table = r#"uat:user_dlts:"User 0 (DLT=147)","rohc","0","","0","""#;
-    let output = Command::new("tshark").args(["-V", "-n", "-o", table, "-r"]).arg(&stream).output();
-    let text = String::from_utf8(output.expect("runs").stdout).expect("text");
+    let text = Tshark::on(&stream).expect("asked for before").preferences(&[table]).options(&["-V"]).text();
     assert!(!text.contains("Malformed"), "{text}");
     let (first, rest) = text.split_once("Frame 2:").expect("several packets");
     for said in [
@@ -211,6 +209,48 @@ fn losses_are_counted_and_cost_no_more_than_they_must() {
         assert!((70..140).contains(&count("lost")), "{mode}: {} lost", count("lost"));
         assert_eq!(count("ok") + count("lost"), 1000, "{mode}: a loss costs the packet and no more");
     }
+}
+
+/// Feedback that is lost and arrives after the CID went to another flow lets nothing wrong through (exit status 0).
+#[test]
+fn feedback_can_be_late_and_lost() {
+    let folder = Folder::new();
+    let [input, table] = ["in.pcap", "rows.csv"].map(|name| folder.file(name));
+    udp_capture(&input, 1000, 65_535);
+    let impairments = ["--loss", "10", "--feedback-loss", "30", "--feedback-delay", "400 ms", "--csv"];
+    for mode in ["o", "r"] {
+        let options = [&["roundtrip", "--mode", mode, "--max-cid", "0"][..], &impairments].concat();
+        said(&rohc(&options, &[&table, &input]), 0);
+        assert!(rows(&table).iter().any(|row| row[2] == "lost"), "{mode}");
+    }
+    // Until its first acknowledgement arrives either flow sends more IRs, and no more than four; the rest is short.
+    for mode in ["o", "r"] {
+        let [prompt, late] = ["0 ms", "400 ms"].map(|delay| {
+            let options = ["roundtrip", "--mode", mode, "--feedback-delay", delay, "--csv"];
+            said(&rohc(&options, &[&table, &input]), 0);
+            let is_long = |row: &&Vec<String>| ["IR", "IR-DYN"].contains(&row[10].as_str());
+            rows(&table).iter().filter(is_long).count()
+        });
+        assert!(
+            prompt < late && late <= 2 * 4,
+            "{mode}: {late} IR and IR-DYN, {prompt} with prompt feedback"
+        );
+    }
+}
+
+/// A raw IP capture may hold anything: what is not IP goes through the profile Uncompressed.
+#[test]
+fn raw_records_of_no_ip_version_are_carried() {
+    let folder = Folder::new();
+    let [input, stream, back] = ["in.pcap", "rohc.pcap", "back.pcap"].map(|name| folder.file(name));
+    let file = fs::File::create(&input).expect("a file");
+    let mut writer = Writer::with_snap_len(file, LinkType::RAW, 65_535).expect("a capture");
+    for (number, packet) in [udp(0), vec![0x13, 7, 7, 7], udp(2), vec![0xff; 60]].iter().enumerate() {
+        writer.write(number as u64 * 20_000_000, packet, 0).expect("writes");
+    }
+    said(&rohc(&["compress"], &[&input, &stream]), 0);
+    said(&rohc(&["decompress"], &[&stream, &back]), 0);
+    assert_eq!(packets(&back).1, packets(&input).1);
 }
 
 /// Every policy of the library that has a switch does what it says. Both flows of the capture have a constant IP-ID step.
@@ -383,7 +423,7 @@ fn what_is_no_capture_is_refused_with_a_reason() {
     }
     let text = said(&rohc(&["stats"], &[&folder.file("missing.pcap")]), 2);
     assert!(text.contains("missing.pcap: No such file"), "{text}");
-    said(&rohc(&["stats"], &[folder.0.path()]), 2);
+    said(&rohc(&["stats"], &[folder.path()]), 2);
 }
 
 #[test]

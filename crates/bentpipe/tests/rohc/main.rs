@@ -5,24 +5,19 @@
 mod corpus;
 mod files;
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Output;
 
+use bentpipe_testkit::{Folder, run, said};
 use bentpipe_wire::pcap::{LinkType, Reader, Writer};
 
 /// Runs `bentpipe rohc` with these words and files.
 fn rohc(words: &[&str], files: &[&Path]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
-    command.arg("rohc").args(words).args(files).stdin(Stdio::null()).output().expect("the program runs")
-}
-
-/// What a command printed, if its exit status was as expected.
-fn said(output: &Output, status: i32) -> String {
-    let text = [&output.stdout[..], &output.stderr].concat();
-    let text = String::from_utf8(text).expect("text");
-    assert_eq!(output.status.code(), Some(status), "{text}");
-    text
+    let files = files.iter().map(|file| file.as_os_str());
+    let words = std::iter::once("rohc").chain(words.iter().copied()).map(OsStr::new);
+    run(env!("CARGO_BIN_EXE_bentpipe"), ".", &words.chain(files).collect::<Vec<_>>())
 }
 
 /// The packets of a capture, and the link type of the first.
@@ -84,25 +79,5 @@ fn rtp_capture(path: &Path, count: u16) {
         packet[30..32].copy_from_slice(&number.to_be_bytes());
         packet[32..36].copy_from_slice(&(ticks as u32 * 160).to_be_bytes());
         writer.write(ticks * 20_000_000, &packet, 0).expect("writes");
-    }
-}
-
-/// A folder for one test, and files in it by name.
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Folder {
-        Folder(tempfile::tempdir().expect("a folder"))
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// What is in it.
-    #[cfg(unix)]
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.0.path()).expect("a folder").map(|entry| entry.expect("readable"));
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     }
 }

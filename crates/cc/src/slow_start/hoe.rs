@@ -1,5 +1,5 @@
-//! The first ssthresh from the path itself (Hoe, "Improving the Start-up Behavior of a Congestion Control Scheme for
-//! TCP", SIGCOMM 1996).
+//! First ssthresh estimated from the path (Hoe). Reference: "Improving the Start-up Behavior of a Congestion
+//! Control Scheme for TCP", SIGCOMM 1996.
 //!
 //! Three ACKs of one round trip answer segments that left back to back, so their spacing is that of the bottleneck:
 //! rate = bytes acknowledged after the first of them / time between the first and the third, ssthresh = rate * lowest
@@ -30,7 +30,7 @@ impl Hoe {
         !self.finished
     }
 
-    /// After a loss ssthresh comes from the law.
+    /// Stops estimating: after a loss, ssthresh is set by the law.
     pub(super) fn give_up(&mut self) {
         self.finished = true;
     }

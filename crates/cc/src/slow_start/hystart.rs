@@ -1,5 +1,5 @@
-//! Hybrid slow start (Ha & Rhee, "Hybrid Slow Start for High-Bandwidth and Long-Distance Networks", PFLDnet 2008) as
-//! Linux has it: two signs of a full pipe, either of which sets ssthresh to the window.
+//! Hybrid slow start as in Linux: two signs of a full pipe set ssthresh. Either sets it to the window.
+//! Reference: Ha & Rhee, "Hybrid Slow Start for High-Bandwidth and Long-Distance Networks", PFLDnet 2008.
 //!
 //! The ACK train sign is that of an unpaced sender (half the lowest RTT).
 
@@ -51,7 +51,8 @@ impl Hystart {
         (self.round_min, self.samples) = (None, 0);
     }
 
-    /// The train of closely spaced ACKs is longer than half the path: as much again is already on its way.
+    /// Returns `true` if the train of closely spaced ACKs is longer than half the path. As much again is then
+    /// in flight.
     fn long_train(&mut self, now: Time, min_rtt: Span) -> bool {
         if now.since(self.last_ack) > TRAIN_GAP {
             return false;
@@ -60,7 +61,8 @@ impl Hystart {
         now.since(self.round_start) > min_rtt / 2
     }
 
-    /// From the ninth sample on: the round's lowest RTT is above the connection's by min RTT / 8, or the bounds.
+    /// Returns `true` if the round's lowest RTT is above the connection's by a bound. The bound is min RTT /
+    /// 8, within limits. Judged from the ninth sample on.
     fn risen_delay(&mut self, ack: &Ack, min_rtt: Span) -> bool {
         let Some(rtt) = ack.rtt.filter(|_| ack.now >= self.quiet_until) else { return false };
         let round_min = self.round_min.map_or(rtt, |min| min.min(rtt));

@@ -1,44 +1,45 @@
-//! What was lost, in loss events and the intervals between them (RFC 5348, section 5).
+//! Loss events and the intervals between them (RFC 5348, section 5).
 
 use std::collections::VecDeque;
 
 use bentpipe_units::{Span, Time};
 
-use super::{Edition, Params};
+use super::{Params, Revision};
 
 /// Later packets that make a missing one lost (RFC 5348, section 5.1, `NDUPACK`).
 const LATER_PACKETS: u8 = 3;
-/// How many closed intervals count (RFC 5348, section 5.4).
+/// Number of closed intervals that count (RFC 5348, section 5.4).
 const INTERVALS: usize = 8;
-/// Their weights, the newest first.
+/// Weights of the intervals, newest first.
 const WEIGHTS: [f64; INTERVALS] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
-/// In how many loss events the losses between two packets are at most counted; more cannot matter to eight intervals.
+/// Maximum number of loss events counted between two packets. More do not matter to eight intervals.
 const EVENTS_A_GAP: u32 = 64;
 
 /// A data packet that arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// When.
+    /// Time of arrival.
     pub now: Time,
-    /// Its number, without wrapping.
+    /// Sequence number, without wrapping.
     pub sequence: u64,
-    /// The sender's window counter without wrapping, in quarters of a round trip (RFC 4342, section 8.1); only looked at
-    /// with [`Separation::Counter`].
+    /// Sender's window counter without wrapping, in quarters of a round trip (RFC 4342, section 8.1). Used
+    /// only with [`LossEventRule::Counter`].
     pub quarters: u64,
-    /// Whether a router marked it (ECN): it arrived and counts as lost.
+    /// Set if a router marked it (ECN): it arrived and counts as lost.
     pub is_marked: bool,
 }
 
-/// What tells two loss events apart.
+/// Rule that separates two loss events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Separation {
-    /// More than this time, a round trip, between the nominal arrivals of the lost packets (RFC 5348, section 5.2).
+pub enum LossEventRule {
+    /// Time of more than a round trip between the nominal arrivals of the lost packets. RFC 5348, section
+    /// 5.2.
     Rtt(Span),
     /// More than four steps of the window counter (RFC 4342, section 10.2).
     Counter,
 }
 
-/// A place in the sequence of packets, on the scale by which events are told apart.
+/// Place in the sequence of packets, on the scale that separates events.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     sequence: u64,
@@ -54,7 +55,7 @@ struct Gap {
     end: u64,
     before: Place,
     after: Place,
-    /// How many later packets arrived.
+    /// Number of later packets that arrived.
     later: u8,
 }
 
@@ -62,7 +63,7 @@ struct Gap {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     first: u64,
-    /// Where its event is on the scale of the [`Separation`].
+    /// Position of its event on the scale of the [`LossEventRule`].
     stamp: u64,
     losses: u64,
 }
@@ -85,14 +86,14 @@ pub struct LossHistory {
 }
 
 impl LossHistory {
-    /// A history without packets.
+    /// Creates a history without packets.
     pub fn new(params: Params) -> LossHistory {
         LossHistory { params, highest: None, gaps: Vec::new(), open: None, closed: VecDeque::new() }
     }
 
-    /// Takes a packet, and tells whether with it a new loss event was detected. The interval before the very first event
-    /// is `before_first` packets long (RFC 5348, section 6.3.1).
-    pub fn arrive(&mut self, arrival: &Arrival, by: Separation, before_first: impl Fn() -> f64) -> bool {
+    /// Returns `true` if the packet, which it records, revealed a new loss event. The interval before the
+    /// very first event is `before_first` packets long (RFC 5348, section 6.3.1).
+    pub fn arrive(&mut self, arrival: &Arrival, by: LossEventRule, before_first: impl Fn() -> f64) -> bool {
         let place = Place { sequence: arrival.sequence, at: arrival.now, quarters: arrival.quarters };
         self.fill(place.sequence);
         self.advance(place);
@@ -110,14 +111,15 @@ impl LossHistory {
         events > 0
     }
 
-    /// Whether there was a loss event.
+    /// Returns `true` if there was a loss event.
     pub fn is_empty(&self) -> bool {
         self.open.is_none()
     }
 
-    /// The loss event rate p at `now`, with the present interval if that makes it lower; zero before the first loss
-    /// event. The small-packet variant leaves the present interval out while it is no longer than two round trips.
-    pub fn loss_event_rate(&self, now: Time, by: Separation) -> f64 {
+    /// Returns the loss event rate p at `now`, zero before the first loss event. Includes the present
+    /// interval if that lowers it. The small-packet variant leaves the present interval out up to a length of
+    /// two round trips.
+    pub fn loss_event_rate(&self, now: Time, by: LossEventRule) -> f64 {
         let (Some(open), Some(highest)) = (self.open, self.highest) else { return 0.0 };
         let present = (highest.sequence + 1).saturating_sub(open.first).max(1) as f64;
         let discount = self.general_discount(present);
@@ -135,7 +137,7 @@ impl LossHistory {
         without.min(weight / total).min(1.0)
     }
 
-    /// Weighted packets and weights of the closed intervals.
+    /// Returns weighted packets and weights of the closed intervals.
     fn closed_sum(&self) -> (f64, f64) {
         let add = |(total, weight), (interval, w): (&Closed, &f64)| {
             let w = w * interval.discount;
@@ -144,18 +146,19 @@ impl LossHistory {
         self.closed.iter().zip(&WEIGHTS).fold((0.0, 0.0), add)
     }
 
-    /// RFC 5348, section 5.5: how much less the closed intervals count beside one of `present` packets.
+    /// Returns the discount of the closed intervals for a present one of `present` packets. RFC 5348, section
+    /// 5.5.
     fn general_discount(&self, present: f64) -> f64 {
         if !self.params.discounting {
             return 1.0;
         }
-        let least = if self.params.edition == Edition::Rfc3448 { 0.5 } else { 0.25 };
+        let least = if self.params.edition == Revision::Rfc3448 { 0.5 } else { 0.25 };
         let (total, weight) = self.closed_sum();
         let mean = total / weight;
         if present > 2.0 * mean { (2.0 * mean / present).max(least) } else { 1.0 }
     }
 
-    /// Takes a late packet out of what is missing.
+    /// Removes a late packet from the missing ones.
     fn fill(&mut self, sequence: u64) {
         let Some(at) = self.gaps.iter().position(|gap| (gap.first..gap.end).contains(&sequence)) else {
             return;
@@ -165,7 +168,7 @@ impl LossHistory {
         self.gaps.extend(parts.into_iter().filter(|part| part.first < part.end));
     }
 
-    /// Counts the packet as a later one for what is missing before it, and notes what is missing just before it.
+    /// Counts the packet for earlier missing ones, and records those missing just before it.
     fn advance(&mut self, place: Place) {
         for gap in self.gaps.iter_mut().filter(|gap| gap.end <= place.sequence) {
             gap.later = gap.later.saturating_add(1);
@@ -184,7 +187,7 @@ impl LossHistory {
     }
 
     /// Packets are lost: counts loss events among them.
-    fn lose(&mut self, gap: &Gap, by: Separation, before_first: &impl Fn() -> f64) -> u32 {
+    fn lose(&mut self, gap: &Gap, by: LossEventRule, before_first: &impl Fn() -> f64) -> u32 {
         let (mut events, mut next) = (0, gap.first);
         while next < gap.end && events < EVENTS_A_GAP {
             events += u32::from(self.lose_one(next, gap.stamp(next, by), by, before_first));
@@ -196,12 +199,12 @@ impl LossHistory {
         events
     }
 
-    /// One packet is lost: tells whether it begins a loss event.
+    /// Returns `true` if a lost packet, which is recorded, begins a loss event.
     fn lose_one(
         &mut self,
         sequence: u64,
         stamp: u64,
-        by: Separation,
+        by: LossEventRule,
         before_first: &impl Fn() -> f64,
     ) -> bool {
         let fresh = Open { first: sequence, stamp, losses: 1 };
@@ -224,8 +227,8 @@ impl LossHistory {
         }
     }
 
-    /// The interval `open` ends where `next` begins.
-    fn close(&mut self, open: Open, next: &Open, by: Separation) {
+    /// Closes the interval `open` where `next` begins.
+    fn close(&mut self, open: Open, next: &Open, by: LossEventRule) {
         let packets = (next.first - open.first) as f64;
         let discount = self.general_discount(packets);
         self.closed.iter_mut().for_each(|interval| interval.discount *= discount);
@@ -236,48 +239,48 @@ impl LossHistory {
     }
 }
 
-/// RFC 4828, section 3: at most two round trips.
-fn is_short(from: u64, to: u64, by: Separation) -> bool {
+/// Returns `true` for an interval of at most two round trips (RFC 4828, section 3).
+fn is_short(from: u64, to: u64, by: LossEventRule) -> bool {
     to.saturating_sub(from) <= by.threshold().saturating_mul(2)
 }
 
-impl Separation {
-    /// By how much the stamps of two events differ at least, exclusively.
+impl LossEventRule {
+    /// Returns the exclusive minimum difference between the stamps of two events.
     fn threshold(self) -> u64 {
         match self {
-            Separation::Rtt(rtt) => rtt.as_nanos(),
-            Separation::Counter => 4,
+            LossEventRule::Rtt(rtt) => rtt.as_nanos(),
+            LossEventRule::Counter => 4,
         }
     }
 }
 
-fn stamp(place: &Place, by: Separation) -> u64 {
+fn stamp(place: &Place, by: LossEventRule) -> u64 {
     match by {
-        Separation::Rtt(_) => place.at.as_nanos(),
-        Separation::Counter => place.quarters,
+        LossEventRule::Rtt(_) => place.at.as_nanos(),
+        LossEventRule::Counter => place.quarters,
     }
 }
 
 impl Gap {
-    /// The nominal arrival of a missing packet (RFC 5348, section 5.2), or the counter of the one before the gap (RFC
-    /// 4342, section 10.2).
-    fn stamp(&self, sequence: u64, by: Separation) -> u64 {
+    /// Returns the nominal arrival of a missing packet (RFC 5348, section 5.2). With counters, the counter of
+    /// the packet before the gap (RFC 4342, section 10.2).
+    fn stamp(&self, sequence: u64, by: LossEventRule) -> u64 {
         let before = stamp(&self.before, by);
         match by {
-            Separation::Counter => before,
-            Separation::Rtt(_) => {
+            LossEventRule::Counter => before,
+            LossEventRule::Rtt(_) => {
                 let span = u128::from(self.span(by)) * u128::from(sequence - self.before.sequence);
                 before + (span / u128::from(self.after.sequence - self.before.sequence)) as u64
             }
         }
     }
 
-    fn span(&self, by: Separation) -> u64 {
+    fn span(&self, by: LossEventRule) -> u64 {
         stamp(&self.after, by).saturating_sub(stamp(&self.before, by))
     }
 
-    /// The first missing packet that does not belong to an event at `event`.
-    fn first_beyond(&self, event: u64, by: Separation) -> u64 {
+    /// Returns the first missing packet that does not belong to an event at `event`.
+    fn first_beyond(&self, event: u64, by: LossEventRule) -> u64 {
         let end = event.saturating_add(by.threshold());
         if self.stamp(self.end - 1, by) <= end {
             return self.end;
@@ -291,12 +294,12 @@ impl Gap {
 
 #[cfg(test)]
 impl LossHistory {
-    /// The closed intervals' lengths, the newest first.
+    /// Returns the closed intervals' lengths, the newest first.
     pub(super) fn lengths(&self) -> Vec<f64> {
         self.closed.iter().map(|interval| interval.packets).collect()
     }
 
-    /// The packet that began the last loss event.
+    /// Returns the packet that began the last loss event.
     pub(super) fn first_of_open(&self) -> Option<u64> {
         self.open.map(|open| open.first)
     }

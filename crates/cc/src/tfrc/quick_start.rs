@@ -2,14 +2,14 @@
 
 use bentpipe_units::{Span, Time};
 
-/// Where a sender is with an approved rate.
+/// Phase of a sender with an approved rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Phase {
-    /// None is in use.
+    /// No approved rate in use.
     Off,
     /// Quick-Start packets are sent at it: at most for a round trip.
     Mode { until: Time },
-    /// It is used tentatively, until a report covers all Quick-Start packets: at most for two round trips.
+    /// Tentative use, until a report covers all Quick-Start packets. At most two round trips.
     Validation { until: Time, last: u64 },
 }
 
@@ -26,17 +26,17 @@ pub(super) struct QuickStart {
 impl QuickStart {
     pub(super) const OFF: QuickStart = QuickStart { phase: Phase::Off, first: 0, before: 0.0 };
 
-    /// The rate is raised, from the packet with number `first` on.
+    /// Returns the rate is raised, from the packet with number `first` on.
     pub(super) fn begin(now: Time, rtt: Span, first: u64, before: f64) -> QuickStart {
         QuickStart { phase: Phase::Mode { until: now + rtt }, first, before }
     }
 
-    /// Whether the standard rate rules rest.
+    /// Returns `true` if the standard rate rules rest.
     pub(super) fn is_on(&self) -> bool {
         self.phase != Phase::Off
     }
 
-    /// When it changes its phase without a report.
+    /// Returns the time at which the phase changes without a report.
     pub(super) fn deadline(&self) -> Time {
         match self.phase {
             Phase::Off => Time::NEVER,
@@ -44,7 +44,7 @@ impl QuickStart {
         }
     }
 
-    /// A report without loss that covers packets up to `sequence`; `next` has not been sent.
+    /// Handles a report without loss up to packet `sequence`; `next` has not been sent.
     pub(super) fn acknowledge(&mut self, now: Time, rtt: Span, sequence: u64, next: u64) {
         match self.phase {
             Phase::Mode { .. } if sequence >= self.first => self.validate(now, rtt, next),
@@ -57,8 +57,8 @@ impl QuickStart {
         }
     }
 
-    /// Time is up: the mode becomes validation, and a validation that heard nothing gives the rate to return to
-    /// (section 3.2.4).
+    /// Ends the phase. The mode becomes validation; a validation without a report yields the rate to return
+    /// to (section 3.2.4).
     pub(super) fn expire(&mut self, now: Time, rtt: Span, next: u64, rate: f64) -> Option<f64> {
         match self.phase {
             Phase::Mode { until } if until <= now => {

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use bentpipe_units::{Bytes, Span, Time};
 
-use super::{Arrival, Edition, LossHistory, Params, Separation, equation};
+use super::{Arrival, LossEventRule, LossHistory, Params, Revision, equation};
 
-/// How far back received bytes are remembered, in reports; more come only if loss events make them come early.
+/// History of received bytes, in reports. More reports occur only if loss events trigger them early.
 const CHECKPOINTS: usize = 32;
 
-/// What a receiver tells the sender (RFC 5348, section 3.2.2).
+/// Receiver's report (RFC 5348, section 3.2.2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report {
     /// The rate at which data came, in bytes a second; zero in the first report.
@@ -18,18 +18,18 @@ pub struct Report {
     pub loss_event_rate: f64,
     /// The highest sequence number received.
     pub sequence: u64,
-    /// How long ago the packet with it came.
+    /// Time since the arrival of that packet.
     pub delay: Span,
 }
 
-/// How much had been received, when.
+/// Received bytes at a point in time.
 #[derive(Clone, Copy, Debug)]
 struct Checkpoint {
     at: Time,
     bytes: u64,
 }
 
-/// One end that receives data and reports.
+/// Receiving endpoint.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     params: Params,
@@ -41,7 +41,7 @@ pub struct Receiver {
     last: Option<(u64, Time)>,
     bytes: u64,
     checkpoints: VecDeque<Checkpoint>,
-    /// What came since the last report.
+    /// Set if data arrived since the last report.
     fresh: bool,
     /// The timer ran out and there was nothing to report.
     is_overdue: bool,
@@ -56,12 +56,12 @@ pub struct Receiver {
 struct Counter {
     highest: u64,
     reported: u64,
-    /// When the first packet of each of the last counter values came.
+    /// Time at which the first packet of each of the last counter values came.
     firsts: VecDeque<(u64, Time)>,
 }
 
 impl Receiver {
-    /// A receiver of packets with `segment` bytes of data that carry the sender's RTT.
+    /// Creates a receiver of packets with `segment` bytes of data that carry the sender's RTT.
     pub fn new(params: Params, segment: Bytes) -> Receiver {
         Receiver {
             params,
@@ -80,12 +80,13 @@ impl Receiver {
         }
     }
 
-    /// A receiver of packets that carry a window counter instead (CCID 3). It has no timer.
+    /// Creates a receiver of packets that carry a window counter instead (CCID 3). It has no timer.
     pub fn with_counter(params: Params, segment: Bytes) -> Receiver {
         Receiver { counter: Some(Counter::default()), ..Receiver::new(params, segment) }
     }
 
-    /// Takes a data packet of `bytes` whose sender says `rtt`, and tells whether to report at once.
+    /// Returns `true` if a report is due immediately after a data packet of `bytes`. The sender's estimate is
+    /// `rtt`.
     pub fn on_data(&mut self, arrival: &Arrival, bytes: u64, rtt: Option<Span>) -> bool {
         // Until the sender's packets say the RTT each is answered, and the first that does (RFC 5348, section 6.3).
         let is_first = self.counter.is_none() && self.rtt.is_none() || self.last.is_none();
@@ -102,12 +103,12 @@ impl Receiver {
         is_first || is_due || self.p > before || self.is_overdue
     }
 
-    /// When to call [`Receiver::on_timer`].
+    /// Returns the time at which to call [`Receiver::on_timer`].
     pub fn deadline(&self) -> Time {
         self.timer
     }
 
-    /// The feedback timer: tells whether to report.
+    /// Returns `true` if the feedback timer, which it handles, makes a report due.
     pub fn on_timer(&mut self, now: Time) -> bool {
         if now < self.timer {
             return false;
@@ -117,24 +118,24 @@ impl Receiver {
         self.fresh
     }
 
-    /// The loss event rate.
+    /// Returns the loss event rate.
     pub fn loss_event_rate(&self) -> f64 {
         self.p
     }
 
-    /// What is known of the RTT.
+    /// Returns the RTT as known.
     pub fn rtt(&self) -> Option<Span> {
         self.rtt
     }
 
-    /// A report, and from it to the next one; none before any packet.
+    /// Creates a report, unless no packet has arrived, and starts the next period.
     pub fn report(&mut self, now: Time) -> Option<Report> {
         let (sequence, at) = self.last?;
         let receive_rate = self.receive_rate(now);
         self.checkpoint(now);
         self.target = match self.params.edition {
-            Edition::Rfc5348 => self.target.max(receive_rate),
-            Edition::Rfc3448 => receive_rate,
+            Revision::Rfc5348 => self.target.max(receive_rate),
+            Revision::Rfc3448 => receive_rate,
         };
         (self.fresh, self.is_overdue) = (false, false);
         self.counter.iter_mut().for_each(|counter| counter.reported = counter.highest);
@@ -149,14 +150,14 @@ impl Receiver {
         };
     }
 
-    fn separation(&self) -> Separation {
+    fn separation(&self) -> LossEventRule {
         match self.counter {
-            Some(_) => Separation::Counter,
-            None => Separation::Rtt(self.rtt.unwrap_or(Span::ZERO)),
+            Some(_) => LossEventRule::Counter,
+            None => LossEventRule::Rtt(self.rtt.unwrap_or(Span::ZERO)),
         }
     }
 
-    /// The rate since the last report that is a round trip old; zero in the first report.
+    /// Returns the receive rate since the last report that is a round trip old. Zero in the first report.
     fn receive_rate(&self, now: Time) -> f64 {
         let rtt = self.rtt.unwrap_or(Span::ZERO);
         let is_old = |checkpoint: &&Checkpoint| now.since(checkpoint.at) >= rtt;
@@ -177,7 +178,8 @@ impl Receiver {
         }
     }
 
-    /// RFC 5348, section 6.3.1: as long as makes the equation give the rate received so far.
+    /// Returns the first interval, for which the equation gives the rate received until now. RFC 5348,
+    /// section 6.3.1.
     fn first_interval(&self) -> f64 {
         let Some(rtt) = self.rtt.filter(|rtt| !rtt.is_zero()) else { return 1.0 };
         let segment = self.params.equation_segment(self.segment);
@@ -185,7 +187,7 @@ impl Receiver {
         1.0 / equation::loss_event_rate(segment, rtt, self.target.max(least))
     }
 
-    /// Follows the window counter; tells whether a report is due by it.
+    /// Returns `true` if the window counter, which it follows, makes a report due.
     fn count_quarters(&mut self, arrival: &Arrival) -> bool {
         let Some(counter) = &mut self.counter else { return false };
         if counter.firsts.is_empty() || arrival.quarters > counter.highest {
@@ -198,7 +200,8 @@ impl Receiver {
 }
 
 impl Counter {
-    /// RFC 4342, section 8.1: from the first packets of counter values four, else three or two, apart.
+    /// Estimates the RTT from the first packets of counter values four apart. Else three or two. RFC 4342,
+    /// section 8.1.
     fn rtt(&mut self) -> Option<Span> {
         while self.firsts.len() > 8 {
             self.firsts.pop_front();

@@ -1,35 +1,35 @@
-//! The sender: its allowed rate, and when the next packet may go (RFC 5348, section 4).
+//! Sending endpoint: allowed rate and departure times (RFC 5348, section 4).
 
 use bentpipe_units::{Bytes, Span, Time};
 
 use super::quick_start::QuickStart;
-use super::{Edition, Params, SMALL_PACKET_HEADER, equation};
+use super::{Params, Revision, SMALL_PACKET_HEADER, equation};
 
 /// RFC 5348, section 4.3: the least rate is a packet in this time.
 const LONGEST_BACKOFF: f64 = 64.0;
 /// RFC 5348, section 4.2: the nofeedback timer before there is a round trip time.
 const FIRST_TIMEOUT: Span = Span::from_secs(2);
-/// Weight of the old in the mean RTT and its square root (RFC 5348, sections 4.3 and 4.5).
+/// Weight of the old value in the mean RTT and its square root. RFC 5348, sections 4.3 and 4.5.
 const SMOOTHING: f64 = 0.9;
-/// RFC 4828, section 3: small packets are at least so far apart.
+/// Minimum gap between small packets (RFC 4828, section 3).
 const SMALL_PACKET_GAP: Span = Span::from_millis(10);
 
-/// The least RTT that is believed: what reports are exact to. A receiver that says it held a packet for as long as it was
-/// away would have all data sent at once.
+/// Minimum accepted RTT: the precision of reports. A receiver that reports a holding time as long as the
+/// round trip would otherwise have all data sent in one burst.
 const LEAST_RTT: Span = Span::from_micros(1);
 /// The least time between packets: they are never without number at one instant.
 const LEAST_GAP: Span = Span::from_nanos(1);
-/// The most packets that go at once because none went for an RTT, whatever RTT and rate a receiver brings about.
+/// Maximum sending credit in packets, for any RTT and rate of a receiver.
 const MOST_CREDIT: u64 = 100_000;
 
 /// A report as it reaches the sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Feedback {
-    /// When it came.
+    /// Time at which it came.
     pub now: Time,
-    /// When the packet that it answers was sent.
+    /// Time at which the packet that it answers was sent.
     pub sent: Time,
-    /// How long the receiver held it (`t_delay`).
+    /// Time for which the receiver held it (`t_delay`).
     pub delay: Span,
     /// The highest sequence number received.
     pub sequence: u64,
@@ -39,14 +39,14 @@ pub struct Feedback {
     pub loss_event_rate: f64,
 }
 
-/// For recording.
+/// Returns the state for recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
     /// The allowed rate X in bytes a second.
     pub rate: f64,
     /// The same with the damping of oscillations.
     pub instantaneous: f64,
-    /// What the equation allows; infinite before the first loss.
+    /// Rate allowed by the equation; infinite before the first loss.
     pub equation: f64,
     /// The loss event rate last reported.
     pub loss_event_rate: f64,
@@ -54,7 +54,7 @@ pub struct State {
     pub rtt: Option<Span>,
 }
 
-/// One end that sends data.
+/// Sending endpoint.
 #[derive(Clone, Debug)]
 pub struct Sender {
     params: Params,
@@ -70,7 +70,7 @@ pub struct Sender {
     root_mean: f64,
     sample: f64,
     p: f64,
-    /// When the rate was last doubled (`tld`).
+    /// Time at which the rate was last doubled (`tld`).
     doubled: Time,
     received: Received,
     has_feedback: bool,
@@ -78,16 +78,16 @@ pub struct Sender {
     timer: Time,
     has_sent: bool,
     limited: Limited,
-    /// When the last packet should have gone.
+    /// Time at which the last packet should have gone.
     nominal: Option<Time>,
     next: u64,
     quick_start: QuickStart,
-    /// Whether a loss was reported since the last Quick-Start request.
+    /// Set if a loss was reported since the last Quick-Start request.
     lost_since_request: bool,
 }
 
 impl Sender {
-    /// A sender of packets with `segment` bytes of data, at least one, that knows nothing of the path.
+    /// Creates a sender without knowledge of the path. Packets have `segment` bytes of data, at least one.
     pub fn new(params: Params, segment: Bytes) -> Sender {
         let segment_len = segment.get().max(1) as f64;
         Sender {
@@ -113,20 +113,21 @@ impl Sender {
         }
     }
 
-    /// A round trip was measured before any data, by a handshake (RFC 5348, section 4.2).
+    /// Records the RTT of a handshake, measured before any data (RFC 5348, section 4.2).
     pub fn on_handshake(&mut self, now: Time, sample: Span) {
         self.take_sample(sample);
-        if self.params.edition == Edition::Rfc5348 {
+        if self.params.edition == Revision::Rfc5348 {
             (self.rate, self.doubled) = (self.initial_rate(), now);
         }
     }
 
-    /// When the next packet may go; at once if that is past.
+    /// Returns the departure time of the next packet. Immediately if that is past.
     pub fn send_at(&self) -> Time {
         self.nominal.map_or(Time::ZERO, |nominal| nominal + self.gap())
     }
 
-    /// Packet `sequence` was sent. `is_backlogged` tells whether another is waiting that the rate holds back.
+    /// Records the departure of packet `sequence`. `is_backlogged` is set if another packet is held back by
+    /// the rate.
     pub fn on_sent(&mut self, now: Time, sequence: u64, is_backlogged: bool) {
         let unused = if self.params.credit { self.rtt.unwrap_or(Span::ZERO) } else { Span::ZERO };
         let unused = unused.min(self.gap() * MOST_CREDIT);
@@ -142,7 +143,7 @@ impl Sender {
         }
     }
 
-    /// A report came (RFC 5348, section 4.3).
+    /// Handles a report (RFC 5348, section 4.3).
     pub fn on_feedback(&mut self, feedback: &Feedback) {
         let now = feedback.now;
         self.take_sample(now.since(feedback.sent).saturating_sub(feedback.delay));
@@ -152,8 +153,8 @@ impl Sender {
         self.p = feedback.loss_event_rate;
         self.equation = self.equation_rate(rtt);
         let limit = match self.params.edition {
-            Edition::Rfc5348 => self.received.limit(now, rtt, feedback.receive_rate, is_limited, is_worse),
-            Edition::Rfc3448 => self.received.last(feedback.receive_rate),
+            Revision::Rfc5348 => self.received.limit(now, rtt, feedback.receive_rate, is_limited, is_worse),
+            Revision::Rfc3448 => self.received.last(feedback.receive_rate),
         };
         if is_worse {
             self.quick_start = QuickStart::OFF;
@@ -168,15 +169,15 @@ impl Sender {
         self.restart_timer(now);
     }
 
-    /// Routers are asked for a rate in mid-connection, for no more than the equation allows ([`State::equation`]; RFC 5634, section
-    /// 3.2.1). At the start this need not be told.
+    /// Records that routers are asked for a rate in mid-connection. Request at most [`State::equation`] (RFC
+    /// 5634, section 3.2.1). Not needed at the start.
     pub fn on_request(&mut self) {
         self.lost_since_request = false;
     }
 
-    /// A router-approved rate of `rate` bytes a second for whole packets with `header` bytes of IP and transport header
-    /// (RFC 5634, section 3.2.3). Tells whether it is used: not if it is no more than the present one or a loss was
-    /// reported since the request.
+    /// Returns `true` if the router-approved rate of `rate` bytes per second is applied. The rate is for
+    /// whole packets with `header` bytes of IP and transport header (RFC 5634, section 3.2.3). Unused if it
+    /// does not exceed the present rate or a loss was reported since the request.
     pub fn on_quick_start(&mut self, now: Time, rate: f64, header: Bytes) -> bool {
         let Some(rtt) = self.rtt else { return false };
         let header = if self.params.small_packets { 0.0 } else { header.get() as f64 };
@@ -189,12 +190,12 @@ impl Sender {
         true
     }
 
-    /// When to call [`Sender::on_timer`].
+    /// Returns the time at which to call [`Sender::on_timer`].
     pub fn deadline(&self) -> Time {
         self.timer.min(self.quick_start.deadline())
     }
 
-    /// The nofeedback timer (RFC 5348, section 4.4) or the end of a Quick-Start phase.
+    /// Handles the nofeedback timer (RFC 5348, section 4.4) or a Quick-Start phase's end.
     pub fn on_timer(&mut self, now: Time) {
         let rtt = self.rtt.unwrap_or(Span::ZERO);
         if let Some(rate) = self.quick_start.expire(now, rtt, self.next, self.rate) {
@@ -203,20 +204,20 @@ impl Sender {
         }
         if self.timer <= now {
             match self.params.edition {
-                Edition::Rfc5348 => self.back_off(),
-                Edition::Rfc3448 => self.back_off_rfc3448(),
+                Revision::Rfc5348 => self.back_off(),
+                Revision::Rfc3448 => self.back_off_rfc3448(),
             }
             self.quick_start = QuickStart::OFF;
             self.restart_timer(now);
         }
     }
 
-    /// The smoothed RTT.
+    /// Returns the smoothed RTT.
     pub fn rtt(&self) -> Option<Span> {
         self.rtt
     }
 
-    /// For recording.
+    /// Returns the state for recording.
     pub fn state(&self) -> State {
         State {
             rate: self.rate,
@@ -240,11 +241,11 @@ impl Sender {
         self.sample = root;
     }
 
-    /// Step 4 of section 4.3, given the limit by what was received.
+    /// Performs step 4 of section 4.3, limited by the received rate.
     fn update(&mut self, now: Time, rtt: Span, limit: f64) {
         if self.p > 0.0 {
             self.rate = self.equation.min(limit).max(self.least());
-        } else if !self.has_feedback && self.params.edition == Edition::Rfc5348 && self.doubled == Time::ZERO
+        } else if !self.has_feedback && self.params.edition == Revision::Rfc5348 && self.doubled == Time::ZERO
         {
             (self.rate, self.doubled) = (self.rate.max(self.initial_rate()), now);
         } else if now.since(self.doubled) >= rtt {
@@ -252,7 +253,7 @@ impl Sender {
         }
     }
 
-    /// Section 4.4 with the sender's idle time taken into account.
+    /// Applies section 4.4, with the sender's idle time taken into account.
     fn back_off(&mut self) {
         let received = self.received.max();
         let recover = self.rtt.map_or(f64::INFINITY, |_| self.initial_rate());
@@ -269,14 +270,14 @@ impl Sender {
         }
     }
 
-    /// `Update_Limits` of section 4.4.
+    /// Applies `Update_Limits` of section 4.4.
     fn hold_to(&mut self, limit: f64) {
         let limit = limit.max(self.least());
         self.received.replace(limit / 2.0);
         self.rate = self.equation.min(limit).max(self.least());
     }
 
-    /// RFC 3448, section 4.4.
+    /// Applies RFC 3448, section 4.4.
     fn back_off_rfc3448(&mut self) {
         if !self.has_feedback {
             self.rate = (self.rate / 2.0).max(self.least());
@@ -314,11 +315,11 @@ impl Sender {
         }
     }
 
-    /// Section 4.2: the window of RFC 3390 in a round trip; RFC 3448: one packet.
+    /// Returns the initial rate (section 4.2). The window of RFC 3390 in a round trip; RFC 3448: one packet.
     fn initial_rate(&self) -> f64 {
         let window = match self.params.edition {
-            Edition::Rfc5348 => (4.0 * self.segment).min((2.0 * self.segment).max(4380.0)),
-            Edition::Rfc3448 => self.segment,
+            Revision::Rfc5348 => (4.0 * self.segment).min((2.0 * self.segment).max(4380.0)),
+            Revision::Rfc3448 => self.segment,
         };
         window / self.rtt.map_or(1.0, Span::as_secs_f64).max(1e-9)
     }
@@ -327,7 +328,7 @@ impl Sender {
         self.segment / LONGEST_BACKOFF
     }
 
-    /// Section 4.5.
+    /// Returns the instantaneous rate of section 4.5.
     fn instantaneous(&self) -> f64 {
         if !self.params.damping || self.sample == 0.0 {
             return self.rate;
@@ -335,7 +336,7 @@ impl Sender {
         (self.rate * self.root_mean / self.sample).max(self.least())
     }
 
-    /// The nominal time from packet to packet (section 4.6).
+    /// Returns the nominal time from packet to packet (section 4.6).
     fn gap(&self) -> Span {
         let gap = Span::from_secs_f64(self.segment / self.instantaneous());
         gap.max(if self.params.small_packets { SMALL_PACKET_GAP } else { LEAST_GAP })
@@ -347,7 +348,7 @@ impl Sender {
 struct Received(Vec<(Time, f64)>);
 
 impl Received {
-    /// No report yet: no limit.
+    /// Creates a record without reports, which sets no limit.
     fn new() -> Received {
         Received(vec![(Time::ZERO, f64::INFINITY)])
     }
@@ -356,7 +357,7 @@ impl Received {
         self.0.iter().map(|(_, rate)| *rate).fold(0.0, f64::max)
     }
 
-    /// Takes a reported rate and gives `recv_limit` (section 4.3, step 4).
+    /// Records a reported rate and returns `recv_limit` (section 4.3, step 4).
     fn limit(&mut self, now: Time, rtt: Span, rate: f64, is_data_limited: bool, is_worse: bool) -> f64 {
         // No limit holds for two round trips from the first report on.
         self.0.iter_mut().filter(|(at, _)| *at == Time::ZERO).for_each(|(at, _)| *at = now);
@@ -384,7 +385,8 @@ impl Received {
         self.0 = vec![(now, most)];
     }
 
-    /// RFC 3448 knows the last one only, and twice that is the limit; the first report, of zero, does not limit.
+    /// Returns twice the last reported rate, the only one that RFC 3448 knows. The first report, of zero,
+    /// does not limit.
     fn last(&mut self, rate: f64) -> f64 {
         if rate > 0.0 {
             self.replace(rate);
@@ -397,7 +399,7 @@ impl Received {
     }
 }
 
-/// Moments when the sender was limited by its rate and not by its data (RFC 5348, section 8.2.1).
+/// Times at which the sender was limited by its rate and not by its data. RFC 5348, section 8.2.1.
 #[derive(Clone, Debug, Default)]
 struct Limited {
     first: Time,
@@ -407,7 +409,7 @@ struct Limited {
 }
 
 impl Limited {
-    /// The rate holds the sender back at `now`.
+    /// Records that the rate limits the sender at `now`.
     fn note(&mut self, now: Time) {
         if self.first <= self.covered {
             self.first = now;
@@ -416,7 +418,7 @@ impl Limited {
         }
     }
 
-    /// Whether the sender was limited by its data all through the round trip before `sent`.
+    /// Returns `true` if data limited the sender throughout the round trip before `sent`.
     fn covers(&mut self, now: Time, sent: Time, rtt: Span) -> bool {
         let old = Time::from_nanos(sent.as_nanos().saturating_sub(rtt.as_nanos()));
         (self.covered, self.next) = (sent, now);

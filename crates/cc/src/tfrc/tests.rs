@@ -1,6 +1,6 @@
 use std::collections::{HashMap, VecDeque};
 
-use bentpipe_units::{Span, Stream, Time};
+use bentpipe_units::{RandomStream, Span, Time};
 use proptest::prelude::*;
 
 use super::*;
@@ -54,13 +54,13 @@ fn history(params: Params, count: u64, gap_ms: u64, is_lost: impl Fn(u64) -> boo
     let mut events = 0;
     for sequence in (0..count).filter(|sequence| !is_lost(*sequence)) {
         let arrival = Arrival { now: at(sequence * gap_ms), sequence, quarters: 0, is_marked: false };
-        events += u32::from(history.arrive(&arrival, Separation::Rtt(RTT), || 100.0));
+        events += u32::from(history.arrive(&arrival, LossEventRule::Rtt(RTT), || 100.0));
     }
     (history, events)
 }
 
 fn p(history: &LossHistory) -> f64 {
-    history.loss_event_rate(at(1_000_000), Separation::Rtt(RTT))
+    history.loss_event_rate(at(1_000_000), LossEventRule::Rtt(RTT))
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn packets_out_of_order_are_not_lost() {
     let mut history = LossHistory::new(Params::default());
     for (i, sequence) in [0, 1, 4, 2, 3, 7, 8, 5, 6, 9, 10].into_iter().enumerate() {
         let arrival = Arrival { now: at(i as u64 * 10), sequence, quarters: 0, is_marked: false };
-        assert!(!history.arrive(&arrival, Separation::Rtt(RTT), || 100.0), "at {sequence}");
+        assert!(!history.arrive(&arrival, LossEventRule::Rtt(RTT), || 100.0), "at {sequence}");
     }
     assert!(history.is_empty());
 }
@@ -100,7 +100,7 @@ fn a_mark_counts_at_once_and_what_is_missing_before_it_begins_the_event() {
     let mut arrive = |now, sequence, is_marked| {
         history.arrive(
             &Arrival { now: at(now), sequence, quarters: 0, is_marked },
-            Separation::Rtt(RTT),
+            LossEventRule::Rtt(RTT),
             || 50.0,
         )
     };
@@ -120,7 +120,7 @@ fn the_window_counter_tells_events_apart() {
         let rest = [(8, quarters[2]), (9, quarters[2])];
         let told = counters.into_iter().chain(rest).filter(|&(sequence, quarters)| {
             let arrival = Arrival { now: at(sequence), sequence, quarters, is_marked: false };
-            history.arrive(&arrival, Separation::Counter, || 50.0)
+            history.arrive(&arrival, LossEventRule::Counter, || 50.0)
         });
         told.count()
     };
@@ -150,7 +150,7 @@ fn short_intervals_of_small_packets_count_every_loss() {
     // Five of ten packets are lost in 100 ms, over and over, at 10 ms a packet: an event each 110 ms.
     let is_lost = |s: u64| s % 10 < 5;
     let at_end =
-        |params| history(params, 3000, 10, is_lost).0.loss_event_rate(at(29_990), Separation::Rtt(RTT));
+        |params| history(params, 3000, 10, is_lost).0.loss_event_rate(at(29_990), LossEventRule::Rtt(RTT));
     let (standard, counted) = (at_end(Params { small_packets: false, ..small }), at_end(small));
     assert!((0.05..0.1001).contains(&standard), "{standard}");
     assert!((0.4..=0.6).contains(&counted), "{counted}");
@@ -238,7 +238,7 @@ impl Loop {
 #[test]
 fn the_rate_follows_the_equation_at_a_fixed_loss_rate() {
     for loss in [0.003, 0.01, 0.05] {
-        let mut stream = Stream::new(7, "tfrc");
+        let mut stream = RandomStream::new(7, "tfrc");
         let mut path = Loop::new(Params::default(), 1460);
         path.run(at(30_000), |_| stream.chance(loss));
         let before = path.next;
@@ -265,7 +265,7 @@ fn slow_start_doubles_each_round_trip_from_the_initial_window() {
 
 #[test]
 fn rfc_3448_starts_with_a_packet_a_round_trip() {
-    let params = Params { edition: Edition::Rfc3448, damping: false, ..Params::default() };
+    let params = Params { edition: Revision::Rfc3448, damping: false, ..Params::default() };
     let states = Loop::new(params, 1460).run(at(400), |_| false);
     assert_eq!(states[0].1.rate, 14_600.0);
 }
@@ -363,8 +363,8 @@ fn a_sender_without_data_is_not_held_to_what_was_received() {
         sender.state().rate
     };
     // 0.85 of what was received when the loss came, and later twice that.
-    assert_eq!(rate(Edition::Rfc5348), 2.0 * 0.85 * 40_000.0);
-    assert_eq!(rate(Edition::Rfc3448), 2.0 * 10_000.0);
+    assert_eq!(rate(Revision::Rfc5348), 2.0 * 0.85 * 40_000.0);
+    assert_eq!(rate(Revision::Rfc3448), 2.0 * 10_000.0);
 }
 
 #[test]
@@ -400,7 +400,7 @@ proptest! {
         by_counter: bool,
     ) {
         let mut history = LossHistory::new(Params { small_packets, ..Params::default() });
-        let by = if by_counter { Separation::Counter } else { Separation::Rtt(Span::from_nanos(rtt)) };
+        let by = if by_counter { LossEventRule::Counter } else { LossEventRule::Rtt(Span::from_nanos(rtt)) };
         let mut now = Time::ZERO;
         for (sequence, step, is_marked) in arrivals {
             now += Span::from_nanos(step);

@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_cc::{Ack, Choice, Connection, Controller, Loss, Sent};
-use bentpipe_units::{Span, Stream, Time};
+use bentpipe_cc::{Ack, Connection, Controller, ControllerConfig, Loss, Sent};
+use bentpipe_units::{RandomStream, Span, Time};
 
 pub const SMSS: u32 = 1000;
 
@@ -35,7 +35,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    pub fn new(choice: Choice, connection: &Connection, rtt: f64) -> Clock {
+    pub fn new(choice: ControllerConfig, connection: &Connection, rtt: f64) -> Clock {
         let mut cc = choice.build(connection);
         cc.on_established(at(rtt), Some(span(rtt)));
         Clock { cc, rtt, now: rtt, per_ack: 1, acked_segments: 0.0 }
@@ -124,7 +124,7 @@ pub struct Bottleneck {
     pub queue: f64,
     /// Probability that a segment is lost.
     pub loss: f64,
-    stream: Stream,
+    stream: RandomStream,
     /// Recovery lasts until the segment of this number is acknowledged.
     recovery_point: u64,
     pub acked_segments: u64,
@@ -137,7 +137,7 @@ pub struct Bottleneck {
 }
 
 impl Bottleneck {
-    pub fn new(choice: Choice, connection: &Connection, rate: f64, base_rtt: f64) -> Bottleneck {
+    pub fn new(choice: ControllerConfig, connection: &Connection, rate: f64, base_rtt: f64) -> Bottleneck {
         let mut cc = choice.build(connection);
         cc.on_established(at(base_rtt), Some(span(base_rtt)));
         let mut path = Bottleneck {
@@ -149,7 +149,7 @@ impl Bottleneck {
             flying: VecDeque::new(),
             queue: f64::MAX,
             loss: 0.0,
-            stream: Stream::new(1, "path"),
+            stream: RandomStream::new(1, "path"),
             recovery_point: 0,
             acked_segments: 0,
             next_send: 0.0,

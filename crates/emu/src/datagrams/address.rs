@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 #[derive(Clone, Copy)]
 pub(super) struct RawAddress {
     pub(super) storage: libc::sockaddr_storage,
-    /// How many bytes of it are used.
+    /// Number of bytes used.
     pub(super) len: libc::socklen_t,
 }
 
@@ -49,7 +49,8 @@ impl RawAddress {
         raw
     }
 
-    /// The address; none if it is of another family. One of IPv4 that came to a socket of IPv6 is given as IPv4.
+    /// Returns the address, or `None` if it is of another family. One of IPv4 that came to a socket of IPv6 is given
+    /// as IPv4.
     pub(super) fn get(&self) -> Option<SocketAddr> {
         let (v4_len, v6_len) = (size_of::<libc::sockaddr_in>(), size_of::<libc::sockaddr_in6>());
         match (libc::c_int::from(self.storage.ss_family), self.len as usize) {

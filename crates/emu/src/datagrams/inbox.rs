@@ -30,11 +30,11 @@ struct Entry {
 /// A datagram that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// Its payload.
+    /// Payload.
     pub bytes: &'a [u8],
-    /// Whether it was longer than the inbox has room for; the rest of it is lost.
+    /// Set if it was longer than the inbox has room for, and the rest is lost.
     pub is_truncated: bool,
-    /// Who sent it, as far as the socket knows.
+    /// Sender, as far as the socket knows it.
     pub from: Option<SocketAddr>,
     /// When the kernel got it, in nanoseconds since 1970 by the machine's clock, if [`super::stamp_arrivals`] asked for that.
     pub arrived_ns: Option<u64>,
@@ -47,7 +47,7 @@ impl Inbox {
         Inbox { datagram_len, bytes, entries: Vec::with_capacity(BATCH), drops: None }
     }
 
-    /// Takes what waits at `socket`, at most [`BATCH`], in place of what was here; how many there are. Never blocks.
+    /// Receives the datagrams that wait at `socket`, at most [`BATCH`], and returns their number. Never blocks.
     ///
     /// # Errors
     /// As the socket says: an ICMP error for what was sent before, say. Nothing is here then.
@@ -97,9 +97,8 @@ impl Inbox {
         })
     }
 
-    /// How many datagrams the kernel dropped since the socket was made because its receive buffer was full, modulo 2^32, as
-    /// the datagrams here say. None if they do not: nothing was dropped yet, nothing is here, or
-    /// [`super::stamp_arrivals`] did not ask for it.
+    /// Number of datagrams that the kernel dropped for want of room in the receive buffer. None if they do not:
+    /// nothing was dropped yet, nothing is here, or [`super::stamp_arrivals`] did not ask for it.
     pub fn drops(&self) -> Option<u32> {
         self.drops
     }
@@ -112,7 +111,7 @@ fn nothing_waits(error: io::Error) -> io::Result<usize> {
     }
 }
 
-/// What the kernel says of a datagram beside its bytes.
+/// Control messages of the kernel for a datagram.
 #[derive(Default)]
 struct Remarks {
     arrived_ns: Option<u64>,

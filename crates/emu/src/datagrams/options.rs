@@ -1,4 +1,4 @@
-//! What a socket is asked to do.
+//! Socket options.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

@@ -20,19 +20,19 @@ struct Entry {
     to: RawAddress,
 }
 
-/// What became of a batch.
+/// Result of sending a batch.
 #[derive(Debug, Default)]
 pub struct Sent {
     /// Datagrams that the kernel took.
     pub sent: usize,
     /// Datagrams that it did not take. They are dropped.
     pub refused: usize,
-    /// Why the last one was refused.
+    /// Error of the last refusal.
     pub error: Option<io::Error>,
 }
 
 impl Outbox {
-    /// Nothing to send.
+    /// Creates an empty outbox.
     pub fn new() -> Outbox {
         Outbox::default()
     }
@@ -46,12 +46,12 @@ impl Outbox {
         &mut self.bytes[start..]
     }
 
-    /// How many datagrams wait.
+    /// Returns the number of waiting datagrams.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none waits.
+    /// Returns `true` if no datagram waits.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -86,7 +86,7 @@ impl Outbox {
         self.entries.clear();
     }
 
-    /// One call of the kernel, for the entries from `first` on; how many it took, at least one.
+    /// Sends the entries from `first` on by one call, and returns the number sent, at least 1.
     fn send_from(&mut self, first: usize, socket: &impl AsFd) -> io::Result<usize> {
         let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
         let mut headers = headers();

@@ -2,39 +2,22 @@
 
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
-use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bentpipe_emu::{Control, Driver, Monotonic, Namespace, Setup, put_first};
+use bentpipe_emu::{Control, Driver, Monotonic, Namespace, Setup, request_realtime_priority};
 use bentpipe_net::link::{self, Link};
 use bentpipe_net::{Element, Gate, Port};
 use bentpipe_sim::{Builder, ElementId};
+use bentpipe_testkit::{Turn, able_live};
 use bentpipe_units::Time;
 
-static TURN: Mutex<()> = Mutex::new(());
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// The turn of a live test, if this machine can run any; else says why not.
-///
-/// # Panics
-/// In CI, if it cannot: there no test is skipped.
-pub(crate) fn able() -> Option<MutexGuard<'static, ()>> {
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let starts = |(program, version): &(&str, &str)| {
-        Command::new(program).arg(version).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
-    };
-    let tools = [("ip", "-V"), ("ping", "-V"), ("iperf3", "-v")];
-    let missing = tools.into_iter().find(|tool| !starts(tool)).map(|(program, _)| program);
-    let reason = match missing {
-        Some(program) => Some(format!("{program} is not installed")),
-        None => Namespace::create("probe").err().map(|error| error.to_string()),
-    };
-    let Some(reason) = reason else { return Some(turn) };
-    assert!(std::env::var_os("CI").is_none(), "live tests cannot run in CI: {reason}");
-    eprintln!("skipped: {reason}");
-    None
+/// Waits for the turn of a live test, if this machine can run any.
+pub(crate) fn able() -> Option<Turn> {
+    able_live(&["ip", "ping", "iperf3"])
 }
 
 /// Two real hosts, 10.77.0.1 and 10.77.0.2, at the ends of one link, and a thread that emulates it.
@@ -155,7 +138,7 @@ pub(crate) fn holds(what: bool, found: impl FnOnce() -> String) -> Result<(), St
 
 /// Puts this thread before the rest of a busy machine, where that is allowed.
 pub(crate) fn on_time() {
-    if let Err(error) = put_first() {
+    if let Err(error) = request_realtime_priority() {
         eprintln!("no real-time priority: {error}");
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use bentpipe_net::link::{self, Link};
-use bentpipe_units::{Bytes, Span, Stream};
+use bentpipe_units::{Bytes, RandomStream, Span};
 
 use crate::bench::{Bench, able, holds, undisturbed};
 use crate::median_rtt;
@@ -54,7 +54,7 @@ fn garbage_and_jumbo_packets_of_a_host_change_nothing_for_others() {
     let bench = Bench::start(&prompt());
     let mtu = ["-n", bench.left.name(), "link", "set", "sat0", "mtu", "9000"];
     assert!(Command::new("ip").args(mtu).status().expect("starts").success());
-    let mut stream = Stream::new(5, "garbage");
+    let mut stream = RandomStream::new(5, "garbage");
     let garbage = |n: usize| (0..1 + n * 9 % 8990).map(|_| (stream.unit() * 256.0) as u8).collect();
     let packets: Vec<Vec<u8>> = (0..400).map(garbage).collect();
     let sent = bench.left.within(|| send_raw(&packets)).expect("inside").expect("a packet socket");

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bentpipe_units::{Rate, Span};
 
-use super::{Budget, FlowBudget, LinkBudget, TerminalBudget};
+use super::{Budget, FlowBudget, LinkBudget, ShareBudget};
 
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,7 +27,7 @@ impl fmt::Display for Budget {
     }
 }
 
-/// What a packet costs on a Wi-Fi link.
+/// Writes the cost of a packet on a Wi-Fi link.
 fn wifi(f: &mut fmt::Formatter<'_>, link: &LinkBudget) -> fmt::Result {
     let Some(wifi) = &link.wifi else { return Ok(()) };
     let us = |span: Span| format!("{:.0} us", span.as_secs_f64() * 1e6);
@@ -62,7 +62,7 @@ fn link_row(link: &LinkBudget) -> Vec<String> {
     ]
 }
 
-fn terminal_row(terminal: &TerminalBudget) -> Vec<String> {
+fn terminal_row(terminal: &ShareBudget) -> Vec<String> {
     let copies = if terminal.copies > 1 { format!(" ({} of it)", terminal.copies) } else { String::new() };
     let grant = terminal
         .request_to_grant
@@ -104,7 +104,7 @@ impl fmt::Display for FlowBudget {
     }
 }
 
-/// Four digits are enough for a rate.
+/// Returns a rate with four digits.
 fn rate(rate: Rate) -> String {
     let (scale, unit) = match rate.as_bps() {
         n if n >= 1_000_000_000 => (1e9, "Gbit/s"),
@@ -117,7 +117,7 @@ fn rate(rate: Rate) -> String {
 }
 
 /// Milliseconds or seconds to three digits.
-fn time(span: Span) -> String {
+pub(super) fn time(span: Span) -> String {
     let seconds = span.as_secs_f64();
     if seconds >= 10.0 { format!("{seconds:.1} s") } else { format!("{:.1} ms", seconds * 1e3) }
 }

@@ -1,5 +1,6 @@
+use bentpipe_scenario::Document;
+
 use super::*;
-use crate::scenario::Document;
 
 const ATM: &str = r#"
 title = "TCP over ATM"
@@ -19,12 +20,12 @@ between = ["a", "b"]
 from = "a"
 to = "b"
 ip = 6
-tcp = { receive_buffer = "6 MB", timestamps = false, mss = "9100 B" }
+traffic = { kind = "tcp", receive_buffer = "6 MB", timestamps = false, mss = "9100 B" }
 [flow.voice]
 from = "b"
 to = "a"
 count = 10
-udp = { pattern = { kind = "constant", interval = "20 ms" }, payload = "45 B" }
+traffic = { kind = "udp", pattern = { kind = "constant", interval = "20 ms" }, payload = "45 B" }
 "#;
 
 fn budget(text: &str) -> Budget {
@@ -96,7 +97,7 @@ atm.switch.s = {{}}
 atm.line.up = {{ between = ["a", "s"], rate = "155.52 Mbit/s", delay = "2 ms" }}
 atm.line.down = {{ between = ["s", "b"], rate = "155.52 Mbit/s", sdh = true, delay = "3 ms" }}
 link.path = {{ between = ["a", "b"], vc = {{ {service} }} }}
-flow.bulk = {{ from = "a", to = "b", tcp = {{ mss = "512 B", timestamps = false }} }}
+flow.bulk = {{ from = "a", to = "b", traffic = {{ kind = "tcp", mss = "512 B", timestamps = false }} }}
 "#
         )
     };
@@ -114,4 +115,22 @@ flow.bulk = {{ from = "a", to = "b", tcp = {{ mss = "512 B", timestamps = false 
     // One cell in 32 is an RM cell.
     let abr = "service = { kind = \"abr\" }";
     assert_eq!(of(abr), (Some(12), Some(8), capacity(149.76e6 / 32.0 * 31.0, 12.0), delay));
+}
+
+/// A window far beyond the bandwidth-delay product fills a queue without a limit: the delay is named, and a limit proposed.
+#[test]
+fn a_queue_without_a_limit_is_named() {
+    let text = |queue: &str| {
+        format!(
+            "title = \"x\"\nduration = \"10 s\"\n[node.a]\n[node.b]\n[link.x]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\n\
+             delay = \"250 ms\"\n{queue}\n[flow.up]\nfrom = \"a\"\nto = \"b\"\n\
+             traffic = {{ kind = \"tcp\", send_buffer = \"4 MB\", receive_buffer = \"4 MB\" }}\n"
+        )
+    };
+    let flow = budget(&text("")).flows.remove(0);
+    let note = flow.warnings.iter().find(|warning| warning.contains("has no limit")).expect("a note");
+    // 4 MB less the 60 kB in flight, at 0.96 Mbit/s.
+    assert!(note.contains("x forward") && note.contains(" 32."), "{note}");
+    let bounded = budget(&text("queue = { kind = \"drop-tail\", packets = 100 }")).flows.remove(0);
+    assert!(bounded.warnings.iter().all(|warning| !warning.contains("has no limit")), "{bounded:?}");
 }

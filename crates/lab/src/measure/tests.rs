@@ -1,12 +1,16 @@
 //! Measures against totals made up for the purpose.
 
-use bentpipe_net::Unit;
+use std::sync::Arc;
+
+use bentpipe_net::link::metrics as link;
+use bentpipe_net::queue::metrics as queue;
+use bentpipe_record::{Column, Data, Declared, FinalValues, Sampling, Series, Total, Totals, Value};
+use bentpipe_scenario::Document;
 use bentpipe_sim::{Builder, Work};
-use bentpipe_units::Time;
+use bentpipe_transport::tcp::metrics as tcp;
+use bentpipe_units::{Span, Time};
 
 use super::*;
-use crate::record::{Column, Data, Sampling, Series, Totals, Value};
-use crate::scenario::Document;
 
 const TWO_FLOWS: &str = r#"
 title = "two"
@@ -17,57 +21,54 @@ link.l = { between = ["a", "b"], rate = "1 Mbit/s", delay = "1 ms" }
 [flow.early]
 from = "a"
 to = "b"
-tcp = {}
+traffic = "tcp"
 [flow.late]
 from = "a"
 to = "b"
-tcp = {}
+traffic = "tcp"
 count = 2
 start = "4 s"
 stagger = "2 s"
 stop = "8 s"
 "#;
 
+/// Parts of the recording: sender and receiver of each flow, and a direction of the link.
+const PARTS: [&str; 7] = [
+    "flow/early/sender",
+    "flow/early/receiver",
+    "flow/late.1/sender",
+    "flow/late.1/receiver",
+    "flow/late.2/sender",
+    "flow/late.2/receiver",
+    "link/l/forward",
+];
+
 fn totals_at(seconds: u64, scale: u64) -> Totals {
-    let flow = |name: &str, bytes: u64| {
-        let entry = |element: &str, name: &str, unit, value| {
-            (format!("flow/{element}"), name.to_owned(), unit, value)
-        };
-        vec![
-            entry(
-                &format!("{name}/sender"),
-                "data_segments_sent",
-                Unit::Packets,
-                Value::Counter(200 * scale),
-            ),
-            entry(&format!("{name}/sender"), "retransmits", Unit::Packets, Value::Counter(scale)),
-            entry(&format!("{name}/sender"), "srtt", Unit::Seconds, Value::Gauge(f64::NAN)),
-            entry(&format!("{name}/receiver"), "bytes_delivered", Unit::Bytes, Value::Counter(bytes * scale)),
-        ]
-    };
-    let link = |name: &str, unit, value| ("link/l/forward".to_owned(), name.to_owned(), unit, value);
-    let mut entries = flow("early", 1000);
-    entries.extend(flow("late.1", 500));
-    entries.extend(flow("late.2", 500));
+    let mut entries = Vec::new();
+    for (flow, bytes) in [1000, 500, 500].into_iter().enumerate() {
+        let (sender, receiver) = (2 * flow as u32, 2 * flow as u32 + 1);
+        entries.extend([
+            Total::new(sender, &tcp::DATA_SEGMENTS_SENT, Value::Counter(200 * scale)),
+            Total::new(sender, &tcp::RETRANSMITS, Value::Counter(scale)),
+            Total::new(sender, &tcp::SRTT, Value::Gauge(f64::NAN)),
+            Total::new(receiver, &tcp::DELIVERED_BYTES, Value::Counter(bytes * scale)),
+        ]);
+    }
     entries.extend([
-        link("busy", Unit::Seconds, Value::Gauge(0.9 * seconds as f64)),
-        link("delivered", Unit::Packets, Value::Counter(90 * scale)),
-        link("dropped-queue", Unit::Packets, Value::Counter(10 * scale)),
-        link("queue-max", Unit::Packets, Value::Gauge(7.0)),
+        Total::new(6, &link::BUSY, Value::Gauge(0.9 * seconds as f64)),
+        Total::new(6, &link::DELIVERED, Value::Counter(90 * scale)),
+        Total::new(6, &queue::DROPPED_QUEUE, Value::Counter(10 * scale)),
+        Total::new(6, &queue::QUEUE_MAX, Value::Gauge(7.0)),
     ]);
-    Totals { at: Time::from_nanos(seconds * 1_000_000_000), entries }
+    let parts = PARTS.map(Arc::from).into();
+    Totals { at: Time::from_nanos(seconds * 1_000_000_000), parts, entries, histograms: Vec::new() }
 }
 
 fn recording() -> Recording {
     let times = (0..=10).map(|s| Time::from_nanos(s * 1_000_000_000)).collect();
     let rtt = Data::Gauge((0..=10).map(|s| if s < 5 { f64::NAN } else { f64::from(s) }).collect());
-    let column = |element: &str, name: &str, unit, data| Column {
-        element: element.into(),
-        name: name.into(),
-        unit,
-        data,
-    };
-    let columns = vec![column("flow/early/sender", "srtt", Unit::Seconds, rtt)];
+    let metric = Declared::Own(&tcp::SRTT);
+    let columns = vec![Column { part: 0, element: Arc::from(PARTS[0]), metric, data: rtt }];
     Recording {
         series: Series { times, columns },
         sampling: Sampling::default(),
@@ -98,12 +99,67 @@ fn rates_are_over_the_time_a_flow_was_on_after_the_warm_up() {
 }
 
 #[test]
-fn totals_have_no_nan() {
-    let totals = totals(&recording());
-    assert!(totals.iter().all(|total| total.value.is_finite()));
-    assert!(
-        totals
-            .iter()
-            .any(|total| total.name == "flow.late.2.receiver.bytes_delivered" && total.value == 1500.0)
-    );
+fn goodput_is_over_the_time_until_a_flow_completed() {
+    let scenario = Document::parse("test", TWO_FLOWS.as_bytes()).expect("TOML").scenario().expect("one");
+    let mut recording = recording();
+    let of_early = recording.end.entries.partition_point(|total| total.part < 2);
+    recording.end.entries.insert(of_early, Total::new(1, &tcp::COMPLETED, Value::Gauge(6.0)));
+    let measures = measures(&scenario, &recording);
+    let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
+    assert_eq!(value("flow.early.completion"), Some(6.0));
+    assert_eq!(value("flow.early.goodput"), Some(2000.0 * 8.0 / 4.0));
+    assert_eq!(value("flow.late.1.completion"), None);
+    assert_eq!(value("flow.late.1.goodput"), Some(1000.0 * 8.0 / 4.0));
+}
+
+#[test]
+fn copies_are_a_group_and_fairness_is_of_like_flows() {
+    let calls = TWO_FLOWS.replacen("traffic = \"tcp\"", "traffic = \"tcp\"\napplication = \"paced\"", 1);
+    let scenario = Document::parse("test", calls.as_bytes()).expect("TOML").scenario().expect("one");
+    let measures = measures(&scenario, &recording());
+    let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
+    assert_eq!(value("group.late.goodput.mean"), Some(3000.0));
+    assert_eq!(value("group.late.goodput.sum"), Some(6000.0));
+    assert_eq!(value("group.late.goodput.sd"), Some(2_000_000_f64.sqrt()));
+    assert_eq!(value("group.late.goodput.p50"), Some(3000.0));
+    assert!((value("group.late.goodput.jain").expect("two") - 0.9).abs() < 1e-12);
+    assert_eq!((value("flows.fairness"), value("flows.tcp-paced.fairness")), (None, None));
+    assert!((value("flows.tcp-bulk.fairness").expect("two") - 0.9).abs() < 1e-12);
+}
+
+#[test]
+fn delay_quantiles_of_tcp_leave_out_the_warm_up() {
+    let scenario = Document::parse("test", TWO_FLOWS.as_bytes()).expect("TOML").scenario().expect("one");
+    let mut recording = recording();
+    let mut delays = bentpipe_net::Histogram::default();
+    delays.add(Span::from_secs(5), 1000);
+    recording.warm.histograms = vec![(1, &tcp::DELAYS, delays.clone())];
+    delays.add(Span::from_millis(300), 100);
+    recording.end.histograms = vec![(1, &tcp::DELAYS, delays)];
+    let measures = measures(&scenario, &recording);
+    let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
+    let close = |name: &str| (value(name).unwrap_or_default() / 0.3 - 1.0).abs() < 0.07;
+    assert!(close("flow.early.delay-p50") && close("flow.early.delay-p99"), "{measures:?}");
+    assert_eq!(value("flow.late.1.delay-p50"), None);
+}
+
+#[test]
+fn drops_of_red_are_counted_once() {
+    let scenario = Document::parse("test", TWO_FLOWS.as_bytes()).expect("TOML").scenario().expect("one");
+    let mut recording = recording();
+    recording.end.entries.retain(|total| !total.metric.is(&queue::DROPPED_QUEUE));
+    let causes = [&queue::DROPPED_LIMIT, &queue::DROPPED_EARLY, &queue::DROPPED_FORCED];
+    let drops = causes.into_iter().zip([5, 7, 8]).chain([(&queue::RED_DROPPED_QUEUE, 20)]);
+    recording.end.entries.extend(drops.map(|(cause, n)| Total::new(6, cause, Value::Counter(n))));
+    let measures = measures(&scenario, &recording);
+    let dropped = measures.iter().find(|measure| measure.name == "link.l.forward.dropped");
+    assert_eq!(dropped.map(|measure| (measure.value, &measure.unit[..])), Some((20.0, "packets")));
+}
+
+#[test]
+fn final_values_have_no_nan() {
+    let values = FinalValues::of(&recording().end);
+    assert!(values.iter().all(|(.., value)| value.is_finite()));
+    assert_eq!(values.get("flow.late.2.receiver.delivered-bytes"), Some((1500.0, "B")));
+    assert_eq!(values.get("flow.late.2.sender.srtt"), None);
 }

@@ -1,133 +1,107 @@
-//! Running what is not finished, several runs at a time.
+//! Execution of unfinished runs, several at a time.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 
-use bentpipe_net::Port;
-use bentpipe_net::dama::Frame;
-use bentpipe_sim::{ElementId, Network};
+use bentpipe_record::{
+    Capture, CaptureFile, Distribution, FinalValues, Outcome, Recorder, Recording, ResultSet, RunResult,
+    Stopped, Summary, Timing, VERSION, write_json, write_measures, write_whole,
+};
+use bentpipe_scenario::Document;
+use bentpipe_sim::Network;
+use bentpipe_site::{Artefact, Input, WriteArtefact};
 use bentpipe_units::Span;
 use rayon::iter::{ParallelBridge, ParallelIterator};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::folder::{Folder, write_json};
-use super::{CaptureFile, CapturePoint, Monitor, Outcome, Summary, Timing, write_whole};
-use crate::build::{Built, CarrierHandle, LinkHandle};
-use crate::measure::{self, Measure};
+use super::Monitor;
+use super::folder::Folder;
+use crate::budget::Budget;
+use crate::measure;
 use crate::plan::{Plan, Point};
-use crate::record::{Capture, PlanLog, Recorder, Recording, Stopped};
-use crate::scenario::Document;
+use crate::prepared::{CapturePoint, Prepared};
 
-/// What to run and how.
+/// Request to execute a plan.
 pub struct Request<'a> {
     /// The file.
     pub document: &'a Document,
-    /// Its points and seeds.
+    /// Points and seeds.
     pub plan: &'a Plan,
-    /// Where results go.
+    /// Folder of results.
     pub folder: Folder,
-    /// How many runs at a time; zero for one on each processor.
+    /// Number of runs at a time; zero for one per processor.
     pub jobs: usize,
-    /// Whether finished runs are run again.
+    /// Set to run finished runs again.
     pub force: bool,
-    /// How many bytes of a packet captures keep.
+    /// Maximum number of bytes of each captured packet.
     pub snap_len: usize,
-    /// What tells this program from others that may give other results.
+    /// Identifier of the program's build, as another one may give other results.
     pub build: &'a str,
     /// The command line, for the manifest.
     pub command: &'a [String],
 }
 
-/// A network that is ready to run.
-pub struct Prepared {
-    /// The network.
-    pub network: Network,
-    /// Captures asked for: a file name without its ending, and the inputs that packets pass.
-    pub captures: Vec<CapturePoint>,
-    /// Carriers whose burst time plans are to be written.
-    pub carriers: Vec<CarrierPoint>,
-    /// What remains to be found out when the network has run.
-    pub finish: Option<Finish>,
-}
-
-/// A carrier, and where its terminals take their part of the plan.
-#[derive(Clone, Debug)]
-pub struct CarrierPoint {
-    /// Its name.
-    pub name: String,
-    /// Its structure.
-    pub frame: Arc<Frame>,
-    /// Names of the terminals' links, and their elements.
-    pub terminals: Vec<(String, ElementId)>,
-}
-
-impl CarrierPoint {
-    /// The carriers of a network.
-    pub fn of(built: &Built) -> Vec<CarrierPoint> {
-        let point = |carrier: &CarrierHandle| {
-            let of_it = |link: &&LinkHandle| carrier.terminals.contains(&(link.name.clone(), link.way));
-            let both = |link: &LinkHandle| {
-                let twice = carrier.terminals.iter().filter(|(name, _)| *name == link.name).count() > 1;
-                if twice { format!("{} {}", link.name, link.way.name()) } else { link.name.clone() }
-            };
-            let terminals = built.links.iter().filter(of_it).map(|link| (both(link), link.line)).collect();
-            CarrierPoint { name: carrier.name.clone(), frame: Arc::clone(&carrier.frame), terminals }
-        };
-        built.carriers.iter().map(point).collect()
-    }
-
-    /// The file of its plan in a run's folder.
-    pub(crate) fn file(name: &str) -> String {
-        format!("plan-{name}.csv")
-    }
-}
-
-/// Looks at what a run left in its network, may write files into the run's folder, and gives more measures.
-pub type Finish = Box<dyn FnOnce(&std::path::Path) -> Result<Vec<Measure>, String> + Send>;
-
-/// What came of a request.
+/// Results of a request.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// Where everything is.
+    /// Folder of results.
     pub folder: Folder,
-    /// All runs, in the order of the plan.
+    /// Results of all runs, in the order of the plan.
     pub runs: Vec<RunResult>,
     /// Means over the seeds.
     pub summary: Summary,
 }
 
 impl Results {
-    /// How long the first run was.
+    /// Returns the duration of the first run.
     pub fn duration(&self) -> Span {
         Span::from_secs_f64(self.runs.first().map_or(0.0, |run| run.timing.wall_s))
     }
+
+    /// Returns the results with the texts that a report quotes.
+    pub fn with_texts<'a>(&'a self, request: &'a Request<'_>) -> ResultSet<'a> {
+        let scenario = &request.plan.points[0].scenario;
+        let command = request.command.join(" ");
+        let name = request.document.name();
+        ResultSet {
+            title: &scenario.title,
+            description: &scenario.description,
+            duration: scenario.duration,
+            command: if command.is_empty() { format!("bentpipe run {name}") } else { command },
+            scenario: request.document.text(),
+            budget: Budget::new(scenario).ok().map(|budget| budget.to_string()),
+            axes: &request.plan.axes,
+            points: request.plan.points.iter().map(|point| self.point(point)).collect(),
+            runs: &self.runs,
+            summary: &self.summary,
+        }
+    }
+
+    fn point<'a>(&self, point: &'a Point) -> bentpipe_record::Point<'a> {
+        bentpipe_record::Point {
+            label: point.label(),
+            settings: &point.settings,
+            seeds: &point.seeds,
+            folder: self.folder.of_run(point, point.seeds.first().copied().unwrap_or_default()),
+            carriers: point.scenario.shared.carrier.keys().map(String::as_str).collect(),
+        }
+    }
 }
 
-/// One run.
-#[derive(Clone, Debug)]
-pub struct RunResult {
-    /// The number of its point.
-    pub point: usize,
-    /// What it gave.
-    pub outcome: Outcome,
-    /// How it was made.
-    pub timing: Timing,
-    /// Whether it was finished before.
-    pub reused: bool,
-}
-
-/// Why there are no results.
+/// Error returned when a request has no results.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The monitor wanted to stop.
     #[error("interrupted with {finished} of {runs} runs finished and kept")]
     Interrupted {
-        /// How many are finished.
+        /// Number of finished runs.
         finished: usize,
-        /// Of how many.
+        /// Number of runs.
         runs: usize,
     },
     /// A scenario cannot be built.
@@ -169,27 +143,26 @@ pub fn execute(
     let todo: Vec<(&Point, u64)> =
         tasks.iter().zip(&old).filter(|(_, old)| old.is_none()).map(|(task, _)| *task).collect();
     monitor.begin(todo.len(), tasks.len() - todo.len());
-    run_all(request, &todo, prepare, monitor).map_err(|failure| match failure {
+    let mut new = run_all(request, &todo, prepare, monitor).map_err(|failure| match failure {
         Failure::Interrupted { .. } => interrupted(request, &tasks),
         other => other,
     })?;
     let runs = tasks.iter().zip(old).map(|((point, seed), old)| {
         let reused = old.is_some();
-        let (outcome, timing) = old.or_else(|| known(point, *seed)).ok_or_else(vanished)?;
-        Ok(RunResult { point: point.index, outcome, timing, reused })
+        let (outcome, timing) = old.or_else(|| new.remove(&(point.index, *seed)))?;
+        Some(RunResult { point: point.index, outcome, timing, reused })
     });
-    let runs = runs.collect::<Result<Vec<_>, Failure>>()?;
-    let summary = Summary::new(request.plan, &runs);
+    let runs: Vec<RunResult> = runs.flatten().collect();
+    let summary = summary(request.plan, &runs);
     let results = Results { folder: request.folder.clone(), runs, summary };
     write_results(request, &results, monitor.clock_s() - started_s)?;
     Ok(results)
 }
 
-fn vanished() -> Failure {
-    Failure::Io(io::Error::new(
-        io::ErrorKind::NotFound,
-        "a finished run's files are gone: is another one running?",
-    ))
+/// Averages the runs of each point.
+pub(super) fn summary(plan: &Plan, runs: &[RunResult]) -> Summary {
+    let title = plan.points.first().map_or("", |point| &point.scenario.title);
+    Summary::new(title, &plan.axes, plan.points.iter().map(|point| &point.settings[..]), runs)
 }
 
 pub(super) fn naming(error: &io::Error, path: &std::path::Path) -> io::Error {
@@ -207,18 +180,25 @@ fn run_all(
     todo: &[(&Point, u64)],
     prepare: &(dyn Fn(&Point, u64) -> Result<Prepared, String> + Sync),
     monitor: &dyn Monitor,
-) -> Result<(), Failure> {
+) -> Result<Finished, Failure> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(request.jobs).build().map_err(io::Error::other)?;
-    // A bridge hands runs out in their order, so that what is finished after an interruption is the beginning.
+    // A bridge assigns runs in order, so that the finished part after an interruption is the beginning.
+    let finished = Mutex::new(Finished::new());
     pool.install(|| {
         todo.iter().par_bridge().try_for_each(|(point, seed)| {
             if monitor.wants_stop() {
                 return Err(Failure::Interrupted { finished: 0, runs: 0 });
             }
-            run_one(request, point, *seed, prepare, monitor)
+            let run = run_one(request, point, *seed, prepare, monitor)?;
+            finished.lock().unwrap_or_else(PoisonError::into_inner).insert((point.index, *seed), run);
+            Ok(())
         })
-    })
+    })?;
+    Ok(finished.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
+
+/// Outcomes of runs, by point and seed.
+type Finished = HashMap<(usize, u64), (Outcome, Timing)>;
 
 fn run_one(
     request: &Request<'_>,
@@ -226,16 +206,18 @@ fn run_one(
     seed: u64,
     prepare: &(dyn Fn(&Point, u64) -> Result<Prepared, String> + Sync),
     monitor: &dyn Monitor,
-) -> Result<(), Failure> {
+) -> Result<(Outcome, Timing), Failure> {
     let started_s = monitor.clock_s();
     let folder = request.folder.of_run(point, seed);
     fs::create_dir_all(&folder).map_err(|error| naming(&error, &folder))?;
     let mut prepared = prepare(point, seed).map_err(Failure::Build)?;
-    let captures = start_captures(&mut prepared.network, &prepared.captures, &folder, request.snap_len)?;
-    let plans = log_plans(&mut prepared);
+    let captures = start_captures(&mut prepared.network, prepared.captures, &folder, request.snap_len)?;
+    let artefacts = tap_artefacts(&mut prepared.network, prepared.artefacts);
     let recording = record(point, &mut prepared.network, &captures, monitor)?;
-    for (name, plan) in plans {
-        write_whole(&folder.join(CarrierPoint::file(&name)), |file| plan.write(file))?;
+    // Its memory serves for the files.
+    drop(prepared.network);
+    for (name, write) in artefacts {
+        write_whole(&folder.join(name), |file| write(file))?;
     }
     let captures =
         captures.into_iter().map(|(file, capture)| Ok(CaptureFile { file, packets: capture.finish()? }));
@@ -248,10 +230,10 @@ fn run_one(
         Timing { build: request.build.to_owned(), wall_s: monitor.clock_s() - started_s, real_time: None };
     request.folder.write_run((point, seed), &recording.series, &outcome, &timing)?;
     monitor.done(&label(point, seed));
-    Ok(())
+    Ok((outcome, timing))
 }
 
-/// Which run it is, for a person.
+/// Returns the name of a run for the user.
 fn label(point: &Point, seed: u64) -> String {
     let settings = point.label();
     if settings.is_empty() { format!("seed {seed}") } else { format!("{settings}, seed {seed}") }
@@ -259,35 +241,30 @@ fn label(point: &Point, seed: u64) -> String {
 
 pub(super) fn start_captures(
     network: &mut Network,
-    points: &[CapturePoint],
+    points: Vec<CapturePoint>,
     folder: &std::path::Path,
     snap_len: usize,
 ) -> io::Result<Vec<(String, Capture)>> {
     let mut started = Vec::new();
-    for CapturePoint { name, inputs, form, multiplex } in points {
+    for CapturePoint { name, inputs, format } in points {
         let file = format!("{name}.pcap");
         let path: PathBuf = folder.join(&file);
-        let capture = Capture::start(&path, *form, snap_len).map_err(|error| naming(&error, &path))?;
-        let capture = capture.of_multiplex(multiplex.clone());
+        let capture = Capture::start(&path, format, snap_len).map_err(|error| naming(&error, &path))?;
         for (element, port) in inputs {
-            network.tap(*element, *port, capture.tap());
+            network.tap(element, port, capture.tap());
         }
         started.push((file, capture));
     }
     Ok(started)
 }
 
-/// Taps all terminals of all carriers.
-fn log_plans(prepared: &mut Prepared) -> Vec<(String, PlanLog)> {
-    let network = &mut prepared.network;
-    let log = |carrier: &CarrierPoint| {
-        let log = PlanLog::new(&carrier.frame);
-        for (name, terminal) in &carrier.terminals {
-            network.tap(*terminal, Port(1), log.tap(name));
-        }
-        (carrier.name.clone(), log)
-    };
-    prepared.carriers.iter().map(log).collect()
+/// Taps what artefacts are made of, and returns their files with their writers.
+fn tap_artefacts(network: &mut Network, artefacts: Vec<Artefact<Input>>) -> Vec<(String, WriteArtefact)> {
+    let tapped = artefacts.into_iter().map(|Artefact { file, taps, write }| {
+        taps.into_iter().for_each(|((element, port), tap)| network.tap(element, port, tap));
+        (file, write)
+    });
+    tapped.collect()
 }
 
 fn record(
@@ -344,26 +321,32 @@ pub(super) fn outcome(
         interval: recording.sampling.used,
         captures,
         measures: measure::measures(&point.scenario, recording),
-        totals: measure::totals(recording),
+        distributions: Distribution::of(recording),
+        totals: FinalValues::of(&recording.end),
     }
 }
 
-/// What `manifest.json` holds.
-#[derive(Serialize)]
-struct Manifest<'a> {
+/// Contents of `manifest.json`.
+#[derive(Serialize, JsonSchema)]
+pub struct Manifest<'a> {
     title: &'a str,
     version: &'a str,
     build: &'a str,
     command: &'a [String],
     scenario: &'a str,
     hash: String,
+    /// SHA-256 of the input files, by path.
+    inputs: BTreeMap<String, String>,
+    system: String,
     wall_s: f64,
     runs: Vec<ManifestRun<'a>>,
 }
 
-#[derive(Serialize)]
-struct ManifestRun<'a> {
+/// Run of a manifest.
+#[derive(Serialize, JsonSchema)]
+pub struct ManifestRun<'a> {
     folder: String,
+    #[schemars(with = "BTreeMap<String, String>")]
     settings: indexmap::IndexMap<&'a str, &'a str>,
     seed: u64,
     fingerprint: &'a str,
@@ -380,13 +363,17 @@ pub(super) fn write_results(request: &Request<'_>, results: &Results, wall_s: f6
     })?;
     write_json(&folder.join("summary.json"), &results.summary)?;
     write_whole(&folder.join("summary.csv"), |file| results.summary.write_csv(file))?;
+    write_whole(&folder.join("measures.csv"), |file| write_measures(&results.summary, &results.runs, file))?;
+    let inputs = request.plan.inputs.iter();
     let manifest = Manifest {
         title: &request.plan.points[0].scenario.title,
-        version: crate::plan::VERSION,
+        version: VERSION,
         build: request.build,
         command: request.command,
         scenario: request.document.name(),
         hash: request.plan.hash().to_hex(),
+        inputs: inputs.map(|(path, hash)| (path.display().to_string(), hash.to_hex())).collect(),
+        system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         wall_s,
         runs: results.runs.iter().map(|run| manifest_run(request, run)).collect(),
     };

@@ -1,17 +1,17 @@
-//! Whoever watches runs: shows progress, interrupts, and has a clock.
+//! Monitor of runs: shows progress, interrupts, and has a clock.
 
 /// Watches runs. All methods are called from several threads.
 pub trait Monitor: Sync {
-    /// `runs` are to be run, besides `finished` ones that were before.
+    /// Begins `runs` runs, in addition to `finished` earlier ones.
     fn begin(&self, _runs: usize, _finished: usize) {}
 
-    /// A run went on by this share of it. Each run's shares add up to one.
+    /// Records progress of a run by this share of it. Each run's shares add up to one.
     fn advance(&self, _share: f64) {}
 
-    /// A run ended; `label` says which.
+    /// Ends the run `label`.
     fn done(&self, _label: &str) {}
 
-    /// Whether to end. What is finished is kept.
+    /// Returns `true` to stop. Finished runs are kept.
     fn wants_stop(&self) -> bool {
         false
     }

@@ -6,11 +6,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bentpipe_net::Port;
+use bentpipe_record::Summary;
+use bentpipe_scenario::Document;
+use ticker::network_of;
 
 use super::*;
 use crate::plan::{Plan, Point, Seeds};
-use crate::record::tests::network_of;
-use crate::scenario::Document;
+
+#[path = "../../../record/src/ticker.rs"]
+mod ticker;
 
 const SWEPT: &str = r#"
 title = "a sweep"
@@ -39,10 +43,9 @@ fn prepare(point: &Point, seed: u64) -> Result<Prepared, String> {
     let capture = CapturePoint {
         name: "b-l".into(),
         inputs: vec![(b, Port(0))],
-        form: crate::record::Form::Ip,
-        multiplex: None,
+        format: Box::new(bentpipe_site::RawIp),
     };
-    Ok(Prepared { network, captures: vec![capture], carriers: Vec::new(), finish: None })
+    Ok(Prepared { network, captures: vec![capture], artefacts: Vec::new(), finish: None })
 }
 
 fn run_in(parent: &Path, seeds: u32, jobs: usize, monitor: &dyn Monitor) -> Result<Results, Failure> {
@@ -153,8 +156,11 @@ fn a_summary_has_a_point_for_each_and_its_interval() {
     let sent = summary.points[1].value("node.a.sent").expect("a total");
     assert!(sent.estimate.n == 3 && sent.estimate.ci95.is_some_and(|half| half > 0.0));
     let json = fs::read(results.folder.path().join("summary.json")).expect("a file");
-    assert_eq!(serde_json::from_slice::<Summary>(&json).expect("a summary").points, summary.points);
+    let read = serde_json::from_slice::<Summary>(&json).expect("a summary");
+    assert_eq!(read.points[1].measures, summary.points[1].measures);
     assert!(!results.folder.path().to_string_lossy().contains(".."));
+    let table = fs::read_to_string(results.folder.path().join("measures.csv")).expect("a file");
+    assert_eq!(table.lines().next(), Some("point,link.l.delay,seed,measure,unit,value"));
 }
 
 #[test]

@@ -1,11 +1,12 @@
-//! How good a picture is that was received: decoded pictures held against those of the original.
+//! Picture quality of a received stream, compared with the original's.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::ffmpeg::{Decoded, Failure, Ffmpeg};
-use super::scratch::Scratch;
+use bentpipe_assemble::ffmpeg::Decoded;
+
+use super::{Failure, Ffmpeg, Scratch};
 
 /// What pictures that do not differ at all count as, in dB.
 pub const IDENTICAL_DB: f64 = 100.0;

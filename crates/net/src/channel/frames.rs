@@ -1,6 +1,6 @@
 //! Errors of frames, where a link layer that sends again stands between them and packets.
 
-use bentpipe_units::{Stream, Time};
+use bentpipe_units::{RandomStream, Time};
 
 use super::trace::Reader;
 use super::{Config, GilbertElliott, Trials};
@@ -9,21 +9,24 @@ use crate::config::probability;
 
 /// Decides of each frame sent whether it arrives whole.
 #[derive(Debug)]
-pub(crate) enum FrameErrors {
+pub enum FrameErrors {
     /// Each frame with the same probability.
     Frames(Trials),
     /// Each bit with the same probability: a frame with any wrong bit is lost.
     Bits(Trials),
+    /// Two states that change from frame to frame.
     Bursts(GilbertElliott),
+    /// Frames of a trace.
     Trace(Reader),
 }
 
 impl FrameErrors {
-    /// The errors of a channel of that configuration.
+    /// Creates the errors of a channel of that configuration.
     ///
     /// # Errors
-    /// The key whose value is impossible; `kind` for what does something else to packets than losing them.
-    pub(crate) fn new(config: &Config) -> Result<FrameErrors, Impossible> {
+    /// Returns an error that names the key with an invalid value; `kind` for a kind that does not lose
+    /// packets.
+    pub fn new(config: &Config) -> Result<FrameErrors, Impossible> {
         let trials = |value, key| probability(value, key).map(Trials::new);
         Ok(match config {
             Config::PacketErrors { loss } => FrameErrors::Frames(trials(*loss, "loss")?),
@@ -44,14 +47,14 @@ impl FrameErrors {
         })
     }
 
-    /// Whether a frame of `bits` sent at `at` is lost.
+    /// Returns `true` if a frame of `bits` sent at `at` is lost.
     #[inline]
-    pub(crate) fn loses(&mut self, at: Time, bits: u64, stream: &mut Stream) -> bool {
+    pub fn loses(&mut self, at: Time, bits: u64, stream: &mut RandomStream) -> bool {
         match self {
             FrameErrors::Frames(trials) => trials.hits(stream),
             FrameErrors::Bits(trials) => {
                 let mut from = 0;
-                // Every wrong bit is drawn, so that the distance to the next one begins behind this frame.
+                // Every wrong bit is drawn, so that the distance to the next one begins after this frame.
                 while let Some(at) = trials.next_hit(bits - from, stream) {
                     from += at + 1;
                 }

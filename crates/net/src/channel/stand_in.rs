@@ -1,6 +1,6 @@
 //! Making a trace in the place of measured ones.
 
-use bentpipe_units::Stream;
+use bentpipe_units::RandomStream;
 
 use super::{StandIn, Trace, normal};
 
@@ -8,10 +8,10 @@ use super::{StandIn, Trace, normal};
 const POINTS: usize = 600;
 
 impl StandIn {
-    /// The trace. Everything about it is in the configuration: it is the same in every run.
+    /// Returns the trace. It depends on the configuration alone: it is the same in every run.
     pub fn trace(&self) -> Option<Trace> {
         let frames = self.frames.min(super::MAX_FRAMES);
-        let mut stream = Stream::new(self.seed, "stand-in");
+        let mut stream = RandomStream::new(self.seed, "stand-in");
         let mean_db = self.mean_db();
         let mut left = 0_u64;
         let mut loss = 0.0;
@@ -29,13 +29,16 @@ impl StandIn {
         }))
     }
 
-    /// A Pareto-distributed number of frames, rounded up: P(L > x) = (x / least)^-shape, of mean `hold` before rounding.
-    fn hold_frames(&self, stream: &mut Stream) -> u64 {
+    /// Returns a Pareto-distributed number of frames, rounded up. P(L > x) = (x / least)^-shape, of mean
+    /// `hold` before rounding.
+    fn hold_frames(&self, stream: &mut RandomStream) -> u64 {
         let least = self.hold * (self.shape - 1.0) / self.shape;
         (least * libm::pow(1.0 - stream.unit(), -1.0 / self.shape)).ceil().max(1.0) as u64
     }
 
-    /// The mean quality in dB at which `loss` of all frames are lost: the root of a rate that falls with it.
+    /// Returns the mean quality in dB at which `loss` of all frames are lost.
+    ///
+    /// It is the root of a loss ratio that falls with the quality.
     pub fn mean_db(&self) -> f64 {
         let (mut low, mut high) = (-60.0, 60.0);
         for _ in 0..60 {
@@ -45,7 +48,7 @@ impl StandIn {
         (low + high) / 2.0
     }
 
-    /// The mean of `value` over qualities around `mean_db`.
+    /// Returns the mean of `value` over qualities around `mean_db`.
     fn mean_of(&self, mean_db: f64, value: impl Fn(f64) -> f64) -> f64 {
         let at = |n: usize| (n as f64 + 0.5) / POINTS as f64 * 12.0 - 6.0;
         let weight = |z: f64| libm::exp(-z * z / 2.0);
@@ -53,8 +56,8 @@ impl StandIn {
         sum(&|z| value(mean_db + self.deviation_db * z)) / sum(&|_| 1.0)
     }
 
-    /// The share of packets that are lost behind a link layer that sends each up to `attempts` times, if each transmission
-    /// takes the next frame of a long trace and the quality holds meanwhile.
+    /// Returns the residual loss ratio of a link layer with up to `attempts` transmissions. Each transmission
+    /// takes the next frame of a long trace, and the quality holds meanwhile.
     pub fn residual(&self, attempts: i32) -> f64 {
         let mean_db = self.mean_db();
         let lost = |loss: f64| libm::pow(loss, f64::from(attempts));
@@ -65,7 +68,7 @@ impl StandIn {
     }
 }
 
-/// The rate of loss at a quality in dB.
+/// Returns the loss ratio at a quality in dB.
 fn frame_loss(quality_db: f64) -> f64 {
     1.0 / (1.0 + libm::exp(quality_db))
 }
@@ -74,7 +77,7 @@ fn frame_loss(quality_db: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The mean length of runs of `kind`.
+    /// Returns the mean length of runs of `kind`.
     fn mean_run(trace: &Trace, kind: bool) -> f64 {
         let fates: Vec<bool> = trace.iter().collect();
         let runs = fates.chunk_by(|a, b| a == b).filter(|run| run[0] == kind);
@@ -101,7 +104,7 @@ mod tests {
     #[test]
     fn holds_are_pareto() {
         let config = StandIn { hold: 600.0, shape: 1.5, ..StandIn::default() };
-        let mut stream = Stream::new(1, "holds");
+        let mut stream = RandomStream::new(1, "holds");
         let holds: Vec<u64> = (0..100_000).map(|_| config.hold_frames(&mut stream)).collect();
         for x in [200, 400, 2000, 20_000] {
             let beyond = holds.iter().filter(|hold| **hold > x).count() as f64 / 1e5;

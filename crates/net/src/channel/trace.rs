@@ -1,12 +1,12 @@
-//! Loss traces: for each frame in turn whether it was lost, as somebody measured it.
+//! Loss traces: measured losses, frame by frame.
 //!
-//! The text form is a file of the characters `0` (received) and `1` (lost), a character a frame, in the order they were
-//! sent. White space may be anywhere; a line that begins with `#` is a comment.
+//! The text form is a file of the characters `0` (received) and `1` (lost), one per frame, in the order they
+//! were sent. White space may be anywhere; a line that begins with `#` is a comment.
 
 use std::fmt;
 use std::sync::Arc;
 
-use bentpipe_units::{Span, Stream, Time};
+use bentpipe_units::{RandomStream, Span, Time};
 
 /// The most frames that a trace may have.
 pub const MAX_FRAMES: u64 = 1 << 28;
@@ -14,7 +14,7 @@ pub const MAX_FRAMES: u64 = 1 << 28;
 /// Frames of a line in the text form.
 const LINE: u64 = 100;
 
-/// For each frame in turn whether it was lost.
+/// Loss indication of each frame in turn.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Trace {
     /// A bit a frame, the first the least significant; one if it was lost.
@@ -22,7 +22,7 @@ pub struct Trace {
     frames: u64,
 }
 
-/// Why bytes are no trace.
+/// Error returned when bytes are not a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// A character that means nothing.
@@ -32,9 +32,9 @@ pub enum TraceError {
     Character {
         /// The byte.
         byte: u8,
-        /// Where it is, from 0.
+        /// Offset of the byte, from 0.
         offset: usize,
-        /// Its line, from 1.
+        /// Line of the byte, from 1.
         line: usize,
     },
     /// More frames than a trace may have.
@@ -46,10 +46,10 @@ pub enum TraceError {
 }
 
 impl Trace {
-    /// Reads the text form.
+    /// Parses the text form.
     ///
     /// # Errors
-    /// If there is no frame in it, too many, or anything that means nothing.
+    /// Returns an error if the text has no frame, too many, or an invalid character.
     pub fn parse(text: &[u8]) -> Result<Trace, TraceError> {
         let mut trace = Trace { lost: Vec::new(), frames: 0 };
         let (mut line, mut in_comment, mut at_start) = (1, false, true);
@@ -69,7 +69,7 @@ impl Trace {
         if trace.frames == 0 { Err(TraceError::Empty) } else { Ok(trace) }
     }
 
-    /// A trace of these frames, those beyond [`MAX_FRAMES`] left out; nothing if there is none.
+    /// Creates a trace of these frames, up to [`MAX_FRAMES`]. Returns `None` without frames.
     pub fn from_losses(losses: impl IntoIterator<Item = bool>) -> Option<Trace> {
         let mut trace = Trace { lost: Vec::new(), frames: 0 };
         losses.into_iter().try_for_each(|lost| trace.push(lost)).ok();
@@ -90,29 +90,29 @@ impl Trace {
         Ok(())
     }
 
-    /// How many frames it has; never zero.
+    /// Returns the number of frames, which is never zero.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// How many of them were lost.
+    /// Returns the number of lost frames.
     pub fn losses(&self) -> u64 {
         self.lost.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Whether frame `number` was lost; beyond the end it begins again.
+    /// Returns `true` if frame `number` was lost. After the last frame the trace starts again.
     #[inline]
     pub fn is_lost(&self, number: u64) -> bool {
         let number = if number < self.frames { number } else { number % self.frames };
         self.lost[(number / 64) as usize] >> (number % 64) & 1 == 1
     }
 
-    /// The frames in turn: whether each was lost.
+    /// Returns the frames in turn, `true` for a lost one.
     pub fn iter(&self) -> impl Iterator<Item = bool> + '_ {
         (0..self.frames).map(|number| self.is_lost(number))
     }
 
-    /// The text form, after `comment`, of which each line becomes one of the file's.
+    /// Returns the text form, after `comment`, each line of which becomes one of the file's.
     pub fn to_text(&self, comment: &str) -> String {
         let mut text: String = comment.lines().map(|line| format!("# {line}\n")).collect();
         text.reserve(self.frames as usize + self.frames as usize / LINE as usize + 1);
@@ -132,25 +132,24 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// A trace being gone through, from a frame drawn at random on; behind the last comes the first.
+/// Cursor over a trace, from a random frame on. After the last frame the trace starts again.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub struct Reader {
     trace: Arc<Trace>,
-    /// None: the next frame of the trace for each frame sent. Otherwise the frame of the trace whose turn it is by the
-    /// clock.
+    /// Time that each frame holds; `None` if each frame sent advances the cursor.
     step: Option<Span>,
-    /// None before the first frame.
+    /// Number of the next frame; `None` before the first frame.
     next: Option<u64>,
 }
 
 impl Reader {
-    pub(crate) fn new(trace: Arc<Trace>, step: Option<Span>) -> Reader {
+    pub fn new(trace: Arc<Trace>, step: Option<Span>) -> Reader {
         Reader { trace, step, next: None }
     }
 
-    /// Whether a frame sent at `at` is lost.
+    /// Returns `true` if a frame sent at `at` is lost.
     #[inline]
-    pub(crate) fn loses(&mut self, at: Time, stream: &mut Stream) -> bool {
+    pub fn loses(&mut self, at: Time, stream: &mut RandomStream) -> bool {
         let frames = self.trace.frames;
         let next = self.next.unwrap_or_else(|| (stream.unit() * frames as f64) as u64 % frames);
         match self.step {
@@ -187,14 +186,14 @@ mod tests {
         assert_eq!(Trace::from_losses([]), None);
         let wrong = Trace::parse(b"01\n0x1");
         assert_eq!(wrong, Err(TraceError::Character { byte: b'x', offset: 4, line: 2 }));
-        // A comment has a line of its own.
+        // A comment has a separate line.
         assert!(Trace::parse(b"01 # lost").is_err());
     }
 
     #[test]
     fn frames_are_taken_in_turn_or_by_the_clock() {
         let trace = Arc::new(Trace::parse(b"0001").expect("a trace"));
-        let mut stream = Stream::new(1, "trace");
+        let mut stream = RandomStream::new(1, "trace");
         let mut by_frame = Reader::new(Arc::clone(&trace), None);
         let fates: Vec<bool> = (0..40).map(|_| by_frame.loses(Time::ZERO, &mut stream)).collect();
         assert_eq!(fates.iter().filter(|lost| **lost).count(), 10);

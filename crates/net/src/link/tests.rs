@@ -1,14 +1,14 @@
 use super::*;
 use crate::queue::DropTailConfig;
-use crate::rig::{MS, Rig, ms, packet};
+use crate::testing::{Harness, MS, ms, packet};
 
 /// 1 byte a microsecond, 10 ms long.
 fn slow() -> Config {
     Config { rate: Some(Rate::from_bps(8_000_000)), delay: ms(10), ..Config::default() }
 }
 
-fn rig(config: &Config) -> Rig<Link> {
-    Rig::new(Link::new(config).expect("a possible link"))
+fn rig(config: &Config) -> Harness<Link> {
+    Harness::new(Link::new(config).expect("a possible link"))
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Which endpoint of a node a packet is for.
+//! Demultiplexing of packets to the endpoints of a node.
 
 use bentpipe_wire::ip::Protocol;
 
@@ -14,6 +14,11 @@ impl Service {
     #[inline]
     pub(super) fn new(protocol: Protocol, port: u16) -> Service {
         Service(u32::from(protocol.0) << 16 | u32::from(port))
+    }
+
+    /// Returns `true` for ICMP of either version.
+    pub(super) fn is_icmp(self) -> bool {
+        [Protocol::ICMP, Protocol::ICMPV6].iter().any(|icmp| u32::from(icmp.0) == self.0 >> 16)
     }
 }
 
@@ -32,6 +37,11 @@ impl Demux {
 
     pub(super) fn bind_connection(&mut self, service: Service, remote: (Key, u16), endpoint: Port) {
         self.connections.insert((connection(service, remote.1), remote.0), endpoint);
+    }
+
+    /// Returns `true` if an endpoint gets all packets that no other endpoint is bound to.
+    pub(super) fn has_rest(&self) -> bool {
+        self.rest.is_some()
     }
 
     pub(super) fn bind_rest(&mut self, endpoint: Port) {
@@ -57,8 +67,8 @@ fn connection(service: Service, remote_port: u16) -> u64 {
     u64::from(service.0) << 16 | u64::from(remote_port)
 }
 
-/// Source and destination port in what an IP packet carries, which are at the same place in UDP, TCP, DCCP, SCTP and
-/// UDP-Lite; zero for other protocols and for `later` fragments, which have none.
+/// Returns the source and destination port of an IP payload, or zeros for other protocols and `later` fragments. UDP,
+/// TCP, DCCP, SCTP and UDP-Lite have them at the same place.
 #[inline]
 pub(super) fn ports(protocol: Protocol, bytes: &[u8], later: bool) -> (u16, u16) {
     const DCCP: Protocol = Protocol(33);

@@ -1,4 +1,4 @@
-//! Which way a destination lies: longest prefix match, with a cache of recent destinations before it.
+//! Longest prefix match, with a cache of recent destinations.
 
 use std::net::IpAddr;
 
@@ -6,22 +6,22 @@ use super::Prefix;
 use crate::Port;
 use crate::hash::Map;
 
-/// Where a packet goes from here.
+/// Next hop of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Via {
-    /// To this node's endpoints.
+    /// Endpoints of this node.
     Local,
     /// Out of an interface.
     Interface(Port),
     /// Into the tunnel of that number.
     Tunnel(u16),
-    /// To the multicast group of that number.
+    /// Multicast group of this number.
     Group(u16),
     /// Nowhere.
     Nowhere,
 }
 
-/// An address of either version as a number; IPv4 addresses are where RFC 4291, section 2.5.5.2, maps them.
+/// Address of either version as a number. IPv4 addresses are mapped as in RFC 4291, section 2.5.5.2.
 pub(super) type Key = u128;
 
 /// The key of an address.
@@ -33,7 +33,7 @@ pub(super) fn key(address: IpAddr) -> Key {
     }
 }
 
-/// Whether the key is an IPv4 address's.
+/// Returns `true` if the key is that of an IPv4 address.
 #[inline]
 pub(super) fn is_v4(key: Key) -> bool {
     key >> 32 == 0xffff
@@ -44,7 +44,7 @@ const CACHE_BITS: u32 = 6;
 /// Routes by prefix.
 #[derive(Debug)]
 pub(super) struct Routes {
-    /// By length of prefix and masked key.
+    /// Next hops by prefix length and masked key.
     table: Map<(u8, Key), Via>,
     /// The lengths of prefixes there are, longest first.
     lengths: Vec<u8>,
@@ -52,7 +52,8 @@ pub(super) struct Routes {
     cache: Box<[(Key, Via); 1 << CACHE_BITS]>,
 }
 
-/// A key that no packet has: a mapped address is never on the wire in an IPv6 header, and this is none of IPv4's.
+/// Key that no packet has. A mapped address is never on the wire in an IPv6 header, and this one is not
+/// IPv4's.
 const EMPTY: (Key, Via) = (Key::MAX, Via::Nowhere);
 
 impl Routes {
@@ -60,7 +61,7 @@ impl Routes {
         Routes { table: Map::default(), lengths: Vec::new(), cache: Box::new([EMPTY; 1 << CACHE_BITS]) }
     }
 
-    /// Sends what `prefix` covers `via`; replaces what was said about the same prefix.
+    /// Sets the route of `prefix` to `via`, replacing a previous one.
     pub(super) fn insert(&mut self, prefix: Prefix, via: Via) {
         let (length, masked) = place(prefix);
         self.table.insert((length, masked), via);
@@ -70,12 +71,12 @@ impl Routes {
         self.cache.fill(EMPTY);
     }
 
-    /// What was said about exactly this prefix.
+    /// Returns the next hop of exactly this prefix.
     pub(super) fn exact(&self, prefix: Prefix) -> Option<Via> {
         self.table.get(&place(prefix)).copied()
     }
 
-    /// Where `destination` lies.
+    /// Returns the next hop of `destination`.
     #[inline(always)]
     pub(super) fn find(&mut self, destination: Key) -> Via {
         let slot = &mut self.cache[slot(destination)];
@@ -102,10 +103,10 @@ fn longest(table: &Map<(u8, Key), Via>, lengths: &[u8], destination: Key) -> Via
     found.next().copied().unwrap_or(Via::Nowhere)
 }
 
-/// Where a prefix is in the table.
+/// Returns the key of a prefix in the table.
 fn place(prefix: Prefix) -> (u8, Key) {
     let longer = if prefix.address.is_ipv4() { 96 } else { 0 };
-    let length = prefix.length + longer;
+    let length = prefix.len + longer;
     (length, mask(key(prefix.address), length))
 }
 

@@ -2,7 +2,11 @@ use bentpipe_wire::ip::Ecn;
 use bentpipe_wire::{ipv6, udp};
 
 use super::*;
-use crate::rig::Rig;
+
+mod answers;
+mod fragments;
+
+use crate::testing::Harness;
 
 /// A UDP packet to port 7 with ten bytes of payload.
 fn udp_packet(source: &str, destination: &str, hops: u8) -> Packet {
@@ -41,14 +45,14 @@ fn node() -> Node {
 }
 
 /// What a node makes of one packet.
-fn pass(node: Node, port: u16, packet: Packet) -> Rig<Node> {
-    let mut rig = Rig::new(node);
+fn pass(node: Node, port: u16, packet: Packet) -> Harness<Node> {
+    let mut rig = Harness::new(node);
     rig.receive(0, port, packet);
     rig
 }
 
-fn dropped(rig: &Rig<Node>) -> Option<Drop> {
-    Drop::ALL.iter().map(|(cause, _)| *cause).find(|&cause| rig.element.dropped(cause) > 0)
+fn dropped(rig: &Harness<Node>) -> Option<Drop> {
+    Drop::ALL.into_iter().find(|&cause| rig.element.dropped(cause) > 0)
 }
 
 #[test]
@@ -98,7 +102,7 @@ fn listeners_are_found_by_connection_then_port_then_rest() {
     let (connected, rest) = (node.add_endpoint(), node.add_endpoint());
     node.bind_connection(connected, Protocol::UDP, 7, ("20.0.0.9".parse().expect("address"), 9));
     node.bind_rest(rest);
-    let mut rig = Rig::new(node);
+    let mut rig = Harness::new(node);
     rig.receive(0, 1, udp_packet("20.0.0.9", "10.0.0.1", 9));
     rig.receive(0, 1, udp_packet("20.0.0.8", "10.0.0.1", 9));
     let mut icmp = udp_packet("20.0.0.8", "10.0.0.1", 9);
@@ -186,7 +190,7 @@ fn groups_reach_their_branches_and_members_but_never_the_way_they_came() {
         (0..2).for_each(|interface| node.add_group_interface(address, Port(interface)));
         node.join(Port(2), address, Protocol::UDP, 7);
         node.join(Port(2), address, Protocol::UDP, 8);
-        let mut rig = Rig::new(node);
+        let mut rig = Harness::new(node);
         rig.receive(0, 0, udp_packet(source, group, 9));
         let ports: Vec<u16> = rig.out.iter().map(|(_, port, _)| port.0).collect();
         assert_eq!(ports, [2, 1], "{group}");
@@ -207,6 +211,104 @@ fn groups_nobody_joined_and_link_local_ones_are_not_forwarded() {
         node.add_group_interface(group.parse().expect("a group"), Port(1));
         assert!(pass(node, 0, udp_packet(source, group, 9)).out.is_empty());
     }
+}
+
+/// A node as [`node`] has it, with a diversion to endpoint 3.
+fn diverting(what: Divert) -> Node {
+    let mut node = node();
+    assert_eq!(node.divert(what), Port(3));
+    node
+}
+
+/// The ports that one packet goes out at.
+fn ports_of(node: Node, port: u16, packet: Packet) -> Vec<u16> {
+    pass(node, port, packet).out.iter().map(|(_, port, _)| port.0).collect()
+}
+
+#[test]
+fn each_part_of_a_condition_must_be_met() {
+    let (source, destination) = ("10.0.0.9", "20.0.0.9");
+    let port = |from, to| Some(crate::text::Ports::new(from, to));
+    let any = Divert::default;
+    for (what, matches) in [
+        (any(), true),
+        (Divert { protocol: Some(Protocol::UDP), ..any() }, true),
+        (Divert { protocol: Some(Protocol::TCP), ..any() }, false),
+        (Divert { ports: port(7, 7), ..any() }, true),
+        (Divert { ports: port(9, 9), ..any() }, true),
+        (Divert { ports: port(10, 99), ..any() }, false),
+        (Divert { to: Some(prefix("20.0.0.0/8")), ..any() }, true),
+        (Divert { to: Some(prefix("10.0.0.0/8")), ..any() }, false),
+        (Divert { from: Some(Port(0)), ..any() }, true),
+        (Divert { from: Some(Port(1)), ..any() }, false),
+        (Divert { dscp: Some(0), ..any() }, true),
+        (Divert { dscp: Some(46), ..any() }, false),
+        (Divert { protocol: Some(Protocol::UDP), dscp: Some(46), ..any() }, false),
+    ] {
+        let ports = ports_of(diverting(what), 0, udp_packet(source, destination, 9));
+        assert_eq!(ports, [if matches { 3 } else { 1 }], "{what:?}");
+    }
+    let v6 = Divert { to: Some(prefix("2001:db8:b::/48")), ports: port(7, 7), ..any() };
+    assert_eq!(ports_of(diverting(v6), 0, udp_packet("2001:db8:a::9", "2001:db8:b::9", 9)), [3]);
+}
+
+#[test]
+fn the_first_condition_that_matches_counts() {
+    let mut node = diverting(Divert { dscp: Some(46), ..Divert::default() });
+    let second = node.divert(Divert { protocol: Some(Protocol::UDP), ..Divert::default() });
+    let third = node.divert(Divert::default());
+    assert_eq!((second, third), (Port(4), Port(5)));
+    assert_eq!(ports_of(node, 0, udp_packet("10.0.0.9", "20.0.0.9", 9)), [4]);
+}
+
+#[test]
+fn later_fragments_have_no_ports() {
+    let mut fragment = udp_packet("10.0.0.9", "20.0.0.9", 9);
+    fragment.header_mut()[7] = 1;
+    ipv4::Packet::new_unchecked(fragment.header_mut()).fill_checksum();
+    let by_port = Divert { ports: Some(crate::text::Ports::new(0, 65_535)), ..Divert::default() };
+    assert_eq!(ports_of(diverting(by_port), 0, fragment.clone()), [1]);
+    let by_protocol = Divert { protocol: Some(Protocol::UDP), ..Divert::default() };
+    assert_eq!(ports_of(diverting(by_protocol), 0, fragment), [3]);
+}
+
+#[test]
+fn packets_given_back_go_on_with_one_hop_less_and_are_never_diverted_again() {
+    let mut rig = Harness::new(diverting(Divert::default()));
+    rig.receive(0, 0, udp_packet("10.0.0.9", "20.0.0.9", 5));
+    let (_, port, diverted) = rig.out.remove(0);
+    assert_eq!((port, view(&diverted).expect("IP").hop_limit()), (Port(3), 4));
+    rig.receive(0, 3, diverted);
+    let [(_, Port(1), packet)] = &rig.out[..] else { panic!("one packet out of port 1") };
+    assert_eq!(view(packet).expect("IP").hop_limit(), 4);
+    let mut plain = pass(node(), 0, udp_packet("10.0.0.9", "20.0.0.9", 5));
+    assert_eq!(packet, &plain.out.remove(0).2);
+    assert_eq!([rig.value("diverted"), rig.value("forwarded"), rig.value("delivered")], [1.0, 1.0, 0.0]);
+}
+
+#[test]
+fn only_unicast_packets_in_transit_are_diverted() {
+    let diverting = || diverting(Divert::default());
+    assert_eq!(ports_of(diverting(), 0, udp_packet("10.0.0.9", "10.0.0.1", 9)), [2], "to the node");
+    assert_eq!(ports_of(diverting(), 2, udp_packet("10.0.0.1", "20.0.0.9", 9)), [1], "from an endpoint");
+    assert_eq!(dropped(&pass(diverting(), 0, udp_packet("10.0.0.9", "30.0.0.9", 9))), Some(Drop::NoRoute));
+    assert_eq!(dropped(&pass(diverting(), 0, udp_packet("10.0.0.9", "20.0.0.9", 1))), Some(Drop::HopLimit));
+    let mut group = diverting();
+    group.add_group_interface("239.1.1.1".parse().expect("a group"), Port(1));
+    assert_eq!(ports_of(group, 0, udp_packet("10.0.0.9", "239.1.1.1", 9)), [1]);
+}
+
+#[test]
+fn what_goes_into_a_tunnel_or_comes_out_of_one_is_diverted() {
+    let (mut near, mut far) = tunnelled();
+    let [at_near, at_far] = [&mut near, &mut far].map(|node| node.divert(Divert::default()));
+    let sent = udp_packet("2001:db8:a::9", "2001:db8:b::9", 9);
+    let mut rig = pass(near, 0, sent);
+    let (_, port, packet) = rig.out.remove(0);
+    assert_eq!(port, at_near);
+    rig.receive(0, at_near.0, packet);
+    let outer = rig.out.remove(0).2;
+    assert_eq!(ports_of(far, 1, outer), [at_far.0]);
 }
 
 #[test]

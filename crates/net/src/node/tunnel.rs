@@ -10,9 +10,9 @@ use crate::Packet;
 /// A configured tunnel's end at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunnel {
-    /// This end's address, the other end's, and the outer header's time to live.
+    /// Local and remote address, and the TTL of the outer header.
     pub outer: sixin4::Tunnel,
-    /// The longest IPv6 packet that goes in, in bytes; longer ones are dropped (RFC 4213, section 3.2).
+    /// MTU for IPv6 packets in bytes; longer ones are dropped (RFC 4213, section 3.2).
     pub mtu: usize,
     /// The identification of the next outer packet.
     ident: u16,
@@ -26,8 +26,8 @@ impl Tunnel {
         Tunnel { outer: sixin4::Tunnel { src, dst, ttl: 64 }, mtu, ident: 0 }
     }
 
-    /// Puts the outer header before an IPv6 packet of at most [`Tunnel::mtu`] bytes. None, and nothing done, if it is
-    /// not one.
+    /// Prepends the outer header to an IPv6 packet of at most [`Tunnel::mtu`] bytes. Returns `None` and changes nothing
+    /// for any other packet.
     pub(super) fn encapsulate(&mut self, packet: &mut Packet) -> Option<()> {
         let header = packet.header();
         let inner = ipv6::Packet::new_elided(header, packet.len() - header.len()).ok()?;
@@ -38,8 +38,8 @@ impl Tunnel {
     }
 }
 
-/// Takes the outer header of `outer_len` bytes off and carries a congestion mark inside (RFC 6040). None if the packet
-/// has to be dropped.
+/// Removes the outer header of `outer_len` bytes and copies its congestion mark inside (RFC 6040). Returns `None` if
+/// the packet has to be dropped.
 pub(super) fn decapsulate(packet: &mut Packet, outer_len: usize) -> Option<()> {
     let outer = ipv4::Packet::new_unchecked(packet.header()).traffic_class().ecn();
     packet.trim_front(outer_len);

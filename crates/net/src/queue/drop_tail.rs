@@ -2,21 +2,21 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_units::{Bytes, Stream, Time};
+use bentpipe_units::{Bytes, RandomStream, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{Discipline, OTHER_KIND, Queue};
-use crate::{Impossible, Observer, Packet, Unit};
+use crate::queue::metrics;
+use crate::{Impossible, Observer, Packet};
 
-/// The most packets that a queue holds, whatever its limits: a gigabyte of memory, and seconds of any line.
+/// Maximum number of packets in a queue, for any limits. That is a gigabyte of memory, and seconds of any
+/// line.
 const MOST_PACKETS: usize = 1 << 22;
 
-/// How much a drop-tail queue holds, the packet in transmission not counted: in any case no more than 4194304 packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+/// Limits of a drop-tail queue, without the packet in transmission; never more than 4194304 packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The most packets that wait. Default: no limit but 4194304.
     pub packets: Option<u32>,
@@ -24,43 +24,52 @@ pub struct Config {
     pub bytes: Option<Bytes>,
 }
 
+/// Limits of what waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    packets: usize,
+    bytes: u64,
+}
+
+impl Limits {
+    pub(super) fn new(packets: Option<u32>, bytes: Option<Bytes>) -> Limits {
+        let packets = packets.map_or(MOST_PACKETS, |packets| (packets as usize).min(MOST_PACKETS));
+        Limits { packets, bytes: bytes.map_or(u64::MAX, Bytes::get) }
+    }
+
+    /// Returns `true` if a packet of `len` bytes may wait too.
+    #[inline]
+    pub(super) fn fits(self, waiting: &Backlog, len: usize) -> bool {
+        waiting.packets() < self.packets && waiting.bytes() + len as u64 <= self.bytes
+    }
+}
+
 /// A drop-tail queue.
 #[derive(Debug)]
 pub struct DropTail {
     waiting: Backlog,
-    limit_packets: usize,
-    limit_bytes: u64,
+    limits: Limits,
     dropped: u64,
 }
 
 impl DropTail {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(config: &Config) -> DropTail {
-        let mut queue =
-            DropTail { waiting: Backlog::default(), limit_packets: 0, limit_bytes: 0, dropped: 0 };
-        queue.limit(config);
-        queue
-    }
-
-    fn limit(&mut self, config: &Config) {
-        self.limit_packets =
-            config.packets.map_or(MOST_PACKETS, |packets| (packets as usize).min(MOST_PACKETS));
-        self.limit_bytes = config.bytes.map_or(u64::MAX, Bytes::get);
+        let limits = Limits::new(config.packets, config.bytes);
+        DropTail { waiting: Backlog::default(), limits, dropped: 0 }
     }
 }
 
 impl Queue for DropTail {
-    fn enqueue(&mut self, packet: Packet, _now: Time, _stream: &mut Stream) {
-        let fits = self.waiting.packets() < self.limit_packets
-            && self.waiting.bytes() + packet.len() as u64 <= self.limit_bytes;
-        if fits {
+    fn enqueue(&mut self, packet: Packet, _now: Time, _stream: &mut RandomStream) {
+        if self.limits.fits(&self.waiting, packet.len()) {
             self.waiting.push(packet);
         } else {
             self.dropped += 1;
         }
     }
 
-    fn pass(&mut self, packet: Packet, _: Time, _: Time, _: &mut Stream) -> Option<Packet> {
+    fn pass(&mut self, packet: Packet, _: Time, _: Time, _: &mut RandomStream) -> Option<Packet> {
         Some(packet)
     }
 
@@ -78,12 +87,12 @@ impl Queue for DropTail {
 
     fn set(&mut self, discipline: &Discipline) -> Result<(), Impossible> {
         let Discipline::DropTail(config) = discipline else { return Err(OTHER_KIND) };
-        self.limit(config);
+        self.limits = Limits::new(config.packets, config.bytes);
         Ok(())
     }
 
     fn observe(&self, observer: &mut dyn Observer) {
-        observer.counter("dropped-queue", Unit::Packets, self.dropped);
+        observer.counter(&metrics::DROPPED_QUEUE, self.dropped);
         self.waiting.observe(observer);
     }
 }
@@ -113,7 +122,7 @@ impl Backlog {
         Some(packet)
     }
 
-    /// The packet that is to leave next.
+    /// Returns the packet that is to leave next.
     pub(crate) fn first(&self) -> Option<&Packet> {
         self.packets.front()
     }
@@ -126,12 +135,22 @@ impl Backlog {
         self.bytes
     }
 
+    /// Returns the most packets that ever waited.
+    pub(crate) fn max_packets(&self) -> usize {
+        self.max_packets
+    }
+
+    /// Returns the most bytes that ever waited.
+    pub(crate) fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
     /// Reports how much waits and how much ever did.
     pub(crate) fn observe(&self, observer: &mut dyn Observer) {
-        observer.gauge("queue", Unit::Packets, self.packets.len() as f64);
-        observer.gauge("queue-bytes", Unit::Bytes, self.bytes as f64);
-        observer.gauge("queue-max", Unit::Packets, self.max_packets as f64);
-        observer.gauge("queue-max-bytes", Unit::Bytes, self.max_bytes as f64);
+        observer.gauge(&metrics::QUEUE, self.packets.len() as f64);
+        observer.gauge(&metrics::QUEUE_BYTES, self.bytes as f64);
+        observer.gauge(&metrics::QUEUE_MAX, self.max_packets as f64);
+        observer.gauge(&metrics::QUEUE_MAX_BYTES, self.max_bytes as f64);
     }
 }
 
@@ -141,7 +160,7 @@ mod tests {
 
     fn fill(config: Config, lens: &[u32]) -> (usize, u64, u64) {
         let mut queue = DropTail::new(&config);
-        let mut stream = Stream::new(1, "queue");
+        let mut stream = RandomStream::new(1, "queue");
         for &len in lens {
             queue.enqueue(Packet::new(20, len - 20), Time::ZERO, &mut stream);
         }
@@ -156,14 +175,14 @@ mod tests {
         assert_eq!(fill(Config { packets: None, bytes: Some(Bytes::new(1100)) }, &lens), (2, 1100, 2));
         assert_eq!(fill(Config { packets: Some(0), bytes: None }, &lens), (0, 0, 4));
         for packets in [None, Some(u32::MAX)] {
-            assert_eq!(DropTail::new(&Config { packets, bytes: None }).limit_packets, 4_194_304);
+            assert_eq!(DropTail::new(&Config { packets, bytes: None }).limits.packets, 4_194_304);
         }
     }
 
     #[test]
     fn a_lower_limit_drops_nothing_that_waits() {
         let mut queue = DropTail::new(&Config::default());
-        let mut stream = Stream::new(1, "queue");
+        let mut stream = RandomStream::new(1, "queue");
         let mut arrive = |queue: &mut DropTail| queue.enqueue(Packet::new(20, 80), Time::ZERO, &mut stream);
         (0..3).for_each(|_| arrive(&mut queue));
         queue.set(&Discipline::DropTail(Config { packets: Some(2), bytes: None })).expect("possible");
@@ -178,7 +197,7 @@ mod tests {
     #[test]
     fn packets_leave_in_their_order() {
         let mut queue = DropTail::new(&Config::default());
-        let mut stream = Stream::new(1, "queue");
+        let mut stream = RandomStream::new(1, "queue");
         (20..30).for_each(|len| queue.enqueue(Packet::new(len, 0), Time::ZERO, &mut stream));
         let lens: Vec<usize> = std::iter::from_fn(|| queue.dequeue(Time::ZERO)).map(|p| p.len()).collect();
         assert_eq!(lens, (20..30).collect::<Vec<_>>());

@@ -1,89 +1,83 @@
-//! Random early detection (Floyd and Jacobson, "Random early detection gateways for congestion avoidance", 1993), with
-//! the parameters of Linux's `tc red`, ECN marking (RFC 3168) and the gentle region (Floyd, 2000).
+//! Random early detection (Floyd and Jacobson 1993) with the parameters of Linux's `tc red`. Models ECN marking (RFC
+//! 3168) and the gentle region (Floyd, 2000).
 //!
 //! Not modelled: adaptive RED, the byte mode that weighs a packet's chance by its length, Linux's fixed-point average.
 
-use bentpipe_units::{Bytes, Rate, Stream, Time};
+use bentpipe_units::{Bytes, RandomStream, Rate, Time};
 use bentpipe_wire::ip::{self, Ecn};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::drop_tail::Backlog;
 use super::{Discipline, OTHER_KIND, Queue};
 use crate::config::{Impossible, probability};
-use crate::{Observer, Packet, Unit};
+use crate::queue::metrics;
+use crate::{Observer, Packet};
 
-/// Random early detection. All lengths count what waits, the packet in transmission not among it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(deny_unknown_fields)
-)]
+/// Random early detection. All lengths count waiting packets, without the packet in transmission.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Config {
     /// The average queue from which on packets are marked or dropped. No default.
     pub min: Bytes,
-    /// The average queue at which the probability is reached, and from which on all are marked or dropped. No default.
+    /// Average queue of the maximum probability, above which every packet is marked or dropped. No default.
     pub max: Bytes,
     /// The most bytes that wait at any moment. No default.
     pub limit: Bytes,
     /// The probability of marking or dropping at `max`, 0 to 1. Default: 0.02.
-    #[cfg_attr(feature = "serde", serde(default = "default_probability"))]
+    #[serde(default = "default_probability")]
     pub probability: f64,
     /// The usual packet's length. Default: "1000 B".
-    #[cfg_attr(feature = "serde", serde(default = "default_average_packet"))]
+    #[serde(default = "default_average_packet")]
     pub average_packet: Bytes,
-    /// How many average packets may come at once before the average queue says so; gives the average's weight. Default:
-    /// (2 min + max) / (3 average_packet).
-    #[cfg_attr(feature = "serde", serde(default))]
+    /// Burst of average packets accepted before the average queue follows, which sets the average's weight. Default: (2
+    /// min + max) / (3 average_packet).
+    #[serde(default)]
     pub burst: Option<u32>,
     /// The link's rate, for the decay of the average while nothing comes. Default: "10 Mbit/s".
-    #[cfg_attr(feature = "serde", serde(default = "default_bandwidth"))]
+    #[serde(default = "default_bandwidth")]
     pub bandwidth: Rate,
-    /// Whether the probability rises from `probability` at `max` to 1 at twice `max` instead of jumping. Default: false.
-    #[cfg_attr(feature = "serde", serde(default))]
+    /// Enables the gentle region instead of a jump to 1. The probability rises from `probability` at `max` to
+    /// 1 at twice `max`. Default: false.
+    #[serde(default)]
     pub gentle: bool,
-    /// Whether packets of ECN-capable transports are marked instead of dropped. Default: false.
-    #[cfg_attr(feature = "serde", serde(default))]
+    /// Enables ECN marking instead of drops for ECN-capable transports. Default: false.
+    #[serde(default)]
     pub ecn: bool,
-    /// Whether packets are dropped, not marked, once the average is above `max`. Default: false.
-    #[cfg_attr(feature = "serde", serde(default))]
+    /// Enables drops instead of marks once the average is above `max`. Default: false.
+    #[serde(default)]
     pub harddrop: bool,
-    /// Whether weight and probability are exact or rounded to powers of two. Default: exact.
-    #[cfg_attr(feature = "serde", serde(default))]
+    /// Rounding of weight and probability: exact, or to powers of two. Default: exact.
+    #[serde(default)]
     pub rounding: Rounding,
 }
 
-/// How RED's weight and the slope of its probability are taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+/// Rounding of RED's weight and of the slope of its probability.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Rounding {
-    /// As given.
+    /// Values as given.
     #[default]
     Exact,
-    /// Down to powers of two, as `tc` did until 2012: the probability at `max` may come out as little as half.
+    /// Rounding down to powers of two, as `tc` did until 2012. The probability at `max` may be as little as
+    /// half.
     Tc,
 }
 
-#[cfg(feature = "serde")]
 fn default_probability() -> f64 {
     0.02
 }
 
-#[cfg(feature = "serde")]
 fn default_average_packet() -> Bytes {
     Bytes::new(1000)
 }
 
-#[cfg(feature = "serde")]
 fn default_bandwidth() -> Rate {
     Rate::from_bps(10_000_000)
 }
 
 impl Config {
-    /// These thresholds; all else as by default.
+    /// Creates a configuration with these thresholds and defaults for the rest.
     pub fn new(min: Bytes, max: Bytes, limit: Bytes) -> Config {
         Config {
             min,
@@ -105,8 +99,10 @@ impl Config {
         self.burst.map_or_else(|| by_default() as f64, f64::from)
     }
 
-    /// The weight of a new value in the average: the largest whose answer to a burst from an empty queue stays under
-    /// `min`, burst + 1 - min/avpkt <= (1 - (1-w)^burst) / w.
+    /// Returns the weight of a new value in the average.
+    ///
+    /// It is the largest whose response to a burst from an empty queue stays under `min`, burst + 1 -
+    /// min/avpkt <= (1 - (1-w)^burst) / w.
     fn weight(&self) -> Result<f64, Impossible> {
         let burst = self.burst_packets();
         let needed = burst + 1.0 - self.min.get() as f64 / self.average_packet.get() as f64;
@@ -124,7 +120,7 @@ impl Config {
         }
     }
 
-    /// The rise of the probability for each byte of the average above `min`.
+    /// Returns the rise of the probability for each byte of the average above `min`.
     fn slope(&self) -> f64 {
         let exact = self.probability / (self.max.get() - self.min.get()) as f64;
         match self.rounding {
@@ -136,7 +132,7 @@ impl Config {
     }
 }
 
-/// The largest w in (0, 1] for which a condition holds that holds for small ones.
+/// Returns the largest w in (0, 1] that satisfies a condition satisfied by small values.
 fn bisect(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     if holds(high) {
@@ -158,7 +154,7 @@ pub struct Red {
     marks: bool,
     harddrop: bool,
     average: f64,
-    /// Packets let through since the last one marked or dropped, or since the average rose above `min`.
+    /// Packets accepted since the last mark or drop, or since the average rose above `min`.
     since: u64,
     marked: u64,
     dropped_early: u64,
@@ -180,7 +176,7 @@ struct Law {
     gentle: bool,
 }
 
-/// What the average says about an arrival.
+/// Decision on an arrival.
 enum Answer {
     Take,
     Early,
@@ -188,10 +184,10 @@ enum Answer {
 }
 
 impl Red {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// # Errors
-    /// The key whose value is impossible.
+    /// Returns an error that names the key with an invalid value.
     pub fn new(config: &Config) -> Result<Red, Impossible> {
         Ok(Red {
             waiting: Backlog::default(),
@@ -208,13 +204,13 @@ impl Red {
         })
     }
 
-    /// The average queue in bytes.
+    /// Returns the average queue in bytes.
     pub fn average(&self) -> f64 {
         self.average
     }
 
-    /// Lets a packet through, marks it, or drops it, as the average says.
-    fn judge(&mut self, packet: Packet, stream: &mut Stream) -> Option<Packet> {
+    /// Accepts, marks or drops a packet according to the average.
+    fn judge(&mut self, packet: Packet, stream: &mut RandomStream) -> Option<Packet> {
         match self.answer(stream) {
             Answer::Take => Some(packet),
             Answer::Early => self.mark(packet, self.marks).or_else(|| {
@@ -228,7 +224,7 @@ impl Red {
         }
     }
 
-    fn answer(&mut self, stream: &mut Stream) -> Answer {
+    fn answer(&mut self, stream: &mut RandomStream) -> Answer {
         let Some(base) = self.law.probability(self.average) else {
             self.since = 0;
             return Answer::Forced;
@@ -247,7 +243,7 @@ impl Red {
         Answer::Take
     }
 
-    /// The packet with its mark, if it may have one.
+    /// Returns the packet with its mark, if it may have one.
     fn mark(&mut self, mut packet: Packet, may: bool) -> Option<Packet> {
         let elided = packet.len() - packet.header().len();
         let mut ip = ip::Packet::new_elided(packet.header_mut(), elided).ok().filter(|_| may)?;
@@ -278,7 +274,8 @@ impl Law {
         })
     }
 
-    /// The probability at an average, without regard to the packets before; none when it is beyond the law's range.
+    /// Returns the probability at an average, without regard to earlier packets. `None` outside the law's
+    /// range.
     fn probability(&self, average: f64) -> Option<f64> {
         if average < self.min {
             return Some(0.0);
@@ -295,7 +292,7 @@ impl Law {
 }
 
 impl Queue for Red {
-    fn enqueue(&mut self, packet: Packet, _now: Time, stream: &mut Stream) {
+    fn enqueue(&mut self, packet: Packet, _now: Time, stream: &mut RandomStream) {
         self.average += self.law.weight * (self.waiting.bytes() as f64 - self.average);
         let Some(packet) = self.judge(packet, stream) else { return };
         if self.waiting.bytes() + packet.len() as u64 > self.limit {
@@ -305,7 +302,13 @@ impl Queue for Red {
         self.waiting.push(packet);
     }
 
-    fn pass(&mut self, packet: Packet, now: Time, idle_since: Time, stream: &mut Stream) -> Option<Packet> {
+    fn pass(
+        &mut self,
+        packet: Packet,
+        now: Time,
+        idle_since: Time,
+        stream: &mut RandomStream,
+    ) -> Option<Packet> {
         let slots = now.since(idle_since).as_nanos() as f64 * self.law.packets_per_ns;
         self.average *= libm::exp(self.law.decay * slots);
         self.judge(packet, stream)
@@ -323,7 +326,7 @@ impl Queue for Red {
         self.waiting.bytes()
     }
 
-    /// The average is kept: it says what the queue was.
+    /// Changes the parameters and keeps the average, which describes the queue's history.
     fn set(&mut self, discipline: &Discipline) -> Result<(), Impossible> {
         let Discipline::Red(config) = discipline else { return Err(OTHER_KIND) };
         self.law = Law::new(config)?;
@@ -333,13 +336,13 @@ impl Queue for Red {
 
     fn observe(&self, observer: &mut dyn Observer) {
         let dropped = self.dropped_limit + self.dropped_early + self.dropped_forced;
-        observer.counter("dropped-queue", Unit::Packets, dropped);
+        observer.counter(&metrics::RED_DROPPED_QUEUE, dropped);
         self.waiting.observe(observer);
-        observer.counter("dropped-limit", Unit::Packets, self.dropped_limit);
-        observer.counter("dropped-early", Unit::Packets, self.dropped_early);
-        observer.counter("dropped-forced", Unit::Packets, self.dropped_forced);
-        observer.counter("marked", Unit::Packets, self.marked);
-        observer.gauge("queue-average-bytes", Unit::Bytes, self.average);
+        observer.counter(&metrics::DROPPED_LIMIT, self.dropped_limit);
+        observer.counter(&metrics::DROPPED_EARLY, self.dropped_early);
+        observer.counter(&metrics::DROPPED_FORCED, self.dropped_forced);
+        observer.counter(&metrics::MARKED, self.marked);
+        observer.gauge(&metrics::QUEUE_AVERAGE_BYTES, self.average);
     }
 }
 

@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::rig::{MS, Rig, packet};
+use crate::testing::{Harness, MS, packet};
 
-fn rig(config: &Config) -> Rig<Shaper> {
-    Rig::new(Shaper::new(config).expect("possible"))
+fn rig(config: &Config) -> Harness<Shaper> {
+    Harness::new(Shaper::new(config).expect("possible"))
 }
 
 /// 1 byte a microsecond, 3000 bytes at once.

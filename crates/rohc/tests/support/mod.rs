@@ -1,6 +1,7 @@
 //! The corpus of captures and reference streams, a reader for classic pcap files, and both ends of a channel that loses packets.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -65,7 +66,10 @@ pub struct Ends {
     rohc: Vec<u8>,
     /// What the decompressor made of the last packet.
     pub ip: Vec<u8>,
-    feedback: Vec<u8>,
+    /// Packets sent between one and the arrival of its feedback.
+    feedback_delay: usize,
+    /// Feedback on its way, each with the number of packets sent when it arrives.
+    feedback: VecDeque<(usize, Vec<u8>)>,
 }
 
 impl Ends {
@@ -76,12 +80,19 @@ impl Ends {
             outcome: Outcome::default(),
             rohc: Vec::new(),
             ip: Vec::new(),
-            feedback: Vec::new(),
+            feedback_delay: 0,
+            feedback: VecDeque::new(),
         }
+    }
+
+    /// Delays feedback by as many packets.
+    pub fn with_feedback_delay(self, packets: usize) -> Self {
+        Self { feedback_delay: packets, ..self }
     }
 
     /// Sends a packet; `None` if it was none.
     pub fn compress(&mut self, now: Duration, packet: &[u8]) -> Option<Compressed> {
+        self.deliver_feedback();
         self.rohc.clear();
         let compressed = self.compressor.compress(now, packet, &mut self.rohc).ok()?;
         self.outcome.packets += 1;
@@ -99,11 +110,19 @@ impl Ends {
         result
     }
 
-    /// The compressor hears what the decompressor says, if that is anything, unless it is lost.
+    /// Sends the decompressor's feedback, if there is any, unless it is lost.
     pub fn answer(&mut self, is_lost: impl FnOnce() -> bool) {
-        self.feedback.clear();
-        if self.decompressor.take_feedback(&mut self.feedback) && !is_lost() {
-            self.compressor.feedback(&self.feedback);
+        let mut feedback = Vec::new();
+        if self.decompressor.take_feedback(&mut feedback) && !is_lost() {
+            self.feedback.push_back((self.outcome.packets + self.feedback_delay, feedback));
+        }
+        self.deliver_feedback();
+    }
+
+    fn deliver_feedback(&mut self) {
+        while self.feedback.front().is_some_and(|(due, _)| *due <= self.outcome.packets) {
+            let (_, feedback) = self.feedback.pop_front().expect("there is one");
+            self.compressor.feedback(&feedback);
         }
     }
 

@@ -1,6 +1,5 @@
 use std::sync::{Arc, Mutex};
 
-use bentpipe_net::Unit;
 use bentpipe_units::Span;
 
 use super::*;
@@ -35,7 +34,7 @@ impl Element for Delay {
         self.delay
     }
     fn observe(&mut self, _: Time, observer: &mut dyn Observer) {
-        observer.counter("passed", Unit::Packets, self.passed);
+        observer.counter(&bentpipe_net::node::metrics::FORWARDED, self.passed);
     }
     fn as_any(&mut self) -> &mut dyn Any {
         self

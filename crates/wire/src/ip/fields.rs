@@ -63,12 +63,12 @@ pub enum Ecn {
     Ce,
 }
 
-/// IPv4's type of service octet and IPv6's traffic class: DSCP (RFC 2474) and ECN (RFC 3168).
+/// Type of service octet of IPv4, traffic class of IPv6: DSCP and ECN. RFC 2474, RFC 3168.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TrafficClass(pub u8);
 
 impl TrafficClass {
-    /// From a DSCP and an ECN codepoint.
+    /// Creates a traffic class from a DSCP and an ECN codepoint.
     ///
     /// # Panics
     /// If `dscp` does not fit in 6 bits.
@@ -77,13 +77,13 @@ impl TrafficClass {
         TrafficClass(dscp << 2).with_ecn(ecn)
     }
 
-    /// The differentiated services codepoint, 0 to 63.
+    /// Returns the differentiated services codepoint, 0 to 63.
     #[inline]
     pub const fn dscp(self) -> u8 {
         self.0 >> 2
     }
 
-    /// The ECN codepoint.
+    /// Returns the ECN codepoint.
     #[inline]
     pub const fn ecn(self) -> Ecn {
         match self.0 & 3 {
@@ -94,7 +94,14 @@ impl TrafficClass {
         }
     }
 
-    /// The same DSCP with another ECN codepoint.
+    /// Returns the same ECN codepoint with another DSCP, of which the lower 6 bits count.
+    #[inline]
+    #[must_use]
+    pub const fn with_dscp(self, dscp: u8) -> TrafficClass {
+        TrafficClass(self.0 & 3 | dscp << 2)
+    }
+
+    /// Returns the same DSCP with another ECN codepoint.
     #[inline]
     #[must_use]
     pub const fn with_ecn(self, ecn: Ecn) -> TrafficClass {

@@ -46,7 +46,7 @@ fn weight_and_slope_as_tc_rounded_them() {
 #[test]
 fn the_average_follows_its_recursion_and_decays_when_idle() {
     let mut red = red(&Config { bandwidth: Rate::from_bps(12_000_000), ..config() });
-    let mut stream = Stream::new(1, "red");
+    let mut stream = RandomStream::new(1, "red");
     let (w, mut expected) = (red.law.weight, 0.0);
     for arrived in 0..10 {
         expected += w * (f64::from(arrived) * 500.0 - expected);
@@ -62,7 +62,7 @@ fn the_average_follows_its_recursion_and_decays_when_idle() {
 
 /// Holds the average at `average` for `count` arrivals; returns their fates, true for marked or dropped.
 fn fates(red: &mut Red, average: f64, count: usize) -> Vec<bool> {
-    let mut stream = Stream::new(5, "red");
+    let mut stream = RandomStream::new(5, "red");
     red.average = average;
     (0..count).map(|_| !matches!(red.answer(&mut stream), Answer::Take)).collect()
 }
@@ -112,7 +112,7 @@ fn capable_transports_are_marked_and_others_dropped() {
     ] {
         let mut red = red(&Config { ecn: true, harddrop, probability: 1.0, ..config() });
         (red.average, red.since) = (average, 10);
-        let out = red.judge(packet(ecn), &mut Stream::new(1, "red"));
+        let out = red.judge(packet(ecn), &mut RandomStream::new(1, "red"));
         assert_eq!(out.is_some(), survives);
         if let Some(mut out) = out {
             let ip::Packet::V4(ip) = ip::Packet::new_elided(out.header_mut(), 480).expect("IP") else {

@@ -1,0 +1,111 @@
+//! Changing a network while it runs, in the words of its scenario.
+
+use bentpipe_scenario::{Framing, Layout, Link, Medium, Problem, Scenario, Shared, Stages};
+use bentpipe_sim::ElementId;
+use bentpipe_site::{Change, Changes, Changing, LinkHandle, RoleHandle, SharedParts, UNCHANGEABLE, stage};
+
+use super::real::adapted;
+use super::{Built, Emulated};
+
+/// Builder of changes to a running network, from the scenario it was built from.
+#[derive(Clone, Debug)]
+pub struct Changer {
+    scenario: Scenario,
+    /// The same as the user has it.
+    asked: Scenario,
+    /// Both directions of all links.
+    sides: Vec<LinkHandle>,
+    /// Roles of nodes.
+    roles: Vec<RoleHandle>,
+    /// Elements of what links share.
+    shared: SharedParts<ElementId>,
+}
+
+impl Changer {
+    /// Creates a changer of an emulated network that does not run yet.
+    ///
+    /// `asked` is the scenario that the network was made from.
+    pub fn new(emulated: &Emulated, asked: &Scenario) -> Changer {
+        let Built { sides, roles, shared, .. } = &emulated.built;
+        let (sides, roles, shared) = (sides.clone(), roles.clone(), shared.clone());
+        Changer { scenario: emulated.scenario.clone(), asked: asked.clone(), sides, roles, shared }
+    }
+
+    /// Returns the changes that turn the network into that of `new`.
+    ///
+    /// # Errors
+    /// If more differs than what media and stages can change while they run, or if both directions
+    /// override what differs; then nothing is to be changed.
+    pub fn change(&mut self, new: &Scenario) -> Result<Vec<Change>, Problem> {
+        let asked = new;
+        let (new, _) = adapted(new)?;
+        let mut of_shared = Changes::default();
+        Medium::change_shared(&self.scenario.shared, &new.shared, &self.shared, &mut of_shared)?;
+        if without_changeable(&self.scenario) != without_changeable(&new) {
+            return Err(Problem::new("", UNCHANGEABLE));
+        }
+        let mut changes = Changes::default();
+        self.links(&new, &mut changes)?;
+        self.roles(&new, &mut changes)?;
+        let changes: Vec<Change> = changes.into_vec().into_iter().chain(of_shared.into_vec()).collect();
+        if changes.is_empty() && self.asked != *asked {
+            return Err(Problem::new("", "has no effect: each direction of the link says its own"));
+        }
+        (self.scenario, self.asked) = (new, asked.clone());
+        Ok(changes)
+    }
+
+    /// Lists the changes of all directions of links.
+    fn links(&self, new: &Scenario, to: &mut Changes) -> Result<(), Problem> {
+        let (before, after) = (Layout::new(&self.scenario), Layout::new(new));
+        let both = before.members().into_iter().zip(after.members());
+        let sides = before.sides().zip(after.sides());
+        for ((handle, (before, after)), (had, wanted)) in self.sides.iter().zip(both).zip(sides) {
+            let at = Changing { handle, before, after };
+            let same = had.stages.same(&wanted.stages);
+            let key = |key: &str| at.key(key);
+            stage::change(&wanted.stages.by_row(), &same, &handle.stages, &key, to)?;
+            Medium::change(&at, to)?;
+        }
+        Ok(())
+    }
+
+    /// Lists the changes of all roles.
+    fn roles(&self, new: &Scenario, to: &mut Changes) -> Result<(), Problem> {
+        number_of_roles(&self.scenario, new)?;
+        let change = |handle: &RoleHandle| {
+            let [before, after] = [&self.scenario, new].map(|of| &of.roles_of(&handle.node)[handle.n]);
+            before.change(after, handle, to)
+        };
+        self.roles.iter().try_for_each(change)
+    }
+}
+
+/// Refuses another number of roles than at the start.
+fn number_of_roles(before: &Scenario, after: &Scenario) -> Result<(), Problem> {
+    let differs = |name: &&String| before.roles_of(name).len() != after.roles_of(name).len();
+    match before.node.keys().find(differs) {
+        Some(name) => {
+            Err(Problem::new(format!("node.{name}.role"), "cannot be added or removed while it runs"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns a scenario without what media, stages and shared objects decide about.
+fn without_changeable(scenario: &Scenario) -> Scenario {
+    let mut rest = Scenario { shared: Shared::default(), ..scenario.clone() };
+    rest.link.values_mut().for_each(clear);
+    rest.node.values_mut().for_each(|node| node.role = None);
+    rest
+}
+
+fn clear(link: &mut Link) {
+    let Link { rate, delay, delay_changes, framing, queue, channel, stages, medium, .. } = link;
+    (*rate, *delay, *delay_changes, *framing) = (None, None, None, Framing::None);
+    (*queue, *channel, *stages, *medium) = (None, None, Stages::default(), None);
+    for own in [&mut link.forward, &mut link.reverse] {
+        (own.rate, own.delay, own.delay_changes) = (None, None, None);
+        (own.queue, own.channel, own.stages, own.medium) = (None, None, Stages::default(), None);
+    }
+}

@@ -1,0 +1,219 @@
+//! Flows: the elements at their ends.
+
+use std::net::IpAddr;
+
+use bentpipe_net::Port;
+use bentpipe_scenario::{Flow, Ip, Medium, Problem, Scenario, Unreachable};
+use bentpipe_site::{
+    Assemblies, At, Attach, Copies, End, Files, FlowAt, FlowEnds, FlowGround, Judge, Member, Native,
+    NativeChannel, NodeHandle, Nodes, Order, Part, Router, Site, Topology, path_mtu,
+};
+use bentpipe_units::{Bytes, Span};
+
+use super::{FlowHandle, groups};
+
+/// Ends of a flow or a copy of one, before the network has them.
+pub(super) struct Plan {
+    name: String,
+    flow: usize,
+    copies: u32,
+    start: Span,
+    ends: FlowEnds,
+}
+
+/// Creates the ends of all flows and binds them to their nodes.
+pub(super) fn plan<'t>(
+    scenario: &Scenario,
+    topology: &'t Topology,
+    (nodes, router): (&mut Nodes<'t>, &mut Router<'t>),
+    files: &dyn Files,
+    natives: &mut Vec<NativeChannel>,
+) -> Result<Vec<Plan>, Problem> {
+    let mut plans = Vec::new();
+    for (n, (name, flow)) in scenario.flow.iter().enumerate() {
+        let ends = Ends::new(scenario, topology, (name, flow), router)?;
+        let mut ground = FlowGround::new(topology, nodes, router, files, natives);
+        for copy in copies(flow) {
+            let at = ends.at(n, (name, flow), copy);
+            let made = flow.traffic.kind().plan(&at, &mut ground)?;
+            let name = copy_name(name, flow, copy);
+            plans.push(Plan { name, flow: n, copies: at.copies, start: at.start, ends: made });
+        }
+    }
+    Ok(plans)
+}
+
+/// Returns the copies that have elements of their own: `None` stands for all of them.
+fn copies(flow: &Flow) -> Vec<Option<u32>> {
+    match flow.traffic.kind().takes().copies {
+        Copies::Together if flow.stagger.is_zero() => vec![None],
+        Copies::None => vec![None],
+        Copies::Each | Copies::Together => (0..flow.count).map(Some).collect(),
+    }
+}
+
+fn copy_name(name: &str, flow: &Flow, copy: Option<u32>) -> String {
+    match copy {
+        Some(copy) if flow.count > 1 => format!("{name}.{}", copy + 1),
+        _ => name.to_owned(),
+    }
+}
+
+/// Nodes between which a flow goes.
+struct Ends {
+    from: usize,
+    receivers: Vec<usize>,
+    group: Option<IpAddr>,
+    mtu: Bytes,
+}
+
+impl Ends {
+    fn new(
+        scenario: &Scenario,
+        topology: &Topology,
+        (name, flow): (&str, &Flow),
+        router: &mut Router<'_>,
+    ) -> Result<Ends, Problem> {
+        let from = topology.number(&flow.from);
+        let (receivers, group) = match scenario.group.get_index_of(&flow.to) {
+            Some(group) => {
+                let members = scenario.group[group].members.iter().map(|member| topology.number(member));
+                let members = members.filter(|member| *member != from).collect();
+                (members, Some(group_address(scenario, group, (name, flow))?))
+            }
+            None => (vec![receiver(topology, (name, flow), router)?], None),
+        };
+        let mut mtu = u64::MAX;
+        for &to in &receivers {
+            mtu = mtu.min(path_mtu(router, from, to, flow.ip)?);
+        }
+        Ok(Ends { from, receivers, group, mtu: Bytes::new(mtu) })
+    }
+
+    fn at<'a>(&'a self, n: usize, (name, flow): (&'a str, &'a Flow), copy: Option<u32>) -> FlowAt<'a> {
+        FlowAt {
+            flow: n,
+            name,
+            from: self.from,
+            receivers: &self.receivers,
+            group: self.group,
+            ip: flow.ip,
+            mtu: self.mtu,
+            start: flow.start + flow.stagger * u64::from(copy.unwrap_or(0)),
+            stop: flow.stop,
+            copies: if copy.is_some() { 1 } else { flow.count },
+            application: flow.application,
+        }
+    }
+}
+
+/// Returns the number of the receiving node, and checks the paths there and back.
+fn receiver(
+    topology: &Topology,
+    (name, flow): (&str, &Flow),
+    router: &mut Router<'_>,
+) -> Result<usize, Problem> {
+    let [from, to] = [&flow.from, &flow.to].map(|node| topology.number(node));
+    let back = flow.traffic.kind().takes().answers.then_some((to, from));
+    for (from, to) in [(from, to)].into_iter().chain(back) {
+        let unreachable = |error: Unreachable| Problem::new(format!("flow.{name}.to"), error.to_string());
+        router.path(from, to, flow.ip).map_err(unreachable)?;
+    }
+    Ok(to)
+}
+
+/// Returns the address of a group, which must be of the flow's IP version.
+fn group_address(scenario: &Scenario, group: usize, (name, flow): (&str, &Flow)) -> Result<IpAddr, Problem> {
+    let address = groups::address(scenario, group, flow.ip);
+    if address.is_ipv4() == (flow.ip == Ip::V4) {
+        return Ok(address);
+    }
+    let expected = if address.is_ipv4() { 4 } else { 6 };
+    let problem = format!("the group's address is {address}: expected ip = {expected}");
+    Err(Problem::new(format!("flow.{name}.ip"), problem))
+}
+
+/// Adds the channels that flows have on links for themselves.
+pub(super) fn natives(
+    channels: &[NativeChannel],
+    scenario: &Scenario,
+    members: &[Member<'_, Medium>],
+    assemblies: &mut Assemblies<'_>,
+) -> Result<Vec<Native>, Problem> {
+    let add = |channel: &NativeChannel| {
+        let is_meant = |member: &Member<'_, Medium>| (member.link, member.way) == (channel.link, channel.way);
+        let member = members.iter().position(is_meant);
+        member.and_then(|member| assemblies.add_native(member, channel)).ok_or_else(|| {
+            let (link, _) = scenario.link.get_index(channel.link).expect("it has a channel");
+            let word = member.map_or("", |member| members[member].medium.word());
+            let form = channel.form.name();
+            let problem = format!("link \"{link}\" is a \"{word}\" and carries no {form}: expected \"udp\", or another medium there");
+            Problem::new(&channel.key, problem)
+        })
+    };
+    channels.iter().map(add).collect()
+}
+
+/// Handles of all flows, and their steps after the run by name.
+type Added = (Vec<FlowHandle<Part>>, Vec<(String, Box<dyn Judge>)>);
+
+/// Records the elements and connects them with their nodes or native channels.
+pub(super) fn add(
+    scenario: &Scenario,
+    plans: Vec<Plan>,
+    places: (&[NodeHandle], &[[At; 2]]),
+    site: &mut Site<'_>,
+) -> Added {
+    let mut judges = Vec::new();
+    let numbered = plans.into_iter().enumerate();
+    let add = |(n, mut plan): (usize, Plan)| {
+        judges.extend(plan.ends.judge.take().map(|judge| (plan.name.clone(), judge)));
+        add_copy(scenario, (n as u32, plan), places, site)
+    };
+    (numbered.map(add).collect(), judges)
+}
+
+fn add_copy(
+    scenario: &Scenario,
+    (copy, plan): (u32, Plan),
+    (nodes, natives): (&[NodeHandle], &[[At; 2]]),
+    site: &mut Site<'_>,
+) -> FlowHandle<Part> {
+    let (name, flow) = scenario.flow.get_index(plan.flow).expect("planned from it");
+    let mut join = |n: usize, end: End, path: String| {
+        let element = site.add_boxed(Order::Flow(plan.flow, copy, n), path, end.element);
+        let own = (element, Port(0));
+        match end.at {
+            Attach::Node(node, port) => {
+                let at = (nodes[node].part, port);
+                site.connect(own, at);
+                site.connect(at, own);
+            }
+            Attach::Entry(channel) => site.connect(own, natives[channel][0]),
+            Attach::Exit(channel) => site.connect(natives[channel][1], own),
+        }
+        element
+    };
+    let base = format!("flow/{}", plan.name);
+    let FlowEnds { sender, receivers, .. } = plan.ends;
+    let sender = join(0, sender, format!("{base}/sender"));
+    let several = receivers.len() > 1;
+    let receivers = receivers.into_iter().enumerate().map(|(n, end)| {
+        let path = match end.at {
+            Attach::Node(node, _) if several => format!("{base}/receiver/{}", nodes[node].name),
+            _ => format!("{base}/receiver"),
+        };
+        join(n + 1, end, path)
+    });
+    FlowHandle {
+        receivers: receivers.collect(),
+        name: plan.name,
+        flow: name.clone(),
+        traffic: flow.traffic.word(),
+        from: flow.from.clone(),
+        to: flow.to.clone(),
+        sender,
+        copies: plan.copies,
+        start: plan.start,
+    }
+}

@@ -1,0 +1,340 @@
+//! Assembly of a wired network from a scenario.
+//!
+//! A node is one element; a link is in each direction a shaper if there is one, a line (queue, serialiser,
+//! pipe) and a channel if there is one, in this order; a flow is an element at each of its ends. Elements are
+//! named after their key in the scenario ("link/satellite/forward", "flow/bulk/sender"), and the name seeds
+//! their random stream, so adding a flow does not change the losses of the others.
+
+mod cards;
+mod change;
+mod delays;
+pub mod ffmpeg;
+mod flows;
+mod groups;
+mod links;
+mod real;
+pub mod scratch;
+pub mod traces;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use bentpipe_net::channel::Config as Fault;
+use bentpipe_net::link::DelayChange;
+use bentpipe_scenario::{DelayChanges, Document, Layout, Medium, Problem, Refusal, Scenario, copies};
+use bentpipe_sim::{BuildError, ElementId, Network};
+use bentpipe_site::{
+    Artefact, CaptureFormat, CapturePoint, Facts, Input, Installed, Judge, Member, Nodes, Opened, Part,
+    RoleHandle, RolePlans, Router, SharedParts, Site, Topology, numbered_parts,
+};
+use bentpipe_units::Span;
+
+pub use bentpipe_site::{Change, LinkHandle};
+pub use cards::test_card;
+pub use change::Changer;
+pub use delays::parse as delay_changes;
+pub use real::{Emulated, Interface, RealHost};
+
+/// A network, and which of its elements is what.
+pub struct Built {
+    /// The network, at the start of its run.
+    pub network: Network,
+    /// Nodes in the order of the file.
+    pub nodes: Vec<NodeHandle>,
+    /// Both directions of each link with counters, in the order of the file.
+    pub links: Vec<LinkHandle>,
+    /// Flows in the order of the file. There is one entry per copy with separate elements.
+    pub flows: Vec<FlowHandle>,
+    /// Capture points.
+    pub captures: Vec<Capture>,
+    /// Files that a run leaves of its links, such as burst time plans.
+    pub artefacts: Vec<Artefact<Input>>,
+    /// Both directions of all links, including those without counters.
+    sides: Vec<LinkHandle>,
+    /// Roles in the order of their nodes.
+    pub roles: Vec<RoleHandle>,
+    /// Elements of shared objects that may change.
+    shared: SharedParts<ElementId>,
+    /// Steps after the run, by the names of their flows.
+    pub judges: Vec<(String, Box<dyn Judge>)>,
+}
+
+/// A node and its element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeHandle {
+    /// Name.
+    pub name: String,
+    /// A `bentpipe_net::Node`.
+    pub element: ElementId,
+    /// IPv4 and IPv6 address.
+    pub addresses: [IpAddr; 2],
+}
+
+/// A flow, or a copy of one, and its elements; `E` numbers them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowHandle<E = ElementId> {
+    /// The name in the file, for copies with their number: "bulk", or "bulk.1", "bulk.2", ...
+    pub name: String,
+    /// The name in the file.
+    pub flow: String,
+    /// Word of its traffic's kind.
+    pub traffic: &'static str,
+    /// The node that sends.
+    pub from: String,
+    /// The node or group that receives.
+    pub to: String,
+    /// The sending end.
+    pub sender: E,
+    /// The receiving ends: one, or one for each member of a group.
+    pub receivers: Vec<E>,
+    /// Number of equal flows these elements represent: UDP copies that start together share them.
+    pub copies: u32,
+    /// Start.
+    pub start: Span,
+}
+
+impl FlowHandle<Part> {
+    /// Returns the flow with the numbers of its elements.
+    fn numbered(self, installed: &Installed) -> FlowHandle {
+        let FlowHandle { name, flow, traffic, from, to, sender, receivers, copies, start } = self;
+        let receivers = receivers.into_iter().map(|receiver| installed.element(receiver)).collect();
+        let sender = installed.element(sender);
+        FlowHandle { name, flow, traffic, from, to, sender, receivers, copies, start }
+    }
+}
+
+/// Capture point: the inputs to be tapped for packets.
+pub struct Capture {
+    /// Name in the scenario: "node:link".
+    pub name: String,
+    /// First input of packets that the node sends into the link.
+    pub sent: Input,
+    /// Input of packets that the node receives from the link.
+    pub received: Input,
+    /// Format of the packets.
+    pub format: Box<dyn CaptureFormat>,
+    /// Capture of the node's line, if that does not carry packets.
+    pub on_line: Option<CapturePoint<Input>>,
+}
+
+/// Loader of files named by a scenario, relative to a folder.
+struct Folder {
+    path: PathBuf,
+    /// Set if programs make what is ordered: a check orders nothing.
+    makes: bool,
+}
+
+impl Folder {
+    fn new(path: &Path) -> Folder {
+        Folder { path: path.to_owned(), makes: true }
+    }
+}
+
+impl bentpipe_site::Files for Folder {
+    fn fault(&self, fault: &Fault, seed: u64, path: &str) -> Result<Fault, (&'static str, String)> {
+        traces::load(fault, &self.path, seed, path)
+    }
+
+    fn open(&self, path: &Path) -> Result<Opened, String> {
+        let path = self.path.join(path);
+        let shown = path.display().to_string();
+        let file = std::fs::File::open(&path).map_err(|error| format!("{shown}: {error}"))?;
+        Ok(Opened { shown, bytes: Box::new(file) })
+    }
+
+    fn make(&self, what: &str, order: &serde_json::Value) -> Result<Vec<Vec<u8>>, String> {
+        if self.makes { cards::make(what, order) } else { Ok(Vec::new()) }
+    }
+
+    fn delay_changes(
+        &self,
+        changes: &DelayChanges,
+        delay: Span,
+    ) -> Result<Vec<DelayChange>, (&'static str, String)> {
+        delays::load(changes, delay, &self.path)
+    }
+}
+
+impl Built {
+    /// Builds a scenario that is valid. `folder` is where relative paths in it start.
+    ///
+    /// # Errors
+    /// What cannot be built: nodes that do not reach each other, values that an element refuses, a loop without delay, a
+    /// capture file that cannot be read.
+    pub fn new(scenario: &Scenario, seed: u64, folder: &Path) -> Result<Built, Problem> {
+        let folder = Folder::new(folder);
+        Built::with_gates(scenario, seed, &folder, |_, _| Vec::new()).map(|(built, _)| built)
+    }
+
+    /// Returns the nominal delay of all directions of links together, which no path exceeds.
+    pub fn longest_delay(&self) -> Span {
+        self.sides.iter().map(|side| side.delay).sum()
+    }
+
+    /// Creates a network as [`Built::new`] does, with gates in place of real hosts.
+    ///
+    /// `real` is called with all nodes, and returns the gates.
+    fn with_gates(
+        scenario: &Scenario,
+        seed: u64,
+        folder: &Folder,
+        real: impl FnOnce(&mut Nodes<'_>, &mut Site<'_>) -> Vec<real::GateAt<Part>>,
+    ) -> Result<(Built, Vec<real::GateAt<ElementId>>), Problem> {
+        let spread = copies::spread(scenario);
+        Plan::new(&spread)
+            .and_then(|plan| plan.install(&mut Site::new(seed, folder), real))
+            .map_err(|problem| copies::in_file(scenario, problem))
+    }
+}
+
+/// Scenario without copies of nodes, with the directions of its links and its graph.
+struct Plan<'a> {
+    scenario: &'a Scenario,
+    layout: Layout<'a>,
+    facts: Vec<Facts>,
+    topology: Topology,
+}
+
+impl<'a> Plan<'a> {
+    fn new(scenario: &'a Scenario) -> Result<Plan<'a>, Problem> {
+        let layout = Layout::new(scenario);
+        let facts = layout.facts()?;
+        let topology = layout.topology(&facts);
+        Ok(Plan { scenario, layout, facts, topology })
+    }
+
+    fn install(
+        &self,
+        site: &mut Site<'_>,
+        real: impl FnOnce(&mut Nodes<'_>, &mut Site<'_>) -> Vec<real::GateAt<Part>>,
+    ) -> Result<(Built, Vec<real::GateAt<ElementId>>), Problem> {
+        let members = self.layout.members();
+        let mut router = Router::new(&self.topology)?;
+        let mut nodes = Nodes::new(&self.topology);
+        nodes.add_tunnels(&mut router)?;
+        let roles = self.roles(&mut nodes, &mut router)?;
+        let mut natives = Vec::new();
+        let plans = flows::plan(
+            self.scenario,
+            &self.topology,
+            (&mut nodes, &mut router),
+            site.files(),
+            &mut natives,
+        )?;
+        groups::route(self.scenario, &self.topology, &mut nodes, &mut router)?;
+        let gates = real(&mut nodes, site);
+        let interfaces = links::Interfaces::new(&self.topology, &nodes);
+        let nodes = nodes.install(site, &mut router);
+        let roles = roles.install(&nodes, site);
+        let mut assemblies = Medium::assemblies(&members, &self.scenario.shared);
+        let natives = flows::natives(&natives, self.scenario, &members, &mut assemblies)?;
+        let joined = links::add(&self.layout, &mut assemblies, &nodes, &interfaces, site)?;
+        gates.iter().for_each(|gate| gate.connect(&joined, site));
+        let natives: Vec<_> = natives.into_iter().filter_map(|native| assemblies.native(native)).collect();
+        let (flows, judges) = flows::add(self.scenario, plans, (&nodes, &natives), site);
+        let site = std::mem::replace(site, Site::new(site.seed(), site.files()));
+        let installed = site.finish().map_err(|error| loop_problem(self.scenario, &error))?;
+        let handles = joined.iter().zip(&members).zip(&self.facts);
+        let sides: Vec<LinkHandle> =
+            handles.map(|((joined, member), facts)| joined.handle(member, *facts, &installed)).collect();
+        let nodes: Vec<NodeHandle> =
+            nodes.into_iter().map(|node| NodeHandle::new(node, &installed)).collect();
+        let gates = gates.into_iter().map(|gate| gate.map(|part| installed.element(part))).collect();
+        let number = |artefact: Artefact<_>| artefact.map(|at| installed.at(at));
+        let built = Built {
+            judges,
+            captures: self.captures((&members, &interfaces), (&assemblies, &sides, &nodes), &installed),
+            artefacts: assemblies.artefacts().into_iter().map(number).collect(),
+            flows: flows.into_iter().map(|flow| flow.numbered(&installed)).collect(),
+            shared: numbered_parts(assemblies.shared_parts(), &installed),
+            roles: roles.numbered(&installed),
+            links: sides.iter().filter(|side| side.is_observed).cloned().collect(),
+            nodes,
+            sides,
+            network: installed.network,
+        };
+        Ok((built, gates))
+    }
+
+    /// Sets up the nodes of all roles.
+    fn roles<'p>(&'p self, nodes: &mut Nodes<'p>, router: &mut Router<'p>) -> Result<RolePlans, Problem> {
+        let (mut plans, tables) = (RolePlans::default(), &self.scenario.role_tables);
+        for (at, role) in self.scenario.roles() {
+            let plan = |ground: &mut bentpipe_site::Ground<'_, '_>| role.plan(tables, ground);
+            plans.add((&at, role.word()), &self.topology, nodes, router, plan)?;
+        }
+        Ok(plans)
+    }
+
+    fn captures(
+        &self,
+        (members, interfaces): (&[Member<'_, Medium>], &links::Interfaces),
+        (assemblies, sides, nodes): (&bentpipe_site::Assemblies<'_>, &[LinkHandle], &[NodeHandle]),
+        installed: &Installed,
+    ) -> Vec<Capture> {
+        let probe = &self.scenario.probe;
+        let point = |name: &String| {
+            let (node, link) = self.scenario.capture_point(name).ok()?;
+            let is_meant = |member: &Member<'_, Medium>| member.name == link && member.from == node;
+            let member = members.iter().position(is_meant)?;
+            let (number, interface) = interfaces.ends(&members[member])[0];
+            let on_line = assemblies.on_line(member, probe.nulls);
+            Some(Capture {
+                name: name.clone(),
+                sent: sides[member].input,
+                received: (nodes[number].element, interface),
+                format: assemblies.packets(member),
+                on_line: on_line.map(|point| point.map(|at| installed.at(at))),
+            })
+        };
+        probe.capture.iter().filter_map(point).collect()
+    }
+}
+
+impl NodeHandle {
+    fn new(node: bentpipe_site::NodeHandle, installed: &Installed) -> NodeHandle {
+        let bentpipe_site::NodeHandle { name, part, addresses } = node;
+        NodeHandle { name, element: installed.element(part), addresses }
+    }
+}
+
+/// Returns a document's scenario, or its first point, if a network can be assembled.
+///
+/// # Errors
+/// Returns the errors of [`Document::scenario`] and of [`Built::new`], at their places in the file.
+pub fn checked(document: &Document) -> Result<Scenario, Refusal> {
+    let scenario = document.scenario()?;
+    let folder = Folder { makes: false, ..Folder::new(document.folder()) };
+    let built = Built::with_gates(&scenario, scenario.seed, &folder, |_, _| Vec::new()).map(drop);
+    built.map_err(|Problem { key, problem }| document.refusal(&key, problem))?;
+    Ok(scenario)
+}
+
+/// Returns a zero-delay loop as a problem of the first link in it.
+fn loop_problem(scenario: &Scenario, error: &BuildError) -> Problem {
+    let BuildError::ZeroDelayLoop(around) = error else { return Problem::new("", error.to_string()) };
+    let names = around.iter().filter_map(|path| path.strip_prefix("link/")?.split('/').next());
+    let link = names.into_iter().find(|name| scenario.link.contains_key(*name));
+    let key = link.map_or_else(String::new, |name| format!("link.{name}.delay"));
+    Problem::new(key, format!("{error}: expected a delay above zero"))
+}
+
+/// Returns the structure of a carrier that terminals share.
+///
+/// # Errors
+/// Returns an error if the carrier does not exist, or has an invalid value.
+pub fn frame(scenario: &Scenario, carrier: &str) -> Result<bentpipe_dvb::dama::Frame, Problem> {
+    let layout = Layout::new(scenario);
+    let members = layout.members();
+    let terminals = members.iter().filter_map(|member| match member.medium {
+        Medium::Dama(kind) => Some(member.with(kind)),
+        _ => None,
+    });
+    let terminals: Vec<_> = terminals.collect();
+    bentpipe_dvb::dama::kind::frame(&terminals, &scenario.shared.carrier, carrier)
+}
+
+#[cfg(test)]
+mod real_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! The walk over links: media, and the stages in front of them.
+
+use bentpipe_net::Port;
+use bentpipe_scenario::{Layout, Medium, Problem, Side};
+use bentpipe_site::stage::{self, Staged};
+use bentpipe_site::{
+    Assemblies, At, Facts, Installed, LinkHandle, Member, NodeHandle, Nodes, Part, Site, StageHandle,
+    Topology, Wired,
+};
+
+/// Direction of a link while the network is put together.
+pub(super) struct Joined {
+    link: usize,
+    /// Name of the link.
+    pub(super) name: String,
+    /// Name of the node that sends.
+    pub(super) from: String,
+    wired: Wired,
+    stages: Vec<StageHandle<Part>>,
+    /// Input for packets.
+    pub(super) input: At,
+    /// Output of packets.
+    pub(super) output: At,
+}
+
+/// Ends of links: for each the numbers of its nodes, and the interfaces there.
+pub(super) struct Interfaces(Vec<[(usize, Port); 2]>);
+
+impl Interfaces {
+    /// Returns the ends of all links, as long as the nodes are not recorded.
+    pub(super) fn new(topology: &Topology, nodes: &Nodes<'_>) -> Interfaces {
+        let of = |name: &String, link| {
+            let node = topology.number(name);
+            (node, nodes.interface(node, link))
+        };
+        let links = topology.link.values().enumerate();
+        Interfaces(links.map(|(n, link)| link.between.each_ref().map(|end| of(end, n))).collect())
+    }
+
+    /// Returns the end of a direction that sends, and the one that receives.
+    pub(super) fn ends(&self, member: &Member<'_, Medium>) -> [(usize, Port); 2] {
+        let ends = self.0[member.link];
+        [ends[member.way.index()], ends[member.way.back().index()]]
+    }
+}
+
+/// Records the elements of all links and connects them with their nodes.
+pub(super) fn add(
+    layout: &Layout<'_>,
+    assemblies: &mut Assemblies<'_>,
+    nodes: &[NodeHandle],
+    interfaces: &Interfaces,
+    site: &mut Site<'_>,
+) -> Result<Vec<Joined>, Problem> {
+    assemblies.begin(site)?;
+    let mut all = Vec::new();
+    for (n, (member, side)) in layout.members().iter().zip(layout.sides()).enumerate() {
+        let wired = assemblies.wire(n, site)?;
+        let joined = join(member, side, wired, site)?;
+        let [from, to] = interfaces.ends(member).map(|(node, port)| (nodes[node].part, port));
+        site.connect(from, joined.input);
+        site.connect(joined.output, to);
+        all.push(joined);
+    }
+    assemblies.end(site);
+    Ok(all)
+}
+
+/// Connects the stages of a direction around its medium.
+fn join(
+    member: &Member<'_, Medium>,
+    side: &Side,
+    wired: Wired,
+    site: &mut Site<'_>,
+) -> Result<Joined, Problem> {
+    let Staged { stages, input, output } = stage::install(&side.stages.by_row(), member, &wired, site)?;
+    let (name, from) = (member.name.to_owned(), member.from.to_owned());
+    Ok(Joined { link: member.link, name, from, stages, input, output, wired })
+}
+
+impl Joined {
+    /// Returns the direction with the numbers of its elements.
+    pub(super) fn handle(
+        &self,
+        member: &Member<'_, Medium>,
+        facts: Facts,
+        installed: &Installed,
+    ) -> LinkHandle {
+        let Wired { line, is_observed, channels, receiver, rate, .. } = &self.wired;
+        let number = |part: Part| installed.element(part);
+        let (line, port) = installed.at(*line);
+        LinkHandle {
+            link: self.link,
+            name: self.name.clone(),
+            way: member.way,
+            from: self.from.clone(),
+            to: member.to.to_owned(),
+            input: installed.at(self.input),
+            output: installed.at(self.output),
+            stages: self.stages.iter().map(|stage| stage.numbered(installed)).collect(),
+            line,
+            port,
+            is_observed: *is_observed,
+            channels: channels.iter().copied().map(number).collect(),
+            receiver: receiver.map(number),
+            rate: *rate,
+            delay: facts.delay,
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Networks with real hosts: external ports in their place, and their routes.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use bentpipe_net::Gate;
+use bentpipe_scenario::{
+    Channel, Fault, Hop, Ip, Layout, Link, NodeKind, Problem, REAL_HOST, Scenario, Way, copies,
+};
+use bentpipe_sim::ElementId;
+use bentpipe_site::{Order, Part, Router, Site, Topology};
+use bentpipe_units::Bytes;
+
+use super::links::Joined;
+use super::{Built, Capture, Folder, Plan};
+
+/// A host of the scenario that is to be real.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RealHost {
+    /// Name.
+    pub name: String,
+    /// IPv4 and IPv6 address.
+    pub addresses: [IpAddr; 2],
+    /// Interfaces, one for each of its links in the order of the file.
+    pub interfaces: Vec<Interface>,
+    /// Other nodes' addresses, and the number of the interface that leads there.
+    pub routes: Vec<(IpAddr, usize)>,
+    /// Set if it forwards packets between its interfaces.
+    pub forwards: bool,
+    /// Set if its interfaces are Ethernet.
+    pub ethernet: bool,
+}
+
+/// A real host's interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The link's name.
+    pub link: String,
+    /// The `bentpipe_net::Gate` where its packets enter and leave the network.
+    pub gate: ElementId,
+    /// The longest IP packet.
+    pub mtu: Bytes,
+}
+
+/// A network with gates in the places of real hosts.
+pub struct Emulated {
+    /// The network and its handles. A real host's node is there too, and nothing reaches it.
+    pub built: Built,
+    /// The real hosts.
+    pub hosts: Vec<RealHost>,
+    /// Scenario as built: without the flows of real hosts, and adapted for emulation.
+    pub scenario: Scenario,
+    /// Notices of the adaptation for the user.
+    pub notices: Vec<String>,
+}
+
+/// Limit of queues, which real hosts could otherwise fill without bound.
+const MAX_QUEUE: Bytes = Bytes::new(64_000_000);
+
+impl Emulated {
+    /// Assembles a scenario with its real hosts outside; all hosts if none is marked `real`.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Built::new`], and an error if simulated flows may need a tunnel that ends at a
+    /// real host, or if the scenario lacks hosts.
+    pub fn new(scenario: &Scenario, seed: u64, folder: &Path) -> Result<Emulated, Problem> {
+        let (scenario, notices) = adapted(scenario)?;
+        let layout = Layout::new(&scenario);
+        let built = Built::with_gates(&scenario, seed, &Folder::new(folder), |nodes, site| {
+            real_nodes(&scenario).for_each(|(node, _)| {
+                [Ip::V4, Ip::V6].into_iter().for_each(|ip| nodes.send_to(node, ip));
+            });
+            add_gates(&scenario, &layout, site)
+        })?;
+        let (mut built, gates) = built;
+        built.captures.iter_mut().for_each(|capture| at_gate(capture, &gates));
+        let topology = Plan::new(&scenario)?.topology;
+        let mut router = Router::new(&topology)?;
+        let hosts = real_nodes(&scenario).map(|(node, name)| {
+            let interfaces: Vec<Interface> =
+                gates.iter().filter(|gate| gate.host == *name).map(GateAt::interface).collect();
+            RealHost {
+                name: name.clone(),
+                addresses: built.nodes[node].addresses,
+                routes: routes(&topology, &built, node, &interfaces, &mut router),
+                interfaces,
+                forwards: scenario.node[node].kind != NodeKind::Host,
+                ethernet: scenario.node[node].ethernet,
+            }
+        });
+        let hosts = hosts.collect();
+        Ok(Emulated { built, hosts, scenario, notices })
+    }
+}
+
+/// Returns the scenario for its emulation, and notices of the changes.
+pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Problem> {
+    let (mut scenario, mut notices) = (copies::spread(scenario).into_owned(), Vec::new());
+    if scenario.node.values().all(|node| !node.real) {
+        let hosts = scenario.node.values_mut().filter(|node| node.kind == NodeKind::Host);
+        hosts.for_each(|host| host.real = true);
+        notices.push("no node is marked `real = true`, so all hosts are".to_owned());
+    }
+    if scenario.node.values().all(|node| !node.real) {
+        return Err(Problem::new("node", "no host that could be real: expected `real = true` at one"));
+    }
+    if let Some((at, _)) = scenario.roles().find(|(at, _)| scenario.node[at.node].real) {
+        return Err(Problem::new(at.key, REAL_HOST));
+    }
+    let real: Vec<String> = real_nodes(&scenario).map(|(_, name)| name.clone()).collect();
+    let is_real = |name: &String| real.contains(name);
+    let of_real: Vec<String> = scenario
+        .tunnel
+        .iter()
+        .filter(|(_, tunnel)| tunnel.between.iter().any(is_real))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in of_real {
+        let Some(tunnel) = scenario.tunnel.shift_remove(&name) else { continue };
+        if needs_ipv6(&scenario, &tunnel.between) {
+            let problem = "ends at a real host, and a flow of IPv6 beside it may need it: expected a router at \
+                           each end, the host behind it";
+            return Err(Problem::new(format!("tunnel.{name}.between"), problem));
+        }
+        notices.push(format!("tunnel \"{name}\" is left out: it ends at a real host"));
+    }
+    for (name, link) in &scenario.link {
+        let what = link.side(name, Way::Forward).medium.takes().real_ends;
+        if let Some((what, end)) = what.zip(link.between.iter().find(|end| is_real(end))) {
+            let problem = format!(
+                "{what} ends at \"{end}\", which is real: expected a router there, the host behind it"
+            );
+            return Err(Problem::new(format!("link.{name}.medium"), problem));
+        }
+    }
+    let reaches = |to: &String| {
+        is_real(to) || scenario.group.get(to).is_some_and(|group| group.members.iter().any(is_real))
+    };
+    let real_flow = |flow: &bentpipe_scenario::Flow| is_real(&flow.from) || reaches(&flow.to);
+    let left_out: Vec<String> =
+        scenario.flow.iter().filter(|(_, flow)| real_flow(flow)).map(|(name, _)| name.clone()).collect();
+    for name in left_out {
+        scenario.flow.shift_remove(&name);
+        notices.push(format!("flow \"{name}\" is left out: it begins or ends at a real host"));
+    }
+    for (name, link) in &mut scenario.link {
+        link.media_mut().for_each(|medium| medium.bound(name, &mut notices));
+        if bound_queues(name, link) {
+            notices.push(format!("link \"{name}\": a queue without a limit gets one of {MAX_QUEUE}"));
+        }
+        fill_channels(name, link);
+    }
+    scenario.shared.bound(&mut notices);
+    scenario.role_tables.bound(&mut notices);
+    Ok((scenario, notices))
+}
+
+/// Returns `true` if an IPv6 flow has neither end at the two nodes.
+///
+/// A tunnel between them may carry it.
+fn needs_ipv6(scenario: &Scenario, ends: &[String; 2]) -> bool {
+    let mut others =
+        scenario.flow.values().filter(|flow| !ends.contains(&flow.from) && !ends.contains(&flow.to));
+    others.any(|flow| flow.ip == Ip::V6)
+}
+
+/// Returns `true` if the link had queues without a limit, which it limits.
+fn bound_queues(name: &str, link: &mut Link) -> bool {
+    let mut any = false;
+    for way in Way::BOTH {
+        let side = link.side(name, way);
+        if side.medium.takes().queue.is_some() {
+            continue;
+        }
+        let mut queue = side.common.queue.unwrap_or_default();
+        any |= queue.bound(MAX_QUEUE);
+        link.own_mut(way).queue = Some(queue);
+    }
+    any
+}
+
+/// Adds an idle channel to directions without one, so that it can change later.
+fn fill_channels(name: &str, link: &mut Link) {
+    for way in Way::BOTH {
+        let side = link.side(name, way);
+        if side.medium.takes().channel.is_none() {
+            let none = || Channel::One(Fault::PacketErrors { loss: 0.0 });
+            link.own_mut(way).channel = Some(side.common.channel.unwrap_or_else(none));
+        }
+    }
+}
+
+fn real_nodes(scenario: &Scenario) -> impl Iterator<Item = (usize, &String)> {
+    scenario.node.iter().enumerate().filter(|(_, (_, node))| node.real).map(|(n, (name, _))| (n, name))
+}
+
+/// A gate and where it is; `E` numbers elements.
+pub(super) struct GateAt<E> {
+    host: String,
+    link: String,
+    element: E,
+    mtu: Bytes,
+}
+
+impl GateAt<ElementId> {
+    fn interface(&self) -> Interface {
+        Interface { link: self.link.clone(), gate: self.element, mtu: self.mtu }
+    }
+}
+
+impl GateAt<Part> {
+    /// Returns the gate with the number of its element.
+    pub(super) fn map(self, number: impl FnOnce(Part) -> ElementId) -> GateAt<ElementId> {
+        let GateAt { host, link, element, mtu } = self;
+        GateAt { host, link, element: number(element), mtu }
+    }
+
+    /// Connects the external port in the host's place to the link's directions.
+    pub(super) fn connect(&self, links: &[Joined], site: &mut Site<'_>) {
+        for link in links.iter().filter(|link| link.name == self.link) {
+            if link.from == self.host {
+                site.connect((self.element, Gate::NETWORK), link.input);
+            } else {
+                site.connect(link.output, (self.element, Gate::NETWORK));
+            }
+        }
+    }
+}
+
+fn add_gates(scenario: &Scenario, layout: &Layout<'_>, site: &mut Site<'_>) -> Vec<GateAt<Part>> {
+    let mut gates = Vec::new();
+    for (_, host) in real_nodes(scenario) {
+        let links = scenario.link.iter().enumerate().filter(|(_, (_, link))| link.between.contains(host));
+        for (n, (name, _)) in links {
+            let element = site.add(Order::Gate, format!("node/{host}/gate/{name}"), Gate::default());
+            gates.push(GateAt { host: host.clone(), link: name.clone(), element, mtu: layout.mtu(n) });
+        }
+    }
+    gates
+}
+
+/// Moves a capture at a real host to its external port.
+fn at_gate(capture: &mut Capture, gates: &[GateAt<ElementId>]) {
+    let Some((host, link)) = capture.name.split_once(':') else { return };
+    if let Some(gate) = gates.iter().find(|gate| gate.host == host && gate.link == link) {
+        capture.received = (gate.element, Gate::NETWORK);
+    }
+}
+
+/// Returns the interface of a real host for each other node.
+fn routes(
+    topology: &Topology,
+    built: &Built,
+    host: usize,
+    interfaces: &[Interface],
+    router: &mut Router<'_>,
+) -> Vec<(IpAddr, usize)> {
+    let mut routes = Vec::new();
+    for (ip, at) in [(Ip::V4, 0), (Ip::V6, 1)] {
+        for to in 0..topology.node.len() {
+            if let Some((Hop::Link(link, _), _)) = router.towards(to, ip)[host] {
+                let link = topology.link.get_index(link).map_or("", |(name, _)| name);
+                let interface = interfaces.iter().position(|interface| interface.link == link);
+                routes.extend(interface.map(|interface| (built.nodes[to].addresses[at], interface)));
+            }
+        }
+    }
+    routes
+}

@@ -1,0 +1,182 @@
+//! Keys that are declared as changeable, compared with what a running network accepts.
+
+use bentpipe_scenario::catalogue;
+use bentpipe_units::{Bytes, Rate};
+use toml::Value;
+
+use super::*;
+
+/// A line with all that may change, a shaper, and a role.
+const LINE: &str = r#"
+title = "x"
+duration = "10 s"
+node.a = { real = true }
+node.b = { kind = "router", role = { kind = "marker", rules = [{ from = "hop", protocol = "udp", dscp = 0, mark = 46 }] } }
+node.c = {}
+[link.hop]
+between = ["a", "b"]
+rate = "8 Mbit/s"
+delay = "10 ms"
+mtu = "1400 B"
+queue = { kind = "red", min = "10 kB", max = "30 kB", limit = "60 kB", probability = 0.1 }
+channel = { kind = "gilbert-elliott", p = 0.01, r = 0.5 }
+[link.hop.forward.shaper]
+rate = "4 Mbit/s"
+burst = "10 kB"
+limit = "10 kB"
+[link.hop.return.quick_start]
+threshold = 0.5
+[link.next]
+between = ["b", "c"]
+rate = "8 Mbit/s"
+queue = { kind = "priority", packets = 10, bytes = "10 kB" }
+[flow.bulk]
+from = "c"
+to = "b"
+tcp = {}
+"#;
+
+/// Streams of DVB with a filter.
+const STREAM: &str = r#"
+title = "x"
+duration = "10 s"
+[node.a]
+[node.b]
+[dvb.carrier]
+kind = "transport-stream"
+rate = "2 Mbit/s"
+[link.sky]
+between = ["a", "b"]
+queue = { kind = "drop-tail", packets = 50 }
+channel = { kind = "bit-errors", ber = 1e-6 }
+[link.sky.medium]
+kind = "dvb"
+line = "carrier"
+packing = "1 ms"
+llc = false
+rohc = { contexts = 12 }
+filter = [{ min_size = "1001 B", dscp = 1, action = "plain" }]
+"#;
+
+/// A virtual channel between two routers.
+const CHANNEL: &str = r#"
+title = "x"
+duration = "10 s"
+node.a = {}
+node.near = { kind = "router" }
+node.far = { kind = "router" }
+node.b = {}
+link.left = { between = ["a", "near"], rate = "10 Mbit/s" }
+link.right = { between = ["far", "b"], rate = "10 Mbit/s" }
+[link.path]
+between = ["near", "far"]
+medium = { kind = "vc", limit = 100, receive = { rate = "5 Mbit/s", limit = 100 } }
+[atm.switch.middle]
+limit = { ubr = 500 }
+[atm.line.one]
+between = ["near", "middle"]
+rate = "8 Mbit/s"
+delay = "10 ms"
+channel = { kind = "cell-loss", ratio = 0.01 }
+[atm.line.two]
+between = ["middle", "far"]
+rate = "8 Mbit/s"
+"#;
+
+/// Another value of the same kind; `None` for words, which select kinds.
+fn another(value: &Value) -> Option<String> {
+    match value {
+        Value::Boolean(yes) => Some((!yes).to_string()),
+        // Not more than there are: a code point, a number of contexts and a size have an end.
+        Value::Integer(n) => Some(if *n > 1 { n - 1 } else { n + 1 }.to_string()),
+        Value::Float(x) => Some((x * 0.5 + 1e-7).to_string()),
+        Value::String(text) => {
+            let rate = text.parse::<Rate>().map(|rate| Rate::from_bps(rate.as_bps() * 2).to_string());
+            let span = || text.parse::<Span>().map(|span| (span * 2 + Span::from_millis(1)).to_string());
+            let bytes = || text.parse::<Bytes>().map(|bytes| Bytes::new(bytes.get() * 2).to_string());
+            rate.ok().or_else(|| span().ok()).or_else(|| bytes().ok())
+        }
+        _ => None,
+    }
+}
+
+/// The keys of all values in a scenario, with another value for each.
+fn leaves(at: &str, value: &Value, found: &mut Vec<(String, String)>) {
+    let join = |part: &str| if at.is_empty() { part.to_owned() } else { format!("{at}.{part}") };
+    match value {
+        Value::Table(table) => {
+            table.iter().for_each(|(key, value)| leaves(&join(key), value, found));
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(n, value)| leaves(&join(&n.to_string()), value, found));
+        }
+        value => found.extend(another(value).map(|other| (at.to_owned(), other))),
+    }
+}
+
+/// A key as the catalogue has it: without names, numbers and directions.
+fn pattern(key: &str) -> String {
+    let parts: Vec<&str> = key.split('.').collect();
+    let name = if parts[0] == "atm" { 2 } else { 1 };
+    let named = ["node", "link", "flow", "atm", "dvb"].contains(&parts[0]);
+    let parts = parts.iter().enumerate().map(|(n, part)| if named && n == name { "NAME" } else { part });
+    let plain = |part: &&str| part.parse::<u32>().is_err() && !["forward", "return"].contains(part);
+    parts.filter(plain).collect::<Vec<_>>().join(".")
+}
+
+fn is_declared(key: &str) -> bool {
+    let pattern = pattern(key);
+    let covers = |declared: &String| pattern == *declared || pattern.starts_with(&format!("{declared}."));
+    catalogue::changeable().iter().any(covers)
+}
+
+/// Sets each key, counts those accepted, and lists what differs from the declarations.
+fn compare(text: &str) -> (usize, Vec<String>) {
+    let before = checked(&document(text)).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let changer = Changer::new(&emulated(text), &before);
+    let mut found = Vec::new();
+    leaves("", &Value::try_from(&before).expect("a table"), &mut found);
+    let (mut accepted, mut wrong) = (0, Vec::new());
+    for (key, value) in found {
+        let mut document = document(text);
+        let Ok(scenario) = document.set(&format!("{key}={value}")).and_then(|()| checked(&document)) else {
+            continue;
+        };
+        let changed = changer.clone().change(&scenario);
+        accepted += usize::from(changed.is_ok());
+        if changed.is_ok() != is_declared(&key) {
+            wrong.push(format!("{key}={value}: {changed:?}"));
+        }
+    }
+    (accepted, wrong)
+}
+
+#[test]
+fn what_is_declared_as_changeable_is_accepted_and_nothing_else() {
+    for (text, least) in [(LINE, 15), (STREAM, 5), (CHANNEL, 3)] {
+        let (accepted, wrong) = compare(text);
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert!(accepted >= least, "only {accepted} keys of {text}");
+    }
+}
+
+/// The examples of `bentpipe set --help`.
+#[test]
+fn the_examples_of_the_help_work_on_the_shipped_scenario() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/geo.toml");
+    let mut document = Document::read(&path).unwrap_or_else(|error| panic!("{error}"));
+    let asked = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let emulated = Emulated::new(&asked, 1, Path::new(".")).unwrap_or_else(|problem| panic!("{problem}"));
+    let mut changer = Changer::new(&emulated, &asked);
+    for assignment in [
+        "link.satellite.forward.rate=2 Mbit/s",
+        "link.satellite.channel={ kind = \"packet-errors\", loss = 0.01 }",
+        "link.satellite.forward.queue.bytes=50 kB",
+        "link.satellite.return.delay=300 ms",
+    ] {
+        document.set(assignment).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let changes = changer.change(&scenario).unwrap_or_else(|problem| panic!("{assignment}: {problem}"));
+        assert!(!changes.is_empty(), "{assignment}");
+    }
+}

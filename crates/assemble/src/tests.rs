@@ -1,0 +1,286 @@
+mod path_mtu;
+mod roles;
+mod stream;
+mod vc;
+
+use std::sync::{Arc, Mutex};
+
+use bentpipe_net::Node;
+use bentpipe_scenario::{Document, Traffic};
+use bentpipe_transport::app::{Arrivals, Sink};
+use bentpipe_transport::tcp;
+use bentpipe_units::{Bytes, Time};
+
+use super::*;
+
+fn scenario(text: &str) -> Scenario {
+    let document =
+        Document::parse("file.toml", text.as_bytes()).unwrap_or_else(|refusal| panic!("{refusal}"));
+    checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"))
+}
+
+fn built(text: &str) -> Built {
+    Built::new(&scenario(text), 1, Path::new("")).unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+/// Two hosts with a router and a satellite link between them.
+fn geo(rest: &str) -> String {
+    format!(
+        r#"
+title = "GEO"
+duration = "20 s"
+node.client = {{}}
+node.gateway = {{ kind = "router" }}
+node.server = {{}}
+[link.access]
+between = ["client", "gateway"]
+rate = "1 Gbit/s"
+delay = "1 ms"
+[link.satellite]
+between = ["gateway", "server"]
+rate = "10 Mbit/s"
+delay = "270 ms"
+queue = {{ kind = "drop-tail", bytes = "500 kB" }}
+{rest}"#
+    )
+}
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + Span::from_secs(seconds)
+}
+
+#[test]
+fn tcp_fills_the_link() {
+    let text = geo(
+        "[flow.bulk]\nfrom = \"client\"\nto = \"server\"\ntraffic = { kind = \"tcp\", receive_buffer = \"1 MB\" }",
+    );
+    let mut built = built(&text);
+    built.network.run_until(at(20));
+    let flow = &built.flows[0];
+    assert_eq!((flow.name.as_str(), flow.traffic, flow.copies), ("bulk", "tcp", 1));
+    let receiver: &mut tcp::Endpoint = built.network.element(flow.receivers[0]).expect("an end");
+    // 16 s of 10 Mbit/s after slow start: nothing is lost, as the window is less than path and queue hold.
+    let bytes = receiver.bytes_delivered();
+    assert!((17_000_000..21_000_000).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn the_mss_is_the_paths() {
+    let flow = "[flow.bulk]\nfrom = \"client\"\nto = \"server\"\nip = 6\ntraffic = \"tcp\"";
+    let mss = |text: &str| match &scenario(text).flow["bulk"].traffic {
+        Traffic::Tcp(tcp) => tcp.mss,
+        other => panic!("{}", other.word()),
+    };
+    assert_eq!(mss(&geo(flow)), Bytes::new(1440));
+    let jumbo = geo(flow).replace("rate = ", "mtu = \"4000 B\"\nrate = ");
+    assert_eq!(mss(&jumbo), Bytes::new(3940));
+    assert_eq!(
+        mss(&jumbo.replace("traffic = \"tcp\"", "traffic = { kind = \"tcp\", mss = \"512 B\" }")),
+        Bytes::new(512)
+    );
+}
+
+/// A terminal approves what it then asks for: slots are there when the window is, a second and more sooner.
+#[test]
+fn an_approved_rate_becomes_a_request_for_capacity() {
+    let delivered = |tcp: &str, capacity: bool| {
+        let mut built = built(&format!(
+            r#"
+title = "return link"
+duration = "8 s"
+node.pisa = {{}}
+node.cnit = {{}}
+[carrier.skyplex]
+[link.satellite]
+between = ["pisa", "cnit"]
+delay = "250 ms"
+quick_start = {{ capacity = {capacity} }}
+forward.dama = {{ carrier = "skyplex", rbdc = "2.112 Mbit/s" }}
+return.dama = {{ carrier = "skyplex", cra = "264 kbit/s" }}
+[flow.bulk]
+from = "pisa"
+to = "cnit"
+start = "2 s"
+[flow.bulk.traffic]
+kind = "tcp"
+{tcp}"#
+        ));
+        built.network.run_until(at(7));
+        let receiver: &mut tcp::Endpoint =
+            built.network.element(built.flows[0].receivers[0]).expect("an end");
+        receiver.bytes_delivered()
+    };
+    let asking = "quick_start = \"1 Mbit/s\"";
+    let [without, unasked, asked] = [delivered("", true), delivered(asking, false), delivered(asking, true)];
+    assert!(unasked > 2 * without, "{without} {unasked}");
+    assert!(asked > unasked + 100_000, "{unasked} {asked}");
+}
+
+#[test]
+fn copies_of_udp_share_an_element_and_all_arrives() {
+    let text = geo("[flow.voice]\nfrom = \"server\"\nto = \"client\"\ncount = 30\nstop = \"10 s\"\n\
+         traffic = { kind = \"udp\", pattern = { kind = \"constant\", interval = \"20 ms\" }, payload = \"32 B\" }");
+    let mut built = built(&text);
+    built.network.run_until(at(20));
+    assert_eq!((built.flows.len(), built.flows[0].copies), (1, 30));
+    let sink: &mut Sink = built.network.element(built.flows[0].receivers[0]).expect("a sink");
+    let packets: Vec<u64> = sink.flows().iter().map(|flow| flow.packets).collect();
+    assert_eq!(packets, [500; 30]);
+    let delay = sink.delay_range().expect("some").0;
+    assert!(delay > Span::from_millis(271) && delay < Span::from_millis(272), "{delay}");
+}
+
+#[test]
+fn video_flows_at_its_rate() {
+    let text = geo("[flow.tv]\nfrom = \"server\"\nto = \"client\"\ncount = 2\n\
+         traffic = { kind = \"video\", rate = { mean = \"100 kbit/s\", deviation = \"0 bit/s\" }, ts_packets = 2 }");
+    let mut built = built(&text);
+    built.network.run_until(at(20));
+    assert_eq!(built.flows.iter().map(|flow| flow.name.as_str()).collect::<Vec<_>>(), ["tv.1", "tv.2"]);
+    let sink: &mut Sink = built.network.element(built.flows[1].receivers[0]).expect("a sink");
+    // A datagram of 2 * 188 octets every 30.08 ms, the last ones still under way.
+    let packets = sink.flows()[0].packets;
+    assert!((654..=664).contains(&packets), "{packets}");
+    let refused = |video: &str| {
+        let text = geo(&format!("[flow.tv]\nfrom = \"server\"\nto = \"client\"\nvideo = {video}"));
+        let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
+        checked(&document).expect_err("refused").to_string()
+    };
+    let long = refused("{ rate = { mean = \"1 Mbit/s\", deviation = \"0 bit/s\" }, ts_packets = 8 }");
+    assert!(long.contains("19:77: flow.tv.traffic.ts_packets: makes packets of 1544 B"), "{long}");
+    let far = refused("{ rate = { mean = \"50 Mbit/s\", deviation = \"1 Mbit/s\" } }");
+    assert!(far.contains("flow.tv.traffic.rate.mean: expected one that leaves"), "{far}");
+}
+
+#[test]
+fn copies_with_a_stagger_start_one_after_the_other() {
+    let text = geo(
+        "[flow.bulk]\nfrom = \"client\"\nto = \"server\"\ncount = 3\nstagger = \"2 s\"\ntraffic = \"tcp\"",
+    );
+    let flows = built(&text).flows;
+    let starts: Vec<_> = flows.iter().map(|flow| (flow.name.as_str(), flow.start)).collect();
+    assert_eq!(
+        starts,
+        [("bulk.1", Span::ZERO), ("bulk.2", Span::from_secs(2)), ("bulk.3", Span::from_secs(4))]
+    );
+}
+
+#[test]
+fn ipv6_goes_through_the_tunnel_and_a_capture_sees_it() {
+    let text = geo(
+        "carries = \"ipv4\"\n[tunnel.six]\nbetween = [\"gateway\", \"server\"]\n[flow.v]\nfrom = \"client\"\n\
+         to = \"server\"\nip = 6\nudp = { pattern = { kind = \"constant\", interval = \"1 s\" }, payload = \"100 B\" }\n\
+         [probe]\ncapture = [\"gateway:satellite\", \"gateway:access\"]",
+    );
+    let mut built = built(&text);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    for (n, input) in [built.captures[0].sent, built.captures[1].received].into_iter().enumerate() {
+        let seen = Arc::clone(&seen);
+        let tap = move |_, packet: &bentpipe_net::Packet| {
+            seen.lock().expect("one thread").push((n, packet.header()[0] >> 4, packet.len()));
+        };
+        built.network.tap(input.0, input.1, tap);
+    }
+    built.network.run_until(at(20));
+    let seen = seen.lock().expect("one thread");
+    assert_eq!(seen.iter().filter(|point| **point == (0, 4, 168)).count(), 20, "{seen:?}");
+    assert_eq!(seen.iter().filter(|point| **point == (1, 6, 148)).count(), 20, "{seen:?}");
+    let sink: &mut Sink = built.network.element(built.flows[0].receivers[0]).expect("a sink");
+    assert!(sink.flows()[0].packets >= 19);
+}
+
+#[test]
+fn a_group_gets_each_packet_once_over_each_link() {
+    let text = geo(
+        "[node.second]\n[link.other]\nbetween = [\"server\", \"second\"]\nrate = \"1 Mbit/s\"\n[group.all]\n\
+         members = [\"server\", \"second\"]\n[flow.news]\nfrom = \"client\"\nto = \"all\"\n\
+         traffic = { kind = \"udp\", pattern = { kind = \"constant\", interval = \"1 s\" }, payload = \"100 B\", packets = 10 }",
+    )
+    .replace("node.server = {}", "node.server = { kind = \"router\" }");
+    let mut built = built(&text);
+    built.network.run_until(at(20));
+    assert_eq!(built.flows[0].receivers.len(), 2);
+    for receiver in built.flows[0].receivers.clone() {
+        let sink: &mut Sink = built.network.element(receiver).expect("a sink");
+        assert_eq!((sink.flows()[0].packets, sink.flows()[0].duplicates), (10, 0));
+    }
+}
+
+#[test]
+fn a_capture_is_replayed_over_the_network() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let document = Document::read(&folder.join("replay.toml")).expect("readable");
+    let scenario = checked(&document).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let mut built = Built::new(&scenario, 1, document.folder()).expect("possible");
+    built.network.run_until(at(30));
+    let arrivals: &mut Arrivals = built.network.element(built.flows[0].receivers[0]).expect("a sink");
+    // Stationary loss of the channel: p / (p + r).
+    let arrived = arrivals.packets() as f64 / 1000.0;
+    assert!((arrived - 0.952).abs() < 0.04, "{arrived}");
+    assert_eq!(arrivals.bytes(), arrivals.packets() * 60);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = |seed| {
+        let text = geo("[flow.bulk]\nfrom = \"client\"\nto = \"server\"\ntraffic = \"tcp\"").replace(
+            "delay = \"270 ms\"",
+            "delay = \"270 ms\"\nchannel = { kind = \"packet-errors\", loss = 0.01 }",
+        );
+        let mut built = Built::new(&scenario(&text), seed, Path::new("")).expect("possible");
+        built.network.run_until(at(5));
+        built.network.fingerprint()
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn what_no_node_expects_is_counted_there() {
+    let mut built = built(&geo(""));
+    built.network.run_until(at(1));
+    let node: &mut Node = built.network.element(built.nodes[1].element).expect("a node");
+    assert_eq!(node.dropped(bentpipe_net::node::Drop::NoRoute), 0);
+    assert_eq!(built.nodes[1].addresses[0].to_string(), "10.0.0.2");
+    assert_eq!(built.nodes[1].addresses[1].to_string(), "fd00::2");
+}
+
+/// The delay of the satellite link forward at these times in milliseconds, as its line has it.
+fn delays_ms(built: &mut Built, times_ms: &[u64]) -> Vec<u64> {
+    let link =
+        built.links.iter().find(|link| link.name == "satellite" && link.way == bentpipe_site::Way::Forward);
+    let line = link.expect("a link").line;
+    let line: &mut bentpipe_net::Link = built.network.element(line).expect("a line");
+    let delay = |at_ms: &u64| line.delay(Time::from_nanos(at_ms * 1_000_000)).as_nanos() / 1_000_000;
+    times_ms.iter().map(delay).collect()
+}
+
+#[test]
+fn delays_change_as_a_file_or_the_scenario_says() {
+    let folder = bentpipe_testkit::Folder::new();
+    let file = folder.write("pass.csv", "time_s,delay_ms\n1,100\n2,200\n");
+    let text = |rest: &str| geo(&format!("[link.satellite.forward]\ndelay_changes = {{ {rest} }}"));
+    let from_file = format!("file = \"{}\"", file.display());
+    for (changes, expected) in [
+        (from_file.clone(), [270, 100, 100, 200]),
+        (format!("{from_file}, ramp = \"500 ms\""), [185, 100, 150, 200]),
+        ("points = [{ at = \"1.5 s\", delay = \"7 ms\" }]".to_owned(), [270, 270, 7, 7]),
+    ] {
+        let mut built = built(&text(&changes));
+        assert_eq!(delays_ms(&mut built, &[600, 1000, 1600, 2500]), expected, "{changes}");
+    }
+    std::fs::write(&file, "time_s,delay_ms\n1,100\n1,far\n").expect("written");
+    let document = Document::parse("file.toml", text(&from_file).as_bytes()).expect("it is read");
+    let said = checked(&document).expect_err("no number").to_string();
+    assert!(said.starts_with("file.toml:17:26: link.satellite.forward.delay_changes.file: "), "{said}");
+    assert!(said.contains("pass.csv:3: delay \"far\""), "{said}");
+}
+
+#[test]
+fn only_lines_have_delays_that_change() {
+    let rest = "[link.wlan]\nbetween = [\"gateway\", \"client\"]\nwifi = {}\n\
+                delay_changes = { points = [{ at = \"1 s\", delay = \"1 ms\" }] }";
+    let document = Document::parse("file.toml", geo(rest).as_bytes()).expect("it is read");
+    let said = checked(&document).expect_err("no line").to_string();
+    assert!(said.contains("link.wlan.delay_changes: only a line's delay changes"), "{said}");
+}

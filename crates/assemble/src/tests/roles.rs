@@ -1,0 +1,157 @@
+//! Roles of nodes: the marker, and what is refused.
+
+use super::*;
+
+/// Calls next to a download over a link of 1 Mbit/s, behind a marker with this rule.
+fn calls(role: &str) -> Built {
+    let mut built = built(&format!(
+        r#"
+title = "calls"
+duration = "20 s"
+node.office = {{}}
+node.edge = {{ kind = "router", {role} }}
+node.far = {{}}
+[link.lan]
+between = ["office", "edge"]
+rate = "100 Mbit/s"
+[link.satellite]
+between = ["edge", "far"]
+rate = "1 Mbit/s"
+delay = "260 ms"
+queue = {{ kind = "priority", bytes = "50 kB" }}
+[flow.calls]
+from = "office"
+to = "far"
+count = 5
+traffic = {{ kind = "udp", pattern = {{ kind = "constant", interval = "20 ms" }}, payload = "32 B" }}
+[flow.upload]
+from = "office"
+to = "far"
+traffic = {{ kind = "tcp", controller = "cubic" }}"#
+    ));
+    built.network.run_until(at(20));
+    built
+}
+
+fn longest_delay(built: &mut Built) -> Span {
+    let sink: &mut Sink = built.network.element(built.flows[0].receivers[0]).expect("a sink");
+    sink.delay_range().expect("some").1
+}
+
+/// Propagation, and the transmission of the five calls' datagrams and of one packet that is being sent.
+fn bound() -> Span {
+    let rate = "1 Mbit/s".parse::<bentpipe_units::Rate>().expect("a rate");
+    let lan = Span::from_millis(1);
+    Span::from_millis(260) + rate.span_of(Bytes::new(5 * 60 + 1500)) + lan
+}
+
+#[test]
+fn marked_calls_wait_for_one_packet_at_most_and_others_behind_the_queue() {
+    let mut marked =
+        calls("role = { kind = \"marker\", rules = [{ from = \"lan\", protocol = \"udp\", mark = 46 }] }");
+    let delay = longest_delay(&mut marked);
+    assert!(delay <= bound(), "{delay} above {}", bound());
+    let mut unmarked = calls("");
+    assert!(longest_delay(&mut unmarked) > Span::from_millis(500));
+    let others = "role = { kind = \"marker\", rules = [{ from = \"satellite\", mark = 46 }, { protocol = \"udp\", to = \"office\", mark = 46 }, { ports = 1, mark = 46 }] }";
+    let mut others = calls(&others.replace("ports = 1", "ports = \"1\""));
+    assert!(longest_delay(&mut others) > Span::from_millis(500));
+}
+
+#[test]
+fn a_marker_that_changes_nothing_leaves_all_delays_as_they_are() {
+    let mut idle = calls("role = [{ kind = \"marker\", rules = [{ mark = 0 }] }]");
+    assert_eq!(longest_delay(&mut idle), longest_delay(&mut calls("")));
+    let path = idle.network.path(idle.roles[0].element);
+    assert_eq!((idle.roles.len(), path), (1, "node/edge/marker"));
+}
+
+#[test]
+fn rules_name_nodes_of_both_versions_and_copies_of_links() {
+    let text = "title = \"t\"\nduration = \"1 s\"\nnode.hub = { kind = \"router\", role = { kind = \"marker\", \
+        rules = [{ from = \"access\", to = \"server\", mark = 10 }] } }\nnode.home = { count = 3 }\nnode.server = {}\n\
+        link.access = { between = [\"home\", \"hub\"], rate = \"1 Mbit/s\" }\n\
+        link.core = { between = [\"hub\", \"server\"], rate = \"9 Mbit/s\" }\n";
+    let flow = |ip: u8| {
+        format!(
+            "flow.up{ip} = {{ from = \"home\", to = \"server\", ip = {ip}, traffic = {{ kind = \"udp\", pattern = {{ kind = \"constant\", \
+         interval = \"100 ms\" }}, payload = \"32 B\" }} }}\n"
+        )
+    };
+    let mut built = built(&format!("{text}{}{}", flow(4), flow(6)));
+    built.network.run_until(at(1));
+    let mut counts = Counts::default();
+    built.network.observe(built.roles[0].element, &mut counts);
+    let arrived: u64 = built
+        .flows
+        .iter()
+        .flat_map(|flow| flow.receivers.clone())
+        .map(|sink| {
+            let sink: &mut Sink = built.network.element(sink).expect("a sink");
+            sink.flows().iter().map(|flow| flow.packets).sum::<u64>()
+        })
+        .sum();
+    assert!(
+        arrived > 50 && counts.0 == [("matched", arrived), ("changed", arrived)],
+        "{arrived} {:?}",
+        counts.0
+    );
+}
+
+/// Counters by name.
+#[derive(Default)]
+struct Counts(Vec<(&'static str, u64)>);
+
+impl bentpipe_net::Observer for Counts {
+    fn counter(
+        &mut self,
+        metric: &'static bentpipe_net::metric::Of<bentpipe_net::metric::Counter>,
+        total: u64,
+    ) {
+        self.0.push((metric.name, total));
+    }
+    fn gauge(&mut self, _: &'static bentpipe_net::metric::Of<bentpipe_net::metric::Gauge>, _: f64) {}
+}
+
+fn refusal(node: &str, rest: &str) -> String {
+    let text = format!(
+        "title = \"t\"\nduration = \"1 s\"\nnode.a = {{}}\nnode.b = {{ {node} }}\n\
+         link.x = {{ between = [\"a\", \"b\"], rate = \"1 Mbit/s\" }}\n{rest}"
+    );
+    let document = Document::parse("file.toml", text.as_bytes());
+    document.and_then(|document| checked(&document)).expect_err("refused").to_string()
+}
+
+#[test]
+fn what_is_wrong_with_a_role_is_reported_at_its_place() {
+    let marker = |rule: &str| {
+        refusal(
+            &format!("kind = \"router\", role = {{ kind = \"marker\", rules = [{{ {rule}, mark = 1 }}] }}"),
+            "",
+        )
+    };
+    for (said, expected) in [
+        (marker("from = \"y\""), "file.toml:4:"),
+        (marker("from = \"y\""), "node.b.role.rules.0.from: no link of this node is called \"y\""),
+        (marker("to = \"c\""), "node.b.role.rules.0.to: no node is called \"c\""),
+        (marker("mark = 2"), "duplicate key"),
+        (marker("dscp = 64"), "node.b.role.rules.0.dscp: 64 is out of range: expected from 0 to 63"),
+        (marker("port = 1"), "unknown key: did you mean \"ports\"?"),
+        (refusal("role = \"marker\"", ""), "node.b.role"),
+        (refusal("role = { kind = \"market\" }", ""), "did you mean \"marker\"?"),
+        (
+            refusal("kind = \"router\", role = { kind = \"marker\", rules = [] }", ""),
+            "0 in the list: expected at least 1",
+        ),
+        (refusal("role = { kind = \"marker\", rules = [{ mark = 1 }] }", ""), "a host forwards no packets"),
+        (
+            refusal(
+                "kind = \"router\", real = true, role = { kind = \"marker\", rules = [{ mark = 1 }] }",
+                "",
+            ),
+            "node.b.role: a real host has programs in place of roles",
+        ),
+    ] {
+        assert!(said.contains(expected), "{said}\nexpected {expected}");
+    }
+}

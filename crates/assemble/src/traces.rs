@@ -1,0 +1,55 @@
+//! Traces for scenarios: read from files, made, or made by a model fitted to another.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bentpipe_net::channel::loss::{Counts, fit};
+use bentpipe_net::channel::{Config, Fit, Trace, TraceConfig};
+use bentpipe_record::read_at_most;
+use bentpipe_units::RandomStream;
+
+/// The longest trace file.
+pub const MAX_BYTES: u64 = 1 << 29;
+
+/// Reads a trace file.
+///
+/// # Errors
+/// Returns an error that begins with the path, if the file cannot be read or is not a trace.
+pub fn read(path: &Path) -> Result<Trace, String> {
+    let shown = path.display();
+    let said = |error: &dyn std::fmt::Display| format!("{shown}: {error}");
+    let text = read_at_most(path, MAX_BYTES).map_err(|error| said(&error))?;
+    Trace::parse(&text).map_err(|error| said(&error))
+}
+
+/// Returns a fault with its trace, if it has one, read or made.
+///
+/// `seed` and `name` seed the draws of a fitted model; relative paths start at `folder`.
+///
+/// # Errors
+/// Returns the key of the fault, and the problem.
+pub fn load(fault: &Config, folder: &Path, seed: u64, name: &str) -> Result<Config, (&'static str, String)> {
+    let Config::Trace(config) = fault else { return Ok(fault.clone()) };
+    let measured = match (&config.file, &config.stand_in) {
+        (Some(file), None) => read(&folder.join(file)).map_err(|problem| ("file", problem))?,
+        (None, Some(stand_in)) => {
+            let possible = (1e-4..=0.95).contains(&stand_in.loss)
+                && (0.0..=20.0).contains(&stand_in.deviation_db)
+                && (1.0..=1e6).contains(&stand_in.hold)
+                && (1.05..=20.0).contains(&stand_in.shape);
+            let trace = possible.then(|| stand_in.trace()).flatten();
+            trace.ok_or(("stand_in", "expected values in their ranges, and at least one frame".to_owned()))?
+        }
+        (None, None) => return Err(("file", "expected one of `file` and `stand_in`".into())),
+        (Some(_), Some(_)) => return Err(("file", "expected one of `file` and `stand_in`, not both".into())),
+    };
+    let trace = match config.fit {
+        Fit::Itself => measured,
+        by => {
+            let fitted = fit(by, &measured, &Counts::of(&measured)).map_err(|problem| ("fit", problem))?;
+            let mut stream = RandomStream::new(seed, &format!("{name}/trace"));
+            fitted.model.trace(measured.frames(), &mut stream).unwrap_or(measured)
+        }
+    };
+    Ok(Config::Trace(TraceConfig { loaded: Some(Arc::new(trace)), ..config.clone() }))
+}

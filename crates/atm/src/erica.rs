@@ -1,0 +1,444 @@
+//! ERICA and ERICA+: rate feedback of a switch to ABR sources.
+//!
+//! Source: Kalyanaraman, thesis, Ohio State 1997, chapters 6 and 7 and the code in its appendix; ATM Forum
+//! 96-1172. At each output port the load of ABR cells, the capacity left for them and the number of active
+//! channels are measured over an interval. A backward RM cell allows at most the larger of the fair share and
+//! the channel's own rate divided by the load; in the interval after under-load, at least the highest
+//! allocation of the interval before. The target of ERICA is a share of the capacity below one; ERICA+
+//! targets all of it, reduced to keep the queueing delay at `t0`.
+//!
+//! Not modelled: weights (GW-ERICA), minimum rates, per-channel queues.
+
+use bentpipe_net::Impossible;
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::atm::rm;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Measurement parameters of ERICA.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Measurement {
+    /// Number of ABR cells that ends an interval. Default: 500.
+    pub cells: u32,
+    /// Or after this time, if that is earlier. Default: "5 ms".
+    pub time: Span,
+    /// Overload up to which channels still get the previous interval's highest allocation. Default: 0.1.
+    pub delta: f64,
+    /// Decay factor of a silent channel's activity, per interval.
+    ///
+    /// Default: a channel counts if it sent in the last interval.
+    pub activity_decay: Option<f64>,
+    /// Enables counting a newly active channel immediately, not only from the next interval. Default: false.
+    pub immediate: bool,
+    /// Enables measured channel rates in place of those in forward RM cells. Default: false.
+    pub count_rates: bool,
+    /// Weight of a new interval in the average of the load, up to 1. Default: no averaging.
+    pub load_weight: Option<f64>,
+    /// Weight of a new interval in the averages of capacity, cells and interval length. Default: no
+    /// averaging.
+    ///
+    /// The load then follows from these averages.
+    pub parts_weight: Option<f64>,
+}
+
+impl Default for Measurement {
+    fn default() -> Measurement {
+        Measurement {
+            cells: 500,
+            time: Span::from_millis(5),
+            delta: 0.1,
+            activity_decay: None,
+            immediate: false,
+            count_rates: false,
+            load_weight: None,
+            parts_weight: None,
+        }
+    }
+}
+
+/// Queue control of ERICA+: the target share as a hyperbolic function of the queue.
+///
+/// The target is the full capacity at an empty queue and at a delay of `t0`, and less above.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct QueueControl {
+    /// The queueing delay aimed at. Default: "500 us".
+    pub t0: Span,
+    /// Parameter of the hyperbola above `t0`; at least 1. Default: 1.15.
+    pub a: f64,
+    /// Parameter of the hyperbola below `t0`, the share at an empty queue; at least 1. Default: 1.
+    pub b: f64,
+    /// Queue drain limit factor: the share that is always given. Default: 0.5.
+    pub qdlf: f64,
+}
+
+impl Default for QueueControl {
+    fn default() -> QueueControl {
+        QueueControl { t0: Span::from_micros(500), a: 1.15, b: 1.0, qdlf: 0.5 }
+    }
+}
+
+impl QueueControl {
+    /// Returns the target share of the capacity. The queue drains in `x` times `t0`.
+    pub fn share(&self, x: f64) -> f64 {
+        let factor = if x <= 1.0 { self.b } else { self.a };
+        (factor / ((factor - 1.0) * x + 1.0)).max(self.qdlf)
+    }
+
+    pub(super) fn check(&self) -> Result<(), Impossible> {
+        Impossible::unless(!self.t0.is_zero(), "queue.t0", "more than no time")?;
+        Impossible::unless(self.a >= 1.0, "queue.a", "at least 1")?;
+        Impossible::unless(self.b >= 1.0, "queue.b", "at least 1")?;
+        Impossible::unless(self.qdlf > 0.0 && self.qdlf <= 1.0, "queue.qdlf", "above 0 and at most 1")
+    }
+}
+
+/// Target of the allocation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Target {
+    /// ERICA: a share of the capacity.
+    Utilisation(f64),
+    /// ERICA+: a queueing delay.
+    Queue(QueueControl),
+}
+
+/// Channel at a port.
+#[derive(Clone, Copy, Debug, Default)]
+struct Channel {
+    /// Rate of the channel, as reported or measured, in cells per second.
+    ccr: f64,
+    cells: u32,
+    seen: bool,
+    seen_before: bool,
+    /// Activity, from 0 to 1.
+    activity: f64,
+    /// Allocation in this interval, if any.
+    given: Option<f64>,
+}
+
+/// ERICA at one output port.
+#[derive(Clone, Debug)]
+pub(crate) struct Erica {
+    measurement: Measurement,
+    target: Target,
+    /// Cells per second.
+    line: f64,
+    channels: Vec<Channel>,
+    started: Time,
+    abr_cells: u32,
+    other_cells: u32,
+    /// The load: cells that came in for cells to be given.
+    load: f64,
+    fair_share: f64,
+    max_before: f64,
+    max_now: f64,
+    active: f64,
+    /// Sum of activities of this interval, if activities decay.
+    activities: f64,
+    /// Target capacity in cells per second.
+    capacity: f64,
+    averages: Option<[f64; 3]>,
+    intervals: u64,
+}
+
+impl Erica {
+    pub(crate) fn new(
+        measurement: Measurement,
+        target: Target,
+        cells_per_second: f64,
+    ) -> Result<Erica, Impossible> {
+        let weight = |value: Option<f64>| value.is_none_or(|value| value > 0.0 && value <= 1.0);
+        Impossible::unless(measurement.cells > 0, "measure.cells", "at least 1")?;
+        Impossible::unless(!measurement.time.is_zero(), "measure.time", "more than no time")?;
+        Impossible::unless(measurement.delta >= 0.0, "measure.delta", "at least 0")?;
+        let decay = measurement.activity_decay;
+        let decays = decay.is_none_or(|decay| (0.0..1.0).contains(&decay));
+        Impossible::unless(decays, "measure.activity_decay", "from 0 to below 1")?;
+        Impossible::unless(weight(measurement.load_weight), "measure.load_weight", "above 0 and at most 1")?;
+        Impossible::unless(
+            weight(measurement.parts_weight),
+            "measure.parts_weight",
+            "above 0 and at most 1",
+        )?;
+        match target {
+            Target::Utilisation(share) => {
+                Impossible::unless(share > 0.0 && share <= 1.0, "utilisation", "above 0 and at most 1")?;
+            }
+            Target::Queue(control) => control.check()?,
+        }
+        Ok(Erica {
+            measurement,
+            target,
+            line: cells_per_second,
+            channels: Vec::new(),
+            started: Time::ZERO,
+            abr_cells: 0,
+            other_cells: 0,
+            load: 1.0,
+            fair_share: cells_per_second,
+            max_before: 0.0,
+            max_now: 0.0,
+            active: 1.0,
+            activities: 0.0,
+            capacity: cells_per_second,
+            averages: None,
+            intervals: 0,
+        })
+    }
+
+    /// Adds a channel; gives its number.
+    pub(crate) fn add(&mut self) -> usize {
+        self.channels.push(Channel::default());
+        self.channels.len() - 1
+    }
+
+    /// Returns the end of the interval if too few cells arrive.
+    #[inline]
+    pub(crate) fn ends_at(&self) -> Time {
+        self.started + self.measurement.time
+    }
+
+    /// Returns the number of ABR cells missing until the interval ends.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.measurement.cells.saturating_sub(self.abr_cells) as usize
+    }
+
+    /// Counts ABR cells of a channel that arrive at the port.
+    #[inline]
+    pub(crate) fn on_abr(&mut self, channel: usize, cells: u32) {
+        if self.channels[channel].cells == 0 && cells > 0 {
+            self.touch(channel);
+        }
+        self.abr_cells += cells;
+        self.channels[channel].cells += cells;
+    }
+
+    /// Records the rate of a channel from a forward RM cell, in cells per second.
+    pub(crate) fn on_rate(&mut self, channel: usize, ccr: f64) {
+        if !self.measurement.count_rates {
+            self.channels[channel].ccr = ccr;
+        }
+    }
+
+    /// Cells of a class that is served before ABR come to the port.
+    #[inline]
+    pub(crate) fn on_other(&mut self, cells: u32) {
+        self.other_cells += cells;
+    }
+
+    /// Notes that a channel is active.
+    #[inline]
+    fn touch(&mut self, channel: usize) {
+        let state = &mut self.channels[channel];
+        let Some(decay) = self.measurement.activity_decay else {
+            state.seen = true;
+            if self.measurement.immediate && !state.seen_before {
+                state.seen_before = true;
+                self.active += 1.0;
+                self.fair_share = self.capacity / self.active;
+            }
+            return;
+        };
+        if state.activity < 1.0 {
+            self.activities += 1.0 - state.activity;
+            if self.measurement.immediate && state.activity < decay {
+                self.active += 1.0 - state.activity / decay;
+                self.fair_share = self.capacity / self.active;
+            }
+            state.activity = 1.0;
+        }
+    }
+
+    /// Ends the interval at `now`, with `queue` ABR cells waiting.
+    pub(crate) fn end_interval(&mut self, now: Time, queue: usize) {
+        let seconds = now.since(self.started).as_secs_f64();
+        self.count_active();
+        let left = (self.line - f64::from(self.other_cells) / seconds).max(0.0);
+        let mut capacity = match self.target {
+            Target::Utilisation(share) => {
+                (share * self.line - f64::from(self.other_cells) / seconds).max(0.0)
+            }
+            Target::Queue(control) => left * control.share(drain_time(queue, left, control.t0)),
+        };
+        let mut input = f64::from(self.abr_cells) / seconds;
+        if let Some(weight) = self.measurement.parts_weight {
+            [capacity, input] =
+                self.average([capacity * seconds, f64::from(self.abr_cells), seconds], weight);
+        }
+        self.load = self.new_load(capacity, input);
+        self.capacity = capacity;
+        self.fair_share = capacity / self.active;
+        (self.max_before, self.max_now) = (self.max_now, self.fair_share);
+        for channel in &mut self.channels {
+            channel.given = None;
+            if self.measurement.count_rates {
+                channel.ccr = f64::from(channel.cells) / seconds;
+            }
+            channel.cells = 0;
+        }
+        (self.started, self.abr_cells, self.other_cells) = (now, 0, 0);
+        self.intervals += 1;
+    }
+
+    fn count_active(&mut self) {
+        match self.measurement.activity_decay {
+            None => {
+                let count = self.channels.iter().filter(|channel| channel.seen).count();
+                self.active = count.max(1) as f64;
+                for channel in &mut self.channels {
+                    channel.seen_before = std::mem::take(&mut channel.seen);
+                }
+            }
+            Some(decay) => {
+                self.active = self.activities.max(1.0);
+                self.channels.iter_mut().for_each(|channel| channel.activity *= decay);
+                self.activities = self.channels.iter().map(|channel| channel.activity).sum();
+            }
+        }
+    }
+
+    /// Averages target cells, arrived cells and time. Returns the first two per unit of time.
+    fn average(&mut self, parts: [f64; 3], weight: f64) -> [f64; 2] {
+        let mut averages = self.averages.unwrap_or(parts);
+        averages.iter_mut().zip(parts).for_each(|(average, part)| *average += weight * (part - *average));
+        self.averages = Some(averages);
+        let [capacity, input, seconds] = averages;
+        [capacity / seconds, input / seconds]
+    }
+
+    fn new_load(&self, capacity: f64, input: f64) -> f64 {
+        if capacity <= 0.0 {
+            return f64::INFINITY;
+        }
+        match self.measurement.load_weight.filter(|_| self.load.is_finite() && self.intervals > 0) {
+            Some(weight) => (1.0 - weight) * self.load + weight * input / capacity,
+            None => input / capacity,
+        }
+    }
+
+    /// Returns the maximum rate for a channel's backward RM cell, in cells per second.
+    ///
+    /// The rate is computed once per interval.
+    pub(crate) fn feedback(&mut self, channel: usize) -> f64 {
+        self.touch(channel);
+        if let Some(given) = self.channels[channel].given {
+            return given;
+        }
+        let ccr = self.channels[channel].ccr;
+        let own = if self.load > 0.0 { ccr / self.load } else { f64::INFINITY };
+        let mut rate = self.fair_share.max(own);
+        if self.load <= 1.0 + self.measurement.delta {
+            rate = rate.max(self.max_before);
+        }
+        self.max_now = self.max_now.max(rate.min(self.capacity));
+        // A channel below the fair share first comes up to it, so that no queue grows by jumps.
+        if ccr < as_written(self.fair_share) && rate >= self.fair_share {
+            rate = self.fair_share;
+        }
+        let rate = rate.min(self.capacity);
+        self.channels[channel].given = Some(rate);
+        rate
+    }
+
+    /// Returns load, fair share, capacity and active channels. Fair share and capacity are in cells per
+    /// second.
+    pub(crate) fn state(&self) -> [f64; 4] {
+        [self.load, self.fair_share, self.capacity, self.active]
+    }
+}
+
+/// Returns a rate as RM cells encode it, slightly reduced.
+///
+/// A channel that got this rate then reaches it after rounding.
+fn as_written(cells_per_second: f64) -> f64 {
+    rm::Rate::from_cells_per_second(cells_per_second).cells_per_second()
+}
+
+/// Returns the drain time of a queue in units of `t0`. The capacity is in cells per second.
+fn drain_time(queue: usize, capacity: f64, t0: Span) -> f64 {
+    match queue {
+        0 => 0.0,
+        _ => queue as f64 / (capacity * t0.as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plus() -> QueueControl {
+        QueueControl::default()
+    }
+
+    #[test]
+    fn the_hyperbolas_go_through_known_points() {
+        let curve = plus();
+        for (x, share) in [
+            (0.0, 1.0),
+            (0.7, 1.0),
+            (1.0, 1.0),
+            (1.5, 0.9302),
+            (2.0, 0.8846),
+            (3.0, 0.7931),
+            (4.0, 0.7187),
+            (5.0, 0.6571),
+            (6.0, 0.6053),
+            (8.0, 0.5227),
+            (8.67, 0.5),
+            (1e9, 0.5),
+            (f64::INFINITY, 0.5),
+        ] {
+            let expected = if x == 1.5 { 1.15 / 1.225 } else { share };
+            let expected = if x == 1.0 { 1.0 } else { expected };
+            assert!((curve.share(x) - expected).abs() < 1e-3, "{x}: {} for {expected}", curve.share(x));
+        }
+        let steep = QueueControl { b: 1.05, ..plus() };
+        assert_eq!((steep.share(0.0), steep.share(1.0)), (1.05, 1.0));
+    }
+
+    /// Returns ERICA with three channels that sent 100 cells each in 5 ms. The line has 100,000 cells/s.
+    fn loaded(target: Target) -> Erica {
+        let mut erica = Erica::new(Measurement::default(), target, 100_000.0).unwrap();
+        for channel in 0..3 {
+            erica.add();
+            erica.on_abr(channel, 100);
+            erica.on_rate(channel, 20_000.0);
+        }
+        erica.on_other(100);
+        erica.end_interval(Time::from_nanos(5_000_000), 0);
+        erica
+    }
+
+    #[test]
+    fn load_capacity_and_share_of_an_interval() {
+        // 300 cells in 5 ms are 60,000/s; the others take 20,000/s of 90,000 or 100,000.
+        let mut erica = loaded(Target::Utilisation(0.9));
+        assert_eq!(erica.state(), [60.0 / 70.0, 70_000.0 / 3.0, 70_000.0, 3.0]);
+        // 20,000/s divided by the load is the fair share here: the channels are even.
+        assert!((erica.feedback(0) - 70_000.0 / 3.0).abs() < 1e-6);
+        let mut plus = loaded(Target::Queue(plus()));
+        assert_eq!(plus.state(), [0.75, 80_000.0 / 3.0, 80_000.0, 3.0]);
+        assert!((plus.feedback(1) - 80_000.0 / 3.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn nothing_left_means_nothing_given() {
+        let mut erica = loaded(Target::Queue(plus()));
+        erica.on_other(2000);
+        erica.end_interval(Time::from_nanos(10_000_000), 10);
+        assert_eq!(erica.state()[..3], [f64::INFINITY, 0.0, 0.0]);
+        assert_eq!(erica.feedback(0), 0.0);
+    }
+
+    #[test]
+    fn a_queue_takes_its_share() {
+        let mut erica = loaded(Target::Queue(plus()));
+        // 100 cells at 100,000/s drain in twice t0.
+        erica.on_abr(0, 100);
+        erica.end_interval(Time::from_nanos(10_000_000), 100);
+        assert!((erica.state()[2] - 88_461.5).abs() < 0.1, "{:?}", erica.state());
+        assert_eq!(erica.state()[3], 1.0);
+    }
+}

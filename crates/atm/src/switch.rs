@@ -1,0 +1,374 @@
+//! ATM switch with output queues.
+//!
+//! Modelled: virtual channels from input to output with translation; at each output a queue for each service
+//! category, finite or not, the categories served in strict order; early and partial packet discard for UBR;
+//! EFCI; ERICA and ERICA+. Not modelled: delay or blocking inside the fabric, which takes no time; policing.
+//! VS/VD is a separate node ([`vsvd`](super::vsvd)).
+//!
+//! Cells of all inputs are processed in the order of their arrival, those of one instant in the order of the
+//! ports. The switch wakes only to deliver trains: once per delay of its shortest line, those of all outputs
+//! that would be due before the next wake-up. Then the arrived cells are enqueued at their outputs, input by
+//! input, and each output sorts its own. Only cells that concern a second output make the outputs advance in
+//! step.
+
+use std::any::Any;
+
+use bentpipe_net::{Cx, Element, Impossible, Observer, Packet, Port};
+use bentpipe_units::{Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cell::{Cell, Inbox, Vc, Word, unload};
+use super::erica::{Measurement, QueueControl, Target};
+use super::line;
+use super::service::Class;
+use crate::metrics;
+
+mod output;
+mod waiting;
+
+use output::Output;
+
+/// Arrival of a cell. Among cells of one instant the lowest input is first.
+type Moment = (Time, u16);
+
+/// Configuration of a switch, for each of its outputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Rate feedback to ABR sources. Default: only `efci`.
+    pub abr: Algorithm,
+    /// Cells in the ABR queue from which on cells of data are marked (EFCI). Default: none are marked.
+    pub efci: Option<u32>,
+    /// Number of waiting ABR cells from which on the switch sends backward RM cells (BECN).
+    ///
+    /// They go to the sources of arriving cells, at most ten per second and channel. Default: none.
+    pub becn: Option<u32>,
+    /// Maximum number of waiting cells of each category. Default: no limit.
+    pub limit: Limits,
+    /// Early packet discard: number of waiting UBR cells at which new AAL5 PDUs are dropped. Default: none
+    /// are.
+    pub epd: Option<u32>,
+    /// Enables partial packet discard for UBR: a lost cell dooms the rest of its PDU.
+    ///
+    /// The last cell of the PDU is kept. Default: false.
+    pub ppd: bool,
+}
+
+/// Maximum number of waiting cells of each category at an output. Default: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Constant bit rate.
+    pub cbr: Option<u32>,
+    /// Variable bit rate.
+    pub vbr: Option<u32>,
+    /// Available bit rate.
+    pub abr: Option<u32>,
+    /// Unspecified bit rate.
+    pub ubr: Option<u32>,
+}
+
+/// Algorithm for the allowed rates of ABR sources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Algorithm {
+    /// No rate feedback.
+    #[default]
+    None,
+    /// ERICA: explicit rates for a share of the capacity.
+    Erica {
+        /// The share. Default: 0.9.
+        #[serde(default = "most")]
+        utilisation: f64,
+        /// Measurement of load and capacity.
+        #[serde(default)]
+        measure: Measurement,
+    },
+    /// ERICA+: explicit rates for all of the capacity and a queueing delay.
+    EricaPlus {
+        /// Control of the queue.
+        #[serde(default)]
+        queue: QueueControl,
+        /// Measurement of load and capacity.
+        #[serde(default)]
+        measure: Measurement,
+    },
+}
+
+fn most() -> f64 {
+    0.9
+}
+
+impl Algorithm {
+    fn target(&self) -> Option<(Measurement, Target)> {
+        match *self {
+            Algorithm::None => None,
+            Algorithm::Erica { utilisation, measure } => Some((measure, Target::Utilisation(utilisation))),
+            Algorithm::EricaPlus { queue, measure } => Some((measure, Target::Queue(queue))),
+        }
+    }
+}
+
+/// A switch: input and output n are of port n.
+#[derive(Debug)]
+pub struct Switch {
+    config: Config,
+    inboxes: Vec<Inbox>,
+    outputs: Vec<Output>,
+    /// Cells that concern two outputs, among those enqueued last.
+    crossings: Vec<Crossing>,
+    /// Route of cells, for each port and VCI.
+    routes: Vec<Box<[Option<Route>; Vc::COUNT]>>,
+    unroutable: u64,
+    /// Minimum time from the start of a transmission to the arrival, over all lines.
+    shortest: Span,
+    /// Time before which no output is due.
+    deadline: Time,
+}
+
+/// Route of a channel's cells.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    output: u16,
+    /// VCI on the outgoing line.
+    vc: Vc,
+    class: Class,
+    /// Index of the channel at that output.
+    number: u16,
+    /// Index of the channel at its input port's output, which supplies feedback.
+    back: u16,
+    /// Set if each arriving cell is examined, as its sources may need a congestion signal.
+    is_watched: bool,
+}
+
+/// Effect of a cell at the output of the port that it arrived by.
+#[derive(Clone, Copy, Debug)]
+struct Crossing {
+    moment: Moment,
+    route: Route,
+    does: Does,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    /// Feedback request of a backward RM cell.
+    Ask(Word),
+    /// ABR cell of this channel, whose source may need a congestion signal from this output.
+    Signal(Vc),
+}
+
+impl Switch {
+    /// Creates a switch without ports.
+    pub fn new(config: &Config) -> Switch {
+        Switch {
+            config: *config,
+            inboxes: Vec::new(),
+            outputs: Vec::new(),
+            crossings: Vec::new(),
+            routes: Vec::new(),
+            unroutable: 0,
+            shortest: Span::MAX,
+            deadline: Time::ZERO,
+        }
+    }
+
+    /// Adds a port, whose outgoing line is reported under `path`: "link/trunk/forward".
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn add_port(&mut self, path: impl Into<String>, line: &line::Config) -> Result<Port, Impossible> {
+        let output = Output::new(path.into(), &self.config, line)?;
+        self.shortest = self.shortest.min(output.line.shortest());
+        self.outputs.push(output);
+        self.inboxes.push(Inbox::default());
+        self.routes.push(Box::new([None; Vc::COUNT]));
+        Ok(Port(self.outputs.len() as u16 - 1))
+    }
+
+    /// Connects a channel, in both directions.
+    ///
+    /// # Panics
+    /// Panics if a port does not exist, or already has a channel of this number.
+    pub fn connect(&mut self, (a, vc_a): (Port, Vc), (b, vc_b): (Port, Vc), class: Class) {
+        let to_a = self.outputs[usize::from(a.0)].add_channel(vc_a, class, b.0);
+        let to_b = self.outputs[usize::from(b.0)].add_channel(vc_b, class, a.0);
+        for (input, came, output, vc, number, back) in
+            [(a, vc_a, b, vc_b, to_b, to_a), (b, vc_b, a, vc_a, to_a, to_b)]
+        {
+            let is_watched = class == Class::Abr && self.config.becn.is_some();
+            let route = Route { output: output.0, vc, class, number, back, is_watched };
+            let before = self.routes[usize::from(input.0)][came.index()].replace(route);
+            assert!(before.is_none(), "two channels of one number");
+        }
+    }
+
+    /// Delivers each cell in its own event: the oracle for trains.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn disable_batching(&mut self) {
+        self.outputs.iter_mut().for_each(Output::disable_batching);
+    }
+
+    /// Returns a hash over all cells sent at a port and their arrival times.
+    ///
+    /// After [`Element::observe`] it covers all cells up to that instant.
+    pub fn digest(&self, port: Port) -> u64 {
+        self.outputs[usize::from(port.0)].line.digest()
+    }
+
+    /// Enqueues all cells that arrive before `until`.
+    fn take_before(&mut self, until: Time) {
+        for input in 0..self.inboxes.len() {
+            while self.inboxes[input].head() < until {
+                self.take(input, until);
+            }
+        }
+        if !self.crossings.is_empty() {
+            self.cross();
+        }
+    }
+
+    /// Enqueues the cells of an input that arrive before `until`, those of one train.
+    fn take(&mut self, input: usize, until: Time) {
+        let is_asked = self.outputs[input].is_asked();
+        let (cells, cargo) = self.inboxes[input].ahead();
+        let cells = sooner(cells, until);
+        let (routes, outputs) = (&*self.routes[input], &mut self.outputs[..]);
+        let mut rest = cells;
+        while let [cell, behind @ ..] = rest {
+            rest = behind;
+            let Some(route) = &routes[cell.word.vc().index()] else {
+                self.unroutable += 1;
+                unload(cargo, cell.word);
+                continue;
+            };
+            let output = &mut outputs[usize::from(route.output)];
+            let waiting = output.of_class(route.class);
+            waiting.enqueue(Cell { at: cell.at, word: cell.word.on(route.vc) });
+            if route.is_watched || !cell.word.is_middle() {
+                output.load(route.number, cell.word, cargo);
+                note(*cell, input as u16, route, is_asked, &mut self.crossings);
+                continue;
+            }
+            // What follows on the channel goes the same way.
+            while let [next, behind @ ..] = rest
+                && next.word.is_alike(cell.word)
+            {
+                rest = behind;
+                waiting.enqueue(Cell { at: next.at, word: next.word.on(route.vc) });
+            }
+        }
+        let count = cells.len();
+        self.inboxes[input].pass(count);
+    }
+
+    /// Processes the effects of cells on second outputs, each at its own instant.
+    fn cross(&mut self) {
+        let mut crossings = std::mem::take(&mut self.crossings);
+        crossings.sort_by_key(|crossing| crossing.moment);
+        for Crossing { moment, route, does } in crossings.drain(..) {
+            let (at, input) = moment;
+            let (came, goes) = (usize::from(input), usize::from(route.output));
+            match does {
+                Does::Ask(word) => {
+                    let answer = self.outputs[came].feedback(moment, route.back, word);
+                    self.outputs[goes].answer(route.class, answer.on(route.vc));
+                }
+                Does::Signal(vc) => {
+                    let behind = (at, input + 1);
+                    if self.outputs[goes].needs_signal(behind, route.number) {
+                        self.outputs[came].send_signal(behind, vc);
+                    }
+                }
+            }
+        }
+        self.crossings = crossings;
+    }
+
+    fn flush_due(&mut self, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        // Cells due before the next wake-up would cause one more.
+        let soon = now + self.shortest;
+        let next_arrival = self.inboxes.iter().map(Inbox::head).min().unwrap_or(Time::NEVER);
+        let mut deadline = Time::NEVER;
+        for (n, output) in self.outputs.iter_mut().enumerate() {
+            if output.is_due(soon) {
+                output.advance_all(now);
+                while let Some(train) = output.line.take(soon) {
+                    cx.emit(Port(n as u16), train);
+                }
+            }
+            deadline = deadline.min(output.deadline(now, next_arrival));
+        }
+        deadline
+    }
+}
+
+/// Returns the cells that arrive before `until`.
+///
+/// Searches from the first one on in steps that double: a train may be much longer than the result, and not
+/// in the cache.
+#[inline]
+fn sooner(cells: &[Cell], until: Time) -> &[Cell] {
+    let mut reach = 64;
+    while cells.get(reach).is_some_and(|cell| cell.at < until) {
+        reach *= 2;
+    }
+    let near = &cells[..cells.len().min(reach)];
+    &near[..near.partition_point(|cell| cell.at < until)]
+}
+
+/// Records the effect of a cell at its input port's output, if any.
+#[inline]
+fn note(cell: Cell, input: u16, route: &Route, is_asked: bool, crossings: &mut Vec<Crossing>) {
+    let Cell { at, word } = cell;
+    let crossing = |does| Crossing { moment: (at, input), route: *route, does };
+    if is_asked && word.is_backward_rm() {
+        crossings.push(crossing(Does::Ask(word)));
+    }
+    if route.is_watched {
+        crossings.push(crossing(Does::Signal(word.vc())));
+    }
+}
+
+impl Element for Switch {
+    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let input = usize::from(port.0);
+        if let Some(inbox) = self.inboxes.get_mut(input) {
+            inbox.announce(packet);
+            self.deadline = self.deadline.min(inbox.head() + self.shortest);
+        }
+        // Arrivals are not examined before some output may be due: later there are more of them together.
+        if self.deadline > cx.now() { self.deadline } else { self.wake(cx) }
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        self.take_before(cx.now());
+        self.deadline = self.flush_due(cx);
+        self.deadline
+    }
+
+    fn min_reaction_delay(&self) -> Span {
+        // Cells lie in their inbox until one of them may go out.
+        self.shortest
+    }
+
+    fn forwards(&self, _from: Port, _to: Port) -> bool {
+        // A cell takes its own time to the other end of the line.
+        false
+    }
+
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
+        self.take_before(now);
+        self.outputs.iter_mut().for_each(|output| output.advance_all(now));
+        observer.counter(&metrics::UNROUTABLE, self.unroutable);
+        self.outputs.iter().for_each(|output| output.observe(now, observer));
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! Options of `bentpipe ts`.
+
+use std::path::PathBuf;
+
+use bentpipe_dvb::{Address, Config, DataPid, Encapsulation, Rohc};
+use bentpipe_offline::ts::{Decap, Encap, Inspect, Mux};
+use bentpipe_units::{Rate, Span};
+use bentpipe_wire::bbframe::{FrameSize, Modcod};
+use bentpipe_wire::ts::Pid;
+use clap::{Args, ValueEnum};
+
+use crate::show;
+
+/// Encapsulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Unidirectional Lightweight Encapsulation (RFC 4326)
+    #[default]
+    Ule,
+    /// Multiprotocol Encapsulation (EN 301 192)
+    Mpe,
+    /// Generic Stream Encapsulation in DVB-S2 baseband frames (TS 102 606)
+    Gse,
+}
+
+impl Format {
+    fn encapsulation(self) -> Encapsulation {
+        match self {
+            Format::Ule => Encapsulation::Ule,
+            Format::Mpe => Encapsulation::Mpe,
+            Format::Gse => Encapsulation::Gse,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EncapArgs {
+    /// Capture of IP packets, pcap or pcapng of any link type; "-" for standard input
+    input: PathBuf,
+    /// What to write: bare TS packets if it ends in ".ts" or is "-", a capture otherwise
+    output: PathBuf,
+    /// Encapsulation
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// PID of the data
+    #[arg(long, value_name = "PID", default_value = "0x201")]
+    pid: DataPid,
+    /// Let a partly filled TS packet or frame wait for more, for at most this long; without it each PDU is sent at once
+    #[arg(long, value_name = "TIME")]
+    packing: Option<Span>,
+    /// The receiver's address: NPA address of ULE, MAC address of MPE, label of GSE [default: none, or broadcast]
+    #[arg(long, value_name = "MAC")]
+    to: Option<Address>,
+    /// Compress headers by ROHC, small CIDs, U-mode; of bridged frames those of the IP packets in them
+    #[arg(long)]
+    rohc: bool,
+    /// Carry whole Ethernet frames (ULE and GSE)
+    #[arg(long)]
+    bridge: bool,
+    /// Put an LLC/SNAP header into MPE sections, as ROHC needs anyway
+    #[arg(long)]
+    llc: bool,
+    /// No PAT and PMT
+    #[arg(long)]
+    no_tables: bool,
+    /// PID of the PMT
+    #[arg(long, value_name = "PID", default_value = "0x200", value_parser = pid)]
+    pmt_pid: Pid,
+    /// MODCOD of the frames of GSE
+    #[arg(long, value_name = "NAME", default_value = "QPSK 3/4")]
+    modcod: Modcod,
+    /// Short FECFRAMEs
+    #[arg(long)]
+    short: bool,
+}
+
+impl EncapArgs {
+    /// Returns the job.
+    pub(super) fn job(&self) -> Encap {
+        Encap {
+            input: self.input.clone(),
+            output: self.output.clone(),
+            stream: self.stream(),
+            bridges: self.bridge,
+            map_pid: (!self.no_tables).then_some(self.pmt_pid),
+            modcod: self.modcod,
+            frame_size: if self.short { FrameSize::Short } else { FrameSize::Normal },
+        }
+    }
+
+    /// Returns the sending end of the stream.
+    fn stream(&self) -> Config {
+        Config {
+            pid: self.pid,
+            encapsulation: self.format.encapsulation(),
+            packing: self.packing,
+            to: self.to,
+            llc: self.llc,
+            rohc: self.rohc.then(Rohc::default),
+            ..Config::default()
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DecapArgs {
+    /// TS packets, bare or in a capture, or a capture of baseband frames; "-" for standard input
+    input: PathBuf,
+    /// Capture to write: IP packets (link type RAW), or with --bridge Ethernet frames; "-" for standard output
+    output: PathBuf,
+    /// Read only this PID; may be given several times
+    #[arg(long, value_name = "PID", value_parser = pid)]
+    pid: Vec<Pid>,
+    /// Encapsulation of the PIDs [default: as the PMT says or the CRCs bear out]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Decompress ROHC packets, small CIDs, U-mode
+    #[arg(long)]
+    rohc: bool,
+    /// Write the bridged frames
+    #[arg(long)]
+    bridge: bool,
+}
+
+impl DecapArgs {
+    /// Returns the job.
+    pub(super) fn job(&self) -> Decap {
+        Decap {
+            input: self.input.clone(),
+            output: self.output.clone(),
+            pids: self.pid.clone(),
+            encapsulation: self.format.map(Format::encapsulation),
+            decompresses: self.rohc,
+            bridges: self.bridge,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// TS packets, bare or in a capture, or a capture of baseband frames; "-" for standard input
+    input: PathBuf,
+    /// Write a line for each PID, as CSV
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write everything as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl InspectArgs {
+    /// Returns the job.
+    pub(super) fn job(&self) -> Inspect {
+        let (input, csv, json) = (self.input.clone(), self.csv.clone(), self.json.clone());
+        Inspect { input, csv, json, colours: show::coloured() }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MuxArgs {
+    /// Streams to multiplex, bare or in captures, and last the file to write
+    #[arg(required = true, num_args = 2.., value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Rate of the multiplex, NULL packets included
+    #[arg(long, value_name = "RATE")]
+    rate: Rate,
+    /// How many packets of an input may wait; more are dropped
+    #[arg(long, value_name = "PACKETS", default_value_t = 10_000)]
+    queue: usize,
+    /// How often the tables are sent, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    tables: u64,
+}
+
+impl MuxArgs {
+    /// Returns the job.
+    pub(super) fn job(&self) -> Mux {
+        let (output, inputs) = self.files.split_last().expect("two files at least");
+        Mux {
+            inputs: inputs.to_vec(),
+            output: output.clone(),
+            rate: self.rate,
+            queue_packets: self.queue,
+            tables_ms: self.tables,
+        }
+    }
+}
+
+/// Parses a PID: decimal, or hexadecimal after 0x.
+fn pid(text: &str) -> Result<Pid, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(hex) => u16::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    };
+    number.and_then(Pid::new).ok_or_else(|| "expected a PID from 0 to 0x1fff".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pids_are_decimal_or_hexadecimal() {
+        assert_eq!(pid("0x101"), Ok(Pid::new(257).unwrap()));
+        assert_eq!(pid("8191"), Ok(Pid::NULL));
+        assert!(pid("8192").is_err() && pid("x").is_err());
+    }
+}

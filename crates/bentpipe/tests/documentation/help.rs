@@ -1,0 +1,138 @@
+//! Examples of `--help`.
+
+use std::path::Path;
+
+use bentpipe_testkit::{Turn, able_live};
+use bentpipe_wire::pcap::{LinkType, Reader, Writer};
+
+use super::reference::commands;
+use super::session::Session;
+
+/// Commands that make the files which examples name, from the repository's call.
+const FILES: &[&str] = &[
+    "for copy in capture.pcap capture.pcapng voice.pcap trunk.pcapng received.pcap; do cp scenarios/call.pcap $copy; done",
+    "cp gateway/site-a.toml . && cp scenarios/geo.toml . && cp scenarios/lossy-link-sweep.toml sweep.toml",
+    "bentpipe ts encap voice.pcap voice.ts",
+    "bentpipe ts encap voice.pcap a.ts.pcap && bentpipe ts encap --pid 0x300 voice.pcap b.ts.pcap",
+    "bentpipe ts encap --rohc --pid 0x201 voice.pcap in.ts.pcap",
+    "bentpipe ts encap --bridge lan.pcap in.ts",
+    "cp voice.ts recording.ts; cp a.ts.pcap udp-multicast.pcap; bentpipe ts encap --pid 0x300 voice.pcap film.ts",
+    "bentpipe rohc compress voice.pcap voice.rohc.pcap",
+    "bentpipe rohc compress --cid large --max-cid 500 trunk.pcapng in.rohc.pcap",
+    "bentpipe channel generate bistable --burst 3 --gap 27 --frames 20000 office.trace",
+    "cp studies/koreasat/video.toml .",
+    "bentpipe run geo.toml --set duration='2 s' --out made -q && mkdir -p runs && mv made/geo-* runs/before",
+    "cp -r runs/before runs/after; bentpipe run sweep.toml --set duration='2 s' --set probe.warm_up='0 s' --out made -q && mv made/sweep-* runs/sweep",
+    "mkdir -p .local/share/bash-completion/completions .config/fish/completions",
+];
+
+/// Commands that make video, where ffmpeg is installed.
+const VIDEO: &[&str] = &[
+    "bentpipe video card --width 320 --height 240 --length '2 s' --rate '2 Mbit/s' card.ts",
+    "cp card.ts left.ts; cp card.ts right.ts; cp card.ts film.mp4; bentpipe video mux left.ts right.ts both.ts",
+    "bentpipe video carry card.ts received.ts; bentpipe video carry both.ts arrived.ts",
+];
+
+#[test]
+fn examples_of_the_help_run() {
+    let mut session = Session::new("--help");
+    for (name, port) in [("lan.pcap", None), ("lan.pcapng", None), ("received.pcapng", Some(5004))] {
+        ethernet_capture(&session.folder().file(name), port);
+    }
+    FILES.iter().for_each(|command| drop(session.type_in("a file of the examples", command, 0)));
+    let has_video = bentpipe_testkit::has("ffmpeg");
+    VIDEO.iter().filter(|_| has_video).for_each(|command| drop(session.type_in("a video", command, 0)));
+    let turn = able_live(&["ip", "ping", "iperf3", "curl"]);
+    for (command, help) in commands() {
+        for example in examples(&help) {
+            follow(&mut session, &command.join(" "), &example, has_video, turn.as_ref());
+        }
+    }
+}
+
+/// Types an example as what it is.
+fn follow(session: &mut Session, command: &str, example: &str, has_video: bool, turn: Option<&Turn>) {
+    let place = format!("{command} --help: `{example}`");
+    let needs_video = example.contains("video") || example.contains("ffmpeg");
+    if needs_video && !has_video || is_elsewhere(example) {
+        return;
+    }
+    match kind(example) {
+        Kind::Once => drop(session.type_in(&place, example, 0)),
+        Kind::Live if turn.is_none() => {}
+        Kind::Live => drop(session.type_in(&place, &format!("timeout 60 {example}"), 0)),
+        Kind::Begun => begin(session, &place, example),
+    }
+}
+
+/// Types an example and ends it after a second: the program must not refuse its words.
+fn begin(session: &Session, place: &str, example: &str) {
+    let printed = session.printed(&format!("timeout --foreground -s INT 1 {example}"));
+    let is_refused =
+        ["For more information, try", "panicked", "No such file"].iter().any(|word| printed.contains(word));
+    assert!(!is_refused, "{place}: {printed}");
+}
+
+enum Kind {
+    /// Ends by itself.
+    Once,
+    /// Ends by itself, in real time and as root.
+    Live,
+    /// Runs until it is ended, for minutes, or in a running emulation. The book's sessions run the same to their ends.
+    Begun,
+}
+
+fn kind(example: &str) -> Kind {
+    let until_ended = ["shell", "set", "rtp", "gateway", "reproduce"];
+    let words: Vec<&str> = example.split_whitespace().collect();
+    match example {
+        "bentpipe gateway check gateway/site-a.toml" | "bentpipe gateway check site-a.toml" => Kind::Once,
+        _ if words.get(1).is_some_and(|word| until_ended.contains(word)) => Kind::Begun,
+        _ if example.starts_with("bentpipe emulate") && example.contains(" -- ") => Kind::Live,
+        _ if example.starts_with("bentpipe emulate") => Kind::Begun,
+        _ => Kind::Once,
+    }
+}
+
+/// Returns `true` for examples that are about another program's process or network.
+fn is_elsewhere(example: &str) -> bool {
+    example.starts_with("kill ") || example.starts_with("tcpdump ")
+}
+
+/// Returns the examples of a help text, without their comments.
+fn examples(help: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+    let mut found: Vec<String> = Vec::new();
+    for line in lines.take_while(|line| line.starts_with("  ")) {
+        let programs = ["bentpipe ", "tshark ", "ffmpeg ", "tcpdump ", "kill "];
+        let begins = programs.iter().any(|program| line.trim_start().starts_with(program));
+        match found.last_mut() {
+            Some(last) if !begins => *last = format!("{last} {}", line.trim()),
+            _ => found.push(line.trim().to_owned()),
+        }
+    }
+    found.iter().map(|line| line.split("  ").next().unwrap_or(line).to_owned()).collect()
+}
+
+/// Writes the packets of the repository's call in Ethernet frames, to another UDP port if one is given.
+fn ethernet_capture(to: &Path, port: Option<u16>) {
+    let file = std::fs::read(super::root().join("scenarios/call.pcap")).expect("the call");
+    let mut reader = Reader::new(&file[..]).expect("a capture");
+    let mut writer =
+        Writer::new(std::fs::File::create(to).expect("a file"), LinkType::ETHERNET).expect("a capture");
+    while let Ok(Some(record)) = reader.next_record() {
+        let mut frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0], record.bytes].concat();
+        if let Some(port) = port {
+            // Behind 14 bytes of Ethernet, 20 of IPv4 and the source port; no checksum, which UDP allows.
+            frame[36..38].copy_from_slice(&u16::to_be_bytes(port));
+            frame[40..42].fill(0);
+        }
+        writer.write(record.time_ns.expect("a time"), &frame, 0).expect("written");
+    }
+}
+
+#[test]
+fn examples_are_found_with_their_wrapped_ends() {
+    let help = "Usage\n\nExamples:\n  bentpipe a 'b  c'\n  bentpipe d    until\n  Ctrl-C\n\nMore.\n";
+    assert_eq!(examples(help), ["bentpipe a 'b", "bentpipe d"]);
+}

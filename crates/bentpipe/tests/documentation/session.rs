@@ -1,0 +1,180 @@
+//! A reader at a terminal, who saves the files of a page and types its commands.
+
+use std::fs::File;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bentpipe_testkit::{Folder, Process, Turn, able_live, has, text};
+
+use super::page::{Action, Mark, Page, Shown, Step};
+
+/// Follows a page from top to bottom.
+pub(crate) fn run(page: &Page) {
+    let mut session = Session::new(&page.name);
+    let is_last = |step: &&Step| step.marks.contains(&Mark::Last);
+    page.steps.iter().filter(|step| !is_last(step)).for_each(|step| session.follow(step));
+    session.close_terminals();
+    page.steps.iter().filter(is_last).for_each(|step| session.follow(step));
+}
+
+/// Folder and terminals of a reader.
+pub(crate) struct Session {
+    page: String,
+    folder: Folder,
+    terminals: Vec<Process>,
+    /// Turn of a live test, once a command needs it; none if this machine is not able.
+    live: Option<Option<Turn>>,
+}
+
+impl Session {
+    /// Opens a folder that has the repository's examples, and the program on the path.
+    pub(crate) fn new(page: &str) -> Session {
+        let folder = Folder::new();
+        for name in ["scenarios", "studies", "gateway", "contrib"] {
+            symlink(super::root().join(name), folder.file(name)).expect("a link");
+        }
+        std::fs::create_dir(folder.file("bin")).expect("a folder");
+        symlink(env!("CARGO_BIN_EXE_bentpipe"), folder.file("bin/bentpipe")).expect("a link");
+        Session { page: page.to_owned(), folder, terminals: Vec::new(), live: None }
+    }
+
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    fn follow(&mut self, step: &Step) {
+        match &step.action {
+            Action::Save(text) => self.save(step, text),
+            Action::Type(_) if step.marks.contains(&Mark::Skip) => {}
+            Action::Type(commands) => commands.iter().for_each(|shown| self.enter(step, shown)),
+        }
+    }
+
+    fn save(&self, step: &Step, text: &str) {
+        for mark in &step.marks {
+            let (name, before) = match mark {
+                Mark::File(name) => (name, String::new()),
+                Mark::Append(name) => {
+                    (name, std::fs::read_to_string(self.folder.file(name)).expect("a file") + "\n")
+                }
+                _ => continue,
+            };
+            self.folder.write(name, before + text);
+        }
+    }
+
+    fn enter(&mut self, step: &Step, shown: &Shown) {
+        let is_live = shown.is_root || step.marks.contains(&Mark::Live);
+        if is_build(&shown.command) || !has_tools(&shown.command) || is_live && !self.is_able() {
+            return;
+        }
+        let place = format!("{}:{}: `{}`", self.page, step.line, shown.command);
+        if step.marks.contains(&Mark::Terminal) {
+            return self.open_terminal(&shown.command);
+        }
+        let code =
+            step.marks.iter().find_map(|mark| if let Mark::Exit(code) = mark { Some(*code) } else { None });
+        let printed = self.type_in(&place, &shown.command, code.unwrap_or(0));
+        let masked = |text: &str| if is_live { masked(text) } else { text.to_owned() };
+        contains_in_order(
+            &place,
+            &masked(&printed),
+            &shown.output.iter().map(|line| masked(line)).collect::<Vec<_>>(),
+        );
+    }
+
+    fn is_able(&mut self) -> bool {
+        self.live.get_or_insert_with(|| able_live(&["ip", "ping"])).is_some()
+    }
+
+    /// Types a command, which has to end with `code`, and returns what it prints.
+    pub(crate) fn type_in(&self, place: &str, command: &str, code: i32) -> String {
+        let output = self.shell(command).output().expect("a shell");
+        let printed = text(&output);
+        assert_eq!(output.status.code(), Some(code), "{place} ends with:\n{printed}");
+        printed
+    }
+
+    /// Types a command, and returns what it prints, however it ends.
+    pub(crate) fn printed(&self, command: &str) -> String {
+        text(&self.shell(command).output().expect("a shell"))
+    }
+
+    fn shell(&self, command: &str) -> Command {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let command = command.replace("cargo run --release -- ", "bentpipe ");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &command]).current_dir(&self.folder).stdin(Stdio::null()).env("NO_COLOR", "1");
+        shell.env("PATH", format!("{}:{path}", self.folder.file("bin").display()));
+        shell.env("HOME", self.folder.path());
+        shell
+    }
+
+    /// Starts a command in a terminal of its own, and waits until it says that it is ready, or for some seconds.
+    pub(crate) fn open_terminal(&mut self, command: &str) {
+        let log = self.folder.file(format!("terminal-{}", self.terminals.len()));
+        let file = File::create(&log).expect("a file");
+        // A runner in the background of a shell ignores SIGINT, which would be inherited.
+        let mut shell = self.shell(&format!("exec env --default-signal=INT {command}"));
+        shell.stdout(file.try_clone().expect("a file")).stderr(file);
+        self.terminals.push(Process::start(&mut shell));
+        let started = Instant::now();
+        while !is_ready(&log) && started.elapsed() < Duration::from_secs(3) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends what runs in terminals, the last first.
+    pub(crate) fn close_terminals(&mut self) {
+        while let Some(mut terminal) = self.terminals.pop() {
+            if terminal.is_running() {
+                terminal.end();
+            }
+        }
+    }
+}
+
+fn is_ready(log: &Path) -> bool {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    ["end it:", " runs on ", " is running on ", "press Ctrl-C"].iter().any(|word| text.contains(word))
+}
+
+/// Returns `true` if a command builds or tests the project, which the test itself is part of.
+fn is_build(command: &str) -> bool {
+    command.starts_with("cargo ") && !command.starts_with("cargo run --release -- ")
+}
+
+/// Returns `true` if the tools that a command calls are installed.
+fn has_tools(command: &str) -> bool {
+    let needs_ffmpeg = ["ffmpeg", "video card", "video test-card", "video quality", "--quality"];
+    let mut tools: Vec<&str> = ["tshark", "tcpdump", "iperf3", "curl", "python3"]
+        .into_iter()
+        .filter(|tool| command.contains(tool))
+        .collect();
+    tools.extend(needs_ffmpeg.iter().any(|word| command.contains(word)).then_some("ffmpeg"));
+    tools.into_iter().all(has)
+}
+
+/// Replaces numbers, which differ in real time from run to run.
+fn masked(text: &str) -> String {
+    let mut masked = String::new();
+    for letter in text.chars() {
+        match letter {
+            '0'..='9' | '.' if masked.ends_with('N') => {}
+            '0'..='9' => masked.push('N'),
+            _ => masked.push(letter),
+        }
+    }
+    masked
+}
+
+/// Asserts that each line is in a text, in this order; `...` stands for any lines.
+fn contains_in_order(place: &str, text: &str, lines: &[String]) {
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut rest = text.lines().map(words);
+    for line in lines.iter().map(|line| words(line)).filter(|line| !line.is_empty() && line != "...") {
+        assert!(rest.any(|found| found == line), "{place} does not print\n{line}\nbut\n{text}");
+    }
+}

@@ -1,0 +1,280 @@
+//! Terminals of carriers that are shared by demand assignment.
+
+mod capture;
+mod plan;
+
+use std::sync::Arc;
+
+use super::{Config, Contract, ControlCentre, Frame, Receiver, Terminal, TerminalConfig};
+use bentpipe_net::Port;
+use bentpipe_net::quick_start;
+use bentpipe_units::{Bytes, Rate, Span};
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use bentpipe_site::{
+    Artefact, Assembly, At, CapturePoint, Changes, Changing, Cost, Facts, MediumKind, Member, Named, Order,
+    Part, Problem, Review, ShareBudget, Site, Slot, Wired,
+};
+
+/// A terminal: its carriers, and what it may get of them. The sum of constant, asked and free capacity is what it sends
+/// with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields, inline)]
+pub struct Kind {
+    /// The carriers that it shares.
+    pub carrier: String,
+    /// What it may get.
+    #[serde(flatten)]
+    pub contract: Contract,
+}
+
+impl MediumKind for Kind {
+    type Shared = Named<Config>;
+
+    fn check(all: &[Member<'_, Self>], carriers: &Named<Config>, review: &mut Review<'_>) {
+        for member in all {
+            let (place, kind) = (member.place, member.medium);
+            review.ensure_named(carriers, "carrier", &place.key("medium.carrier"), &kind.carrier);
+            review.ensure(
+                !(place.is_own("rate") && place.is_own("medium")),
+                &place.key("medium"),
+                "a rate besides: a terminal sends with what it is assigned, expected one of them",
+            );
+        }
+    }
+
+    fn facts(all: &[Member<'_, Self>], carriers: &Named<Config>) -> Result<Vec<Facts>, Problem> {
+        let facts = |member: &Member<'_, Self>| {
+            let rate = carriers.get(&member.medium.carrier).map(|carrier| frame_of(all, carrier, member));
+            let rate = rate.transpose()?.map_or_else(Rate::default, |frame| frame.rate());
+            Ok(Facts { rate, delay: member.common.delay })
+        };
+        all.iter().map(facts).collect()
+    }
+
+    fn costs(all: &[Member<'_, Self>], carriers: &Named<Config>) -> Result<Vec<Box<dyn Cost>>, Problem> {
+        let cost = |member: &Member<'_, Self>| -> Result<Box<dyn Cost>, Problem> {
+            let frame = frame(all, carriers, &member.medium.carrier)?;
+            let rate = frame.rate_of(member.medium.contract.most_units(&frame));
+            Ok(Box::new(TerminalCost { rate, frame }))
+        };
+        all.iter().map(cost).collect()
+    }
+
+    fn shares(all: &[Member<'_, Self>], carriers: &Named<Config>) -> Result<Vec<ShareBudget>, Problem> {
+        let mut budgets = Vec::new();
+        for carrier in carriers.keys() {
+            budgets.extend(shares_of(all, carriers, carrier)?);
+        }
+        Ok(budgets)
+    }
+
+    fn assembly<'s>(
+        row: usize,
+        all: Vec<Member<'s, Self>>,
+        carriers: &'s Named<Config>,
+    ) -> Box<dyn Assembly + 's> {
+        let wired = vec![None; all.len()];
+        Box::new(Terminals { row, all, carriers, centres: IndexMap::new(), wired })
+    }
+
+    fn change(at: &Changing<'_, Self>, to: &mut Changes) -> Result<(), Problem> {
+        let (before, after) = (at.before.common, at.after.common);
+        // Carriers and the times of their slots stay as they are.
+        let same = (before.delay, before.queue) == (after.delay, after.queue);
+        if !same || at.before.medium != at.after.medium {
+            let key = at.after.place.link_key();
+            return Err(Problem::new(key, "a terminal cannot be changed while it runs"));
+        }
+        at.faults(to)
+    }
+}
+
+/// Returns the structure of a carrier, of which all members of that name are terminals.
+///
+/// # Errors
+/// Returns an error if there is no such carrier, or a value of it is impossible.
+pub fn frame(all: &[Member<'_, Kind>], carriers: &Named<Config>, name: &str) -> Result<Frame, Problem> {
+    let key = format!("carrier.{name}");
+    let config = carriers.get(name).ok_or_else(|| Problem::new(&key, "no such carrier"))?;
+    let count = terminals(all, name).map(|member| member.copies).sum();
+    Frame::new(config, count).map_err(|error| Problem::impossible(&key, &error))
+}
+
+fn frame_of(all: &[Member<'_, Kind>], config: &Config, member: &Member<'_, Kind>) -> Result<Frame, Problem> {
+    let name = &member.medium.carrier;
+    let count = terminals(all, name).map(|member| member.copies).sum();
+    Frame::new(config, count).map_err(|error| Problem::impossible(&format!("carrier.{name}"), &error))
+}
+
+/// Returns the terminals of a carrier in the order of the file.
+fn terminals<'a, 's>(
+    all: &'a [Member<'s, Kind>],
+    carrier: &'a str,
+) -> impl Iterator<Item = &'a Member<'s, Kind>> {
+    all.iter().filter(move |member| member.medium.carrier == carrier)
+}
+
+fn shares_of(
+    all: &[Member<'_, Kind>],
+    carriers: &Named<Config>,
+    carrier: &str,
+) -> Result<Vec<ShareBudget>, Problem> {
+    let frame = frame(all, carriers, carrier)?;
+    let of_it: Vec<_> = terminals(all, carrier).collect();
+    let count: u32 = of_it.iter().map(|member| member.copies).sum();
+    let constant = of_it.iter().map(|member| member.medium.contract.constant_units(&frame) * member.copies);
+    let left = frame.rate_of(frame.units().saturating_sub(constant.sum()));
+    let (mut budgets, mut number) = (Vec::new(), 0);
+    for member in of_it {
+        let contract = member.medium.contract;
+        let least = frame.rate_of(contract.constant_units(&frame));
+        let most = frame.rate_of(contract.most_units(&frame));
+        let share = Rate::from_bps(least.as_bps() + left.as_bps() / u64::from(count.max(1)));
+        budgets.push(ShareBudget {
+            name: member.name.to_owned(),
+            direction: member.way.name(),
+            copies: member.copies,
+            carrier: carrier.to_owned(),
+            granularity: frame.granularity(),
+            least,
+            most,
+            share: share.min(most),
+            request_to_grant: frame.request_to_grant(number),
+        });
+        number += member.copies;
+    }
+    Ok(budgets)
+}
+
+/// The most that a terminal may get of its carriers, and their structure.
+struct TerminalCost {
+    rate: Rate,
+    frame: Frame,
+}
+
+impl Cost for TerminalCost {
+    fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    fn wire_len(&self, len: usize) -> Bytes {
+        self.frame.carrier_len(len)
+    }
+
+    /// With slots enough, whole bursts one after the other.
+    fn time(&self, len: usize) -> Span {
+        self.frame.slot() * self.wire_len(len).get().div_ceil(self.frame.burst().get())
+    }
+}
+
+/// Control centre of a carrier.
+struct Centre {
+    part: Part,
+    frame: Arc<Frame>,
+    /// Numbers of the members that are its terminals, by their numbers there.
+    terminals: Vec<usize>,
+}
+
+struct Terminals<'s> {
+    row: usize,
+    all: Vec<Member<'s, Kind>>,
+    carriers: &'s Named<Config>,
+    centres: IndexMap<&'s str, Centre>,
+    wired: Vec<Option<Wired>>,
+}
+
+impl Assembly for Terminals<'_> {
+    fn begin(&mut self, site: &mut Site<'_>) -> Result<(), Problem> {
+        for (n, name) in self.carriers.keys().enumerate() {
+            let frame = Arc::new(frame(&self.all, self.carriers, name)?);
+            let is_of_it = |n: &usize| self.all[*n].medium.carrier == *name;
+            let terminals: Vec<usize> = (0..self.all.len()).filter(is_of_it).collect();
+            let key = format!("carrier.{name}");
+            let count = u16::try_from(terminals.len());
+            count.map_err(|_| Problem::new(&key, "more than 65535 terminals"))?;
+            let contracts: Vec<Contract> = terminals.iter().map(|n| self.all[*n].medium.contract).collect();
+            let centre = ControlCentre::new(&frame, &contracts);
+            let centre = centre.map_err(|error| Problem::impossible(&key, &error))?;
+            let part = site.add(Order::Shared(self.row, n), format!("carrier/{name}"), centre);
+            self.centres.insert(name, Centre { part, frame, terminals });
+        }
+        Ok(())
+    }
+
+    fn wire(&mut self, number: usize, site: &mut Site<'_>) -> Result<Wired, Problem> {
+        let member = self.all[number];
+        let none = || Problem::new(member.place.key("medium.carrier"), "no such carrier");
+        let centre = self.centres.get(&member.medium.carrier[..]).ok_or_else(none)?;
+        let at = centre.terminals.iter().position(|terminal| *terminal == number).ok_or_else(none)?;
+        let port = Port(at as u16);
+        let path = member.path();
+        let terminal = terminal(&member, port, &centre.frame)?;
+        let terminal = site.add(Order::Link(member.link, member.way, Slot::Line), &path, terminal);
+        site.connect((centre.part, port), (terminal, Port(1)));
+        let line = (terminal, Port(0));
+        let channels = site.faults((member.link, member.way, &path), member.common, member.place, line)?;
+        let last = channels.last().map_or(line, |last| (*last, Port(0)));
+        // The far end passes requests on to the control centre.
+        let receiver = Receiver::new(centre.frame.encapsulation());
+        let order = Order::Link(member.link, member.way, Slot::Receiver);
+        let receiver = site.add(order, format!("{path}/receiver"), receiver);
+        site.connect(last, (receiver, Port(0)));
+        site.connect((receiver, Port(1)), (centre.part, Port(0)));
+        let (output, receiver) = ((receiver, Port(0)), Some(receiver));
+        let wired = Wired { output, channels, receiver, ..Wired::new(line, centre.frame.rate()) };
+        self.wired[number] = Some(wired.clone());
+        Ok(wired)
+    }
+
+    fn on_line(&self, member: usize, _: bool) -> Option<CapturePoint<At>> {
+        let wired = self.wired[member].as_ref()?;
+        let centre = self.centres.get(&self.all[member].medium.carrier[..])?;
+        let first = wired.channels.first().copied().or(wired.receiver)?;
+        let format = Box::new(capture::Bursts::new(centre.frame.encapsulation()));
+        Some(CapturePoint { suffix: "bursts", inputs: vec![(first, Port(0))], format })
+    }
+
+    fn artefacts(&self) -> Vec<Artefact<At>> {
+        self.centres.iter().map(|(name, centre)| self.plan(name, centre)).collect()
+    }
+}
+
+impl Terminals<'_> {
+    /// Returns the burst time plan of a carrier.
+    fn plan(&self, name: &str, centre: &Centre) -> Artefact<At> {
+        let log = plan::PlanLog::new(&centre.frame);
+        let of_link =
+            |name: &str| centre.terminals.iter().filter(|terminal| self.all[**terminal].name == name).count();
+        let tap = |terminal: &usize| {
+            let (member, wired) = (&self.all[*terminal], self.wired[*terminal].as_ref()?);
+            let twice = of_link(member.name) > 1;
+            let shown =
+                if twice { format!("{} {}", member.name, member.way.name()) } else { member.name.to_owned() };
+            Some(((wired.line.0, Port(1)), log.tap(&shown)))
+        };
+        let taps = centre.terminals.iter().filter_map(tap).collect();
+        Artefact { file: format!("plan-{name}.csv"), taps, write: Box::new(move |out| log.write(out)) }
+    }
+}
+
+fn terminal(member: &Member<'_, Kind>, number: Port, frame: &Arc<Frame>) -> Result<Terminal, Problem> {
+    let config = TerminalConfig {
+        number: number.0,
+        contract: member.medium.contract,
+        delay: member.common.delay,
+        mtu: Some(member.common.mtu),
+        queue: member.common.queue.unwrap_or_default(),
+    };
+    let terminal = Terminal::new(&config, frame).map_err(|error| match error.key {
+        "dama.cra" => Problem::new(member.place.key("medium.cra"), format!("expected {}", error.expected)),
+        _ => Problem::impossible(&member.place.key("queue"), &error),
+    })?;
+    // It asks for what it approves for Quick-Start.
+    Ok(match member.common.quick_start {
+        Some(config) if config.capacity => terminal.with_announcement(quick_start::announced),
+        _ => terminal,
+    })
+}

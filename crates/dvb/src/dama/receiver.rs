@@ -1,0 +1,78 @@
+//! Receiver of the bursts of a terminal.
+
+use std::any::Any;
+
+use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_units::Time;
+
+use super::burst::{self, Head};
+use super::cells::{Encapsulation, Unpacker};
+use crate::dama::metrics;
+
+/// Receiver of the bursts of one terminal, at input 0. IP packets leave at output 0, requests at output 1.
+#[derive(Debug)]
+pub struct Receiver {
+    unpacker: Unpacker,
+    packets: Vec<(u16, Packet)>,
+    bursts: u64,
+    damaged_heads: u64,
+}
+
+impl Receiver {
+    /// Creates a receiver.
+    pub fn new(encapsulation: Encapsulation) -> Receiver {
+        Receiver { unpacker: Unpacker::new(encapsulation), packets: Vec::new(), bursts: 0, damaged_heads: 0 }
+    }
+
+    /// Emits the packets that end in a burst.
+    fn unpack(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
+        let (sent, (cells, stamps)) = (packet.born(), burst::parts(packet));
+        self.unpacker.burst(cells, |cell, packet| self.packets.push((cell, packet)));
+        let mut packets = self.packets.drain(..).peekable();
+        while let Some((cell, first)) = packets.next() {
+            let mut of_cell = vec![first];
+            while let Some((_, packet)) = packets.next_if(|(other, _)| *other == cell) {
+                of_cell.push(packet);
+            }
+            // What was begun before a loss does not come out: of a cell's packets the last ones do.
+            let born = burst::stamps(stamps, cell);
+            let first = born.len().saturating_sub(of_cell.len());
+            let mut born = born.into_iter().skip(first);
+            for mut packet in of_cell {
+                packet.set_born(born.next().unwrap_or(sent));
+                cx.emit(Port(0), packet);
+            }
+        }
+    }
+}
+
+impl Element for Receiver {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let Some(head) = Head::parse(&packet) else {
+            self.damaged_heads += 1;
+            return Time::NEVER;
+        };
+        if head.cells > 0 {
+            self.bursts += 1;
+            self.unpack(&packet, cx);
+        }
+        if !head.requests.is_empty() {
+            cx.emit(Port(1), Head { cells: 0, ..head }.packet(None, packet.born()));
+        }
+        Time::NEVER
+    }
+
+    fn wake(&mut self, _cx: &mut Cx<'_>) -> Time {
+        Time::NEVER
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        observer.counter(&metrics::BURSTS, self.bursts);
+        observer.counter(&metrics::DAMAGED_HEADS, self.damaged_heads);
+        observer.counter(&metrics::DAMAGES, self.unpacker.damages());
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -1,0 +1,325 @@
+//! Kind of medium `dvb`: streams on DVB carriers.
+//!
+//! Each node that sends on a carrier has a multiplex of its streams there.
+
+mod capture;
+
+use crate::{Config, Encapsulation, Idle, Line, Modcod, PathConfig, Receiver, Refusal, RohcMode, Sender};
+use bentpipe_net::Port;
+use bentpipe_units::{Bytes, Rate};
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use bentpipe_site::{
+    Assembly, At, CapturePoint, Changes, Changing, Cost, Facts, MediumKind, Member, Named, Order, Part,
+    Problem, Review, SharedParts, Site, Slot, Wired, line,
+};
+pub use capture::frame_in_udp;
+
+/// Stream of packets in a transport stream, or in the frames of DVB-S2.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields, inline)]
+pub struct Kind {
+    /// The line that it is sent on.
+    pub line: String,
+    /// MODCOD of its frames, where streams have their own (VCM): only with GSE.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
+    pub modcod: Option<Modcod>,
+    /// Encapsulation and compression.
+    #[serde(flatten)]
+    pub stream: Config,
+}
+
+impl MediumKind for Kind {
+    type Shared = Named<Line>;
+
+    fn check(all: &[Member<'_, Self>], lines: &Named<Line>, review: &mut Review<'_>) {
+        all.iter().for_each(|member| check(member, all, lines, review));
+    }
+
+    fn facts(all: &[Member<'_, Self>], lines: &Named<Line>) -> Result<Vec<Facts>, Problem> {
+        let rate = |member: &Member<'_, Self>| lines.get(&member.medium.line).map(Line::rate);
+        let facts = |member: &Member<'_, Self>| Facts {
+            rate: rate(member).unwrap_or_default(),
+            delay: member.common.delay,
+        };
+        Ok(all.iter().map(facts).collect())
+    }
+
+    fn costs(all: &[Member<'_, Self>], lines: &Named<Line>) -> Result<Vec<Box<dyn Cost>>, Problem> {
+        let cost = |member: &Member<'_, Self>| -> Box<dyn Cost> {
+            let rate = lines.get(&member.medium.line).map(Line::rate).unwrap_or_default();
+            let multiplex = format!("carrier {} of {}", member.medium.line, member.from);
+            Box::new(StreamCost { rate, stream: member.medium.stream.clone(), multiplex })
+        };
+        Ok(all.iter().map(cost).collect())
+    }
+
+    fn assembly<'s>(
+        row: usize,
+        all: Vec<Member<'s, Self>>,
+        lines: &'s Named<Line>,
+    ) -> Box<dyn Assembly + 's> {
+        let (places, wired) = (vec![None; all.len()], vec![None; all.len()]);
+        Box::new(Multiplexes { row, all, lines, places, wired })
+    }
+
+    fn change(at: &Changing<'_, Self>, to: &mut Changes) -> Result<(), Problem> {
+        refuse_fixed(at)?;
+        let (had, wanted) = (at.before.medium, at.after.medium);
+        let number = usize::from(at.handle.port.0);
+        if had != wanted {
+            let wanted = wanted.clone();
+            to.set(at.handle.line, at.key("medium"), wanted, move |sender: &mut Sender, now, kind: Kind| {
+                sender.set_stream(now, number, &kind.stream, kind.modcod)
+            });
+        }
+        if let Some(queue) = at.queue()? {
+            to.set(at.handle.line, at.key("queue"), queue, move |sender: &mut Sender, now, queue| {
+                sender.set_queue(now, number, &queue)
+            });
+        }
+        at.faults(to)
+    }
+
+    fn change_shared(
+        before: &Named<Line>,
+        after: &Named<Line>,
+        _: &SharedParts<bentpipe_sim::ElementId>,
+        _: &mut Changes,
+    ) -> Result<(), Problem> {
+        const FIXED: &str = "a line cannot be changed while it runs: its slots and frames are counted from the start. Expected \
+                             a stream's packing, filter, to, llc or modcod, or the link's queue or channel";
+        match after.keys().find(|name| before.get(*name) != after.get(*name)) {
+            Some(name) => Err(Problem::new(format!("dvb.{name}"), FIXED)),
+            None => Ok(()),
+        }
+    }
+
+    fn copy(&mut self, n: u32) {
+        self.stream.pid = self.stream.pid.plus(n).unwrap_or(self.stream.pid);
+    }
+}
+
+fn check(member: &Member<'_, Kind>, all: &[Member<'_, Kind>], lines: &Named<Line>, review: &mut Review<'_>) {
+    let (place, kind) = (member.place, member.medium);
+    review.ensure_named(lines, "line of DVB", &place.key("medium.line"), &kind.line);
+    review.ensure(
+        !place.is_with_medium("rate"),
+        &place.key("medium"),
+        "a rate besides: the line has one, expected one of them",
+    );
+    line::refuse_framing(member, "a framing besides: a stream has its own, expected none", review);
+    let back = all.iter().find(|other| other.link == member.link && other.way != member.way);
+    let has_feedback = back.is_some_and(|back| back.medium.stream.rohc.is_some());
+    let mode = kind.stream.rohc.as_ref().map_or(RohcMode::Unidirectional, |rohc| rohc.mode);
+    review.ensure(
+        mode == RohcMode::Unidirectional || has_feedback,
+        &place.key("medium.rohc.mode"),
+        "no way back for feedback: expected \"unidirectional\", or `dvb` with `rohc` in the other direction",
+    );
+}
+
+/// Refuses changes that both ends of a stream would have to make.
+fn refuse_fixed(at: &Changing<'_, Kind>) -> Result<(), Problem> {
+    let (had, wanted) = (at.before.medium, at.after.medium);
+    let (old, new) = (&had.stream, &wanted.stream);
+    let is_varied = |kind: &Kind| kind.modcod.is_some();
+    at.refuse(&[
+        ("medium.line", had.line == wanted.line, "it stays in the multiplex that it started in"),
+        ("medium.pid", old.pid == new.pid, "the receiver listens to the one it started with"),
+        (
+            "medium.encapsulation",
+            old.encapsulation == new.encapsulation,
+            "the receiver expects what it started with",
+        ),
+        (
+            "medium.to",
+            old.to == new.to || old.encapsulation != Encapsulation::Gse,
+            "the receiver of shared frames listens to the one it started with",
+        ),
+        ("medium.rohc", old.rohc == new.rohc, "contexts at both ends go by it"),
+        ("medium.modcod", is_varied(had) == is_varied(wanted), "expected another one where there is one"),
+        ("delay", at.before.common.delay == at.after.common.delay, "slots arrive in their order"),
+    ])
+}
+
+/// Cost of packets in a stream.
+struct StreamCost {
+    rate: Rate,
+    stream: Config,
+    multiplex: String,
+}
+
+impl Cost for StreamCost {
+    fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    fn wire_len(&self, len: usize) -> Bytes {
+        self.stream.line_len(len)
+    }
+
+    fn shared(&self) -> Option<&str> {
+        Some(&self.multiplex)
+    }
+}
+
+/// Place of a member in its multiplex.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    /// Sending end.
+    sender: Part,
+    /// Number of the stream there.
+    number: Port,
+    /// Number of streams.
+    streams: u16,
+    /// Set if the streams are in baseband frames.
+    in_frames: bool,
+}
+
+impl Spot {
+    /// Returns the input for feedback that is to be sent.
+    fn to_send(self) -> At {
+        (self.sender, Port(self.streams + self.number.0))
+    }
+
+    /// Returns the input for feedback that came.
+    fn came(self) -> At {
+        (self.sender, Port(2 * self.streams + self.number.0))
+    }
+}
+
+struct Multiplexes<'s> {
+    row: usize,
+    all: Vec<Member<'s, Kind>>,
+    lines: &'s Named<Line>,
+    places: Vec<Option<Spot>>,
+    wired: Vec<Option<Wired>>,
+}
+
+impl Assembly for Multiplexes<'_> {
+    fn begin(&mut self, site: &mut Site<'_>) -> Result<(), Problem> {
+        let mut multiplexes: IndexMap<String, Vec<usize>> = IndexMap::new();
+        for (n, member) in self.all.iter().enumerate() {
+            if let Some((line, _)) = self.lines.get_key_value(&member.medium.line) {
+                multiplexes.entry(format!("dvb/{line}/{}", member.from)).or_default().push(n);
+            }
+        }
+        for (n, (path, members)) in multiplexes.into_iter().enumerate() {
+            let sender = site.add(Order::Shared(self.row, n), path, self.sender(&members)?);
+            for (number, member) in members.iter().enumerate() {
+                let kind = self.all[*member].medium;
+                let is_gse = kind.stream.encapsulation == Encapsulation::Gse;
+                let in_frames = is_gse || matches!(self.lines[&kind.line], Line::DvbS2 { .. });
+                let (number, streams) = (Port(number as u16), members.len() as u16);
+                self.places[*member] = Some(Spot { sender, number, streams, in_frames });
+            }
+        }
+        Ok(())
+    }
+
+    fn wire(&mut self, number: usize, site: &mut Site<'_>) -> Result<Wired, Problem> {
+        let member = self.all[number];
+        let none = || Problem::new(member.place.key("medium.line"), "no such line");
+        let spot = self.places[number].ok_or_else(none)?;
+        let (line, path) = ((spot.sender, spot.number), member.path());
+        let channels = site.faults((member.link, member.way, &path), member.common, member.place, line)?;
+        let last = channels.last().map_or(line, |last| (*last, Port(0)));
+        let receiver = Receiver::new(&member.medium.stream)
+            .map_err(|error| Problem::impossible(&member.place.key("medium"), &error))?;
+        let stream = &member.medium.stream;
+        let label = self.lines[&member.medium.line].label(stream, spot.number.0.into(), spot.streams.into());
+        let receiver = match label {
+            Some(label) => receiver.of_label(label),
+            None => receiver,
+        };
+        let order = Order::Link(member.link, member.way, Slot::Receiver);
+        let receiver = site.add(order, format!("{path}/receiver"), receiver);
+        site.connect(last, (receiver, Port(0)));
+        let (output, receiver) = ((receiver, Port(0)), Some(receiver));
+        let rate = self.lines[&member.medium.line].rate();
+        let wired = Wired { output, channels, receiver, ..Wired::new(line, rate) };
+        self.wired[number] = Some(wired.clone());
+        Ok(wired)
+    }
+
+    /// Connects each receiving end to the sending end of the other direction: feedback goes there with its packets.
+    fn end(&mut self, site: &mut Site<'_>) {
+        for (n, member) in self.all.iter().enumerate() {
+            let is_back = |other: &usize| {
+                let other = &self.all[*other];
+                other.link == member.link && other.way != member.way
+            };
+            let back = (0..self.all.len()).find(is_back).and_then(|back| self.places[back]);
+            let receiver = self.wired[n].as_ref().and_then(|wired| wired.receiver);
+            if let (Some(_), Some(back), Some(receiver)) = (self.places[n], back, receiver) {
+                site.connect((receiver, Port(1)), back.to_send());
+                site.connect((receiver, Port(2)), back.came());
+            }
+        }
+    }
+
+    fn on_line(&self, member: usize, nulls: bool) -> Option<CapturePoint<At>> {
+        let spot = self.places[member]?;
+        let (suffix, kind) = (if spot.in_frames { "frames" } else { "ts" }, self.all[member].medium);
+        let merge = if kind.stream.encapsulation == Encapsulation::Gse {
+            None
+        } else {
+            let idle = Idle::new(self.lines.get(&kind.line)?);
+            let farthest = self.beside(spot).map(|n| self.all[n].common.delay).max().unwrap_or_default();
+            Some(capture::Merge::new(idle, self.all[member].common.delay, farthest, nulls))
+        };
+        let inputs = match merge {
+            None => vec![self.first(member)?],
+            Some(_) => self.beside(spot).filter_map(|n| self.first(n)).collect(),
+        };
+        let format = Box::new(capture::Units::new(spot.in_frames, merge));
+        Some(CapturePoint { suffix, inputs, format })
+    }
+}
+
+impl Multiplexes<'_> {
+    /// Returns the members of a multiplex.
+    fn beside(&self, spot: Spot) -> impl Iterator<Item = usize> {
+        let is_beside = move |n: &usize| self.places[*n].is_some_and(|other| other.sender == spot.sender);
+        (0..self.all.len()).filter(is_beside)
+    }
+
+    /// Returns the input where units of a member arrive first.
+    fn first(&self, member: usize) -> Option<At> {
+        let wired = self.wired[member].as_ref()?;
+        Some((wired.channels.first().copied().or(wired.receiver)?, Port(0)))
+    }
+
+    fn sender(&self, members: &[usize]) -> Result<Sender, Problem> {
+        let paths: Vec<PathConfig> = members.iter().map(|member| path(&self.all[*member])).collect();
+        let line = &self.all[members[0]].medium.line;
+        // Inputs of 16 bits have room for three of each stream.
+        if paths.len() > usize::from(u16::MAX / 3) {
+            return Err(Problem::new(format!("dvb.{line}"), "more than 21845 streams from one node"));
+        }
+        Sender::new(&self.lines[line], &paths).map_err(|refusal| self.problem(line, members, &refusal))
+    }
+
+    fn problem(&self, line: &str, members: &[usize], refusal: &Refusal) -> Problem {
+        let member = refusal.path.and_then(|number| members.get(number));
+        let part = if refusal.part == "dvb" { "medium" } else { refusal.part };
+        let key = member.map_or(format!("dvb.{line}"), |member| self.all[*member].place.key(part));
+        Problem::impossible(&key, &refusal.impossible)
+    }
+}
+
+fn path(member: &Member<'_, Kind>) -> PathConfig {
+    let (common, kind) = (member.common, member.medium);
+    PathConfig {
+        name: member.path(),
+        dvb: kind.stream.clone(),
+        modcod: kind.modcod,
+        queue: common.queue.unwrap_or_default(),
+        delay: common.delay,
+        mtu: common.mtu,
+    }
+}

@@ -1,0 +1,126 @@
+//! Captures of transport streams and baseband frames.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use crate::{Idle, Unit};
+use bentpipe_net::Packet;
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::bbframe::{self, Adaptation};
+use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::pcap::LinkType;
+use bentpipe_wire::{ipv4, udp};
+
+use bentpipe_site::{CaptureFormat, Records};
+
+/// TS packets, or baseband frames behind mode adaptation headers L.3 in UDP.
+pub(super) struct Units {
+    in_frames: bool,
+    merge: Option<Merge>,
+}
+
+impl Units {
+    pub(super) fn new(in_frames: bool, merge: Option<Merge>) -> Units {
+        Units { in_frames, merge }
+    }
+
+    /// Writes what of the multiplex is certain.
+    fn merge(&mut self, is_end: bool, out: &mut dyn Records) {
+        let Some(merge) = &mut self.merge else { return };
+        while out.is_open()
+            && let Some((time, unit)) = merge.pop(is_end)
+        {
+            write_unit(time, &unit, out);
+        }
+    }
+}
+
+impl CaptureFormat for Units {
+    fn link_type(&self) -> LinkType {
+        if self.in_frames { LinkType::RAW } else { LinkType::MPEG_2_TS }
+    }
+
+    fn write(&mut self, now: Time, packet: &Packet, out: &mut dyn Records) {
+        let Some(unit) = packet.carried::<Unit>() else { return };
+        match &mut self.merge {
+            Some(merge) => merge.add(now, unit),
+            None => return write_unit(now, unit, out),
+        }
+        self.merge(false, out);
+    }
+
+    fn end(&mut self, out: &mut dyn Records) {
+        self.merge(true, out);
+    }
+}
+
+fn write_unit(now: Time, unit: &Unit, out: &mut dyn Records) {
+    match &unit.adaptation {
+        Some(adaptation) => out.write(now, &frame_in_udp(adaptation, &unit.bytes), 0),
+        None => out.write(now, &unit.bytes, 0),
+    }
+}
+
+/// Returns a baseband frame behind its mode adaptation header, filled up to what its MODCOD takes, in UDP.
+pub fn frame_in_udp(adaptation: &Adaptation, frame: &[u8]) -> Vec<u8> {
+    let bits = adaptation.modcod.and_then(|modcod| modcod.bbframe_bits(adaptation.size));
+    let frame_len = bits.map_or(frame.len(), |bits| bits as usize / 8);
+    let len = bbframe::ADAPTATION_LEN + frame_len;
+    let udp =
+        udp::Repr { src_port: bbframe::CAPTURE_PORT, dst_port: bbframe::CAPTURE_PORT, payload_len: len };
+    let here = Ipv4Addr::LOCALHOST;
+    let ip = ipv4::Repr::new(here, here, Protocol::UDP, udp::HEADER_LEN + len);
+    let mut bytes = vec![0; ip.buffer_len() + udp::HEADER_LEN + len];
+    ip.emit(&mut bytes);
+    let rest = &mut bytes[ip.buffer_len()..];
+    udp.emit(rest);
+    let rest = &mut rest[udp::HEADER_LEN..];
+    adaptation.emit(rest);
+    rest[bbframe::ADAPTATION_LEN..][..frame.len()].copy_from_slice(frame);
+    bytes
+}
+
+/// Multiplex as a whole, made of what its receivers get of it: streams in the order of their slots, each unit once, NULL
+/// packets between.
+#[derive(Debug)]
+pub(super) struct Merge {
+    /// Fill of its line.
+    idle: Idle,
+    /// Delay to the receiver whose times the capture has.
+    delay: Span,
+    /// Delay to the farthest receiver.
+    farthest: Span,
+    /// Enables writing of fill.
+    nulls: bool,
+    waiting: BTreeMap<u64, Unit>,
+    /// Number of the next unit to be written.
+    next: u64,
+    /// Arrival of the last unit.
+    now: Time,
+}
+
+impl Merge {
+    pub(super) fn new(idle: Idle, delay: Span, farthest: Span, nulls: bool) -> Merge {
+        Merge { idle, delay, farthest, nulls, waiting: BTreeMap::new(), next: 0, now: Time::ZERO }
+    }
+
+    /// Adds a unit, which may have come to another receiver before.
+    fn add(&mut self, now: Time, unit: &Unit) {
+        self.now = now;
+        self.waiting.entry(unit.number).or_insert_with(|| unit.clone());
+    }
+
+    /// Removes the next unit that is certain and returns it with its time: all sent before it has come to the farthest
+    /// receiver. `is_end`: nothing will come any more.
+    fn pop(&mut self, is_end: bool) -> Option<(Time, Unit)> {
+        let first = *self.waiting.first_key_value()?.0;
+        let came = self.idle.ends(first) + self.farthest;
+        if came > self.now || (came == self.now && !is_end) {
+            return None;
+        }
+        let is_idle = self.nulls && self.next < first;
+        let unit = if is_idle { self.idle.unit(self.next) } else { self.waiting.pop_first()?.1 };
+        self.next = unit.number + 1;
+        Some((self.idle.ends(unit.number) + self.delay, unit))
+    }
+}

@@ -1,0 +1,450 @@
+//! Sender of a DVB carrier: streams with a queue each, in one multiplex.
+
+mod path;
+
+use std::any::Any;
+use std::collections::VecDeque;
+
+use bentpipe_net::link::metrics as link_metrics;
+use bentpipe_net::queue::Discipline;
+use bentpipe_net::{Cx, Element, Impossible, Observer, Packet, Port};
+use bentpipe_units::{Bytes, Rate, Span, Time};
+use bentpipe_wire::ts::PACKET_LEN;
+use bentpipe_wire::{bbframe, gse};
+
+use super::config::{Config, Encapsulation};
+use super::framed::Framed;
+use super::line::{Frames, InputStreams, Line, Modcod, Timing};
+use super::multiplex::{Fields, Multiplex, Origin};
+use super::tables::{self, Tables};
+use super::unit::Unit;
+use crate::metrics;
+use path::Path;
+
+const PACKET_BITS: f64 = 8.0 * PACKET_LEN as f64;
+
+/// A stream of a multiplex.
+#[derive(Clone, Debug)]
+pub struct PathConfig {
+    /// Name under which counters are reported, such as "link/sky/forward".
+    pub name: String,
+    /// Encapsulation and compression.
+    pub dvb: Config,
+    /// MODCOD of its frames, where streams may have their own (VCM).
+    pub modcod: Option<Modcod>,
+    /// Queue of packets to be encapsulated.
+    pub queue: Discipline,
+    /// Propagation delay.
+    pub delay: Span,
+    /// Maximum length of an IP packet.
+    pub mtu: Bytes,
+}
+
+/// Error returned when a multiplex is not possible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Number of the stream; `None` for the carrier.
+    pub path: Option<usize>,
+    /// Part of its configuration: "dvb" or "queue".
+    pub part: &'static str,
+    /// Key and expected value.
+    pub impossible: Impossible,
+}
+
+/// Sender of a DVB carrier, an element.
+///
+/// Input n takes the packets of stream n, and output n emits its TS packets or BBFRAMEs at the instants of their arrival,
+/// propagation included. Of N streams, input N + n takes feedback to be sent with stream n, and 2 N + n feedback received
+/// for it.
+///
+/// TS packets of streams leave in turn; BBFRAMEs with GSE have PDUs of all streams of a MODCOD. Packets wait in the queue of
+/// their stream before they are encapsulated, so whole packets are dropped. PAT and PMT are sent first, and reach all
+/// outputs. NULL packets and dummy frames are counted, not made, so that no work depends on their number. A transport stream
+/// in BBFRAMEs does have them: a receiver gets the frames with a part of its stream, whole.
+pub struct Sender {
+    timing: Timing,
+    multiplex: Multiplex,
+    /// Data fields of GSE.
+    fields: Option<Fields>,
+    /// Transport stream in BBFRAMEs.
+    framed: Option<Framed>,
+    rate: Rate,
+    paths: Vec<Path>,
+    /// Units in flight, in the order of arrival.
+    pipe: VecDeque<(Time, Port, Packet)>,
+    /// Minimum and maximum propagation delay.
+    nearest: Span,
+    farthest: Span,
+    sent: u64,
+    /// Time taken by slots and frames with data.
+    busy: Span,
+    /// Bytes of GSE packets in data fields, and of the data fields.
+    filled_bytes: u64,
+    field_bytes: u64,
+}
+
+impl Sender {
+    /// Creates the sender of a carrier with these streams.
+    ///
+    /// # Errors
+    /// Returns an error if the carrier or a stream is not possible.
+    pub fn new(line: &Line, paths: &[PathConfig]) -> Result<Sender, Refusal> {
+        let is_gse = |path: &PathConfig| path.dvb.encapsulation == Encapsulation::Gse;
+        let in_frames = paths.first().is_some_and(is_gse);
+        let varies = paths.iter().any(|path| path.modcod.is_some());
+        let of_line = |impossible| Refusal { path: None, part: "", impossible };
+        line.check(in_frames, varies).map_err(of_line)?;
+        check_streams(line, paths, in_frames)?;
+        let timing = match line.frames(varies).filter(|_| in_frames) {
+            Some(frames) => Timing::Frames(frames),
+            None => Timing::Grid(line.grid()),
+        };
+        let build = |(n, path): (usize, &PathConfig)| {
+            let label = line.label(&path.dvb, n, paths.len());
+            Path::new(path, label).map_err(|e| Refusal { path: Some(n), ..e })
+        };
+        let mut built = paths.iter().enumerate().map(build).collect::<Result<Vec<_>, _>>()?;
+        let fields =
+            if let Timing::Frames(frames) = &timing { Some(fields(frames, &mut built)) } else { None };
+        let programmes = tables::programmes(paths.iter().map(|path| &path.dvb));
+        let tables = line.tables().map(|interval| Tables::new(interval, 1, programmes));
+        if let (Some(tables), Some(interval)) = (&tables, line.tables()) {
+            let share =
+                tables.packets() as f64 * PACKET_BITS / interval.as_secs_f64() / line.rate().as_bps() as f64;
+            let expected = "a longer interval: tables would take more than half of the line";
+            Impossible::unless(share <= 0.5, "tables", expected).map_err(of_line)?;
+        }
+        Ok(Sender {
+            rate: line.rate(),
+            multiplex: Multiplex::new(tables),
+            framed: line.frames(false).filter(|_| !in_frames).map(Framed::new),
+            paths: built,
+            fields,
+            timing,
+            pipe: VecDeque::new(),
+            nearest: paths.iter().map(|path| path.delay).min().unwrap_or_default(),
+            farthest: paths.iter().map(|path| path.delay).max().unwrap_or_default(),
+            sent: 0,
+            busy: Span::ZERO,
+            filled_bytes: 0,
+            field_bytes: 0,
+        })
+    }
+
+    /// Changes a stream from the next packet and frame on: its encapsulator's settings, and its own MODCOD if it has one.
+    ///
+    /// # Errors
+    /// Returns the key whose value is not possible; nothing is changed then.
+    pub fn set_stream(
+        &mut self,
+        now: Time,
+        number: usize,
+        dvb: &Config,
+        modcod: Option<Modcod>,
+    ) -> Result<(), Impossible> {
+        self.catch_up(now);
+        let Some(path) = self.paths.get_mut(number) else { return Ok(()) };
+        path.encapsulator.set(dvb)?;
+        path.is_bridged = dvb.bridged;
+        path.modcod = modcod;
+        if let (Timing::Frames(frames), Some(fields)) = (&self.timing, &mut self.fields) {
+            let modcods: Vec<_> = self.paths.iter().map(|path| path.modcod).collect();
+            fields.regroup(groups(frames, &modcods));
+            set_capacities(now, frames, &mut self.paths, fields);
+        }
+        Ok(())
+    }
+
+    /// Changes the limits of a stream's queue. Waiting packets stay.
+    ///
+    /// # Errors
+    /// Returns the key whose value is not possible; nothing is changed then.
+    pub fn set_queue(&mut self, now: Time, number: usize, discipline: &Discipline) -> Result<(), Impossible> {
+        self.catch_up(now);
+        self.paths.get_mut(number).map_or(Ok(()), |path| path.queue.set(discipline))
+    }
+
+    /// Fills every slot and frame that has begun by `now`.
+    fn catch_up(&mut self, now: Time) {
+        while let Some(ready) = self.ready() {
+            let at = self.timing.opens(ready);
+            if at > now {
+                return;
+            }
+            self.timing.seek(at);
+            if !self.send(at) {
+                return;
+            }
+        }
+    }
+
+    /// Returns the time from which on there is something to send; `None` if there is nothing.
+    fn ready(&self) -> Option<Time> {
+        match &self.fields {
+            Some(fields) => (0..fields.groups()).filter_map(|group| fields.ready(group, &self.paths)).min(),
+            None => {
+                let tables = Some(self.multiplex.tables_due()).filter(|due| !due.is_never());
+                self.paths.iter().filter_map(Path::ready).chain(tables).min()
+            }
+        }
+    }
+
+    /// Fills the next slot or frame at `at`. Returns `true` if there was something to send.
+    fn send(&mut self, at: Time) -> bool {
+        if self.fields.is_some() {
+            return self.send_frame(at);
+        }
+        match self.multiplex.pop(at, &mut self.paths) {
+            Some((Origin::Table, packet)) => self.send_table(&packet),
+            Some((Origin::Source(number), packet)) => self.send_packet(number, packet),
+            None => return false,
+        }
+        true
+    }
+
+    /// Sends a TS packet of a stream.
+    fn send_packet(&mut self, number: usize, packet: [u8; PACKET_LEN]) {
+        let slot = self.timing.next();
+        let (end, took) = self.timing.take(None);
+        let path = &mut self.paths[number];
+        self.busy += took;
+        path.busy += took;
+        self.sent += 1;
+        let unit = Unit { number: slot, ..path.ts_unit(packet) };
+        self.remember(slot, &unit);
+        self.dispatch(number, end, unit);
+    }
+
+    /// Sends a BBFRAME of one group of streams. Returns `true` if there was something to send.
+    fn send_frame(&mut self, at: Time) -> bool {
+        let (Timing::Frames(frames), Some(fields)) = (&self.timing, &mut self.fields) else { return false };
+        set_capacities(at, frames, &mut self.paths, fields);
+        let Some(group) = fields.next_group(at, &self.paths) else { return false };
+        let lead = fields.members(group)[0];
+        let sending = frames.sending(at, self.paths[lead].modcod);
+        let mut bytes = vec![0; bbframe::HEADER_LEN];
+        let Some(len) = fields.fill(at, group, &mut self.paths, &mut bytes) else { return false };
+        frames.header(lead, len).emit(&mut bytes);
+        let adaptation = Some(frames.adaptation(sending.modcod, self.sent));
+        let (end, took) = self.timing.take(Some(&sending));
+        self.busy += share_of(took, len, sending.capacity);
+        self.filled_bytes += len as u64;
+        self.field_bytes += sending.capacity as u64;
+        self.sent += 1;
+        let number = self.sent - 1;
+        for (source, share) in fields.shares().to_vec() {
+            let path = &mut self.paths[source];
+            path.account_frame(share_of(took, share, sending.capacity), share, len, sending.capacity);
+            let unit = Unit { number, adaptation, ..path.frame_unit(bytes.clone()) };
+            if sending.is_received {
+                self.dispatch(source, end, unit);
+            } else {
+                path.lost += 1;
+            }
+        }
+        true
+    }
+
+    /// Sends a packet of a table to all receivers.
+    fn send_table(&mut self, packet: &[u8; PACKET_LEN]) {
+        let number = self.timing.next();
+        let (end, took) = self.timing.take(None);
+        self.busy += took;
+        self.sent += 1;
+        let unit = Unit { number, bytes: packet.to_vec(), ..Unit::default() };
+        self.remember(number, &unit);
+        (0..self.paths.len()).for_each(|path| self.dispatch(path, end, unit.clone()));
+    }
+
+    /// Records the packet of a slot, if frames are made of slots.
+    fn remember(&mut self, slot: u64, unit: &Unit) {
+        if let (Some(framed), Some(packet)) = (&mut self.framed, unit.ts()) {
+            framed.put(slot, packet);
+        }
+    }
+
+    /// Sends a unit, or the frames that it is in, to the receiver of a stream. It ends at `end`, without propagation.
+    fn dispatch(&mut self, number: usize, end: Time, unit: Unit) {
+        let path = &mut self.paths[number];
+        let port = Port(number as u16);
+        let Some(framed) = &self.framed else {
+            path.in_flight += 1;
+            let arrival = end + path.delay;
+            return self.put(arrival, port, unit);
+        };
+        let mut carried_packets = unit.carried_packets;
+        let (frames, last) = (framed.frames_of(unit.number), framed.frame_of_end(unit.number));
+        for frame in frames {
+            let carried_packets =
+                if frame == last { std::mem::take(&mut carried_packets) } else { Vec::new() };
+            let path = &mut self.paths[number];
+            match path.framed.back_mut().filter(|(last, _)| *last == frame) {
+                Some((_, ending)) => ending.extend(carried_packets),
+                None => {
+                    path.framed.push_back((frame, carried_packets));
+                    path.in_flight += 1;
+                    let arrival = self.timing.frame_end(frame) + path.delay;
+                    self.put(arrival, port, Unit { number: frame, ..Unit::default() });
+                }
+            }
+        }
+    }
+
+    /// Returns a frame as it arrives.
+    fn framed(&mut self, port: Port, packet: Packet) -> Packet {
+        let (Some(framed), Some(unit)) = (&self.framed, packet.carried::<Unit>()) else { return packet };
+        let path = &mut self.paths[usize::from(port.0)];
+        let carried_packets =
+            path.framed.pop_front().map(|(_, carried_packets)| carried_packets).unwrap_or_default();
+        let (adaptation, bytes) = framed.frame(unit.number);
+        Unit { number: unit.number, bytes, adaptation: Some(adaptation), carried_packets }.into_packet()
+    }
+
+    /// Inserts a unit in flight by its arrival: streams of different delays overtake each other.
+    fn put(&mut self, arrival: Time, port: Port, unit: Unit) {
+        let behind = self.pipe.iter().rev().take_while(|(other, ..)| *other > arrival).count();
+        let at = self.pipe.len() - behind;
+        self.pipe.insert(at, (arrival, port, unit.into_packet()));
+    }
+
+    /// Returns the next wake-up time: the next arrival, or no later than the earliest possible one.
+    fn deadline(&self) -> Time {
+        if let Some((arrival, ..)) = self.pipe.front() {
+            return *arrival;
+        }
+        self.ready().map_or(Time::NEVER, |ready| self.timing.arrives(ready) + self.nearest)
+    }
+}
+
+impl Line {
+    /// Returns the label of GSE packets of the `number`-th of `streams` streams.
+    ///
+    /// It is `None` if no other stream is in its frames, so that no label is needed.
+    pub fn label(&self, stream: &Config, number: usize, streams: usize) -> Option<gse::Label> {
+        let is_shared = matches!(self, Line::DvbS2 { input_streams: InputStreams::Single, .. })
+            && stream.encapsulation == Encapsulation::Gse
+            && streams > 1;
+        let [.., high, middle, low] = (number as u32 + 1).to_be_bytes();
+        let own = || gse::Label::Three([high, middle, low]);
+        is_shared.then(|| stream.to.map_or_else(own, |address| gse::Label::Six(address.0)))
+    }
+}
+
+/// Returns `part / whole` of a time.
+fn share_of(time: Span, part: usize, whole: usize) -> Span {
+    let nanos = u128::from(time.as_nanos()) * part as u128 / whole.max(1) as u128;
+    Span::from_nanos(nanos as u64)
+}
+
+/// Checks that streams can be in one multiplex, and that its receivers can separate them.
+fn check_streams(line: &Line, paths: &[PathConfig], in_frames: bool) -> Result<(), Refusal> {
+    for (n, path) in paths.iter().enumerate() {
+        let (dvb, before) = (&path.dvb, &paths[..n]);
+        let refusal = |impossible| Refusal { path: Some(n), part: "dvb", impossible };
+        let is_alike = (dvb.encapsulation == Encapsulation::Gse) == in_frames;
+        let expected = "the same for all streams of a multiplex, or none of them \"gse\"";
+        Impossible::unless(is_alike, "encapsulation", expected).map_err(refusal)?;
+        let is_new = in_frames || before.iter().all(|other| other.dvb.pid != dvb.pid);
+        let expected = "another one: a stream of the same multiplex has it";
+        Impossible::unless(is_new, "pid", expected).map_err(refusal)?;
+        let is_shared = line.label(dvb, n, paths.len()).is_some();
+        let is_new = dvb.to.is_none() || before.iter().all(|other| other.dvb.to != dvb.to);
+        let expected =
+            "another address: a stream in the same frames has it (or `input_streams = \"multiple\"`)";
+        Impossible::unless(!is_shared || is_new, "to", expected).map_err(refusal)?;
+    }
+    Ok(())
+}
+
+/// Returns the multiplexer of the frames of these streams.
+fn fields(frames: &Frames, paths: &mut [Path]) -> Fields {
+    let modcods: Vec<_> = paths.iter().map(|path| path.modcod).collect();
+    let mut fields = Fields::new(paths.len(), groups(frames, &modcods));
+    set_capacities(Time::ZERO, frames, paths, &mut fields);
+    fields
+}
+
+/// Returns the streams that share frames, with their input streams: those of one MODCOD, or each by itself.
+fn groups(frames: &Frames, modcods: &[Option<Modcod>]) -> Vec<(Vec<usize>, usize)> {
+    if frames.input_streams == InputStreams::Multiple {
+        return (0..modcods.len()).map(|n| (vec![n], n)).collect();
+    }
+    let mut groups: Vec<(Vec<usize>, usize)> = Vec::new();
+    for (n, modcod) in modcods.iter().enumerate() {
+        match groups.iter_mut().find(|(members, _)| modcods[members[0]] == *modcod) {
+            Some((members, _)) => members.push(n),
+            None => groups.push((vec![n], 0)),
+        }
+    }
+    groups
+}
+
+/// Sets the lengths of the data fields that begin at `at`.
+fn set_capacities(at: Time, frames: &Frames, paths: &mut [Path], fields: &mut Fields) {
+    for group in 0..fields.groups() {
+        let modcod = paths[fields.members(group)[0]].modcod;
+        fields.set_capacity(group, frames.sending(at, modcod).capacity);
+        fields.members(group).iter().for_each(|n| paths[*n].backlog = fields.backlog(group));
+    }
+}
+
+impl Element for Sender {
+    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        self.catch_up(now);
+        self.timing.seek(now);
+        let count = self.paths.len();
+        let (kind, number) = (usize::from(port.0) / count.max(1), usize::from(port.0) % count.max(1));
+        if let Some(path) = self.paths.get_mut(number) {
+            match kind {
+                0 => path.take(packet, cx),
+                1 => path.encapsulator.send_feedback(now, &packet.to_vec()),
+                2 => path.encapsulator.feedback(&packet.to_vec()),
+                _ => {}
+            }
+        }
+        self.deadline()
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        self.catch_up(now);
+        while self.pipe.front().is_some_and(|(arrival, ..)| *arrival <= now) {
+            let Some((_, port, packet)) = self.pipe.pop_front() else { break };
+            let packet = self.framed(port, packet);
+            self.paths[usize::from(port.0)].deliver(&packet);
+            cx.emit(port, packet);
+        }
+        if let Some(framed) = &mut self.framed {
+            let oldest = Time::from_nanos(now.as_nanos().saturating_sub(self.farthest.as_nanos()));
+            framed.forget_before(self.timing.frame_at(oldest).saturating_sub(1));
+        }
+        self.deadline()
+    }
+
+    fn lookahead(&self) -> Span {
+        self.timing.shortest() + self.nearest
+    }
+
+    fn forwards(&self, from: Port, to: Port) -> bool {
+        let count = self.paths.len().max(1);
+        usize::from(from.0) % count == usize::from(to.0)
+    }
+
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
+        self.catch_up(now);
+        let slots = self.timing.slots(now);
+        if self.fields.is_some() {
+            observer.gauge(&metrics::FILLING, self.filled_bytes as f64 / self.field_bytes as f64);
+        }
+        observer.counter(&metrics::UNITS_SENT, self.sent);
+        observer.counter(&metrics::NULLS, slots.saturating_sub(self.sent));
+        observer.gauge(&metrics::RATE, self.rate.as_bps() as f64);
+        observer.gauge(&link_metrics::UTILISATION, self.busy.as_secs_f64() / now.as_secs_f64());
+        self.paths.iter().for_each(|path| path.observe(now, observer));
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

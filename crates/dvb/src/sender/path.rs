@@ -1,0 +1,262 @@
+//! Stream of a sender: queue, encapsulator, and units in flight.
+
+use std::collections::VecDeque;
+
+use bentpipe_net::link::metrics as link_metrics;
+use bentpipe_net::queue::Queue;
+use bentpipe_net::{Body, Cx, Observer, Packet};
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::ts::PACKET_LEN;
+use bentpipe_wire::{bbframe, gse};
+
+use super::{PathConfig, Refusal};
+use crate::bridge;
+use crate::encapsulator::{Encapsulator, Pdu};
+use crate::line::Modcod;
+use crate::metrics;
+use crate::multiplex::{PduSource, TsSource};
+use crate::unit::{CarriedPacket, Unit, digest};
+
+/// Stream of a multiplex.
+pub(super) struct Path {
+    name: String,
+    pub(super) encapsulator: Encapsulator,
+    pub(super) queue: Box<dyn Queue>,
+    pub(super) modcod: Option<Modcod>,
+    pub(super) delay: Span,
+    mtu: usize,
+    /// Set if packets are carried in Ethernet frames.
+    pub(super) is_bridged: bool,
+    /// When the packets that are encapsulated were born, and in which TS packet, or with which byte of all data fields, each
+    /// ends.
+    carried_packets: VecDeque<(u64, CarriedPacket)>,
+    /// Bytes of all data fields so far.
+    consumed: u64,
+    /// Bytes that are encapsulated before packets wait in the queue.
+    pub(super) backlog: usize,
+    scratch: Vec<u8>,
+    /// Frames under way that have TS packets of it, and the packets that end in them.
+    pub(super) framed: VecDeque<(u64, Vec<CarriedPacket>)>,
+    pub(super) in_flight: u64,
+    too_big: u64,
+    pub(super) lost: u64,
+    units: u64,
+    unit_bytes: u64,
+    delivered: u64,
+    delivered_bytes: u64,
+    /// How long its units were sent, in all.
+    pub(super) busy: Span,
+}
+
+impl Path {
+    /// Creates a stream whose GSE packets have this label, unless they have an address.
+    pub(super) fn new(config: &PathConfig, label: Option<gse::Label>) -> Result<Path, Refusal> {
+        let refusal = |part| move |impossible| Refusal { path: None, part, impossible };
+        let encapsulator = Encapsulator::new(&config.dvb).map_err(refusal("dvb"))?;
+        Ok(Path {
+            name: config.name.clone(),
+            encapsulator: encapsulator.labelled(label.unwrap_or(gse::Label::Broadcast)),
+            queue: config.queue.build().map_err(refusal("queue"))?,
+            modcod: config.modcod,
+            delay: config.delay,
+            mtu: usize::try_from(config.mtu.get()).unwrap_or(usize::MAX),
+            is_bridged: config.dvb.bridged,
+            carried_packets: VecDeque::new(),
+            consumed: 0,
+            backlog: usize::MAX,
+            scratch: Vec::new(),
+            framed: VecDeque::new(),
+            in_flight: 0,
+            too_big: 0,
+            lost: 0,
+            units: 0,
+            unit_bytes: 0,
+            delivered: 0,
+            delivered_bytes: 0,
+            busy: Span::ZERO,
+        })
+    }
+
+    /// Returns the time from which on there is a TS packet to send; `None` if nothing waits.
+    pub(super) fn ready(&self) -> Option<Time> {
+        if self.is_backlogged() || self.queue.packets() > 0 {
+            return Some(Time::ZERO);
+        }
+        self.encapsulator.due()
+    }
+
+    /// Returns `true` if packets wait in the queue before they are encapsulated.
+    fn is_backlogged(&self) -> bool {
+        self.encapsulator.is_full(self.backlog)
+    }
+
+    /// Takes a packet: to be encapsulated at once if nothing waits before it.
+    pub(super) fn take(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        if packet.len() > self.mtu {
+            self.too_big += 1;
+            return;
+        }
+        if self.is_backlogged() || self.queue.packets() > 0 {
+            self.queue.enqueue(packet, now, cx.stream());
+        } else if let Some(packet) = self.queue.pass(packet, now, now, cx.stream()) {
+            self.encapsulate(now, packet);
+        }
+    }
+
+    /// Encapsulates waiting packets until a TS packet is full, or as many bytes wait as may.
+    fn serve(&mut self, now: Time) {
+        while !self.is_backlogged() {
+            let Some(packet) = self.queue.dequeue(now) else { return };
+            self.encapsulate(now, packet);
+        }
+    }
+
+    fn encapsulate(&mut self, now: Time, packet: Packet) {
+        self.scratch.clear();
+        if self.is_bridged {
+            bridge::write_header(&packet, &mut self.scratch);
+        }
+        let header_len = self.scratch.len();
+        let (bytes, elided) = match packet.body() {
+            Body::Zeros(zeros) if !self.is_bridged => (packet.header(), *zeros as usize),
+            Body::Zeros(zeros) => {
+                self.scratch.extend_from_slice(packet.header());
+                (&self.scratch[..], *zeros as usize)
+            }
+            _ => {
+                packet.write_to(&mut self.scratch);
+                (&self.scratch[..], 0)
+            }
+        };
+        let pdu = if self.is_bridged { Pdu::ethernet(bytes) } else { Pdu::ip(bytes) };
+        let ip = &bytes[header_len..];
+        let len = ip.len() + elided;
+        if self.encapsulator.push(now, &pdu.with_zeros(elided)).is_ok() {
+            let carried = CarriedPacket { digest: digest(ip, elided), len: len as u32, born: packet.born() };
+            let end = match self.encapsulator.waiting_len() as u64 {
+                0 => self.encapsulator.filled() - u64::from(!self.encapsulator.is_pending()),
+                waiting => self.consumed + waiting,
+            };
+            self.carried_packets.push_back((end, carried));
+        }
+        packet.recycle();
+    }
+
+    /// Returns the unit of a TS packet that was just sent, with the packets that end in it.
+    pub(super) fn ts_unit(&mut self, packet: [u8; PACKET_LEN]) -> Unit {
+        let number = self.encapsulator.sent().frames - 1;
+        self.unit_bytes += PACKET_LEN as u64;
+        self.unit(packet.to_vec(), number)
+    }
+
+    /// Accounts for `share` of the `len` bytes in a data field: for the time that they took, and as much of the frame's header
+    /// and padding.
+    pub(super) fn account_frame(&mut self, took: Span, share: usize, len: usize, capacity: usize) {
+        let octets = (bbframe::HEADER_LEN + capacity) as u64;
+        self.unit_bytes += octets * share as u64 / len.max(1) as u64;
+        self.busy += took;
+    }
+
+    /// Returns the unit of a frame that was just filled.
+    pub(super) fn frame_unit(&mut self, frame: Vec<u8>) -> Unit {
+        self.unit(frame, self.consumed)
+    }
+
+    /// Returns a unit with the packets that end in it or before.
+    fn unit(&mut self, bytes: Vec<u8>, end: u64) -> Unit {
+        self.units += 1;
+        let ending = self.carried_packets.iter().take_while(|(at, _)| *at <= end).count();
+        Unit {
+            number: 0,
+            bytes,
+            adaptation: None,
+            carried_packets: self.carried_packets.drain(..ending).map(|(_, carried)| carried).collect(),
+        }
+    }
+
+    /// Counts the packets of a unit that has arrived.
+    pub(super) fn deliver(&mut self, packet: &Packet) {
+        self.in_flight -= 1;
+        if let Some(unit) = packet.carried::<Unit>() {
+            self.delivered += unit.carried_packets.len() as u64;
+            self.delivered_bytes +=
+                unit.carried_packets.iter().map(|carried| u64::from(carried.len)).sum::<u64>();
+        }
+    }
+
+    /// Reports all counters.
+    pub(super) fn observe(&self, now: Time, observer: &mut dyn Observer) {
+        let (sent, rohc) = (self.encapsulator.sent(), self.encapsulator.compression());
+        observer.part(&self.name);
+        observer.counter(&link_metrics::DELIVERED, self.delivered);
+        observer.counter(&link_metrics::DELIVERED_BYTES, self.delivered_bytes);
+        observer.counter(&link_metrics::DROPPED_TOO_BIG, self.too_big);
+        observer.counter(&metrics::DROPPED_BY_FILTER, sent.dropped);
+        observer.counter(&metrics::DROPPED_REFUSED, sent.refused);
+        observer.counter(&metrics::UNITS_SENT, self.units);
+        observer.counter(&metrics::UNITS_SENT_BYTES, self.unit_bytes);
+        observer.counter(&metrics::UNITS_FLUSHED, sent.flushed);
+        observer.counter(&metrics::UNITS_FADED, self.lost);
+        observer.counter(&metrics::SNDUS, sent.pdus + sent.feedback);
+        observer.counter(&metrics::SNDU_BYTES, sent.sndu_bytes);
+        observer.counter(&metrics::PACKETS_IN, sent.pdus);
+        observer.counter(&metrics::PACKETS_IN_BYTES, sent.pdu_bytes);
+        observer.counter(&metrics::COMPRESSED, sent.compressed);
+        observer.counter(&metrics::HEADERS_IN_BYTES, rohc.header_in);
+        observer.counter(&metrics::HEADERS_OUT_BYTES, rohc.header_out);
+        observer.counter(&metrics::ROHC_IRS, rohc.irs);
+        observer.counter(&metrics::ROHC_FEEDBACK_SENT, sent.feedback);
+        let ratio = |part: u64, whole: u64| part as f64 / whole as f64;
+        observer.gauge(&metrics::ROHC_HEADER, ratio(rohc.header_out, rohc.packets));
+        observer.gauge(&metrics::ROHC_CONTEXTS, self.encapsulator.contexts() as f64);
+        observer.gauge(&metrics::EFFICIENCY, ratio(sent.pdu_bytes, self.unit_bytes));
+        observer.gauge(&metrics::IN_FLIGHT, self.in_flight as f64);
+        let busy = self.busy.as_secs_f64();
+        observer.gauge(&link_metrics::BUSY, busy);
+        observer.gauge(&link_metrics::UTILISATION, busy / now.as_secs_f64());
+        self.queue.observe(observer);
+    }
+}
+
+impl TsSource for Path {
+    fn pop(&mut self, at: Time) -> Option<[u8; PACKET_LEN]> {
+        self.ready().filter(|ready| *ready <= at)?;
+        self.serve(at);
+        self.encapsulator.pop(at)
+    }
+}
+
+impl PduSource for Path {
+    fn waiting_len(&self) -> usize {
+        self.encapsulator.waiting_len() + self.queue.bytes() as usize
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.encapsulator.due()
+    }
+
+    fn is_fragmented(&self) -> bool {
+        self.encapsulator.is_fragmented()
+    }
+
+    fn fill_packet(
+        &mut self,
+        at: Time,
+        stream: &mut gse::InputStream,
+        room: usize,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        self.serve(at);
+        let before = self.encapsulator.waiting_len();
+        let len = self.encapsulator.fill_packet(stream, room, out);
+        self.consumed += (before - self.encapsulator.waiting_len()) as u64;
+        len
+    }
+
+    fn end_field(&mut self, at: Time, is_full: bool) {
+        // The next PDU begins to wait, even if others filled the field before its turn.
+        self.serve(at);
+        self.encapsulator.end_field(at, is_full);
+    }
+}

@@ -1,0 +1,50 @@
+//! Settings of a host's interface, and errors of setting it up.
+
+use std::io;
+use std::net::IpAddr;
+
+/// Error returned when a host cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// A capability is missing.
+    #[error(
+        "making network namespaces needs {0}, which this process does not have; run it as root or give it that capability"
+    )]
+    Capability(&'static str),
+    /// No TUN device can be created.
+    #[error("no TUN device can be made: {0}; is the `tun` kernel module there (/dev/net/tun)?")]
+    Tun(io::Error),
+    /// A program that sets up hosts is not installed.
+    #[error("`{program}` is not installed; help: install the package `{package}`")]
+    Missing {
+        /// Program.
+        program: &'static str,
+        /// Debian package that has it.
+        package: &'static str,
+    },
+    /// A command failed.
+    #[error("`{command}` failed: {why}")]
+    Command {
+        /// Command as it could be typed.
+        command: String,
+        /// Standard error of the command.
+        why: String,
+    },
+    /// The namespace cannot be entered.
+    #[error("cannot enter the network namespace {name}: {error}")]
+    Enter {
+        /// Name of the namespace.
+        name: String,
+        /// Error of the system.
+        error: io::Error,
+    },
+}
+
+/// Settings of a host's interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Addresses with their prefix lengths. What is outside is reached through the device.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// MTU of the interface in bytes.
+    pub mtu_bytes: u32,
+}

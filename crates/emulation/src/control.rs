@@ -1,0 +1,169 @@
+//! Changes of an emulation that runs: a socket in `/run/bentpipe`, lines of JSON in both directions.
+//!
+//! A request is `{"set": "link.satellite.delay=300 ms"}`, its answer `{"ok": true}` or `{"error": "..."}`.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use bentpipe_assemble::{Changer, checked};
+use bentpipe_emu::Control;
+use bentpipe_scenario::{Document, Refusal};
+use serde_json::{Value, json};
+
+use crate::Error;
+
+const FOLDER: &str = "/run/bentpipe";
+
+/// Maximum length of a request.
+const MAX_LINE_BYTES: u64 = 1 << 16;
+
+/// Socket that accepts changes, removed with the value.
+pub(crate) struct Server {
+    path: PathBuf,
+}
+
+impl Server {
+    pub(crate) fn start(document: Document, changer: Changer, control: Control) -> io::Result<Server> {
+        fs::create_dir_all(FOLDER)?;
+        let path = Path::new(FOLDER).join(format!("{}.sock", std::process::id()));
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(&path)?;
+        let mut target = Target { document, changer, control };
+        // It ends with the program; one client is served at a time.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let _ = target.serve(&stream);
+            }
+        });
+        Ok(Server { path })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Removes the sockets of emulations whose process is gone.
+pub(crate) fn remove_orphans() {
+    for entry in fs::read_dir(FOLDER).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let process = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+struct Target {
+    document: Document,
+    changer: Changer,
+    control: Control,
+}
+
+impl Target {
+    fn serve(&mut self, stream: &UnixStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let mut reader = BufReader::new(stream);
+        loop {
+            let mut line = String::new();
+            if (&mut reader).take(MAX_LINE_BYTES).read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            let answer = match self.answer(&line) {
+                Ok(()) => json!({ "ok": true }),
+                Err(problem) => json!({ "error": problem }),
+            };
+            let mut stream = stream;
+            writeln!(stream, "{answer}")?;
+        }
+    }
+
+    fn answer(&mut self, line: &str) -> Result<(), String> {
+        let expected = |why: &str| format!("expected {{\"set\": \"KEY=VALUE\"}}{why}");
+        let request: Value = serde_json::from_str(line).map_err(|error| expected(&format!(": {error}")))?;
+        let assignment = request.get("set").and_then(Value::as_str).ok_or_else(|| expected(""))?;
+        let (key, value) = assignment.split_once('=').ok_or_else(|| expected(""))?;
+        let (key, value) = (key.trim(), value.trim());
+        self.change(assignment, key).map_err(|problem| format!("cannot set {key} to {value}: {problem}"))
+    }
+
+    fn change(&mut self, assignment: &str, key: &str) -> Result<(), String> {
+        let mut document = self.document.clone();
+        document.set(assignment).map_err(|refusal| without_places(&refusal, key))?;
+        let scenario = checked(&document).map_err(|refusal| without_places(&refusal, key))?;
+        let mut changer = self.changer.clone();
+        let changes = changer.change(&scenario);
+        let changes = changes.map_err(|problem| of_key(&problem.key, &problem.problem, key))?;
+        let (done, made) = channel();
+        self.control.apply(move |network| {
+            let applied = changes.into_iter().try_for_each(|change| change.apply(network));
+            let _ = done.send(applied);
+        });
+        let applied = made.recv_timeout(Duration::from_secs(2));
+        let applied = applied.map_err(|_| "the emulation did not take it".to_owned())?;
+        applied.map_err(|problem| of_key(&problem.key, &problem.problem, key))?;
+        (self.document, self.changer) = (document, changer);
+        Ok(())
+    }
+}
+
+/// Describes what is wrong, without lines of the file, as the key asked for is not in it.
+fn without_places(refusal: &Refusal, asked: &str) -> String {
+    let mistakes = refusal.mistakes().iter().map(|mistake| of_key(&mistake.key, &mistake.problem, asked));
+    mistakes.collect::<Vec<_>>().join("; ")
+}
+
+/// Describes a problem, with its key if that is another than the one asked for.
+fn of_key(key: &str, problem: &str, asked: &str) -> String {
+    if key.is_empty() || key == asked { problem.to_owned() } else { format!("{key}: {problem}") }
+}
+
+/// Changes keys of an emulation that runs, by its process if several do.
+///
+/// # Errors
+/// Returns an error if none runs, or it refuses a change.
+pub fn set(assignments: &[String], emulation: Option<u32>) -> Result<(), Error> {
+    let path = find(emulation)?;
+    let failed = |error: io::Error| Error::other(format!("{}: {error}", path.display()));
+    let stream = UnixStream::connect(&path).map_err(failed)?;
+    let mut reader = BufReader::new(&stream);
+    for assignment in assignments {
+        writeln!(&stream, "{}", json!({ "set": assignment })).map_err(failed)?;
+        let mut line = String::new();
+        reader.read_line(&mut line).map_err(failed)?;
+        let answer: Value = serde_json::from_str(&line).map_err(Error::other)?;
+        if let Some(problem) = answer.get("error").and_then(Value::as_str) {
+            return Err(Error::other(problem));
+        }
+    }
+    Ok(())
+}
+
+fn find(emulation: Option<u32>) -> Result<PathBuf, Error> {
+    if let Some(process) = emulation {
+        return Ok(Path::new(FOLDER).join(format!("{process}.sock")));
+    }
+    let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten().map(|entry| entry.path());
+    let found: Vec<PathBuf> = entries.filter(|path| UnixStream::connect(path).is_ok()).collect();
+    match &found[..] {
+        [path] => Ok(path.clone()),
+        [] => Err(Error::other("no emulation runs")),
+        several => {
+            let names: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
+            Err(Error::other(format!(
+                "several emulations run: {}; choose with --emulation",
+                names.join(", ")
+            )))
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Real hosts: their network namespaces and devices.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use bentpipe_assemble::RealHost;
+use bentpipe_emu::{Driver, Monotonic, Namespace, Setup, SetupError, Tap, Tun};
+use bentpipe_sim::ElementId;
+
+use crate::Error;
+
+/// Real hosts of an emulation, removed with the value.
+pub(crate) struct Hosts {
+    hosts: Vec<Host>,
+}
+
+struct Host {
+    name: String,
+    address: std::net::IpAddr,
+    namespace: Namespace,
+    /// Names of the devices; the devices are moved to the driver.
+    names: Vec<String>,
+    devices: Vec<(ElementId, Device)>,
+}
+
+/// Device of a host.
+enum Device {
+    Tun(Tun),
+    Tap(Tap),
+}
+
+impl Hosts {
+    /// Creates namespaces, devices, addresses and routes.
+    pub(crate) fn create(hosts: &[RealHost]) -> Result<Hosts, SetupError> {
+        let hosts = hosts.iter().map(create);
+        Ok(Hosts { hosts: hosts.collect::<Result<_, _>>()? })
+    }
+
+    /// Moves the devices to a driver.
+    pub(crate) fn open(&mut self, driver: &mut Driver<Monotonic>) {
+        for (gate, device) in self.hosts.iter_mut().flat_map(|host| host.devices.drain(..)) {
+            match device {
+                Device::Tun(tun) => driver.open(gate, tun),
+                Device::Tap(tap) => driver.open(gate, tap),
+            }
+        }
+    }
+
+    /// Returns a host's namespace, the name of its first device, and its address.
+    pub(crate) fn host(&self, name: &str) -> Option<(&Namespace, &str, std::net::IpAddr)> {
+        let host = self.hosts.iter().find(|host| host.name == name)?;
+        Some((&host.namespace, host.names.first()?, host.address))
+    }
+
+    /// Returns a program to run at a host, the first if none is named.
+    pub(crate) fn command(&self, on: Option<&str>, program: &str) -> Result<Command, String> {
+        let host = match on {
+            None => self.hosts.first(),
+            Some(name) => self.hosts.iter().find(|host| host.name == name),
+        };
+        let names = || self.hosts.iter().map(|host| &host.name[..]).collect::<Vec<_>>().join(", ");
+        let host = host
+            .ok_or_else(|| format!("{} is no real host: expected one of {}", on.unwrap_or("-"), names()))?;
+        Ok(host.namespace.command(program))
+    }
+
+    /// Describes the use of the hosts.
+    pub(crate) fn usage(&self, socket: &Path) -> String {
+        let mut text = String::from("real hosts:\n");
+        for host in &self.hosts {
+            let _ = writeln!(
+                text,
+                "  {:<16} {:<16} bentpipe shell {}",
+                host.name,
+                host.address.to_string(),
+                host.name
+            );
+        }
+        if let [first, .., last] = &self.hosts[..] {
+            let _ = writeln!(
+                text,
+                "for example:  ip netns exec {} ping {}",
+                first.namespace.name(),
+                last.address
+            );
+        }
+        let _ = writeln!(text, "change it:    bentpipe set KEY=VALUE   (socket {})", socket.display());
+        text.push_str("end it:       Ctrl-C\n");
+        text
+    }
+}
+
+/// Limit of the kernel's TCP buffers in a real host in bytes.
+const MAX_TCP_BUFFER: u32 = 64_000_000;
+
+/// Raises the limits of the kernel's TCP buffers to those of a satellite path, where the kernel allows it.
+fn raise_tcp_buffers(namespace: &Namespace) {
+    for (key, initial) in [("net/ipv4/tcp_rmem", 131_072), ("net/ipv4/tcp_wmem", 16_384)] {
+        let _ = namespace.sysctl(key, &format!("4096 {initial} {MAX_TCP_BUFFER}"));
+    }
+}
+
+fn create(host: &RealHost) -> Result<Host, SetupError> {
+    let namespace = Namespace::create(&file_name(&host.name))?;
+    raise_tcp_buffers(&namespace);
+    let mut devices = Vec::new();
+    let mut names = Vec::new();
+    for (n, interface) in host.interfaces.iter().enumerate() {
+        let device = device_name(&interface.link, n);
+        let addresses =
+            host.addresses.iter().map(|&address| (address, if address.is_ipv4() { 32 } else { 128 }));
+        let mtu_bytes = u32::try_from(interface.mtu.get()).unwrap_or(u32::MAX).clamp(68, 65_535);
+        let setup = Setup { addresses: addresses.collect(), mtu_bytes };
+        let attached = if host.ethernet {
+            let behind = host.routes.iter().filter(|(_, by)| *by == n).map(|(to, _)| *to);
+            Device::Tap(namespace.attach_ethernet(&device, &setup, behind.collect())?)
+        } else {
+            Device::Tun(namespace.attach(&device, &setup)?)
+        };
+        devices.push((interface.gate, attached));
+        names.push(device);
+    }
+    if host.interfaces.len() > 1 {
+        for (to, interface) in &host.routes {
+            namespace.route(*to, &names[*interface])?;
+        }
+    }
+    if host.forwards {
+        namespace.forward_packets()?;
+    }
+    Ok(Host { name: host.name.clone(), address: host.addresses[0], namespace, names, devices })
+}
+
+/// Returns a name that is a file name.
+fn file_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect()
+}
+
+/// Returns the link's name if Linux takes it as an interface's.
+fn device_name(link: &str, number: usize) -> String {
+    let fits = link.len() < 16
+        && link.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+        && link != "lo";
+    if fits { link.to_owned() } else { format!("link{number}") }
+}
+
+/// Returns the name of the network namespace of a real host, by the emulation's process if several have such a host.
+///
+/// # Errors
+/// Returns an error if there is none, or several.
+pub fn namespace_of(host: &str, emulation: Option<u32>) -> Result<String, Error> {
+    let entries = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let wanted = file_name(host);
+    let matches = |name: &String| {
+        let rest = name.strip_prefix("bentpipe-").and_then(|rest| rest.split_once('-'));
+        rest.is_some_and(|(process, name)| {
+            name == wanted && emulation.is_none_or(|number| process == number.to_string())
+        })
+    };
+    let found: Vec<String> = names.filter(matches).collect();
+    match &found[..] {
+        [name] => Ok(name.clone()),
+        [] => Err(Error::other(format!("no emulation with a real host \"{host}\" runs"))),
+        several => {
+            let text = format!(
+                "several emulations have a host \"{host}\": {}; choose with --emulation",
+                several.join(", ")
+            );
+            Err(Error::other(text))
+        }
+    }
+}

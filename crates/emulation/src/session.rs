@@ -1,0 +1,167 @@
+//! Emulation of a scenario file, from its hosts to its report.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bentpipe_assemble::{Changer, Emulated, checked};
+use bentpipe_emu::{Driver, Monotonic};
+use bentpipe_lab::plan::{Plan, Seeds};
+use bentpipe_lab::run::{self, CapturePoint, Folder, Request, Results};
+use bentpipe_lab::video;
+use bentpipe_record::RealTime;
+use bentpipe_report::results_page;
+use bentpipe_scenario::Document;
+use bentpipe_units::Span;
+
+use crate::hosts::Hosts;
+use crate::live::RealTimeRun;
+use crate::programs::{ProgramSettings, Programs, Started};
+use crate::view::View;
+use crate::{Console, Display, Error, control};
+
+/// Duration that no emulation reaches: a century.
+pub(crate) const FOREVER: Span = Span::from_secs(100 * 365 * 86_400);
+
+/// Emulation of a scenario file.
+pub struct Emulation<'a> {
+    /// Scenario file, with overrides.
+    pub document: &'a Document,
+    /// Seed. Default: the scenario's.
+    pub seed: Option<u64>,
+    /// Programs at real hosts.
+    pub programs: ProgramSettings,
+    /// Enables the end after the scenario's duration.
+    pub is_timed: bool,
+    /// Lateness above which a packet counts as late.
+    pub max_lateness: Span,
+    /// Folder for the folder of results.
+    pub out: &'a Path,
+    /// Name in the folder of results.
+    pub name: &'a str,
+    /// Bytes kept of each captured packet.
+    pub snap_len: usize,
+    /// Identity of the program.
+    pub build: &'a str,
+    /// Command line for the manifest.
+    pub command: &'a [String],
+    /// Ends the emulation early.
+    pub stop: Arc<AtomicBool>,
+    /// Receiver of messages.
+    pub console: &'a dyn Console,
+    /// Display of the live view. Default: none.
+    pub display: Option<Display>,
+}
+
+/// Result of an emulation.
+pub struct Report {
+    /// Page with the report.
+    pub page: PathBuf,
+    /// Effects of real time.
+    pub real_time: Option<RealTime>,
+    /// Exit code of the programs that ran in it.
+    pub exit_code: Option<u8>,
+}
+
+/// Removes the namespaces and sockets of emulations whose process is gone.
+pub fn clean_up(console: &dyn Console) {
+    for name in bentpipe_emu::clean_up_after_crash() {
+        console.note(&format!("removed {name}, which an emulation that crashed left behind"));
+    }
+    control::remove_orphans();
+}
+
+impl Emulation<'_> {
+    /// Runs until the scenario's duration is over, the programs end, or it is stopped.
+    ///
+    /// # Errors
+    /// Returns an error if the scenario cannot be emulated, hosts or programs cannot be started, or files cannot be written.
+    pub fn run(mut self) -> Result<Report, Error> {
+        let mut plan = Plan::new(self.document, Seeds { first: self.seed, count: Some(1) })?;
+        if plan.points.len() > 1 {
+            return Err(Error::other("a sweep cannot be emulated: set each of its keys with --set"));
+        }
+        let point = &plan.points[0];
+        // Flows of real hosts are not in the emulated network, and are checked all the same.
+        checked(self.document)?;
+        let emulated = Emulated::new(&point.scenario, point.seeds[0], &plan.folder);
+        let emulated = emulated.map_err(|problem| self.document.refusal(&problem.key, problem.problem))?;
+        let asked = std::mem::replace(&mut plan.points[0].scenario, emulated.scenario.clone());
+        if !self.is_timed {
+            plan.points[0].scenario.duration = FOREVER;
+        }
+        clean_up(self.console);
+        let hosts = Hosts::create(&emulated.hosts)?;
+        emulated.notices.iter().for_each(|notice| self.console.note(notice));
+        let changer = Changer::new(&emulated, &asked);
+        let (results, exit_code) = self.follow(&plan, emulated, hosts, changer)?;
+        self.report(plan, &results).map(|page| Report {
+            page,
+            real_time: results.runs.first().and_then(|run| run.timing.real_time.clone()),
+            exit_code,
+        })
+    }
+
+    fn follow(
+        &mut self,
+        plan: &Plan,
+        mut emulated: Emulated,
+        mut hosts: Hosts,
+        changer: Changer,
+    ) -> Result<(Results, Option<u8>), Error> {
+        let captures = CapturePoint::of(std::mem::take(&mut emulated.built.captures));
+        let finish = video::finish(std::mem::take(&mut emulated.built.judges), true);
+        let links = emulated.built.links;
+        let mut driver = Driver::new(emulated.built.network, Monotonic::start());
+        hosts.open(&mut driver);
+        let control = control::Server::start(self.document.clone(), changer, driver.control());
+        let control =
+            control.map_err(|error| Error::other(format!("no socket for `bentpipe set`: {error}")))?;
+        let mut programs = Some(Programs::new(&self.programs, &hosts)?).filter(|_| !self.programs.is_empty());
+        if programs.is_none() {
+            self.console.print(&hosts.usage(control.path()));
+        }
+        let mut started = None;
+        let view = View::start(links, self.display.take());
+        let mut live = RealTimeRun::new(driver, Arc::clone(&self.stop), self.max_lateness);
+        let folder = Folder::new(self.out, &format!("{}-emulated-{}", self.name, stamp()), plan);
+        let request = self.request(plan, folder);
+        let look = |live: &mut RealTimeRun| {
+            view.show(live);
+            // Packets move from here on. One sent earlier would wait for the loop, and count as late.
+            if let Some(programs) = programs.take() {
+                started = Some(programs.start(Arc::clone(&self.stop)));
+            }
+            match started {
+                Some(Err(_)) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        };
+        let results = run::follow(&request, &mut live, (captures, finish), look, RealTimeRun::conclude);
+        self.stop.store(true, Ordering::SeqCst);
+        view.end();
+        let exit_code = started.transpose().map_err(Error::Other)?.and_then(Started::code);
+        Ok((results?, exit_code))
+    }
+
+    fn request<'b>(&'b self, plan: &'b Plan, folder: Folder) -> Request<'b> {
+        let (document, snap_len, build, command) = (self.document, self.snap_len, self.build, self.command);
+        Request { document, plan, folder, jobs: 1, force: true, snap_len, build, command }
+    }
+
+    /// Writes the report, and returns its page.
+    fn report(&self, mut plan: Plan, results: &Results) -> Result<PathBuf, Error> {
+        plan.points[0].scenario.duration = results.duration();
+        let request = self.request(&plan, results.folder.clone());
+        let page = results.folder.path().join("report.html");
+        results_page(&results.with_texts(&request)).write(&page).map_err(Error::other)?;
+        Ok(page)
+    }
+}
+
+/// Returns the seconds since 1970, so that each emulation has a folder of its own.
+fn stamp() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

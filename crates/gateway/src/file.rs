@@ -1,0 +1,404 @@
+//! Site file.
+//!
+//! These declarations are the format: reading, checking and messages are made from them and from their doc comments.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::Prefix;
+use bentpipe_dvb::{Address, Encapsulation, Filter, Rohc};
+use bentpipe_units::{Bytes, Rate, Span};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+
+/// Site: LAN, carrier, outputs, inputs, and remote sites.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Site {
+    /// Title of the site.
+    pub title: String,
+    /// LAN of this site.
+    pub lan: Lan,
+    /// Carrier of this site.
+    #[serde(default)]
+    pub carrier: Carrier,
+    /// Outputs, each with the whole carrier.
+    #[serde(default)]
+    pub output: Vec<Output>,
+    /// Inputs, with the carriers of the other sites.
+    #[serde(default)]
+    pub input: Vec<Input>,
+    /// Remote sites, by their names.
+    pub remote: BTreeMap<String, Remote>,
+    /// Statistics and log.
+    #[serde(default)]
+    pub statistics: Statistics,
+}
+
+/// Connection of the gateway to the LAN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LanKind {
+    /// TUN device, to which the kernel routes the networks of remote sites.
+    #[default]
+    Router,
+    /// TAP device, through which all sites are one Ethernet.
+    Bridge,
+}
+
+/// LAN of a site.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Lan {
+    /// Connection of the gateway. Default: "router".
+    #[serde(default)]
+    pub kind: LanKind,
+    /// Name of the device, 1 to 15 characters.
+    #[serde(default = "default_device")]
+    pub device: String,
+    /// Addresses of the device with their prefix lengths.
+    #[serde(default)]
+    pub addresses: Vec<Text<Interface>>,
+    /// Maximum length of an IP packet.
+    #[serde(default = "default_mtu")]
+    pub mtu: Bytes,
+    /// Bridge of the kernel that the device of a bridge is put into.
+    pub bridge: Option<String>,
+    /// Maximum number of stations in the table of a bridge.
+    #[serde(default = "default_stations")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub stations: usize,
+    /// Time after which a bridge removes a silent station.
+    #[serde(default = "default_ageing")]
+    pub ageing: Span,
+}
+
+fn default_device() -> String {
+    "bent0".to_owned()
+}
+
+const fn default_mtu() -> Bytes {
+    Bytes::new(1500)
+}
+
+const fn default_stations() -> usize {
+    4096
+}
+
+const fn default_ageing() -> Span {
+    Span::from_secs(300)
+}
+
+/// Use of NULL packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Nulls {
+    /// Never. The rate is a limit.
+    #[default]
+    Never,
+    /// Completion of groups of `group` TS packets, as a modulator card may need.
+    Group,
+    /// Every slot without data. The rate is constant, as a modulator needs.
+    Fill,
+}
+
+/// Carrier of a site.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Carrier {
+    /// Rate of TS packets or BBFRAMEs. Default: no limit.
+    pub rate: Option<Rate>,
+    /// Use of NULL packets.
+    pub nulls: Nulls,
+    /// Number of TS packets in a group.
+    #[schemars(range(min = 1, max = 1024))]
+    pub group: usize,
+    /// TS packets in a datagram.
+    #[schemars(range(min = 1, max = 7))]
+    pub packets: usize,
+    /// Maximum backlog of each remote site. Default: 0.25 s at the rate of the carrier, or 1 MB.
+    pub queue: Option<Bytes>,
+    /// PAT and PMT, which name the PIDs of the data. Default: none.
+    pub tables: Option<Tables>,
+    /// MODCOD of GSE's BBFRAMEs, such as "QPSK 3/4".
+    pub modcod: Option<String>,
+    /// Enables short FECFRAMEs instead of normal ones.
+    pub short: bool,
+    /// Enables mode adaptation headers L.3 of BBFRAMEs, sent and received.
+    pub adaptation: bool,
+}
+
+impl Default for Carrier {
+    fn default() -> Carrier {
+        Carrier {
+            rate: None,
+            nulls: Nulls::Never,
+            group: 6,
+            packets: 7,
+            queue: None,
+            tables: None,
+            modcod: None,
+            short: false,
+            adaptation: false,
+        }
+    }
+}
+
+/// PAT and PMT.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tables {
+    /// transport_stream_id.
+    pub stream: u16,
+    /// Number of the programme.
+    #[schemars(range(min = 1))]
+    pub programme: u16,
+    /// PID of the PMT.
+    pub pid: Text<Pid>,
+    /// Interval of repetition.
+    pub interval: Span,
+}
+
+impl Default for Tables {
+    fn default() -> Tables {
+        Tables { stream: 1, programme: 1, pid: Text(Pid(0x20)), interval: Span::from_millis(100) }
+    }
+}
+
+/// Output of the carrier.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Output {
+    /// UDP datagrams, unicast or multicast.
+    Udp(UdpOutput),
+    /// File, or a FIFO that exists.
+    File(FileOutput),
+    /// Standard input of a program, such as a modulator.
+    Program(Program),
+}
+
+/// UDP datagrams out.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UdpOutput {
+    /// Receivers or multicast groups with their ports. Each gets each datagram.
+    #[schemars(length(min = 1, max = 64))]
+    pub to: Vec<Text<SocketAddr>>,
+    /// Enables an RTP header in front of each datagram.
+    #[serde(default)]
+    pub rtp: bool,
+    /// Interface of outgoing multicast.
+    pub interface: Option<String>,
+    /// Maximum number of routers that multicast crosses.
+    #[serde(default = "default_ttl")]
+    #[schemars(range(min = 1))]
+    pub ttl: u8,
+    /// Differentiated services codepoint.
+    #[serde(default)]
+    #[schemars(range(max = 63))]
+    pub dscp: u8,
+}
+
+const fn default_ttl() -> u8 {
+    1
+}
+
+/// Output to a file.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileOutput {
+    /// Path of the file, relative to the folder of the site file.
+    pub path: PathBuf,
+}
+
+/// Program.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// Program and its arguments.
+    #[schemars(length(min = 1))]
+    pub command: Vec<String>,
+}
+
+/// Input with carriers of other sites.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Input {
+    /// UDP datagrams, unicast or multicast.
+    Udp(UdpInput),
+    /// File, or a FIFO that exists.
+    File(FileInput),
+    /// Standard output of a program, such as a demodulator.
+    Program(Program),
+}
+
+/// UDP datagrams in.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UdpInput {
+    /// Address and port to listen at: one of this machine, 0.0.0.0, [::], or a multicast group.
+    pub listen: Text<SocketAddr>,
+    /// Senders whose datagrams are taken; all if empty.
+    #[serde(default)]
+    pub from: Vec<Text<IpAddr>>,
+    /// Set if each datagram has an RTP header in front.
+    #[serde(default)]
+    pub rtp: bool,
+    /// Maximum time that a datagram of RTP waits for an earlier one; "0 s" disables reordering. Default: 10 ms.
+    pub reorder: Option<Span>,
+    /// Interface on which a group is joined.
+    pub interface: Option<String>,
+}
+
+/// Input from a file.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileInput {
+    /// Path of the file, relative to the folder of the site file.
+    pub path: PathBuf,
+    /// Rate at which a file is read. Default: no limit.
+    pub rate: Option<Rate>,
+}
+
+/// Remote site.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Remote {
+    /// PID to it; with GSE an input stream identifier, 0 to 255.
+    ///
+    /// With GSE, remote sites with the same one share BBFRAMEs, and need an `address` each.
+    pub send: Text<Pid>,
+    /// PIDs, or input stream identifiers, of its carrier to this site. Feedback is sent for the first.
+    pub receive: Vec<Text<Pid>>,
+    /// Networks behind it, for a router.
+    #[serde(default)]
+    pub networks: Vec<Text<Prefix>>,
+    /// Encapsulation. Default: "ule".
+    #[serde(default)]
+    pub encapsulation: Encapsulation,
+    /// Packing threshold: maximum wait of a partly filled TS packet or BBFRAME.
+    ///
+    /// Without it each packet is sent at once, with padding.
+    pub packing: Option<Span>,
+    /// Address of the remote site: NPA address of ULE, MAC address of MPE, label of GSE.
+    pub address: Option<Address>,
+    /// Addresses of this site that it sends to; all if empty.
+    #[serde(default)]
+    pub own_addresses: Vec<Address>,
+    /// Enables an LLC/SNAP header in every MPE section.
+    #[serde(default)]
+    pub llc: bool,
+    /// Rules that compress, carry unchanged, or drop packets. The first that matches applies.
+    #[serde(default)]
+    pub filter: Filter,
+    /// Header compression, which the remote site has to have with the same keys. Without it there is none.
+    pub rohc: Option<Rohc>,
+}
+
+/// Statistics and log of a running site.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Statistics {
+    /// File for a line of JSON each second; "-" is standard output.
+    pub json: Option<PathBuf>,
+    /// Address and port on loopback for Prometheus.
+    pub prometheus: Option<Text<SocketAddr>>,
+    /// File for the log of anomalies. Default: standard error.
+    pub log: Option<PathBuf>,
+}
+
+/// Value in text form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text<T>(pub T);
+
+impl<'de, T: FromStr<Err: std::fmt::Display> + Example> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text<T>, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        let wrong = |error: T::Err| match T::EXAMPLE {
+            "" => de::Error::custom(error),
+            example => de::Error::custom(format!("\"{text}\" is none: expected {example}")),
+        };
+        text.parse().map(Text).map_err(wrong)
+    }
+}
+
+impl<T> JsonSchema for Text<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Text".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+/// Expected form, where the error of the type does not state it.
+pub trait Example {
+    /// Expected form, with an example; empty if the error of the type itself says it.
+    const EXAMPLE: &'static str;
+}
+
+impl Example for SocketAddr {
+    const EXAMPLE: &'static str =
+        "an address and a port such as \"192.0.2.2:5004\" or \"[2001:db8::2]:5004\"";
+}
+
+impl Example for IpAddr {
+    const EXAMPLE: &'static str = "an address such as \"192.0.2.2\" or \"2001:db8::2\"";
+}
+
+impl Example for Prefix {
+    const EXAMPLE: &'static str = "";
+}
+
+/// Address of an interface with its prefix length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface(pub IpAddr, pub u8);
+
+impl FromStr for Interface {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Interface, &'static str> {
+        let (address, len) = text.split_once('/').ok_or("no prefix length")?;
+        let (address, len): (IpAddr, u8) =
+            address.parse().ok().zip(len.parse().ok()).ok_or("neither IPv4 nor IPv6")?;
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        if len > width { Err("the prefix is too long") } else { Ok(Interface(address, len)) }
+    }
+}
+
+impl Example for Interface {
+    const EXAMPLE: &'static str =
+        "an address with its prefix length such as \"10.0.1.1/24\" or \"fd00:1::1/64\"";
+}
+
+/// PID, or input stream identifier, in decimal or hexadecimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pid(pub u16);
+
+impl FromStr for Pid {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Pid, &'static str> {
+        let number = match text.strip_prefix("0x") {
+            Some(hex) => u16::from_str_radix(hex, 16).ok(),
+            None => text.parse().ok(),
+        };
+        number.filter(|&number| number < 0x1fff).map(Pid).ok_or("no PID")
+    }
+}
+
+impl Example for Pid {
+    const EXAMPLE: &'static str = "a PID such as \"0x101\" or \"257\"";
+}
+
+impl std::fmt::Display for Pid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}

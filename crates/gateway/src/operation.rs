@@ -1,0 +1,314 @@
+//! Operation of a site: its gateway's thread, its control socket, and the statistics that it writes.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bentpipe_emu::request_realtime_priority;
+use bentpipe_emu::signals::{Waker, end_requested, take_reload_request, watch};
+use bentpipe_units::Span;
+use serde_json::{Value, json};
+
+use crate::file::{Site, Text};
+use crate::journal::Journal;
+use crate::place::OpenError;
+use crate::settings::{self, SiteError};
+use crate::{Config, Error, Gateway, Handle, Statistics, control, exporter, metrics, view};
+
+/// Streams that an operation writes to.
+pub struct Console {
+    /// Statistics of a site file with `statistics.json = "-"`.
+    pub output: Box<dyn Write>,
+    /// Messages, and the journal of a site file without `statistics.log`.
+    pub messages: Box<dyn Write>,
+    /// Enables tables on `messages` each second, each over the one before.
+    pub draws: bool,
+}
+
+impl Console {
+    fn note(&mut self, text: &str) {
+        // A reader may have gone.
+        let _ = writeln!(self.messages, "note: {text}");
+    }
+}
+
+/// Error returned when a site cannot be operated.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError {
+    /// The site file is wrong.
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    /// The gateway cannot be opened, or refuses settings.
+    #[error(transparent)]
+    Gateway(#[from] Error),
+    /// A signal handler, or the event that it raises, cannot be installed.
+    #[error(transparent)]
+    Signals(io::Error),
+    /// A gateway is running for this site file.
+    #[error("a gateway runs for {} already", .0.display())]
+    Running(PathBuf),
+    /// The statistics cannot be offered at this address.
+    #[error(transparent)]
+    Exporter(OpenError),
+    /// A file of the statistics cannot be opened.
+    #[error("{key}: {}: {error}", path.display())]
+    File {
+        /// The site file's key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The gateway's thread panicked.
+    #[error("the gateway failed")]
+    Failed,
+}
+
+/// Runs a site until a signal asks to end (SIGINT, SIGTERM); SIGHUP reloads the site file.
+///
+/// # Errors
+/// Returns an error if the site file is wrong, something cannot be opened, or the gateway fails.
+pub fn run(path: &Path, console: Console) -> Result<(), OperationError> {
+    let site = settings::read(path)?;
+    let waker: &'static Waker = Box::leak(Box::new(Waker::new().map_err(OperationError::Signals)?));
+    watch(waker).map_err(OperationError::Signals)?;
+    let mut operation = Operation::start(path, site, console)?;
+    operation.observe_until_signal(waker);
+    operation.finish()
+}
+
+/// Site in operation.
+pub struct Operation {
+    path: PathBuf,
+    handle: Handle,
+    thread: JoinHandle<Gateway>,
+    server: Option<control::Server>,
+    observer: Observer,
+}
+
+impl Operation {
+    /// Opens the gateway of a site file that was read, and starts its thread.
+    ///
+    /// # Errors
+    /// Returns an error if something cannot be opened, or a gateway is running for the site file.
+    pub fn start(
+        path: &Path,
+        (settings, config): (settings::SiteSettings, Config),
+        mut console: Console,
+    ) -> Result<Operation, OperationError> {
+        let site = settings.value();
+        let mut gateway = Gateway::open(&config, identity())?;
+        let handle = gateway.handle();
+        let server = serve(path, &site.title, &handle, &mut console)?;
+        let page = exporter::Page::default();
+        if let Some(Text(address)) = site.statistics.prometheus {
+            let of_key =
+                |error| OpenError::new("statistics.prometheus".to_owned(), address.to_string(), error);
+            exporter::start(address, page.clone())
+                .map_err(|error| OperationError::Exporter(of_key(error)))?;
+        }
+        let mut observer = Observer::new(site, settings.folder(), page, console)?;
+        let thread = std::thread::spawn(move || {
+            // Without it a busy machine makes datagrams late; the figures say how late.
+            let _ = request_realtime_priority();
+            gateway.run();
+            gateway
+        });
+        observer.console.note(&format!("{} runs on {}; end it: Ctrl-C", site.title, config.lan.device));
+        Ok(Operation { path: path.to_owned(), handle, thread, server, observer })
+    }
+
+    /// Returns `true` if the gateway's thread has ended.
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Reads the statistics and writes them where the site file says; meant for once a second.
+    pub fn observe(&mut self) {
+        if let Some(statistics) = self.handle.statistics() {
+            self.observer.look(statistics);
+        }
+    }
+
+    /// Reads the site file again, and writes the result to the journal.
+    pub fn reload(&mut self) {
+        let text = match reload(&self.path, &self.handle) {
+            Ok(changes) => {
+                format!("reload: {}", changes_text(&changes).trim_end().replace('\n', "; "))
+            }
+            Err(problem) => format!("reload refused, all stays as it was: {problem}"),
+        };
+        self.observer.say(&text);
+    }
+
+    /// Observes the gateway each second, and serves signals, until one asks to end.
+    fn observe_until_signal(&mut self, waker: &Waker) {
+        let second = Duration::from_secs(1);
+        let mut next = Instant::now() + second;
+        while !end_requested() && !self.is_finished() {
+            let left = next.saturating_duration_since(Instant::now());
+            waker.wait(Span::from_nanos(left.as_nanos() as u64).min(Span::from_secs(1)));
+            if take_reload_request() {
+                self.reload();
+            }
+            if Instant::now() < next {
+                continue;
+            }
+            next += second;
+            self.observe();
+        }
+        self.observe();
+    }
+
+    /// Ends the gateway, removes its device, and writes the totals.
+    ///
+    /// # Errors
+    /// Returns an error if the gateway's thread panicked.
+    pub fn finish(self) -> Result<(), OperationError> {
+        let Operation { handle, thread, server, mut observer, .. } = self;
+        handle.end();
+        let mut gateway = thread.join().map_err(|_| OperationError::Failed)?;
+        drop(server);
+        let statistics = gateway.statistics();
+        drop(gateway);
+        let totals = view::totals(&observer.title, &statistics);
+        let _ = observer.console.messages.write_all(totals.as_bytes());
+        Ok(())
+    }
+}
+
+/// Lists what a reload changed, one change a line.
+pub fn changes_text(changes: &[impl AsRef<str>]) -> String {
+    if changes.is_empty() {
+        return "nothing changed\n".to_owned();
+    }
+    changes.iter().map(|change| format!("{}\n", change.as_ref())).collect()
+}
+
+fn reload(path: &Path, handle: &Handle) -> Result<Vec<String>, OperationError> {
+    let (_, config) = settings::read(path)?;
+    Ok(handle.reload(config)?)
+}
+
+/// Answers requests at the control socket. Where there may be no socket, the gateway runs without one.
+fn serve(
+    path: &Path,
+    title: &str,
+    handle: &Handle,
+    console: &mut Console,
+) -> Result<Option<control::Server>, OperationError> {
+    let (site, title, handle) = (path.to_owned(), title.to_owned(), handle.clone());
+    match control::Server::start(path, move |what| answer(what, &site, &title, &handle)) {
+        Ok(server) => Ok(Some(server)),
+        Err(control::NoServer::Running) => Err(OperationError::Running(path.to_owned())),
+        Err(control::NoServer::Refused(path, error)) => {
+            console.note(&format!("`bentpipe gateway reload` will not work: {}: {error}", path.display()));
+            Ok(None)
+        }
+    }
+}
+
+fn answer(what: &str, site: &Path, title: &str, handle: &Handle) -> Value {
+    match what {
+        "reload" => match reload(site, handle) {
+            Ok(changes) => json!({ "changes": changes }),
+            Err(problem) => json!({ "error": problem.to_string() }),
+        },
+        "statistics" => match handle.statistics() {
+            Some(statistics) => metrics::json(title, unix_time_s(), &metrics::metrics(&statistics)),
+            None => json!({ "error": "the gateway has ended" }),
+        },
+        _ => json!({ "error": "expected \"reload\" or \"statistics\"" }),
+    }
+}
+
+/// Destinations of statistics and journal. They have a thread of their own: no slow terminal or disk delays packets.
+struct Observer {
+    title: String,
+    console: Console,
+    writes_output: bool,
+    json: Option<File>,
+    page: exporter::Page,
+    journal: Journal,
+    last: Statistics,
+    shown_lines: usize,
+}
+
+impl Observer {
+    fn new(
+        site: &Site,
+        folder: &Path,
+        page: exporter::Page,
+        console: Console,
+    ) -> Result<Observer, OperationError> {
+        let named = |path: &PathBuf| path != Path::new("-");
+        let open = |key, path: &PathBuf| append(key, folder.join(path));
+        let json = site.statistics.json.as_ref();
+        let log = site.statistics.log.as_ref().map(|path| open("statistics.log", path));
+        Ok(Observer {
+            title: site.title.clone(),
+            console,
+            writes_output: json.is_some_and(|path| !named(path)),
+            json: json.filter(|path| named(path)).map(|path| open("statistics.json", path)).transpose()?,
+            page,
+            journal: Journal::new(log.transpose()?),
+            last: Statistics::default(),
+            shown_lines: 0,
+        })
+    }
+
+    fn look(&mut self, statistics: Statistics) {
+        let metrics = metrics::metrics(&statistics);
+        self.write_json(&metrics);
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) =
+            metrics::prometheus(&self.title, &metrics);
+        self.journal.look(unix_time_s(), &statistics, &metrics, &mut self.console.messages);
+        if self.console.draws {
+            self.draw(&statistics);
+        }
+        self.last = statistics;
+    }
+
+    /// Writes a line of JSON. A reader may have gone.
+    fn write_json(&mut self, metrics: &[metrics::Metric]) {
+        let destination: &mut dyn Write = match &mut self.json {
+            Some(file) => file,
+            None if self.writes_output => &mut self.console.output,
+            None => return,
+        };
+        let _ = writeln!(destination, "{}", metrics::json(&self.title, unix_time_s(), metrics));
+        let _ = destination.flush();
+    }
+
+    /// Draws the tables over those of the second before.
+    fn draw(&mut self, statistics: &Statistics) {
+        let text = view::second(&self.title, &self.last, statistics);
+        let is_above = self.shown_lines > 0 && !self.journal.take_spoken();
+        let up = if is_above { format!("\u{1b}[{}A\u{1b}[J", self.shown_lines) } else { String::new() };
+        self.shown_lines = text.lines().count();
+        let _ = self.console.messages.write_all(format!("{up}{text}").as_bytes());
+    }
+
+    fn say(&mut self, text: &str) {
+        self.journal.say(unix_time_s(), text, &mut self.console.messages);
+    }
+}
+
+fn append(key: &'static str, path: PathBuf) -> Result<File, OperationError> {
+    let file = OpenOptions::new().create(true).append(true).open(&path);
+    file.map_err(|error| OperationError::File { key, path, error })
+}
+
+fn unix_time_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// Returns a synchronisation source that differs from those of other runs.
+fn identity() -> u32 {
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    (nanos as u32).rotate_left(11) ^ std::process::id().wrapping_mul(0x9e37_79b9)
+}

@@ -1,0 +1,153 @@
+//! Remote site: the stream towards it, and the streams from it.
+
+use bentpipe_dvb::multiplex::{PduSource, TsSource};
+use bentpipe_dvb::{self as dvb, DataPid, Decapsulator, Encapsulator, Event, Pdu, RohcMode};
+use bentpipe_net::Impossible;
+use bentpipe_units::Time;
+use bentpipe_wire::ethernet;
+use bentpipe_wire::gse::InputStream;
+use bentpipe_wire::ts::PACKET_LEN;
+
+use super::config::Remote as Config;
+
+/// Streams of a remote site.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    pub(crate) config: Config,
+    encapsulator: Encapsulator,
+    decapsulators: Vec<Decapsulator>,
+    feedback: Vec<u8>,
+    queue_bytes: usize,
+    /// Packets dropped because the backlog was at its limit.
+    pub(crate) overflowed: u64,
+    /// Packets dropped because they came back to their origin.
+    pub(crate) looped: u64,
+}
+
+/// Received unit: a TS packet, or the data field of a BBFRAME.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Piece<'a> {
+    Packet(&'a [u8; PACKET_LEN]),
+    Field(&'a [u8]),
+}
+
+impl Remote {
+    pub(crate) fn new(config: &Config, queue_bytes: usize) -> Result<Remote, Impossible> {
+        let stream = |pid: u16| {
+            let pid = DataPid::new(pid).unwrap_or(config.stream.pid);
+            dvb::Config { pid, ..config.stream.clone() }
+        };
+        let addresses = if config.own_addresses.is_empty() {
+            ethernet::Filter::All
+        } else {
+            ethernet::Filter::Only(config.own_addresses.clone())
+        };
+        let decapsulator = |(n, &pid): (usize, &u16)| {
+            let mut stream = stream(pid);
+            // There is one way back, so only one decompressor can be heard.
+            if let Some(rohc) = stream.rohc.as_mut().filter(|_| n > 0) {
+                rohc.mode = RohcMode::Unidirectional;
+            }
+            Decapsulator::new(&stream, addresses.clone())
+        };
+        Ok(Remote {
+            encapsulator: Encapsulator::new(&stream(config.send))?,
+            decapsulators: config.receive.iter().enumerate().map(decapsulator).collect::<Result<_, _>>()?,
+            config: config.clone(),
+            feedback: Vec::new(),
+            queue_bytes,
+            overflowed: 0,
+            looped: 0,
+        })
+    }
+
+    /// Changes the settings that keep the contexts.
+    pub(crate) fn change(&mut self, config: &Config, queue_bytes: usize) {
+        // A configuration with an impossible value was refused when it was read.
+        let _ = self.encapsulator.set(&config.stream);
+        self.config = config.clone();
+        self.queue_bytes = queue_bytes;
+    }
+
+    /// Sends a packet unless the backlog is at its limit. Only packets that are sent are compressed.
+    pub(crate) fn push(&mut self, now: Time, pdu: &Pdu<'_>) {
+        if self.waiting_bytes() >= self.queue_bytes {
+            self.overflowed += 1;
+        } else {
+            // Why it was refused is counted there.
+            let _ = self.encapsulator.push(now, pdu);
+        }
+    }
+
+    /// Returns the backlog in bytes, in whole TS packets or GSE packets.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        let packets = self.encapsulator.filled() - self.encapsulator.sent().frames;
+        packets as usize * PACKET_LEN + self.encapsulator.waiting_len()
+    }
+
+    /// Returns the time of the next TS packet. A full one counts from `full` on.
+    pub(crate) fn due(&self, full: Time) -> Time {
+        if self.encapsulator.is_full(usize::MAX) {
+            full
+        } else {
+            self.encapsulator.due().unwrap_or(Time::NEVER)
+        }
+    }
+
+    /// Processes a unit of the `n`-th of its PIDs, calls `sink` with the result, and exchanges feedback.
+    pub(crate) fn receive(&mut self, now: Time, n: usize, piece: Piece<'_>, sink: impl FnMut(Event<'_>)) {
+        let Some(decapsulator) = self.decapsulators.get_mut(n) else { return };
+        match piece {
+            Piece::Packet(packet) => decapsulator.push(now, packet, sink),
+            Piece::Field(field) => decapsulator.push_field(now, field, sink),
+        }
+        if self.config.stream.rohc.is_none() {
+            return;
+        }
+        self.feedback.clear();
+        if decapsulator.take_received_feedback(&mut self.feedback) {
+            self.encapsulator.feedback(&self.feedback);
+            self.feedback.clear();
+        }
+        if n == 0 && decapsulator.take_feedback(&mut self.feedback) {
+            self.encapsulator.send_feedback(now, &self.feedback);
+        }
+    }
+
+    pub(crate) fn encapsulator(&self) -> &Encapsulator {
+        &self.encapsulator
+    }
+
+    /// Receiving ends with their PIDs.
+    pub(crate) fn decapsulators(&self) -> impl Iterator<Item = (u16, &Decapsulator)> {
+        self.config.receive.iter().copied().zip(&self.decapsulators)
+    }
+}
+
+impl TsSource for Remote {
+    fn pop(&mut self, at: Time) -> Option<[u8; PACKET_LEN]> {
+        self.encapsulator.pop(at)
+    }
+}
+
+impl PduSource for Remote {
+    fn waiting_len(&self) -> usize {
+        self.encapsulator.waiting_len()
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.encapsulator.due()
+    }
+
+    fn is_fragmented(&self) -> bool {
+        self.encapsulator.is_fragmented()
+    }
+
+    fn fill_packet(&mut self, _: Time, stream: &mut InputStream, room: usize, out: &mut Vec<u8>) -> usize {
+        self.encapsulator.fill_packet(stream, room, out)
+    }
+
+    fn end_field(&mut self, at: Time, is_full: bool) {
+        self.encapsulator.end_field(at, is_full);
+    }
+}

@@ -1,0 +1,430 @@
+//! From the site file to a gateway's settings, and what is wrong between its keys.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use crate::{
+    Carrier, Config, Framing, InputConfig, Lan, LanKind, Listen, Nulls, OutputConfig, Remote, Send, Tables,
+};
+use bentpipe_dvb::{self as dvb, Encapsulation};
+use bentpipe_scenario::{Refusal, Settings};
+use bentpipe_units::{Bytes, Rate, Span};
+use bentpipe_wire::bbframe::{FrameSize, Modcod};
+use bentpipe_wire::ts;
+
+use super::file::{self, Site, Text};
+
+/// The longest packet in bytes, which every encapsulation carries: a bridged frame in an SNDU of 15 bits length.
+const MAX_MTU: u64 = 32_000;
+
+/// Default of the time that a datagram of RTP waits for an earlier one.
+const DEFAULT_REORDER: Span = Span::from_millis(10);
+/// Maximum of that time.
+const MAX_REORDER: Span = Span::from_secs(1);
+
+/// A problem and the key that has it.
+type Problem = (String, String);
+
+/// Error returned when a site file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    /// The file cannot be read, or its keys or values are wrong.
+    #[error(transparent)]
+    File(#[from] bentpipe_scenario::Error),
+    /// Its keys contradict one another.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// A site file that was read.
+pub type SiteSettings = Settings<Site>;
+
+/// Reads a site file, and returns it with the gateway's configuration.
+///
+/// # Errors
+/// Returns everything that is wrong with it, with line, key and expected value.
+pub fn read(path: &Path) -> Result<(SiteSettings, Config), SiteError> {
+    let settings = Settings::<Site>::read(path)?;
+    let config = config(&settings)?;
+    Ok((settings, config))
+}
+
+/// The gateway's settings that a file asks for.
+///
+/// # Errors
+/// What does not go together.
+pub fn config(settings: &Settings<Site>) -> Result<Config, Refusal> {
+    let site = settings.value();
+    let mut problems = Problems::default();
+    let remotes = remotes(site, &mut problems);
+    let carrier = carrier(site, &mut problems);
+    check_pids(site, &mut problems);
+    check_networks(site, &mut problems);
+    check_ends(site, &mut problems);
+    check_lan(site, &mut problems);
+    check_statistics(site, &mut problems);
+    match carrier {
+        Some(carrier) if problems.0.is_empty() => Ok(Config {
+            lan: lan(&site.lan),
+            carrier,
+            outputs: site.output.iter().map(|output| self::output(output, settings.folder())).collect(),
+            inputs: site.input.iter().map(|input| self::input(input, settings.folder())).collect(),
+            remotes,
+        }),
+        _ => Err(settings.refusal(problems.0)),
+    }
+}
+
+#[derive(Default)]
+struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// Notes a problem of `key` unless it `holds`.
+    fn unless(&mut self, holds: bool, key: impl Into<String>, problem: impl Into<String>) {
+        if !holds {
+            self.0.push((key.into(), problem.into()));
+        }
+    }
+}
+
+fn lan(lan: &file::Lan) -> Lan {
+    let kind = match lan.kind {
+        file::LanKind::Router => LanKind::Router,
+        file::LanKind::Bridge => {
+            LanKind::Bridge { master: lan.bridge.clone(), stations: lan.stations, ageing: lan.ageing }
+        }
+    };
+    Lan {
+        device: lan.device.clone(),
+        kind,
+        addresses: lan.addresses.iter().map(|Text(file::Interface(address, len))| (*address, *len)).collect(),
+        mtu_bytes: lan.mtu.get() as u32,
+    }
+}
+
+fn check_lan(site: &Site, problems: &mut Problems) {
+    let lan = &site.lan;
+    let is_name = (1..=15).contains(&lan.device.len())
+        && !lan.device.chars().any(|c| c == '/' || c.is_whitespace() || c.is_control());
+    problems.unless(is_name, "lan.device", "expected 1 to 15 characters without blanks and slashes");
+    let has_v6 = lan.addresses.iter().any(|Text(interface)| interface.0.is_ipv6());
+    let least = if has_v6 { 1280 } else { 68 };
+    problems.unless(
+        (least..=MAX_MTU).contains(&lan.mtu.get()),
+        "lan.mtu",
+        format!("expected {least} B to {MAX_MTU} B: what IP asks for, and what the encapsulation carries"),
+    );
+    problems.unless(
+        lan.bridge.is_none() || lan.kind == file::LanKind::Bridge,
+        "lan.bridge",
+        "only the device of a bridge can be put into one: expected `kind = \"bridge\"` with it",
+    );
+}
+
+fn carrier(site: &Site, problems: &mut Problems) -> Option<Carrier> {
+    let carrier = &site.carrier;
+    let rate_is_right = carrier.rate.is_none_or(|rate| (1000..=10_000_000_000).contains(&rate.as_bps()));
+    problems.unless(rate_is_right, "carrier.rate", "expected 1 kbit/s to 10 Gbit/s");
+    let has_gse = site.remote.values().any(|remote| remote.encapsulation == Encapsulation::Gse);
+    let framing = if has_gse { frames(site, problems) } else { Some(transport_stream(carrier, problems)) };
+    let queue = carrier.queue.unwrap_or_else(|| default_queue(carrier.rate));
+    problems.unless(queue.get() >= 1500, "carrier.queue", "expected 1500 B or more: a packet at least");
+    framing.map(|framing| Carrier { rate: carrier.rate, framing, queue })
+}
+
+/// A quarter of a second.
+fn default_queue(rate: Option<Rate>) -> Bytes {
+    let bytes = rate.map_or(1_000_000, |rate| (rate.as_bytes_per_sec() / 4.0) as u64);
+    Bytes::new(bytes.max(16_384))
+}
+
+fn transport_stream(carrier: &file::Carrier, problems: &mut Problems) -> Framing {
+    problems.unless(
+        carrier.nulls != file::Nulls::Fill || carrier.rate.is_some(),
+        "carrier.nulls",
+        "there is no rate to fill: expected `rate` beside it, or \"group\" or \"never\"",
+    );
+    for (key, is_given) in [
+        ("carrier.modcod", carrier.modcod.is_some()),
+        ("carrier.short", carrier.short),
+        ("carrier.adaptation", carrier.adaptation),
+    ] {
+        problems.unless(!is_given, key, "only GSE is in baseband frames: expected `encapsulation = \"gse\"` of the remote sites, or not this key");
+    }
+    let nulls = match carrier.nulls {
+        file::Nulls::Never => Nulls::Never,
+        file::Nulls::Group => Nulls::Group(carrier.group),
+        file::Nulls::Fill => Nulls::Fill,
+    };
+    let tables = carrier.tables.as_ref().map(|tables| {
+        let is_right = (0x20..0x1fff).contains(&tables.pid.0.0);
+        problems.unless(is_right, "carrier.tables.pid", "expected a PID from 0x20 to 0x1ffe");
+        let is_soon = tables.interval >= Span::from_millis(10);
+        problems.unless(is_soon, "carrier.tables.interval", "expected 10 ms or more");
+        Tables {
+            stream_id: tables.stream,
+            programme: tables.programme,
+            map_pid: ts::Pid::new(tables.pid.0.0).unwrap_or(ts::Pid::NULL),
+            interval: tables.interval,
+        }
+    });
+    Framing::Ts { packets: carrier.packets, nulls, tables }
+}
+
+fn frames(site: &Site, problems: &mut Problems) -> Option<Framing> {
+    let carrier = &site.carrier;
+    for (name, remote) in &site.remote {
+        problems.unless(
+            remote.encapsulation == Encapsulation::Gse,
+            format!("remote.{name}.encapsulation"),
+            "another remote site has GSE, and baseband frames and transport streams do not mix: expected \"gse\" here too",
+        );
+    }
+    let is_udp = |output: &file::Output| matches!(output, file::Output::Udp(output) if !output.rtp);
+    for (n, _) in site.output.iter().enumerate().filter(|(_, output)| !is_udp(output)) {
+        problems.unless(
+            false,
+            format!("output.{n}"),
+            "baseband frames leave by UDP: expected `kind = \"udp\"` without `rtp`",
+        );
+    }
+    let is_udp = |input: &file::Input| matches!(input, file::Input::Udp(input) if !input.rtp);
+    for (n, _) in site.input.iter().enumerate().filter(|(_, input)| !is_udp(input)) {
+        problems.unless(
+            false,
+            format!("input.{n}"),
+            "baseband frames come by UDP: expected `kind = \"udp\"` without `rtp`",
+        );
+    }
+    problems.unless(
+        carrier.nulls == file::Nulls::Never,
+        "carrier.nulls",
+        "baseband frames have no NULL packets: expected \"never\"",
+    );
+    problems.unless(
+        carrier.tables.is_none(),
+        "carrier.tables",
+        "baseband frames have no tables: expected not this key",
+    );
+    let Some(name) = &carrier.modcod else {
+        problems.unless(
+            false,
+            "carrier",
+            "`modcod` is missing, which says how long GSE's baseband frames are: expected \"QPSK 3/4\", say",
+        );
+        return None;
+    };
+    let size = if carrier.short { FrameSize::Short } else { FrameSize::Normal };
+    match name.parse::<Modcod>() {
+        Ok(modcod) => {
+            let fits = modcod.data_field_len(size).is_some();
+            problems.unless(fits, "carrier.short", format!("{modcod} has no short FECFRAME: expected false"));
+            Some(Framing::Frames { modcod, size, has_adaptation: carrier.adaptation })
+        }
+        Err(error) => {
+            problems.unless(false, "carrier.modcod", error.to_string());
+            None
+        }
+    }
+}
+
+fn remotes(site: &Site, problems: &mut Problems) -> Vec<Remote> {
+    problems.unless(!site.remote.is_empty(), "remote", "expected one remote site at least: [remote.NAME]");
+    let is_bridge = site.lan.kind == file::LanKind::Bridge;
+    let remote = |(name, remote): (&String, &file::Remote)| {
+        let key = |key: &str| format!("remote.{name}.{key}");
+        let stream = stream(remote);
+        if let Err(why) = stream.check() {
+            let section = if is_of_rohc(why.key) && remote.rohc.is_some() { "rohc." } else { "" };
+            problems.unless(
+                false,
+                key(&format!("{section}{}", why.key)),
+                format!("expected {}", why.expected),
+            );
+        }
+        problems.unless(
+            !(is_bridge && remote.encapsulation == Encapsulation::Mpe),
+            key("encapsulation"),
+            "MPE carries no Ethernet frames: expected \"ule\" or \"gse\" for a bridge",
+        );
+        problems.unless(
+            is_bridge || !remote.networks.is_empty(),
+            format!("remote.{name}"),
+            "`networks` is missing, without which a router sends nothing there: expected [\"10.0.2.0/24\"], say",
+        );
+        problems.unless(
+            !is_bridge || remote.networks.is_empty(),
+            key("networks"),
+            "a bridge learns where stations are: expected not this key, or `lan.kind = \"router\"`",
+        );
+        Remote {
+            name: name.clone(),
+            send: remote.send.0.0,
+            receive: remote.receive.iter().map(|pid| pid.0.0).collect(),
+            networks: remote.networks.iter().map(|Text(network)| *network).collect(),
+            stream,
+            own_addresses: remote.own_addresses.iter().map(|address| address.0).collect(),
+        }
+    };
+    site.remote.iter().map(remote).collect()
+}
+
+fn stream(remote: &file::Remote) -> dvb::Config {
+    dvb::Config {
+        encapsulation: remote.encapsulation,
+        packing: remote.packing,
+        to: remote.address,
+        llc: remote.llc,
+        filter: remote.filter.clone(),
+        rohc: remote.rohc.clone(),
+        ..dvb::Config::default()
+    }
+}
+
+fn is_of_rohc(key: &str) -> bool {
+    ["contexts", "repeats", "refresh_repeats", "confirm", "below"].contains(&key)
+}
+
+/// No PID may mean two things.
+fn check_pids(site: &Site, problems: &mut Problems) {
+    let mut meanings: HashMap<u16, String> = HashMap::new();
+    if let Some(tables) = &site.carrier.tables {
+        meanings.insert(tables.pid.0.0, "the PMT".to_owned());
+    }
+    for (name, remote) in &site.remote {
+        let is_gse = remote.encapsulation == Encapsulation::Gse;
+        let receive = remote.receive.iter().enumerate().map(|(n, pid)| (format!("receive.{n}"), pid));
+        for (key, Text(pid)) in [("send".to_owned(), &remote.send)].into_iter().chain(receive) {
+            let key = format!("remote.{name}.{key}");
+            let (least, most, what) =
+                if is_gse { (0, 0xff, "input stream identifier") } else { (0x20, 0x1ffe, "PID") };
+            let is_right = (least..=most).contains(&pid.0);
+            problems.unless(
+                is_right,
+                &key,
+                format!("expected a {what} from \"{least:#x}\" to \"{most:#x}\""),
+            );
+            let other = meanings.get(&pid.0).filter(|other| !(is_gse && share_frames(site, &key, other)));
+            if let Some(other) = other {
+                let expected = if is_gse && [&key, other].iter().all(|key| key.ends_with(".send")) {
+                    "expected another, or an `address` of its own for each, by which receivers of shared frames go"
+                } else {
+                    "expected another"
+                };
+                problems.unless(false, &key, format!("{pid} is taken by {other}: {expected}"));
+            }
+            meanings.insert(pid.0, key);
+        }
+    }
+}
+
+/// Returns `true` if two keys are the `send` of remote sites with different addresses, which may share baseband frames.
+fn share_frames(site: &Site, one: &str, two: &str) -> bool {
+    let address = |key: &str| {
+        let name = key.strip_prefix("remote.")?.strip_suffix(".send")?;
+        site.remote.get(name)?.address.map(|address| address.0)
+    };
+    matches!((address(one), address(two)), (Some(one), Some(two)) if one != two)
+}
+
+/// No network may be at two sites, or on the way of what carries it.
+fn check_networks(site: &Site, problems: &mut Problems) {
+    let mut places: HashMap<String, &str> = HashMap::new();
+    for (name, remote) in &site.remote {
+        for (n, Text(network)) in remote.networks.iter().enumerate() {
+            let key = format!("remote.{name}.networks.{n}");
+            let before = places.insert(network.to_string(), name).filter(|_| !network.is_multicast());
+            if let Some(other) = before {
+                problems.unless(
+                    false,
+                    &key,
+                    format!("{network} is behind {other} already: expected another network"),
+                );
+            }
+            for Text(to) in destinations(site).filter(|to| !to.0.ip().is_multicast()) {
+                problems.unless(
+                    !network.contains(to.ip()),
+                    &key,
+                    format!("{network} has the receiver {to}, so what is sent would be sent through itself: expected networks without it"),
+                );
+            }
+        }
+    }
+}
+
+fn destinations(site: &Site) -> impl Iterator<Item = &Text<SocketAddr>> {
+    site.output.iter().flat_map(|output| match output {
+        file::Output::Udp(output) => &output.to[..],
+        file::Output::File(_) | file::Output::Program(_) => &[],
+    })
+}
+
+fn check_ends(site: &Site, problems: &mut Problems) {
+    let has_end = !site.output.is_empty() || !site.input.is_empty();
+    problems.unless(has_end, "", "neither `output` nor `input`: expected [[output]] or [[input]], or both");
+    for (n, input) in site.input.iter().enumerate() {
+        let file::Input::Udp(input) = input else { continue };
+        let is_port = input.listen.0.port() != 0;
+        problems.unless(is_port, format!("input.{n}.listen"), "expected a port from 1 to 65535");
+        let is_bounded = input.reorder.is_none_or(|reorder| reorder <= MAX_REORDER);
+        problems.unless(is_bounded, format!("input.{n}.reorder"), "expected 1 s or less");
+        let has_numbers = input.rtp || input.reorder.is_none();
+        problems.unless(
+            has_numbers,
+            format!("input.{n}.reorder"),
+            "datagrams without RTP have no numbers: expected `rtp = true`, or not this key",
+        );
+        let same = |from: &Text<IpAddr>| from.0.is_ipv6() == input.listen.0.is_ipv6();
+        let of_family = input.from.iter().all(same);
+        problems.unless(of_family, format!("input.{n}.from"), "expected addresses of the family of `listen`");
+    }
+    let rates = site.input.iter().enumerate().filter_map(|(n, input)| match input {
+        file::Input::File(input) => input.rate.map(|rate| (n, rate)),
+        _ => None,
+    });
+    for (n, rate) in rates {
+        problems.unless(rate.as_bps() >= 1000, format!("input.{n}.rate"), "expected 1 kbit/s or more");
+    }
+}
+
+fn check_statistics(site: &Site, problems: &mut Problems) {
+    let at = site.statistics.prometheus.as_ref();
+    problems.unless(
+        at.is_none_or(|at| at.0.ip().is_loopback()),
+        "statistics.prometheus",
+        "anybody could read there: expected an address of loopback such as \"127.0.0.1:9188\"",
+    );
+}
+
+fn output(output: &file::Output, folder: &Path) -> OutputConfig {
+    match output {
+        file::Output::Udp(output) => OutputConfig::Udp {
+            send: Send {
+                to: output.to.iter().map(|Text(to)| *to).collect(),
+                interface: output.interface.clone(),
+                ttl: output.ttl,
+                dscp: output.dscp,
+            },
+            rtp: output.rtp,
+        },
+        file::Output::File(output) => OutputConfig::File(folder.join(&output.path)),
+        file::Output::Program(program) => OutputConfig::Program(program.command.clone()),
+    }
+}
+
+fn input(input: &file::Input, folder: &Path) -> InputConfig {
+    match input {
+        file::Input::Udp(input) => InputConfig::Udp {
+            listen: Listen {
+                at: input.listen.0,
+                interface: input.interface.clone(),
+                from: input.from.iter().map(|Text(from)| *from).collect(),
+            },
+            rtp: input.rtp,
+            reorder: input.reorder.unwrap_or(DEFAULT_REORDER),
+        },
+        file::Input::File(input) => InputConfig::File(folder.join(&input.path), input.rate),
+        file::Input::Program(program) => InputConfig::Program(program.command.clone()),
+    }
+}

@@ -1,0 +1,238 @@
+//! Making the declared measures of a subject from what its parts reported.
+
+use bentpipe_net::metric::{End, How, Metric, Sum, Unit};
+use bentpipe_units::Span;
+
+use super::subjects::{Kind, Subject};
+use bentpipe_record::{Column, Measure, Recording, Series, Total, Totals, stats};
+
+/// What was recorded of a run, and when the warm-up was over.
+pub(super) struct Run<'a> {
+    end: &'a Totals,
+    warm: &'a Totals,
+    series: &'a Series,
+    seconds: Vec<f64>,
+    warm_up_s: f64,
+    duration_s: f64,
+}
+
+/// A measure of a subject in the making: values of several parts are added up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Summed<'a> {
+    /// Subject's path.
+    pub(super) path: &'a str,
+    /// Declaration of the measure.
+    pub(super) sum: &'static Sum,
+    /// Metric that it is made of.
+    pub(super) metric: &'static Metric,
+    /// Sum of the parts' values.
+    total: f64,
+    /// What it is divided by: the number of parts, or the growth of another metric.
+    over: f64,
+    /// When the subject was active.
+    active: Active,
+}
+
+/// When a subject was active, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Active {
+    /// Start of it, from the beginning of the run.
+    start_s: f64,
+    /// Length of it after the warm-up; NaN if there is nothing left.
+    length_s: f64,
+}
+
+impl<'a> Summed<'a> {
+    /// Returns the mean of the parts before it is divided by a time.
+    pub(super) fn mean(&self) -> f64 {
+        self.total / self.over
+    }
+
+    /// Returns the value.
+    pub(super) fn value(&self) -> f64 {
+        let factor = self.metric.unit.per_second_factor();
+        match self.sum.how {
+            How::PerSecond => self.mean() * factor / self.active.length_s,
+            How::SinceStart => self.mean() - self.active.start_s,
+            How::MedianPerSecond => self.mean() * factor,
+            How::Grown | How::Dropped => self.total,
+            How::Last | How::Quantile(_) | How::Mean | How::Median | How::Over(_) | How::DropRatio => {
+                self.mean()
+            }
+        }
+    }
+
+    pub(super) fn unit(&self) -> Unit {
+        match self.sum.how {
+            How::PerSecond | How::MedianPerSecond => self.metric.unit.per_second(),
+            How::Over(other) if other.unit == self.metric.unit => Unit::Ratio,
+            How::DropRatio => Unit::Ratio,
+            _ => self.metric.unit,
+        }
+    }
+
+    /// Returns the measure if it has a value.
+    pub(super) fn measure(self) -> Option<Measure> {
+        let name = format!("{}.{}", self.path.replace('/', "."), self.sum.name);
+        Measure::new(name, self.unit().symbol(), self.value())
+    }
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn of(recording: &'a Recording) -> Run<'a> {
+        Run {
+            end: &recording.end,
+            warm: &recording.warm,
+            series: &recording.series,
+            seconds: recording.series.seconds(),
+            warm_up_s: recording.warm.at.as_secs_f64(),
+            duration_s: recording.end.at.as_secs_f64(),
+        }
+    }
+
+    /// Returns the seconds of the run after the warm-up.
+    pub(super) fn whole_s(&self) -> f64 {
+        self.duration_s - self.warm_up_s
+    }
+
+    /// Returns the whole run.
+    pub(super) fn whole(&self) -> Active {
+        self.active(Span::ZERO, None)
+    }
+
+    /// Returns the time from `start` to `stop`, or to the end of the run.
+    pub(super) fn active(&self, start: Span, stop: Option<Span>) -> Active {
+        let start_s = start.as_secs_f64();
+        let to = stop.map_or(self.duration_s, |stop| stop.as_secs_f64().min(self.duration_s));
+        let length_s = to - start_s.max(self.warm_up_s);
+        Active { start_s, length_s: if length_s > 0.0 { length_s } else { f64::NAN } }
+    }
+
+    /// Returns the instant at which all data of a flow had been delivered, in seconds.
+    pub(super) fn completed(&self, flow: &Subject<'a>) -> Option<f64> {
+        let since_start = |summed: &Summed<'_>| matches!(summed.sum.how, How::SinceStart);
+        let completion = self.sums(flow, self.whole()).into_iter().find(since_start)?;
+        Some(completion.mean()).filter(|at| at.is_finite())
+    }
+
+    /// Returns all measures that the metrics of a subject's parts declare.
+    pub(super) fn sums(&self, subject: &Subject<'a>, active: Active) -> Vec<Summed<'a>> {
+        let mut found: Vec<Summed<'a>> = Vec::new();
+        for (part, end) in &subject.parts {
+            for reported in self.end.of(*part) {
+                let declared = reported.metric.sums.iter();
+                let here = declared.filter(|sum| is_taken_at(sum, subject.kind, *end));
+                for sum in here.filter(|sum| self.is_given(subject, sum)) {
+                    let Some((total, over)) = self.values(subject, reported, sum) else { continue };
+                    let path = subject.path;
+                    add(&mut found, Summed { path, sum, metric: reported.metric, total, over, active });
+                }
+            }
+            self.quantiles(subject, (*part, *end), active, &mut found);
+        }
+        found
+    }
+
+    /// Adds the measures that are made of a part's distributions.
+    fn quantiles(
+        &self,
+        subject: &Subject<'a>,
+        (part, end): (u32, Option<End>),
+        active: Active,
+        found: &mut Vec<Summed<'a>>,
+    ) {
+        for (_, metric, values) in self.end.histograms_of(part) {
+            let before = self.warm.histograms_of(part).iter().find(|(_, known, _)| known.is(metric));
+            let grown = before.map_or_else(|| values.clone(), |(.., before)| values.since(before));
+            let path = subject.path;
+            for sum in metric.sums.iter().filter(|sum| is_taken_at(sum, subject.kind, end)) {
+                let How::Quantile(percent) = sum.how else { continue };
+                let Some(total) = grown.quantile(f64::from(percent) / 100.0) else { continue };
+                add(found, Summed { path, sum, metric, total, over: 1.0, active });
+            }
+        }
+    }
+
+    /// Returns `true` if the metric that the measure depends on is above zero.
+    fn is_given(&self, subject: &Subject<'_>, sum: &Sum) -> bool {
+        let mut totals = subject.parts.iter().flat_map(|(part, _)| self.end.of(*part));
+        sum.given.is_none_or(|given| totals.any(|t| t.metric.is(given) && t.value().as_f64() > 0.0))
+    }
+
+    /// Returns a part's contribution to a measure: numerator and denominator.
+    fn values(&self, subject: &Subject<'_>, reported: &Total, sum: &Sum) -> Option<(f64, f64)> {
+        let values = || self.column(reported).map(|column| column.data.to_f64());
+        let one = |value: f64| (value, 1.0);
+        match sum.how {
+            How::Last | How::SinceStart => Some(one(reported.value().as_f64())),
+            How::Grown | How::PerSecond => Some(one(self.grown(reported))),
+            How::Quantile(_) => None,
+            How::Mean => stats::time_average(&self.seconds, &values()?, self.warm_up_s).map(one),
+            How::Median => self.median(&values()?).map(one),
+            How::MedianPerSecond => self.median_growth(&values()?).map(one),
+            How::Over(other) => Some((self.grown(reported), self.grown_of(subject, sum, other))),
+            How::Dropped => Some(one(self.dropped(reported.part))),
+            How::DropRatio => {
+                let dropped = self.dropped(reported.part);
+                Some((dropped, dropped + self.grown(reported)))
+            }
+        }
+    }
+
+    fn column(&self, reported: &Total) -> Option<&Column> {
+        self.series.of(reported.part).iter().find(|column| column.metric.is(reported.metric))
+    }
+
+    /// Returns how much a total grew after the warm-up.
+    fn grown(&self, reported: &Total) -> f64 {
+        let mut before = self.warm.of(reported.part).iter();
+        let before = before.find(|total| total.metric.is(reported.metric));
+        let before = before.map_or(0.0, |total| total.value().as_f64());
+        reported.value().as_f64() - if before.is_nan() { 0.0 } else { before }
+    }
+
+    /// Returns how much a metric grew in all parts that the measure is taken at.
+    fn grown_of(&self, subject: &Subject<'_>, sum: &Sum, metric: &Metric) -> f64 {
+        let parts = subject.parts.iter().filter(|(_, end)| is_taken_at(sum, subject.kind, *end));
+        let totals = parts.flat_map(|(part, _)| self.end.of(*part));
+        totals.filter(|total| total.metric.is(metric)).map(|total| self.grown(total)).sum()
+    }
+
+    /// Returns how many packets or cells a part dropped.
+    fn dropped(&self, part: u32) -> f64 {
+        let drops = self.end.of(part).iter().filter(|total| total.metric.is_drop);
+        drops.map(|total| self.grown(total)).sum::<f64>() + 0.0
+    }
+
+    /// Returns the median of the samples after the warm-up.
+    fn median(&self, values: &[f64]) -> Option<f64> {
+        let samples = self.seconds.iter().zip(values);
+        stats::median(samples.filter(|(at, _)| **at >= self.warm_up_s).map(|(_, value)| *value).collect())
+    }
+
+    /// Returns the median of the growth per second over the samples after the warm-up.
+    fn median_growth(&self, values: &[f64]) -> Option<f64> {
+        let steps = self.seconds.windows(2).zip(values.windows(2));
+        let after = steps.filter(|(at, _)| at[0] >= self.warm_up_s && at[1] > at[0]);
+        stats::median(after.map(|(at, value)| (value[1] - value[0]) / (at[1] - at[0])).collect())
+    }
+}
+
+/// Returns `true` if a measure is taken at this part of its subject.
+///
+/// Flows have ends; other elements of a flow have no measures.
+fn is_taken_at(sum: &Sum, kind: Kind, end: Option<End>) -> bool {
+    sum.end == end && end.is_some() == (kind == Kind::Flow)
+}
+
+/// Adds a part's value to the measure of the same name, or begins one.
+fn add<'a>(found: &mut Vec<Summed<'a>>, new: Summed<'a>) {
+    let Some(known) = found.iter_mut().find(|known| known.sum.name == new.sum.name) else {
+        found.push(new);
+        return;
+    };
+    known.total += new.total;
+    if !matches!(new.sum.how, How::Over(_)) {
+        known.over += new.over;
+    }
+}

@@ -1,0 +1,89 @@
+//! Subjects of measures: flows, directions of links and ATM lines, ends of virtual channels.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bentpipe_net::metric::End;
+
+/// Kind of a subject, in the order in which measures are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Flow.
+    Flow,
+    /// Direction of a link or of an ATM line.
+    Line,
+    /// End of a virtual channel.
+    ChannelEnd,
+}
+
+/// Something that measures are of, with its parts.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Subject<'a> {
+    /// Path in the scenario: "flow/cubic", "link/satellite/forward".
+    pub(super) path: &'a str,
+    /// Kind.
+    pub(super) kind: Kind,
+    /// Numbers of its parts, and the ends of a flow that they are.
+    pub(super) parts: Vec<(u32, Option<End>)>,
+}
+
+/// Returns the subjects of these parts.
+///
+/// Flows come first, then lines, then ends of channels, each in the order of the network.
+pub(super) fn of(parts: &[Arc<str>]) -> Vec<Subject<'_>> {
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut subjects: Vec<Subject<'_>> = Vec::new();
+    for (number, path) in parts.iter().enumerate() {
+        let Some((path, kind, end)) = subject(path) else { continue };
+        let place = *places.entry(path).or_insert(subjects.len());
+        if place == subjects.len() {
+            subjects.push(Subject { path, kind, parts: Vec::new() });
+        }
+        subjects[place].parts.push((number as u32, end));
+    }
+    subjects.sort_by_key(|subject| subject.kind);
+    subjects
+}
+
+/// Returns a part's subject: path, kind and end of a flow.
+fn subject(path: &str) -> Option<(&str, Kind, Option<End>)> {
+    let ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).chain([path.len()]).collect();
+    let third = |ends: &[usize]| &path[ends[1] + 1..ends[2]];
+    match (&path[..ends[0]], ends.len()) {
+        ("flow", 3..) => {
+            let end = match third(&ends) {
+                "sender" => Some(End::Sender),
+                "receiver" => Some(End::Receiver),
+                _ => None,
+            };
+            Some((&path[..ends[1]], Kind::Flow, end))
+        }
+        ("flow", 2) => Some((path, Kind::Flow, None)),
+        ("link" | "line", 3..) => Some((&path[..ends[2]], Kind::Line, None)),
+        ("vc", _) => Some((path, Kind::ChannelEnd, None)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_belong_to_their_subjects() {
+        let paths = [
+            "node/a",
+            "link/l/forward",
+            "flow/f.1/sender",
+            "vc/x/near",
+            "link/l/forward/channel.1",
+            "flow/f.1/receiver",
+            "link/w",
+        ];
+        let parts: Vec<Arc<str>> = paths.into_iter().map(Arc::from).collect();
+        let subjects = of(&parts);
+        let found: Vec<_> = subjects.iter().map(|subject| (subject.path, subject.parts.len())).collect();
+        assert_eq!(found, [("flow/f.1", 2), ("link/l/forward", 2), ("vc/x/near", 1)]);
+        assert_eq!(subjects[0].parts, [(2, Some(End::Sender)), (5, Some(End::Receiver))]);
+    }
+}

@@ -1,0 +1,55 @@
+//! Networks ready to run, with their captures and logs.
+
+use bentpipe_assemble::{self as assemble, Built};
+use bentpipe_sim::Network;
+use bentpipe_site::{Artefact, CaptureFormat, Input};
+
+use crate::video::{self, Finish};
+
+/// A network that is ready to run.
+pub struct Prepared {
+    /// The network.
+    pub network: Network,
+    /// Captures asked for: a file name without its ending, and the inputs that packets pass.
+    pub captures: Vec<CapturePoint>,
+    /// Other files that a run leaves, such as burst time plans.
+    pub artefacts: Vec<Artefact<Input>>,
+    /// Evaluation after the run.
+    pub finish: Option<Finish>,
+}
+
+/// A point of capture.
+pub struct CapturePoint {
+    /// The file's name without its ending.
+    pub name: String,
+    /// The inputs that packets pass.
+    pub inputs: Vec<Input>,
+    /// Format of the file.
+    pub format: Box<dyn CaptureFormat>,
+}
+
+impl CapturePoint {
+    /// Returns the capture points of a scenario: packets, and the line's units if they differ.
+    pub fn of(captures: Vec<assemble::Capture>) -> Vec<CapturePoint> {
+        let both = captures.into_iter().flat_map(|capture| {
+            let name = capture.name.replace(':', "-");
+            let on_line = capture.on_line.map(|point| CapturePoint {
+                name: format!("{name}-{}", point.suffix),
+                inputs: point.inputs,
+                format: point.format,
+            });
+            let inputs = vec![capture.sent, capture.received];
+            [Some(CapturePoint { name, inputs, format: capture.format }), on_line]
+        });
+        both.flatten().collect()
+    }
+}
+
+impl Prepared {
+    /// Prepares a network that is built. `keeps_files`: what is judged after the run stays in its folder.
+    pub fn new(built: Built, keeps_files: bool) -> Prepared {
+        let captures = CapturePoint::of(built.captures);
+        let finish = video::finish(built.judges, keeps_files);
+        Prepared { network: built.network, captures, artefacts: built.artefacts, finish }
+    }
+}

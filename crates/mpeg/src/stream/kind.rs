@@ -1,0 +1,233 @@
+//! Traffic of real transport streams: over UDP, or in cells where the medium carries them.
+
+use std::sync::Arc;
+
+use bentpipe_site::{
+    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Form, Judge, Judged, Problem, Review, TrafficKind,
+};
+use bentpipe_transport::app::{Replay, datagram, endpoints};
+use bentpipe_units::{Bytes, Rate, Span};
+use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::ts;
+
+use super::cells::{self, Received, Receiver};
+use super::keeper::{Keeper, Misinsertion, Shelf, udp_payloads};
+use super::transport::{ClockJitter, TransportStream};
+use super::{Adaptation, Stream, mux};
+
+impl TrafficKind for Stream {
+    fn takes(&self) -> FlowTakes {
+        FlowTakes { copies: Copies::None, ..FlowTakes::default() }
+    }
+
+    fn check(&self, key: &str, review: &mut Review<'_>) {
+        if let Some((field, expected)) = self.card.problem() {
+            review.refuse(&format!("{key}.card.{field}"), format!("expected {expected}"));
+        }
+        let is_udp = self.adaptation == Adaptation::Udp;
+        const CELLS: &str = "cells alone have it: expected an `adaptation` to cells, or none";
+        review.ensure(!is_udp || self.misinsertion == 0.0, &format!("{key}.misinsertion"), CELLS);
+        review.ensure(!is_udp || !self.deliver_errored, &format!("{key}.deliver_errored"), CELLS);
+    }
+
+    fn segment_len(&self) -> Option<u64> {
+        (self.adaptation == Adaptation::Udp).then(|| self.header_len() + self.payload().get())
+    }
+
+    fn offered(&self, _: Bytes) -> Option<Rate> {
+        self.file.is_none().then(|| self.card.rate.mul_f64(f64::from(self.card.eyes)))
+    }
+
+    fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
+        let original = self.original(at, ground)?;
+        let unreadable = |error: super::Unreadable| Problem::new(at.key("traffic"), error.to_string());
+        let times = match original.whole.is_empty() {
+            true => Vec::new(),
+            false => original.whole.times().map_err(unreadable)?,
+        };
+        let times: Vec<Span> = times.iter().map(|time| at.start + *time).collect();
+        match self.adaptation {
+            Adaptation::Udp => self.over_udp(at, ground, original, &times),
+            _ => self.in_cells(at, ground, original, &times),
+        }
+    }
+}
+
+impl Stream {
+    fn payload(&self) -> Bytes {
+        Bytes::new(ts::PACKET_LEN as u64 * u64::from(self.packets()))
+    }
+
+    /// Returns what is sent: a file, or the test card that a program makes.
+    fn original(&self, at: &FlowAt<'_>, ground: &FlowGround<'_, '_>) -> Result<Original, Problem> {
+        let made = match &self.file {
+            Some(file) => Original::read(ground.open(file)),
+            None => Original::made(
+                ground.make("test-card", &serde_json::to_value(&self.card).unwrap_or_default()),
+            ),
+        };
+        let key = if self.file.is_some() { "traffic.file" } else { "traffic.card" };
+        made.map_err(|problem| Problem::new(at.key(key), problem))
+    }
+
+    fn over_udp(
+        &self,
+        at: &FlowAt<'_>,
+        ground: &mut FlowGround<'_, '_>,
+        original: Original,
+        times: &[Span],
+    ) -> Result<FlowEnds, Problem> {
+        at.ensure_fits(self.payload(), self.header_len(), "ts_packets")?;
+        let ends = ground.datagrams(at, Protocol::UDP, 1)?;
+        let count = usize::from(self.packets());
+        let groups = original.whole.packets.chunks(count).zip(times.chunks(count));
+        let packets = groups.map(|(group, times)| {
+            let due = times.last().copied().unwrap_or_default();
+            (due, datagram(endpoints(&ends), &group.concat()))
+        });
+        let sender = Replay::new(packets.collect(), Span::ZERO);
+        let sender = sender.map_err(|error| at.impossible("", &error))?;
+        let shelf = Shelf::default();
+        let receivers = ends.receivers.iter().map(|to| End::new(Keeper::new(Arc::clone(&shelf), None), *to));
+        Ok(FlowEnds {
+            sender: End::new(sender, ends.sender),
+            receivers: receivers.collect(),
+            judge: Some(Box::new(Verdict { setup: self.clone(), original, shelf, cells_sent: None })),
+        })
+    }
+
+    fn in_cells(
+        &self,
+        at: &FlowAt<'_>,
+        ground: &mut FlowGround<'_, '_>,
+        original: Original,
+        times: &[Span],
+    ) -> Result<FlowEnds, Problem> {
+        let [near, far] = ground.native(at, "adaptation", Form::CellPayloads)?;
+        let count = usize::from(self.packets());
+        let cells = cells::sent(&original.whole.packets, times, self.adaptation, count);
+        let lasts = cells.first().zip(cells.last()).map(|(first, last)| last.0.saturating_sub(first.0));
+        let inserted = Misinsertion::new(self.misinsertion, cells.len(), lasts.unwrap_or_default());
+        let cells_sent = Some(cells.len() as u64);
+        let sender =
+            Replay::new(cells.into_iter().map(|(due, cell)| (due, cell.to_vec())).collect(), Span::ZERO);
+        let sender = sender.map_err(|error| at.impossible("", &error))?;
+        let shelf = Shelf::default();
+        Ok(FlowEnds {
+            sender: End::attached(sender, near),
+            receivers: vec![End::attached(Keeper::new(Arc::clone(&shelf), inserted), far)],
+            judge: Some(Box::new(Verdict { setup: self.clone(), original, shelf, cells_sent })),
+        })
+    }
+}
+
+/// Stream to send, and the streams that it was made of.
+struct Original {
+    whole: TransportStream,
+    parts: Vec<TransportStream>,
+}
+
+impl Original {
+    /// Reads a file.
+    fn read(opened: Result<bentpipe_site::Opened, String>) -> Result<Original, String> {
+        let mut opened = opened?;
+        let said = |error: &dyn std::fmt::Display| format!("{}: {error}", opened.shown);
+        let bytes = super::transport::read_at_most(&mut opened.bytes).map_err(|error| said(&error))?;
+        let whole = TransportStream::read(&bytes).map_err(|error| said(&error))?;
+        Ok(Original { parts: vec![whole.clone()], whole })
+    }
+
+    /// Reads what a program made: a stream for each eye. Without one there is nothing to send.
+    fn made(parts: Result<Vec<Vec<u8>>, String>) -> Result<Original, String> {
+        let parts = parts?.iter().map(|bytes| TransportStream::read(bytes)).collect::<Result<Vec<_>, _>>();
+        let parts = parts.map_err(|error| error.to_string())?;
+        let whole = match &parts[..] {
+            [] => TransportStream::of(Vec::new()),
+            [only] => only.clone(),
+            several => mux::multiplex(several, None).map_err(|error| error.to_string())?,
+        };
+        Ok(Original { whole, parts })
+    }
+}
+
+/// What is to be found out of a stream when the network has run.
+struct Verdict {
+    setup: Stream,
+    original: Original,
+    shelf: Shelf,
+    /// Number of cells, where there are cells.
+    cells_sent: Option<u64>,
+}
+
+impl Judge for Verdict {
+    fn judge(&mut self) -> Judged {
+        let received = self.received();
+        let stream = TransportStream::of(received.packets.clone());
+        let parts = self.parts(&stream);
+        let mut measures = self.carried(&received, &stream);
+        let same = self.original.parts.iter().zip(&parts).map(|(original, part)| mux::same(original, part));
+        measures.push(("intact", "ratio", same.sum::<f64>() / parts.len().max(1) as f64));
+        let pairs = self.original.parts.iter().zip(&parts);
+        let videos = pairs.map(|(sent, part)| [sent.to_bytes(), part.to_bytes()]).collect();
+        Judged { measures, videos, received: stream.to_bytes() }
+    }
+}
+
+impl Verdict {
+    fn received(&self) -> Received {
+        let shelf = self.shelf.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if self.setup.adaptation == Adaptation::Udp {
+            return udp_payloads(&shelf);
+        }
+        let Stream { adaptation, deliver_errored, .. } = self.setup;
+        let mut receiver = Receiver::new(adaptation, self.setup.packets().into(), deliver_errored);
+        shelf.iter().for_each(|(at, cell)| receiver.cell(*at, cell));
+        receiver.finish(shelf.last().map_or(bentpipe_units::Time::ZERO, |(at, _)| *at))
+    }
+
+    /// Returns the streams that were multiplexed, or the only one.
+    fn parts(&self, stream: &TransportStream) -> Vec<TransportStream> {
+        if self.original.parts.len() == 1 {
+            return vec![stream.clone()];
+        }
+        let part =
+            |number| mux::demultiplex(stream, number).unwrap_or_else(|_| TransportStream::of(Vec::new()));
+        (1..=self.original.parts.len() as u16).map(part).collect()
+    }
+
+    fn carried(
+        &self,
+        received: &Received,
+        stream: &TransportStream,
+    ) -> Vec<(&'static str, &'static str, f64)> {
+        let stats = received.stats;
+        let sent = self.original.whole.len() as f64;
+        let mut found = Vec::new();
+        if let Some(cells) = self.cells_sent {
+            found.extend([
+                ("cells-sent", "cells", cells as f64),
+                ("cells-arrived", "cells", stats.cells as f64),
+                ("good-pdus", "packets", stats.good_pdus as f64),
+                ("bad-pdus", "packets", stats.bad_pdus as f64),
+                ("cells-missing", "cells", stats.aal1.lost as f64),
+                ("misinserted-found", "cells", stats.aal1.misinserted as f64),
+                ("octets-corrected", "B", stats.aal1.corrected as f64),
+                ("rows-failed", "count", stats.aal1.failed_rows as f64),
+            ]);
+        } else {
+            found.push(("bad-datagrams", "packets", stats.bad_pdus as f64));
+        }
+        let good = (stream.len() as u64 - stats.marked) as f64;
+        found.extend([
+            ("ts-sent", "packets", sent),
+            ("ts-arrived", "packets", stream.len() as f64),
+            ("ts-marked", "packets", stats.marked as f64),
+            ("ts-loss", "ratio", 1.0 - good / sent.max(1.0)),
+        ]);
+        if let Some(jitter) = ClockJitter::of(stream, &received.times) {
+            found.push(("pcr-jitter", "s", jitter.deviation_s));
+            found.push(("pcr-jitter-peak", "s", jitter.peak_to_peak_s));
+        }
+        found
+    }
+}

@@ -1,0 +1,240 @@
+//! Transport stream: packets, programmes, and packet times by its own clock.
+
+use std::io::{self, Read};
+
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::psi::{Pat, Pmt};
+use bentpipe_wire::section;
+use bentpipe_wire::ts::{self, Packet, Pcr, Pid};
+
+/// A transport stream packet's bytes.
+pub(super) type Bytes = [u8; ts::PACKET_LEN];
+
+/// How far apart packets are stored: by themselves, with 16 bytes of Reed-Solomon parity behind each (EN 300 429), with 4
+/// bytes of arrival time before each (M2TS).
+const STRIDES: [usize; 3] = [ts::PACKET_LEN, 204, TIMED_STRIDE];
+/// With an arrival time before each.
+const TIMED_STRIDE: usize = 192;
+/// So many sync bytes in their places are packets.
+const SYNCS: usize = 5;
+
+/// Longest stream that is read, in bytes.
+pub const MAX_LEN: u64 = 1 << 30;
+/// References that stray further than this are damaged, in seconds: the most that they may be apart (ISO/IEC 13818-1,
+/// section 2.7.2).
+const MOST_LATE_S: f64 = 0.1;
+/// Clock references further apart than this are a jump of the clock.
+const MAX_TICKS: u64 = Pcr::TICKS_PER_S;
+
+/// Packets, and the programmes that their tables name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransportStream {
+    pub(super) packets: Vec<Bytes>,
+    pub(super) programmes: Vec<Pmt>,
+    /// Bytes read before the first packet, and behind the last whole one.
+    left_out: [usize; 2],
+}
+
+/// Why bytes are no transport stream that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreadable(pub(super) String);
+
+impl TransportStream {
+    /// Reads whole packets from the first sync byte on; of packets stored with parity or times, the packets alone. What else
+    /// there is, [`TransportStream::remark`] says.
+    ///
+    /// # Errors
+    /// If there are none, sync is lost, or there is no programme.
+    pub fn read(bytes: &[u8]) -> Result<TransportStream, Unreadable> {
+        let problem = |text: String| Unreadable(format!("no transport stream: {text}"));
+        let (start, stride) =
+            layout(bytes).ok_or_else(|| problem("no packets of 188, 204 or 192 bytes".into()))?;
+        let packets: Vec<Bytes> =
+            bytes[start..].chunks(stride).filter_map(|chunk| chunk.first_chunk().copied()).collect();
+        if let Some(n) = packets.iter().position(|packet| packet[0] != ts::SYNC) {
+            let at = start + n * stride;
+            return Err(problem(format!("no sync byte at byte {at}, where packet {} should start", n + 1)));
+        }
+        let lead = if stride == TIMED_STRIDE { TIMED_STRIDE - ts::PACKET_LEN } else { 0 };
+        let cut = (bytes.len() - start) % stride;
+        let left_out = [start.checked_sub(lead).unwrap_or(start), if cut < ts::PACKET_LEN { cut } else { 0 }];
+        let stream = TransportStream { left_out, ..TransportStream::of(packets) };
+        if stream.programmes.is_empty() {
+            return Err(problem("no programme: expected a PAT and a PMT".into()));
+        }
+        Ok(stream)
+    }
+
+    /// A stream of these packets, with the programmes that can be found in them.
+    pub(super) fn of(packets: Vec<Bytes>) -> TransportStream {
+        let pats = sections(&packets, Pid::PAT);
+        let pat = pats.iter().find_map(|section| Pat::parse(section).ok()).unwrap_or_default();
+        let map = |programme: &bentpipe_wire::psi::Programme| {
+            let maps = sections(&packets, programme.map);
+            let mut maps = maps.iter().filter_map(|section| Pmt::parse(section).ok());
+            maps.find(|map| map.number == programme.number)
+        };
+        let programmes = pat.programmes.iter().filter_map(map).collect();
+        TransportStream { packets, programmes, left_out: [0; 2] }
+    }
+
+    /// Describes the bytes read that are not part of a whole packet, if any.
+    pub fn remark(&self) -> Option<String> {
+        let [before, behind] = self.left_out;
+        (before + behind > 0).then(|| {
+            format!(
+                "bytes left out: {before} before the first packet, {behind} of one that is cut at the end"
+            )
+        })
+    }
+
+    /// All packets one after the other.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.packets.concat()
+    }
+
+    /// How many packets it has.
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Whether it has no packets.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// The numbers of its programmes.
+    pub fn programmes(&self) -> Vec<u16> {
+        self.programmes.iter().map(|programme| programme.number).collect()
+    }
+
+    /// The clock references of a PID: the packet's number and the reference.
+    pub(super) fn references(&self, clock: Pid) -> Vec<(usize, Pcr)> {
+        let of_clock = |(n, bytes): (usize, &Bytes)| {
+            let packet = Packet::new_checked(&bytes[..]).ok()?;
+            let adaptation = (packet.pid() == clock).then(|| packet.adaptation().ok()).flatten()??;
+            Some((n, adaptation.pcr?))
+        };
+        self.packets.iter().enumerate().filter_map(of_clock).collect()
+    }
+
+    /// When each packet is due after the first, by the first programme's clock: at a constant rate from one reference to
+    /// the next, and at the nearest one's rate before the first and behind the last.
+    ///
+    /// # Errors
+    /// If there are not two references within a second of each other.
+    pub fn times(&self) -> Result<Vec<Span>, Unreadable> {
+        let clock = self.programmes.first().map_or(Pid::NULL, |programme| programme.clock);
+        self.times_by(clock)
+    }
+
+    /// As [`TransportStream::times`], by another clock.
+    pub(super) fn times_by(&self, clock: Pid) -> Result<Vec<Span>, Unreadable> {
+        let references = self.references(clock);
+        let pieces: Vec<(usize, f64)> = references
+            .windows(2)
+            .filter_map(|pair| {
+                let ticks = pair[1].1.since(pair[0].1);
+                let packets = (pair[1].0 - pair[0].0) as f64;
+                (1..=MAX_TICKS).contains(&ticks).then(|| (pair[1].0, ticks as f64 / packets))
+            })
+            .collect();
+        let Some(&(_, mut step)) = pieces.first() else {
+            let pid = clock.number();
+            return Err(Unreadable(format!("no two clock references (PCR) within a second on PID {pid}")));
+        };
+        let (mut pieces, mut ticks) = (pieces.into_iter().peekable(), 0.0);
+        let times = (0..self.packets.len()).map(|n| {
+            if n > 0 {
+                while pieces.next_if(|(end, _)| *end < n).is_some() {}
+                step = pieces.peek().map_or(step, |(_, step)| *step);
+                ticks += step;
+            }
+            Span::from_secs_f64(ticks / Pcr::TICKS_PER_S as f64)
+        });
+        Ok(times.collect())
+    }
+}
+
+/// Reads all bytes, of which there may be [`MAX_LEN`].
+///
+/// # Errors
+/// Returns an error if they cannot be read, or are more.
+pub(super) fn read_at_most(reader: &mut dyn Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(MAX_LEN + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_LEN {
+        return Err(io::Error::other(format!("longer than {MAX_LEN} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Where the first packet begins, and how far apart packets are.
+fn layout(bytes: &[u8]) -> Option<(usize, usize)> {
+    let is_first = |at: usize, stride: usize| {
+        let places = || (at..bytes.len()).step_by(stride).take(SYNCS);
+        places().all(|place| bytes[place] == ts::SYNC) && places().count() > 1
+    };
+    let of = |stride: usize| (0..stride).find(|at| is_first(*at, stride)).map(|at| (at, stride));
+    STRIDES.into_iter().find_map(of).or_else(|| Some((ts::find_sync(bytes)?, ts::PACKET_LEN)))
+}
+
+/// The sections on a PID.
+fn sections(packets: &[Bytes], pid: Pid) -> Vec<Vec<u8>> {
+    let (mut receiver, mut found) = (section::Receiver::new(pid), Vec::new());
+    packets.iter().for_each(|packet| receiver.push(packet, |section| found.push(section.to_vec())));
+    found
+}
+
+/// The median.
+fn middle(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+/// The PID of a packet that can be read.
+pub(super) fn pid(bytes: &Bytes) -> Option<Pid> {
+    Packet::new_checked(&bytes[..]).ok().filter(|packet| !packet.has_error()).map(|packet| packet.pid())
+}
+
+/// How far the arrival of clock references strays from what they say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClockJitter {
+    /// How many references arrived.
+    pub references: usize,
+    /// Standard deviation of arrival less reference, in seconds.
+    pub deviation_s: f64,
+    /// The difference between the latest and the earliest, in seconds.
+    pub peak_to_peak_s: f64,
+}
+
+impl ClockJitter {
+    /// Of packets with their arrival, by the first programme's clock; nothing under two references.
+    ///
+    /// Sender and receiver have the same clock here, so nothing has drifted and only the mean is taken off.
+    pub fn of(stream: &TransportStream, arrivals: &[Time]) -> Option<ClockJitter> {
+        let clock = stream.programmes.first()?.clock;
+        let references = stream.references(clock);
+        let first = references.first()?.1;
+        let late = references.iter().map(|(n, reference)| {
+            let due = reference.since(first) as f64 / Pcr::TICKS_PER_S as f64;
+            arrivals[*n].as_secs_f64() - due
+        });
+        let mut late: Vec<f64> = late.collect();
+        // What is further off than references may be apart was damaged on the way; a decoder takes it for a jump.
+        let middle = middle(&late);
+        late.retain(|late| (late - middle).abs() < MOST_LATE_S);
+        let mean = late.iter().sum::<f64>() / late.len() as f64;
+        let square = late.iter().map(|late| (late - mean).powi(2)).sum::<f64>() / late.len() as f64;
+        let (low, high) =
+            late.iter().fold((f64::MAX, f64::MIN), |(low, high), late| (low.min(*late), high.max(*late)));
+        let jitter =
+            ClockJitter { references: late.len(), deviation_s: square.sqrt(), peak_to_peak_s: high - low };
+        (late.len() > 1).then_some(jitter)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,15 @@
+//! Metrics of channels that lose and damage packets.
+
+use crate::metric::{How, Sum};
+
+crate::metrics! {
+    Counter DELIVERED = "delivered", Packets, "Packets delivered" => .summed(&[
+        Sum::new("channel-lost", "Packets lost in the channel", How::Dropped),
+        Sum::new("channel-loss-ratio", "Loss ratio of the channel", How::DropRatio),
+    ]);
+    Counter LOST = "lost", Packets, "Packets lost" => .drops();
+    Counter DAMAGED = "damaged", Packets, "Packets with bit errors"
+        => .summed(&[Sum::new("channel-damaged", "Packets with bit errors", How::Grown)]);
+    Counter DUPLICATED = "duplicated", Packets, "Packets duplicated";
+    Gauge HELD = "held", Packets, "Packets held back";
+}

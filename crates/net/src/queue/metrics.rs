@@ -1,0 +1,24 @@
+//! Metrics of queue disciplines.
+
+use crate::metric::{Draw, How, Sum};
+
+crate::metrics! {
+    Counter DROPPED_QUEUE = "dropped-queue", Packets, "Packets dropped by the queue" => .drops();
+    Gauge QUEUE = "queue", Packets, "Packets queued"
+        => .summed(&[Sum::new("queue-mean", "Mean queue", How::Mean)]);
+    Gauge QUEUE_BYTES = "queue-bytes", Bytes, "Bytes queued" => .drawn(Draw::Line("Queue"))
+        .summed(&[Sum::new("queue-mean-bytes", "Mean queue", How::Mean)]);
+    Gauge QUEUE_MAX = "queue-max", Packets, "Peak queue in packets"
+        => .summed(&[Sum::new("queue-max", "Peak queue", How::Last)]);
+    Gauge QUEUE_MAX_BYTES = "queue-max-bytes", Bytes, "Peak queue in bytes"
+        => .summed(&[Sum::new("queue-max-bytes", "Peak queue", How::Last)]);
+    Counter RED_DROPPED_QUEUE = "dropped-queue", Packets, "Packets dropped for any of these causes";
+    Counter DROPPED_LIMIT = "dropped-limit", Packets, "Packets dropped, queue full" => .drops();
+    Counter DROPPED_EARLY = "dropped-early", Packets, "Packets dropped early at random" => .drops();
+    Counter DROPPED_FORCED = "dropped-forced", Packets, "Packets dropped, average above the threshold" => .drops();
+    Counter MARKED = "marked", Packets, "Packets marked (ECN)";
+    Counter DROPPED_EXPEDITED = "dropped-expedited", Packets, "Expedited packets among those dropped by the queue";
+    Gauge EXPEDITED_BYTES = "queue-expedited-bytes", Bytes, "Bytes of expedited packets queued";
+    Gauge EXPEDITED_MAX_BYTES = "queue-expedited-max-bytes", Bytes, "Peak queue of expedited packets";
+    Gauge QUEUE_AVERAGE_BYTES = "queue-average-bytes", Bytes, "Average queue of RED";
+}

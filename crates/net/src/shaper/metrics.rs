@@ -1,0 +1,12 @@
+//! Metrics of shapers.
+
+crate::metrics! {
+    Counter DELIVERED = "delivered", Packets, "Packets passed on";
+    Counter DELIVERED_BYTES = "delivered-bytes", Bytes, "Bytes passed on";
+    Counter DROPPED_QUEUE = "dropped-queue", Packets, "Packets dropped, queue full" => .drops();
+    Counter DROPPED_TOO_BIG = "dropped-too-big", Packets, "Packets dropped, longer than the bucket" => .drops();
+    Gauge QUEUE = "queue", Packets, "Packets waiting for tokens";
+    Gauge QUEUE_BYTES = "queue-bytes", Bytes, "Bytes waiting for tokens";
+    Gauge QUEUE_MAX = "queue-max", Packets, "Peak queue in packets";
+    Gauge QUEUE_MAX_BYTES = "queue-max-bytes", Bytes, "Peak queue in bytes";
+}

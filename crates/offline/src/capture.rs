@@ -1,0 +1,377 @@
+//! Captures in and out: IP packets of any link type, ROHC packets as linktype USER0.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, StdoutLock, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::{Error, Session};
+use bentpipe_record::WholeFile;
+use bentpipe_wire::ethernet::EtherType;
+use bentpipe_wire::pcap::{self, LinkType, ReadError, Record};
+use bentpipe_wire::{self as wire, link};
+
+/// Size from which reading a file takes long enough for progress to be shown.
+const LONG_FILE_BYTES: u64 = 16 << 20;
+
+/// IP or ROHC packet, as far as the capture kept it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Number of its record in the file, from 1.
+    pub number: u64,
+    /// Time of its record, nanoseconds since 1970.
+    pub time_ns: u64,
+    /// Length in bytes, of which `bytes` may be fewer.
+    pub len: usize,
+    /// Bytes that the capture kept.
+    pub bytes: &'a [u8],
+}
+
+impl Packet<'_> {
+    /// Returns the time for a compressor or decompressor.
+    pub fn at(&self) -> Duration {
+        Duration::from_nanos(self.time_ns)
+    }
+
+    /// Returns `true` if bytes at the end are missing.
+    pub fn is_cut(&self) -> bool {
+        self.bytes.len() < self.len
+    }
+}
+
+/// Kind of packet that a capture is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// IP packets, of any link layer.
+    Ip,
+    /// IP packets, of any link layer, and every record of a raw IP capture, whatever it holds.
+    Network,
+    /// ROHC packets, whole records of linktype USER0.
+    Rohc,
+    /// Ethernet frames.
+    Ethernet,
+}
+
+/// Count of the records skipped for one reason.
+#[derive(Clone, Copy, Debug, Default)]
+struct Skipped {
+    records: u64,
+    /// Number of the first.
+    first: u64,
+}
+
+/// Capture that is being read.
+pub struct Capture {
+    path: PathBuf,
+    reader: pcap::Reader<Box<dyn Read>>,
+    content: Content,
+    records: u64,
+    skipped: BTreeMap<String, Skipped>,
+    /// The file ends within a record.
+    is_truncated: bool,
+}
+
+impl Capture {
+    /// Opens a file, or standard input for "-".
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be read or is no capture.
+    pub fn open(path: &Path, content: Content, session: &dyn Session) -> Result<Capture, Error> {
+        let source = source(path, session).map_err(|source| Error::Open { path: path.into(), source })?;
+        Capture::new(path, source, content)
+    }
+
+    fn new(path: &Path, source: Box<dyn Read>, content: Content) -> Result<Capture, Error> {
+        let reader = pcap::Reader::new(source).map_err(|source| Error::Read { path: path.into(), source })?;
+        let (records, skipped) = (0, BTreeMap::new());
+        Ok(Capture { path: path.into(), reader, content, records, skipped, is_truncated: false })
+    }
+
+    /// Passes every packet to `each`, until the end of the file or until `each` returns `false`.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read on, or `each` fails. A last record that is cut short is the end of the file.
+    pub fn for_each(
+        &mut self,
+        mut each: impl FnMut(&Packet<'_>) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        loop {
+            let record = match self.reader.next_record() {
+                Ok(Some(record)) => record,
+                Ok(None) => return Ok(()),
+                Err(error) if is_cut_short(&error) => {
+                    self.is_truncated = true;
+                    return Ok(());
+                }
+                Err(source) => {
+                    let (path, number) = (self.path.clone(), self.records + 1);
+                    return Err(Error::Record { path, number, source });
+                }
+            };
+            self.records += 1;
+            match packet(&record, self.content, self.records) {
+                Ok(packet) if !each(&packet)? => return Ok(()),
+                Ok(_) => {}
+                Err(why) => self.skip(why),
+            }
+        }
+    }
+}
+
+impl Capture {
+    fn skip(&mut self, why: String) {
+        let first = Skipped { records: 0, first: self.records };
+        self.skipped.entry(why).or_insert(first).records += 1;
+    }
+
+    /// Describes the records without such a packet, and an end within a record.
+    pub fn remarks(&self) -> Vec<String> {
+        let path = self.path.display();
+        let skipped = self.skipped.iter().map(|(why, skipped)| match skipped.records {
+            1 => format!("{path}: skipped record {}: {why}", skipped.first),
+            records => format!("{path}: skipped {records} records, the first is {}: {why}", skipped.first),
+        });
+        let cut = self.is_truncated.then(|| {
+            format!("{path}: the capture ends within record {}; it was read up to there", self.records + 1)
+        });
+        skipped.chain(cut).collect()
+    }
+
+    /// Checks that the capture had a packet of the kind.
+    ///
+    /// # Errors
+    /// Returns an error if there are records, and none holds one.
+    pub(crate) fn check_found(&self) -> Result<(), Error> {
+        let skipped: u64 = self.skipped.values().map(|skipped| skipped.records).sum();
+        let Some(why) = self.skipped.keys().next().filter(|_| skipped == self.records) else { return Ok(()) };
+        let wanted = if self.content == Content::Rohc { "ROHC" } else { "IP" };
+        Err(Error::Usage(format!("{}: no {wanted} packets: records are {why}", self.path.display())))
+    }
+}
+
+/// Opens a file, or standard input for "-"; the session tracks a long one.
+pub(crate) fn source(path: &Path, session: &dyn Session) -> io::Result<Box<dyn Read>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let file = File::open(path)?;
+    let len_bytes = file.metadata()?.len();
+    if len_bytes < LONG_FILE_BYTES {
+        return Ok(Box::new(BufReader::new(file)));
+    }
+    Ok(Box::new(BufReader::with_capacity(1 << 18, session.track(file, len_bytes))))
+}
+
+/// Returns `true` if the file ends too early, as one does when the capture was killed.
+fn is_cut_short(error: &ReadError) -> bool {
+    matches!(error, ReadError::Format(wire::Error { kind: wire::Kind::Truncated { .. }, .. }))
+}
+
+fn packet<'a>(record: &Record<'a>, content: Content, number: u64) -> Result<Packet<'a>, String> {
+    let time_ns = record.time_ns.unwrap_or(0);
+    match content {
+        Content::Rohc if record.link_type == LinkType::USER0 => {
+            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
+        }
+        Content::Rohc => Err(format!("of link type {}, not 147 (USER0)", record.link_type.0)),
+        Content::Ethernet if record.link_type == LinkType::ETHERNET => {
+            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
+        }
+        Content::Ethernet => Err(format!("of link type {}, not 1 (Ethernet)", record.link_type.0)),
+        Content::Network if record.link_type == LinkType::RAW => {
+            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
+        }
+        Content::Ip | Content::Network => {
+            let network =
+                link::network(record.link_type, record.bytes).map_err(|error| match error.kind {
+                    wire::Kind::Unsupported("link type") => {
+                        format!("of link type {}, which is not known", record.link_type.0)
+                    }
+                    _ => error.to_string(),
+                })?;
+            if !matches!(network.ethertype, EtherType::IPV4 | EtherType::IPV6) {
+                return Err(format!("of EtherType {:#06x}, not IP", network.ethertype.0));
+            }
+            let on_link = record.original_len - network.offset;
+            // Only a link pads; what is behind the packet in a raw capture was put there on purpose.
+            let len =
+                if record.link_type == LinkType::RAW { on_link } else { ip_len(network.bytes, on_link) };
+            let bytes = &network.bytes[..network.bytes.len().min(len)];
+            Ok(Packet { number, time_ns, len, bytes })
+        }
+    }
+}
+
+/// Returns the length in an IP header, if it is within the `on_link` bytes that were on the link.
+fn ip_len(bytes: &[u8], on_link: usize) -> usize {
+    let field = |at: usize| Some(usize::from(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?])));
+    let len = match bytes.first().map(|first| first >> 4) {
+        Some(4) => field(2).filter(|&len| len >= 20),
+        // A jumbogram has zero (RFC 2675).
+        Some(6) => field(4).filter(|&len| len > 0).map(|len| len + 40),
+        _ => None,
+    };
+    len.unwrap_or(on_link).min(on_link)
+}
+
+/// Capture that is being written.
+pub struct Output {
+    path: PathBuf,
+    writer: pcap::Writer<Sink>,
+    /// Number of records so far.
+    pub records: u64,
+}
+
+impl Output {
+    /// Creates a file, or writes to standard output for "-".
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be written, or is `input`.
+    pub fn create(path: &Path, link_type: LinkType, input: &Path) -> Result<Output, Error> {
+        if is_same(path, input) {
+            return Err(Error::Usage(format!("{} would overwrite what is read", path.display())));
+        }
+        let writer = Sink::create(path).and_then(|sink| pcap::Writer::with_micros(sink, link_type));
+        let writer = writer.map_err(|source| Error::Write { path: path.into(), source })?;
+        Ok(Output { path: path.into(), writer, records: 0 })
+    }
+
+    /// Writes a packet of `len` bytes, of which `bytes` are known.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub fn write(&mut self, time_ns: u64, bytes: &[u8], len: usize) -> Result<(), Error> {
+        self.records += 1;
+        self.writer
+            .write_kept(time_ns, bytes, len)
+            .map_err(|source| Error::Write { path: self.path.clone(), source })
+    }
+
+    /// Writes out the buffer, and gives the file its name.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub fn finish(self) -> Result<(), Error> {
+        self.writer.into_inner().finish().map_err(|source| Error::Write { path: self.path, source })
+    }
+}
+
+/// Returns `true` if both are the same file.
+pub(crate) fn is_same(output: &Path, input: &Path) -> bool {
+    match (output.canonicalize(), input.canonicalize()) {
+        (Ok(output), Ok(input)) => output == input && output.is_file(),
+        _ => false,
+    }
+}
+
+/// Standard output, or a file that appears under its name once it is finished.
+pub(crate) enum Sink {
+    Stdout(BufWriter<StdoutLock<'static>>),
+    File(WholeFile),
+}
+
+impl Sink {
+    /// Creates a file, or writes to standard output for "-", buffered.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be created.
+    pub(crate) fn create(path: &Path) -> io::Result<Sink> {
+        if path == Path::new("-") {
+            return Ok(Sink::Stdout(BufWriter::new(io::stdout().lock())));
+        }
+        WholeFile::create(path).map(Sink::File)
+    }
+
+    /// Writes out the buffer, and gives a file its name.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self {
+            Sink::Stdout(mut stdout) => stdout.flush(),
+            Sink::File(file) => file.finish(),
+        }
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::Stdout(stdout) => stdout.write(bytes),
+            Sink::File(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::Stdout(stdout) => stdout.flush(),
+            Sink::File(file) => file.flush(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(link_type: LinkType, bytes: &[u8], original_len: usize) -> Record<'_> {
+        Record { time_ns: Some(5), link_type, original_len, bytes }
+    }
+
+    fn ethernet(ethertype: u16, content: &[u8]) -> Vec<u8> {
+        [&[2; 12][..], &ethertype.to_be_bytes(), content].concat()
+    }
+
+    #[test]
+    fn a_link_pads_and_a_raw_capture_does_not() {
+        let ip = [&[0x45, 0, 0, 21][..], &[0; 17], b"padding"].concat();
+        let frame = ethernet(0x0800, &ip);
+        let found = packet(&record(LinkType::ETHERNET, &frame, frame.len()), Content::Ip, 1).unwrap();
+        assert_eq!((found.bytes, found.len), (&ip[..21], 21));
+        let found = packet(&record(LinkType::RAW, &ip, ip.len()), Content::Ip, 1).unwrap();
+        assert_eq!(found.len, 28);
+    }
+
+    #[test]
+    fn a_raw_record_of_no_ip_version_is_a_packet_where_anything_can_be_carried() {
+        let other = record(LinkType::RAW, &[0x13, 7], 2);
+        assert!(packet(&other, Content::Ip, 1).is_err());
+        assert_eq!(packet(&other, Content::Network, 1).unwrap().bytes, [0x13, 7]);
+    }
+
+    #[test]
+    fn a_snapshot_keeps_the_length() {
+        let ip = [&[0x60, 0, 0, 0, 0, 100, 59, 1][..], &[0; 32]].concat();
+        let frame = ethernet(0x86dd, &ip);
+        let found = packet(&record(LinkType::ETHERNET, &frame, 154), Content::Ip, 1).unwrap();
+        assert_eq!((found.bytes.len(), found.len, found.is_cut()), (40, 140, true));
+    }
+
+    #[test]
+    fn what_is_no_such_packet_is_said() {
+        let arp = ethernet(0x0806, &[0; 28]);
+        let why = packet(&record(LinkType::ETHERNET, &arp, 42), Content::Ip, 1).unwrap_err();
+        assert_eq!(why, "of EtherType 0x0806, not IP");
+        let why = packet(&record(LinkType::RAW, &[0x45], 1), Content::Rohc, 1).unwrap_err();
+        assert!(why.contains("101"));
+    }
+
+    #[test]
+    fn a_file_that_ends_within_a_record_is_read_up_to_there() {
+        let mut writer = pcap::Writer::new(Vec::new(), LinkType::USER0).unwrap();
+        writer.write(1, &[0xfd, 1, 2], 0).unwrap();
+        let mut file = writer.into_inner();
+        file.extend([0, 0]);
+        let source = Box::new(io::Cursor::new(file));
+        let mut capture = Capture::new(Path::new("x"), source, Content::Rohc).unwrap();
+        let mut found = Vec::new();
+        let mut keep = |packet: &Packet<'_>| {
+            found.extend_from_slice(packet.bytes);
+            Ok(true)
+        };
+        capture.for_each(&mut keep).unwrap();
+        assert_eq!(found, [0xfd, 1, 2]);
+        assert_eq!(capture.remarks(), ["x: the capture ends within record 2; it was read up to there"]);
+    }
+}

@@ -1,0 +1,124 @@
+//! Offline work on captures and streams.
+//!
+//! Each job is a struct of its settings with a `run` method: header compression of captures ([`rohc`]), encapsulation of
+//! captures in transport streams and DVB-S2 frames, and back ([`ts`]), loss models of traces and captures ([`channel`]), real
+//! transport streams through ATM ([`video`]). A job reads and writes files, reports to its [`Session`], and returns an
+//! [`Outcome`]; it prints nothing.
+
+pub mod capture;
+pub mod channel;
+pub mod rohc;
+pub mod ts;
+pub mod video;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+use bentpipe_wire::pcap::ReadError;
+
+/// Caller of a job: receives its remarks and progress, and may interrupt it.
+pub trait Session {
+    /// Receives a remark on the input or on the results.
+    fn note(&self, text: &str);
+
+    /// Returns `true` once the job is to end before its next packet.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+
+    /// Wraps the reading of a long file, so that progress can be shown.
+    fn track(&self, file: File, len_bytes: u64) -> Box<dyn Read> {
+        let _ = len_bytes;
+        Box::new(file)
+    }
+
+    /// Receives the progress of a long step: its name, and the fraction that is done if that is known.
+    fn progress(&self, step: &'static str, fraction: Option<f64>) {
+        let _ = (step, fraction);
+    }
+
+    /// Called at the end of a long step.
+    fn progress_finished(&self) {}
+}
+
+/// Session without a listener.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unattended;
+
+impl Session for Unattended {
+    fn note(&self, _: &str) {}
+}
+
+/// Manner in which a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitReason {
+    /// Everything succeeded.
+    Clean,
+    /// A packet failed.
+    Failed,
+    /// The session interrupted the job. The files written are whole up to there.
+    Interrupted,
+}
+
+/// Result of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Result as text for a terminal; empty if the job has only files and remarks.
+    pub text: String,
+    /// Manner in which the job ended.
+    pub reason: ExitReason,
+}
+
+impl Outcome {
+    fn new(text: String, session: &dyn Session, has_failures: bool) -> Outcome {
+        let reason = match has_failures {
+            _ if session.is_interrupted() => ExitReason::Interrupted,
+            true => ExitReason::Failed,
+            false => ExitReason::Clean,
+        };
+        Outcome { text, reason }
+    }
+}
+
+/// Error returned when a job cannot do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be opened.
+    #[error("{}: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// A file is no capture.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reader's error.
+        source: ReadError,
+    },
+    /// A record of a capture cannot be read.
+    #[error("{}: record {number}: {source}", path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// The record's number, from 1.
+        number: u64,
+        /// The reader's error.
+        source: ReadError,
+    },
+    /// A file cannot be written.
+    #[error("{}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// Settings contradict one another or the input; the text says what was expected.
+    #[error("{0}")]
+    Usage(String),
+}

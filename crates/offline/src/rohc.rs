@@ -1,0 +1,27 @@
+//! Header compression of captures, and its gain.
+//!
+//! IP packets are read from any capture. A ROHC packet is one record of linktype USER0 (147), with nothing before or after it;
+//! decompressed packets are written as raw IP (101). A packet of which a snapshot kept only the start is compressed all the
+//! same; the record of its ROHC packet is cut by as much.
+
+mod ends;
+mod flows;
+mod impairments;
+mod jobs;
+mod packet_log;
+mod path;
+mod series;
+mod totals;
+
+pub use impairments::ImpairmentConfig;
+pub use jobs::{Compress, Decompress, RoundTrip, Sending, Stats};
+pub use packet_log::Outputs;
+
+/// CID that is kept for the flow of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// The CID.
+    pub cid: u16,
+    /// Number of the flow's first packet in the capture, from 1.
+    pub number: u64,
+}

@@ -1,0 +1,296 @@
+//! Jobs: compression, decompression, round trip, statistics.
+
+use std::path::{Path, PathBuf};
+
+use bentpipe_rohc::{CompressorConfig, DecompressorConfig, Mode};
+use bentpipe_wire::pcap::LinkType;
+
+use super::Reservation;
+use super::ends::{Received, Receiver, Refusal, Sender, Sent, Unit};
+use super::impairments::ImpairmentConfig;
+use super::packet_log::{Entry, Outputs, PacketLog, entry};
+use super::path::{PacketOutcome, Path as Channel};
+use super::totals::Sizes;
+use crate::capture::{Capture, Content, Output, Packet};
+use crate::{Error, Outcome, Session};
+
+/// Sending end of a job.
+#[derive(Clone, Debug)]
+pub struct Sending {
+    /// Compressor.
+    pub compressor: CompressorConfig,
+    /// Maximum unit in bytes, above which packets are segmented. Default: none.
+    pub mtu_bytes: Option<usize>,
+    /// CIDs kept for flows.
+    pub reservations: Vec<Reservation>,
+}
+
+/// Compression of a capture. In O-mode and R-mode a decompressor gives feedback.
+#[derive(Clone, Debug)]
+pub struct Compress {
+    /// Capture of IP packets; "-" for standard input.
+    pub input: PathBuf,
+    /// Capture of ROHC packets to write; "-" for standard output.
+    pub output: PathBuf,
+    /// Sending end.
+    pub sending: Sending,
+    /// Decompressor.
+    pub decompressor: DecompressorConfig,
+    /// Enables decompression of each packet, which must restore it.
+    pub verify: bool,
+    /// Capture of the feedback to write; the seconds of its times are the packet's number.
+    pub feedback: Option<PathBuf>,
+    /// Other files to write.
+    pub outputs: Outputs,
+}
+
+/// Decompression of a capture of ROHC packets.
+#[derive(Clone, Debug)]
+pub struct Decompress {
+    /// Capture of ROHC packets; "-" for standard input.
+    pub input: PathBuf,
+    /// Capture of IP packets to write; "-" for standard output.
+    pub output: PathBuf,
+    /// Decompressor.
+    pub decompressor: DecompressorConfig,
+    /// Capture of the feedback to write; the seconds of its times are the packet's number.
+    pub feedback: Option<PathBuf>,
+    /// Other files to write.
+    pub outputs: Outputs,
+}
+
+/// Compression and decompression of a capture, with losses between the ends.
+#[derive(Clone, Debug)]
+pub struct RoundTrip {
+    /// Capture of IP packets; "-" for standard input.
+    pub input: PathBuf,
+    /// Capture of the restored packets to write.
+    pub output: Option<PathBuf>,
+    /// Sending end.
+    pub sending: Sending,
+    /// Decompressor.
+    pub decompressor: DecompressorConfig,
+    /// Impairments of the path between the ends.
+    pub impairments: ImpairmentConfig,
+    /// Other files to write.
+    pub outputs: Outputs,
+}
+
+/// Compression of a capture for the figures alone.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// Capture of IP packets; "-" for standard input.
+    pub input: PathBuf,
+    /// Sending end.
+    pub sending: Sending,
+    /// Decompressor.
+    pub decompressor: DecompressorConfig,
+    /// Other files to write.
+    pub outputs: Outputs,
+}
+
+impl Compress {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read or written, or a setting does not fit.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let mut input = Capture::open(&self.input, Content::Network, session)?;
+        let mut channel = channel(&self.sending, &self.decompressor, self.verify)?;
+        let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
+        let mut output = Output::create(&self.output, LinkType::USER0, &self.input)?;
+        let mut back = feedback_file(self.feedback.as_deref(), &self.input)?;
+        input.for_each(|packet| {
+            let carried = channel.carry(packet);
+            for unit in channel.sender.units() {
+                output.write(packet.time_ns, unit.bytes, unit.len)?;
+            }
+            write_feedback(&mut back, packet, &channel.feedback)?;
+            let record = carried.is_ok().then_some(output.records);
+            record_carried(&mut log, packet, carried, record, true)?;
+            Ok(!session.is_interrupted())
+        })?;
+        input.check_found()?;
+        output.finish()?;
+        back.map_or(Ok(()), Output::finish)?;
+        end_sending(&channel, log, &input, session)
+    }
+}
+
+impl RoundTrip {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read or written, or a setting does not fit.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let mut input = Capture::open(&self.input, Content::Network, session)?;
+        let channel = channel(&self.sending, &self.decompressor, true)?;
+        let mut channel = channel.with_impairments(&self.impairments);
+        let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
+        let raw = |path: &Path| Output::create(path, LinkType::RAW, &self.input);
+        let mut output = self.output.as_deref().map(raw).transpose()?;
+        let is_ideal = self.impairments.is_ideal();
+        input.for_each(|packet| {
+            let carried = channel.carry(packet);
+            let is_restored = |outcome| matches!(outcome, PacketOutcome::Right | PacketOutcome::Wrong);
+            if let (Some(output), Ok((_, true))) =
+                (&mut output, carried.map(|(sent, outcome)| (sent, is_restored(outcome))))
+            {
+                output.write(packet.time_ns, channel.ip(), packet.len)?;
+            }
+            record_carried(&mut log, packet, carried, None, is_ideal)?;
+            Ok(!session.is_interrupted())
+        })?;
+        input.check_found()?;
+        output.map_or(Ok(()), Output::finish)?;
+        end_sending(&channel, log, &input, session)
+    }
+}
+
+impl Stats {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read or written, or a setting does not fit.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let mut input = Capture::open(&self.input, Content::Network, session)?;
+        let mut channel = channel(&self.sending, &self.decompressor, false)?;
+        let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
+        input.for_each(|packet| {
+            let carried = channel.carry(packet);
+            record_carried(&mut log, packet, carried, None, true)?;
+            Ok(!session.is_interrupted())
+        })?;
+        end_sending(&channel, log, &input, session)
+    }
+}
+
+const OTHER_CHANNEL: &str =
+    "no packet could be decompressed: are --cid, --max-cid, --profiles and --mrru those of the compressor?";
+
+impl Decompress {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read or written.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let mut input = Capture::open(&self.input, Content::Rohc, session)?;
+        let mut receiver = Receiver::new(self.decompressor);
+        let mut log = PacketLog::new(&self.outputs, &self.input, session)?.with_hint(OTHER_CHANNEL);
+        let mut output = Output::create(&self.output, LinkType::RAW, &self.input)?;
+        let mut back = feedback_file(self.feedback.as_deref(), &self.input)?;
+        input.for_each(|packet| {
+            let received = receiver.receive(packet.at(), Unit { len: packet.len, bytes: packet.bytes });
+            if let Ok(Some(received)) = &received {
+                output.write(packet.time_ns, receiver.ip(), received.len)?;
+            }
+            let status = match &received {
+                Ok(Some(_)) => "ok".to_owned(),
+                Ok(None) => "without a packet".to_owned(),
+                Err(error) => format!("refused: {error}"),
+            };
+            let is_failure = received.is_err();
+            let received = received.ok().flatten();
+            let entry = Entry {
+                record: Some(packet.number),
+                frame: received.is_some().then_some(output.records),
+                status: &status,
+                ip: received.is_some().then(|| receiver.ip()),
+                ip_len: received.map_or(0, |received| received.len),
+                rohc_len: packet.len,
+                flow: received.map(|it| (it.decompressed.cid, sizes_received(&it, packet.len))),
+                ..entry(packet, "", is_failure)
+            };
+            log.record(&entry)?;
+            write_feedback(&mut back, packet, receiver.take_feedback())?;
+            Ok(!session.is_interrupted())
+        })?;
+        input.check_found()?;
+        output.finish()?;
+        back.map_or(Ok(()), Output::finish)?;
+        end(log, &input)
+    }
+}
+
+/// Creates both ends; the receiver only if it gives feedback or is compared.
+fn channel(sending: &Sending, decompressor: &DecompressorConfig, compares: bool) -> Result<Channel, Error> {
+    let sender = Sender::new(sending.compressor.clone(), sending.mtu_bytes);
+    let sender = sender.with_reservations(&sending.reservations).map_err(Error::Usage)?;
+    let needed = compares || decompressor.mode != Mode::Unidirectional;
+    Ok(Channel::new(sender, needed.then(|| Receiver::new(*decompressor))))
+}
+
+fn record_carried(
+    log: &mut PacketLog<'_>,
+    packet: &Packet<'_>,
+    carried: Result<(Sent, PacketOutcome), Refusal>,
+    record: Option<u64>,
+    is_ideal: bool,
+) -> Result<(), Error> {
+    let (sent, outcome) = match carried {
+        Ok((sent, outcome)) => (sent, outcome),
+        Err(refusal) => return log.record(&entry(packet, &format!("not compressed: {refusal}"), true)),
+    };
+    let (status, is_failure) = match outcome {
+        PacketOutcome::Sent | PacketOutcome::Right => ("ok".to_owned(), false),
+        PacketOutcome::Lost => ("lost".to_owned(), false),
+        PacketOutcome::Refused(error) => (format!("refused: {error}"), is_ideal),
+        PacketOutcome::Nothing => ("without a packet".to_owned(), is_ideal),
+        PacketOutcome::Wrong => ("wrong".to_owned(), true),
+    };
+    let flow = Some((sent.compressed.cid, sizes_sent(&sent, packet.len)));
+    let (rohc_len, state) = (sent.len, sent.state);
+    log.record(&Entry { record, rohc_len, flow, state, ..entry(packet, &status, is_failure) })
+}
+
+fn sizes_sent(sent: &Sent, ip_len: usize) -> Sizes {
+    Sizes {
+        profile: sent.compressed.profile,
+        packet_type: sent.compressed.packet_type,
+        ip_len,
+        ip_header: sent.compressed.header_in,
+        rohc_len: sent.len,
+        rohc_header: sent.compressed.header_out,
+    }
+}
+
+fn sizes_received(received: &Received, rohc_len: usize) -> Sizes {
+    Sizes {
+        profile: received.decompressed.profile,
+        packet_type: received.decompressed.packet_type,
+        ip_len: received.len,
+        ip_header: received.decompressed.header_out,
+        rohc_len,
+        rohc_header: received.decompressed.header_in,
+    }
+}
+
+fn feedback_file(path: Option<&Path>, input: &Path) -> Result<Option<Output>, Error> {
+    path.map(|path| Output::create(path, LinkType::USER0, input)).transpose()
+}
+
+fn write_feedback(file: &mut Option<Output>, packet: &Packet<'_>, feedback: &[u8]) -> Result<(), Error> {
+    match file {
+        Some(file) if !feedback.is_empty() => {
+            file.write(packet.number * 1_000_000_000, feedback, feedback.len())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Ends a job that compressed.
+fn end_sending(
+    channel: &Channel,
+    log: PacketLog<'_>,
+    input: &Capture,
+    session: &dyn Session,
+) -> Result<Outcome, Error> {
+    let remarks = [channel.sender.lack_of_cids(), channel.sender.lack_of_room()];
+    remarks.iter().flatten().for_each(|remark| session.note(remark));
+    end(log, input)
+}
+
+fn end(log: PacketLog<'_>, input: &Capture) -> Result<Outcome, Error> {
+    input.check_found()?;
+    log.finish(input)
+}

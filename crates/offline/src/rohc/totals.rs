@@ -1,0 +1,216 @@
+//! Compression gain by profile and packet type.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bentpipe_rohc::{PacketType, Profile};
+
+/// Sizes of a packet and of its ROHC packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    pub(crate) profile: Profile,
+    pub(crate) packet_type: PacketType,
+    /// Bytes of the IP packet, and of its compressed header chain.
+    pub(crate) ip_len: usize,
+    pub(crate) ip_header: usize,
+    /// Bytes of the ROHC packet, and of its header.
+    pub(crate) rohc_len: usize,
+    pub(crate) rohc_header: usize,
+}
+
+/// Sums of the sizes of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PacketTotals {
+    packets: u64,
+    ip_len: u64,
+    pub(crate) ip_header: u64,
+    rohc_len: u64,
+    rohc_header: u64,
+}
+
+impl PacketTotals {
+    pub(crate) fn add(&mut self, sizes: &Sizes) {
+        self.packets += 1;
+        self.ip_len += sizes.ip_len as u64;
+        self.ip_header += sizes.ip_header as u64;
+        self.rohc_len += sizes.rohc_len as u64;
+        self.rohc_header += sizes.rohc_header as u64;
+    }
+
+    fn plus(mut self, other: &PacketTotals) -> PacketTotals {
+        self.packets += other.packets;
+        self.ip_len += other.ip_len;
+        self.ip_header += other.ip_header;
+        self.rohc_len += other.rohc_len;
+        self.rohc_header += other.rohc_header;
+        self
+    }
+
+    fn mean(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.packets.max(1) as f64
+    }
+
+    /// Returns the header bytes saved, in percent.
+    fn gain(&self) -> Option<f64> {
+        percent_less(self.ip_header, self.rohc_header)
+    }
+}
+
+fn percent_less(before: u64, after: u64) -> Option<f64> {
+    (before > 0).then(|| 100.0 * (before as f64 - after as f64) / before as f64)
+}
+
+/// Sums of the sizes of packets by profile and packet type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    sums: BTreeMap<(Profile, PacketType), PacketTotals>,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, sizes: &Sizes) {
+        self.sums.entry((sizes.profile, sizes.packet_type)).or_default().add(sizes);
+    }
+
+    fn total(&self) -> PacketTotals {
+        self.sums.values().fold(PacketTotals::default(), PacketTotals::plus)
+    }
+
+    fn of(&self, profile: Profile) -> impl Iterator<Item = (PacketType, &PacketTotals)> {
+        self.sums.iter().filter(move |(key, _)| key.0 == profile).map(|(key, sum)| (key.1, sum))
+    }
+
+    /// Describes the saving in a sentence.
+    pub(crate) fn headline(&self) -> String {
+        let total = self.total();
+        let (Some(gain), Some(saved)) = (total.gain(), percent_less(total.ip_len, total.rohc_len)) else {
+            return "No header was compressed.".into();
+        };
+        format!(
+            "Headers {} from {:.1} to {:.2} bytes a packet, {}; with payload {} become {}, {}.",
+            if gain < 0.0 { "grow" } else { "shrink" },
+            total.mean(total.ip_header),
+            total.mean(total.rohc_header),
+            less(gain),
+            size(total.ip_len),
+            size(total.rohc_len),
+            less(saved),
+        )
+    }
+}
+
+fn less(percent: f64) -> String {
+    let word = if percent < 0.0 { "more" } else { "less" };
+    format!("{:.1} % {word}", percent.abs())
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} bytes"),
+        10_000..10_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+/// Returns the name of a profile in tables.
+pub(crate) fn name(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Uncompressed => "Uncompressed",
+        Profile::Rtp => "RTP/UDP/IP",
+        Profile::Udp => "UDP/IP",
+        Profile::Esp => "ESP/IP",
+        Profile::Ip => "IP",
+        Profile::Tcp => "TCP/IP",
+        Profile::RtpUdpLite => "RTP/UDP-Lite/IP",
+        Profile::UdpLite => "UDP-Lite/IP",
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<16} {:<9} {:>9} {:>12} {:>12} {:>10} {:>10} {:>8}",
+            "profile", "packet", "packets", "bytes in", "bytes out", "header in", "header out", "gain"
+        )?;
+        for profile in Profile::ALL {
+            let rows: Vec<_> = self.of(profile).collect();
+            for (index, (packet_type, sum)) in rows.iter().enumerate() {
+                let profile = if index == 0 { name(profile) } else { "" };
+                row(f, profile, packet_type.name(), sum)?;
+            }
+            if rows.len() > 1 {
+                row(
+                    f,
+                    "",
+                    "together",
+                    &rows.iter().fold(PacketTotals::default(), |sum, row| sum.plus(row.1)),
+                )?;
+            }
+        }
+        row(f, "all", "", &self.total())
+    }
+}
+
+/// Writes a row of a table.
+pub(crate) fn row(
+    f: &mut fmt::Formatter<'_>,
+    profile: &str,
+    packet: &str,
+    sum: &PacketTotals,
+) -> fmt::Result {
+    let gain = sum.gain().map_or("-".into(), |gain| format!("{gain:.1} %"));
+    writeln!(
+        f,
+        "{profile:<16} {packet:<9} {:>9} {:>12} {:>12} {:>10.1} {:>10.2} {gain:>8}",
+        sum.packets,
+        sum.ip_len,
+        sum.rohc_len,
+        sum.mean(sum.ip_header),
+        sum.mean(sum.rohc_header),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals() -> Totals {
+        let mut totals = Totals::default();
+        let sizes = |packet_type, rohc_header| Sizes {
+            profile: Profile::Udp,
+            packet_type,
+            ip_len: 128,
+            ip_header: 28,
+            rohc_len: 100 + rohc_header,
+            rohc_header,
+        };
+        totals.add(&sizes(PacketType::Ir, 30));
+        (0..3).for_each(|_| totals.add(&sizes(PacketType::Uo0, 2)));
+        totals
+    }
+
+    #[test]
+    fn a_row_for_each_type_and_the_sums() {
+        let text = totals().to_string();
+        let cells: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(cells[1], ["UDP/IP", "IR", "1", "128", "130", "28.0", "30.00", "-7.1", "%"]);
+        assert_eq!(cells[2], ["UO-0", "3", "384", "306", "28.0", "2.00", "92.9", "%"]);
+        assert_eq!(cells[3], ["together", "4", "512", "436", "28.0", "9.00", "67.9", "%"]);
+        assert_eq!(cells[4][..3], ["all", "4", "512"]);
+        let widths: std::collections::BTreeSet<usize> = text.lines().map(|line| line.len()).collect();
+        assert_eq!(widths.len(), 1, "columns are aligned:\n{text}");
+    }
+
+    #[test]
+    fn the_sentence() {
+        let expected = "Headers shrink from 28.0 to 9.00 bytes a packet, 67.9 % less; with payload 512 bytes \
+                        become 436 bytes, 14.8 % less.";
+        assert_eq!(totals().headline(), expected);
+        assert_eq!(Totals::default().headline(), "No header was compressed.");
+        let mut one = Totals::default();
+        one.sums.insert((Profile::Udp, PacketType::Ir), totals().sums[&(Profile::Udp, PacketType::Ir)]);
+        let expected = "Headers grow from 28.0 to 30.00 bytes a packet, 7.1 % more; with payload 128 bytes become \
+                        130 bytes, 1.6 % more.";
+        assert_eq!(one.headline(), expected);
+    }
+}

@@ -1,0 +1,34 @@
+//! IP in transport streams and DVB-S2 baseband frames, and back.
+//!
+//! A transport stream is a file of 188-byte packets, or a capture of link type 243 with one packet a record, which keeps
+//! times too. Captures of UDP with TS packets or baseband frames are read as well, and transport streams in such frames. GSE is
+//! a capture of baseband frames after mode adaptation headers L.3, in UDP.
+
+mod decap;
+mod encap;
+mod files;
+mod inspect;
+mod mux;
+mod survey;
+
+pub use decap::Decap;
+pub use encap::Encap;
+pub use files::{Stream, Unit};
+pub use inspect::Inspect;
+pub use mux::Mux;
+pub use survey::{Carried, Kinds, PidStream, Role, Survey};
+
+/// Formats a share of a whole in percent, with one decimal.
+fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".into() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares() {
+        assert_eq!((percent(1, 3), percent(0, 0)), ("33.3 %".to_owned(), "-".to_owned()));
+    }
+}

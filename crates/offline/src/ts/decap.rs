@@ -1,0 +1,211 @@
+//! Decapsulation of the packets of a stream.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use bentpipe_dvb::{Config, DataPid, Decapsulator, Encapsulation, Event, Rohc};
+use bentpipe_units::Time;
+use bentpipe_wire::ethernet::{EtherType, Filter};
+use bentpipe_wire::pcap::LinkType;
+use bentpipe_wire::ts::{PACKET_LEN, Packet, Pid};
+use bentpipe_wire::{bbframe, ip, link};
+
+use super::files::{Stream, Unit};
+use super::survey::{Role, Survey};
+use crate::capture::Output;
+use crate::{Error, Outcome, Session};
+
+/// Decapsulation of the packets of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decap {
+    /// TS packets, bare or in a capture, or a capture of baseband frames; "-" for standard input.
+    pub input: PathBuf,
+    /// Capture to write: IP packets (link type RAW), or bridged frames; "-" for standard output.
+    pub output: PathBuf,
+    /// PIDs to read. Default: all that carry data.
+    pub pids: Vec<Pid>,
+    /// Encapsulation of the PIDs. Default: as the PMT names it or the CRCs bear it out.
+    pub encapsulation: Option<Encapsulation>,
+    /// Enables decompression of ROHC packets: small CIDs, U-mode.
+    pub decompresses: bool,
+    /// Enables bridging: whole Ethernet frames are written.
+    pub bridges: bool,
+}
+
+impl Decap {
+    /// Runs the job. The stream is read twice: for its contents, and for its packets.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read or written, or carries no data.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let stream = Stream::read(&self.input, session)?;
+        let mut survey = Survey::new();
+        stream.for_each(session, |_, unit| {
+            survey.add(unit);
+            Ok(())
+        })?;
+        let mut reader = Reader::new(self, &survey)?;
+        stream.for_each(session, |time, unit| reader.unit(time.unwrap_or(0), unit))?;
+        let errors = reader.finish(session)? + survey.frame_errors;
+        if errors > 0 {
+            let input = self.input.display();
+            session.note(&format!("{errors} errors; bentpipe ts inspect {input} says where"));
+        }
+        Ok(Outcome::new(String::new(), session, errors > 0))
+    }
+}
+
+struct Reader {
+    receivers: BTreeMap<Pid, Decapsulator>,
+    /// Receiver of frames, which have no PIDs.
+    gse: Decapsulator,
+    sink: Sink,
+}
+
+impl Reader {
+    fn new(job: &Decap, survey: &Survey) -> Result<Reader, Error> {
+        let receivers = receivers(job, survey)?;
+        let gse = decapsulator(job, Config::default().pid, Encapsulation::Gse)?;
+        Ok(Reader { receivers, gse, sink: Sink::new(job, &job.input)? })
+    }
+
+    fn unit(&mut self, time_ns: u64, unit: Unit<'_>) -> Result<(), Error> {
+        let Reader { receivers, gse, sink } = self;
+        sink.time_ns = time_ns;
+        let now = Time::from_nanos(time_ns);
+        match unit {
+            Unit::Frame(frame) => {
+                if let Ok((_, field)) = bbframe::parse(frame) {
+                    gse.push_field(now, field, |event| sink.event(event));
+                }
+            }
+            Unit::Ts(bytes) => packet(receivers, now, bytes, sink),
+        }
+        sink.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Ends the file, reports what was not written, and returns the number of errors.
+    fn finish(self, session: &dyn Session) -> Result<u64, Error> {
+        let (mut wrong, mut unknown, mut refused) = (0, 0, 0);
+        for receiver in self.receivers.values().chain([&self.gse]) {
+            let received = receiver.received();
+            wrong += received.damaged + received.continuity_errors + received.crc_errors;
+            wrong += received.format_errors + received.rohc.refused;
+            unknown += received.unknown;
+            refused += received.rohc.refused;
+        }
+        self.sink.finish(session)?;
+        let left_out = "left out: neither IP nor Ethernet nor, with --rohc, ROHC packets";
+        for (count, what) in
+            [(unknown, left_out), (refused, "ROHC packets refused: without context, or damaged")]
+        {
+            if count > 0 {
+                session.note(&format!("{count} {what}"));
+            }
+        }
+        Ok(wrong)
+    }
+}
+
+fn packet(receivers: &mut BTreeMap<Pid, Decapsulator>, now: Time, bytes: &[u8; PACKET_LEN], sink: &mut Sink) {
+    let Ok(packet) = Packet::new_checked(bytes) else { return };
+    if let Some(receiver) = receivers.get_mut(&packet.pid()) {
+        receiver.push(now, bytes, |event| sink.event(event));
+    }
+}
+
+fn decapsulator(job: &Decap, pid: DataPid, encapsulation: Encapsulation) -> Result<Decapsulator, Error> {
+    let rohc = job.decompresses.then(Rohc::default);
+    let config = Config { pid, encapsulation, rohc, ..Config::default() };
+    Decapsulator::new(&config, Filter::All).map_err(|impossible| Error::Usage(impossible.expected.to_owned()))
+}
+
+/// Creates a receiver for each PID asked for, or that carries data.
+fn receivers(job: &Decap, survey: &Survey) -> Result<BTreeMap<Pid, Decapsulator>, Error> {
+    let all = survey.streams.keys().copied();
+    let asked: Vec<Pid> = if job.pids.is_empty() { all.collect() } else { job.pids.clone() };
+    let mut found = BTreeMap::new();
+    for pid in asked {
+        let format = match (job.encapsulation, survey.role(pid)) {
+            (Some(format), _) if !job.pids.is_empty() => format,
+            (None, Role::Data(format)) => format,
+            (Some(wanted), Role::Data(format)) if wanted == format => format,
+            _ if job.pids.is_empty() => continue,
+            _ => {
+                return Err(Error::Usage(format!(
+                    "--pid {pid}: no ULE or MPE found there; --format says which it is"
+                )));
+            }
+        };
+        if format == Encapsulation::Gse {
+            return Err(Error::Usage("--pid: GSE has no PIDs".into()));
+        }
+        let Some(data) = DataPid::new(pid.number()) else {
+            return Err(Error::Usage(format!("--pid {pid}: it is one of tables or NULL packets")));
+        };
+        let receiver = decapsulator(job, data, format)?;
+        found.insert(pid, receiver);
+    }
+    if found.is_empty() && survey.frames == 0 {
+        return Err(Error::Usage(format!("{}: no PID carries ULE or MPE", job.input.display())));
+    }
+    Ok(found)
+}
+
+/// Returns the IP packet in an Ethernet frame, without padding.
+fn ip_packet(frame: &[u8]) -> Option<&[u8]> {
+    let network = link::network(LinkType::ETHERNET, frame).ok()?;
+    let is_ip = [EtherType::IPV4, EtherType::IPV6].contains(&network.ethertype);
+    let len = ip::Packet::new_checked(network.bytes).map_or(network.bytes.len(), |packet| packet.total_len());
+    is_ip.then(|| &network.bytes[..len.min(network.bytes.len())])
+}
+
+/// Destination of packets.
+struct Sink {
+    output: Output,
+    bridge: bool,
+    time_ns: u64,
+    /// Number of packets not written, by kind.
+    skipped: BTreeMap<&'static str, u64>,
+    failed: Option<Error>,
+}
+
+impl Sink {
+    fn new(job: &Decap, input: &Path) -> Result<Sink, Error> {
+        let link_type = if job.bridges { LinkType::ETHERNET } else { LinkType::RAW };
+        let output = Output::create(&job.output, link_type, input)?;
+        Ok(Sink { output, bridge: job.bridges, time_ns: 0, skipped: BTreeMap::new(), failed: None })
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Ip(_) if self.bridge => self.skip("packets that are no bridged frames"),
+            Event::Ip(packet) => self.write(packet),
+            Event::Ethernet(frame) if self.bridge => self.write(frame),
+            Event::Ethernet(frame) => match ip_packet(frame) {
+                Some(packet) => self.write(packet),
+                None => self.skip("bridged frames without IP, such as ARP's; --bridge writes them"),
+            },
+            // Counted by the receiver.
+            Event::Anomaly(_) => {}
+        }
+    }
+
+    fn skip(&mut self, what: &'static str) {
+        *self.skipped.entry(what).or_default() += 1;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if self.failed.is_none() {
+            self.failed = self.output.write(self.time_ns, bytes, bytes.len()).err();
+        }
+    }
+
+    fn finish(self, session: &dyn Session) -> Result<(), Error> {
+        session.note(&format!("{} packets written", self.output.records));
+        for (what, count) in &self.skipped {
+            session.note(&format!("{count} left out: {what}"));
+        }
+        self.output.finish()
+    }
+}

@@ -1,0 +1,283 @@
+//! Encapsulation of the packets of a capture.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use bentpipe_dvb::{Config, Encapsulation, Encapsulator, Pdu};
+use bentpipe_units::Time;
+use bentpipe_wire::bbframe::{self, Adaptation, FrameSize, Modcod};
+use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::pcap::LinkType;
+use bentpipe_wire::psi::{Elementary, Pat, Pmt, Programme};
+use bentpipe_wire::ts::{Method, PACKET_LEN, Pid};
+use bentpipe_wire::{ipv4, section, udp};
+
+use super::files::{Sink, is_bare};
+use super::percent;
+use crate::capture::{Capture, Content, Output, Packet};
+use crate::{Error, Outcome, Session};
+
+/// Interval of PAT and PMT.
+const TABLE_INTERVAL_NS: u64 = 100_000_000;
+
+/// Encapsulation of the packets of a capture in a transport stream, or by GSE in baseband frames.
+#[derive(Clone, Debug)]
+pub struct Encap {
+    /// Capture of IP packets, or of Ethernet frames to bridge; "-" for standard input.
+    pub input: PathBuf,
+    /// File to write: bare TS packets if it ends in ".ts" or is "-", a capture otherwise.
+    pub output: PathBuf,
+    /// Sending end: encapsulation, PID, packing, address, header compression.
+    pub stream: Config,
+    /// Enables bridging: whole Ethernet frames are carried (ULE and GSE).
+    pub bridges: bool,
+    /// PID of the PMT; without it there are no tables.
+    pub map_pid: Option<Pid>,
+    /// MODCOD of GSE's frames.
+    pub modcod: Modcod,
+    /// Size of GSE's FECFRAMEs.
+    pub frame_size: FrameSize,
+}
+
+impl Encap {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read or written, or settings contradict one another.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        self.check()?;
+        let content = if self.bridges { Content::Ethernet } else { Content::Ip };
+        let mut input = Capture::open(&self.input, content, session)?;
+        let mut encap = Writer::new(self)?;
+        input.for_each(|packet| {
+            encap.packet(packet)?;
+            Ok(!session.is_interrupted())
+        })?;
+        let totals = encap.finish()?;
+        input.remarks().iter().for_each(|remark| session.note(remark));
+        totals.report(session);
+        Ok(Outcome::new(String::new(), session, totals.refused > 0))
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.bridges && self.stream.encapsulation == Encapsulation::Mpe {
+            return Err(Error::Usage("--bridge: MPE carries no Ethernet frames; ULE and GSE do".into()));
+        }
+        match self.map_pid {
+            Some(pid) if self.stream.pid.pid() == pid && !self.is_gse() => {
+                Err(Error::Usage(format!("--pid {pid}: the PMT is there: expected another, or --pmt-pid")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_gse(&self) -> bool {
+        self.stream.encapsulation == Encapsulation::Gse
+    }
+}
+
+#[derive(Debug, Default)]
+struct Totals {
+    packets: u64,
+    packet_bytes: u64,
+    /// Bytes of TS packets, those of tables not among them, or of frames.
+    written: u64,
+    refused: u64,
+    /// Reasons of refusals.
+    reasons: BTreeMap<String, u64>,
+    cut: u64,
+}
+
+impl Totals {
+    fn report(&self, session: &dyn Session) {
+        let efficiency = percent(self.packet_bytes, self.written);
+        session.note(&format!(
+            "{} packets of {} bytes in {} bytes: {efficiency} of them packets; {} refused",
+            self.packets, self.packet_bytes, self.written, self.refused
+        ));
+        for (why, count) in &self.reasons {
+            session.note(&format!("{count} refused: {why}"));
+        }
+        if self.cut > 0 {
+            session.note(&format!("{} packets that the capture had cut were left out", self.cut));
+        }
+    }
+}
+
+/// Destination of the output.
+enum Carrier {
+    Ts(Sink),
+    Frames(Frames),
+}
+
+struct Writer<'a> {
+    job: &'a Encap,
+    encapsulator: Encapsulator,
+    carrier: Carrier,
+    tables: Option<Tables>,
+    totals: Totals,
+}
+
+impl<'a> Writer<'a> {
+    fn new(job: &'a Encap) -> Result<Writer<'a>, Error> {
+        let encapsulator = Encapsulator::new(&job.stream).map_err(|impossible| {
+            Error::Usage(format!("--{}: expected {}", impossible.key, impossible.expected))
+        })?;
+        let carrier = match job.is_gse() {
+            false => Carrier::Ts(Sink::create(&job.output, &job.input)?),
+            true => Carrier::Frames(Frames::new(job)?),
+        };
+        let tables = job.map_pid.filter(|_| !job.is_gse()).map(|map| Tables::new(&job.stream, map));
+        Ok(Writer { job, encapsulator, carrier, tables, totals: Totals::default() })
+    }
+
+    fn packet(&mut self, packet: &Packet<'_>) -> Result<(), Error> {
+        if packet.is_cut() {
+            self.totals.cut += 1;
+            return Ok(());
+        }
+        let now = Time::from_nanos(packet.time_ns);
+        if let Some(due) = self.encapsulator.due().filter(|due| *due <= now) {
+            self.send(due)?;
+        }
+        self.send_tables(packet.time_ns)?;
+        let pdu = if self.job.bridges { Pdu::ethernet(packet.bytes) } else { Pdu::ip(packet.bytes) };
+        match self.encapsulator.push(now, &pdu) {
+            Ok(()) => {
+                self.totals.packets += 1;
+                self.totals.packet_bytes += packet.bytes.len() as u64;
+            }
+            Err(why) => {
+                self.totals.refused += 1;
+                *self.totals.reasons.entry(why.to_string()).or_default() += 1;
+            }
+        }
+        self.send(now)
+    }
+
+    /// Writes packets and frames that are full or overdue.
+    fn send(&mut self, now: Time) -> Result<(), Error> {
+        match &mut self.carrier {
+            Carrier::Ts(sink) => {
+                while let Some(packet) = self.encapsulator.pop(now) {
+                    sink.write(now.as_nanos(), &packet)?;
+                    self.totals.written += PACKET_LEN as u64;
+                }
+            }
+            Carrier::Frames(frames) => {
+                let mut field = Vec::with_capacity(frames.capacity);
+                while let Some(len) = self.encapsulator.fill(now, frames.capacity, &mut field) {
+                    self.totals.written += frames.send(now.as_nanos(), len, &mut field)?;
+                    field.clear();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send_tables(&mut self, now: u64) -> Result<(), Error> {
+        if let (Some(tables), Carrier::Ts(sink)) = (&mut self.tables, &mut self.carrier) {
+            let mut stream = Vec::new();
+            tables.push(now, &mut stream);
+            sink.write(now, &stream)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Totals, Error> {
+        if let Some(due) = self.encapsulator.due() {
+            self.send(due)?;
+        }
+        match self.carrier {
+            Carrier::Ts(sink) => sink.finish()?,
+            Carrier::Frames(frames) => frames.output.finish()?,
+        }
+        Ok(self.totals)
+    }
+}
+
+/// PAT and PMT with their interval.
+struct Tables {
+    sections: [(section::Encapsulator, Vec<u8>); 2],
+    due: u64,
+}
+
+impl Tables {
+    fn new(stream: &Config, map: Pid) -> Tables {
+        let number = 1;
+        let pat = Pat { stream_id: 1, programmes: vec![Programme { number, map }], ..Pat::default() };
+        let stream = match stream.encapsulation {
+            Encapsulation::Ule => Elementary::ule(stream.pid.pid()),
+            _ => Elementary::mpe(stream.pid.pid()),
+        };
+        let pmt =
+            Pmt { number, version: 0, clock: Pid::NULL, descriptors: Vec::new(), streams: vec![stream] };
+        let encapsulator = |pid| section::Encapsulator::new(pid, Method::Padding);
+        let sections = [(encapsulator(Pid::PAT), pat.to_section()), (encapsulator(map), pmt.to_section())];
+        Tables { sections, due: 0 }
+    }
+
+    fn push(&mut self, now: u64, out: &mut Vec<u8>) {
+        if now >= self.due {
+            self.sections.iter_mut().for_each(|(encapsulator, section)| encapsulator.push(section, out));
+            self.due = now + TABLE_INTERVAL_NS;
+        }
+    }
+}
+
+/// Baseband frames after mode adaptation headers, in UDP over IPv4.
+struct Frames {
+    output: Output,
+    modcod: Modcod,
+    size: FrameSize,
+    /// Bytes of a data field.
+    capacity: usize,
+    number: u8,
+}
+
+impl Frames {
+    fn new(job: &Encap) -> Result<Frames, Error> {
+        if is_bare(&job.output) {
+            return Err(Error::Usage(
+                "GSE is not in TS packets: write a capture, such as frames.pcap".into(),
+            ));
+        }
+        let size = job.frame_size;
+        let capacity = job.modcod.data_field_len(size);
+        let capacity =
+            capacity.ok_or_else(|| Error::Usage(format!("--short: {} has no short FECFRAME", job.modcod)))?;
+        let output = Output::create(&job.output, LinkType::RAW, &job.input)?;
+        Ok(Frames { output, modcod: job.modcod, size, capacity, number: 0 })
+    }
+
+    /// Writes a frame with this data field of `len` bytes, and returns the bytes of the frame.
+    fn send(&mut self, now: u64, len: usize, field: &mut Vec<u8>) -> Result<u64, Error> {
+        // The rest of the data field that the FEC needs is padding.
+        field.resize(self.capacity, 0);
+        let mut frame = vec![0; bbframe::ADAPTATION_LEN + bbframe::HEADER_LEN];
+        let (modcod, size, number) = (Some(self.modcod), self.size, self.number);
+        Adaptation { modcod, size, has_pilots: false, carrier_to_noise: 0, number }.emit(&mut frame);
+        let repr = bbframe::Repr { is_constant: true, ..bbframe::Repr::gse(len) };
+        repr.emit(&mut frame[bbframe::ADAPTATION_LEN..]);
+        frame.extend_from_slice(field);
+        self.number = number.wrapping_add(1);
+        let bytes = datagram(&frame);
+        self.output.write(now, &bytes, bytes.len())?;
+        Ok((frame.len() - bbframe::ADAPTATION_LEN) as u64)
+    }
+}
+
+fn datagram(payload: &[u8]) -> Vec<u8> {
+    let udp = udp::Repr {
+        src_port: bbframe::CAPTURE_PORT,
+        dst_port: bbframe::CAPTURE_PORT,
+        payload_len: payload.len(),
+    };
+    let (src, dst) = ([127, 0, 0, 1].into(), [127, 0, 0, 1].into());
+    let ip = ipv4::Repr::new(src, dst, Protocol::UDP, udp::HEADER_LEN + payload.len());
+    let mut bytes = vec![0; ip.buffer_len() + udp::HEADER_LEN];
+    ip.emit(&mut bytes);
+    udp.emit(&mut bytes[ip.buffer_len()..]);
+    bytes.extend(payload);
+    bytes
+}

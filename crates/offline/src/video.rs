@@ -1,0 +1,417 @@
+//! Real MPEG-2 transport streams through ATM, and the quality of the received picture.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use bentpipe_assemble::Built;
+use bentpipe_lab::video::quality::{Quality as Judgement, Reference};
+use bentpipe_lab::video::{self, Ffmpeg, Scratch, TransportStream, mux};
+use bentpipe_record::write_whole;
+use bentpipe_report::{Cell, Table};
+use bentpipe_scenario::{Adaptation, Card, Document, Flow, Refusal, Scenario, Stream, Traffic};
+use bentpipe_site::Judged;
+use bentpipe_units::{Rate, Span, Time};
+
+use crate::{Error, Outcome, Session};
+
+/// Path without a scenario: an STM-1's cells over a GEO satellite.
+const SCENARIO: &str = r#"
+title = "A transport stream over satellite ATM"
+duration = "1 h"
+node.studio = {}
+node.station = {}
+[atm.line.satellite]
+between = ["studio", "station"]
+rate = "149.76 Mbit/s"
+delay = "270 ms"
+[link.satellite]
+between = ["studio", "station"]
+medium = "vc"
+[flow.television]
+from = "studio"
+to = "station"
+traffic = { kind = "stream", adaptation = "aal5" }
+"#;
+
+/// Production of a test card by ffmpeg.
+#[derive(Clone, Debug)]
+pub struct MakeCard {
+    /// The test card.
+    pub card: Card,
+    /// File to write.
+    pub out: PathBuf,
+}
+
+impl MakeCard {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// Returns an error if a setting is out of range, there is no ffmpeg, or the file cannot be written.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        if let Some((key, expected)) = self.card.problem() {
+            return Err(Error::Usage(format!("--{key}: expected {expected}")));
+        }
+        session.progress("making the test card", None);
+        let made = video::card(&self.card);
+        session.progress_finished();
+        write(&self.out, &made.map_err(Error::Usage)?).map_err(Error::Usage)?;
+        Ok(Outcome::new(String::new(), session, false))
+    }
+}
+
+/// Settings of a stream's way through ATM that override those of the scenario.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Overrides {
+    /// Adaptation layer.
+    pub adaptation: Option<Adaptation>,
+    /// TS packets per AAL5 PDU.
+    pub ts_packets: Option<u16>,
+    /// Enables delivery of AAL5 PDUs of the right length whose CRC is wrong.
+    pub deliver_errored: bool,
+    /// Ratio of misinserted cells to cells.
+    pub misinsertion: Option<f64>,
+    /// Cell loss ratio of the default path.
+    pub loss: Option<f64>,
+    /// Bit error ratio of the default path.
+    pub ber: Option<f64>,
+    /// Maximum delay variation of the default path.
+    pub jitter: Option<Span>,
+}
+
+impl Overrides {
+    /// Refuses settings of AAL5 with another adaptation.
+    fn check(&self, adaptation: Adaptation) -> Result<(), String> {
+        let is_udp = adaptation == Adaptation::Udp;
+        let given = [
+            ("--ts-packets", self.ts_packets.is_some() && !is_udp),
+            ("--deliver-errored", self.deliver_errored),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given && adaptation != Adaptation::Aal5) {
+            Some((option, _)) => Err(format!("{option}: expected with AAL5 only, as AAL1 has no PDUs")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the assignments of scenario keys for the stream of the flow `name`, each with its option.
+    fn assignments(&self, name: &str) -> Vec<(&'static str, String)> {
+        let stream = |key: &str, value: String| format!("flow.{name}.traffic.{key}={value}");
+        let mut all = Vec::new();
+        let mut say = |option, key: &str, value: Option<String>| {
+            all.extend(value.map(|value| (option, stream(key, value))));
+        };
+        say("--adaptation", "adaptation", self.adaptation.map(|it| format!("\"{}\"", key_of(it))));
+        say("--ts-packets", "ts_packets", self.ts_packets.map(|packets| packets.to_string()));
+        say("--misinsertion", "misinsertion", self.misinsertion.map(|share| format!("{share:?}")));
+        say("--deliver-errored", "deliver_errored", self.deliver_errored.then(|| "true".to_owned()));
+        let faults = [
+            self.loss.map(|loss| format!("{{ kind = \"cell-loss\", ratio = {loss:?} }}")),
+            self.ber.map(|ber| format!("{{ kind = \"bit-errors\", ber = {ber:?} }}")),
+            self.jitter.map(|max| {
+                format!("{{ kind = \"delay-variation\", law = {{ kind = \"uniform\", max = \"{max}\" }} }}")
+            }),
+        ];
+        let faults: Vec<String> = faults.into_iter().flatten().collect();
+        let channel = format!("atm.line.satellite.channel=[{}]", faults.join(", "));
+        all.extend((!faults.is_empty()).then_some(("--loss, --ber, --jitter", channel)));
+        all
+    }
+}
+
+/// Returns the value of the key `adaptation`.
+fn key_of(adaptation: Adaptation) -> &'static str {
+    match adaptation {
+        Adaptation::Udp => "udp",
+        Adaptation::Aal5 => "aal5",
+        Adaptation::Aal1 => "aal1",
+        Adaptation::Aal1Fec => "aal1-fec",
+    }
+}
+
+/// Transfer of a transport stream in ATM cells over a link that loses, corrupts and delays them.
+#[derive(Clone, Debug, Default)]
+pub struct Carry {
+    /// Transport stream to send.
+    pub input: PathBuf,
+    /// File for the received stream.
+    pub out: PathBuf,
+    /// Scenario with a flow whose traffic is a "stream". Default: cells of an STM-1 over a GEO satellite.
+    pub scenario: Option<PathBuf>,
+    /// Assignments of scenario keys, KEY=VALUE.
+    pub set: Vec<String>,
+    /// Settings of the stream and of the default path.
+    pub overrides: Overrides,
+    /// Seed. Default: the scenario's.
+    pub seed: Option<u64>,
+    /// Enables decoding and comparison of both streams by ffmpeg.
+    pub quality: bool,
+}
+
+impl Carry {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read or written, or the scenario is wrong.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let table = self.carry(session).map_err(Error::Usage)?;
+        Ok(Outcome::new(table.to_text(false), session, false))
+    }
+
+    fn carry(&self, session: &dyn Session) -> Result<Table, String> {
+        let scenario = self.scenario()?;
+        let stream = load(&self.input, session)?;
+        let times = stream.times().map_err(|problem| format!("{}: {problem}", self.input.display()))?;
+        let (_, flow, setup) = stream_of(&scenario).ok_or("no flow is a \"stream\"")?;
+        let seed = self.seed.unwrap_or(scenario.seed);
+        let built = Built::new(&scenario, seed, Path::new("")).map_err(|problem| problem.to_string())?;
+        let end = flow.start + times.last().copied().unwrap_or_default() + built.longest_delay() + AFTER;
+        let judged = run(built, end, session)?;
+        session.progress_finished();
+        write_whole(&self.out, |file| file.write_all(&judged.received)).map_err(|error| error.to_string())?;
+        let mut rows = carried(&judged, setup.adaptation);
+        if self.quality {
+            rows.extend(self::judged(&compare(&self.input, &self.out, None, session)?));
+        }
+        Ok(table(rows))
+    }
+
+    /// Returns the scenario asked for, or the default path with the faults asked for.
+    fn scenario(&self) -> Result<Scenario, String> {
+        let mut document = match &self.scenario {
+            Some(path) => Document::read(path).map_err(|error| error.to_string())?,
+            None => {
+                Document::parse("satellite", SCENARIO.as_bytes()).map_err(|refusal| refusal.to_string())?
+            }
+        };
+        let text = |refusal: Refusal| refusal.to_string();
+        self.set.iter().try_for_each(|assignment| document.set(assignment)).map_err(text)?;
+        let scenario = document.scenario().map_err(text)?;
+        let Some((name, ..)) = stream_of(&scenario) else {
+            let problem =
+                "no flow is a \"stream\": expected one, which says how the transport stream is carried";
+            return Err(document.refusal("flow", problem).to_string());
+        };
+        self.overrides
+            .assignments(name)
+            .iter()
+            .try_for_each(|(option, assignment)| document.set_by(option, assignment))
+            .map_err(text)?;
+        let (_, _, setup) = stream_of(&scenario).ok_or("no flow is a \"stream\"")?;
+        self.overrides.check(self.overrides.adaptation.unwrap_or(setup.adaptation))?;
+        let input = std::path::absolute(&self.input).map_err(|error| error.to_string())?;
+        document.set(&format!("flow.{name}.traffic.file={:?}", input.display().to_string())).map_err(text)?;
+        bentpipe_assemble::checked(&document).map_err(text)
+    }
+}
+
+/// Multiplexing of the first programmes of several transport streams.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mux {
+    /// Transport streams, whose clocks start together.
+    pub inputs: Vec<PathBuf>,
+    /// File to write.
+    pub out: PathBuf,
+    /// Constant rate of the multiplex. Default: the rate that the inputs need.
+    pub rate: Option<Rate>,
+}
+
+impl Mux {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read or written, or the rate does not suffice.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        self.multiplex(session).map_err(Error::Usage)?;
+        Ok(Outcome::new(String::new(), session, false))
+    }
+
+    fn multiplex(&self, session: &dyn Session) -> Result<(), String> {
+        let inputs = self.inputs.iter().map(|path| load(path, session)).collect::<Result<Vec<_>, _>>()?;
+        let multiplex = mux::multiplex(&inputs, self.rate).map_err(|error| error.to_string())?;
+        write(&self.out, &multiplex)
+    }
+}
+
+/// Separation of a transport stream into its programmes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demux {
+    /// Transport stream.
+    pub input: PathBuf,
+    /// File for each programme, in the order of the PAT.
+    pub outputs: Vec<PathBuf>,
+}
+
+impl Demux {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read or written, or there are more files than programmes.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        self.demultiplex(session).map_err(Error::Usage)?;
+        Ok(Outcome::new(String::new(), session, false))
+    }
+
+    fn demultiplex(&self, session: &dyn Session) -> Result<(), String> {
+        let stream = load(&self.input, session)?;
+        let numbers = stream.programmes();
+        if self.outputs.len() > numbers.len() {
+            let (input, files) = (self.input.display(), self.outputs.len());
+            return Err(format!(
+                "{input}: {files} files for the programmes {numbers:?}: expected one for each at most"
+            ));
+        }
+        for (path, number) in self.outputs.iter().zip(numbers) {
+            let programme = mux::demultiplex(&stream, number).map_err(|error| error.to_string())?;
+            write(path, &programme)?;
+        }
+        Ok(())
+    }
+}
+
+/// Comparison of the pictures of two streams by ffmpeg.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quality {
+    /// Stream that was sent.
+    pub original: PathBuf,
+    /// Stream that was received.
+    pub received: PathBuf,
+    /// Programme of both to compare. Default: the whole streams.
+    pub programme: Option<u16>,
+}
+
+impl Quality {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read, or there is no ffmpeg.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        let quality = compare(&self.original, &self.received, self.programme, session);
+        let table = table(judged(&quality.map_err(Error::Usage)?));
+        Ok(Outcome::new(table.to_text(false), session, false))
+    }
+}
+
+/// Time for which queues and channels may still hold packets after the last was due.
+const AFTER: Span = Span::from_secs(5);
+/// Number of steps in which a run can be observed and stopped.
+const STEPS: u64 = 200;
+
+/// Returns the transport stream of a scenario: the flow's name, the flow, its configuration.
+fn stream_of(scenario: &Scenario) -> Option<(&str, &Flow, &Stream)> {
+    scenario.flow.iter().find_map(|(name, flow)| match &flow.traffic {
+        Traffic::Stream(stream) => Some((&name[..], flow, stream)),
+        _ => None,
+    })
+}
+
+/// Runs a network until `end`, or until it is stopped, and judges what arrived.
+fn run(mut built: Built, end: Span, session: &dyn Session) -> Result<Judged, String> {
+    for n in 1..=STEPS {
+        session.progress("carrying", Some((n - 1) as f64 / STEPS as f64));
+        if session.is_interrupted() {
+            break;
+        }
+        built.network.run_until(Time::ZERO + if n == STEPS { end } else { end / STEPS * n });
+    }
+    let judge = built.judges.first_mut().ok_or("no flow is judged")?;
+    Ok(judge.1.judge())
+}
+
+/// Measures of a stream that arrived: names, labels, and the adaptations that have them.
+const ROWS: [(&str, &str, &[Adaptation]); 15] = [
+    ("cells-sent", "cells sent", &[]),
+    ("cells-arrived", "cells arrived, strangers included", &[]),
+    ("good-pdus", "PDUs received", &[Adaptation::Aal5]),
+    ("bad-pdus", "PDUs with a bad CRC or length", &[Adaptation::Aal5]),
+    ("bad-datagrams", "datagrams with a bad checksum", &[]),
+    ("cells-missing", "cells lost, by their numbers", &[Adaptation::Aal1, Adaptation::Aal1Fec]),
+    ("misinserted-found", "cells found misinserted", &[Adaptation::Aal1, Adaptation::Aal1Fec]),
+    ("octets-corrected", "octets corrected", &[Adaptation::Aal1Fec]),
+    ("rows-failed", "code words not correctable", &[Adaptation::Aal1Fec]),
+    ("ts-sent", "TS packets sent", &[]),
+    ("ts-arrived", "TS packets received", &[]),
+    ("ts-marked", "of these marked as damaged", &[]),
+    ("intact", "packets that came through intact", &[]),
+    ("pcr-jitter", "PCR jitter, s.d.", &[]),
+    ("pcr-jitter-peak", "PCR jitter, peak to peak", &[]),
+];
+
+/// Describes a stream that arrived.
+fn carried(judged: &Judged, adaptation: Adaptation) -> Vec<(&'static str, String)> {
+    let own = ROWS.iter().filter(|(.., of)| of.is_empty() || of.contains(&adaptation));
+    let row = |(name, label, _): &(&str, &'static str, _)| {
+        let (_, unit, value) = judged.measures.iter().find(|(known, ..)| known == name)?;
+        Some((*label, shown(unit, *value)))
+    };
+    own.filter_map(row).collect()
+}
+
+fn shown(unit: &str, value: f64) -> String {
+    match unit {
+        "ratio" => format!("{:.4} %", 100.0 * value),
+        "s" => format!("{:.1} \u{b5}s", value * 1e6),
+        _ => format!("{value:.0}"),
+    }
+}
+
+fn judged(quality: &Judgement) -> Vec<(&'static str, String)> {
+    vec![
+        ("pictures of the original", quality.pictures.to_string()),
+        ("pictures lost", quality.lost.to_string()),
+        ("pictures identical", quality.identical.to_string()),
+        ("PSNR of the luma", format!("{:.2} dB", quality.psnr_db)),
+    ]
+}
+
+/// Decodes both files, or one programme of each, and compares.
+fn compare(
+    original: &Path,
+    received: &Path,
+    programme: Option<u16>,
+    session: &dyn Session,
+) -> Result<Judgement, String> {
+    let ffmpeg = ffmpeg()?;
+    session.progress("decoding and comparing", None);
+    let scratch = Scratch::new().map_err(|error| error.to_string())?;
+    let chosen = |path: &Path, name: &str| -> Result<PathBuf, String> {
+        let Some(number) = programme else { return Ok(path.to_owned()) };
+        let chosen = mux::demultiplex(&load(path, session)?, number).map_err(|error| error.to_string())?;
+        let path = scratch.path().join(name);
+        write(&path, &chosen)?;
+        Ok(path)
+    };
+    let reference =
+        Reference::of(&chosen(original, "original.ts")?, ffmpeg).map_err(|error| error.to_string())?;
+    let quality = reference.compare(&chosen(received, "received.ts")?, ffmpeg);
+    session.progress_finished();
+    let quality = quality.map_err(|error| error.to_string())?;
+    if quality.lost == quality.pictures {
+        session.note(&format!(
+            "{}: no picture could be decoded that has the time of one in {}: all count as lost",
+            received.display(),
+            original.display()
+        ));
+    }
+    Ok(quality)
+}
+
+fn ffmpeg() -> Result<Ffmpeg, String> {
+    Ffmpeg::find().map_err(|failure| failure.to_string())
+}
+
+/// Reads a stream, and reports the parts of the file that are none.
+fn load(path: &Path, session: &dyn Session) -> Result<TransportStream, String> {
+    let stream = video::load(path)?;
+    if let Some(remark) = stream.remark() {
+        session.note(&format!("{}: {remark}", path.display()));
+    }
+    Ok(stream)
+}
+
+fn write(path: &Path, stream: &TransportStream) -> Result<(), String> {
+    write_whole(path, |file| file.write_all(&stream.to_bytes())).map_err(|error| error.to_string())
+}
+
+fn table(rows: Vec<(&str, String)>) -> Table {
+    let rows = rows.into_iter().map(|(what, value)| vec![Cell::Text(what.to_owned()), Cell::Number(value)]);
+    Table { caption: String::new(), head: vec![String::new(), "value".to_owned()], rows: rows.collect() }
+}

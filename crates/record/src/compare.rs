@@ -1,0 +1,150 @@
+//! Comparison of two points of results, seed by seed.
+//!
+//! Runs of both with the same seed have the same random numbers wherever the variants use them alike, so differences are taken
+//! in pairs: their interval leaves out what the seed does to both (A. M. Law, *Simulation Modeling and Analysis*, section 11.2).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+use super::stats::Estimate;
+use super::{Measure, Outcome};
+
+/// Runs of one point.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// Title of the scenario.
+    pub title: String,
+    /// Settings of the sweep; empty if nothing was swept.
+    pub label: String,
+    /// Outcomes, by seed.
+    pub runs: IndexMap<u64, Outcome>,
+}
+
+/// A measure of two variants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// Name of the measure.
+    pub name: String,
+    /// Unit.
+    pub unit: String,
+    /// Mean of the first variant.
+    pub first: Estimate,
+    /// Mean of the second variant.
+    pub second: Estimate,
+    /// Mean of second less first over the seeds that both have.
+    pub paired: Option<Estimate>,
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    title: String,
+    runs: Vec<Run>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    folder: PathBuf,
+    settings: IndexMap<String, String>,
+}
+
+impl Variant {
+    /// Reads the runs of one point of a folder of results: "runs/geo-1234", or "runs/sweep-1234#2" for point 2.
+    ///
+    /// # Errors
+    /// Returns what cannot be read, or which points there are, in words.
+    pub fn read(path: &str) -> Result<Variant, String> {
+        let (folder, point) = match path.rsplit_once('#') {
+            Some((folder, number)) => {
+                let wrong = || format!("{path}: expected the number of a point after #, got \"{number}\"");
+                (Path::new(folder), Some(number.parse::<usize>().map_err(|_| wrong())?))
+            }
+            None => (Path::new(path), None),
+        };
+        let manifest: Manifest = read_json(&folder.join("manifest.json"))?;
+        let mut points: Vec<(&IndexMap<String, String>, Vec<&Run>)> = Vec::new();
+        for run in &manifest.runs {
+            match points.iter_mut().find(|(settings, _)| **settings == run.settings) {
+                Some((_, runs)) => runs.push(run),
+                None => points.push((&run.settings, vec![run])),
+            }
+        }
+        let last = points.len().saturating_sub(1);
+        let (settings, runs) = match (point, &points[..]) {
+            (None, [only]) => only,
+            (Some(number), points) if number < points.len() => &points[number],
+            _ => return Err(format!("{path}: expected {0}#0 to {0}#{last}", folder.display())),
+        };
+        let outcomes = runs.iter().map(|run| {
+            let outcome: Outcome = read_json(&folder.join(&run.folder).join("outcome.json"))?;
+            Ok((outcome.seed, outcome))
+        });
+        let label =
+            settings.iter().map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ");
+        Ok(Variant { title: manifest.title, label, runs: outcomes.collect::<Result<_, String>>()? })
+    }
+
+    /// Returns the unit of each measure, and its values by seed.
+    fn values(&self) -> IndexMap<&str, (&str, IndexMap<u64, f64>)> {
+        let mut values: IndexMap<&str, (&str, IndexMap<u64, f64>)> = IndexMap::new();
+        for (seed, outcome) in &self.runs {
+            for Measure { name, unit, value } in &outcome.measures {
+                values.entry(name).or_insert_with(|| (unit, IndexMap::new())).1.insert(*seed, *value);
+            }
+        }
+        values
+    }
+}
+
+/// Returns the differences of all measures that both have.
+pub fn differences(first: &Variant, second: &Variant) -> Vec<Difference> {
+    let others = second.values();
+    let estimate = |values: &IndexMap<u64, f64>| Estimate::of(&values.values().copied().collect::<Vec<_>>());
+    let difference = |(name, (unit, values)): (&str, (&str, IndexMap<u64, f64>))| {
+        let (_, other) = others.get(name)?;
+        let pairs = values.iter().filter_map(|(seed, value)| Some(other.get(seed)? - value));
+        Some(Difference {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            first: estimate(&values)?,
+            second: estimate(other)?,
+            paired: Estimate::of(&pairs.collect::<Vec<_>>()),
+        })
+    };
+    first.values().into_iter().filter_map(difference).collect()
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = fs::read(path).map_err(|error| named(&error))?;
+    serde_json::from_slice(&bytes).map_err(|error| named(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variant(values: &[(u64, f64)]) -> Variant {
+        let outcome = |&(seed, value): &(u64, f64)| {
+            let json = format!(
+                "{{\"hash\":\"\",\"seed\":{seed},\"fingerprint\":\"\",\"deliveries\":0,\"wakeups\":0,\"stray\":0,\
+                 \"interval_asked\":\"1 s\",\"interval\":\"1 s\",\"captures\":[],\"totals\":{{}},\
+                 \"measures\":[{{\"name\":\"flow.a.goodput\",\"unit\":\"bit/s\",\"value\":{value:?}}}]}}"
+            );
+            (seed, serde_json::from_str(&json).expect("an outcome"))
+        };
+        Variant { title: String::new(), label: String::new(), runs: values.iter().map(outcome).collect() }
+    }
+
+    #[test]
+    fn differences_are_taken_seed_by_seed() {
+        let first = variant(&[(1, 10.0), (2, 20.0), (3, 30.0)]);
+        let second = variant(&[(2, 21.0), (1, 11.0), (9, 500.0)]);
+        let [only] = &differences(&first, &second)[..] else { panic!("one measure") };
+        assert_eq!((only.first.mean, only.second.n), (20.0, 3));
+        // What the seeds do to both is left out: each pair differs by one.
+        assert_eq!(only.paired, Some(Estimate { n: 2, mean: 1.0, ci95: Some(0.0) }));
+    }
+}

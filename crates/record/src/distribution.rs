@@ -1,0 +1,86 @@
+//! Distributions of a run, such as the one-way delays of a flow's packets.
+
+use bentpipe_net::histogram::lower_bound_s;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Recording;
+
+/// Distribution of a subject's metric over a run, the warm-up left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Distribution {
+    /// Subject: "flow.cubic.receiver".
+    pub subject: String,
+    /// Metric: "delays".
+    pub metric: String,
+    /// Unit of the bounds.
+    pub unit: String,
+    /// Buckets that are not empty: lower bound, upper bound, count.
+    pub buckets: Vec<(f64, f64, u64)>,
+}
+
+impl Distribution {
+    /// Returns the distributions of a recording.
+    pub fn of(recording: &Recording) -> Vec<Distribution> {
+        let (end, warm) = (&recording.end, &recording.warm);
+        let of = |(part, metric, values): &(u32, &'static bentpipe_net::metric::Metric, _)| {
+            let values: &bentpipe_net::Histogram = values;
+            let before = warm.histograms_of(*part).iter().find(|(_, known, _)| known.is(metric));
+            let grown = before.map_or_else(|| values.clone(), |(.., before)| values.since(before));
+            let bucket =
+                |(n, count): (usize, u32)| (lower_bound_s(n), lower_bound_s(n + 1), u64::from(count));
+            Distribution {
+                subject: end.parts[*part as usize].replace('/', "."),
+                metric: metric.name.to_owned(),
+                unit: metric.unit.symbol().to_owned(),
+                buckets: grown.buckets().map(bucket).collect(),
+            }
+        };
+        end.histograms.iter().map(of).filter(|distribution| !distribution.buckets.is_empty()).collect()
+    }
+
+    /// Adds the counts of another distribution of the same metric.
+    pub fn add(&mut self, other: &Distribution) {
+        self.buckets.extend(&other.buckets);
+        self.buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.buckets.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            kept.2 += if same { later.2 } else { 0 };
+            same
+        });
+    }
+
+    /// Returns the cumulative distribution: bounds, and the share that is below.
+    pub fn cumulative(&self) -> Vec<(f64, f64)> {
+        let all = self.buckets.iter().map(|bucket| bucket.2).sum::<u64>() as f64;
+        let mut below = 0;
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for (low, high, count) in &self.buckets {
+            if points.last().is_none_or(|(last, _)| last < low) {
+                points.push((*low, below as f64 / all));
+            }
+            below += count;
+            points.push((*high, below as f64 / all));
+        }
+        points
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_rise_from_none_to_all() {
+        let of = |buckets| Distribution {
+            subject: "flow.a.receiver".into(),
+            metric: "delays".into(),
+            unit: "s".into(),
+            buckets,
+        };
+        let mut both = of(vec![(0.1, 0.2, 1), (0.4, 0.5, 2)]);
+        both.add(&of(vec![(0.1, 0.2, 1)]));
+        assert_eq!(both.buckets, [(0.1, 0.2, 2), (0.4, 0.5, 2)]);
+        assert_eq!(both.cumulative(), [(0.1, 0.0), (0.2, 0.5), (0.4, 0.5), (0.5, 1.0)]);
+    }
+}

@@ -1,0 +1,51 @@
+//! Series and files of a run.
+//!
+//! A [`Recorder`] runs a [`Network`] in steps and lets its elements report between them. That changes
+//! nothing: the fingerprint is the same with any interval, with captures and without. Memory is bounded: a
+//! run of more samples than fit is sampled more coarsely, and the recording reports it.
+
+mod capture;
+pub mod compare;
+mod csv;
+mod declared;
+mod dissection;
+mod distribution;
+mod files;
+mod finals;
+mod follow;
+mod measure;
+mod outcome;
+mod parquet;
+mod plan;
+mod recorder;
+mod results;
+mod series;
+pub mod stats;
+mod summary;
+mod table;
+
+pub use capture::Capture;
+pub(crate) use csv::quoted;
+pub use csv::write_csv;
+pub use declared::{Catalogue, Declaration, Declared, DeclaredMeasure, Drawing, pattern};
+pub use distribution::Distribution;
+pub use files::{WholeFile, read_at_most, remove_unfinished, write_compact, write_json, write_whole};
+pub use finals::FinalValues;
+pub use follow::Live;
+pub use measure::Measure;
+pub use outcome::{CaptureFile, Outcome, RealTime, RunResult, Timing};
+pub use parquet::{SeriesError, read_series, write_parquet};
+pub use plan::{Burst, plan_file, read_plan};
+pub use recorder::{Recorder, Stopped};
+pub use results::{Point, ResultSet};
+pub use series::{Column, Data, Recording, Sampling, Series, Total, Totals, Value};
+pub use summary::{Averaged, PointSummary, Setting, Summary, write_measures};
+pub use table::{Cell, Table};
+
+/// Version of bentpipe that results are of.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod ticker;

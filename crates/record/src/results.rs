@@ -1,0 +1,80 @@
+//! Results of a plan, with everything that a report says of them.
+
+use std::path::PathBuf;
+
+use bentpipe_units::Span;
+
+use super::{
+    Burst, Declaration, PointSummary, RealTime, RunResult, Series, SeriesError, Setting, Summary, plan_file,
+    read_plan, read_series,
+};
+
+/// Results of a plan: its runs, their summary, and texts that a report quotes.
+#[derive(Clone, Debug)]
+pub struct ResultSet<'a> {
+    /// Title of the scenario.
+    pub title: &'a str,
+    /// Description of the scenario; may be empty.
+    pub description: &'a str,
+    /// Simulated time of a run.
+    pub duration: Span,
+    /// Command that makes the results.
+    pub command: String,
+    /// Text of the scenario file.
+    pub scenario: &'a str,
+    /// Budget of the first point, if it has one.
+    pub budget: Option<String>,
+    /// Names of the sweep's axes; empty if nothing is swept.
+    pub axes: &'a [String],
+    /// Points, in the order of the plan; at least one.
+    pub points: Vec<Point<'a>>,
+    /// Runs, in the order of the plan.
+    pub runs: &'a [RunResult],
+    /// Means over the seeds.
+    pub summary: &'a Summary,
+}
+
+/// A point of a plan and the files of its first run.
+#[derive(Clone, Debug)]
+pub struct Point<'a> {
+    /// Settings of the sweep in one line; empty if nothing is swept.
+    pub label: String,
+    /// Settings of the sweep.
+    pub settings: &'a [Setting],
+    /// Seeds.
+    pub seeds: &'a [u64],
+    /// Folder of the run with the first seed.
+    pub folder: PathBuf,
+    /// Names of the carriers whose burst time plans are there.
+    pub carriers: Vec<&'a str>,
+}
+
+impl ResultSet<'_> {
+    /// Returns the accuracy of real time, if the results are of an emulation.
+    pub fn real_time(&self) -> Option<&RealTime> {
+        self.runs.first()?.timing.real_time.as_ref()
+    }
+
+    /// Returns the summaries of all points.
+    pub fn summaries(&self) -> &[PointSummary] {
+        &self.summary.points
+    }
+}
+
+impl Point<'_> {
+    /// Reads the columns of the first run that `wanted` returns `true` for.
+    ///
+    /// # Errors
+    /// Returns an error if they are missing or unreadable.
+    pub fn series(&self, wanted: impl Fn(&str, &Declaration) -> bool) -> Result<Series, SeriesError> {
+        read_series(&self.folder, wanted)
+    }
+
+    /// Reads the burst time plans of the first run: each carrier's name with its bursts.
+    pub fn plans(&self) -> impl Iterator<Item = (&str, Vec<Burst>)> {
+        self.carriers.iter().filter_map(|carrier| {
+            let file = std::fs::File::open(self.folder.join(plan_file(carrier))).ok()?;
+            Some((*carrier, read_plan(std::io::BufReader::new(file))))
+        })
+    }
+}

@@ -1,0 +1,18 @@
+//! Captures of a result with the commands that open them.
+
+use bentpipe_record::{CaptureFile, Cell, ResultSet, RunResult, Table};
+
+/// Returns the captures of the first run; none without captures.
+pub(crate) fn capture_table(results: &ResultSet<'_>) -> Option<Table> {
+    let captures = results.runs.first().map(|run: &RunResult| &run.outcome.captures)?;
+    let row = |capture: &CaptureFile| {
+        vec![
+            Cell::Text(capture.file.clone()),
+            Cell::Number(capture.packets.to_string()),
+            Cell::Text(capture.command()),
+        ]
+    };
+    let head = ["capture", "packets", "command that opens it"].map(String::from).to_vec();
+    let rows: Vec<_> = captures.iter().map(row).collect();
+    (!rows.is_empty()).then_some(Table { caption: String::new(), head, rows })
+}

@@ -1,0 +1,51 @@
+//! Diagrams of distributions.
+
+use bentpipe_record::{Distribution, RunResult, pattern};
+use indexmap::IndexMap;
+
+use super::axis::Axis;
+use super::plot::{Curve, Plot};
+
+/// Most curves of a diagram; of more flows the copies share one.
+const MAX_CURVES: usize = 8;
+
+/// Returns the distributions of delay over all seeds of a point.
+pub(super) fn plot<'a>(runs: impl Iterator<Item = &'a RunResult> + Clone) -> Option<Plot> {
+    let all = || runs.clone().flat_map(|run| &run.outcome.distributions).filter(|d| d.metric == "delays");
+    let mut flows = merged(all(), str::to_owned);
+    if flows.len() > MAX_CURVES {
+        flows = merged(all(), pattern);
+    }
+    let mut flows: Vec<(String, Distribution)> = flows.into_iter().collect();
+    flows.truncate(MAX_CURVES);
+    let mut plot =
+        Plot::new("Distribution of the one-way delay", Axis::new("delay", "s"), Axis::new("share", ""));
+    let curve = |(colour, (name, distribution)): (usize, (String, Distribution))| Curve {
+        name,
+        points: distribution.cumulative(),
+        colour,
+        ..Curve::default()
+    };
+    plot.curves = flows.into_iter().enumerate().map(curve).collect();
+    plot.x.from_zero = false;
+    Some(plot.spread_x()).filter(|plot| !plot.is_empty())
+}
+
+/// Returns the distributions of flows, those of the same name added up.
+fn merged<'a>(
+    all: impl Iterator<Item = &'a Distribution>,
+    named: impl Fn(&str) -> String,
+) -> IndexMap<String, Distribution> {
+    let mut merged: IndexMap<String, Distribution> = IndexMap::new();
+    for distribution in all {
+        let flow = distribution.subject.strip_prefix("flow.").unwrap_or(&distribution.subject);
+        let flow = flow.strip_suffix(".receiver").unwrap_or(flow);
+        match merged.entry(named(flow)) {
+            indexmap::map::Entry::Occupied(mut known) => known.get_mut().add(distribution),
+            indexmap::map::Entry::Vacant(new) => {
+                new.insert(distribution.clone());
+            }
+        }
+    }
+    merged
+}

@@ -1,0 +1,34 @@
+//! A run's results as a page to read: one self-contained HTML file.
+//!
+//! A [`Page`] is made of [`Block`]s: paragraphs, tables, plots, texts. Plots are inline SVG that follows the reader's
+//! light or dark scheme, prints in black on white, and tells its lines apart by colour and by markers. Nothing is
+//! fetched, and nothing in the page depends on the machine or the time, so the same results give the same page.
+
+pub mod amount;
+mod axis;
+mod captures;
+mod cdf;
+mod decimate;
+mod html;
+pub mod losses;
+mod numbers;
+mod page;
+mod plan;
+mod plot;
+mod results;
+mod svg;
+pub mod swept;
+mod tables;
+mod timed;
+
+pub use axis::{Axis, Scale};
+pub use bentpipe_record::{Cell, Table};
+pub use numbers::{number, quantity};
+pub use page::{Block, Page, Picture};
+pub use plot::{Curve, Mark, Plot};
+
+pub use results::results_page;
+pub use tables::{difference_table, flow_table, group_table, link_table};
+
+#[cfg(test)]
+mod tests;

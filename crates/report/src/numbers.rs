@@ -1,0 +1,69 @@
+//! Numbers as people read them.
+
+use super::axis::{Prefix, grouped};
+
+/// A number with four significant digits.
+pub fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return if value == 0.0 { "0".into() } else { "\u{2013}".into() };
+    }
+    let exponent = value.abs().log10().floor() as i32;
+    if exponent < -4 {
+        format!("{value:.3e}")
+    } else {
+        grouped(value, usize::try_from(3 - exponent).unwrap_or(0))
+    }
+}
+
+/// A value in its unit with the prefix that suits it, and half its confidence interval in the same: "1.234 ± 0.012
+/// Mbit/s". Shares are given in per cent.
+pub fn quantity(value: f64, ci95: Option<f64>, unit: &str) -> String {
+    let (factor, unit) = match unit {
+        "ratio" => (0.01, "%".to_owned()),
+        "count" => (1.0, String::new()),
+        unit => {
+            let prefix = Prefix::of(unit, value.abs());
+            (prefix.factor, format!("{}{unit}", prefix.symbol))
+        }
+    };
+    // What is counted is whole, unless it is a mean of several runs.
+    if factor == 1.0 && ci95.is_none_or(|half| half == 0.0) && value.fract() == 0.0 && value.abs() < 1e15 {
+        let space = if unit.is_empty() { "" } else { "\u{a0}" };
+        return format!("{}{space}{unit}", grouped(value, 0));
+    }
+    let half = ci95
+        .filter(|half| *half != 0.0)
+        .map(|half| format!(" \u{b1} {}", number(half / factor)))
+        .unwrap_or_default();
+    let space = if unit.is_empty() { "" } else { "\u{a0}" };
+    format!("{}{half}{space}{unit}", number(value / factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_four_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1.0, "1.000"),
+            (123.456, "123.5"),
+            (-0.012_345, "\u{2212}0.01235"),
+            (1_234_567.0, "1\u{202f}234\u{202f}567"),
+            (1.5e-7, "1.500e-7"),
+            (f64::NAN, "\u{2013}"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn quantities_take_prefixes() {
+        assert_eq!(quantity(1_234_000.0, Some(12_000.0), "bit/s"), "1.234 \u{b1} 0.01200\u{a0}Mbit/s");
+        assert_eq!(quantity(0.54, None, "s"), "540.0\u{a0}ms");
+        assert_eq!(quantity(0.123, None, "ratio"), "12.30\u{a0}%");
+        assert_eq!(quantity(3.0, None, "count"), "3");
+        assert_eq!(quantity(3.0, Some(1.0), "count"), "3.000 \u{b1} 1.000");
+    }
+}

@@ -1,0 +1,48 @@
+//! What a page consists of.
+
+use bentpipe_record::Table;
+
+use super::plot::Plot;
+
+/// A report, before it is HTML.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page {
+    /// The headline.
+    pub title: String,
+    /// A paragraph below it; may be empty.
+    pub lead: String,
+    /// Short facts below that: name and value.
+    pub facts: Vec<(String, String)>,
+    /// The rest, from top to bottom.
+    pub blocks: Vec<Block>,
+}
+
+/// A piece of a page.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// The headline of what follows.
+    Heading(String),
+    /// Running text.
+    Paragraph(String),
+    /// A table.
+    Table(Table),
+    /// Diagrams side by side, where there is room.
+    Plots(Vec<Plot>),
+    /// A picture.
+    Picture(Picture),
+    /// Text as it is, in a box of its own.
+    Verbatim(String),
+    /// What is shown when the reader asks for it; printed always.
+    Folded(String, Vec<Block>),
+}
+
+/// A picture in a page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    /// What it shows.
+    pub title: String,
+    /// What to look at in it; may be empty.
+    pub note: String,
+    /// The file, PNG.
+    pub png: Vec<u8>,
+}

@@ -1,0 +1,293 @@
+//! The page of a run or sweep.
+
+use bentpipe_record::{Cell, Table};
+use bentpipe_record::{Point, PointSummary, RealTime, ResultSet, RunResult, VERSION};
+use indexmap::IndexMap;
+
+use super::axis::Axis;
+use super::captures::capture_table;
+use super::numbers::{number, quantity};
+use super::page::{Block, Page};
+use super::plot::{Curve, Plot};
+use super::tables::{
+    all_flows_table, end_table, flow_table, group_table, line_table, link_table, measure_table, text,
+};
+use super::{amount, cdf, plan, swept, timed};
+
+/// Tables of ATM lines and channels with more rows than this are folded away.
+const MAX_ROWS: usize = 12;
+
+/// The most measures of one kind that a diagram of a sweep shows: those that reach highest.
+const MAX_SHOWN: usize = 8;
+
+/// Note where all seeds give the same run.
+const NO_EFFECT: &str = "none: nothing in the scenario is random, so the seed has no effect";
+
+/// Of more points than this not all are shown over time.
+const MAX_TIMED: usize = 12;
+
+/// What sweeps are plotted of, in this order: what a measure's name ends with, and what it is called.
+const SWEPT: [(&str, &str); 13] = [
+    ("goodput", "Goodput"),
+    ("retransmitted", "Retransmitted segments"),
+    ("loss", "Loss"),
+    ("rtt", "Mean round-trip time"),
+    ("delay-mean", "Mean one-way delay"),
+    ("utilisation", "Link utilisation"),
+    ("queue-mean-bytes", "Mean queue"),
+    ("drop-ratio", "Share dropped"),
+    ("vbr-queue-max", "Longest VBR queue"),
+    ("abr-queue-max", "Longest ABR queue"),
+    ("ubr-queue-max", "Longest UBR queue"),
+    ("cell-loss-ratio", "Cell loss ratio"),
+    ("wrong-crc", "PDUs of wrong CRC"),
+];
+
+/// The page: a summary with confidence intervals, plots, the scenario, its budget, and how to get the same again.
+pub fn results_page(results: &ResultSet<'_>) -> Page {
+    let mut blocks: Vec<Block> = results.real_time().map(real_time_block).into_iter().collect();
+    blocks.push(Block::Heading("Summary".into()));
+    match results.summaries() {
+        [point] => {
+            let first = [flow_table(point).map(with_meaning), link_table(point)];
+            blocks.extend(first.into_iter().flatten().map(Block::Table));
+            blocks.extend(timed_blocks(results));
+            blocks.extend(folded_tables(point));
+        }
+        points => {
+            blocks.push(Block::Plots(swept_plots(results)));
+            blocks.push(Block::Folded("All points".into(), vec![Block::Table(point_table(points))]));
+            blocks.push(Block::Heading("Over time".into()));
+            blocks.extend(timed_blocks(results));
+        }
+    }
+    blocks.push(Block::Heading("How".into()));
+    blocks.extend(how(results));
+    // Lines of the file are no lines of the page.
+    let lead = results.description.split_whitespace().collect::<Vec<_>>().join(" ");
+    Page { title: results.title.to_owned(), lead, facts: facts(results), blocks }
+}
+
+/// Says what a flow's goodput is over.
+fn with_meaning(table: Table) -> Table {
+    let caption = "Goodput is over the time that a flow was active: from its start until it stopped, all its data had been \
+                   delivered (its completion time), or the run ended.";
+    Table { caption: caption.into(), ..table }
+}
+
+/// Returns the tables that are long, or of interest to some.
+fn folded_tables(point: &PointSummary) -> Vec<Block> {
+    let flows = all_flows_table(point).filter(|table| table.rows.len() > MAX_ROWS);
+    let tables = [
+        ("Groups of copies", group_table(point)),
+        ("All flows", flows),
+        ("ATM lines", line_table(point)),
+        ("Ends of virtual channels", end_table(point)),
+    ];
+    tables.into_iter().filter_map(|(title, table)| Some(long(title, table?))).collect()
+}
+
+/// How late packets were, and what else a reader of an emulation has to know.
+fn real_time_block(real_time: &RealTime) -> Block {
+    Block::Verbatim(format!("emulated in real time, with real hosts\n{real_time}").trim_end().to_owned())
+}
+
+fn facts(results: &ResultSet<'_>) -> Vec<(String, String)> {
+    let events: u64 = results.runs.iter().map(|run| run.outcome.events()).sum();
+    let wall_s: f64 = results.runs.iter().map(|run| run.timing.wall_s).sum();
+    let seeds = results.points.first().map_or(&[][..], |point| point.seeds);
+    let seed = match (seeds.first(), seeds.last()) {
+        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
+        (Some(only), _) => only.to_string(),
+        _ => String::new(),
+    };
+    let mut facts = vec![
+        (if results.real_time().is_some() { "time" } else { "simulated time" }, results.duration.to_string()),
+        ("seed", seed),
+    ];
+    if results.points.len() > 1 {
+        facts.push(("points", results.points.len().to_string()));
+    }
+    match results.runs {
+        [run] => facts.push(("fingerprint", run.outcome.fingerprint.clone())),
+        runs => facts.push(("runs", runs.len().to_string())),
+    }
+    facts.push(("events", quantity(events as f64, None, "count")));
+    if wall_s > 0.0 {
+        facts.push(("events a second", number(events as f64 / wall_s)));
+        facts.push(("computing time", quantity(wall_s, None, "s")));
+    }
+    if results.summary.is_seed_without_effect() {
+        facts.push(("intervals", NO_EFFECT.to_owned()));
+    }
+    facts.push(("version", VERSION.to_owned()));
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn how_repeatable(results: &ResultSet<'_>) -> &'static str {
+    match results.real_time() {
+        None => "The same command with the same file and version gives the same numbers, to the byte:",
+        Some(_) => "Real programs and real time give other numbers each time. The command was:",
+    }
+}
+
+fn how(results: &ResultSet<'_>) -> Vec<Block> {
+    let mut blocks = vec![
+        Block::Paragraph(how_repeatable(results).into()),
+        Block::Verbatim(results.command.clone()),
+        Block::Folded("Scenario".into(), vec![Block::Verbatim(results.scenario.to_owned())]),
+    ];
+    if let Some(captures) = capture_table(results) {
+        blocks.push(Block::Folded("Captures".into(), vec![Block::Table(captures)]));
+    }
+    if let Some(budget) = &results.budget {
+        blocks.push(Block::Folded("Budget".into(), vec![Block::Verbatim(budget.clone())]));
+    }
+    if let [point] = results.summaries() {
+        blocks.push(Block::Folded("All measures".into(), vec![Block::Table(measure_table(point))]));
+    }
+    blocks.push(Block::Folded("Fingerprints".into(), vec![Block::Table(fingerprint_table(results))]));
+    blocks
+}
+
+fn fingerprint_table(results: &ResultSet<'_>) -> Table {
+    let row = |run: &RunResult| {
+        let label = &results.points[run.point].label;
+        vec![
+            Cell::Text(if label.is_empty() { "\u{2013}".to_owned() } else { label.clone() }),
+            Cell::Number(run.outcome.seed.to_string()),
+            Cell::Text(run.outcome.fingerprint.clone()),
+            Cell::Number(quantity(run.outcome.events() as f64, None, "count")),
+            Cell::Text(run.outcome.interval.to_string()),
+        ]
+    };
+    let head = ["point", "seed", "fingerprint", "events", "sampled every"].map(String::from).to_vec();
+    Table { caption: String::new(), head, rows: results.runs.iter().map(row).collect() }
+}
+
+/// A table, folded away if it is long.
+fn long(title: &str, table: Table) -> Block {
+    if table.rows.len() <= MAX_ROWS {
+        return Block::Table(table);
+    }
+    Block::Folded(title.to_owned(), vec![Block::Table(table)])
+}
+
+/// A row for each point: its settings, and the goodput of its flows.
+fn point_table(points: &[PointSummary]) -> Table {
+    let settings: Vec<&String> =
+        points.first().map(|point| point.settings.keys().collect()).unwrap_or_default();
+    let measures: Vec<&String> = points
+        .first()
+        .map(|point| point.measures.keys().filter(|name| name.ends_with(".goodput")).take(8).collect())
+        .unwrap_or_default();
+    let row = |point: &PointSummary| {
+        let set = point.settings.values().map(|value| Cell::Text(value.clone()));
+        let value = |name: &&String| point.value(name).map(|averaged| text(&averaged));
+        let values = measures.iter().map(|name| Cell::Number(value(name).unwrap_or_default()));
+        set.chain(values).collect()
+    };
+    let short = |name: &&String| name.strip_prefix("flow.").unwrap_or(name).replace(".goodput", ": goodput");
+    let head = settings.iter().map(|key| (*key).clone()).chain(measures.iter().map(short)).collect();
+    Table { caption: String::new(), head, rows: points.iter().map(row).collect() }
+}
+
+/// For each point the diagrams over time of its first seed; folded away if there are several points.
+fn timed_blocks(results: &ResultSet<'_>) -> Vec<Block> {
+    let several = results.points.len() > 1;
+    let step = results.points.len().div_ceil(MAX_TIMED);
+    let block = |(number, point): (usize, &Point<'_>)| {
+        let mut plots = timed::plots(&point.series(timed::is_drawn).ok()?);
+        plots.extend(cdf::plot(results.runs.iter().filter(|run| run.point == number)));
+        plots.extend(point.plans().flat_map(|(carrier, bursts)| plan::plots(carrier, &bursts)));
+        let plots = Block::Plots(plots);
+        Some(if several { Block::Folded(point.label.clone(), vec![plots]) } else { plots })
+    };
+    results.points.iter().enumerate().step_by(step.max(1)).filter_map(block).collect()
+}
+
+/// For each measure a diagram against the axis with the most values; a curve for each flow or link, and for each
+/// combination of the other axes.
+fn swept_plots(results: &ResultSet<'_>) -> Vec<Plot> {
+    let Some(axis) = longest_axis(results) else { return Vec::new() };
+    SWEPT.iter().filter_map(|(measure, title)| swept_plot(results, axis, measure, title)).collect()
+}
+
+/// Returns the axis of numbers with the most values, or else that of words.
+fn longest_axis(results: &ResultSet<'_>) -> Option<usize> {
+    let values = |axis: usize| {
+        let mut values: Vec<&str> = results.points.iter().filter_map(|point| setting(point, axis)).collect();
+        values.sort_unstable();
+        values.dedup();
+        let are_numbers = values.len() > 1 && values.iter().all(|value| amount::number(value).is_some());
+        (are_numbers, values.len())
+    };
+    (0..results.axes.len()).rev().max_by_key(|axis| values(*axis))
+}
+
+/// The value that an axis sets at a point; of several keys in step the first.
+fn setting<'a>(point: &Point<'a>, axis: usize) -> Option<&'a str> {
+    point.settings.iter().find(|setting| setting.axis == axis).map(|setting| &setting.value[..])
+}
+
+fn swept_plot(results: &ResultSet<'_>, axis: usize, measure: &str, title: &str) -> Option<Plot> {
+    let points = results.summaries();
+    let label =
+        results.points[0].settings.iter().find(|setting| setting.axis == axis)?.short_key().replace('_', " ");
+    let values: Vec<&str> = results.points.iter().filter_map(|point| setting(point, axis)).collect();
+    let (x, places) = swept::axis(&label, &values);
+    let mut groups: IndexMap<String, Vec<usize>> = IndexMap::new();
+    for (number, point) in results.points.iter().enumerate() {
+        groups.entry(others(point, axis)).or_default().push(number);
+    }
+    let ending = format!(".{measure}");
+    let names: Vec<&String> = points[0].measures.keys().filter(|name| name.ends_with(&ending)).collect();
+    let mut shown: Vec<&String> = names.iter().copied().filter(|name| matters(name, points)).collect();
+    if shown.len() > MAX_SHOWN {
+        shown.sort_by(|a, b| most(b, points).total_cmp(&most(a, points)));
+        shown.truncate(MAX_SHOWN);
+    }
+    let mut curves: Vec<Curve> = Vec::new();
+    for name in &shown {
+        for (group, numbers) in &groups {
+            let places: Vec<f64> = numbers.iter().map(|n| places[*n]).collect();
+            let of_group: Vec<&PointSummary> = numbers.iter().map(|n| &points[*n]).collect();
+            let called = called(name, &ending, shown.len() > 1, group);
+            curves.push(swept::curve(called, curves.len(), &places, &of_group, name));
+        }
+    }
+    let unit = points.iter().find_map(|point| Some(point.value(shown.first()?)?.unit.clone()))?;
+    let (label, unit) = if unit == "ratio" { ("share", "") } else { (measure, &unit[..]) };
+    let mut plot = Plot::new(title, x, Axis::new(label.replace("-mean", "").replace("-bytes", ""), unit));
+    plot.curves = curves;
+    Some(swept::spread(plot)).filter(|plot| !plot.is_empty())
+}
+
+/// Whether a measure is above zero anywhere.
+fn matters(name: &str, points: &[PointSummary]) -> bool {
+    most(name, points) > 0.0
+}
+
+/// The greatest value of a measure.
+fn most(name: &str, points: &[PointSummary]) -> f64 {
+    let values = points.iter().filter_map(|point| point.value(name));
+    values.map(|averaged| averaged.estimate.mean).fold(0.0, f64::max)
+}
+
+/// What the other axes set, in a line.
+fn others(point: &Point<'_>, axis: usize) -> String {
+    let others = point.settings.iter().filter(|setting| setting.axis != axis);
+    others.map(|s| format!("{} {}", s.short_key(), s.value)).collect::<Vec<_>>().join(", ")
+}
+
+/// What a curve's legend says: whose measure it is, if there are several, and the group.
+fn called(name: &str, ending: &str, several: bool, group: &str) -> String {
+    let thing = name.strip_suffix(ending).unwrap_or(name);
+    let thing =
+        ["flow.", "link.", "line.", "vc."].iter().find_map(|of| thing.strip_prefix(of)).unwrap_or(thing);
+    match (several || group.is_empty(), group.is_empty()) {
+        (true, true) => thing.to_owned(),
+        (true, false) => format!("{thing}, {group}"),
+        (false, _) => group.to_owned(),
+    }
+}

@@ -1,0 +1,330 @@
+//! Drawing a [`Plot`] as SVG.
+
+use std::fmt::Write;
+
+use super::axis::Ruler;
+use super::decimate::decimate;
+use super::plot::{Curve, Mark, Plot};
+
+const WIDTH: f64 = 560.0;
+const HEIGHT: f64 = 320.0;
+/// Room for the labels of the axis upwards, at least; more for long words.
+const LEFT: f64 = 58.0;
+/// Pixels that a letter of a label takes.
+const LETTER: f64 = 7.2;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 32.0;
+const BOTTOM: f64 = 46.0;
+const INNER_HEIGHT: f64 = HEIGHT - TOP - BOTTOM;
+
+/// Points in a curve's drawing are at most four for each of these.
+const COLUMNS: usize = 360;
+
+/// Pixels between the markers that tell a line by.
+const MARKER_DISTANCE: f64 = 92.0;
+
+/// How many colours and markers there are before they repeat.
+pub(super) const PALETTE: usize = 8;
+
+/// The part of the page's style that drawings need, in plain colours: programs that show SVG files know few variables.
+pub(super) const FILE_STYLE: &str = "svg{font:13px system-ui,\"DejaVu Sans\",sans-serif}text{fill:#59626d}.name{font-weight:bold;\
+    fill:#000}.title,.xtitle{fill:#000}.ylab,.xtitle{text-anchor:end}.xlab{text-anchor:middle}.grid path{stroke:#e3e6ea;\
+    fill:none}.axis{stroke:#8b949e;fill:none}.line,.dash,.bar{fill:none;stroke-width:1.6}.dash{stroke-dasharray:5 4}\
+    .mark{stroke:#fff}.rows{fill:none}\
+    .s0{stroke:#0072b2}.s1{stroke:#d55e00}.s2{stroke:#009068}.s3{stroke:#b0478c}\
+    .s4{stroke:#b98300}.s5{stroke:#4c4fb8}.s6{stroke:#5b6570}.s7{stroke:#7a4a21}\
+    .m0{fill:#0072b2}.m1{fill:#d55e00}.m2{fill:#009068}.m3{fill:#b0478c}\
+    .m4{fill:#b98300}.m5{fill:#4c4fb8}.m6{fill:#5b6570}.m7{fill:#7a4a21}";
+
+/// The plot as an `<svg>` element. `id` is unique in its page.
+pub(super) fn draw(plot: &Plot, id: &str) -> String {
+    let (Some((x_low, x_high)), Some((y_low, y_high))) = (plot.x_range(), plot.y_range()) else {
+        return String::new();
+    };
+    let canvas = Canvas::new(plot.x.laid_out(x_low, x_high), plot.y.laid_out(y_low, y_high));
+    let mut svg = String::new();
+    let _ = write!(
+        svg,
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}t {id}d\" class=\"plot\"{}>\
+         <title id=\"{id}t\">{}</title><desc id=\"{id}d\">{}</desc>\
+         <clipPath id=\"{id}c\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>",
+        canvas.data(),
+        escape(&plot.title),
+        escape(&described(plot, &canvas)),
+        canvas.left - 6.0,
+        TOP - 6.0,
+        canvas.inner_width() + 12.0,
+        INNER_HEIGHT + 12.0,
+    );
+    canvas.grid(&mut svg);
+    let _ = write!(svg, "<g clip-path=\"url(#{id}c)\">");
+    plot.curves.iter().for_each(|curve| canvas.curve(curve, &mut svg));
+    svg.push_str("</g></svg>");
+    svg
+}
+
+impl Plot {
+    /// The plot as an SVG file of its own.
+    pub fn to_svg(&self) -> String {
+        file(self)
+    }
+}
+
+/// The plot as an SVG file of its own, with title and legend, dark on white.
+fn file(plot: &Plot) -> String {
+    const HEAD: f64 = 50.0;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {0}\" width=\"{WIDTH}\" height=\"{0}\">\
+         <style>{FILE_STYLE}</style><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\
+         <text class=\"name\" x=\"2\" y=\"18\">{1}</text>",
+        HEIGHT + HEAD,
+        escape(&plot.title)
+    );
+    let mut x = 2.0;
+    for curve in plot.curves.iter().filter(|curve| !curve.name.is_empty()) {
+        let (swatch, name) = (swatch(curve), escape(&curve.name));
+        let _ = write!(svg, "<svg x=\"{x}\" y=\"28\" width=\"34\" height=\"12\">{swatch}</svg>");
+        let _ = write!(svg, "<text x=\"{}\" y=\"38\">{name}</text>", x + 40.0);
+        x += 56.0 + 7.0 * curve.name.chars().count() as f64;
+    }
+    let drawing = draw(plot, "p");
+    let _ = write!(svg, "<svg y=\"{HEAD}\" width=\"{WIDTH}\" height=\"{HEIGHT}\">{drawing}</svg></svg>");
+    svg
+}
+
+/// What a reader who cannot see the plot is told.
+fn described(plot: &Plot, canvas: &Canvas) -> String {
+    let names: Vec<&str> = plot.curves.iter().map(|curve| curve.name.as_str()).take(12).collect();
+    format!(
+        "{} from {:.4} to {:.4}, against {}; curves: {}",
+        canvas.y.title,
+        canvas.y.low,
+        canvas.y.high,
+        canvas.x.title,
+        names.join(", ")
+    )
+}
+
+/// The line of a legend's entry, with its marker.
+pub(super) fn swatch(curve: &Curve) -> String {
+    let colour = curve.colour % PALETTE;
+    let class = if curve.mark == Mark::Dashed { "dash" } else { "line" };
+    let mut svg = String::from("<svg viewBox=\"0 0 34 12\" class=\"swatch\" aria-hidden=\"true\">");
+    if curve.mark != Mark::Dots {
+        let _ = write!(svg, "<path class=\"{class} s{colour}\" d=\"M1 6H33\"/>");
+    }
+    if !matches!(curve.mark, Mark::Dashed | Mark::Rows) {
+        let _ = write!(svg, "<path class=\"mark m{colour}\" d=\"{}\"/>", marker(colour, 17.0, 6.0));
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+struct Canvas {
+    x: Ruler,
+    y: Ruler,
+    /// Where the axis upwards stands.
+    left: f64,
+}
+
+impl Canvas {
+    fn new(x: Ruler, y: Ruler) -> Canvas {
+        let longest = y.ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+        let left = (longest as f64 * LETTER + 12.0).clamp(LEFT, WIDTH / 2.0);
+        Canvas { x, y, left }
+    }
+
+    fn inner_width(&self) -> f64 {
+        WIDTH - self.left - RIGHT
+    }
+
+    /// What the page's script needs to turn pixels back into values.
+    fn data(&self) -> String {
+        format!(
+            " data-x=\"{} {} {} {} {}\" data-y=\"{} {TOP} {} {} {}\" data-xname=\"{}\"",
+            self.left,
+            WIDTH - RIGHT,
+            self.x.low,
+            self.x.high,
+            u8::from(self.x.logarithmic),
+            TOP + INNER_HEIGHT,
+            self.y.low,
+            self.y.high,
+            u8::from(self.y.logarithmic),
+            escape(&self.x.title),
+        )
+    }
+
+    fn at_x(&self, place: f64) -> f64 {
+        self.left + place * self.inner_width()
+    }
+
+    fn at_y(&self, place: f64) -> f64 {
+        TOP + (1.0 - place) * INNER_HEIGHT
+    }
+
+    fn grid(&self, svg: &mut String) {
+        let (left, right, bottom) = (self.left, WIDTH - RIGHT, TOP + INNER_HEIGHT);
+        svg.push_str("<g class=\"grid\">");
+        for (value, _) in &self.y.ticks {
+            let y = self.at_y(self.y.place_scaled(*value));
+            let _ = write!(svg, "<path d=\"M{left} {y:.1}H{right}\"/>");
+        }
+        for (value, _) in &self.x.ticks {
+            let x = self.at_x(self.x.place_scaled(*value));
+            let _ = write!(svg, "<path d=\"M{x:.1} {bottom}v5\"/>");
+        }
+        let _ = write!(svg, "</g><path class=\"axis\" d=\"M{left} {bottom}H{right}\"/>");
+        self.labels(svg);
+    }
+
+    fn labels(&self, svg: &mut String) {
+        let bottom = TOP + INNER_HEIGHT;
+        svg.push_str("<g class=\"ylab\">");
+        for (value, text) in &self.y.ticks {
+            let y = self.at_y(self.y.place_scaled(*value)) + 4.5;
+            let _ = write!(svg, "<text x=\"{}\" y=\"{y:.1}\">{}</text>", self.left - 7.0, escape(text));
+        }
+        svg.push_str("</g><g class=\"xlab\">");
+        let every = self.every();
+        for (i, (value, text)) in self.x.ticks.iter().enumerate() {
+            if i % every != 0 {
+                continue;
+            }
+            let x = self.at_x(self.x.place_scaled(*value));
+            let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{}\">{}</text>", bottom + 20.0, escape(text));
+        }
+        let _ = write!(
+            svg,
+            "</g><text class=\"title\" x=\"2\" y=\"14\">{}</text><text class=\"xtitle\" x=\"{}\" y=\"{}\">{}</text>",
+            escape(&self.y.title),
+            WIDTH - RIGHT,
+            HEIGHT - 4.0,
+            escape(&self.x.title),
+        );
+    }
+
+    /// Of the marks along x, so many apart are labelled that the labels do not touch.
+    fn every(&self) -> usize {
+        let longest = self.x.ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(1);
+        let needed = longest as f64 * 9.5 + 12.0;
+        let room = self.inner_width() / self.x.ticks.len().max(1) as f64;
+        (needed / room).ceil().max(1.0) as usize
+    }
+
+    fn curve(&self, curve: &Curve, svg: &mut String) {
+        let colour = curve.colour % PALETTE;
+        let placed: Vec<(f64, f64)> = curve
+            .points
+            .iter()
+            .map(|(x, y)| (self.at_x(self.x.place(*x)), self.at_y(self.y.place(*y))))
+            .collect();
+        if curve.mark == Mark::Rows {
+            let row = (self.at_y(self.y.place(0.0)) - self.at_y(self.y.place(1.0))).abs();
+            let width = (row * 0.8).clamp(0.8, 18.0);
+            let d = path(&placed);
+            let _ = write!(svg, "<path class=\"rows s{colour}\" stroke-width=\"{width:.1}\" d=\"{d}\"/>");
+            return;
+        }
+        let shown = decimate(&placed, self.left, WIDTH - RIGHT, COLUMNS);
+        if curve.mark != Mark::Dots {
+            let class = if curve.mark == Mark::Dashed { "dash" } else { "line" };
+            let _ = write!(svg, "<path data-curve=\"\" class=\"{class} s{colour}\" d=\"{}\"/>", path(&shown));
+        }
+        self.error_bars(curve, &placed, svg);
+        let marked = match curve.mark {
+            Mark::Dashed | Mark::Rows => Vec::new(),
+            Mark::Line => now_and_then(&shown, curve.colour),
+            Mark::Points | Mark::Dots => shown,
+        };
+        let marks: String = marked.iter().filter(finite).map(|(x, y)| marker(colour, *x, *y)).collect();
+        if !marks.is_empty() {
+            let _ = write!(svg, "<path class=\"mark m{colour}\" d=\"{marks}\"/>");
+        }
+    }
+
+    fn error_bars(&self, curve: &Curve, placed: &[(f64, f64)], svg: &mut String) {
+        let mut bars = String::new();
+        for ((point, (x, y)), half) in curve.points.iter().zip(placed).zip(&curve.errors) {
+            if !half.is_finite() || *half <= 0.0 || !finite(&&(*x, *y)) {
+                continue;
+            }
+            let (top, bottom) =
+                (self.at_y(self.y.place(point.1 + half)), self.at_y(self.y.place(point.1 - half)));
+            let bottom = if bottom.is_finite() { bottom } else { TOP + INNER_HEIGHT };
+            let _ = write!(bars, "M{:.1} {top:.1}h8m-4 0V{bottom:.1}m-4 0h8", x - 4.0);
+        }
+        if !bars.is_empty() {
+            let _ = write!(svg, "<path class=\"bar s{}\" d=\"{bars}\"/>", curve.colour % PALETTE);
+        }
+    }
+}
+
+fn finite(point: &&(f64, f64)) -> bool {
+    point.0.is_finite() && point.1.is_finite()
+}
+
+/// A path through points in pixels, with tenths; broken at NaN.
+fn path(points: &[(f64, f64)]) -> String {
+    let (mut path, mut broken) = (String::new(), true);
+    for (x, y) in points {
+        if !x.is_finite() || !y.is_finite() {
+            broken = true;
+            continue;
+        }
+        path.push(if broken { 'M' } else { 'L' });
+        let _ = write!(path, "{} {}", tenths(*x), tenths(*y));
+        broken = false;
+    }
+    path
+}
+
+/// A coordinate to a tenth of a pixel, without a needless ".0".
+fn tenths(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+/// Points of a curve at even distances, other ones for each colour.
+fn now_and_then(points: &[(f64, f64)], colour: usize) -> Vec<(f64, f64)> {
+    let mut next = LEFT + MARKER_DISTANCE * (0.35 + (colour % PALETTE) as f64 / PALETTE as f64);
+    let mut chosen = Vec::new();
+    for point in points.iter().filter(finite) {
+        if point.0 >= next {
+            chosen.push(*point);
+            next = point.0 + MARKER_DISTANCE;
+        }
+    }
+    chosen
+}
+
+/// The marker of a colour: circle, square, triangle, diamond, and these turned or hollow.
+fn marker(colour: usize, x: f64, y: f64) -> String {
+    match colour {
+        0 => format!("M{:.1} {y:.1}a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0z", x - 3.6),
+        1 => format!("M{:.1} {:.1}h6.4v6.4h-6.4z", x - 3.2, y - 3.2),
+        2 => format!("M{x:.1} {:.1}l4.4 7.4h-8.8z", y - 4.6),
+        3 => format!("M{x:.1} {:.1}l4.6 4.6l-4.6 4.6l-4.6 -4.6z", y - 4.6),
+        4 => format!("M{x:.1} {:.1}l4.4 -7.4h-8.8z", y + 4.6),
+        5 => format!("M{:.1} {:.1}h3v-3h2.4v3h3v2.4h-3v3h-2.4v-3h-3z", x - 4.2, y - 1.2),
+        6 => format!("M{:.1} {:.1}h8.4v3h-8.4z", x - 4.2, y - 1.5),
+        _ => format!("M{:.1} {:.1}h3v8.4h-3z", x - 1.5, y - 4.2),
+    }
+}
+
+/// Text with HTML's special characters written out.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if c.is_control() && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,242 @@
+//! Tables of measures.
+
+use std::collections::HashMap;
+
+use bentpipe_record::compare::Difference;
+use bentpipe_record::stats::Estimate;
+use bentpipe_record::{Averaged, Cell, PointSummary, Table, pattern};
+use indexmap::IndexMap;
+
+use super::numbers::quantity;
+
+/// Most copies that have a row each; of more there is their mean.
+const MAX_COPIES: usize = 12;
+
+/// Measures of a flow and their titles.
+const FLOW: &[(&str, &str)] = &[
+    ("goodput", "goodput"),
+    ("completion", "completion time"),
+    ("retransmitted", "retransmitted"),
+    ("timeouts", "timeouts"),
+    ("loss", "loss"),
+    ("rtt", "mean RTT"),
+    ("delay-mean", "mean delay"),
+    ("delay-p95", "95th-percentile delay"),
+    ("ts-loss", "TS packets lost"),
+    ("pictures-lost", "pictures lost"),
+    ("psnr", "PSNR"),
+    ("pcr-jitter", "PCR jitter"),
+];
+
+/// Returns what each flow achieved, many copies in the mean.
+pub fn flow_table(point: &PointSummary) -> Option<Table> {
+    grouped("flow", "flow.", FLOW, point)
+}
+
+/// Returns what each flow achieved, copies too.
+pub(super) fn all_flows_table(point: &PointSummary) -> Option<Table> {
+    table("flow", "flow.", FLOW, point)
+}
+
+/// What each direction of each link carried; none without links.
+pub fn link_table(point: &PointSummary) -> Option<Table> {
+    let columns = [
+        ("utilisation", "utilisation"),
+        ("rate", "IP rate"),
+        ("queue-mean-bytes", "mean queue"),
+        ("queue-max-bytes", "longest queue"),
+        ("dropped", "dropped"),
+    ];
+    grouped("link", "link.", &columns, point)
+}
+
+/// What each direction of each ATM line carried.
+pub(super) fn line_table(point: &PointSummary) -> Option<Table> {
+    let columns = [
+        ("utilisation", "utilisation"),
+        ("rate", "cell rate"),
+        ("cbr-queue-max", "longest CBR queue"),
+        ("vbr-queue-max", "longest VBR queue"),
+        ("abr-queue-mean", "mean ABR queue"),
+        ("abr-queue-max", "longest ABR queue"),
+        ("ubr-queue-mean", "mean UBR queue"),
+        ("ubr-queue-max", "longest UBR queue"),
+        ("dropped", "dropped"),
+        ("cells-lost", "lost on it"),
+        ("cells-damaged", "damaged"),
+        ("cells-misinserted", "misinserted"),
+    ];
+    grouped("line", "line.", &columns, point)
+}
+
+/// What each end of each virtual channel sent and received.
+pub(super) fn end_table(point: &PointSummary) -> Option<Table> {
+    let columns = [
+        ("cells-sent", "sent"),
+        ("pdus-sent", "PDUs sent"),
+        ("pdus-received", "received"),
+        ("wrong-length", "wrong length"),
+        ("wrong-crc", "wrong CRC"),
+        ("refused", "refused"),
+        ("acr-mean", "mean ACR"),
+        ("queue-mean", "mean queue"),
+        ("queue-max", "longest queue"),
+        ("lost", "lost"),
+        ("receive-queue-mean", "mean queue for the host"),
+        ("receive-queue-max", "longest"),
+        ("receive-lost", "lost there"),
+        ("rm-destination-sent", "RM cells made"),
+    ];
+    table("channel.end", "vc.", &columns, point)
+}
+
+/// Measures of each thing, by its name.
+type Things<'a> = IndexMap<String, IndexMap<&'a str, Averaged>>;
+
+/// Returns the measures of the things whose names begin with `prefix`.
+fn things<'a>(prefix: &str, point: &'a PointSummary) -> Things<'a> {
+    let mut things = Things::new();
+    for (name, averaged) in &point.measures {
+        if let Some((thing, measure)) = name.strip_prefix(prefix).and_then(|rest| rest.rsplit_once('.')) {
+            things.entry(thing.to_owned()).or_default().insert(measure, averaged.clone());
+        }
+    }
+    things
+}
+
+/// Returns a row for each thing whose measures begin with `prefix`.
+fn table(what: &str, prefix: &str, columns: &[(&str, &str)], point: &PointSummary) -> Option<Table> {
+    rows(what, columns, &things(prefix, point))
+}
+
+/// Returns the same with one row for copies, if they are many.
+fn grouped(what: &str, prefix: &str, columns: &[(&str, &str)], point: &PointSummary) -> Option<Table> {
+    let things = things(prefix, point);
+    let mut copies: HashMap<String, usize> = HashMap::new();
+    things.keys().for_each(|thing| *copies.entry(pattern(thing)).or_default() += 1);
+    let mut shown = Things::new();
+    for (thing, measures) in things {
+        let copies_of = pattern(&thing);
+        match copies[&copies_of] {
+            count if count > MAX_COPIES => {
+                let name = format!("{copies_of}, mean of {count}");
+                shown.entry(name).or_insert_with(|| of_group(&copies_of, columns, point));
+            }
+            _ => {
+                shown.insert(thing, measures);
+            }
+        }
+    }
+    rows(what, columns, &shown)
+}
+
+/// Returns the means over the copies of a group.
+fn of_group<'a>(
+    copies: &str,
+    columns: &[(&'a str, &str)],
+    point: &PointSummary,
+) -> IndexMap<&'a str, Averaged> {
+    let group = copies.split('.').filter(|part| *part != "*").collect::<Vec<_>>().join(".");
+    let mean = |measure: &str| point.measures.get(&format!("group.{group}.{measure}.mean")).cloned();
+    columns.iter().filter_map(|(measure, _)| Some((*measure, mean(measure)?))).collect()
+}
+
+fn rows(what: &str, columns: &[(&str, &str)], things: &Things<'_>) -> Option<Table> {
+    let used = |(measure, _): &&(&str, &str)| things.values().any(|measures| measures.contains_key(measure));
+    let columns: Vec<&(&str, &str)> = columns.iter().filter(used).collect();
+    let cell = |averaged: Option<&Averaged>| Cell::Number(averaged.map(text).unwrap_or_default());
+    let row = |(thing, measures): (&String, &IndexMap<&str, Averaged>)| {
+        let cells = columns.iter().map(|(measure, _)| cell(measures.get(measure)));
+        std::iter::once(Cell::Text(thing.clone())).chain(cells).collect()
+    };
+    let head =
+        std::iter::once(what).chain(columns.iter().map(|(_, title)| *title)).map(String::from).collect();
+    let rows: Vec<Vec<Cell>> = things.iter().map(row).collect();
+    (!rows.is_empty()).then_some(Table { caption: String::new(), head, rows })
+}
+
+/// Returns a mean with its interval.
+pub(super) fn text(averaged: &Averaged) -> String {
+    quantity(averaged.estimate.mean, averaged.estimate.ci95, &averaged.unit)
+}
+
+/// Returns the spread of each measure over the copies of each group.
+pub fn group_table(point: &PointSummary) -> Option<Table> {
+    let columns = [
+        ("mean", "mean"),
+        ("sd", "standard deviation"),
+        ("p5", "5 %"),
+        ("p50", "median"),
+        ("p95", "95 %"),
+        ("sum", "sum"),
+        ("jain", "fairness"),
+    ];
+    let mut table = table("group", "group.", &columns, point)?;
+    table.caption = "Copies of a flow or link; fairness is Jain's index over them".into();
+    Some(table)
+}
+
+/// Returns the measures of two variants side by side, with their difference over common seeds.
+pub fn difference_table(differences: &[Difference]) -> Table {
+    let estimate = |estimate: &Estimate, unit: &str| quantity(estimate.mean, estimate.ci95, unit);
+    let row = |difference: &Difference| {
+        let Difference { name, unit, first, second, paired } = difference;
+        let paired_text = paired.map(|paired| estimate(&paired, unit)).unwrap_or_default();
+        let share = paired.filter(|_| first.mean != 0.0).map(|paired| paired.mean / first.mean);
+        let share = share.map(|share| quantity(share, None, "ratio")).unwrap_or_default();
+        let is_clear = paired.is_some_and(|paired| paired.ci95.is_some_and(|half| half < paired.mean.abs()));
+        let cells = [estimate(first, unit), estimate(second, unit), paired_text, share];
+        let mut row = vec![Cell::Text(name.clone())];
+        row.extend(cells.map(Cell::Number));
+        row.push(Cell::Text(if is_clear { "clear".to_owned() } else { String::new() }));
+        row
+    };
+    let head = ["measure", "first", "second", "difference", "of first", ""].map(String::from).to_vec();
+    Table { caption: String::new(), head, rows: differences.iter().map(row).collect() }
+}
+
+/// Returns all measures, those of copies only where they are few.
+pub(super) fn measure_table(point: &PointSummary) -> Table {
+    let mut copies: HashMap<String, usize> = HashMap::new();
+    point.measures.keys().for_each(|name| *copies.entry(pattern(name)).or_default() += 1);
+    let shown = point.measures.iter().filter(|(name, _)| copies[&pattern(name)] <= MAX_COPIES);
+    let row = |(name, a): (&String, &Averaged)| vec![Cell::Text(name.clone()), Cell::Number(text(a))];
+    let rows = shown.map(row).collect();
+    Table { caption: String::new(), head: vec!["measure".into(), "value".into()], rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(copies: usize) -> PointSummary {
+        let averaged =
+            |mean| Averaged { unit: "bit/s".into(), estimate: Estimate { n: 1, mean, ci95: None } };
+        let mut measures: IndexMap<String, Averaged> =
+            (1..=copies).map(|n| (format!("flow.a.{n}.goodput"), averaged(n as f64 * 1e6))).collect();
+        measures.insert("flow.single.goodput".into(), averaged(5e6));
+        measures.insert("group.a.goodput.mean".into(), averaged(7e6));
+        measures.insert("group.a.goodput.jain".into(), averaged(0.9));
+        PointSummary {
+            settings: IndexMap::new(),
+            seeds: vec![1],
+            fingerprints: vec![String::new()],
+            measures,
+            totals: Vec::new(),
+        }
+    }
+
+    fn first_column(table: Option<Table>) -> Vec<String> {
+        table.expect("a table").rows.iter().map(|row| row[0].text().to_owned()).collect()
+    }
+
+    #[test]
+    fn many_copies_are_one_row_and_few_have_their_own() {
+        let many = point(13);
+        assert_eq!(first_column(flow_table(&many)), ["a.*, mean of 13", "single"]);
+        assert_eq!(first_column(all_flows_table(&many)).len(), 14);
+        assert_eq!(first_column(flow_table(&point(2))), ["a.1", "a.2", "single"]);
+        assert_eq!(first_column(group_table(&many)), ["a.goodput"]);
+        assert_eq!(measure_table(&many).rows.len(), 3);
+    }
+}

@@ -1,0 +1,281 @@
+//! Diagrams of a run's series over time, as the metrics' declarations hint.
+
+use std::collections::HashMap;
+
+use bentpipe_net::metric::{Kind, Style};
+use bentpipe_record::{Column, Declaration, Series, pattern};
+use indexmap::IndexMap;
+
+use super::axis::Axis;
+use super::plot::{Curve, Mark, Plot};
+
+/// Most curves of a diagram. Of more, copies are shown by their mean and their spread.
+const MAX_CURVES: usize = 8;
+
+/// Most windows of a rate: it is taken over no less than this share of the run, so that single packets do not make it jump.
+const RATE_WINDOWS: usize = 90;
+
+/// Kinds of subjects in the order of their diagrams.
+const SUBJECTS: [&str; 4] = ["flow.", "link.", "line.", "vc."];
+
+/// Measure of a flow that ended, made of the instant at which it did.
+const COMPLETION: &str = "completion";
+
+/// Returns `true` if a metric is in a diagram, or ends a curve.
+pub(super) fn is_drawn(subject: &str, metric: &Declaration) -> bool {
+    metric.is_drawn_of(subject) || metric.makes(COMPLETION)
+}
+
+/// Samples, and when flows ended.
+struct Times<'a> {
+    seconds: Vec<f64>,
+    ends: HashMap<&'a str, f64>,
+}
+
+impl<'a> Times<'a> {
+    fn of(series: &'a Series) -> Times<'a> {
+        let ending = series.columns.iter().filter(|column| column.metric.makes(COMPLETION));
+        let end = |column: &'a Column| {
+            let last = column.data.to_f64().last().copied().filter(|end| end.is_finite())?;
+            Some((column.element.strip_suffix(".receiver")?, last))
+        };
+        Times { seconds: series.seconds(), ends: ending.filter_map(end).collect() }
+    }
+
+    /// Returns when a flow's curves end.
+    fn end(&self, element: &str) -> f64 {
+        let flow = element.rsplit_once('.').map_or(element, |(flow, _)| flow);
+        self.ends.get(flow).copied().unwrap_or(f64::INFINITY)
+    }
+}
+
+/// Returns the diagrams of one run, those with something to show.
+pub(super) fn plots(series: &Series) -> Vec<Plot> {
+    let mut diagrams: IndexMap<&str, Vec<Drawn<'_>>> = IndexMap::new();
+    for column in &series.columns {
+        if let Some((style, diagram)) = column.metric.drawing() {
+            diagrams.entry(diagram).or_default().push(Drawn { column, style });
+        }
+    }
+    let mut diagrams: Vec<(&str, Vec<Drawn<'_>>)> = diagrams.into_iter().collect();
+    diagrams.sort_by_key(|(_, drawn)| drawn.first().map(Drawn::order));
+    let times = Times::of(series);
+    let plots = diagrams.into_iter().map(|(title, drawn)| plot(&times, title, &drawn));
+    plots.filter(|plot| !plot.is_empty()).collect()
+}
+
+/// A column in a diagram.
+#[derive(Clone, Copy)]
+struct Drawn<'a> {
+    column: &'a Column,
+    style: Style,
+}
+
+impl Drawn<'_> {
+    /// Returns the place of the diagram: by kind of subject, rates first, counted events last.
+    fn order(&self) -> (usize, u8) {
+        let subject = SUBJECTS.iter().position(|kind| self.column.element.starts_with(kind));
+        let style = match (self.style, self.column.metric.kind()) {
+            (Style::Rate, _) => 0,
+            (_, Kind::Gauge | Kind::Histogram) => 1,
+            (_, Kind::Counter) => 2,
+        };
+        (subject.unwrap_or(SUBJECTS.len()), style)
+    }
+
+    /// Returns the subject's name for a legend: "satellite.forward" of "link.satellite.forward".
+    fn subject(&self) -> &str {
+        let path = &*self.column.element;
+        let path = SUBJECTS.iter().find_map(|kind| path.strip_prefix(kind)).unwrap_or(path);
+        path.strip_suffix(".sender").or_else(|| path.strip_suffix(".receiver")).unwrap_or(path)
+    }
+
+    /// Returns the curve as far as its flow lasted.
+    fn points(&self, times: &Times<'_>) -> Vec<(f64, f64)> {
+        let (values, end) = (self.column.data.to_f64(), times.end(&self.column.element));
+        let samples = times.seconds.iter().copied().zip(values);
+        match self.style {
+            Style::Rate => growth(samples.collect(), end, self.column.unit().per_second_factor()),
+            Style::Line | Style::Limit => samples.take_while(|(at, _)| *at <= end).collect(),
+        }
+    }
+}
+
+fn plot(times: &Times<'_>, title: &str, drawn: &[Drawn<'_>]) -> Plot {
+    let (limits, own): (Vec<Drawn<'_>>, Vec<Drawn<'_>>) =
+        drawn.iter().partition(|drawn| drawn.style == Style::Limit);
+    let unit = own.first().map_or("", |first| match first.style {
+        Style::Rate => first.column.unit().per_second().symbol(),
+        Style::Line | Style::Limit => first.column.unit().symbol(),
+    });
+    let (label, unit) = match unit {
+        "ratio" => ("share".to_owned(), ""),
+        "count" | "packets" => (title.to_lowercase(), ""),
+        unit => (title.to_lowercase(), unit),
+    };
+    let mut plot = Plot::new(title, Axis::time(), Axis::new(label, unit));
+    plot.curves = few(curves(&own, times));
+    for (colour, curve) in plot.curves.iter_mut().filter(|curve| curve.mark == Mark::Line).enumerate() {
+        curve.colour = colour;
+    }
+    bands(&mut plot.curves);
+    let limits: Vec<Curve> = limits.iter().filter_map(|limit| limit_of(limit, &plot.curves, times)).collect();
+    plot.curves.extend(limits);
+    plot
+}
+
+/// A curve with the pattern of its subject, and its metric.
+struct Named {
+    copies: String,
+    curve: Curve,
+}
+
+/// Returns a curve for each column. Of several metrics of one subject the legend has their labels.
+fn curves(drawn: &[Drawn<'_>], times: &Times<'_>) -> Vec<Named> {
+    let mut of_part: HashMap<u32, usize> = HashMap::new();
+    drawn.iter().for_each(|drawn| *of_part.entry(drawn.column.part).or_default() += 1);
+    let named = |drawn: &Drawn<'_>| {
+        let several = of_part[&drawn.column.part] > 1;
+        let label = if several { format!(": {}", drawn.column.metric.label()) } else { String::new() };
+        let name = format!("{}{label}", drawn.subject());
+        let copies = format!("{}{label}", pattern(drawn.subject()));
+        Named { copies, curve: Curve { name, points: drawn.points(times), ..Curve::default() } }
+    };
+    drawn.iter().map(named).collect()
+}
+
+/// Returns the dashed line of a limit, if its curve is shown.
+fn limit_of(limit: &Drawn<'_>, shown: &[Curve], times: &Times<'_>) -> Option<Curve> {
+    let owner = shown.iter().find(|curve| curve.name == limit.subject())?;
+    let points = limit.points(times);
+    let name = format!("{}: {}", limit.subject(), limit.column.metric.label().to_lowercase());
+    let has_points = points.iter().any(|point| point.1.is_finite());
+    has_points.then_some(Curve { name, points, mark: Mark::Dashed, colour: owner.colour, ..Curve::default() })
+}
+
+/// Returns the growth per second up to `end`, times `factor`.
+fn growth(samples: Vec<(f64, f64)>, end: f64, factor: f64) -> Vec<(f64, f64)> {
+    let step = samples.len().div_ceil(RATE_WINDOWS).max(1);
+    let windows: Vec<(f64, f64)> = samples.into_iter().step_by(step).collect();
+    let rate = |pair: &[(f64, f64)]| {
+        let ((from, before), (to, after)) = (pair[0], pair[1]);
+        let to = to.min(end);
+        (to > from).then(|| (to, (after - before) * factor / (to - from)))
+    };
+    windows.windows(2).filter_map(rate).collect()
+}
+
+fn peak(curve: &Curve) -> f64 {
+    curve.points.iter().map(|point| point.1).filter(|y| y.is_finite()).fold(0.0, f64::max)
+}
+
+/// Returns the curves themselves if they are few. Otherwise copies become their mean and spread, and of the rest those that reach
+/// highest remain. Curves that stay at zero are left out.
+fn few(curves: Vec<Named>) -> Vec<Curve> {
+    let curves: Vec<Named> = curves.into_iter().filter(|named| peak(&named.curve) > 0.0).collect();
+    if curves.len() <= MAX_CURVES {
+        return curves.into_iter().map(|named| named.curve).collect();
+    }
+    let mut groups: IndexMap<String, Vec<Curve>> = IndexMap::new();
+    for Named { copies, curve } in curves {
+        groups.entry(copies).or_default().push(curve);
+    }
+    let mut groups: Vec<Vec<Curve>> = groups
+        .into_iter()
+        .map(|(name, curves)| if curves.len() == 1 { curves } else { spread(&name, &curves) })
+        .collect();
+    if groups.len() > MAX_CURVES {
+        let highest = |group: &Vec<Curve>| group.iter().map(peak).fold(0.0, f64::max);
+        groups.sort_by(|a, b| highest(b).total_cmp(&highest(a)));
+        groups.truncate(MAX_CURVES);
+    }
+    groups.into_iter().flatten().collect()
+}
+
+/// Returns the mean of copies, and two dashed lines between which nine of ten are.
+fn spread(name: &str, copies: &[Curve]) -> Vec<Curve> {
+    let rows = copies.iter().map(|copy| copy.points.len()).max().unwrap_or(0);
+    let (mut mean, mut low, mut high) = (Vec::new(), Vec::new(), Vec::new());
+    for row in 0..rows {
+        let points = copies.iter().filter_map(|copy| copy.points.get(row));
+        let Some(at) = points.clone().next().map(|point| point.0) else { continue };
+        let mut values: Vec<f64> = points.map(|point| point.1).filter(|y| y.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        let quantile = |q: f64| values.get((q * values.len().saturating_sub(1) as f64).round() as usize);
+        mean.push((at, values.iter().sum::<f64>() / values.len() as f64));
+        low.push((at, quantile(0.05).copied().unwrap_or(f64::NAN)));
+        high.push((at, quantile(0.95).copied().unwrap_or(f64::NAN)));
+    }
+    let curve = |name: String, points, mark| Curve { name, points, mark, ..Curve::default() };
+    vec![
+        curve(format!("{name}, mean of {}", copies.len()), mean, Mark::Line),
+        curve(format!("{name}, 5 %"), low, Mark::Dashed),
+        curve(format!("{name}, 95 %"), high, Mark::Dashed),
+    ]
+}
+
+/// Colours the dashed lines of a spread as the mean that precedes them.
+fn bands(curves: &mut [Curve]) {
+    let mut colour = 0;
+    for curve in curves {
+        match curve.mark {
+            Mark::Dashed => curve.colour = colour,
+            _ => colour = curve.colour,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bentpipe_net::Unit;
+    use bentpipe_record::{Data, Declared, DeclaredMeasure, Drawing};
+    use bentpipe_units::Time;
+
+    use super::*;
+
+    fn declaration(name: &str, unit: Unit, draw: Option<Style>, makes: &str) -> Arc<Declaration> {
+        let draw = draw.map(|style| Drawing { style, diagram: "Goodput".into(), at: None });
+        let measures = vec![DeclaredMeasure { name: makes.into(), label: makes.into() }];
+        let (name, label) = (name.to_owned(), name.to_owned());
+        let (kind, once, of) = (Kind::Gauge, Vec::new(), Vec::new());
+        Arc::new(Declaration { name, unit, kind, label, draw, measures, once, of })
+    }
+
+    /// A sample each second for ten seconds of copies that deliver 1000 bytes a second until their ends.
+    fn series(ends: &[f64]) -> Series {
+        let delivered = declaration("delivered-bytes", Unit::Bytes, Some(Style::Rate), "goodput");
+        let completed = declaration("completed", Unit::Seconds, None, "completion");
+        let mut columns = Vec::new();
+        for (part, end) in ends.iter().enumerate() {
+            let element: Arc<str> = format!("flow.a.{}.receiver", part + 1).into();
+            let bytes = (0..=10).map(|second| 1000.0 * end.min(f64::from(second))).collect();
+            let ended =
+                (0..=10).map(|second| if f64::from(second) < *end { f64::NAN } else { *end }).collect();
+            for (metric, data) in [(&delivered, bytes), (&completed, ended)] {
+                let metric = Declared::Read(Arc::clone(metric));
+                let (part, element) = (part as u32, Arc::clone(&element));
+                columns.push(Column { part, element, metric, data: Data::Gauge(data) });
+            }
+        }
+        Series { times: (0..=10).map(|second| Time::from_nanos(second * 1_000_000_000)).collect(), columns }
+    }
+
+    #[test]
+    fn curves_end_where_their_flow_ended() {
+        let series = series(&[2.5, 20.0]);
+        let plots = plots(&series);
+        assert_eq!(plots.iter().map(|plot| plot.title.as_str()).collect::<Vec<_>>(), ["Goodput"]);
+        let [short, long] = &plots[0].curves[..] else { panic!("two curves") };
+        assert_eq!((&short.name[..], short.points.last()), ("a.1", Some(&(2.5, 8000.0))));
+        assert_eq!((&long.name[..], long.points.last()), ("a.2", Some(&(10.0, 8000.0))));
+    }
+
+    #[test]
+    fn many_copies_are_a_mean_and_a_spread() {
+        let series = series(&[20.0; 19]);
+        let names: Vec<String> = plots(&series)[0].curves.iter().map(|curve| curve.name.clone()).collect();
+        assert_eq!(names, ["a.*, mean of 19", "a.*, 5 %", "a.*, 95 %"]);
+    }
+}

@@ -1,0 +1,120 @@
+//! Streams for the decompressor of librohc ([`Compatibility::Librohc`]).
+
+#![allow(clippy::print_stdout, reason = "says what was skipped and measured")]
+
+#[allow(unreachable_pub, reason = "shared between test files")]
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bentpipe_rohc::{Compatibility, Compressor, CompressorConfig, RtpRule};
+use support::{Record, corpus, crc32, files, name, read_pcap};
+
+/// UDP ports of RTP in the corpus.
+const RTP_PORTS: [u16; 6] = [1234, 36780, 33238, 5020, 5002, 5006];
+
+fn compress(records: &[Record], compatibility: Compatibility) -> Vec<Vec<u8>> {
+    let rtp = RtpRule::Ports(RTP_PORTS.to_vec());
+    let mut compressor =
+        Compressor::new(CompressorConfig { rtp, compatibility, ..CompressorConfig::default() });
+    let one = |record: &Record| {
+        let mut rohc = Vec::new();
+        compressor.compress(record.at, &record.bytes, &mut rohc).expect("compresses");
+        rohc
+    };
+    records.iter().map(one).collect()
+}
+
+fn vectors() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    files(&folder, ".pcap").into_iter().filter(|path| !name(path).contains(".rohc.")).collect()
+}
+
+/// Octets and CRC-32 of the streams of the kept captures, each of which librohc 70589cc2 restored byte for byte.
+const PINNED: [(&str, usize, u32); 18] = [
+    ("synth_esp4_gaps.pcap", 22919, 0x5705_0609),
+    ("synth_ip4_fragments.pcap", 82772, 0x1cd2_033b),
+    ("synth_ip_icmp_ping_both.pcap", 19180, 0xa5cf_236a),
+    ("synth_ip_other_protocols.pcap", 7910, 0xe8dd_04a2),
+    ("synth_malformed_ip.pcap", 6166, 0x1ac0_76cb),
+    ("synth_rtp4_csrc_mixer.pcap", 19189, 0x4d91_d9f7),
+    ("synth_rtp4_ipid_behaviours.pcap", 13441, 0x1e7c_6d6d),
+    ("synth_rtp4_upstream_loss_reorder_dup.pcap", 18453, 0xfce5_1b68),
+    ("synth_rtp4_video_swapped_ipid.pcap", 66779, 0xdb39_7582),
+    ("synth_rtp4_voice_csum0_one_way_gsm.pcap", 13849, 0x72ef_6485),
+    ("synth_rtp4_voice_talkspurts.pcap", 11995, 0x5fb8_e487),
+    ("synth_rtp6_g711_wraps.pcap", 49361, 0x9a34_a83e),
+    ("synth_rtp_tunnel_4in4.pcap", 7900, 0xe567_aad9),
+    ("synth_rtp_tunnel_6in6.pcap", 7689, 0x0750_cf4f),
+    ("synth_tcp4_interactive.pcap", 10104, 0xa75f_db67),
+    ("synth_udp4_many_short_flows.pcap", 47485, 0xfb8d_df10),
+    ("synth_udp6_ext_headers.pcap", 12220, 0x3ca8_3fbf),
+    ("synth_udplite4_and_6.pcap", 20098, 0x38db_e44b),
+];
+
+#[test]
+fn streams_are_those_that_librohc_restored() {
+    let streams = vectors().into_iter().map(|path| {
+        let stream = compress(&read_pcap(&path), Compatibility::Librohc).concat();
+        (name(&path), stream.len(), crc32(&stream))
+    });
+    let streams: Vec<_> = streams.collect();
+    let pinned: Vec<_> = PINNED.map(|(name, len, crc)| (name.to_owned(), len, crc)).into();
+    assert!(streams == pinned, "{streams:#010x?}");
+}
+
+/// What compatibility costs: octets of all captures, packets included.
+#[test]
+fn compatibility_costs_little() {
+    let Some(corpus) = corpus() else { return };
+    let (mut plain, mut compatible) = (0, 0);
+    for folder in ["ip", "synthetic/inputs"] {
+        for capture in files(&corpus.join(folder), ".pcap") {
+            let records = read_pcap(&capture);
+            let octets = |compatibility| compress(&records, compatibility).concat().len();
+            plain += octets(Compatibility::Standard);
+            compatible += octets(Compatibility::Librohc);
+        }
+    }
+    println!("{plain} octets, {compatible} for librohc");
+    assert!(compatible > plain && compatible * 1000 < plain * 1030, "{plain} {compatible}");
+}
+
+/// Has librohc decompress the streams where `BENTPIPE_LIBROHC` names `tests/librohc/driver.c`, compiled.
+#[test]
+fn librohc_restores_what_is_made_for_it() {
+    let Some(driver) = std::env::var_os("BENTPIPE_LIBROHC") else {
+        println!("skipped: BENTPIPE_LIBROHC does not name a driver of librohc");
+        return;
+    };
+    let folder = std::env::temp_dir().join(format!("bentpipe-librohc-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let [stream, restored] = ["rohc.pcap", "ip.pcap"].map(|file| folder.join(file));
+    for capture in vectors() {
+        let records = read_pcap(&capture);
+        write_pcap(&stream, &records, &compress(&records, Compatibility::Librohc));
+        let status = Command::new(&driver).args([&stream, &restored]).status().expect("the driver runs");
+        assert!(status.success(), "{}", name(&capture));
+        let restored = read_pcap(&restored).into_iter().map(|record| record.bytes);
+        assert!(restored.eq(records.into_iter().map(|record| record.bytes)), "{}", name(&capture));
+    }
+    fs::remove_dir_all(&folder).expect("removes");
+}
+
+/// Writes ROHC packets with the times of `records` as link type 147 (USER0).
+fn write_pcap(path: &Path, records: &[Record], packets: &[Vec<u8>]) {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 0xffff, 147] {
+        file.extend_from_slice(&word.to_le_bytes());
+    }
+    for (record, packet) in records.iter().zip(packets) {
+        let (seconds, micros) = (record.at.as_secs() as u32, record.at.subsec_micros());
+        for word in [seconds, micros, packet.len() as u32, packet.len() as u32] {
+            file.extend_from_slice(&word.to_le_bytes());
+        }
+        file.extend_from_slice(packet);
+    }
+    fs::write(path, file).expect("writes");
+}

@@ -1,0 +1,254 @@
+//! Reception of any number of streams in bounded memory.
+
+use std::collections::{HashMap, VecDeque};
+
+use bentpipe_wire::rtp::Packet;
+use hdrhistogram::Histogram;
+
+use super::codec::clock_of_static;
+use super::figures::{Arrival, Figures, Moments};
+use super::mark::Mark;
+
+/// Identity of a stream: local port and synchronisation source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamId {
+    /// The local port.
+    pub port: u16,
+    /// The synchronisation source.
+    pub ssrc: u32,
+}
+
+/// Counts of datagrams that belong to no stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Strays {
+    /// Datagrams that are no RTP, or were cut off.
+    pub not_rtp: u64,
+    /// Datagrams that are RTCP (by their type, RFC 5761, section 4).
+    pub rtcp: u64,
+    /// Packets of sources that there was no room for.
+    pub refused: u64,
+    /// Sources forgotten for others' sake after one packet.
+    pub forgotten: u64,
+}
+
+/// Delays over this count as this in quantiles: an hour.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// A source whose second packet did not come in this time makes room for others, where there is need of that.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// Streams and their figures.
+pub struct Reception {
+    /// A stream has its place in `streams`.
+    places: HashMap<StreamId, usize>,
+    streams: Vec<(StreamId, Figures)>,
+    /// Sources that may have come once only, oldest first: they make room for others.
+    probation: VecDeque<StreamId>,
+    limit: usize,
+    machine: u32,
+    clock_hz: Option<u32>,
+    strays: Strays,
+    delays: Histogram<u64>,
+}
+
+impl Reception {
+    /// Room for `limit` streams. `machine` is whose marks are believed. `clock_hz` is the rate of timestamps of payload
+    /// types without a fixed one.
+    pub fn new(limit: usize, machine: u32, clock_hz: Option<u32>) -> Reception {
+        Reception {
+            places: HashMap::new(),
+            streams: Vec::new(),
+            probation: VecDeque::new(),
+            limit,
+            machine,
+            clock_hz,
+            strays: Strays::default(),
+            delays: Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("constant bounds in order"),
+        }
+    }
+
+    /// Takes what came to the local port `port` at `at_ns`, nanoseconds since 1970 by the machine's clock.
+    pub fn take(&mut self, port: u16, at_ns: u64, datagram: &[u8]) {
+        let Ok(rtp) = Packet::new_checked(datagram) else {
+            self.strays.not_rtp += 1;
+            return;
+        };
+        // RTCP's types 192 to 223, whose highest bit is where RTP has its marker.
+        if rtp.marker() && (64..96).contains(&rtp.payload_type()) {
+            self.strays.rtcp += 1;
+            return;
+        }
+        let mark = Mark::parse(rtp.payload(), self.machine);
+        let arrival = Arrival { rtp, len: datagram.len(), at_ns, mark };
+        self.note(StreamId { port, ssrc: rtp.ssrc() }, &arrival);
+    }
+
+    /// Counts a datagram that was cut off.
+    pub fn take_truncated(&mut self) {
+        self.strays.not_rtp += 1;
+    }
+
+    fn note(&mut self, id: StreamId, arrival: &Arrival<'_>) {
+        if let Some(mark) = arrival.mark {
+            self.delays.saturating_record(arrival.at_ns.saturating_sub(mark.sent_ns));
+        }
+        if let Some(&place) = self.places.get(&id) {
+            let clock_hz = self.clock_of(arrival.rtp.payload_type());
+            return self.streams[place].1.take(arrival, clock_hz);
+        }
+        let begun = (id, Figures::begin(arrival));
+        let is_room = self.streams.len() < self.limit;
+        let place = if is_room { Some(self.streams.len()) } else { self.forget_one(arrival.at_ns) };
+        let Some(place) = place else {
+            self.strays.refused += 1;
+            return;
+        };
+        if place == self.streams.len() {
+            self.streams.push(begun)
+        } else {
+            self.streams[place] = begun
+        }
+        self.places.insert(id, place);
+        self.probation.push_back(id);
+    }
+
+    /// Makes room: the oldest source of a single packet goes (RFC 3550, appendix A.1, holds none valid before its second),
+    /// if its second one had time to come.
+    fn forget_one(&mut self, now_ns: u64) -> Option<usize> {
+        while let Some(&id) = self.probation.front() {
+            let place = self.places[&id];
+            let figures = &self.streams[place].1;
+            if figures.packets == 1 && now_ns.saturating_sub(figures.span_ns.0) < PATIENCE_NS {
+                return None;
+            }
+            self.probation.pop_front();
+            if figures.packets == 1 {
+                self.places.remove(&id);
+                self.strays.forgotten += 1;
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    fn clock_of(&self, payload_type: u8) -> Option<u32> {
+        clock_of_static(payload_type).or(self.clock_hz)
+    }
+
+    /// The streams of more than one packet, in the order of port and source.
+    pub fn streams(&self) -> Vec<(StreamId, &Figures)> {
+        let valid = self.streams.iter().filter(|(_, figures)| figures.packets > 1);
+        let mut streams: Vec<_> = valid.map(|(id, figures)| (*id, figures)).collect();
+        streams.sort_unstable_by_key(|(id, _)| *id);
+        streams
+    }
+
+    /// Returns the number of packets received of any stream.
+    pub fn packets(&self) -> u64 {
+        self.streams.iter().map(|(_, figures)| figures.packets).sum()
+    }
+
+    /// A stream's interarrival jitter (RFC 3550), in nanoseconds.
+    pub fn jitter_ns(&self, figures: &Figures) -> Option<f64> {
+        figures.jitter_ns(self.clock_of(figures.payload_type))
+    }
+
+    /// Returns the counts of datagrams that belong to no stream. Sources of one packet are not among them until they
+    /// are forgotten.
+    pub fn strays(&self) -> Strays {
+        self.strays
+    }
+
+    /// Sources of which one packet came, so far.
+    pub fn singles(&self) -> u64 {
+        self.streams.iter().filter(|(_, figures)| figures.packets == 1).count() as u64
+    }
+
+    /// Returns the figures of all streams together.
+    pub fn overall(&self) -> Overall {
+        let streams = self.streams();
+        let sum = |of: fn(&Figures) -> u64| streams.iter().map(|(_, figures)| of(figures)).sum();
+        let mean = |of: &dyn Fn(&Figures) -> Option<f64>| {
+            let mut moments = Moments::default();
+            streams.iter().filter_map(|(_, figures)| of(figures)).for_each(|value| moments.add(value));
+            moments.mean()
+        };
+        let first = streams.iter().map(|(_, figures)| figures.span_ns.0).min();
+        let last = streams.iter().map(|(_, figures)| figures.span_ns.1).max();
+        Overall {
+            streams: streams.len() as u64,
+            packets: sum(|it| it.packets),
+            bytes: sum(|it| it.bytes),
+            expected: sum(Figures::expected),
+            lost: sum(Figures::lost),
+            duplicates: sum(|it| it.duplicates),
+            reordered: sum(|it| it.reordered),
+            mean_interval_ns: mean(&Figures::mean_interval_ns),
+            interval_deviation_ns: mean(&Figures::interval_deviation_ns),
+            jitter_ns: mean(&|figures| self.jitter_ns(figures)),
+            delay_ns: self.delay(&streams),
+            elapsed_ns: first.zip(last).map_or(0, |(first, last)| last.saturating_sub(first)),
+        }
+    }
+
+    fn delay(&self, streams: &[(StreamId, &Figures)]) -> Option<Delay> {
+        let known = || streams.iter().map(|(_, figures)| figures.delay).filter(|delay| delay.count() > 0);
+        let count: u64 = known().map(|delay| delay.count()).sum();
+        let sum: f64 = known().filter_map(|delay| Some(delay.mean()? * delay.count() as f64)).sum();
+        let ranges = || known().filter_map(|delay| delay.range());
+        (count > 0).then(|| Delay {
+            mean: sum / count as f64,
+            min: ranges().map(|(min, _)| min).fold(f64::INFINITY, f64::min),
+            p50: self.delays.value_at_quantile(0.5) as f64,
+            p99: self.delays.value_at_quantile(0.99) as f64,
+            max: ranges().map(|(_, max)| max).fold(f64::NEG_INFINITY, f64::max),
+        })
+    }
+}
+
+/// Figures of all streams together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overall {
+    /// Streams of more than one packet.
+    pub streams: u64,
+    /// Packets of them that came, duplicates among them.
+    pub packets: u64,
+    /// Bytes of RTP in those.
+    pub bytes: u64,
+    /// Packets that were sent, as the numbers say.
+    pub expected: u64,
+    /// Returns the number of those that were not received.
+    pub lost: u64,
+    /// Packets that came before.
+    pub duplicates: u64,
+    /// Packets behind a later one.
+    pub reordered: u64,
+    /// The mean of the streams' mean times between arrivals: seed 000's equation 6, in nanoseconds.
+    pub mean_interval_ns: Option<f64>,
+    /// The mean of the deviations of the streams' times between arrivals: seed 000's equation 7, in nanoseconds.
+    pub interval_deviation_ns: Option<f64>,
+    /// The mean of the streams' interarrival jitter by RFC 3550, in nanoseconds.
+    pub jitter_ns: Option<f64>,
+    /// The one-way delay, where this machine sent.
+    pub delay_ns: Option<Delay>,
+    /// From the first packet to the last, in nanoseconds.
+    pub elapsed_ns: u64,
+}
+
+/// One-way delays in nanoseconds; quantiles to three digits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Delay {
+    /// Returns the mean.
+    pub mean: f64,
+    /// The shortest. A machine whose clock was set back has negative ones.
+    pub min: f64,
+    /// The median.
+    pub p50: f64,
+    /// Returns the 99th percentile.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Axes of a sweep as written, with their places in the file.
+
+use super::error::{Mistake, Origin};
+use super::older::current_key;
+use super::schema::SCHEMA;
+use super::tree::{Node, Table, Value};
+
+/// The most points that a sweep may have.
+pub const MAX_POINTS: usize = 100_000;
+
+/// Keys that vary together and their values.
+#[derive(Clone, Debug)]
+pub(crate) struct Axis {
+    pub(crate) name: String,
+    keys: Vec<(String, Origin, Vec<Node>)>,
+}
+
+impl Axis {
+    /// Returns the number of values.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.first().map_or(0, |(_, _, values)| values.len())
+    }
+
+    /// Returns `true` if `key` varies on it.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.keys.iter().any(|(own, ..)| current_key(own) == current_key(key))
+    }
+
+    /// Returns keys, places and values of value number `n`.
+    pub(crate) fn values(&self, n: usize) -> impl Iterator<Item = (&str, &Origin, &Node)> {
+        self.keys.iter().filter_map(move |(key, origin, values)| Some((key.as_str(), origin, values.get(n)?)))
+    }
+}
+
+/// Removes `[sweep]` from the tree and returns its axes.
+pub(crate) fn take(root: &mut Node) -> Result<Vec<Axis>, Vec<Mistake>> {
+    let Value::Table(table) = &mut root.value else { return Ok(Vec::new()) };
+    let Some(sweep) = table.remove("sweep") else { return Ok(Vec::new()) };
+    let Some(entries) = sweep.table() else {
+        let problem =
+            format!("{}: expected a table of dotted keys with the lists of their values", sweep.kind());
+        return Err(vec![Mistake { key: "sweep".to_owned(), problem, origin: sweep.origin }]);
+    };
+    let mut reader = Reader::default();
+    for (name, origin, node) in entries.iter() {
+        reader.entry(name, origin, node);
+    }
+    reader.finish(&sweep.origin)
+}
+
+/// Sweeps `key` over the list `node`, replacing its axis in the file.
+pub(crate) fn replace(axes: &mut Vec<Axis>, key: &str, origin: &Origin, node: &Node) -> Result<(), String> {
+    let mut reader = Reader::default();
+    let mut keys = Vec::new();
+    reader.flatten(key, origin, node, &mut keys);
+    reader.axes.extend(axes.iter().filter(|axis| !axis.has(key)).cloned());
+    reader.axes.extend(keys.into_iter().map(|key| Axis { name: current_key(&key.0), keys: vec![key] }));
+    *axes = reader.finish(origin).map_err(|mut mistakes| mistakes.remove(0).problem)?;
+    Ok(())
+}
+
+#[derive(Default)]
+struct Reader {
+    axes: Vec<Axis>,
+    mistakes: Vec<Mistake>,
+}
+
+impl Reader {
+    fn mistake(&mut self, key: &str, origin: &Origin, problem: impl Into<String>) {
+        let key = format!("sweep.{key}");
+        self.mistakes.push(Mistake { key, problem: problem.into(), origin: origin.clone() });
+    }
+
+    fn entry(&mut self, name: &str, origin: &Origin, node: &Node) {
+        let is_key =
+            |name: &str| SCHEMA.property(SCHEMA.root(), name.split('.').next().unwrap_or("")).is_some();
+        match (&node.value, node.table()) {
+            // `[sweep.NAME]`: keys in step.
+            (_, Some(table)) if !is_key(name) => self.together(name, origin, table),
+            // `link.x.rate = [...]` without quotes is a table in a table: the keys are joined again.
+            _ => {
+                let mut keys = Vec::new();
+                self.flatten(name, origin, node, &mut keys);
+                self.axes
+                    .extend(keys.into_iter().map(|key| Axis { name: current_key(&key.0), keys: vec![key] }));
+            }
+        }
+    }
+
+    fn flatten(
+        &mut self,
+        key: &str,
+        origin: &Origin,
+        node: &Node,
+        keys: &mut Vec<(String, Origin, Vec<Node>)>,
+    ) {
+        match &node.value {
+            Value::Table(table) => {
+                for (part, origin, node) in table.iter() {
+                    self.flatten(&format!("{key}.{part}"), origin, node, keys);
+                }
+            }
+            Value::Array(values) if !values.is_empty() => {
+                keys.push((key.to_owned(), origin.clone(), values.clone()))
+            }
+            Value::Array(_) => {
+                self.mistake(key, &node.origin, "an empty list: expected the values to run with")
+            }
+            _ => self.mistake(key, &node.origin, format!("{}: expected a list of values", node.kind())),
+        }
+    }
+
+    fn together(&mut self, name: &str, origin: &Origin, table: &Table) {
+        let mut keys = Vec::new();
+        for (key, origin, node) in table.iter() {
+            self.flatten(key, origin, node, &mut keys);
+        }
+        let Some(first) = keys.first().map(|(_, _, values)| values.len()) else {
+            return self.mistake(
+                name,
+                origin,
+                "nothing varies in it: expected dotted keys with lists of values",
+            );
+        };
+        if let Some((key, origin, values)) = keys.iter().find(|(_, _, values)| values.len() != first) {
+            let problem =
+                format!("{} values beside {first}: keys that vary in step have as many each", values.len());
+            return self.mistake(&format!("{name}.{key}"), origin, problem);
+        }
+        self.axes.push(Axis { name: name.to_owned(), keys });
+    }
+
+    fn finish(mut self, origin: &Origin) -> Result<Vec<Axis>, Vec<Mistake>> {
+        let points = self.axes.iter().try_fold(1_usize, |points, axis| points.checked_mul(axis.len()));
+        if points.is_none_or(|points| points > MAX_POINTS) {
+            let problem = format!("more than {MAX_POINTS} points");
+            self.mistakes.push(Mistake { key: "sweep".to_owned(), problem, origin: origin.clone() });
+        }
+        let keys: Vec<_> = self.axes.iter().flat_map(|axis| &axis.keys).cloned().collect();
+        for (key, origin, _) in keys.iter().filter(|(key, ..)| key.split('.').next() == Some("sweep")) {
+            self.mistake(key, origin, "a sweep in a sweep: expected keys of the scenario");
+        }
+        if self.mistakes.is_empty() { Ok(self.axes) } else { Err(self.mistakes) }
+    }
+}

@@ -1,0 +1,89 @@
+use super::*;
+
+fn shown(name: &str) -> String {
+    let descriptions = describe(name).unwrap_or_else(|error| panic!("{error}"));
+    descriptions.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_field_says_what_it_is() {
+    for entry in index::entries() {
+        assert!(!entry.about.is_empty(), "{} is not described", entry.title());
+        for description in index::find(std::slice::from_ref(&entry), &entry.name) {
+            for field in description.fields {
+                assert!(!field.meaning.is_empty(), "{}.{} is not described", entry.at, field.key);
+                assert!(!field.value.is_empty(), "{}.{} has no type", entry.at, field.key);
+            }
+        }
+    }
+}
+
+#[test]
+fn sections_kinds_controllers_and_fields_are_found() {
+    let link = shown("link");
+    assert!(link.starts_with("link.NAME\n"), "{link}");
+    assert!(
+        link.contains(
+            "  delay: time such as \"270 ms\"; optional; changeable\n      Propagation delay, one way."
+        ),
+        "{link}"
+    );
+    let queue = shown("drop-tail");
+    assert!(queue.starts_with("link.NAME.queue = { kind = \"drop-tail\" }"), "{queue}");
+    assert!(shown("cubic").contains("fast_convergence: true or false; default true"), "{}", shown("cubic"));
+    let field = shown("send_buffer");
+    assert!(
+        field.starts_with("flow.NAME.traffic = { kind = \"tcp\" }\n")
+            && field.contains("send_buffer: size such as"),
+        "{field}"
+    );
+    assert_eq!(shown("flow.traffic.send_buffer"), field);
+    let profiles = shown("link.forward.medium.rohc.profiles");
+    assert!(profiles.contains("profiles: list of \"rtp\" or \"udp\" or "), "{profiles}");
+    let rules = shown("link.medium.filter");
+    assert!(
+        rules.contains("filter: list of table") && rules.contains("  cid: whole number from 0 to 16383"),
+        "{rules}"
+    );
+    assert!(shown("points").contains("  at: time"), "{}", shown("points"));
+    let buffer = shown("receive_buffer");
+    assert!(
+        buffer.contains("receive_buffer: size or table such as") && buffer.contains("rcvbuf: size"),
+        "{buffer}"
+    );
+}
+
+#[test]
+fn unknown_names_get_the_nearest() {
+    let error = |name: &str| describe(name).unwrap_err().to_string();
+    assert_eq!(error("cubik"), "nothing is called \"cubik\": did you mean \"cubic\"?");
+    assert_eq!(error("teapot"), "nothing is called \"teapot\"; `bentpipe list` shows what there is");
+}
+
+#[test]
+fn the_list_names_elements_and_controllers() {
+    let listing = list(Path::new("nowhere"));
+    assert!(listing.scenarios.is_empty() && listing.controllers.len() == bentpipe_cc::NAMES.len());
+    let text = listing.to_string();
+    assert!(text.starts_with("Elements\n") && text.contains("\n  ethernet (link.NAME.framing)"), "{text}");
+}
+
+#[test]
+fn keys_that_may_change_are_marked_with_all_that_is_in_them() {
+    let keys = changeable();
+    for key in
+        ["link.NAME.rate", "link.NAME.delay", "link.NAME.queue", "link.NAME.channel", "link.NAME.shaper"]
+    {
+        assert_eq!(keys.iter().filter(|one| *one == key).count(), 1, "{keys:?}");
+    }
+    for key in ["link.NAME.medium.packing", "atm.line.NAME.channel", "node.NAME.role.rules.mark"] {
+        assert!(keys.iter().any(|one| one == key), "{key}: {keys:?}");
+    }
+    assert!(!keys.iter().any(|key| key.starts_with("flow") || key == "link.NAME.mtu"), "{keys:?}");
+    assert!(
+        shown("link.shaper").contains("burst: size such as \"1500 B\"; required; changeable"),
+        "{}",
+        shown("link.shaper")
+    );
+    assert!(shown("link").contains("mtu: size such as \"1500 B\"; optional\n"), "{}", shown("link"));
+}

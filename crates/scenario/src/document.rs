@@ -1,0 +1,269 @@
+//! Parsed scenario file: text, overrides, sweep axes, and the scenario of each point.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use toml::de::{DeTable, DeValue};
+
+use super::axes::{self, Axis};
+use super::check::Checker;
+use super::error::{Mistake, Origin, Problem, Refusal};
+use super::schema::SCHEMA;
+use super::tree::{Node, OutOfRange, Table, Value};
+use super::{Scenario, older, place, resolve, validate};
+
+/// The longest scenario file that is read.
+pub const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Error returned when a scenario cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: std::io::Error,
+    },
+    /// The content is invalid.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// A scenario file that was read, with overrides, and the axes of its sweep.
+#[derive(Clone, Debug)]
+pub struct Document {
+    name: String,
+    text: String,
+    folder: PathBuf,
+    root: Node,
+    axes: Vec<Axis>,
+    notes: Vec<String>,
+}
+
+impl Document {
+    /// Reads a file. Relative paths in it start at its folder.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read, or is not TOML of at most [`MAX_FILE_BYTES`].
+    pub fn read(path: &Path) -> Result<Document, Error> {
+        let bytes = read_bytes(path)?;
+        let mut document = Document::parse(&path.display().to_string(), &bytes)?;
+        document.folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(document)
+    }
+
+    /// Parses the bytes of a file called `name` in messages.
+    ///
+    /// # Errors
+    /// Returns an error if they are not UTF-8, not TOML, or too many; if a sweep names an unknown key.
+    pub fn parse(name: &str, bytes: &[u8]) -> Result<Document, Refusal> {
+        let (text, mut root) = read_tree(name, bytes)?;
+        let axes = axes::take(&mut root).map_err(|mistakes| Refusal::new(name, &text, mistakes))?;
+        let mut notes = Vec::new();
+        older::rewrite(&mut root, &mut notes).map_err(|mistakes| Refusal::new(name, &text, mistakes))?;
+        Ok(Document { name: name.to_owned(), text, folder: PathBuf::new(), root, axes, notes })
+    }
+
+    /// Sets a key, as `--set key=value` does. A value that is not TOML is taken as text, so quotes are not needed. If the
+    /// key was swept, it no longer is. `sweep.KEY=[...]` sweeps a key over a list of values.
+    ///
+    /// # Errors
+    /// If it has no `=`, or names a link, node or flow that is not there. Whether the value is right is checked with the
+    /// rest, by [`Document::scenario`].
+    pub fn set(&mut self, assignment: &str) -> Result<(), Refusal> {
+        self.set_by(&format!("--set {assignment}"), assignment)
+    }
+
+    /// Sets a key because of an option, as [`Document::set`] does. Errors name the option as it was given.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Document::set`].
+    pub fn set_by(&mut self, option: &str, assignment: &str) -> Result<(), Refusal> {
+        let origin = Origin::Override(option.into());
+        let result = match assignment.split_once('=') {
+            None => Err((String::new(), "expected KEY=VALUE".to_owned())),
+            Some((key, value)) => {
+                let key = key.trim();
+                let node = override_value(value.trim(), &origin);
+                let result = match key.strip_prefix("sweep.") {
+                    Some(swept) => axes::replace(&mut self.axes, &swept.replace('"', ""), &origin, &node),
+                    None => {
+                        self.axes.retain(|axis| !axis.has(key));
+                        place::place(&mut self.root, key, &origin, node)
+                    }
+                };
+                result.map_err(|problem| (key.to_owned(), problem))
+            }
+        };
+        result.map_err(|(key, problem)| self.refuse(vec![Mistake { key, problem, origin }]))
+    }
+
+    /// Returns the sweep axes by name, each with its number of values. They are in the order of the file.
+    pub fn axes(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.axes.iter().map(|axis| (axis.name.as_str(), axis.len()))
+    }
+
+    /// Returns the keys and values of a sweep point, with the number of their axis. Strings have no quotes.
+    pub fn settings_at(&self, point: &[usize]) -> impl Iterator<Item = (usize, String, String)> {
+        let axes = self.axes.iter().zip(point).enumerate();
+        axes.flat_map(|(number, (axis, &n))| {
+            axis.values(n).map(move |(key, _, node)| (number, older::current_key(key), node.shown()))
+        })
+    }
+
+    /// Returns the scenario without its sweep, or its first point if it has one.
+    ///
+    /// It is checked against the schema and for names and amounts. Errors that only a network reveals (a
+    /// zero-delay loop, a value that an element rejects) are found by assembling it.
+    ///
+    /// # Errors
+    /// Returns all errors of the scenario.
+    pub fn scenario(&self) -> Result<Scenario, Refusal> {
+        self.scenario_at(&vec![0; self.axes.len()])
+    }
+
+    /// Returns the scenario at a point: on each axis the value of that number.
+    ///
+    /// # Errors
+    /// Returns all errors of the scenario.
+    pub fn scenario_at(&self, point: &[usize]) -> Result<Scenario, Refusal> {
+        let mut root = self.root.clone();
+        let mut mistakes = Vec::new();
+        for (axis, &n) in self.axes.iter().zip(point) {
+            for (key, origin, node) in axis.values(n) {
+                if let Err(problem) = place::place(&mut root, key, origin, node.clone()) {
+                    mistakes.push(Mistake { key: key.to_owned(), problem, origin: origin.clone() });
+                }
+            }
+        }
+        let found = Checker::check(&SCHEMA, &root);
+        mistakes.extend(found.mistakes);
+        if !mistakes.is_empty() {
+            return Err(self.refuse(mistakes));
+        }
+        found.shorthands.iter().for_each(|(key, tag)| place::expand(&mut root, key, tag));
+        let mut scenario: Scenario = typed(&root).map_err(|mistake| self.refuse(vec![mistake]))?;
+        let mistakes = validate::validate(&scenario, &root);
+        if !mistakes.is_empty() {
+            return Err(self.refuse(mistakes));
+        }
+        let refuse = |Problem { key, problem }| {
+            let origin = root.nearest_origin(&key);
+            self.refuse(vec![Mistake { key, problem, origin }])
+        };
+        resolve::resolve(&mut scenario, |key| root.at(key).is_some()).map_err(refuse)?;
+        Ok(scenario)
+    }
+
+    /// Returns an error of a scenario from this file, at `key`, with `problem`. For errors that are found
+    /// later.
+    pub fn refusal(&self, key: &str, problem: impl Into<String>) -> Refusal {
+        let origin = self.root.nearest_origin(key);
+        self.refuse(vec![Mistake { key: key.to_owned(), problem: problem.into(), origin }])
+    }
+
+    fn refuse(&self, mistakes: Vec<Mistake>) -> Refusal {
+        Refusal::new(&self.name, &self.text, mistakes)
+    }
+
+    /// Returns notes about the file: older spellings that it has.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Returns the title, also of a file with errors elsewhere.
+    pub fn title(&self) -> Option<String> {
+        self.root.at("title")?.text().map(str::to_owned)
+    }
+
+    /// Returns the file's text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the file's name in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the folder at which relative paths start.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+/// Returns the bytes of a file, at most one more than allowed.
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
+    let unreadable = |source| Error::Unreadable { path: path.to_owned(), source };
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(bytes)
+}
+
+/// Returns the text and the values of a file called `name` in messages.
+pub(super) fn read_tree(name: &str, bytes: &[u8]) -> Result<(String, Node), Refusal> {
+    let text = as_text(name, bytes)?;
+    let refuse = |mistake| Refusal::new(name, text, vec![mistake]);
+    let table = DeTable::parse(text).map_err(|error| refuse(syntax_error(&error, text)))?;
+    let table = Table::from_toml(table.get_ref()).map_err(|OutOfRange(range)| {
+        refuse(whole_file(
+            Origin::File(range),
+            "a number that does not fit: expected a finite one of 64 bits",
+        ))
+    })?;
+    let root = Node { value: Value::Table(table), origin: Origin::File(0..text.len()) };
+    Ok((text.to_owned(), root))
+}
+
+fn as_text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Refusal> {
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let problem = format!("longer than {MAX_FILE_BYTES} bytes: expected a text of some lines");
+        return Err(Refusal::new(name, "", vec![whole_file(Origin::File(0..0), problem)]));
+    }
+    std::str::from_utf8(bytes).map_err(|error| {
+        let valid = error.valid_up_to();
+        // The part before is shown, so that the line number is right.
+        let before = String::from_utf8_lossy(&bytes[..valid]).into_owned();
+        let problem = format!("not UTF-8: byte {:#04x} at offset {valid}", bytes[valid]);
+        Refusal::new(name, &before, vec![whole_file(Origin::File(valid..valid), problem)])
+    })
+}
+
+fn whole_file(origin: Origin, problem: impl Into<String>) -> Mistake {
+    Mistake { key: String::new(), problem: problem.into(), origin }
+}
+
+fn syntax_error(error: &toml::de::Error, text: &str) -> Mistake {
+    let range = error.span().unwrap_or(0..0);
+    let ended = range.start >= text.trim_end().len() && !text.trim().is_empty();
+    let message = error.message().trim().replace('\n', ", ");
+    let problem = if ended { format!("{message}; the file ends here: is it cut short?") } else { message };
+    whole_file(Origin::File(range), problem)
+}
+
+/// Returns a value of the command line: TOML if it parses, else text.
+fn override_value(text: &str, origin: &Origin) -> Node {
+    let mut node = DeValue::parse(text).ok().and_then(|value| Node::from_toml(&value).ok());
+    if let Some(Node { value: Value::Datetime, .. }) = node {
+        node = None;
+    }
+    let mut node = node.unwrap_or(Node { value: Value::String(text.to_owned()), origin: origin.clone() });
+    node.set_origin(origin);
+    node
+}
+
+/// Deserialises a tree that the schema allows.
+pub(super) fn typed<T: DeserializeOwned>(root: &Node) -> Result<T, Mistake> {
+    serde_path_to_error::deserialize(root.to_toml()).map_err(|error| {
+        // "receive[1]" is "receive.1" here.
+        let key =
+            error.path().to_string().replace('[', ".").replace(']', "").trim_start_matches('.').to_owned();
+        let origin = root.nearest_origin(&key);
+        let problem = error.inner().message().trim().replace('\n', ", ");
+        Mistake { key: if key == "." { String::new() } else { key }, problem, origin }
+    })
+}

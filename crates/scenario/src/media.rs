@@ -1,0 +1,35 @@
+//! Table of media: one row a kind.
+//!
+//! Rows are appended, never sorted: the place of a row is a part of results.
+
+use bentpipe_atm as atm;
+use bentpipe_dvb::{self as dvb, dama};
+use bentpipe_site::{Named, line};
+use bentpipe_wireless::wifi;
+
+bentpipe_site::media! {
+    /// Separate line: a queue, a serialiser at a rate, and a delay. The medium of a link with only a `rate`.
+    Line "line" line::Kind;
+
+    /// Terminal of carriers shared by demand assignment, in place of a line and its rate.
+    Dama "dama" dama::kind::Kind, shares
+        /// Carriers shared by terminals through demand assignment. The medium `dama` makes a direction of a
+        /// link a terminal.
+        carrier: Named<dama::Config>;
+
+    /// A medium that both directions share, instead of a line in each. Its channel acts on frames, which are sent again; it
+    /// has no rate and no framing of a line.
+    Wifi "wifi" wifi::Config;
+
+    /// Transport stream, or DVB-S2 frames, that carry packets. Each node that sends has a separate carrier,
+    /// which has the rate. Its channel acts on TS packets or frames.
+    Dvb "dvb" dvb::kind::Kind, shares
+        /// DVB carriers. The medium `dvb` makes a direction of a link a stream on one. Each node that sends
+        /// on a carrier has a separate one of that kind, with a multiplex of the streams that it sends there.
+        dvb: Named<dvb::Line>;
+
+    /// A virtual channel of the ATM network: `atm` says what its cells pass. Rate, delay and framing come from there.
+    Vc "vc" atm::kind::Kind, shares
+        /// A network of ATM switches under the links that are virtual channels.
+        atm: atm::kind::Atm;
+}

@@ -1,0 +1,158 @@
+//! Older spellings of keys: names of kinds in place of `medium` and `traffic`.
+//!
+//! A table that had the name of a kind is now `medium = { kind = .. }`, or `traffic = { kind = .. }`.
+
+use super::error::{Mistake, Origin};
+use super::tree::{Node, Table, Value};
+
+/// Keys that named kinds: their table, the key, and the key with the kind now.
+const OLDER: &[(&str, &str, &str)] = &[
+    ("link", "dama", "medium"),
+    ("link", "wifi", "medium"),
+    ("link", "dvb", "medium"),
+    ("link", "vc", "medium"),
+    ("flow", "tcp", "traffic"),
+    ("flow", "udp", "traffic"),
+    ("flow", "video", "traffic"),
+    ("flow", "tfrc", "traffic"),
+    ("flow", "stream", "traffic"),
+    ("flow", "replay", "traffic"),
+];
+
+/// Keys that have kinds.
+pub(crate) const HAS_KIND: [&str; 2] = ["medium", "traffic"];
+
+/// Directions of a link, which have its keys too.
+const DIRECTIONS: [&str; 2] = ["forward", "return"];
+
+/// Returns the key that has a kind now, if `key` was that kind in `table`.
+fn now(table: &str, key: &str) -> Option<&'static str> {
+    OLDER.iter().find(|(of, older, _)| (*of, *older) == (table, key)).map(|(.., now)| *now)
+}
+
+/// Returns the number of the part with an older spelling, and its present key.
+fn find(parts: &[&str]) -> Option<(usize, &'static str)> {
+    let at = if parts.get(2).is_some_and(|part| DIRECTIONS.contains(part)) { 3 } else { 2 };
+    Some((at, now(parts.first()?, parts.get(at)?)?))
+}
+
+/// Returns a dotted key in its present spelling: "flow.bulk.traffic.mss" for "flow.bulk.tcp.mss".
+pub fn current_key(key: &str) -> String {
+    let mut parts: Vec<&str> = key.split('.').collect();
+    if let Some((at, now)) = find(&parts) {
+        parts[at] = now;
+    }
+    parts.join(".")
+}
+
+/// Rewrites older spellings in a file that was read, and notes them.
+///
+/// # Errors
+/// Returns what is given twice.
+pub(crate) fn rewrite(root: &mut Node, notes: &mut Vec<String>) -> Result<(), Vec<Mistake>> {
+    let mut mistakes = Vec::new();
+    let Some(root) = root.table_mut() else { return Ok(()) };
+    for (table, named) in root.values_mut() {
+        let table = table.to_owned();
+        if !OLDER.iter().any(|(of, ..)| *of == table) {
+            continue;
+        }
+        for (name, node) in named.table_mut().into_iter().flat_map(Table::values_mut) {
+            let at = format!("{table}.{name}");
+            rewrite_table(&table, &at, node, notes, &mut mistakes);
+            for (way, node) in node.table_mut().into_iter().flat_map(Table::values_mut) {
+                if table == "link" && DIRECTIONS.contains(&way) {
+                    rewrite_table(&table, &format!("{at}.{way}"), node, notes, &mut mistakes);
+                }
+            }
+        }
+    }
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+fn rewrite_table(
+    table: &str,
+    at: &str,
+    node: &mut Node,
+    notes: &mut Vec<String>,
+    mistakes: &mut Vec<Mistake>,
+) {
+    let Some(keys) = node.table_mut() else { return };
+    let older: Vec<(String, Origin)> = keys
+        .iter()
+        .filter(|(key, ..)| now(table, key).is_some())
+        .map(|(key, origin, _)| (key.to_owned(), origin.clone()))
+        .collect();
+    let mut first: Option<&str> = None;
+    for (key, origin) in &older {
+        let Some(now) = now(table, key) else { continue };
+        if let Some(other) = first.or(keys.find(now).map(|_| now)) {
+            let of = if table == "link" { "a link has one medium" } else { "a flow sends one thing" };
+            let problem = format!("`{other}` besides: {of}, expected one of them");
+            mistakes.push(Mistake { key: format!("{at}.{key}"), problem, origin: origin.clone() });
+            continue;
+        }
+        first = Some(key);
+        notes.push(format!("{at}.{key} is an older spelling of {at}.{now} = {{ kind = \"{key}\", .. }}"));
+        keys.rename(key, now);
+        if let Some((_, node)) = keys.values_mut().find(|(name, _)| *name == now) {
+            give_kind(node, key, origin);
+        }
+    }
+}
+
+/// Inserts the kind into a table. Other values are left for the schema to reject.
+fn give_kind(node: &mut Node, kind: &str, origin: &Origin) {
+    let word = Node { value: Value::String(kind.to_owned()), origin: origin.clone() };
+    if let Some(table) = node.table_mut() {
+        table.put_first("kind", origin, word);
+    }
+}
+
+/// Returns the parts of a key in their present spelling, and its value.
+///
+/// # Errors
+/// Returns an error if the key is of another kind than the table has.
+pub(crate) fn moved<'a>(
+    root: &mut Node,
+    mut parts: Vec<&'a str>,
+    origin: &Origin,
+    mut node: Node,
+) -> Result<(Vec<&'a str>, Node), String> {
+    let Some((at, now)) = find(&parts) else { return Ok((parts, node)) };
+    let kind = std::mem::replace(&mut parts[at], now);
+    if at + 1 == parts.len() {
+        give_kind(&mut node, kind, origin);
+        return Ok((parts, node));
+    }
+    let table = parts[..=at].join(".");
+    let shared = format!("{}.{now}", parts[..2].join("."));
+    match root.at(&table).or_else(|| root.at(&shared)) {
+        Some(has) if has.at("kind").unwrap_or(has).text() == Some(kind) => Ok((parts, node)),
+        Some(has) => {
+            let has = has.at("kind").unwrap_or(has).text().unwrap_or("something else");
+            Err(format!(
+                "`{table}` is \"{has}\": expected keys of that, or {table} = {{ kind = \"{kind}\", .. }}"
+            ))
+        }
+        // The key is all that is given of its kind.
+        None => {
+            let mut inner = Node { value: Value::Table(Table::default()), origin: origin.clone() };
+            give_kind(&mut inner, kind, origin);
+            put(&mut inner, &parts[at + 1..], origin, node);
+            parts.truncate(at + 1);
+            Ok((parts, inner))
+        }
+    }
+}
+
+/// Sets a value at a key in a table, creating the tables of its path.
+fn put(node: &mut Node, parts: &[&str], origin: &Origin, value: Node) {
+    let Some((last, way)) = parts.split_last() else { return };
+    let mut at = node;
+    for part in way.iter().chain([last]) {
+        let Some(table) = at.table_mut() else { return };
+        at = table.entry(part, origin);
+    }
+    *at = value;
+}

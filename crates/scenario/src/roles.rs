@@ -1,0 +1,30 @@
+//! Table of roles: one row a kind.
+
+use bentpipe_site as site;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+bentpipe_site::roles! {
+    /// DSCP marker of an edge router (RFC 2475). Packets in transit get the DSCP of the first rule that they match.
+    Marker "marker" site::marker::Kind;
+}
+
+/// Role of a node, or several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum NodeRoles {
+    /// Single role.
+    One(Role),
+    /// Several; packets go to the first that takes them.
+    Several(Vec<Role>),
+}
+
+impl NodeRoles {
+    /// Returns the roles in the order of the file.
+    pub fn all(&self) -> &[Role] {
+        match self {
+            NodeRoles::One(role) => std::slice::from_ref(role),
+            NodeRoles::Several(roles) => roles,
+        }
+    }
+}

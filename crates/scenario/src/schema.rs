@@ -1,0 +1,319 @@
+//! Declarations of the scenario format.
+//!
+//! The parser, the JSON Schema, `describe` and the web form are all made from them and from their doc
+//! comments.
+
+use std::net::IpAddr;
+use std::sync::LazyLock;
+
+use bentpipe_units::{Bytes, Rate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::check::Schema;
+use super::elements::{Application, Channel, Framing, Queue};
+use super::media::{Medium, Shared};
+use super::roles::{NodeRoles, RoleTables};
+use super::stages::Stages;
+use super::sweep::Sweep;
+use super::traffic::Traffic;
+use bentpipe_site::line::DelayChanges;
+pub use bentpipe_site::{IpVersion as Ip, IpVersions as Carries, Named};
+
+/// Schema for the validation of every file.
+pub(crate) static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<Scenario>);
+
+/// Experiment: nodes joined by links, traffic between them, and parameters to vary and record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Scenario {
+    /// Title in reports, one line.
+    pub title: String,
+    /// Description for the reader of the report, one paragraph.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Simulated time.
+    pub duration: Span,
+    /// Seed of all random streams. The same file and seed give the same result to the byte.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// Number of runs to average over, with seeds `seed`, `seed + 1`, ...
+    #[serde(default = "one_u32")]
+    #[schemars(range(min = 1, max = 10000))]
+    pub seeds: u32,
+    /// Hosts, routers and satellites.
+    pub node: Named<Node>,
+    /// Links between nodes.
+    pub link: Named<Link>,
+    /// Objects that links share by name.
+    #[serde(flatten)]
+    pub shared: Shared,
+    /// Objects that roles share by name.
+    #[serde(flatten)]
+    pub role_tables: RoleTables,
+    /// IPv6 through networks that carry only IPv4.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub tunnel: Named<Tunnel>,
+    /// Multicast groups.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub group: Named<Group>,
+    /// Traffic.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub flow: Named<Flow>,
+    /// Recorded data, in addition to each element's counters and gauges.
+    #[serde(default)]
+    pub probe: Probe,
+    /// Parameters that vary from run to run.
+    #[serde(default, skip_serializing_if = "Sweep::is_empty")]
+    pub sweep: Sweep,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+const fn one_u32() -> u32 {
+    1
+}
+
+/// A host, router or satellite.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Node {
+    /// Role in forwarding. Flows begin and end at hosts; routers and satellites forward, hosts do not.
+    pub kind: NodeKind,
+    /// Role, or list of roles: actions on packets in addition to forwarding. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<NodeRoles>,
+    /// Addresses, at most one of each family.
+    ///
+    /// Default: assigned automatically, 10.0.0.1 and fd00::1 for the first node of the file, and so on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 2))]
+    pub address: Vec<IpAddr>,
+    /// Enables a real machine for `bentpipe emulate`: a Linux network namespace that runs real programs.
+    ///
+    /// Flows from and to it are then left out. `bentpipe run` simulates it as any other. Without any such
+    /// node, all hosts are real when emulated.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub real: bool,
+    /// Enables Ethernet interfaces of this real host, to bridge them with other machines, for example.
+    ///
+    /// They are TAP devices, with ARP and IPv6 neighbour discovery. Otherwise they carry IP packets alone
+    /// (TUN).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ethernet: bool,
+    /// Number of copies, called NAME.1, NAME.2, ...
+    ///
+    /// Links, ATM lines and flows that name the node are copied with it; between two nodes of one count, copy
+    /// n joins copy n.
+    #[schemars(range(min = 1, max = 2000))]
+    #[serde(skip_serializing_if = "is_one")]
+    pub count: u32,
+}
+
+impl Default for Node {
+    fn default() -> Node {
+        Node {
+            kind: NodeKind::default(),
+            role: None,
+            address: Vec::new(),
+            real: false,
+            ethernet: false,
+            count: 1,
+        }
+    }
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+/// Role of a node in the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeKind {
+    /// End of flows. It does not forward.
+    #[default]
+    Host,
+    /// Forwards packets; flows may begin and end there too.
+    Router,
+    /// Forwards packets as a router does; drawn as a satellite.
+    Satellite,
+}
+
+/// Link between two nodes.
+///
+/// In each direction it has a queue, a serialiser at a line rate, a channel with impairments, and a
+/// propagation delay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Link {
+    /// The two nodes. Forward is from the first to the second.
+    #[schemars(length(min = 2, max = 2))]
+    pub between: [String; 2],
+    /// Medium of both directions, and its settings. Default: separate lines, described by `rate`, `framing`
+    /// and `delay_changes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub medium: Option<Medium>,
+    /// Line rate of each direction, framing included. Needed unless both directions say their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
+    pub rate: Option<Rate>,
+    /// Propagation delay, one way. A GEO hop from the ground to the ground is about 270 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
+    pub delay: Option<Span>,
+    /// Changes of the delay during the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_changes: Option<DelayChanges>,
+    /// Framing of packets, which determines their wire size.
+    #[serde(default)]
+    pub framing: Framing,
+    /// Maximum length of an IP packet; longer ones are not sent. Default: the framing's maximum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Bytes>,
+    /// IP versions that it carries.
+    #[serde(default)]
+    pub carries: Carries,
+    /// The queue in front of the line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
+    pub queue: Option<Queue>,
+    /// Impairments of packets: errors, loss, duplicates, reordering, jitter. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
+    pub channel: Option<Channel>,
+    /// Stages in front of the medium.
+    #[serde(flatten)]
+    pub stages: Stages,
+    /// Settings of the direction from the first node to the second.
+    #[serde(default, skip_serializing_if = "Direction::is_empty")]
+    pub forward: Direction,
+    /// Settings of the direction from the second node to the first.
+    #[serde(default, rename = "return", skip_serializing_if = "Direction::is_empty")]
+    pub reverse: Direction,
+}
+
+/// Settings of one direction of a link, in place of the link's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub struct Direction {
+    /// Line rate, framing included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
+    pub rate: Option<Rate>,
+    /// Propagation delay, one way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
+    pub delay: Option<Span>,
+    /// Changes of the delay during the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_changes: Option<DelayChanges>,
+    /// The queue in front of the line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
+    pub queue: Option<Queue>,
+    /// Impairments of packets: errors, loss, duplicates, reordering, jitter. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
+    pub channel: Option<Channel>,
+    /// Stages in front of the medium.
+    #[serde(flatten)]
+    pub stages: Stages,
+    /// Medium, instead of the link's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub medium: Option<Medium>,
+}
+
+impl Direction {
+    fn is_empty(&self) -> bool {
+        *self == Direction::default()
+    }
+}
+
+/// Tunnel: an IPv6 link between two nodes that are connected over IPv4 (6in4, RFC 4213).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tunnel {
+    /// The two nodes that encapsulate and decapsulate.
+    #[schemars(length(min = 2, max = 2))]
+    pub between: [String; 2],
+}
+
+/// Multicast group. Packets to it reach all members over the tree of shortest paths.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Address, IPv4 or IPv6. Default: 239.0.0.1 or ff0e::1 for the first group, and so on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    /// Nodes that receive packets to the group.
+    #[schemars(length(min = 1))]
+    pub members: Vec<String>,
+}
+
+/// Traffic from one node to another, or to a group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// The node that sends.
+    pub from: String,
+    /// The node that receives; for datagrams a group as well.
+    pub to: String,
+    /// Traffic.
+    pub traffic: Traffic,
+    /// Data written by the application, if the traffic carries an application.
+    #[serde(default = "bulk", skip_serializing_if = "is_bulk")]
+    pub application: Application,
+    /// Start.
+    #[serde(default)]
+    pub start: Span,
+    /// End of the application's data. Default: the end of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Span>,
+    /// Number of copies, called NAME.1, NAME.2, ... If an end is a node with copies, the number is for each
+    /// of them.
+    #[serde(default = "one_u32")]
+    #[schemars(range(min = 1, max = 100000))]
+    pub count: u32,
+    /// Delay between the starts of successive copies.
+    #[serde(default)]
+    pub stagger: Span,
+    /// The IP version.
+    #[serde(default)]
+    pub ip: Ip,
+}
+
+fn bulk() -> Application {
+    Application::Bulk(Default::default())
+}
+
+/// Traffic without an application refuses the key, so that the default must not be written out.
+fn is_bulk(application: &Application) -> bool {
+    *application == bulk()
+}
+
+/// Recorded data, in addition to each element's counters and gauges.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Probe {
+    /// Sampling interval of counters and gauges.
+    pub interval: Span,
+    /// Initial time excluded from means and rates, while the flows start up.
+    pub warm_up: Span,
+    /// Capture points of packets, for pcap files. `"node:link"` captures packets that the node sends into and
+    /// receives from the link.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub capture: Vec<String>,
+    /// Enables NULL packets in captures of a transport stream, as on an idle line.
+    pub nulls: bool,
+}
+
+impl Default for Probe {
+    fn default() -> Probe {
+        let (interval, warm_up) = (Span::from_millis(100), Span::ZERO);
+        Probe { interval, warm_up, capture: Vec::new(), nulls: true }
+    }
+}

@@ -1,0 +1,23 @@
+//! Table of traffic: one row a kind.
+
+use bentpipe_transport::{app, tcp, tfrc};
+
+bentpipe_site::traffic! {
+    /// A TCP connection.
+    Tcp "tcp" tcp::Config;
+
+    /// UDP datagrams of one length.
+    Udp "udp" app::Udp;
+
+    /// MPEG-2 video of variable rate in UDP datagrams.
+    Video "video" bentpipe_mpeg::SourceConfig;
+
+    /// Media whose rate TFRC controls (RFC 5348), over UDP or DCCP.
+    Tfrc "tfrc" tfrc::Config;
+
+    /// A real MPEG-2 transport stream over UDP or in ATM cells, judged by ffmpeg.
+    Stream "stream" bentpipe_mpeg::stream::Stream;
+
+    /// The packets of a capture file with their spacing.
+    Replay "replay" app::ReplayConfig;
+}

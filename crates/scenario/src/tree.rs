@@ -1,0 +1,232 @@
+//! A scenario before it has types: values that know where they were written.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::Origin;
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    pub(crate) origin: Origin,
+}
+
+/// A TOML value.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    String(String),
+    Integer(i64),
+    Float(f64),
+    Boolean(bool),
+    /// A date or time: no key takes one.
+    Datetime,
+    Array(Vec<Node>),
+    Table(Table),
+}
+
+/// Keys, where they were written, and their values, in the order of the file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table(Vec<(String, Origin, Node)>);
+
+/// A number that TOML allows and that does not fit.
+#[derive(Debug)]
+pub(crate) struct OutOfRange(pub(crate) Range<usize>);
+
+impl Node {
+    /// Converts a value of the TOML parser.
+    pub(crate) fn from_toml(value: &Spanned<DeValue<'_>>) -> Result<Node, OutOfRange> {
+        let range = value.span();
+        let out_of_range = || OutOfRange(value.span());
+        let value = match value.get_ref() {
+            DeValue::String(text) => Value::String(text.to_string()),
+            DeValue::Integer(integer) => Value::Integer(
+                i64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| out_of_range())?,
+            ),
+            DeValue::Float(float) => Value::Float(finite(float.as_str()).ok_or_else(out_of_range)?),
+            DeValue::Boolean(boolean) => Value::Boolean(*boolean),
+            DeValue::Datetime(_) => Value::Datetime,
+            DeValue::Array(items) => {
+                Value::Array(items.iter().map(Node::from_toml).collect::<Result<_, _>>()?)
+            }
+            DeValue::Table(table) => Value::Table(Table::from_toml(table)?),
+        };
+        Ok(Node { value, origin: Origin::File(range) })
+    }
+
+    /// Returns the kind of value, with its article.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.value {
+            Value::String(_) => "a text",
+            Value::Integer(_) => "a whole number",
+            Value::Float(_) => "a number",
+            Value::Boolean(_) => "true or false",
+            Value::Datetime => "a date or time",
+            Value::Array(_) => "a list",
+            Value::Table(_) => "a table",
+        }
+    }
+
+    /// Returns the table, if it is one.
+    pub(crate) fn table(&self) -> Option<&Table> {
+        if let Value::Table(table) = &self.value { Some(table) } else { None }
+    }
+
+    /// Returns the table, if it is one, to be changed.
+    pub(crate) fn table_mut(&mut self) -> Option<&mut Table> {
+        if let Value::Table(table) = &mut self.value { Some(table) } else { None }
+    }
+
+    /// Returns the text, if it is one.
+    pub(crate) fn text(&self) -> Option<&str> {
+        if let Value::String(text) = &self.value { Some(text) } else { None }
+    }
+
+    /// Returns the node at a dotted key; numbers are list indices.
+    pub(crate) fn at(&self, key: &str) -> Option<&Node> {
+        key.split('.').try_fold(self, |node, part| match &node.value {
+            Value::Table(table) => table.find(part).map(|(_, node)| node),
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+            _ => None,
+        })
+    }
+
+    /// Returns the origin of `key`, or of the longest existing part of it.
+    ///
+    /// It is that of the value, or for a table that of its key.
+    pub(crate) fn nearest_origin(&self, key: &str) -> Origin {
+        let (mut node, mut origin) = (self, &self.origin);
+        for part in key.split('.') {
+            let next = match &node.value {
+                Value::Table(table) => table.find(part),
+                Value::Array(items) => {
+                    part.parse::<usize>().ok().and_then(|n| items.get(n)).map(|n| (&n.origin, n))
+                }
+                _ => None,
+            };
+            let Some((key_origin, next)) = next else {
+                // A copy is written where its original is: "access.2".
+                if node.table().is_some() && part.parse::<u32>().is_ok() {
+                    continue;
+                }
+                break;
+            };
+            origin = if next.table().is_some() { key_origin } else { &next.origin };
+            node = next;
+        }
+        if std::ptr::eq(node, self) { Origin::File(0..0) } else { origin.clone() }
+    }
+
+    /// Says of the value and all in it that it was written at `origin`.
+    pub(crate) fn set_origin(&mut self, origin: &Origin) {
+        self.origin = origin.clone();
+        match &mut self.value {
+            Value::Array(items) => items.iter_mut().for_each(|item| item.set_origin(origin)),
+            Value::Table(Table(entries)) => entries.iter_mut().for_each(|(_, named, node)| {
+                *named = origin.clone();
+                node.set_origin(origin);
+            }),
+            _ => {}
+        }
+    }
+
+    /// Returns the value as a file writes it, strings without quotes.
+    pub(crate) fn shown(&self) -> String {
+        match self.to_toml() {
+            toml::Value::String(text) => text,
+            other => other.to_string(),
+        }
+    }
+
+    /// Converts to TOML, for deserialisation.
+    pub(crate) fn to_toml(&self) -> toml::Value {
+        match &self.value {
+            Value::String(text) => toml::Value::String(text.clone()),
+            Value::Integer(integer) => toml::Value::Integer(*integer),
+            Value::Float(float) => toml::Value::Float(*float),
+            Value::Boolean(boolean) => toml::Value::Boolean(*boolean),
+            Value::Datetime => toml::Value::String("a date or time".to_owned()),
+            Value::Array(items) => toml::Value::Array(items.iter().map(Node::to_toml).collect()),
+            Value::Table(table) => table
+                .iter()
+                .map(|(key, _, node)| (key.to_owned(), node.to_toml()))
+                .collect::<toml::Table>()
+                .into(),
+        }
+    }
+}
+
+/// Parses a TOML float without underscores; `None` for infinities and NaN, which no key accepts.
+fn finite(text: &str) -> Option<f64> {
+    text.replace('_', "").parse().ok().filter(|float: &f64| float.is_finite())
+}
+
+impl Table {
+    /// Converts a table of the TOML parser, in the order of the file.
+    pub(crate) fn from_toml(table: &DeTable<'_>) -> Result<Table, OutOfRange> {
+        let entries = table.iter().map(|(key, value)| {
+            let node = Node::from_toml(value)?;
+            Ok((key.get_ref().to_string(), Origin::File(key.span()), node))
+        });
+        let mut entries: Vec<(String, Origin, Node)> = entries.collect::<Result<_, _>>()?;
+        entries.sort_by_key(|(_, origin, _)| if let Origin::File(range) = origin { range.start } else { 0 });
+        Ok(Table(entries))
+    }
+
+    /// Keys, where they are, and values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Origin, &Node)> {
+        self.0.iter().map(|(key, origin, node)| (key.as_str(), origin, node))
+    }
+
+    /// Returns all keys.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(key, ..)| key.as_str())
+    }
+
+    /// Returns the origin of the key, and its value.
+    pub(crate) fn find(&self, key: &str) -> Option<(&Origin, &Node)> {
+        self.0.iter().find(|(name, ..)| name == key).map(|(_, origin, node)| (origin, node))
+    }
+
+    /// Returns the value of `key`, to change, creating an empty table if necessary.
+    pub(crate) fn entry(&mut self, key: &str, origin: &Origin) -> &mut Node {
+        let at = self.0.iter().position(|(name, ..)| name == key).unwrap_or_else(|| {
+            let node = Node { value: Value::Table(Table::default()), origin: origin.clone() };
+            self.0.push((key.to_owned(), origin.clone(), node));
+            self.0.len() - 1
+        });
+        &mut self.0[at].2
+    }
+
+    /// Returns the value of a key, to be changed.
+    pub(crate) fn find_mut(&mut self, key: &str) -> Option<&mut Node> {
+        self.0.iter_mut().find(|(name, ..)| name == key).map(|(_, _, node)| node)
+    }
+
+    /// Renames a key, which keeps its place and its origin.
+    pub(crate) fn rename(&mut self, key: &str, to: &str) {
+        if let Some((name, ..)) = self.0.iter_mut().find(|(name, ..)| name == key) {
+            to.clone_into(name);
+        }
+    }
+
+    /// Inserts a key in front of all others, unless it exists.
+    pub(crate) fn put_first(&mut self, key: &str, origin: &Origin, node: Node) {
+        if self.find(key).is_none() {
+            self.0.insert(0, (key.to_owned(), origin.clone(), node));
+        }
+    }
+
+    /// Returns all values, to be changed.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = (&str, &mut Node)> {
+        self.0.iter_mut().map(|(key, _, node)| (key.as_str(), node))
+    }
+
+    /// Removes a key.
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Node> {
+        let at = self.0.iter().position(|(name, ..)| name == key)?;
+        Some(self.0.remove(at).2)
+    }
+}

@@ -1,0 +1,365 @@
+//! Checks beyond types and schema: names that must exist, amounts that must be consistent.
+
+use bentpipe_site::{Copies, MAX_DELAY, Named, Scope, Way, stage};
+use bentpipe_units::Span;
+
+use super::check::join;
+use super::copies;
+use super::error::Mistake;
+use super::media::Medium;
+use super::place::NAMED;
+use super::schema::{Flow, Link, Scenario};
+use super::sides::{Layout, Side};
+use super::stages::Stages;
+use super::suggest;
+use super::tree::{Node as Tree, Table};
+
+/// The longest simulated time.
+pub(crate) const MAX_DURATION: Span = Span::from_secs(366 * 86_400);
+/// The most nodes and links of one scenario.
+pub(crate) const MAX_NODES: u64 = 10_000;
+/// The most flows of one scenario, copies counted.
+pub(crate) const MAX_FLOWS: u64 = 100_000;
+/// The most samples that a probe takes of each value.
+pub(crate) const MAX_SAMPLES: u64 = 10_000_000;
+/// Message about a role at a real host.
+pub const REAL_HOST: &str =
+    "a real host has programs in place of roles: expected a simulated router, the host behind it";
+
+/// Checks `scenario`, which was made from `tree`, and returns the errors.
+pub(crate) fn validate(scenario: &Scenario, tree: &Tree) -> Vec<Mistake> {
+    let mut review = Review { scenario, tree, mistakes: Vec::new() };
+    review.amounts();
+    review.names();
+    scenario.link.iter().for_each(|(name, link)| review.link(&join("link", name), link));
+    review.pairs("tunnel", scenario.tunnel.iter().map(|(name, tunnel)| (name, &tunnel.between)));
+    review.groups();
+    review.copies();
+    review.kinds();
+    scenario.flow.iter().for_each(|(name, flow)| review.flow(&join("flow", name), flow));
+    review.probe();
+    review.mistakes
+}
+
+struct Review<'a> {
+    scenario: &'a Scenario,
+    tree: &'a Tree,
+    mistakes: Vec<Mistake>,
+}
+
+impl Review<'_> {
+    fn mistake(&mut self, key: &str, problem: impl Into<String>) {
+        let origin = self.tree.nearest_origin(key);
+        self.mistakes.push(Mistake { key: key.to_owned(), problem: problem.into(), origin });
+    }
+
+    fn unless(&mut self, holds: bool, key: &str, problem: impl Into<String>) {
+        if !holds {
+            self.mistake(key, problem);
+        }
+    }
+
+    fn amounts(&mut self) {
+        let (duration, interval) = (self.scenario.duration, self.scenario.probe.interval);
+        self.unless(!duration.is_zero(), "duration", "expected more than no time");
+        self.unless(duration <= MAX_DURATION, "duration", format!("longer than {MAX_DURATION}"));
+        let nodes: u64 = self.scenario.node.values().map(|node| u64::from(node.count)).sum();
+        self.unless(nodes <= MAX_NODES, "node", format!("more than {MAX_NODES} nodes, copies counted"));
+        self.unless(
+            self.scenario.link.len() as u64 <= MAX_NODES,
+            "link",
+            format!("more than {MAX_NODES} links"),
+        );
+        let copies = |flow: &Flow| copies::copies(self.scenario, [&flow.from, &flow.to]);
+        let flows = self.scenario.flow.values();
+        let flows: u64 = flows.map(|flow| u64::from(flow.count) * u64::from(copies(flow))).sum();
+        self.unless(flows <= MAX_FLOWS, "flow", format!("more than {MAX_FLOWS} flows, copies counted"));
+        let samples = duration.as_nanos() / interval.as_nanos().max(1);
+        let problem = format!("{samples} samples in {duration}: expected at most {MAX_SAMPLES}");
+        self.unless(!interval.is_zero(), "probe.interval", "expected more than no time");
+        self.unless(interval.is_zero() || samples <= MAX_SAMPLES, "probe.interval", problem);
+        self.unless(
+            self.scenario.probe.warm_up < duration,
+            "probe.warm_up",
+            format!("expected less than the duration, {duration}"),
+        );
+    }
+
+    /// Names become parts of keys, of elements' paths and of file names.
+    fn names(&mut self) {
+        let none = Table::default();
+        let tables = NAMED.iter().map(|at| (at, self.tree.at(at).and_then(Tree::table).unwrap_or(&none)));
+        let keys = tables.flat_map(|(at, table)| table.keys().map(move |name| (at, name)));
+        let bad: Vec<String> =
+            keys.filter(|(_, name)| !good_name(name)).map(|(table, name)| join(table, name)).collect();
+        for key in bad {
+            self.mistake(&key, "a name has letters, digits, `-` and `_`, at most 60 of them");
+        }
+        let (nodes, groups) = (&self.scenario.node, &self.scenario.group);
+        let twice: Vec<&String> = groups.keys().filter(|name| nodes.contains_key(*name)).collect();
+        for name in twice {
+            self.mistake(&join("group", name), "a node has this name too: a flow could not tell them apart");
+        }
+        self.addresses();
+    }
+
+    fn addresses(&mut self) {
+        let mut seen = std::collections::BTreeMap::new();
+        for (name, node) in &self.scenario.node {
+            let key = join(&join("node", name), "address");
+            let both = node.address.len() == 2 && node.address[0].is_ipv4() == node.address[1].is_ipv4();
+            self.unless(
+                !both,
+                &key,
+                "two addresses of one family: expected at most one IPv4 and one IPv6 address",
+            );
+            for address in &node.address {
+                let usable = !address.is_multicast() && !address.is_unspecified();
+                self.unless(usable, &key, format!("{address} is no host's address"));
+                if let Some(other) = seen.insert(*address, name) {
+                    self.mistake(&key, format!("{address} is node \"{other}\"'s already"));
+                }
+            }
+        }
+    }
+
+    fn node(&mut self, key: &str, name: &str) {
+        let nodes = &self.scenario.node;
+        if !nodes.contains_key(name) {
+            let problem = format!("no node is called \"{}\": {}", short(name), instead(name, nodes));
+            self.mistake(key, problem);
+        }
+    }
+
+    fn pairs<'b>(&mut self, table: &str, pairs: impl Iterator<Item = (&'b String, &'b [String; 2])>) {
+        for (name, between) in pairs {
+            let key = join(&join(table, name), "between");
+            self.node(&join(&key, "0"), &between[0]);
+            self.node(&join(&key, "1"), &between[1]);
+            self.unless(
+                between[0] != between[1],
+                &key,
+                format!("both ends are \"{}\": expected two nodes", short(&between[0])),
+            );
+        }
+    }
+
+    fn link(&mut self, key: &str, link: &Link) {
+        let name = key.trim_start_matches("link.").to_owned();
+        self.pairs("link", std::iter::once((&name, &link.between)));
+        for way in Way::BOTH {
+            self.side(link, &link.side(&name, way), way);
+        }
+        let mtu = link.mtu.map_or(1500, |mtu| mtu.get());
+        self.unless(
+            (68..=65_535).contains(&mtu),
+            &join(key, "mtu"),
+            "expected from 68 B (RFC 791) to 65535 B",
+        );
+    }
+
+    fn side(&mut self, link: &Link, side: &Side, way: Way) {
+        let Side { medium, line, common, place, .. } = side;
+        self.scope(link, side, way);
+        self.unless(common.delay <= MAX_DELAY, &place.key("delay"), format!("longer than {MAX_DELAY}"));
+        self.unless(
+            matches!(medium, Medium::Line(_)) || line.delay_changes.is_none(),
+            &place.key("delay_changes"),
+            "only a line's delay changes: expected none on virtual channels, terminals, DVB and Wi-Fi",
+        );
+        let takes = medium.takes();
+        let settings = [("queue", takes.queue), ("channel", takes.channel)];
+        let stages = Stages::ROWS.iter().map(|row| (row.key, takes.stages));
+        for (key, why) in settings.into_iter().chain(stages) {
+            let Some(why) = why else { continue };
+            self.unless(!place.is_shared(key), &format!("{}.{key}", place.link_key()), why);
+            self.unless(!place.is_own(key), &place.own_key(key), why);
+        }
+    }
+
+    /// Checks that a medium of both directions belongs to the link, alone.
+    fn scope(&mut self, link: &Link, side: &Side, way: Way) {
+        let place = &side.place;
+        let Some(own) = &link.own(way).medium else { return };
+        if own.scope() == Scope::Link {
+            let problem = format!(
+                "both directions share a \"{}\": expected `medium` in the link, not in a direction",
+                own.word()
+            );
+            self.mistake(&place.own_key("medium"), problem);
+        }
+        let shared = link.medium.as_ref().filter(|medium| medium.scope() == Scope::Link);
+        if let Some(shared) = shared.filter(|_| own.scope() != Scope::Link) {
+            let problem = format!("both directions share a \"{}\": expected none", shared.word());
+            self.mistake(&place.own_key("medium"), problem);
+        }
+    }
+
+    /// Checks the kinds of media, roles and traffic, and their shared objects.
+    fn kinds(&mut self) {
+        let layout = Layout::new(self.scenario);
+        let nodes = self.scenario.node.keys().map(String::as_str).collect();
+        let mut review = bentpipe_site::Review::new(nodes, self.scenario.duration, |name, known| {
+            suggest::instead(name, known.iter().copied())
+        });
+        Medium::check(&layout.members(), &self.scenario.shared, &mut review);
+        layout.sides().for_each(|side| stage::check(&side.stages.by_row(), &side.place, &mut review));
+        let tables = &self.scenario.role_tables;
+        tables.check(&mut review);
+        for (at, role) in self.scenario.roles() {
+            role.check(&at, tables, &mut review);
+            review.ensure(!self.scenario.node[at.node].real, &at.key, REAL_HOST);
+        }
+        for (name, flow) in &self.scenario.flow {
+            flow.traffic.kind().check(&format!("flow.{name}.traffic"), &mut review);
+        }
+        review.into_problems().into_iter().for_each(|problem| self.mistake(&problem.key, problem.problem));
+    }
+
+    /// Checks nodes with copies, all copies together.
+    fn copies(&mut self) {
+        for (name, node) in self.scenario.node.iter().filter(|(_, node)| node.count != 1) {
+            let key = join("node", name);
+            self.unless(node.address.is_empty(), &join(&key, "address"), "one address for several nodes");
+            self.unless(
+                !node.real,
+                &join(&key, "real"),
+                "a real host has no copies: expected a node for each",
+            );
+        }
+        let scenario = self.scenario;
+        let counts = |ends: [&str; 2]| ends.map(|end| scenario.node.get(end).map_or(1, |node| node.count));
+        let links = scenario.link.iter();
+        let links =
+            links.map(|(name, link)| (join("link", name), counts([&link.between[0], &link.between[1]])));
+        let flows = scenario.flow.iter();
+        let flows = flows.map(|(name, flow)| (join("flow", name), counts([&flow.from, &flow.to])));
+        for (key, [a, b]) in links.chain(flows) {
+            let problem = format!("{a} copies of one end and {b} of the other: expected as many, or one");
+            self.unless(a == b || a == 1 || b == 1, &key, problem);
+        }
+        let counted = |name: &String| scenario.node.get(name).is_some_and(|node| node.count != 1);
+        for (name, tunnel) in &scenario.tunnel {
+            let one = !tunnel.between.iter().any(counted);
+            self.unless(one, &join("tunnel", name), "ends at a node with copies: expected one without");
+        }
+        for (name, group) in &scenario.group {
+            let one = !group.members.iter().any(counted);
+            self.unless(one, &join("group", name), "has a member with copies: expected ones without");
+        }
+    }
+
+    fn groups(&mut self) {
+        for (name, group) in &self.scenario.group {
+            let key = join("group", name);
+            if let Some(address) = group.address.filter(|address| !address.is_multicast()) {
+                let problem =
+                    format!("{address} is no multicast address: expected one of 224.0.0.0/4 or ff00::/8");
+                self.mistake(&join(&key, "address"), problem);
+            }
+            for (n, member) in group.members.iter().enumerate() {
+                self.node(&format!("{key}.members.{n}"), member);
+            }
+        }
+    }
+
+    fn flow(&mut self, key: &str, flow: &Flow) {
+        self.node(&join(key, "from"), &flow.from);
+        if self.scenario.group.contains_key(&flow.to) {
+            let problem = format!(
+                "a \"{}\" flow goes to one node, not to a group: expected a node",
+                flow.traffic.word()
+            );
+            self.unless(flow.traffic.kind().takes().groups, &join(key, "to"), problem);
+        } else {
+            self.node(&join(key, "to"), &flow.to);
+            self.unless(flow.from != flow.to, &join(key, "to"), "the node that it comes from");
+        }
+        self.takes(key, flow);
+        let duration = self.scenario.duration;
+        self.unless(
+            flow.start < duration,
+            &join(key, "start"),
+            format!("after the end of the run at {duration}"),
+        );
+        if let Some(stop) = flow.stop {
+            self.unless(
+                stop > flow.start,
+                &join(key, "stop"),
+                format!("not after its start at {}", flow.start),
+            );
+        }
+    }
+
+    /// Settings of a flow that its traffic does not take.
+    fn takes(&mut self, key: &str, flow: &Flow) {
+        let (takes, word) = (flow.traffic.kind().takes(), flow.traffic.word());
+        let application = join(key, "application");
+        let is_given = self.tree.at(&application).is_some();
+        let problem = format!("no application writes a \"{word}\" flow: expected none");
+        self.unless(takes.application || !is_given, &application, problem);
+        let problem = format!("a \"{word}\" flow has no copies: expected 1");
+        self.unless(takes.copies != Copies::None || flow.count == 1, &join(key, "count"), problem);
+    }
+
+    fn probe(&mut self) {
+        if !self.mistakes.is_empty() {
+            // There may be far too many copies.
+            return;
+        }
+        let spread = copies::spread(self.scenario);
+        for (n, point) in self.scenario.probe.capture.iter().enumerate() {
+            if let Err(problem) = spread.capture_point(point) {
+                self.mistake(&format!("probe.capture.{n}"), problem);
+            }
+        }
+    }
+}
+
+impl Scenario {
+    /// Returns the node and the link of a capture point `"node:link"`.
+    ///
+    /// # Errors
+    /// Returns the problem and the expected value.
+    pub fn capture_point<'a>(&self, point: &'a str) -> Result<(&'a str, &'a str), String> {
+        let Some((node, link)) = point.split_once(':') else {
+            let such = self
+                .link
+                .iter()
+                .next()
+                .map(|(name, link)| format!(", such as \"{}:{name}\"", link.between[0]));
+            let expected = format!("expected \"NODE:LINK\"{}", such.unwrap_or_default());
+            return Err(format!("\"{}\" is no point of capture: {expected}", short(point)));
+        };
+        if !self.node.contains_key(node) {
+            return Err(format!("no node is called \"{}\": {}", short(node), instead(node, &self.node)));
+        }
+        let of_node = self.link.iter().filter(|(_, link)| link.between.iter().any(|end| end == node));
+        let names: Vec<&str> = of_node.map(|(name, _)| name.as_str()).collect();
+        match names.contains(&link) {
+            true => Ok((node, link)),
+            false => {
+                let instead = suggest::instead(link, names);
+                Err(format!("no link \"{}\" at node \"{node}\": {instead}", short(link)))
+            }
+        }
+    }
+}
+
+fn instead<T>(name: &str, names: &Named<T>) -> String {
+    suggest::instead(name, names.keys().map(String::as_str))
+}
+
+fn short(name: &str) -> String {
+    name.chars().take(60).collect()
+}
+
+/// Returns `true` for a valid name. Copies of nodes, and of their links, have a number after a dot.
+fn good_name(name: &str) -> bool {
+    let name = name
+        .rsplit_once('.')
+        .filter(|(_, number)| number.parse::<u16>().is_ok())
+        .map_or(name, |(base, _)| base);
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (1..=60).contains(&name.len()) && name.chars().all(good)
+}

@@ -1,0 +1,89 @@
+//! Applications that write into a transport connection.
+
+use bentpipe_units::{Bytes, Rate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Application data of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Application {
+    /// No data; the application closes after its peer.
+    #[default]
+    Nothing,
+    /// Unlimited data, as fast as the connection accepts it.
+    Bulk(Bulk),
+    /// A constant rate, in writes of one size (CBR over TCP).
+    Paced(Paced),
+    /// Times of writing and of silence, in turn.
+    OnOff(OnOff),
+}
+
+/// A bulk transfer. It ends after `size` or `duration`, whichever comes first; with neither it does not end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Bulk {
+    /// Bytes to write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<Bytes>,
+    /// Time after which no more is written. Data in the buffer by then is still sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
+}
+
+/// Writes at regular times. Those that find the buffer full wait, and are made up for later.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Paced {
+    /// Bits per second.
+    pub rate: Rate,
+    /// Bytes in each write.
+    pub write: Bytes,
+    /// Time after which no more is written; unset: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
+}
+
+/// Writes for a time, then is silent for a time, and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct OnOff {
+    /// Duration of each burst.
+    pub on: Span,
+    /// Duration of the silence after each burst.
+    pub off: Span,
+    /// Take both times as means of an exponential distribution.
+    pub exponential: bool,
+    /// Rate of writing; unset: as much as the connection takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Time after which no more is written; unset: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
+}
+
+impl Default for Paced {
+    fn default() -> Paced {
+        Paced { rate: Rate::from_bps(64_000), write: Bytes::new(1000), duration: None }
+    }
+}
+
+impl Default for OnOff {
+    fn default() -> OnOff {
+        let (on, off) = (Span::from_secs(1), Span::from_secs(1));
+        OnOff { on, off, exponential: false, rate: None, duration: None }
+    }
+}
+
+impl Application {
+    /// Returns the application with an end after `duration` where it does not say one.
+    pub fn lasting(mut self, duration: Option<Span>) -> Application {
+        match &mut self {
+            Application::Nothing => {}
+            Application::Bulk(bulk) => bulk.duration = bulk.duration.or(duration),
+            Application::Paced(paced) => paced.duration = paced.duration.or(duration),
+            Application::OnOff(on_off) => on_off.duration = on_off.duration.or(duration),
+        }
+        self
+    }
+}

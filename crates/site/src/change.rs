@@ -1,0 +1,182 @@
+//! Changes of a network while it runs.
+
+use std::any::Any;
+use std::fmt;
+use std::mem::discriminant;
+
+use bentpipe_net::queue::Discipline;
+use bentpipe_net::{Channel as ChannelElement, Impossible, channel};
+use bentpipe_sim::{ElementId, Network};
+use bentpipe_units::Time;
+
+use crate::channel::Channel;
+use crate::handle::LinkHandle;
+use crate::member::Member;
+use crate::problem::Problem;
+
+/// Message about a setting that a running network cannot change.
+pub const UNCHANGEABLE: &str =
+    "cannot be changed while it runs: `bentpipe set --help` lists the keys that can";
+
+type Apply = Box<dyn FnOnce(&mut Network) -> Result<(), String> + Send>;
+
+/// Change of one element. It applies to later transmissions; packets in flight are untouched.
+pub struct Change {
+    /// Element.
+    pub element: ElementId,
+    /// Dotted key.
+    pub key: String,
+    /// New value, as text.
+    pub value: String,
+    apply: Apply,
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}", self.key, self.value)
+    }
+}
+
+impl Change {
+    /// Applies the change at the network's present instant.
+    ///
+    /// # Errors
+    /// Returns an error if the element rejects the value, or has another type than expected.
+    pub fn apply(self, network: &mut Network) -> Result<(), Problem> {
+        let Change { element, key, apply, .. } = self;
+        apply(network).map_err(|problem| Problem::new(key, problem))?;
+        network.poke(element);
+        Ok(())
+    }
+}
+
+/// Changes that are collected.
+#[derive(Debug, Default)]
+pub struct Changes(Vec<Change>);
+
+impl Changes {
+    /// Adds the change of an element of type `E` to `value`.
+    pub fn set<E: Any, V: fmt::Debug + Send + 'static>(
+        &mut self,
+        element: ElementId,
+        key: impl Into<String>,
+        value: V,
+        set: impl FnOnce(&mut E, Time, V) -> Result<(), Impossible> + Send + 'static,
+    ) {
+        let shown = format!("{value:?}");
+        let apply = move |network: &mut Network| {
+            let now = network.now();
+            let path = network.path(element).to_owned();
+            let target =
+                network.element::<E>(element).ok_or_else(|| format!("\"{path}\" does not take it"))?;
+            set(target, now, value)
+                .map_err(|refusal| format!("{}: expected {}", refusal.key, refusal.expected))
+        };
+        self.0.push(Change { element, key: key.into(), value: shown, apply: Box::new(apply) });
+    }
+
+    /// Returns the changes.
+    pub fn into_vec(self) -> Vec<Change> {
+        self.0
+    }
+
+    /// Returns `true` if nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Direction of a link before and after a change.
+pub struct Changing<'a, M> {
+    /// Elements of the direction.
+    pub handle: &'a LinkHandle,
+    /// Present state.
+    pub before: Member<'a, M>,
+    /// State after the change.
+    pub after: Member<'a, M>,
+}
+
+impl<M> Changing<'_, M> {
+    /// Returns a key of the direction.
+    pub fn key(&self, key: &str) -> String {
+        format!("link.{}.{}.{key}", self.handle.name, self.handle.way.name())
+    }
+
+    /// Returns the refusal of a change at a key of the direction.
+    pub fn refusal(&self, key: &str, why: &str) -> Problem {
+        Problem::new(self.key(key), format!("cannot be changed while it runs: {why}"))
+    }
+
+    /// Refuses the first of several keys whose value does not stay as it is.
+    ///
+    /// # Errors
+    /// Returns an error if the value of a key is not the same.
+    pub fn refuse(&self, fixed: &[(&str, bool, &str)]) -> Result<(), Problem> {
+        match fixed.iter().find(|(_, same, _)| !same) {
+            Some((key, _, why)) => Err(self.refusal(key, why)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the new queue if it differs.
+    ///
+    /// # Errors
+    /// Returns an error if it is of another kind.
+    pub fn queue(&self) -> Result<Option<Discipline>, Problem> {
+        let [had, wanted] = [&self.before, &self.after].map(|side| side.common.queue.unwrap_or_default());
+        if discriminant(&had) != discriminant(&wanted) {
+            return Err(self.refusal("queue.kind", "expected the queue's own kind"));
+        }
+        Ok((had != wanted).then_some(wanted))
+    }
+
+    /// Adds changes of all faults after the line. Setting one to the same value changes nothing.
+    ///
+    /// # Errors
+    /// Returns an error if their number differs, or one is a trace.
+    pub fn faults(&self, to: &mut Changes) -> Result<(), Problem> {
+        let Some(faults) = self.new_faults()? else { return Ok(()) };
+        let key = self.key("channel");
+        set_all(key, &self.handle.channels, faults, to, |element: &mut ChannelElement, _, config| {
+            element.set(&config)
+        })
+    }
+
+    /// Returns the new faults if they differ.
+    ///
+    /// # Errors
+    /// Returns an error if one is a trace.
+    pub fn new_faults(&self) -> Result<Option<Vec<channel::Config>>, Problem> {
+        let [had, wanted] = [&self.before, &self.after].map(|side| &side.common.channel);
+        if had == wanted {
+            return Ok(None);
+        }
+        let faults = |channel: &Option<Channel>| {
+            channel.as_ref().map_or_else(Vec::new, |channel| channel.faults().to_vec())
+        };
+        let (had, wanted) = (faults(had), faults(wanted));
+        if had.iter().chain(&wanted).any(|fault| matches!(fault, channel::Config::Trace(_))) {
+            return Err(Problem::new(self.key("channel"), "a trace cannot be changed while it runs"));
+        }
+        Ok(Some(wanted))
+    }
+}
+
+/// Adds a change of each of several elements.
+///
+/// # Errors
+/// Returns an error if there are not as many values as elements.
+pub fn set_all<E: Any, V: fmt::Debug + Send + 'static>(
+    key: String,
+    elements: &[ElementId],
+    values: Vec<V>,
+    to: &mut Changes,
+    set: impl FnOnce(&mut E, Time, V) -> Result<(), Impossible> + Send + Copy + 'static,
+) -> Result<(), Problem> {
+    if values.len() != elements.len() {
+        let problem = format!("has {} faults: expected as many while it runs", elements.len());
+        return Err(Problem::new(key, problem));
+    }
+    elements.iter().zip(values).for_each(|(element, value)| to.set(*element, key.clone(), value, set));
+    Ok(())
+}

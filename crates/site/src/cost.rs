@@ -1,0 +1,83 @@
+//! Cost of packets on a medium, for budgets.
+
+use bentpipe_units::{Bytes, Rate, Span};
+use serde::Serialize;
+
+/// Cost of packets on a direction of a link.
+pub trait Cost {
+    /// Returns the rate of frames or cells.
+    fn rate(&self) -> Rate;
+
+    /// Returns the usable part of the rate. Default: all of it.
+    fn usable(&self) -> Rate {
+        self.rate()
+    }
+
+    /// Returns the cells of a packet of `len` bytes, and the padding. `None` without cells.
+    fn cells(&self, _len: usize) -> Option<(u64, Bytes)> {
+        None
+    }
+
+    /// Returns the bytes that a packet takes.
+    fn wire_len(&self, len: usize) -> Bytes;
+
+    /// Returns the rate of IP packets of this length. Default: usable rate times packet over wire size.
+    fn capacity(&self, len: usize) -> Rate {
+        let wire = self.wire_len(len).get().max(1);
+        let bits = u128::from(self.usable().as_bps()) * len as u128 / u128::from(wire);
+        Rate::from_bps(bits as u64)
+    }
+
+    /// Returns the transmission time of a packet. Default: wire size over usable rate.
+    fn time(&self, len: usize) -> Span {
+        self.usable().span_of(self.wire_len(len))
+    }
+
+    /// Returns the name of the resource whose rate all members with the same name share. Default: none.
+    fn shared(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns the time that a packet takes on a medium which both directions share.
+    fn airtime(&self, _len: usize) -> Option<Airtime> {
+        None
+    }
+}
+
+/// Time that a packet takes on a shared medium, of which the capacity is made.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Airtime {
+    /// Reservation in front of the frame: RTS and CTS, or a CTS to itself.
+    pub before: Span,
+    /// Frame.
+    pub data: Span,
+    /// Gap and ACK after it.
+    pub ack: Span,
+    /// DIFS and the mean backoff of a lone sender.
+    pub access: Span,
+    /// Maximum number of transmissions.
+    pub attempts: u32,
+}
+
+/// Share that a direction of a link has of common capacity.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShareBudget {
+    /// The link.
+    pub name: String,
+    /// `forward` or `return`.
+    pub direction: &'static str,
+    /// Number of copies.
+    pub copies: u32,
+    /// Name of its carriers.
+    pub carrier: String,
+    /// The least that can be assigned: a slot in each multiframe.
+    pub granularity: Rate,
+    /// Guaranteed rate: its constant assignment in whole slots.
+    pub least: Rate,
+    /// Maximum rate, without requests of others.
+    pub most: Rate,
+    /// Fair share of the rate beyond constant assignments, if all terminals of a carrier request.
+    pub share: Rate,
+    /// Delay from data to requested slots: minimum, mean and maximum. `None` where requests ride on bursts.
+    pub request_to_grant: Option<[Span; 3]>,
+}

@@ -1,0 +1,56 @@
+//! Files that a scenario names.
+
+use std::io;
+use std::path::Path;
+
+use bentpipe_net::channel;
+use bentpipe_net::link::DelayChange;
+use bentpipe_units::Span;
+
+use crate::line_keys::DelayChanges;
+
+/// File that is open.
+pub struct Opened {
+    /// Path for messages.
+    pub shown: String,
+    /// Content.
+    pub bytes: Box<dyn io::Read>,
+}
+
+/// Loads what configurations name.
+pub trait Files {
+    /// Returns a fault, with any trace read, made or fitted. `path` seeds the draws.
+    ///
+    /// # Errors
+    /// Returns the key of the fault and its problem.
+    fn fault(
+        &self,
+        fault: &channel::Config,
+        seed: u64,
+        path: &str,
+    ) -> Result<channel::Config, (&'static str, String)>;
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// Returns an error that begins with the path if it cannot be read.
+    fn open(&self, path: &Path) -> Result<Opened, String>;
+
+    /// Returns files that a program produces to order, such as a test card of video.
+    ///
+    /// Returns an empty list where nothing is sent, as in a check.
+    ///
+    /// # Errors
+    /// Returns an error if the program is missing or fails.
+    fn make(&self, what: &str, order: &serde_json::Value) -> Result<Vec<Vec<u8>>, String>;
+
+    /// Returns the changes of a line's delay, which is `delay` at first.
+    ///
+    /// # Errors
+    /// Returns the key of the changes and the problem.
+    fn delay_changes(
+        &self,
+        changes: &DelayChanges,
+        delay: Span,
+    ) -> Result<Vec<DelayChange>, (&'static str, String)>;
+}

@@ -1,0 +1,334 @@
+//! Flow as its traffic sees it, its ends, and their nodes.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use bentpipe_net::{Element, Impossible, Port};
+use bentpipe_units::{Bytes, Span};
+use bentpipe_wire::ip::Protocol;
+
+use crate::application::Application;
+use crate::files::{Files, Opened};
+use crate::judge::Judge;
+use crate::nodes::Nodes;
+use crate::problem::Problem;
+use crate::routes::{Hop, Router, header_len};
+use crate::topology::{IpVersion, Topology, Way};
+
+/// First port of flows to groups, far from those of single nodes.
+const FIRST_GROUP_PORT: u16 = 40_000;
+
+/// Flow, or a copy of one, whose elements are made.
+#[derive(Clone, Debug)]
+pub struct FlowAt<'a> {
+    /// Number of the flow.
+    pub flow: usize,
+    /// Name in the file.
+    pub name: &'a str,
+    /// Number of the node that sends.
+    pub from: usize,
+    /// Numbers of the nodes that receive: one, unless they are a group.
+    pub receivers: &'a [usize],
+    /// Address of the group, if it goes to one.
+    pub group: Option<IpAddr>,
+    /// IP version.
+    pub ip: IpVersion,
+    /// Longest IP packet that reaches all receivers.
+    pub mtu: Bytes,
+    /// Start of the first copy.
+    pub start: Span,
+    /// End, if it has one.
+    pub stop: Option<Span>,
+    /// Number of copies that the elements are to stand for.
+    pub copies: u32,
+    /// Application that writes.
+    pub application: Application,
+}
+
+impl FlowAt<'_> {
+    /// Returns a key of the flow: "flow.bulk.count".
+    pub fn key(&self, key: &str) -> String {
+        format!("flow.{}.{key}", self.name)
+    }
+
+    /// Returns an element's refusal of the traffic, or of a key in it.
+    pub fn impossible(&self, key: &str, impossible: &Impossible) -> Problem {
+        let traffic = self.key("traffic");
+        let key = if key.is_empty() { traffic } else { format!("{traffic}.{key}") };
+        Problem::impossible(&key, impossible)
+    }
+
+    /// Checks that packets of `payload` after `headers` bytes of transport headers fit the path. `key` is in
+    /// the traffic.
+    ///
+    /// # Errors
+    /// Returns an error if they are longer than the path's MTU.
+    pub fn ensure_fits(&self, payload: Bytes, headers: u64, key: &str) -> Result<(), Problem> {
+        let (len, most) = (header_len(self.ip, headers).get() + payload.get(), self.mtu.get());
+        if len <= most {
+            return Ok(());
+        }
+        let problem = format!("makes packets of {len} B: expected at most the path's MTU, {most} B");
+        Err(Problem::new(self.key(&format!("traffic.{key}")), problem))
+    }
+}
+
+/// Place that an end of a flow is connected with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attach {
+    /// Number of a node and its port.
+    Node(usize, Port),
+    /// Sending end of a native channel, by its number.
+    Entry(usize),
+    /// Receiving end of a native channel, by its number.
+    Exit(usize),
+}
+
+/// Form of what a medium carries without IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// ATM cells: packets of a mark, 1 in the last cell of a PDU, and the payload.
+    CellPayloads,
+}
+
+impl Form {
+    /// Returns what is carried, for messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Form::CellPayloads => "payloads of ATM cells",
+        }
+    }
+}
+
+/// Channel on a link that a flow has for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeChannel {
+    /// Name of the flow.
+    pub flow: String,
+    /// Key that asks for it.
+    pub key: String,
+    /// Number of the link.
+    pub link: usize,
+    /// Direction.
+    pub way: Way,
+    /// Form of what it carries.
+    pub form: Form,
+}
+
+/// End of a flow: its element, and its place.
+pub struct End {
+    /// Element, whose port 0 is connected.
+    pub element: Box<dyn Element>,
+    /// Place.
+    pub at: Attach,
+}
+
+impl End {
+    /// Creates the end of an element at a node.
+    pub fn new(element: impl Element + 'static, (node, port): (usize, Port)) -> End {
+        End::attached(element, Attach::Node(node, port))
+    }
+
+    /// Creates the end of an element at any place.
+    pub fn attached(element: impl Element + 'static, at: Attach) -> End {
+        End { element: Box::new(element), at }
+    }
+}
+
+/// Both ends of a flow.
+pub struct FlowEnds {
+    /// Sending end.
+    pub sender: End,
+    /// Receiving ends: one, or one for each member of a group.
+    pub receivers: Vec<End>,
+    /// Step after the run, if there is one.
+    pub judge: Option<Box<dyn Judge>>,
+}
+
+/// Addresses of both ends of a connection, and their ports at the nodes.
+pub struct Pair {
+    /// Address and port number of the sender.
+    pub local: SocketAddr,
+    /// Address and port number of the receiver.
+    pub remote: SocketAddr,
+    /// Node and port of the sender.
+    pub sender: (usize, Port),
+    /// Node and port of the receiver.
+    pub receiver: (usize, Port),
+}
+
+/// Addresses of datagrams, and the ports of their ends at the nodes.
+pub struct Datagrams {
+    /// Address and first port number of the sender.
+    pub source: SocketAddr,
+    /// Address and first port number of the receivers.
+    pub destination: SocketAddr,
+    /// Number of port numbers, from the first on.
+    pub count: u16,
+    /// Node and port of the sender.
+    pub sender: (usize, Port),
+    /// Nodes and ports of the receivers.
+    pub receivers: Vec<(usize, Port)>,
+}
+
+/// Nodes, routes and files, to which the ends of flows are attached.
+pub struct FlowGround<'g, 't> {
+    topology: &'t Topology,
+    nodes: &'g mut Nodes<'t>,
+    router: &'g mut Router<'t>,
+    files: &'g dyn Files,
+    natives: &'g mut Vec<NativeChannel>,
+}
+
+impl<'g, 't> FlowGround<'g, 't> {
+    /// Creates the ground of a topology.
+    pub fn new(
+        topology: &'t Topology,
+        nodes: &'g mut Nodes<'t>,
+        router: &'g mut Router<'t>,
+        files: &'g dyn Files,
+        natives: &'g mut Vec<NativeChannel>,
+    ) -> FlowGround<'g, 't> {
+        FlowGround { topology, nodes, router, files, natives }
+    }
+
+    /// Returns the nodes, to be set up.
+    pub fn nodes(&mut self) -> &mut Nodes<'t> {
+        self.nodes
+    }
+
+    /// Returns the router.
+    pub fn router(&mut self) -> &mut Router<'t> {
+        self.router
+    }
+
+    /// Opens a file of the scenario.
+    ///
+    /// # Errors
+    /// Returns an error that begins with the path if it cannot be read.
+    pub fn open(&self, path: &Path) -> Result<Opened, String> {
+        self.files.open(path)
+    }
+
+    /// Returns files that a program produces: see [`Files::make`].
+    ///
+    /// # Errors
+    /// Returns an error if the program is missing or fails.
+    pub fn make(&self, what: &str, order: &serde_json::Value) -> Result<Vec<Vec<u8>>, String> {
+        self.files.make(what, order)
+    }
+
+    /// Adds a channel to the link that joins sender and receiver, and returns its ends.
+    ///
+    /// `key` is what asks for it in the traffic.
+    ///
+    /// # Errors
+    /// Returns an error unless one link joins both nodes.
+    pub fn native(&mut self, at: &FlowAt<'_>, key: &str, form: Form) -> Result<[Attach; 2], Problem> {
+        let key = at.key(&format!("traffic.{key}"));
+        let path = self.router.path(at.from, at.receivers[0], at.ip);
+        let path = path.map_err(|error| Problem::new(at.key("to"), error.to_string()))?;
+        let [Hop::Link(link, way)] = path[..] else {
+            let problem = format!("no link joins both nodes: expected one, which carries {}", form.name());
+            return Err(Problem::new(key, problem));
+        };
+        self.natives.push(NativeChannel { flow: at.name.to_owned(), key, link, way, form });
+        let number = self.natives.len() - 1;
+        Ok([Attach::Entry(number), Attach::Exit(number)])
+    }
+
+    /// Adds an endpoint to a node and returns its port and first port number.
+    ///
+    /// # Errors
+    /// Returns an error if too few port numbers are left.
+    pub fn bind(
+        &mut self,
+        at: &FlowAt<'_>,
+        node: usize,
+        protocol: Protocol,
+        count: u16,
+    ) -> Result<(Port, u16), Problem> {
+        self.nodes.bind(node, protocol, count).ok_or_else(|| {
+            let name = self.topology.name(node);
+            let problem = format!("no port is left at node \"{name}\": 64511 flows can end there");
+            Problem::new(at.key("count"), problem)
+        })
+    }
+
+    /// Adds both ends of a connection.
+    ///
+    /// # Errors
+    /// Returns an error if no port number is left.
+    pub fn pair(&mut self, at: &FlowAt<'_>, protocol: Protocol) -> Result<Pair, Problem> {
+        let (from, to) = (at.from, at.receivers[0]);
+        let (sender, local) = self.bind(at, from, protocol, 1)?;
+        let (receiver, remote) = self.bind(at, to, protocol, 1)?;
+        [from, to].into_iter().for_each(|node| self.nodes.send_to(node, at.ip));
+        Ok(Pair {
+            local: SocketAddr::new(self.nodes.address(from, at.ip), local),
+            remote: SocketAddr::new(self.nodes.address(to, at.ip), remote),
+            sender: (from, sender),
+            receiver: (to, receiver),
+        })
+    }
+
+    /// Adds the ends of datagrams from `count` port numbers to as many at each receiver.
+    ///
+    /// # Errors
+    /// Returns an error if too few port numbers are left.
+    pub fn datagrams(
+        &mut self,
+        at: &FlowAt<'_>,
+        protocol: Protocol,
+        count: u16,
+    ) -> Result<Datagrams, Problem> {
+        let (sender, first) = self.bind(at, at.from, protocol, count)?;
+        let source = SocketAddr::new(self.nodes.address(at.from, at.ip), first);
+        let (destination, receivers) = match at.group {
+            Some(address) => self.members(at, address, protocol, count)?,
+            None => self.receiver(at, protocol, count)?,
+        };
+        Ok(Datagrams { source, destination, count, sender: (at.from, sender), receivers })
+    }
+
+    fn receiver(
+        &mut self,
+        at: &FlowAt<'_>,
+        protocol: Protocol,
+        count: u16,
+    ) -> Result<(SocketAddr, Vec<(usize, Port)>), Problem> {
+        let to = at.receivers[0];
+        self.nodes.send_to(to, at.ip);
+        let (port, first) = self.bind(at, to, protocol, count)?;
+        Ok((SocketAddr::new(self.nodes.address(to, at.ip), first), vec![(to, port)]))
+    }
+
+    /// Joins all receivers to a group. One port number serves all members: each flow to the group has its own.
+    fn members(
+        &mut self,
+        at: &FlowAt<'_>,
+        address: IpAddr,
+        protocol: Protocol,
+        count: u16,
+    ) -> Result<(SocketAddr, Vec<(usize, Port)>), Problem> {
+        let first = FIRST_GROUP_PORT.checked_add(at.flow as u16);
+        let first = first.filter(|first| first.checked_add(count).is_some());
+        let first = first.ok_or_else(|| Problem::new(at.key("count"), "more flows to groups than ports"))?;
+        let join = |to: &usize| {
+            let node = self.nodes.node(*to);
+            let port = node.add_endpoint();
+            (first..first + count).for_each(|number| node.join(port, address, protocol, number));
+            (*to, port)
+        };
+        Ok((SocketAddr::new(address, first), at.receivers.iter().map(join).collect()))
+    }
+
+    /// Routes packets to `address`, which no node has, from sender to receiver.
+    ///
+    /// # Errors
+    /// Returns an error without a path, or if the address is another node's.
+    pub fn lead(&mut self, at: &FlowAt<'_>, address: IpAddr) -> Result<(), Problem> {
+        let led = self.nodes.lead(address, at.from, at.receivers[0], self.router);
+        led.map_err(|problem| Problem::new(at.key("to"), problem))
+    }
+}

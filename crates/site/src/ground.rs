@@ -1,0 +1,116 @@
+//! Ground of a role: its node, where it binds ports, diverts packets and serves clients.
+
+use std::net::IpAddr;
+
+use bentpipe_net::Port;
+use bentpipe_net::node::Divert;
+use bentpipe_wire::ip::Protocol;
+
+use crate::{IpVersion, Nodes, Problem, Router, Topology};
+
+/// Node of a role while networks are planned. Each call that makes a port of the role's element returns the next one.
+pub struct Ground<'g, 'a> {
+    topology: &'a Topology,
+    nodes: &'g mut Nodes<'a>,
+    router: &'g mut Router<'a>,
+    node: usize,
+    key: &'g str,
+    /// Ports of the node by the port of the element.
+    joined: Vec<Port>,
+}
+
+impl<'g, 'a> Ground<'g, 'a> {
+    /// Creates the ground of the role at `key` of a node.
+    pub fn new(
+        topology: &'a Topology,
+        nodes: &'g mut Nodes<'a>,
+        router: &'g mut Router<'a>,
+        (node, key): (usize, &'g str),
+    ) -> Ground<'g, 'a> {
+        Ground { topology, nodes, router, node, key, joined: Vec::new() }
+    }
+
+    /// Returns the key of the role: "node.edge.role".
+    pub fn key(&self) -> &str {
+        self.key
+    }
+
+    /// Returns the name of the node.
+    pub fn name(&self) -> &'a str {
+        self.topology.name(self.node)
+    }
+
+    /// Returns the addresses of a node.
+    pub fn addresses(&self, node: &str) -> Option<[IpAddr; 2]> {
+        let node = self.topology.node.get_index_of(node)?;
+        Some([IpVersion::V4, IpVersion::V6].map(|ip| self.nodes.address(node, ip)))
+    }
+
+    /// Returns the interfaces to a link, or to the copies of one.
+    pub fn interfaces(&self, link: &str) -> Vec<Port> {
+        let is_meant = |name: &str| name == link || is_copy(name, link);
+        let name = self.name();
+        let links = self.topology.link.iter().enumerate();
+        let own = links.filter(|(_, (of, at))| is_meant(of) && at.between.iter().any(|end| end == name));
+        own.map(|(n, _)| self.nodes.interface(self.node, n)).collect()
+    }
+
+    /// Diverts the packets in transit that match.
+    pub fn divert(&mut self, what: Divert) -> Port {
+        let endpoint = self.nodes.node(self.node).divert(what);
+        self.join(endpoint)
+    }
+
+    /// Binds `count` free port numbers in a row and returns the first of them.
+    ///
+    /// # Errors
+    /// Returns an error if too few port numbers are left.
+    pub fn bind(&mut self, protocol: Protocol, count: u16) -> Result<(Port, u16), Problem> {
+        let bound = self.nodes.bind(self.node, protocol, count);
+        let none = || Problem::new(self.key, format!("no port is left at node \"{}\"", self.name()));
+        let (endpoint, first) = bound.ok_or_else(none)?;
+        Ok((self.join(endpoint), first))
+    }
+
+    /// Binds a well-known port number.
+    ///
+    /// # Errors
+    /// Returns an error if another role of the node has it.
+    pub fn bind_at(&mut self, protocol: Protocol, number: u16) -> Result<Port, Problem> {
+        let bound = self.nodes.bind_at(self.node, protocol, number);
+        let taken = || {
+            let problem = format!("{protocol} port {number} of node \"{}\" is taken", self.name());
+            Problem::new(self.key, format!("{problem}: expected one role that binds it"))
+        };
+        let endpoint = bound.ok_or_else(taken)?;
+        Ok(self.join(endpoint))
+    }
+
+    /// Adds routes of all nodes to a node that the role sends packets to.
+    ///
+    /// # Errors
+    /// Returns an error if no path exists.
+    pub fn reach(&mut self, node: &str, ip: IpVersion) -> Result<(), Problem> {
+        let to = self.topology.number(node);
+        let unreachable = |error: crate::Unreachable| Problem::new(self.key, error.to_string());
+        self.router.path(self.node, to, ip).map_err(unreachable)?;
+        self.nodes.send_to(to, ip);
+        Ok(())
+    }
+
+    fn join(&mut self, endpoint: Port) -> Port {
+        self.joined.push(endpoint);
+        Port(self.joined.len() as u16 - 1)
+    }
+
+    /// Returns the ports of the node by the port of the element.
+    pub(crate) fn into_joined(self) -> Vec<Port> {
+        self.joined
+    }
+}
+
+/// Returns `true` if `name` is a copy of `of`: "access.2" of "access".
+fn is_copy(name: &str, of: &str) -> bool {
+    let number = name.strip_prefix(of).and_then(|rest| rest.strip_prefix('.'));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
+}

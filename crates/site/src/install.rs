@@ -1,0 +1,245 @@
+//! Recorded elements and wires, numbered once all are known.
+
+use bentpipe_net::{Channel, Element, Port};
+use bentpipe_sim::{BuildError, Builder, ElementId, Network};
+
+use crate::files::Files;
+use crate::member::{Common, Place};
+use crate::problem::Problem;
+use crate::topology::Way;
+
+/// Place of an element in the order of its network, which affects every result.
+///
+/// The fingerprint hashes element numbers, and simultaneous wake-ups go to the lowest number. Elements of
+/// equal order stay in the order that they were recorded in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Order {
+    /// Gate in the place of a real host.
+    Gate,
+    /// Node, by its number.
+    Node(usize),
+    /// Element shared by several links or nodes: the row of its kind, and its number.
+    Shared(usize, usize),
+    /// Element of one direction of a link.
+    Link(usize, Way, Slot),
+    /// Element of a network under the links: the row of its kind, and its number.
+    Network(usize, usize),
+    /// Role of a node: the node, and the role's number there.
+    Role(usize, usize),
+    /// End of a flow: the flow, the copy, the end.
+    Flow(usize, u32, usize),
+}
+
+/// Place of an element within one direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Slot {
+    /// Line, or the sending end of a medium.
+    Line,
+    /// Stage in front of the medium, by the row of its kind.
+    Stage(usize),
+    /// Fault of the channel, by its number.
+    Channel(usize),
+    /// Receiving end of a medium.
+    Receiver,
+    /// Partner of a stage, behind the medium.
+    Partner(usize),
+}
+
+/// Element that was recorded; it has no number yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Part(u32);
+
+/// Input or output of a recorded element.
+pub type At = (Part, Port);
+
+struct Recorded {
+    order: Order,
+    path: String,
+    element: Box<dyn Element>,
+}
+
+/// Elements and wires of a network that is being put together.
+pub struct Site<'f> {
+    seed: u64,
+    files: &'f dyn Files,
+    parts: Vec<Recorded>,
+    wires: Vec<(At, At)>,
+}
+
+impl<'f> Site<'f> {
+    /// Creates an empty site; `seed` seeds the random stream of every element.
+    pub fn new(seed: u64, files: &'f dyn Files) -> Site<'f> {
+        Site { seed, files, parts: Vec::new(), wires: Vec::new() }
+    }
+
+    /// Returns the loader of configurations that name files.
+    pub fn files(&self) -> &'f dyn Files {
+        self.files
+    }
+
+    /// Returns the seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Records an element. `path` is its place in the scenario ("link/uplink/queue") and seeds its random stream.
+    pub fn add(&mut self, order: Order, path: impl Into<String>, element: impl Element + 'static) -> Part {
+        self.add_boxed(order, path, Box::new(element))
+    }
+
+    /// Records an element that is boxed already.
+    pub fn add_boxed(&mut self, order: Order, path: impl Into<String>, element: Box<dyn Element>) -> Part {
+        self.parts.push(Recorded { order, path: path.into(), element });
+        Part(self.parts.len() as u32 - 1)
+    }
+
+    /// Connects output `from` to input `to`, replacing any previous connection of the output.
+    pub fn connect(&mut self, from: At, to: At) {
+        self.wires.push((from, to));
+    }
+
+    /// Records the faults of a direction as a chain of elements after `from`.
+    ///
+    /// # Errors
+    /// Returns an error if a fault is impossible, or its trace cannot be loaded.
+    pub fn faults(
+        &mut self,
+        (link, way, path): (usize, Way, &str),
+        common: &Common,
+        place: &Place,
+        from: At,
+    ) -> Result<Vec<Part>, Problem> {
+        let faults = common.channel.as_ref().map_or(&[][..], |channel| channel.faults());
+        let mut chain = Vec::new();
+        for (n, config) in faults.iter().enumerate() {
+            let name = if n == 0 { "channel".to_owned() } else { format!("channel.{}", n + 1) };
+            let path = format!("{path}/{name}");
+            let config = self.fault(config, place, &path)?;
+            let channel = Channel::new(&config);
+            let channel = channel.map_err(|error| Problem::impossible(&place.key("channel"), &error))?;
+            let channel = self.add(Order::Link(link, way, Slot::Channel(n)), path, channel);
+            let last = chain.last().map_or(from, |last| (*last, Port(0)));
+            self.connect(last, (channel, Port(0)));
+            chain.push(channel);
+        }
+        Ok(chain)
+    }
+
+    /// Returns a fault with its trace loaded. `path` is that of its element.
+    ///
+    /// # Errors
+    /// Returns an error if the trace cannot be loaded.
+    pub fn fault(
+        &self,
+        config: &bentpipe_net::channel::Config,
+        place: &Place,
+        path: &str,
+    ) -> Result<bentpipe_net::channel::Config, Problem> {
+        let loaded = self.files.fault(config, self.seed, path);
+        loaded.map_err(|(part, problem)| Problem::new(place.key(&format!("channel.{part}")), problem))
+    }
+
+    /// Numbers the elements by their order and builds the network.
+    ///
+    /// # Errors
+    /// Returns an error if the wiring has a zero-delay loop, or two elements have one path.
+    pub fn finish(self) -> Result<Installed, BuildError> {
+        let mut sorted: Vec<(usize, Recorded)> = self.parts.into_iter().enumerate().collect();
+        sorted.sort_by_key(|(_, part)| part.order);
+        let mut builder = Builder::new(self.seed);
+        let mut numbers: Vec<(usize, ElementId)> = sorted
+            .into_iter()
+            .map(|(part, Recorded { path, element, .. })| (part, builder.add_boxed(path, element)))
+            .collect();
+        numbers.sort_unstable_by_key(|(part, _)| *part);
+        let numbers: Vec<ElementId> = numbers.into_iter().map(|(_, number)| number).collect();
+        let at = |(part, port): At| (numbers[part.0 as usize], port);
+        self.wires.into_iter().for_each(|(from, to)| builder.connect(at(from), at(to)));
+        Ok(Installed { network: builder.build()?, numbers })
+    }
+}
+
+/// Network that was put together, with the numbers of its elements.
+pub struct Installed {
+    /// Network at the start of its run.
+    pub network: Network,
+    numbers: Vec<ElementId>,
+}
+
+impl Installed {
+    /// Returns the number of a recorded element.
+    pub fn element(&self, part: Part) -> ElementId {
+        self.numbers[part.0 as usize]
+    }
+
+    /// Returns the input or output of a recorded element by the element's number.
+    pub fn at(&self, (part, port): At) -> (ElementId, Port) {
+        (self.element(part), port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use bentpipe_net::Gate;
+    use bentpipe_net::channel::Config;
+    use bentpipe_net::link::DelayChange;
+    use bentpipe_units::Span;
+
+    use super::*;
+    use crate::Opened;
+    use crate::line_keys::DelayChanges;
+
+    struct NoFiles;
+
+    impl Files for NoFiles {
+        fn fault(&self, fault: &Config, _: u64, _: &str) -> Result<Config, (&'static str, String)> {
+            Ok(fault.clone())
+        }
+        fn open(&self, path: &Path) -> Result<Opened, String> {
+            Err(path.display().to_string())
+        }
+        fn make(&self, what: &str, _: &serde_json::Value) -> Result<Vec<Vec<u8>>, String> {
+            Err(what.to_owned())
+        }
+        fn delay_changes(
+            &self,
+            _: &DelayChanges,
+            _: Span,
+        ) -> Result<Vec<DelayChange>, (&'static str, String)> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn elements_are_numbered_by_their_order_not_by_that_of_calls() {
+        let mut site = Site::new(1, &NoFiles);
+        let flow = site.add(Order::Flow(0, 0, 0), "flow", Gate::default());
+        let receiver = site.add(Order::Link(1, Way::Forward, Slot::Receiver), "receiver", Gate::default());
+        let line = site.add(Order::Link(1, Way::Forward, Slot::Line), "line", Gate::default());
+        let shared = site.add(Order::Shared(2, 0), "shared", Gate::default());
+        let twin = site.add(Order::Shared(2, 0), "twin", Gate::default());
+        let node = site.add(Order::Node(7), "node", Gate::default());
+        let network = site.add(Order::Network(4, 0), "network", Gate::default());
+        let installed = site.finish().expect("no wires");
+        let order = [node, shared, twin, line, receiver, network, flow];
+        let numbers: Vec<usize> = order.iter().map(|part| installed.element(*part).index()).collect();
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn wires_follow_the_elements() {
+        let mut site = Site::new(1, &NoFiles);
+        let (last, first) = (
+            site.add(Order::Flow(0, 0, 0), "last", Gate::default()),
+            site.add(Order::Gate, "first", Gate::default()),
+        );
+        site.connect((first, Gate::NETWORK), (last, Gate::NETWORK));
+        let mut installed = site.finish().expect("no loop");
+        let (from, to) = (installed.element(first), installed.element(last));
+        installed.network.inject(from, Gate::OUTSIDE, bentpipe_net::Packet::from_bytes(&[0x45; 20]));
+        installed.network.run_until(bentpipe_units::Time::ZERO);
+        assert!(installed.network.element::<Gate>(to).expect("a gate").take().is_some());
+    }
+}

@@ -1,0 +1,18 @@
+//! Steps after a run: what arrived of a flow is judged.
+
+/// What is known of a flow when the network has run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Judged {
+    /// Measures: name, unit, value.
+    pub measures: Vec<(&'static str, &'static str, f64)>,
+    /// Videos to be decoded and compared by another program: what was sent, and what arrived.
+    pub videos: Vec<[Vec<u8>; 2]>,
+    /// All that arrived.
+    pub received: Vec<u8>,
+}
+
+/// Step after a run.
+pub trait Judge: Send {
+    /// Returns what is known without other programs.
+    fn judge(&mut self) -> Judged;
+}

@@ -1,0 +1,65 @@
+//! The contract of kinds, and the site that they are installed into.
+//!
+//! A [`Site`] records elements and wires while a network is put together, and numbers the elements afterwards by their
+//! [`Order`]: results do not depend on the order of calls. [`Topology`] is the graph of nodes, links and tunnels; a
+//! [`Router`] finds paths through it, and [`Nodes`] gives the nodes addresses, ports and routes. A medium is a type that
+//! implements [`MediumKind`]; the macro [`media`] makes the enum of all of them, and their shared tables. So do
+//! [`TrafficKind`] and [`traffic`] for what flows send: it makes [`FlowEnds`] on the [`FlowGround`] of nodes, routes and files.
+//!
+//! Does no I/O and knows no scenario file, nor any technology: kinds are in the rooms above, the plain [`line`] apart.
+
+pub mod application;
+mod capture;
+mod change;
+mod channel;
+mod cost;
+mod files;
+mod flow;
+mod ground;
+mod handle;
+mod install;
+mod judge;
+pub mod line;
+mod line_keys;
+pub mod marker;
+mod medium;
+mod member;
+mod nodes;
+mod problem;
+mod review;
+mod role;
+mod role_table;
+mod routes;
+pub mod stage;
+mod stage_table;
+mod table;
+mod topology;
+mod traffic;
+
+pub use capture::{Artefact, CaptureFormat, CapturePoint, Input, RawIp, Records, Tap, WriteArtefact};
+pub use change::{Change, Changes, Changing, UNCHANGEABLE, set_all};
+pub use channel::Channel;
+pub use cost::{Airtime, Cost, ShareBudget};
+pub use files::{Files, Opened};
+pub use flow::{Attach, Datagrams, End, FlowAt, FlowEnds, FlowGround, Form, NativeChannel, Pair};
+pub use ground::Ground;
+pub use handle::{LinkHandle, StageHandle};
+pub use install::{At, Installed, Order, Part, Site, Slot};
+pub use judge::{Judge, Judged};
+pub use medium::{Assembly, MediumKind, SharedParts, SharedTable, Wired};
+pub use member::{Common, Facts, MAX_DELAY, Member, Place, Scope, Takes, numbered};
+pub use nodes::{NodeHandle, Nodes};
+pub use problem::Problem;
+pub use review::Review;
+pub use role::{Client, RoleAt, RoleHandle, RoleKind, RolePlans, Roles};
+pub use routes::{Hop, Router, Unreachable, header_len, path_mtu};
+pub use stage::{ByRow, Stage, StageRow};
+pub use table::{Assemblies, Native, Row, is_default, numbered_parts};
+pub use topology::{IpVersion, IpVersions, LinkAt, Named, NodeAt, Topology, Way};
+pub use traffic::{Copies, FlowTakes, PathFacts, TrafficKind, Window};
+
+/// Names that the expansion of [`media`] needs.
+#[doc(hidden)]
+pub mod expansion {
+    pub use bentpipe_sim::ElementId;
+}

@@ -1,0 +1,252 @@
+//! Nodes: addresses, interfaces, tunnels, ports and routes.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use bentpipe_net::node::{Prefix, Tunnel};
+use bentpipe_net::{Node, Port};
+use bentpipe_wire::ip::Protocol;
+
+use crate::{Hop, IpVersion, NodeAt, Order, Part, Problem, Router, Site, Topology, Way};
+
+/// First port number that ends of flows get.
+const FIRST_PORT: u16 = 1024;
+
+/// Nodes while they are set up.
+pub struct Nodes<'a> {
+    topology: &'a Topology,
+    nodes: Vec<State>,
+    /// Addresses that packets are sent to, with the node that has them: these need routes.
+    destinations: BTreeSet<(IpVersion, usize)>,
+    /// Numbers of each tunnel's ends at its first and second node.
+    tunnels: Vec<[u16; 2]>,
+    /// Interfaces of each node by the number of the link.
+    interfaces: Vec<HashMap<usize, Port>>,
+}
+
+struct State {
+    node: Node,
+    addresses: [IpAddr; 2],
+    next_port: u16,
+    /// Numbers that roles have bound.
+    well_known: BTreeSet<(Protocol, u16)>,
+}
+
+/// Returns the interfaces of all nodes by the numbers of their links. A node's links are in the order of the
+/// file.
+fn interfaces(topology: &Topology) -> Vec<HashMap<usize, Port>> {
+    let mut interfaces = vec![HashMap::new(); topology.node.len()];
+    for (n, link) in topology.link.values().enumerate() {
+        for end in &link.between {
+            let of_node = &mut interfaces[topology.number(end)];
+            of_node.insert(n, Port(of_node.len() as u16));
+        }
+    }
+    interfaces
+}
+
+/// Node of a network that is put together.
+#[derive(Clone, Debug)]
+pub struct NodeHandle {
+    /// Name of the node.
+    pub name: String,
+    /// Part with its `bentpipe_net::Node`.
+    pub part: Part,
+    /// IPv4 and IPv6 address.
+    pub addresses: [IpAddr; 2],
+}
+
+impl<'a> Nodes<'a> {
+    /// Creates the nodes of a topology with their addresses and interfaces.
+    pub fn new(topology: &'a Topology) -> Nodes<'a> {
+        let mut used: BTreeSet<IpAddr> =
+            topology.node.values().flat_map(|node| node.addresses.clone()).collect();
+        let states = topology.node.iter().map(|(name, node)| State::new(topology, name, node, &mut used));
+        let nodes = states.collect();
+        let interfaces = interfaces(topology);
+        Nodes { topology, nodes, interfaces, destinations: BTreeSet::new(), tunnels: Vec::new() }
+    }
+
+    /// Returns the interface of a node to a link, both by number.
+    pub fn interface(&self, node: usize, link: usize) -> Port {
+        self.interfaces[node].get(&link).copied().unwrap_or(Port(0))
+    }
+
+    /// Returns the address of a node.
+    pub fn address(&self, node: usize, ip: IpVersion) -> IpAddr {
+        self.nodes[node].addresses[usize::from(ip == IpVersion::V6)]
+    }
+
+    /// Records a destination node, to which all others get a route.
+    pub fn send_to(&mut self, node: usize, ip: IpVersion) {
+        self.destinations.insert((ip, node));
+    }
+
+    /// Adds an endpoint and returns its port and the first of its `count` port numbers.
+    ///
+    /// Returns `None` if too few port numbers are left.
+    pub fn bind(&mut self, node: usize, protocol: Protocol, count: u16) -> Option<(Port, u16)> {
+        let state = &mut self.nodes[node];
+        let first = state.free(protocol, count)?;
+        state.next_port = first.checked_add(count)?;
+        let endpoint = state.node.add_endpoint();
+        (first..state.next_port).for_each(|port| state.node.bind(endpoint, protocol, port));
+        Some((endpoint, first))
+    }
+
+    /// Binds an endpoint to a well-known port number, or returns `None` if that is taken.
+    pub fn bind_at(&mut self, node: usize, protocol: Protocol, number: u16) -> Option<Port> {
+        let state = &mut self.nodes[node];
+        let is_given = (FIRST_PORT..state.next_port).contains(&number);
+        if is_given || !state.well_known.insert((protocol, number)) {
+            return None;
+        }
+        let endpoint = state.node.add_endpoint();
+        state.node.bind(endpoint, protocol, number);
+        Some(endpoint)
+    }
+
+    /// Returns a node, to be set up.
+    pub fn node(&mut self, node: usize) -> &mut Node {
+        &mut self.nodes[node].node
+    }
+
+    /// Returns the number of a tunnel's end at its starting node in a direction.
+    pub fn tunnel_end(&self, tunnel: usize, way: Way) -> u16 {
+        self.tunnels[tunnel][usize::from(way == Way::Return)]
+    }
+
+    /// Sets up both ends of all tunnels.
+    ///
+    /// # Errors
+    /// Returns an error if the ends of a tunnel do not reach each other over IPv4.
+    pub fn add_tunnels(&mut self, router: &mut Router<'_>) -> Result<(), Problem> {
+        for (n, name) in self.topology.tunnel.keys().enumerate() {
+            let mut numbers = [0; 2];
+            for way in Way::BOTH {
+                let [here, there] = self.topology.tunnel_ends(n, way);
+                let path = router.path_of_links(here, there, IpVersion::V4);
+                let path = path.map_err(|error| Problem::new(format!("tunnel.{name}"), error.to_string()))?;
+                let mtus = path.iter().map(|(link, _)| self.topology.link[*link].mtu.get());
+                let narrowest = mtus.min().unwrap_or(1500);
+                let [local, remote] = [here, there].map(|node| self.address(node, IpVersion::V4));
+                let (IpAddr::V4(local), IpAddr::V4(remote)) = (local, remote) else { continue };
+                let tunnel = Tunnel::new(local, remote, narrowest as usize);
+                numbers[way.index()] = self.node(here).add_tunnel(tunnel);
+                self.send_to(there, IpVersion::V4);
+            }
+            self.tunnels.push(numbers);
+        }
+        Ok(())
+    }
+
+    /// Adds routes for `address`, which no node has, from node to node.
+    ///
+    /// # Errors
+    /// Returns an error if no path exists, or the address is another node's.
+    pub fn lead(
+        &mut self,
+        address: IpAddr,
+        from: usize,
+        to: usize,
+        router: &mut Router<'_>,
+    ) -> Result<(), String> {
+        if let Some(owner) = self.nodes.iter().position(|state| state.addresses.contains(&address)) {
+            let name = self.topology.name(owner);
+            let problem = format!(
+                "packets of the capture go to {address}, which is node \"{name}\"'s: expected other addresses for the nodes"
+            );
+            return if owner == to { Ok(()) } else { Err(problem) };
+        }
+        let (prefix, ip) =
+            (Prefix::host(address), if address.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 });
+        router.path(from, to, ip).map_err(|error| error.to_string())?;
+        let next = router.towards(to, ip).to_vec();
+        let mut node = from;
+        while let Some((hop, then)) = next[node] {
+            match hop {
+                Hop::Link(link, _) => {
+                    let interface = self.interface(node, link);
+                    self.node(node).add_route(prefix, interface);
+                }
+                Hop::Tunnel(tunnel, way) => {
+                    let end = self.tunnel_end(tunnel, way);
+                    self.node(node).add_tunnel_route(prefix, end);
+                }
+            }
+            node = then;
+        }
+        self.node(to).add_address(prefix);
+        Ok(())
+    }
+
+    /// Adds all routes to the nodes and records the nodes.
+    pub fn install(mut self, site: &mut Site<'_>, router: &mut Router<'_>) -> Vec<NodeHandle> {
+        for (ip, destination) in std::mem::take(&mut self.destinations) {
+            let prefix = Prefix::host(self.address(destination, ip));
+            for (node, step) in router.towards(destination, ip).iter().enumerate() {
+                self.route(node, prefix, *step);
+            }
+        }
+        let named = self.topology.node.keys().zip(self.nodes).enumerate();
+        let add = |(n, (name, state)): (usize, (&String, State))| {
+            let part = site.add(Order::Node(n), format!("node/{name}"), state.node);
+            NodeHandle { name: name.clone(), part, addresses: state.addresses }
+        };
+        named.map(add).collect()
+    }
+
+    /// Adds a node's route towards a prefix.
+    fn route(&mut self, node: usize, prefix: Prefix, step: Option<(Hop, usize)>) {
+        match step {
+            Some((Hop::Link(link, _), _)) => {
+                let interface = self.interfaces[node][&link];
+                self.node(node).add_route(prefix, interface);
+            }
+            Some((Hop::Tunnel(tunnel, way), _)) => {
+                let end = self.tunnel_end(tunnel, way);
+                self.node(node).add_tunnel_route(prefix, end);
+            }
+            None => {}
+        }
+    }
+}
+
+impl State {
+    fn new(topology: &Topology, name: &str, at: &NodeAt, used: &mut BTreeSet<IpAddr>) -> State {
+        let mut pick = |is_v4: bool| {
+            let own = at.addresses.iter().copied().find(|address| address.is_ipv4() == is_v4);
+            own.unwrap_or_else(|| automatic(is_v4, used))
+        };
+        let addresses = [pick(true), pick(false)];
+        let mut node = Node::new(topology.links_of(name).count() as u16);
+        addresses.iter().for_each(|&address| node.add_address(Prefix::host(address)));
+        for (interface, link) in topology.links_of(name).enumerate() {
+            node.set_mtu(Port(interface as u16), link.mtu.get() as usize);
+        }
+        State { node, addresses, next_port: FIRST_PORT, well_known: BTreeSet::new() }
+    }
+
+    /// Returns the first of `count` numbers in a row that nothing has.
+    fn free(&self, protocol: Protocol, count: u16) -> Option<u16> {
+        let mut first = self.next_port;
+        loop {
+            let end = first.checked_add(count)?;
+            match self.well_known.range((protocol, first)..(protocol, end)).next_back() {
+                Some((_, taken)) => first = taken.checked_add(1)?,
+                None => return Some(first),
+            }
+        }
+    }
+}
+
+/// Returns the next address that no node has: 10.0.0.1 or fd00::1 and so on.
+fn automatic(is_v4: bool, used: &mut BTreeSet<IpAddr>) -> IpAddr {
+    let address = |n: u32| match is_v4 {
+        true => IpAddr::from(Ipv4Addr::from_bits(0x0a00_0000 + n)),
+        false => IpAddr::from(Ipv6Addr::from_bits((0xfd00_u128 << 112) + u128::from(n))),
+    };
+    let free = (1..).map(address).find(|address| !used.contains(address)).expect("there are more than nodes");
+    used.insert(free);
+    free
+}

@@ -1,0 +1,158 @@
+//! Contract of a role: actions of a node on packets in addition to forwarding.
+
+use bentpipe_net::{Element, Port};
+use bentpipe_sim::ElementId;
+
+use crate::change::{Changes, UNCHANGEABLE};
+use crate::ground::Ground;
+use crate::{
+    At, Installed, NodeHandle, Nodes, Order, Part, Problem, Review, Router, SharedTable, Site, Topology,
+};
+
+/// Node that has a role.
+#[derive(Clone, Debug)]
+pub struct RoleAt<'s> {
+    /// Name of the node.
+    pub node: &'s str,
+    /// Number of the role among those of the node.
+    pub n: usize,
+    /// Key of the role: "node.edge.role", or "node.edge.role.1" in a list.
+    pub key: String,
+    /// Names of the node's links.
+    pub links: Vec<&'s str>,
+    /// Set if the node forwards packets of others.
+    pub forwards: bool,
+}
+
+/// Role of a node.
+pub trait RoleKind: Clone + PartialEq {
+    /// Objects that roles of this kind share by name; `()` if there are none.
+    type Shared: SharedTable;
+
+    /// Reports its errors.
+    fn check(&self, at: &RoleAt<'_>, shared: &Self::Shared, review: &mut Review<'_>);
+
+    /// Sets up the node and creates the element. Its ports are those that the ground returned, then those of clients.
+    ///
+    /// # Errors
+    /// Returns an error if the configuration is impossible at this node.
+    fn plan(&self, shared: &Self::Shared, ground: &mut Ground<'_, '_>) -> Result<Box<dyn Element>, Problem>;
+
+    /// Lists what changes while it runs, of a value that differs. Default: refuses all changes.
+    ///
+    /// # Errors
+    /// Returns an error if something differs that cannot be changed.
+    fn change(&self, _after: &Self, at: &RoleHandle, _: &mut Changes) -> Result<(), Problem> {
+        Err(Problem::new(at.key.as_str(), UNCHANGEABLE))
+    }
+}
+
+/// Role of a node and its element; `E` numbers elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleHandle<E = ElementId> {
+    /// Name of the node.
+    pub node: String,
+    /// Number of the role among those of the node.
+    pub n: usize,
+    /// Word of the kind.
+    pub word: &'static str,
+    /// Key of the role.
+    pub key: String,
+    /// Element of the role.
+    pub element: E,
+}
+
+/// Roles of all nodes before their elements are recorded.
+#[derive(Default)]
+pub struct RolePlans(Vec<Planned>);
+
+struct Planned {
+    node: usize,
+    handle: RoleHandle<()>,
+    path: String,
+    element: Box<dyn Element>,
+    /// Ports of the node by the port of the element.
+    joined: Vec<Port>,
+    clients: u16,
+}
+
+/// Place at a role's element that traffic of the same node attaches to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Client {
+    role: usize,
+    port: Port,
+}
+
+impl RolePlans {
+    /// Plans one role with `plan`, which is [`RoleKind::plan`] of its kind.
+    ///
+    /// # Errors
+    /// Returns an error if the configuration is impossible at this node.
+    pub fn add<'a>(
+        &mut self,
+        (at, word): (&RoleAt<'_>, &'static str),
+        topology: &'a Topology,
+        nodes: &mut Nodes<'a>,
+        router: &mut Router<'a>,
+        plan: impl FnOnce(&mut Ground<'_, 'a>) -> Result<Box<dyn Element>, Problem>,
+    ) -> Result<(), Problem> {
+        let node = topology.number(at.node);
+        let mut ground = Ground::new(topology, nodes, router, (node, &at.key));
+        let element = plan(&mut ground)?;
+        let joined = ground.into_joined();
+        let twins = self.0.iter().filter(|other| other.node == node && other.handle.word == word).count();
+        let number = if twins == 0 { String::new() } else { format!(".{}", twins + 1) };
+        let path = format!("node/{}/{word}{number}", at.node);
+        let (name, key) = (at.node.to_owned(), at.key.clone());
+        let handle = RoleHandle { node: name, n: at.n, word, key, element: () };
+        self.0.push(Planned { node, handle, path, element, joined, clients: 0 });
+        Ok(())
+    }
+
+    /// Returns the next client's place at a node's first role of a kind.
+    pub fn client_of(&mut self, node: usize, word: &str) -> Option<Client> {
+        let role = self.0.iter().position(|role| role.node == node && role.handle.word == word)?;
+        let planned = &mut self.0[role];
+        let port = Port(planned.joined.len() as u16 + planned.clients);
+        planned.clients += 1;
+        Some(Client { role, port })
+    }
+
+    /// Records the elements and joins them to their nodes.
+    pub fn install(self, nodes: &[NodeHandle], site: &mut Site<'_>) -> Roles {
+        let add = |Planned { node, handle, path, element, joined, .. }: Planned| {
+            let part = site.add_boxed(Order::Role(node, handle.n), path, element);
+            for (n, port) in joined.into_iter().enumerate() {
+                let ends = [(part, Port(n as u16)), (nodes[node].part, port)];
+                site.connect(ends[0], ends[1]);
+                site.connect(ends[1], ends[0]);
+            }
+            let RoleHandle { node, n, word, key, .. } = handle;
+            RoleHandle { node, n, word, key, element: part }
+        };
+        Roles(self.0.into_iter().map(add).collect())
+    }
+}
+
+/// Roles of all nodes, recorded.
+#[derive(Clone, Debug)]
+pub struct Roles(Vec<RoleHandle<Part>>);
+
+impl Roles {
+    /// Returns the input and output of a role's element for a client.
+    pub fn client(&self, client: Client) -> At {
+        (self.0[client.role].element, client.port)
+    }
+
+    /// Returns the roles with the numbers of their elements.
+    pub fn numbered(self, installed: &Installed) -> Vec<RoleHandle> {
+        let number = |RoleHandle { node, n, word, key, element }: RoleHandle<Part>| RoleHandle {
+            node,
+            n,
+            word,
+            key,
+            element: installed.element(element),
+        };
+        self.0.into_iter().map(number).collect()
+    }
+}

@@ -1,0 +1,287 @@
+//! Paths through a topology: least delay, then fewest hops, then the order of the file.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use bentpipe_units::{Bytes, Span};
+
+use crate::{IpVersion, LinkAt, Problem, Topology, Way};
+
+/// Step of a path, out of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Hop {
+    /// Over a link, by its number in the file.
+    Link(usize, Way),
+    /// Into a tunnel, by its number in the file, forward if from its first-named end.
+    Tunnel(usize, Way),
+}
+
+/// Error returned when no path leads from a node to another.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreachable(String);
+
+#[derive(Clone, Copy)]
+struct Edge {
+    from: usize,
+    to: usize,
+    hop: Hop,
+    delay: Span,
+}
+
+/// Hop of each node, by its number, and the next node; `None` without a route.
+type NextHops = Vec<Option<(Hop, usize)>>;
+
+/// Ways to destinations: for each node the hop to take, found once for each destination.
+pub struct Router<'a> {
+    topology: &'a Topology,
+    /// Edges by IP version.
+    edges: BTreeMap<IpVersion, Vec<Edge>>,
+    /// Routes found, by IP version and destination.
+    found: BTreeMap<(IpVersion, usize), NextHops>,
+}
+
+impl<'a> Router<'a> {
+    /// Creates a router over a topology.
+    ///
+    /// # Errors
+    /// Returns an error if the ends of a tunnel do not reach each other over IPv4.
+    pub fn new(topology: &'a Topology) -> Result<Router<'a>, Problem> {
+        let edges = [IpVersion::V4, IpVersion::V6].map(|ip| (ip, link_edges(topology, ip)));
+        let mut router = Router { topology, edges: BTreeMap::from(edges), found: BTreeMap::new() };
+        let tunnels = router.tunnel_edges()?;
+        router.edges.entry(IpVersion::V6).or_default().extend(tunnels);
+        Ok(router)
+    }
+
+    fn tunnel_edges(&mut self) -> Result<Vec<Edge>, Problem> {
+        let mut edges = Vec::new();
+        for (n, name) in self.topology.tunnel.keys().enumerate() {
+            for way in Way::BOTH {
+                let [from, to] = self.topology.tunnel_ends(n, way);
+                let path = self.path(from, to, IpVersion::V4);
+                let path = path.map_err(|error| Problem::new(format!("tunnel.{name}"), error.to_string()))?;
+                let delay = path.iter().map(|hop| self.delay(*hop)).sum();
+                edges.push(Edge { from, to, hop: Hop::Tunnel(n, way), delay });
+            }
+        }
+        Ok(edges)
+    }
+
+    /// Returns the nominal delay of a hop over a link.
+    fn delay(&self, hop: Hop) -> Span {
+        match hop {
+            Hop::Link(n, way) => self.topology.link[n].delay[way.index()],
+            Hop::Tunnel(..) => Span::ZERO,
+        }
+    }
+
+    /// Returns each node's hop towards `destination`, and the next node. `None` without a path.
+    pub fn towards(&mut self, destination: usize, ip: IpVersion) -> &[Option<(Hop, usize)>] {
+        let (edges, topology) = (&self.edges[&ip], self.topology);
+        let forwards = |node: usize| topology.node[node].forwards;
+        self.found
+            .entry((ip, destination))
+            .or_insert_with(|| search(topology.node.len(), edges, destination, forwards))
+    }
+
+    /// Returns the hops from one node to another.
+    ///
+    /// # Errors
+    /// Returns an error that names both nodes and the obstacle if no path exists.
+    pub fn path(&mut self, from: usize, to: usize, ip: IpVersion) -> Result<Vec<Hop>, Unreachable> {
+        let next = self.towards(to, ip);
+        match walk(next, from, to) {
+            Some(hops) => Ok(hops.into_iter().map(|(hop, _)| hop).collect()),
+            None => Err(self.unreachable(from, to, ip)),
+        }
+    }
+
+    /// Returns the links from one node to another, with tunnels replaced by their links.
+    pub fn path_of_links(
+        &mut self,
+        from: usize,
+        to: usize,
+        ip: IpVersion,
+    ) -> Result<Vec<(usize, Way)>, Unreachable> {
+        let mut links = Vec::new();
+        for hop in self.path(from, to, ip)? {
+            match hop {
+                Hop::Link(link, way) => links.push((link, way)),
+                Hop::Tunnel(tunnel, way) => {
+                    let [from, to] = self.topology.tunnel_ends(tunnel, way);
+                    links.extend(self.path_of_links(from, to, IpVersion::V4)?);
+                }
+            }
+        }
+        Ok(links)
+    }
+
+    fn unreachable(&self, from: usize, to: usize, ip: IpVersion) -> Unreachable {
+        let name = |node: usize| self.topology.name(node);
+        let none = format!("no way from \"{}\" to \"{}\" for IPv{}", name(from), name(to), u8::from(ip));
+        let count = self.topology.node.len();
+        if let Some(hops) = walk(&search(count, &self.edges[&ip], to, |_| true), from, to) {
+            let on_way = hops.iter().map(|(_, node)| *node).filter(|node| *node != to);
+            let host = on_way.into_iter().find(|&node| !self.topology.node[node].forwards);
+            let host = host.map_or("", name);
+            return Unreachable(format!(
+                "{none}: \"{host}\" is a host and does not forward; expected `kind = \"router\"` there"
+            ));
+        }
+        let other = if ip == IpVersion::V4 { IpVersion::V6 } else { IpVersion::V4 };
+        if walk(&search(count, &self.edges[&other], to, |_| true), from, to).is_some() {
+            let hint = if ip == IpVersion::V6 { ", or a tunnel" } else { "" };
+            return Unreachable(format!(
+                "{none}: a link on the way does not carry it; expected `carries = \"both\"`{hint}"
+            ));
+        }
+        Unreachable(format!("{none}: expected links that join them"))
+    }
+}
+
+fn link_edges(topology: &Topology, ip: IpVersion) -> Vec<Edge> {
+    let links = topology.link.values().enumerate().filter(|(_, link)| link.carries.has(ip));
+    let both = |(n, link): (usize, &LinkAt)| {
+        let [a, b] = link.between.each_ref().map(|end| topology.number(end));
+        let edge =
+            |from, to, way: Way| Edge { from, to, hop: Hop::Link(n, way), delay: link.delay[way.index()] };
+        [edge(a, b, Way::Forward), edge(b, a, Way::Return)]
+    };
+    links.flat_map(both).collect()
+}
+
+/// Searches backwards from the destination (Dijkstra).
+fn search(count: usize, edges: &[Edge], destination: usize, forwards: impl Fn(usize) -> bool) -> NextHops {
+    let mut into: Vec<Vec<&Edge>> = vec![Vec::new(); count];
+    edges.iter().for_each(|edge| into[edge.to].push(edge));
+    let mut best: Vec<Option<(Span, u32)>> = vec![None; count];
+    let mut next = vec![None; count];
+    best[destination] = Some((Span::ZERO, 0));
+    let mut open = BinaryHeap::from([Reverse((Span::ZERO, 0_u32, destination))]);
+    while let Some(Reverse((delay, hops, node))) = open.pop() {
+        if best[node] != Some((delay, hops)) || (node != destination && !forwards(node)) {
+            continue;
+        }
+        for edge in &into[node] {
+            let cost = (delay + edge.delay, hops + 1);
+            if best[edge.from].is_none_or(|known| cost < known) {
+                best[edge.from] = Some(cost);
+                next[edge.from] = Some((edge.hop, node));
+                open.push(Reverse((cost.0, cost.1, edge.from)));
+            }
+        }
+    }
+    next
+}
+
+fn walk(next: &[Option<(Hop, usize)>], from: usize, to: usize) -> Option<Vec<(Hop, usize)>> {
+    let (mut node, mut hops) = (from, Vec::new());
+    while node != to {
+        let (hop, then) = next[node]?;
+        hops.push((hop, then));
+        node = then;
+    }
+    Some(hops)
+}
+
+/// Returns the length of the IP header and of `transport` bytes of headers after it.
+pub const fn header_len(ip: IpVersion, transport: u64) -> Bytes {
+    match ip {
+        IpVersion::V4 => Bytes::new(20 + transport),
+        IpVersion::V6 => Bytes::new(40 + transport),
+    }
+}
+
+/// Returns the maximum IP packet that passes from one node to another.
+///
+/// # Errors
+/// Returns an error without a key if no path exists.
+pub fn path_mtu(router: &mut Router<'_>, from: usize, to: usize, ip: IpVersion) -> Result<u64, Problem> {
+    let unreachable = |error: Unreachable| Problem::new("", error.to_string());
+    let mut narrowest = u64::MAX;
+    for hop in router.path(from, to, ip).map_err(unreachable)? {
+        let own = match hop {
+            Hop::Link(link, _) => router.topology.link[link].mtu.get(),
+            Hop::Tunnel(tunnel, way) => {
+                let [a, b] = router.topology.tunnel_ends(tunnel, way);
+                path_mtu(router, a, b, IpVersion::V4)?.saturating_sub(20)
+            }
+        };
+        narrowest = narrowest.min(own);
+    }
+    Ok(narrowest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{IpVersions, NodeAt};
+
+    /// Hosts a, b, c, the router r and the satellite s.
+    fn topology(links: &[(&str, LinkAt)]) -> Topology {
+        let node =
+            |name: &str| (name.to_owned(), NodeAt { forwards: "rs".contains(name), addresses: vec![] });
+        let link = links.iter().map(|(name, link)| ((*name).to_owned(), link.clone())).collect();
+        let node = ["a", "b", "c", "r", "s"].map(node).into_iter().collect();
+        Topology { node, link, tunnel: Default::default() }
+    }
+
+    fn link(a: &str, b: &str, delay_ms: u64, carries: IpVersions) -> LinkAt {
+        let between = [a.to_owned(), b.to_owned()];
+        LinkAt { between, carries, mtu: Bytes::new(1500), delay: [Span::from_millis(delay_ms); 2] }
+    }
+
+    fn both(a: &str, b: &str, delay_ms: u64) -> LinkAt {
+        link(a, b, delay_ms, IpVersions::Both)
+    }
+
+    fn path(topology: &Topology, from: &str, to: &str, ip: IpVersion) -> Result<Vec<String>, String> {
+        let mut router = Router::new(topology).map_err(|problem| problem.to_string())?;
+        let links = router.path_of_links(topology.number(from), topology.number(to), ip);
+        let name = |(link, way): &(usize, Way)| {
+            format!("{} {}", topology.link.get_index(*link).expect("there").0, way.name())
+        };
+        Ok(links.map_err(|error| error.to_string())?.iter().map(name).collect())
+    }
+
+    #[test]
+    fn the_way_of_least_delay_is_taken_then_of_fewest_hops() {
+        let (up, down) = (("up", both("a", "s", 100)), ("down", both("b", "s", 100)));
+        let fast = topology(&[("slow", both("a", "b", 300)), up.clone(), down.clone()]);
+        assert_eq!(path(&fast, "a", "b", IpVersion::V4).unwrap(), ["up forward", "down return"]);
+        let even = topology(&[("slow", both("a", "b", 200)), up, down]);
+        assert_eq!(path(&even, "b", "a", IpVersion::V6).unwrap(), ["slow return"]);
+    }
+
+    #[test]
+    fn what_stands_in_the_way_is_named() {
+        let through_host = topology(&[("x", both("a", "c", 0)), ("y", both("c", "b", 0))]);
+        let error = path(&through_host, "a", "b", IpVersion::V4).unwrap_err();
+        assert_eq!(
+            error,
+            "no way from \"a\" to \"b\" for IPv4: \"c\" is a host and does not forward; expected `kind = \"router\"` there"
+        );
+        let only_v4 = topology(&[("x", link("a", "b", 0, IpVersions::Ipv4))]);
+        let error = path(&only_v4, "a", "b", IpVersion::V6).unwrap_err();
+        assert!(error.ends_with("does not carry it; expected `carries = \"both\"`, or a tunnel"), "{error}");
+        let error = path(&topology(&[("x", both("a", "r", 0))]), "a", "b", IpVersion::V4).unwrap_err();
+        assert!(error.ends_with("expected links that join them"), "{error}");
+    }
+
+    #[test]
+    fn ipv6_takes_a_tunnel_where_only_ipv4_is_carried() {
+        let links =
+            [("x", both("a", "r", 0)), ("y", link("r", "s", 0, IpVersions::Ipv4)), ("z", both("s", "b", 0))];
+        let plain = topology(&links);
+        let tunnel = [("t".to_owned(), ["s".to_owned(), "r".to_owned()])].into_iter().collect();
+        let tunnelled = Topology { tunnel, ..plain.clone() };
+        assert_eq!(
+            path(&tunnelled, "a", "b", IpVersion::V6).unwrap(),
+            ["x forward", "y forward", "z forward"]
+        );
+        assert!(path(&plain, "a", "b", IpVersion::V6).is_err());
+        let mut router = Router::new(&tunnelled).expect("the tunnel's ends reach each other");
+        assert_eq!(path_mtu(&mut router, 0, 1, IpVersion::V6), Ok(1480));
+    }
+}

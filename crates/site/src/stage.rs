@@ -1,0 +1,199 @@
+//! Contract of a stage: elements around a medium.
+
+use bentpipe_net::quick_start::{self, Approver};
+use bentpipe_net::{Element, Impossible, Port, Shaper, shaper};
+use bentpipe_units::Rate;
+
+use crate::change::{Changes, UNCHANGEABLE};
+use crate::{At, Member, Order, Part, Place, Problem, Review, Site, Slot, StageHandle, Wired};
+
+/// Direction of a link that a stage is put in front of.
+#[derive(Clone, Copy, Debug)]
+pub struct Ahead {
+    /// Line rate of the medium.
+    pub rate: Rate,
+    /// Set if the sending node forwards packets of others.
+    pub from_router: bool,
+}
+
+/// Elements of a stage, with input and output 0 each.
+pub struct StageElements {
+    /// Element in front of the medium.
+    pub front: Box<dyn Element>,
+    /// Partner behind the medium.
+    pub behind: Option<Box<dyn Element>>,
+}
+
+impl StageElements {
+    /// Creates a stage without a partner.
+    pub fn alone(front: impl Element + 'static) -> StageElements {
+        StageElements { front: Box::new(front), behind: None }
+    }
+}
+
+/// Stage of a direction of a link.
+pub trait Stage {
+    /// Checks the configuration.
+    ///
+    /// # Errors
+    /// Returns an error if a value is impossible.
+    fn check(&self) -> Result<(), Impossible>;
+
+    /// Creates the elements.
+    ///
+    /// # Errors
+    /// Returns an error if a value is impossible.
+    fn elements(&self, at: &Ahead) -> Result<StageElements, Impossible>;
+
+    /// Returns the maximum rate of IP packets that pass in the long run. Default: no maximum.
+    fn limit(&self) -> Option<Rate> {
+        None
+    }
+
+    /// Lists the change to this configuration of a stage that has another one. Default: refuses it.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be changed.
+    fn change(&self, _: &StageHandle, key: String, _: &mut Changes) -> Result<(), Problem> {
+        Err(Problem::new(key, UNCHANGEABLE))
+    }
+}
+
+impl Stage for shaper::Config {
+    fn check(&self) -> Result<(), Impossible> {
+        self.check()
+    }
+
+    fn elements(&self, _: &Ahead) -> Result<StageElements, Impossible> {
+        Shaper::new(self).map(StageElements::alone)
+    }
+
+    fn limit(&self) -> Option<Rate> {
+        Some(self.rate)
+    }
+
+    fn change(&self, at: &StageHandle, key: String, to: &mut Changes) -> Result<(), Problem> {
+        to.set(at.front, key, *self, |shaper: &mut Shaper, now, config| shaper.set(now, &config));
+        Ok(())
+    }
+}
+
+impl Stage for quick_start::Config {
+    fn check(&self) -> Result<(), Impossible> {
+        self.check()
+    }
+
+    fn elements(&self, at: &Ahead) -> Result<StageElements, Impossible> {
+        Approver::new(self, at.rate, at.from_router).map(StageElements::alone)
+    }
+}
+
+/// Row of the table of stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageRow {
+    /// Key.
+    pub key: &'static str,
+    /// Last part of the path of the element in front.
+    pub name: &'static str,
+}
+
+/// Stages of a direction by the row of their kind.
+pub type ByRow<'s> = Vec<(StageRow, Option<&'s dyn Stage>)>;
+
+/// Stages of a direction that are recorded, with its input and output.
+pub struct Staged {
+    /// Stages that the direction has, the nearest to the medium first.
+    pub stages: Vec<StageHandle<Part>>,
+    /// Input for packets.
+    pub input: At,
+    /// Output of packets.
+    pub output: At,
+}
+
+/// Reports what is wrong with the stages of a direction.
+pub fn check(stages: &ByRow<'_>, place: &Place, review: &mut Review<'_>) {
+    for (row, stage) in stages {
+        if let Some(Err(error)) = stage.map(Stage::check) {
+            let problem = Problem::impossible(&place.key(row.key), &error);
+            review.refuse(&problem.key, problem.problem);
+        }
+    }
+}
+
+/// Records the stages of a direction, each in front of the one before.
+///
+/// # Errors
+/// Returns an error if a configuration is impossible.
+pub fn install<M>(
+    stages: &ByRow<'_>,
+    member: &Member<'_, M>,
+    wired: &Wired,
+    site: &mut Site<'_>,
+) -> Result<Staged, Problem> {
+    let at = Ahead { rate: wired.rate, from_router: member.from_router };
+    let mut staged = Staged { stages: Vec::new(), input: wired.input, output: wired.output };
+    for (n, (row, stage)) in stages.iter().enumerate() {
+        let Some(stage) = stage else { continue };
+        let elements = stage.elements(&at);
+        let elements = elements.map_err(|error| Problem::impossible(&member.place.key(row.key), &error))?;
+        staged.put(n, *row, elements, member, site);
+    }
+    Ok(staged)
+}
+
+impl Staged {
+    /// Records one stage around what is there.
+    fn put<M>(
+        &mut self,
+        n: usize,
+        row: StageRow,
+        elements: StageElements,
+        member: &Member<'_, M>,
+        site: &mut Site<'_>,
+    ) {
+        let path = format!("{}/{}", member.path(), row.name);
+        let order = |slot| Order::Link(member.link, member.way, slot);
+        let StageElements { front, behind } = elements;
+        let front = site.add_boxed(order(Slot::Stage(n)), path.as_str(), front);
+        site.connect((front, Port(0)), std::mem::replace(&mut self.input, (front, Port(0))));
+        let behind = behind.map(|partner| {
+            let partner = site.add_boxed(order(Slot::Partner(n)), format!("{path}/partner"), partner);
+            site.connect(std::mem::replace(&mut self.output, (partner, Port(0))), (partner, Port(0)));
+            partner
+        });
+        self.stages.push(StageHandle { row: n, front, behind });
+    }
+}
+
+/// Returns the maximum rate of IP packets that pass all stages, if there is one.
+pub fn limit(stages: &ByRow<'_>) -> Option<Rate> {
+    stages.iter().filter_map(|(_, stage)| stage.and_then(Stage::limit)).min()
+}
+
+/// Lists the changes of the stages of a direction. `same` is set for each row that does not differ.
+///
+/// # Errors
+/// Returns an error if a stage is added or removed, or cannot be changed.
+pub fn change(
+    stages: &ByRow<'_>,
+    same: &[bool],
+    handles: &[StageHandle],
+    key: &dyn Fn(&str) -> String,
+    to: &mut Changes,
+) -> Result<(), Problem> {
+    let rows = stages.iter().zip(same).enumerate().filter(|(_, (_, same))| !**same);
+    for (n, ((row, stage), _)) in rows {
+        let handle = handles.iter().find(|handle| handle.row == n);
+        match (handle, stage) {
+            (Some(handle), Some(stage)) => stage.change(handle, key(row.key), to)?,
+            (had, _) => return Err(added_or_removed(key(row.key), had.is_some())),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the refusal of a stage that is removed, or added.
+fn added_or_removed(key: String, is_removed: bool) -> Problem {
+    let refused = if is_removed { "cannot be removed" } else { "cannot be added" };
+    Problem::new(key, format!("{refused} while it runs: expected what the scenario started with"))
+}

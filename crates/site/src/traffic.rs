@@ -1,0 +1,133 @@
+//! Contract of traffic: the kind of data that a flow sends.
+
+use std::fmt::Debug;
+
+use bentpipe_units::{Bytes, Rate};
+
+use crate::flow::{FlowAt, FlowEnds, FlowGround};
+use crate::problem::Problem;
+use crate::review::Review;
+use crate::topology::IpVersion;
+
+/// Number of elements that copies of a flow have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Copies {
+    /// Separate elements for each copy.
+    #[default]
+    Each,
+    /// Elements shared by all copies that start together.
+    Together,
+    /// No copies.
+    None,
+}
+
+/// Settings of a flow that its traffic takes, and its needs of the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowTakes {
+    /// Set if it may go to a group.
+    pub groups: bool,
+    /// Set if receivers answer, so that there must be a path back.
+    pub answers: bool,
+    /// Set if an application writes it.
+    pub application: bool,
+    /// Elements of its copies.
+    pub copies: Copies,
+}
+
+/// Path of a flow, as traffic takes defaults from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathFacts {
+    /// IP version.
+    pub ip: IpVersion,
+    /// Longest IP packet that passes both ways.
+    pub mtu: Bytes,
+}
+
+/// Window that bounds a connection's data in flight, for budgets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Most bytes on the way that the buffers of both ends allow.
+    pub most: Bytes,
+    /// Packets that it begins with.
+    pub initial: u32,
+}
+
+/// Kind of data that a flow sends.
+pub trait TrafficKind: Debug {
+    /// Returns the settings that it takes of its flow.
+    fn takes(&self) -> FlowTakes;
+
+    /// Reports its errors at its key: "flow.bulk.traffic".
+    fn check(&self, _key: &str, _review: &mut Review<'_>) {}
+
+    /// Fills in what depends on the path.
+    ///
+    /// `is_given` returns `true` for a key of the file.
+    fn resolve(&mut self, _path: &mut dyn FnMut() -> Option<PathFacts>, _is_given: &dyn Fn(&str) -> bool) {}
+
+    /// Returns the length of transport headers in a full packet. Default: UDP's.
+    fn header_len(&self) -> u64 {
+        8
+    }
+
+    /// Returns the length of a full packet without its IP header. Default: as long as the path allows.
+    fn segment_len(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns the mean rate of payload that it offers, if it has its own.
+    ///
+    /// `packet` is the length of its packets.
+    fn offered(&self, _packet: Bytes) -> Option<Rate> {
+        None
+    }
+
+    /// Returns the window of its connections, if they have one.
+    fn window(&self) -> Option<Window> {
+        None
+    }
+
+    /// Creates the elements of a flow or copy, and binds them to nodes.
+    ///
+    /// # Errors
+    /// Returns an error if a value is impossible, or no port is left.
+    fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem>;
+}
+
+/// Declares the enum of all traffic.
+///
+/// A row is a doc comment, the variant, the word that files have, and the type that implements [`TrafficKind`].
+#[macro_export]
+macro_rules! traffic {
+    ($( $(#[$meta:meta])* $Variant:ident $word:literal $Config:ty; )*) => {
+        /// Data that a flow sends.
+        #[derive(
+            Clone, Debug, PartialEq, ::serde::Serialize, ::serde::Deserialize,
+            ::schemars::JsonSchema,
+        )]
+        #[serde(tag = "kind")]
+        pub enum Traffic {
+            $( $(#[$meta])* #[serde(rename = $word)] $Variant($Config), )*
+        }
+
+        impl Traffic {
+            /// Words of all kinds, in the order of their rows.
+            pub const KINDS: &[&str] = &[$($word),*];
+
+            /// Returns the word of its kind.
+            pub fn word(&self) -> &'static str {
+                match self { $( Traffic::$Variant(_) => $word, )* }
+            }
+
+            /// Returns its kind.
+            pub fn kind(&self) -> &dyn $crate::TrafficKind {
+                match self { $( Traffic::$Variant(kind) => kind, )* }
+            }
+
+            /// Returns its kind, to be changed.
+            pub fn kind_mut(&mut self) -> &mut dyn $crate::TrafficKind {
+                match self { $( Traffic::$Variant(kind) => kind, )* }
+            }
+        }
+    };
+}

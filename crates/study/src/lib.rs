@@ -1,0 +1,36 @@
+//! Published studies and their comparison with simulations.
+//!
+//! A study is a folder with a `study.toml`: scenarios to run, and rows. A row is a published value, its place in the
+//! publication, and the measure of a run to compare it with. docs/reference/studies.md describes the file.
+
+mod comparison;
+mod computed;
+mod expected;
+mod kernel;
+mod numbers;
+mod reduce;
+mod report;
+mod reproduce;
+mod request;
+mod runs;
+mod studies;
+mod study;
+mod table;
+mod transfer;
+
+pub use comparison::{Comparison, compare, summary};
+pub use expected::{Expected, Kind, Verdict};
+pub use kernel::{Iperf3, KernelComparison, kernel_notes, kernel_table};
+pub use reduce::{Across, Reduce};
+pub use report::study_page;
+pub use reproduce::{Reproduced, reproduce};
+pub use request::Request;
+pub use runs::{Finished, Length, StudyRuns};
+pub use study::{
+    At, Column, Curves, Draw, EmbeddedImage, Figure, KernelPath, KernelTests, Row, Run, Statistic, Study,
+    StudyError, TableRow, Tabulated, Value,
+};
+pub use transfer::{Kernel, Transfer};
+
+#[cfg(test)]
+mod tests;

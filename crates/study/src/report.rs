@@ -1,0 +1,216 @@
+//! Report page of a study.
+
+use bentpipe_report::amount;
+use bentpipe_report::{Axis, Block, Cell, Curve, Mark, Page, Picture, Plot, Scale, Table, swept};
+use bentpipe_scenario::current_key;
+use bentpipe_scenario::metrics::current;
+
+use crate::comparison::{Comparison, summary};
+use crate::expected::Verdict;
+use crate::runs::{Points, StudyRuns};
+use crate::study::{Curves, Draw, EmbeddedImage, Figure, Study};
+use crate::table::rendered;
+
+/// Returns the page: published and simulated values, figures, description and scenarios.
+pub fn study_page(
+    study: &Study,
+    comparisons: &[Comparison],
+    runs: &StudyRuns,
+    facts: Vec<(String, String)>,
+) -> Page {
+    let mut blocks: Vec<Block> = summary(comparisons).into_iter().map(Block::Paragraph).collect();
+    blocks.push(Block::Table(table(comparisons)));
+    blocks.extend(study.tables.iter().map(|table| Block::Table(rendered(table, runs))));
+    let plots: Vec<Plot> = study.figures.iter().filter_map(|figure| plot(figure, runs)).collect();
+    if !plots.is_empty() {
+        blocks.push(Block::Heading("Figures".into()));
+        blocks.push(Block::Plots(plots));
+    }
+    blocks.extend(study.images.iter().filter_map(|image| picture(image, runs)).map(Block::Picture));
+    blocks.push(Block::Heading("How".into()));
+    blocks.extend(paragraphs(&study.description));
+    blocks.push(Block::Verbatim(format!("bentpipe reproduce {}", study.name)));
+    blocks.extend(runs.iter().map(|(name, run)| {
+        let text = std::fs::read_to_string(run.folder.path().join("scenario.original.toml"));
+        Block::Folded(
+            format!("Scenario \u{201c}{name}\u{201d}"),
+            vec![Block::Verbatim(text.unwrap_or_default())],
+        )
+    }));
+    Page { title: study.title.clone(), lead: study.source.clone(), facts, blocks }
+}
+
+/// Returns an image that a run left in its folder, if it did.
+fn picture(image: &EmbeddedImage, runs: &StudyRuns) -> Option<Picture> {
+    let png = std::fs::read(runs.run(&image.run).ok()?.folder.path().join(&image.file)).ok()?;
+    Some(Picture { title: image.title.clone(), note: image.note.clone(), png })
+}
+
+fn paragraphs(text: &str) -> Vec<Block> {
+    let of_lines = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
+    let parts = text.split("\n\n").map(of_lines).filter(|part| !part.is_empty());
+    parts.map(Block::Paragraph).collect()
+}
+
+fn table(comparisons: &[Comparison]) -> Table {
+    let head = ["", "What", "Published", "Simulated", "Deviation", "Verdict", "Kind", "Source"];
+    Table {
+        caption: "Published and simulated values".into(),
+        head: head.map(String::from).to_vec(),
+        rows: comparisons.iter().map(row).collect(),
+    }
+}
+
+fn row(comparison: &Comparison) -> Vec<Cell> {
+    let row = &comparison.row;
+    let verdict = comparison.verdict.to_string();
+    let notes = [("", &row.note), ("tolerance: ", &row.basis), ("known deviation: ", &row.missed)];
+    let notes = notes.iter().filter(|(_, note)| !note.is_empty());
+    let note: String = notes.map(|(what, note)| format!(" ({what}{note})")).collect();
+    vec![
+        Cell::Text(row.id.clone()),
+        Cell::Text(format!("{}{note}", row.what)),
+        Cell::Number(comparison.published_text()),
+        Cell::Number(comparison.simulated_text()),
+        Cell::Number(comparison.deviation_text()),
+        match comparison.verdict {
+            Verdict::Met => Cell::Good(verdict),
+            Verdict::Missed => Cell::Bad(verdict),
+            Verdict::Undecided | Verdict::NotJudged => Cell::Text(verdict),
+        },
+        Cell::Text(row.kind.to_string()),
+        Cell::Text(row.source.clone()),
+    ]
+}
+
+/// Returns a figure, if it has anything to draw.
+fn plot(figure: &Figure, runs: &StudyRuns) -> Option<Plot> {
+    let is_coded = figure.curve.iter().any(|curve| curve.code.is_some());
+    let plot = match &figure.x {
+        Some(key) => swept_plot(figure, &current_key(key), runs),
+        None if is_coded => coded_plot(figure, runs),
+        None => timed_plot(figure, runs),
+    };
+    Some(plot).filter(|plot| !plot.is_empty())
+}
+
+/// Draws computed points and published ones.
+fn coded_plot(figure: &Figure, runs: &StudyRuns) -> Plot {
+    let unit = figure.curve.first().map_or("", |curve| &curve.unit);
+    let mut plot = Plot::new(&figure.title, Axis::new(&figure.x_label, ""), Axis::new(&figure.y_label, unit));
+    plot.note.clone_from(&figure.note);
+    plot.x.words.clone_from(&figure.x_words);
+    for (colour, curve) in figure.curve.iter().enumerate() {
+        let (points, mark) = free_points(curve, runs, &mut Axis::new("", ""));
+        plot.curves.push(Curve { name: curve.name.clone(), points, mark, colour, ..Curve::default() });
+    }
+    swept::spread(plot)
+}
+
+fn swept_plot(figure: &Figure, key: &str, runs: &StudyRuns) -> Plot {
+    let label = if figure.x_label.is_empty() { key } else { &figure.x_label };
+    let (mut x, mut y) = (Axis::new(label, ""), Axis::new(&figure.y_label, ""));
+    let mut curves = Vec::new();
+    for (colour, curve) in figure.curve.iter().enumerate() {
+        let Some(run) = &curve.run else {
+            let (points, mark) = free_points(curve, runs, &mut y);
+            curves.push(Curve { name: curve.name.clone(), points, mark, colour, ..Curve::default() });
+            continue;
+        };
+        let points = runs.points(run, &curve.at).unwrap_or_default();
+        let values: Vec<&str> =
+            points.iter().filter_map(|point| point.settings.get(key)).map(String::as_str).collect();
+        let (axis, places) = swept::axis(label, &values);
+        let unit =
+            points.iter().find_map(|point| point.value(&curve.measure)).map(|value| value.unit.clone());
+        (x, y.unit) = (axis, unit.unwrap_or_default());
+        curves.push(swept::curve(curve.name.clone(), colour, &places, &points, &curve.measure));
+    }
+    swept::spread(Plot { title: figure.title.clone(), note: figure.note.clone(), x, y, curves })
+}
+
+/// Returns the points of a computed or published curve, and their mark. Published points set the unit of the axis.
+fn free_points(curve: &Curves, runs: &StudyRuns, y: &mut Axis) -> (Points, Mark) {
+    match &curve.code {
+        Some(code) => (runs.curve(code).unwrap_or_default(), curve.mark.unwrap_or(Mark::Points)),
+        None => {
+            let (points, unit) = published_points(curve);
+            y.unit = unit.to_owned();
+            (points, Mark::Dots)
+        }
+    }
+}
+
+/// Returns published points in base units, and the base unit of y.
+fn published_points(curve: &Curves) -> (Vec<(f64, f64)>, &'static str) {
+    let base = ["bit/s", "B", "s"].into_iter().find(|base| curve.unit.ends_with(base)).unwrap_or("");
+    let factor = amount::factor(base, &curve.unit).unwrap_or(1.0);
+    let place = |(x, y): &(String, f64)| Some((amount::number(x)?.0, y * factor));
+    (curve.points.iter().filter_map(place).collect(), base)
+}
+
+fn timed_plot(figure: &Figure, runs: &StudyRuns) -> Plot {
+    let mut y = Axis::new(&figure.y_label, "");
+    let mut curves = Vec::new();
+    let mut missing = String::new();
+    for (colour, curve) in figure.curve.iter().enumerate() {
+        let Some((unit, mut series)) = over_time(curve, figure.since.as_deref(), runs) else {
+            missing += &format!(" Missing: {} (series {}).", curve.name, curve.measure);
+            continue;
+        };
+        y.unit = unit.to_owned();
+        for points in &mut series {
+            points.retain(|(t, _)| figure.until.is_none_or(|until| *t <= until));
+        }
+        let is_limit = curve.name.contains("ssthresh");
+        for (n, points) in drawn(curve.draw, series).into_iter().enumerate() {
+            let name = if n == 0 { curve.name.clone() } else { String::new() };
+            let dashed = is_limit || (curve.draw == Draw::Median && n > 0);
+            let mark = if dashed { Mark::Dashed } else { Mark::Line };
+            curves.push(Curve { name, points, mark, colour, ..Curve::default() });
+        }
+    }
+    if figure.logarithmic {
+        y.scale = Scale::Logarithmic;
+    }
+    let note = format!("{}{missing}", figure.note);
+    Plot { title: figure.title.clone(), note, x: Axis::time(), y, curves }
+}
+
+/// Returns the curves to draw for several series, the named one first.
+fn drawn(draw: Draw, series: Vec<Points>) -> Vec<Points> {
+    if draw != Draw::Median {
+        return series;
+    }
+    let most = series.iter().max_by_key(|points| points.len()).cloned().unwrap_or_default();
+    let mut bands = vec![Points::new(); 3];
+    for (n, (time, _)) in most.into_iter().enumerate() {
+        let values = series.iter().filter_map(|points| points.get(n)).map(|(_, value)| *value);
+        let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        let (Some(least), Some(most)) = (values.first(), values.last()) else { continue };
+        let levels = [values[values.len() / 2], *least, *most];
+        bands.iter_mut().zip(levels).for_each(|(band, level)| band.push((time, level)));
+    }
+    bands
+}
+
+/// Returns a column of the first seed of each selected point, and its unit. Time counts from the start of flow `since`.
+fn over_time(curve: &Curves, since: Option<&str>, runs: &StudyRuns) -> Option<(&'static str, Vec<Points>)> {
+    let name = curve.run.as_ref()?;
+    let run = runs.run(name).ok()?;
+    let chosen = runs.points(name, &curve.at).ok()?;
+    let count = if curve.draw == Draw::First { 1 } else { chosen.len() };
+    let (mut unit, mut all) = (None, Vec::new());
+    for chosen in chosen.into_iter().take(count) {
+        let point = run.point(chosen).ok()?;
+        let series = run.series(point).ok()?;
+        let column = series.column_of(&current(&curve.measure))?;
+        unit = Some(column.unit().symbol());
+        let start = since.and_then(|flow| point.scenario.flow.get(flow));
+        let start = start.map_or(0.0, |flow| flow.start.as_secs_f64());
+        let times = series.seconds().into_iter().map(|time| time - start);
+        all.push(times.zip(column.data.to_f64()).filter(|(time, _)| *time >= 0.0).collect());
+    }
+    Some((unit?, all))
+}

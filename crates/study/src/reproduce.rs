@@ -1,0 +1,158 @@
+//! Execution of a study, its comparison and its report.
+
+use std::path::{Path, PathBuf};
+
+use bentpipe_lab::plan::Plan;
+use bentpipe_lab::run::{Failure, Monitor};
+use bentpipe_record::{VERSION, write_json};
+use bentpipe_report::results_page;
+use indexmap::IndexMap;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::comparison::{Comparison, compare};
+use crate::computed::compute;
+use crate::expected::{Kind, Verdict};
+use crate::kernel::{self, KernelComparison};
+use crate::report::study_page;
+use crate::request::{Planned, Request};
+use crate::runs::{Finished, Length, StudyRuns};
+use crate::study::Run;
+
+/// Results of a study.
+pub struct Reproduced {
+    /// Folder of results, with `report.html`.
+    pub folder: PathBuf,
+    /// Rows with their verdicts.
+    pub comparisons: Vec<Comparison>,
+    /// Comparisons with the kernel's TCP, if requested.
+    pub kernel: Vec<KernelComparison>,
+}
+
+impl Reproduced {
+    /// Returns `true` if no value is missed.
+    pub fn is_met(&self) -> bool {
+        self.comparisons.iter().all(|comparison| comparison.verdict != Verdict::Missed)
+            && self.kernel.iter().all(|comparison| comparison.verdict != Verdict::Missed)
+    }
+}
+
+/// Runs a study, compares its rows and writes the report.
+///
+/// # Errors
+/// Returns an error if a scenario is invalid or a run fails.
+pub fn reproduce(request: &Request<'_>, monitor: &dyn Monitor) -> Result<Reproduced, Failure> {
+    let study = request.study;
+    let plans = study.runs.iter().map(|(name, run)| Ok((name, planned(request, run)?)));
+    let plans: IndexMap<&String, Planned> = plans.collect::<Result<_, Failure>>()?;
+    let hash = hash(plans.values().map(|planned| &planned.plan));
+    let folder = request.parent.join(format!("reproduce-{}-{hash}", study.name));
+    let (mut finished, mut lost) = (IndexMap::new(), IndexMap::new());
+    for (name, planned) in &plans {
+        match execute(request, name, planned, &folder, monitor)? {
+            Ok(run) => drop(finished.insert((*name).clone(), run)),
+            Err(reason) => drop(lost.insert((*name).clone(), reason)),
+        }
+    }
+    let length = if request.quick { Length::Quick } else { Length::Full };
+    let mut runs = StudyRuns::new(finished, length).with_lost(lost);
+    let computed = compute(study, &runs, request.jobs, monitor)?;
+    runs.set_computed(computed);
+    let comparisons = compare(study, &runs, request.quick);
+    std::fs::create_dir_all(&folder)?;
+    write_json(&folder.join("comparison.json"), &comparisons.iter().map(Line::new).collect::<Vec<_>>())?;
+    let mut page = study_page(study, &comparisons, &runs, facts(request, &runs));
+    let kernel = kernel_comparisons(request, &folder, monitor)?;
+    page.blocks.extend(kernel::blocks(study, &kernel));
+    page.write(&folder.join("report.html"))?;
+    Ok(Reproduced { folder, comparisons, kernel })
+}
+
+/// Compares with the kernel's TCP, if that is requested and the study has such transfers.
+fn kernel_comparisons(
+    request: &Request<'_>,
+    folder: &Path,
+    monitor: &dyn Monitor,
+) -> Result<Vec<KernelComparison>, Failure> {
+    let (Some(kernel), Some(tests)) = (request.kernel, &request.study.kernel) else { return Ok(Vec::new()) };
+    let comparisons = kernel::compare(request, tests, kernel, folder, monitor)?;
+    let lines: Vec<kernel::Line<'_>> = comparisons.iter().map(kernel::Line::new).collect();
+    write_json(&folder.join("kernel.json"), &lines)?;
+    Ok(comparisons)
+}
+
+fn planned(request: &Request<'_>, run: &Run) -> Result<Planned, Failure> {
+    let quick = run.quick.iter().filter(|_| request.quick);
+    let seeds = if request.quick { Some(1) } else { run.seeds };
+    request.planned(&run.scenario, run.set.iter().chain(quick), seeds)
+}
+
+/// Executes a run of the study and writes its own report.
+fn execute(
+    request: &Request<'_>,
+    name: &str,
+    planned: &Planned,
+    folder: &Path,
+    monitor: &dyn Monitor,
+) -> Result<Result<Finished, String>, Failure> {
+    request.execute(planned, name, folder, monitor, |request, results| {
+        results_page(&results.with_texts(request)).write(&results.folder.path().join("report.html"))?;
+        let plan = planned.plan.clone();
+        Ok(Finished { folder: results.folder, plan, summary: results.summary, results: results.runs })
+    })
+}
+
+fn facts(request: &Request<'_>, runs: &StudyRuns) -> Vec<(String, String)> {
+    let mut facts = vec![("version".to_owned(), VERSION.to_owned())];
+    if request.quick {
+        facts.push(("length".to_owned(), "quick: shorter than the study specifies".to_owned()));
+    }
+    facts.extend(runs.lost().map(|(name, reason)| (format!("run {name} was not made"), reason.clone())));
+    facts
+}
+
+/// Returns twelve digits that identify the plans.
+fn hash<'a>(plans: impl Iterator<Item = &'a Plan>) -> String {
+    let mut hasher = Sha256::new();
+    plans.for_each(|plan| hasher.update(plan.hash().to_hex()));
+    let digest = hasher.finalize();
+    digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Row of `comparison.json`.
+#[derive(Serialize)]
+struct Line<'a> {
+    id: &'a str,
+    what: &'a str,
+    kind: Kind,
+    published: String,
+    unit: &'a str,
+    simulated: Option<f64>,
+    ci95: Option<f64>,
+    problem: Option<&'a str>,
+    deviation: Option<f64>,
+    verdict: Verdict,
+    /// Cause of a known miss.
+    known: &'a str,
+    source: &'a str,
+}
+
+impl<'a> Line<'a> {
+    fn new(comparison: &'a Comparison) -> Line<'a> {
+        let (row, simulated) = (&comparison.row, comparison.simulated.as_ref().ok());
+        Line {
+            id: &row.id,
+            what: &row.what,
+            kind: row.kind,
+            published: row.expected.to_string(),
+            unit: &row.unit,
+            simulated: simulated.map(|estimate| estimate.mean),
+            ci95: simulated.and_then(|estimate| estimate.ci95),
+            problem: comparison.simulated.as_ref().err().map(String::as_str),
+            deviation: simulated.and_then(|estimate| row.expected.deviation(estimate.mean)),
+            verdict: comparison.verdict,
+            known: &row.missed,
+            source: &row.source,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Study files.
+
+mod figure;
+mod kernel;
+mod row;
+
+use std::path::{Path, PathBuf};
+
+use bentpipe_record::read_at_most;
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+pub use figure::{Column, Curves, Draw, EmbeddedImage, Figure, TableRow, Tabulated};
+pub use kernel::{KernelPath, KernelTests};
+pub use row::{At, Row, Statistic, Value};
+
+use row::RowFile;
+
+/// Study: scenarios to run, and published values to compare them with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Study {
+    /// Name of its folder.
+    pub name: String,
+    /// Path of its folder.
+    pub folder: PathBuf,
+    /// Title.
+    pub title: String,
+    /// Publication.
+    pub source: String,
+    /// Description of the experiment, and of the assumptions where the publication is silent; paragraphs.
+    pub description: String,
+    /// Runs by name.
+    pub runs: IndexMap<String, Run>,
+    /// Published values.
+    pub rows: Vec<Row>,
+    /// Figures to draw.
+    pub figures: Vec<Figure>,
+    /// Transfers by the kernel's TCP.
+    pub kernel: Option<KernelTests>,
+    /// Images that runs made.
+    pub images: Vec<EmbeddedImage>,
+    /// Published tables.
+    pub tables: Vec<Tabulated>,
+}
+
+/// Scenario to run.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Scenario file in the study's folder.
+    pub scenario: PathBuf,
+    /// Keys to set, as `--set` does.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// Number of seeds. Default: the scenario's.
+    pub seeds: Option<u32>,
+    /// Keys to set in addition for `--quick`, which also runs only one seed.
+    #[serde(default)]
+    pub quick: Vec<String>,
+}
+
+/// Error returned when a study file is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {problem}", path.display())]
+pub struct StudyError {
+    /// File.
+    pub path: PathBuf,
+    /// Problem, and the expected value.
+    pub problem: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StudyFile {
+    title: String,
+    source: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    run: IndexMap<String, Run>,
+    row: Vec<RowFile>,
+    #[serde(default)]
+    figure: Vec<Figure>,
+    kernel: Option<KernelTests>,
+    #[serde(default)]
+    picture: Vec<EmbeddedImage>,
+    #[serde(default)]
+    table: Vec<Tabulated>,
+}
+
+/// Maximum size of a study file in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+impl Study {
+    /// Reads the study in a folder.
+    ///
+    /// # Errors
+    /// Returns an error if the file is missing or invalid.
+    pub fn read(folder: &Path) -> Result<Study, StudyError> {
+        let path = folder.join("study.toml");
+        let error_of = |problem: String| StudyError { path: path.clone(), problem };
+        let bytes = read_at_most(&path, MAX_BYTES).map_err(|error| error_of(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| error_of(format!("not UTF-8: {error}")))?;
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Study::parse(&name, folder, &text).map_err(error_of)
+    }
+
+    fn parse(name: &str, folder: &Path, text: &str) -> Result<Study, String> {
+        let file: StudyFile =
+            toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        let rows = file.row.into_iter().map(|row| {
+            let id = row.id.clone();
+            row.check().map_err(|problem| format!("row {id}: {problem}"))
+        });
+        let study = Study {
+            name: name.to_owned(),
+            folder: folder.to_owned(),
+            title: file.title,
+            source: file.source,
+            description: file.description,
+            runs: file.run,
+            rows: rows.collect::<Result<_, _>>()?,
+            figures: file.figure,
+            kernel: file.kernel,
+            images: file.picture,
+            tables: file.table,
+        };
+        study.check_runs()?;
+        study.check_causes()?;
+        study.tables.iter().try_for_each(Tabulated::check)?;
+        Ok(study)
+    }
+
+    /// Checks that every row named as a cause exists.
+    fn check_causes(&self) -> Result<(), String> {
+        let is_known = |key: &String| self.rows.iter().any(|row| row.key == *key);
+        let causes = self.rows.iter().flat_map(|row| row.cause.iter().map(move |key| (&row.id, key)));
+        match causes.into_iter().find(|(_, key)| !is_known(key)) {
+            Some((id, key)) => Err(format!("row {id}: cause \"{key}\": expected the `key` of another row")),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that every run named by a row, figure, image or table exists.
+    fn check_runs(&self) -> Result<(), String> {
+        let of_rows =
+            self.rows.iter().flat_map(|row| row.statistic.runs().into_iter().map(|run| (&row.id, run)));
+        let of_figures = self.figures.iter().flat_map(|figure| {
+            figure.curve.iter().filter_map(|c| Some((&figure.title, &c.run.as_ref()?[..])))
+        });
+        let of_images = self.images.iter().map(|image| (&image.title, &image.run[..]));
+        let of_tables =
+            self.tables.iter().flat_map(|table| table.row.iter().map(|row| (&table.title, &row.run[..])));
+        let mut all = of_rows.chain(of_figures).chain(of_images).chain(of_tables);
+        let unknown = all.find(|(_, run)| !self.runs.contains_key(*run));
+        let names = || self.runs.keys().cloned().collect::<Vec<_>>().join(", ");
+        unknown.map_or(Ok(()), |(what, run)| {
+            Err(format!("{what}: unknown run \"{run}\": expected one of {}", names()))
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) fn parsed(text: &str) -> Result<Study, String> {
+    Study::parse("test", Path::new("."), text)
+}

@@ -1,0 +1,161 @@
+//! Figures, tables and images of a study file.
+
+use std::path::PathBuf;
+
+use bentpipe_report::Mark;
+use serde::Deserialize;
+
+use super::row::At;
+
+/// Diagram of a study.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Title.
+    pub title: String,
+    /// Remark under the title.
+    #[serde(default)]
+    pub note: String,
+    /// Swept key of the horizontal axis. Default: time.
+    pub x: Option<String>,
+    /// Label of the horizontal axis.
+    #[serde(default)]
+    pub x_label: String,
+    /// Label of the vertical axis.
+    #[serde(default)]
+    pub y_label: String,
+    /// Curves.
+    pub curve: Vec<Curves>,
+    /// Enables a logarithmic vertical axis, unless a value is zero.
+    #[serde(default)]
+    pub logarithmic: bool,
+    /// End of the time shown, in seconds.
+    pub until: Option<f64>,
+    /// Words in place of 0, 1, 2 and so on along the horizontal axis, for computed curves.
+    #[serde(default)]
+    pub x_words: Vec<String>,
+    /// Flow from whose start time counts. Default: from the start of the run.
+    pub since: Option<String>,
+}
+
+/// Curve of a figure, or several of one colour.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Curves {
+    /// Name in the legend.
+    pub name: String,
+    /// Run; none for published points and computed curves.
+    pub run: Option<String>,
+    /// Measure, or over time the series: "flow.bulk.sender.cwnd".
+    #[serde(default)]
+    pub measure: String,
+    /// Points of the sweep, without the key of the horizontal axis.
+    #[serde(default)]
+    pub at: At,
+    /// Selection over time from the points that `at` leaves.
+    #[serde(default)]
+    pub draw: Draw,
+    /// Points read from the publication: value on the horizontal axis with its unit, and the other in `unit`.
+    #[serde(default)]
+    pub points: Vec<(String, f64)>,
+    /// Unit of `points` and of computed values.
+    #[serde(default)]
+    pub unit: String,
+    /// Function of the crate that computes the points from the runs.
+    pub code: Option<String>,
+    /// Mark of computed points. Default: "points"; "line" or "dashed" for a model.
+    pub mark: Option<Mark>,
+}
+
+/// Selection of a curve over time from several points of a sweep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Draw {
+    /// First point.
+    #[default]
+    First,
+    /// Each point, in one colour.
+    Each,
+    /// Median at each time and, dashed, minimum and maximum.
+    Median,
+}
+
+/// Image that a run left in its folder.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EmbeddedImage {
+    /// Title.
+    pub title: String,
+    /// Remark under the title.
+    #[serde(default)]
+    pub note: String,
+    /// Run, of one point and seed.
+    pub run: String,
+    /// PNG file in the run's folder.
+    pub file: PathBuf,
+}
+
+/// Published table with the simulated values, without verdicts.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tabulated {
+    /// Caption.
+    pub title: String,
+    /// Columns.
+    pub column: Vec<Column>,
+    /// Rows.
+    pub row: Vec<TableRow>,
+}
+
+/// Column of a table.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// Heading.
+    pub name: String,
+    /// Last part of the measure ("rtt" of "flow.bulk.rtt"), or all of it where rows have no first part.
+    pub measure: String,
+    /// Size of the published unit: "1500 B" of a window in segments, "1.3 Mbit/s" of a share of that rate.
+    #[serde(default = "one")]
+    pub per: String,
+}
+
+fn one() -> String {
+    "1".to_owned()
+}
+
+/// Row of a table.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableRow {
+    /// Name.
+    pub name: String,
+    /// Run.
+    pub run: String,
+    /// Point of the sweep.
+    #[serde(default)]
+    pub at: At,
+    /// First part of the measures: "flow.bulk".
+    #[serde(default)]
+    pub of: String,
+    /// Published value of each column, NaN for none. Empty if none was published.
+    #[serde(default)]
+    pub published: Vec<f64>,
+}
+
+impl Tabulated {
+    /// Checks that each row has a published value per column, or none.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let is_complete = |row: &TableRow| [0, self.column.len()].contains(&row.published.len());
+        match self.row.iter().find(|row| !is_complete(row)) {
+            Some(row) => Err(format!(
+                "table \"{}\": {}: expected {} values in `published`, got {}",
+                self.title,
+                row.name,
+                self.column.len(),
+                row.published.len()
+            )),
+            None => Ok(()),
+        }
+    }
+}

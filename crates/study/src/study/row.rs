@@ -1,0 +1,248 @@
+//! Rows of a study file: published values, and the simulated values compared with them.
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+use crate::expected::{Expected, Kind};
+use crate::reduce::{Across, Reduce};
+
+/// Published value, and the source of the simulated one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Name in the study ("K2").
+    pub id: String,
+    /// Description.
+    pub what: String,
+    /// Worth of the comparison.
+    pub kind: Kind,
+    /// Published value.
+    pub expected: Expected,
+    /// Unit of the published value, to which the simulated one is converted.
+    pub unit: String,
+    /// Place in the publication.
+    pub source: String,
+    /// Remark; may be empty.
+    pub note: String,
+    /// Source of the simulated value.
+    pub statistic: Statistic,
+    /// Set if a `--quick` run is long enough to judge it.
+    pub quick: bool,
+    /// Name by which other rows refer to it; may be empty.
+    pub key: String,
+    /// Reason for the tolerance; empty only where there is none.
+    pub basis: String,
+    /// Cause of a known miss, which still counts as missed. Empty if none is known.
+    pub missed: String,
+    /// Keys of the rows whose runs show the cause of a known miss.
+    pub cause: Vec<String>,
+}
+
+/// Source of a simulated value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Statistic {
+    /// Number of a run.
+    Measure(Value),
+    /// Quotient of two numbers.
+    Ratio(Box<Value>, Box<Value>),
+    /// Value of a swept key at which a measure is largest.
+    BestAt(Value, String),
+    /// Result of a function of the crate.
+    Code(String),
+}
+
+impl Statistic {
+    /// Returns the names of the runs that it reads; none for a function of the crate.
+    pub fn runs(&self) -> Vec<&str> {
+        match self {
+            Statistic::Measure(value) | Statistic::BestAt(value, _) => vec![&value.run],
+            Statistic::Ratio(value, over) => vec![&value.run, &over.run],
+            Statistic::Code(_) => Vec::new(),
+        }
+    }
+}
+
+/// Number of a run: a measure, or a series over time that is reduced.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Value {
+    /// Name of the run.
+    pub run: String,
+    /// Measure: "flow.bulk.goodput". A `*` stands for any part of a name; `across` then reduces all that match.
+    #[serde(default)]
+    pub measure: String,
+    /// Measure to subtract.
+    pub less: Option<String>,
+    /// Series in place of a measure: "flow.bulk.sender.cwnd".
+    pub series: Option<String>,
+    /// Reduction of the series.
+    pub reduce: Option<Reduce>,
+    /// Flow from whose start the time of the series counts. Default: from the start of the run.
+    pub since: Option<String>,
+    /// Reduction of the values of all points that `at` selects.
+    pub across: Option<Across>,
+    /// Points of the sweep: keys and their values, as the scenario writes them.
+    #[serde(default)]
+    pub at: At,
+}
+
+/// Keys of a sweep and their values at a point.
+pub type At = IndexMap<String, String>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RowFile {
+    pub(super) id: String,
+    what: String,
+    kind: Kind,
+    published: Option<f64>,
+    between: Option<[f64; 2]>,
+    at_least: Option<f64>,
+    at_most: Option<f64>,
+    tolerance: Option<Tolerance>,
+    #[serde(default)]
+    basis: String,
+    #[serde(default)]
+    unit: String,
+    source: String,
+    #[serde(default)]
+    note: String,
+    run: Option<String>,
+    #[serde(default)]
+    measure: String,
+    less: Option<String>,
+    series: Option<String>,
+    reduce: Option<Reduce>,
+    since: Option<String>,
+    across: Option<Across>,
+    #[serde(default)]
+    at: At,
+    over: Option<Value>,
+    best: Option<String>,
+    code: Option<String>,
+    #[serde(default = "yes")]
+    quick: bool,
+    #[serde(default)]
+    key: String,
+    #[serde(default)]
+    missed: String,
+    #[serde(default)]
+    cause: Vec<String>,
+}
+
+/// Allowed deviation from a published value.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged)]
+enum Tolerance {
+    /// Share of the published value.
+    Share(f64),
+    /// Spread of a named kind.
+    Spread(Spread),
+}
+
+/// Spread that stands for a tolerance.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Spread {
+    /// Spread of single runs, where the published value is of one run.
+    OneRun,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl RowFile {
+    /// Returns the row.
+    ///
+    /// # Errors
+    /// Returns an error if keys are missing or contradict each other.
+    pub(super) fn check(self) -> Result<Row, String> {
+        let expected = self.expected()?;
+        let statistic = self.statistic()?;
+        self.check_reasons(&expected)?;
+        let RowFile { id, what, kind, unit, source, note, quick, key, basis, missed, cause, .. } = self;
+        Ok(Row { id, what, kind, expected, unit, source, note, statistic, quick, key, basis, missed, cause })
+    }
+
+    /// Checks that a tolerance has its reason, and a known miss its cause.
+    fn check_reasons(&self, expected: &Expected) -> Result<(), String> {
+        let is_exact = match expected {
+            Expected::Value { tolerance, .. } | Expected::Between { tolerance, .. } => *tolerance == 0.0,
+            Expected::OneRun(_) => false,
+            Expected::AtLeast(_) | Expected::AtMost(_) => true,
+        };
+        if !is_exact && self.basis.is_empty() {
+            return Err("expected `basis`, the reason for the tolerance".into());
+        }
+        match self.missed.is_empty() == self.cause.is_empty() {
+            true => Ok(()),
+            false => {
+                Err("expected `missed` together with `cause`, the keys of rows that show the cause".into())
+            }
+        }
+    }
+
+    fn expected(&self) -> Result<Expected, String> {
+        let share = match self.tolerance {
+            Some(Tolerance::Share(share)) => share,
+            _ => 0.0,
+        };
+        let needs_tolerance = self.published.is_some() && self.tolerance.is_none();
+        if needs_tolerance || !(0.0..=10.0).contains(&share) {
+            return Err("expected `tolerance`, a share of the published value or \"one-run\"".into());
+        }
+        match (self.published, self.between, self.at_least, self.at_most) {
+            (Some(value), None, None, None) => match self.tolerance {
+                Some(Tolerance::Spread(Spread::OneRun)) => Ok(Expected::OneRun(value)),
+                _ => Ok(Expected::Value { value, tolerance: share }),
+            },
+            (None, Some([low, high]), None, None) if low <= high => {
+                Ok(Expected::Between { low, high, tolerance: share })
+            }
+            (None, None, Some(least), None) => Ok(Expected::AtLeast(least)),
+            (None, None, None, Some(most)) => Ok(Expected::AtMost(most)),
+            _ => Err("expected one of `published`, `between = [low, high]`, `at_least` and `at_most`".into()),
+        }
+    }
+
+    fn statistic(&self) -> Result<Statistic, String> {
+        let value = self.run.clone().map(|run| self.value(run));
+        for value in value.iter().chain(&self.over) {
+            value.check()?;
+        }
+        match (value, &self.over, &self.best, &self.code) {
+            (Some(value), None, None, None) => Ok(Statistic::Measure(value)),
+            (Some(value), Some(over), None, None) => {
+                Ok(Statistic::Ratio(Box::new(value), Box::new(over.clone())))
+            }
+            (Some(value), None, Some(key), None) => Ok(Statistic::BestAt(value, key.clone())),
+            (None, None, None, Some(code)) => Ok(Statistic::Code(code.clone())),
+            _ => Err("expected `run` and `measure`, optionally with `over` or `best`; or `code`".into()),
+        }
+    }
+
+    fn value(&self, run: String) -> Value {
+        Value {
+            run,
+            measure: self.measure.clone(),
+            less: self.less.clone(),
+            series: self.series.clone(),
+            reduce: self.reduce.clone(),
+            since: self.since.clone(),
+            across: self.across,
+            at: self.at.clone(),
+        }
+    }
+}
+
+impl Value {
+    /// Checks that either a measure or a series with its reduction is given.
+    fn check(&self) -> Result<(), String> {
+        let is_measure = !self.measure.is_empty();
+        match (&self.series, &self.reduce) {
+            (None, None) if is_measure && self.since.is_none() => Ok(()),
+            (Some(_), Some(_)) if !is_measure && self.less.is_none() => Ok(()),
+            _ => Err("expected `measure`, optionally with `less`; or `series` and `reduce`".into()),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Studies: their files, and verdicts.
+
+use bentpipe_lab::plan::Point;
+use bentpipe_record::stats::Estimate;
+use bentpipe_record::{RunResult, Setting, Summary, Timing};
+
+use super::study::parsed;
+use super::*;
+
+const STUDY: &str = r#"
+title = "A study"
+source = "Somebody, 2001"
+[run.window]
+scenario = "window.toml"
+quick = ["duration=5 s"]
+[[row]]
+id = "K2"
+what = "throughput"
+kind = "predicted"
+published = 113
+unit = "Mbit/s"
+tolerance = 0.05
+basis = "two runs"
+source = "fig. 3"
+run = "window"
+measure = "flow.bulk.goodput"
+at = { receive_buffer = "6 MB" }
+[[row]]
+id = "K4"
+what = "of the throughput without delay"
+kind = "claim"
+at_least = 95
+unit = "%"
+source = "text"
+run = "window"
+measure = "flow.bulk.goodput"
+at = { receive_buffer = "6 MB" }
+over = { run = "window", measure = "flow.bulk.goodput", at = { receive_buffer = "64 kB" } }
+[[row]]
+id = "K5"
+what = "best buffer"
+kind = "claim"
+between = [1, 5.5]
+tolerance = 0.1
+basis = "the axis"
+unit = "MB"
+source = "fig. 7"
+run = "window"
+measure = "flow.bulk.goodput"
+best = "flow.bulk.tcp.receive_buffer"
+quick = false
+"#;
+
+fn runs() -> StudyRuns {
+    use bentpipe_lab::plan::{Plan, Seeds};
+    use bentpipe_scenario::Document;
+    let text = r#"
+title = "t"
+duration = "1 s"
+node.a = {}
+node.b = {}
+link.l = { between = ["a", "b"], rate = "1 Mbit/s", delay = "1 ms" }
+"#;
+    let document = Document::parse("t", text.as_bytes()).expect("TOML");
+    let plan = Plan::new(&document, Seeds::default()).expect("a plan");
+    let sizes =
+        ["64000 B", "6 MB"].map(|size| ("flow.bulk.traffic.receive_buffer".to_owned(), size.to_owned()));
+    let results = [(0, [98e6, 100e6, 102e6]), (1, [109e6, 110e6, 111e6])];
+    let results: Vec<RunResult> = results
+        .iter()
+        .flat_map(|(point, rates)| (1..).zip(rates).map(|(seed, rate)| result(*point, seed, *rate)))
+        .collect();
+    let settings = sizes.map(|(key, value)| [Setting { axis: 0, key, value }]);
+    let axes = ["b".to_owned()];
+    let summary = Summary::new("t", &axes, settings.iter().map(|settings| &settings[..]), &results);
+    let mut plan = plan;
+    plan.points = settings
+        .iter()
+        .map(|settings| Point { settings: settings.to_vec(), ..plan.points[0].clone() })
+        .collect();
+    plan.points.iter_mut().for_each(|point| point.seeds = vec![1, 2, 3]);
+    let folder = bentpipe_lab::run::Folder::new(std::path::Path::new("."), "t", &plan);
+    let window = Finished { folder, plan, summary, results };
+    StudyRuns::new([("window".to_owned(), window)].into_iter().collect(), Length::Full)
+}
+
+/// A run of one seed whose only measure is its goodput.
+fn result(point: usize, seed: u64, goodput: f64) -> RunResult {
+    let outcome = serde_json::json!({
+        "hash": "", "seed": seed, "fingerprint": "0", "deliveries": 0, "wakeups": 0, "stray": 0,
+        "interval_asked": "1 s", "interval": "1 s", "captures": [], "totals": {},
+        "measures": [{"name": "flow.bulk.goodput", "unit": "bit/s", "value": goodput}],
+    });
+    let outcome = serde_json::from_value(outcome).expect("an outcome");
+    let timing = Timing { build: String::new(), wall_s: 0.0, real_time: None };
+    RunResult { point, outcome, timing, reused: false }
+}
+
+#[test]
+fn rows_are_held_against_runs() {
+    let study = parsed(STUDY).expect("a study");
+    let comparisons = compare(&study, &runs(), false);
+    let shown: Vec<[String; 4]> = comparisons
+        .iter()
+        .map(|c| [c.published_text(), c.simulated_text(), c.deviation_text(), c.verdict.to_string()])
+        .collect();
+    assert_eq!(shown[0], ["113 Mbit/s", "110.0 \u{b1} 2.484 Mbit/s", "-2.7 %", "met"]);
+    assert_eq!(shown[1], ["\u{2265} 95 %", "110.0 \u{b1} 2.982 %", "", "met"]);
+    assert_eq!(shown[2], ["1 to 5.5 MB", "6.000 MB", "+9.1 %", "met"]);
+    assert_eq!(compare(&study, &runs(), true)[2].verdict, Verdict::NotJudged);
+}
+
+#[test]
+fn what_cannot_be_found_is_missed_and_says_why() {
+    for (from, to, why) in [
+        (
+            "measure = \"flow.bulk.goodput\"\nat",
+            "measure = \"flow.x.goodput\"\nat",
+            "no measure \"flow.x.goodput\"",
+        ),
+        ("unit = \"Mbit/s\"", "unit = \"MB\"", "ours is in bit/s, not in MB"),
+        ("at = { receive_buffer = \"6 MB\" }", "", "run \"window\" has 2 points with {}"),
+        (
+            "at = { receive_buffer = \"6 MB\" }",
+            "at = { receive_buffer = \"7 MB\" }",
+            "run \"window\" has no point",
+        ),
+    ] {
+        let study = parsed(&STUDY.replacen(from, to, 1)).expect("a study");
+        let comparison = &compare(&study, &runs(), false)[0];
+        assert_eq!(comparison.verdict, Verdict::Missed);
+        assert!(comparison.simulated_text().starts_with(why), "{}", comparison.simulated_text());
+    }
+}
+
+#[test]
+fn a_run_that_cannot_be_made_loses_its_own_rows_only() {
+    let text = STUDY.replacen("[[row]]", "[run.video]\nscenario = \"video.toml\"\n[[row]]", 1);
+    let text = text.replacen("run = \"window\"", "run = \"video\"", 1);
+    let study = parsed(&text).expect("a study");
+    let lost = [("video".to_owned(), "ffmpeg does not start".to_owned())];
+    let comparisons = compare(&study, &runs().with_lost(lost.into_iter().collect()), false);
+    let verdicts: Vec<Verdict> = comparisons.iter().map(|comparison| comparison.verdict).collect();
+    assert_eq!(verdicts, [Verdict::NotJudged, Verdict::Met, Verdict::Met]);
+    assert_eq!(comparisons[0].simulated_text(), "run \"video\" was not made: ffmpeg does not start");
+}
+
+#[test]
+fn a_study_that_makes_no_sense_is_refused() {
+    for (from, to, expected) in [
+        ("tolerance = 0.05", "", "row K2: expected `tolerance`"),
+        ("basis = \"two runs\"", "", "row K2: expected `basis`"),
+        (
+            "basis = \"two runs\"",
+            "basis = \"two runs\"\nmissed = \"why\"",
+            "row K2: expected `missed` together with `cause`",
+        ),
+        (
+            "basis = \"two runs\"",
+            "basis = \"two runs\"\nmissed = \"why\"\ncause = [\"sack\"]",
+            "row K2: cause \"sack\": expected the `key`",
+        ),
+        ("published = 113", "published = 113\nat_least = 3", "row K2: expected one of `published`"),
+        ("run = \"window\"", "run = \"windo\"", "K2: unknown run \"windo\": expected one of window"),
+        ("best =", "code = \"x\"\nbest =", "row K5: expected `run` and `measure`"),
+        ("title =", "titel =", "unknown field `titel`"),
+        ("between = [1, 5.5]", "between = [5.5, 1]", "row K5: expected one of"),
+    ] {
+        let problem = parsed(&STUDY.replacen(from, to, 1)).expect_err(to);
+        assert!(problem.contains(expected), "{problem}");
+    }
+}
+
+#[test]
+fn the_page_shows_every_row() {
+    let study = parsed(STUDY).expect("a study");
+    let runs = runs();
+    let html = study_page(&study, &compare(&study, &runs, false), &runs, Vec::new()).to_html();
+    for row in &study.rows {
+        assert!(html.contains(&row.what) && html.contains(&row.source));
+    }
+    assert_eq!(html.matches("class=\"good\"").count(), 3);
+}
+
+/// An estimate of five seeds, or of one.
+fn of(mean: f64, ci95: Option<f64>) -> Estimate {
+    Estimate { n: if ci95.is_some() { 5 } else { 1 }, mean, ci95 }
+}
+
+#[test]
+fn tolerances_widen_ranges_and_inequalities_have_none() {
+    let between = Expected::Between { low: 2.0, high: 3.0, tolerance: 0.1 };
+    let exact = |expected: Expected, mean| expected.verdict(&of(mean, None)) == Verdict::Met;
+    assert!(exact(between, 1.8) && exact(between, 3.3) && !exact(between, 3.4) && !exact(between, 1.7));
+    assert_eq!(between.deviation(2.5), None);
+    assert!((between.deviation(3.3).expect("outside") - 0.1).abs() < 1e-12);
+    assert!(exact(Expected::AtLeast(5.0), 5.0) && !exact(Expected::AtMost(5.0), 5.1));
+    let zero = Expected::Value { value: 0.0, tolerance: 0.1 };
+    assert!(exact(zero, 0.0) && !exact(zero, 0.1) && zero.deviation(0.1).is_none());
+}
+
+#[test]
+fn an_interval_across_the_bound_is_undecided() {
+    let verdict = |mean, half| Expected::AtMost(1.0).verdict(&of(mean, Some(half)));
+    assert_eq!([verdict(0.9, 0.05), verdict(0.9, 0.2)], [Verdict::Met, Verdict::Undecided]);
+    assert_eq!([verdict(1.1, 0.2), verdict(1.1, 0.05)], [Verdict::Undecided, Verdict::Missed]);
+    let value = Expected::Value { value: 100.0, tolerance: 0.1 };
+    assert_eq!(value.verdict(&of(105.0, Some(20.0))), Verdict::Undecided);
+    assert_eq!(value.verdict(&of(f64::NAN, None)), Verdict::Missed);
+}
+
+/// Samples 8, 9, 10, 11 and 12 have s = 1.58, so t s/sqrt(5) = 1.963 and the next sample is within 10 +- 4.81.
+#[test]
+fn a_single_published_run_is_compared_with_the_spread_of_runs() {
+    let estimate = Estimate::of(&[8.0, 9.0, 10.0, 11.0, 12.0]).expect("samples");
+    let (low, high) = Expected::OneRun(10.0).band(&estimate).expect("a spread");
+    assert!((low - 5.19).abs() < 0.01 && (high - 14.81).abs() < 0.01, "{low} {high}");
+    assert_eq!(Expected::OneRun(14.0).verdict(&estimate), Verdict::Met);
+    assert_eq!(Expected::OneRun(15.0).verdict(&estimate), Verdict::Missed);
+    assert_eq!(Expected::OneRun(10.0).verdict(&of(10.0, None)), Verdict::Undecided);
+}
+
+#[test]
+fn verdicts_are_counted_by_kind() {
+    let comparisons = compare(&parsed(STUDY).expect("a study"), &runs(), true);
+    let expected = ["published values: 1 met", "published claims: 1 met, 1 not judged"];
+    assert_eq!(summary(&comparisons), expected);
+}
+
+#[test]
+fn measures_of_several_points_are_reduced() {
+    let across = |across: &str| {
+        let text = STUDY.replacen("at = { receive_buffer = \"6 MB\" }", across, 1);
+        let comparisons = compare(&parsed(&text).expect("a study"), &runs(), false);
+        comparisons[0].simulated.clone().map(|estimate| estimate.mean)
+    };
+    assert_eq!(across("across = \"mean\""), Ok(105.0));
+    assert_eq!(across("across = \"greatest\""), Ok(110.0));
+    assert_eq!(across("less = \"flow.bulk.goodput\"\nacross = \"median\""), Ok(0.0));
+    let several = across("less = \"flow.bulk.goodput\"");
+    assert_eq!(several, Err("2 values in run \"window\": expected `across`".to_owned()));
+    let pattern = STUDY.replacen(
+        "measure = \"flow.bulk.goodput\"\nat",
+        "measure = \"flow.*.goodput\"\nacross = \"least\"\nat",
+        1,
+    );
+    let comparison = &compare(&parsed(&pattern).expect("a study"), &runs(), false)[0];
+    assert_eq!(comparison.simulated_text(), "110.0 \u{b1} 2.484 Mbit/s");
+}
+
+#[test]
+fn a_row_has_a_measure_or_a_reduced_series() {
+    let refused =
+        |row: &str| parsed(&STUDY.replacen("measure = \"flow.bulk.goodput\"", row, 1)).expect_err(row);
+    for row in
+        ["series = \"flow.bulk.sender.cwnd\"", "reduce = { kind = \"last\" }", "less = \"flow.bulk.loss\""]
+    {
+        assert!(refused(row).contains("or `series` and `reduce`"), "{}", refused(row));
+    }
+    let series = "series = \"flow.bulk.sender.cwnd\"\nreduce = { kind = \"last\" }";
+    assert!(parsed(&STUDY.replacen("measure = \"flow.bulk.goodput\"", series, 1)).is_ok());
+}

@@ -1,0 +1,35 @@
+//! Transfers by a kernel's own TCP.
+
+use bentpipe_lab::plan::Plan;
+use bentpipe_lab::run::Folder;
+use bentpipe_scenario::Document;
+use bentpipe_units::{Bytes, Span};
+
+/// Transfer that the kernel makes over an emulated scenario.
+pub struct Transfer<'a> {
+    /// Scenario.
+    pub document: &'a Document,
+    /// Plan of the scenario, with one point.
+    pub plan: &'a Plan,
+    /// Name of the run.
+    pub name: &'a str,
+    /// Folder for its results.
+    pub folder: Folder,
+    /// Flow whose ends send and receive.
+    pub flow: &'a str,
+    /// Controller, by its name in the kernel.
+    pub controller: &'a str,
+    /// Window that the receiver offers.
+    pub window: Bytes,
+    /// Sending time.
+    pub duration: Span,
+}
+
+/// Kernel that can send over an emulation.
+pub trait Kernel {
+    /// Makes the transfer in real time and returns the output of iperf3 (`--json --get-server-output`).
+    ///
+    /// # Errors
+    /// Returns an error if the transfer cannot be made.
+    fn transfer(&self, transfer: &Transfer<'_>) -> Result<String, String>;
+}

@@ -1,0 +1,62 @@
+//! The studies of `studies/`: what their figures show exists.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use bentpipe_assemble::Built;
+use bentpipe_lab::plan::{Plan, Seeds};
+use bentpipe_record::Recorder;
+use bentpipe_scenario::Document;
+use bentpipe_study::Study;
+use bentpipe_units::Span;
+
+fn studies() -> Vec<Study> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let entries =
+        std::fs::read_dir(folder).expect("the studies").map(|entry| entry.expect("readable").path());
+    let read = |path: PathBuf| Study::read(&path).unwrap_or_else(|error| panic!("{error}"));
+    entries.filter(|path| path.is_dir()).map(read).collect()
+}
+
+/// What a run of a study records over time, as figures name it.
+fn series(folder: &Path, run: &bentpipe_study::Run) -> BTreeSet<String> {
+    let mut document = Document::read(&folder.join(&run.scenario)).unwrap_or_else(|error| panic!("{error}"));
+    for assignment in &run.set {
+        document.set(assignment).unwrap_or_else(|refusal| panic!("{refusal}"));
+    }
+    let plan = Plan::new(&document, Seeds::default()).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let point = &plan.points[0];
+    let mut built = Built::new(&point.scenario, point.seeds[0], document.folder()).expect("possible");
+    let recorder = Recorder {
+        elements: built.network.ids().collect(),
+        interval: Span::from_millis(1),
+        warm_up: Span::ZERO,
+        duration: Span::from_millis(1),
+    };
+    let recording = recorder.run(&mut built.network, |_| ControlFlow::Continue(())).expect("short");
+    let name =
+        |column: &bentpipe_record::Column| format!("{}.{}", column.element.replace('/', "."), column.name());
+    recording.series.columns.iter().map(name).collect()
+}
+
+#[test]
+fn every_curve_over_time_has_its_series() {
+    let mut curves = 0;
+    for study in studies() {
+        let over_time = study.figures.iter().filter(|figure| figure.x.is_none());
+        let wanted: Vec<_> = over_time
+            .flat_map(|figure| &figure.curve)
+            .filter_map(|curve| Some((curve.run.clone()?, curve.measure.clone())))
+            .collect();
+        let runs: BTreeSet<&String> = wanted.iter().map(|(run, _)| run).collect();
+        for run in runs {
+            let there = series(&study.folder, &study.runs[run]);
+            for (_, measure) in wanted.iter().filter(|(of, _)| of == run) {
+                assert!(there.contains(measure), "{}, run {run}: nothing is called {measure}", study.name);
+                curves += 1;
+            }
+        }
+    }
+    assert!(curves > 30, "{curves}");
+}

@@ -1,0 +1,94 @@
+//! Temporary folders.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Temporary folder of one test. It is removed at its end, and kept with a message if the test fails.
+#[derive(Debug)]
+pub struct Folder(Option<tempfile::TempDir>);
+
+impl Folder {
+    /// Creates an empty folder.
+    ///
+    /// # Panics
+    /// If the system has no room for it.
+    #[expect(clippy::new_without_default, reason = "it has an effect")]
+    pub fn new() -> Folder {
+        Folder(Some(tempfile::tempdir().expect("a temporary folder")))
+    }
+
+    /// Returns its path.
+    pub fn path(&self) -> &Path {
+        self.0.as_ref().expect("open until dropped").path()
+    }
+
+    /// Returns the path of a file in it, which need not exist.
+    pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// Writes a file, with the folders above it, and returns its path.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn write(&self, name: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.file(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("folders are made");
+        fs::write(&path, contents).expect("the file is written");
+        path
+    }
+
+    /// Returns the names of the files and folders in it, sorted.
+    ///
+    /// # Panics
+    /// If it cannot be read.
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path()).expect("the folder is read").flatten();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl AsRef<Path> for Folder {
+    fn as_ref(&self) -> &Path {
+        self.path()
+    }
+}
+
+impl AsRef<OsStr> for Folder {
+    fn as_ref(&self) -> &OsStr {
+        self.path().as_os_str()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Some(folder) = self.0.take().filter(|_| std::thread::panicking()) {
+            eprintln!("kept: {}", folder.keep().display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Folder;
+
+    #[test]
+    fn a_folder_goes_with_its_value_and_stays_after_a_failure() {
+        let folder = Folder::new();
+        let path = folder.write("a/b.txt", "text");
+        assert_eq!((folder.names(), std::fs::read(&path).unwrap()), (vec!["a".to_owned()], b"text".to_vec()));
+        drop(folder);
+        assert!(!path.exists());
+        let failed = std::thread::spawn(|| {
+            let folder = Folder::new();
+            std::panic::panic_any(folder.path().to_owned());
+        });
+        let kept = *failed.join().unwrap_err().downcast::<std::path::PathBuf>().unwrap();
+        assert!(kept.exists());
+        std::fs::remove_dir_all(kept).unwrap();
+    }
+}

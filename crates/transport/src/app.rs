@@ -1,0 +1,21 @@
+//! Applications over UDP: sources of many flows, measuring sinks, replay of a capture.
+//!
+//! They send and receive whole IP packets through a port of their [node](bentpipe_net::Node). TCP's
+//! applications are part of its element.
+
+mod arrivals;
+pub(crate) mod delays;
+pub(crate) mod flow;
+mod kind;
+pub mod metrics;
+mod replay;
+mod sink;
+mod source;
+mod timetable;
+
+pub use arrivals::Arrivals;
+pub use flow::{Endpoints, Header, Identification, Template, datagram};
+pub use kind::{Udp, datagram_ends, endpoints};
+pub use replay::{Replay, ReplayConfig};
+pub use sink::{FlowStats, Sink, SinkConfig};
+pub use source::{Law, Pattern, Source, SourceConfig};

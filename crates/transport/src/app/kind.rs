@@ -1,0 +1,118 @@
+//! Traffic of UDP datagrams.
+
+use bentpipe_net::Element;
+use bentpipe_site::{Copies, Datagrams, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Problem, TrafficKind};
+use bentpipe_units::{Bytes, Rate, Span};
+use bentpipe_wire::ip::Protocol;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::flow::{Endpoints, Header, Identification};
+use super::sink::{Sink, SinkConfig};
+use super::source::{Pattern, Source, SourceConfig};
+
+/// UDP datagrams of one length.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct Udp {
+    /// Timing of the datagrams.
+    pub pattern: Pattern,
+    /// The payload of each datagram, its own header (`header`) included, without UDP and IP.
+    pub payload: Bytes,
+    /// Header at the start of the payload, by which the receiver detects losses.
+    #[serde(default)]
+    pub header: Header,
+    /// Random start of each copy in its first interval, instead of all at once.
+    #[serde(default = "yes")]
+    pub spread: bool,
+    /// Most datagrams that each copy sends. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u64>,
+    /// Differentiated services codepoint.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 63))]
+    pub dscp: u8,
+    /// IPv4's identification.
+    #[serde(default)]
+    pub identification: Identification,
+    /// Enables shared ports: all copies have those of the first and differ by SSRC.
+    ///
+    /// RTP streams of one socket are of this form; needs `header = "rtp"`.
+    #[serde(default)]
+    pub shared_ports: bool,
+}
+
+impl Udp {
+    /// Returns the configuration of a source element that sends `count` such flows from `start` on.
+    pub fn source(&self, start: Span, stop: Option<Span>, count: u16) -> SourceConfig {
+        SourceConfig {
+            header: self.header,
+            count,
+            spread: self.spread,
+            start,
+            stop,
+            packets: self.packets,
+            dscp: self.dscp,
+            identification: self.identification,
+            shared_ports: self.shared_ports,
+            ..SourceConfig::new(self.pattern, self.payload)
+        }
+    }
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl TrafficKind for Udp {
+    /// Copies that start together are one element at each end: cheaper, and nothing else differs.
+    fn takes(&self) -> FlowTakes {
+        FlowTakes { groups: true, copies: Copies::Together, ..FlowTakes::default() }
+    }
+
+    fn segment_len(&self) -> Option<u64> {
+        Some(self.payload.get() + self.header_len())
+    }
+
+    fn offered(&self, packet: Bytes) -> Option<Rate> {
+        let payload = self.payload;
+        Some(match self.pattern {
+            Pattern::Constant { interval } => Rate::of(payload, interval),
+            Pattern::ConstantRate { rate } => rate.mul_f64(payload.get() as f64 / packet.get().max(1) as f64),
+            Pattern::Poisson { mean_interval } => Rate::of(payload, mean_interval),
+            Pattern::OnOff { interval, mean_on, mean_off, .. } => {
+                let share = mean_on.as_secs_f64() / (mean_on + mean_off).as_secs_f64().max(1e-9);
+                Rate::of(payload, interval).mul_f64(share)
+            }
+        })
+    }
+
+    fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
+        at.ensure_fits(self.payload, self.header_len(), "payload")?;
+        let count = u16::try_from(at.copies)
+            .map_err(|_| Problem::new(at.key("count"), "more than 65535 UDP flows"))?;
+        let datagrams = ground.datagrams(at, Protocol::UDP, count)?;
+        let source = Source::new(&self.source(at.start, at.stop, count), endpoints(&datagrams));
+        let source = source.map_err(|error| at.impossible("", &error))?;
+        Ok(datagram_ends(source, self.header, self.shared_ports, &datagrams))
+    }
+}
+
+/// Returns the addresses of datagrams as their source has them.
+pub fn endpoints(datagrams: &Datagrams) -> Endpoints {
+    Endpoints { source: datagrams.source, destination: datagrams.destination }
+}
+
+/// Returns the ends of datagrams: a source, and sinks that expect what it sends.
+pub fn datagram_ends(
+    source: impl Element + 'static,
+    header: Header,
+    shared_ports: bool,
+    datagrams: &Datagrams,
+) -> FlowEnds {
+    let first_port = datagrams.destination.port();
+    let sink = SinkConfig { first_port, count: datagrams.count, header, shared_ports };
+    let receivers = datagrams.receivers.iter().map(|at| End::new(Sink::new(sink), *at)).collect();
+    FlowEnds { sender: End::new(source, datagrams.sender), receivers, judge: None }
+}

@@ -1,0 +1,91 @@
+//! The replay of a capture: real packets with their real spacing.
+
+mod capture;
+mod kind;
+
+use std::any::Any;
+
+use bentpipe_net::Impossible;
+use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_units::{Span, Time};
+
+use crate::app::metrics;
+pub use kind::ReplayConfig;
+
+/// Replay of a capture at port 0, with received packets ignored.
+///
+/// The packets are the whole IP packets of a capture, addresses included: the nodes of the path need routes
+/// for these. Each is sent at its time.
+#[derive(Debug)]
+pub struct Replay {
+    packets: Vec<(Span, Vec<u8>)>,
+    start: Time,
+    next: usize,
+    sent_bytes: u64,
+}
+
+impl Replay {
+    /// Sends `packets`, each that long after `start`, in this order.
+    ///
+    /// # Errors
+    /// If the times are not in order.
+    pub fn new(packets: Vec<(Span, Vec<u8>)>, start: Span) -> Result<Replay, Impossible> {
+        let in_order = packets.is_sorted_by_key(|(after, _)| *after);
+        Impossible::unless(in_order, "capture", "packets in the order of their time")?;
+        Ok(Replay { packets, start: Time::ZERO + start, next: 0, sent_bytes: 0 })
+    }
+
+    fn deadline(&self) -> Time {
+        self.packets.get(self.next).map_or(Time::NEVER, |(after, _)| self.start + *after)
+    }
+}
+
+impl Element for Replay {
+    fn receive(&mut self, _port: Port, _packet: Packet, _cx: &mut Cx<'_>) -> Time {
+        self.deadline()
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        while self.deadline() <= cx.now() {
+            let Some((_, bytes)) = self.packets.get(self.next) else { break };
+            let mut packet = Packet::from_bytes(bytes);
+            packet.set_born(cx.now());
+            self.sent_bytes += bytes.len() as u64;
+            self.next += 1;
+            cx.emit(Port(0), packet);
+        }
+        self.deadline()
+    }
+
+    fn forwards(&self, _from: Port, _to: Port) -> bool {
+        false
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        observer.counter(&metrics::SENT, self.next as u64);
+        observer.counter(&metrics::SENT_BYTES, self.sent_bytes);
+        observer.counter(&metrics::ENDED, self.deadline().is_never().into());
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bentpipe_net::testing::{Harness, MS, ms};
+
+    #[test]
+    fn packets_leave_whole_and_with_their_spacing() {
+        let packet = |len: usize| (0..len).map(|i| i as u8).collect::<Vec<u8>>();
+        let capture = vec![(ms(0), packet(300)), (ms(3), packet(40)), (ms(3), packet(1500))];
+        let mut rig = Harness::new(Replay::new(capture, ms(7)).expect("in order"));
+        rig.run_until(100 * MS);
+        assert_eq!(rig.times(), [(7 * MS, 300), (10 * MS, 40), (10 * MS, 1500)]);
+        assert_eq!(rig.out[2].2.to_vec(), packet(1500));
+        assert_eq!((rig.value("sent"), rig.value("sent-bytes")), (3.0, 1840.0));
+        assert!(Replay::new(vec![(ms(2), vec![]), (ms(1), vec![])], ms(0)).is_err());
+    }
+}

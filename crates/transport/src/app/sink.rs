@@ -1,0 +1,269 @@
+//! Sink of numbered UDP packets that measures loss, reordering, one-way delay and jitter.
+
+use std::any::Any;
+
+use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::ip::{self, Protocol};
+use bentpipe_wire::udp;
+use hdrhistogram::Histogram;
+
+use super::Header;
+use super::delays::Delays;
+use crate::app::metrics;
+use crate::checksum;
+
+/// Configuration of a sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SinkConfig {
+    /// The destination port of flow 0; flow i's is higher by i.
+    pub first_port: u16,
+    /// Number of flows.
+    pub count: u16,
+    /// Header that numbers the packets.
+    pub header: Header,
+    /// Set if the flows share a port and differ by their SSRC.
+    pub shared_ports: bool,
+}
+
+/// Statistics of one flow.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowStats {
+    /// Packets received, duplicates among them.
+    pub packets: u64,
+    /// Bytes of UDP payload received, duplicates among them.
+    pub bytes: u64,
+    /// Packets with a number seen among the last 64 before.
+    pub duplicates: u64,
+    /// Packets with a lower number than one received before (RFC 4737, section 3, type-P-reordered).
+    pub reordered: u64,
+    /// The interarrival jitter of RFC 3550, section 6.4.1, in nanoseconds.
+    pub jitter_ns: f64,
+    /// The highest number received.
+    highest: u64,
+    /// Bit i is set if number `highest` - i was received.
+    recent: u64,
+    /// The last packet's one-way delay.
+    transit_ns: u64,
+}
+
+impl FlowStats {
+    pub(crate) const NONE: FlowStats = FlowStats {
+        packets: 0,
+        bytes: 0,
+        duplicates: 0,
+        reordered: 0,
+        jitter_ns: 0.0,
+        highest: 0,
+        recent: 0,
+        transit_ns: 0,
+    };
+
+    /// Returns the number of missing packets up to the highest number received. Packets in flight count until
+    /// they arrive.
+    pub fn lost(&self) -> u64 {
+        if self.packets == 0 { 0 } else { (self.highest + 1).saturating_sub(self.packets - self.duplicates) }
+    }
+
+    /// Returns the number of packets sent up to the highest number received.
+    pub fn expected(&self) -> u64 {
+        if self.packets == 0 { 0 } else { self.highest + 1 }
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, sequence: u32, bits: u32, len: usize, transit: Span) {
+        self.place(extend(self.highest, sequence, bits));
+        let transit_ns = transit.as_nanos();
+        if self.packets > 0 {
+            // D is the difference of two transit times; J moves by a sixteenth of the error.
+            let difference = transit_ns.abs_diff(self.transit_ns) as f64;
+            self.jitter_ns += (difference - self.jitter_ns) / 16.0;
+        }
+        self.transit_ns = transit_ns;
+        self.packets += 1;
+        self.bytes += len as u64;
+    }
+
+    /// Notes that `number` came.
+    #[inline]
+    fn place(&mut self, number: u64) {
+        if self.packets == 0 || number > self.highest {
+            let by = number - if self.packets == 0 { number } else { self.highest };
+            self.recent = u32::try_from(by).ok().and_then(|by| self.recent.checked_shl(by)).unwrap_or(0) | 1;
+            self.highest = number;
+            return;
+        }
+        let bit = 1_u64.checked_shl((self.highest - number).min(64) as u32).unwrap_or(0);
+        if self.recent & bit != 0 {
+            self.duplicates += 1;
+        } else {
+            self.reordered += 1;
+        }
+        self.recent |= bit;
+    }
+}
+
+/// Returns the number nearest to `highest` whose low `bits` are `sequence`. RFC 3550, appendix A.1, without
+/// its probation.
+#[inline]
+fn extend(highest: u64, sequence: u32, bits: u32) -> u64 {
+    let shift = 32 - bits;
+    let ahead = (sequence.wrapping_sub(highest as u32) << shift) as i32 >> shift;
+    let number = highest as i64 + i64::from(ahead);
+    // Before the first packets there is nothing to be nearer to.
+    if number < 0 { sequence.into() } else { number as u64 }
+}
+
+/// A sink of one or many flows: packets end there.
+#[derive(Debug)]
+pub struct Sink {
+    config: SinkConfig,
+    flows: Vec<FlowStats>,
+    delays: Delays,
+    bad_checksum: u64,
+    unexpected: u64,
+    last: Option<Arrived>,
+}
+
+/// The last packet counted.
+#[derive(Clone, Copy, Debug)]
+struct Arrived {
+    at: Time,
+    delay: Span,
+}
+
+/// Reason for which a packet is not counted.
+enum Refusal {
+    BadChecksum,
+    Unexpected,
+}
+
+/// Fields that a sink reads from a packet.
+struct Arrival {
+    flow: usize,
+    sequence: u32,
+    payload_len: usize,
+}
+
+impl Sink {
+    /// Creates a sink that has received nothing.
+    pub fn new(config: SinkConfig) -> Sink {
+        Sink {
+            config,
+            flows: vec![FlowStats::NONE; config.count.into()],
+            delays: Delays::new(),
+            bad_checksum: 0,
+            unexpected: 0,
+            last: None,
+        }
+    }
+
+    /// Returns the statistics of each flow.
+    pub fn flows(&self) -> &[FlowStats] {
+        &self.flows
+    }
+
+    /// Returns the one-way delays of all flows in nanoseconds, to three digits. A delay counts from
+    /// [`Packet::born`] to arrival.
+    pub fn delays(&self) -> &Histogram<u64> {
+        self.delays.histogram()
+    }
+
+    /// Returns the mean one-way delay, if there is any.
+    pub fn mean_delay(&self) -> Option<Span> {
+        self.delays.mean()
+    }
+
+    /// Returns the minimum and maximum one-way delay, if there is any.
+    pub fn delay_range(&self) -> Option<(Span, Span)> {
+        self.delays.range()
+    }
+
+    #[inline]
+    fn read(&self, packet: &Packet) -> Result<Arrival, Refusal> {
+        let header = packet.header();
+        let ip = ip::Packet::new_elided(header, packet.len() - header.len());
+        let ip = ip.map_err(|_| Refusal::Unexpected)?;
+        let upper = ip.upper().map_err(|_| Refusal::Unexpected)?;
+        let udp = udp::Datagram::new_elided(upper.bytes, upper.elided).map_err(|_| Refusal::Unexpected)?;
+        if upper.protocol != Protocol::UDP || upper.is_fragment {
+            return Err(Refusal::Unexpected);
+        }
+        let is_summed = udp.checksum() != 0;
+        if is_summed && !checksum::sum(packet, upper.offset, udp.len(), &upper.pseudo).is_valid() {
+            return Err(Refusal::BadChecksum);
+        }
+        let flow = if self.config.shared_ports {
+            self.config.header.source(udp.payload()).ok_or(Refusal::Unexpected)? as usize
+        } else {
+            usize::from(udp.dst_port().wrapping_sub(self.config.first_port))
+        };
+        let sequence = self.config.header.sequence(udp.payload()).ok_or(Refusal::Unexpected)?;
+        Ok(Arrival { flow, sequence, payload_len: udp.payload_len() })
+    }
+
+    #[inline]
+    fn count(&mut self, arrival: &Arrival, delay: Span) -> Result<(), Refusal> {
+        let flow = self.flows.get_mut(arrival.flow).ok_or(Refusal::Unexpected)?;
+        flow.take(arrival.sequence, self.config.header.sequence_bits(), arrival.payload_len, delay);
+        self.delays.record(delay);
+        Ok(())
+    }
+
+    fn total(&self, of: impl Fn(&FlowStats) -> u64) -> u64 {
+        self.flows.iter().map(of).sum()
+    }
+
+    /// Returns the mean of the flows' jitter in seconds; NaN without any.
+    fn mean_jitter(&self) -> f64 {
+        let measured = self.flows.iter().filter(|flow| flow.packets > 1);
+        let (sum, count) =
+            measured.fold((0.0, 0.0), |(sum, count), flow| (sum + flow.jitter_ns, count + 1.0));
+        sum / count / 1e9
+    }
+}
+
+impl Element for Sink {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let delay = cx.now().since(packet.born());
+        let counted = self.read(&packet).and_then(|arrival| self.count(&arrival, delay));
+        match counted {
+            Ok(()) => self.last = Some(Arrived { at: cx.now(), delay }),
+            Err(Refusal::BadChecksum) => self.bad_checksum += 1,
+            Err(Refusal::Unexpected) => self.unexpected += 1,
+        }
+        packet.recycle();
+        Time::NEVER
+    }
+
+    fn wake(&mut self, _cx: &mut Cx<'_>) -> Time {
+        Time::NEVER
+    }
+
+    fn forwards(&self, _from: Port, _to: Port) -> bool {
+        false
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        let (lost, expected) = (self.total(FlowStats::lost), self.total(FlowStats::expected));
+        observer.counter(&metrics::PACKETS, self.total(|flow| flow.packets));
+        observer.counter(&metrics::DELIVERED_BYTES, self.total(|flow| flow.bytes));
+        observer.counter(&metrics::DUPLICATES, self.total(|flow| flow.duplicates));
+        observer.counter(&metrics::REORDERED, self.total(|flow| flow.reordered));
+        observer.counter(&metrics::DROPPED_BAD_CHECKSUM, self.bad_checksum);
+        observer.counter(&metrics::DROPPED_UNEXPECTED, self.unexpected);
+        observer.gauge(&metrics::LOST, lost as f64);
+        observer.gauge(&metrics::LOSS_RATIO, lost as f64 / expected as f64);
+        observer.gauge(&metrics::DELAY, self.last.map_or(f64::NAN, |last| last.delay.as_secs_f64()));
+        self.delays.observe(observer);
+        observer.gauge(&metrics::JITTER, self.mean_jitter());
+        observer.gauge(&metrics::LAST_ARRIVAL, self.last.map_or(f64::NAN, |last| last.at.as_secs_f64()));
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! UDP sources: constant, Poisson and on-off traffic, many flows in one element.
+
+use std::any::Any;
+
+use bentpipe_net::Impossible;
+use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_units::{Bytes, RandomStream, Rate, Serialiser, Span, Time};
+use bentpipe_wire::ipv4;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::flow::{Endpoints, Header, Identification, Template};
+use super::timetable::Timetable;
+use crate::app::metrics;
+
+/// UDP traffic of one or many like flows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SourceConfig {
+    /// Timing of the packets. No default.
+    pub pattern: Pattern,
+    /// The payload of each packet in bytes, its header included, without UDP and IP. No default.
+    pub payload: Bytes,
+    /// Header at the start of the payload, by which the sink detects losses. Default: "sequence".
+    #[serde(default)]
+    pub header: Header,
+    /// Number of flows; flow i has both ports higher by i. Default: 1.
+    #[serde(default = "one")]
+    pub count: u16,
+    /// Enables a random start of each flow within its first interval or mean cycle. Default: true.
+    #[serde(default = "yes")]
+    pub spread: bool,
+    /// Start of the first flow, from the start of the run. Default: "0 s".
+    #[serde(default)]
+    pub start: Span,
+    /// End of sending, from the start of the run. Default: never.
+    #[serde(default)]
+    pub stop: Option<Span>,
+    /// Maximum number of packets of each flow. Default: no limit.
+    #[serde(default)]
+    pub packets: Option<u64>,
+    /// Differentiated services codepoint, 0 to 63. Default: 0.
+    #[serde(default)]
+    pub dscp: u8,
+    /// IPv4's identification. Default: "zero".
+    #[serde(default)]
+    pub identification: Identification,
+    /// Enables shared ports: the flows differ only by SSRC, as RTP streams of one socket. Default: false.
+    #[serde(default)]
+    pub shared_ports: bool,
+}
+
+fn one() -> u16 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl SourceConfig {
+    /// Creates the configuration of one such flow, with defaults elsewhere.
+    pub fn new(pattern: Pattern, payload: Bytes) -> SourceConfig {
+        SourceConfig {
+            pattern,
+            payload,
+            header: Header::default(),
+            count: 1,
+            spread: true,
+            start: Span::ZERO,
+            stop: None,
+            packets: None,
+            dscp: 0,
+            identification: Identification::Zero,
+            shared_ports: false,
+        }
+    }
+}
+
+/// Timing of a flow's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Pattern {
+    /// Single packets at a fixed interval.
+    Constant {
+        /// Time from packet to packet. No default.
+        interval: Span,
+    },
+    /// Packets evenly spaced to make a rate.
+    ConstantRate {
+        /// Rate of IP packets, their headers counted. No default.
+        rate: Rate,
+    },
+    /// Independent, exponentially distributed intervals.
+    Poisson {
+        /// Mean time from packet to packet. No default.
+        mean_interval: Span,
+    },
+    /// Bursts and silences of random length. A packet starts each burst, and one follows per interval.
+    OnOff {
+        /// Time from packet to packet in a burst. No default.
+        interval: Span,
+        /// Mean length of bursts. No default.
+        mean_on: Span,
+        /// Mean length of silences. No default.
+        mean_off: Span,
+        /// Distribution of the lengths. Default: exponential.
+        #[serde(default)]
+        law: Law,
+    },
+}
+
+/// A distribution of positive lengths with a given mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Law {
+    /// Exponential.
+    #[default]
+    Exponential,
+    /// Pareto: heavy tails, and for a shape under 2 long-range dependence of many flows together.
+    Pareto {
+        /// The exponent of the tail, above 1. No default.
+        shape: f64,
+    },
+}
+
+impl Law {
+    #[inline]
+    fn draw(self, mean: Span, stream: &mut RandomStream) -> Span {
+        match self {
+            Law::Exponential => exponential(mean, stream),
+            Law::Pareto { shape } => {
+                let scale = (shape - 1.0) / shape;
+                mean.mul_f64(scale * libm::pow(1.0 - stream.unit(), -1.0 / shape))
+            }
+        }
+    }
+}
+
+#[inline]
+fn exponential(mean: Span, stream: &mut RandomStream) -> Span {
+    mean.mul_f64(-libm::log(1.0 - stream.unit()))
+}
+
+/// Source of UDP flows: sends at port 0 and ignores received packets.
+#[derive(Debug)]
+pub struct Source {
+    template: Template,
+    clock: Clock,
+    config: SourceConfig,
+    flows: Vec<Flow>,
+    timetable: Timetable,
+    is_set_up: bool,
+    sent: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    number: u64,
+    /// End of the present burst; on-off only.
+    burst_end: Time,
+}
+
+impl Source {
+    /// Creates a source whose first flow goes between `endpoints`.
+    ///
+    /// # Errors
+    /// Returns an error that names the key with an invalid value.
+    pub fn new(config: &SourceConfig, endpoints: Endpoints) -> Result<Source, Impossible> {
+        Impossible::unless(config.count > 0, "count", "at least 1")?;
+        let last = config.count - 1;
+        let ports = endpoints.source.port().max(endpoints.destination.port());
+        Impossible::unless(ports.checked_add(last).is_some(), "count", "ports up to 65535")?;
+        let are_distinguishable = !config.shared_ports || config.header == Header::Rtp;
+        Impossible::unless(
+            are_distinguishable,
+            "shared_ports",
+            "false, or `header = \"rtp\"` with its SSRC",
+        )?;
+        let payload = usize::try_from(config.payload.get()).unwrap_or(usize::MAX);
+        let template = Template::new(endpoints, payload, config.header, config.dscp)?;
+        let template = template.sharing_ports(config.shared_ports);
+        Ok(Source {
+            clock: Clock::new(config.pattern, template.packet_len())?,
+            template,
+            config: *config,
+            flows: vec![Flow::default(); config.count.into()],
+            timetable: Timetable::heap(Vec::new()),
+            is_set_up: false,
+            sent: 0,
+        })
+    }
+
+    /// Schedules the first packet of each flow.
+    fn set_up(&mut self, stream: &mut RandomStream) {
+        let first = |flow| (self.end(self.first_instant(stream)), flow);
+        let slots: Vec<(Time, u32)> = (0..u32::from(self.config.count)).map(first).collect();
+        self.timetable = match self.config.pattern {
+            Pattern::Constant { .. } | Pattern::ConstantRate { .. } => Timetable::ring(slots),
+            Pattern::Poisson { .. } | Pattern::OnOff { .. } => Timetable::heap(slots),
+        };
+        self.is_set_up = true;
+    }
+
+    fn first_instant(&self, stream: &mut RandomStream) -> Time {
+        let within = if self.config.spread { self.clock.cycle() } else { Span::ZERO };
+        Time::ZERO + self.config.start + within.mul_f64(stream.unit())
+    }
+
+    /// Returns `next`, or never if sending is over by then.
+    #[inline]
+    fn end(&self, next: Time) -> Time {
+        match self.config.stop {
+            Some(stop) if next >= Time::ZERO + stop => Time::NEVER,
+            _ => next,
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, due: Time, index: u32, cx: &mut Cx<'_>) {
+        let flow = &mut self.flows[index as usize];
+        let mut packet = self.template.packet(index, flow.number, cx.now());
+        match self.config.identification {
+            Identification::Zero => {}
+            Identification::Flow => identify(&mut packet, flow.number as u16),
+            Identification::Host => identify(&mut packet, self.sent as u16),
+        }
+        cx.emit(Port(0), packet);
+        self.sent += 1;
+        flow.number += 1;
+        let next = match self.config.packets {
+            Some(limit) if flow.number >= limit => Time::NEVER,
+            _ => self.clock.next(due, flow, cx.stream()),
+        };
+        self.timetable.advance(self.end(next));
+    }
+}
+
+/// Numbers an IPv4 packet; IPv6 has no identification.
+fn identify(packet: &mut Packet, ident: u16) {
+    let len = packet.len();
+    let header = packet.header_mut();
+    let elided = len - header.len();
+    if let Ok(mut ip) = ipv4::Packet::new_elided(header, elided) {
+        ip.update_ident(ident);
+    }
+}
+
+impl Element for Source {
+    fn receive(&mut self, _port: Port, _packet: Packet, _cx: &mut Cx<'_>) -> Time {
+        self.timetable.first().0
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        if !self.is_set_up {
+            self.set_up(cx.stream());
+        }
+        loop {
+            let (due, flow) = self.timetable.first();
+            if due > cx.now() {
+                return due;
+            }
+            self.send(due, flow, cx);
+        }
+    }
+
+    fn forwards(&self, _from: Port, _to: Port) -> bool {
+        false
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        observer.counter(&metrics::SENT, self.sent);
+        observer.counter(&metrics::SENT_BYTES, self.sent * self.template.packet_len() as u64);
+        let ended = self.is_set_up && self.timetable.first().0.is_never();
+        observer.counter(&metrics::ENDED, ended.into());
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Draws the distances between a flow's packets.
+#[derive(Debug)]
+struct Clock {
+    pattern: Pattern,
+    /// Distance after packet `lap`, for a given rate; the same for all flows.
+    lap: Lap,
+}
+
+#[derive(Debug)]
+struct Lap {
+    number: u64,
+    step: Span,
+    serialiser: Serialiser,
+    packet_len: Bytes,
+}
+
+impl Clock {
+    fn new(pattern: Pattern, packet_len: usize) -> Result<Clock, Impossible> {
+        check(pattern)?;
+        let rate = if let Pattern::ConstantRate { rate } = pattern { rate } else { Rate::from_bps(1) };
+        let packet_len = Bytes::new(packet_len as u64);
+        let lap = Lap { number: 0, step: Span::ZERO, serialiser: Serialiser::new(rate), packet_len };
+        Ok(Clock { pattern, lap })
+    }
+
+    /// Returns the span over which the first packets are spread.
+    fn cycle(&self) -> Span {
+        match self.pattern {
+            Pattern::Constant { interval } => interval,
+            Pattern::ConstantRate { rate } => rate.span_of(self.lap.packet_len),
+            Pattern::Poisson { mean_interval } => mean_interval,
+            Pattern::OnOff { mean_on, mean_off, .. } => mean_on + mean_off,
+        }
+    }
+
+    /// Returns the time of the flow's next packet after the one due at `due`.
+    ///
+    /// `flow.number` is that of the next one.
+    #[inline]
+    fn next(&mut self, due: Time, flow: &mut Flow, stream: &mut RandomStream) -> Time {
+        match self.pattern {
+            Pattern::Constant { interval } => due + interval,
+            Pattern::ConstantRate { .. } => due + self.lap.step(flow.number),
+            Pattern::Poisson { mean_interval } => due + exponential(mean_interval, stream),
+            Pattern::OnOff { interval, mean_on, mean_off, law } => {
+                if flow.number == 1 {
+                    flow.burst_end = due + law.draw(mean_on, stream);
+                }
+                if due + interval < flow.burst_end {
+                    return due + interval;
+                }
+                let next = flow.burst_end + law.draw(mean_off, stream);
+                flow.burst_end = next + law.draw(mean_on, stream);
+                next.max(due)
+            }
+        }
+    }
+}
+
+impl Lap {
+    #[inline]
+    fn step(&mut self, number: u64) -> Span {
+        if number != self.number {
+            (self.number, self.step) = (number, self.serialiser.transmit(self.packet_len));
+        }
+        self.step
+    }
+}
+
+/// Rejects patterns that would send indefinitely at one instant.
+fn check(pattern: Pattern) -> Result<(), Impossible> {
+    const POSITIVE: &str = "more than zero";
+    match pattern {
+        Pattern::Constant { interval } => Impossible::unless(!interval.is_zero(), "interval", POSITIVE),
+        Pattern::ConstantRate { rate } => {
+            let is_possible = (1..=1_000_000_000_000).contains(&rate.as_bps());
+            Impossible::unless(is_possible, "rate", "more than zero, at most \"1000 Gbit/s\"")
+        }
+        Pattern::Poisson { mean_interval } => {
+            Impossible::unless(mean_interval >= Span::from_nanos(10), "mean_interval", "at least \"10 ns\"")
+        }
+        Pattern::OnOff { interval, mean_on, mean_off, law } => {
+            Impossible::unless(!interval.is_zero(), "interval", POSITIVE)?;
+            Impossible::unless(mean_on + mean_off >= Span::from_nanos(10), "mean_off", "at least \"10 ns\"")?;
+            let has_mean = !matches!(law, Law::Pareto { shape } if shape.is_nan() || shape <= 1.0);
+            Impossible::unless(has_mean, "shape", "more than 1, so that there is a mean")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! Applications at the ends of a connection: times and sizes of writes, rate of reads.
+
+pub use bentpipe_site::application::{Application as Source, Bulk, OnOff, Paced};
+use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Reading behaviour of an application.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sink {
+    /// Immediate reads.
+    #[default]
+    AtOnce,
+    /// Reads at a rate; unread data closes the window.
+    Paced(Rate),
+}
+
+/// Wishes of a [`Writer`] at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// Bytes to write.
+    pub(super) bytes: u64,
+    /// Time of the next poll, independent of other events.
+    pub(super) again: Time,
+    /// Set if the writer has finished.
+    pub(super) done: bool,
+}
+
+/// A [`Source`] at work.
+#[derive(Debug)]
+pub(super) struct Writer {
+    source: Source,
+    begin: Time,
+    written: u64,
+    /// State of an on-off writer: phase, its end, and the bytes of earlier bursts.
+    on: bool,
+    until: Time,
+    on_since: Time,
+    offered: u64,
+}
+
+impl Writer {
+    /// Creates a writer whose times count from `begin`.
+    pub(super) fn new(source: Source, begin: Time) -> Writer {
+        Writer { source, begin, written: 0, on: false, until: begin, on_since: begin, offered: 0 }
+    }
+
+    /// Returns the amount to write when the buffer has `room`, which then counts as written.
+    #[inline]
+    pub(super) fn poll(&mut self, now: Time, room: u64, stream: &mut RandomStream) -> Wish {
+        let end = self.duration().map_or(Time::NEVER, |duration| self.begin + duration);
+        let wish = match self.source {
+            Source::Nothing => return Wish { bytes: 0, again: Time::NEVER, done: false },
+            Source::Bulk(bulk) => self.bulk(bulk, room),
+            Source::Paced(paced) => self.paced(paced, now.min(end), room),
+            Source::OnOff(on_off) => self.on_off(on_off, now.min(end), room, stream),
+        };
+        let wish = self.until_end(wish, now, end);
+        self.written += wish.bytes;
+        wish
+    }
+
+    fn duration(&self) -> Option<Span> {
+        match self.source {
+            Source::Nothing => None,
+            Source::Bulk(bulk) => bulk.duration,
+            Source::Paced(paced) => paced.duration,
+            Source::OnOff(on_off) => on_off.duration,
+        }
+    }
+
+    #[inline]
+    fn until_end(&self, wish: Wish, now: Time, end: Time) -> Wish {
+        if now < end {
+            return Wish { again: wish.again.min(end), ..wish };
+        }
+        // A bulk writer stops; the others still write data that was due.
+        match self.source {
+            Source::Bulk(_) => Wish { bytes: 0, again: Time::NEVER, done: true },
+            _ => Wish {
+                again: Time::NEVER,
+                done: wish.done || wish.bytes == 0 && wish.again.is_never(),
+                ..wish
+            },
+        }
+    }
+
+    #[inline]
+    fn bulk(&self, bulk: Bulk, room: u64) -> Wish {
+        let left = bulk.size.map_or(u64::MAX, |size| size.get() - self.written.min(size.get()));
+        let bytes = room.min(left);
+        Wish { bytes, again: Time::NEVER, done: bytes == left }
+    }
+
+    fn paced(&self, paced: Paced, now: Time, room: u64) -> Wish {
+        let size = paced.write.get().max(1);
+        let due = paced.rate.bdp(now.since(self.begin)).get() / size * size;
+        let bytes = due.saturating_sub(self.written).min(room);
+        let next = self.begin + paced.rate.span_of(Bytes::new(due + size));
+        let again =
+            if self.written + bytes < due { Time::NEVER } else { next.max(now + Span::from_nanos(1)) };
+        let ended = paced.duration.is_some_and(|duration| now >= self.begin + duration);
+        Wish { bytes, again, done: ended && self.written + bytes >= due }
+    }
+
+    fn on_off(&mut self, on_off: OnOff, now: Time, room: u64, stream: &mut RandomStream) -> Wish {
+        while self.until <= now {
+            self.turn(on_off, stream);
+        }
+        let bytes = match on_off.rate {
+            None if self.on => room,
+            None => 0,
+            Some(rate) => {
+                let so_far = if self.on { rate.bdp(now.since(self.on_since)).get() } else { 0 };
+                (self.offered + so_far).saturating_sub(self.written).min(room)
+            }
+        };
+        let ended = on_off.duration.is_some_and(|duration| now >= self.begin + duration);
+        Wish { bytes, again: self.next_write(on_off, now), done: ended }
+    }
+
+    /// Returns the end of the burst, or with a rate the next write in it.
+    fn next_write(&self, on_off: OnOff, now: Time) -> Time {
+        match on_off.rate.filter(|_| self.on) {
+            Some(rate) => self.until.min(now + rate.span_of(Bytes::new(1460))),
+            None => self.until,
+        }
+    }
+
+    /// Switches between burst and silence.
+    fn turn(&mut self, on_off: OnOff, stream: &mut RandomStream) {
+        if self.on {
+            let span = self.until.since(self.on_since);
+            self.offered += on_off.rate.map_or(0, |rate| rate.bdp(span).get());
+        }
+        self.on = !self.on;
+        let mean = if self.on { on_off.on } else { on_off.off };
+        let span = if on_off.exponential {
+            Span::from_secs_f64(stream.exponential(mean.as_secs_f64()))
+        } else {
+            mean
+        };
+        self.on_since = self.until;
+        // Durations of zero would switch indefinitely.
+        self.until += span.max(Span::from_nanos(1000));
+    }
+
+    /// Returns the times of its bytes, if the source has them.
+    pub(super) fn schedule(&self) -> Option<Schedule> {
+        let Source::Paced(paced) = self.source else { return None };
+        Some(Schedule { begin: self.begin, rate: paced.rate, write: paced.write.get().max(1) })
+    }
+}
+
+/// Unhindered write times of a paced source's bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Schedule {
+    begin: Time,
+    rate: Rate,
+    write: u64,
+}
+
+impl Schedule {
+    /// Returns the time at which the byte at `offset` is written.
+    pub(super) fn written_at(&self, offset: u64) -> Time {
+        self.begin + self.rate.span_of(Bytes::new(offset / self.write * self.write + self.write))
+    }
+}
+
+/// A [`Sink`] at work.
+#[derive(Debug)]
+pub(super) struct Reader {
+    sink: Sink,
+    /// Start of the present read, while there is data to read.
+    since: Option<Time>,
+}
+
+impl Reader {
+    pub(super) fn new(sink: Sink) -> Reader {
+        Reader { sink, since: None }
+    }
+
+    /// Returns the number of bytes read now, and the time of the next poll.
+    ///
+    /// The poll is due when `unit` more bytes can be read.
+    #[inline]
+    pub(super) fn poll(&mut self, now: Time, waiting: u64, unit: u64) -> (u64, Time) {
+        let Sink::Paced(rate) = self.sink else { return (waiting, Time::NEVER) };
+        let since = self.since.unwrap_or(now);
+        let bytes = rate.bdp(now.since(since)).get().min(waiting);
+        if bytes == waiting {
+            self.since = None;
+            return (bytes, Time::NEVER);
+        }
+        let since = if bytes > 0 { since + rate.span_of(Bytes::new(bytes)) } else { since };
+        self.since = Some(since.min(now));
+        let next = Bytes::new((waiting - bytes).min(unit.max(1)));
+        (bytes, (since + rate.span_of(next)).max(now + Span::from_nanos(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream() -> RandomStream {
+        RandomStream::new(1, "app")
+    }
+
+    #[test]
+    fn bulk_writes_its_size_and_is_done() {
+        let bulk = Bulk { size: Some(Bytes::new(1000)), duration: None };
+        let mut writer = Writer::new(Source::Bulk(bulk), Time::ZERO);
+        let wish = |bytes, done| Wish { bytes, again: Time::NEVER, done };
+        assert_eq!(writer.poll(Time::ZERO, 600, &mut stream()), wish(600, false));
+        assert_eq!(writer.poll(Time::ZERO, 0, &mut stream()), wish(0, false));
+        assert_eq!(writer.poll(Time::ZERO, 600, &mut stream()), wish(400, true));
+    }
+
+    #[test]
+    fn paced_writes_make_their_rate_and_end() {
+        let paced = Paced {
+            rate: Rate::from_bps(80_000),
+            write: Bytes::new(100),
+            duration: Some(Span::from_secs(10)),
+        };
+        let mut writer = Writer::new(Source::Paced(paced), Time::ZERO);
+        let (mut now, mut writes) = (Time::ZERO, 0);
+        loop {
+            let wish = writer.poll(now, 1000, &mut stream());
+            assert!(wish.bytes <= 100, "{wish:?} at {now}");
+            writes += u64::from(wish.bytes > 0);
+            if wish.done {
+                break;
+            }
+            assert!(wish.again > now);
+            now = wish.again;
+        }
+        assert_eq!((now, writes, writer.written), (Time::from_nanos(10_000_000_000), 1000, 100_000));
+    }
+
+    #[test]
+    fn on_off_keeps_its_rate_in_the_mean() {
+        let on_off = OnOff {
+            on: Span::from_millis(300),
+            off: Span::from_millis(700),
+            exponential: true,
+            rate: Some(Rate::from_bps(1_000_000)),
+            duration: Some(Span::from_secs(5000)),
+        };
+        let (mut writer, mut stream) = (Writer::new(Source::OnOff(on_off), Time::ZERO), stream());
+        let mut now = Time::ZERO;
+        while !writer.poll(now, u64::MAX, &mut stream).done {
+            now = writer.poll(now, u64::MAX, &mut stream).again;
+        }
+        let rate = writer.written as f64 * 8.0 / 5000.0;
+        assert!((rate / 300_000.0 - 1.0).abs() < 0.05, "{rate}");
+    }
+
+    #[test]
+    fn a_paced_reader_reads_at_its_rate() {
+        let mut reader = Reader::new(Sink::Paced(Rate::from_bps(80_000)));
+        let (mut now, mut read) = (Time::ZERO, 0);
+        while read < 50_000 {
+            let (bytes, again) = reader.poll(now, 50_000 - read, 1460);
+            read += bytes;
+            now = if read < 50_000 { again } else { now };
+        }
+        assert!((now.as_secs_f64() - 5.0).abs() < 1e-6, "{now}");
+    }
+}

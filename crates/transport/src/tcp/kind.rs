@@ -1,0 +1,72 @@
+//! Traffic of TCP connections.
+
+use bentpipe_site::{
+    End, FlowAt, FlowEnds, FlowGround, FlowTakes, PathFacts, Problem, TrafficKind, Window, header_len,
+};
+use bentpipe_units::{Bytes, Time};
+use bentpipe_wire::ip::Protocol;
+
+use super::config::{Config, ReceiveBuffer};
+use super::endpoint::Endpoint;
+
+/// Length of a TCP header without options.
+const HEADER_LEN: u64 = 20;
+/// Length of the timestamps option with its padding (RFC 7323 appendix A).
+const TIMESTAMPS_LEN: u64 = 12;
+/// Longest MSS: the longest IPv4 packet less 40.
+const MAX_MSS: u64 = 65_495;
+
+impl TrafficKind for Config {
+    fn takes(&self) -> FlowTakes {
+        FlowTakes { answers: true, application: true, ..FlowTakes::default() }
+    }
+
+    /// Fills in the MSS: the path's MTU less the headers.
+    fn resolve(&mut self, path: &mut dyn FnMut() -> Option<PathFacts>, is_given: &dyn Fn(&str) -> bool) {
+        if is_given("mss") {
+            return;
+        }
+        if let Some(PathFacts { ip, mtu }) = path() {
+            let headers = header_len(ip, HEADER_LEN).get();
+            self.mss = Bytes::new(mtu.get().saturating_sub(headers).min(MAX_MSS));
+        }
+    }
+
+    fn header_len(&self) -> u64 {
+        HEADER_LEN + if self.timestamps { TIMESTAMPS_LEN } else { 0 }
+    }
+
+    fn segment_len(&self) -> Option<u64> {
+        Some(self.mss.get() + HEADER_LEN)
+    }
+
+    fn window(&self) -> Option<Window> {
+        let receive = match self.receive_buffer {
+            ReceiveBuffer::Exact(bytes) => bytes.get(),
+            // Twice SO_RCVBUF is accounted for, all but 1/2^scale of it is offered.
+            ReceiveBuffer::Linux(linux) => {
+                let memory = linux.rcvbuf.get().saturating_mul(2);
+                memory - (memory >> linux.adv_win_scale.min(63))
+            }
+        };
+        let unscaled = if self.window_scaling { u64::MAX } else { 65_535 };
+        let most = receive.min(self.send_buffer.get()).min(unscaled);
+        Some(Window { most: Bytes::new(most), initial: self.initial_window })
+    }
+
+    fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
+        let pair = ground.pair(at, Protocol::TCP)?;
+        let impossible = |error| at.impossible("", &error);
+        let sender = Endpoint::active(self.clone(), pair.local, pair.remote).map_err(impossible)?;
+        let lasts = at.stop.map(|stop| stop.saturating_sub(at.start));
+        let sender = sender.with_source(at.application.lasting(lasts)).starting_at(Time::ZERO + at.start);
+        // What only receives has no use for a rate.
+        let config = Config { quick_start: None, ..self.clone() };
+        let receiver = Endpoint::passive(config, pair.remote).map_err(impossible)?;
+        Ok(FlowEnds {
+            sender: End::new(sender, pair.sender),
+            receivers: vec![End::new(receiver, pair.receiver)],
+            judge: None,
+        })
+    }
+}

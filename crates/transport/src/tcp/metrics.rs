@@ -1,0 +1,76 @@
+//! Metrics of an end of a TCP connection.
+
+use bentpipe_net::metric::{Draw, End, How, Sum};
+
+/// Measures that are made of a smoothed round-trip time at the sender.
+pub(crate) const RTT: &[Sum] = &[
+    Sum::new("rtt", "Mean round-trip time", How::Mean).at(End::Sender),
+    Sum::new("rtt-p50", "Median round-trip time", How::Median).at(End::Sender),
+];
+
+/// Measure that is made of the time at which a flow's data had been delivered.
+pub(crate) const COMPLETION: &[Sum] =
+    &[Sum::new("completion", "Completion time", How::SinceStart).at(End::Receiver)];
+
+bentpipe_net::metrics! {
+    Counter SEGMENTS_SENT = "segments-sent", Packets, "Segments sent" => .once(&["segments_sent"]);
+    Counter SEGMENTS_RECEIVED = "segments-received", Packets, "Segments received" => .once(&["segments_received"]);
+    Counter DATA_SEGMENTS_SENT = "data-segments-sent", Packets, "Data segments sent"
+        => .drawn_at(End::Sender, Draw::Line("Segments sent"))
+        .once(&["data_segments_sent"]);
+    Counter DATA_SEGMENTS_RECEIVED = "data-segments-received", Packets, "Data segments received" => .once(&["data_segments_received"]);
+    Counter RETRANSMITS = "retransmits", Packets, "Segments retransmitted"
+        => .drawn_at(End::Sender, Draw::Line("Retransmissions")).summed(&[
+            Sum::new("retransmitted", "Retransmitted segments", How::Over(&DATA_SEGMENTS_SENT)).at(End::Sender),
+        ]);
+    Counter TIMEOUTS = "timeouts", Count, "Retransmission timeouts"
+        => .summed(&[Sum::new("timeouts", "Retransmission timeouts", How::Grown).at(End::Sender)]);
+    Counter FAST_RECOVERIES = "fast-recoveries", Count, "Fast recoveries" => .once(&["fast_recoveries"]);
+    Counter SPURIOUS_RECOVERIES = "spurious-recoveries", Count, "Spurious recoveries" => .once(&["spurious_recoveries"]);
+    Counter ECN_REDUCTIONS = "ecn-reductions", Count, "Window reductions after ECN marks" => .once(&["ecn_reductions"]);
+    Counter RENEGINGS = "renegings", Count, "Times that the receiver reneged on SACKed data";
+    Counter WINDOW_PROBES = "window-probes", Packets, "Window probes" => .once(&["window_probes"]);
+    Counter DUPLICATE_ACKS = "duplicate-acks", Packets, "Duplicate ACKs" => .once(&["duplicate_acks"]);
+    Counter OUT_OF_ORDER = "out-of-order", Packets, "Segments out of order" => .once(&["out_of_order"]);
+    Counter DUPLICATES = "duplicates", Packets, "Duplicate segments";
+    Counter OUTDATED = "outdated", Packets, "Segments with an outdated timestamp (PAWS)";
+    Counter MALFORMED = "malformed", Packets, "Malformed segments";
+    Counter SYNS = "syns", Packets, "SYN segments sent";
+    Counter FAILURES = "failures", Count, "Failed connections";
+    Counter QUICK_STARTS = "quick-starts", Count, "Quick-Start requests approved" => .once(&["quick_starts"]);
+    Counter QUICK_STARTS_REFUSED = "quick-starts-refused", Count, "Quick-Start requests refused" => .once(&["quick_starts_refused"]);
+    Counter BYTES_ACKED = "bytes-acked", Bytes, "Bytes acknowledged" => .once(&["bytes_acked"]);
+    Counter DELIVERED_BYTES = "delivered-bytes", Bytes, "Bytes delivered" => .drawn_at(End::Receiver, Draw::Rate("Goodput")).summed(&[
+        Sum::new("goodput", "Goodput", How::PerSecond).at(End::Receiver),
+        Sum::new("goodput-p50", "Median goodput", How::MedianPerSecond).at(End::Receiver),
+    ])
+        .once(&["bytes_delivered"]);
+    Gauge CWND = "cwnd", Bytes, "Congestion window" => .drawn_at(End::Sender, Draw::Line("Congestion window")).summed(&[
+        Sum::new("cwnd", "Mean congestion window", How::Mean).at(End::Sender),
+        Sum::new("cwnd-p50", "Median congestion window", How::Median).at(End::Sender),
+    ]);
+    Gauge SSTHRESH = "ssthresh", Bytes, "Slow-start threshold" => .drawn_at(End::Sender, Draw::Limit("Congestion window"));
+    Gauge FLIGHT = "flight", Bytes, "Bytes in flight";
+    Gauge PIPE = "pipe", Bytes, "Estimate of bytes in the network (RFC 6675)";
+    Gauge PEER_WINDOW = "peer-window", Bytes, "Receive window of the peer" => .once(&["peer_window"]);
+    Gauge WINDOW = "window", Bytes, "Receive window";
+    Gauge SEQUENCE = "sequence", Bytes, "Highest sequence number sent";
+    Gauge ACKNOWLEDGED = "acknowledged", Bytes, "Highest sequence number acknowledged";
+    Gauge EXPECTED = "expected", Bytes, "Next sequence number expected";
+    Gauge BANDWIDTH_ESTIMATE = "bandwidth-estimate", BitsPerSecond, "Bandwidth estimate of the controller" => .once(&["bandwidth_estimate"]);
+    Gauge IS_UP = "is-up", Count, "Established connections" => .once(&["is_up"]);
+    Gauge SRTT = "srtt", Seconds, "Smoothed round-trip time" => .drawn_at(End::Sender, Draw::Line("Round-trip time")).summed(RTT);
+    Gauge RTTVAR = "rttvar", Seconds, "Round-trip time variation";
+    Gauge RTO = "rto", Seconds, "Retransmission timeout";
+    Gauge RTT_LATEST = "rtt", Seconds, "Latest round-trip time";
+    Gauge MIN_RTT = "min-rtt", Seconds, "Minimum round-trip time" => .once(&["min_rtt"]);
+    Gauge ONE_WAY_DELAY = "delay", Seconds, "One-way delay" => .drawn_at(End::Receiver, Draw::Line("One-way delay"))
+        .summed(&[Sum::new("delay-mean", "Mean one-way delay", How::Mean).at(End::Receiver)])
+        .once(&["one_way_delay"]);
+    Gauge COMPLETED = "completed", Seconds, "Time at which all data had been delivered" => .summed(COMPLETION);
+    Histogram DELAYS = "delays", Seconds, "Distribution of the one-way delay" => .summed(&[
+        Sum::new("delay-p50", "Median one-way delay", How::Quantile(50)).at(End::Receiver),
+        Sum::new("delay-p95", "95th-percentile one-way delay", How::Quantile(95)).at(End::Receiver),
+        Sum::new("delay-p99", "99th-percentile one-way delay", How::Quantile(99)).at(End::Receiver),
+    ]);
+}

@@ -1,0 +1,49 @@
+//! Traffic of media under TFRC.
+
+use bentpipe_site::{End, FlowAt, FlowEnds, FlowGround, FlowTakes, Problem, TrafficKind};
+use bentpipe_units::{Bytes, Rate};
+use bentpipe_wire::ip::Protocol;
+
+use super::{Config, Receiver, Sender, Transport};
+use crate::app::Endpoints;
+
+/// Length of a DCCP header with an acknowledgement.
+const ACKNOWLEDGING_LEN: u64 = 24;
+
+impl TrafficKind for Config {
+    fn takes(&self) -> FlowTakes {
+        FlowTakes { answers: true, ..FlowTakes::default() }
+    }
+
+    fn header_len(&self) -> u64 {
+        match self.transport {
+            Transport::Udp => 8,
+            Transport::Dccp => 16,
+        }
+    }
+
+    fn segment_len(&self) -> Option<u64> {
+        Some(self.payload.get() + TrafficKind::header_len(self))
+    }
+
+    fn offered(&self, _: Bytes) -> Option<Rate> {
+        self.rate
+    }
+
+    fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
+        let (protocol, longest) = match self.transport {
+            Transport::Udp => (Protocol::UDP, 8),
+            Transport::Dccp => (Protocol::DCCP, ACKNOWLEDGING_LEN),
+        };
+        at.ensure_fits(self.payload, longest, "payload")?;
+        let pair = ground.pair(at, protocol)?;
+        let endpoints = Endpoints { source: pair.local, destination: pair.remote };
+        let sender = Sender::new(self, endpoints, at.start, at.stop);
+        let sender = sender.map_err(|error| at.impossible("", &error))?;
+        Ok(FlowEnds {
+            sender: End::new(sender, pair.sender),
+            receivers: vec![End::new(Receiver::new(self, pair.remote), pair.receiver)],
+            judge: None,
+        })
+    }
+}

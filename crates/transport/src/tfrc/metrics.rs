@@ -1,0 +1,15 @@
+//! Metrics of TFRC's sender and receiver, apart from those of any source and sink.
+
+use bentpipe_net::metric::Draw;
+
+bentpipe_net::metrics! {
+    Counter REPORTS = "reports", Packets, "Receiver reports";
+    Counter DROPPED_BACKLOG = "dropped-backlog", Packets, "Packets dropped at the sender, backlog full" => .drops();
+    Counter QUICK_START_USED = "quick-start-used", Count, "Quick-Start requests approved";
+    Counter QUICK_START_REFUSED = "quick-start-refused", Count, "Quick-Start requests refused";
+    Gauge ALLOWED_RATE = "allowed-rate", BitsPerSecond, "Allowed rate" => .drawn(Draw::Line("Allowed rate"));
+    Gauge LOSS_EVENT_RATE = "loss-event-rate", Ratio, "Loss event rate";
+    Gauge SRTT = "srtt", Seconds, "Smoothed round-trip time" => .drawn(Draw::Line("Round-trip time"))
+        .summed(crate::tcp::metrics::RTT);
+    Gauge BACKLOG = "backlog", Packets, "Packets waiting at the sender";
+}

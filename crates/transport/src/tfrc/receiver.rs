@@ -1,0 +1,206 @@
+//! Receiving end of TFRC, with its measurements.
+
+use std::any::Any;
+use std::net::SocketAddr;
+
+use bentpipe_cc::tfrc::{Arrival, Receiver as Control};
+use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::quick_start::Response;
+
+use super::dccp::{Incoming, Server};
+use super::{Config, Report, Transport, udp};
+use crate::app::FlowStats;
+use crate::app::delays::Delays;
+use crate::app::metrics as app_metrics;
+use crate::datagram::{Path, Refusal};
+use crate::tfrc::metrics;
+
+/// The only port: packets from and to the node.
+const NODE: Port = Port(0);
+
+/// The receiving end of a TFRC flow. Port 0, in and out, carries whole IP packets.
+#[derive(Debug)]
+pub struct Receiver {
+    config: Config,
+    local: SocketAddr,
+    control: Control,
+    wire: Wire,
+    /// Response of the routers, until it is reported.
+    response: Option<Response>,
+    stats: FlowStats,
+    delays: Delays,
+    /// Delay of the last packet.
+    delay: Option<Span>,
+    reports: u64,
+    bad_checksum: u64,
+    unexpected: u64,
+}
+
+#[derive(Debug)]
+enum Wire {
+    /// No packet has arrived.
+    Unopened,
+    Udp {
+        peer: Option<SocketAddr>,
+        highest: u64,
+    },
+    Dccp(Server),
+}
+
+impl Receiver {
+    /// Creates a receiver at `local` for a sender with the same configuration.
+    pub fn new(config: &Config, local: SocketAddr) -> Receiver {
+        let control = match config.transport {
+            Transport::Udp => Control::new(config.control, config.payload),
+            Transport::Dccp => Control::with_counter(config.control, config.payload),
+        };
+        Receiver {
+            config: *config,
+            local,
+            control,
+            wire: Wire::Unopened,
+            response: None,
+            stats: FlowStats::NONE,
+            delays: Delays::new(),
+            delay: None,
+            reports: 0,
+            bad_checksum: 0,
+            unexpected: 0,
+        }
+    }
+
+    fn path(&self, peer: SocketAddr) -> Option<Path> {
+        Path::new(self.local, peer, self.config.dscp).ok()
+    }
+
+    fn read(&mut self, packet: &Packet, cx: &mut Cx<'_>) -> Result<(), Refusal> {
+        match self.config.transport {
+            Transport::Udp => self.read_udp(packet, cx),
+            Transport::Dccp => self.read_dccp(packet, cx),
+        }
+    }
+
+    fn read_udp(&mut self, packet: &Packet, cx: &mut Cx<'_>) -> Result<(), Refusal> {
+        if matches!(self.wire, Wire::Unopened) {
+            self.wire = Wire::Udp { peer: None, highest: 0 };
+        }
+        let Wire::Udp { peer, highest } = &mut self.wire else { return Err(Refusal::Unexpected) };
+        let (data, port, arrived) = udp::Data::read(packet, *highest)?;
+        let from = SocketAddr::new(arrived.source, port);
+        if peer.is_some_and(|known| known != from) {
+            return Err(Refusal::Unexpected);
+        }
+        *peer = Some(from);
+        *highest = data.sequence.max(*highest);
+        self.response = arrived.quick_start_response().or(self.response);
+        let arrival = Arrival { now: cx.now(), sequence: data.sequence, quarters: 0, is_marked: false };
+        let is_due = self.control.on_data(&arrival, data.payload_len as u64, data.rtt);
+        self.count(packet, data.sequence as u32, data.payload_len, cx);
+        // The response to a request is immediate (RFC 5634, section 2.2).
+        if is_due || self.response.is_some() {
+            self.report(cx);
+        }
+        Ok(())
+    }
+
+    fn read_dccp(&mut self, packet: &Packet, cx: &mut Cx<'_>) -> Result<(), Refusal> {
+        if matches!(self.wire, Wire::Unopened) {
+            self.wire = Wire::Dccp(Server::new(cx.stream()));
+        }
+        let (local, dscp) = (self.local, self.config.dscp);
+        let Wire::Dccp(server) = &mut self.wire else { return Err(Refusal::Unexpected) };
+        let (sequence, quarters, payload_len, response) =
+            match server.read(packet, |peer| Path::new(local, peer, dscp).ok())? {
+                Incoming::Answer(answer) => {
+                    cx.emit(NODE, answer);
+                    return Ok(());
+                }
+                Incoming::Nothing => return Ok(()),
+                Incoming::Data { sequence, quarters, payload_len, response } => {
+                    (sequence, quarters, payload_len, response)
+                }
+            };
+        self.response = response.or(self.response);
+        let number = sequence.saturating_sub(server.first_data()) as u32;
+        let arrival = Arrival { now: cx.now(), sequence, quarters, is_marked: false };
+        let is_due = self.control.on_data(&arrival, payload_len as u64, None);
+        self.count(packet, number, payload_len, cx);
+        // The response to a request is immediate (RFC 5634, section 2.2).
+        if is_due || self.response.is_some() {
+            self.report(cx);
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, packet: &Packet, number: u32, payload_len: usize, cx: &Cx<'_>) {
+        let delay = cx.now().since(packet.born());
+        self.stats.take(number, 32, payload_len, delay);
+        self.delays.record(delay);
+        self.delay = Some(delay);
+    }
+
+    fn report(&mut self, cx: &mut Cx<'_>) {
+        let Some(report) = self.control.report(cx.now()) else { return };
+        let report = Report {
+            sequence: report.sequence,
+            receive_rate: report.receive_rate,
+            loss_event_rate: report.loss_event_rate,
+            delay: report.delay,
+            response: self.response.take(),
+        };
+        let peer = match &self.wire {
+            Wire::Unopened => None,
+            Wire::Udp { peer, .. } => *peer,
+            Wire::Dccp(server) => server.peer(),
+        };
+        let Some(path) = peer.and_then(|peer| self.path(peer)) else { return };
+        let packet = match &mut self.wire {
+            Wire::Unopened => return,
+            Wire::Udp { .. } => report.udp_packet(&path),
+            Wire::Dccp(server) => server.report(&report, &path),
+        };
+        self.reports += 1;
+        cx.emit(NODE, packet);
+    }
+}
+
+impl Element for Receiver {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        match self.read(&packet, cx) {
+            Ok(()) => {}
+            Err(Refusal::BadChecksum) => self.bad_checksum += 1,
+            Err(Refusal::Unexpected) => self.unexpected += 1,
+        }
+        self.control.deadline().max(cx.now())
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        if self.control.on_timer(cx.now()) {
+            self.report(cx);
+        }
+        self.control.deadline().max(cx.now())
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        let (lost, expected) = (self.stats.lost(), self.stats.expected());
+        observer.counter(&app_metrics::PACKETS, self.stats.packets);
+        observer.counter(&app_metrics::DELIVERED_BYTES, self.stats.bytes);
+        observer.counter(&metrics::REPORTS, self.reports);
+        observer.counter(&app_metrics::DUPLICATES, self.stats.duplicates);
+        observer.counter(&app_metrics::REORDERED, self.stats.reordered);
+        observer.counter(&app_metrics::DROPPED_BAD_CHECKSUM, self.bad_checksum);
+        observer.counter(&app_metrics::DROPPED_UNEXPECTED, self.unexpected);
+        observer.gauge(&app_metrics::LOST, lost as f64);
+        observer.gauge(&app_metrics::LOSS_RATIO, lost as f64 / expected as f64);
+        observer.gauge(&metrics::LOSS_EVENT_RATE, self.control.loss_event_rate());
+        observer.gauge(&app_metrics::DELAY, self.delay.map_or(f64::NAN, Span::as_secs_f64));
+        self.delays.observe(observer);
+        let jitter = if self.stats.packets > 1 { self.stats.jitter_ns / 1e9 } else { f64::NAN };
+        observer.gauge(&app_metrics::JITTER, jitter);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

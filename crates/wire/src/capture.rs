@@ -1,0 +1,5 @@
+//! Capture files, and the link layers of captured frames.
+
+pub mod erf;
+pub mod link;
+pub mod pcap;

@@ -1,0 +1,10 @@
+//! DVB formats: transport stream, sections, encapsulations of packets, baseband frames.
+
+pub mod bbframe;
+pub mod gse;
+pub mod mpe;
+pub mod psi;
+pub mod rle;
+pub mod section;
+pub mod ts;
+pub mod ule;

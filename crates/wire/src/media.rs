@@ -1,0 +1,3 @@
+//! Formats of audio and video over packets.
+
+pub mod rtp;

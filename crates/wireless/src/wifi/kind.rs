@@ -1,0 +1,189 @@
+//! Wi-Fi links: the cells that they share, one element each.
+
+use super::{Config, OVERHEAD, PathConfig, Wifi};
+use bentpipe_net::{Port, channel};
+use bentpipe_units::{Bytes, Rate, Span};
+use indexmap::IndexMap;
+
+use bentpipe_site::{
+    Airtime, Assembly, At, Changes, Changing, Cost, Facts, MediumKind, Member, Order, Problem, Review, Scope,
+    Site, Wired, line,
+};
+
+impl MediumKind for Config {
+    type Shared = ();
+    const SCOPE: Scope = Scope::Link;
+
+    fn check(all: &[Member<'_, Self>], (): &(), review: &mut Review<'_>) {
+        for member in all {
+            let place = member.place;
+            const RATE: &str = "a Wi-Fi link has no rate of a line: expected `medium.rate`, or none";
+            if place.is_own("rate") || place.is_shared("rate") {
+                review.refuse(&place.key("rate"), RATE);
+            }
+            line::refuse_framing(member, "a Wi-Fi link has its own: expected none", review);
+        }
+    }
+
+    fn facts(all: &[Member<'_, Self>], (): &()) -> Result<Vec<Facts>, Problem> {
+        let facts =
+            |member: &Member<'_, Self>| Facts { rate: member.medium.data_rate(), delay: member.common.delay };
+        Ok(all.iter().map(facts).collect())
+    }
+
+    fn costs(all: &[Member<'_, Self>], (): &()) -> Result<Vec<Box<dyn Cost>>, Problem> {
+        Ok(all.iter().map(|member| Box::new(WifiCost(member.medium.clone())) as Box<dyn Cost>).collect())
+    }
+
+    fn assembly<'s>(row: usize, all: Vec<Member<'s, Self>>, (): &'s ()) -> Box<dyn Assembly + 's> {
+        Box::new(Cells { row, places: vec![None; all.len()], all })
+    }
+
+    fn change(at: &Changing<'_, Self>, to: &mut Changes) -> Result<(), Problem> {
+        let why = "of a Wi-Fi link cannot be changed while it runs: expected its channel";
+        let (before, after) = (at.before.common, at.after.common);
+        let same = [
+            ("medium", at.before.medium == at.after.medium),
+            ("delay", before.delay == after.delay),
+            ("queue", before.queue == after.queue),
+        ];
+        if let Some((key, _)) = same.iter().find(|(_, same)| !same) {
+            return Err(Problem::new(at.key(key), why));
+        }
+        let Some(faults) = at.new_faults()? else { return Ok(()) };
+        let [fault] = &faults[..] else {
+            return Err(Problem::new(at.key("channel"), "expected one fault while it runs, as before"));
+        };
+        if before.channel.as_ref().map_or(0, |channel| channel.faults().len()) != 1 {
+            return Err(Problem::new(at.key("channel"), "has 0 faults: expected as many while it runs"));
+        }
+        let port = usize::from(at.handle.port.0);
+        to.set(at.handle.line, at.key("channel"), fault.clone(), move |cell: &mut Wifi, _, fault| {
+            cell.set_errors(port, Some(&fault))
+        });
+        Ok(())
+    }
+}
+
+struct WifiCost(Config);
+
+impl Cost for WifiCost {
+    fn rate(&self) -> Rate {
+        self.0.data_rate()
+    }
+
+    fn wire_len(&self, len: usize) -> Bytes {
+        Bytes::new((len + OVERHEAD) as u64)
+    }
+
+    /// Returns the throughput of a lone sender with one packet per exchange.
+    fn capacity(&self, len: usize) -> Rate {
+        Rate::of(Bytes::new(len as u64), self.0.exchange(len).with_access(self.0.standard))
+    }
+
+    fn time(&self, len: usize) -> Span {
+        let exchange = self.0.exchange(len);
+        exchange.lead + exchange.data
+    }
+
+    fn airtime(&self, len: usize) -> Option<Airtime> {
+        let exchange = self.0.exchange(len);
+        Some(Airtime {
+            before: exchange.lead,
+            data: exchange.data,
+            ack: exchange.ack,
+            access: exchange.with_access(self.0.standard) - exchange.total(),
+            attempts: self.0.attempts,
+        })
+    }
+}
+
+/// Cells with their members.
+struct Cells<'s> {
+    row: usize,
+    all: Vec<Member<'s, Config>>,
+    places: Vec<Option<At>>,
+}
+
+/// Cell before it is installed.
+#[derive(Default)]
+struct Cell<'s> {
+    /// Numbers of the members in the order of their ports.
+    members: Vec<usize>,
+    /// Nodes: each is a station.
+    stations: Vec<&'s str>,
+}
+
+impl Assembly for Cells<'_> {
+    fn begin(&mut self, site: &mut Site<'_>) -> Result<(), Problem> {
+        let mut cells: IndexMap<String, Cell<'_>> = IndexMap::new();
+        for (n, member) in self.all.iter().enumerate() {
+            let cell = member.medium.cell.as_ref();
+            let path = cell.map_or(format!("link/{}", member.name), |cell| format!("cell/{cell}"));
+            let cell = cells.entry(path).or_default();
+            cell.members.push(n);
+            if !cell.stations.contains(&member.from) {
+                cell.stations.push(member.from);
+            }
+        }
+        for (n, (path, cell)) in cells.into_iter().enumerate() {
+            let element = site.add(Order::Shared(self.row, n), path, self.build(&cell, site)?);
+            for (port, member) in cell.members.iter().enumerate() {
+                self.places[*member] = Some((element, Port(port as u16)));
+            }
+        }
+        Ok(())
+    }
+
+    fn wire(&mut self, member: usize, _: &mut Site<'_>) -> Result<Wired, Problem> {
+        let (member, place) = (&self.all[member], self.places[member]);
+        let line = place.ok_or_else(|| Problem::new(member.place.link_key(), "no cell"))?;
+        Ok(Wired::new(line, member.medium.data_rate()))
+    }
+}
+
+impl Cells<'_> {
+    fn build(&self, cell: &Cell<'_>, site: &Site<'_>) -> Result<Wifi, Problem> {
+        let paths = cell.members.iter().map(|member| path(&self.all[*member], cell, site));
+        let paths = paths.collect::<Result<Vec<_>, _>>()?;
+        Wifi::new(&paths).map_err(|refusal| {
+            let place = self.all[cell.members[refusal.path]].place;
+            let key = match refusal.part {
+                "" => place.link_key().to_owned(),
+                "wifi" => place.key("medium"),
+                part => place.key(part),
+            };
+            Problem::impossible(&key, &refusal.impossible)
+        })
+    }
+}
+
+fn path(member: &Member<'_, Config>, cell: &Cell<'_>, site: &Site<'_>) -> Result<PathConfig, Problem> {
+    let path = member.path();
+    Ok(PathConfig {
+        station: cell.stations.iter().position(|node| *node == member.from).unwrap_or(0),
+        wifi: member.medium.clone(),
+        queue: member.common.queue.unwrap_or_default(),
+        errors: errors(member, &path, site)?,
+        delay: member.common.delay,
+        mtu: member.common.mtu,
+        name: path,
+    })
+}
+
+/// Returns what loses frames, with its trace if it has one.
+fn errors(
+    member: &Member<'_, Config>,
+    path: &str,
+    site: &Site<'_>,
+) -> Result<Option<channel::Config>, Problem> {
+    let channel = member.common.channel.as_ref();
+    match channel.map_or(&[][..], |channel| channel.faults()) {
+        [] => Ok(None),
+        [one] => site.fault(one, member.place, path).map(Some),
+        _ => Err(Problem::new(
+            member.place.key("channel"),
+            "several faults: expected one, which acts on frames",
+        )),
+    }
+}
