@@ -103,7 +103,7 @@ impl Fault {
             Config::Misinsertion { per_second, vci } => {
                 let possible = per_second > 0.0 && per_second <= 1e6;
                 Impossible::unless(possible, "per_second", "above 0 and at most 1000000")?;
-                let vc = Vc::new(vci).ok_or(Impossible { key: "vci", expected: "from 32 to 4095" })?;
+                let vc = Vc::new(vci).ok_or(Impossible::new("vci", "from 32 to 4095"))?;
                 Fault::Misinsertion { mean_s: 1.0 / per_second, vc, next: None }
             }
             Config::DelayVariation { law } => Fault::Delay(law),

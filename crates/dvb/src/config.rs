@@ -130,8 +130,7 @@ impl Config {
             "header compression, as rules of the filter name profiles or CIDs",
         )?;
         self.check_cids()?;
-        let codepoints = self.filter.rules.iter().all(|rule| rule.dscp.is_none_or(|dscp| dscp < 64));
-        Impossible::unless(codepoints, "dscp", "a codepoint from 0 to 63")?;
+        self.filter.check()?;
         Impossible::unless(
             !self.llc || self.encapsulation == Encapsulation::Mpe,
             "llc",
@@ -142,7 +141,7 @@ impl Config {
             "bridged",
             "false: MPE carries IP packets only",
         )?;
-        self.rohc.as_ref().map_or(Ok(()), Rohc::check)
+        self.rohc.as_ref().map_or(Ok(()), Rohc::check).map_err(|error| error.inside("rohc"))
     }
 }
 

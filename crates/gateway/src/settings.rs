@@ -236,12 +236,7 @@ fn remotes(site: &Site, problems: &mut Problems) -> Vec<Remote> {
         let key = |key: &str| format!("remote.{name}.{key}");
         let stream = stream(remote);
         if let Err(why) = stream.check() {
-            let section = if is_of_rohc(why.key) && remote.rohc.is_some() { "rohc." } else { "" };
-            problems.unless(
-                false,
-                key(&format!("{section}{}", why.key)),
-                format!("expected {}", why.expected),
-            );
+            problems.unless(false, key(&why.path()), format!("expected {}", why.expected));
         }
         problems.unless(
             !(is_bridge && remote.encapsulation == Encapsulation::Mpe),
@@ -280,10 +275,6 @@ fn stream(remote: &file::Remote) -> dvb::Config {
         rohc: remote.rohc.clone(),
         ..dvb::Config::default()
     }
-}
-
-fn is_of_rohc(key: &str) -> bool {
-    ["contexts", "repeats", "refresh_repeats", "confirm", "below"].contains(&key)
 }
 
 /// No PID may mean two things.

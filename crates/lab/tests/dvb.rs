@@ -333,3 +333,19 @@ fn mistakes_say_what_would_be_right() {
     let other = "[node.c]\n[link.other]\nbetween = [\"a\", \"c\"]\ndvb = { line = \"carrier\" }\n";
     has(&(text(TS, "", "") + other), &["link.other.medium.pid", "another one"]);
 }
+
+#[test]
+fn a_nested_value_is_shown_in_its_place() {
+    let said = |from: &str, to: &str| {
+        let faults = "channel = [{ kind = \"bit-errors\", ber = 0.0 }]";
+        let file = text(TS, "rohc = { cid = \"small\", contexts = 16 }", faults);
+        assert!(file.contains(from), "{from}");
+        mistake(&file.replace(from, to)).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lines = said("contexts = 16", "contexts = 17");
+    let expected = "dvb.toml:15:36: link.sky.medium.rohc.contexts: expected 1 to 16 with small CIDs";
+    assert!(lines[0].starts_with(expected), "{lines:?}");
+    assert_eq!(lines[3], "   |                                    ^^");
+    let lines = said("ber = 0.0", "ber = 2.0");
+    assert!(lines[0].contains("link.sky.channel.0.ber: expected a probability"), "{lines:?}");
+}

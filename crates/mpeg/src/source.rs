@@ -101,7 +101,7 @@ impl Source {
     }
 }
 
-const TOO_MANY: Impossible = Impossible { key: "ts_packets", expected: "at most 345" };
+const TOO_MANY: Impossible = Impossible::new("ts_packets", "at most 345");
 
 impl Element for Source {
     fn receive(&mut self, _port: Port, _packet: Packet, _cx: &mut Cx<'_>) -> Time {

@@ -275,8 +275,8 @@ impl Fault {
             Config::BitBursts { p, r, ber_good, ber_bad } => {
                 let chain = GilbertElliott::new([p, r], [ber_good, ber_bad]);
                 Fault::BitBursts(chain.map_err(|error| match error.key {
-                    "loss_good" => Impossible { key: "ber_good", ..error },
-                    "loss_bad" => Impossible { key: "ber_bad", ..error },
+                    "loss_good" => Impossible::new("ber_good", error.expected),
+                    "loss_bad" => Impossible::new("ber_bad", error.expected),
                     _ => error,
                 })?)
             }
@@ -286,7 +286,7 @@ impl Fault {
             Config::Trace(ref config) => Fault::Trace(config.reader()?),
             Config::Signal(_) => {
                 let expected = "a Wi-Fi link: elsewhere there are no rates that it could act on";
-                return Err(Impossible { key: "kind", expected });
+                return Err(Impossible::new("kind", expected));
             }
             Config::Duplication { probability } => Fault::Duplication(trials(probability, "probability")?),
             Config::Reordering { probability, delay } => {
@@ -305,7 +305,7 @@ impl TraceConfig {
     /// Returns the trace from a random frame on.
     fn reader(&self) -> Result<trace::Reader, Impossible> {
         Impossible::unless(self.step.is_none_or(|step| !step.is_zero()), "step", "more than no time")?;
-        let missing = Impossible { key: "file", expected: "a trace: one of `file` and `stand_in`" };
+        let missing = Impossible::new("file", "a trace: one of `file` and `stand_in`");
         let trace = self.loaded.clone().ok_or(missing)?;
         Ok(trace::Reader::new(trace, self.step))
     }

@@ -56,7 +56,7 @@ pub trait Queue: Send {
 }
 
 /// Error for parameters of another discipline.
-const OTHER_KIND: Impossible = Impossible { key: "kind", expected: "the discipline that the queue has" };
+const OTHER_KIND: Impossible = Impossible::new("kind", "the discipline that the queue has");
 
 /// Queueing discipline of a link, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -69,8 +69,7 @@ impl Changes {
             let path = network.path(element).to_owned();
             let target =
                 network.element::<E>(element).ok_or_else(|| format!("\"{path}\" does not take it"))?;
-            set(target, now, value)
-                .map_err(|refusal| format!("{}: expected {}", refusal.key, refusal.expected))
+            set(target, now, value).map_err(|refusal| refusal.to_string())
         };
         self.0.push(Change { element, key: key.into(), value: shown, apply: Box::new(apply) });
     }

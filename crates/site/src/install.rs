@@ -3,6 +3,7 @@
 use bentpipe_net::{Channel, Element, Port};
 use bentpipe_sim::{BuildError, Builder, ElementId, Network};
 
+use crate::channel::Channel as Faults;
 use crate::files::Files;
 use crate::member::{Common, Place};
 use crate::problem::Problem;
@@ -114,9 +115,12 @@ impl<'f> Site<'f> {
         for (n, config) in faults.iter().enumerate() {
             let name = if n == 0 { "channel".to_owned() } else { format!("channel.{}", n + 1) };
             let path = format!("{path}/{name}");
-            let config = self.fault(config, place, &path)?;
-            let channel = Channel::new(&config);
-            let channel = channel.map_err(|error| Problem::impossible(&place.key("channel"), &error))?;
+            let key = match common.channel {
+                Some(Faults::Several(_)) => place.key(&format!("channel.{n}")),
+                _ => place.key("channel"),
+            };
+            let config = self.fault(config, &key, &path)?;
+            let channel = Channel::new(&config).map_err(|error| Problem::impossible(&key, &error))?;
             let channel = self.add(Order::Link(link, way, Slot::Channel(n)), path, channel);
             let last = chain.last().map_or(from, |last| (*last, Port(0)));
             self.connect(last, (channel, Port(0)));
@@ -125,18 +129,18 @@ impl<'f> Site<'f> {
         Ok(chain)
     }
 
-    /// Returns a fault with its trace loaded. `path` is that of its element.
+    /// Returns a fault with its trace loaded. `key` is its key, `path` that of its element.
     ///
     /// # Errors
     /// Returns an error if the trace cannot be loaded.
     pub fn fault(
         &self,
         config: &bentpipe_net::channel::Config,
-        place: &Place,
+        key: &str,
         path: &str,
     ) -> Result<bentpipe_net::channel::Config, Problem> {
         let loaded = self.files.fault(config, self.seed, path);
-        loaded.map_err(|(part, problem)| Problem::new(place.key(&format!("channel.{part}")), problem))
+        loaded.map_err(|(part, problem)| Problem::new(format!("{key}.{part}"), problem))
     }
 
     /// Numbers the elements by their order and builds the network.

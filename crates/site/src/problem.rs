@@ -20,6 +20,6 @@ impl Problem {
 
     /// Creates the refusal that an element gives of its configuration at `key`.
     pub fn impossible(key: &str, impossible: &Impossible) -> Problem {
-        Problem::new(format!("{key}.{}", impossible.key), format!("expected {}", impossible.expected))
+        Problem::new(format!("{key}.{}", impossible.path()), format!("expected {}", impossible.expected))
     }
 }

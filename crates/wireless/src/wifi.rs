@@ -92,7 +92,7 @@ impl Config {
             Standard::B => "one of 1, 2, 5.5 and 11 Mbit/s",
             Standard::G | Standard::GMixed => "one of 6, 9, 12, 18, 24, 36, 48 and 54 Mbit/s",
         };
-        number.ok_or(Impossible { key: "rate", expected })
+        number.ok_or(Impossible::new("rate", expected))
     }
 
     /// Returns the rate of data frames; with rate adaptation the initial one.

@@ -42,7 +42,7 @@ impl FrameErrors {
             | Config::Jitter { .. } => {
                 let expected =
                     "what loses frames: packet-errors, bit-errors, gilbert-elliott, trace or signal";
-                return Err(Impossible { key: "kind", expected });
+                return Err(Impossible::new("kind", expected));
             }
         })
     }

@@ -180,7 +180,7 @@ fn errors(
     let channel = member.common.channel.as_ref();
     match channel.map_or(&[][..], |channel| channel.faults()) {
         [] => Ok(None),
-        [one] => site.fault(one, member.place, path).map(Some),
+        [one] => site.fault(one, &member.place.key("channel"), path).map(Some),
         _ => Err(Problem::new(
             member.place.key("channel"),
             "several faults: expected one, which acts on frames",
