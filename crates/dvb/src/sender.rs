@@ -21,6 +21,9 @@ use super::unit::Unit;
 use crate::metrics;
 use path::Path;
 
+/// Refusal of a change of a stream that the multiplex does not have.
+const NO_STREAM: Impossible = Impossible::new("line", "the multiplex of the stream");
+
 const PACKET_BITS: f64 = 8.0 * PACKET_LEN as f64;
 
 /// A stream of a multiplex.
@@ -143,7 +146,7 @@ impl Sender {
         modcod: Option<Modcod>,
     ) -> Result<(), Impossible> {
         self.catch_up(now);
-        let Some(path) = self.paths.get_mut(number) else { return Ok(()) };
+        let path = self.paths.get_mut(number).ok_or(NO_STREAM)?;
         path.encapsulator.set(dvb)?;
         path.is_bridged = dvb.bridged;
         path.modcod = modcod;
@@ -161,7 +164,7 @@ impl Sender {
     /// Returns the key whose value is not possible; nothing is changed then.
     pub fn set_queue(&mut self, now: Time, number: usize, discipline: &Discipline) -> Result<(), Impossible> {
         self.catch_up(now);
-        self.paths.get_mut(number).map_or(Ok(()), |path| path.queue.set(discipline))
+        self.paths.get_mut(number).ok_or(NO_STREAM)?.queue.set(discipline)
     }
 
     /// Fills every slot and frame that has begun by `now`.

@@ -37,6 +37,9 @@ use path::{Path, Sent};
 use phy::Timing;
 use station::Station;
 
+/// Refusal of a change of a path that the cell does not have.
+const NO_PATH: Impossible = Impossible::new("cell", "the cell of the path");
+
 /// Configuration of a Wi-Fi link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -203,7 +206,15 @@ impl Wifi {
     /// # Errors
     /// The key whose value is impossible; then nothing is changed.
     pub fn set_errors(&mut self, path: usize, errors: Option<&channel::Config>) -> Result<(), Impossible> {
-        self.paths.get_mut(path).map_or(Ok(()), |path| path.set_errors(errors))
+        self.paths.get_mut(path).ok_or(NO_PATH)?.set_errors(errors)
+    }
+
+    /// Changes the limits of a direction's queue from the next packet on.
+    ///
+    /// # Errors
+    /// The key whose value is impossible; then nothing is changed.
+    pub fn set_queue(&mut self, path: usize, discipline: &Discipline) -> Result<(), Impossible> {
+        self.paths.get_mut(path).ok_or(NO_PATH)?.set_queue(discipline)
     }
 
     /// Does everything that is due by `now`.

@@ -83,6 +83,34 @@ between = ["middle", "far"]
 rate = "8 Mbit/s"
 "#;
 
+/// Two stations of a cell, with a fault of frames.
+const CELL: &str = r#"
+title = "x"
+duration = "10 s"
+[node.a]
+[node.b]
+[link.air]
+between = ["a", "b"]
+medium = { kind = "wifi", rate = "11 Mbit/s", attempts = 7 }
+queue = { kind = "drop-tail", packets = 50 }
+channel = { kind = "packet-errors", loss = 0.1 }
+"#;
+
+/// A terminal of a return link, which keeps a delay and a queue.
+const TERMINAL: &str = r#"
+title = "x"
+duration = "10 s"
+[node.a]
+[node.b]
+[carrier.up]
+preset = "skyplex"
+[link.sky]
+between = ["a", "b"]
+channel = { kind = "packet-errors", loss = 0.1 }
+forward.medium = { kind = "dama", carrier = "up", cra = "88 kbit/s", rbdc = "1 Mbit/s" }
+return.rate = "10 Mbit/s"
+"#;
+
 /// Another value of the same kind; `None` for words, which select kinds.
 fn another(value: &Value) -> Option<String> {
     match value {
@@ -130,10 +158,11 @@ fn is_declared(key: &str) -> bool {
     catalogue::changeable().iter().any(covers)
 }
 
-/// Sets each key, counts those accepted, and lists what differs from the declarations.
+/// Sets and applies each key, counts those accepted, and lists contradictions of the declarations.
 fn compare(text: &str) -> (usize, Vec<String>) {
     let before = checked(&document(text)).unwrap_or_else(|refusal| panic!("{refusal}"));
-    let changer = Changer::new(&emulated(text), &before);
+    let mut emulated = emulated(text);
+    let changer = Changer::new(&emulated, &before);
     let mut found = Vec::new();
     leaves("", &Value::try_from(&before).expect("a table"), &mut found);
     let (mut accepted, mut wrong) = (0, Vec::new());
@@ -147,13 +176,18 @@ fn compare(text: &str) -> (usize, Vec<String>) {
         if changed.is_ok() != is_declared(&key) {
             wrong.push(format!("{key}={value}: {changed:?}"));
         }
+        for change in changed.into_iter().flatten() {
+            if let Err(problem) = change.apply(&mut emulated.built.network) {
+                wrong.push(format!("{key}={value}: {problem:?}"));
+            }
+        }
     }
     (accepted, wrong)
 }
 
 #[test]
 fn what_is_declared_as_changeable_is_accepted_and_nothing_else() {
-    for (text, least) in [(LINE, 15), (STREAM, 5), (CHANNEL, 3)] {
+    for (text, least) in [(LINE, 15), (STREAM, 5), (CHANNEL, 3), (CELL, 1), (TERMINAL, 1)] {
         let (accepted, wrong) = compare(text);
         assert!(wrong.is_empty(), "{wrong:#?}");
         assert!(accepted >= least, "only {accepted} keys of {text}");

@@ -83,11 +83,12 @@ impl MediumKind for Kind {
     fn change(at: &Changing<'_, Self>, to: &mut Changes) -> Result<(), Problem> {
         let (before, after) = (at.before.common, at.after.common);
         // Carriers and the times of their slots stay as they are.
-        let same = (before.delay, before.queue) == (after.delay, after.queue);
-        if !same || at.before.medium != at.after.medium {
-            let key = at.after.place.link_key();
-            return Err(Problem::new(key, "a terminal cannot be changed while it runs"));
-        }
+        let expected = "a terminal keeps what it started with, apart from its channel";
+        at.refuse(&[
+            ("medium", at.before.medium == at.after.medium, expected),
+            ("delay", before.delay == after.delay, expected),
+            ("queue", before.queue == after.queue, expected),
+        ])?;
         at.faults(to)
     }
 }

@@ -40,15 +40,17 @@ impl MediumKind for Config {
     }
 
     fn change(at: &Changing<'_, Self>, to: &mut Changes) -> Result<(), Problem> {
-        let why = "of a Wi-Fi link cannot be changed while it runs: expected its channel";
+        let why = "of a Wi-Fi link cannot be changed while it runs: expected its queue or channel";
         let (before, after) = (at.before.common, at.after.common);
-        let same = [
-            ("medium", at.before.medium == at.after.medium),
-            ("delay", before.delay == after.delay),
-            ("queue", before.queue == after.queue),
-        ];
+        let same = [("medium", at.before.medium == at.after.medium), ("delay", before.delay == after.delay)];
         if let Some((key, _)) = same.iter().find(|(_, same)| !same) {
             return Err(Problem::new(at.key(key), why));
+        }
+        let port = usize::from(at.handle.port.0);
+        if let Some(queue) = at.queue()? {
+            to.set(at.handle.line, at.key("queue"), queue, move |cell: &mut Wifi, _, queue| {
+                cell.set_queue(port, &queue)
+            });
         }
         let Some(faults) = at.new_faults()? else { return Ok(()) };
         let [fault] = &faults[..] else {
@@ -57,7 +59,6 @@ impl MediumKind for Config {
         if before.channel.as_ref().map_or(0, |channel| channel.faults().len()) != 1 {
             return Err(Problem::new(at.key("channel"), "has 0 faults: expected as many while it runs"));
         }
-        let port = usize::from(at.handle.port.0);
         to.set(at.handle.line, at.key("channel"), fault.clone(), move |cell: &mut Wifi, _, fault| {
             cell.set_errors(port, Some(&fault))
         });

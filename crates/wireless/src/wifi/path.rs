@@ -2,7 +2,7 @@
 
 use bentpipe_net::channel::{self, FrameErrors};
 use bentpipe_net::link::metrics as link_metrics;
-use bentpipe_net::queue::Queue;
+use bentpipe_net::queue::{Discipline, Queue};
 use bentpipe_net::{Impossible, Observer, Packet};
 use bentpipe_units::{RandomStream, Rate, Span, Time};
 
@@ -107,6 +107,11 @@ impl Path {
     pub(super) fn set_errors(&mut self, errors: Option<&channel::Config>) -> Result<(), Impossible> {
         self.errors = Errors::new(errors)?;
         Ok(())
+    }
+
+    /// Changes the limits of the queue. Waiting packets stay.
+    pub(super) fn set_queue(&mut self, discipline: &Discipline) -> Result<(), Impossible> {
+        self.queue.set(discipline)
     }
 
     /// Returns `true` if the packet exceeds the link's maximum, and counts it.
