@@ -1,115 +1,201 @@
-//! Nanoseconds a packet, beside librohc's on this kind of machine.
+//! Nanoseconds a packet, as a gateway spends them.
 //!
-//! `cargo bench -p bentpipe-rohc`. RTP over UDP over IPv4, 20 octets of payload, flows in turn, large CIDs, U-mode,
-//! after initialization, without refreshes and confirmations. librohc's figures (revision 70589cc2, -O3): see the table below.
+//! `cargo bench -p bentpipe-rohc --bench speed`. Whole packets, whose payload is copied; the default settings, with their
+//! refreshes and confirmations, and the same without confirmations. *Fresh* starts with new contexts, so that IR packets
+//! and allocations are in; *warm* goes on with the same flows. Each figure is the median of the rounds.
+//!
+//! For an instruction counter, `--once KIND FLOWS` runs one round, with `--confirm 0` without confirmations;
+//! `--warm` adds another one. `--scan FLOWS` runs the linear search alone.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints what a clock says")]
 #![allow(missing_docs, reason = "a program")]
 
 use std::hint::black_box;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use bentpipe_rohc::{
-    Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Refresh,
-};
+use bentpipe_rohc::{Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig};
 
-/// Flows, and librohc's nanoseconds for compression and decompression.
-const LIBROHC: [(usize, u32, u32); 3] = [(1, 450, 223), (300, 614, 386), (4000, 890, 632)];
-/// Packets that are timed together; the best round counts, so that a busy machine does not.
+/// Packets of each flow in a round, at least.
+const FLOW_PACKETS: usize = 40;
+/// Packets of a round, at least.
 const ROUND_PACKETS: usize = 4_000;
-const ROUNDS: usize = 60;
+/// Packets that are timed together.
+const TIMED: usize = 64;
+/// Rounds of which the median is taken.
+const ROUNDS: usize = 21;
+/// Octets of payload of a TCP segment.
+const SEGMENT: usize = 1448;
 
-fn packet(flow: usize, number: usize) -> [u8; 60] {
-    let mut packet = [0u8; 60];
-    packet[..2].copy_from_slice(&[0x45, 0]);
-    packet[2..4].copy_from_slice(&60u16.to_be_bytes());
-    packet[4..6].copy_from_slice(&(number as u16).to_be_bytes());
-    packet[6..10].copy_from_slice(&[0x40, 0, 64, 17]);
-    packet[12..16].copy_from_slice(&[10, 0, (flow >> 8) as u8, flow as u8]);
-    packet[16..20].copy_from_slice(&[10, 1, 0, 1]);
-    let sum: u32 = packet[..20].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+/// Traffic of a flow.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// RTP over UDP over IPv4, 20 octets of payload.
+    Rtp,
+    /// Segments of 1448 octets with timestamps, over IPv4.
+    TcpData,
+    /// Acknowledgements with timestamps, of two segments each, over IPv4.
+    TcpAcks,
+}
+
+const KINDS: [(&str, Kind); 3] =
+    [("rtp", Kind::Rtp), ("tcp-data", Kind::TcpData), ("tcp-acks", Kind::TcpAcks)];
+
+fn packet(kind: Kind, flow: usize, number: usize) -> Vec<u8> {
+    let (protocol, payload_len) = match kind {
+        Kind::Rtp => (17, 40),
+        Kind::TcpData => (6, 32 + SEGMENT),
+        Kind::TcpAcks => (6, 32),
+    };
+    let mut packet = vec![0x45, 0];
+    packet.extend_from_slice(&(20 + payload_len as u16).to_be_bytes());
+    packet.extend_from_slice(&(number as u16).to_be_bytes());
+    packet.extend_from_slice(&[0x40, 0, 64, protocol, 0, 0]);
+    packet.extend_from_slice(&[10, 0, (flow >> 8) as u8, flow as u8, 10, 1, 0, 1]);
+    let sum: u32 = packet.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
     let sum = (sum & 0xffff) + (sum >> 16);
     packet[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-    packet[20..28].copy_from_slice(&[0x4e, 0x20, 0x4e, 0x22, 0, 40, 0x12, number as u8]);
-    packet[28..30].copy_from_slice(&[0x80, 0]);
-    packet[30..32].copy_from_slice(&(number as u16).to_be_bytes());
-    packet[32..36].copy_from_slice(&(number as u32 * 160).to_be_bytes());
-    packet[36..40].copy_from_slice(&(flow as u32).to_be_bytes());
+    match kind {
+        Kind::Rtp => rtp(flow, number, &mut packet),
+        Kind::TcpData => tcp((number * SEGMENT) as u32, 1, number, &mut packet),
+        Kind::TcpAcks => tcp(1, (number * 2 * SEGMENT) as u32, number, &mut packet),
+    }
+    packet.resize(20 + payload_len, number as u8);
     packet
 }
 
-/// Packets of `flows` flows in turn, from number `from` on.
-fn packets(flows: usize, from: usize, count: usize) -> Vec<[u8; 60]> {
-    (0..count).map(|index| packet(index % flows, from + index / flows)).collect()
+fn rtp(flow: usize, number: usize, packet: &mut Vec<u8>) {
+    packet.extend_from_slice(&[0x4e, 0x20, 0x4e, 0x22, 0, 40, 0x12, number as u8, 0x80, 0]);
+    packet.extend_from_slice(&(number as u16).to_be_bytes());
+    packet.extend_from_slice(&(number as u32 * 160).to_be_bytes());
+    packet.extend_from_slice(&(flow as u32).to_be_bytes());
 }
 
-fn measure(flows: usize, rounds: usize) -> (f64, f64) {
-    let channel = Channel { cids: CidSpace::Large { max_cid: 16_383 }, ..Channel::default() };
-    let never = CompressorConfig {
-        ir_refresh: Refresh::NEVER,
-        fo_refresh: Refresh::NEVER,
-        confirm: 0,
-        ..CompressorConfig::default()
-    };
-    let mut compressor = Compressor::new(CompressorConfig { channel, ..never });
-    let mut decompressor = Decompressor::new(DecompressorConfig { channel, ..DecompressorConfig::default() });
-    let mut out = Vec::with_capacity(256);
-    let mut restored = Vec::with_capacity(256);
-    let warm_up = packets(flows, 0, flows * 8);
-    for packet in &warm_up {
-        out.clear();
-        restored.clear();
-        compressor.compress(Duration::ZERO, packet, &mut out).expect("compresses");
-        decompressor.decompress(Duration::ZERO, &out, &mut restored).expect("decompresses");
-        assert_eq!(restored, packet);
-    }
-    let mut best = (f64::MAX, f64::MAX);
-    let count = ROUND_PACKETS.next_multiple_of(flows);
-    let mut stream = Vec::with_capacity(count * 64);
-    let mut ends = Vec::with_capacity(count);
-    for round in 0..rounds {
-        let batch = packets(flows, 8 + round * count / flows, count);
-        stream.clear();
-        ends.clear();
-        let start = Instant::now();
-        for packet in &batch {
-            compressor.compress(Duration::ZERO, black_box(packet), &mut stream).expect("compresses");
-            ends.push(stream.len());
+fn tcp(seq: u32, ack: u32, number: usize, packet: &mut Vec<u8>) {
+    packet.extend_from_slice(&[0x9c, 0x40, 0, 80]);
+    packet.extend_from_slice(&seq.to_be_bytes());
+    packet.extend_from_slice(&ack.to_be_bytes());
+    packet.extend_from_slice(&[0x80, 0x10, 0x10, 0, (number >> 8) as u8, number as u8, 0, 0, 1, 1, 8, 10]);
+    packet.extend_from_slice(&(number as u32 / 3).to_be_bytes());
+    packet.extend_from_slice(&(number as u32 / 4).to_be_bytes());
+}
+
+/// Both ends, and the octets between them.
+struct Ends {
+    compressor: Compressor,
+    decompressor: Decompressor,
+    stream: Vec<u8>,
+    ends: Vec<usize>,
+    restored: Vec<u8>,
+}
+
+impl Ends {
+    fn new(confirm: u8) -> Self {
+        let channel = Channel { cids: CidSpace::Large { max_cid: 16_383 }, ..Channel::default() };
+        let compressor = CompressorConfig { channel, confirm, ..CompressorConfig::default() };
+        let decompressor =
+            DecompressorConfig { channel, peer_confirms: confirm > 0, ..DecompressorConfig::default() };
+        Self {
+            compressor: Compressor::new(compressor),
+            decompressor: Decompressor::new(decompressor),
+            stream: Vec::with_capacity(TIMED * 2048),
+            ends: Vec::with_capacity(TIMED),
+            restored: Vec::with_capacity(2048),
         }
-        best.0 = best.0.min(start.elapsed().as_nanos() as f64 / count as f64);
-        let mut from = 0;
-        let start = Instant::now();
-        for &end in &ends {
-            restored.clear();
-            decompressor
-                .decompress(Duration::ZERO, black_box(&stream[from..end]), &mut restored)
-                .expect("decompresses");
-            black_box(&restored);
-            from = end;
-        }
-        best.1 = best.1.min(start.elapsed().as_nanos() as f64 / count as f64);
-        assert_eq!(restored, batch[count - 1]);
     }
-    best
+
+    /// Carries packets `numbers` of `flows` flows in turn; returns nanoseconds a packet to compress and to decompress them,
+    /// and octets of a header that was sent.
+    ///
+    /// A few packets at a time go through both ends, as through a gateway: all of them at once would measure the memory.
+    fn carry(&mut self, kind: Kind, flows: usize, numbers: Range<usize>) -> [f64; 3] {
+        let count = numbers.len() * flows;
+        let (mut packets, mut spent, mut headers) = (Vec::new(), [Duration::ZERO; 2], 0);
+        let mut rest = numbers.flat_map(|number| (0..flows).map(move |flow| (flow, number)));
+        loop {
+            packets.clear();
+            packets.extend(rest.by_ref().take(TIMED).map(|(flow, number)| packet(kind, flow, number)));
+            if packets.is_empty() {
+                break;
+            }
+            self.stream.clear();
+            self.ends.clear();
+            let start = Instant::now();
+            for packet in &packets {
+                let packet = black_box(packet);
+                let sent =
+                    self.compressor.compress(Duration::ZERO, packet, &mut self.stream).expect("compresses");
+                headers += sent.header_out;
+                self.ends.push(self.stream.len());
+            }
+            spent[0] += start.elapsed();
+            let mut from = 0;
+            let start = Instant::now();
+            for &end in &self.ends {
+                self.restored.clear();
+                let unit = black_box(&self.stream[from..end]);
+                self.decompressor.decompress(Duration::ZERO, unit, &mut self.restored).expect("decompresses");
+                black_box(&self.restored);
+                from = end;
+            }
+            spent[1] += start.elapsed();
+            assert_eq!(Some(&self.restored), packets.last(), "the last packet");
+        }
+        let each = |sum: f64| sum / count as f64;
+        let [compress, decompress] = spent.map(|spent| each(spent.as_nanos() as f64));
+        [compress, decompress, each(headers as f64)]
+    }
+}
+
+/// Numbers of the packets of a flow in the first round, and in the one that goes on from there.
+fn rounds(flows: usize) -> [Range<usize>; 2] {
+    let each = (ROUND_PACKETS / flows).max(FLOW_PACKETS);
+    [0..each, each..2 * each]
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+fn measure(name: &str, kind: Kind, flows: usize) {
+    let [first, second] = rounds(flows);
+    for confirm in [CompressorConfig::default().confirm, 0] {
+        // Fresh and warm, each compress, decompress and octets.
+        let mut figures: [Vec<f64>; 6] = Default::default();
+        for _ in 0..ROUNDS {
+            let mut ends = Ends::new(confirm);
+            let [fresh, warm] = [&first, &second].map(|numbers| ends.carry(kind, flows, numbers.clone()));
+            figures
+                .iter_mut()
+                .zip(fresh.into_iter().chain(warm))
+                .for_each(|(figures, figure)| figures.push(figure));
+        }
+        let [fresh_in, fresh_out, fresh_octets, warm_in, warm_out, warm_octets] = figures.map(median);
+        println!(
+            "{name:8} {flows:>6} {confirm:>8} {fresh_in:>9.0} {fresh_out:>9.0} {fresh_octets:>7.2} \
+             {warm_in:>9.0} {warm_out:>9.0} {warm_octets:>7.2}"
+        );
+    }
 }
 
 /// A scan of all contexts for every packet, as the gateway of the ROHC over ULE study did: what a linear search costs.
 fn linear_scan(flows: usize) -> f64 {
-    let keys: Vec<[u8; 20]> = (0..flows).map(|flow| key(&packet(flow, 0))).collect();
-    let batch = packets(flows, 0, ROUND_PACKETS);
-    let mut best = f64::MAX;
-    for _ in 0..10 {
+    let keys: Vec<[u8; 20]> = (0..flows).map(|flow| key(&packet(Kind::Rtp, flow, 0))).collect();
+    let batch: Vec<_> =
+        (0..ROUND_PACKETS).map(|index| packet(Kind::Rtp, index % flows, index / flows)).collect();
+    let scan = |_| {
         let start = Instant::now();
         for packet in &batch {
             let key = key(black_box(packet));
             black_box(keys.iter().position(|known| *known == key));
         }
-        best = best.min(start.elapsed().as_nanos() as f64 / batch.len() as f64);
-    }
-    best
+        start.elapsed().as_nanos() as f64 / batch.len() as f64
+    };
+    median((0..11).map(scan).collect())
 }
 
-fn key(packet: &[u8; 60]) -> [u8; 20] {
+fn key(packet: &[u8]) -> [u8; 20] {
     let mut key = [0; 20];
     key[..8].copy_from_slice(&packet[12..20]);
     key[8..12].copy_from_slice(&packet[20..24]);
@@ -118,26 +204,33 @@ fn key(packet: &[u8; 60]) -> [u8; 20] {
 }
 
 fn main() {
-    // For an instruction counter: little, and always the same. `--once 311`, `--scan 311`.
     let arguments: Vec<String> = std::env::args().collect();
-    let flows = |name: &str| {
+    let after = |name: &str, step: usize| {
         let at = arguments.iter().position(|argument| argument == name)?;
-        Some(arguments.get(at + 1).and_then(|count| count.parse().ok()).unwrap_or(1))
+        Some(arguments.get(at + step).map_or("", String::as_str))
     };
-    if let Some(flows) = flows("--once") {
-        measure(flows, 1);
+    let number = |text: &str| text.parse::<usize>().unwrap_or(1);
+    if let Some(flows) = after("--scan", 1) {
+        linear_scan(number(flows));
         return;
     }
-    if let Some(flows) = flows("--scan") {
-        linear_scan(flows);
+    if let (Some(name), Some(flows)) = (after("--once", 1), after("--once", 2)) {
+        let (_, kind) = *KINDS.iter().find(|kind| kind.0 == name).expect("rtp, tcp-data or tcp-acks");
+        let default = CompressorConfig::default().confirm;
+        let mut ends =
+            Ends::new(after("--confirm", 1).and_then(|value| value.parse().ok()).unwrap_or(default));
+        let [first, second] = rounds(number(flows));
+        ends.carry(kind, number(flows), first);
+        if after("--warm", 0).is_some() {
+            ends.carry(kind, number(flows), second);
+        }
         return;
     }
-    println!("RTP/UDP/IPv4, ns a packet   compress (librohc)   decompress (librohc)");
-    for (flows, their_compression, their_decompression) in LIBROHC {
-        let (compression, decompression) = measure(flows, ROUNDS);
-        println!(
-            "{flows:>5} flows {compression:>24.0} ({their_compression}) {decompression:>18.0} ({their_decompression})"
-        );
+    println!("ns a packet                     fresh                         warm");
+    println!("traffic   flows  confirm  compress  decompr.  octets  compress  decompr.  octets");
+    for (name, kind) in KINDS {
+        let counts: &[usize] = if matches!(kind, Kind::Rtp) { &[1, 300, 4000] } else { &[1, 300] };
+        counts.iter().for_each(|&flows| measure(name, kind, flows));
     }
     for flows in [1, 31, 311, 4000] {
         println!("a scan of {flows} contexts would add {:.0} ns a packet", linear_scan(flows));

@@ -226,3 +226,26 @@ fn confirmations_end_doubts_before_late_feedback() {
         assert!(total.refused * 1000 < most_per_mille * total.packets, "step {id_step}: {total:?}");
     }
 }
+
+/// The hop limit changes while the acknowledgement that leads to R-mode is on its way, and none of the packets that say so
+/// arrives: R-mode says it until it is acknowledged.
+#[test]
+fn changes_before_reliable_mode_are_sent_until_acknowledged() {
+    for (tos, hops) in (0..8).flat_map(|class| (65..129).map(move |hops| (class * 4, hops))) {
+        let mut ends = ends(CidSpace::SMALL, Mode::Reliable).with_feedback_delay(30);
+        for number in 0..120_u16 {
+            let mut packet = packet(1, 500, number);
+            if number >= 25 {
+                // Some of these look the same to CRC-7.
+                (packet[1], packet[8]) = (tos, hops);
+                packet[10..12].fill(0);
+                let words =
+                    packet[..20].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+                let sum = words.sum::<u32>();
+                packet[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+            }
+            ends.send(GAP * u32::from(number), &packet, (25..46).contains(&number));
+        }
+        assert_eq!(ends.outcome.wrong, 0, "class {tos}, hop limit {hops}: {:?}", ends.outcome);
+    }
+}

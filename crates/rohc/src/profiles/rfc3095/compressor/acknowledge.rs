@@ -1,6 +1,6 @@
 //! Feedback, and what it makes known (RFC 3095 5.4.1.1, 5.5.1, 5.6 and 5.7.6).
 
-use super::{Compressor, WINDOW};
+use super::{Compressor, IP_FIELDS, WINDOW};
 use crate::framework::context::{ArrivedFeedback, FeedbackOutcome};
 use crate::framework::earlier::{Earlier, SentNumbers};
 use crate::framework::feedback::{Acknowledgement, Feedback};
@@ -113,7 +113,7 @@ impl Compressor {
         let next = self.last.sn.wrapping_add(1) & self.numbering().mask();
         if is_static_lost {
             self.ir.ensure(1, next);
-        } else if is_lost && self.mode == Mode::Optimistic {
+        } else if is_lost && self.mode != Mode::Unidirectional {
             self.ir_dyn.ensure(1, next);
         }
     }
@@ -127,12 +127,35 @@ impl Compressor {
         let handshake = !(self.mode == Mode::Unidirectional && wanted == Mode::Optimistic);
         self.mode = wanted;
         self.confirm.restart();
+        if wanted == Mode::Reliable {
+            self.resume_unheard(next);
+        }
         if handshake {
             self.mode_change.start(1, next);
             self.mode_since = None;
         }
         if let Some(lists) = self.lists.as_deref_mut() {
             lists.iter_mut().for_each(super::Encoder::forget_reference);
+        }
+    }
+
+    /// Resends in R-mode what was sent before it and not acknowledged yet.
+    ///
+    /// What only IR-DYN says (how the identification behaves) waits for [`Self::resend_lost`]: it shows in every packet.
+    fn resume_unheard(&mut self, next: u32) {
+        for repeat in [&mut self.ir, &mut self.rtp, &mut self.stride.pending] {
+            repeat.resume(next);
+        }
+        self.coverage.change.resume(next);
+        self.timer.resume(next);
+        for (repeat, fields) in self.ip.iter_mut().zip(&mut self.ip_fields) {
+            if repeat.resume(next) {
+                // Earlier changes may be among what is not acknowledged.
+                *fields = IP_FIELDS;
+            }
+        }
+        if let Some(lists) = self.lists.as_deref_mut() {
+            lists.iter_mut().for_each(|list| list.resume(next));
         }
     }
 }

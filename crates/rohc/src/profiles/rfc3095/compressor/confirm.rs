@@ -37,6 +37,10 @@ pub(super) struct Confirm {
     is_new: bool,
     /// It was of type 0.
     is_calm: bool,
+    /// The packet being written could be of type 0.
+    is_idle: bool,
+    /// Set if the last packet was of type 0, or could have been.
+    is_steady: bool,
 }
 
 impl Confirm {
@@ -55,6 +59,13 @@ impl Confirm {
     #[inline]
     pub(super) const fn stepped(&mut self) {
         self.schedule.stepped();
+        self.is_calm = true;
+    }
+
+    /// Returns `true` if the fast path may go on from the last packet.
+    #[inline]
+    pub(super) const fn is_steady(&self) -> bool {
+        self.is_steady
     }
 
     /// Counts a packet sent on the general path.
@@ -62,6 +73,8 @@ impl Confirm {
     pub(super) fn sent(&mut self, kind: PacketType, is_strong: bool) {
         self.is_new = matches!(kind, PacketType::Ir | PacketType::IrDyn);
         self.is_calm = kind == PacketType::Uo0;
+        let is_idle = core::mem::take(&mut self.is_idle);
+        self.is_steady = self.is_calm || is_idle && self.owed == 0 && !self.is_new;
         self.schedule.sent(is_strong);
         // The next packet confirms a context just set up.
         if self.is_new {
@@ -158,6 +171,7 @@ impl Compressor {
         let is_idle = shortest.is_some_and(|format| format.kind == PacketType::Uo0);
         let owed = self.confirm.owed;
         self.confirm.owed = if is_idle { owed.saturating_sub(1) } else { BEHIND_CHANGES };
+        self.confirm.is_idle = is_idle;
         let tells_time = self.profile.has_rtp() && shortest.is_some_and(|format| format.ts > 0);
         let is_numbered = numbering != Numbering::Generated || self.compressed_id(current).is_some();
         let seems_late = is_numbered && !tells_time && self.timing.may_seem_late(job.now);

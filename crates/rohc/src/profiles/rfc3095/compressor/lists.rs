@@ -280,6 +280,13 @@ impl Encoder {
         self.reference = None;
     }
 
+    /// Starts the list again with all items if it was not acknowledged, see [`Repeat::resume`].
+    pub(super) fn resume(&mut self, sn: u32) {
+        if self.change.resume(sn) {
+            self.table.notes_mut().for_each(|pair| pair.start(1, sn));
+        }
+    }
+
     /// Nothing that was sent may be relied on.
     pub(super) fn restart(&mut self, repeats: u8, sn: u32) {
         self.reference = None;

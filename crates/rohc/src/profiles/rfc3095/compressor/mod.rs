@@ -49,6 +49,8 @@ const MAX_DRIFT: u16 = 0x1000;
 
 /// NBO and RND among the flags of extension 3.
 const ID_FLAGS: u8 = 0x06;
+/// TOS, TTL, NBO and RND among the flags of extension 3.
+const IP_FIELDS: u8 = 0xc0 | ID_FLAGS;
 
 /// One reference: the values of an updating packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -280,7 +282,7 @@ impl Compressor {
         let kind = self.write(job, &current, out);
         self.last = current;
         self.started = true;
-        self.set_template(job, kind);
+        self.set_template(job);
         Ok(Built { kind, header_in: current.header_len as usize })
     }
 

@@ -56,6 +56,16 @@ impl Repeat {
         is_lost
     }
 
+    /// Returns `true` if it starts again at `sn`, as no acknowledgement shows that it arrived. In R-mode it is then sent
+    /// until one does.
+    pub(crate) fn resume(&mut self, sn: u32) -> bool {
+        let is_resumed = self.is_unheard;
+        if is_resumed {
+            self.start(self.left, sn);
+        }
+        is_resumed
+    }
+
     pub(crate) fn stop(&mut self) {
         (self.left, self.is_unheard) = (0, false);
     }

@@ -18,7 +18,7 @@ use crate::framework::flow::{end_words, level_words};
 use crate::framework::frame::Cid;
 use crate::framework::octets;
 use crate::framework::packet::{is_rtp, protocol};
-use crate::framework::profile::{Mode, PacketType, Profile};
+use crate::framework::profile::{Mode, Profile};
 use crate::profiles::rfc3095::Job;
 use crate::profiles::rfc3095::header::Numbering;
 
@@ -353,10 +353,10 @@ impl Compressor {
         self.window.push(reference, width);
     }
 
-    /// Sets the template after a packet of `kind` on the general path.
+    /// Sets the template after a packet on the general path.
     #[inline]
-    pub(super) fn set_template(&mut self, job: &Job<'_>, kind: PacketType) {
-        self.steady.stands = kind == PacketType::Uo0 && self.has_nothing_to_tell(job);
+    pub(super) fn set_template(&mut self, job: &Job<'_>) {
+        self.steady.stands = self.confirm.is_steady() && self.has_nothing_to_tell(job);
         let header_len = self.last.header_len as usize;
         let header = &job.packet.bytes[..header_len.min(MAX_HEADER_LEN)];
         if !self.steady.stands || header_len > MAX_HEADER_LEN {

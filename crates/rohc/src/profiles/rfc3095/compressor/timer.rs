@@ -52,6 +52,11 @@ impl Timer {
         self.pending.acknowledged(distance)
     }
 
+    /// Starts again if it was not acknowledged, see [`Repeat::resume`].
+    pub(super) fn resume(&mut self, sn: u32) {
+        self.pending.resume(sn);
+    }
+
     /// Observes a packet. Timers start once a stride's time and the decompressor's clock are known.
     #[inline]
     pub(super) fn observe(&mut self, job: &Job<'_>, mode: Mode, current: &Current, stride: u32, repeats: u8) {
