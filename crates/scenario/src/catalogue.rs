@@ -15,6 +15,7 @@ pub use describe::{Description, Field};
 pub use index::Entry;
 pub use limits::limits;
 
+use crate::older::respelt;
 use crate::{Document, SCHEMA, suggest};
 
 /// Returns the JSON Schema (draft 2020-12) of scenario files, for editors and other tools.
@@ -86,6 +87,7 @@ pub fn describe(name: &str) -> Result<Vec<Description>, UnknownName> {
     names.dedup();
     Err(UnknownName {
         name: name.chars().take(60).collect(),
+        now: respelt(name),
         nearest: suggest::nearest(name, &names).map(str::to_owned),
     })
 }
@@ -122,11 +124,20 @@ pub fn changeable() -> Vec<String> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct UnknownName {
     name: String,
+    /// Present spelling and kind of an older spelling.
+    now: Option<(String, &'static str)>,
     nearest: Option<String>,
 }
 
 impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((now, kind)) = &self.now {
+            let name = &self.name;
+            return write!(
+                f,
+                "\"{name}\" is an older spelling of \"{now}\" with kind = \"{kind}\": see `bentpipe describe {kind}`"
+            );
+        }
         write!(f, "nothing is called \"{}\"", self.name)?;
         match &self.nearest {
             Some(nearest) => write!(f, ": did you mean \"{nearest}\"?"),

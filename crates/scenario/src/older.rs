@@ -45,6 +45,19 @@ pub fn current_key(key: &str) -> String {
     parts.join(".")
 }
 
+/// Returns the present spelling and kind of a key that is an older spelling.
+///
+/// The key may lack names: "flow.traffic.mss" and "tcp" for "flow.tcp.mss".
+pub(crate) fn respelt(key: &str) -> Option<(String, &'static str)> {
+    let mut parts: Vec<&str> = key.split('.').collect();
+    let of = *parts.first()?;
+    let is_older = |part: &&str| OLDER.iter().find(|(table, older, _)| (*table, *older) == (of, *part));
+    let at = (1..parts.len().min(4)).find(|at| is_older(&parts[*at]).is_some())?;
+    let (_, kind, now) = is_older(&parts[at])?;
+    parts[at] = now;
+    Some((parts.join("."), kind))
+}
+
 /// Rewrites older spellings in a file that was read, and notes them.
 ///
 /// # Errors

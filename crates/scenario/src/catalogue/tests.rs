@@ -87,3 +87,19 @@ fn keys_that_may_change_are_marked_with_all_that_is_in_them() {
     );
     assert!(shown("link").contains("mtu: size such as \"1500 B\"; optional\n"), "{}", shown("link"));
 }
+
+#[test]
+fn an_older_spelling_says_the_present_one() {
+    let said = |name: &str| describe(name).expect_err(name).to_string();
+    assert_eq!(
+        said("flow.tcp.mss"),
+        "\"flow.tcp.mss\" is an older spelling of \"flow.traffic.mss\" with kind = \"tcp\": see `bentpipe describe tcp`"
+    );
+    assert!(said("flow.bulk.udp").contains("\"flow.bulk.traffic\" with kind = \"udp\""));
+    assert!(said("link.sky.forward.dama.cra").contains("\"link.sky.forward.medium.cra\""));
+    assert!(said("flow.tpc").starts_with("nothing is called"));
+    for (table, kind) in [("flow", "tcp"), ("flow", "replay"), ("link", "wifi"), ("link", "vc")] {
+        assert!(said(&format!("{table}.{kind}")).contains("is an older spelling"), "{table}.{kind}");
+        assert!(describe(kind).is_ok(), "{kind}");
+    }
+}
