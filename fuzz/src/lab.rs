@@ -34,7 +34,7 @@ fn scenario(data: &[u8]) -> Option<Scenario> {
     match checked(&document) {
         Ok(scenario) => Some(scenario),
         Err(refusal) => {
-            assert!(!refusal.mistakes().is_empty());
+            assert!(!refusal.diagnostics().is_empty());
             assert!(!refusal.to_string().is_empty());
             None
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use bentpipe_emu::{Driver, Lateness, Monotonic, Namespace, Port as _, Setup, Tun};
 use bentpipe_net::link::{self, Link};
-use bentpipe_net::{Gate, Port};
+use bentpipe_net::{ExternalPort, Port};
 use bentpipe_sim::Builder;
 use bentpipe_units::{Span, Time};
 use serde_json::json;
@@ -141,12 +141,12 @@ impl bentpipe_emu::Port for Counted {
 
 fn emulator(left: Tun, right: Tun, stop: Arc<AtomicBool>, written: Arc<AtomicU64>) -> Option<Lateness> {
     let mut builder = Builder::new(1);
-    let gates = ["left", "right"].map(|name| builder.add(name, Gate::default()));
+    let gates = ["left", "right"].map(|name| builder.add(name, ExternalPort::default()));
     for (name, from, to) in [("forward", 0, 1), ("return", 1, 0)] {
         let config = link::Config { delay: Span::from_millis(1), ..link::Config::default() };
         let link = builder.add(name, Link::new(&config).ok()?);
-        builder.connect((gates[from], Gate::NETWORK), (link, Port(0)));
-        builder.connect((link, Port(0)), (gates[to], Gate::NETWORK));
+        builder.connect((gates[from], ExternalPort::NETWORK), (link, Port(0)));
+        builder.connect((link, Port(0)), (gates[to], ExternalPort::NETWORK));
     }
     let mut driver = Driver::new(builder.build().ok()?, Monotonic::start());
     driver.open(gates[0], left);

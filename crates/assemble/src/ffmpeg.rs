@@ -15,17 +15,17 @@ const PROGRAM: &str = "ffmpeg";
 /// ffmpeg is not there, or failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// It does not start.
+    /// ffmpeg cannot be started.
     #[error(
         "ffmpeg does not start: {0}; it makes test cards and decodes video: install it (apt-get install ffmpeg)"
     )]
     NotThere(String),
-    /// It started and ended with an error.
+    /// ffmpeg ended with an error.
     #[error("ffmpeg failed: {0}")]
     Failed(String),
 }
 
-/// Pictures in a file, one after the other, luma and then both chroma planes at half size.
+/// Decoded pictures in a file: luma, then both chroma planes at half size, picture by picture.
 pub struct Decoded {
     /// Each picture's presentation time, in units of one picture.
     pub times: Vec<i64>,
@@ -59,7 +59,7 @@ impl Ffmpeg {
         Err(Failure::Failed(said.lines().last().unwrap_or("it does not say why").chars().take(300).collect()))
     }
 
-    /// Writes the test card that eye `eye` sees: moving parts, a clock that counts, a tone.
+    /// Writes the test card of eye `eye`: moving parts, a running clock and a tone.
     ///
     /// The second eye stands a little beside the first.
     ///
@@ -133,7 +133,7 @@ impl Ffmpeg {
         .ok_or_else(|| Failure::Failed(format!("no video of an even size in {}", file.display())))
     }
 
-    /// Writes one picture of each file, those at `at_s` seconds, side by side as PNG, each `width` pixels wide.
+    /// Writes the pictures of both files at `at_s` seconds side by side as PNG, each `width` pixels wide.
     ///
     /// # Errors
     /// Returns an error if ffmpeg does not start, or fails.
@@ -152,7 +152,7 @@ impl Ffmpeg {
     }
 }
 
-/// How many pixels the second eye stands beside the first.
+/// Horizontal offset of the second eye's picture, in pixels.
 const SHIFT: u32 = 16;
 
 /// The presentation time in a line of framemd5: stream, decoding time, presentation time, ...

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_net::channel::Config as Fault;
 use bentpipe_net::link::DelayChange;
-use bentpipe_scenario::{DelayChanges, Document, Layout, Medium, Problem, Refusal, Scenario, copies};
+use bentpipe_scenario::{DelayChanges, Document, Layout, Medium, Problem, Scenario, ScenarioError, copies};
 use bentpipe_sim::{BuildError, ElementId, Network};
 use bentpipe_site::{
     Artefact, CaptureFormat, CapturePoint, Facts, Input, Installed, Judge, Member, Nodes, Opened, Part,
@@ -302,7 +302,7 @@ impl NodeHandle {
 ///
 /// # Errors
 /// Returns the errors of [`Document::scenario`] and of [`Built::new`], at their places in the file.
-pub fn checked(document: &Document) -> Result<Scenario, Refusal> {
+pub fn checked(document: &Document) -> Result<Scenario, ScenarioError> {
     let scenario = document.scenario()?;
     let folder = Folder { makes: false, ..Folder::new(document.folder()) };
     let built = Built::with_gates(&scenario, scenario.seed, &folder, |_, _| Vec::new()).map(drop);

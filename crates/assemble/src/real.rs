@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use bentpipe_net::Gate;
+use bentpipe_net::ExternalPort;
 use bentpipe_scenario::{
     Channel, Fault, Hop, Ip, Layout, Link, NodeKind, Problem, REAL_HOST, Scenario, Way, copies,
 };
@@ -36,7 +36,7 @@ pub struct RealHost {
 pub struct Interface {
     /// The link's name.
     pub link: String,
-    /// The `bentpipe_net::Gate` where its packets enter and leave the network.
+    /// The `bentpipe_net::ExternalPort` where its packets enter and leave the network.
     pub gate: ElementId,
     /// The longest IP packet.
     pub mtu: Bytes,
@@ -219,9 +219,9 @@ impl GateAt<Part> {
     pub(super) fn connect(&self, links: &[Joined], site: &mut Site<'_>) {
         for link in links.iter().filter(|link| link.name == self.link) {
             if link.from == self.host {
-                site.connect((self.element, Gate::NETWORK), link.input);
+                site.connect((self.element, ExternalPort::NETWORK), link.input);
             } else {
-                site.connect(link.output, (self.element, Gate::NETWORK));
+                site.connect(link.output, (self.element, ExternalPort::NETWORK));
             }
         }
     }
@@ -232,7 +232,7 @@ fn add_gates(scenario: &Scenario, layout: &Layout<'_>, site: &mut Site<'_>) -> V
     for (_, host) in real_nodes(scenario) {
         let links = scenario.link.iter().enumerate().filter(|(_, (_, link))| link.between.contains(host));
         for (n, (name, _)) in links {
-            let element = site.add(Order::Gate, format!("node/{host}/gate/{name}"), Gate::default());
+            let element = site.add(Order::Gate, format!("node/{host}/gate/{name}"), ExternalPort::default());
             gates.push(GateAt { host: host.clone(), link: name.clone(), element, mtu: layout.mtu(n) });
         }
     }
@@ -243,7 +243,7 @@ fn add_gates(scenario: &Scenario, layout: &Layout<'_>, site: &mut Site<'_>) -> V
 fn at_gate(capture: &mut Capture, gates: &[GateAt<ElementId>]) {
     let Some((host, link)) = capture.name.split_once(':') else { return };
     if let Some(gate) = gates.iter().find(|gate| gate.host == host && gate.link == link) {
-        capture.received = (gate.element, Gate::NETWORK);
+        capture.received = (gate.element, ExternalPort::NETWORK);
     }
 }
 

@@ -4,7 +4,7 @@ mod changeable;
 
 use bentpipe_atm::Interface;
 use bentpipe_atm::fault::Config as CellFault;
-use bentpipe_net::{Gate, Packet};
+use bentpipe_net::{ExternalPort, Packet};
 use bentpipe_scenario::Document;
 use bentpipe_units::{Span, Time};
 
@@ -77,13 +77,13 @@ fn a_real_host_has_a_gate_and_its_flows_are_left_out() {
     let (from, to) = (server.interfaces[0].gate, client.interfaces[0].gate);
     let bytes = packet(server.addresses[0], client.addresses[0]);
     let network = &mut emulated.built.network;
-    network.inject(from, Gate::OUTSIDE, Packet::from_bytes(&bytes));
+    network.inject(from, ExternalPort::OUTSIDE, Packet::from_bytes(&bytes));
     network.run_until(Time::ZERO + Span::from_secs(1));
-    let (at, arrived) = network.element::<Gate>(to).expect("a gate").take().expect("it arrives");
+    let (at, arrived) = network.element::<ExternalPort>(to).expect("a gate").take().expect("it arrives");
     // 120 bytes take 0.12 ms on each link.
     assert_eq!(at, Time::ZERO + Span::from_micros(101_240));
     assert_eq!(arrived.to_vec()[20..], bytes[20..]);
-    assert_eq!(network.stray(), 0);
+    assert_eq!(network.unrouted_packets(), 0);
 }
 
 #[test]

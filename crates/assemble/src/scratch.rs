@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
-/// How many this process has made, to tell them apart.
+/// Number of folders created by this process, which makes their names unique.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 impl Scratch {
@@ -23,7 +23,7 @@ impl Scratch {
         Ok(Scratch(path))
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }

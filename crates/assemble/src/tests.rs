@@ -168,7 +168,7 @@ fn copies_with_a_stagger_start_one_after_the_other() {
 #[test]
 fn ipv6_goes_through_the_tunnel_and_a_capture_sees_it() {
     let text = geo(
-        "carries = \"ipv4\"\n[tunnel.six]\nbetween = [\"gateway\", \"server\"]\n[flow.v]\nfrom = \"client\"\n\
+        "ip_versions = \"ipv4\"\n[tunnel.six]\nbetween = [\"gateway\", \"server\"]\n[flow.v]\nfrom = \"client\"\n\
          to = \"server\"\nip = 6\nudp = { pattern = { kind = \"constant\", interval = \"1 s\" }, payload = \"100 B\" }\n\
          [probe]\ncapture = [\"gateway:satellite\", \"gateway:access\"]",
     );

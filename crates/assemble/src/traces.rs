@@ -30,18 +30,21 @@ pub fn read(path: &Path) -> Result<Trace, String> {
 /// Returns the key of the fault, and the problem.
 pub fn load(fault: &Config, folder: &Path, seed: u64, name: &str) -> Result<Config, (&'static str, String)> {
     let Config::Trace(config) = fault else { return Ok(fault.clone()) };
-    let measured = match (&config.file, &config.stand_in) {
+    let measured = match (&config.file, &config.synthetic) {
         (Some(file), None) => read(&folder.join(file)).map_err(|problem| ("file", problem))?,
-        (None, Some(stand_in)) => {
-            let possible = (1e-4..=0.95).contains(&stand_in.loss)
-                && (0.0..=20.0).contains(&stand_in.deviation_db)
-                && (1.0..=1e6).contains(&stand_in.hold)
-                && (1.05..=20.0).contains(&stand_in.shape);
-            let trace = possible.then(|| stand_in.trace()).flatten();
-            trace.ok_or(("stand_in", "expected values in their ranges, and at least one frame".to_owned()))?
+        (None, Some(synthetic)) => {
+            let possible = (1e-4..=0.95).contains(&synthetic.loss)
+                && (0.0..=20.0).contains(&synthetic.deviation_db)
+                && (1.0..=1e6).contains(&synthetic.hold)
+                && (1.05..=20.0).contains(&synthetic.shape);
+            let trace = possible.then(|| synthetic.trace()).flatten();
+            trace
+                .ok_or(("synthetic", "expected values in their ranges, and at least one frame".to_owned()))?
         }
-        (None, None) => return Err(("file", "expected one of `file` and `stand_in`".into())),
-        (Some(_), Some(_)) => return Err(("file", "expected one of `file` and `stand_in`, not both".into())),
+        (None, None) => return Err(("file", "expected one of `file` and `synthetic`".into())),
+        (Some(_), Some(_)) => {
+            return Err(("file", "expected one of `file` and `synthetic`, not both".into()));
+        }
     };
     let trace = match config.fit {
         Fit::Itself => measured,

@@ -222,7 +222,7 @@ fn examine(payload: &Packet, masks: &[(usize, Packet)]) -> Outcome {
         return Outcome::WrongCrc;
     }
     let mut packet = Packet::from_bytes(pdu.payload());
-    packet.set_born(payload.born());
+    packet.set_created_at(payload.created_at());
     Outcome::Whole(packet)
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::atm::rm;
 use schemars::JsonSchema;
@@ -77,17 +77,17 @@ impl Default for Config {
 }
 
 impl Config {
-    fn check(&self) -> Result<(), Impossible> {
+    fn check(&self) -> Result<(), InvalidConfig> {
         let share = |value: f64| value > 0.0 && value <= 1.0;
-        Impossible::unless(share(self.rif), "rif", "above 0 and at most 1")?;
-        Impossible::unless(share(self.rdf), "rdf", "above 0 and at most 1")?;
-        Impossible::unless((0.0..=1.0).contains(&self.cdf), "cdf", "from 0 to 1")?;
-        Impossible::unless((2..=256).contains(&self.nrm), "nrm", "from 2 to 256")?;
-        Impossible::unless((1..self.nrm).contains(&self.mrm), "mrm", "from 1 to below nrm")?;
-        Impossible::unless((1..1 << 24).contains(&self.tbe), "tbe", "from 1 to 16777215")?;
-        Impossible::unless(self.crm.is_none_or(|crm| crm > 0), "crm", "at least 1")?;
-        Impossible::unless(!self.trm.is_zero(), "trm", "more than no time")?;
-        Impossible::unless(self.tcr > 0.0 && self.tcr <= 1e6, "tcr", "above 0 and at most 1000000")
+        InvalidConfig::ensure(share(self.rif), "rif", "above 0 and at most 1")?;
+        InvalidConfig::ensure(share(self.rdf), "rdf", "above 0 and at most 1")?;
+        InvalidConfig::ensure((0.0..=1.0).contains(&self.cdf), "cdf", "from 0 to 1")?;
+        InvalidConfig::ensure((2..=256).contains(&self.nrm), "nrm", "from 2 to 256")?;
+        InvalidConfig::ensure((1..self.nrm).contains(&self.mrm), "mrm", "from 1 to below nrm")?;
+        InvalidConfig::ensure((1..1 << 24).contains(&self.tbe), "tbe", "from 1 to 16777215")?;
+        InvalidConfig::ensure(self.crm.is_none_or(|crm| crm > 0), "crm", "at least 1")?;
+        InvalidConfig::ensure(!self.trm.is_zero(), "trm", "more than no time")?;
+        InvalidConfig::ensure(self.tcr > 0.0 && self.tcr <= 1e6, "tcr", "above 0 and at most 1000000")
     }
 }
 
@@ -254,14 +254,14 @@ pub(crate) struct Counts {
 
 impl EndSystem {
     /// Creates an end system on a line with a cell rate of `line`.
-    pub(crate) fn new(config: &Config, vc: Vc, line: Rate) -> Result<EndSystem, Impossible> {
+    pub(crate) fn new(config: &Config, vc: Vc, line: Rate) -> Result<EndSystem, InvalidConfig> {
         config.check()?;
         let pcr = cells_per_second(config.pcr.unwrap_or(line).min(line));
         let mcr = cells_per_second(config.mcr);
-        Impossible::unless(pcr > 0.0, "pcr", "more than zero")?;
-        Impossible::unless(mcr <= pcr, "mcr", "at most the peak rate")?;
+        InvalidConfig::ensure(pcr > 0.0, "pcr", "more than zero")?;
+        InvalidConfig::ensure(mcr <= pcr, "mcr", "at most the peak rate")?;
         let asked = config.icr.map_or(pcr, cells_per_second);
-        Impossible::unless(
+        InvalidConfig::ensure(
             asked >= mcr && asked <= pcr && asked > 0.0,
             "icr",
             "from mcr to pcr, and above zero",

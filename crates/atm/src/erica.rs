@@ -9,7 +9,7 @@
 //!
 //! Not modelled: weights (GW-ERICA), minimum rates, per-channel queues.
 
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::atm::rm;
 use schemars::JsonSchema;
@@ -86,11 +86,11 @@ impl QueueControl {
         (factor / ((factor - 1.0) * x + 1.0)).max(self.qdlf)
     }
 
-    pub(super) fn check(&self) -> Result<(), Impossible> {
-        Impossible::unless(!self.t0.is_zero(), "queue.t0", "more than no time")?;
-        Impossible::unless(self.a >= 1.0, "queue.a", "at least 1")?;
-        Impossible::unless(self.b >= 1.0, "queue.b", "at least 1")?;
-        Impossible::unless(self.qdlf > 0.0 && self.qdlf <= 1.0, "queue.qdlf", "above 0 and at most 1")
+    pub(super) fn check(&self) -> Result<(), InvalidConfig> {
+        InvalidConfig::ensure(!self.t0.is_zero(), "queue.t0", "more than no time")?;
+        InvalidConfig::ensure(self.a >= 1.0, "queue.a", "at least 1")?;
+        InvalidConfig::ensure(self.b >= 1.0, "queue.b", "at least 1")?;
+        InvalidConfig::ensure(self.qdlf > 0.0 && self.qdlf <= 1.0, "queue.qdlf", "above 0 and at most 1")
     }
 }
 
@@ -147,23 +147,27 @@ impl Erica {
         measurement: Measurement,
         target: Target,
         cells_per_second: f64,
-    ) -> Result<Erica, Impossible> {
+    ) -> Result<Erica, InvalidConfig> {
         let weight = |value: Option<f64>| value.is_none_or(|value| value > 0.0 && value <= 1.0);
-        Impossible::unless(measurement.cells > 0, "measure.cells", "at least 1")?;
-        Impossible::unless(!measurement.time.is_zero(), "measure.time", "more than no time")?;
-        Impossible::unless(measurement.delta >= 0.0, "measure.delta", "at least 0")?;
+        InvalidConfig::ensure(measurement.cells > 0, "measure.cells", "at least 1")?;
+        InvalidConfig::ensure(!measurement.time.is_zero(), "measure.time", "more than no time")?;
+        InvalidConfig::ensure(measurement.delta >= 0.0, "measure.delta", "at least 0")?;
         let decay = measurement.activity_decay;
         let decays = decay.is_none_or(|decay| (0.0..1.0).contains(&decay));
-        Impossible::unless(decays, "measure.activity_decay", "from 0 to below 1")?;
-        Impossible::unless(weight(measurement.load_weight), "measure.load_weight", "above 0 and at most 1")?;
-        Impossible::unless(
+        InvalidConfig::ensure(decays, "measure.activity_decay", "from 0 to below 1")?;
+        InvalidConfig::ensure(
+            weight(measurement.load_weight),
+            "measure.load_weight",
+            "above 0 and at most 1",
+        )?;
+        InvalidConfig::ensure(
             weight(measurement.parts_weight),
             "measure.parts_weight",
             "above 0 and at most 1",
         )?;
         match target {
             Target::Utilisation(share) => {
-                Impossible::unless(share > 0.0 && share <= 1.0, "utilisation", "above 0 and at most 1")?;
+                InvalidConfig::ensure(share > 0.0 && share <= 1.0, "utilisation", "above 0 and at most 1")?;
             }
             Target::Queue(control) => control.check()?,
         }

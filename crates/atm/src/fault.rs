@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use bentpipe_net::channel::{GilbertElliott, JitterLaw, Trials};
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
-use bentpipe_net::{Impossible, probability};
+use bentpipe_net::{InvalidConfig, probability};
 use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_wire::atm::{self, HEADER_LEN, PAYLOAD_LEN, PayloadType, hec, rm};
 use schemars::JsonSchema;
@@ -90,7 +90,7 @@ enum Fault {
 }
 
 impl Fault {
-    fn new(config: &Config) -> Result<Fault, Impossible> {
+    fn new(config: &Config) -> Result<Fault, InvalidConfig> {
         let trials = |value, key| probability(value, key).map(Trials::new);
         Ok(match *config {
             Config::CellLoss { ratio } => Fault::Loss(trials(ratio, "ratio")?),
@@ -102,8 +102,8 @@ impl Fault {
             }
             Config::Misinsertion { per_second, vci } => {
                 let possible = per_second > 0.0 && per_second <= 1e6;
-                Impossible::unless(possible, "per_second", "above 0 and at most 1000000")?;
-                let vc = Vc::new(vci).ok_or(Impossible::new("vci", "from 32 to 4095"))?;
+                InvalidConfig::ensure(possible, "per_second", "above 0 and at most 1000000")?;
+                let vc = Vc::new(vci).ok_or(InvalidConfig::new("vci", "from 32 to 4095"))?;
                 Fault::Misinsertion { mean_s: 1.0 / per_second, vc, next: None }
             }
             Config::DelayVariation { law } => Fault::Delay(law),
@@ -116,7 +116,7 @@ impl Faults {
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value.
-    pub fn new(config: &Config) -> Result<Faults, Impossible> {
+    pub fn new(config: &Config) -> Result<Faults, InvalidConfig> {
         let fault = Fault::new(config)?;
         let (last, none) = (None, 0);
         Ok(Faults {
@@ -136,7 +136,7 @@ impl Faults {
     ///
     /// # Errors
     /// The key whose value is impossible; then nothing changes.
-    pub fn set(&mut self, config: &Config) -> Result<(), Impossible> {
+    pub fn set(&mut self, config: &Config) -> Result<(), InvalidConfig> {
         self.fault = Fault::new(config)?;
         Ok(())
     }
@@ -233,7 +233,7 @@ fn judge_header(word: Word, wrong: &[u64], receiver: &mut hec::Receiver) -> Opti
     let mut header = [0; HEADER_LEN];
     atm::Repr { payload_type, clp: word.clp(), ..atm::Repr::new(0, word.vc().vci()) }.emit(&mut header);
     wrong.iter().for_each(|bit| header[(bit / 8) as usize] ^= 0x80 >> (bit % 8));
-    if receiver.receive(&mut header) == hec::Verdict::Bad {
+    if receiver.receive(&mut header) == hec::HecStatus::Bad {
         return None;
     }
     let read = atm::Repr::parse(atm::Interface::Uni, &header).ok()?;

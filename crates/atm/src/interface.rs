@@ -11,7 +11,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use bentpipe_net::{Cx, Element, Impossible, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::ethernet::EtherType;
 use bentpipe_wire::llc;
@@ -74,7 +74,7 @@ impl Interface {
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value.
-    pub fn new(path: impl Into<String>, config: &line::Config) -> Result<Interface, Impossible> {
+    pub fn new(path: impl Into<String>, config: &line::Config) -> Result<Interface, InvalidConfig> {
         Ok(Interface {
             path: path.into(),
             rate: config.rate,
@@ -96,7 +96,7 @@ impl Interface {
     ///
     /// # Panics
     /// If the line has a channel of this number already.
-    pub fn add(&mut self, channel: Channel) -> Result<Port, Impossible> {
+    pub fn add(&mut self, channel: Channel) -> Result<Port, InvalidConfig> {
         let place = self.ends.len();
         let taken = self.places[channel.vc.index()].replace(place as u16);
         assert!(taken.is_none(), "two channels with VCI {}", channel.vc.vci());
@@ -118,7 +118,7 @@ impl Interface {
         now: Time,
         path: &str,
         config: &receive::Config,
-    ) -> Result<bool, Impossible> {
+    ) -> Result<bool, InvalidConfig> {
         self.advance(now);
         let Some(end) = self.ends.iter_mut().find(|end| end.path == path) else { return Ok(false) };
         let Some(buffer) = &mut end.buffer else { return Ok(false) };
@@ -426,14 +426,14 @@ impl Carries {
 }
 
 impl End {
-    fn new(channel: Channel, line: Rate) -> Result<End, Impossible> {
+    fn new(channel: Channel, line: Rate) -> Result<End, InvalidConfig> {
         let Channel { path, vc, service, content, limit, receive } = channel;
         let class = service.class();
         receive.map_or(Ok(()), |receive| receive.check(class))?;
         let pace = match service {
             Service::Abr(config) => Pace::Abr(Box::new(EndSystem::new(&config, vc, line)?)),
             Service::Cbr { pcr } | Service::Vbr { pcr } | Service::Ubr { pcr } => {
-                Impossible::unless(pcr.is_none_or(|pcr| pcr.as_bps() > 0), "pcr", "more than zero")?;
+                InvalidConfig::ensure(pcr.is_none_or(|pcr| pcr.as_bps() > 0), "pcr", "more than zero")?;
                 let gap = Gap::of(cells_per_second(pcr.unwrap_or(line).min(line)));
                 Pace::Fixed { gap, next: Time::ZERO, carried: 0 }
             }

@@ -9,7 +9,7 @@ mod network;
 mod paths;
 
 use crate::{Encapsulation, Faults, Interface, Service};
-use bentpipe_net::{Framing, Impossible};
+use bentpipe_net::{Framing, InvalidConfig};
 use bentpipe_sim::ElementId;
 use bentpipe_units::{Bytes, Rate};
 use bentpipe_wire::{aal5, llc};
@@ -101,7 +101,7 @@ impl MediumKind for Kind {
                     config,
                     move |end: &mut Interface, now, config| {
                         let is_there = end.set_receive(now, &path, &config)?;
-                        Impossible::unless(is_there, "receive", "an end with a receive buffer")
+                        InvalidConfig::ensure(is_there, "receive", "an end with a receive buffer")
                     },
                 );
             }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bentpipe_net::link::metrics as link_metrics;
-use bentpipe_net::{Impossible, Observer, Packet};
+use bentpipe_net::{InvalidConfig, Observer, Packet};
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::atm::CELL_LEN;
 
@@ -111,11 +111,11 @@ impl Sending<'_> {
 }
 
 impl Line {
-    pub(crate) fn new(config: &Config) -> Result<Line, Impossible> {
+    pub(crate) fn new(config: &Config) -> Result<Line, InvalidConfig> {
         let rate_bps = config.rate.as_bps();
         let scaled = CELL_BITS * 1_000_000_000;
         // Faster, and two cells would arrive in one nanosecond.
-        Impossible::unless((1..=scaled).contains(&rate_bps), "rate", "above zero and at most 424 Gbit/s")?;
+        InvalidConfig::ensure((1..=scaled).contains(&rate_bps), "rate", "above zero and at most 424 Gbit/s")?;
         Ok(Line {
             timing: Timing {
                 cell_nanos: scaled / rate_bps,
@@ -143,7 +143,7 @@ impl Line {
         self.batching_disabled
     }
 
-    /// Returns `false`: only tests disable batching.
+    /// Returns `true` if batching is disabled, which only tests do.
     #[cfg(not(any(test, feature = "testing")))]
     #[inline(always)]
     pub(crate) fn is_batching_disabled(&self) -> bool {

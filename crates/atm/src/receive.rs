@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_net::{Impossible, Packet};
+use bentpipe_net::{InvalidConfig, Packet};
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::atm::rm;
 use schemars::JsonSchema;
@@ -42,18 +42,18 @@ impl Config {
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value.
-    pub fn check(&self, class: Class) -> Result<(), Impossible> {
+    pub fn check(&self, class: Class) -> Result<(), InvalidConfig> {
         let fastest = CELL_BITS * 1_000_000_000;
         let rate = self.rate.as_bps();
-        Impossible::unless((1..=fastest).contains(&rate), "rate", "above zero and at most 424 Gbit/s")?;
-        Impossible::unless((1..=MAX_LIMIT).contains(&self.limit), "limit", "from 1 to 1000000")?;
+        InvalidConfig::ensure((1..=fastest).contains(&rate), "rate", "above zero and at most 424 Gbit/s")?;
+        InvalidConfig::ensure((1..=MAX_LIMIT).contains(&self.limit), "limit", "from 1 to 1000000")?;
         let is_signalled = self.congested.is_some();
         let in_buffer = self.congested.is_none_or(|cells| (1..=self.limit).contains(&cells));
-        Impossible::unless(in_buffer, "congested", "from 1 to limit")?;
+        InvalidConfig::ensure(in_buffer, "congested", "from 1 to limit")?;
         let can_signal = !is_signalled || class == Class::Abr;
-        Impossible::unless(can_signal, "congested", "none, as only ABR signals congestion")?;
+        InvalidConfig::ensure(can_signal, "congested", "none, as only ABR signals congestion")?;
         let says = is_signalled || !self.explicit_rate;
-        Impossible::unless(says, "explicit_rate", "false, or `congested` set as well")
+        InvalidConfig::ensure(says, "explicit_rate", "false, or `congested` set as well")
     }
 }
 

@@ -13,7 +13,7 @@
 
 use std::any::Any;
 
-use bentpipe_net::{Cx, Element, Impossible, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::{Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -177,7 +177,7 @@ impl Switch {
     ///
     /// # Errors
     /// The key whose value is impossible.
-    pub fn add_port(&mut self, path: impl Into<String>, line: &line::Config) -> Result<Port, Impossible> {
+    pub fn add_port(&mut self, path: impl Into<String>, line: &line::Config) -> Result<Port, InvalidConfig> {
         let output = Output::new(path.into(), &self.config, line)?;
         self.shortest = self.shortest.min(output.line.shortest());
         self.outputs.push(output);

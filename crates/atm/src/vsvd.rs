@@ -12,7 +12,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use bentpipe_net::{Cx, Element, Impossible, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::{Rate, Time};
 use bentpipe_wire::atm::rm;
 use schemars::JsonSchema;
@@ -57,7 +57,7 @@ impl Coupling {
         config: &Config,
         paths: [String; 2],
         lines: [&line::Config; 2],
-    ) -> Result<Coupling, Impossible> {
+    ) -> Result<Coupling, InvalidConfig> {
         config.queue.check()?;
         let [one, other] = paths;
         let sides = [Side::new(one, lines[0])?, Side::new(other, lines[1])?];
@@ -73,7 +73,7 @@ impl Coupling {
     ///
     /// # Panics
     /// Panics if there is a channel of this number already.
-    pub fn connect(&mut self, vc: Vc, service: &Service, paths: [String; 2]) -> Result<(), Impossible> {
+    pub fn connect(&mut self, vc: Vc, service: &Service, paths: [String; 2]) -> Result<(), InvalidConfig> {
         let abr = match service {
             Service::Abr(abr) if !self.config.transparent => Some(abr),
             _ => None,
@@ -210,7 +210,7 @@ struct Side {
 }
 
 impl Side {
-    fn new(path: String, config: &line::Config) -> Result<Side, Impossible> {
+    fn new(path: String, config: &line::Config) -> Result<Side, InvalidConfig> {
         Ok(Side {
             path,
             rate: config.rate,
@@ -228,7 +228,7 @@ impl Side {
         class: Class,
         abr: Option<&abr::Config>,
         path: String,
-    ) -> Result<(), Impossible> {
+    ) -> Result<(), InvalidConfig> {
         let taken = self.places[vc.index()].replace(self.halves.len() as u16);
         assert!(taken.is_none(), "two channels with VCI {}", vc.vci());
         let system = abr.map(|abr| EndSystem::new(abr, vc, self.rate)).transpose()?;

@@ -1,4 +1,4 @@
-//! What may be given on the command line.
+//! Command-line arguments.
 
 use std::path::PathBuf;
 
@@ -16,20 +16,20 @@ use crate::{channel, gateway, rohc, rtp, ts, video};
     max_term_width = 100,
     after_help = "\
 Examples:
-  bentpipe run scenarios/first-look.toml       run, and leave a report
-  bentpipe check scenarios/first-look.toml     what to expect of it before running
-  bentpipe list                                what there is
-  bentpipe describe link                       what may be said of a link"
+  bentpipe run scenarios/first-look.toml       run, and write a report
+  bentpipe check scenarios/first-look.toml     analyse it without running
+  bentpipe list                                names of everything
+  bentpipe describe link                       keys of a link"
 )]
 pub(crate) struct Arguments {
-    /// What to do.
+    /// Command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a scenario and leave a folder with its results and report.html
+    /// Run a scenario and write a folder with its results and report.html
     #[command(after_help = "\
 Examples:
   bentpipe run scenarios/first-look.toml
@@ -37,19 +37,19 @@ Examples:
   bentpipe run sweep.toml --seeds 10 --jobs 4
   bentpipe run geo.toml --pcap server:lan --snap-len 128
 
-A run that is finished is not run again: after Ctrl-C the same command goes on where it stopped.")]
+Finished runs are skipped: repeat the command to resume after Ctrl-C.")]
     Run(RunArguments),
-    /// Run a scenario in real time with real programs at its ends (needs root, or CAP_NET_ADMIN and CAP_SYS_ADMIN)
+    /// Run a scenario in real time between real programs (needs root, or CAP_NET_ADMIN and CAP_SYS_ADMIN)
     #[command(after_help = "\
 Examples:
-  bentpipe emulate scenarios/geo.toml                        until Ctrl-C; says how to use it
+  bentpipe emulate scenarios/geo.toml                        until Ctrl-C; prints how to use it
   bentpipe emulate scenarios/geo.toml -- ping -c 5 10.0.0.4  a command at the first real host
   bentpipe emulate geo.toml --on client -- ping -c 5 10.0.0.1
   bentpipe emulate geo.toml --background client='iperf3 -s -1' -- iperf3 -c 10.0.0.4 -t 5
   bentpipe shell client                                      in another terminal
   bentpipe set link.satellite.delay='300 ms'                 while it runs
 
-It leaves the folder and report of `bentpipe run`, with how late packets were.")]
+It leaves the folder and report of `bentpipe run`, with the lateness of packets.")]
     Emulate(EmulateArguments),
     /// Open a shell or run a command at a real host of a running emulation
     #[command(after_help = "\
@@ -59,24 +59,24 @@ Examples:
     Shell {
         /// The host
         host: String,
-        /// Which emulation, by its process, if several run
+        /// Process ID of the emulation, if several are running
         #[arg(long, value_name = "PID")]
         emulation: Option<u32>,
         /// A command instead of a shell
         #[arg(last = true)]
         command: Vec<String>,
     },
-    /// Change an emulation that runs: rates, delays, queues, shapers and channels of its links
+    /// Change a running emulation: rates, delays, queues, shapers and channels of its links
     #[command(after_help = set_help())]
     Set {
         /// Keys of the scenario and their new values
         #[arg(value_name = "KEY=VALUE", required = true)]
         assignments: Vec<String>,
-        /// Which emulation, by its process, if several run
+        /// Process ID of the emulation, if several are running
         #[arg(long, value_name = "PID")]
         emulation: Option<u32>,
     },
-    /// Say what to expect of a scenario: capacities after framing, round trips, windows and buffers needed
+    /// Analyse a scenario without running it: capacities, round-trip times, windows and buffers
     #[command(after_help = "\
 Examples:
   bentpipe check scenarios/first-look.toml
@@ -84,7 +84,7 @@ Examples:
     Check {
         /// Scenario file
         scenario: PathBuf,
-        /// Set a key of the scenario, as KEY=VALUE; may be given several times
+        /// Set a key of the scenario, as KEY=VALUE; repeatable
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
     },
@@ -104,15 +104,15 @@ A difference is marked as clear if its 95 % confidence interval leaves out zero.
         #[arg(long, value_name = "TEXT")]
         measure: Option<String>,
     },
-    /// Run studies and hold the results against what was published; exit code 1 if a value is missed
+    /// Reproduce published studies and compare the results; exit code 1 if a value is missed
     #[command(after_help = "\
 Examples:
   bentpipe reproduce                 all studies
   bentpipe reproduce koreasat        one
   bentpipe reproduce --quick         shorter runs, one seed
-  bentpipe reproduce koreasat --emulate    and the kernel's TCP beside ours, in real time (root, iperf3)")]
+  bentpipe reproduce koreasat --emulate    and the kernel's TCP for comparison, in real time (root, iperf3)")]
     Reproduce(ReproduceArguments),
-    /// Robust Header Compression of captures, and what it would save
+    /// Compress and decompress headers of captures with ROHC, and estimate its savings
     #[command(
         subcommand,
         after_help = "\
@@ -121,10 +121,10 @@ Examples:
   bentpipe rohc compress voice.pcap voice.rohc.pcap"
     )]
     Rohc(rohc::Command),
-    /// Models of lossy channels: fit them to traces and captures, and make traces
+    /// Fit loss models to traces and captures, and generate traces
     #[command(subcommand)]
     Channel(channel::Command),
-    /// IP in transport streams and DVB-S2 frames: ULE, MPE and GSE of captures, tables of what a stream has, multiplexing
+    /// Encapsulate and inspect IP in transport streams and DVB-S2 frames: ULE, MPE, GSE, multiplexing
     #[command(
         subcommand,
         after_help = "\
@@ -133,7 +133,7 @@ Examples:
   bentpipe ts inspect voice.ts"
     )]
     Ts(ts::Command),
-    /// Streams of voice packets on real sockets, and the figures of those that came
+    /// Send and receive voice packet streams on real sockets, with statistics
     #[command(
         subcommand,
         after_help = "\
@@ -142,7 +142,7 @@ Examples:
   bentpipe rtp send 10.0.0.2:5004 --streams 311 --duration '60 s'"
     )]
     Rtp(rtp::Command),
-    /// Real MPEG-2 transport streams through ATM, and what is left of the picture
+    /// Send real MPEG-2 transport streams through ATM and measure the picture quality
     #[command(
         subcommand,
         after_help = "\
@@ -151,10 +151,10 @@ Examples:
   bentpipe video carry card.ts received.ts --loss 1e-4 --quality"
     )]
     Video(video::Command),
-    /// Run one site of a satellite mesh on real packets: TUN or TAP, ROHC, ULE, MPE or GSE, a transport stream over UDP
+    /// Run one site of a satellite mesh on real packets: TUN or TAP to a DVB carrier over UDP
     #[command(after_help = "\
 Examples:
-  bentpipe gateway check gateway/site-a.toml       what it would make and what its carrier carries
+  bentpipe gateway check gateway/site-a.toml       forecast efficiency and capacity of its carrier
   bentpipe gateway gateway/site-a.toml             run it, as root or with CAP_NET_ADMIN, until Ctrl-C
   bentpipe gateway reload gateway/site-a.toml      in another terminal: read the file again, keep ROHC contexts
   bentpipe gateway statistics gateway/site-a.toml
@@ -173,7 +173,7 @@ Examples:
   bentpipe describe red
   bentpipe describe flow.traffic.receive_buffer")]
     Describe {
-        /// What to describe; `bentpipe list` shows what there is
+        /// Name of the item; `bentpipe list` shows all names
         name: String,
     },
     /// Print the JSON Schema of scenario files or of results, for editors
@@ -217,19 +217,19 @@ pub(crate) enum SchemaOf {
 pub(crate) struct RunArguments {
     /// Scenario file
     pub(crate) scenario: PathBuf,
-    /// Set a key of the scenario, as KEY=VALUE; may be given several times
+    /// Set a key of the scenario, as KEY=VALUE; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// First seed, instead of the scenario's
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// How many seeds to average over, instead of the scenario's
+    /// Number of seeds, in place of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) seeds: Option<u32>,
-    /// Capture packets at a point, as NODE:LINK; may be given several times
+    /// Capture packets at a point, as NODE:LINK; repeatable
     #[arg(long, value_name = "POINT")]
     pub(crate) pcap: Vec<String>,
-    /// Keep so many bytes of each captured packet
+    /// Truncate captured packets to BYTES
     #[arg(long, value_name = "BYTES", default_value_t = 262_144)]
     pub(crate) snap_len: usize,
     /// Also write each run's samples as series.csv, with a column for each metric
@@ -243,22 +243,22 @@ pub(crate) struct RunArguments {
 pub(crate) struct EmulateArguments {
     /// Scenario file
     pub(crate) scenario: PathBuf,
-    /// Set a key of the scenario, as KEY=VALUE; may be given several times
+    /// Set a key of the scenario, as KEY=VALUE; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Seed, instead of the scenario's
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Capture packets at a point, as NODE:LINK; may be given several times
+    /// Capture packets at a point, as NODE:LINK; repeatable
     #[arg(long, value_name = "POINT")]
     pub(crate) pcap: Vec<String>,
-    /// Keep so many bytes of each captured packet
+    /// Truncate captured packets to BYTES
     #[arg(long, value_name = "BYTES", default_value_t = 262_144)]
     pub(crate) snap_len: usize,
     /// End after the scenario's duration instead of running until Ctrl-C or the command's end
     #[arg(long)]
     pub(crate) timed: bool,
-    /// Lateness that more than 1 % of the packets must exceed for the report to be marked
+    /// Maximum lateness of 99 % of the packets; the report of a run that exceeds it is marked unreliable
     #[arg(long, alias = "late", value_name = "TIME", default_value = "1 ms")]
     pub(crate) max_lateness: bentpipe_units::Span,
     /// The real host that the command runs at; the first if not given
@@ -268,13 +268,13 @@ pub(crate) struct EmulateArguments {
     /// when all of these have
     #[arg(long, alias = "at", value_name = "HOST=COMMAND")]
     pub(crate) background: Vec<String>,
-    /// Where to put the folder of results
+    /// Folder for the results
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub(crate) out: PathBuf,
     /// Show no live view
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// A command to run at a real host; the emulation ends with it, and with its exit code
+    /// Command to run at a real host; its exit code ends the emulation
     #[arg(last = true)]
     pub(crate) command: Vec<String>,
 }
@@ -283,10 +283,10 @@ pub(crate) struct EmulateArguments {
 pub(crate) struct ReproduceArguments {
     /// Studies, by their folder's name; all if none is given
     pub(crate) study: Vec<String>,
-    /// Shorter runs and one seed, as the study says
+    /// Shorter runs with one seed, as the study specifies
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Send over the study's paths with the kernel's own TCP as well, emulated in real time; needs root and iperf3
+    /// Repeat the study's transfers with the kernel's own TCP, emulated in real time; needs root and iperf3
     #[arg(long)]
     pub(crate) emulate: bool,
     /// Folder that holds the studies
@@ -301,17 +301,17 @@ const MAX_JOBS: i64 = 1024;
 
 #[derive(Debug, Args)]
 pub(crate) struct Common {
-    /// Where to put the folder of results
+    /// Folder for the results
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub(crate) out: PathBuf,
-    /// How many runs at a time; one on each processor if not given
+    /// Number of concurrent runs [default: number of processors]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true,
           value_parser = clap::value_parser!(u16).range(0..=MAX_JOBS))]
     pub(crate) jobs: u16,
-    /// Run again what is finished
+    /// Repeat finished runs
     #[arg(long)]
     pub(crate) force: bool,
-    /// Print no progress and no table, only where the report is
+    /// Print only the path of the report
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

@@ -1,4 +1,4 @@
-//! What tells this program from others.
+//! Identity of the build: version and commit.
 
 use std::fs::File;
 use std::io;

@@ -4,7 +4,7 @@ mod generate;
 
 use std::path::PathBuf;
 
-use bentpipe_net::channel::loss::Numbers;
+use bentpipe_net::channel::loss::SequenceField;
 use bentpipe_offline::Error;
 use bentpipe_offline::channel::Fit;
 use clap::{Args, Subcommand};
@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 /// Models of lossy channels.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Fit models to a loss trace, or to what is missing in a capture, and say how well they fit
+    /// Fit loss models to a trace, or to the losses in a capture, and report the goodness of fit
     #[command(after_help = "\
 Examples:
   bentpipe channel fit office.trace
@@ -20,29 +20,29 @@ Examples:
   bentpipe channel fit --sequence rtp --port 5004 received.pcapng
   bentpipe channel fit --sequence 0:4 --plot fit.svg --json fit.json received.pcap")]
     Fit(FitArgs),
-    /// Write a loss trace: of a model, of a model fitted to another trace, or a stand-in for a measured one
+    /// Write a loss trace: of a model, fitted to another trace, or synthetic
     #[command(
         subcommand,
         after_help = "\
 Examples:
   bentpipe channel generate bistable --burst 3 --gap 27 bistable.trace
-  bentpipe channel generate stand-in --loss 0.05 office.trace
-  bentpipe channel generate like office.trace --fit gilbert-elliott made.trace"
+  bentpipe channel generate synthetic --loss 0.05 office.trace
+  bentpipe channel generate fitted office.trace --fit gilbert-elliott made.trace"
     )]
     Generate(generate::Command),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct FitArgs {
-    /// A trace (0 received, 1 lost, a character a frame), or with --sequence a capture of what arrived
+    /// Trace (0 received, 1 lost, one character per frame), or with --sequence a capture of received packets
     trace: PathBuf,
-    /// Where packets of the capture carry their numbers: rtp, probe (bentpipe's own), ip-id, or OFFSET:BYTES in the UDP payload
+    /// Sequence number of captured packets: rtp, probe (bentpipe's own), ip-id, or OFFSET:BYTES in the UDP payload
     #[arg(long, value_name = "WHERE")]
-    sequence: Option<Numbers>,
+    sequence: Option<SequenceField>,
     /// Only UDP packets to this port, of a capture
     #[arg(long, requires = "sequence")]
     port: Option<u16>,
-    /// How many times a link layer would send each packet, for what is lost behind it
+    /// Number of transmissions of each packet by a link layer, for the residual loss ratio
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     attempts: u32,
     /// Write the figures

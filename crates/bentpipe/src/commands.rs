@@ -1,4 +1,4 @@
-//! What each command does.
+//! Implementation of the commands.
 
 mod emulate;
 mod reproduce;
@@ -21,7 +21,7 @@ use crate::arguments::{Arguments, Command, SchemaOf};
 use crate::interrupt::INTERRUPTED;
 use crate::{channel, gateway, rohc, rtp, show, ts, video};
 
-/// Why a command ended without a result.
+/// Error returned when a command ends without a result.
 pub(crate) struct Failure {
     pub(crate) text: String,
     pub(crate) code: u8,

@@ -33,7 +33,7 @@ Examples:
         /// Site file
         site: PathBuf,
     },
-    /// Let the gateway that runs for a site file read it again; remote sites that stay keep their ROHC contexts
+    /// Reload the site file in the running gateway; remote sites that stay keep their ROHC contexts
     #[command(after_help = "\
 Examples:
   bentpipe gateway reload site-a.toml

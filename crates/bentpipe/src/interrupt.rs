@@ -1,4 +1,4 @@
-//! Ctrl-C: the first asks a command to end, another one a second later ends the program at once.
+//! Ctrl-C: the first requests the end of a command; another after a second exits at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bentpipe_emu::signals::EndRequests;
 use bentpipe_record::remove_unfinished;
 
-/// The exit status of what was interrupted, as shells say for a program ended by Ctrl-C.
+/// Exit status of an interrupted command, as shells report it for SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Calls `ask` at Ctrl-C. Another one, a second or more later, ends the program, which may be waiting for something.
@@ -25,7 +25,7 @@ pub(crate) fn watch(ask: impl Fn() + Send + 'static) {
     });
 }
 
-/// What the first Ctrl-C sets; see [`watch`].
+/// Returns the flag that the first Ctrl-C sets; see [`watch`].
 pub(crate) fn flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);

@@ -39,12 +39,12 @@ impl Terminal {
         Terminal { bar, lines: !quiet && !terminal, runs, done, stop, started: Instant::now() }
     }
 
-    /// What Ctrl-C sets.
+    /// Returns the flag that Ctrl-C sets.
     pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
     }

@@ -23,7 +23,7 @@ pub(crate) enum Command {
     /// Compress and decompress, with losses in between, and compare
     #[command(after_help = ROUNDTRIP_EXAMPLES)]
     Roundtrip(RoundtripArgs),
-    /// What ROHC would save on a capture
+    /// Report the savings of ROHC on a capture
     #[command(after_help = STATS_EXAMPLES)]
     Stats(StatsArgs),
 }
@@ -74,7 +74,7 @@ pub(crate) struct CompressArgs {
     /// Decompress every packet again, and fail if it is not the same
     #[arg(long)]
     verify: bool,
-    /// Write the feedback that led to the stream; the seconds of its stamps are the packet's number
+    /// Write the feedback that produced the stream; the seconds of its time stamps are packet numbers
     #[arg(long, value_name = "FILE")]
     feedback: Option<PathBuf>,
     #[command(flatten)]
@@ -89,7 +89,7 @@ pub(crate) struct DecompressArgs {
     output: PathBuf,
     #[command(flatten)]
     channel: ChannelArgs,
-    /// How often the compressor sends a change: fewer losses in a row hide none
+    /// Number of times that the compressor sends a change: the robustness to consecutive losses
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     repeats: u8,
     /// The compressor's --confirm; 0 for one that does not confirm, as all but bentpipe's

@@ -1,4 +1,4 @@
-//! `bentpipe rtp`: streams of voice packets on real sockets, and the figures of those that came.
+//! `bentpipe rtp`: voice packet streams on real sockets, and their statistics.
 
 mod progress;
 mod receive;

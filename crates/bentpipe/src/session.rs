@@ -28,7 +28,7 @@ impl Terminal {
         Terminal { prefix, bar: RefCell::new(None) }
     }
 
-    /// Prints the result of a job, to standard error if `to_stderr`, and returns the exit code.
+    /// Prints a job's result, to standard error if `to_stderr`, and returns the exit code.
     pub(crate) fn end(&self, result: Result<Outcome, Error>, to_stderr: bool) -> u8 {
         match result {
             Ok(outcome) => {

@@ -42,7 +42,7 @@ Examples:
   bentpipe ts decap --pid 0x201 --format ule --rohc in.ts.pcap out.pcap
   bentpipe ts decap --bridge in.ts frames.pcap
 
-Without --pid every PID that carries data is read, as the PMT says or as the CRCs bear out. The exit status is 1 if
+Without --pid every PID that carries data is read, as ULE, MPE or GSE by its PMT, or else by its CRCs. The exit status is 1 if
 something was lost or wrong, 2 for a bad command or file.";
 
 const INSPECT_EXAMPLES: &str = "\

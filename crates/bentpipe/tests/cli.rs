@@ -290,7 +290,7 @@ fn models_are_fitted_to_traces_that_were_made() {
     assert!(fs::read_to_string(at.join("b.svg")).expect("a plot").starts_with("<svg"));
     let html = fs::read_to_string(at.join("b.html")).expect("a page");
     assert!(html.matches("class=\"plot\"").count() == 4);
-    let like = ["channel", "generate", "like", "b.trace", "--fit", "bernoulli", "--frames", "500", "-"];
+    let like = ["channel", "generate", "fitted", "b.trace", "--fit", "bernoulli", "--frames", "500", "-"];
     let trace = text(&bentpipe(at, &like).stdout);
     assert!(trace.starts_with("# bentpipe channel generate") && trace.contains("fitted to b.trace"));
 }

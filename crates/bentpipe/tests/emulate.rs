@@ -67,7 +67,7 @@ fn programs_at_each_host_alone_end_it_when_all_have_ended() {
     assert_eq!((output.status.code(), rig::rtts_ms(&text).len()), (Some(3), 3), "{text}");
     for (at, problem) in [
         ("left", "--background left: expected HOST=COMMAND"),
-        ("nobody=true", "nobody is no real host: expected one of left, alone"),
+        ("nobody=true", "nobody is not a real host: expected one of left, alone"),
     ] {
         let Some((output, _folder)) = emulate_with("alone", &["--at", at]) else { return };
         let errors = String::from_utf8_lossy(&output.stderr);

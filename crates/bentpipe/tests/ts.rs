@@ -217,7 +217,7 @@ fn damage_is_said_and_survived() {
     assert!(text.contains("2 errors"), "{text}");
     assert_eq!(packets(&back).len(), 198);
     let text = said(&ts(&["inspect"], &[&stream]), 0);
-    assert!(text.contains("IPv4 198") && text.contains("5 bytes that are no packet"), "{text}");
+    assert!(text.contains("IPv4 198") && text.contains("5 bytes outside packets"), "{text}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub enum Revision {
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Revision of the specification.
-    pub edition: Revision,
+    pub revision: Revision,
     /// Enables scaling of the rate by the square root of the RTT. This damps oscillations (RFC 5348, section
     /// 4.5).
     pub damping: bool,
@@ -57,7 +57,7 @@ pub struct Params {
 impl Default for Params {
     fn default() -> Params {
         Params {
-            edition: Revision::Rfc5348,
+            revision: Revision::Rfc5348,
             damping: true,
             discounting: true,
             credit: true,

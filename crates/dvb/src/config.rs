@@ -7,7 +7,7 @@ use bentpipe_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_wire::ethernet::{self, EtherType, MacAddr};
 use bentpipe_wire::{gse, mpe, section, ts, ule};
 
@@ -53,7 +53,8 @@ pub struct Config {
     /// Enables an LLC/SNAP header in every MPE section. Without it only ROHC packets have one.
     #[schemars(extend("x-change" = true))]
     pub llc: bool,
-    /// Enables bridging: each IP packet is carried in an Ethernet frame, 14 bytes longer, whose header is not compressed.
+    /// Enables bridging: each IP packet is carried in an Ethernet frame. The frame is 14 bytes longer; its header is
+    /// not compressed.
     ///
     /// MPE does not carry Ethernet frames.
     #[schemars(extend("x-change" = true))]
@@ -119,24 +120,24 @@ impl Config {
     ///
     /// # Errors
     /// Returns the key whose value is not possible.
-    pub fn check(&self) -> Result<(), Impossible> {
+    pub fn check(&self) -> Result<(), InvalidConfig> {
         let is_short = self.packing.is_none_or(|packing| packing <= MAX_PACKING);
-        Impossible::unless(is_short, "packing", "10 s or less")?;
+        InvalidConfig::ensure(is_short, "packing", "10 s or less")?;
         let has_profiles = |rule: &super::Rule| !rule.profiles.is_empty() || rule.cid.is_some();
         let is_compressing = self.rohc.is_some() || !self.filter.rules.iter().any(has_profiles);
-        Impossible::unless(
+        InvalidConfig::ensure(
             is_compressing,
             "rohc",
             "header compression, as rules of the filter name profiles or CIDs",
         )?;
         self.check_cids()?;
         self.filter.check()?;
-        Impossible::unless(
+        InvalidConfig::ensure(
             !self.llc || self.encapsulation == Encapsulation::Mpe,
             "llc",
             "false: only MPE has LLC/SNAP headers",
         )?;
-        Impossible::unless(
+        InvalidConfig::ensure(
             !self.bridged || self.encapsulation != Encapsulation::Mpe,
             "bridged",
             "false: MPE carries IP packets only",
@@ -146,18 +147,22 @@ impl Config {
 }
 
 impl Config {
-    /// Checks the CIDs of the filter: in range, one rule each, and one left for other flows.
-    fn check_cids(&self) -> Result<(), Impossible> {
+    /// Checks the CIDs of the filter. They are in range, have one rule each, and leave one for other flows.
+    fn check_cids(&self) -> Result<(), InvalidConfig> {
         let contexts = self.rohc.as_ref().map_or(0, |rohc| rohc.contexts);
         let mut kept: Vec<u16> = self.filter.rules.iter().filter_map(|rule| rule.cid).collect();
         let count = kept.len();
         let are_there = kept.iter().all(|&cid| cid < contexts);
-        Impossible::unless(are_there, "filter", "CIDs below the number of `rohc.contexts`")?;
+        InvalidConfig::ensure(are_there, "filter", "CIDs below the number of `rohc.contexts`")?;
         kept.sort_unstable();
         kept.dedup();
-        Impossible::unless(kept.len() == count, "filter", "a CID in one rule, not in several")?;
+        InvalidConfig::ensure(kept.len() == count, "filter", "a CID in one rule, not in several")?;
         let is_one_left = kept.is_empty() || kept.len() < usize::from(contexts);
-        Impossible::unless(is_one_left, "filter", "fewer CIDs than `rohc.contexts`: one for all other flows")
+        InvalidConfig::ensure(
+            is_one_left,
+            "filter",
+            "fewer CIDs than `rohc.contexts`: one for all other flows",
+        )
     }
 }
 
@@ -219,7 +224,7 @@ pub struct Rohc {
     /// Number of contexts: at most 16 with small CIDs, 16384 with large ones.
     #[schemars(range(min = 1, max = 16384))]
     pub contexts: u16,
-    /// Packets of a context between refreshes of all of it (IR), in unidirectional mode; 0: no limit.
+    /// Packets between IR refreshes of a context in unidirectional mode; 0: no limit.
     pub refresh: u32,
     /// Time between refreshes of all of it; "0 s": no limit.
     pub refresh_interval: Span,
@@ -237,7 +242,7 @@ pub struct Rohc {
     /// values. The decompressor expects the same of its peer, so both ends need the same. Default: 8.
     #[schemars(range(min = 0, max = 32))]
     pub confirm: u8,
-    /// Enables spreading of refreshes, so that contexts of the same age do not refresh at the same time.
+    /// Enables spreading of refreshes, which keeps contexts of equal age from refreshing at the same time.
     pub spread: bool,
     /// Enables first refreshes at exponentially growing distances.
     pub slow_start: bool,
@@ -288,18 +293,18 @@ impl Default for Rohc {
 }
 
 impl Rohc {
-    fn check(&self) -> Result<(), Impossible> {
+    fn check(&self) -> Result<(), InvalidConfig> {
         let most = match self.cid {
             Cid::Small => 16,
             Cid::Large => 16_384,
         };
         let expected = "1 to 16 with small CIDs, 1 to 16384 with large ones (`cid = \"large\"`)";
-        Impossible::unless((1..=most).contains(&self.contexts), "contexts", expected)?;
-        Impossible::unless((1..=16).contains(&self.repeats), "repeats", "1 to 16")?;
-        Impossible::unless((1..=16).contains(&self.refresh_repeats), "refresh_repeats", "1 to 16")?;
-        Impossible::unless(self.confirm <= 32, "confirm", "0 to 32")?;
+        InvalidConfig::ensure((1..=most).contains(&self.contexts), "contexts", expected)?;
+        InvalidConfig::ensure((1..=16).contains(&self.repeats), "repeats", "1 to 16")?;
+        InvalidConfig::ensure((1..=16).contains(&self.refresh_repeats), "refresh_repeats", "1 to 16")?;
+        InvalidConfig::ensure(self.confirm <= 32, "confirm", "0 to 32")?;
         let fits = self.below.is_none_or(|below| u32::try_from(below.get()).is_ok_and(|below| below > 0));
-        Impossible::unless(fits, "below", "a length of packets, 1 B or more")
+        InvalidConfig::ensure(fits, "below", "a length of packets, 1 B or more")
     }
 
     fn channel(&self) -> Channel {

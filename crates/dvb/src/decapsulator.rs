@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_rohc::{DecompressError, Decompressor, DecompressorStats};
 use bentpipe_units::Time;
 use bentpipe_wire::ethernet::{self, EtherType, Frame};
@@ -63,7 +63,7 @@ pub struct Received {
     pub sndus: u64,
     /// Decapsulated packets.
     pub pdus: u64,
-    /// Their bytes.
+    /// Number of bytes of the PDUs.
     pub pdu_bytes: u64,
     /// SNDUs for other receivers.
     pub others: u64,
@@ -183,7 +183,7 @@ impl Decapsulator {
     ///
     /// # Errors
     /// Returns the key whose value is not possible.
-    pub fn new(config: &Config, addresses: ethernet::Filter) -> Result<Decapsulator, Impossible> {
+    pub fn new(config: &Config, addresses: ethernet::Filter) -> Result<Decapsulator, InvalidConfig> {
         config.check()?;
         let pid = config.pid.pid();
         let carrier = match config.encapsulation {
@@ -257,14 +257,14 @@ impl Decapsulator {
         }
     }
 
-    /// Appends the decompressor's feedback, and returns `true` if there was any.
+    /// Returns `true` if the decompressor had feedback, and appends it.
     ///
     /// It is to be sent by [`Encapsulator::send_feedback`](super::Encapsulator::send_feedback) of the other direction.
     pub fn take_feedback(&mut self, out: &mut Vec<u8>) -> bool {
         self.inner.decompressor.as_mut().is_some_and(|decompressor| decompressor.take_feedback(out))
     }
 
-    /// Appends the feedback received with packets, and returns `true` if there was any.
+    /// Returns `true` if packets brought feedback, and appends it.
     ///
     /// It is for [`Encapsulator::feedback`](super::Encapsulator::feedback) at this end.
     pub fn take_received_feedback(&mut self, out: &mut Vec<u8>) -> bool {

@@ -17,7 +17,7 @@ fn packet(n: u16, len: usize) -> Packet {
     let mut packet = Packet::new(28, len as u32 - 28);
     ip.emit(packet.header_mut());
     udp.emit(&mut packet.header_mut()[20..]);
-    packet.set_born(Time::from_nanos(n.into()));
+    packet.set_created_at(Time::from_nanos(n.into()));
     packet
 }
 
@@ -246,7 +246,10 @@ fn a_receiver_gives_packets_and_when_they_were_born() {
         for (n, (at, _, got)) in (0..).zip(&receiver.out) {
             let sent = packet(n, 40 + usize::from(n) % 900);
             assert_eq!(got.to_vec(), sent.to_vec());
-            assert_eq!((got.born(), got.elided() > 0), (sent.born(), sent.len() > LONGEST_HEADERS));
+            assert_eq!(
+                (got.created_at(), got.elided() > 0),
+                (sent.created_at(), sent.len() > LONGEST_HEADERS)
+            );
             assert!(*at >= Time::from_nanos(u64::from(n) * 300_000 + DELAY));
         }
         assert_eq!((receiver.value("altered"), receiver.value("rohc-refused")), (0.0, 0.0));
@@ -287,7 +290,7 @@ fn creation_times_outlive_lost_units() {
     assert!((100..300).contains(&receiver.out.len()));
     for (_, _, packet) in &receiver.out {
         let port = u16::from_be_bytes(packet.header()[22..24].try_into().unwrap());
-        assert_eq!(packet.born(), Time::from_nanos(port.into()));
+        assert_eq!(packet.created_at(), Time::from_nanos(port.into()));
     }
 }
 
@@ -438,7 +441,7 @@ fn a_transport_stream_in_frames_comes_frame_by_frame() {
     let arrived = |at: u64| got.iter().filter(|(time, ..)| time.as_nanos() == at).count();
     // The second frame begins 1304 bits before a TS packet, and has 31 whole ones then; 1408 bits of the next are in it.
     assert_eq!((arrived(frame(2)), arrived(frame(3)), got.len()), (31, 32, 100));
-    assert!((0..).zip(&got).all(|(n, (_, _, got))| got.born() == packet(n, 100).born()));
+    assert!((0..).zip(&got).all(|(n, (_, _, got))| got.created_at() == packet(n, 100).created_at()));
     let line = s2(5_000_000, "QPSK 3/4", vec![Step { at: Span::ZERO, modcod: None, es_n0_db: Some(5.0) }]);
     let refusal = Sender::new(&line, &[path(Config::default())]).err().unwrap();
     assert_eq!((refusal.path, refusal.impossible.key), (None, "steps"));
@@ -488,7 +491,7 @@ fn frames_have_the_whole_multiplex() {
     assert!(count(0x201) > 400 && count(0x202) > 400 && count(0x1fff) > 10_000, "{}", count(0x201));
     assert_eq!((count(0), count(0x20)), (3601, 3601));
     let numbers = |out: &[(Time, Port, Packet)]| -> Vec<u64> {
-        out.iter().map(|(_, _, packet)| packet.born().as_nanos()).collect()
+        out.iter().map(|(_, _, packet)| packet.created_at().as_nanos()).collect()
     };
     let out = std::mem::take(&mut rig.out);
     for (port, expected) in
@@ -511,7 +514,7 @@ fn a_lost_frame_costs_the_packets_in_it() {
     let got = received(&mut rig, &config);
     // 6041 bytes are 28 SNDUs of 208 bytes in TS packets, and one at each end.
     assert!((969..=972).contains(&got.len()), "{}", got.len());
-    assert!(got.iter().is_sorted_by_key(|(_, _, packet)| packet.born()));
+    assert!(got.iter().is_sorted_by_key(|(_, _, packet)| packet.created_at()));
 }
 
 #[test]

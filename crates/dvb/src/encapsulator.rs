@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_rohc::{Compressor, FlowStats};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::ethernet::{EtherType, Frame, MacAddr};
@@ -73,13 +73,13 @@ pub enum Refused {
     /// A rule of the filter drops it.
     #[error("dropped by the filter")]
     Dropped,
-    /// It is no IP packet or Ethernet frame, or has ROHC in it.
+    /// Not an IP packet or Ethernet frame, or one with ROHC in it.
     #[error("neither an IP packet nor an Ethernet frame")]
     Unknown,
-    /// It is an Ethernet frame, which MPE does not carry.
+    /// Ethernet frame, which MPE does not carry.
     #[error("an Ethernet frame, which MPE does not carry")]
     Bridged,
-    /// It is longer than the encapsulation carries.
+    /// PDU longer than the maximum of the encapsulation.
     #[error("longer than the encapsulation carries")]
     TooLong,
 }
@@ -89,7 +89,7 @@ pub enum Refused {
 pub struct Sent {
     /// Encapsulated packets.
     pub pdus: u64,
-    /// Their bytes.
+    /// Number of bytes of the PDUs.
     pub pdu_bytes: u64,
     /// Encapsulated packets that went through ROHC.
     pub compressed: u64,
@@ -153,7 +153,7 @@ impl Carrier {
 ///     received.push(bytes.to_vec());
 /// });
 /// assert_eq!(received, [ip]);
-/// # Ok::<(), bentpipe_net::Impossible>(())
+/// # Ok::<(), bentpipe_net::InvalidConfig>(())
 /// ```
 #[derive(Debug)]
 pub struct Encapsulator {
@@ -191,7 +191,7 @@ impl Encapsulator {
     ///
     /// # Errors
     /// Returns the key whose value is not possible.
-    pub fn new(config: &Config) -> Result<Encapsulator, Impossible> {
+    pub fn new(config: &Config) -> Result<Encapsulator, InvalidConfig> {
         config.check()?;
         let method = method(config);
         let pid = config.pid.pid();
@@ -224,13 +224,13 @@ impl Encapsulator {
         Encapsulator { label, ..self }
     }
 
-    /// Changes filter, packing threshold, receiver's address and LLC/SNAP headers to those of `config`, from the next packet on.
-    /// Contexts stay, CIDs that flows keep among them, and all that both ends go by: PID, encapsulation, ROHC. What waits is sent when the new threshold is
-    /// over, at once without one.
+    /// Changes filter, packing threshold, receiver address and LLC/SNAP headers, from the next packet on. ROHC
+    /// contexts, the CIDs of flows, PID, encapsulation and ROHC settings stay. Waiting data is sent when the new
+    /// threshold is over, or at once without one.
     ///
     /// # Errors
     /// The key whose value is impossible; nothing is changed then.
-    pub fn set(&mut self, config: &Config) -> Result<(), Impossible> {
+    pub fn set(&mut self, config: &Config) -> Result<(), InvalidConfig> {
         config.check()?;
         let method = method(config);
         match &mut self.carrier {

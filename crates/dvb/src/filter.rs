@@ -1,6 +1,6 @@
 //! Filter of packets: compression, carriage unchanged, or discard.
 
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_net::text::{Ports, Prefix, Transport};
 use bentpipe_rohc::{Profile, Profiles};
 use bentpipe_units::Bytes;
@@ -170,10 +170,10 @@ pub struct Filter {
 
 impl Filter {
     /// Checks the values of all rules.
-    pub(super) fn check(&self) -> Result<(), Impossible> {
+    pub(super) fn check(&self) -> Result<(), InvalidConfig> {
         self.rules.iter().enumerate().try_for_each(|(n, rule)| {
             let is_codepoint = rule.dscp.is_none_or(|dscp| dscp < 64);
-            let checked = Impossible::unless(is_codepoint, "dscp", "a codepoint from 0 to 63");
+            let checked = InvalidConfig::ensure(is_codepoint, "dscp", "a codepoint from 0 to 63");
             checked.map_err(|error| error.inside(format_args!("filter.{n}")))
         })
     }

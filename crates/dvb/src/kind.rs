@@ -109,9 +109,9 @@ fn check(member: &Member<'_, Kind>, all: &[Member<'_, Kind>], lines: &Named<Line
     review.ensure(
         !place.is_with_medium("rate"),
         &place.key("medium"),
-        "a rate besides: the line has one, expected one of them",
+        "conflicts with the medium: the line has a rate",
     );
-    line::refuse_framing(member, "a framing besides: a stream has its own, expected none", review);
+    line::refuse_framing(member, "conflicts with the medium: a stream has its own framing", review);
     let back = all.iter().find(|other| other.link == member.link && other.way != member.way);
     let has_feedback = back.is_some_and(|back| back.medium.stream.rohc.is_some());
     let mode = kind.stream.rohc.as_ref().map_or(RohcMode::Unidirectional, |rohc| rohc.mode);
@@ -246,7 +246,7 @@ impl Assembly for Multiplexes<'_> {
         Ok(wired)
     }
 
-    /// Connects each receiving end to the sending end of the other direction: feedback goes there with its packets.
+    /// Connects each receiving end to the sending end of the other direction, for feedback.
     fn end(&mut self, site: &mut Site<'_>) {
         for (n, member) in self.all.iter().enumerate() {
             let is_back = |other: &usize| {

@@ -1,5 +1,4 @@
-//! IP over DVB: packets in transport streams, by ULE or MPE, and in DVB-S2's baseband frames, by GSE, with header
-//! compression.
+//! IP over DVB: ULE and MPE in transport streams, GSE in BBFRAMEs, header compression.
 //!
 //! [`Encapsulator`] and [`Decapsulator`] are the two ends of a stream: state machines that a simulated link and a gateway
 //! on real packets share. Both have the same [`Config`]: PID, encapsulation, packing threshold, addresses, which packets

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::bbframe;
 use bentpipe_wire::ts::PACKET_LEN;
@@ -126,10 +126,10 @@ impl RollOff {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputStreams {
-    /// One input stream. Frames are shared, and receivers select PDUs by their labels.
+    /// A single input stream. Frames are shared, and receivers select PDUs by their labels.
     #[default]
     Single,
-    /// One input stream for each stream of packets, with frames of its own.
+    /// An input stream for each stream of packets, with separate frames.
     Multiple,
 }
 
@@ -163,7 +163,7 @@ pub enum Line {
         #[serde(default = "one")]
         #[schemars(range(min = 1, max = 1000))]
         group: u32,
-        /// How often PAT and PMT are sent, which name the streams. Default: never.
+        /// Interval of PAT and PMT, which describe the streams. Default: never.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tables: Option<Span>,
     },
@@ -175,7 +175,7 @@ pub enum Line {
         /// Rate of the convolutional code. Default: "3/4".
         #[serde(default)]
         code_rate: CodeRate,
-        /// How often PAT and PMT are sent, which name the streams. Default: never.
+        /// Interval of PAT and PMT, which describe the streams. Default: never.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tables: Option<Span>,
     },
@@ -212,7 +212,7 @@ pub enum Line {
         /// has frames of its own.
         #[serde(default)]
         input_streams: InputStreams,
-        /// How often PAT and PMT are sent, which name the streams. Default: never. Not with GSE.
+        /// Interval of PAT and PMT, which describe the streams. Default: never. Not with GSE.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tables: Option<Span>,
     },
@@ -227,25 +227,25 @@ impl Line {
     ///
     /// # Errors
     /// The key whose value is impossible.
-    pub fn check(&self, in_frames: bool, varies: bool) -> Result<(), Impossible> {
+    pub fn check(&self, in_frames: bool, varies: bool) -> Result<(), InvalidConfig> {
         let is_real = self.tables().is_none_or(|interval| TABLES.contains(&interval) && !in_frames);
-        Impossible::unless(is_real, "tables", "1 ms to 100 s, and none with GSE, which has no PAT")?;
+        InvalidConfig::ensure(is_real, "tables", "1 ms to 100 s, and none with GSE, which has no PAT")?;
         if let Line::DvbS2 { .. } = self {
             return self.check_s2(in_frames, varies);
         }
-        Impossible::unless(!in_frames, "kind", "\"dvb-s2\": GSE is in baseband frames")?;
-        Impossible::unless(!varies, "kind", "\"dvb-s2\": no other line has MODCODs")?;
+        InvalidConfig::ensure(!in_frames, "kind", "\"dvb-s2\": GSE is in baseband frames")?;
+        InvalidConfig::ensure(!varies, "kind", "\"dvb-s2\": no other line has MODCODs")?;
         match self {
             Line::TransportStream { rate, group, .. } => {
                 let is_real = (1..=MAX_RATE).contains(&rate.as_bps());
-                Impossible::unless(is_real, "rate", "more than zero, and at most 100 Gbit/s")?;
-                Impossible::unless((1..=1000).contains(group), "group", "1 to 1000 TS packets")
+                InvalidConfig::ensure(is_real, "rate", "more than zero, and at most 100 Gbit/s")?;
+                InvalidConfig::ensure((1..=1000).contains(group), "group", "1 to 1000 TS packets")
             }
             Line::DvbS { symbol_rate, .. } | Line::DvbS2 { symbol_rate, .. } => check_symbols(*symbol_rate),
         }
     }
 
-    fn check_s2(&self, in_frames: bool, varies: bool) -> Result<(), Impossible> {
+    fn check_s2(&self, in_frames: bool, varies: bool) -> Result<(), InvalidConfig> {
         let Line::DvbS2 { symbol_rate, modcod, frame, steps, margin_db, reaction, .. } = self else {
             return Ok(());
         };
@@ -253,18 +253,22 @@ impl Line {
         let has_frame = |modcod: &Modcod| modcod.0.data_field_len(frame.of_wire()).is_some();
         let expected = "\"normal\": a MODCOD of rate 9/10 has no short FECFRAME";
         let all = [modcod].into_iter().chain(steps.iter().filter_map(|step| step.modcod.as_ref()));
-        Impossible::unless(all.into_iter().all(has_frame), "frame", expected)?;
+        InvalidConfig::ensure(all.into_iter().all(has_frame), "frame", expected)?;
         let in_order = steps.is_sorted_by_key(|step| step.at);
-        Impossible::unless(in_order, "steps", "steps in the order of their time")?;
+        InvalidConfig::ensure(in_order, "steps", "steps in the order of their time")?;
         let one_of_two = steps.iter().all(|step| step.modcod.is_some() != step.es_n0_db.is_some());
-        Impossible::unless(one_of_two, "steps", "one of `modcod` and `es_n0_db` in each step")?;
+        InvalidConfig::ensure(one_of_two, "steps", "one of `modcod` and `es_n0_db` in each step")?;
         let is_signal = |es_n0_db| ES_N0_DB.contains(&es_n0_db);
         let is_real = steps.iter().all(|step| step.es_n0_db.is_none_or(is_signal));
-        Impossible::unless(is_real, "es_n0_db", "-30 to 50 dB")?;
-        Impossible::unless(*reaction <= MAX_REACTION, "reaction", "100 s or less")?;
-        Impossible::unless((0.0..=20.0).contains(margin_db), "margin_db", "0 to 20 dB")?;
+        InvalidConfig::ensure(is_real, "es_n0_db", "-30 to 50 dB")?;
+        InvalidConfig::ensure(*reaction <= MAX_REACTION, "reaction", "100 s or less")?;
+        InvalidConfig::ensure((0.0..=20.0).contains(margin_db), "margin_db", "0 to 20 dB")?;
         let constant = in_frames || (steps.is_empty() && !varies);
-        Impossible::unless(constant, "steps", "none: a transport stream has one MODCOD, GSE may have others")
+        InvalidConfig::ensure(
+            constant,
+            "steps",
+            "none: a transport stream has one MODCOD, GSE may have others",
+        )
     }
 
     /// Returns the interval of PAT and PMT; `None` without them.
@@ -380,15 +384,15 @@ impl Line {
 
 /// Range of the interval of tables.
 const TABLES: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(100);
-/// Range of Es/N0 in dB: far below the most robust MODCOD to far above the most efficient one.
+/// Valid Es/N0 in dB, from far below the most robust MODCOD to far above the most efficient.
 const ES_N0_DB: RangeInclusive<f64> = -30.0..=50.0;
 /// Maximum delay of a sender that learns of the Es/N0.
 const MAX_REACTION: Span = Span::from_secs(100);
 const MAX_RATE: u64 = 100_000_000_000;
 
-fn check_symbols(symbol_rate: u64) -> Result<(), Impossible> {
+fn check_symbols(symbol_rate: u64) -> Result<(), InvalidConfig> {
     let is_real = (1..=1_000_000_000).contains(&symbol_rate);
-    Impossible::unless(is_real, "symbol_rate", "1 to 1,000,000,000 symbols per second")
+    InvalidConfig::ensure(is_real, "symbol_rate", "1 to 1,000,000,000 symbols per second")
 }
 
 /// Duration in nanoseconds as a fraction, which does not drift.
@@ -554,7 +558,7 @@ impl Frames {
         self.steps[..held].last()
     }
 
-    /// How a frame of a stream that begins at `time` is sent.
+    /// Returns the transmission of a frame that begins at `time`.
     pub(super) fn sending(&self, time: Time, own: Option<Modcod>) -> Sending {
         let known = Time::from_nanos(time.as_nanos().saturating_sub(self.reaction.as_nanos()));
         let by_step = |step: &Step| match step.es_n0_db {
@@ -643,7 +647,7 @@ impl Timing {
         }
     }
 
-    /// Takes the next slot or frame, and returns its end and its duration.
+    /// Occupies the next slot or frame and returns its end and duration.
     pub(super) fn take(&mut self, sending: Option<&Sending>) -> (Time, Span) {
         match self {
             Timing::Grid(grid) => {

@@ -45,7 +45,7 @@ bentpipe_net::metrics! {
         => .summed(&[Sum::new("continuity-breaks", "Continuity errors", How::Grown)]);
     Counter CRC_ERRORS = "crc-errors", Count, "CRC errors"
         => .summed(&[Sum::new("crc-errors", "CRC errors", How::Grown)]);
-    Counter FORMAT_ERRORS = "format-errors", Count, "Impossible lengths, pointers, types and labels"
+    Counter FORMAT_ERRORS = "format-errors", Count, "InvalidConfig lengths, pointers, types and labels"
         => .summed(&[Sum::new("format-errors", "Format errors", How::Grown)]);
     Counter RESYNCHRONISED = "resynchronised", Count, "Times that the start of an SNDU was found again";
     Counter ALTERED = "altered", Packets, "Packets delivered with undetected errors"

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use bentpipe_net::LONGEST_HEADERS;
-use bentpipe_net::{Cx, Element, Impossible, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::Time;
 use bentpipe_wire::bbframe::{self, Deframer};
 use bentpipe_wire::{ethernet, gse};
@@ -33,7 +33,7 @@ impl Receiver {
     ///
     /// # Errors
     /// Returns the key whose value is not possible.
-    pub fn new(config: &Config) -> Result<Receiver, Impossible> {
+    pub fn new(config: &Config) -> Result<Receiver, InvalidConfig> {
         let decapsulator = Decapsulator::new(config, ethernet::Filter::All)?;
         let deframer = Deframer::new();
         Ok(Receiver {
@@ -61,7 +61,7 @@ impl Receiver {
                 Event::Ethernet(frame) => frame.get(ethernet::HEADER_LEN..),
                 _ => None,
             };
-            packets.extend(bytes.map(|bytes| born(bytes, &mut carried_packets, altered)));
+            packets.extend(bytes.map(|bytes| created_at(bytes, &mut carried_packets, altered)));
         };
         match (unit.ts(), bbframe::parse(&unit.bytes)) {
             (Some(packet), _) => decapsulator.push(now, packet, sink),
@@ -77,14 +77,14 @@ impl Receiver {
 /// Returns a decapsulated packet with the creation time of the packet that was sent.
 ///
 /// Of the packets that end in the unit, those before it were lost. An unknown one was altered in flight, and counts as the next.
-fn born(bytes: &[u8], carried_packets: &mut &[CarriedPacket], altered: &mut u64) -> Packet {
+fn created_at(bytes: &[u8], carried_packets: &mut &[CarriedPacket], altered: &mut u64) -> Packet {
     let known = digest(bytes, 0);
     let found = carried_packets.iter().position(|carried| carried.digest == known);
     *altered += u64::from(found.is_none());
     let at = found.unwrap_or(0);
     let mut packet = restore(bytes);
     if let Some(carried) = carried_packets.get(at) {
-        packet.set_born(carried.born);
+        packet.set_created_at(carried.created_at);
         *carried_packets = &carried_packets[at + 1..];
     }
     packet

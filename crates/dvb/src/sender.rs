@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::Discipline;
-use bentpipe_net::{Cx, Element, Impossible, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::{Bytes, Rate, Span, Time};
 use bentpipe_wire::ts::PACKET_LEN;
 use bentpipe_wire::{bbframe, gse};
@@ -22,7 +22,7 @@ use crate::metrics;
 use path::Path;
 
 /// Refusal of a change of a stream that the multiplex does not have.
-const NO_STREAM: Impossible = Impossible::new("line", "the multiplex of the stream");
+const NO_STREAM: InvalidConfig = InvalidConfig::new("line", "the multiplex of the stream");
 
 const PACKET_BITS: f64 = 8.0 * PACKET_LEN as f64;
 
@@ -51,7 +51,7 @@ pub struct Refusal {
     /// Part of its configuration: "dvb" or "queue".
     pub part: &'static str,
     /// Key and expected value.
-    pub impossible: Impossible,
+    pub impossible: InvalidConfig,
 }
 
 /// Sender of a DVB carrier, an element.
@@ -115,7 +115,7 @@ impl Sender {
             let share =
                 tables.packets() as f64 * PACKET_BITS / interval.as_secs_f64() / line.rate().as_bps() as f64;
             let expected = "a longer interval: tables would take more than half of the line";
-            Impossible::unless(share <= 0.5, "tables", expected).map_err(of_line)?;
+            InvalidConfig::ensure(share <= 0.5, "tables", expected).map_err(of_line)?;
         }
         Ok(Sender {
             rate: line.rate(),
@@ -134,7 +134,8 @@ impl Sender {
         })
     }
 
-    /// Changes a stream from the next packet and frame on: its encapsulator's settings, and its own MODCOD if it has one.
+    /// Changes a stream's encapsulation settings, and its MODCOD if it has its own. The change holds from the next
+    /// packet and frame on.
     ///
     /// # Errors
     /// Returns the key whose value is not possible; nothing is changed then.
@@ -144,7 +145,7 @@ impl Sender {
         number: usize,
         dvb: &Config,
         modcod: Option<Modcod>,
-    ) -> Result<(), Impossible> {
+    ) -> Result<(), InvalidConfig> {
         self.catch_up(now);
         let path = self.paths.get_mut(number).ok_or(NO_STREAM)?;
         path.encapsulator.set(dvb)?;
@@ -162,7 +163,12 @@ impl Sender {
     ///
     /// # Errors
     /// Returns the key whose value is not possible; nothing is changed then.
-    pub fn set_queue(&mut self, now: Time, number: usize, discipline: &Discipline) -> Result<(), Impossible> {
+    pub fn set_queue(
+        &mut self,
+        now: Time,
+        number: usize,
+        discipline: &Discipline,
+    ) -> Result<(), InvalidConfig> {
         self.catch_up(now);
         self.paths.get_mut(number).ok_or(NO_STREAM)?.queue.set(discipline)
     }
@@ -192,7 +198,7 @@ impl Sender {
         }
     }
 
-    /// Fills the next slot or frame at `at`. Returns `true` if there was something to send.
+    /// Returns `true` if a slot or frame at `at` was sent, with data.
     fn send(&mut self, at: Time) -> bool {
         if self.fields.is_some() {
             return self.send_frame(at);
@@ -218,7 +224,7 @@ impl Sender {
         self.dispatch(number, end, unit);
     }
 
-    /// Sends a BBFRAME of one group of streams. Returns `true` if there was something to send.
+    /// Returns `true` if a BBFRAME of one group of streams was sent, with data.
     fn send_frame(&mut self, at: Time) -> bool {
         let (Timing::Frames(frames), Some(fields)) = (&self.timing, &mut self.fields) else { return false };
         set_capacities(at, frames, &mut self.paths, fields);
@@ -266,7 +272,7 @@ impl Sender {
         }
     }
 
-    /// Sends a unit, or the frames that it is in, to the receiver of a stream. It ends at `end`, without propagation.
+    /// Sends a unit, or its frames, to the receiver of a stream. Its transmission ends at `end`, without propagation.
     fn dispatch(&mut self, number: usize, end: Time, unit: Unit) {
         let path = &mut self.paths[number];
         let port = Port(number as u16);
@@ -310,7 +316,7 @@ impl Sender {
         self.pipe.insert(at, (arrival, port, unit.into_packet()));
     }
 
-    /// Returns the next wake-up time: the next arrival, or no later than the earliest possible one.
+    /// Returns the next wake-up time, no later than the earliest possible arrival.
     fn deadline(&self) -> Time {
         if let Some((arrival, ..)) = self.pipe.front() {
             return *arrival;
@@ -346,15 +352,15 @@ fn check_streams(line: &Line, paths: &[PathConfig], in_frames: bool) -> Result<(
         let refusal = |impossible| Refusal { path: Some(n), part: "dvb", impossible };
         let is_alike = (dvb.encapsulation == Encapsulation::Gse) == in_frames;
         let expected = "the same for all streams of a multiplex, or none of them \"gse\"";
-        Impossible::unless(is_alike, "encapsulation", expected).map_err(refusal)?;
+        InvalidConfig::ensure(is_alike, "encapsulation", expected).map_err(refusal)?;
         let is_new = in_frames || before.iter().all(|other| other.dvb.pid != dvb.pid);
         let expected = "another one: a stream of the same multiplex has it";
-        Impossible::unless(is_new, "pid", expected).map_err(refusal)?;
+        InvalidConfig::ensure(is_new, "pid", expected).map_err(refusal)?;
         let is_shared = line.label(dvb, n, paths.len()).is_some();
         let is_new = dvb.to.is_none() || before.iter().all(|other| other.dvb.to != dvb.to);
         let expected =
             "another address: a stream in the same frames has it (or `input_streams = \"multiple\"`)";
-        Impossible::unless(!is_shared || is_new, "to", expected).map_err(refusal)?;
+        InvalidConfig::ensure(!is_shared || is_new, "to", expected).map_err(refusal)?;
     }
     Ok(())
 }
@@ -367,7 +373,8 @@ fn fields(frames: &Frames, paths: &mut [Path]) -> Fields {
     fields
 }
 
-/// Returns the streams that share frames, with their input streams: those of one MODCOD, or each by itself.
+/// Returns the groups of streams that share frames, with their input streams. A group has one MODCOD; without sharing
+/// each stream is a group.
 fn groups(frames: &Frames, modcods: &[Option<Modcod>]) -> Vec<(Vec<usize>, usize)> {
     if frames.input_streams == InputStreams::Multiple {
         return (0..modcods.len()).map(|n| (vec![n], n)).collect();

@@ -10,7 +10,7 @@ use bentpipe_wire::ts::{Method, PACKET_LEN, Pid};
 use super::config::{Config, Encapsulation};
 use super::text::DataPid;
 
-/// Maximum number of streams in a programme, so that its PMT is one section of at most 1024 bytes.
+/// Maximum number of streams in a programme: its PMT is one section of at most 1024 bytes.
 const STREAMS: usize = 80;
 /// First PID that is tried for a PMT.
 const FIRST_MAP: u16 = 0x20;
@@ -42,7 +42,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Creates the tables of programmes whose PMTs are sent on these PIDs, the first round due at once.
+    /// Creates the tables of programmes with PMTs on these PIDs. The first round is due at once.
     pub fn new(interval: Span, stream_id: u16, maps: Vec<(Pid, Pmt)>) -> Tables {
         let interval = interval.max(MIN_INTERVAL);
         let (tables, ready) = (Vec::new(), VecDeque::new());

@@ -1,4 +1,4 @@
-//! TS packets and BBFRAMEs between a sender and a receiver, with the packets that end in them.
+//! Transmission units: TS packets and BBFRAMEs, with the packets that end in them.
 
 use bentpipe_net::{Carried, Packet};
 use bentpipe_units::Time;
@@ -28,7 +28,7 @@ pub struct Unit {
 pub struct CarriedPacket {
     pub(super) digest: u64,
     pub(super) len: u32,
-    pub(super) born: Time,
+    pub(super) created_at: Time,
 }
 
 impl Unit {
@@ -65,7 +65,7 @@ impl Carried for Unit {
     }
 }
 
-/// Returns the identity of an IP packet: a hash of its first bytes and its length (FNV-1a).
+/// Returns the identity of an IP packet: a hash (FNV-1a) of its first bytes and length.
 pub(super) fn digest(bytes: &[u8], elided: usize) -> u64 {
     let len = bytes.len() + elided;
     let zeros = KNOWN_LEN.min(len).saturating_sub(bytes.len());

@@ -79,7 +79,7 @@ struct End(usize, Arc<Mutex<Received>>);
 
 impl bentpipe_net::Element for End {
     fn receive(&mut self, _: Port, packet: Packet, cx: &mut bentpipe_net::Cx<'_>) -> Time {
-        self.1.lock().expect("no panic").push((self.0, cx.now(), packet.born(), packet.len()));
+        self.1.lock().expect("no panic").push((self.0, cx.now(), packet.created_at(), packet.len()));
         Time::NEVER
     }
     fn wake(&mut self, _: &mut bentpipe_net::Cx<'_>) -> Time {
@@ -170,7 +170,7 @@ impl Bed {
 fn packet(at: Time, len: usize) -> Packet {
     let mut packet = Packet::new(20, len as u32 - 20);
     packet.header_mut()[0] = 0x45;
-    packet.set_born(at);
+    packet.set_created_at(at);
     packet
 }
 
@@ -199,7 +199,8 @@ fn constant_assignment_is_a_slow_line() {
     bed.network.run_until(ms(25_000));
     let received = bed.received();
     assert_eq!(received.len(), sent);
-    let delays: Vec<f64> = received.iter().map(|(_, at, born, _)| (*at - *born).as_secs_f64()).collect();
+    let delays: Vec<f64> =
+        received.iter().map(|(_, at, created_at, _)| (*at - *created_at).as_secs_f64()).collect();
     let (least, most) =
         (delays.iter().copied().fold(9.0, f64::min), delays.iter().copied().fold(0.0, f64::max));
     // Ten slots of 48 in 273 ms: 23 to 34 ms apart, and one burst holds a packet and a half.
@@ -311,8 +312,8 @@ fn free_capacity_goes_to_whoever_may_have_it() {
     let mut bed = Bed::new(&Config::default(), &[free, rbdc(MBIT)], 0.0);
     bed.send(0, ms(2000), 1500);
     bed.network.run_until(ms(4000));
-    let (_, at, born, _) = bed.received()[0];
-    assert!(at - born < HOP + Span::from_millis(20), "the whole carrier is free: {}", at - born);
+    let (_, at, created_at, _) = bed.received()[0];
+    assert!(at - created_at < HOP + Span::from_millis(20), "the whole carrier is free: {}", at - created_at);
 }
 
 #[test]

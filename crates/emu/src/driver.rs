@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use bentpipe_net::{Gate, Packet};
+use bentpipe_net::{ExternalPort, Packet};
 use bentpipe_sim::{ElementId, Network};
 use bentpipe_units::{Span, Time};
 
@@ -238,7 +238,11 @@ impl<C: Clock> Driver<C> {
             match port.read(&mut self.buffer) {
                 Ok(Some(len)) => {
                     *errors_in_a_row = 0;
-                    self.network.inject(*gate, Gate::OUTSIDE, Packet::from_bytes(&self.buffer[..len]));
+                    self.network.inject(
+                        *gate,
+                        ExternalPort::OUTSIDE,
+                        Packet::from_bytes(&self.buffer[..len]),
+                    );
                 }
                 Ok(None) => {
                     *errors_in_a_row = 0;
@@ -260,7 +264,7 @@ impl<C: Clock> Driver<C> {
     fn flush(&mut self) -> usize {
         let mut written = 0;
         for Door { gate, port, .. } in &mut self.doors {
-            let Some(gate) = self.network.element::<Gate>(*gate) else { continue };
+            let Some(gate) = self.network.element::<ExternalPort>(*gate) else { continue };
             while let Some((due, packet)) = gate.take() {
                 self.scratch.clear();
                 packet.write_to(&mut self.scratch);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use bentpipe_emu::{Driver, FakeClock, Queue};
 use bentpipe_net::link::{self, Link};
 use bentpipe_net::queue::{Discipline, DropTailConfig};
-use bentpipe_net::{Gate, Packet, Port};
+use bentpipe_net::{ExternalPort, Packet, Port};
 use bentpipe_sim::{Builder, ElementId, Fingerprint, Network};
 use bentpipe_units::{RandomStream, Rate, Span, Time};
 
@@ -16,7 +16,7 @@ type Passage = Vec<(Time, Vec<u8>)>;
 /// Two gates with two links in a row each way, slow enough that packets queue and some are dropped.
 fn network() -> (Network, [ElementId; 2]) {
     let mut builder = Builder::new(7);
-    let gates = ["left", "right"].map(|name| builder.add(format!("node/{name}"), Gate::default()));
+    let gates = ["left", "right"].map(|name| builder.add(format!("node/{name}"), ExternalPort::default()));
     let queue = Discipline::DropTail(DropTailConfig { packets: Some(5), bytes: None });
     let config = |kbps: u64, ms: u64| link::Config {
         rate: Some(Rate::from_bps(kbps * 1000)),
@@ -27,9 +27,9 @@ fn network() -> (Network, [ElementId; 2]) {
     for (way, from, to) in [("forward", 0, 1), ("return", 1, 0)] {
         let near = builder.add(format!("link/near/{way}"), Link::new(&config(3_000, 2)).expect("a link"));
         let far = builder.add(format!("link/far/{way}"), Link::new(&config(1_000, 30)).expect("a link"));
-        builder.connect((gates[from], Gate::NETWORK), (near, Port(0)));
+        builder.connect((gates[from], ExternalPort::NETWORK), (near, Port(0)));
         builder.connect((near, Port(0)), (far, Port(0)));
-        builder.connect((far, Port(0)), (gates[to], Gate::NETWORK));
+        builder.connect((far, Port(0)), (gates[to], ExternalPort::NETWORK));
     }
     (builder.build().expect("a network"), gates)
 }
@@ -71,14 +71,14 @@ const END: Time = Time::from_nanos(3_000_000_000);
 
 fn simulate(sent: &[(Time, usize, Vec<u8>)]) -> Result {
     let (mut network, gates) = network();
-    let entered = gates.map(|gate| watch(&mut network, gate, Gate::OUTSIDE));
-    let left = gates.map(|gate| watch(&mut network, gate, Gate::NETWORK));
+    let entered = gates.map(|gate| watch(&mut network, gate, ExternalPort::OUTSIDE));
+    let left = gates.map(|gate| watch(&mut network, gate, ExternalPort::NETWORK));
     for (at, side, bytes) in sent {
         // What enters at one instant enters together, as the driver's batches do.
         if network.now() < *at {
             network.run_until(*at);
         }
-        network.inject(gates[*side], Gate::OUTSIDE, Packet::from_bytes(bytes));
+        network.inject(gates[*side], ExternalPort::OUTSIDE, Packet::from_bytes(bytes));
     }
     network.run_until(END);
     let fingerprint = network.fingerprint();
@@ -88,8 +88,8 @@ fn simulate(sent: &[(Time, usize, Vec<u8>)]) -> Result {
 /// On a clock of which each reading takes `reading`. Also gives what came out at the ports, and how late at most.
 fn emulate(sent: &[(Time, usize, Vec<u8>)], reading: Span) -> (Result, [Vec<Vec<u8>>; 2], Span) {
     let (mut network, gates) = network();
-    let entered = gates.map(|gate| watch(&mut network, gate, Gate::OUTSIDE));
-    let left = gates.map(|gate| watch(&mut network, gate, Gate::NETWORK));
+    let entered = gates.map(|gate| watch(&mut network, gate, ExternalPort::OUTSIDE));
+    let left = gates.map(|gate| watch(&mut network, gate, ExternalPort::NETWORK));
     let mut driver = Driver::new(network, FakeClock::new(reading));
     let ports = [Queue::default(), Queue::default()];
     gates.iter().zip(&ports).for_each(|(gate, port)| driver.open(*gate, port.clone()));

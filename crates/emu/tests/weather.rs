@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use bentpipe_emu::{Driver, Ended, FakeClock, Port as RealPort, Queue};
 use bentpipe_net::link::{self, Link};
 use bentpipe_net::queue::{Discipline, DropTailConfig};
-use bentpipe_net::{Gate, Port};
+use bentpipe_net::{ExternalPort, Port};
 use bentpipe_sim::{Builder, ElementId, Network};
 use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
 
@@ -20,11 +20,11 @@ fn at_ms(ms: u64) -> Time {
 /// Two gates with a link each way.
 fn pair(config: &link::Config) -> (Network, [ElementId; 2], ElementId) {
     let mut builder = Builder::new(7);
-    let gates = ["left", "right"].map(|name| builder.add(format!("node/{name}"), Gate::default()));
+    let gates = ["left", "right"].map(|name| builder.add(format!("node/{name}"), ExternalPort::default()));
     let links = [("forward", 0, 1), ("return", 1, 0)].map(|(way, from, to)| {
         let link = builder.add(format!("link/{way}"), Link::new(config).expect("a link"));
-        builder.connect((gates[from], Gate::NETWORK), (link, Port(0)));
-        builder.connect((link, Port(0)), (gates[to], Gate::NETWORK));
+        builder.connect((gates[from], ExternalPort::NETWORK), (link, Port(0)));
+        builder.connect((link, Port(0)), (gates[to], ExternalPort::NETWORK));
         link
     });
     (builder.build().expect("a network"), gates, links[0])

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bentpipe_assemble::{Changer, checked};
 use bentpipe_emu::Control;
-use bentpipe_scenario::{Document, Refusal};
+use bentpipe_scenario::{Document, ScenarioError};
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -118,9 +118,10 @@ impl Target {
 }
 
 /// Describes what is wrong, without lines of the file, as the key asked for is not in it.
-fn without_places(refusal: &Refusal, asked: &str) -> String {
-    let mistakes = refusal.mistakes().iter().map(|mistake| of_key(&mistake.key, &mistake.problem, asked));
-    mistakes.collect::<Vec<_>>().join("; ")
+fn without_places(refusal: &ScenarioError, asked: &str) -> String {
+    let diagnostics =
+        refusal.diagnostics().iter().map(|diagnostic| of_key(&diagnostic.key, &diagnostic.problem, asked));
+    diagnostics.collect::<Vec<_>>().join("; ")
 }
 
 /// Describes a problem, with its key if that is another than the one asked for.

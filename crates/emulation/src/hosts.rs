@@ -61,8 +61,9 @@ impl Hosts {
             Some(name) => self.hosts.iter().find(|host| host.name == name),
         };
         let names = || self.hosts.iter().map(|host| &host.name[..]).collect::<Vec<_>>().join(", ");
-        let host = host
-            .ok_or_else(|| format!("{} is no real host: expected one of {}", on.unwrap_or("-"), names()))?;
+        let host = host.ok_or_else(|| {
+            format!("{} is not a real host: expected one of {}", on.unwrap_or("-"), names())
+        })?;
         Ok(host.namespace.command(program))
     }
 

@@ -15,7 +15,7 @@ mod view;
 
 use bentpipe_emu::SetupError;
 use bentpipe_lab::run::Failure;
-use bentpipe_scenario::Refusal;
+use bentpipe_scenario::ScenarioError;
 
 pub use hosts::namespace_of;
 pub use kernel::ThisMachine;
@@ -37,7 +37,7 @@ pub trait Console: Sync {
 pub enum Error {
     /// The scenario is wrong, or cannot be emulated.
     #[error(transparent)]
-    Scenario(#[from] Refusal),
+    Scenario(#[from] ScenarioError),
     /// A real host cannot be made.
     #[error(transparent)]
     Hosts(#[from] SetupError),

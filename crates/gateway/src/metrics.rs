@@ -208,7 +208,7 @@ fn received(received: &bentpipe_dvb::Received, rows: &mut Rows<'_>) {
     rows.counter("received_crc_errors", "Wrong CRC-32s", received.crc_errors);
     rows.counter(
         "received_format_errors",
-        "Impossible lengths, pointers, types and labels",
+        "InvalidConfig lengths, pointers, types and labels",
         received.format_errors,
     );
     rows.counter("received_resynchronised", "Times that an SNDU was found again", received.resynchronised);

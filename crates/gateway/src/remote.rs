@@ -2,7 +2,7 @@
 
 use bentpipe_dvb::multiplex::{PduSource, TsSource};
 use bentpipe_dvb::{self as dvb, DataPid, Decapsulator, Encapsulator, Event, Pdu, RohcMode};
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_units::Time;
 use bentpipe_wire::ethernet;
 use bentpipe_wire::gse::InputStream;
@@ -32,7 +32,7 @@ pub(crate) enum Piece<'a> {
 }
 
 impl Remote {
-    pub(crate) fn new(config: &Config, queue_bytes: usize) -> Result<Remote, Impossible> {
+    pub(crate) fn new(config: &Config, queue_bytes: usize) -> Result<Remote, InvalidConfig> {
         let stream = |pid: u16| {
             let pid = DataPid::new(pid).unwrap_or(config.stream.pid);
             dvb::Config { pid, ..config.stream.clone() }

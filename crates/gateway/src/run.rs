@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use bentpipe_dvb::{Event, Pdu};
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::bbframe::{self, Stream};
 use bentpipe_wire::ethernet::{self, MacAddr};
@@ -58,7 +58,7 @@ pub enum Error {
     Waker(io::Error),
     /// The settings of a remote site are not possible.
     #[error("remote site {0}: {1}")]
-    Remote(String, Impossible),
+    Remote(String, InvalidConfig),
     /// The setting cannot change while the gateway runs.
     #[error("{0} cannot change while the gateway runs: end it and start it anew")]
     Fixed(&'static str),

@@ -8,7 +8,7 @@ use crate::{
     Carrier, Config, Framing, InputConfig, Lan, LanKind, Listen, Nulls, OutputConfig, Remote, Send, Tables,
 };
 use bentpipe_dvb::{self as dvb, Encapsulation};
-use bentpipe_scenario::{Refusal, Settings};
+use bentpipe_scenario::{ScenarioError, Settings};
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::bbframe::{FrameSize, Modcod};
 use bentpipe_wire::ts;
@@ -34,7 +34,7 @@ pub enum SiteError {
     File(#[from] bentpipe_scenario::Error),
     /// Its keys contradict one another.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ScenarioError),
 }
 
 /// A site file that was read.
@@ -54,7 +54,7 @@ pub fn read(path: &Path) -> Result<(SiteSettings, Config), SiteError> {
 ///
 /// # Errors
 /// What does not go together.
-pub fn config(settings: &Settings<Site>) -> Result<Config, Refusal> {
+pub fn config(settings: &Settings<Site>) -> Result<Config, ScenarioError> {
     let site = settings.value();
     let mut problems = Problems::default();
     let remotes = remotes(site, &mut problems);

@@ -331,7 +331,7 @@ fn warnings(
         let (allowed, needed) = (tcp.window_allowed, tcp.window_needed);
         if allowed < needed && u64::from(flow.count) * allowed.get() < needed.get() {
             warnings.push(format!(
-                "the window of {allowed} holds it to {} ({needed} would fill the path)",
+                "the window of {allowed} limits it to {} ({needed} would fill the path)",
                 tcp.window_limit
             ));
         }
@@ -351,7 +351,7 @@ fn warnings(
         if !is_bounded && all > needed {
             let waits = Bytes::new(all.get() - needed.get());
             warnings.push(format!(
-                "the queue of {at} has no limit: windows of {all} let {waits} wait there, {} at the ceiling; set `queue` to {} or so",
+                "the queue of {at} has no limit: windows of {all} can build up {waits} there, {} of delay; set `queue` to about {}",
                 show::time(budget.ceiling.span_of(waits)),
                 tcp.buffer_needed
             ));
@@ -364,7 +364,7 @@ fn warnings(
     let all = budget.offered.map_or(0.0, |offered| offered.as_bps() as f64 * f64::from(flow.count));
     if all > budget.ceiling.as_bps() as f64 {
         let (all, ceiling) = (Rate::from_bps(all as u64), budget.ceiling);
-        warnings.push(format!("it offers {all}, {at} carries {ceiling} of such packets"));
+        warnings.push(format!("it offers {all}, but {at} carries only {ceiling} of such packets"));
     }
     if sharing.count() > u64::from(flow.count) {
         warnings.push(sharing.describe());

@@ -1,4 +1,4 @@
-//! From a scenario file to a folder of results.
+//! Laboratory: runs scenario files and writes folders of results.
 //!
 //! ```text
 //! scenario.toml -> Scenario -> Plan (sweep x seeds) -> Network -> run -> Recording -> Summary -> report

@@ -1,4 +1,4 @@
-//! Measures of flows and links from the totals of a run: goodput, loss, delay, utilisation, queues.
+//! Measures of flows and links: goodput, loss, delay, utilisation, queues.
 //!
 //! A measure's name is the scenario's path with dots, and what is measured: `flow.cubic.goodput`,
 //! `link.satellite.forward.utilisation`. Rates and means leave out the warm-up. What a flow delivered is divided by the time that
@@ -15,7 +15,7 @@ use bentpipe_scenario::Scenario;
 use run::{Run, Summed};
 use subjects::Kind;
 
-/// What a recording says about the flows and links of its scenario. Values that do not exist (the loss of a flow that
+/// Returns the measures of a recording's flows and links. Values that do not exist (the loss ratio of a flow that
 /// sent nothing) are left out.
 pub fn measures(scenario: &Scenario, recording: &Recording) -> Vec<Measure> {
     let (run, subjects) = (Run::of(recording), subjects::of(&recording.end.parts));

@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bentpipe_record::{Setting, VERSION};
-use bentpipe_scenario::{Document, MAX_POINTS, Refusal, Scenario};
+use bentpipe_scenario::{Document, MAX_POINTS, Scenario, ScenarioError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -87,7 +87,7 @@ impl Plan {
     ///
     /// # Errors
     /// Returns the errors of the first invalid point, or of the number of runs.
-    pub fn new(document: &Document, seeds: Seeds) -> Result<Plan, Refusal> {
+    pub fn new(document: &Document, seeds: Seeds) -> Result<Plan, ScenarioError> {
         let lengths: Vec<usize> = document.axes().map(|(_, values)| values).collect();
         let count: usize = lengths.iter().product();
         let first = document.scenario()?;
@@ -185,7 +185,7 @@ impl Point {
         at: &[usize],
         seeds: Seeds,
         files: &mut Files<'_>,
-    ) -> Result<Point, Refusal> {
+    ) -> Result<Point, ScenarioError> {
         let scenario = document.scenario_at(at)?;
         let settings = document.settings_at(at);
         let settings = settings.map(|(axis, key, value)| Setting { axis, key: key.to_owned(), value });

@@ -322,7 +322,10 @@ fn mistakes_say_what_would_be_right() {
     };
     has(&text(TS, "pid = \"8191\"", ""), &["link.sky.medium", "0x1ffe"]);
     has(&text(TS, "encapsulation = \"gse\"", ""), &["dvb.carrier.kind", "dvb-s2"]);
-    has(&text(TS, "", "rate = \"1 Mbit/s\""), &["link.sky.medium", "a rate besides"]);
+    has(
+        &text(TS, "", "rate = \"1 Mbit/s\""),
+        &["link.sky.medium", "conflicts with the medium: the line has a rate"],
+    );
     has(&text(TS, "rohc = { contexts = 17 }", ""), &["contexts", "large"]);
     has(&text(TS, "filter = [{ action = \"plain\", dst = \"10.1\" }]", ""), &["addresses such as"]);
     has(&text(&S2.replace("8PSK 2/3", "8PSK 9/10"), "encapsulation = \"gse\"", ""), &["dvb.carrier.frame"]);

@@ -2,7 +2,7 @@
 
 use bentpipe_assemble::checked;
 use bentpipe_lab::plan::Plan;
-use bentpipe_scenario::{Document, Framing, NodeKind, Refusal, Scenario, Traffic};
+use bentpipe_scenario::{Document, Framing, NodeKind, Scenario, ScenarioError, Traffic};
 
 const GOOD: &str = r#"
 title = "One flow over a GEO link"
@@ -30,7 +30,7 @@ to = "server"
 traffic = { kind = "tcp", controller = "cubic", receive_buffer = "1 MB" }
 "#;
 
-fn scenario(text: &str) -> Result<Scenario, Refusal> {
+fn scenario(text: &str) -> Result<Scenario, ScenarioError> {
     checked(&Document::parse("file.toml", text.as_bytes())?)
 }
 
@@ -78,7 +78,7 @@ fn a_misspelt_key_gets_the_right_one() {
         "delay = \"270 ms\"",
         "dealy = \"270 ms\"",
         r#"
-file.toml:18:1: link.satellite.dealy: unknown key: did you mean "delay"? ("between", "medium", "rate", "delay", "delay_changes", "framing", "mtu", "carries", "queue", "channel", "shaper", "quick_start", "forward", "return")
+file.toml:18:1: link.satellite.dealy: unknown key: did you mean "delay"? ("between", "medium", "rate", "delay", "delay_changes", "framing", "mtu", "ip_versions", "queue", "channel", "shaper", "quick_start", "forward", "return")
    |
 18 | dealy = "270 ms"
    | ^^^^^
@@ -250,7 +250,7 @@ fn all_that_is_wrong_is_said_in_the_order_of_the_file() {
         .replace("\"1 ms\"", "1")
         .replace("bulk", "b u l k");
     let refusal = scenario(&text.replace("[flow.b u l k]", "[flow.\"b u l k\"]")).unwrap_err();
-    let keys: Vec<&str> = refusal.mistakes().iter().map(|mistake| mistake.key.as_str()).collect();
+    let keys: Vec<&str> = refusal.diagnostics().iter().map(|diagnostic| diagnostic.key.as_str()).collect();
     assert_eq!(keys, ["node.gateway.kind", "link.access.delay"]);
 }
 
@@ -283,7 +283,7 @@ fn overrides_are_checked_as_the_file_is() {
         ),
         (
             "link.satellite.rat=1 Mbit/s",
-            "--set link.satellite.rat=1 Mbit/s: link.satellite.rat: unknown key: did you mean \"rate\"? (\"between\", \"medium\", \"rate\", \"delay\", \"delay_changes\", \"framing\", \"mtu\", \"carries\", \"queue\", \"channel\", \"shaper\", \"quick_start\", \"forward\", \"return\")",
+            "--set link.satellite.rat=1 Mbit/s: link.satellite.rat: unknown key: did you mean \"rate\"? (\"between\", \"medium\", \"rate\", \"delay\", \"delay_changes\", \"framing\", \"mtu\", \"ip_versions\", \"queue\", \"channel\", \"shaper\", \"quick_start\", \"forward\", \"return\")",
         ),
         (
             "durration=1 s",
@@ -295,7 +295,7 @@ fn overrides_are_checked_as_the_file_is() {
         ),
         ("sweep.seed=[]", "--set sweep.seed=[]: sweep.seed: an empty list: expected the values to run with"),
         ("seed", "--set seed: expected KEY=VALUE"),
-        ("title.x=1", "--set title.x=1: title.x: `title` has no keys: it is no table"),
+        ("title.x=1", "--set title.x=1: title.x: `title` is not a table"),
         ("flow=1", "--set flow=1: flow: a whole table cannot be replaced: expected flow.NAME.KEY"),
     ] {
         assert_eq!(with(assignment).unwrap_err(), expected);

@@ -29,7 +29,7 @@ fn every_example_is_built_and_carries_packets() {
             built.network.run_until(Time::ZERO + Span::from_secs(2));
             assert!(built.network.work().deliveries > 100, "{}: nothing moves", file.display());
             let budget = Budget::new(&point.scenario).expect("ways").to_string();
-            assert!(budget.contains("most goodput"), "{budget}");
+            assert!(budget.contains("max goodput"), "{budget}");
         }
     }
 }

@@ -19,7 +19,7 @@ node.two = {}
 between = ["ap", "one"]
 wifi = { cell = "office", attempts = 8 }
 [link.wlan.forward]
-channel = { kind = "trace", stand_in = { loss = 0.2, frames = 20000 }, fit = "bistable" }
+channel = { kind = "trace", synthetic = { loss = 0.2, frames = 20000 }, fit = "bistable" }
 [link.other]
 between = ["ap", "two"]
 wifi = { cell = "office" }
@@ -85,7 +85,9 @@ fn a_budget_has_the_exchange() {
     // 8000 bits in 1564 us.
     assert_eq!(forward.capacity.as_bps() / 1000, 5115);
     assert!(
-        budget.to_string().contains("frame 946 us, ACK 258 us, DIFS and mean backoff 360 us; up to 8 times")
+        budget
+            .to_string()
+            .contains("frame 946 us, ACK 258 us, DIFS and mean backoff 360 us; up to 8 transmissions")
     );
 }
 
@@ -110,14 +112,14 @@ fn what_is_wrong_in_a_wifi_link_is_said_at_its_key() {
         ("[link.other]", "[link.other]\ndelay = \"1 ms\"", "link.other.delay: expected at most a slot"),
         ("[link.other]", "[link.other]\nframing = \"ethernet\"", "link.other.framing"),
         (
-            "stand_in = { loss = 0.2, frames = 20000 }",
+            "synthetic = { loss = 0.2, frames = 20000 }",
             "file = \"absent.trace\"",
             "link.wlan.forward.channel.file: ",
         ),
-        ("stand_in = { loss = 0.2, frames = 20000 },", "", "expected one of `file` and `stand_in`"),
-        ("loss = 0.2", "loss = 1.2", "stand_in.loss: 1.2 is out of range: expected from 0.0001 to 0.95"),
+        ("synthetic = { loss = 0.2, frames = 20000 },", "", "expected one of `file` and `synthetic`"),
+        ("loss = 0.2", "loss = 1.2", "synthetic.loss: 1.2 is out of range: expected from 0.0001 to 0.95"),
         (
-            "kind = \"trace\", stand_in = { loss = 0.2, frames = 20000 }, fit = \"bistable\"",
+            "kind = \"trace\", synthetic = { loss = 0.2, frames = 20000 }, fit = \"bistable\"",
             "kind = \"duplication\", probability = 0.1",
             "link.wlan.forward.channel.kind: expected what loses frames",
         ),

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -124,24 +124,24 @@ impl RateConfig {
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value.
-    pub fn check(&self) -> Result<(), Impossible> {
-        Impossible::unless(self.programmes > 0, "programmes", "at least 1")?;
-        Impossible::unless(self.hurst > 0.0 && self.hurst < 1.0, "hurst", "more than 0 and less than 1")?;
-        Impossible::unless(self.shortest >= Span::from_micros(10), "shortest", "at least \"10 us\"")?;
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        InvalidConfig::ensure(self.programmes > 0, "programmes", "at least 1")?;
+        InvalidConfig::ensure(self.hurst > 0.0 && self.hurst < 1.0, "hurst", "more than 0 and less than 1")?;
+        InvalidConfig::ensure(self.shortest >= Span::from_micros(10), "shortest", "at least \"10 us\"")?;
         let is_longer = self.longest >= self.shortest && self.longest <= Span::from_secs(3600);
-        Impossible::unless(is_longer, "longest", "from `shortest` to \"1 h\"")?;
+        InvalidConfig::ensure(is_longer, "longest", "from `shortest` to \"1 h\"")?;
         let is_possible = self.highest > self.lowest && self.highest <= Rate::from_bps(1_000_000_000_000);
-        Impossible::unless(is_possible, "highest", "more than `lowest`, at most \"1000 Gbit/s\"")?;
+        InvalidConfig::ensure(is_possible, "highest", "more than `lowest`, at most \"1000 Gbit/s\"")?;
         let has_room = (4..=Fgn::MAX_LEN as u64).contains(&self.samples.into());
-        Impossible::unless(has_room, "samples", "from 4 to 1048576")?;
+        InvalidConfig::ensure(has_room, "samples", "from 4 to 1048576")?;
         let pruned = self.pruned();
         let keeps = pruned.kept >= 0.01;
-        Impossible::unless(
+        InvalidConfig::ensure(
             keeps,
             "mean",
             "one that leaves a hundredth of the rates within `lowest` and `highest`",
         )?;
-        Impossible::unless(pruned.mean >= 1.0, "mean", "more than zero")
+        InvalidConfig::ensure(pruned.mean >= 1.0, "mean", "more than zero")
     }
 }
 
@@ -185,7 +185,7 @@ impl Rates {
     ///
     /// # Errors
     /// The key whose value is impossible.
-    pub fn new(config: &RateConfig, start: Time, stream: &mut RandomStream) -> Result<Rates, Impossible> {
+    pub fn new(config: &RateConfig, start: Time, stream: &mut RandomStream) -> Result<Rates, InvalidConfig> {
         config.check()?;
         // A constant rate needs no noise.
         let samples = if config.deviation.as_bps() == 0 { 4 } else { config.samples as usize };

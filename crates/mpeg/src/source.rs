@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use bentpipe_net::{Cx, Element, Impossible, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_transport::app::Template;
 use bentpipe_transport::app::metrics as app_metrics;
 use bentpipe_transport::app::{Endpoints, Header};
@@ -76,8 +76,8 @@ impl Source {
         endpoints: Endpoints,
         start: Span,
         stop: Option<Span>,
-    ) -> Result<Source, Impossible> {
-        Impossible::unless(config.ts_packets > 0, "ts_packets", "at least 1")?;
+    ) -> Result<Source, InvalidConfig> {
+        InvalidConfig::ensure(config.ts_packets > 0, "ts_packets", "at least 1")?;
         config.rate.check()?;
         let payload_len = config.payload().get() as usize;
         let template = Template::new(endpoints, payload_len, config.header, config.dscp)
@@ -101,7 +101,7 @@ impl Source {
     }
 }
 
-const TOO_MANY: Impossible = Impossible::new("ts_packets", "at most 345");
+const TOO_MANY: InvalidConfig = InvalidConfig::new("ts_packets", "at most 345");
 
 impl Element for Source {
     fn receive(&mut self, _port: Port, _packet: Packet, _cx: &mut Cx<'_>) -> Time {

@@ -15,14 +15,14 @@ use bentpipe_units::{RandomStream, Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Impossible, probability};
+use crate::config::{InvalidConfig, probability};
 use crate::{Cx, Element, Observer, Packet, Port};
 
 mod frames;
 pub mod loss;
 pub mod metrics;
 mod signal;
-mod stand_in;
+mod synthetic;
 mod trace;
 
 pub use frames::FrameErrors;
@@ -106,12 +106,12 @@ pub enum Config {
 #[serde(default, deny_unknown_fields)]
 pub struct TraceConfig {
     /// Trace file as `bentpipe channel generate` writes it. A relative path starts at the scenario file's folder.
-    /// Exactly one of `file` and `stand_in` is given.
+    /// Exactly one of `file` and `synthetic` is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
     /// Synthetic trace in place of a measured one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stand_in: Option<StandIn>,
+    pub synthetic: Option<SyntheticTrace>,
     /// Model fitted to the trace, which then generates another trace of the same length. Default: the trace itself.
     pub fit: Fit,
     /// Time that each frame of the trace holds. Without it the trace advances by one frame with each packet, on a Wi-Fi
@@ -151,7 +151,7 @@ pub enum Fit {
 /// longer than those of independent losses.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct StandIn {
+pub struct SyntheticTrace {
     /// The rate of loss over all time; sets the mean of the quality.
     #[schemars(range(min = 0.0001, max = 0.95))]
     pub loss: f64,
@@ -171,9 +171,9 @@ pub struct StandIn {
     pub seed: u64,
 }
 
-impl Default for StandIn {
-    fn default() -> StandIn {
-        StandIn { loss: 0.1, deviation_db: 3.0, hold: 600.0, shape: 1.5, frames: 1_000_000, seed: 1 }
+impl Default for SyntheticTrace {
+    fn default() -> SyntheticTrace {
+        SyntheticTrace { loss: 0.1, deviation_db: 3.0, hold: 600.0, shape: 1.5, frames: 1_000_000, seed: 1 }
     }
 }
 
@@ -267,7 +267,7 @@ enum Fault {
 }
 
 impl Fault {
-    fn new(config: &Config) -> Result<Fault, Impossible> {
+    fn new(config: &Config) -> Result<Fault, InvalidConfig> {
         let trials = |value, key| probability(value, key).map(Trials::new);
         Ok(match *config {
             Config::PacketErrors { loss } => Fault::Loss(trials(loss, "loss")?),
@@ -275,8 +275,8 @@ impl Fault {
             Config::BitBursts { p, r, ber_good, ber_bad } => {
                 let chain = GilbertElliott::new([p, r], [ber_good, ber_bad]);
                 Fault::BitBursts(chain.map_err(|error| match error.key {
-                    "loss_good" => Impossible::new("ber_good", error.expected),
-                    "loss_bad" => Impossible::new("ber_bad", error.expected),
+                    "loss_good" => InvalidConfig::new("ber_good", error.expected),
+                    "loss_bad" => InvalidConfig::new("ber_bad", error.expected),
                     _ => error,
                 })?)
             }
@@ -285,8 +285,8 @@ impl Fault {
             }
             Config::Trace(ref config) => Fault::Trace(config.reader()?),
             Config::Signal(_) => {
-                let expected = "a Wi-Fi link: elsewhere there are no rates that it could act on";
-                return Err(Impossible::new("kind", expected));
+                let expected = "a Wi-Fi link: other media have no rates that it could act on";
+                return Err(InvalidConfig::new("kind", expected));
             }
             Config::Duplication { probability } => Fault::Duplication(trials(probability, "probability")?),
             Config::Reordering { probability, delay } => {
@@ -294,7 +294,7 @@ impl Fault {
             }
             Config::Jitter { law, keep_order } => {
                 let in_order = !matches!(law, JitterLaw::Uniform { min, max } if max < min);
-                Impossible::unless(in_order, "max", "at least min")?;
+                InvalidConfig::ensure(in_order, "max", "at least min")?;
                 Fault::Jitter { law, keep_order }
             }
         })
@@ -303,9 +303,9 @@ impl Fault {
 
 impl TraceConfig {
     /// Returns the trace from a random frame on.
-    fn reader(&self) -> Result<trace::Reader, Impossible> {
-        Impossible::unless(self.step.is_none_or(|step| !step.is_zero()), "step", "more than no time")?;
-        let missing = Impossible::new("file", "a trace: one of `file` and `stand_in`");
+    fn reader(&self) -> Result<trace::Reader, InvalidConfig> {
+        InvalidConfig::ensure(self.step.is_none_or(|step| !step.is_zero()), "step", "more than no time")?;
+        let missing = InvalidConfig::new("file", "a trace: one of `file` and `synthetic`");
         let trace = self.loaded.clone().ok_or(missing)?;
         Ok(trace::Reader::new(trace, self.step))
     }
@@ -316,7 +316,7 @@ impl Channel {
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value.
-    pub fn new(config: &Config) -> Result<Channel, Impossible> {
+    pub fn new(config: &Config) -> Result<Channel, InvalidConfig> {
         let fault = Fault::new(config)?;
         Ok(Channel { fault, held: Held::default(), delivered: 0, lost: 0, damaged: 0, duplicated: 0 })
     }
@@ -325,7 +325,7 @@ impl Channel {
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value; then nothing is changed.
-    pub fn set(&mut self, config: &Config) -> Result<(), Impossible> {
+    pub fn set(&mut self, config: &Config) -> Result<(), InvalidConfig> {
         self.fault = Fault::new(config)?;
         Ok(())
     }
@@ -485,7 +485,7 @@ impl GilbertElliott {
     ///
     /// # Errors
     /// Returns an error if a probability is not from 0 to 1.
-    pub fn new([p, r]: [f64; 2], [good, bad]: [f64; 2]) -> Result<GilbertElliott, Impossible> {
+    pub fn new([p, r]: [f64; 2], [good, bad]: [f64; 2]) -> Result<GilbertElliott, InvalidConfig> {
         let trials = |value, key| probability(value, key).map(Trials::new);
         Ok(GilbertElliott {
             loss: [trials(good, "loss_good")?, trials(bad, "loss_bad")?],

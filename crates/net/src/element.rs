@@ -125,7 +125,7 @@ pub struct Outbox {
     first: Option<(Wire, Packet)>,
     /// Packets after the first; empty without a first one.
     rest: VecDeque<(Wire, Packet)>,
-    stray: u64,
+    unrouted: u64,
 }
 
 impl Outbox {
@@ -143,7 +143,7 @@ impl Outbox {
     #[inline(always)]
     pub fn push(&mut self, wire: Wire, packet: Packet) {
         if !wire.is_connected() {
-            self.stray += 1;
+            self.unrouted += 1;
         } else if self.first.is_none() {
             self.first = Some((wire, packet));
         } else {
@@ -152,8 +152,8 @@ impl Outbox {
     }
 
     /// Returns the number of packets sent to unconnected outputs.
-    pub fn stray(&self) -> u64 {
-        self.stray
+    pub fn unrouted_packets(&self) -> u64 {
+        self.unrouted
     }
 }
 

@@ -8,8 +8,8 @@
 pub mod channel;
 mod config;
 mod element;
+pub mod external_port;
 mod framing;
-pub mod gate;
 mod hash;
 pub mod histogram;
 pub mod link;
@@ -25,10 +25,10 @@ pub mod testing;
 pub mod text;
 
 pub use channel::Channel;
-pub use config::{Impossible, probability};
+pub use config::{InvalidConfig, probability};
 pub use element::{Cx, Element, Observer, Outbox, Port, Wire};
+pub use external_port::ExternalPort;
 pub use framing::Framing;
-pub use gate::Gate;
 pub use histogram::Histogram;
 pub use link::Link;
 pub use marker::Marker;

@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::queue::{Discipline, Queue};
-use crate::{Cx, Element, Framing, Impossible, Observer, Packet, Port};
+use crate::{Cx, Element, Framing, InvalidConfig, Observer, Packet, Port};
 
 /// A link in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -67,7 +67,7 @@ impl Link {
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value.
-    pub fn new(config: &Config) -> Result<Link, Impossible> {
+    pub fn new(config: &Config) -> Result<Link, InvalidConfig> {
         Ok(Link {
             queue: config.queue.build()?,
             backlogged: false,
@@ -99,7 +99,7 @@ impl Link {
     ///
     /// # Errors
     /// The key whose value is impossible, `kind` if it is another discipline; nothing is changed then.
-    pub fn set_queue(&mut self, now: Time, discipline: &Discipline) -> Result<(), Impossible> {
+    pub fn set_queue(&mut self, now: Time, discipline: &Discipline) -> Result<(), InvalidConfig> {
         self.catch_up(now);
         self.queue.set(discipline)
     }
@@ -199,9 +199,9 @@ struct Transmitter {
 }
 
 impl Transmitter {
-    fn new(config: &Config) -> Result<Transmitter, Impossible> {
+    fn new(config: &Config) -> Result<Transmitter, InvalidConfig> {
         let rate_is_real = config.rate.is_none_or(|rate| rate.as_bps() > 0);
-        Impossible::unless(rate_is_real, "rate", "more than zero, or none for a line that takes no time")?;
+        InvalidConfig::ensure(rate_is_real, "rate", "more than zero, or none for a line that takes no time")?;
         let framing = config.framing;
         let serialiser = config.rate.map(|rate| Serialiser::new(framing.usable(rate)));
         Ok(Transmitter { serialiser, framing, free_at: Time::ZERO, is_down: false, busy: Span::ZERO })
@@ -296,9 +296,9 @@ struct Propagation {
 }
 
 impl Propagation {
-    fn new(config: &Config) -> Result<Propagation, Impossible> {
+    fn new(config: &Config) -> Result<Propagation, InvalidConfig> {
         let in_order = config.delay_changes.is_sorted_by_key(|change| change.at);
-        Impossible::unless(in_order, "delay_changes", "changes in the order of their time")?;
+        InvalidConfig::ensure(in_order, "delay_changes", "changes in the order of their time")?;
         let changes = config.delay_changes.iter().copied().collect();
         Ok(Propagation::with_changes(config.delay, changes))
     }

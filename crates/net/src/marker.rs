@@ -8,7 +8,7 @@ use std::any::Any;
 use bentpipe_units::Time;
 use bentpipe_wire::ip;
 
-use crate::{Cx, Element, Impossible, Observer, Packet, Port};
+use crate::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 
 pub mod metrics;
 
@@ -31,7 +31,7 @@ impl Marker {
     ///
     /// # Errors
     /// Returns an error if a DSCP has more than 6 bits.
-    pub fn new(rules: Vec<usize>, dscps: Vec<u8>) -> Result<Marker, Impossible> {
+    pub fn new(rules: Vec<usize>, dscps: Vec<u8>) -> Result<Marker, InvalidConfig> {
         check(&dscps)?;
         Ok(Marker { rules, dscps, matched: 0, changed: 0 })
     }
@@ -40,8 +40,8 @@ impl Marker {
     ///
     /// # Errors
     /// Returns an error if there is another number of rules, or a DSCP has more than 6 bits. Nothing is changed then.
-    pub fn set(&mut self, dscps: Vec<u8>) -> Result<(), Impossible> {
-        Impossible::unless(dscps.len() == self.dscps.len(), "rules", "as many rules as at the start")?;
+    pub fn set(&mut self, dscps: Vec<u8>) -> Result<(), InvalidConfig> {
+        InvalidConfig::ensure(dscps.len() == self.dscps.len(), "rules", "as many rules as at the start")?;
         check(&dscps)?;
         self.dscps = dscps;
         Ok(())
@@ -62,8 +62,8 @@ impl Marker {
     }
 }
 
-fn check(dscps: &[u8]) -> Result<(), Impossible> {
-    Impossible::unless(dscps.iter().all(|dscp| *dscp <= MAX_DSCP), "mark", "a DSCP from 0 to 63")
+fn check(dscps: &[u8]) -> Result<(), InvalidConfig> {
+    InvalidConfig::ensure(dscps.iter().all(|dscp| *dscp <= MAX_DSCP), "mark", "a DSCP from 0 to 63")
 }
 
 impl Element for Marker {

@@ -70,7 +70,7 @@ struct Inner {
     /// Length of the whole packet, which is read at every step and changed at few.
     len: usize,
     body: Body,
-    born: Time,
+    created_at: Time,
 }
 
 impl Inner {
@@ -103,7 +103,7 @@ impl Inner {
 impl PartialEq for Inner {
     fn eq(&self, other: &Inner) -> bool {
         self.header() == other.header()
-            && (self.len, self.born) == (other.len, other.born)
+            && (self.len, self.created_at) == (other.len, other.created_at)
             && self.body == other.body
     }
 }
@@ -126,12 +126,12 @@ impl Packet {
     /// none.
     #[inline]
     fn written(head: &[u8; HEAD], start: usize, zeros: u32) -> Packet {
-        let (len, body, born) = (HEAD - start + zeros as usize, Body::Zeros(zeros), Time::ZERO);
+        let (len, body, created_at) = (HEAD - start + zeros as usize, Body::Zeros(zeros), Time::ZERO);
         let Some(mut inner) = SPARE.with_borrow_mut(VecDeque::pop_front) else {
-            return Packet(Box::new(Inner { head: *head, start: start as u8, len, body, born }));
+            return Packet(Box::new(Inner { head: *head, start: start as u8, len, body, created_at }));
         };
         inner.write_head(head, start);
-        (inner.start, inner.len, inner.body, inner.born) = (start as u8, len, body, born);
+        (inner.start, inner.len, inner.body, inner.created_at) = (start as u8, len, body, created_at);
         Packet(inner)
     }
 
@@ -390,14 +390,14 @@ impl Packet {
 
     /// Returns the time at which the application passed the data. The one-way delay counts from it.
     #[inline]
-    pub fn born(&self) -> Time {
-        self.0.born
+    pub fn created_at(&self) -> Time {
+        self.0.created_at
     }
 
-    /// Sets [`Packet::born`].
+    /// Sets [`Packet::created_at`].
     #[inline]
-    pub fn set_born(&mut self, born: Time) {
-        self.0.born = born;
+    pub fn set_created_at(&mut self, created_at: Time) {
+        self.0.created_at = created_at;
     }
 
     /// Returns eight bytes that differ between different packets.
@@ -420,10 +420,10 @@ impl Packet {
         let Body::Bytes(bytes) = &mut self.0.body else { return };
         bytes.drain(..skip.min(bytes.len()));
         if usize::from(self.0.start) == HEAD {
-            let born = self.0.born;
+            let created_at = self.0.created_at;
             let bytes = std::mem::take(bytes);
             *self = Packet::from_bytes(&bytes);
-            self.0.born = born;
+            self.0.created_at = created_at;
         }
     }
 }

@@ -7,7 +7,7 @@ use bentpipe_units::{Bytes, RandomStream, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Impossible, Observer, Packet};
+use crate::{InvalidConfig, Observer, Packet};
 
 mod drop_tail;
 pub mod metrics;
@@ -49,14 +49,14 @@ pub trait Queue: Send {
     ///
     /// # Errors
     /// The key whose value is impossible, `kind` if the discipline is another; nothing is changed then.
-    fn set(&mut self, discipline: &Discipline) -> Result<(), Impossible>;
+    fn set(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig>;
 
     /// Reports the counters of the discipline.
     fn observe(&self, observer: &mut dyn Observer);
 }
 
 /// Error for parameters of another discipline.
-const OTHER_KIND: Impossible = Impossible::new("kind", "the discipline that the queue has");
+const OTHER_KIND: InvalidConfig = InvalidConfig::new("kind", "the discipline that the queue has");
 
 /// Queueing discipline of a link, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -81,7 +81,7 @@ impl Discipline {
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value.
-    pub fn build(&self) -> Result<Box<dyn Queue>, Impossible> {
+    pub fn build(&self) -> Result<Box<dyn Queue>, InvalidConfig> {
         match self {
             Discipline::DropTail(config) => Ok(Box::new(DropTail::new(config))),
             Discipline::Red(config) => Ok(Box::new(Red::new(config)?)),

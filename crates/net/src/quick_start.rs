@@ -17,7 +17,7 @@ use rand::RngCore;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cx, Element, Impossible, Observer, Packet, Port};
+use crate::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 
 /// Returns the rate requested or reported by a packet's Quick-Start option. It is the rate approved up to
 /// here, in bits of IP packets. Terminals request that capacity (`dama::Announcement`). Zero if the request
@@ -54,9 +54,9 @@ impl Config {
     ///
     /// # Errors
     /// Returns an error with the key whose value is impossible.
-    pub fn check(&self) -> Result<(), Impossible> {
-        Impossible::unless((0.0..=1.0).contains(&self.threshold), "threshold", "a share from 0 to 1")?;
-        Impossible::unless((1..=1000).contains(&self.intervals), "intervals", "1 to 1000")
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        InvalidConfig::ensure((0.0..=1.0).contains(&self.threshold), "threshold", "a share from 0 to 1")?;
+        InvalidConfig::ensure((1..=1000).contains(&self.intervals), "intervals", "1 to 1000")
     }
 }
 
@@ -86,7 +86,7 @@ impl Approver {
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value.
-    pub fn new(config: &Config, rate: Rate, is_router: bool) -> Result<Approver, Impossible> {
+    pub fn new(config: &Config, rate: Rate, is_router: bool) -> Result<Approver, InvalidConfig> {
         config.check()?;
         Ok(Approver {
             limit_bps: rate.mul_f64(config.threshold).as_bps(),

@@ -12,7 +12,7 @@ use bentpipe_units::{Bytes, Rate, Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Impossible;
+use crate::config::InvalidConfig;
 use crate::queue::Backlog;
 use crate::{Cx, Element, Observer, Packet, Port};
 
@@ -55,14 +55,18 @@ impl Config {
     ///
     /// # Errors
     /// Returns an error with the key whose value is impossible.
-    pub fn check(&self) -> Result<(), Impossible> {
-        Impossible::unless(self.rate.as_bps() > 0, "rate", "more than zero")?;
-        Impossible::unless(
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        InvalidConfig::ensure(self.rate.as_bps() > 0, "rate", "more than zero")?;
+        InvalidConfig::ensure(
             self.burst.get() > 0,
             "burst",
             "more than zero, best at least the longest packet",
         )?;
-        Impossible::unless(self.peak_rate.is_none_or(|peak| peak > self.rate), "peak_rate", "more than rate")
+        InvalidConfig::ensure(
+            self.peak_rate.is_none_or(|peak| peak > self.rate),
+            "peak_rate",
+            "more than rate",
+        )
     }
 }
 
@@ -87,7 +91,7 @@ impl Shaper {
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value.
-    pub fn new(config: &Config) -> Result<Shaper, Impossible> {
+    pub fn new(config: &Config) -> Result<Shaper, InvalidConfig> {
         config.check()?;
         Ok(Shaper {
             sustained: Bucket::full(config.rate, config.burst),
@@ -108,7 +112,7 @@ impl Shaper {
     ///
     /// # Errors
     /// The key whose value is impossible; nothing is changed then.
-    pub fn set(&mut self, now: Time, config: &Config) -> Result<(), Impossible> {
+    pub fn set(&mut self, now: Time, config: &Config) -> Result<(), InvalidConfig> {
         config.check()?;
         self.sustained.set(now, config.rate, config.burst);
         match (&mut self.peak, config.peak_rate) {

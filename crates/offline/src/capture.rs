@@ -45,7 +45,7 @@ impl Packet<'_> {
 pub enum Content {
     /// IP packets, of any link layer.
     Ip,
-    /// IP packets, of any link layer, and every record of a raw IP capture, whatever it holds.
+    /// Every record of a raw IP capture, and the IP packets of any link layer.
     Network,
     /// ROHC packets, whole records of linktype USER0.
     Rohc,
@@ -88,7 +88,7 @@ impl Capture {
         Ok(Capture { path: path.into(), reader, content, records, skipped, is_truncated: false })
     }
 
-    /// Passes every packet to `each`, until the end of the file or until `each` returns `false`.
+    /// Passes every packet to `each`, until the end or until `each` returns `false`.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read on, or `each` fails. A last record that is cut short is the end of the file.

@@ -4,8 +4,8 @@ mod measured;
 
 use std::path::{Path, PathBuf};
 
-use bentpipe_net::channel::loss::{self, Counts, Model, Numbers};
-use bentpipe_net::channel::{Fit as FitKind, StandIn, Trace};
+use bentpipe_net::channel::loss::{self, Counts, Model, SequenceField};
+use bentpipe_net::channel::{Fit as FitKind, SyntheticTrace, Trace};
 use bentpipe_report::losses;
 use bentpipe_units::RandomStream;
 
@@ -14,10 +14,10 @@ use crate::Error;
 /// Comparison of loss models fitted to a trace, or to the gaps of a capture.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// Trace (0 received, 1 lost, a character per frame), or with `sequence` a capture of received packets.
+    /// Trace (0 received, 1 lost), or with `sequence` a capture of received packets.
     pub trace: PathBuf,
     /// Place of the sequence numbers in the packets of a capture.
-    pub sequence: Option<Numbers>,
+    pub sequence: Option<SequenceField>,
     /// UDP destination port of the packets. Default: any.
     pub port: Option<u16>,
     /// Number of transmissions per packet by a link layer, for the residual loss.
@@ -77,8 +77,8 @@ impl Fit {
 pub enum Source {
     /// Chain of two states; the text names it.
     Model(Model, &'static str),
-    /// Synthetic trace in the place of a measured one; its length and seed are those of [`Generate`].
-    StandIn(StandIn),
+    /// Synthetic trace, with length and seed of [`Generate`].
+    Synthetic(SyntheticTrace),
     /// Model fitted to another trace.
     Fitted {
         /// The other trace.
@@ -113,7 +113,7 @@ impl Generate {
     fn generate(&self) -> Result<String, String> {
         match &self.source {
             Source::Model(model, about) => self.of_model(*model, about),
-            Source::StandIn(config) => self.of_stand_in(config),
+            Source::Synthetic(config) => self.of_synthetic(config),
             Source::Fitted { trace, fit } => {
                 let measured = measured::trace(trace)?;
                 let fitted = loss::fit(*fit, &measured, &Counts::of(&measured));
@@ -123,11 +123,11 @@ impl Generate {
         }
     }
 
-    fn of_stand_in(&self, config: &StandIn) -> Result<String, String> {
-        let config = StandIn { frames: self.frames, seed: self.seed, ..*config };
-        let StandIn { deviation_db, hold, shape, .. } = config;
+    fn of_synthetic(&self, config: &SyntheticTrace) -> Result<String, String> {
+        let config = SyntheticTrace { frames: self.frames, seed: self.seed, ..*config };
+        let SyntheticTrace { deviation_db, hold, shape, .. } = config;
         let about = format!(
-            "a stand-in for a measured trace: semi-Markov, mean quality {:.3} dB, deviation {deviation_db} dB, \
+            "a synthetic trace: semi-Markov, mean quality {:.3} dB, deviation {deviation_db} dB, \
              hold {hold} frames (Pareto, shape {shape})",
             config.mean_db()
         );

@@ -33,7 +33,7 @@ pub trait Session {
         Box::new(file)
     }
 
-    /// Receives the progress of a long step: its name, and the fraction that is done if that is known.
+    /// Callback invoked with a step's name, and its completed fraction if known.
     fn progress(&self, step: &'static str, fraction: Option<f64>) {
         let _ = (step, fraction);
     }
@@ -53,7 +53,7 @@ impl Session for Unattended {
 /// Manner in which a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitReason {
-    /// Everything succeeded.
+    /// Complete success.
     Clean,
     /// A packet failed.
     Failed,

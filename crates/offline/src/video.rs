@@ -8,7 +8,7 @@ use bentpipe_lab::video::quality::{Quality as Judgement, Reference};
 use bentpipe_lab::video::{self, Ffmpeg, Scratch, TransportStream, mux};
 use bentpipe_record::write_whole;
 use bentpipe_report::{Cell, Table};
-use bentpipe_scenario::{Adaptation, Card, Document, Flow, Refusal, Scenario, Stream, Traffic};
+use bentpipe_scenario::{Adaptation, Card, Document, Flow, Scenario, ScenarioError, Stream, Traffic};
 use bentpipe_site::Judged;
 use bentpipe_units::{Rate, Span, Time};
 
@@ -92,7 +92,7 @@ impl Overrides {
         }
     }
 
-    /// Returns the assignments of scenario keys for the stream of the flow `name`, each with its option.
+    /// Returns the scenario assignments for the stream of flow `name`, each with its option.
     fn assignments(&self, name: &str) -> Vec<(&'static str, String)> {
         let stream = |key: &str, value: String| format!("flow.{name}.traffic.{key}={value}");
         let mut all = Vec::new();
@@ -127,7 +127,7 @@ fn key_of(adaptation: Adaptation) -> &'static str {
     }
 }
 
-/// Transfer of a transport stream in ATM cells over a link that loses, corrupts and delays them.
+/// Transfer of a transport stream in ATM cells over an impaired link.
 #[derive(Clone, Debug, Default)]
 pub struct Carry {
     /// Transport stream to send.
@@ -182,7 +182,7 @@ impl Carry {
                 Document::parse("satellite", SCENARIO.as_bytes()).map_err(|refusal| refusal.to_string())?
             }
         };
-        let text = |refusal: Refusal| refusal.to_string();
+        let text = |refusal: ScenarioError| refusal.to_string();
         self.set.iter().try_for_each(|assignment| document.set(assignment)).map_err(text)?;
         let scenario = document.scenario().map_err(text)?;
         let Some((name, ..)) = stream_of(&scenario) else {
@@ -319,7 +319,7 @@ fn run(mut built: Built, end: Span, session: &dyn Session) -> Result<Judged, Str
 /// Measures of a stream that arrived: names, labels, and the adaptations that have them.
 const ROWS: [(&str, &str, &[Adaptation]); 15] = [
     ("cells-sent", "cells sent", &[]),
-    ("cells-arrived", "cells arrived, strangers included", &[]),
+    ("cells-arrived", "cells arrived, misinserted ones included", &[]),
     ("good-pdus", "PDUs received", &[Adaptation::Aal5]),
     ("bad-pdus", "PDUs with a bad CRC or length", &[Adaptation::Aal5]),
     ("bad-datagrams", "datagrams with a bad checksum", &[]),

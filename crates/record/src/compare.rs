@@ -51,7 +51,8 @@ struct Run {
 }
 
 impl Variant {
-    /// Reads the runs of one point of a folder of results: "runs/geo-1234", or "runs/sweep-1234#2" for point 2.
+    /// Reads the runs of one point of a folder of results. The path is "runs/geo-1234", or "runs/sweep-1234#2" for
+    /// point 2.
     ///
     /// # Errors
     /// Returns what cannot be read, or which points there are, in words.

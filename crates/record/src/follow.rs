@@ -63,7 +63,7 @@ impl Recorder {
             end: totals(network, &parts),
             fingerprint: network.fingerprint(),
             work: network.work(),
-            stray: network.stray(),
+            stray: network.unrouted_packets(),
         })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bentpipe_net::metric::{Kind, Metric};
 use bentpipe_net::{Histogram, Unit};
-use bentpipe_sim::{Fingerprint, Work};
+use bentpipe_sim::{EngineCounters, Fingerprint};
 use bentpipe_units::{Span, Time};
 
 use super::declared::{Catalogue, Declared};
@@ -208,7 +208,7 @@ fn is_constant(mut bits: impl Iterator<Item = u64>) -> bool {
     bits.next().is_some_and(|first| bits.all(|bits| bits == first))
 }
 
-/// True, false, true, ...
+/// Returns a function that returns `true` at every second call, from the first.
 fn every_second() -> impl FnMut() -> bool {
     let mut odd = false;
     move || {
@@ -306,7 +306,7 @@ pub struct Recording {
     /// The hash over all that happened.
     pub fingerprint: Fingerprint,
     /// Event counts of the engine.
-    pub work: Work,
+    pub work: EngineCounters,
     /// Packets sent to outputs that lead nowhere.
     pub stray: u64,
 }

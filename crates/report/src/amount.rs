@@ -2,7 +2,7 @@
 
 use bentpipe_units::{Bytes, Rate, Span};
 
-/// The number in a text such as "6 MB", "270 ms", "8 Mbit/s", "0.001" or "12", in its base unit, and that unit.
+/// Returns the number and base unit of a text such as "6 MB", "270 ms" or "12".
 pub fn number(text: &str) -> Option<(f64, &'static str)> {
     let plain = || text.trim().parse::<f64>().ok().map(|number| (number, ""));
     let bytes = || text.parse::<Bytes>().ok().map(|bytes| (bytes.get() as f64, "B"));
@@ -11,7 +11,7 @@ pub fn number(text: &str) -> Option<(f64, &'static str)> {
     plain().or_else(bytes).or_else(rate).or_else(span)
 }
 
-/// How many of `base` one `unit` is: a million for "bit/s" and "Mbit/s".
+/// Returns the ratio of `unit` to `base`: a million for "Mbit/s" and "bit/s".
 ///
 /// # Errors
 /// If they do not measure the same, in words.
@@ -25,7 +25,7 @@ pub fn factor(base: &str, unit: &str) -> Result<f64, String> {
         (_, _, Some("G")) => Ok(1e9),
         ("s", _, Some("m")) => Ok(1e-3),
         ("s", _, Some("u" | "\u{b5}")) => Ok(1e-6),
-        _ => Err(format!("ours is in {base}, not in {unit}")),
+        _ => Err(format!("the simulated value is in {base}, not in {unit}")),
     }
 }
 

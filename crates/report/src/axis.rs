@@ -1,6 +1,6 @@
 //! Axes: ranges, tick marks, numbers and prefixes.
 
-/// How values are spread along an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Evenly.
@@ -12,15 +12,15 @@ pub enum Scale {
 /// An axis, before anything is known of its length on the page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What is shown ("goodput").
+    /// Quantity shown ("goodput").
     pub label: String,
     /// The unit of the values ("bit/s"); empty for none.
     pub unit: String,
-    /// How values are spread.
+    /// Scale.
     pub scale: Scale,
-    /// Whether a linear axis begins at zero when all values are positive.
+    /// Set if a linear axis starts at zero when all values are positive.
     pub from_zero: bool,
-    /// Whether a linear axis ends where its values do, and not at the next mark: time.
+    /// Set if a linear axis ends at its last value, not at the next mark, as for time.
     pub ends_with_values: bool,
     /// Words in place of numbers: value 0 is the first, and so on.
     pub words: Vec<String>,
@@ -107,17 +107,17 @@ pub(super) struct Ruler {
     /// Values are divided by this to be in the axis's prefixed unit.
     pub(super) factor: f64,
     pub(super) title: String,
-    /// Where, in the prefixed unit, and what is written there.
+    /// Position of each tick in the prefixed unit, and its label.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
 impl Ruler {
-    /// Where a value is, from 0 at the axis's beginning to 1 at its end; NaN where it cannot be shown.
+    /// Returns the position of a value, 0 to 1; NaN if it cannot be shown.
     pub(super) fn place(&self, value: f64) -> f64 {
         self.place_scaled(value / self.factor)
     }
 
-    /// As [`Ruler::place`], of a value in the prefixed unit.
+    /// Returns [`Ruler::place`] of a value in the prefixed unit.
     pub(super) fn place_scaled(&self, value: f64) -> f64 {
         if !self.logarithmic {
             return (value - self.low) / (self.high - self.low);
@@ -178,7 +178,7 @@ fn decimals_of(step: f64) -> usize {
         as usize
 }
 
-/// A number with so many decimals, and narrow spaces between groups of three digits from five digits on.
+/// Formats a number with the given decimals. Groups of three digits have narrow spaces between from five digits on.
 pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, fraction) = text.split_once('.').map_or((&text[..], ""), |(w, f)| (w, f));
@@ -199,7 +199,7 @@ pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     out
 }
 
-/// A number in as few characters as tell it from its neighbours on a logarithmic axis.
+/// Formats a number as briefly as distinguishes it from its neighbours on a logarithmic axis.
 fn short(value: f64) -> String {
     let exponent = value.log10().floor() as i32;
     if !(-3..6).contains(&exponent) {

@@ -2,7 +2,7 @@
 
 use bentpipe_record::{CaptureFile, Cell, ResultSet, RunResult, Table};
 
-/// Returns the captures of the first run; none without captures.
+/// Returns the captures of the first run, or `None` without captures.
 pub(crate) fn capture_table(results: &ResultSet<'_>) -> Option<Table> {
     let captures = results.runs.first().map(|run: &RunResult| &run.outcome.captures)?;
     let row = |capture: &CaptureFile| {

@@ -1,8 +1,7 @@
 //! Leaving out points that nobody would see.
 
-/// The points of a curve, no more than four for each of `columns` columns from `low` to `high`: the first, the lowest,
-/// the highest and the last in each, in their order. Every extreme stays visible. NaN breaks the curve and is kept
-/// where it does.
+/// Returns at most four points of a curve for each of `columns` columns. These are the first, lowest, highest and
+/// last of each column, in order, so every extreme stays visible. NaN, which breaks the curve, is kept.
 pub(super) fn decimate(points: &[(f64, f64)], low: f64, high: f64, columns: usize) -> Vec<(f64, f64)> {
     if points.len() <= columns * 2 {
         return points.to_vec();

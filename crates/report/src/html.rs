@@ -78,7 +78,7 @@ fn base64(bytes: &[u8]) -> String {
 
 struct Writer {
     html: String,
-    /// How many plots there are so far, to give each an identity.
+    /// Number of plots so far, which numbers their identifiers.
     plots: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A trace and the models fitted to it, as figures, as a table and as a page.
+//! Loss trace with fitted models, as statistics, table and page.
 
 use bentpipe_net::channel::loss::{Comparison, Counts, Lengths, MAX_LENGTH, Row, name, parameters};
 use bentpipe_net::channel::{Fit, Trace};
@@ -61,8 +61,8 @@ pub fn page(title: &str, source: &str, trace: &Trace, comparison: &Comparison) -
         ("longest gap".to_owned(), format!("{} frames", comparison.longest[1])),
     ];
     let plots = vec![
-        lengths_plot("Runs of lost frames", &counts.bursts, true, comparison),
-        lengths_plot("Runs of received frames", &counts.gaps, false, comparison),
+        lengths_plot("Loss bursts", &counts.bursts, true, comparison),
+        lengths_plot("Loss-free gaps", &counts.gaps, false, comparison),
         histogram_plot(comparison),
         rate_plot(trace),
     ];
@@ -79,9 +79,9 @@ const HOW_TO_READ: &str = "
     state. \"Off\" is the largest distance between the distributions of lengths (Kolmogorov and Smirnov): 0 is a perfect fit.
     Akaike's criterion (AIC) weighs the likelihood of the whole trace against the number of parameters: the least is best.";
 
-/// The share of runs of lost frames at least so long, of the trace and of its models.
+/// Returns the distribution of loss burst lengths of the trace and its models.
 pub fn bursts_plot(trace: &Trace, comparison: &Comparison) -> Plot {
-    lengths_plot("Runs of lost frames", &Counts::of(trace).bursts, true, comparison)
+    lengths_plot("Loss bursts", &Counts::of(trace).bursts, true, comparison)
 }
 
 /// The share of runs at least so long, of the trace and of its models.
@@ -116,7 +116,7 @@ fn lengths_plot(title: &str, lengths: &Lengths, lost: bool, comparison: &Compari
     plot
 }
 
-/// Leaves out points that are less than a twelfth of an octave behind the one before.
+/// Drops points less than a twelfth of an octave after the previous one.
 fn thin(points: &mut Vec<(f64, f64)>) {
     let mut last = 0.0;
     points.retain(|(length, _)| {
@@ -128,7 +128,7 @@ fn thin(points: &mut Vec<(f64, f64)>) {
     });
 }
 
-/// How many runs are in each class of lengths.
+/// Plots the number of runs per class of lengths.
 fn histogram_plot(comparison: &Comparison) -> Plot {
     let logarithmic = |label: &str, unit: &str| Axis { scale: Scale::Logarithmic, ..Axis::new(label, unit) };
     let mut plot =
@@ -145,7 +145,7 @@ fn histogram_plot(comparison: &Comparison) -> Plot {
 
 /// The rate of loss along the trace.
 fn rate_plot(trace: &Trace) -> Plot {
-    let mut plot = Plot::new("Rate of loss", Axis::new("frame", ""), Axis::new("lost", ""));
+    let mut plot = Plot::new("Loss ratio", Axis::new("frame", ""), Axis::new("lost", ""));
     let window = trace.frames().div_ceil(WINDOWS);
     plot.note = format!("over {window} frames each");
     let mut points = Vec::new();

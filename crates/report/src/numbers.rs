@@ -15,8 +15,8 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// A value in its unit with the prefix that suits it, and half its confidence interval in the same: "1.234 ± 0.012
-/// Mbit/s". Shares are given in per cent.
+/// Formats a value with a suitable prefix and half its confidence interval: "1.234 ± 0.012 Mbit/s". Ratios are in per
+/// cent.
 pub fn quantity(value: f64, ci95: Option<f64>, unit: &str) -> String {
     let (factor, unit) = match unit {
         "ratio" => (0.01, "%".to_owned()),

@@ -1,4 +1,4 @@
-//! What a page consists of.
+//! Blocks of a page.
 
 use bentpipe_record::Table;
 
@@ -32,16 +32,16 @@ pub enum Block {
     Picture(Picture),
     /// Text as it is, in a box of its own.
     Verbatim(String),
-    /// What is shown when the reader asks for it; printed always.
+    /// Collapsed section, always printed.
     Folded(String, Vec<Block>),
 }
 
 /// A picture in a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// What to look at in it; may be empty.
+    /// Explanatory note; may be empty.
     pub note: String,
     /// The file, PNG.
     pub png: Vec<u8>,

@@ -9,13 +9,12 @@ use super::plot::{Curve, Mark, Plot};
 const MAX_BURSTS: usize = 2000;
 /// Bursts of the closer picture, so few that each is seen.
 const CLOSE: usize = 150;
-/// With more terminals than this, rows are numbered.
+/// Maximum number of terminals whose rows are named; more are numbered.
 const MAX_NAMED: usize = 12;
 /// Letters of a name that are shown beside a row.
 const NAME: usize = 28;
 
-/// The plan's beginning, and if its slots are too many to be told apart some in its middle as well. Empty if nobody was ever
-/// assigned anything.
+/// Plots the start of the plan, and of a long one also a part of its middle. Empty if nothing was ever assigned.
 pub(super) fn plots(carrier: &str, bursts: &[Burst]) -> Vec<Plot> {
     let shown = &bursts[..bursts.len().min(MAX_BURSTS)];
     let mut plots: Vec<Plot> = plot(format!("Burst time plan of {carrier}"), shown).into_iter().collect();
@@ -64,7 +63,7 @@ fn plot(title: String, shown: &[Burst]) -> Option<Plot> {
     Some(plot)
 }
 
-/// What sorts "home.2" before "home.10".
+/// Returns a key for natural order, which has "home.2" before "home.10".
 fn natural(name: &str) -> (&str, u64, &str) {
     let digits = name.rsplit_once('.').and_then(|(base, number)| Some((base, number.parse().ok()?, "")));
     digits.unwrap_or((name, 0, name))

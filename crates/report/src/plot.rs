@@ -1,36 +1,36 @@
-//! What a plot shows.
+//! Content of a plot.
 
 use super::axis::{Axis, Scale};
 
-/// How a curve is drawn.
+/// Style of a curve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
     /// A line with a marker now and then to tell it by.
     #[default]
     Line,
-    /// A thin dashed line, for what belongs to another curve (ssthresh to cwnd) or is a limit.
+    /// Thin dashed line, for a limit or a secondary curve (ssthresh next to cwnd).
     Dashed,
     /// A marker at each point, joined by a line: measured points of a sweep.
     Points,
     /// Markers alone.
     Dots,
-    /// Bars from each point to the next, in rows: points come in pairs with NaN between them.
+    /// Bars from point to point, in rows. Points come in pairs with NaN between them.
     Rows,
 }
 
 /// Points in the order they are joined; NaN breaks the line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
     /// The points.
     pub points: Vec<(f64, f64)>,
-    /// Half the length of the error bar at each point; empty for none, NaN where there is none.
+    /// Half-length of the error bar of each point; empty for none, NaN where absent.
     pub errors: Vec<f64>,
-    /// How it is drawn.
+    /// Style.
     pub mark: Mark,
-    /// Which colour and marker of the palette.
+    /// Index of colour and marker in the palette.
     pub colour: usize,
 }
 
@@ -41,7 +41,7 @@ pub struct Plot {
     pub title: String,
     /// What to look at in it; may be empty.
     pub note: String,
-    /// To the right.
+    /// Horizontal axis.
     pub x: Axis,
     /// Upwards.
     pub y: Axis,
@@ -49,7 +49,7 @@ pub struct Plot {
     pub curves: Vec<Curve>,
 }
 
-/// On an axis of positive values that differ by more than this factor, small ones would be squeezed together.
+/// Ratio of positive values above which an axis is logarithmic.
 const WIDE: f64 = 60.0;
 
 impl Plot {
@@ -58,12 +58,12 @@ impl Plot {
         Plot { title: title.into(), note: String::new(), x, y, curves: Vec::new() }
     }
 
-    /// Whether there is anything to draw.
+    /// Returns `true` if there is nothing to draw.
     pub fn is_empty(&self) -> bool {
         !self.curves.iter().flat_map(|curve| &curve.points).any(|(x, y)| x.is_finite() && y.is_finite())
     }
 
-    /// Makes the axis to the right logarithmic if its values are positive and very different.
+    /// Sets a logarithmic horizontal axis if its values are positive and widely spread.
     pub fn spread_x(mut self) -> Plot {
         let range = range(self.curves.iter().flat_map(|c| c.points.iter().map(|p| p.0)));
         if range.is_some_and(|(low, high)| low > 0.0 && high / low > WIDE) && self.x.words.is_empty() {
@@ -77,7 +77,8 @@ impl Plot {
         range(self.curves.iter().flat_map(|curve| curve.points.iter().map(|p| p.0)))
     }
 
-    /// The least and greatest finite y, error bars included; of what is never negative, bars below zero are not.
+    /// Returns the least and greatest finite y, error bars included. For quantities that are never negative, negative
+    /// parts of bars are ignored.
     pub(super) fn y_range(&self) -> Option<(f64, f64)> {
         let is_positive = !self.curves.iter().flat_map(|curve| &curve.points).any(|point| point.1 < 0.0);
         range(self.curves.iter().flat_map(|curve| {

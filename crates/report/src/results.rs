@@ -17,16 +17,16 @@ use super::{amount, cdf, plan, swept, timed};
 /// Tables of ATM lines and channels with more rows than this are folded away.
 const MAX_ROWS: usize = 12;
 
-/// The most measures of one kind that a diagram of a sweep shows: those that reach highest.
+/// Maximum number of measures of one kind in a sweep plot: those with the largest values.
 const MAX_SHOWN: usize = 8;
 
 /// Note where all seeds give the same run.
 const NO_EFFECT: &str = "none: nothing in the scenario is random, so the seed has no effect";
 
-/// Of more points than this not all are shown over time.
+/// Maximum number of points all shown over time.
 const MAX_TIMED: usize = 12;
 
-/// What sweeps are plotted of, in this order: what a measure's name ends with, and what it is called.
+/// Measures plotted for sweeps, in order: name suffix and title.
 const SWEPT: [(&str, &str); 13] = [
     ("goodput", "Goodput"),
     ("retransmitted", "Retransmitted segments"),
@@ -35,15 +35,15 @@ const SWEPT: [(&str, &str); 13] = [
     ("delay-mean", "Mean one-way delay"),
     ("utilisation", "Link utilisation"),
     ("queue-mean-bytes", "Mean queue"),
-    ("drop-ratio", "Share dropped"),
-    ("vbr-queue-max", "Longest VBR queue"),
-    ("abr-queue-max", "Longest ABR queue"),
-    ("ubr-queue-max", "Longest UBR queue"),
+    ("drop-ratio", "Drop ratio"),
+    ("vbr-queue-max", "Peak VBR queue"),
+    ("abr-queue-max", "Peak ABR queue"),
+    ("ubr-queue-max", "Peak UBR queue"),
     ("cell-loss-ratio", "Cell loss ratio"),
     ("wrong-crc", "PDUs of wrong CRC"),
 ];
 
-/// The page: a summary with confidence intervals, plots, the scenario, its budget, and how to get the same again.
+/// Returns the page: summary with confidence intervals, plots, scenario, budget, and command to reproduce it.
 pub fn results_page(results: &ResultSet<'_>) -> Page {
     let mut blocks: Vec<Block> = results.real_time().map(real_time_block).into_iter().collect();
     blocks.push(Block::Heading("Summary".into()));
@@ -87,7 +87,7 @@ fn folded_tables(point: &PointSummary) -> Vec<Block> {
     tables.into_iter().filter_map(|(title, table)| Some(long(title, table?))).collect()
 }
 
-/// How late packets were, and what else a reader of an emulation has to know.
+/// Returns the lateness of packets and other facts of an emulation.
 fn real_time_block(real_time: &RealTime) -> Block {
     Block::Verbatim(format!("emulated in real time, with real hosts\n{real_time}").trim_end().to_owned())
 }
@@ -192,7 +192,7 @@ fn point_table(points: &[PointSummary]) -> Table {
     Table { caption: String::new(), head, rows: points.iter().map(row).collect() }
 }
 
-/// For each point the diagrams over time of its first seed; folded away if there are several points.
+/// Returns the time plots of each point's first seed, collapsed if there are several points.
 fn timed_blocks(results: &ResultSet<'_>) -> Vec<Block> {
     let several = results.points.len() > 1;
     let step = results.points.len().div_ceil(MAX_TIMED);
@@ -206,8 +206,8 @@ fn timed_blocks(results: &ResultSet<'_>) -> Vec<Block> {
     results.points.iter().enumerate().step_by(step.max(1)).filter_map(block).collect()
 }
 
-/// For each measure a diagram against the axis with the most values; a curve for each flow or link, and for each
-/// combination of the other axes.
+/// Returns a plot of each measure against the axis with the most values. Each flow or link, and each combination of
+/// other axes, has a curve.
 fn swept_plots(results: &ResultSet<'_>) -> Vec<Plot> {
     let Some(axis) = longest_axis(results) else { return Vec::new() };
     SWEPT.iter().filter_map(|(measure, title)| swept_plot(results, axis, measure, title)).collect()
@@ -225,7 +225,7 @@ fn longest_axis(results: &ResultSet<'_>) -> Option<usize> {
     (0..results.axes.len()).rev().max_by_key(|axis| values(*axis))
 }
 
-/// The value that an axis sets at a point; of several keys in step the first.
+/// Returns the value of an axis at a point; of several keys the first.
 fn setting<'a>(point: &Point<'a>, axis: usize) -> Option<&'a str> {
     point.settings.iter().find(|setting| setting.axis == axis).map(|setting| &setting.value[..])
 }
@@ -263,7 +263,7 @@ fn swept_plot(results: &ResultSet<'_>, axis: usize, measure: &str, title: &str) 
     Some(swept::spread(plot)).filter(|plot| !plot.is_empty())
 }
 
-/// Whether a measure is above zero anywhere.
+/// Returns `true` if a measure is above zero at any point.
 fn matters(name: &str, points: &[PointSummary]) -> bool {
     most(name, points) > 0.0
 }
@@ -274,13 +274,13 @@ fn most(name: &str, points: &[PointSummary]) -> f64 {
     values.map(|averaged| averaged.estimate.mean).fold(0.0, f64::max)
 }
 
-/// What the other axes set, in a line.
+/// Returns the settings of the other axes on one line.
 fn others(point: &Point<'_>, axis: usize) -> String {
     let others = point.settings.iter().filter(|setting| setting.axis != axis);
     others.map(|s| format!("{} {}", s.short_key(), s.value)).collect::<Vec<_>>().join(", ")
 }
 
-/// What a curve's legend says: whose measure it is, if there are several, and the group.
+/// Returns the legend of a curve: subject, if there are several, and group.
 fn called(name: &str, ending: &str, several: bool, group: &str) -> String {
     let thing = name.strip_suffix(ending).unwrap_or(name);
     let thing =

@@ -23,10 +23,10 @@ const COLUMNS: usize = 360;
 /// Pixels between the markers that tell a line by.
 const MARKER_DISTANCE: f64 = 92.0;
 
-/// How many colours and markers there are before they repeat.
+/// Number of colours and markers before they repeat.
 pub(super) const PALETTE: usize = 8;
 
-/// The part of the page's style that drawings need, in plain colours: programs that show SVG files know few variables.
+/// Style of drawings, in plain colours, as programs for SVG files support few variables.
 pub(super) const FILE_STYLE: &str = "svg{font:13px system-ui,\"DejaVu Sans\",sans-serif}text{fill:#59626d}.name{font-weight:bold;\
     fill:#000}.title,.xtitle{fill:#000}.ylab,.xtitle{text-anchor:end}.xlab{text-anchor:middle}.grid path{stroke:#e3e6ea;\
     fill:none}.axis{stroke:#8b949e;fill:none}.line,.dash,.bar{fill:none;stroke-width:1.6}.dash{stroke-dasharray:5 4}\
@@ -64,13 +64,13 @@ pub(super) fn draw(plot: &Plot, id: &str) -> String {
 }
 
 impl Plot {
-    /// The plot as an SVG file of its own.
+    /// Returns the plot as a separate SVG file with title and legend, dark on white.
     pub fn to_svg(&self) -> String {
         file(self)
     }
 }
 
-/// The plot as an SVG file of its own, with title and legend, dark on white.
+/// Returns the plot as a separate SVG file with title and legend, dark on white.
 fn file(plot: &Plot) -> String {
     const HEAD: f64 = 50.0;
     let mut svg = format!(
@@ -92,7 +92,7 @@ fn file(plot: &Plot) -> String {
     svg
 }
 
-/// What a reader who cannot see the plot is told.
+/// Returns the alternative text of a plot.
 fn described(plot: &Plot, canvas: &Canvas) -> String {
     let names: Vec<&str> = plot.curves.iter().map(|curve| curve.name.as_str()).take(12).collect();
     format!(
@@ -123,7 +123,7 @@ pub(super) fn swatch(curve: &Curve) -> String {
 struct Canvas {
     x: Ruler,
     y: Ruler,
-    /// Where the axis upwards stands.
+    /// Horizontal position of the vertical axis.
     left: f64,
 }
 
@@ -138,7 +138,7 @@ impl Canvas {
         WIDTH - self.left - RIGHT
     }
 
-    /// What the page's script needs to turn pixels back into values.
+    /// Returns the data that the page's script needs to map pixels to values.
     fn data(&self) -> String {
         format!(
             " data-x=\"{} {} {} {} {}\" data-y=\"{} {TOP} {} {} {}\" data-xname=\"{}\"",
@@ -204,7 +204,7 @@ impl Canvas {
         );
     }
 
-    /// Of the marks along x, so many apart are labelled that the labels do not touch.
+    /// Returns the step between labelled marks on x that keeps labels apart.
     fn every(&self) -> usize {
         let longest = self.x.ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(1);
         let needed = longest as f64 * 9.5 + 12.0;

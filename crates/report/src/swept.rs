@@ -6,7 +6,7 @@ use super::amount;
 use super::axis::{Axis, Scale};
 use super::plot::{Curve, Mark, Plot};
 
-/// An axis for the values of a swept key, and where each of them is on it.
+/// Returns an axis for the values of a swept key, and their positions.
 pub fn axis(label: &str, values: &[&str]) -> (Axis, Vec<f64>) {
     let numbers: Option<Vec<(f64, &str)>> = values.iter().map(|value| amount::number(value)).collect();
     let unit = numbers.as_ref().and_then(|numbers| numbers.first()).map_or("", |(_, unit)| unit);
@@ -31,8 +31,8 @@ fn of_words(label: &str, values: &[&str]) -> (Axis, Vec<f64>) {
     (axis, places)
 }
 
-/// Means of a measure with their intervals at points of a sweep, in rising order on the axis. Points without the
-/// measure are left out.
+/// Returns a curve of means and confidence intervals, in rising order on the axis. Points without the measure are
+/// left out.
 pub fn curve(name: String, colour: usize, places: &[f64], points: &[&PointSummary], measure: &str) -> Curve {
     let value = |(x, point): (&f64, &&PointSummary)| {
         let averaged = point.value(measure)?;
@@ -49,8 +49,8 @@ pub fn curve(name: String, colour: usize, places: &[f64], points: &[&PointSummar
     }
 }
 
-/// The plot with axes as wide as the curves need, and dots in place of lines over words: logarithmic for positive values over decades, and not from zero where all
-/// values are far from it.
+/// Returns the plot with axes fitted to its curves. They are logarithmic for positive values over decades, and do not
+/// start at zero if all values are far from it. Over words, dots replace lines.
 pub fn spread(plot: Plot) -> Plot {
     let mut plot = plot.spread_x();
     if !plot.x.words.is_empty() {

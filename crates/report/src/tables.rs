@@ -38,7 +38,7 @@ pub(super) fn all_flows_table(point: &PointSummary) -> Option<Table> {
     table("flow", "flow.", FLOW, point)
 }
 
-/// What each direction of each link carried; none without links.
+/// Returns the table of link directions, or `None` without links.
 pub fn link_table(point: &PointSummary) -> Option<Table> {
     let columns = [
         ("utilisation", "utilisation"),
@@ -50,7 +50,7 @@ pub fn link_table(point: &PointSummary) -> Option<Table> {
     grouped("link", "link.", &columns, point)
 }
 
-/// What each direction of each ATM line carried.
+/// Returns the table of ATM line directions.
 pub(super) fn line_table(point: &PointSummary) -> Option<Table> {
     let columns = [
         ("utilisation", "utilisation"),
@@ -69,7 +69,7 @@ pub(super) fn line_table(point: &PointSummary) -> Option<Table> {
     grouped("line", "line.", &columns, point)
 }
 
-/// What each end of each virtual channel sent and received.
+/// Returns the table of the ends of virtual channels.
 pub(super) fn end_table(point: &PointSummary) -> Option<Table> {
     let columns = [
         ("cells-sent", "sent"),

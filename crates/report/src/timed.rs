@@ -12,7 +12,7 @@ use super::plot::{Curve, Mark, Plot};
 /// Most curves of a diagram. Of more, copies are shown by their mean and their spread.
 const MAX_CURVES: usize = 8;
 
-/// Most windows of a rate: it is taken over no less than this share of the run, so that single packets do not make it jump.
+/// Maximum number of windows of a rate. Longer windows keep single packets from causing jumps.
 const RATE_WINDOWS: usize = 90;
 
 /// Kinds of subjects in the order of their diagrams.

@@ -13,13 +13,13 @@ pub enum Codec {
     Pcma,
     /// G.729 (RFC 3551, section 4.5.6): 10 bytes for 10 ms.
     G729,
-    /// G.729.1 (RFC 4749): 8 kbit/s, or 12 to 32 in steps of 2, in frames of 20 ms behind a header of one byte.
+    /// G.729.1 (RFC 4749): 8 kbit/s, or 12 to 32 in steps of 2. Frames are 20 ms after a header of one byte.
     G7291,
     /// AMR (RFC 4867), eight modes in frames of 20 ms, bandwidth-efficient.
     Amr,
     /// AMR (RFC 4867), octet-aligned.
     AmrOctetAligned,
-    /// Opus (RFC 6716, 7587) at a constant rate from 6 to 510 kbit/s, one frame a packet.
+    /// Opus (RFC 6716, 7587) at a constant 6 to 510 kbit/s, one frame per packet.
     Opus,
 }
 
@@ -64,7 +64,7 @@ pub enum FormatError {
 /// The first payload type without a fixed meaning (RFC 3551, section 3).
 const DYNAMIC: u8 = 96;
 
-/// AMR's modes: bits a second, and bits of speech in 20 ms (RFC 4867, table 1).
+/// AMR modes: bit/s, and bits of speech in 20 ms (RFC 4867, table 1).
 const AMR_MODES: [(u64, usize); 8] = [
     (4750, 95),
     (5150, 103),
@@ -143,7 +143,7 @@ impl Codec {
         }
     }
 
-    /// How many frames of `frame_ms` fill the interval, up to 200 ms as receivers must take (RFC 3551, section 4.2).
+    /// Returns the number of frames of `frame_ms` in the interval, up to 200 ms (RFC 3551, 4.2).
     fn frames(self, frame_ms: u64, interval: Span) -> Result<usize, FormatError> {
         let frame = Span::from_millis(frame_ms).as_nanos();
         let frames = interval.as_nanos() / frame;
@@ -200,7 +200,7 @@ impl Format {
     }
 }
 
-/// The rate of the timestamps of a payload type with a fixed meaning (RFC 3551, tables 4 and 5).
+/// Returns the clock rate of a static payload type (RFC 3551, tables 4 and 5).
 pub const fn clock_of_static(payload_type: u8) -> Option<u32> {
     match payload_type {
         0 | 3 | 4 | 5 | 7 | 8 | 9 | 12 | 13 | 15 | 18 => Some(8000),

@@ -14,7 +14,7 @@ pub(crate) struct Arrival<'a> {
     pub(crate) mark: Option<Mark>,
 }
 
-/// Mean, deviation and range of numbers that come one by one (Welford's recurrence, which loses no digits).
+/// Running mean, deviation and range (Welford's recurrence, which loses no digits).
 #[derive(Clone, Copy, Debug)]
 pub struct Moments {
     count: u64,
@@ -51,7 +51,7 @@ impl Moments {
         (self.count > 0).then_some(self.mean)
     }
 
-    /// The root of their mean squared distance from the mean: divided by their number, as seed 000's equation 5 does.
+    /// Returns the population standard deviation.
     pub fn deviation(&self) -> Option<f64> {
         (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())
     }
@@ -79,9 +79,9 @@ pub struct Figures {
     pub payload_type: u8,
     /// Times between arrivals. Their mean is seed 000's equation 4, their deviation its equation 5.
     pub intervals: Moments,
-    /// One-way delays of packets that this machine sent.
+    /// One-way delays of packets sent by this machine.
     pub delay: Moments,
-    /// When the first and the last packet came, since 1970.
+    /// Arrival of the first and last packet, since 1970.
     pub span_ns: (u64, u64),
     sequence: Sequence,
     jitter_ns: f64,
@@ -173,8 +173,7 @@ impl Figures {
         self.intervals.deviation()
     }
 
-    /// The interarrival jitter of RFC 3550, section 6.4.1, after the last packet; none if the rate of the timestamps is
-    /// not known.
+    /// Returns the interarrival jitter (RFC 3550, 6.4.1) after the last packet, or `None` without a known clock rate.
     pub fn jitter_ns(&self, clock_hz: Option<u32>) -> Option<f64> {
         clock_hz.filter(|_| self.intervals.count() > 0).map(|_| self.jitter_ns)
     }

@@ -36,8 +36,8 @@ impl Mark {
     }
 }
 
-/// A number of this machine since it was started: the same in every namespace and container, another one on every other
-/// machine, but for one chance in 2^32.
+/// Returns an identifier of this machine since its start. It is the same in all namespaces and containers, and
+/// differs between machines but for one chance in 2^32.
 pub(crate) fn machine() -> u32 {
     let id = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     // FNV-1a: any hash that mixes the whole text does.

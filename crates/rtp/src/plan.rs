@@ -52,7 +52,7 @@ impl Plan {
     /// The longest payload in bytes that IPv4 and UDP carry behind an RTP header.
     pub const MAX_PAYLOAD: usize = 65_535 - 20 - 8 - 12;
 
-    /// So many streams that send so many packets each.
+    /// Creates a plan of the given number of streams and of packets per stream.
     ///
     /// # Errors
     /// If there is no stream, no interval, or the payload is too long.
@@ -102,7 +102,7 @@ impl Plan {
         }
     }
 
-    /// Returns packet `number` of all, from 0 in order of time, or `None` after the last.
+    /// Returns packet `number` in order of time, from 0, or `None` after the last.
     pub fn departure(&self, number: u64) -> Option<Departure> {
         let (index, stream) = (number / u64::from(self.streams), number % u64::from(self.streams));
         let interval = self.format.interval.as_nanos();
@@ -114,7 +114,7 @@ impl Plan {
         (index < self.packets_a_stream).then_some(Departure { at, stream: stream as u32, index })
     }
 
-    /// How far RTP's timestamp is after so many packets of a stream, modulo 2^32.
+    /// Returns the offset of the RTP timestamp after `index` packets of a stream, modulo 2^32.
     pub fn timestamp(&self, index: u64) -> u32 {
         let nanos = u128::from(index) * u128::from(self.format.interval.as_nanos());
         (nanos * u128::from(self.format.clock_hz) / 1_000_000_000) as u32

@@ -22,14 +22,14 @@ const BUFFER: usize = 8 << 20;
 /// Batches taken from one socket before others have their turn.
 const MAX_BATCHES: usize = 16;
 
-/// The rest between looks at the sockets: datagrams have the kernel's time of arrival, so nothing is gained by hurry, and
-/// a batch costs less than its datagrams one by one.
+/// Poll interval of the sockets. Datagrams have the kernel's time of arrival, so faster polling gains nothing, and
+/// batches cost less.
 const REST: Duration = Duration::from_millis(1);
 
 /// The longest wait for a datagram, so that a stop is seen.
 const LONGEST_WAIT: Span = Span::from_millis(50);
 
-/// A difference between the machine's clock and its monotonic one that changes by more than this at once was a step.
+/// Change of the offset between system and monotonic clock that counts as a clock step.
 const STEP_NS: u64 = 1_000_000;
 
 /// Sockets that streams come to.
@@ -53,9 +53,8 @@ struct Door {
 pub type Watch<'a> = &'a mut dyn FnMut(&Reception) -> std::ops::ControlFlow<()>;
 
 impl Receiver {
-    /// Listens at `ports` ports from `at` on, each two above the one before; at all addresses of both families if no
-    /// address is given. `streams` is how many streams there is room for, `clock_hz` the rate of timestamps of payload
-    /// types without a fixed one.
+    /// Listens at `ports` ports from `at` on, in steps of two. Without an address it listens at all addresses of both
+    /// families. `streams` is the number of streams, `clock_hz` the clock rate of payload types without a fixed one.
     ///
     /// # Errors
     /// If a port is taken or beyond the last, or there are more than the process may open.
@@ -85,7 +84,7 @@ impl Receiver {
         self.sockets.iter().map(|door| door.port)
     }
 
-    /// Receives until `stop` is set or `watch`, which is asked every few milliseconds, has seen enough.
+    /// Receives until `stop` is set or `watch` returns `false`. It is called every few milliseconds.
     ///
     /// # Errors
     /// If waiting fails.
@@ -124,7 +123,7 @@ impl Receiver {
         &self.reception
     }
 
-    /// Datagrams that the kernel dropped because nobody had read the ones before, as far as it said.
+    /// Returns the number of datagrams that the kernel dropped at full receive buffers, as far as reported.
     pub fn overflows(&self) -> u64 {
         self.sockets.iter().map(|door| u64::from(door.drops)).sum()
     }
@@ -139,7 +138,7 @@ impl Receiver {
         &self.lateness
     }
 
-    /// How often the machine's clock was set while it received: intervals and delays around that are wrong.
+    /// Returns the number of clock steps during reception. Intervals and delays around them are wrong.
     pub fn clock_steps(&self) -> u64 {
         self.clock.steps
     }
@@ -160,7 +159,7 @@ impl Door {
         Ok(Door { port: socket.local_addr()?.port(), socket, drops: 0 })
     }
 
-    /// Receives what waits in a bounded number of batches, so that other sockets have their turn.
+    /// Receives waiting datagrams in a bounded number of batches, for fairness between sockets.
     fn drain(&mut self, inbox: &mut Inbox, reception: &mut Reception) -> io::Result<()> {
         for _ in 0..MAX_BATCHES {
             let count = inbox.receive(&self.socket)?;
@@ -200,7 +199,7 @@ impl ClockWatch {
     }
 }
 
-/// The machine's clock less the time since `started`; none if too much happened between looking at the one and the other.
+/// Returns the system clock minus the time since `started`. `None` if the two readings were too far apart.
 fn offset_ns(started: Instant) -> Option<i64> {
     let before = started.elapsed();
     let real = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;

@@ -34,7 +34,7 @@ pub struct Strays {
 /// Delays over this count as this in quantiles: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// A source whose second packet did not come in this time makes room for others, where there is need of that.
+/// Time after which a source without a second packet may be evicted.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Streams and their figures.
@@ -67,7 +67,7 @@ impl Reception {
         }
     }
 
-    /// Takes what came to the local port `port` at `at_ns`, nanoseconds since 1970 by the machine's clock.
+    /// Processes a datagram of local port `port`, received at `at_ns` (nanoseconds since 1970).
     pub fn take(&mut self, port: u16, at_ns: u64, datagram: &[u8]) {
         let Ok(rtp) = Packet::new_checked(datagram) else {
             self.strays.not_rtp += 1;
@@ -112,8 +112,8 @@ impl Reception {
         self.probation.push_back(id);
     }
 
-    /// Makes room: the oldest source of a single packet goes (RFC 3550, appendix A.1, holds none valid before its second),
-    /// if its second one had time to come.
+    /// Evicts the oldest source of a single packet, if its second one had time to arrive. RFC 3550, appendix A.1,
+    /// holds no source valid before its second packet.
     fn forget_one(&mut self, now_ns: u64) -> Option<usize> {
         while let Some(&id) = self.probation.front() {
             let place = self.places[&id];
@@ -225,17 +225,17 @@ pub struct Overall {
     pub reordered: u64,
     /// The mean of the streams' mean times between arrivals: seed 000's equation 6, in nanoseconds.
     pub mean_interval_ns: Option<f64>,
-    /// The mean of the deviations of the streams' times between arrivals: seed 000's equation 7, in nanoseconds.
+    /// Mean over the streams of the standard deviation of interarrival times, in nanoseconds.
     pub interval_deviation_ns: Option<f64>,
     /// The mean of the streams' interarrival jitter by RFC 3550, in nanoseconds.
     pub jitter_ns: Option<f64>,
     /// The one-way delay, where this machine sent.
     pub delay_ns: Option<Delay>,
-    /// From the first packet to the last, in nanoseconds.
+    /// Time from the first packet to the last, in nanoseconds.
     pub elapsed_ns: u64,
 }
 
-/// One-way delays in nanoseconds; quantiles to three digits.
+/// One-way delays in nanoseconds. Quantiles have three digits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delay {
     /// Returns the mean.

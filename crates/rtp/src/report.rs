@@ -108,7 +108,7 @@ pub fn problems(receiver: &Receiver) -> Vec<String> {
             receiver.reception().singles() + strays.forgotten,
             "sources sent one packet only; they are not in the table",
         ),
-        (strays.refused, "packets were of streams that there was no room for (--streams)"),
+        (strays.refused, "packets were of streams beyond --streams"),
         (
             receiver.overflows(),
             "datagrams were dropped by the kernel, as this program was too slow to read them",
@@ -162,7 +162,7 @@ const COLUMNS: [&str; 20] = [
     "delay_max_s",
 ];
 
-/// Describes one stream as JSON; its keys are the columns of the CSV, in this order.
+/// Describes one stream as JSON. Its keys are the columns of the CSV, in order.
 fn stream_json(reception: &Reception, id: StreamId, figures: &Figures) -> Value {
     let (intervals, delays) = (figures.intervals.range(), figures.delay.range());
     json!({

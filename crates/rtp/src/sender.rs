@@ -20,7 +20,7 @@ pub enum Streams {
     /// The synchronisation source alone: all go to one port.
     #[default]
     BySsrc,
-    /// The port as well: each stream's is two above the one before, as RTP has even ports (RFC 3550, section 11).
+    /// By port as well: each stream's is two above the previous (RFC 3550, section 11).
     ByPort,
 }
 
@@ -63,9 +63,9 @@ pub struct Sender {
 /// Time from the call to the first packet.
 const START: Span = Span::from_millis(5);
 
-/// How long the sender looks at the clock before a packet is due, at most; nor more than a quarter of the time between
-/// packets. A thread with real-time priority that never sleeps is stopped by the kernel for 50 ms of each second
-/// (sched(7), `sched_rt_runtime_us`).
+/// Maximum busy-wait before a packet is due, also limited to a quarter of the packet interval. A thread with
+/// real-time priority that never sleeps is stopped by the kernel for 50 ms of each second (sched(7),
+/// `sched_rt_runtime_us`).
 const SPIN: Span = Span::from_micros(60);
 
 /// Interval between reports of progress.
@@ -117,9 +117,8 @@ impl Sender {
         Tally { is_whole: next == self.plan.packets(), lateness: pacer.lateness().clone(), ..tally }
     }
 
-    /// Sends on a thread of its own with real-time priority, until all is sent or `stop` is set.
-    /// `watch` is called every 50 ms with the number of packets sent; `refused` at once
-    /// if the process may not have that priority.
+    /// Sends on a separate real-time thread, until all is sent or `stop` is set. `watch` is called every 50 ms with
+    /// the number of packets sent; `refused` at once if the process may not have that priority.
     ///
     /// # Panics
     /// If the sending thread does.

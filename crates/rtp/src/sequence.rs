@@ -1,4 +1,4 @@
-//! Sequence numbers of one source: what came, what is missing, what came twice (RFC 3550, appendix A.1).
+//! Sequence numbers of one source: losses, duplicates and restarts (RFC 3550, appendix A.1).
 
 /// A step ahead of less than this is loss, a larger one a jump.
 const MAX_DROPOUT: u16 = 3000;
@@ -15,7 +15,7 @@ pub(crate) enum Place {
     Late,
     /// Duplicate.
     Duplicate,
-    /// Too far away to belong to the stream; if the next one follows it, the source began anew.
+    /// Jump too far to belong to the stream. If the next number follows it, the source has restarted.
     Jump,
 }
 
@@ -78,7 +78,7 @@ impl Sequence {
         Place::Late
     }
 
-    /// Two in a row after a jump: the source began anew, with the first of the two.
+    /// Restarts after two consecutive numbers following a jump, with the first of them.
     fn restart(&mut self, seq: u16) {
         let past = (self.past.0 + self.expected, self.past.1 + self.received);
         let began = Sequence::begin(seq);

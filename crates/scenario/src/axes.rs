@@ -1,6 +1,6 @@
 //! Axes of a sweep as written, with their places in the file.
 
-use super::error::{Mistake, Origin};
+use super::error::{Diagnostic, Origin};
 use super::older::current_key;
 use super::schema::SCHEMA;
 use super::tree::{Node, Table, Value};
@@ -33,13 +33,13 @@ impl Axis {
 }
 
 /// Removes `[sweep]` from the tree and returns its axes.
-pub(crate) fn take(root: &mut Node) -> Result<Vec<Axis>, Vec<Mistake>> {
+pub(crate) fn take(root: &mut Node) -> Result<Vec<Axis>, Vec<Diagnostic>> {
     let Value::Table(table) = &mut root.value else { return Ok(Vec::new()) };
     let Some(sweep) = table.remove("sweep") else { return Ok(Vec::new()) };
     let Some(entries) = sweep.table() else {
         let problem =
             format!("{}: expected a table of dotted keys with the lists of their values", sweep.kind());
-        return Err(vec![Mistake { key: "sweep".to_owned(), problem, origin: sweep.origin }]);
+        return Err(vec![Diagnostic { key: "sweep".to_owned(), problem, origin: sweep.origin }]);
     };
     let mut reader = Reader::default();
     for (name, origin, node) in entries.iter() {
@@ -55,20 +55,20 @@ pub(crate) fn replace(axes: &mut Vec<Axis>, key: &str, origin: &Origin, node: &N
     reader.flatten(key, origin, node, &mut keys);
     reader.axes.extend(axes.iter().filter(|axis| !axis.has(key)).cloned());
     reader.axes.extend(keys.into_iter().map(|key| Axis { name: current_key(&key.0), keys: vec![key] }));
-    *axes = reader.finish(origin).map_err(|mut mistakes| mistakes.remove(0).problem)?;
+    *axes = reader.finish(origin).map_err(|mut diagnostics| diagnostics.remove(0).problem)?;
     Ok(())
 }
 
 #[derive(Default)]
 struct Reader {
     axes: Vec<Axis>,
-    mistakes: Vec<Mistake>,
+    diagnostics: Vec<Diagnostic>,
 }
 
 impl Reader {
-    fn mistake(&mut self, key: &str, origin: &Origin, problem: impl Into<String>) {
+    fn report(&mut self, key: &str, origin: &Origin, problem: impl Into<String>) {
         let key = format!("sweep.{key}");
-        self.mistakes.push(Mistake { key, problem: problem.into(), origin: origin.clone() });
+        self.diagnostics.push(Diagnostic { key, problem: problem.into(), origin: origin.clone() });
     }
 
     fn entry(&mut self, name: &str, origin: &Origin, node: &Node) {
@@ -104,9 +104,9 @@ impl Reader {
                 keys.push((key.to_owned(), origin.clone(), values.clone()))
             }
             Value::Array(_) => {
-                self.mistake(key, &node.origin, "an empty list: expected the values to run with")
+                self.report(key, &node.origin, "an empty list: expected the values to run with")
             }
-            _ => self.mistake(key, &node.origin, format!("{}: expected a list of values", node.kind())),
+            _ => self.report(key, &node.origin, format!("{}: expected a list of values", node.kind())),
         }
     }
 
@@ -116,30 +116,32 @@ impl Reader {
             self.flatten(key, origin, node, &mut keys);
         }
         let Some(first) = keys.first().map(|(_, _, values)| values.len()) else {
-            return self.mistake(
+            return self.report(
                 name,
                 origin,
                 "nothing varies in it: expected dotted keys with lists of values",
             );
         };
         if let Some((key, origin, values)) = keys.iter().find(|(_, _, values)| values.len() != first) {
-            let problem =
-                format!("{} values beside {first}: keys that vary in step have as many each", values.len());
-            return self.mistake(&format!("{name}.{key}"), origin, problem);
+            let problem = format!(
+                "{} values, but the first key has {first}: keys swept together need the same number of values",
+                values.len()
+            );
+            return self.report(&format!("{name}.{key}"), origin, problem);
         }
         self.axes.push(Axis { name: name.to_owned(), keys });
     }
 
-    fn finish(mut self, origin: &Origin) -> Result<Vec<Axis>, Vec<Mistake>> {
+    fn finish(mut self, origin: &Origin) -> Result<Vec<Axis>, Vec<Diagnostic>> {
         let points = self.axes.iter().try_fold(1_usize, |points, axis| points.checked_mul(axis.len()));
         if points.is_none_or(|points| points > MAX_POINTS) {
             let problem = format!("more than {MAX_POINTS} points");
-            self.mistakes.push(Mistake { key: "sweep".to_owned(), problem, origin: origin.clone() });
+            self.diagnostics.push(Diagnostic { key: "sweep".to_owned(), problem, origin: origin.clone() });
         }
         let keys: Vec<_> = self.axes.iter().flat_map(|axis| &axis.keys).cloned().collect();
         for (key, origin, _) in keys.iter().filter(|(key, ..)| key.split('.').next() == Some("sweep")) {
-            self.mistake(key, origin, "a sweep in a sweep: expected keys of the scenario");
+            self.report(key, origin, "a sweep in a sweep: expected keys of the scenario");
         }
-        if self.mistakes.is_empty() { Ok(self.axes) } else { Err(self.mistakes) }
+        if self.diagnostics.is_empty() { Ok(self.axes) } else { Err(self.diagnostics) }
     }
 }

@@ -6,7 +6,7 @@
 use bentpipe_units::{Bytes, Rate, Span};
 use serde_json::Value as Json;
 
-use super::error::{Mistake, Origin};
+use super::error::{Diagnostic, Origin};
 use super::suggest;
 use super::tree::{Node, Table, Value};
 
@@ -93,7 +93,7 @@ fn allow_shorthand(definition: &mut Json) {
 /// Findings of a check.
 pub(crate) struct Findings {
     /// Errors.
-    pub(crate) mistakes: Vec<Mistake>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
     /// Words in place of tables: the table's key, and the word's key in it.
     pub(crate) shorthands: Vec<(String, String)>,
 }
@@ -107,14 +107,14 @@ pub(crate) struct Checker<'a> {
 impl<'a> Checker<'a> {
     /// Checks `tree` and returns the findings.
     pub(crate) fn check(schema: &'a Schema, tree: &Node) -> Findings {
-        let found = Findings { mistakes: Vec::new(), shorthands: Vec::new() };
+        let found = Findings { diagnostics: Vec::new(), shorthands: Vec::new() };
         let mut checker = Checker { schema, found };
         checker.node(schema.root(), tree, "", &Origin::File(0..0));
         checker.found
     }
 
-    fn mistake(&mut self, key: &str, origin: &Origin, problem: impl Into<String>) {
-        self.found.mistakes.push(Mistake {
+    fn report(&mut self, key: &str, origin: &Origin, problem: impl Into<String>) {
+        self.found.diagnostics.push(Diagnostic {
             key: key.to_owned(),
             problem: problem.into(),
             origin: origin.clone(),
@@ -130,7 +130,7 @@ impl<'a> Checker<'a> {
             (Value::String(text), choices) => self.one_of_words(choices, text, node, key),
             (_, choices) => match choices.iter().find(|choice| accepts(choice, node)) {
                 Some(choice) => self.only(choice, node, key, named),
-                None => self.mistake(key, &node.origin, wrong_type(choices, node)),
+                None => self.report(key, &node.origin, wrong_type(choices, node)),
             },
         }
     }
@@ -138,7 +138,7 @@ impl<'a> Checker<'a> {
     /// Checks a node against a schema without alternatives.
     fn only(&mut self, schema: &Json, node: &Node, key: &str, named: &Origin) {
         if !accepts(schema, node) {
-            return self.mistake(key, &node.origin, wrong_type(&[schema], node));
+            return self.report(key, &node.origin, wrong_type(&[schema], node));
         }
         match &node.value {
             Value::Table(table) => self.table(schema, table, key, named),
@@ -159,7 +159,7 @@ impl<'a> Checker<'a> {
                 (Some(property), _) => self.node(property, node, &inner, origin),
                 (None, Some(others)) => self.node(others, node, &inner, origin),
                 (None, None) if self.schema.closed(schema) => {
-                    self.mistake(
+                    self.report(
                         &inner,
                         origin,
                         format!("unknown key: {}", suggest::instead(name, known.iter().copied())),
@@ -175,7 +175,7 @@ impl<'a> Checker<'a> {
                     .schema
                     .property(schema, name)
                     .map_or_else(String::new, |p| expected(&self.schema.alternatives(p)));
-                self.mistake(key, named, format!("`{name}` is missing: expected {sort}"));
+                self.report(key, named, format!("`{name}` is missing: expected {sort}"));
             }
         }
     }
@@ -191,7 +191,7 @@ impl<'a> Checker<'a> {
             } else {
                 format!("at most {most}")
             };
-            return self.mistake(key, &node.origin, format!("{} in the list: expected {count}", items.len()));
+            return self.report(key, &node.origin, format!("{} in the list: expected {count}", items.len()));
         }
         let prefix = schema.get("prefixItems").and_then(Json::as_array);
         for (n, item) in items.iter().enumerate() {
@@ -213,7 +213,7 @@ impl<'a> Checker<'a> {
             }
         };
         if let Some(problem) = problem {
-            self.mistake(key, &node.origin, problem);
+            self.report(key, &node.origin, problem);
         }
     }
 
@@ -221,10 +221,10 @@ impl<'a> Checker<'a> {
         let choice = schema.get("enum").and_then(Json::as_array);
         if let Some(choice) = choice.filter(|choice| !choice.iter().any(|one| one.as_f64() == Some(number))) {
             let choice: Vec<String> = choice.iter().map(Json::to_string).collect();
-            return self.mistake(key, &node.origin, format!("{number} is none of {}", choice.join(", ")));
+            return self.report(key, &node.origin, format!("{number} is not one of {}", choice.join(", ")));
         }
         if !in_range(schema, number) {
-            self.mistake(key, &node.origin, format!("{number} is out of range: expected {}", range(schema)));
+            self.report(key, &node.origin, format!("{number} is out of range: expected {}", range(schema)));
         }
     }
 
@@ -235,14 +235,14 @@ impl<'a> Checker<'a> {
             return self.only(only, node, key, named);
         }
         let Some(tag) = tables.first().and_then(|table| tag(table)) else {
-            return self.mistake(key, &node.origin, wrong_type(choices, node));
+            return self.report(key, &node.origin, wrong_type(choices, node));
         };
         let word =
             |choice: &&Json| choice["properties"][tag]["const"].as_str().unwrap_or_default().to_owned();
         let words: Vec<String> = tables.iter().map(word).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let Some((_, chosen)) = table.find(tag) else {
-            return self.mistake(
+            return self.report(
                 key,
                 named,
                 format!("`{tag}` is missing: expected one of {}", suggest::list(&words)),
@@ -250,14 +250,14 @@ impl<'a> Checker<'a> {
         };
         let inner = join(key, tag);
         match chosen.text() {
-            None => self.mistake(
+            None => self.report(
                 &inner,
                 &chosen.origin,
                 format!("{}: expected one of {}", chosen.kind(), suggest::list(&words)),
             ),
             Some(text) => match words.iter().position(|word| *word == text) {
                 Some(n) => self.only(tables[n], node, key, named),
-                None => self.mistake(&inner, &chosen.origin, unknown_word(text, &words)),
+                None => self.report(&inner, &chosen.origin, unknown_word(text, &words)),
             },
         }
     }
@@ -273,8 +273,8 @@ impl<'a> Checker<'a> {
         match free {
             _ if words.contains(&text) => {}
             Some(free) => self.text(free, text, node, key),
-            None if words.is_empty() => self.mistake(key, &node.origin, wrong_type(choices, node)),
-            None => self.mistake(key, &node.origin, unknown_word(text, &words)),
+            None if words.is_empty() => self.report(key, &node.origin, wrong_type(choices, node)),
+            None => self.report(key, &node.origin, unknown_word(text, &words)),
         }
     }
 }

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::axes::{self, Axis};
 use super::check::Checker;
-use super::error::{Mistake, Origin, Problem, Refusal};
+use super::error::{Diagnostic, Origin, Problem, ScenarioError};
 use super::schema::SCHEMA;
 use super::tree::{Node, OutOfRange, Table, Value};
 use super::{Scenario, older, place, resolve, validate};
@@ -29,7 +29,7 @@ pub enum Error {
     },
     /// The content is invalid.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ScenarioError),
 }
 
 /// A scenario file that was read, with overrides, and the axes of its sweep.
@@ -59,11 +59,13 @@ impl Document {
     ///
     /// # Errors
     /// Returns an error if they are not UTF-8, not TOML, or too many; if a sweep names an unknown key.
-    pub fn parse(name: &str, bytes: &[u8]) -> Result<Document, Refusal> {
+    pub fn parse(name: &str, bytes: &[u8]) -> Result<Document, ScenarioError> {
         let (text, mut root) = read_tree(name, bytes)?;
-        let axes = axes::take(&mut root).map_err(|mistakes| Refusal::new(name, &text, mistakes))?;
+        let axes =
+            axes::take(&mut root).map_err(|diagnostics| ScenarioError::new(name, &text, diagnostics))?;
         let mut notes = Vec::new();
-        older::rewrite(&mut root, &mut notes).map_err(|mistakes| Refusal::new(name, &text, mistakes))?;
+        older::rewrite(&mut root, &mut notes)
+            .map_err(|diagnostics| ScenarioError::new(name, &text, diagnostics))?;
         Ok(Document { name: name.to_owned(), text, folder: PathBuf::new(), root, axes, notes })
     }
 
@@ -73,7 +75,7 @@ impl Document {
     /// # Errors
     /// If it has no `=`, or names a link, node or flow that is not there. Whether the value is right is checked with the
     /// rest, by [`Document::scenario`].
-    pub fn set(&mut self, assignment: &str) -> Result<(), Refusal> {
+    pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
         self.set_by(&format!("--set {assignment}"), assignment)
     }
 
@@ -81,7 +83,7 @@ impl Document {
     ///
     /// # Errors
     /// Returns the errors of [`Document::set`].
-    pub fn set_by(&mut self, option: &str, assignment: &str) -> Result<(), Refusal> {
+    pub fn set_by(&mut self, option: &str, assignment: &str) -> Result<(), ScenarioError> {
         let origin = Origin::Override(option.into());
         let result = match assignment.split_once('=') {
             None => Err((String::new(), "expected KEY=VALUE".to_owned())),
@@ -98,7 +100,7 @@ impl Document {
                 result.map_err(|problem| (key.to_owned(), problem))
             }
         };
-        result.map_err(|(key, problem)| self.refuse(vec![Mistake { key, problem, origin }]))
+        result.map_err(|(key, problem)| self.refuse(vec![Diagnostic { key, problem, origin }]))
     }
 
     /// Returns the sweep axes by name, each with its number of values. They are in the order of the file.
@@ -121,7 +123,7 @@ impl Document {
     ///
     /// # Errors
     /// Returns all errors of the scenario.
-    pub fn scenario(&self) -> Result<Scenario, Refusal> {
+    pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
         self.scenario_at(&vec![0; self.axes.len()])
     }
 
@@ -129,30 +131,30 @@ impl Document {
     ///
     /// # Errors
     /// Returns all errors of the scenario.
-    pub fn scenario_at(&self, point: &[usize]) -> Result<Scenario, Refusal> {
+    pub fn scenario_at(&self, point: &[usize]) -> Result<Scenario, ScenarioError> {
         let mut root = self.root.clone();
-        let mut mistakes = Vec::new();
+        let mut diagnostics = Vec::new();
         for (axis, &n) in self.axes.iter().zip(point) {
             for (key, origin, node) in axis.values(n) {
                 if let Err(problem) = place::place(&mut root, key, origin, node.clone()) {
-                    mistakes.push(Mistake { key: key.to_owned(), problem, origin: origin.clone() });
+                    diagnostics.push(Diagnostic { key: key.to_owned(), problem, origin: origin.clone() });
                 }
             }
         }
         let found = Checker::check(&SCHEMA, &root);
-        mistakes.extend(found.mistakes);
-        if !mistakes.is_empty() {
-            return Err(self.refuse(mistakes));
+        diagnostics.extend(found.diagnostics);
+        if !diagnostics.is_empty() {
+            return Err(self.refuse(diagnostics));
         }
         found.shorthands.iter().for_each(|(key, tag)| place::expand(&mut root, key, tag));
-        let mut scenario: Scenario = typed(&root).map_err(|mistake| self.refuse(vec![mistake]))?;
-        let mistakes = validate::validate(&scenario, &root);
-        if !mistakes.is_empty() {
-            return Err(self.refuse(mistakes));
+        let mut scenario: Scenario = typed(&root).map_err(|diagnostic| self.refuse(vec![diagnostic]))?;
+        let diagnostics = validate::validate(&scenario, &root);
+        if !diagnostics.is_empty() {
+            return Err(self.refuse(diagnostics));
         }
         let refuse = |Problem { key, problem }| {
             let origin = root.nearest_origin(&key);
-            self.refuse(vec![Mistake { key, problem, origin }])
+            self.refuse(vec![Diagnostic { key, problem, origin }])
         };
         resolve::resolve(&mut scenario, |key| root.at(key).is_some()).map_err(refuse)?;
         Ok(scenario)
@@ -160,13 +162,13 @@ impl Document {
 
     /// Returns an error of a scenario from this file, at `key`, with `problem`. For errors that are found
     /// later.
-    pub fn refusal(&self, key: &str, problem: impl Into<String>) -> Refusal {
+    pub fn refusal(&self, key: &str, problem: impl Into<String>) -> ScenarioError {
         let origin = self.root.nearest_origin(key);
-        self.refuse(vec![Mistake { key: key.to_owned(), problem: problem.into(), origin }])
+        self.refuse(vec![Diagnostic { key: key.to_owned(), problem: problem.into(), origin }])
     }
 
-    fn refuse(&self, mistakes: Vec<Mistake>) -> Refusal {
-        Refusal::new(&self.name, &self.text, mistakes)
+    fn refuse(&self, diagnostics: Vec<Diagnostic>) -> ScenarioError {
+        ScenarioError::new(&self.name, &self.text, diagnostics)
     }
 
     /// Returns notes about the file: older spellings that it has.
@@ -205,9 +207,9 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 /// Returns the text and the values of a file called `name` in messages.
-pub(super) fn read_tree(name: &str, bytes: &[u8]) -> Result<(String, Node), Refusal> {
+pub(super) fn read_tree(name: &str, bytes: &[u8]) -> Result<(String, Node), ScenarioError> {
     let text = as_text(name, bytes)?;
-    let refuse = |mistake| Refusal::new(name, text, vec![mistake]);
+    let refuse = |diagnostic| ScenarioError::new(name, text, vec![diagnostic]);
     let table = DeTable::parse(text).map_err(|error| refuse(syntax_error(&error, text)))?;
     let table = Table::from_toml(table.get_ref()).map_err(|OutOfRange(range)| {
         refuse(whole_file(
@@ -219,25 +221,25 @@ pub(super) fn read_tree(name: &str, bytes: &[u8]) -> Result<(String, Node), Refu
     Ok((text.to_owned(), root))
 }
 
-fn as_text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Refusal> {
+fn as_text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, ScenarioError> {
     if bytes.len() as u64 > MAX_FILE_BYTES {
         let problem = format!("longer than {MAX_FILE_BYTES} bytes: expected a text of some lines");
-        return Err(Refusal::new(name, "", vec![whole_file(Origin::File(0..0), problem)]));
+        return Err(ScenarioError::new(name, "", vec![whole_file(Origin::File(0..0), problem)]));
     }
     std::str::from_utf8(bytes).map_err(|error| {
         let valid = error.valid_up_to();
         // The part before is shown, so that the line number is right.
         let before = String::from_utf8_lossy(&bytes[..valid]).into_owned();
         let problem = format!("not UTF-8: byte {:#04x} at offset {valid}", bytes[valid]);
-        Refusal::new(name, &before, vec![whole_file(Origin::File(valid..valid), problem)])
+        ScenarioError::new(name, &before, vec![whole_file(Origin::File(valid..valid), problem)])
     })
 }
 
-fn whole_file(origin: Origin, problem: impl Into<String>) -> Mistake {
-    Mistake { key: String::new(), problem: problem.into(), origin }
+fn whole_file(origin: Origin, problem: impl Into<String>) -> Diagnostic {
+    Diagnostic { key: String::new(), problem: problem.into(), origin }
 }
 
-fn syntax_error(error: &toml::de::Error, text: &str) -> Mistake {
+fn syntax_error(error: &toml::de::Error, text: &str) -> Diagnostic {
     let range = error.span().unwrap_or(0..0);
     let ended = range.start >= text.trim_end().len() && !text.trim().is_empty();
     let message = error.message().trim().replace('\n', ", ");
@@ -257,13 +259,13 @@ fn override_value(text: &str, origin: &Origin) -> Node {
 }
 
 /// Deserialises a tree that the schema allows.
-pub(super) fn typed<T: DeserializeOwned>(root: &Node) -> Result<T, Mistake> {
+pub(super) fn typed<T: DeserializeOwned>(root: &Node) -> Result<T, Diagnostic> {
     serde_path_to_error::deserialize(root.to_toml()).map_err(|error| {
         // "receive[1]" is "receive.1" here.
         let key =
             error.path().to_string().replace('[', ".").replace(']', "").trim_start_matches('.').to_owned();
         let origin = root.nearest_origin(&key);
         let problem = error.inner().message().trim().replace('\n', ", ");
-        Mistake { key: if key == "." { String::new() } else { key }, problem, origin }
+        Diagnostic { key: if key == "." { String::new() } else { key }, problem, origin }
     })
 }

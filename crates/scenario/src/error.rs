@@ -15,9 +15,9 @@ pub enum Origin {
 
 pub use bentpipe_site::Problem;
 
-/// Error in a scenario.
+/// Error in a scenario, with its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
+pub struct Diagnostic {
     /// Dotted key ("link.satellite.rate"); empty where the file as a whole is meant.
     pub key: String,
     /// Problem and expected value.
@@ -30,13 +30,13 @@ pub struct Mistake {
 ///
 /// Displays as one paragraph per error, with the line of the file and the place in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ScenarioError {
     file: String,
     text: String,
-    mistakes: Vec<Mistake>,
+    diagnostics: Vec<Diagnostic>,
 }
 
-/// More mistakes than this are only counted.
+/// Number of diagnostics that are shown; further ones are only counted.
 const SHOWN: usize = 10;
 
 /// The longest part of a line that is shown.
@@ -48,19 +48,19 @@ const SHOWN_OPTION: usize = SHOWN_CHARS + "--set ".len();
 /// The longest part of a key that is shown: names have 60 characters at most.
 const SHOWN_KEY: usize = 300;
 
-impl Refusal {
-    pub(crate) fn new(file: &str, text: &str, mut mistakes: Vec<Mistake>) -> Refusal {
-        mistakes.sort_by_key(|mistake| match &mistake.origin {
+impl ScenarioError {
+    pub(crate) fn new(file: &str, text: &str, mut diagnostics: Vec<Diagnostic>) -> ScenarioError {
+        diagnostics.sort_by_key(|diagnostic| match &diagnostic.origin {
             Origin::File(range) => (0, range.start),
             Origin::Override(_) => (1, 0),
         });
-        mistakes.dedup();
-        Refusal { file: file.to_owned(), text: text.to_owned(), mistakes }
+        diagnostics.dedup();
+        ScenarioError { file: file.to_owned(), text: text.to_owned(), diagnostics }
     }
 
-    /// Returns the errors, at least one.
-    pub fn mistakes(&self) -> &[Mistake] {
-        &self.mistakes
+    /// Returns the diagnostics, of which there is at least one.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
     }
 
     /// Returns line and column, from one, of a byte of the file.
@@ -71,15 +71,16 @@ impl Refusal {
         (line, String::from_utf8_lossy(&before[start..]).chars().count() + 1)
     }
 
-    fn write_diagnostic(&self, f: &mut fmt::Formatter<'_>, mistake: &Mistake) -> fmt::Result {
-        let (key, colon) = (shorten(&mistake.key, SHOWN_KEY), if mistake.key.is_empty() { "" } else { ": " });
-        match &mistake.origin {
+    fn write_diagnostic(&self, f: &mut fmt::Formatter<'_>, diagnostic: &Diagnostic) -> fmt::Result {
+        let (key, colon) =
+            (shorten(&diagnostic.key, SHOWN_KEY), if diagnostic.key.is_empty() { "" } else { ": " });
+        match &diagnostic.origin {
             Origin::Override(given) => {
-                write!(f, "{}: {key}{colon}{}", shorten(given, SHOWN_OPTION), mistake.problem)
+                write!(f, "{}: {key}{colon}{}", shorten(given, SHOWN_OPTION), diagnostic.problem)
             }
             Origin::File(range) => {
                 let (line, column) = self.position(range.start);
-                write!(f, "{}:{line}:{column}: {key}{colon}{}", self.file, mistake.problem)?;
+                write!(f, "{}:{line}:{column}: {key}{colon}{}", self.file, diagnostic.problem)?;
                 self.write_excerpt(f, line, column, range)
             }
         }
@@ -109,20 +110,20 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, mistake) in self.mistakes.iter().take(SHOWN).enumerate() {
+        for (i, diagnostic) in self.diagnostics.iter().take(SHOWN).enumerate() {
             f.write_str(if i == 0 { "" } else { "\n\n" })?;
-            self.write_diagnostic(f, mistake)?;
+            self.write_diagnostic(f, diagnostic)?;
         }
-        match self.mistakes.len().saturating_sub(SHOWN) {
+        match self.diagnostics.len().saturating_sub(SHOWN) {
             0 => Ok(()),
             more => write!(f, "\n\nand {more} more"),
         }
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for ScenarioError {}
 
 /// Returns the text's first characters, with control characters made visible.
 fn shorten(text: &str, most: usize) -> String {

@@ -36,7 +36,7 @@ pub use bentpipe_site::line::DelayChanges;
 pub use bentpipe_site::{Hop, MAX_DELAY, Unreachable, Way};
 pub use document::{Document, Error, MAX_FILE_BYTES};
 pub use elements::*;
-pub use error::{Mistake, Origin, Problem, Refusal};
+pub use error::{Diagnostic, Origin, Problem, ScenarioError};
 pub use media::{Medium, Shared};
 pub use older::current_key;
 pub use roles::{NodeRoles, Role, RoleTables};

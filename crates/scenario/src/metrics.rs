@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use bentpipe_net::gate;
+use bentpipe_net::external_port;
 use bentpipe_net::metric::Metric;
 use bentpipe_transport::{app, tcp};
 
 /// Catalogues in which metrics were renamed.
-static RENAMED: [&[&Metric]; 3] = [gate::metrics::ALL, tcp::metrics::ALL, app::metrics::ALL];
+static RENAMED: [&[&Metric]; 3] = [external_port::metrics::ALL, tcp::metrics::ALL, app::metrics::ALL];
 
 /// Returns the present name of a metric or column, given that of an earlier release.
 ///

@@ -1,8 +1,8 @@
-//! Older spellings of keys: names of kinds in place of `medium` and `traffic`.
+//! Older spellings of keys: names of kinds in place of `medium` and `traffic`, and renamed keys.
 //!
 //! A table that had the name of a kind is now `medium = { kind = .. }`, or `traffic = { kind = .. }`.
 
-use super::error::{Mistake, Origin};
+use super::error::{Diagnostic, Origin};
 use super::tree::{Node, Table, Value};
 
 /// Keys that named kinds: their table, the key, and the key with the kind now.
@@ -17,6 +17,16 @@ const OLDER: &[(&str, &str, &str)] = &[
     ("flow", "tfrc", "traffic"),
     ("flow", "stream", "traffic"),
     ("flow", "replay", "traffic"),
+];
+
+/// Renamed keys of links and flows. Each has its table, the path below the name with the old last part, and the new
+/// last part.
+const RENAMED: &[(&str, &[&str], &str)] = &[
+    ("link", &["carries"], "ip_versions"),
+    ("link", &["medium", "cell"], "bss"),
+    ("link", &["channel", "stand_in"], "synthetic"),
+    ("flow", &["traffic", "unused_window"], "window_validation"),
+    ("flow", &["traffic", "control", "edition"], "revision"),
 ];
 
 /// Keys that have kinds.
@@ -36,10 +46,21 @@ fn find(parts: &[&str]) -> Option<(usize, &'static str)> {
     Some((at, now(parts.first()?, parts.get(at)?)?))
 }
 
+/// Returns the number of the part that was renamed, and its present name.
+fn find_renamed(parts: &[&str]) -> Option<(usize, &'static str)> {
+    let first = if parts.get(2).is_some_and(|part| DIRECTIONS.contains(part)) { 3 } else { 2 };
+    let (table, below) = (parts.first()?, parts.get(first..)?);
+    let row = RENAMED.iter().find(|(of, older, _)| of == table && below.starts_with(older))?;
+    Some((first + row.1.len() - 1, row.2))
+}
+
 /// Returns a dotted key in its present spelling: "flow.bulk.traffic.mss" for "flow.bulk.tcp.mss".
 pub fn current_key(key: &str) -> String {
     let mut parts: Vec<&str> = key.split('.').collect();
     if let Some((at, now)) = find(&parts) {
+        parts[at] = now;
+    }
+    if let Some((at, now)) = find_renamed(&parts) {
         parts[at] = now;
     }
     parts.join(".")
@@ -62,25 +83,52 @@ pub(crate) fn respelt(key: &str) -> Option<(String, &'static str)> {
 ///
 /// # Errors
 /// Returns what is given twice.
-pub(crate) fn rewrite(root: &mut Node, notes: &mut Vec<String>) -> Result<(), Vec<Mistake>> {
-    let mut mistakes = Vec::new();
-    let Some(root) = root.table_mut() else { return Ok(()) };
-    for (table, named) in root.values_mut() {
+pub(crate) fn rewrite(root: &mut Node, notes: &mut Vec<String>) -> Result<(), Vec<Diagnostic>> {
+    let mut diagnostics = Vec::new();
+    let Some(tables) = root.table_mut() else { return Ok(()) };
+    for (table, named) in tables.values_mut() {
         let table = table.to_owned();
         if !OLDER.iter().any(|(of, ..)| *of == table) {
             continue;
         }
         for (name, node) in named.table_mut().into_iter().flat_map(Table::values_mut) {
             let at = format!("{table}.{name}");
-            rewrite_table(&table, &at, node, notes, &mut mistakes);
+            rewrite_table(&table, &at, node, notes, &mut diagnostics);
             for (way, node) in node.table_mut().into_iter().flat_map(Table::values_mut) {
                 if table == "link" && DIRECTIONS.contains(&way) {
-                    rewrite_table(&table, &format!("{at}.{way}"), node, notes, &mut mistakes);
+                    rewrite_table(&table, &format!("{at}.{way}"), node, notes, &mut diagnostics);
                 }
             }
         }
     }
-    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    rename_below(root, &[], notes, &mut diagnostics);
+    if diagnostics.is_empty() { Ok(()) } else { Err(diagnostics) }
+}
+
+/// Renames the keys of a node and of all below it. `path` is the path of the node.
+fn rename_below(node: &mut Node, path: &[&str], notes: &mut Vec<String>, diagnostics: &mut Vec<Diagnostic>) {
+    if path.first().is_some_and(|table| !RENAMED.iter().any(|(of, ..)| of == table)) {
+        return;
+    }
+    let Some(keys) = node.table_mut() else { return };
+    let names: Vec<(String, Origin)> =
+        keys.iter().map(|(key, origin, _)| (key.to_owned(), origin.clone())).collect();
+    for (key, origin) in names {
+        let own: Vec<&str> = path.iter().copied().chain([key.as_str()]).collect();
+        let Some((at, now)) = find_renamed(&own).filter(|(at, _)| at + 1 == own.len()) else { continue };
+        let (shown, table) = (own.join("."), own[..at].join("."));
+        if keys.find(now).is_some() {
+            let problem = format!("conflicts with `{now}`: it is the older spelling of that key");
+            diagnostics.push(Diagnostic { key: shown, problem, origin });
+            continue;
+        }
+        notes.push(format!("{shown} is an older spelling of {table}.{now}"));
+        keys.rename(&key, now);
+    }
+    for (key, node) in keys.values_mut() {
+        let own: Vec<&str> = path.iter().copied().chain([key]).collect();
+        rename_below(node, &own, notes, diagnostics);
+    }
 }
 
 fn rewrite_table(
@@ -88,7 +136,7 @@ fn rewrite_table(
     at: &str,
     node: &mut Node,
     notes: &mut Vec<String>,
-    mistakes: &mut Vec<Mistake>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) {
     let Some(keys) = node.table_mut() else { return };
     let older: Vec<(String, Origin)> = keys
@@ -101,8 +149,8 @@ fn rewrite_table(
         let Some(now) = now(table, key) else { continue };
         if let Some(other) = first.or(keys.find(now).map(|_| now)) {
             let of = if table == "link" { "a link has one medium" } else { "a flow sends one thing" };
-            let problem = format!("`{other}` besides: {of}, expected one of them");
-            mistakes.push(Mistake { key: format!("{at}.{key}"), problem, origin: origin.clone() });
+            let problem = format!("conflicts with `{other}`: {of}");
+            diagnostics.push(Diagnostic { key: format!("{at}.{key}"), problem, origin: origin.clone() });
             continue;
         }
         first = Some(key);
@@ -125,8 +173,26 @@ fn give_kind(node: &mut Node, kind: &str, origin: &Origin) {
 /// Returns the parts of a key in their present spelling, and its value.
 ///
 /// # Errors
-/// Returns an error if the key is of another kind than the table has.
+/// Returns an error if the key is of another kind than the table has, or if the value has a key in both spellings.
 pub(crate) fn moved<'a>(
+    root: &mut Node,
+    parts: Vec<&'a str>,
+    origin: &Origin,
+    node: Node,
+) -> Result<(Vec<&'a str>, Node), String> {
+    let (mut parts, mut node) = moved_to_kind(root, parts, origin, node)?;
+    if let Some((at, now)) = find_renamed(&parts) {
+        parts[at] = now;
+    }
+    let mut diagnostics = Vec::new();
+    rename_below(&mut node, &parts, &mut Vec::new(), &mut diagnostics);
+    match diagnostics.pop() {
+        Some(Diagnostic { key, problem, .. }) => Err(format!("{key}: {problem}")),
+        None => Ok((parts, node)),
+    }
+}
+
+fn moved_to_kind<'a>(
     root: &mut Node,
     mut parts: Vec<&'a str>,
     origin: &Origin,

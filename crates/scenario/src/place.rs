@@ -92,7 +92,7 @@ pub(crate) fn expand(root: &mut Node, key: &str, tag: &str) {
 }
 
 fn not_a_table(way: &[&str]) -> String {
-    format!("`{}` has no keys: it is no table", way.join("."))
+    format!("`{}` is not a table", way.join("."))
 }
 
 fn child<'a>(node: &'a mut Node, part: &str, origin: &Origin) -> Option<&'a mut Node> {

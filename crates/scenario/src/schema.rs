@@ -18,7 +18,7 @@ use super::stages::Stages;
 use super::sweep::Sweep;
 use super::traffic::Traffic;
 use bentpipe_site::line::DelayChanges;
-pub use bentpipe_site::{IpVersion as Ip, IpVersions as Carries, Named};
+pub use bentpipe_site::{IpVersion as Ip, IpVersions, Named};
 
 /// Schema for the validation of every file.
 pub(crate) static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<Scenario>);
@@ -175,7 +175,7 @@ pub struct Link {
     pub mtu: Option<Bytes>,
     /// IP versions that it carries.
     #[serde(default)]
-    pub carries: Carries,
+    pub ip_versions: IpVersions,
     /// The queue in front of the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-change" = true))]
@@ -290,7 +290,7 @@ fn bulk() -> Application {
     Application::Bulk(Default::default())
 }
 
-/// Traffic without an application refuses the key, so that the default must not be written out.
+/// Returns `true` for the default application, which is not written out: other traffic rejects the key.
 fn is_bulk(application: &Application) -> bool {
     *application == bulk()
 }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::Error;
 use super::check::{Checker, Schema};
 use super::document::{read_bytes, read_tree, typed};
-use super::error::{Mistake, Refusal};
+use super::error::{Diagnostic, ScenarioError};
 use super::place;
 use super::tree::Node;
 
@@ -40,16 +40,16 @@ impl<T: DeserializeOwned + schemars::JsonSchema> Settings<T> {
     ///
     /// # Errors
     /// Returns all errors: not UTF-8, not TOML, too many bytes, or invalid settings.
-    pub fn parse(name: &str, bytes: &[u8]) -> Result<Settings<T>, Refusal> {
+    pub fn parse(name: &str, bytes: &[u8]) -> Result<Settings<T>, ScenarioError> {
         let (text, mut root) = read_tree(name, bytes)?;
-        let refuse = |mistakes| Refusal::new(name, &text, mistakes);
+        let refuse = |diagnostics| ScenarioError::new(name, &text, diagnostics);
         let schema = Schema::of::<T>();
         let found = Checker::check(&schema, &root);
-        if !found.mistakes.is_empty() {
-            return Err(refuse(found.mistakes));
+        if !found.diagnostics.is_empty() {
+            return Err(refuse(found.diagnostics));
         }
         found.shorthands.iter().for_each(|(key, tag)| place::expand(&mut root, key, tag));
-        let value = typed(&root).map_err(|mistake| refuse(vec![mistake]))?;
+        let value = typed(&root).map_err(|diagnostic| refuse(vec![diagnostic]))?;
         Ok(Settings { name: name.to_owned(), text, folder: PathBuf::new(), root, value })
     }
 }
@@ -66,12 +66,12 @@ impl<T> Settings<T> {
     }
 
     /// Returns an error of the file for problems found later, each at its key.
-    pub fn refusal(&self, problems: impl IntoIterator<Item = (String, String)>) -> Refusal {
-        let mistake = |(key, problem): (String, String)| {
+    pub fn refusal(&self, problems: impl IntoIterator<Item = (String, String)>) -> ScenarioError {
+        let diagnostic = |(key, problem): (String, String)| {
             let origin = self.root.nearest_origin(&key);
-            Mistake { key, problem, origin }
+            Diagnostic { key, problem, origin }
         };
-        Refusal::new(&self.name, &self.text, problems.into_iter().map(mistake).collect())
+        ScenarioError::new(&self.name, &self.text, problems.into_iter().map(diagnostic).collect())
     }
 }
 

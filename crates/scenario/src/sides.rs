@@ -195,8 +195,8 @@ impl<'a> Layout<'a> {
         });
         let link = self.scenario.link.iter().enumerate().map(|(n, (name, link))| {
             let delay = [facts[2 * n].delay, facts[2 * n + 1].delay];
-            let (between, carries) = (link.between.clone(), link.carries);
-            (name.clone(), LinkAt { between, carries, mtu: self.mtu(n), delay })
+            let (between, ip_versions) = (link.between.clone(), link.ip_versions);
+            (name.clone(), LinkAt { between, ip_versions, mtu: self.mtu(n), delay })
         });
         let tunnel = self.scenario.tunnel.iter().map(|(name, tunnel)| (name.clone(), tunnel.between.clone()));
         Topology { node: node.collect(), link: link.collect(), tunnel: tunnel.collect() }

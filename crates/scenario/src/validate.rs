@@ -5,7 +5,7 @@ use bentpipe_units::Span;
 
 use super::check::join;
 use super::copies;
-use super::error::Mistake;
+use super::error::Diagnostic;
 use super::media::Medium;
 use super::place::NAMED;
 use super::schema::{Flow, Link, Scenario};
@@ -27,8 +27,8 @@ pub const REAL_HOST: &str =
     "a real host has programs in place of roles: expected a simulated router, the host behind it";
 
 /// Checks `scenario`, which was made from `tree`, and returns the errors.
-pub(crate) fn validate(scenario: &Scenario, tree: &Tree) -> Vec<Mistake> {
-    let mut review = Review { scenario, tree, mistakes: Vec::new() };
+pub(crate) fn validate(scenario: &Scenario, tree: &Tree) -> Vec<Diagnostic> {
+    let mut review = Review { scenario, tree, diagnostics: Vec::new() };
     review.amounts();
     review.names();
     scenario.link.iter().for_each(|(name, link)| review.link(&join("link", name), link));
@@ -38,24 +38,24 @@ pub(crate) fn validate(scenario: &Scenario, tree: &Tree) -> Vec<Mistake> {
     review.kinds();
     scenario.flow.iter().for_each(|(name, flow)| review.flow(&join("flow", name), flow));
     review.probe();
-    review.mistakes
+    review.diagnostics
 }
 
 struct Review<'a> {
     scenario: &'a Scenario,
     tree: &'a Tree,
-    mistakes: Vec<Mistake>,
+    diagnostics: Vec<Diagnostic>,
 }
 
 impl Review<'_> {
-    fn mistake(&mut self, key: &str, problem: impl Into<String>) {
+    fn report(&mut self, key: &str, problem: impl Into<String>) {
         let origin = self.tree.nearest_origin(key);
-        self.mistakes.push(Mistake { key: key.to_owned(), problem: problem.into(), origin });
+        self.diagnostics.push(Diagnostic { key: key.to_owned(), problem: problem.into(), origin });
     }
 
     fn unless(&mut self, holds: bool, key: &str, problem: impl Into<String>) {
         if !holds {
-            self.mistake(key, problem);
+            self.report(key, problem);
         }
     }
 
@@ -93,12 +93,12 @@ impl Review<'_> {
         let bad: Vec<String> =
             keys.filter(|(_, name)| !good_name(name)).map(|(table, name)| join(table, name)).collect();
         for key in bad {
-            self.mistake(&key, "a name has letters, digits, `-` and `_`, at most 60 of them");
+            self.report(&key, "a name has letters, digits, `-` and `_`, at most 60 of them");
         }
         let (nodes, groups) = (&self.scenario.node, &self.scenario.group);
         let twice: Vec<&String> = groups.keys().filter(|name| nodes.contains_key(*name)).collect();
         for name in twice {
-            self.mistake(&join("group", name), "a node has this name too: a flow could not tell them apart");
+            self.report(&join("group", name), "a node has this name too: a flow could not distinguish them");
         }
         self.addresses();
     }
@@ -115,9 +115,9 @@ impl Review<'_> {
             );
             for address in &node.address {
                 let usable = !address.is_multicast() && !address.is_unspecified();
-                self.unless(usable, &key, format!("{address} is no host's address"));
+                self.unless(usable, &key, format!("{address} is not a host address"));
                 if let Some(other) = seen.insert(*address, name) {
-                    self.mistake(&key, format!("{address} is node \"{other}\"'s already"));
+                    self.report(&key, format!("{address} is node \"{other}\"'s already"));
                 }
             }
         }
@@ -127,7 +127,7 @@ impl Review<'_> {
         let nodes = &self.scenario.node;
         if !nodes.contains_key(name) {
             let problem = format!("no node is called \"{}\": {}", short(name), instead(name, nodes));
-            self.mistake(key, problem);
+            self.report(key, problem);
         }
     }
 
@@ -186,12 +186,12 @@ impl Review<'_> {
                 "both directions share a \"{}\": expected `medium` in the link, not in a direction",
                 own.word()
             );
-            self.mistake(&place.own_key("medium"), problem);
+            self.report(&place.own_key("medium"), problem);
         }
         let shared = link.medium.as_ref().filter(|medium| medium.scope() == Scope::Link);
         if let Some(shared) = shared.filter(|_| own.scope() != Scope::Link) {
             let problem = format!("both directions share a \"{}\": expected none", shared.word());
-            self.mistake(&place.own_key("medium"), problem);
+            self.report(&place.own_key("medium"), problem);
         }
     }
 
@@ -213,7 +213,7 @@ impl Review<'_> {
         for (name, flow) in &self.scenario.flow {
             flow.traffic.kind().check(&format!("flow.{name}.traffic"), &mut review);
         }
-        review.into_problems().into_iter().for_each(|problem| self.mistake(&problem.key, problem.problem));
+        review.into_problems().into_iter().for_each(|problem| self.report(&problem.key, problem.problem));
     }
 
     /// Checks nodes with copies, all copies together.
@@ -254,8 +254,8 @@ impl Review<'_> {
             let key = join("group", name);
             if let Some(address) = group.address.filter(|address| !address.is_multicast()) {
                 let problem =
-                    format!("{address} is no multicast address: expected one of 224.0.0.0/4 or ff00::/8");
-                self.mistake(&join(&key, "address"), problem);
+                    format!("{address} is not a multicast address: expected one of 224.0.0.0/4 or ff00::/8");
+                self.report(&join(&key, "address"), problem);
             }
             for (n, member) in group.members.iter().enumerate() {
                 self.node(&format!("{key}.members.{n}"), member);
@@ -303,14 +303,14 @@ impl Review<'_> {
     }
 
     fn probe(&mut self) {
-        if !self.mistakes.is_empty() {
+        if !self.diagnostics.is_empty() {
             // There may be far too many copies.
             return;
         }
         let spread = copies::spread(self.scenario);
         for (n, point) in self.scenario.probe.capture.iter().enumerate() {
             if let Err(problem) = spread.capture_point(point) {
-                self.mistake(&format!("probe.capture.{n}"), problem);
+                self.report(&format!("probe.capture.{n}"), problem);
             }
         }
     }
@@ -329,7 +329,7 @@ impl Scenario {
                 .next()
                 .map(|(name, link)| format!(", such as \"{}:{name}\"", link.between[0]));
             let expected = format!("expected \"NODE:LINK\"{}", such.unwrap_or_default());
-            return Err(format!("\"{}\" is no point of capture: {expected}", short(point)));
+            return Err(format!("\"{}\" is not a capture point: {expected}", short(point)));
         };
         if !self.node.contains_key(node) {
             return Err(format!("no node is called \"{}\": {}", short(node), instead(node, &self.node)));

@@ -175,7 +175,7 @@ fn a_flow_is_refused_what_its_traffic_does_not_take() {
     let strange = refused("traffic = { kind = \"tcp\", payload = \"1 B\" }\n");
     assert!(strange.contains("flow.x.traffic.payload: unknown key"), "{strange}");
     let two = parsed(&format!("{FLOW}tcp = {{}}\nudp = {{}}\n")).unwrap_err();
-    assert!(two.contains("flow.x.udp: `tcp` besides: a flow sends one thing"), "{two}");
+    assert!(two.contains("flow.x.udp: conflicts with `tcp`: a flow sends one thing"), "{two}");
 }
 
 #[test]
@@ -204,9 +204,12 @@ fn media_are_values_of_a_sweep() {
 #[test]
 fn what_contradicts_itself_is_refused() {
     let two = parsed("dama = { carrier = \"skyplex\" }\nwifi = {}\n").unwrap_err();
-    assert!(two.contains("sky.toml:13:1: link.sky.wifi: `dama` besides: a link has one medium"), "{two}");
+    assert!(
+        two.contains("sky.toml:13:1: link.sky.wifi: conflicts with `dama`: a link has one medium"),
+        "{two}"
+    );
     let both = parsed("medium = \"wifi\"\nvc = {}\n").unwrap_err();
-    assert!(both.contains("sky.toml:13:1: link.sky.vc: `medium` besides"), "{both}");
+    assert!(both.contains("sky.toml:13:1: link.sky.vc: conflicts with `medium`"), "{both}");
     let refused = |rest: &str| parsed(rest).expect("TOML").scenario().unwrap_err().to_string();
     let shared = refused("rate = \"1 Mbit/s\"\nforward.medium = \"wifi\"\n");
     assert!(shared.contains("link.sky.forward.medium: both directions share a \"wifi\""), "{shared}");
@@ -220,4 +223,60 @@ fn what_contradicts_itself_is_refused() {
     let mut document = parsed("medium = \"wifi\"\n").expect("a file");
     let other = document.set("link.sky.dama.cra=1 kbit/s").unwrap_err().to_string();
     assert!(other.contains("`link.sky.medium` is \"wifi\""), "{other}");
+}
+
+#[test]
+fn renamed_keys_are_noted_set_and_swept() {
+    let channel = |key: &str| format!("channel = {{ kind = \"trace\", {key} = {{ loss = 0.1 }} }}\n");
+    let link = |versions: &str, bss: &str, trace: &str| {
+        format!("{versions} = \"ipv4\"\nmedium = {{ kind = \"wifi\", {bss} = \"x\" }}\n{}", channel(trace))
+    };
+    let flow = |window: &str, control: &str| {
+        format!(
+            "[flow.x]\nfrom = \"a\"\nto = \"b\"\ntraffic = {{ kind = \"tcp\", {window} = \"decay\" }}\n\
+             [flow.y]\nfrom = \"a\"\nto = \"b\"\ntraffic = {{ kind = \"tfrc\", payload = \"100 B\", control = {{ {control} = \"rfc3448\" }} }}\n"
+        )
+    };
+    let before =
+        parsed(&(link("carries", "cell", "stand_in") + &flow("unused_window", "edition"))).expect("a file");
+    let after = parsed(&(link("ip_versions", "bss", "synthetic") + &flow("window_validation", "revision")));
+    let after = after.expect("a file");
+    assert_eq!(scenario(&before), scenario(&after));
+    assert!(after.notes().is_empty());
+    let notes = before.notes().join("\n");
+    for note in [
+        "link.sky.carries is an older spelling of link.sky.ip_versions",
+        "link.sky.medium.cell is an older spelling of link.sky.medium.bss",
+        "link.sky.channel.stand_in is an older spelling of link.sky.channel.synthetic",
+        "flow.x.traffic.unused_window is an older spelling of flow.x.traffic.window_validation",
+        "flow.y.traffic.control.edition is an older spelling of flow.y.traffic.control.revision",
+    ] {
+        assert!(notes.contains(note), "{note}: {notes}");
+    }
+    // In options and sweeps, alone or in a value.
+    let mut set = parsed(&(link("ip_versions", "bss", "synthetic") + &flow("window_validation", "revision")))
+        .expect("a file");
+    let mut now = set.clone();
+    for (older, present) in [
+        ("link.sky.wifi.cell=y", "link.sky.medium.bss=y"),
+        (
+            "link.sky.forward.channel={ kind = \"trace\", stand_in = { loss = 0.2 } }",
+            "link.sky.forward.channel={ kind = \"trace\", synthetic = { loss = 0.2 } }",
+        ),
+        (
+            "sweep.link.sky.channel.stand_in.loss=[0.3, 0.4]",
+            "sweep.link.sky.channel.synthetic.loss=[0.3, 0.4]",
+        ),
+        ("flow.x.tcp.unused_window=restart", "flow.x.traffic.window_validation=restart"),
+        ("flow.y.tfrc.control.edition=rfc5348", "flow.y.traffic.control.revision=rfc5348"),
+    ] {
+        set.set(older).unwrap_or_else(|refusal| panic!("{refusal}"));
+        now.set(present).unwrap_or_else(|refusal| panic!("{refusal}"));
+    }
+    assert_eq!(ends(&set), ends(&now));
+    assert_eq!(current_key("link.sky.return.wifi.cell"), "link.sky.return.medium.bss");
+    assert_eq!(current_key("flow.y.tfrc.control.edition"), "flow.y.traffic.control.revision");
+    // Both spellings at once.
+    let both = parsed("carries = \"ipv4\"\nip_versions = \"ipv6\"\n").expect_err("two spellings");
+    assert!(both.contains("link.sky.carries: conflicts with `ip_versions`"), "{both}");
 }

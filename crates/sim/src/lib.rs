@@ -15,4 +15,4 @@ mod network;
 
 pub use agenda::Agenda;
 pub use fingerprint::Fingerprint;
-pub use network::{BuildError, Builder, ElementId, Network, Work};
+pub use network::{BuildError, Builder, ElementId, EngineCounters, Network};

@@ -116,7 +116,7 @@ impl Builder {
 
 /// Event counts of the engine since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct EngineCounters {
     /// Packets handed to elements.
     pub deliveries: u64,
     /// Wake-ups of elements.
@@ -131,7 +131,7 @@ pub struct Network {
     outbox: Outbox,
     now: Time,
     fingerprint: Fingerprint,
-    work: Work,
+    work: EngineCounters,
     taps: Vec<(Wire, Tap)>,
     clusters: Clusters,
 }
@@ -144,7 +144,7 @@ impl Network {
         }
         let mut slots = slots;
         slots.iter_mut().for_each(|slot| (slot.deadline, slot.entered) = (Time::ZERO, Time::ZERO));
-        let (fingerprint, work) = (Fingerprint::EMPTY, Work::default());
+        let (fingerprint, work) = (Fingerprint::EMPTY, EngineCounters::default());
         let outbox = Outbox::default();
         Network {
             slots,
@@ -290,7 +290,7 @@ impl Network {
     }
 
     /// Returns the event counts up to now.
-    pub fn work(&self) -> Work {
+    pub fn work(&self) -> EngineCounters {
         self.work
     }
 
@@ -299,9 +299,9 @@ impl Network {
         &self.clusters
     }
 
-    /// Packets sent to outputs that lead nowhere.
-    pub fn stray(&self) -> u64 {
-        self.outbox.stray()
+    /// Returns the number of packets sent to unconnected outputs.
+    pub fn unrouted_packets(&self) -> u64 {
+        self.outbox.unrouted_packets()
     }
 
     #[inline]

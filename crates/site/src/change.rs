@@ -5,7 +5,7 @@ use std::fmt;
 use std::mem::discriminant;
 
 use bentpipe_net::queue::Discipline;
-use bentpipe_net::{Channel as ChannelElement, Impossible, channel};
+use bentpipe_net::{Channel as ChannelElement, InvalidConfig, channel};
 use bentpipe_sim::{ElementId, Network};
 use bentpipe_units::Time;
 
@@ -61,7 +61,7 @@ impl Changes {
         element: ElementId,
         key: impl Into<String>,
         value: V,
-        set: impl FnOnce(&mut E, Time, V) -> Result<(), Impossible> + Send + 'static,
+        set: impl FnOnce(&mut E, Time, V) -> Result<(), InvalidConfig> + Send + 'static,
     ) {
         let shown = format!("{value:?}");
         let apply = move |network: &mut Network| {
@@ -170,7 +170,7 @@ pub fn set_all<E: Any, V: fmt::Debug + Send + 'static>(
     elements: &[ElementId],
     values: Vec<V>,
     to: &mut Changes,
-    set: impl FnOnce(&mut E, Time, V) -> Result<(), Impossible> + Send + Copy + 'static,
+    set: impl FnOnce(&mut E, Time, V) -> Result<(), InvalidConfig> + Send + Copy + 'static,
 ) -> Result<(), Problem> {
     if values.len() != elements.len() {
         let problem = format!("has {} faults: expected as many while it runs", elements.len());

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use bentpipe_net::{Element, Impossible, Port};
+use bentpipe_net::{Element, InvalidConfig, Port};
 use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::ip::Protocol;
 
@@ -52,7 +52,7 @@ impl FlowAt<'_> {
     }
 
     /// Returns an element's refusal of the traffic, or of a key in it.
-    pub fn impossible(&self, key: &str, impossible: &Impossible) -> Problem {
+    pub fn impossible(&self, key: &str, impossible: &InvalidConfig) -> Problem {
         let traffic = self.key("traffic");
         let key = if key.is_empty() { traffic } else { format!("{traffic}.{key}") };
         Problem::impossible(&key, impossible)
@@ -87,7 +87,7 @@ pub enum Attach {
 /// Form of what a medium carries without IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// ATM cells: packets of a mark, 1 in the last cell of a PDU, and the payload.
+    /// ATM cells: packets of a mark (1 in the last cell of a PDU) and the payload.
     CellPayloads,
 }
 

@@ -186,7 +186,7 @@ impl Installed {
 mod tests {
     use std::path::Path;
 
-    use bentpipe_net::Gate;
+    use bentpipe_net::ExternalPort;
     use bentpipe_net::channel::Config;
     use bentpipe_net::link::DelayChange;
     use bentpipe_units::Span;
@@ -219,13 +219,14 @@ mod tests {
     #[test]
     fn elements_are_numbered_by_their_order_not_by_that_of_calls() {
         let mut site = Site::new(1, &NoFiles);
-        let flow = site.add(Order::Flow(0, 0, 0), "flow", Gate::default());
-        let receiver = site.add(Order::Link(1, Way::Forward, Slot::Receiver), "receiver", Gate::default());
-        let line = site.add(Order::Link(1, Way::Forward, Slot::Line), "line", Gate::default());
-        let shared = site.add(Order::Shared(2, 0), "shared", Gate::default());
-        let twin = site.add(Order::Shared(2, 0), "twin", Gate::default());
-        let node = site.add(Order::Node(7), "node", Gate::default());
-        let network = site.add(Order::Network(4, 0), "network", Gate::default());
+        let flow = site.add(Order::Flow(0, 0, 0), "flow", ExternalPort::default());
+        let receiver =
+            site.add(Order::Link(1, Way::Forward, Slot::Receiver), "receiver", ExternalPort::default());
+        let line = site.add(Order::Link(1, Way::Forward, Slot::Line), "line", ExternalPort::default());
+        let shared = site.add(Order::Shared(2, 0), "shared", ExternalPort::default());
+        let twin = site.add(Order::Shared(2, 0), "twin", ExternalPort::default());
+        let node = site.add(Order::Node(7), "node", ExternalPort::default());
+        let network = site.add(Order::Network(4, 0), "network", ExternalPort::default());
         let installed = site.finish().expect("no wires");
         let order = [node, shared, twin, line, receiver, network, flow];
         let numbers: Vec<usize> = order.iter().map(|part| installed.element(*part).index()).collect();
@@ -236,14 +237,14 @@ mod tests {
     fn wires_follow_the_elements() {
         let mut site = Site::new(1, &NoFiles);
         let (last, first) = (
-            site.add(Order::Flow(0, 0, 0), "last", Gate::default()),
-            site.add(Order::Gate, "first", Gate::default()),
+            site.add(Order::Flow(0, 0, 0), "last", ExternalPort::default()),
+            site.add(Order::Gate, "first", ExternalPort::default()),
         );
-        site.connect((first, Gate::NETWORK), (last, Gate::NETWORK));
+        site.connect((first, ExternalPort::NETWORK), (last, ExternalPort::NETWORK));
         let mut installed = site.finish().expect("no loop");
         let (from, to) = (installed.element(first), installed.element(last));
-        installed.network.inject(from, Gate::OUTSIDE, bentpipe_net::Packet::from_bytes(&[0x45; 20]));
+        installed.network.inject(from, ExternalPort::OUTSIDE, bentpipe_net::Packet::from_bytes(&[0x45; 20]));
         installed.network.run_until(bentpipe_units::Time::ZERO);
-        assert!(installed.network.element::<Gate>(to).expect("a gate").take().is_some());
+        assert!(installed.network.element::<ExternalPort>(to).expect("a gate").take().is_some());
     }
 }

@@ -1,13 +1,13 @@
 //! Steps after a run: what arrived of a flow is judged.
 
-/// What is known of a flow when the network has run.
+/// Data about a flow after the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judged {
     /// Measures: name, unit, value.
     pub measures: Vec<(&'static str, &'static str, f64)>,
     /// Videos to be decoded and compared by another program: what was sent, and what arrived.
     pub videos: Vec<[Vec<u8>; 2]>,
-    /// All that arrived.
+    /// Received bytes.
     pub received: Vec<u8>,
 }
 

@@ -1,6 +1,6 @@
 //! Refusals with the key that they are about.
 
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 
 /// Error returned when a network cannot be built: a scenario key and its problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +19,7 @@ impl Problem {
     }
 
     /// Creates the refusal that an element gives of its configuration at `key`.
-    pub fn impossible(key: &str, impossible: &Impossible) -> Problem {
+    pub fn impossible(key: &str, impossible: &InvalidConfig) -> Problem {
         Problem::new(format!("{key}.{}", impossible.path()), format!("expected {}", impossible.expected))
     }
 }

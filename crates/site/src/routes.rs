@@ -133,7 +133,7 @@ impl<'a> Router<'a> {
         if walk(&search(count, &self.edges[&other], to, |_| true), from, to).is_some() {
             let hint = if ip == IpVersion::V6 { ", or a tunnel" } else { "" };
             return Unreachable(format!(
-                "{none}: a link on the way does not carry it; expected `carries = \"both\"`{hint}"
+                "{none}: a link on the way does not carry it; expected `ip_versions = \"both\"`{hint}"
             ));
         }
         Unreachable(format!("{none}: expected links that join them"))
@@ -141,7 +141,7 @@ impl<'a> Router<'a> {
 }
 
 fn link_edges(topology: &Topology, ip: IpVersion) -> Vec<Edge> {
-    let links = topology.link.values().enumerate().filter(|(_, link)| link.carries.has(ip));
+    let links = topology.link.values().enumerate().filter(|(_, link)| link.ip_versions.has(ip));
     let both = |(n, link): (usize, &LinkAt)| {
         let [a, b] = link.between.each_ref().map(|end| topology.number(end));
         let edge =
@@ -227,9 +227,9 @@ mod tests {
         Topology { node, link, tunnel: Default::default() }
     }
 
-    fn link(a: &str, b: &str, delay_ms: u64, carries: IpVersions) -> LinkAt {
+    fn link(a: &str, b: &str, delay_ms: u64, ip_versions: IpVersions) -> LinkAt {
         let between = [a.to_owned(), b.to_owned()];
-        LinkAt { between, carries, mtu: Bytes::new(1500), delay: [Span::from_millis(delay_ms); 2] }
+        LinkAt { between, ip_versions, mtu: Bytes::new(1500), delay: [Span::from_millis(delay_ms); 2] }
     }
 
     fn both(a: &str, b: &str, delay_ms: u64) -> LinkAt {
@@ -264,7 +264,10 @@ mod tests {
         );
         let only_v4 = topology(&[("x", link("a", "b", 0, IpVersions::Ipv4))]);
         let error = path(&only_v4, "a", "b", IpVersion::V6).unwrap_err();
-        assert!(error.ends_with("does not carry it; expected `carries = \"both\"`, or a tunnel"), "{error}");
+        assert!(
+            error.ends_with("does not carry it; expected `ip_versions = \"both\"`, or a tunnel"),
+            "{error}"
+        );
         let error = path(&topology(&[("x", both("a", "r", 0))]), "a", "b", IpVersion::V4).unwrap_err();
         assert!(error.ends_with("expected links that join them"), "{error}");
     }

@@ -1,7 +1,7 @@
 //! Contract of a stage: elements around a medium.
 
 use bentpipe_net::quick_start::{self, Approver};
-use bentpipe_net::{Element, Impossible, Port, Shaper, shaper};
+use bentpipe_net::{Element, InvalidConfig, Port, Shaper, shaper};
 use bentpipe_units::Rate;
 
 use crate::change::{Changes, UNCHANGEABLE};
@@ -37,13 +37,13 @@ pub trait Stage {
     ///
     /// # Errors
     /// Returns an error if a value is impossible.
-    fn check(&self) -> Result<(), Impossible>;
+    fn check(&self) -> Result<(), InvalidConfig>;
 
     /// Creates the elements.
     ///
     /// # Errors
     /// Returns an error if a value is impossible.
-    fn elements(&self, at: &Ahead) -> Result<StageElements, Impossible>;
+    fn elements(&self, at: &Ahead) -> Result<StageElements, InvalidConfig>;
 
     /// Returns the maximum rate of IP packets that pass in the long run. Default: no maximum.
     fn limit(&self) -> Option<Rate> {
@@ -60,11 +60,11 @@ pub trait Stage {
 }
 
 impl Stage for shaper::Config {
-    fn check(&self) -> Result<(), Impossible> {
+    fn check(&self) -> Result<(), InvalidConfig> {
         self.check()
     }
 
-    fn elements(&self, _: &Ahead) -> Result<StageElements, Impossible> {
+    fn elements(&self, _: &Ahead) -> Result<StageElements, InvalidConfig> {
         Shaper::new(self).map(StageElements::alone)
     }
 
@@ -79,11 +79,11 @@ impl Stage for shaper::Config {
 }
 
 impl Stage for quick_start::Config {
-    fn check(&self) -> Result<(), Impossible> {
+    fn check(&self) -> Result<(), InvalidConfig> {
         self.check()
     }
 
-    fn elements(&self, at: &Ahead) -> Result<StageElements, Impossible> {
+    fn elements(&self, at: &Ahead) -> Result<StageElements, InvalidConfig> {
         Approver::new(self, at.rate, at.from_router).map(StageElements::alone)
     }
 }

@@ -48,7 +48,6 @@ impl Way {
 /// IP versions that a link carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Carries")]
 pub enum IpVersions {
     /// IPv4 and IPv6.
     #[default]
@@ -128,7 +127,7 @@ pub struct LinkAt {
     /// Names of its two nodes.
     pub between: [String; 2],
     /// IP versions that it carries.
-    pub carries: IpVersions,
+    pub ip_versions: IpVersions,
     /// Longest IP packet.
     pub mtu: Bytes,
     /// Nominal delay of each direction, for routes.

@@ -114,7 +114,7 @@ fn topology() -> Topology {
     let node = |forwards| NodeAt { forwards, addresses: Vec::new() };
     let link = LinkAt {
         between: ["near".to_owned(), "far".to_owned()],
-        carries: Default::default(),
+        ip_versions: Default::default(),
         mtu: Bytes::new(1500),
         delay: [Span::from_millis(1); 2],
     };

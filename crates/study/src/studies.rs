@@ -1,4 +1,4 @@
-//! Values of studies that need more than a measure of a run, as `code = "name"` in a `study.toml` names them.
+//! Values computed by code, named as `code = "name"` in a `study.toml`.
 
 mod abr_video;
 mod koreasat;

@@ -118,7 +118,7 @@ fn what_cannot_be_found_is_missed_and_says_why() {
             "measure = \"flow.x.goodput\"\nat",
             "no measure \"flow.x.goodput\"",
         ),
-        ("unit = \"Mbit/s\"", "unit = \"MB\"", "ours is in bit/s, not in MB"),
+        ("unit = \"Mbit/s\"", "unit = \"MB\"", "the simulated value is in bit/s, not in MB"),
         ("at = { receive_buffer = \"6 MB\" }", "", "run \"window\" has 2 points with {}"),
         (
             "at = { receive_buffer = \"6 MB\" }",

@@ -27,7 +27,7 @@ pub struct Transfer<'a> {
 
 /// Kernel that can send over an emulation.
 pub trait Kernel {
-    /// Makes the transfer in real time and returns the output of iperf3 (`--json --get-server-output`).
+    /// Runs the transfer in real time and returns the output of iperf3.
     ///
     /// # Errors
     /// Returns an error if the transfer cannot be made.

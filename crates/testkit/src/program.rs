@@ -95,7 +95,7 @@ impl Process {
         self.finish()
     }
 
-    /// Waits for its end, and returns its exit code and standard error, if that is a pipe.
+    /// Waits for its end and returns its exit code, with standard error if piped.
     ///
     /// # Panics
     /// If it has not ended after half a minute.

@@ -1,13 +1,13 @@
 //! Transport checksums of packets whose payload is elided, inline or real bytes.
 
 use bentpipe_net::{Body, Packet};
-use bentpipe_wire::checksum::{Pseudo, Sum};
+use bentpipe_wire::checksum::{Accumulator, Pseudo};
 
 /// Returns the sum of `len` bytes from `offset` and of `pseudo`.
 ///
 /// It is valid if the bytes include a correct transport checksum. Bytes beyond the packet count as zeros.
 #[inline]
-pub(crate) fn sum(packet: &Packet, offset: usize, len: usize, pseudo: &Pseudo) -> Sum {
+pub(crate) fn sum(packet: &Packet, offset: usize, len: usize, pseudo: &Pseudo) -> Accumulator {
     let header = packet.header();
     let end = (offset + len).min(header.len());
     let inline = header.get(offset..end).unwrap_or(&[]);
@@ -19,14 +19,14 @@ pub(crate) fn sum(packet: &Packet, offset: usize, len: usize, pseudo: &Pseudo) -
 }
 
 /// Adds the first `len` bytes of `body`, which follow `before` bytes already added.
-fn add_body(sum: Sum, body: &[u8], len: usize, before: usize) -> Sum {
+fn add_body(sum: Accumulator, body: &[u8], len: usize, before: usize) -> Accumulator {
     let body = &body[..len.min(body.len())];
     if before.is_multiple_of(2) {
         return sum.add_bytes(body);
     }
     // Bytes at odd places weigh 256 times less: the sum of a shifted slice is the slice's sum with its bytes swapped
     // (RFC 1071, section 2 (B)).
-    sum.add(Sum::ZERO.add_bytes(body).fold().swap_bytes().into())
+    sum.add(Accumulator::ZERO.add_bytes(body).fold().swap_bytes().into())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use bentpipe_net::{Impossible, Packet};
+use bentpipe_net::{InvalidConfig, Packet};
 use bentpipe_wire::checksum::Pseudo;
 use bentpipe_wire::ip::{self, Protocol, TrafficClass};
 use bentpipe_wire::ipv6::ext::OptionsRepr;
@@ -23,10 +23,10 @@ pub(crate) struct Path {
 pub(crate) const HOP_LIMIT: u8 = 64;
 
 impl Path {
-    pub(crate) fn new(local: SocketAddr, remote: SocketAddr, dscp: u8) -> Result<Path, Impossible> {
+    pub(crate) fn new(local: SocketAddr, remote: SocketAddr, dscp: u8) -> Result<Path, InvalidConfig> {
         let same = local.is_ipv4() == remote.is_ipv4();
-        Impossible::unless(same, "to", "an address of the same IP version")?;
-        Impossible::unless(dscp < 64, "dscp", "a codepoint from 0 to 63")?;
+        InvalidConfig::ensure(same, "to", "an address of the same IP version")?;
+        InvalidConfig::ensure(dscp < 64, "dscp", "a codepoint from 0 to 63")?;
         Ok(Path { local, remote, class: TrafficClass(dscp << 2) })
     }
 

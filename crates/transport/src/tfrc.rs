@@ -19,7 +19,7 @@ mod sender;
 mod udp;
 
 use bentpipe_cc::tfrc::Params;
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_units::{Bytes, Rate, Span, Time};
 use bentpipe_wire::quick_start::Response;
 use schemars::JsonSchema;
@@ -87,14 +87,18 @@ impl Config {
         }
     }
 
-    fn check_pauses(&self) -> Result<(), Impossible> {
+    fn check_pauses(&self) -> Result<(), InvalidConfig> {
         let (asks, interval) = (self.quick_start.is_some(), self.quick_start_interval);
-        Impossible::unless(asks || interval.is_none(), "quick_start_interval", "none without `quick_start`")?;
+        InvalidConfig::ensure(
+            asks || interval.is_none(),
+            "quick_start_interval",
+            "none without `quick_start`",
+        )?;
         let is_long = interval.is_none_or(|interval| interval >= LEAST_INTERVAL);
-        Impossible::unless(is_long, "quick_start_interval", "at least \"6 s\" (RFC 5634)")?;
-        Impossible::unless(self.pauses.is_none() || self.rate.is_some(), "pauses", "none without `rate`")?;
+        InvalidConfig::ensure(is_long, "quick_start_interval", "at least \"6 s\" (RFC 5634)")?;
+        InvalidConfig::ensure(self.pauses.is_none() || self.rate.is_some(), "pauses", "none without `rate`")?;
         let both = self.pauses.is_none_or(|pauses| !pauses.on.is_zero() && !pauses.off.is_zero());
-        Impossible::unless(both, "pauses", "more than no time for `on` and `off`")
+        InvalidConfig::ensure(both, "pauses", "more than no time for `on` and `off`")
     }
 }
 

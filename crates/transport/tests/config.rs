@@ -47,13 +47,13 @@ fn every_field_is_described() {
 fn an_end_of_a_tcp_connection_is_read() {
     use bentpipe_transport::tcp::{Bulk, Config, LinuxBuffer, ReceiveBuffer, Sink, Source, WindowValidation};
     let read: Config = from_value(json!({
-        "controller": "cubic", "initial_window": 2, "frto": true, "unused_window": "validate",
+        "controller": "cubic", "initial_window": 2, "frto": true, "window_validation": "validate",
         "receive_buffer": { "rcvbuf": "6 MB" },
         "rto": { "min": "200 ms", "floor": "variation", "max": "120 s" },
     }))
     .expect("an end");
     let linux = LinuxBuffer { rcvbuf: Bytes::new(6_000_000), ..LinuxBuffer::default() };
-    assert_eq!((read.initial_window, read.unused_window), (2, WindowValidation::Validate));
+    assert_eq!((read.initial_window, read.window_validation), (2, WindowValidation::Validate));
     assert_eq!(read.receive_buffer, ReceiveBuffer::Linux(linux));
     read.check().expect("possible");
     let written = serde_json::to_value(&read).expect("writes");

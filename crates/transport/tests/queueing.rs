@@ -23,7 +23,7 @@ impl Element for Markov {
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
         let len = cx.stream().exponential(self.mean_len).round().max(1.0);
         let mut packet = Packet::new(0, len as u32);
-        packet.set_born(cx.now());
+        packet.set_created_at(cx.now());
         cx.emit(Port(0), packet);
         self.left -= 1;
         let gap = cx.stream().exponential(self.mean_gap.as_secs_f64());
@@ -45,7 +45,7 @@ struct Clock {
 impl Element for Clock {
     fn receive(&mut self, _: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         self.packets += 1;
-        self.seconds += cx.now().since(packet.born()).as_secs_f64();
+        self.seconds += cx.now().since(packet.created_at()).as_secs_f64();
         Time::NEVER
     }
     fn wake(&mut self, _: &mut Cx<'_>) -> Time {

@@ -183,11 +183,11 @@ fn in_turns(transport: Transport, off: Span) -> Setting {
 fn quick_start_shortens_what_follows_silence() {
     let off = Span::from_secs(20);
     for transport in [Transport::Udp, Transport::Dccp] {
-        for edition in [Revision::Rfc5348, Revision::Rfc3448] {
+        for revision in [Revision::Rfc5348, Revision::Rfc3448] {
             let run = |interval: Option<Span>| {
                 let mut setting = in_turns(transport, off);
                 setting.config.quick_start_interval = interval;
-                setting.config.control = Params { edition, ..Params::default() };
+                setting.config.control = Params { revision, ..Params::default() };
                 let mut pair = setting.build();
                 pair.run_to(160);
                 assert_eq!(pair.value(pair.sender, "dropped-unexpected"), 0.0);
@@ -197,8 +197,8 @@ fn quick_start_shortens_what_follows_silence() {
             };
             let ((once, without), (each, with)) = (run(None), run(Some(Span::from_secs(6))));
             // At 0 s and after each of five silences.
-            assert_eq!((once, each), (1.0, 6.0), "{transport:?} {edition:?}");
-            assert!(with < 0.6 * without, "{transport:?} {edition:?}: {with} s with, {without} s without");
+            assert_eq!((once, each), (1.0, 6.0), "{transport:?} {revision:?}");
+            assert!(with < 0.6 * without, "{transport:?} {revision:?}: {with} s with, {without} s without");
         }
     }
 }
@@ -263,10 +263,10 @@ fn a_refusing_router_leaves_the_start_as_it_was() {
 #[test]
 fn rfc_3448_holds_a_changing_source_to_twice_what_was_received() {
     // At 1 packet a round trip RFC 3448 allows two: a source of ten packets a round trip takes longer to get going.
-    let median = |edition| {
+    let median = |revision| {
         let mut setting = Setting::new(Transport::Udp);
         setting.config.rate = Some(Rate::from_bps(800_000));
-        setting.config.control = Params { edition, ..Params::default() };
+        setting.config.control = Params { revision, ..Params::default() };
         let mut pair = setting.build();
         pair.run_to(4);
         pair.value(pair.receiver, "delay-mean")

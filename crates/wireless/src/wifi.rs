@@ -16,7 +16,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use bentpipe_net::queue::Discipline;
-use bentpipe_net::{Cx, Element, Impossible, Observer, Packet, Port, channel};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port, channel};
 use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ use phy::Timing;
 use station::Station;
 
 /// Refusal of a change of a path that the cell does not have.
-const NO_PATH: Impossible = Impossible::new("cell", "the cell of the path");
+const NO_PATH: InvalidConfig = InvalidConfig::new("cell", "the cell of the path");
 
 /// Configuration of a Wi-Fi link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -61,9 +61,9 @@ pub struct Config {
     /// Minimum length of an IP packet for RTS/CTS. Default: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rts: Option<Bytes>,
-    /// Common name of links that share a medium. Default: a medium shared by the link's two directions only.
+    /// Basic service set: links with the same name share a medium. Default: a medium of the link's two directions only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cell: Option<String>,
+    pub bss: Option<String>,
     /// Enables the report of run lengths, of lost and of acknowledged frames.
     pub runs: bool,
 }
@@ -77,7 +77,7 @@ impl Default for Config {
             adaptation: Adaptation::None,
             attempts: 7,
             rts: None,
-            cell: None,
+            bss: None,
             runs: false,
         }
     }
@@ -88,14 +88,14 @@ impl Config {
     ///
     /// # Errors
     /// Returns an error if the standard lacks the rate.
-    fn rate_number(&self) -> Result<usize, Impossible> {
+    fn rate_number(&self) -> Result<usize, InvalidConfig> {
         let rates = self.standard.rates();
         let number = self.rate.map_or(Some(rates.len() - 1), |rate| rates.iter().position(|r| *r == rate));
         let expected = match self.standard {
             Standard::B => "one of 1, 2, 5.5 and 11 Mbit/s",
             Standard::G | Standard::GMixed => "one of 6, 9, 12, 18, 24, 36, 48 and 54 Mbit/s",
         };
-        number.ok_or(Impossible::new("rate", expected))
+        number.ok_or(InvalidConfig::new("rate", expected))
     }
 
     /// Returns the rate of data frames; with rate adaptation the initial one.
@@ -110,7 +110,7 @@ impl Config {
     }
 }
 
-/// Direction of a link in a cell. Packets enter and leave at its port.
+/// Direction of a link in a BSS. Packets enter and leave at its port.
 #[derive(Clone, Debug)]
 pub struct PathConfig {
     /// Path under which counters are reported: "link/wlan/forward".
@@ -129,7 +129,7 @@ pub struct PathConfig {
     pub mtu: Bytes,
 }
 
-/// Error returned when a cell cannot be built.
+/// Error returned when a basic service set cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The number of the direction.
@@ -137,7 +137,7 @@ pub struct Refusal {
     /// Part of the configuration: "wifi", "queue" or "channel". Empty for a key of the link.
     pub part: &'static str,
     /// Key and expected value.
-    pub impossible: Impossible,
+    pub impossible: InvalidConfig,
 }
 
 /// State of the medium.
@@ -147,7 +147,7 @@ enum Medium {
     Busy { until: Time },
 }
 
-/// A cell: input and output n belong to the direction n.
+/// Basic service set (BSS). Input and output n belong to direction n.
 pub struct Wifi {
     timing: Timing,
     paths: Vec<Path>,
@@ -162,7 +162,7 @@ pub struct Wifi {
 }
 
 impl Wifi {
-    /// Creates a cell of these directions, with an idle medium.
+    /// Creates a BSS of these directions, with an idle medium.
     ///
     /// # Errors
     /// Returns an error that names the invalid part.
@@ -172,10 +172,10 @@ impl Wifi {
         let refusal = |path, part| move |impossible| Refusal { path, part, impossible };
         for (n, path) in paths.iter().enumerate() {
             let same = path.wifi.standard == standard;
-            let expected = "the standard of the other links of its cell";
-            Impossible::unless(same, "standard", expected).map_err(refusal(n, "wifi"))?;
+            let expected = "the standard of the other links of its BSS";
+            InvalidConfig::ensure(same, "standard", expected).map_err(refusal(n, "wifi"))?;
             let near = path.delay <= timing.slot;
-            Impossible::unless(near, "delay", "at most a slot: 20 us, or 9 us").map_err(refusal(n, ""))?;
+            InvalidConfig::ensure(near, "delay", "at most a slot: 20 us, or 9 us").map_err(refusal(n, ""))?;
         }
         let built =
             paths.iter().enumerate().map(|(n, path)| Path::new(path).map_err(|e| Refusal { path: n, ..e }));
@@ -205,7 +205,7 @@ impl Wifi {
     ///
     /// # Errors
     /// The key whose value is impossible; then nothing is changed.
-    pub fn set_errors(&mut self, path: usize, errors: Option<&channel::Config>) -> Result<(), Impossible> {
+    pub fn set_errors(&mut self, path: usize, errors: Option<&channel::Config>) -> Result<(), InvalidConfig> {
         self.paths.get_mut(path).ok_or(NO_PATH)?.set_errors(errors)
     }
 
@@ -213,7 +213,7 @@ impl Wifi {
     ///
     /// # Errors
     /// The key whose value is impossible; then nothing is changed.
-    pub fn set_queue(&mut self, path: usize, discipline: &Discipline) -> Result<(), Impossible> {
+    pub fn set_queue(&mut self, path: usize, discipline: &Discipline) -> Result<(), InvalidConfig> {
         self.paths.get_mut(path).ok_or(NO_PATH)?.set_queue(discipline)
     }
 

@@ -215,14 +215,14 @@ impl Atm {
         for name in self.switch.keys().filter(|name| review.is_node(name)).cloned().collect::<Vec<_>>() {
             review.refuse(
                 &format!("atm.switch.{name}"),
-                "a node has this name too: a line could not tell them apart",
+                "a node has this name too: a line could not distinguish them",
             );
         }
         let taken = |name: &&String| review.is_node(name) || self.switch.contains_key(*name);
         for name in self.vs_vd.keys().filter(taken).cloned().collect::<Vec<_>>() {
             review.refuse(
                 &format!("atm.vs_vd.{name}"),
-                "a node or switch has this name too: a line could not tell them apart",
+                "a node or switch has this name too: a line could not distinguish them",
             );
         }
     }

@@ -181,7 +181,7 @@ impl<'a> Network<'a> {
         Ok(Led { members, natives: of_flows.into_iter().map(|ends| ends.map(at)).collect(), faults })
     }
 
-    /// Leads the channel of a flow along that of a link, with the same service.
+    /// Routes the channel of a flow along that of a link, with the same service.
     fn native(&mut self, member: &Member<'_, Kind>, channel: &NativeChannel) -> Result<[End; 2], Problem> {
         let name = format!("{}/{}", member.name, channel.flow);
         let contents = [Content::Cells, Content::Cells];

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use bentpipe_net::{Impossible, Observer, Packet};
+use bentpipe_net::{InvalidConfig, Observer, Packet};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::atm::rm;
 
@@ -122,7 +122,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(path: String, config: &Config, line: &line::Config) -> Result<Output, Impossible> {
+    pub(super) fn new(path: String, config: &Config, line: &line::Config) -> Result<Output, InvalidConfig> {
         let limits = config.limit;
         let cells = cells_per_second(line.rate);
         let erica = config.abr.target().map(|(measure, target)| Erica::new(measure, target, cells));

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use bentpipe_net::channel::loss::Model;
-use bentpipe_net::channel::{Fit, StandIn};
+use bentpipe_net::channel::{Fit, SyntheticTrace};
 use bentpipe_offline::channel::{Generate, Source};
 use clap::{Args, Subcommand, ValueEnum};
 
-/// What the trace is of.
+/// Source of the trace.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Independent losses
@@ -18,7 +18,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         out: Out,
     },
-    /// All lost in bursts, nothing in the gaps, both of geometrically distributed length
+    /// Loss bursts and loss-free gaps, both of geometrically distributed length
     Bistable {
         /// Mean length of runs of lost frames
         #[arg(long, value_parser = length)]
@@ -46,10 +46,11 @@ pub(crate) enum Command {
         #[command(flatten)]
         out: Out,
     },
-    /// A semi-Markov process in the place of a measured trace: `bentpipe describe stand_in`
-    StandIn {
+    /// A semi-Markov process in place of a measured trace: `bentpipe describe synthetic`
+    #[command(alias = "stand-in")]
+    Synthetic {
         /// The rate of loss over all time
-        #[arg(long, value_parser = loss_of_stand_in)]
+        #[arg(long, value_parser = loss_of_synthetic)]
         loss: f64,
         /// Standard deviation of the quality, in dB
         #[arg(long, default_value = "3", value_parser = deviation)]
@@ -64,10 +65,11 @@ pub(crate) enum Command {
         out: Out,
     },
     /// A model fitted to another trace
-    Like {
+    #[command(alias = "like")]
+    Fitted {
         /// The other trace
         trace: PathBuf,
-        /// Which model
+        /// Model
         #[arg(long, value_enum)]
         fit: Fitted,
         #[command(flatten)]
@@ -91,10 +93,10 @@ pub(crate) enum Fitted {
 pub(crate) struct Out {
     /// The file to write; "-" for standard output
     file: PathBuf,
-    /// How many frames
+    /// Number of frames
     #[arg(long, value_name = "N", default_value_t = 400_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     frames: u64,
-    /// What random numbers are seeded from
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -113,12 +115,13 @@ impl Command {
                 let model = Model { p: *p, r: *r, loss_good: *loss_good, loss_bad: *loss_bad };
                 (Source::Model(model, "Gilbert-Elliott"), out)
             }
-            Command::StandIn { loss, deviation_db, hold, shape, out } => {
+            Command::Synthetic { loss, deviation_db, hold, shape, out } => {
                 let (deviation_db, hold, shape) = (*deviation_db, *hold, *shape);
-                let config = StandIn { loss: *loss, deviation_db, hold, shape, ..StandIn::default() };
-                (Source::StandIn(config), out)
+                let config =
+                    SyntheticTrace { loss: *loss, deviation_db, hold, shape, ..SyntheticTrace::default() };
+                (Source::Synthetic(config), out)
             }
-            Command::Like { trace, fit, out } => {
+            Command::Fitted { trace, fit, out } => {
                 (Source::Fitted { trace: trace.clone(), fit: fit.fit() }, out)
             }
         };
@@ -152,7 +155,7 @@ fn length(text: &str) -> Result<f64, String> {
     within(text, 1.0, 1e9, "a number of frames")
 }
 
-fn loss_of_stand_in(text: &str) -> Result<f64, String> {
+fn loss_of_synthetic(text: &str) -> Result<f64, String> {
     within(text, 1e-4, 0.95, "a share")
 }
 

@@ -11,7 +11,7 @@ use crate::arguments::RunArguments;
 use crate::monitor::Terminal;
 use crate::{build, show};
 
-/// Of more points than this only the report shows all.
+/// Maximum number of points that are printed; the report shows all.
 const MAX_POINTS_SHOWN: usize = 40;
 
 pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
@@ -59,7 +59,7 @@ pub(super) fn add_captures(document: &mut Document, points: &[String]) -> Result
     document.set_by(&option, &format!("probe.capture=[{}]", list.join(", "))).map_err(Failure::bad)
 }
 
-/// What is printed at the end.
+/// Returns the text printed at the end.
 fn shown(results: &Results) -> String {
     let summary = &results.summary;
     let mut text = format!("{}\n\n", summary.title);

@@ -15,7 +15,7 @@ use clap::{Args, ValueEnum};
 /// Default UDP ports of RTP, as in the reference streams of the `rohc` project.
 const RTP_PORTS: &str = "1234,36780,33238,5020,5002,5006";
 
-/// What both ends of a channel agree on.
+/// Parameters agreed on by both ends of a channel.
 #[derive(Debug, Args)]
 pub(crate) struct ChannelArgs {
     /// CID space: small CIDs take no octet or one, large CIDs one or two
@@ -79,8 +79,8 @@ impl ChannelArgs {
 /// Options of the decompressor, except [`DecompressorConfig::verify`].
 #[derive(Debug, Args)]
 pub(crate) struct DecompressorArgs {
-    /// After losses that may hide a change, packets that must be right before one is delivered; 0: none, and no doubts;
-    /// 255, and always with a compressor that confirms: only one with CRC-7 or CRC-8 will do
+    /// Correct packets required before delivery resumes after losses that may hide a change; 0: none. With 255, or with
+    /// a compressor that confirms, only CRC-7 and CRC-8 count
     #[arg(long, value_name = "N", default_value_t = DecompressorConfig::default().caution)]
     caution: u8,
     /// Treat gaps in RTP and ESP numbers, and RTP pauses, as losses of this channel
@@ -89,7 +89,7 @@ pub(crate) struct DecompressorArgs {
     /// Maximum number of contexts; further flows are rejected and go uncompressed. 0: as many as CIDs
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_contexts: u16,
-    /// Tell the compressor the longest loss and, with timers, the largest jitter (not in U-mode)
+    /// Report to the compressor the longest loss and, with timers, the largest jitter (not in U-mode)
     #[arg(long)]
     report_path: bool,
     /// Do not repair contexts after CRC failures
@@ -149,22 +149,22 @@ pub(super) struct Peer {
     pub(super) confirms: bool,
 }
 
-/// What the compressor is free to choose.
+/// Local configuration of the compressor.
 #[derive(Debug, Args)]
 pub(crate) struct CompressorArgs {
-    /// UDP destination ports of RTP: a list, "all", "none" or "likely" (those that look like it)
+    /// UDP destination ports of RTP: a list, "all", "none" or "likely" (heuristic)
     #[arg(long, value_name = "LIST", default_value = RTP_PORTS, value_parser = rtp_ports)]
     rtp_ports: RtpRule,
     /// Refresh periods IR,FO in U-mode, in packets or times ("5 s,1 s"); 0: never
     #[arg(long, value_name = "IR,FO", default_value = "1700,700", value_parser = refreshes)]
     refresh: Refreshes,
-    /// How often a change is sent in U- and O-mode, 1 to 16
+    /// Number of times that a change is sent in U- and O-mode, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     repeats: u8,
-    /// How many packets a refresh takes, 1 to 16
+    /// Number of packets per refresh, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     refresh_repeats: u8,
-    /// Packets between two with CRC-7, which confirm the context after losses, up to 32; 0: none
+    /// Packets between CRC-7 confirmations of the context, up to 32; 0: none
     #[arg(long, value_name = "N", default_value_t = CompressorConfig::default().confirm, value_parser = clap::value_parser!(u8).range(0..=32))]
     confirm: u8,
     /// Decompressor at the other end; "librohc" avoids headers that librohc refuses
@@ -290,7 +290,7 @@ pub(crate) struct ImpairmentArgs {
     /// Percentage of ROHC packets in whose header one bit is flipped
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percentage)]
     damage: f64,
-    /// What is lost or damaged is the same for the same seed
+    /// Seed of the random losses and errors
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -349,7 +349,7 @@ fn names() -> String {
     Profile::ALL.map(short_name).join(", ")
 }
 
-/// What a profile is called in options.
+/// Returns the name of a profile in options.
 fn short_name(profile: Profile) -> &'static str {
     match profile {
         Profile::Uncompressed => "uncompressed",

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Interval between lines when standard error is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Number of packets so far: a bar on a terminal, otherwise a line now and then.
+/// Progress in packets: a bar on a terminal, otherwise an occasional line.
 pub(super) struct Progress {
     bar: ProgressBar,
     lines: bool,

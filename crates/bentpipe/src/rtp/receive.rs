@@ -14,20 +14,19 @@ use crate::show::{note, out};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReceiveArgs {
-    /// Where to listen: PORT for all addresses, or ADDRESS:PORT; an IPv6 address goes in brackets
+    /// Local address: PORT for all addresses, or ADDRESS:PORT; an IPv6 address goes in brackets
     #[arg(value_parser = place)]
     at: (Option<IpAddr>, u16),
-    /// How many ports, in steps of two
+    /// Number of ports, in steps of two
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     ports: u16,
     /// Room for so many streams; more are refused, and counted
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     streams: u32,
-    /// The clock of the timestamps in Hz, of payload types that have none by definition (96 and up); without it RFC 3550's
-    /// jitter of those is not known
+    /// RTP clock rate in Hz, for payload types without a fixed one (96 and up); their jitter needs it
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..))]
     clock: Option<u32>,
-    /// How long to receive, from the start
+    /// Duration of reception
     #[arg(long, value_name = "TIME")]
     duration: Option<Span>,
     /// End after so many packets of all streams
@@ -36,7 +35,7 @@ pub(crate) struct ReceiveArgs {
     /// End when nothing came for so long, after the first packet
     #[arg(long, value_name = "TIME")]
     idle: Option<Span>,
-    /// How many streams to list
+    /// Number of streams listed
     #[arg(long, value_name = "N", default_value_t = 20)]
     rows: usize,
     /// Write a line for each stream, as CSV

@@ -15,18 +15,18 @@ use crate::show::{note, out};
 
 #[derive(Debug, Args)]
 pub(crate) struct SendArgs {
-    /// Where to, as HOST:PORT; an IPv6 address goes in brackets
+    /// Destination as HOST:PORT; an IPv6 address goes in brackets
     to: String,
-    /// How many streams
+    /// Number of streams
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     streams: u32,
-    /// What the packets are of
+    /// Codec
     #[arg(long, value_enum, default_value_t, conflicts_with = "size")]
     codec: CodecName,
-    /// The codec's rate, where it has several: G.729.1 (16 kbit/s if not given), AMR (12.2 kbit/s), Opus (20 kbit/s)
+    /// Codec rate. Default: 16 kbit/s for G.729.1, 12.2 kbit/s for AMR, 20 kbit/s for Opus
     #[arg(long, value_name = "RATE", conflicts_with = "size")]
     rate: Option<Rate>,
-    /// The time from one packet of a stream to the next; 20 ms if not given
+    /// Packet interval of a stream [default: 20 ms]
     #[arg(long, value_name = "TIME")]
     interval: Option<Span>,
     /// Payloads of so many bytes, of no codec in particular
@@ -35,19 +35,19 @@ pub(crate) struct SendArgs {
     /// The clock of the timestamps in Hz, with --size
     #[arg(long, value_name = "HZ", default_value_t = 8000, requires = "size")]
     clock: u32,
-    /// What tells streams apart: the source alone, or ports as well, in steps of two
+    /// Identification of streams: by SSRC alone, or also by port in steps of two
     #[arg(long, value_enum, default_value_t)]
     by: By,
     /// Phase relation of the streams
     #[arg(long, value_enum, default_value_t)]
     phases: PhasesName,
-    /// How long to send
+    /// Duration of transmission
     #[arg(long, value_name = "TIME", conflicts_with = "packets")]
     duration: Option<Span>,
-    /// How many packets each stream sends
+    /// Number of packets per stream
     #[arg(long, value_name = "N")]
     packets: Option<u64>,
-    /// What sources, and the beginnings of numbers and times, are drawn from; another each time if not given
+    /// Seed of SSRCs and of the initial sequence numbers and timestamps [default: random]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Write what was sent, and how late, as JSON
@@ -77,7 +77,7 @@ enum CodecName {
     Amr,
     /// AMR, octet-aligned
     AmrOctetAligned,
-    /// Opus at a constant rate: 6 to 510 kbit/s, each 2.5, 5, 10, 20, 40 or 60 ms
+    /// Opus at a constant 6 to 510 kbit/s, frames of 2.5 to 60 ms
     Opus,
 }
 
@@ -98,7 +98,7 @@ impl CodecName {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum By {
-    /// One port
+    /// A single port
     #[default]
     Ssrc,
     /// A port each, from the given one on
@@ -107,11 +107,11 @@ enum By {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum PhasesName {
-    /// One packet at a time
+    /// Packets of the streams spread over the interval
     #[default]
     #[value(alias = "spread")]
     Staggered,
-    /// All at once
+    /// Packets of all streams at the same time
     #[value(alias = "unison")]
     Aligned,
 }
@@ -172,9 +172,9 @@ impl SendArgs {
     }
 
     fn address(&self) -> Result<SocketAddr, String> {
-        let wrong = |why: String| format!("{:?} is no destination: {why}; expected HOST:PORT", self.to);
+        let wrong = |why: String| format!("{:?} is not a destination: {why}; expected HOST:PORT", self.to);
         let found = self.to.to_socket_addrs().map_err(|error| wrong(error.to_string()))?.next();
         let found = found.ok_or_else(|| wrong("the name has no address".into()))?;
-        if found.port() == 0 { Err(wrong("nobody listens at port 0".into())) } else { Ok(found) }
+        if found.port() == 0 { Err(wrong("port 0 cannot be a destination".into())) } else { Ok(found) }
     }
 }

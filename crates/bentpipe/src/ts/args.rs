@@ -37,7 +37,7 @@ impl Format {
 pub(crate) struct EncapArgs {
     /// Capture of IP packets, pcap or pcapng of any link type; "-" for standard input
     input: PathBuf,
-    /// What to write: bare TS packets if it ends in ".ts" or is "-", a capture otherwise
+    /// Output file: bare TS packets if it ends in ".ts" or is "-", otherwise a capture
     output: PathBuf,
     /// Encapsulation
     #[arg(long, value_enum, default_value_t)]
@@ -45,13 +45,13 @@ pub(crate) struct EncapArgs {
     /// PID of the data
     #[arg(long, value_name = "PID", default_value = "0x201")]
     pid: DataPid,
-    /// Let a partly filled TS packet or frame wait for more, for at most this long; without it each PDU is sent at once
+    /// Packing threshold: maximum wait of a partly filled TS packet or frame; without it each PDU is sent at once
     #[arg(long, value_name = "TIME")]
     packing: Option<Span>,
-    /// The receiver's address: NPA address of ULE, MAC address of MPE, label of GSE [default: none, or broadcast]
+    /// Receiver address: NPA address (ULE), MAC address (MPE), label (GSE) [default: none, or broadcast]
     #[arg(long, value_name = "MAC")]
     to: Option<Address>,
-    /// Compress headers by ROHC, small CIDs, U-mode; of bridged frames those of the IP packets in them
+    /// Compress IP headers with ROHC (small CIDs, U-mode), also inside bridged frames
     #[arg(long)]
     rohc: bool,
     /// Carry whole Ethernet frames (ULE and GSE)
@@ -104,14 +104,14 @@ impl EncapArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DecapArgs {
-    /// TS packets, bare or in a capture, or a capture of baseband frames; "-" for standard input
+    /// Input: TS packets, bare or in a capture, or captured BBFRAMEs; "-" for standard input
     input: PathBuf,
-    /// Capture to write: IP packets (link type RAW), or with --bridge Ethernet frames; "-" for standard output
+    /// Output capture: IP packets (link type RAW), or with --bridge Ethernet frames; "-" for standard output
     output: PathBuf,
     /// Read only this PID; may be given several times
     #[arg(long, value_name = "PID", value_parser = pid)]
     pid: Vec<Pid>,
-    /// Encapsulation of the PIDs [default: as the PMT says or the CRCs bear out]
+    /// Encapsulation of the PIDs [default: from the PMT, or by CRCs]
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Decompress ROHC packets, small CIDs, U-mode
@@ -138,7 +138,7 @@ impl DecapArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// TS packets, bare or in a capture, or a capture of baseband frames; "-" for standard input
+    /// Input: TS packets, bare or in a capture, or captured BBFRAMEs; "-" for standard input
     input: PathBuf,
     /// Write a line for each PID, as CSV
     #[arg(long, value_name = "FILE")]
@@ -164,10 +164,10 @@ pub(crate) struct MuxArgs {
     /// Rate of the multiplex, NULL packets included
     #[arg(long, value_name = "RATE")]
     rate: Rate,
-    /// How many packets of an input may wait; more are dropped
+    /// Queue limit of an input in packets; further ones are dropped
     #[arg(long, value_name = "PACKETS", default_value_t = 10_000)]
     queue: usize,
-    /// How often the tables are sent, in milliseconds
+    /// Interval of the tables in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     tables: u64,
 }

@@ -1,4 +1,4 @@
-//! What may be said of `bentpipe video`.
+//! Arguments of `bentpipe video`.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub(crate) enum Command {
     /// Make a test card with moving parts and a tone, by ffmpeg
     #[command(after_help = CARD_EXAMPLES)]
     Card(CardArgs),
-    /// Carry a transport stream in ATM cells over a link that loses, damages and delays them
+    /// Carry a transport stream in ATM cells over an impaired link
     #[command(after_help = CARRY_EXAMPLES)]
     Carry(CarryArgs),
     /// Multiplex the first programmes of several transport streams into one
@@ -67,13 +67,13 @@ pub(crate) struct CardArgs {
     /// Height in pixels
     #[arg(long, default_value_t = 720, value_parser = clap::value_parser!(u32).range(64..=1088))]
     height: u32,
-    /// How long it is
+    /// Duration
     #[arg(long, default_value = "5 s")]
     length: Span,
     /// Constant rate of each transport stream
     #[arg(long, default_value = "12 Mbit/s")]
     rate: Rate,
-    /// One stream, or two of the left and right eye, multiplexed into one
+    /// Number of views: 1, or 2 for the left and right eye in one multiplex
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     eyes: u8,
 }
@@ -91,10 +91,10 @@ pub(crate) struct CarryArgs {
     input: PathBuf,
     /// File for what is received
     out: PathBuf,
-    /// What carries it
+    /// Adaptation layer
     #[arg(long, value_enum)]
     adaptation: Option<Carrier>,
-    /// How many TS packets are in an AAL5 PDU
+    /// Number of TS packets per AAL5 PDU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=300))]
     ts_packets: Option<u16>,
     /// Pass on AAL5 PDUs of the right length whose CRC is wrong
@@ -136,7 +136,7 @@ fn share(text: &str) -> Result<f64, String> {
 pub(crate) enum Carrier {
     /// Datagrams, lost as a whole if damaged
     Udp,
-    /// PDUs with a CRC; what is damaged is lost as a whole
+    /// AAL5: PDUs with a CRC; corrupt PDUs are dropped whole
     Aal5,
     /// Numbered cells
     Aal1,
@@ -202,9 +202,9 @@ pub(crate) struct DemuxArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct QualityArgs {
-    /// What was sent
+    /// Original stream
     original: PathBuf,
-    /// What was received
+    /// Received stream
     received: PathBuf,
     /// Compare this programme of both
     #[arg(long, value_name = "NUMBER")]

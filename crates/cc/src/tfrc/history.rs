@@ -152,7 +152,7 @@ impl LossHistory {
         if !self.params.discounting {
             return 1.0;
         }
-        let least = if self.params.edition == Revision::Rfc3448 { 0.5 } else { 0.25 };
+        let least = if self.params.revision == Revision::Rfc3448 { 0.5 } else { 0.25 };
         let (total, weight) = self.closed_sum();
         let mean = total / weight;
         if present > 2.0 * mean { (2.0 * mean / present).max(least) } else { 1.0 }

@@ -133,7 +133,7 @@ impl Receiver {
         let (sequence, at) = self.last?;
         let receive_rate = self.receive_rate(now);
         self.checkpoint(now);
-        self.target = match self.params.edition {
+        self.target = match self.params.revision {
             Revision::Rfc5348 => self.target.max(receive_rate),
             Revision::Rfc3448 => receive_rate,
         };

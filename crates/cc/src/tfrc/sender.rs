@@ -116,7 +116,7 @@ impl Sender {
     /// Records the RTT of a handshake, measured before any data (RFC 5348, section 4.2).
     pub fn on_handshake(&mut self, now: Time, sample: Span) {
         self.take_sample(sample);
-        if self.params.edition == Revision::Rfc5348 {
+        if self.params.revision == Revision::Rfc5348 {
             (self.rate, self.doubled) = (self.initial_rate(), now);
         }
     }
@@ -152,7 +152,7 @@ impl Sender {
         let is_worse = feedback.loss_event_rate > self.p;
         self.p = feedback.loss_event_rate;
         self.equation = self.equation_rate(rtt);
-        let limit = match self.params.edition {
+        let limit = match self.params.revision {
             Revision::Rfc5348 => self.received.limit(now, rtt, feedback.receive_rate, is_limited, is_worse),
             Revision::Rfc3448 => self.received.last(feedback.receive_rate),
         };
@@ -203,7 +203,7 @@ impl Sender {
             self.restart_timer(now);
         }
         if self.timer <= now {
-            match self.params.edition {
+            match self.params.revision {
                 Revision::Rfc5348 => self.back_off(),
                 Revision::Rfc3448 => self.back_off_rfc3448(),
             }
@@ -245,7 +245,9 @@ impl Sender {
     fn update(&mut self, now: Time, rtt: Span, limit: f64) {
         if self.p > 0.0 {
             self.rate = self.equation.min(limit).max(self.least());
-        } else if !self.has_feedback && self.params.edition == Revision::Rfc5348 && self.doubled == Time::ZERO
+        } else if !self.has_feedback
+            && self.params.revision == Revision::Rfc5348
+            && self.doubled == Time::ZERO
         {
             (self.rate, self.doubled) = (self.rate.max(self.initial_rate()), now);
         } else if now.since(self.doubled) >= rtt {
@@ -317,7 +319,7 @@ impl Sender {
 
     /// Returns the initial rate (section 4.2). The window of RFC 3390 in a round trip; RFC 3448: one packet.
     fn initial_rate(&self) -> f64 {
-        let window = match self.params.edition {
+        let window = match self.params.revision {
             Revision::Rfc5348 => (4.0 * self.segment).min((2.0 * self.segment).max(4380.0)),
             Revision::Rfc3448 => self.segment,
         };

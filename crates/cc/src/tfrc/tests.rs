@@ -265,7 +265,7 @@ fn slow_start_doubles_each_round_trip_from_the_initial_window() {
 
 #[test]
 fn rfc_3448_starts_with_a_packet_a_round_trip() {
-    let params = Params { edition: Revision::Rfc3448, damping: false, ..Params::default() };
+    let params = Params { revision: Revision::Rfc3448, damping: false, ..Params::default() };
     let states = Loop::new(params, 1460).run(at(400), |_| false);
     assert_eq!(states[0].1.rate, 14_600.0);
 }
@@ -346,8 +346,8 @@ fn an_approved_rate_is_used_until_it_is_validated_and_given_up_if_nothing_is_hea
 #[test]
 fn a_sender_without_data_is_not_held_to_what_was_received() {
     // Ten packets a second where four times that is allowed: RFC 5348 keeps the rate, RFC 3448 holds it to twice.
-    let rate = |edition| {
-        let params = Params { edition, damping: false, ..Params::default() };
+    let rate = |revision| {
+        let params = Params { revision, damping: false, ..Params::default() };
         let mut sender = Sender::new(params, Bytes::new(1000));
         sender.on_handshake(at(0), RTT);
         let report = |n: u64, receive_rate| Feedback {

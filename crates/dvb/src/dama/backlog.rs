@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Backlog {
     /// Bytes that earlier requests do not cover.
     Unasked,
-    /// All waiting bytes.
+    /// The entire backlog.
     Whole,
     /// No waiting bytes: the request is the arrival rate.
     Ignored,

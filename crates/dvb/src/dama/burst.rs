@@ -42,14 +42,14 @@ impl Head {
         }
         let crc = Crc32::new().add_bytes(&bytes[..len]).register();
         bytes[len..].copy_from_slice(&crc.to_be_bytes());
-        packet.set_born(at);
+        packet.set_created_at(at);
         match filled {
             Some(filled) => packet.with_body(Body::Bytes(body(filled))),
             None => packet,
         }
     }
 
-    /// Parses a burst header and returns the offset of its cells; `None` if it is damaged.
+    /// Parses a burst header and returns the offset of its cells, or `None` if corrupt.
     pub(super) fn parse(packet: &Packet) -> Option<Head> {
         let bytes = packet.header();
         let [a, b, c, d, count, fields @ ..] = bytes else { return None };
@@ -70,9 +70,9 @@ impl Head {
 fn body(filled: &Filled) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(filled.cells.len() + filled.ends.len() * STAMP);
     bytes.extend_from_slice(&filled.cells);
-    for (cell, born) in &filled.ends {
+    for (cell, created_at) in &filled.ends {
         bytes.extend_from_slice(&cell.to_be_bytes());
-        bytes.extend_from_slice(&born.as_nanos().to_be_bytes());
+        bytes.extend_from_slice(&created_at.as_nanos().to_be_bytes());
     }
     bytes
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// The PID of the only elementary stream.
 const PID: Pid = Pid::new(0x0101).expect("a PID");
 
-/// What packets of a return link are put into.
+/// Encapsulation of packets on a return link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encapsulation {
@@ -31,19 +31,19 @@ pub enum Encapsulation {
     Mpe,
     /// Generic Stream Encapsulation in all of a burst (TS 102 606).
     Gse,
-    /// Return Link Encapsulation in all of a burst (EN 301 545-2), a sequence number behind packets in fragments.
+    /// Return Link Encapsulation (EN 301 545-2) in whole bursts, with a sequence number after fragmented packets.
     Rle,
     /// The same, with a CRC-32 behind packets in fragments.
     RleCrc,
 }
 
 impl Encapsulation {
-    /// Whether a burst is one field of bytes, not MPEG cells.
+    /// Returns `true` if a burst is one field of bytes, not TS packets.
     pub const fn fills_bursts(self) -> bool {
         !matches!(self, Encapsulation::Ule | Encapsulation::Mpe)
     }
 
-    /// How RLE carries packets, where it does.
+    /// Returns the RLE profile.
     pub(super) fn rle(self) -> rle::Profile {
         let is_crc = self == Encapsulation::RleCrc;
         let protection = if is_crc { rle::Protection::Crc } else { rle::Protection::Sequence };
@@ -56,11 +56,11 @@ impl Encapsulation {
     }
 }
 
-/// What GSE's fragments add to a burst: as a packet is begun in one and ended in the next (TS 102 606).
+/// Overhead of GSE fragmentation per burst, which ends one packet and starts the next (TS 102 606).
 const GSE_FRAGMENTS: u64 = 7 + 7 - 4;
 
-/// What `packets` of together `len_bytes` take on the carrier in bursts of so many cells, headers of cells included, when they
-/// are packed: each with its overhead, in cells also a pointer.
+/// Returns the carrier bytes of `packets` packets of `len_bytes` in total, packed into bursts of the given number of
+/// cells. They include cell headers, the overhead of each packet, and in cells a pointer.
 pub(super) fn carrier_bytes(encapsulation: Encapsulation, cells: u32, packets: usize, len_bytes: u64) -> u64 {
     let packed = |overhead: usize| len_bytes + packets as u64 * overhead as u64;
     let in_cells = |bytes: u64| (bytes * PACKET_LEN as u64).div_ceil(PAYLOAD_LEN as u64);
@@ -85,22 +85,22 @@ pub(super) fn carrier_bytes(encapsulation: Encapsulation, cells: u32, packets: u
 pub(super) struct Filled {
     /// Whole cells.
     pub(super) cells: Vec<u8>,
-    /// For each packet that ends here the number of the cell and when its data was handed over.
+    /// Cell number and arrival time of the data, for each packet that ends here.
     pub(super) ends: Vec<(u16, Time)>,
-    /// How many cells are no null packets.
+    /// Number of cells other than null packets.
     pub(super) used: u32,
 }
 
-/// Puts packets into cells, or into the room that those of a burst have.
+/// Packer of packets into cells, or into the payload of a burst.
 #[derive(Debug)]
 pub(super) struct Packer {
     form: Form,
     /// Cells that wait for a burst.
     ready: VecDeque<u8>,
-    /// What is made, before it is queued.
+    /// Packed bytes that are not queued yet.
     made: Vec<u8>,
-    /// Where in all that is sent each packet ends, and when its data was handed over: in cells made, or with GSE and RLE in
-    /// bytes of packets.
+    /// Position of each packet's end in all sent data, and its arrival time. Counts cells, or with GSE and RLE bytes
+    /// of packets.
     ends: VecDeque<(u64, Time)>,
     /// Cells made and sent, or bytes of packets with GSE and RLE.
     made_so_far: u64,
@@ -146,8 +146,8 @@ impl Form {
         }
     }
 
-    /// Takes a packet whose last `elided` bytes are zeros that `bytes` leaves out; cells that became full are appended to
-    /// `made`. False for one that is too long.
+    /// Returns `true` if the packet fits, and packs it. Its last `elided` bytes are zeros not in `bytes`. Appends
+    /// full cells to `made`.
     fn push(&mut self, bytes: &[u8], elided: usize, made: &mut Vec<u8>) -> bool {
         let version = bytes.first().map_or(0, |first| first >> 4);
         match self {
@@ -192,7 +192,7 @@ impl Packer {
         }
     }
 
-    /// Whether nothing is left to send.
+    /// Returns `true` if nothing is left to send.
     pub(super) fn is_empty(&self) -> bool {
         self.ready.is_empty() && !self.form.is_pending()
     }
@@ -203,12 +203,12 @@ impl Packer {
         self.form.waiting_len().unwrap_or(self.ready.len() + begun) as u64
     }
 
-    /// Whether so many cells hold more than waits here.
+    /// Returns `true` if the given number of cells holds more than the backlog.
     pub(super) fn has_room(&self, cells: u32) -> bool {
         self.form.waiting_len().unwrap_or(self.ready.len()) < cells as usize * PACKET_LEN
     }
 
-    /// Takes an IP packet. One that is too long is lost; the terminal lets none in.
+    /// Packs an IP packet. One that is too long is dropped; the terminal admits none.
     pub(super) fn push(&mut self, packet: &Packet) {
         let pushed = match packet.body() {
             Body::Zeros(count) => self.form.push(packet.header(), *count as usize, &mut self.made),
@@ -225,7 +225,7 @@ impl Packer {
             } else {
                 self.made_so_far - 1
             };
-            self.ends.push_back((end, packet.born()));
+            self.ends.push_back((end, packet.created_at()));
         }
     }
 
@@ -234,7 +234,7 @@ impl Packer {
         self.ready.extend(self.made.drain(..));
     }
 
-    /// Fills so many cells; what is left of them is null packets, or padding of GSE or RLE.
+    /// Fills the given number of cells. The rest is null packets, or padding of GSE or RLE.
     pub(super) fn fill(&mut self, cells: u32) -> Filled {
         let mut filled = Filled::default();
         filled.cells.reserve_exact(cells as usize * PACKET_LEN);
@@ -253,9 +253,9 @@ impl Packer {
             }
             _ => first + self.fill_with_cells(cells, &mut filled),
         };
-        while let Some((end, born)) = self.ends.front().filter(|(end, _)| *end < self.sent_so_far) {
+        while let Some((end, created_at)) = self.ends.front().filter(|(end, _)| *end < self.sent_so_far) {
             // A burst that is no cells is taken in as a whole.
-            filled.ends.push((if whole.is_some() { 0 } else { (end - first) as u16 }, *born));
+            filled.ends.push((if whole.is_some() { 0 } else { (end - first) as u16 }, *created_at));
             self.ends.pop_front();
         }
         filled
@@ -275,7 +275,7 @@ impl Packer {
     }
 }
 
-/// Takes packets out of bursts.
+/// Unpacker of packets from bursts.
 #[derive(Debug)]
 pub(super) enum Unpacker {
     Ule(ule::Receiver),
@@ -296,7 +296,7 @@ impl Unpacker {
         }
     }
 
-    /// How often something was damaged or lost: jumps of the continuity counter, and what did not come whole.
+    /// Returns the number of reassembly errors: continuity errors and incomplete packets.
     pub(super) fn damages(&self) -> u64 {
         match self {
             Unpacker::Ule(receiver) => {
@@ -327,7 +327,7 @@ impl Unpacker {
         }
     }
 
-    /// Takes a burst, and calls `sink` with the number of a cell and what ends in it.
+    /// Unpacks a burst and calls `sink` with the number of a cell and the packet that ends in it.
     pub(super) fn burst(&mut self, cells: &[u8], mut sink: impl FnMut(u16, Packet)) {
         let mut take = |number: usize, payload: &Payload<'_>| {
             if let Payload::Pdu(EtherType::IPV4 | EtherType::IPV6, pdu) = payload {
@@ -361,7 +361,7 @@ mod tests {
     fn packet(len: usize, nanos: u64) -> Packet {
         let bytes: Vec<u8> = (0..len).map(|n| if n == 0 { 0x45 } else { n as u8 }).collect();
         let mut packet = Packet::from_bytes(&bytes);
-        packet.set_born(Time::from_nanos(nanos));
+        packet.set_created_at(Time::from_nanos(nanos));
         packet
     }
 
@@ -393,7 +393,7 @@ mod tests {
             unpacker.burst(&filled.cells, |cell, packet| out.push((cell, packet.to_vec())));
             let ends: Vec<u16> = out[before..].iter().map(|(cell, _)| *cell).collect();
             assert_eq!(filled.ends.iter().map(|(cell, _)| *cell).collect::<Vec<_>>(), ends);
-            stamps.extend(filled.ends.iter().map(|(_, born)| born.as_nanos()));
+            stamps.extend(filled.ends.iter().map(|(_, created_at)| created_at.as_nanos()));
         }
         assert_eq!(stamps, (0..8).collect::<Vec<_>>());
         out.iter().zip(lens).for_each(|((_, bytes), len)| assert_eq!(*bytes, packet(len, 0).to_vec()));

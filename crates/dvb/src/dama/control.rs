@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bentpipe_net::{Cx, Element, Impossible, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::{Rate, Time};
 
 use super::allocate::{Claim, Scheduler};
@@ -62,11 +62,11 @@ impl ControlCentre {
     ///
     /// # Errors
     /// Returns an error if the continuous assignments exceed the capacity.
-    pub fn new(frame: &Arc<Frame>, contracts: &[Contract]) -> Result<ControlCentre, Impossible> {
+    pub fn new(frame: &Arc<Frame>, contracts: &[Contract]) -> Result<ControlCentre, InvalidConfig> {
         let stations: Vec<Station> = contracts.iter().map(|contract| Station::new(contract, frame)).collect();
         let constant: u64 = stations.iter().map(|station| u64::from(station.constant)).sum();
         let fits = constant <= u64::from(frame.units());
-        Impossible::unless(fits, "carriers", "room for the constant assignments (cra) of all terminals")?;
+        InvalidConfig::ensure(fits, "carriers", "room for the constant assignments (cra) of all terminals")?;
         Ok(ControlCentre {
             frame: Arc::clone(frame),
             scheduler: Scheduler::new(frame.units(), frame.scheduling(), stations.len()),
@@ -168,7 +168,7 @@ impl Station {
 impl Element for ControlCentre {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         if let Some(head) = Head::parse(&packet) {
-            let at = (packet.born() + self.frame.control_delay()).max(cx.now());
+            let at = (packet.created_at() + self.frame.control_delay()).max(cx.now());
             self.counts.requests += 1;
             self.inbox.push_back((at, head));
         }
@@ -182,8 +182,8 @@ impl Element for ControlCentre {
         self.frame.superframe_start(self.next)
     }
 
-    /// What a request changes is known no earlier than it could be sent there and back; the loop over a receiver has the
-    /// terminal's delay besides.
+    /// Returns `true` if input reaches output at once, which is never. A request takes effect after a round trip at
+    /// the earliest. The loop over a receiver includes the terminal's delay as well.
     fn forwards(&self, _from: Port, _to: Port) -> bool {
         false
     }

@@ -19,12 +19,12 @@ pub struct Contract {
     /// Rate-based dynamic capacity (RBDC): maximum rate requested beyond CRA. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rbdc: Option<Rate>,
-    /// Volume-based capacity (VBDC): the most that may be assigned for volume in a superframe, in bytes of cells. Default:
-    /// none is asked for.
+    /// Volume-based dynamic capacity (VBDC): maximum assignment per superframe, in bytes of cells. Default: no volume
+    /// is requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vbdc: Option<Bytes>,
-    /// Whether volume is asked for as all that waits (AVBDC) instead of what has come since. Default: false; a terminal
-    /// whose volume does not arrive asks so once, as a request may be lost.
+    /// Enables absolute volume requests (AVBDC): the whole backlog in place of new arrivals. Default: false. A
+    /// terminal whose volume does not arrive sends one such request, as the first may be lost.
     pub absolute: bool,
     /// Enables free capacity assignment (FCA). Default: false.
     pub fca: bool,
@@ -80,7 +80,7 @@ pub(super) struct Demand {
     announced: Option<(Rate, Time)>,
     /// Cells requested as a volume and not assigned.
     due: u64,
-    /// When volume was last asked for with none due before, or assigned.
+    /// Time of the last volume request with no volume due, or of the last assignment.
     due_since: Time,
 }
 
@@ -111,7 +111,7 @@ impl Demand {
         self.arrived += bytes;
     }
 
-    /// A rate, of the carrier's cells, that is known to come: asked for at least until then.
+    /// Announces a rate of the carrier's cells, requested at least until the given time.
     pub(super) fn announce(&mut self, rate: Rate, until: Time) {
         self.announced = Some((rate, until));
     }
@@ -121,13 +121,13 @@ impl Demand {
         self.asked
     }
 
-    /// Whether there is nothing to ask for as long as nothing arrives and nothing waits.
+    /// Returns `true` if there is nothing to request while nothing arrives and nothing waits.
     pub(super) fn is_quiet(&self) -> bool {
         let silent = self.arrived == 0 && self.arrivals.iter().all(|(_, bytes)| *bytes == 0);
         silent && self.asked.as_bps() == 0 && self.announced.is_none()
     }
 
-    /// What is assigned for volume is not due any more.
+    /// Records an allocation: its volume is no longer due.
     pub(super) fn assigned(&mut self, allocation: Allocation, cells_of_unit: u64, now: Time) {
         if allocation.volume > 0 {
             self.due = self.due.saturating_sub(u64::from(allocation.volume) * cells_of_unit);
@@ -135,7 +135,7 @@ impl Demand {
         }
     }
 
-    /// What to ask for now, when so many bytes wait and so many cells are assigned for later.
+    /// Returns the requests at `now`, for the given waiting bytes and cells already assigned.
     pub(super) fn requests(&mut self, now: Time, waiting: u64, assigned_cells: u64) -> Vec<Request> {
         self.forget(now);
         let mut requests = Vec::new();

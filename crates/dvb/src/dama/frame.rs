@@ -1,6 +1,6 @@
 //! Time structure of a carrier, and delays of the control loop.
 
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_units::{Bytes, Rate, Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,8 +55,7 @@ pub struct Config {
     /// Multiframes in a superframe, the period of the burst time plan. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multiframes: Option<u32>,
-    /// What packets are put into: ULE or MPE in MPEG cells, or GSE or RLE in all the bytes that those of a burst have. Default:
-    /// "ule".
+    /// Encapsulation: ULE or MPE in TS packets, or GSE or RLE in the whole payload of a burst. Default: "ule".
     pub encapsulation: Encapsulation,
     /// Place of the network control centre. Default: "ground".
     pub control: Control,
@@ -64,14 +63,13 @@ pub struct Config {
     /// the ground and the plan back, half of it each to one on board. Default: "250 ms".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hop: Option<Span>,
-    /// The control centre's time from the last request that it takes account of to sending the plan. Default: "0 s".
+    /// Processing time of the network control centre, from the last request considered to the plan. Default: "0 s".
     pub processing: Span,
     /// Scheduler under overload. Default: "proportional".
     pub scheduler: Scheduling,
     /// Requests for capacity. Default: in slots of their own, once each superframe.
     pub requests: Requests,
-    /// How terminals ask for the bytes that wait, besides the rate that arrives, under RBDC. Default: the preset's,
-    /// "whole".
+    /// Requests for waiting bytes in addition to the arrival rate, under RBDC. Default: the preset's, "whole".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
     /// Time over which a terminal measures its arrival rate. Default: a superframe.
@@ -102,8 +100,8 @@ pub enum Requests {
         /// Requests of each terminal per superframe, at even distances. Default: 1.
         #[serde(default = "once")]
         times: u32,
-        /// What each costs of the carriers' bytes, guard times inside; for this whole time slots are set aside. Default:
-        /// "0 B", on a carrier that is not counted.
+        /// Carrier bytes per request, guard times included. Whole time slots are reserved for them. Default: "0 B",
+        /// on a carrier that is not counted.
         #[serde(default)]
         size: Bytes,
     },
@@ -146,7 +144,7 @@ impl Frame {
     ///
     /// # Errors
     /// Returns the key whose value is not possible.
-    pub fn new(config: &Config, terminals: u32) -> Result<Frame, Impossible> {
+    pub fn new(config: &Config, terminals: u32) -> Result<Frame, InvalidConfig> {
         let (rate, slots) = match config.preset {
             Preset::Skyplex => (2_112_000, 6),
             Preset::SkyplexHigh => (6_226_000, 18),
@@ -174,23 +172,31 @@ impl Frame {
         Ok(frame)
     }
 
-    fn check(&self) -> Result<(), Impossible> {
+    fn check(&self) -> Result<(), InvalidConfig> {
         let within =
-            |value: u32, key, expected| Impossible::unless((1..=10_000).contains(&value), key, expected);
+            |value: u32, key, expected| InvalidConfig::ensure((1..=10_000).contains(&value), key, expected);
         within(self.carriers, "carriers", "from 1 to 10000 carriers")?;
         within(self.slots, "slots", "from 1 to 10000 slots in a frame")?;
         within(self.cells, "cells", "from 1 to 10000 cells in a burst")?;
         within(self.frames, "frames", "from 1 to 10000 frames in a multiframe")?;
         within(self.multiframes, "multiframes", "from 1 to 10000 multiframes in a superframe")?;
         let fits = self.encapsulation != Encapsulation::Gse || self.cells <= MAX_GSE_CELLS;
-        Impossible::unless(fits, "cells", "at most 38 cells in a burst of GSE")?;
+        InvalidConfig::ensure(fits, "cells", "at most 38 cells in a burst of GSE")?;
         let rate = self.rate.as_bps();
-        Impossible::unless((1000..=1_000_000_000_000).contains(&rate), "rate", "from 1 kbit/s to 1 Tbit/s")?;
+        InvalidConfig::ensure(
+            (1000..=1_000_000_000_000).contains(&rate),
+            "rate",
+            "from 1 kbit/s to 1 Tbit/s",
+        )?;
         let all = u64::from(self.carriers) * u64::from(self.slots) * u64::from(self.frames);
-        Impossible::unless(all <= MAX_SLOTS, "slots", "at most 60000 slots in a multiframe on all carriers")?;
+        InvalidConfig::ensure(
+            all <= MAX_SLOTS,
+            "slots",
+            "at most 60000 slots in a multiframe on all carriers",
+        )?;
         within(self.timeout, "timeout", "from 1 to 10000 superframes")?;
-        Impossible::unless(self.window.is_none_or(|span| !span.is_zero()), "window", "more than no time")?;
-        Impossible::unless(
+        InvalidConfig::ensure(self.window.is_none_or(|span| !span.is_zero()), "window", "more than no time")?;
+        InvalidConfig::ensure(
             self.superframe() < Span::from_secs(3600),
             "multiframes",
             "a superframe of less than an hour",
@@ -199,7 +205,7 @@ impl Frame {
             within(times, "requests.times", "from 1 to 10000 times in a superframe")?;
         }
         let left = self.reserved() < self.slots_in_multiframe();
-        Impossible::unless(left, "requests.size", "request slots that leave room for traffic")
+        InvalidConfig::ensure(left, "requests.size", "request slots that leave room for traffic")
     }
 
     /// The rate of a carrier's cells.
@@ -207,12 +213,12 @@ impl Frame {
         self.rate
     }
 
-    /// How many carriers there are.
+    /// Returns the number of carriers.
     pub fn carriers(&self) -> u32 {
         self.carriers
     }
 
-    /// How many terminals share them.
+    /// Returns the number of terminals.
     pub fn terminals(&self) -> u32 {
         self.terminals
     }
@@ -222,17 +228,17 @@ impl Frame {
         self.cells
     }
 
-    /// What packets are put into.
+    /// Returns the encapsulation.
     pub fn encapsulation(&self) -> Encapsulation {
         self.encapsulation
     }
 
-    /// What packets of together `len_bytes` take of bursts.
+    /// Returns the burst bytes of packets of `len_bytes` in total.
     pub(super) fn carrier_bytes(&self, packets: usize, len_bytes: u64) -> u64 {
         carrier_bytes(self.encapsulation, self.cells, packets, len_bytes)
     }
 
-    /// What a packet takes on the carrier: its share of the cells that it is packed into with others.
+    /// Returns the carrier bytes of a packet: its share of the cells it is packed into.
     pub fn carrier_len(&self, len_bytes: usize) -> Bytes {
         Bytes::new(self.carrier_bytes(1, len_bytes as u64))
     }
@@ -242,22 +248,22 @@ impl Frame {
         self.multiframes
     }
 
-    /// How capacity is shared.
+    /// Returns the scheduling.
     pub fn scheduling(&self) -> Scheduling {
         self.scheduling
     }
 
-    /// How waiting bytes are asked for under RBDC.
+    /// Returns the form of requests for waiting bytes under RBDC.
     pub fn backlog(&self) -> Backlog {
         self.backlog
     }
 
-    /// How terminals ask.
+    /// Returns the transmission of requests.
     pub fn requests(&self) -> Requests {
         self.requests
     }
 
-    /// How many superframes a request for a rate holds.
+    /// Returns the number of superframes for which a rate request holds.
     pub fn timeout(&self) -> u32 {
         self.timeout
     }
@@ -272,17 +278,18 @@ impl Frame {
         self.slots * self.frames
     }
 
-    /// Units of capacity, each a slot in each multiframe, that can be assigned on all carriers.
+    /// Returns the number of assignable units on all carriers. A unit is one slot in each multiframe.
     pub fn units(&self) -> u32 {
         self.carriers * self.slots_in_multiframe() - self.reserved()
     }
 
-    /// The most units that one terminal can use: it sends on one carrier at a time, and not in request slots.
+    /// Returns the maximum number of units of one terminal. It sends on one carrier at a time, and not in request
+    /// slots.
     pub fn units_of_one(&self) -> u32 {
         self.units().min(self.slots_in_multiframe() - self.reserved())
     }
 
-    /// The slots set aside for requests in each multiframe of the first carrier: enough bytes over a superframe.
+    /// Returns the slots reserved for requests in each multiframe of the first carrier.
     pub fn reserved(&self) -> u32 {
         let Requests::Slots { times, size } = self.requests else { return 0 };
         let bytes = u64::from(self.terminals) * u64::from(times) * size.get();
@@ -337,7 +344,7 @@ impl Frame {
         self.control_delay
     }
 
-    /// When superframe `number` starts; superframe 0 starts with the run.
+    /// Returns the start of superframe `number`; superframe 0 starts with the run.
     pub fn superframe_start(&self, number: u64) -> Time {
         self.instant(number, 0)
     }
@@ -351,8 +358,8 @@ impl Frame {
         if self.superframe_start(guess + 1) <= at { guess + 1 } else { guess }
     }
 
-    /// The last instant at which a request has to be with the control centre to count in superframe `number`; none if
-    /// that was before the run.
+    /// Returns the deadline for requests of superframe `number` at the control centre, or `None` if it was before the
+    /// run.
     pub fn cutoff(&self, number: u64) -> Option<Time> {
         let start = self.superframe_start(number);
         let lead = self.control_delay + self.processing;
@@ -366,8 +373,9 @@ impl Frame {
         Rate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
     }
 
-    /// From the arrival of data at a terminal to the superframe that the request for it shapes: the least, the mean over
-    /// all instants of arrival, and the most. None where requests ride on bursts, which come as they are assigned.
+    /// Returns the minimum, mean and maximum time from data arrival to the superframe that its request shapes. The
+    /// mean is over all instants of arrival. `None` if requests are piggybacked on bursts, which come as they are
+    /// assigned.
     pub fn request_to_grant(&self, terminal: u32) -> Option<[Span; 3]> {
         let Requests::Slots { times, .. } = self.requests else { return None };
         // Any superframe late enough that all it depends on is in the run.
@@ -386,7 +394,7 @@ impl Frame {
         Some([least, mean, most])
     }
 
-    /// The start of the first superframe whose plan takes account of a request sent at `at`.
+    /// Returns the start of the first superframe that considers a request sent at `at`.
     fn served(&self, at: Time) -> Time {
         let there = at + self.control_delay;
         let first = self.superframe_at(at);
@@ -394,8 +402,8 @@ impl Frame {
         self.superframe_start((first..).find(in_time).unwrap_or(first))
     }
 
-    /// When a terminal asks for the `turn`-th time in a superframe: outside the carriers all at once and at even
-    /// distances, in slots that are set aside one after the other.
+    /// Returns the time of a terminal's request number `turn` in a superframe. Off the carriers all terminals send at
+    /// once at even distances; in reserved slots one after the other.
     pub(crate) fn request_at(&self, superframe: u64, terminal: u32, turn: u32) -> Time {
         let Requests::Slots { times, size } = self.requests else { return Time::NEVER };
         if size.get() == 0 {

@@ -25,7 +25,7 @@ use bentpipe_site::{
 pub struct Kind {
     /// The carriers that it shares.
     pub carrier: String,
-    /// What it may get.
+    /// Capacity contract.
     #[serde(flatten)]
     pub contract: Contract,
 }
@@ -40,7 +40,7 @@ impl MediumKind for Kind {
             review.ensure(
                 !(place.is_own("rate") && place.is_own("medium")),
                 &place.key("medium"),
-                "a rate besides: a terminal sends with what it is assigned, expected one of them",
+                "conflicts with the medium: a terminal sends at its assigned rate",
             );
         }
     }
@@ -165,7 +165,7 @@ impl Cost for TerminalCost {
         self.frame.carrier_len(len)
     }
 
-    /// With slots enough, whole bursts one after the other.
+    /// Returns the time of whole bursts back to back, given enough slots.
     fn time(&self, len: usize) -> Span {
         self.frame.slot() * self.wire_len(len).get().div_ceil(self.frame.burst().get())
     }

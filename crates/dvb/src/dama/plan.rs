@@ -14,7 +14,7 @@ use super::{Allocation, Frame};
 pub struct Slot {
     /// The carrier.
     pub carrier: u16,
-    /// Its number in the multiframe.
+    /// Slot number in the multiframe.
     pub slot: u16,
 }
 
@@ -116,8 +116,7 @@ impl Placement {
     }
 }
 
-/// All numbers below `count` in the order of their digits reversed (van der Corput): any few that follow each other are
-/// far apart.
+/// Returns all numbers below `count` in van der Corput order: consecutive ones are far apart.
 fn scattered(count: u32) -> Vec<u32> {
     let bits = count.next_power_of_two().trailing_zeros();
     let reversed = |n: u32| n.reverse_bits().checked_shr(32 - bits).unwrap_or(0);

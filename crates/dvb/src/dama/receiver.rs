@@ -26,7 +26,7 @@ impl Receiver {
 
     /// Emits the packets that end in a burst.
     fn unpack(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
-        let (sent, (cells, stamps)) = (packet.born(), burst::parts(packet));
+        let (sent, (cells, stamps)) = (packet.created_at(), burst::parts(packet));
         self.unpacker.burst(cells, |cell, packet| self.packets.push((cell, packet)));
         let mut packets = self.packets.drain(..).peekable();
         while let Some((cell, first)) = packets.next() {
@@ -35,11 +35,11 @@ impl Receiver {
                 of_cell.push(packet);
             }
             // What was begun before a loss does not come out: of a cell's packets the last ones do.
-            let born = burst::stamps(stamps, cell);
-            let first = born.len().saturating_sub(of_cell.len());
-            let mut born = born.into_iter().skip(first);
+            let created_at = burst::stamps(stamps, cell);
+            let first = created_at.len().saturating_sub(of_cell.len());
+            let mut created_at = created_at.into_iter().skip(first);
             for mut packet in of_cell {
-                packet.set_born(born.next().unwrap_or(sent));
+                packet.set_created_at(created_at.next().unwrap_or(sent));
                 cx.emit(Port(0), packet);
             }
         }
@@ -57,7 +57,7 @@ impl Element for Receiver {
             self.unpack(&packet, cx);
         }
         if !head.requests.is_empty() {
-            cx.emit(Port(1), Head { cells: 0, ..head }.packet(None, packet.born()));
+            cx.emit(Port(1), Head { cells: 0, ..head }.packet(None, packet.created_at()));
         }
         Time::NEVER
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::{Discipline, Queue};
-use bentpipe_net::{Cx, Element, Impossible, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::{Bytes, Rate, Span, Time};
 
 use super::burst::Head;
@@ -16,8 +16,8 @@ use super::plan::Entry;
 use super::{Frame, Requests};
 use crate::dama::metrics;
 
-/// Looks at a packet that is to be sent, and says at which rate more will follow if it knows, in bits of IP packets: a
-/// terminal asks for that rate at once. A router that has approved a rate in the packet knows (RFC 4782).
+/// Callback that returns the rate of further packets if it is known, in bits of IP packets. The terminal requests
+/// that rate at once. A router that has approved a rate in the packet knows it (RFC 4782).
 pub type Announcement = fn(&Packet) -> Option<Rate>;
 
 /// Superframes for which an announced rate is requested, until it is measured.
@@ -48,8 +48,8 @@ fn max_packet(encapsulation: Encapsulation) -> usize {
     }
 }
 
-/// A terminal. Input 0 takes IP packets, input 1 its part of the burst time plan; bursts and requests leave at output 0
-/// when they arrive at the other side.
+/// Terminal. Input 0 is for IP packets, input 1 for its part of the burst time plan. Bursts and requests leave at
+/// output 0 at their arrival time on the other side.
 pub struct Terminal {
     frame: Arc<Frame>,
     number: u16,
@@ -84,10 +84,10 @@ impl Terminal {
     ///
     /// # Errors
     /// Returns the key whose value is not possible.
-    pub fn new(config: &TerminalConfig, frame: &Arc<Frame>) -> Result<Terminal, Impossible> {
+    pub fn new(config: &TerminalConfig, frame: &Arc<Frame>) -> Result<Terminal, InvalidConfig> {
         let contract = config.contract;
         let whole = contract.constant_units(frame) <= frame.units_of_one();
-        Impossible::unless(whole, "dama.cra", "at most what one terminal can send")?;
+        InvalidConfig::ensure(whole, "dama.cra", "at most what one terminal can send")?;
         let most = max_packet(frame.encapsulation());
         let mtu = config.mtu.map_or(most, |mtu| usize::try_from(mtu.get()).unwrap_or(usize::MAX));
         Ok(Terminal {
@@ -263,7 +263,7 @@ impl Element for Terminal {
         self.delay
     }
 
-    /// All that leaves has been under way, if only for the time of a slot.
+    /// Returns `true` if input reaches output at once, which is never. Output is delayed by at least a slot.
     fn forwards(&self, _from: Port, _to: Port) -> bool {
         false
     }

@@ -61,7 +61,7 @@ fn write_unit(now: Time, unit: &Unit, out: &mut dyn Records) {
     }
 }
 
-/// Returns a baseband frame behind its mode adaptation header, filled up to what its MODCOD takes, in UDP.
+/// Returns a BBFRAME after its mode adaptation header, padded to its MODCOD's length, in UDP.
 pub fn frame_in_udp(adaptation: &Adaptation, frame: &[u8]) -> Vec<u8> {
     let bits = adaptation.modcod.and_then(|modcod| modcod.bbframe_bits(adaptation.size));
     let frame_len = bits.map_or(frame.len(), |bits| bits as usize / 8);
@@ -80,8 +80,8 @@ pub fn frame_in_udp(adaptation: &Adaptation, frame: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Multiplex as a whole, made of what its receivers get of it: streams in the order of their slots, each unit once, NULL
-/// packets between.
+/// Whole multiplex, merged from the units of its receivers. Streams are in the order of their slots, each unit once,
+/// with NULL packets between.
 #[derive(Debug)]
 pub(super) struct Merge {
     /// Fill of its line.
@@ -110,8 +110,8 @@ impl Merge {
         self.waiting.entry(unit.number).or_insert_with(|| unit.clone());
     }
 
-    /// Removes the next unit that is certain and returns it with its time: all sent before it has come to the farthest
-    /// receiver. `is_end`: nothing will come any more.
+    /// Removes and returns the next certain unit with its time. A unit is certain once everything sent before it has
+    /// reached the farthest receiver. `is_end`: no more units come.
     fn pop(&mut self, is_end: bool) -> Option<(Time, Unit)> {
         let first = *self.waiting.first_key_value()?.0;
         let came = self.idle.ends(first) + self.farthest;

@@ -115,7 +115,7 @@ impl Fields {
         ready.min_by_key(|group| self.least(*group, sources).map(|(tag, _)| tag))
     }
 
-    /// Returns the source of a group that sends next: one with a cut PDU, else that with the least start tag.
+    /// Returns the next source of a group: one with a cut PDU, else the least start tag.
     fn least<S: PduSource>(&self, group: usize, sources: &[S]) -> Option<(u64, usize)> {
         let members = &self.groups[group].members;
         let waiting = members.iter().copied().filter(|n| sources[*n].waiting_len() > 0);

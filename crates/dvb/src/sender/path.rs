@@ -27,15 +27,14 @@ pub(super) struct Path {
     mtu: usize,
     /// Set if packets are carried in Ethernet frames.
     pub(super) is_bridged: bool,
-    /// When the packets that are encapsulated were born, and in which TS packet, or with which byte of all data fields, each
-    /// ends.
+    /// Encapsulated packets: creation time, and the TS packet, or byte of all data fields, in which each ends.
     carried_packets: VecDeque<(u64, CarriedPacket)>,
     /// Bytes of all data fields so far.
     consumed: u64,
     /// Bytes that are encapsulated before packets wait in the queue.
     pub(super) backlog: usize,
     scratch: Vec<u8>,
-    /// Frames under way that have TS packets of it, and the packets that end in them.
+    /// Frames in flight with TS packets of it, and the packets that end in them.
     pub(super) framed: VecDeque<(u64, Vec<CarriedPacket>)>,
     pub(super) in_flight: u64,
     too_big: u64,
@@ -44,7 +43,7 @@ pub(super) struct Path {
     unit_bytes: u64,
     delivered: u64,
     delivered_bytes: u64,
-    /// How long its units were sent, in all.
+    /// Total transmission time of its units.
     pub(super) busy: Span,
 }
 
@@ -90,7 +89,7 @@ impl Path {
         self.encapsulator.is_full(self.backlog)
     }
 
-    /// Takes a packet: to be encapsulated at once if nothing waits before it.
+    /// Queues a packet, or encapsulates it at once if nothing waits before it.
     pub(super) fn take(&mut self, packet: Packet, cx: &mut Cx<'_>) {
         let now = cx.now();
         if packet.len() > self.mtu {
@@ -104,7 +103,7 @@ impl Path {
         }
     }
 
-    /// Encapsulates waiting packets until a TS packet is full, or as many bytes wait as may.
+    /// Encapsulates waiting packets until a TS packet is full or the byte limit is reached.
     fn serve(&mut self, now: Time) {
         while !self.is_backlogged() {
             let Some(packet) = self.queue.dequeue(now) else { return };
@@ -133,7 +132,11 @@ impl Path {
         let ip = &bytes[header_len..];
         let len = ip.len() + elided;
         if self.encapsulator.push(now, &pdu.with_zeros(elided)).is_ok() {
-            let carried = CarriedPacket { digest: digest(ip, elided), len: len as u32, born: packet.born() };
+            let carried = CarriedPacket {
+                digest: digest(ip, elided),
+                len: len as u32,
+                created_at: packet.created_at(),
+            };
             let end = match self.encapsulator.waiting_len() as u64 {
                 0 => self.encapsulator.filled() - u64::from(!self.encapsulator.is_pending()),
                 waiting => self.consumed + waiting,
@@ -150,8 +153,7 @@ impl Path {
         self.unit(packet.to_vec(), number)
     }
 
-    /// Accounts for `share` of the `len` bytes in a data field: for the time that they took, and as much of the frame's header
-    /// and padding.
+    /// Accounts for `share` of the `len` bytes of a data field, with their time, frame header and padding.
     pub(super) fn account_frame(&mut self, took: Span, share: usize, len: usize, capacity: usize) {
         let octets = (bbframe::HEADER_LEN + capacity) as u64;
         self.unit_bytes += octets * share as u64 / len.max(1) as u64;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bentpipe_emu::{Control, Driver, Monotonic, Namespace, Setup, request_realtime_priority};
 use bentpipe_net::link::{self, Link};
-use bentpipe_net::{Element, Gate, Port};
+use bentpipe_net::{Element, ExternalPort, Port};
 use bentpipe_sim::{Builder, ElementId};
 use bentpipe_testkit::{Turn, able_live};
 use bentpipe_units::Time;
@@ -53,17 +53,18 @@ impl Bench {
         let addresses = ["10.77.0.1", "10.77.0.2"].map(|text| text.parse().expect("an address"));
         let setup = addresses.map(|address| Setup { addresses: vec![(address, 24)], mtu_bytes: 1500 });
         let mut builder = Builder::new(1);
-        let gates = ["left", "right"].map(|name| builder.add(format!("node/{name}"), Gate::default()));
+        let gates =
+            ["left", "right"].map(|name| builder.add(format!("node/{name}"), ExternalPort::default()));
         let links = [("forward", 0, 1), ("return", 1, 0)].map(|(way, from, to)| {
             let link = builder.add(format!("link/{way}"), Link::new(config).expect("a link"));
-            builder.connect((gates[from], Gate::NETWORK), (link, Port(0)));
-            builder.connect((link, Port(0)), (gates[to], Gate::NETWORK));
+            builder.connect((gates[from], ExternalPort::NETWORK), (link, Port(0)));
+            builder.connect((link, Port(0)), (gates[to], ExternalPort::NETWORK));
             link
         });
         if let Some(channel) = channel {
             let channel = builder.add_boxed("link/forward/channel", channel);
             builder.connect((links[0], Port(0)), (channel, Port(0)));
-            builder.connect((channel, Port(0)), (gates[1], Gate::NETWORK));
+            builder.connect((channel, Port(0)), (gates[1], ExternalPort::NETWORK));
         }
         let mut driver = Driver::new(builder.build().expect("a network"), Monotonic::start());
         if ethernet {

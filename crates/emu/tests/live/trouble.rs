@@ -65,7 +65,7 @@ fn garbage_and_jumbo_packets_of_a_host_change_nothing_for_others() {
     assert!(driver.errors().write > 10, "{:?}", driver.errors());
     assert!(driver.lost().is_empty());
     assert!((0.009..0.015).contains(&rtt), "{rtt}");
-    assert_eq!(driver.network().stray(), 0);
+    assert_eq!(driver.network().unrouted_packets(), 0);
 }
 
 #[test]

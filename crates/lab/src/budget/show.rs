@@ -9,12 +9,19 @@ use super::{Budget, FlowBudget, LinkBudget, ShareBudget};
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "Links\n")?;
-        let head =
-            ["link", "line rate", "delay", "MTU", "packet", "on the line", "capacity", "queue", "flows"];
+        let head = ["link", "line rate", "delay", "MTU", "packet", "wire size", "capacity", "queue", "flows"];
         table(f, &head, self.links.iter().map(link_row).collect())?;
         if !self.terminals.is_empty() {
             writeln!(f, "\nTerminals\n")?;
-            let head = ["link", "carrier", "granularity", "always", "at most", "if all ask", "data to grant"];
+            let head = [
+                "link",
+                "carrier",
+                "granularity",
+                "guaranteed",
+                "maximum",
+                "under contention",
+                "access delay",
+            ];
             table(f, &head, self.terminals.iter().map(terminal_row).collect())?;
         }
         for link in &self.links {
@@ -35,7 +42,7 @@ fn wifi(f: &mut fmt::Formatter<'_>, link: &LinkBudget) -> fmt::Result {
         if wifi.before.is_zero() { String::new() } else { format!("reservation {}, ", us(wifi.before)) };
     writeln!(
         f,
-        "  note: {} {}: {before}frame {}, ACK {}, DIFS and mean backoff {}; up to {} times; both directions share the medium",
+        "  note: {} {}: {before}frame {}, ACK {}, DIFS and mean backoff {}; up to {} transmissions; both directions share the medium",
         link.name,
         link.direction,
         us(wifi.data),
@@ -57,13 +64,13 @@ fn link_row(link: &LinkBudget) -> Vec<String> {
         link.packet.to_string(),
         format!("{}{cells}", link.on_line),
         rate(link.capacity),
-        link.queue.clone().unwrap_or_else(|| "no limit".to_owned()),
+        link.queue.clone().unwrap_or_else(|| "unlimited".to_owned()),
         link.flows.to_string(),
     ]
 }
 
 fn terminal_row(terminal: &ShareBudget) -> Vec<String> {
-    let copies = if terminal.copies > 1 { format!(" ({} of it)", terminal.copies) } else { String::new() };
+    let copies = if terminal.copies > 1 { format!(" ({} copies)", terminal.copies) } else { String::new() };
     let grant = terminal
         .request_to_grant
         .map(|[least, mean, most]| format!("{} to {}, mean {}", time(least), time(most), time(mean)));
@@ -74,32 +81,32 @@ fn terminal_row(terminal: &ShareBudget) -> Vec<String> {
         rate(terminal.least),
         rate(terminal.most),
         rate(terminal.share),
-        grant.unwrap_or_else(|| "with its bursts".to_owned()),
+        grant.unwrap_or_else(|| "piggybacked on bursts".to_owned()),
     ]
 }
 
 impl fmt::Display for FlowBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let copies = if self.copies > 1 { format!(" ({} of it)", self.copies) } else { String::new() };
+        let copies = if self.copies > 1 { format!(" ({} copies)", self.copies) } else { String::new() };
         writeln!(f, "Flow {}{copies}: {}\n", self.name, self.path.join(" - "))?;
         let mut rows = vec![
             ("packets", format!("{} of payload in {} (path MTU {})", self.payload, self.packet, self.mtu)),
             ("one way", time(self.one_way)),
             ("bottleneck", self.bottleneck.clone()),
-            ("most goodput", rate(self.ceiling)),
+            ("max goodput", rate(self.ceiling)),
         ];
         if self.fair_share != self.ceiling {
-            rows.push(("even share", rate(self.fair_share)));
+            rows.push(("fair share", rate(self.fair_share)));
         }
         rows.extend(self.offered.map(|offered| ("offered", format!("{} each", rate(offered)))));
-        rows.extend(self.min_rtt.map(|rtt| ("least RTT", time(rtt))));
+        rows.extend(self.min_rtt.map(|rtt| ("min RTT", time(rtt))));
         if let Some(tcp) = &self.tcp {
             rows.push(("window", format!("{} allowed, {} needed", tcp.window_allowed, tcp.window_needed)));
-            rows.push(("goodput by window", rate(tcp.window_limit)));
+            rows.push(("window-limited goodput", rate(tcp.window_limit)));
             rows.push(("buffer needed", tcp.buffer_needed.to_string()));
             rows.push(("slow start", time(tcp.slow_start)));
         }
-        rows.iter().try_for_each(|(name, value)| writeln!(f, "  {name:<18} {value}"))?;
+        rows.iter().try_for_each(|(name, value)| writeln!(f, "  {name:<22} {value}"))?;
         self.warnings.iter().try_for_each(|warning| writeln!(f, "  note: {warning}"))
     }
 }

@@ -1,4 +1,4 @@
-//! What flows achieved.
+//! Measures of flows.
 
 use std::collections::BTreeMap;
 

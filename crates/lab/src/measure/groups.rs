@@ -31,8 +31,8 @@ struct Group<'a> {
     name: &'a str,
 }
 
-/// Returns the mean, standard deviation and quantiles of each measure over the copies of a group, and of goodput its sum and Jain's
-/// index.
+/// Returns mean, standard deviation and quantiles of each measure over a group's copies. For goodput also the sum and
+/// Jain's index.
 pub(super) fn measures<'a>(sums: impl Iterator<Item = &'a Summed<'a>>) -> Vec<Measure> {
     let mut groups: IndexMap<(String, &str), Group<'_>> = IndexMap::new();
     for summed in sums.filter(|summed| summed.value().is_finite()) {

@@ -6,7 +6,7 @@ use bentpipe_units::Span;
 use super::subjects::{Kind, Subject};
 use bentpipe_record::{Column, Measure, Recording, Series, Total, Totals, stats};
 
-/// What was recorded of a run, and when the warm-up was over.
+/// Recording of a run, with the end of its warm-up.
 pub(super) struct Run<'a> {
     end: &'a Totals,
     warm: &'a Totals,
@@ -27,13 +27,13 @@ pub(super) struct Summed<'a> {
     pub(super) metric: &'static Metric,
     /// Sum of the parts' values.
     total: f64,
-    /// What it is divided by: the number of parts, or the growth of another metric.
+    /// Divisor: the number of parts, or the growth of another metric.
     over: f64,
-    /// When the subject was active.
+    /// Active period of the subject.
     active: Active,
 }
 
-/// When a subject was active, in seconds.
+/// Active period of a subject, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Active {
     /// Start of it, from the beginning of the run.

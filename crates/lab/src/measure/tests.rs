@@ -6,7 +6,7 @@ use bentpipe_net::link::metrics as link;
 use bentpipe_net::queue::metrics as queue;
 use bentpipe_record::{Column, Data, Declared, FinalValues, Sampling, Series, Total, Totals, Value};
 use bentpipe_scenario::Document;
-use bentpipe_sim::{Builder, Work};
+use bentpipe_sim::{Builder, EngineCounters};
 use bentpipe_transport::tcp::metrics as tcp;
 use bentpipe_units::{Span, Time};
 
@@ -75,7 +75,7 @@ fn recording() -> Recording {
         warm: totals_at(2, 1),
         end: totals_at(10, 3),
         fingerprint: Builder::new(1).build().expect("nothing").fingerprint(),
-        work: Work::default(),
+        work: EngineCounters::default(),
         stray: 0,
     }
 }

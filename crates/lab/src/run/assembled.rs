@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use bentpipe_assemble::Built;
-use bentpipe_scenario::{Document, Problem, Refusal};
+use bentpipe_scenario::{Document, Problem, ScenarioError};
 
 use super::Request;
 use crate::plan::{Plan, Point};
@@ -28,7 +28,7 @@ impl<'a> Assembled<'a> {
     ///
     /// # Errors
     /// What cannot be assembled at the first such point, at its place in the file.
-    pub fn new(document: &'a Document, plan: &'a Plan) -> Result<Assembled<'a>, Refusal> {
+    pub fn new(document: &'a Document, plan: &'a Plan) -> Result<Assembled<'a>, ScenarioError> {
         Assembled::of(document, plan, |_| true)
     }
 
@@ -36,7 +36,7 @@ impl<'a> Assembled<'a> {
     ///
     /// # Errors
     /// What cannot be assembled at the first such point, at its place in the file.
-    pub fn unfinished(request: &Request<'a>) -> Result<Assembled<'a>, Refusal> {
+    pub fn unfinished(request: &Request<'a>) -> Result<Assembled<'a>, ScenarioError> {
         let to_do = |point: &Point| {
             let mut finished =
                 point.seeds.iter().map(|seed| request.folder.finished(point, *seed, request.build));
@@ -49,7 +49,7 @@ impl<'a> Assembled<'a> {
         document: &'a Document,
         plan: &'a Plan,
         is_wanted: impl Fn(&Point) -> bool,
-    ) -> Result<Assembled<'a>, Refusal> {
+    ) -> Result<Assembled<'a>, ScenarioError> {
         let (mut kept, mut elements) = (BTreeMap::new(), 0);
         for point in plan.points.iter().filter(|point| is_wanted(point)) {
             let seed = point.seeds.first().copied().unwrap_or(point.scenario.seed);

@@ -8,17 +8,17 @@ use bentpipe_assemble::ffmpeg::Decoded;
 
 use super::{Failure, Ffmpeg, Scratch};
 
-/// What pictures that do not differ at all count as, in dB.
+/// PSNR assigned to identical pictures, in dB.
 pub const IDENTICAL_DB: f64 = 100.0;
 /// The most that the pictures of an original may take, in bytes of luma.
 const MAX_LUMA: usize = 2 << 30;
 /// Luma of a black picture.
 const BLACK: u8 = 16;
 
-/// Why pictures could not be compared.
+/// Error returned when pictures cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// By ffmpeg.
+    /// ffmpeg failed.
     #[error(transparent)]
     Ffmpeg(#[from] Failure),
     /// Files.
@@ -27,7 +27,7 @@ pub enum Problem {
     /// The original has no pictures, or too many.
     #[error("{0}")]
     Original(&'static str),
-    /// What was received cannot be read.
+    /// The received file cannot be read.
     #[error("{}: {_1}", _0.display())]
     Received(PathBuf, io::Error),
 }
@@ -39,16 +39,17 @@ pub struct Reference {
     pictures: Vec<(i64, Vec<u8>)>,
 }
 
-/// How a received video compares with its original.
+/// Quality of a received video relative to its original.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
     /// Pictures of the original.
     pub pictures: u64,
-    /// How many of them were not decoded; the one shown before stays on the screen.
+    /// Number of pictures that were not decoded; the previous picture stays on the screen.
     pub lost: u64,
-    /// How many are identical.
+    /// Number of identical pictures.
     pub identical: u64,
-    /// Peak signal-to-noise ratio of the luma over all pictures of the original, in dB; at most [`IDENTICAL_DB`].
+    /// Peak signal-to-noise ratio of the luma in dB, at most [`IDENTICAL_DB`]. It is taken over all pictures of the
+    /// original.
     pub psnr_db: f64,
 }
 
@@ -69,7 +70,7 @@ impl Reference {
         Ok(Reference { size, pictures })
     }
 
-    /// How long it is in pictures.
+    /// Returns the length in pictures.
     pub fn pictures(&self) -> usize {
         self.pictures.len()
     }
@@ -88,7 +89,7 @@ impl Reference {
     }
 }
 
-/// Whether a file is there to be read: from ffmpeg's failing alone it could be one that nothing can be decoded of.
+/// Checks that a file can be read. A failure of ffmpeg alone could also mean that nothing in the file can be decoded.
 fn readable(file: &Path) -> io::Result<()> {
     if File::open(file)?.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(()) }
 }

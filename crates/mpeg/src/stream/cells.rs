@@ -78,7 +78,7 @@ fn constant_rate(packets: &[Bytes], times: &[Span], fec: Fec, unit: usize) -> Ve
     cells
 }
 
-/// What a receiver met.
+/// Statistics of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Cells that arrived, whatever they were.
@@ -98,13 +98,13 @@ pub struct Stats {
 pub struct Received {
     /// The packets.
     pub(super) packets: Vec<Bytes>,
-    /// When each was complete.
+    /// Completion time of each.
     pub times: Vec<Time>,
-    /// What happened on the way.
+    /// Statistics of the path.
     pub stats: Stats,
 }
 
-/// Makes packets of cells.
+/// Receiver that reassembles packets from cells.
 pub(super) struct Receiver {
     adaptation: Adaptation,
     deliver_errored: bool,
@@ -131,7 +131,7 @@ impl Receiver {
         }
     }
 
-    /// Takes a cell as it came off the line.
+    /// Processes a cell as received from the line.
     pub(super) fn cell(&mut self, at: Time, cell: &[u8]) {
         self.out.stats.cells += 1;
         let whole = cell.split_first().filter(|(_, payload)| payload.len() == CELL_PAYLOAD_LEN);

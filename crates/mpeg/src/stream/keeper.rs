@@ -11,7 +11,7 @@ use bentpipe_wire::udp;
 
 use super::cells::{CELL_LEN, Received};
 
-/// What arrived, with its times.
+/// Received data with arrival times.
 pub(super) type Shelf = Arc<Mutex<Vec<(Time, Vec<u8>)>>>;
 
 /// Cells of other connections, whose headers damage made this one's.

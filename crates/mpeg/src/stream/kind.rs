@@ -150,7 +150,7 @@ impl Original {
     }
 }
 
-/// What is to be found out of a stream when the network has run.
+/// Statistics of a stream that are determined after the run.
 struct Verdict {
     setup: Stream,
     original: Original,

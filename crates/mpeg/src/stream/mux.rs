@@ -22,27 +22,27 @@ use super::transport::{Bytes, TransportStream, Unreadable, pid};
 const FIRST_MAP: u16 = 0x20;
 /// The PIDs of input n begin at this times n + 1.
 const BLOCK: u16 = 0x100;
-/// Where in its block a programme's clock is.
+/// Offset of a programme's PCR PID in its block.
 const CLOCK: u16 = BLOCK - 1;
 /// The most inputs.
 const MAX_INPUTS: usize = 16;
 /// The longest multiplex, in bytes.
 const MAX_LEN: u64 = 1 << 30;
-/// How often tables are sent.
+/// Interval of the tables.
 const TABLES_EVERY: Span = Span::from_millis(100);
 
-/// Who defines the private descriptor behind it (registration descriptor, ISO/IEC 13818-1, section 2.6.8).
+/// Registration descriptor: owner of the following private descriptor (ISO/IEC 13818-1, 2.6.8).
 const REGISTRATION: (u8, &[u8; 4]) = (5, b"BPIP");
 /// The private descriptor: pairs of a PID and what it was.
 const WAS: u8 = 0xc0;
-/// How many pairs fit a descriptor.
+/// Maximum number of pairs in a descriptor.
 const PAIRS: usize = 63;
 
 fn pid_of(number: u16) -> Pid {
     Pid::new(number).expect("13 bits")
 }
 
-/// One input of a multiplex.
+/// Input of a multiplex.
 struct Input<'a> {
     stream: &'a TransportStream,
     due: Vec<Span>,
@@ -76,7 +76,7 @@ impl<'a> Input<'a> {
         Ok(Input { stream, due, next: 0, pids, map, clock })
     }
 
-    /// When the next packet other than NULL is due.
+    /// Returns the due time of the next packet other than NULL.
     fn next_due(&mut self) -> Option<Span> {
         while pid(self.stream.packets.get(self.next)?).is_none_or(|pid| pid == Pid::NULL) {
             self.next += 1;
@@ -147,8 +147,8 @@ fn set_pid(bytes: &mut Bytes, pid: Pid) {
     bytes[2] = low;
 }
 
-/// One stream of the first programmes of several. Without a rate it is what their highest rates need, with a twentieth and
-/// the tables on top.
+/// Multiplexes the first programmes of several streams into one. The default rate is the sum of their peak rates,
+/// plus a twentieth and the tables.
 ///
 /// # Errors
 /// If there is none or more than 16, one of them has no clock, or they do not fit the rate.
@@ -233,8 +233,8 @@ impl TsSource for Programmes<'_> {
     }
 }
 
-/// One programme of a stream alone. What [`multiplex`] made is given back as it was, but for NULL packets; of other streams
-/// the programme's packets are taken as they are, with a PAT that has only it.
+/// Extracts one programme of a stream. A stream made by [`multiplex`] is restored exactly, but for NULL packets; of
+/// other streams the programme's packets are copied unchanged, with a PAT that lists only the programme.
 ///
 /// # Errors
 /// If there is no such programme.
@@ -249,7 +249,7 @@ pub fn demultiplex(stream: &TransportStream, number: u16) -> Result<TransportStr
     Ok(TransportStream::of(packets))
 }
 
-/// What PIDs were before, as the private descriptor says.
+/// Returns the original PIDs, from the private descriptor.
 fn was(map: &Pmt) -> HashMap<u16, u16> {
     let mut is_ours = false;
     let mut was = HashMap::new();
@@ -276,7 +276,7 @@ fn restored(stream: &TransportStream, was: &HashMap<u16, u16>) -> Vec<Bytes> {
     stream.packets.iter().filter_map(restore).collect()
 }
 
-/// The packets of a programme, and a PAT in the place of each that there was.
+/// Returns the packets of a programme, each PAT replaced by its own.
 fn alone(stream: &TransportStream, map: &Pmt) -> Vec<Bytes> {
     let pats = stream.packets.iter().filter(|bytes| pid(bytes) == Some(Pid::PAT));
     let mut receiver = section::Receiver::new(Pid::PAT);
@@ -304,7 +304,8 @@ fn alone(stream: &TransportStream, map: &Pmt) -> Vec<Bytes> {
     packets
 }
 
-/// The share of a stream's packets, NULL packets left out, that another one has; one only if it has just these, in order.
+/// Returns the share of a stream's packets, NULL packets excluded, that another stream has. It is 1 only if the other
+/// has exactly these, in order.
 pub fn same(original: &TransportStream, other: &TransportStream) -> f64 {
     let useful = |stream: &TransportStream| -> Vec<Bytes> {
         stream.packets.iter().filter(|bytes| pid(bytes) != Some(Pid::NULL)).copied().collect()

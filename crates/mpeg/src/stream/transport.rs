@@ -10,18 +10,18 @@ use bentpipe_wire::ts::{self, Packet, Pcr, Pid};
 /// A transport stream packet's bytes.
 pub(super) type Bytes = [u8; ts::PACKET_LEN];
 
-/// How far apart packets are stored: by themselves, with 16 bytes of Reed-Solomon parity behind each (EN 300 429), with 4
-/// bytes of arrival time before each (M2TS).
+/// Distances of stored packets in bytes: bare, with 16 bytes of Reed-Solomon parity (EN 300 429), or with 4 bytes of
+/// arrival time in front (M2TS).
 const STRIDES: [usize; 3] = [ts::PACKET_LEN, 204, TIMED_STRIDE];
-/// With an arrival time before each.
+/// Distance of packets with an arrival time in front.
 const TIMED_STRIDE: usize = 192;
-/// So many sync bytes in their places are packets.
+/// Number of sync bytes in place that identify packets.
 const SYNCS: usize = 5;
 
 /// Longest stream that is read, in bytes.
 pub const MAX_LEN: u64 = 1 << 30;
-/// References that stray further than this are damaged, in seconds: the most that they may be apart (ISO/IEC 13818-1,
-/// section 2.7.2).
+/// Maximum deviation of clock references in seconds, from their maximum interval (ISO/IEC 13818-1, 2.7.2). Larger
+/// ones count as corrupt.
 const MOST_LATE_S: f64 = 0.1;
 /// Clock references further apart than this are a jump of the clock.
 const MAX_TICKS: u64 = Pcr::TICKS_PER_S;
@@ -35,14 +35,14 @@ pub struct TransportStream {
     left_out: [usize; 2],
 }
 
-/// Why bytes are no transport stream that can be used.
+/// Error returned when bytes cannot be used as a transport stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unreadable(pub(super) String);
 
 impl TransportStream {
-    /// Reads whole packets from the first sync byte on; of packets stored with parity or times, the packets alone. What else
-    /// there is, [`TransportStream::remark`] says.
+    /// Reads whole packets from the first sync byte on, without stored parity or times. [`TransportStream::remark`]
+    /// describes the rest.
     ///
     /// # Errors
     /// If there are none, sync is lost, or there is no programme.
@@ -89,17 +89,17 @@ impl TransportStream {
         })
     }
 
-    /// All packets one after the other.
+    /// Returns all packets, concatenated.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.packets.concat()
     }
 
-    /// How many packets it has.
+    /// Returns the number of packets.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Whether it has no packets.
+    /// Returns `true` if it has no packets.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
@@ -119,8 +119,8 @@ impl TransportStream {
         self.packets.iter().enumerate().filter_map(of_clock).collect()
     }
 
-    /// When each packet is due after the first, by the first programme's clock: at a constant rate from one reference to
-    /// the next, and at the nearest one's rate before the first and behind the last.
+    /// Returns the due time of each packet after the first, by the first programme's clock. The rate is constant from
+    /// one reference to the next; before the first and after the last it is the adjacent one's.
     ///
     /// # Errors
     /// If there are not two references within a second of each other.
@@ -129,7 +129,7 @@ impl TransportStream {
         self.times_by(clock)
     }
 
-    /// As [`TransportStream::times`], by another clock.
+    /// Returns [`TransportStream::times`] by another clock.
     pub(super) fn times_by(&self, clock: Pid) -> Result<Vec<Span>, Unreadable> {
         let references = self.references(clock);
         let pieces: Vec<(usize, f64)> = references
@@ -170,7 +170,7 @@ pub(super) fn read_at_most(reader: &mut dyn Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where the first packet begins, and how far apart packets are.
+/// Returns the offset of the first packet, and the distance between packets.
 fn layout(bytes: &[u8]) -> Option<(usize, usize)> {
     let is_first = |at: usize, stride: usize| {
         let places = || (at..bytes.len()).step_by(stride).take(SYNCS);
@@ -199,10 +199,10 @@ pub(super) fn pid(bytes: &Bytes) -> Option<Pid> {
     Packet::new_checked(&bytes[..]).ok().filter(|packet| !packet.has_error()).map(|packet| packet.pid())
 }
 
-/// How far the arrival of clock references strays from what they say.
+/// Deviation of the arrival times of clock references from their values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClockJitter {
-    /// How many references arrived.
+    /// Number of references that arrived.
     pub references: usize,
     /// Standard deviation of arrival less reference, in seconds.
     pub deviation_s: f64,
@@ -211,7 +211,8 @@ pub struct ClockJitter {
 }
 
 impl ClockJitter {
-    /// Of packets with their arrival, by the first programme's clock; nothing under two references.
+    /// Computes the jitter of packets with arrival times, by the first programme's clock. `None` for fewer than two
+    /// references.
     ///
     /// Sender and receiver have the same clock here, so nothing has drifted and only the mean is taken off.
     pub fn of(stream: &TransportStream, arrivals: &[Time]) -> Option<ClockJitter> {

@@ -4,7 +4,7 @@ use bentpipe_units::{RandomStream, Time};
 
 use super::trace::Reader;
 use super::{Config, GilbertElliott, Trials};
-use crate::Impossible;
+use crate::InvalidConfig;
 use crate::config::probability;
 
 /// Decides of each frame sent whether it arrives whole.
@@ -26,7 +26,7 @@ impl FrameErrors {
     /// # Errors
     /// Returns an error that names the key with an invalid value; `kind` for a kind that does not lose
     /// packets.
-    pub fn new(config: &Config) -> Result<FrameErrors, Impossible> {
+    pub fn new(config: &Config) -> Result<FrameErrors, InvalidConfig> {
         let trials = |value, key| probability(value, key).map(Trials::new);
         Ok(match config {
             Config::PacketErrors { loss } => FrameErrors::Frames(trials(*loss, "loss")?),
@@ -42,7 +42,7 @@ impl FrameErrors {
             | Config::Jitter { .. } => {
                 let expected =
                     "what loses frames: packet-errors, bit-errors, gilbert-elliott, trace or signal";
-                return Err(Impossible::new("kind", expected));
+                return Err(InvalidConfig::new("kind", expected));
             }
         })
     }

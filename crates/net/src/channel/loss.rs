@@ -14,7 +14,7 @@ pub use comparison::{Comparison, Goodness, MAX_LENGTH, Row, comparison};
 pub use counts::{Counts, Lengths};
 pub use fit::{Fitted, fit, fit_all, name, parameters};
 pub use model::Model;
-pub use sequence::{Numbers, Sequence};
+pub use sequence::{Sequence, SequenceField};
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use super::*;
 fn catalogues() -> Vec<(&'static str, &'static [&'static Metric])> {
     vec![
         ("channel", crate::channel::metrics::ALL),
-        ("gate", crate::gate::metrics::ALL),
+        ("gate", crate::external_port::metrics::ALL),
         ("link", crate::link::metrics::ALL),
         ("queue", crate::queue::metrics::ALL),
         ("quick-start", crate::quick_start::metrics::ALL),

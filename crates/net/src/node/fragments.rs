@@ -35,7 +35,7 @@ pub(super) fn split(packet: &Packet, mtu: usize) -> Option<Vec<Packet>> {
         let is_last = (n + 1) * unit >= payload.len();
         let head = if n == 0 { header } else { &later[..] };
         let mut packet_of = emit(head, first + n * unit, !is_last || more, piece);
-        packet_of.set_born(packet.born());
+        packet_of.set_created_at(packet.created_at());
         packet_of
     };
     Some(pieces.map(fragment).collect())
@@ -113,7 +113,7 @@ impl Reassembly {
         }
         let mut whole = self.open[n].whole()?;
         self.open.remove(n);
-        whole.set_born(packet.born());
+        whole.set_created_at(packet.created_at());
         Some(whole)
     }
 

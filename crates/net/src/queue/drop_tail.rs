@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Discipline, OTHER_KIND, Queue};
 use crate::queue::metrics;
-use crate::{Impossible, Observer, Packet};
+use crate::{InvalidConfig, Observer, Packet};
 
 /// Maximum number of packets in a queue, for any limits. That is a gigabyte of memory, and seconds of any
 /// line.
@@ -85,7 +85,7 @@ impl Queue for DropTail {
         self.waiting.bytes()
     }
 
-    fn set(&mut self, discipline: &Discipline) -> Result<(), Impossible> {
+    fn set(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig> {
         let Discipline::DropTail(config) = discipline else { return Err(OTHER_KIND) };
         self.limits = Limits::new(config.packets, config.bytes);
         Ok(())

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::drop_tail::Limits;
 use super::{Backlog, Discipline, OTHER_KIND, Queue};
 use crate::queue::metrics;
-use crate::{Impossible, Observer, Packet};
+use crate::{InvalidConfig, Observer, Packet};
 
 /// Two drop-tail queues, of which the expedited one is always served first (RFC 3246).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -139,7 +139,7 @@ impl Queue for Priority {
         self.waiting.iter().map(Backlog::bytes).sum()
     }
 
-    fn set(&mut self, discipline: &Discipline) -> Result<(), Impossible> {
+    fn set(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig> {
         let Discipline::Priority(config) = discipline else { return Err(OTHER_KIND) };
         (self.expedited, self.limits) = (config.expedited, config.limits());
         Ok(())

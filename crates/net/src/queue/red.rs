@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::drop_tail::Backlog;
 use super::{Discipline, OTHER_KIND, Queue};
-use crate::config::{Impossible, probability};
+use crate::config::{InvalidConfig, probability};
 use crate::queue::metrics;
 use crate::{Observer, Packet};
 
@@ -103,11 +103,11 @@ impl Config {
     ///
     /// It is the largest whose response to a burst from an empty queue stays under `min`, burst + 1 -
     /// min/avpkt <= (1 - (1-w)^burst) / w.
-    fn weight(&self) -> Result<f64, Impossible> {
+    fn weight(&self) -> Result<f64, InvalidConfig> {
         let burst = self.burst_packets();
         let needed = burst + 1.0 - self.min.get() as f64 / self.average_packet.get() as f64;
         let is_possible = needed >= 1.0 && needed <= burst;
-        Impossible::unless(
+        InvalidConfig::ensure(
             is_possible,
             "burst",
             "at least min/average_packet, and min at least an average packet",
@@ -188,7 +188,7 @@ impl Red {
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value.
-    pub fn new(config: &Config) -> Result<Red, Impossible> {
+    pub fn new(config: &Config) -> Result<Red, InvalidConfig> {
         Ok(Red {
             waiting: Backlog::default(),
             law: Law::new(config)?,
@@ -257,11 +257,11 @@ impl Red {
 }
 
 impl Law {
-    fn new(config: &Config) -> Result<Law, Impossible> {
+    fn new(config: &Config) -> Result<Law, InvalidConfig> {
         probability(config.probability, "probability")?;
-        Impossible::unless(config.min < config.max, "max", "more than min")?;
-        Impossible::unless(config.max <= config.limit, "limit", "at least max")?;
-        Impossible::unless(config.average_packet.get() > 0, "average_packet", "more than zero")?;
+        InvalidConfig::ensure(config.min < config.max, "max", "more than min")?;
+        InvalidConfig::ensure(config.max <= config.limit, "limit", "at least max")?;
+        InvalidConfig::ensure(config.average_packet.get() > 0, "average_packet", "more than zero")?;
         let weight = config.weight()?;
         Ok(Law {
             weight,
@@ -327,7 +327,7 @@ impl Queue for Red {
     }
 
     /// Changes the parameters and keeps the average, which describes the queue's history.
-    fn set(&mut self, discipline: &Discipline) -> Result<(), Impossible> {
+    fn set(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig> {
         let Discipline::Red(config) = discipline else { return Err(OTHER_KIND) };
         self.law = Law::new(config)?;
         (self.limit, self.marks, self.harddrop) = (config.limit.get(), config.ecn, config.harddrop);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bentpipe_assemble::traces;
 use bentpipe_net::channel::Trace;
-use bentpipe_net::channel::loss::{Numbers, Sequence};
+use bentpipe_net::channel::loss::{Sequence, SequenceField};
 use bentpipe_record::write_whole;
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::{link, pcap, udp};
@@ -32,7 +32,7 @@ pub(crate) fn trace(path: &Path) -> Result<Trace, String> {
 /// Finds the packets missing in a capture, and describes the capture.
 pub(crate) fn of_capture(
     path: &Path,
-    numbers: Numbers,
+    numbers: SequenceField,
     port: Option<u16>,
 ) -> Result<(Trace, String), String> {
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
@@ -57,8 +57,8 @@ pub(crate) fn of_capture(
     Ok((trace, about))
 }
 
-/// Returns the number of a record, if it is a packet of the stream and has one.
-fn number(record: &pcap::Record<'_>, numbers: Numbers, port: Option<u16>) -> Option<u64> {
+/// Returns the sequence number of a record of the stream.
+fn number(record: &pcap::Record<'_>, numbers: SequenceField, port: Option<u16>) -> Option<u64> {
     let network = link::network(record.link_type, record.bytes).ok()?;
     let packet = ip::Packet::new_elided(network.bytes, usize::from(u16::MAX)).ok()?;
     let upper = packet.upper().ok()?;

@@ -211,7 +211,7 @@ impl Receiver {
         &self.ip
     }
 
-    /// Takes the feedback to the last packets; empty for none.
+    /// Returns the feedback to the last packets, which may be empty.
     pub(crate) fn take_feedback(&mut self) -> &[u8] {
         self.feedback.clear();
         self.decompressor.take_feedback(&mut self.feedback);

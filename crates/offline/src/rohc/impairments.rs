@@ -64,7 +64,7 @@ impl Impairments {
         self.losses.loses(&mut self.stream)
     }
 
-    /// Flips a bit of the header with the configured probability, and returns `true` if it did.
+    /// Returns `true` if it flipped a bit of the header, with the configured probability.
     pub(crate) fn corrupts(&mut self, bytes: &mut [u8], header_len: usize) -> bool {
         let bits = header_len.min(bytes.len()) * 8;
         if bits == 0 || !self.stream.chance(self.corruption) {

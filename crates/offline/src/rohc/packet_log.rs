@@ -32,7 +32,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) time_ns: u64,
     /// Set for a failure.
     pub(crate) is_failure: bool,
-    /// One word, and a detail after a colon.
+    /// Status word, with an optional detail after a colon.
     pub(crate) status: &'a str,
     /// IP packet, if there is one.
     pub(crate) ip: Option<&'a [u8]>,

@@ -18,7 +18,7 @@ use crate::{Error, Outcome, Session};
 /// Decapsulation of the packets of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decap {
-    /// TS packets, bare or in a capture, or a capture of baseband frames; "-" for standard input.
+    /// Input: TS packets, bare or captured, or captured BBFRAMEs; "-" for standard input.
     pub input: PathBuf,
     /// Capture to write: IP packets (link type RAW), or bridged frames; "-" for standard output.
     pub output: PathBuf,
@@ -179,7 +179,7 @@ impl Sink {
 
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Ip(_) if self.bridge => self.skip("packets that are no bridged frames"),
+            Event::Ip(_) if self.bridge => self.skip("packets other than bridged frames"),
             Event::Ip(packet) => self.write(packet),
             Event::Ethernet(frame) if self.bridge => self.write(frame),
             Event::Ethernet(frame) => match ip_packet(frame) {

@@ -1,4 +1,4 @@
-//! Encapsulation of the packets of a capture.
+//! Encapsulation of captured packets in a transport stream, or by GSE in BBFRAMEs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,12 +20,12 @@ use crate::{Error, Outcome, Session};
 /// Interval of PAT and PMT.
 const TABLE_INTERVAL_NS: u64 = 100_000_000;
 
-/// Encapsulation of the packets of a capture in a transport stream, or by GSE in baseband frames.
+/// Encapsulation of captured packets in a transport stream, or by GSE in BBFRAMEs.
 #[derive(Clone, Debug)]
 pub struct Encap {
     /// Capture of IP packets, or of Ethernet frames to bridge; "-" for standard input.
     pub input: PathBuf,
-    /// File to write: bare TS packets if it ends in ".ts" or is "-", a capture otherwise.
+    /// Output file: bare TS packets for ".ts" and "-", otherwise a capture.
     pub output: PathBuf,
     /// Sending end: encapsulation, PID, packing, address, header compression.
     pub stream: Config,
@@ -250,7 +250,7 @@ impl Frames {
         Ok(Frames { output, modcod: job.modcod, size, capacity, number: 0 })
     }
 
-    /// Writes a frame with this data field of `len` bytes, and returns the bytes of the frame.
+    /// Writes a frame with a data field of `len` bytes and returns the frame length.
     fn send(&mut self, now: u64, len: usize, field: &mut Vec<u8>) -> Result<u64, Error> {
         // The rest of the data field that the FEC needs is padding.
         field.resize(self.capacity, 0);

@@ -52,8 +52,8 @@ impl Stream {
         Ok(Stream { path: path.into(), bytes, is_capture })
     }
 
-    /// Passes every TS packet and baseband frame to `each`, with its time in nanoseconds if the file has times, until the end,
-    /// an interrupt or an error, and returns the number of bytes that belong to none.
+    /// Passes every TS packet and BBFRAME to `each` and returns the number of other bytes. Each has its time in
+    /// nanoseconds if the file has times. Ends early on an interrupt or error.
     ///
     /// # Errors
     /// Returns the error of `each`, or one if a capture cannot be read on or the file has nothing of the kind.
@@ -108,7 +108,7 @@ impl Stream {
     }
 }
 
-/// Returns the payload of a UDP datagram in a capture, after an RTP header if it has one.
+/// Returns the payload of a captured UDP datagram, without an RTP header.
 fn datagram(link_type: LinkType, bytes: &[u8]) -> Option<&[u8]> {
     let network = link::network(link_type, bytes).ok()?;
     let packet = Packet::new_checked(network.bytes).ok()?;
@@ -122,7 +122,7 @@ fn datagram(link_type: LinkType, bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Passes a baseband frame to `each`, or the TS packets that end in it if it carries a transport stream.
+/// Passes a BBFRAME, or the TS packets that end in it, to `each`.
 fn frame(
     payload: &[u8],
     time: Option<u64>,
@@ -176,12 +176,12 @@ fn bare(
 pub(crate) enum Sink {
     /// Bare packets, without times.
     Bare(PathBuf, capture::Sink),
-    /// One record each.
+    /// A capture record for each packet.
     Capture(Output),
 }
 
 impl Sink {
-    /// Creates a file: bare packets if it ends in ".ts" or is "-", a capture otherwise.
+    /// Creates a file: bare packets for ".ts" and "-", otherwise a capture.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written, or is `input`.

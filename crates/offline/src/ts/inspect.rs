@@ -17,7 +17,7 @@ use crate::{Error, Outcome, Session};
 /// Description of a stream's contents as text, CSV and JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inspect {
-    /// TS packets, bare or in a capture, or a capture of baseband frames; "-" for standard input.
+    /// Input: TS packets, bare or captured, or captured BBFRAMEs; "-" for standard input.
     pub input: PathBuf,
     /// CSV file with a line per PID.
     pub csv: Option<PathBuf>,
@@ -45,7 +45,7 @@ impl Inspect {
             let text = serde_json::to_string_pretty(&json(&survey, skipped)).expect("figures are JSON");
             write(path, &(text + "\n"))?;
         }
-        let remarks = [(skipped, "bytes that are no packet"), (survey.malformed, "malformed TS packets")];
+        let remarks = [(skipped, "bytes outside packets"), (survey.malformed, "malformed TS packets")];
         for (count, what) in remarks.iter().filter(|(count, _)| *count > 0) {
             session.note(&format!("{count} {what}"));
         }
@@ -119,7 +119,7 @@ fn row(survey: &Survey, pid: Pid, stream: &PidStream) -> Vec<Cell> {
     ]
 }
 
-/// Describes one PID as JSON; its keys are the columns of the CSV, in this order.
+/// Describes one PID as JSON. Its keys are the columns of the CSV, in order.
 fn pid_json(survey: &Survey, pid: Pid, stream: &PidStream) -> Value {
     let Figures { role, bytes, units, carried, damaged, wrong } = Figures::of(survey, pid, stream);
     json!({
@@ -212,7 +212,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     written.map_err(|source| Error::Write { path: path.into(), source })
 }
 
-/// Returns the number of ULE errors other than gaps and transmission errors, which have columns of their own.
+/// Returns the number of ULE errors other than gaps and transmission errors.
 fn ule_errors(stream: &PidStream) -> u64 {
     let counts = stream.ule.counts();
     counts.pointer_errors

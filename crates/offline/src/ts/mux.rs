@@ -1,4 +1,4 @@
-//! Multiplexing of streams into one of constant rate.
+//! Multiplexing of streams at a constant rate, with one PAT for all programmes.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -23,12 +23,12 @@ const MOST_BYTES: u64 = 1 << 40;
 /// Number of packets of an input without times that are offered at once.
 const OFFERED: usize = 2;
 
-/// Multiplexing of streams into one of constant rate, with one PAT for the programmes of all.
+/// Multiplexing of streams at a constant rate, with one PAT for all programmes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mux {
     /// Streams, bare or in captures.
     pub inputs: Vec<PathBuf>,
-    /// File to write: bare TS packets if it ends in ".ts" or is "-", a capture otherwise.
+    /// Output file: bare TS packets for ".ts" and "-", otherwise a capture.
     pub output: PathBuf,
     /// Rate of the multiplex, NULL packets included.
     pub rate: Rate,
@@ -38,7 +38,7 @@ pub struct Mux {
     pub tables_ms: u64,
 }
 
-/// Input: its packets, each with its time from the input's start, or none of them with a time.
+/// Input stream. Either all packets have a time from the input's start, or none.
 struct Input {
     packets: VecDeque<(Option<u64>, [u8; PACKET_LEN])>,
 }
@@ -179,8 +179,8 @@ fn from_start(packets: &mut VecDeque<(Option<u64>, [u8; PACKET_LEN])>) {
     packets.iter_mut().for_each(|(time, _)| *time = time.map(|time| time.saturating_sub(start)));
 }
 
-/// Sets times by the first PID's clock references: evenly between two of them; before the first, after the last and where the
-/// clock jumps at the adjacent rate. Without two clock references within a second there are no times.
+/// Sets times by the first PID's clock references, interpolated evenly. Before the first, after the last and at a
+/// clock jump the adjacent rate is used. Without two references within a second there are no times.
 fn time_by_clock(packets: &mut VecDeque<(Option<u64>, [u8; PACKET_LEN])>) {
     let mut clocked = None;
     let mut references: Vec<(usize, Pcr)> = Vec::new();
@@ -205,13 +205,13 @@ fn time_by_clock(packets: &mut VecDeque<(Option<u64>, [u8; PACKET_LEN])>) {
     }
 }
 
-/// Returns the end of the packets between two references, and the ticks per packet, or `None` if the clock jumped.
+/// Returns the end of the packets between two references, and the ticks per packet. `None` if the clock jumped.
 fn piece((from, first): (usize, Pcr), (to, second): (usize, Pcr)) -> Option<(usize, f64)> {
     let ticks = second.since(first);
     (1..=Pcr::TICKS_PER_S).contains(&ticks).then(|| (to, ticks as f64 / (to - from) as f64))
 }
 
-/// Drops tables (service descriptions and the like) that an earlier input has on the same PID.
+/// Drops tables that an earlier input has on the same PID.
 fn keep_first_tables(inputs: &mut [Read]) {
     let mut seen: BTreeSet<Pid> = BTreeSet::new();
     for input in inputs {

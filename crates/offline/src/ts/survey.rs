@@ -51,7 +51,7 @@ fn name(ethertype: EtherType) -> String {
     }
 }
 
-/// Contents of a PID, read as ULE and as sections at once: one of the two will have right CRCs.
+/// Contents of a PID, read both as ULE and as sections. One of the two has correct CRCs.
 #[derive(Debug)]
 pub struct PidStream {
     /// TS packets.
@@ -226,7 +226,7 @@ impl Survey {
         });
     }
 
-    /// Returns the programme maps by PID: those that a PAT names, or without a PAT all that look like one. A stream carried in
+    /// Returns the programme maps by PID: those named by a PAT, or without one all candidates. A stream carried in
     /// another has its own, on any PID.
     pub fn maps(&self) -> impl Iterator<Item = (Pid, &Pmt)> {
         let counts = |pid: &Pid| self.pat.is_none() || self.named.contains(pid);

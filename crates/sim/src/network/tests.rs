@@ -104,5 +104,5 @@ fn taps_see_and_unconnected_outputs_count() {
     network.inject(id, Port(0), Packet::new(20, 5));
     network.run_until(Time::from_nanos(2_000_000));
     assert_eq!(*seen.lock().expect("log"), [(Time::ZERO, 25)]);
-    assert_eq!(network.stray(), 1);
+    assert_eq!(network.unrouted_packets(), 1);
 }

@@ -56,7 +56,7 @@ pub(super) fn efficiency_over_time(runs: &StudyRuns, run: &str) -> Result<Vec<(f
     Ok(seen.each_second(each))
 }
 
-/// Returns the utilisation of the trunk in each second, in per cent, with the first setting of the video.
+/// Returns the utilisation of the trunk per second in per cent, first video setting.
 pub(super) fn use_over_time(runs: &StudyRuns, run: &str) -> Result<Vec<(f64, f64)>, String> {
     let seen = Seen::of_run(runs, run)?;
     Ok(seen.each_second(|from, to, span_s| 100.0 * (seen.busy[to] - seen.busy[from]) / span_s))
@@ -112,7 +112,7 @@ impl Seen {
         Seen::of(&finished.series(point(runs, finished, run, "5 Mbit/s")?)?)
     }
 
-    /// Returns the values of `value` for the samples at both ends of each second, and their distance.
+    /// Returns `value` for the samples at both ends of each second, and their distance.
     fn each_second(&self, value: impl Fn(usize, usize, f64) -> f64) -> Vec<(f64, f64)> {
         let (mut points, mut from) = (Vec::new(), 0);
         for (to, end) in self.seconds.iter().enumerate() {

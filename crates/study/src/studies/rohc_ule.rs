@@ -1,4 +1,4 @@
-//! ROHC over ULE over DVB-S: average headers of the compressor, equations 8 to 15, and values of the scenarios' runs.
+//! ROHC over ULE over DVB-S: compressor headers, equations 8 to 15, simulated values.
 
 mod contexts;
 mod damage;
@@ -219,7 +219,7 @@ fn greatest_rise(_: &StudyRuns) -> Result<f64, String> {
     Ok(greatest)
 }
 
-/// Returns the share of the fall that is still to come at the study's interval, in per cent.
+/// Returns the share of the fall remaining at the study's interval, in per cent.
 ///
 /// It is the largest of the cases.
 fn late_gain(_: &StudyRuns) -> Result<f64, String> {
@@ -239,7 +239,8 @@ fn v6_over_v4(_: &StudyRuns) -> Result<f64, String> {
     Ok([Profile::Ip, Profile::Udp, Profile::Rtp].map(ratio).into_iter().fold(f64::INFINITY, f64::min))
 }
 
-/// Returns the savings of one IR packet over five at the study's interval, relative to the shortest, in per cent.
+/// Returns the savings of one IR packet over five in per cent. It is taken at the study's interval, relative to the
+/// shortest.
 ///
 /// It is the largest of the cases.
 fn fewer_irs(_: &StudyRuns) -> Result<f64, String> {
@@ -277,7 +278,7 @@ fn padded_model(ip: Ip, profile: Option<Profile>) -> Result<Points, String> {
     Ok((12..=600).step_by(2).map(|payload| point(f64::from(payload))).collect())
 }
 
-/// Returns the share of a carrier that is payload, in per cent, against the payload of a packet.
+/// Returns the payload share of a carrier in per cent, by payload size.
 fn share(carriage: Carriage, ip: Ip, compressed: bool) -> Result<Points, String> {
     let point = |payload: usize| {
         let share = encapsulations::efficiency(carriage, &Traffic::udp(ip, payload), compressed)?;

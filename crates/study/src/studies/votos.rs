@@ -186,14 +186,14 @@ pub(super) fn shortest_transient(runs: &StudyRuns) -> Result<f64, String> {
     Ok(responses(runs)?.iter().map(|response| response.silent).fold(f64::INFINITY, f64::min))
 }
 
-/// Returns the mean length of the transient at the greatest height over that at the least.
+/// Returns the ratio of the mean transient length at the greatest and least height.
 pub(super) fn length_ratio(runs: &StudyRuns) -> Result<f64, String> {
     let groups = by_height(runs)?;
     let length = |group: &Vec<Response>| mean_of(group, |response| response.length);
     Ok(length(&groups[groups.len() - 1]) / length(&groups[0]))
 }
 
-/// Returns the ratio of the mean peaks at the extreme heights over that of the heights.
+/// Returns the ratio of the mean peaks at the extreme heights, over that of the heights.
 pub(super) fn height_ratio(runs: &StudyRuns) -> Result<f64, String> {
     let groups = by_height(runs)?;
     let (last, first) = (&groups[groups.len() - 1], &groups[0]);
@@ -212,7 +212,7 @@ pub(super) fn silence(runs: &StudyRuns) -> Result<f64, String> {
     Ok(mean_of(&responses(runs)?, |response| response.silent) / arithmetic)
 }
 
-/// Returns the mean length of the transient in seconds against the height in kbit/s.
+/// Returns the ratio of the mean transient length at the greatest and least height.
 pub(super) fn lengths(runs: &StudyRuns) -> Result<Vec<(f64, f64)>, String> {
     let of_height = |group: &Vec<Response>| {
         let mean = |of: fn(&Response) -> f64| mean_of(group, of);

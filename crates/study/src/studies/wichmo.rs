@@ -7,7 +7,7 @@ use crate::runs::{Points, StudyRuns};
 use crate::study::{At, Value};
 
 /// The swept keys, as the study names them.
-const LOSS: &str = "stand_in.loss";
+const LOSS: &str = "synthetic.loss";
 const FIT: &str = "channel.fit";
 
 /// Models (a) to (d) of table III, as scenarios write them, and (e), the trace.
@@ -64,7 +64,7 @@ pub(super) fn sag_of(runs: &StudyRuns, fit: &str) -> Result<f64, String> {
     sag(&goodput(runs, "hybrid", fit)?)
 }
 
-/// Returns the mean depth of a curve below the line between its ends, as a share of the first value.
+/// Returns the mean depth of a curve below its chord, relative to the first value.
 ///
 /// Above 0 the curve is convex in the mean, below 0 concave.
 fn sag(points: &Points) -> Result<f64, String> {
@@ -83,8 +83,8 @@ fn traces(runs: &StudyRuns) -> Result<Vec<Trace>, String> {
         let faults = link.forward.channel.as_ref().map_or(&[][..], |channel| channel.faults());
         let [Config::Trace(config)] = faults else { return Err("no trace".into()) };
         if config.fit == Fit::Itself {
-            let stand_in = config.stand_in.as_ref().ok_or("no stand-in")?;
-            traces.push((stand_in.loss, stand_in.trace().ok_or("an empty trace")?));
+            let synthetic = config.synthetic.as_ref().ok_or("no synthetic trace")?;
+            traces.push((synthetic.loss, synthetic.trace().ok_or("an empty trace")?));
         }
     }
     traces.sort_by(|a, b| a.0.total_cmp(&b.0));

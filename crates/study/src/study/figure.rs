@@ -31,7 +31,7 @@ pub struct Figure {
     pub logarithmic: bool,
     /// End of the time shown, in seconds.
     pub until: Option<f64>,
-    /// Words in place of 0, 1, 2 and so on along the horizontal axis, for computed curves.
+    /// Labels in place of 0, 1, 2 on the horizontal axis, for computed curves.
     #[serde(default)]
     pub x_words: Vec<String>,
     /// Flow from whose start time counts. Default: from the start of the run.
@@ -44,7 +44,7 @@ pub struct Figure {
 pub struct Curves {
     /// Name in the legend.
     pub name: String,
-    /// Run; none for published points and computed curves.
+    /// Run. Default: none, for published points and computed curves.
     pub run: Option<String>,
     /// Measure, or over time the series: "flow.bulk.sender.cwnd".
     #[serde(default)]
@@ -55,7 +55,7 @@ pub struct Curves {
     /// Selection over time from the points that `at` leaves.
     #[serde(default)]
     pub draw: Draw,
-    /// Points read from the publication: value on the horizontal axis with its unit, and the other in `unit`.
+    /// Published points: value on the horizontal axis with its unit, and value in `unit`.
     #[serde(default)]
     pub points: Vec<(String, f64)>,
     /// Unit of `points` and of computed values.
@@ -113,9 +113,9 @@ pub struct Tabulated {
 pub struct Column {
     /// Heading.
     pub name: String,
-    /// Last part of the measure ("rtt" of "flow.bulk.rtt"), or all of it where rows have no first part.
+    /// Last part of the measure ("rtt" of "flow.bulk.rtt"), or all of a one-part name.
     pub measure: String,
-    /// Size of the published unit: "1500 B" of a window in segments, "1.3 Mbit/s" of a share of that rate.
+    /// Size of the published unit: "1500 B" for segments, "1.3 Mbit/s" for shares.
     #[serde(default = "one")]
     pub per: String,
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 pub struct KernelTests {
     /// Flow that the kernel's TCP replaces.
     pub flow: String,
-    /// Window that both receivers offer from the start: 65,535 B times a power of two, which a kernel can offer exactly.
+    /// Window offered by both receivers: 65,535 B times a power of two. A kernel can offer such a window exactly.
     pub window: Bytes,
     /// Length of each transfer.
     pub duration: Span,

@@ -51,7 +51,7 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Returns the names of the runs that it reads; none for a function of the crate.
+    /// Returns the names of the runs that it reads; empty for code of the crate.
     pub fn runs(&self) -> Vec<&str> {
         match self {
             Statistic::Measure(value) | Statistic::BestAt(value, _) => vec![&value.run],
@@ -143,7 +143,7 @@ enum Tolerance {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Spread {
-    /// Spread of single runs, where the published value is of one run.
+    /// Spread of single runs, for a published value of one run.
     OneRun,
 }
 

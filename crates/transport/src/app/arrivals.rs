@@ -39,7 +39,7 @@ impl Arrivals {
         self.last
     }
 
-    /// Returns the mean time from [`Packet::born`] to arrival, if any packet arrived.
+    /// Returns the mean time from [`Packet::created_at`] to arrival, if any packet arrived.
     pub fn mean_delay(&self) -> Option<Span> {
         let mean = self.delay_sum_ns.checked_div(self.packets.into())?;
         Some(Span::from_nanos(mean as u64))
@@ -48,7 +48,7 @@ impl Arrivals {
 
 impl Element for Arrivals {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        let delay = cx.now().since(packet.born());
+        let delay = cx.now().since(packet.created_at());
         self.packets += 1;
         self.bytes += packet.len() as u64;
         self.delay_sum_ns += u128::from(delay.as_nanos());

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use bentpipe_net::{Impossible, Packet};
+use bentpipe_net::{InvalidConfig, Packet};
 use bentpipe_units::Time;
-use bentpipe_wire::checksum::{Pseudo, Sum};
+use bentpipe_wire::checksum::{Accumulator, Pseudo};
 use bentpipe_wire::ip::{self, Protocol, TrafficClass};
 use bentpipe_wire::{rtp, udp};
 use schemars::JsonSchema;
@@ -85,7 +85,7 @@ impl Header {
     ///
     /// The addition saves reading the bytes again.
     #[inline]
-    fn emit(self, bytes: &mut [u8], flow: u32, number: u64, now: Time, sum: Sum) -> Sum {
+    fn emit(self, bytes: &mut [u8], flow: u32, number: u64, now: Time, sum: Accumulator) -> Accumulator {
         match self {
             Header::Sequence => {
                 bytes.copy_from_slice(&(number as u32).to_be_bytes());
@@ -114,7 +114,7 @@ pub struct Template {
     /// Set if all flows have the ports of the first.
     shares_ports: bool,
     /// The UDP checksum's sum over pseudo-header and length.
-    sum: Sum,
+    sum: Accumulator,
 }
 
 impl Template {
@@ -124,16 +124,16 @@ impl Template {
         payload_len: usize,
         header: Header,
         dscp: u8,
-    ) -> Result<Template, Impossible> {
+    ) -> Result<Template, InvalidConfig> {
         let (source, destination) = (endpoints.source, endpoints.destination);
-        Impossible::unless(
+        InvalidConfig::ensure(
             source.is_ipv4() == destination.is_ipv4(),
             "to",
             "an address of the same IP version",
         )?;
-        Impossible::unless(payload_len <= 65_000, "payload", "at most \"65000 B\"")?;
-        Impossible::unless(payload_len >= header.len_bytes(), "payload", "room for the header chosen")?;
-        Impossible::unless(dscp < 64, "dscp", "a codepoint from 0 to 63")?;
+        InvalidConfig::ensure(payload_len <= 65_000, "payload", "at most \"65000 B\"")?;
+        InvalidConfig::ensure(payload_len >= header.len_bytes(), "payload", "room for the header chosen")?;
+        InvalidConfig::ensure(dscp < 64, "dscp", "a codepoint from 0 to 63")?;
         let udp_len = udp::HEADER_LEN + payload_len;
         let ip = ip_header(endpoints, udp_len, TrafficClass(dscp << 2));
         let mut template = Template {
@@ -164,7 +164,7 @@ impl Template {
     pub fn packet(&self, flow: u32, number: u64, now: Time) -> Packet {
         let real = self.headers_len + self.header.len_bytes();
         let mut packet = Packet::new(real, self.zeros);
-        packet.set_born(now);
+        packet.set_created_at(now);
         let bytes = packet.header_mut();
         let (headers, payload) = bytes.split_at_mut(self.headers_len);
         headers.copy_from_slice(&self.headers[..self.headers_len]);
@@ -178,7 +178,7 @@ impl Template {
     }
 
     #[inline]
-    fn emit_udp(&self, udp: &mut [u8], ports: (u16, u16), sum: Sum) {
+    fn emit_udp(&self, udp: &mut [u8], ports: (u16, u16), sum: Accumulator) {
         let payload_len = self.header.len_bytes() + self.zeros as usize;
         udp::Repr { src_port: ports.0, dst_port: ports.1, payload_len }.emit(udp);
         // Zero means no checksum; its other form is sent (RFC 768).

@@ -5,7 +5,7 @@ mod kind;
 
 use std::any::Any;
 
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
 use bentpipe_units::{Span, Time};
 
@@ -29,9 +29,9 @@ impl Replay {
     ///
     /// # Errors
     /// If the times are not in order.
-    pub fn new(packets: Vec<(Span, Vec<u8>)>, start: Span) -> Result<Replay, Impossible> {
+    pub fn new(packets: Vec<(Span, Vec<u8>)>, start: Span) -> Result<Replay, InvalidConfig> {
         let in_order = packets.is_sorted_by_key(|(after, _)| *after);
-        Impossible::unless(in_order, "capture", "packets in the order of their time")?;
+        InvalidConfig::ensure(in_order, "capture", "packets in the order of their time")?;
         Ok(Replay { packets, start: Time::ZERO + start, next: 0, sent_bytes: 0 })
     }
 
@@ -49,7 +49,7 @@ impl Element for Replay {
         while self.deadline() <= cx.now() {
             let Some((_, bytes)) = self.packets.get(self.next) else { break };
             let mut packet = Packet::from_bytes(bytes);
-            packet.set_born(cx.now());
+            packet.set_created_at(cx.now());
             self.sent_bytes += bytes.len() as u64;
             self.next += 1;
             cx.emit(Port(0), packet);

@@ -164,7 +164,7 @@ impl Sink {
     }
 
     /// Returns the one-way delays of all flows in nanoseconds, to three digits. A delay counts from
-    /// [`Packet::born`] to arrival.
+    /// [`Packet::created_at`] to arrival.
     pub fn delays(&self) -> &Histogram<u64> {
         self.delays.histogram()
     }
@@ -225,7 +225,7 @@ impl Sink {
 
 impl Element for Sink {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        let delay = cx.now().since(packet.born());
+        let delay = cx.now().since(packet.created_at());
         let counted = self.read(&packet).and_then(|arrival| self.count(&arrival, delay));
         match counted {
             Ok(()) => self.last = Some(Arrived { at: cx.now(), delay }),

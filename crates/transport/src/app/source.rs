@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
 use bentpipe_units::{Bytes, RandomStream, Rate, Serialiser, Span, Time};
 use bentpipe_wire::ipv4;
@@ -166,13 +166,13 @@ impl Source {
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value.
-    pub fn new(config: &SourceConfig, endpoints: Endpoints) -> Result<Source, Impossible> {
-        Impossible::unless(config.count > 0, "count", "at least 1")?;
+    pub fn new(config: &SourceConfig, endpoints: Endpoints) -> Result<Source, InvalidConfig> {
+        InvalidConfig::ensure(config.count > 0, "count", "at least 1")?;
         let last = config.count - 1;
         let ports = endpoints.source.port().max(endpoints.destination.port());
-        Impossible::unless(ports.checked_add(last).is_some(), "count", "ports up to 65535")?;
+        InvalidConfig::ensure(ports.checked_add(last).is_some(), "count", "ports up to 65535")?;
         let are_distinguishable = !config.shared_ports || config.header == Header::Rtp;
-        Impossible::unless(
+        InvalidConfig::ensure(
             are_distinguishable,
             "shared_ports",
             "false, or `header = \"rtp\"` with its SSRC",
@@ -297,7 +297,7 @@ struct Lap {
 }
 
 impl Clock {
-    fn new(pattern: Pattern, packet_len: usize) -> Result<Clock, Impossible> {
+    fn new(pattern: Pattern, packet_len: usize) -> Result<Clock, InvalidConfig> {
         check(pattern)?;
         let rate = if let Pattern::ConstantRate { rate } = pattern { rate } else { Rate::from_bps(1) };
         let packet_len = Bytes::new(packet_len as u64);
@@ -350,22 +350,28 @@ impl Lap {
 }
 
 /// Rejects patterns that would send indefinitely at one instant.
-fn check(pattern: Pattern) -> Result<(), Impossible> {
+fn check(pattern: Pattern) -> Result<(), InvalidConfig> {
     const POSITIVE: &str = "more than zero";
     match pattern {
-        Pattern::Constant { interval } => Impossible::unless(!interval.is_zero(), "interval", POSITIVE),
+        Pattern::Constant { interval } => InvalidConfig::ensure(!interval.is_zero(), "interval", POSITIVE),
         Pattern::ConstantRate { rate } => {
             let is_possible = (1..=1_000_000_000_000).contains(&rate.as_bps());
-            Impossible::unless(is_possible, "rate", "more than zero, at most \"1000 Gbit/s\"")
+            InvalidConfig::ensure(is_possible, "rate", "more than zero, at most \"1000 Gbit/s\"")
         }
-        Pattern::Poisson { mean_interval } => {
-            Impossible::unless(mean_interval >= Span::from_nanos(10), "mean_interval", "at least \"10 ns\"")
-        }
+        Pattern::Poisson { mean_interval } => InvalidConfig::ensure(
+            mean_interval >= Span::from_nanos(10),
+            "mean_interval",
+            "at least \"10 ns\"",
+        ),
         Pattern::OnOff { interval, mean_on, mean_off, law } => {
-            Impossible::unless(!interval.is_zero(), "interval", POSITIVE)?;
-            Impossible::unless(mean_on + mean_off >= Span::from_nanos(10), "mean_off", "at least \"10 ns\"")?;
+            InvalidConfig::ensure(!interval.is_zero(), "interval", POSITIVE)?;
+            InvalidConfig::ensure(
+                mean_on + mean_off >= Span::from_nanos(10),
+                "mean_off",
+                "at least \"10 ns\"",
+            )?;
             let has_mean = !matches!(law, Law::Pareto { shape } if shape.is_nan() || shape <= 1.0);
-            Impossible::unless(has_mean, "shape", "more than 1, so that there is a mean")
+            InvalidConfig::ensure(has_mean, "shape", "more than 1, so that there is a mean")
         }
     }
 }

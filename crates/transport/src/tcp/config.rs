@@ -1,7 +1,7 @@
 //! Configuration of one end of a TCP connection.
 
 use bentpipe_cc::{ControllerConfig, rtt};
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_units::{Bytes, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -128,7 +128,7 @@ pub struct Config {
     /// Find out by timestamps whether a retransmission was spurious (Eifel, RFC 3522), and undo it.
     pub eifel: bool,
     /// Treatment of an unused congestion window.
-    pub unused_window: WindowValidation,
+    pub window_validation: WindowValidation,
     /// Most segments sent for one ACK; unset: as many as the window allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_burst: Option<u32>,
@@ -151,15 +151,15 @@ impl Config {
     ///
     /// # Errors
     /// Returns an error that names the first invalid value.
-    pub fn check(&self) -> Result<(), Impossible> {
+    pub fn check(&self) -> Result<(), InvalidConfig> {
         let (mss, send_buffer) = (self.mss.get(), self.send_buffer.get());
-        Impossible::unless((64..=65_495).contains(&mss), "mss", "64 B to 65495 B")?;
-        Impossible::unless(
+        InvalidConfig::ensure((64..=65_495).contains(&mss), "mss", "64 B to 65495 B")?;
+        InvalidConfig::ensure(
             (1..=1000).contains(&self.initial_window),
             "initial_window",
             "1 to 1000 segments",
         )?;
-        Impossible::unless(
+        InvalidConfig::ensure(
             send_buffer >= mss && send_buffer <= MAX_BUFFER,
             "send_buffer",
             "a segment to 1 GiB",
@@ -167,23 +167,23 @@ impl Config {
         self.receive_buffer.check()?;
         let tick = self.timestamp_granularity;
         let ticks = Span::from_micros(1)..=Span::from_secs(1);
-        Impossible::unless(ticks.contains(&tick), "timestamp_granularity", "1 us to 1 s")?;
-        Impossible::unless(self.ack_every >= 1, "ack_every", "1 or more")?;
-        Impossible::unless(self.dup_ack_threshold >= 1, "dup_ack_threshold", "1 or more")?;
-        Impossible::unless(self.max_burst != Some(0), "max_burst", "1 or more")?;
+        InvalidConfig::ensure(ticks.contains(&tick), "timestamp_granularity", "1 us to 1 s")?;
+        InvalidConfig::ensure(self.ack_every >= 1, "ack_every", "1 or more")?;
+        InvalidConfig::ensure(self.dup_ack_threshold >= 1, "dup_ack_threshold", "1 or more")?;
+        InvalidConfig::ensure(self.max_burst != Some(0), "max_burst", "1 or more")?;
         let rto = &self.rto;
-        Impossible::unless(!rto.initial.is_zero() && rto.initial <= rto.max, "rto", "0 < initial <= max")
+        InvalidConfig::ensure(!rto.initial.is_zero() && rto.initial <= rto.max, "rto", "0 < initial <= max")
     }
 }
 
 impl ReceiveBuffer {
-    fn check(&self) -> Result<(), Impossible> {
+    fn check(&self) -> Result<(), InvalidConfig> {
         let (key, size, scale) = match self {
             ReceiveBuffer::Exact(size) => ("receive_buffer", *size, 1),
             ReceiveBuffer::Linux(linux) => ("receive_buffer.rcvbuf", linux.rcvbuf, linux.adv_win_scale),
         };
-        Impossible::unless((1..=MAX_BUFFER).contains(&size.get()), key, "1 B to 1 GiB")?;
-        Impossible::unless((1..=31).contains(&scale), "receive_buffer.adv_win_scale", "1 to 31")
+        InvalidConfig::ensure((1..=MAX_BUFFER).contains(&size.get()), key, "1 B to 1 GiB")?;
+        InvalidConfig::ensure((1..=31).contains(&scale), "receive_buffer.adv_win_scale", "1 to 31")
     }
 }
 
@@ -223,7 +223,7 @@ impl Default for Config {
             detect_lost_retransmissions: false,
             frto: false,
             eifel: false,
-            unused_window: WindowValidation::default(),
+            window_validation: WindowValidation::default(),
             max_burst: None,
             syn_retries: 6,
             retries: 15,

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use bentpipe_net::{Cx, Element, Histogram, Impossible, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Histogram, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::{Span, Time};
 
 use super::app::{Reader, Sink, Source, Writer};
@@ -45,9 +45,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// Returns an error if the configuration is invalid, or the addresses differ in IP version.
-    pub fn active(config: Config, local: SocketAddr, remote: SocketAddr) -> Result<Endpoint, Impossible> {
+    pub fn active(config: Config, local: SocketAddr, remote: SocketAddr) -> Result<Endpoint, InvalidConfig> {
         let same = local.is_ipv4() == remote.is_ipv4();
-        Impossible::unless(same, "remote", "an address of the same IP version as the local one")?;
+        InvalidConfig::ensure(same, "remote", "an address of the same IP version as the local one")?;
         Endpoint::new(config, local, Role::Active(remote))
     }
 
@@ -55,11 +55,11 @@ impl Endpoint {
     ///
     /// # Errors
     /// Returns an error if the configuration is invalid.
-    pub fn passive(config: Config, local: SocketAddr) -> Result<Endpoint, Impossible> {
+    pub fn passive(config: Config, local: SocketAddr) -> Result<Endpoint, InvalidConfig> {
         Endpoint::new(config, local, Role::Passive)
     }
 
-    fn new(config: Config, local: SocketAddr, role: Role) -> Result<Endpoint, Impossible> {
+    fn new(config: Config, local: SocketAddr, role: Role) -> Result<Endpoint, InvalidConfig> {
         config.check()?;
         Ok(Endpoint {
             connection: Connection::new(config, local, NODE),
@@ -216,7 +216,7 @@ impl Element for Endpoint {
         let before = self.connection.tally.bytes_delivered;
         self.connection.receive(&packet, cx);
         if self.connection.tally.bytes_delivered > before {
-            let delay = cx.now().since(packet.born());
+            let delay = cx.now().since(packet.created_at());
             self.delay = Some(delay);
             self.delays.record(delay);
         }

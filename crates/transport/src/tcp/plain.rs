@@ -7,7 +7,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use bentpipe_net::Packet;
-use bentpipe_wire::checksum::{Pseudo, Sum};
+use bentpipe_wire::checksum::{Accumulator, Pseudo};
 use bentpipe_wire::ip::{Ecn, Protocol, TrafficClass};
 use bentpipe_wire::tcp::{Flags, SeqNumber};
 
@@ -87,7 +87,7 @@ impl Plain {
         let changing = changing.iter().copied().chain([ip_len + tcp::CHECKSUM]);
         changing.for_each(|at| blank.header_mut()[at..at + 2].fill(0));
         let (ip, tcp) = blank.header().split_at(ip_len);
-        let (ip_sum, pseudo_sum) = (Sum::ZERO.add_bytes(ip).fold(), pseudo.sum(tcp.len()).fold());
+        let (ip_sum, pseudo_sum) = (Accumulator::ZERO.add_bytes(ip).fold(), pseudo.sum(tcp.len()).fold());
         let tcp_sum = pseudo.sum(tcp.len()).add_bytes(tcp).fold();
         Plain { blank, len, remote, incoming: mirror(local, remote), ip_sum, tcp_sum, pseudo_sum }
     }
@@ -142,7 +142,7 @@ impl Plain {
             put(header, tcp + tcp::TSECR, tsecr.to_be_bytes());
             sum += u64::from(tsval) + u64::from(tsecr);
         }
-        put(header, tcp + tcp::CHECKSUM, Sum::ZERO.add(sum).checksum().to_be_bytes());
+        put(header, tcp + tcp::CHECKSUM, Accumulator::ZERO.add(sum).checksum().to_be_bytes());
     }
 
     #[inline]
@@ -152,7 +152,7 @@ impl Plain {
         header[v4::TOS] = tos;
         put(header, v4::TOTAL_LEN, (total_len as u16).to_be_bytes());
         put(header, v4::IDENT, ident.to_be_bytes());
-        put(header, v4::CHECKSUM, Sum::ZERO.add(sum).checksum().to_be_bytes());
+        put(header, v4::CHECKSUM, Accumulator::ZERO.add(sum).checksum().to_be_bytes());
     }
 
     /// Returns the segment in a packet with these headers reversed and a correct checksum.
@@ -182,7 +182,7 @@ impl Plain {
         if !ours || !options_fit || packet.elided() != len {
             return None;
         }
-        let sum = Sum::ZERO.add(self.pseudo_sum.into()).add(len as u64).add_bytes(&header[v4::LEN..]);
+        let sum = Accumulator::ZERO.add(self.pseudo_sum.into()).add(len as u64).add_bytes(&header[v4::LEN..]);
         if !sum.is_valid() {
             return None;
         }

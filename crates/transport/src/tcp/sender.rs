@@ -457,7 +457,7 @@ impl Sender {
             return;
         }
         let (cwnd, restart) = (self.cc.window(), self.restart_window());
-        let reduced = match self.config.unused_window {
+        let reduced = match self.config.window_validation {
             WindowValidation::Keep => return,
             WindowValidation::Restart => restart,
             WindowValidation::Decay => {

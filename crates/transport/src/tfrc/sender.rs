@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use bentpipe_cc::tfrc::{Feedback, Sender as Control};
-use bentpipe_net::{Cx, Element, Impossible, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::{Bytes, Serialiser, Span, Time};
 use bentpipe_wire::quick_start::{IpOption, RateCode, Response};
 
@@ -79,13 +79,13 @@ impl Sender {
         endpoints: Endpoints,
         start: Span,
         stop: Option<Span>,
-    ) -> Result<Sender, Impossible> {
+    ) -> Result<Sender, InvalidConfig> {
         let least = if config.transport == Transport::Udp { udp::DATA_HEADER_LEN as u64 } else { 1 };
         let payload = config.payload.get();
-        Impossible::unless(payload >= least, "payload", "at least 8 B over UDP and 1 B over DCCP")?;
-        Impossible::unless(payload <= 65_000, "payload", "at most \"65000 B\"")?;
-        Impossible::unless(config.rate.is_none_or(|rate| rate.as_bps() > 0), "rate", "more than 0")?;
-        Impossible::unless(config.queue > 0, "queue", "at least 1 packet")?;
+        InvalidConfig::ensure(payload >= least, "payload", "at least 8 B over UDP and 1 B over DCCP")?;
+        InvalidConfig::ensure(payload <= 65_000, "payload", "at most \"65000 B\"")?;
+        InvalidConfig::ensure(config.rate.is_none_or(|rate| rate.as_bps() > 0), "rate", "more than 0")?;
+        InvalidConfig::ensure(config.queue > 0, "queue", "at least 1 packet")?;
         config.check_pauses()?;
         let path = Path::new(endpoints.source, endpoints.destination, config.dscp)?;
         let begin = Time::ZERO + start;
@@ -183,7 +183,7 @@ impl Sender {
                 (sequence, 0, data.packet(&self.path, option.as_ref()))
             }
         };
-        packet.set_born(created_at);
+        packet.set_created_at(created_at);
         self.tally.packets += 1;
         self.tally.bytes += packet.len() as u64;
         self.control.on_sent(now, sequence, !self.backlog.is_empty());

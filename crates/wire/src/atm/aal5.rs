@@ -177,7 +177,7 @@ impl Repr {
     /// # Panics
     /// If that is not `payload_len` bytes, or `payload_len` is 0 or over 65,535.
     pub fn trailer(&self, bytes: &[u8], elided: usize) -> [u8; TRAILER_LEN] {
-        assert!(self.payload_len == bytes.len() + elided, "the payload is not as long as it was said to be");
+        assert!(self.payload_len == bytes.len() + elided, "the payload does not have the announced length");
         assert!(self.payload_len != 0, "a CPCS-PDU of length 0 is an abort");
         let len = u16::try_from(self.payload_len).expect("an AAL5 payload has at most 65535 bytes");
         let [high, low] = len.to_be_bytes();

@@ -1,6 +1,5 @@
-//! DVB-S2 baseband frames (ETSI EN 302 307-1, section 5.1): BBHEADER and data field before the scrambler.
-//! Also the MODCODs, which determine their length, and the mode adaptation header L.3 of modulators and
-//! receivers.
+//! DVB-S2 baseband frames (ETSI EN 302 307-1, section 5.1): BBHEADER and data field. Also the MODCODs, which
+//! determine their length, and the mode adaptation header L.3 of modulators and receivers.
 //!
 //! A data field has GSE packets ([`crate::dvb::gse`]) or a transport stream ([`Framer`], [`Deframer`]).
 //!
@@ -23,7 +22,7 @@ pub const CAPTURE_PORT: u16 = 7001;
 
 /// Length in bytes of the BBHEADER.
 pub const HEADER_LEN: usize = 10;
-/// Length in bytes of the longest data field, that of rate 9/10 in a normal FECFRAME.
+/// Maximum length of a data field in bytes: rate 9/10, normal FECFRAME.
 pub const MAX_DATA_FIELD_LEN: usize = 7264;
 /// Length in bytes of a mode adaptation header L.3.
 pub const ADAPTATION_LEN: usize = 4;
@@ -219,7 +218,7 @@ pub struct Adaptation {
     pub size: FrameSize,
     /// Set if there are pilots.
     pub has_pilots: bool,
-    /// Received C/N+I: 0 for an unlocked receiver, otherwise (n - 1) / 8 - 1 dB.
+    /// Received C/N+I: 0 if unlocked, otherwise (n - 1) / 8 - 1 dB.
     pub carrier_to_noise: u8,
     /// A count of frames.
     pub number: u8,

@@ -1,5 +1,5 @@
-//! Generic Stream Encapsulation (ETSI TS 102 606-1): PDUs, whole or in fragments, in baseband data fields.
-//! See [`crate::dvb::bbframe`].
+//! Generic Stream Encapsulation (ETSI TS 102 606-1) of PDUs and fragments in data fields. See
+//! [`crate::dvb::bbframe`].
 //!
 //! Protocol types under 1536 are ULE's extension headers (RFC 4326, RFC 5163), so [`ule::Payload`] is what a PDU is here
 //! too. An [`Encapsulator`] fills data fields of the length that each frame's MODCOD gives; a [`Receiver`] reassembles them.
@@ -97,7 +97,7 @@ enum LabelType {
     Six,
     Three,
     Broadcast,
-    /// Label of the previous packet in the same frame; also that of middle and last fragments.
+    /// Label of the previous packet in the frame, and that of continued fragments.
     ReUse,
 }
 
@@ -275,8 +275,8 @@ fn fragment<'a>(fields: &mut Fields<'a>, is_end: bool, label_type: LabelType) ->
     }
 }
 
-/// Returns the length in bytes of the packet at the start of `bytes`, or `None` for padding. Padding starts
-/// with a header of start and end 0 and label type 00, or is a single byte, too short for a header.
+/// Returns the length in bytes of the first packet, or `None` for padding. Padding starts with a header of start and
+/// end 0 and label type 00, or is a single byte, too short for a header.
 fn packet_len(bytes: &[u8]) -> Result<Option<usize>, Error> {
     match bytes {
         [] | [_] | [0..=0x0f, ..] => Ok(None),

@@ -80,7 +80,7 @@ impl Elementary {
         Elementary { kind: 0x91, pid, descriptors }
     }
 
-    /// Creates an MPE stream (EN 301 192: DSM-CC type D) with its data broadcast id descriptor.
+    /// Creates an MPE stream (EN 301 192) with its data broadcast id descriptor.
     pub fn mpe(pid: Pid) -> Elementary {
         Elementary { kind: 0x0d, pid, descriptors: vec![DATA_BROADCAST_ID, 2, 0, 5] }
     }

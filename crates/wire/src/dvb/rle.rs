@@ -54,7 +54,7 @@ impl Protection {
         }
     }
 
-    /// Returns `false`: each is a trailer.
+    /// Returns `true` if there is no trailer, which is never.
     pub const fn is_empty(self) -> bool {
         false
     }
@@ -190,8 +190,8 @@ fn start(bytes: &[u8], frag_id: u8) -> Result<Ppdu<'_>, Error> {
     Ok(Ppdu::Start { frag_id, protection, total_len, alpdu: Alpdu::from_bits(header[3]), body })
 }
 
-/// Returns the length in bytes of the PPDU at the start of `bytes`, or `None` for padding. Padding is two
-/// bytes of zeros, or a single byte, too short for a header.
+/// Returns the length in bytes of the first PPDU, or `None` for padding. Padding is two bytes of zeros, or a single
+/// byte, too short for a header.
 fn ppdu_len(bytes: &[u8]) -> Result<Option<usize>, Error> {
     match bytes {
         [] | [_] | [0, 0, ..] => Ok(None),

@@ -21,7 +21,7 @@ pub const CRC_LEN: usize = 4;
 /// The low 12 bits: section_length.
 const LENGTH_MASK: u16 = 0x0fff;
 
-/// Returns the number of TS packets of a section alone: its `section_len` bytes and the pointer.
+/// Returns the number of TS packets of a single section and its pointer.
 #[inline]
 pub const fn packets(section_len: usize) -> usize {
     crate::dvb::ule::packets(section_len)

@@ -34,7 +34,7 @@ pub const BASE_HEADER_LEN: usize = 4;
 pub const NPA_LEN: usize = 6;
 /// Length in bytes of the CRC-32 at the end.
 pub const CRC_LEN: usize = 4;
-/// Length in bytes of the longest SNDU: the largest Length and the bytes before those that it counts.
+/// Maximum length of an SNDU in bytes: the largest Length plus its uncounted bytes.
 pub const MAX_LEN: usize = 0x7fff + BASE_HEADER_LEN;
 
 /// D bit: no NPA address.
@@ -42,7 +42,7 @@ const NO_ADDRESS: u16 = 0x8000;
 /// D bit and a Length of all ones: nothing more in this TS packet.
 const END_INDICATOR: u16 = 0xffff;
 
-/// Returns the number of TS packets of an SNDU alone: its `sndu_len` bytes and the payload pointer.
+/// Returns the number of TS packets of a single SNDU and its payload pointer.
 ///
 /// ```
 /// // RFC 4326, appendix A.2: 183 bytes fill a TS packet, 185 do not fit.

@@ -12,31 +12,31 @@ use crate::ip::fields::Protocol;
 /// Held in 64 bits with end-around carry: 2^64 - 1 is a multiple of 2^16 - 1, so folding at the end gives the same
 /// 16-bit sum as adding 16-bit words one at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum(u64);
+pub struct Accumulator(u64);
 
-impl Sum {
+impl Accumulator {
     /// The empty sum.
-    pub const ZERO: Sum = Sum(0);
+    pub const ZERO: Accumulator = Accumulator(0);
 
     /// Adds a number of up to 64 bits that ends at a 16-bit word.
     #[inline]
     #[must_use]
-    pub const fn add(self, value: u64) -> Sum {
+    pub const fn add(self, value: u64) -> Accumulator {
         let (sum, carry) = self.0.overflowing_add(value);
-        Sum(sum + carry as u64)
+        Accumulator(sum + carry as u64)
     }
 
     /// Adds bytes, eight at a time. Only the last slice added may be of odd length.
     #[inline]
     #[must_use]
-    pub fn add_bytes(self, bytes: &[u8]) -> Sum {
+    pub fn add_bytes(self, bytes: &[u8]) -> Accumulator {
         let (chunks, rest) = bytes.as_chunks::<8>();
         let sum = chunks.iter().fold(self, |sum, chunk| sum.add(u64::from_be_bytes(*chunk)));
         sum.add_tail(rest)
     }
 
     #[inline]
-    fn add_tail(mut self, mut rest: &[u8]) -> Sum {
+    fn add_tail(mut self, mut rest: &[u8]) -> Accumulator {
         if let Some((head, tail)) = rest.split_first_chunk::<4>() {
             self = self.add(u64::from(u32::from_be_bytes(*head)));
             rest = tail;
@@ -73,13 +73,13 @@ impl Sum {
 /// Returns the checksum of `bytes`, whose checksum field is zero.
 #[inline]
 pub fn checksum(bytes: &[u8]) -> u16 {
-    Sum::ZERO.add_bytes(bytes).checksum()
+    Accumulator::ZERO.add_bytes(bytes).checksum()
 }
 
 /// Returns `checksum` after one covered 16-bit word changed from `old` to `new`. RFC 1624, equation 3.
 #[inline]
 pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
-    Sum(!checksum as u64).add(!old as u64).add(new as u64).checksum()
+    Accumulator(!checksum as u64).add(!old as u64).add(new as u64).checksum()
 }
 
 /// Contribution of the IP header to a transport checksum: addresses and protocol, summed once.
@@ -87,7 +87,7 @@ pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
 /// Both ends of a connection keep one and add the length of each segment, so a checksum costs the header's bytes only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pseudo {
-    sum: Sum,
+    sum: Accumulator,
     is_v6: bool,
 }
 
@@ -95,7 +95,8 @@ impl Pseudo {
     /// Returns the IPv4 pseudo-header (RFC 9293, section 3.1).
     #[inline]
     pub fn v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: Protocol) -> Pseudo {
-        let sum = Sum::ZERO.add(src.to_bits().into()).add(dst.to_bits().into()).add(protocol.0.into());
+        let sum =
+            Accumulator::ZERO.add(src.to_bits().into()).add(dst.to_bits().into()).add(protocol.0.into());
         Pseudo { sum, is_v6: false }
     }
 
@@ -103,7 +104,7 @@ impl Pseudo {
     /// destination.
     #[inline]
     pub fn v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: Protocol) -> Pseudo {
-        let sum = Sum::ZERO.add_bytes(&src.octets()).add_bytes(&dst.octets()).add(protocol.0.into());
+        let sum = Accumulator::ZERO.add_bytes(&src.octets()).add_bytes(&dst.octets()).add(protocol.0.into());
         Pseudo { sum, is_v6: true }
     }
 
@@ -127,13 +128,13 @@ impl Pseudo {
 
     /// Returns the sum with the length in bytes of transport header and payload. Elided bytes are included.
     #[inline]
-    pub const fn sum(&self, len_bytes: usize) -> Sum {
+    pub const fn sum(&self, len_bytes: usize) -> Accumulator {
         self.sum.add(len_bytes as u64)
     }
 
     /// Returns the sum over the pseudo-header and a datagram of `bytes` and `elided` zero bytes.
     #[inline]
-    pub fn datagram(&self, bytes: &[u8], elided: usize) -> Sum {
+    pub fn datagram(&self, bytes: &[u8], elided: usize) -> Accumulator {
         self.sum(bytes.len() + elided).add_bytes(bytes)
     }
 }
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn rfc_1071_example() {
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
-        assert_eq!(Sum::ZERO.add_bytes(&bytes).fold(), 0xddf2);
+        assert_eq!(Accumulator::ZERO.add_bytes(&bytes).fold(), 0xddf2);
     }
 
     #[test]
@@ -166,7 +167,7 @@ mod tests {
     proptest! {
         #[test]
         fn eight_at_a_time_is_two_at_a_time(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert_eq!(Sum::ZERO.add_bytes(&bytes).fold(), plain(&bytes));
+            prop_assert_eq!(Accumulator::ZERO.add_bytes(&bytes).fold(), plain(&bytes));
         }
 
         #[test]

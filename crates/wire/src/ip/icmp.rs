@@ -4,7 +4,7 @@
 //! and RFC 4884's multi-part messages are carried as `Other` with their bytes. Both versions share the message layout: type, code, checksum, four bytes, the rest.
 
 use crate::bytes::{array, be16, put16};
-use crate::ip::checksum::{Pseudo, Sum};
+use crate::ip::checksum::{Accumulator, Pseudo};
 use crate::{Error, Layer};
 
 pub mod nd;
@@ -85,10 +85,10 @@ impl<T: AsRef<[u8]>> Message<T> {
         if self.sum(pseudo).is_valid() { Ok(()) } else { Err(Error::checksum(Layer::Icmp, CHECKSUM)) }
     }
 
-    fn sum(&self, pseudo: Option<&Pseudo>) -> Sum {
+    fn sum(&self, pseudo: Option<&Pseudo>) -> Accumulator {
         match pseudo {
             Some(pseudo) => pseudo.datagram(self.bytes(), self.elided),
-            None => Sum::ZERO.add_bytes(self.bytes()),
+            None => Accumulator::ZERO.add_bytes(self.bytes()),
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::net::Ipv4Addr;
 
 use crate::bytes::{array, be16, put16, put32};
-use crate::ip::checksum::{self, Pseudo, Sum};
+use crate::ip::checksum::{self, Accumulator, Pseudo};
 use crate::ip::fields::{Ecn, Protocol, TrafficClass};
 use crate::ip::upper::Upper;
 use crate::{Error, Layer};
@@ -245,8 +245,8 @@ impl<T: AsRef<[u8]>> Packet<T> {
     #[inline]
     pub fn verify_checksum(&self) -> Result<(), Error> {
         let sum = match self.bytes().first_chunk::<HEADER_LEN>() {
-            Some(header) if header[field::VER_IHL] == PLAIN => Sum::ZERO.add_bytes(header),
-            _ => Sum::ZERO.add_bytes(&self.bytes()[..self.header_len()]),
+            Some(header) if header[field::VER_IHL] == PLAIN => Accumulator::ZERO.add_bytes(header),
+            _ => Accumulator::ZERO.add_bytes(&self.bytes()[..self.header_len()]),
         };
         if sum.is_valid() { Ok(()) } else { Err(Error::checksum(Layer::Ipv4, field::CHECKSUM)) }
     }
@@ -398,7 +398,7 @@ impl Repr {
         self.options.emit(&mut header[HEADER_LEN..]);
         let mut words = self.words(header_len);
         // Summed before it is stored: to read back eight bytes that were just written in smaller pieces stalls.
-        let sum = words.iter().fold(Sum::ZERO, |sum, &word| sum.add(word.into()));
+        let sum = words.iter().fold(Accumulator::ZERO, |sum, &word| sum.add(word.into()));
         words[2] |= u32::from(sum.add_bytes(&header[HEADER_LEN..]).checksum());
         for (index, word) in words.into_iter().enumerate() {
             put32(header, 4 * index, word);

@@ -2,7 +2,7 @@
 //! (RFC 3168). Options of other kinds are kept unchanged.
 
 use crate::bytes::{be16, be32, put16, put32};
-use crate::ip::checksum::{Pseudo, Sum};
+use crate::ip::checksum::{Accumulator, Pseudo};
 use crate::{Error, Layer};
 
 mod flags;
@@ -176,7 +176,7 @@ impl<T: AsRef<[u8]>> Segment<T> {
     }
 
     #[inline]
-    fn sum(&self, pseudo: &Pseudo) -> Sum {
+    fn sum(&self, pseudo: &Pseudo) -> Accumulator {
         pseudo.datagram(self.bytes(), self.elided)
     }
 }

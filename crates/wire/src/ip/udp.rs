@@ -127,7 +127,7 @@ impl<T: AsRef<[u8]>> Datagram<T> {
     }
 
     #[inline]
-    fn sum(&self, pseudo: &Pseudo) -> crate::ip::checksum::Sum {
+    fn sum(&self, pseudo: &Pseudo) -> crate::ip::checksum::Accumulator {
         pseudo.sum(self.len()).add_bytes(&self.bytes()[..self.end()])
     }
 }

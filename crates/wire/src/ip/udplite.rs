@@ -1,7 +1,7 @@
 //! UDP-Lite (RFC 3828): UDP whose checksum covers only a part chosen by the sender.
 
 use crate::bytes::{be16, put16};
-use crate::ip::checksum::{Pseudo, Sum};
+use crate::ip::checksum::{Accumulator, Pseudo};
 use crate::{Error, Layer};
 
 /// Length in bytes of the header.
@@ -104,7 +104,7 @@ impl<T: AsRef<[u8]>> Datagram<T> {
     }
 
     /// Returns the sum, with the whole length in the pseudo-header for any coverage. RFC 3828, section 3.2.
-    fn sum(&self, pseudo: &Pseudo) -> Sum {
+    fn sum(&self, pseudo: &Pseudo) -> Accumulator {
         let covered = self.coverage().unwrap_or(usize::MAX).min(self.bytes().len());
         pseudo.sum(self.total_len()).add_bytes(&self.bytes()[..covered])
     }

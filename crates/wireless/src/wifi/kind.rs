@@ -119,8 +119,8 @@ impl Assembly for Cells<'_> {
     fn begin(&mut self, site: &mut Site<'_>) -> Result<(), Problem> {
         let mut cells: IndexMap<String, Cell<'_>> = IndexMap::new();
         for (n, member) in self.all.iter().enumerate() {
-            let cell = member.medium.cell.as_ref();
-            let path = cell.map_or(format!("link/{}", member.name), |cell| format!("cell/{cell}"));
+            let bss = member.medium.bss.as_ref();
+            let path = bss.map_or(format!("link/{}", member.name), |bss| format!("cell/{bss}"));
             let cell = cells.entry(path).or_default();
             cell.members.push(n);
             if !cell.stations.contains(&member.from) {

@@ -1,9 +1,9 @@
-//! Direction of a link in a cell: its queue, rate, and channel.
+//! Direction of a link in a BSS: its queue, rate, and channel.
 
 use bentpipe_net::channel::{self, FrameErrors};
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::{Discipline, Queue};
-use bentpipe_net::{Impossible, Observer, Packet};
+use bentpipe_net::{InvalidConfig, Observer, Packet};
 use bentpipe_units::{RandomStream, Rate, Span, Time};
 
 use super::phy::{Exchange, OVERHEAD, Preamble, Standard};
@@ -74,7 +74,7 @@ impl Path {
         let refusal = |part| move |impossible| Refusal { path: 0, part, impossible };
         let wifi = &config.wifi;
         let rate = wifi.rate_number().map_err(refusal("wifi"))?;
-        Impossible::unless(wifi.attempts > 0, "attempts", "at least 1").map_err(refusal("wifi"))?;
+        InvalidConfig::ensure(wifi.attempts > 0, "attempts", "at least 1").map_err(refusal("wifi"))?;
         let rates = wifi.standard.rates().len();
         Ok(Path {
             name: config.name.clone(),
@@ -104,13 +104,13 @@ impl Path {
         })
     }
 
-    pub(super) fn set_errors(&mut self, errors: Option<&channel::Config>) -> Result<(), Impossible> {
+    pub(super) fn set_errors(&mut self, errors: Option<&channel::Config>) -> Result<(), InvalidConfig> {
         self.errors = Errors::new(errors)?;
         Ok(())
     }
 
     /// Changes the limits of the queue. Waiting packets stay.
-    pub(super) fn set_queue(&mut self, discipline: &Discipline) -> Result<(), Impossible> {
+    pub(super) fn set_queue(&mut self, discipline: &Discipline) -> Result<(), InvalidConfig> {
         self.queue.set(discipline)
     }
 
@@ -270,7 +270,7 @@ impl Path {
 }
 
 impl Errors {
-    fn new(config: Option<&channel::Config>) -> Result<Errors, Impossible> {
+    fn new(config: Option<&channel::Config>) -> Result<Errors, InvalidConfig> {
         Ok(match config {
             None => Errors::None,
             Some(channel::Config::Signal(config)) => Errors::Signal(Box::new(Signal::new(config)?)),

@@ -6,7 +6,7 @@
 //! independently. Not modelled: fading within a frame's time, interference. The two directions have separate
 //! signals.
 
-use bentpipe_net::Impossible;
+use bentpipe_net::InvalidConfig;
 use bentpipe_net::channel::{SignalConfig, SignalLevel};
 use bentpipe_units::{RandomStream, Span, Time};
 
@@ -37,16 +37,20 @@ pub(super) enum FrameReception {
 }
 
 impl Signal {
-    pub(super) fn new(config: &SignalConfig) -> Result<Signal, Impossible> {
+    pub(super) fn new(config: &SignalConfig) -> Result<Signal, InvalidConfig> {
         let level = |level: &SignalLevel| level.power_dbm.is_finite() && !level.hold.is_zero();
         let is_real = !config.levels.is_empty() && config.levels.iter().all(level);
-        Impossible::unless(is_real, "levels", "at least one level, each with a power and more than no time")?;
+        InvalidConfig::ensure(
+            is_real,
+            "levels",
+            "at least one level, each with a power and more than no time",
+        )?;
         let is_falling = config.levels.is_sorted_by(|a, b| a.power_dbm >= b.power_dbm);
-        Impossible::unless(is_falling, "levels", "levels from the strongest to the weakest")?;
-        Impossible::unless(config.sensitivity_dbm.is_finite(), "sensitivity_dbm", "a power in dBm")?;
-        Impossible::unless((0.0..=100.0).contains(&config.step_db), "step_db", "from 0 to 100 dB")?;
+        InvalidConfig::ensure(is_falling, "levels", "levels from the strongest to the weakest")?;
+        InvalidConfig::ensure(config.sensitivity_dbm.is_finite(), "sensitivity_dbm", "a power in dBm")?;
+        InvalidConfig::ensure((0.0..=100.0).contains(&config.step_db), "step_db", "from 0 to 100 dB")?;
         let has_slope = config.slope_db > 0.0 && config.slope_db <= 100.0;
-        Impossible::unless(has_slope, "slope_db", "more than 0, at most 100 dB")?;
+        InvalidConfig::ensure(has_slope, "slope_db", "more than 0, at most 100 dB")?;
         Ok(Signal { config: config.clone(), level: 0, until: None })
     }
 

@@ -15,7 +15,7 @@ pub(super) struct Frame {
     failures: u32,
 }
 
-/// A station of a cell.
+/// Station of a BSS.
 #[derive(Debug)]
 pub(super) struct Station {
     /// The directions in which it sends, served in turn.

@@ -9,8 +9,8 @@ use bentpipe_wire::pcap::LinkType;
 use crate::kind::frame_in_udp;
 use bentpipe_site::{CaptureFormat, Records};
 
-/// Bursts, one in each record: MPEG cells, GSE packets as the data field of a baseband frame behind a mode adaptation
-/// header L.3 in UDP, or the frame PDU of RLE as DLT_USER0, which has no number of its own.
+/// Capture of bursts, one per record. A burst is TS packets, or GSE packets as the data field of a BBFRAME after a
+/// mode adaptation header L.3 in UDP, or the frame PDU of RLE as DLT_USER0, which has no number of its own.
 pub(super) struct Bursts {
     encapsulation: Encapsulation,
     written: u8,

@@ -1,4 +1,4 @@
-//! Burst time plan as it was broadcast: a line for each burst that a terminal may send.
+//! Burst time plan as broadcast: one line per burst of a terminal.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -69,7 +69,7 @@ pub fn fit(fit: Fit, trace: &Trace, counts: &Counts) -> Result<Fitted, String> {
     let runs = counts.bursts.mean().zip(counts.gaps.mean());
     let runs = || runs.ok_or_else(|| "all frames are lost, or none is".to_owned());
     let model = match fit {
-        Fit::Itself => return Err("the trace itself is no model".into()),
+        Fit::Itself => return Err("the trace itself is not a model".into()),
         Fit::Bernoulli => Model::bernoulli(counts.loss()),
         Fit::BernoulliByBursts => Model::bernoulli(1.0 - 1.0 / runs()?.0),
         Fit::BernoulliByGaps => Model::bernoulli(1.0 / runs()?.1),

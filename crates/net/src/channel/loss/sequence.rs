@@ -9,7 +9,7 @@ const MAX_AHEAD: u64 = 1_000_000;
 
 /// Position of sequence numbers in packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Numbers {
+pub enum SequenceField {
     /// RTP (RFC 3550): 16 bits in the third and fourth byte of the UDP payload.
     Rtp,
     /// Header of bentpipe's own datagrams: 32 bits.
@@ -26,14 +26,14 @@ pub enum Numbers {
     },
 }
 
-impl Numbers {
+impl SequenceField {
     /// Returns the place in the UDP payload, if there.
     pub fn place(self) -> Option<(usize, usize)> {
         match self {
-            Numbers::Rtp => Some((2, 2)),
-            Numbers::Probe => Some((0, 4)),
-            Numbers::IpId => None,
-            Numbers::Field { offset, bytes } => Some((offset, bytes)),
+            SequenceField::Rtp => Some((2, 2)),
+            SequenceField::Probe => Some((0, 4)),
+            SequenceField::IpId => None,
+            SequenceField::Field { offset, bytes } => Some((offset, bytes)),
         }
     }
 
@@ -43,21 +43,21 @@ impl Numbers {
     }
 }
 
-impl std::str::FromStr for Numbers {
+impl std::str::FromStr for SequenceField {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Numbers, String> {
+    fn from_str(text: &str) -> Result<SequenceField, String> {
         let expected =
             "expected rtp, probe, ip-id, or OFFSET:BYTES of a number in the UDP payload of 1 to 8 bytes";
         match text {
-            "rtp" => return Ok(Numbers::Rtp),
-            "probe" => return Ok(Numbers::Probe),
-            "ip-id" => return Ok(Numbers::IpId),
+            "rtp" => return Ok(SequenceField::Rtp),
+            "probe" => return Ok(SequenceField::Probe),
+            "ip-id" => return Ok(SequenceField::IpId),
             _ => {}
         }
         let field = text.split_once(':').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
         let field = field.filter(|(offset, bytes)| *offset < 65_536 && (1..=8).contains(bytes));
-        field.map(|(offset, bytes)| Numbers::Field { offset, bytes }).ok_or_else(|| expected.to_owned())
+        field.map(|(offset, bytes)| SequenceField::Field { offset, bytes }).ok_or_else(|| expected.to_owned())
     }
 }
 

@@ -3,7 +3,7 @@
 use bentpipe_units::RandomStream;
 
 use super::*;
-use crate::channel::{Fit, StandIn, Trace};
+use crate::channel::{Fit, SyntheticTrace, Trace};
 
 const CHAIN: Model = Model { p: 0.02, r: 0.1, loss_good: 0.03, loss_bad: 0.7 };
 
@@ -75,7 +75,7 @@ fn fits_find_what_made_the_trace() {
 
 #[test]
 fn each_fit_keeps_what_it_is_fitted_to() {
-    let trace = StandIn { frames: 300_000, ..StandIn::default() }.trace().expect("frames");
+    let trace = SyntheticTrace { frames: 300_000, ..SyntheticTrace::default() }.trace().expect("frames");
     let counts = Counts::of(&trace);
     let model = |by| fit(by, &trace, &counts).expect("a model").model;
     let (burst, gap) = (counts.bursts.mean().expect("bursts"), counts.gaps.mean().expect("gaps"));
@@ -94,7 +94,7 @@ fn each_fit_keeps_what_it_is_fitted_to() {
 
 #[test]
 fn packets_are_lost_behind_retransmission_as_the_stand_in_s_law_says() {
-    let config = StandIn { frames: 4_000_000, shape: 3.0, ..StandIn::default() };
+    let config = SyntheticTrace { frames: 4_000_000, shape: 3.0, ..SyntheticTrace::default() };
     let trace = config.trace().expect("frames");
     for attempts in [1, 3, 7] {
         near(Counts::residual(&trace, attempts), config.residual(attempts as i32), 0.1);
@@ -153,9 +153,9 @@ fn numbers_of_a_stream_are_followed_over_their_end() {
 
 #[test]
 fn places_of_numbers_are_read() {
-    assert_eq!("rtp".parse(), Ok(Numbers::Rtp));
-    assert_eq!("4:8".parse(), Ok(Numbers::Field { offset: 4, bytes: 8 }));
+    assert_eq!("rtp".parse(), Ok(SequenceField::Rtp));
+    assert_eq!("4:8".parse(), Ok(SequenceField::Field { offset: 4, bytes: 8 }));
     for wrong in ["", "4", "4:9", "4:0", "x:2", "70000:2"] {
-        assert!(wrong.parse::<Numbers>().is_err(), "{wrong}");
+        assert!(wrong.parse::<SequenceField>().is_err(), "{wrong}");
     }
 }

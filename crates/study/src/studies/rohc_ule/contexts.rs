@@ -1,4 +1,4 @@
-//! Keys compared to find a context, by a scan or by a hash of the static fields (figure 21).
+//! Context lookup cost in key comparisons: linear scan and hash (figure 21).
 //!
 //! This is a count, on keys like the compressor's. `cargo bench -p bentpipe-rohc` measures the compressor itself.
 
@@ -48,7 +48,7 @@ fn compared_in(keys: &[Key], key: &Key) -> usize {
     keys.iter().position(|known| known == key).map_or(keys.len(), |at| at + 1)
 }
 
-/// Returns the mean number of keys compared for a packet, by a scan and by a hash.
+/// Returns the mean number of key comparisons per packet, by scan and by hash.
 ///
 /// The streams send in turn, and a scan starts at the first context.
 pub(super) fn compared(streams: usize) -> (f64, f64) {

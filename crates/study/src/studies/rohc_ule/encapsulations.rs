@@ -70,7 +70,7 @@ fn ule_len(packets: &[(EtherType, Vec<u8>)]) -> Result<usize, String> {
     Ok(out.len())
 }
 
-/// Returns the length of MPE sections; only IPv4 has no LLC/SNAP header (EN 301 192, 7.1).
+/// Returns the length of MPE sections. Only IPv4 has no LLC/SNAP header (EN 301 192, 7.1).
 fn mpe_len(packets: &[(EtherType, Vec<u8>)]) -> Result<usize, String> {
     let mut encapsulator = mpe::Encapsulator::new(pid(), Method::Packing);
     let mut out = Vec::new();

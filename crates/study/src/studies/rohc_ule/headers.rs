@@ -64,7 +64,7 @@ pub(super) fn average(traffic: &Traffic, profile: Profile, interval: u32, irs: u
 /// Lengths and frequencies of IP packets in the "simple Internet mix".
 const MIX: [(usize, usize); 3] = [(40, 7), (576, 4), (1500, 1)];
 
-/// Returns the shares of packets and of savings if only short packets are compressed, in per cent.
+/// Returns the shares of packets and savings in per cent, compressing only short packets.
 ///
 /// Packets of up to `limit` bytes are; the savings are relative to compressing all of the mix.
 pub(super) fn selective(limit: usize) -> (f64, f64) {

@@ -91,7 +91,7 @@ pub(super) fn observations(runs: &StudyRuns, ip: &str) -> Result<Points, String>
     Ok((0..).map(f64::from).zip(counts).collect())
 }
 
-/// Returns the UDP payload of the streams carried as a share of the link, in per cent.
+/// Returns the UDP payload of the streams as a share of the link in per cent.
 pub(super) fn shares(runs: &StudyRuns, ip: &str) -> Result<Points, String> {
     let share = |count: f64| count * (12 + GSM_LEN) as f64 * 400.0 / LINK_BPS * 100.0;
     Ok(observations(runs, ip)?.into_iter().map(|(x, count)| (x, share(count))).collect())
@@ -167,7 +167,7 @@ pub(super) fn pattern(ip: Ip, profile: Profile, count: usize, cids: Cids) -> Res
     Ok(all.iter().enumerate().map(|(n, one)| (n as f64, length(one) as f64)).collect())
 }
 
-/// Returns the largest number of IR packets in three rounds of the streams, after the first cycle.
+/// Returns the maximum number of IR packets in three rounds, after the first cycle.
 pub(super) fn irs_in_a_row(spread: bool) -> Result<f64, String> {
     let window = WATCHED * usize::from(IRS);
     let cycle = WATCHED * (INTERVAL as usize + usize::from(IRS));

@@ -1,4 +1,4 @@
-//! Thresholds, valleys and gains (figures 7 to 15), from the runs of a link that is offered more than it carries.
+//! Thresholds, valleys and gains (figures 7 to 15) of an overloaded link.
 
 use bentpipe_record::PointSummary;
 
@@ -44,7 +44,7 @@ pub(super) fn first_gain(runs: &StudyRuns, compressed: &str, plain: &str) -> Res
     gains(runs, compressed, plain)?.first().map(|first| first.1).ok_or_else(|| "no payload".to_owned())
 }
 
-/// Profiles and IP versions of figures 12 to 15, as runs of compressed and of uncompressed packets.
+/// Profiles and IP versions of figures 12 to 15: compressed and uncompressed runs.
 const CASES: [(&str, &str); 4] =
     [("udp-v4-ip", "udp-v4"), ("udp-v4-udp", "udp-v4"), ("udp-v6-ip", "udp-v6"), ("udp-v6-udp", "udp-v6")];
 
@@ -62,17 +62,17 @@ pub(super) fn widest_gap(runs: &StudyRuns, compressed: &str, plain: &str) -> Res
     gaps.max_by(|a, b| a.1.total_cmp(&b.1)).map(|widest| widest.0).ok_or_else(|| "no payload".to_owned())
 }
 
-/// Returns the payload of the `n`-th valley, in bytes: one byte more loses most within the `n`-th 184 bytes.
+/// Returns the payload of the `n`-th valley in bytes. One byte more loses most within the `n`-th 184 bytes.
 pub(super) fn valley(runs: &StudyRuns, run: &str, n: u32) -> Result<f64, String> {
     Ok(deepest_fall(runs, run, n)?.0)
 }
 
-/// Returns the largest loss that one byte more of payload causes up to the first valleys, in per cent.
+/// Returns the largest loss by one more payload byte in the first valleys, in per cent.
 pub(super) fn fall(runs: &StudyRuns, run: &str) -> Result<f64, String> {
     Ok(deepest_fall(runs, run, 1)?.1 * 100.0)
 }
 
-/// Returns the payload at which the goodput falls most against one byte less, and the share lost.
+/// Returns the payload with the largest fall of goodput against one byte less, and that fall.
 fn deepest_fall(runs: &StudyRuns, run: &str, n: u32) -> Result<(f64, f64), String> {
     let first = 12.0 + 184.0 * (f64::from(n) - 1.0);
     let goodput = goodput(runs, run)?;
@@ -83,7 +83,7 @@ fn deepest_fall(runs: &StudyRuns, run: &str, n: u32) -> Result<(f64, f64), Strin
     falls.max_by(|a, b| a.1.total_cmp(&b.1)).ok_or_else(|| format!("run \"{run}\" has no tooth {n}"))
 }
 
-/// Returns the greatest distance, in bytes, of the first three valleys over IPv4 and IPv6 from equation 12.
+/// Returns the maximum distance of the first three valleys from equation 12, in bytes. Covers IPv4 and IPv6.
 pub(super) fn valleys_off(runs: &StudyRuns) -> Result<f64, String> {
     let mut most = 0.0;
     for (run, ip, n) in [("pad-v4", super::V4), ("pad-v6", Ip::V6)]
@@ -112,7 +112,7 @@ pub(super) fn round_trips(runs: &StudyRuns, run: &str) -> Result<Points, String>
     Ok(there.iter().zip(&back).map(sum).collect())
 }
 
-/// Returns the greatest distance of figure 8 from the straight line between its ends, in milliseconds.
+/// Returns the maximum distance of figure 8 from its chord, in milliseconds.
 pub(super) fn bend(runs: &StudyRuns) -> Result<f64, String> {
     let points = round_trips(runs, "pings")?;
     let [first, .., last] = points[..] else { return Err("no line".to_owned()) };

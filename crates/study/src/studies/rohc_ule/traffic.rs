@@ -17,9 +17,9 @@ const PORTS: (u16, u16) = (30_000, 40_000);
 /// Counting of IPv4's identification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ident {
-    /// By one with each packet of the stream.
+    /// Incremented with each packet of the stream.
     Stream,
-    /// By one with each packet of the host: a stream among many sees strides.
+    /// Incremented with each packet of the host, which gives strides in each stream.
     Host,
     /// Not at all.
     Constant,
@@ -100,8 +100,8 @@ impl Traffic {
         packet
     }
 
-    /// Writes the payload: an RTP header if there is one, then the packet's index, by which it is known at the other end, and
-    /// bytes that make the UDP checksum no constant.
+    /// Writes the payload: an optional RTP header, the packet's index and a filling. The index identifies the packet
+    /// at the other end; the filling varies the UDP checksum.
     fn fill(&self, mut payload: &mut [u8], stream: usize, number: usize, index: usize) {
         if self.is_rtp {
             let ticks = (number as u32).wrapping_mul(GSM_TICKS).wrapping_add(stream as u32 * 7919);

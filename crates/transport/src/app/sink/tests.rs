@@ -8,11 +8,11 @@ use crate::app::{Endpoints, flow::Template};
 const CONFIG: SinkConfig =
     SinkConfig { first_port: 6000, count: 2, header: Header::Sequence, shared_ports: false };
 
-fn packet(header: Header, flow: u32, number: u64, born: u64) -> Packet {
+fn packet(header: Header, flow: u32, number: u64, created_at: u64) -> Packet {
     let (source, destination) =
         ("10.0.0.1:5000".parse().expect("an end"), "10.0.0.2:6000".parse().expect("an end"));
     let template = Template::new(Endpoints { source, destination }, 40, header, 0).expect("possible");
-    template.packet(flow, number, Time::from_nanos(born))
+    template.packet(flow, number, Time::from_nanos(created_at))
 }
 
 /// A sink's account of flow 0 after these numbers, sent each millisecond and 5 ms under way.

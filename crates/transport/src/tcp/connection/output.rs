@@ -174,7 +174,7 @@ impl Connection {
     fn emit_written(&mut self, segment: &Outgoing, written_at: Time, cx: &mut Cx<'_>) {
         let Some(template) = self.template.as_mut() else { return };
         let mut packet = template.packet(segment);
-        packet.set_born(written_at);
+        packet.set_created_at(written_at);
         self.tally.segments_sent += 1;
         cx.emit(self.port, packet);
     }

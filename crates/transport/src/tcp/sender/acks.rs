@@ -168,7 +168,7 @@ impl Sender {
     fn on_advance(&mut self, ack: &Acknowledgement<'_>, news: &News, timers: &mut Timers) {
         (self.dup_acks, self.limited) = (0, 0);
         self.advance_quick_start();
-        if self.config.unused_window == WindowValidation::Validate {
+        if self.config.window_validation == WindowValidation::Validate {
             self.usage.on_ack(news.acked, ack.ack, self.board.high());
         }
         if self.board.flight() == 0 {
@@ -215,7 +215,7 @@ impl Sender {
     /// doubles before the flight does.
     #[inline]
     fn is_cwnd_limited(&self, news: &News) -> bool {
-        match self.config.unused_window {
+        match self.config.window_validation {
             WindowValidation::Keep => true,
             WindowValidation::Validate => self.usage.validates(self.cc.window()),
             WindowValidation::Restart | WindowValidation::Decay if self.filled => true,

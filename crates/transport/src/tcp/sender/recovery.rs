@@ -11,7 +11,7 @@ use super::{Phase, Sender, Timer, Timers};
 use crate::tcp::config::WindowValidation;
 
 impl Sender {
-    /// Moves recovery on, into it and out of it. Returns whether fast recovery, or a reduction for ECN, is completed.
+    /// Returns `true` if fast recovery or an ECN reduction completed, and advances the recovery state.
     #[inline]
     pub(super) fn advance_recovery(
         &mut self,
@@ -124,7 +124,7 @@ impl Sender {
             Phase::Open | Phase::Reduced => self.board.flight().saturating_sub(self.limited),
             Phase::Recovery | Phase::Loss => self.board.pipe(),
         };
-        let used = match self.config.unused_window {
+        let used = match self.config.window_validation {
             WindowValidation::Validate => self.usage.pipe_ack().unwrap_or(0),
             _ => 0,
         };

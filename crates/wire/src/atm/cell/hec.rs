@@ -61,7 +61,7 @@ pub const fn of(word: u32) -> u8 {
 
 /// Status of a header's HEC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum HecStatus {
     /// No error detected.
     Good,
     /// Single wrong bit, corrected.
@@ -71,14 +71,14 @@ pub enum Verdict {
 }
 
 /// Compares a header with its HEC and puts a single wrong bit right.
-pub fn correct(header: &mut [u8; HEADER_LEN]) -> Verdict {
+pub fn correct(header: &mut [u8; HEADER_LEN]) -> HecStatus {
     let syndrome = of(be32(header, 0)) ^ header[4];
     match SINGLE[usize::from(syndrome)] {
-        _ if syndrome == 0 => Verdict::Good,
-        NO_SINGLE => Verdict::Bad,
+        _ if syndrome == 0 => HecStatus::Good,
+        NO_SINGLE => HecStatus::Bad,
         bit => {
             header[usize::from(bit / 8)] ^= 0x80 >> (bit % 8);
-            Verdict::Corrected
+            HecStatus::Corrected
         }
     }
 }
@@ -96,20 +96,20 @@ impl Receiver {
         Receiver { detecting: false }
     }
 
-    /// Judges the next header: the cell is dropped if it is [`Verdict::Bad`].
-    pub fn receive(&mut self, header: &mut [u8; HEADER_LEN]) -> Verdict {
+    /// Judges the next header: the cell is dropped if it is [`HecStatus::Bad`].
+    pub fn receive(&mut self, header: &mut [u8; HEADER_LEN]) -> HecStatus {
         let was_detecting = std::mem::replace(&mut self.detecting, true);
         let mut put_right = *header;
         match correct(&mut put_right) {
-            Verdict::Good => {
+            HecStatus::Good => {
                 self.detecting = false;
-                Verdict::Good
+                HecStatus::Good
             }
-            Verdict::Corrected if !was_detecting => {
+            HecStatus::Corrected if !was_detecting => {
                 *header = put_right;
-                Verdict::Corrected
+                HecStatus::Corrected
             }
-            _ => Verdict::Bad,
+            _ => HecStatus::Bad,
         }
     }
 }
@@ -126,11 +126,11 @@ mod tests {
             let mut header = good;
             header[bit / 8] ^= 0x80 >> (bit % 8);
             let damaged = header;
-            assert_eq!((receiver.receive(&mut header), header), (Verdict::Corrected, good));
+            assert_eq!((receiver.receive(&mut header), header), (HecStatus::Corrected, good));
             let mut again = damaged;
-            assert_eq!((receiver.receive(&mut again), again), (Verdict::Bad, damaged));
-            assert_eq!(receiver.receive(&mut good.clone()), Verdict::Good);
-            assert_eq!(receiver.receive(&mut damaged.clone()), Verdict::Corrected);
+            assert_eq!((receiver.receive(&mut again), again), (HecStatus::Bad, damaged));
+            assert_eq!(receiver.receive(&mut good.clone()), HecStatus::Good);
+            assert_eq!(receiver.receive(&mut damaged.clone()), HecStatus::Corrected);
         }
     }
 
@@ -143,9 +143,9 @@ mod tests {
             header[first / 8] ^= 0x80 >> (first % 8);
             header[second / 8] ^= 0x80 >> (second % 8);
             match correct(&mut header) {
-                Verdict::Good => panic!("bits {first} and {second}"),
-                Verdict::Corrected => miscorrected += 1,
-                Verdict::Bad => assert_ne!(header, good),
+                HecStatus::Good => panic!("bits {first} and {second}"),
+                HecStatus::Corrected => miscorrected += 1,
+                HecStatus::Bad => assert_ne!(header, good),
             }
         }
         // The code has distance 4: two errors are seen as two.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::HEADER_LEN;
 
-/// Symbols of a slot and of the PLHEADER; a PLFRAME has a whole number of slots.
+/// Symbols per slot and of the PLHEADER. A PLFRAME has a whole number of slots.
 const SLOT_SYMBOLS: u32 = 90;
 /// Symbols of a pilot block, and after how many slots there is one.
 const PILOT_SYMBOLS: u32 = 36;

@@ -25,7 +25,7 @@ pub struct Framer {
 }
 
 impl Framer {
-    /// Creates a framer at the start of a stream: the first packet has a CRC-8 of 0.
+    /// Creates a framer for a new stream, whose first packet has a CRC-8 of 0.
     pub fn new() -> Framer {
         Framer::default()
     }
@@ -93,7 +93,7 @@ pub struct DeframerCounts {
     pub packets: u64,
     /// TS packets with a wrong CRC-8.
     pub crc_errors: u64,
-    /// Frames whose first packet is not at the end of the previous one: frames between were lost.
+    /// Number of frames that do not continue the previous one: frames were lost.
     pub sync_errors: u64,
     /// Frames that carry something else, with input stream synchronisation, or without their NULL packets.
     pub unsupported: u64,
@@ -118,9 +118,8 @@ impl Deframer {
         &self.counts
     }
 
-    /// Handles a data field with its header, and calls `sink` with each TS packet that ends in it. One whose
-    /// CRC-8 is wrong gets a transport error indicator. One that ends with the field is not checked: its
-    /// CRC-8 is in the next frame.
+    /// Parses a data field and calls `sink` with each TS packet that ends in it. One whose CRC-8 is wrong gets a
+    /// transport error indicator. One that ends with the field is not checked: its CRC-8 is in the next frame.
     pub fn push(&mut self, repr: &Repr, field: &[u8], mut sink: impl FnMut(&[u8; PACKET_LEN])) {
         self.counts.frames += 1;
         let is_known = repr.stream == Stream::Transport && repr.packet_bits == PACKET_BITS;

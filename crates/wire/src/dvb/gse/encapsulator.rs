@@ -26,7 +26,7 @@ struct Waiting {
     fragments: Option<(u8, Crc32)>,
 }
 
-/// Input stream whose data fields several encapsulators fill: fragment identifiers, and the label that a packet may re-use.
+/// Input stream shared by encapsulators: fragment identifiers, and the label for re-use.
 #[derive(Clone, Debug, Default)]
 pub struct InputStream {
     /// Fragment identifier of the next PDU that is fragmented.
@@ -49,7 +49,7 @@ impl InputStream {
     }
 }
 
-/// Encapsulator that fills data fields with PDUs in order, fragmenting the last one of a field.
+/// Encapsulator that fills data fields with PDUs in order and fragments the last.
 ///
 /// PDUs wait in a queue, whose length is the caller's to bound.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +69,7 @@ impl Encapsulator {
         Encapsulator::default()
     }
 
-    /// Enables label re-use for a whole PDU to the receiver of the previous packet in the frame.
+    /// Enables label re-use for a whole PDU to the previous receiver in the frame.
     #[must_use]
     pub fn re_using_labels(self) -> Encapsulator {
         Encapsulator { re_use: true, ..self }
@@ -116,7 +116,7 @@ impl Encapsulator {
         Ok(())
     }
 
-    /// Compacts the buffer once more was sent than waits, so that each byte is moved at most once.
+    /// Compacts the buffer once over half of it is sent: each byte moves at most once.
     fn forget_sent(&mut self) {
         if self.sent > self.bodies.len() / 2 {
             self.bodies.drain(..self.sent);
@@ -141,8 +141,8 @@ impl Encapsulator {
         out.len() - start
     }
 
-    /// Appends one packet of at most `room` bytes to a data field of `stream`, and returns its length. It is 0 if nothing
-    /// waits or the room does not suffice.
+    /// Appends one packet of at most `room` bytes to a data field, and returns its length. It is 0 if nothing waits
+    /// or the room does not suffice.
     pub fn fill_packet(&mut self, stream: &mut InputStream, room: usize, out: &mut Vec<u8>) -> usize {
         let start = out.len();
         let Some(mut first) = self.queue.pop_front() else { return 0 };
@@ -153,7 +153,7 @@ impl Encapsulator {
         out.len() - start
     }
 
-    /// Sends as much of a PDU as fits a packet in `room` and returns `true` if any was sent.
+    /// Returns `true` if any part of a PDU fits a packet in `room` and was sent.
     fn send(&mut self, pdu: &mut Waiting, room: usize, stream: &mut InputStream, out: &mut Vec<u8>) -> bool {
         if let Some((frag_id, crc)) = pdu.fragments {
             return self.send_fragment(pdu, frag_id, crc, room, out);
@@ -174,8 +174,8 @@ impl Encapsulator {
         is_sent
     }
 
-    /// Sends the first fragment, which always shows its label. Interpretations differ on whether the CRC
-    /// covers a label that is left out.
+    /// Returns `true` if a first fragment was sent, which always includes its label. Interpretations differ on
+    /// whether the CRC covers a label that is left out.
     fn send_first(
         &mut self,
         pdu: &mut Waiting,
@@ -199,8 +199,8 @@ impl Encapsulator {
         true
     }
 
-    /// Sends a middle fragment, which leaves at least a byte for the last one. The last one's CRC is not
-    /// split.
+    /// Returns `true` if a middle fragment was sent. It leaves at least a byte for the last one. The last one's CRC
+    /// is not split.
     fn send_fragment(
         &mut self,
         pdu: &mut Waiting,

@@ -64,7 +64,7 @@ pub struct Counts {
     /// Packets longer than the rest of their data field, or shorter than their own fields. Also PDUs too
     /// short for their extension headers or the bridged frame in them.
     pub length_errors: u64,
-    /// Middle and last fragments with a label, labels re-used without a previous one, and labels of zeros.
+    /// Fragments after the first with a label, labels re-used without a previous one, zero labels.
     pub label_errors: u64,
     /// Fragments of a PDU whose first one was not received, or is too long ago.
     pub orphans: u64,
@@ -197,8 +197,8 @@ impl Receiver {
         self.counts.abandoned += u64::from(matches!(before, Slot::Partial(_)));
     }
 
-    /// Removes an incomplete PDU and adds a fragment to it, unless it is too old or too long. A PDU for another receiver is
-    /// counted with its last fragment.
+    /// Removes an incomplete PDU and adds a fragment, if not too old or long. A PDU for another receiver is counted
+    /// with its last fragment.
     fn continued(&mut self, frag_id: u8, fragment: &[u8], is_last: bool) -> Option<Partial> {
         let frames = self.counts.frames;
         let is_in_time = |first: u64| frames - first < MAX_FRAMES;

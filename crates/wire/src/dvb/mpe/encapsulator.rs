@@ -19,9 +19,9 @@ impl Encapsulator {
         Encapsulator { sections: section::Encapsulator::new(pid, method), alignment_bytes: 1 }
     }
 
-    /// Enables stuffing of sections to a multiple of 32 bits, as far as their length allows
-    /// (alignment_indicator 1 in the service's descriptor). Unambiguous only for IP without LLC/SNAP header:
-    /// other PDUs cannot be separated from it.
+    /// Enables stuffing of sections to a multiple of 32 bits (alignment_indicator 1). The length of the section
+    /// limits it. The length of the section limits it. Unambiguous only for IP without LLC/SNAP header: other PDUs
+    /// cannot be separated from it.
     #[must_use]
     pub fn aligned(self) -> Encapsulator {
         Encapsulator { alignment_bytes: 4, ..self }

@@ -19,11 +19,11 @@ pub struct Counts {
     pub section_bytes: u64,
     /// Datagrams for other receivers.
     pub others: u64,
-    /// Sections too short for their headers or beyond the last one; datagrams over the maximum length.
+    /// Sections with a length error, and datagrams over the maximum length.
     pub length_errors: u64,
     /// Sections with a wrong CRC-32.
     pub crc_errors: u64,
-    /// Sections of another table, scrambled, or with a checksum; datagrams that are neither SNAP nor IP.
+    /// Unsupported sections: other table, scrambled, with a checksum, neither SNAP nor IP.
     pub unsupported: u64,
     /// Sections that continue no datagram.
     pub orphans: u64,
@@ -106,7 +106,7 @@ struct Parts {
 type Awaited = (MacAddr, bool, u8, u8);
 
 impl Parts {
-    /// Handles a section of `len` bytes and returns the datagram that ends in it, with its section bytes.
+    /// Parses a section of `len` bytes and returns its datagram and section bytes.
     fn add<'a>(
         &'a mut self,
         section: &Section<'a>,

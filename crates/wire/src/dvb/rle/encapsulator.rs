@@ -91,7 +91,7 @@ impl Encapsulator {
         Ok(())
     }
 
-    /// Compacts the buffer once more was sent than waits, so that each byte is moved at most once.
+    /// Compacts the buffer once over half of it is sent: each byte moves at most once.
     fn forget_sent(&mut self) {
         if self.sent > self.bodies.len() / 2 {
             self.bodies.drain(..self.sent);
@@ -135,7 +135,8 @@ impl Encapsulator {
         true
     }
 
-    /// Sends the first fragment: the whole protocol type and at least a byte of the packet, leaving it one.
+    /// Returns `true` if a first fragment was sent: the whole protocol type and at least one byte. It leaves at least
+    /// one.
     fn send_start(&mut self, sdu: &mut Waiting, room: usize, out: &mut Vec<u8>) -> bool {
         let protection = self.profile.protection;
         let total_len = sdu.body_len + protection.len();
@@ -156,7 +157,8 @@ impl Encapsulator {
         true
     }
 
-    /// Sends a continuation, which leaves at least a byte for the end. The end's trailer is not split.
+    /// Returns `true` if a continuation was sent. It leaves at least a byte for the end. The end's trailer is not
+    /// split.
     fn send_fragment(&mut self, sdu: &mut Waiting, frag_id: u8, room: usize, out: &mut Vec<u8>) -> bool {
         let most = room.saturating_sub(HEADER_LEN);
         let is_last = sdu.body_len + self.profile.protection.len() <= most;

@@ -7,10 +7,10 @@ use crate::{Error, Layer};
 /// Format of protocol types in ALPDUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Types {
-    /// Omitted for IPv4 and IPv6, which the first bits of a packet show; otherwise as `Compressed`.
+    /// Omitted for IPv4 and IPv6, which their first bits identify; otherwise `Compressed`.
     #[default]
     Suppressed,
-    /// One byte for types with a value in EN 301 545-2, otherwise three.
+    /// One byte for types listed in EN 301 545-2, otherwise three.
     Compressed,
     /// Two bytes.
     Full,
@@ -65,8 +65,7 @@ impl Types {
         }
     }
 
-    /// Returns the protocol type at the start of `body`, or the omitted one, and its length in bytes. At
-    /// least a byte follows it.
+    /// Returns the protocol type of `body`, written or omitted, and its length in bytes. At least a byte follows it.
     ///
     /// # Errors
     /// `Truncated` if there is not; `Unsupported` for a value of one byte without meaning here, `Malformed` if it was left

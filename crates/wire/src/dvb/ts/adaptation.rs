@@ -61,7 +61,7 @@ impl Pcr {
         Ok(Pcr(base * 300 + extension))
     }
 
-    /// Returns the clock reference as bytes: 33-bit base at 90 kHz, six reserved ones, 9-bit extension.
+    /// Returns the PCR as bytes: 33-bit base (90 kHz), six reserved bits, 9-bit extension.
     pub(super) fn bytes(self) -> [u8; Pcr::LEN] {
         let (base, extension) = (self.0 / 300, self.0 % 300);
         let field = base << 15 | 0x7e00 | extension;

@@ -5,8 +5,7 @@ use super::{Packet, Pid};
 /// Relation of a packet to the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// First packet, packet after an announced jump, or one without a counter: without payload or of the NULL
-    /// PID.
+    /// First packet, packet after a signalled discontinuity, or one without a counter.
     Unknown,
     /// The next one.
     Next,

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use super::{PACKET_LEN, SYNC};
 use crate::media::rtp;
 
-/// Maximum number of TS packets in a datagram over Ethernet with an MTU of 1500: 1316 bytes.
+/// Maximum number of TS packets in a datagram (Ethernet, MTU 1500): 1316 bytes.
 pub const MAX_DATAGRAM_PACKETS: usize = 7;
 
 /// RTP's payload type of an MPEG-2 transport stream (RFC 3551, table 5).
@@ -99,8 +99,8 @@ impl Unpacker {
         self.is_next(packet.ssrc(), packet.seq()).then(|| &datagram[payload])
     }
 
-    /// Follows a sender's numbers and returns `true` if the datagram is new. A late one is dropped: the TS
-    /// has continued after it.
+    /// Returns `true` if the datagram is new, and tracks the sender's numbers. A late one is dropped: the TS has
+    /// continued after it.
     fn is_next(&mut self, ssrc: u32, seq: u16) -> bool {
         let known = self.senders.iter().position(|(sender, _)| *sender == ssrc);
         let (_, expected) = known.and_then(|at| self.senders.remove(at)).unwrap_or((ssrc, seq));

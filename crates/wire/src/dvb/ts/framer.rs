@@ -77,7 +77,7 @@ impl Framer {
         Some(start)
     }
 
-    /// Keeps what may be the start of packets without a known place, and returns the number of dropped bytes.
+    /// Keeps the possible start of a packet and returns the number of dropped bytes.
     fn keep_tail(&mut self, at: usize) -> usize {
         let kept = match find_sync(&self.rest[at..]) {
             Some(start) => at + start,

@@ -90,7 +90,7 @@ impl Packer {
         }
     }
 
-    /// Returns up to `wanted` bytes of room of the TS packet, or of a new one once it is full.
+    /// Returns up to `wanted` bytes of room in the TS packet, or in a new one.
     fn make_room(&mut self, wanted: usize, out: &mut Vec<u8>) -> usize {
         if self.room == 0 {
             self.open(0, out);

@@ -92,7 +92,7 @@ impl Concat {
         Concat { bytes: kind.0.to_be_bytes().to_vec() }
     }
 
-    /// Adds a PDU and returns `true` if all PDUs are then at most `max_len` bytes.
+    /// Returns `true` if all PDUs, the added one included, are at most `max_len` bytes.
     pub fn push(&mut self, pdu: &[u8], max_len: usize) -> bool {
         let fits = pdu.len() <= MAX_PDU_LEN && self.bytes.len() + FIELD_LEN + pdu.len() <= max_len;
         if fits {

@@ -7,7 +7,7 @@ use super::Type;
 
 /// Length in bytes of a Type field.
 const TYPE_LEN: usize = 2;
-/// Maximum length in bytes of an extension header between two Type fields: H-LEN is at most 5.
+/// Maximum length in bytes of an extension header between Type fields (H-LEN 5).
 const MAX_DATA_LEN: usize = 8;
 
 /// An optional extension header.
@@ -88,13 +88,12 @@ impl<'a> Extension<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extensions<'a> {
     first: Type,
-    /// Bytes from after the first Type field, or the address, to after the last extension header's next Type.
+    /// Bytes after the first Type field, or address, through the last extension's next Type.
     chain: &'a [u8],
 }
 
 impl<'a> Extensions<'a> {
-    /// Parses the chain that starts with `first` at the start of `body`, and the Type after it. `offset` is
-    /// the body's place in the SNDU.
+    /// Parses the extension chain `first` and the Type after it. `offset` is the body's place in the SNDU.
     pub(crate) fn parse(first: Type, body: &'a [u8], offset: usize) -> Result<(Extensions<'a>, Type), Error> {
         let (mut kind, mut at) = (first, 0);
         while let Some(len) = optional_len(kind) {

@@ -168,7 +168,7 @@ impl Receiver {
         }
     }
 
-    /// Ends the incomplete SNDU and returns `true` if its CRC was correct.
+    /// Returns `true` if the CRC of the completed SNDU was correct.
     fn finish(&mut self, end: &[u8], sink: &mut impl FnMut(&Sndu<'_>)) -> bool {
         let mut current = std::mem::take(&mut self.current);
         current.extend_from_slice(end);
@@ -204,8 +204,8 @@ impl Receiver {
         }
     }
 
-    /// Passes on a whole SNDU for this receiver and returns `false` if its CRC is wrong. Then nothing after
-    /// it is reliable either (RFC 4326, section 7.2).
+    /// Returns `true` if a whole SNDU had a correct CRC, and delivers it to its receiver. Then nothing after it is
+    /// reliable either (RFC 4326, section 7.2).
     fn deliver(&mut self, bytes: &[u8], sink: &mut impl FnMut(&Sndu<'_>)) -> bool {
         if Crc32::new().add_bytes(bytes).register() != 0 {
             self.counts.crc_errors += 1;

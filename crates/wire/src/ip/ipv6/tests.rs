@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Kind;
-use crate::ip::checksum::Sum;
+use crate::ip::checksum::Accumulator;
 
 const SRC: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const DST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
@@ -117,7 +117,7 @@ fn icmpv6_checksum_of_rfc_style_example() {
     laid_out.extend([0, 0, 0, 8, 0, 0, 0, 58]);
     laid_out.extend(body);
     let pseudo = Pseudo::v6(SRC, DST, Protocol::ICMPV6);
-    assert_eq!(pseudo.datagram(&body, 0).fold(), Sum::ZERO.add_bytes(&laid_out).fold());
+    assert_eq!(pseudo.datagram(&body, 0).fold(), Accumulator::ZERO.add_bytes(&laid_out).fold());
 }
 
 proptest! {

@@ -2,12 +2,12 @@
 
 use bentpipe_units::RandomStream;
 
-use super::{StandIn, Trace, normal};
+use super::{SyntheticTrace, Trace, normal};
 
 /// Points of the integral over the normal distribution, which reaches six deviations to either side.
 const POINTS: usize = 600;
 
-impl StandIn {
+impl SyntheticTrace {
     /// Returns the trace. It depends on the configuration alone: it is the same in every run.
     pub fn trace(&self) -> Option<Trace> {
         let frames = self.frames.min(super::MAX_FRAMES);
@@ -89,7 +89,7 @@ mod tests {
     fn it_has_its_rate_and_longer_runs_than_independent_losses() {
         for loss in [0.02, 0.1, 0.4] {
             // A light tail, so that the sample's rate is near the law's.
-            let config = StandIn { loss, frames: 10_000_000, shape: 3.0, ..StandIn::default() };
+            let config = SyntheticTrace { loss, frames: 10_000_000, shape: 3.0, ..SyntheticTrace::default() };
             let trace = config.trace().expect("frames");
             let rate = trace.losses() as f64 / trace.frames() as f64;
             assert!((rate / loss - 1.0).abs() < 0.06, "{loss}: {rate}");
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn holds_are_pareto() {
-        let config = StandIn { hold: 600.0, shape: 1.5, ..StandIn::default() };
+        let config = SyntheticTrace { hold: 600.0, shape: 1.5, ..SyntheticTrace::default() };
         let mut stream = RandomStream::new(1, "holds");
         let holds: Vec<u64> = (0..100_000).map(|_| config.hold_frames(&mut stream)).collect();
         for x in [200, 400, 2000, 20_000] {

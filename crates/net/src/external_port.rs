@@ -1,4 +1,4 @@
-//! A gate: where packets of the real world enter and leave the network.
+//! External port: entry and exit of packets of the real world.
 
 pub mod metrics;
 
@@ -12,9 +12,9 @@ use crate::{Cx, Element, Observer, Packet, Port};
 /// External port: represents a real host outside the network, after a network interface.
 ///
 /// Packets from the network wait, each with its arrival time, until the emulator takes them. Packets from
-/// outside are injected at [`Gate::OUTSIDE`] and enter the network immediately.
+/// outside are injected at [`ExternalPort::OUTSIDE`] and enter the network immediately.
 #[derive(Debug, Default)]
-pub struct Gate {
+pub struct ExternalPort {
     leaving: VecDeque<(Time, Packet)>,
     entered: Tally,
     left: Tally,
@@ -37,7 +37,7 @@ impl Tally {
 /// Maximum number of waiting packets; further ones are refused and counted.
 const MAX_WAITING: usize = 1 << 16;
 
-impl Gate {
+impl ExternalPort {
     /// The side towards the network.
     pub const NETWORK: Port = Port(0);
     /// The input at which packets from outside are injected.
@@ -49,11 +49,11 @@ impl Gate {
     }
 }
 
-impl Element for Gate {
+impl Element for ExternalPort {
     fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        if port == Gate::OUTSIDE {
+        if port == ExternalPort::OUTSIDE {
             self.entered.add(&packet);
-            cx.emit(Gate::NETWORK, packet);
+            cx.emit(ExternalPort::NETWORK, packet);
         } else if self.leaving.len() < MAX_WAITING {
             self.left.add(&packet);
             self.leaving.push_back((cx.now(), packet));
@@ -68,7 +68,7 @@ impl Element for Gate {
     }
 
     fn forwards(&self, from: Port, _: Port) -> bool {
-        from == Gate::OUTSIDE
+        from == ExternalPort::OUTSIDE
     }
 
     fn observe(&mut self, _: Time, observer: &mut dyn Observer) {
