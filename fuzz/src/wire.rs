@@ -7,8 +7,8 @@ use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
-    aal1, aal5, arp, atm, bbframe, dccp, erf, ethernet, gse, icmp, ipv4, ipv6, link, llc, mpe, psi, rle, rtp,
-    section, sixin4, tcp, ts, udp, udplite,
+    aal1, aal5, arp, atm, bbframe, dccp, erf, ethernet, gse, icmp, ipv4, ipv6, link, llc, membership, mpe,
+    psi, rle, rtp, section, sixin4, tcp, ts, udp, udplite,
 };
 
 /// A decoder under test.
@@ -22,6 +22,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("udplite", fuzz_udplite),
     ("dccp", fuzz_dccp),
     ("icmp", fuzz_icmp),
+    ("membership", fuzz_membership),
     ("rtp", fuzz_rtp),
     ("ethernet", fuzz_ethernet),
     ("arp", fuzz_arp),
@@ -197,6 +198,34 @@ fn dccp(bytes: &[u8], elided: usize, pseudo: &Pseudo) {
     again.fill_checksum(pseudo);
     again.verify_checksum(pseudo).expect("a written checksum is right");
     assert_eq!(dccp::Repr::parse(&again), Ok(repr));
+}
+
+/// IGMP and MLD; the first byte chooses between them.
+pub fn fuzz_membership(data: &[u8]) {
+    let Some((first, bytes)) = data.split_first() else { return };
+    let (family, pseudo) = match first & 1 {
+        0 => (membership::Family::V4, pseudo(Protocol::IGMP)),
+        _ => {
+            let (src, dst) = ([0xfe80, 0, 0, 0, 0, 0, 0, 1].into(), membership::MLD_ROUTERS);
+            (membership::Family::V6, Pseudo::v6(src, dst, Protocol::ICMPV6))
+        }
+    };
+    let mut bytes = bytes.to_vec();
+    if bytes.len() >= 4 {
+        // The checksum is mended, or hardly any input would come further.
+        bytes[2..4].fill(0);
+        let sum = match family {
+            membership::Family::V4 => bentpipe_wire::checksum::checksum(&bytes),
+            membership::Family::V6 => pseudo.datagram(&bytes, 0).checksum(),
+        };
+        bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+    }
+    let Ok(repr) = family.parse(&bytes, &pseudo) else { return };
+    if let membership::Repr::Report(records) = &repr {
+        assert!(records.len() * 8 <= bytes.len(), "as many records as there are bytes for");
+    }
+    let again = repr.message(family, 1000, &pseudo);
+    assert_eq!(family.parse(&again, &pseudo), Ok(repr));
 }
 
 /// ICMP messages of both versions.

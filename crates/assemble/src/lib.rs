@@ -12,6 +12,7 @@ pub mod ffmpeg;
 mod flows;
 mod groups;
 mod links;
+mod multicast;
 mod real;
 pub mod scratch;
 pub mod traces;

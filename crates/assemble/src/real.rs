@@ -12,7 +12,7 @@ use bentpipe_site::{Order, Part, Router, Site, Topology};
 use bentpipe_units::Bytes;
 
 use super::links::Joined;
-use super::{Built, Capture, Folder, Plan};
+use super::{Built, Capture, Folder, Plan, multicast};
 
 /// A host of the scenario that is to be real.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,16 +66,17 @@ impl Emulated {
     pub fn new(scenario: &Scenario, seed: u64, folder: &Path) -> Result<Emulated, Problem> {
         let (scenario, notices) = adapted(scenario)?;
         let layout = Layout::new(&scenario);
+        let topology = Plan::new(&scenario)?.topology;
+        let mut router = Router::new(&topology)?;
         let built = Built::with_gates(&scenario, seed, &Folder::new(folder), |nodes, site| {
             real_nodes(&scenario).for_each(|(node, _)| {
                 [Ip::V4, Ip::V6].into_iter().for_each(|ip| nodes.send_to(node, ip));
             });
+            multicast::enable(&scenario, &topology, nodes, &mut router);
             add_gates(&scenario, &layout, site)
         })?;
         let (mut built, gates) = built;
         built.captures.iter_mut().for_each(|capture| at_gate(capture, &gates));
-        let topology = Plan::new(&scenario)?.topology;
-        let mut router = Router::new(&topology)?;
         let hosts = real_nodes(&scenario).map(|(node, name)| {
             let interfaces: Vec<Interface> =
                 gates.iter().filter(|gate| gate.host == *name).map(GateAt::interface).collect();

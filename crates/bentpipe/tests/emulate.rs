@@ -11,6 +11,8 @@ mod ends;
 mod ethernet;
 #[path = "emulate/kernel.rs"]
 mod kernel;
+#[path = "emulate/multicast.rs"]
+mod multicast;
 #[path = "emulate/rig.rs"]
 mod rig;
 #[path = "emulate/set.rs"]

@@ -12,6 +12,7 @@ use bentpipe_wire::checksum::Pseudo;
 use bentpipe_wire::ethernet::{self, EtherType, Frame, MacAddr};
 use bentpipe_wire::icmp::{self, nd};
 use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::membership::Family;
 use bentpipe_wire::{ip, ipv6};
 
 /// Maximum number of known neighbours. When there are more, all are resolved again.
@@ -96,7 +97,8 @@ impl Neighbours {
         if let Some(heard) = self.hear_discovery(from, payload) {
             return heard;
         }
-        if stays_on_link(packet.dst()) {
+        let is_membership = packet.upper().is_ok_and(|upper| Family::of(&upper).is_some());
+        if stays_on_link(packet.dst()) && !is_membership {
             return Heard::Nothing;
         }
         self.learn(packet.src(), from);
@@ -214,8 +216,9 @@ fn destination(packet: &[u8]) -> Option<IpAddr> {
     ip::Packet::new_checked(packet).ok().map(|packet| packet.dst())
 }
 
-/// Whether nothing passes packets for this address on: link-local groups, which listener reports and router
-/// solicitations go to.
+/// Returns `true` for link-local groups, whose packets no router forwards.
+///
+/// Those of IGMP and MLD are for the router itself.
 fn stays_on_link(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.octets()[..3] == [224, 0, 0],

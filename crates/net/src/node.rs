@@ -2,7 +2,7 @@
 //!
 //! Modelled: IPv4 and IPv6 forwarding by longest prefix with hop limits and header checksums (RFC 1812, RFC 8200), local
 //! delivery by protocol and port, diversion of packets in transit to endpoints, configured IPv6-in-IPv4 tunnels (RFC 4213),
-//! multicast to static groups, fragmentation and reassembly of IPv4 (RFC 791), ICMP and ICMPv6 errors and echo (RFC 1812,
+//! multicast to static groups and to those that hosts join (IGMP, MLD), fragmentation and reassembly of IPv4 (RFC 791), ICMP and ICMPv6 errors and echo (RFC 1812,
 //! RFC 4443). Not modelled: reassembly of IPv6, ARP and neighbour discovery, routing protocols, loopback, IPv6 scopes other
 //! than link-local multicast.
 //!
@@ -24,6 +24,7 @@ mod demux;
 mod divert;
 mod fragments;
 pub mod metrics;
+mod multicast;
 mod routes;
 mod tunnel;
 
@@ -32,6 +33,8 @@ use demux::{Demux, Service};
 pub use divert::Divert;
 use divert::Diverts;
 use fragments::Reassembly;
+use multicast::Multicast;
+pub use multicast::Neighbour;
 use routes::{Key, Routes, Via, key};
 pub use tunnel::Tunnel;
 
@@ -51,6 +54,10 @@ pub struct Node {
     /// Tunnels by the outer source and destination of what comes out of them.
     tunnel_ends: Map<(Ipv4Addr, Ipv4Addr), u16>,
     groups: Vec<Group>,
+    /// Numbers of groups that nothing is left of.
+    free_groups: Vec<u16>,
+    /// Memberships of hosts, if multicast is enabled at an interface.
+    multicast: Option<Box<Multicast>>,
     /// Diversions, if there are any.
     diverts: Option<Box<Diverts>>,
     /// IPv4 and IPv6 address that messages of this node come from.
@@ -100,11 +107,13 @@ pub enum Drop {
     NoListener,
     /// Fragment of a packet that was never complete.
     Reassembly,
+    /// Destination is a multicast group that has no member elsewhere.
+    NoMember,
 }
 
 impl Drop {
     /// Every cause, in the order of their metrics.
-    pub const ALL: [Drop; 7] = [
+    pub const ALL: [Drop; 8] = [
         Drop::NoRoute,
         Drop::HopLimit,
         Drop::BadChecksum,
@@ -112,6 +121,7 @@ impl Drop {
         Drop::TooBig,
         Drop::NoListener,
         Drop::Reassembly,
+        Drop::NoMember,
     ];
 }
 
@@ -120,9 +130,10 @@ impl Node {
     /// A node with `interfaces` network interfaces, no address and no route.
     pub fn new(interfaces: u16) -> Node {
         let mut routes = Routes::new();
-        for multicast in ["224.0.0.0/4", "ff00::/8", "255.255.255.255/32"] {
-            routes.insert(multicast.parse().expect("a prefix"), Via::Nowhere);
+        for multicast in ["224.0.0.0/4", "ff00::/8"] {
+            routes.insert(multicast.parse().expect("a prefix"), Via::NoGroup);
         }
+        routes.insert("255.255.255.255/32".parse().expect("a prefix"), Via::Nowhere);
         Node {
             mtus: vec![usize::MAX; interfaces.into()],
             endpoints: 0,
@@ -131,6 +142,8 @@ impl Node {
             tunnels: Vec::new(),
             tunnel_ends: Map::default(),
             groups: Vec::new(),
+            free_groups: Vec::new(),
+            multicast: None,
             diverts: None,
             addresses: [None; 2],
             ident: 0,
@@ -228,9 +241,12 @@ impl Node {
         let number = match self.routes.exact(prefix) {
             Some(Via::Group(number)) => usize::from(number),
             _ => {
-                self.groups.push(Group::default());
-                self.routes.insert(prefix, Via::Group(self.groups.len() as u16 - 1));
-                self.groups.len() - 1
+                let number = self.free_groups.pop().unwrap_or_else(|| {
+                    self.groups.push(Group::default());
+                    self.groups.len() as u16 - 1
+                });
+                self.routes.insert(prefix, Via::Group(number));
+                usize::from(number)
             }
         };
         &mut self.groups[number]
@@ -283,7 +299,11 @@ impl Node {
                 self.send_out(packet, port, cx);
             }
             Via::Local if origin != Origin::Here => self.deliver(packet, cx),
-            Via::Group(group) => self.distribute(packet, group, origin, destination, cx),
+            via @ (Via::Group(_) | Via::NoGroup) => {
+                if self.multicast.is_none() || !self.takes_membership(&packet, origin, cx) {
+                    self.distribute(packet, via, origin, destination, cx);
+                }
+            }
             via => self.forward(packet, via, origin, cx),
         }
     }
@@ -335,7 +355,9 @@ impl Node {
         match via {
             Via::Interface(port) => self.send_out(packet, port, cx),
             Via::Tunnel(number) => self.send_through(packet, number, cx),
-            Via::Local | Via::Group(_) | Via::Nowhere => self.refuse(&packet, Drop::NoRoute, cx),
+            Via::Local | Via::Group(_) | Via::NoGroup | Via::Nowhere => {
+                self.refuse(&packet, Drop::NoRoute, cx)
+            }
         }
     }
 
@@ -403,11 +425,12 @@ impl Node {
     fn distribute(
         &mut self,
         mut packet: Packet,
-        group: u16,
+        via: Via,
         origin: Origin,
         destination: Key,
         cx: &mut Cx<'_>,
     ) {
+        let Via::Group(group) = via else { return self.refuse(&packet, Drop::NoMember, cx) };
         let group = usize::from(group);
         let members = match self.give_members(&packet, group, origin, cx) {
             Ok(members) => members,
@@ -415,8 +438,13 @@ impl Node {
         };
         let is_here = origin == Origin::Here;
         let branches = self.groups[group].branches.len();
-        let cause = if branches == 0 || !is_here && is_link_local_group(destination) {
+        let is_onward = |via: &Via| origin != Origin::Elsewhere(*via);
+        let cause = if !self.groups[group].members.is_empty() && branches == 0 {
             Some(Drop::NoListener)
+        } else if !is_here && is_link_local_group(destination)
+            || !self.groups[group].branches.iter().any(is_onward)
+        {
+            Some(Drop::NoMember)
         } else {
             (!is_here && !take_hop(&mut packet)).then_some(Drop::HopLimit)
         };
@@ -431,6 +459,20 @@ impl Node {
                 self.send(packet.clone(), via, cx);
             }
         }
+    }
+
+    /// Returns `true` for a membership message from an interface, which it handles.
+    #[inline(never)]
+    fn takes_membership(&mut self, packet: &Packet, origin: Origin, cx: &mut Cx<'_>) -> bool {
+        match origin {
+            Origin::Elsewhere(Via::Interface(port)) => self.take_membership(packet, port, cx),
+            _ => false,
+        }
+    }
+
+    /// Returns the time of the next task of its own.
+    fn deadline(&self) -> Time {
+        self.multicast.as_ref().map_or(Time::NEVER, |multicast| multicast.deadline())
     }
 
     /// Copies a packet from elsewhere to a group's members and returns the number of copies.
@@ -574,11 +616,12 @@ impl Element for Node {
         let is_local = port.0 >= self.interfaces();
         let origin = if is_local { Origin::Here } else { Origin::Elsewhere(Via::Interface(port)) };
         self.handle(packet, origin, cx);
-        Time::NEVER
+        self.deadline()
     }
 
-    fn wake(&mut self, _cx: &mut Cx<'_>) -> Time {
-        Time::NEVER
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        self.run_multicast(cx);
+        self.deadline()
     }
 
     fn forwards(&self, from: Port, to: Port) -> bool {
@@ -599,6 +642,12 @@ impl Element for Node {
         observer.counter(&metrics::ICMP_SENT, self.counts.icmp_sent);
         observer.counter(&metrics::ICMP_RECEIVED, self.counts.icmp_received);
         observer.counter(&metrics::ICMP_SUPPRESSED, self.counts.icmp_suppressed);
+        if let Some(multicast) = &self.multicast {
+            observer.counter(&metrics::MEMBERSHIP_RECEIVED, multicast.received);
+            observer.counter(&metrics::MEMBERSHIP_SENT, multicast.sent);
+            observer.counter(&metrics::JOINS_REFUSED, multicast.refused);
+            observer.gauge(&metrics::MEMBERSHIPS, multicast.len() as f64);
+        }
         for (cause, metric) in Drop::ALL.into_iter().zip(&metrics::DROPPED) {
             observer.counter(metric, self.dropped(cause));
         }

@@ -8,6 +8,7 @@ mod fields;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod membership;
 mod packet;
 pub mod quick_start;
 pub mod sixin4;

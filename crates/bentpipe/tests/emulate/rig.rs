@@ -28,8 +28,12 @@ pub(crate) fn bentpipe() -> Command {
 /// A folder with the scenario, whose far host is called `host`: its name is in its namespace's, and tests run side by
 /// side.
 fn scenario(host: &str) -> (Folder, PathBuf) {
+    scenario_of(SCENARIO, host)
+}
+
+fn scenario_of(text: &str, host: &str) -> (Folder, PathBuf) {
     let folder = Folder::new();
-    let path = folder.write(format!("{host}.toml"), SCENARIO.replace("pinged", host));
+    let path = folder.write(format!("{host}.toml"), text.replace("pinged", host));
     (folder, path)
 }
 
@@ -82,7 +86,15 @@ impl Running {
 
     /// The same with its results in the folder `out`, and other arguments as well.
     pub(crate) fn start_with(host: &str, out: Option<&Path>, arguments: &[&str]) -> Option<Running> {
-        let (folder, path) = scenario(host);
+        Running::of(scenario(host), out, arguments)
+    }
+
+    /// Starts another scenario, in which "pinged" becomes `host`.
+    pub(crate) fn start_scenario(text: &str, host: &str) -> Option<Running> {
+        Running::of(scenario_of(text, host), None, &[])
+    }
+
+    fn of((folder, path): (Folder, PathBuf), out: Option<&Path>, arguments: &[&str]) -> Option<Running> {
         let mut program = bentpipe();
         program.arg("emulate").arg(&path).arg("--quiet").args(arguments);
         program.arg("--out").arg(out.unwrap_or(folder.path()));

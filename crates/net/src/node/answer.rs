@@ -90,7 +90,7 @@ fn report_v4(cause: Drop, protocol: Protocol, mtu: usize) -> Option<v4::Repr> {
         Drop::NoListener if protocol == Protocol::UDP => unreachable(v4::Repr::PORT_UNREACHABLE),
         // A host answers a segment with a reset, which is TCP's to send.
         Drop::NoListener if protocol != Protocol::TCP => unreachable(v4::Repr::PROTOCOL_UNREACHABLE),
-        Drop::NoListener | Drop::BadChecksum | Drop::BadHeader | Drop::Reassembly => None,
+        Drop::NoListener | Drop::BadChecksum | Drop::BadHeader | Drop::Reassembly | Drop::NoMember => None,
     }
 }
 
@@ -101,7 +101,7 @@ fn report_v6(cause: Drop, protocol: Protocol, mtu: usize) -> Option<v6::Repr> {
         Drop::HopLimit => Some(v6::Repr::TimeExceeded { code: 0 }),
         Drop::TooBig => Some(v6::Repr::PacketTooBig { mtu: u32::try_from(mtu).unwrap_or(u32::MAX) }),
         Drop::NoListener if protocol == Protocol::UDP => unreachable(v6::Repr::PORT_UNREACHABLE),
-        Drop::NoListener | Drop::BadChecksum | Drop::BadHeader | Drop::Reassembly => None,
+        Drop::NoListener | Drop::BadChecksum | Drop::BadHeader | Drop::Reassembly | Drop::NoMember => None,
     }
 }
 
@@ -196,7 +196,7 @@ impl Node {
     }
 
     /// Returns this node's address of the version of another one.
-    fn address(&self, like: IpAddr) -> Option<IpAddr> {
+    pub(super) fn address(&self, like: IpAddr) -> Option<IpAddr> {
         self.addresses[usize::from(like.is_ipv6())]
     }
 

@@ -10,6 +10,10 @@ crate::metrics! {
     Counter REASSEMBLED = "reassembled", Packets, "Packets reassembled from fragments";
     Counter ICMP_SENT = "icmp-sent", Packets, "ICMP messages sent";
     Counter ICMP_RECEIVED = "icmp-received", Packets, "ICMP messages received";
+    Counter MEMBERSHIP_RECEIVED = "membership-received", Packets, "IGMP and MLD messages received";
+    Counter MEMBERSHIP_SENT = "membership-sent", Packets, "IGMP and MLD messages sent";
+    Counter JOINS_REFUSED = "joins-refused", Count, "Memberships refused for their number";
+    Gauge MEMBERSHIPS = "memberships", Count, "Memberships of multicast groups at interfaces";
     Counter ICMP_SUPPRESSED = "icmp-suppressed", Packets, "ICMP messages not sent for the limit of their rate";
 }
 
@@ -22,4 +26,6 @@ pub static DROPPED: [Of<Counter>; super::Drop::ALL.len()] = [
     Of::<Counter>::new("dropped-too-big", Unit::Packets, "Packets longer than the MTU").drops(),
     Of::<Counter>::new("dropped-no-listener", Unit::Packets, "Packets for a port without a listener").drops(),
     Of::<Counter>::new("dropped-reassembly", Unit::Packets, "Fragments of packets never complete").drops(),
+    Of::<Counter>::new("dropped-no-member", Unit::Packets, "Packets to multicast groups without members")
+        .drops(),
 ];

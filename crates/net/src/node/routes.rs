@@ -17,6 +17,8 @@ pub(super) enum Via {
     Tunnel(u16),
     /// Multicast group of this number.
     Group(u16),
+    /// Multicast group without branches and members.
+    NoGroup,
     /// Nowhere.
     Nowhere,
 }
@@ -68,6 +70,12 @@ impl Routes {
         if let Err(at) = self.lengths.binary_search_by(|have| length.cmp(have)) {
             self.lengths.insert(at, length);
         }
+        self.cache.fill(EMPTY);
+    }
+
+    /// Removes the route of exactly this prefix.
+    pub(super) fn remove(&mut self, prefix: Prefix) {
+        self.table.remove(&place(prefix));
         self.cache.fill(EMPTY);
     }
 

@@ -205,7 +205,7 @@ fn groups_reach_their_branches_and_members_but_never_the_way_they_came() {
 fn groups_nobody_joined_and_link_local_ones_are_not_forwarded() {
     let mut open = node();
     open.add_route(prefix("0.0.0.0/0"), Port(1));
-    assert_eq!(dropped(&pass(open, 0, udp_packet("10.0.0.9", "239.9.9.9", 9))), Some(Drop::NoRoute));
+    assert_eq!(dropped(&pass(open, 0, udp_packet("10.0.0.9", "239.9.9.9", 9))), Some(Drop::NoMember));
     for (group, source) in [("224.0.0.5", "10.0.0.9"), ("ff02::5", "2001:db8:a::9")] {
         let mut node = node();
         node.add_group_interface(group.parse().expect("a group"), Port(1));

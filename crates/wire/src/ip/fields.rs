@@ -10,6 +10,7 @@ pub struct Protocol(pub u8);
 impl Protocol {
     pub const HOP_BY_HOP: Protocol = Protocol(0);
     pub const ICMP: Protocol = Protocol(1);
+    pub const IGMP: Protocol = Protocol(2);
     pub const IPV4: Protocol = Protocol(4);
     pub const TCP: Protocol = Protocol(6);
     pub const UDP: Protocol = Protocol(17);
@@ -30,6 +31,7 @@ impl fmt::Display for Protocol {
         let name = match *self {
             Protocol::HOP_BY_HOP => "hop-by-hop options",
             Protocol::ICMP => "ICMP",
+            Protocol::IGMP => "IGMP",
             Protocol::IPV4 => "IPv4",
             Protocol::TCP => "TCP",
             Protocol::UDP => "UDP",

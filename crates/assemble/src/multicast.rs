@@ -1,0 +1,114 @@
+//! Multicast between real hosts: a tree of simulated routers, joined by membership messages.
+
+use std::collections::BTreeMap;
+
+use bentpipe_net::node::Neighbour;
+use bentpipe_scenario::{Hop, Ip, NodeKind, Scenario};
+use bentpipe_site::{Nodes, Router, Topology};
+use bentpipe_wire::membership::Family;
+
+use super::groups;
+
+/// Enables multicast at the routers of real hosts. Real members of the scenario's groups are members there.
+pub(super) fn enable(
+    scenario: &Scenario,
+    topology: &Topology,
+    nodes: &mut Nodes<'_>,
+    router: &mut Router<'_>,
+) {
+    for ip in [Ip::V4, Ip::V6] {
+        let tree = Tree { scenario, topology, ip };
+        let hosts = tree.hosts();
+        for &(_, at, link) in &hosts {
+            let interface = nodes.interface(at, link);
+            nodes.node(at).enable_multicast(interface, family(ip), Neighbour::Hosts);
+        }
+        for (link, ends) in tree.trunks(&hosts, router) {
+            for end in ends {
+                let interface = nodes.interface(end, link);
+                nodes.node(end).enable_multicast(interface, family(ip), Neighbour::Router);
+            }
+        }
+        for (number, group) in scenario.group.values().enumerate() {
+            let address = groups::address(scenario, number, ip);
+            let is_member = |host: usize| group.members.iter().any(|name| topology.number(name) == host);
+            let mut done = Vec::new();
+            for &(host, at, link) in hosts.iter().filter(|(host, ..)| is_member(*host)) {
+                // A host with several links is a member at the first one.
+                if address.is_ipv4() == (ip == Ip::V4) && !done.contains(&host) {
+                    let interface = nodes.interface(at, link);
+                    nodes.node(at).add_member(interface, address);
+                    done.push(host);
+                }
+            }
+        }
+    }
+}
+
+const fn family(ip: Ip) -> Family {
+    match ip {
+        Ip::V4 => Family::V4,
+        Ip::V6 => Family::V6,
+    }
+}
+
+/// Simulated routers and the real hosts at them.
+struct Tree<'a> {
+    scenario: &'a Scenario,
+    topology: &'a Topology,
+    ip: Ip,
+}
+
+impl Tree<'_> {
+    fn is_router(&self, node: usize) -> bool {
+        let node = &self.scenario.node[node];
+        !node.real && node.kind != NodeKind::Host
+    }
+
+    /// Returns each real host with a router next to it and the link between them.
+    fn hosts(&self) -> Vec<(usize, usize, usize)> {
+        let mut hosts = Vec::new();
+        for (n, (name, link)) in self.scenario.link.iter().enumerate() {
+            let carries = self.topology.link.get(name).is_some_and(|link| link.ip_versions.has(self.ip));
+            let ends = link.between.each_ref().map(|end| self.topology.number(end));
+            for [host, router] in [ends, [ends[1], ends[0]]] {
+                if carries && self.scenario.node[host].real && self.is_router(router) {
+                    hosts.push((host, router, n));
+                }
+            }
+        }
+        hosts
+    }
+
+    /// Returns the links between routers that have real hosts on both sides, with their ends.
+    ///
+    /// They are the shortest paths to the first of the routers that reach each other.
+    fn trunks(&self, hosts: &[(usize, usize, usize)], router: &mut Router<'_>) -> Vec<(usize, [usize; 2])> {
+        let mut rest: Vec<usize> =
+            (0..self.scenario.node.len()).filter(|node| self.is_router(*node)).collect();
+        let mut trunks = Vec::new();
+        while let Some(&root) = rest.first() {
+            let next = router.towards(root, self.ip).to_vec();
+            // Real hosts behind each node, and the link and node towards the root.
+            let mut behind: BTreeMap<usize, (usize, Option<(usize, usize)>)> = BTreeMap::new();
+            let mut all = 0;
+            for &(_, at, _) in hosts.iter().filter(|(_, at, _)| *at == root || next[*at].is_some()) {
+                all += 1;
+                let mut node = at;
+                loop {
+                    let step = match next[node] {
+                        Some((Hop::Link(link, _), then)) => Some((link, then)),
+                        _ => None,
+                    };
+                    behind.entry(node).or_insert((0, step)).0 += 1;
+                    let Some((_, then)) = step else { break };
+                    node = then;
+                }
+            }
+            let used = behind.into_iter().filter(|(_, (count, _))| *count < all);
+            trunks.extend(used.filter_map(|(node, (_, step))| step.map(|(link, then)| (link, [node, then]))));
+            rest.retain(|node| *node != root && next[*node].is_none());
+        }
+        trunks
+    }
+}
