@@ -1,5 +1,6 @@
 mod path_mtu;
 mod roles;
+mod shipped;
 mod stream;
 mod vc;
 

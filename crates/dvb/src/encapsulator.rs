@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bentpipe_net::InvalidConfig;
-use bentpipe_rohc::{Compressor, FlowStats};
+use bentpipe_rohc::{Compressor, FlowStats, Profile};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::ethernet::{EtherType, Frame, MacAddr};
 use bentpipe_wire::ts::{Method, PACKET_LEN};
@@ -93,6 +93,8 @@ pub struct Sent {
     pub pdu_bytes: u64,
     /// Encapsulated packets that went through ROHC.
     pub compressed: u64,
+    /// Encapsulated packets that went through a profile of RTP.
+    pub compressed_rtp: u64,
     /// Bytes of SNDUs, sections or GSE packets, those of GSE as if none was fragmented.
     pub sndu_bytes: u64,
     /// TS packets, or BBFRAMEs with packets of this stream.
@@ -182,8 +184,8 @@ pub struct Encapsulator {
 enum Form {
     /// Unchanged.
     Plain(Type),
-    /// Contents of the buffer, and elided zeros.
-    Compressed(Type, usize),
+    /// Contents of the buffer, elided zeros, and the profile.
+    Compressed(Type, usize, Profile),
 }
 
 impl Encapsulator {
@@ -264,11 +266,13 @@ impl Encapsulator {
     fn carry(&mut self, now: Time, pdu: &Pdu<'_>) -> Result<(), Refused> {
         match self.form(now, pdu)? {
             Form::Plain(kind) => self.encapsulate(now, kind, pdu.bytes, pdu.elided),
-            Form::Compressed(kind, elided) => {
+            Form::Compressed(kind, elided, profile) => {
                 let buffer = std::mem::take(&mut self.pdu);
                 let done = self.encapsulate(now, kind, &buffer, elided);
                 self.pdu = buffer;
+                let is_rtp = matches!(profile, Profile::Rtp | Profile::RtpUdpLite);
                 self.sent.compressed += u64::from(done.is_ok());
+                self.sent.compressed_rtp += u64::from(done.is_ok() && is_rtp);
                 done
             }
         }
@@ -327,7 +331,7 @@ impl Encapsulator {
         let done = compressor.compress_header(now, packet.bytes, packet.len(), &mut self.pdu).ok()?;
         self.pdu.extend_from_slice(&packet.bytes[done.header_in..]);
         let kind = if network.header_len.is_some() { Type::BRIDGED } else { Type::ROHC };
-        Some(Form::Compressed(kind, packet.elided))
+        Some(Form::Compressed(kind, packet.elided, done.profile))
     }
 
     fn encapsulate(&mut self, now: Time, kind: Type, pdu: &[u8], elided: usize) -> Result<(), Refused> {

@@ -19,6 +19,8 @@ bentpipe_net::metrics! {
         => .summed(&[Sum::new("efficiency", "Efficiency", How::Over(&UNITS_SENT_BYTES))]);
     Counter COMPRESSED = "compressed", Packets, "Packets compressed"
         => .summed(&[Sum::new("compressed", "Packets compressed", How::Grown).given(&COMPRESSED)]);
+    Counter COMPRESSED_RTP = "compressed-rtp", Packets, "Packets compressed as RTP"
+        => .summed(&[Sum::new("compressed-rtp", "Packets compressed as RTP", How::Grown).given(&COMPRESSED)]);
     Counter HEADERS_IN_BYTES = "headers-in-bytes", Bytes, "Bytes of headers before compression" => .summed(&[
         Sum::new("header-before", "Mean header before compression", How::Over(&COMPRESSED)).given(&COMPRESSED),
     ]);

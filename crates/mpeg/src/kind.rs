@@ -1,7 +1,7 @@
 //! Traffic of video at a variable rate.
 
 use bentpipe_site::{FlowAt, FlowEnds, FlowGround, FlowTakes, Problem, TrafficKind};
-use bentpipe_transport::app::{datagram_ends, endpoints};
+use bentpipe_transport::app::{SinkConfig, datagram_ends, endpoints, port_numbers};
 use bentpipe_units::{Bytes, Rate};
 use bentpipe_wire::ip::Protocol;
 
@@ -25,9 +25,11 @@ impl TrafficKind for SourceConfig {
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
         at.ensure_fits(self.payload(), self.header_len(), "ts_packets")?;
         self.rate.check().map_err(|error| at.impossible("rate", &error))?;
-        let datagrams = ground.datagrams(at, Protocol::UDP, 1)?;
+        let datagrams = ground.datagrams(at, Protocol::UDP, port_numbers(self.header, 1))?;
         let source = Source::new(self, endpoints(&datagrams), at.start, at.stop);
         let source = source.map_err(|error| at.impossible("", &error))?;
-        Ok(datagram_ends(source, self.header, false, &datagrams))
+        let first_port = datagrams.destination.port();
+        let sink = SinkConfig { first_port, count: 1, header: self.header, shared_ports: false };
+        Ok(datagram_ends(source, sink, &datagrams))
     }
 }

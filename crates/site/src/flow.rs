@@ -10,13 +10,15 @@ use bentpipe_wire::ip::Protocol;
 use crate::application::Application;
 use crate::files::{Files, Opened};
 use crate::judge::Judge;
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, PortNumbers};
 use crate::problem::Problem;
 use crate::routes::{Hop, Router, header_len};
 use crate::topology::{IpVersion, Topology, Way};
 
 /// First port of flows to groups, far from those of single nodes.
 const FIRST_GROUP_PORT: u16 = 40_000;
+/// Maximum number of flows with a port number each at a node.
+const MAX_FLOWS: u16 = 64_511;
 
 /// Flow, or a copy of one, whose elements are made.
 #[derive(Clone, Debug)]
@@ -163,8 +165,6 @@ pub struct Datagrams {
     pub source: SocketAddr,
     /// Address and first port number of the receivers.
     pub destination: SocketAddr,
-    /// Number of port numbers, from the first on.
-    pub count: u16,
     /// Node and port of the sender.
     pub sender: (usize, Port),
     /// Nodes and ports of the receivers.
@@ -246,11 +246,11 @@ impl<'g, 't> FlowGround<'g, 't> {
         at: &FlowAt<'_>,
         node: usize,
         protocol: Protocol,
-        count: u16,
+        numbers: PortNumbers,
     ) -> Result<(Port, u16), Problem> {
-        self.nodes.bind(node, protocol, count).ok_or_else(|| {
-            let name = self.topology.name(node);
-            let problem = format!("no port is left at node \"{name}\": 64511 flows can end there");
+        self.nodes.bind(node, protocol, numbers).ok_or_else(|| {
+            let (name, most) = (self.topology.name(node), MAX_FLOWS / numbers.step);
+            let problem = format!("no port is left at node \"{name}\": {most} flows can end there");
             Problem::new(at.key("count"), problem)
         })
     }
@@ -261,8 +261,8 @@ impl<'g, 't> FlowGround<'g, 't> {
     /// Returns an error if no port number is left.
     pub fn pair(&mut self, at: &FlowAt<'_>, protocol: Protocol) -> Result<Pair, Problem> {
         let (from, to) = (at.from, at.receivers[0]);
-        let (sender, local) = self.bind(at, from, protocol, 1)?;
-        let (receiver, remote) = self.bind(at, to, protocol, 1)?;
+        let (sender, local) = self.bind(at, from, protocol, PortNumbers::consecutive(1))?;
+        let (receiver, remote) = self.bind(at, to, protocol, PortNumbers::consecutive(1))?;
         [from, to].into_iter().for_each(|node| self.nodes.send_to(node, at.ip));
         Ok(Pair {
             local: SocketAddr::new(self.nodes.address(from, at.ip), local),
@@ -272,7 +272,7 @@ impl<'g, 't> FlowGround<'g, 't> {
         })
     }
 
-    /// Adds the ends of datagrams from `count` port numbers to as many at each receiver.
+    /// Adds the ends of datagrams from port numbers to as many at each receiver.
     ///
     /// # Errors
     /// Returns an error if too few port numbers are left.
@@ -280,26 +280,26 @@ impl<'g, 't> FlowGround<'g, 't> {
         &mut self,
         at: &FlowAt<'_>,
         protocol: Protocol,
-        count: u16,
+        numbers: PortNumbers,
     ) -> Result<Datagrams, Problem> {
-        let (sender, first) = self.bind(at, at.from, protocol, count)?;
+        let (sender, first) = self.bind(at, at.from, protocol, numbers)?;
         let source = SocketAddr::new(self.nodes.address(at.from, at.ip), first);
         let (destination, receivers) = match at.group {
-            Some(address) => self.members(at, address, protocol, count)?,
-            None => self.receiver(at, protocol, count)?,
+            Some(address) => self.members(at, address, protocol, numbers)?,
+            None => self.receiver(at, protocol, numbers)?,
         };
-        Ok(Datagrams { source, destination, count, sender: (at.from, sender), receivers })
+        Ok(Datagrams { source, destination, sender: (at.from, sender), receivers })
     }
 
     fn receiver(
         &mut self,
         at: &FlowAt<'_>,
         protocol: Protocol,
-        count: u16,
+        numbers: PortNumbers,
     ) -> Result<(SocketAddr, Vec<(usize, Port)>), Problem> {
         let to = at.receivers[0];
         self.nodes.send_to(to, at.ip);
-        let (port, first) = self.bind(at, to, protocol, count)?;
+        let (port, first) = self.bind(at, to, protocol, numbers)?;
         Ok((SocketAddr::new(self.nodes.address(to, at.ip), first), vec![(to, port)]))
     }
 
@@ -309,15 +309,15 @@ impl<'g, 't> FlowGround<'g, 't> {
         at: &FlowAt<'_>,
         address: IpAddr,
         protocol: Protocol,
-        count: u16,
+        numbers: PortNumbers,
     ) -> Result<(SocketAddr, Vec<(usize, Port)>), Problem> {
         let first = FIRST_GROUP_PORT.checked_add(at.flow as u16);
-        let first = first.filter(|first| first.checked_add(count).is_some());
+        let first = first.and_then(|first| self.nodes.group_ports(first, numbers));
         let first = first.ok_or_else(|| Problem::new(at.key("count"), "more flows to groups than ports"))?;
         let join = |to: &usize| {
             let node = self.nodes.node(*to);
             let port = node.add_endpoint();
-            (first..first + count).for_each(|number| node.join(port, address, protocol, number));
+            numbers.above(first).for_each(|number| node.join(port, address, protocol, number));
             (*to, port)
         };
         Ok((SocketAddr::new(address, first), at.receivers.iter().map(join).collect()))

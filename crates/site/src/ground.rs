@@ -6,7 +6,7 @@ use bentpipe_net::Port;
 use bentpipe_net::node::Divert;
 use bentpipe_wire::ip::Protocol;
 
-use crate::{IpVersion, Nodes, Problem, Router, Topology};
+use crate::{IpVersion, Nodes, PortNumbers, Problem, Router, Topology};
 
 /// Node of a role while networks are planned. Each call that makes a port of the role's element returns the next one.
 pub struct Ground<'g, 'a> {
@@ -66,7 +66,7 @@ impl<'g, 'a> Ground<'g, 'a> {
     /// # Errors
     /// Returns an error if too few port numbers are left.
     pub fn bind(&mut self, protocol: Protocol, count: u16) -> Result<(Port, u16), Problem> {
-        let bound = self.nodes.bind(self.node, protocol, count);
+        let bound = self.nodes.bind(self.node, protocol, PortNumbers::consecutive(count));
         let none = || Problem::new(self.key, format!("no port is left at node \"{}\"", self.name()));
         let (endpoint, first) = bound.ok_or_else(none)?;
         Ok((self.join(endpoint), first))

@@ -48,7 +48,7 @@ pub use install::{At, Installed, Order, Part, Site, Slot};
 pub use judge::{Judge, Judged};
 pub use medium::{Assembly, MediumKind, SharedParts, SharedTable, Wired};
 pub use member::{Common, Facts, MAX_DELAY, Member, Place, Scope, Takes, numbered};
-pub use nodes::{NodeHandle, Nodes};
+pub use nodes::{NodeHandle, Nodes, PortNumbers};
 pub use problem::Problem;
 pub use review::Review;
 pub use role::{Client, RoleAt, RoleHandle, RoleKind, RolePlans, Roles};

@@ -22,6 +22,39 @@ pub struct Nodes<'a> {
     tunnels: Vec<[u16; 2]>,
     /// Interfaces of each node by the number of the link.
     interfaces: Vec<HashMap<usize, Port>>,
+    /// First port number that no flow to a group has.
+    next_group_port: u16,
+}
+
+/// Port numbers of an endpoint, at equal distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortNumbers {
+    /// Number of port numbers.
+    pub count: u16,
+    /// Distance of two port numbers. The first is a multiple of it, and those between stay free.
+    pub step: u16,
+}
+
+impl PortNumbers {
+    /// Creates `count` consecutive port numbers.
+    pub const fn consecutive(count: u16) -> PortNumbers {
+        PortNumbers { count, step: 1 }
+    }
+
+    /// Returns the lowest possible first number from `first` on.
+    fn aligned(self, first: u16) -> Option<u16> {
+        first.checked_next_multiple_of(self.step)
+    }
+
+    /// Returns the number above the last one and its distance.
+    fn end(self, first: u16) -> Option<u16> {
+        first.checked_add(self.count.checked_mul(self.step)?)
+    }
+
+    /// Returns all numbers from `first` on, which leave room for the last.
+    pub(crate) fn above(self, first: u16) -> impl Iterator<Item = u16> {
+        (0..self.count).map(move |n| first + n * self.step)
+    }
 }
 
 struct State {
@@ -64,7 +97,14 @@ impl<'a> Nodes<'a> {
         let states = topology.node.iter().map(|(name, node)| State::new(topology, name, node, &mut used));
         let nodes = states.collect();
         let interfaces = interfaces(topology);
-        Nodes { topology, nodes, interfaces, destinations: BTreeSet::new(), tunnels: Vec::new() }
+        Nodes {
+            topology,
+            nodes,
+            interfaces,
+            destinations: BTreeSet::new(),
+            tunnels: Vec::new(),
+            next_group_port: 0,
+        }
     }
 
     /// Returns the interface of a node to a link, both by number.
@@ -82,16 +122,25 @@ impl<'a> Nodes<'a> {
         self.destinations.insert((ip, node));
     }
 
-    /// Adds an endpoint and returns its port and the first of its `count` port numbers.
+    /// Adds an endpoint and returns its port and the first of its port numbers.
     ///
     /// Returns `None` if too few port numbers are left.
-    pub fn bind(&mut self, node: usize, protocol: Protocol, count: u16) -> Option<(Port, u16)> {
+    pub fn bind(&mut self, node: usize, protocol: Protocol, numbers: PortNumbers) -> Option<(Port, u16)> {
         let state = &mut self.nodes[node];
-        let first = state.free(protocol, count)?;
-        state.next_port = first.checked_add(count)?;
+        let first = state.free(protocol, numbers)?;
+        state.next_port = numbers.end(first)?;
         let endpoint = state.node.add_endpoint();
-        (first..state.next_port).for_each(|port| state.node.bind(endpoint, protocol, port));
+        numbers.above(first).for_each(|port| state.node.bind(endpoint, protocol, port));
         Some((endpoint, first))
+    }
+
+    /// Returns the first free port number of a flow to a group, from `first` on.
+    ///
+    /// Returns `None` if too few port numbers are left.
+    pub fn group_ports(&mut self, first: u16, numbers: PortNumbers) -> Option<u16> {
+        let first = numbers.aligned(first.max(self.next_group_port))?;
+        self.next_group_port = numbers.end(first)?;
+        Some(first)
     }
 
     /// Binds an endpoint to a well-known port number, or returns `None` if that is taken.
@@ -227,13 +276,13 @@ impl State {
         State { node, addresses, next_port: FIRST_PORT, well_known: BTreeSet::new() }
     }
 
-    /// Returns the first of `count` numbers in a row that nothing has.
-    fn free(&self, protocol: Protocol, count: u16) -> Option<u16> {
-        let mut first = self.next_port;
+    /// Returns the first of `numbers` that nothing has, nor any number between them.
+    fn free(&self, protocol: Protocol, numbers: PortNumbers) -> Option<u16> {
+        let mut first = numbers.aligned(self.next_port)?;
         loop {
-            let end = first.checked_add(count)?;
+            let end = numbers.end(first)?;
             match self.well_known.range((protocol, first)..(protocol, end)).next_back() {
-                Some((_, taken)) => first = taken.checked_add(1)?,
+                Some((_, taken)) => first = numbers.aligned(taken.checked_add(1)?)?,
                 None => return Some(first),
             }
         }

@@ -15,7 +15,7 @@ mod timetable;
 
 pub use arrivals::Arrivals;
 pub use flow::{Endpoints, Header, Identification, Template, datagram};
-pub use kind::{Udp, datagram_ends, endpoints};
+pub use kind::{Udp, datagram_ends, endpoints, port_numbers};
 pub use replay::{Replay, ReplayConfig};
 pub use sink::{FlowStats, Sink, SinkConfig};
 pub use source::{Law, Pattern, Source, SourceConfig};

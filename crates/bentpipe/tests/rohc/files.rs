@@ -476,3 +476,17 @@ fn every_command_has_help_with_examples() {
         assert!(text.contains(&format!("  bentpipe rohc {command} ")), "{text}");
     }
 }
+
+#[test]
+fn statistics_say_when_rtp_is_missed() {
+    let call = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/call.pcap");
+    let missed = said(&rohc(&["stats"], &[call.as_ref()]), 0);
+    assert!(
+        missed.contains("with --rtp-ports likely packets shrink by 60.3 % instead of 40.8 %"),
+        "{missed}"
+    );
+    for rule in ["likely", "all"] {
+        let found = said(&rohc(&["stats", "--rtp-ports", rule], &[call.as_ref()]), 0);
+        assert!(!found.contains("with --rtp-ports"), "{found}");
+    }
+}

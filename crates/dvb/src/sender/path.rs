@@ -205,6 +205,7 @@ impl Path {
         observer.counter(&metrics::PACKETS_IN, sent.pdus);
         observer.counter(&metrics::PACKETS_IN_BYTES, sent.pdu_bytes);
         observer.counter(&metrics::COMPRESSED, sent.compressed);
+        observer.counter(&metrics::COMPRESSED_RTP, sent.compressed_rtp);
         observer.counter(&metrics::HEADERS_IN_BYTES, rohc.header_in);
         observer.counter(&metrics::HEADERS_OUT_BYTES, rohc.header_out);
         observer.counter(&metrics::ROHC_IRS, rohc.irs);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bentpipe_site::{
-    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Form, Judge, Judged, Problem, Review, TrafficKind,
+    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Form, Judge, Judged, PortNumbers, Problem, Review,
+    TrafficKind,
 };
 use bentpipe_transport::app::{Replay, datagram, endpoints};
 use bentpipe_units::{Bytes, Rate, Span};
@@ -78,7 +79,7 @@ impl Stream {
         times: &[Span],
     ) -> Result<FlowEnds, Problem> {
         at.ensure_fits(self.payload(), self.header_len(), "ts_packets")?;
-        let ends = ground.datagrams(at, Protocol::UDP, 1)?;
+        let ends = ground.datagrams(at, Protocol::UDP, PortNumbers::consecutive(1))?;
         let count = usize::from(self.packets());
         let groups = original.whole.packets.chunks(count).zip(times.chunks(count));
         let packets = groups.map(|(group, times)| {

@@ -10,7 +10,7 @@ use bentpipe_wire::{rtp, udp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Both ends of a source's first flow; flow i has both ports higher by i.
+/// Both ends of a source's first flow. Ports of the next are higher by [`Header::port_step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoints {
     /// The sending end.
@@ -55,6 +55,16 @@ impl Header {
         match self {
             Header::Sequence => 4,
             Header::Rtp => rtp::HEADER_LEN,
+        }
+    }
+
+    /// Returns the distance of the ports of two flows.
+    ///
+    /// RTP takes even ports and leaves the next higher ones to RTCP (RFC 3550, section 11).
+    pub const fn port_step(self) -> u16 {
+        match self {
+            Header::Sequence => 1,
+            Header::Rtp => 2,
         }
     }
 
@@ -168,7 +178,7 @@ impl Template {
         let bytes = packet.header_mut();
         let (headers, payload) = bytes.split_at_mut(self.headers_len);
         headers.copy_from_slice(&self.headers[..self.headers_len]);
-        let above = if self.shares_ports { 0 } else { flow as u16 };
+        let above = if self.shares_ports { 0 } else { (flow as u16).wrapping_mul(self.header.port_step()) };
         let ports = (self.ports.0.wrapping_add(above), self.ports.1.wrapping_add(above));
         let sum = self.sum.add(ports.0.into()).add(ports.1.into());
         let sum = self.header.emit(payload, flow, number, now, sum);
@@ -229,7 +239,11 @@ mod tests {
                 let upper = ip.upper().expect("no extension");
                 let udp = udp::Datagram::new_checked(upper.bytes).expect("UDP");
                 udp.verify_checksum(&upper.pseudo).expect("a checksum");
-                assert_eq!((udp.src_port(), udp.dst_port(), udp.payload_len()), (5007, 6007, 45));
+                let above = 7 * header.port_step();
+                assert_eq!(
+                    (udp.src_port(), udp.dst_port(), udp.payload_len()),
+                    (5000 + above, 6000 + above, 45)
+                );
                 let wanted = if header == Header::Rtp { 0x2345 } else { 0x1_2345 };
                 assert_eq!(header.sequence(udp.payload()), Some(wanted));
             }

@@ -1,7 +1,9 @@
 //! Traffic of UDP datagrams.
 
 use bentpipe_net::Element;
-use bentpipe_site::{Copies, Datagrams, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Problem, TrafficKind};
+use bentpipe_site::{
+    Copies, Datagrams, End, FlowAt, FlowEnds, FlowGround, FlowTakes, PortNumbers, Problem, TrafficKind,
+};
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::ip::Protocol;
 use schemars::JsonSchema;
@@ -92,10 +94,13 @@ impl TrafficKind for Udp {
         at.ensure_fits(self.payload, self.header_len(), "payload")?;
         let count = u16::try_from(at.copies)
             .map_err(|_| Problem::new(at.key("count"), "more than 65535 UDP flows"))?;
-        let datagrams = ground.datagrams(at, Protocol::UDP, count)?;
+        let ports = if self.shared_ports { 1 } else { count };
+        let datagrams = ground.datagrams(at, Protocol::UDP, port_numbers(self.header, ports))?;
         let source = Source::new(&self.source(at.start, at.stop, count), endpoints(&datagrams));
         let source = source.map_err(|error| at.impossible("", &error))?;
-        Ok(datagram_ends(source, self.header, self.shared_ports, &datagrams))
+        let first_port = datagrams.destination.port();
+        let sink = SinkConfig { first_port, count, header: self.header, shared_ports: self.shared_ports };
+        Ok(datagram_ends(source, sink, &datagrams))
     }
 }
 
@@ -104,15 +109,13 @@ pub fn endpoints(datagrams: &Datagrams) -> Endpoints {
     Endpoints { source: datagrams.source, destination: datagrams.destination }
 }
 
+/// Returns the port numbers of `count` flows whose packets have a header.
+pub fn port_numbers(header: Header, count: u16) -> PortNumbers {
+    PortNumbers { count, step: header.port_step() }
+}
+
 /// Returns the ends of datagrams: a source, and sinks that expect what it sends.
-pub fn datagram_ends(
-    source: impl Element + 'static,
-    header: Header,
-    shared_ports: bool,
-    datagrams: &Datagrams,
-) -> FlowEnds {
-    let first_port = datagrams.destination.port();
-    let sink = SinkConfig { first_port, count: datagrams.count, header, shared_ports };
+pub fn datagram_ends(source: impl Element + 'static, sink: SinkConfig, datagrams: &Datagrams) -> FlowEnds {
     let receivers = datagrams.receivers.iter().map(|at| End::new(Sink::new(sink), *at)).collect();
     FlowEnds { sender: End::new(source, datagrams.sender), receivers, judge: None }
 }

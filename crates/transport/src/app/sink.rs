@@ -16,7 +16,7 @@ use crate::checksum;
 /// Configuration of a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SinkConfig {
-    /// The destination port of flow 0; flow i's is higher by i.
+    /// The destination port of flow 0; flow i's is higher by i times [`Header::port_step`].
     pub first_port: u16,
     /// Number of flows.
     pub count: u16,
@@ -196,7 +196,9 @@ impl Sink {
         let flow = if self.config.shared_ports {
             self.config.header.source(udp.payload()).ok_or(Refusal::Unexpected)? as usize
         } else {
-            usize::from(udp.dst_port().wrapping_sub(self.config.first_port))
+            let (above, step) =
+                (udp.dst_port().wrapping_sub(self.config.first_port), self.config.header.port_step());
+            usize::from(if above.is_multiple_of(step) { above / step } else { u16::MAX })
         };
         let sequence = self.config.header.sequence(udp.payload()).ok_or(Refusal::Unexpected)?;
         Ok(Arrival { flow, sequence, payload_len: udp.payload_len() })

@@ -24,7 +24,7 @@ pub struct SourceConfig {
     /// Header at the start of the payload, by which the sink detects losses. Default: "sequence".
     #[serde(default)]
     pub header: Header,
-    /// Number of flows; flow i has both ports higher by i. Default: 1.
+    /// Number of flows. Ports rise by 1 from flow to flow, or by 2 with RTP. Default: 1.
     #[serde(default = "one")]
     pub count: u16,
     /// Enables a random start of each flow within its first interval or mean cycle. Default: true.
@@ -168,7 +168,11 @@ impl Source {
     /// Returns an error that names the key with an invalid value.
     pub fn new(config: &SourceConfig, endpoints: Endpoints) -> Result<Source, InvalidConfig> {
         InvalidConfig::ensure(config.count > 0, "count", "at least 1")?;
-        let last = config.count - 1;
+        let last = if config.shared_ports {
+            0
+        } else {
+            (config.count - 1).saturating_mul(config.header.port_step())
+        };
         let ports = endpoints.source.port().max(endpoints.destination.port());
         InvalidConfig::ensure(ports.checked_add(last).is_some(), "count", "ports up to 65535")?;
         let are_distinguishable = !config.shared_ports || config.header == Header::Rtp;
