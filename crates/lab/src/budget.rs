@@ -6,7 +6,7 @@
 
 mod medium;
 mod path;
-mod show;
+pub(crate) mod show;
 
 use bentpipe_scenario::copies::copies as copies_between;
 use bentpipe_scenario::{Flow, Link, Medium, Problem, Queue, Scenario, Way};

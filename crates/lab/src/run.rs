@@ -28,6 +28,7 @@ mod execute;
 mod folder;
 mod follow;
 mod monitor;
+mod network;
 
 pub use crate::prepared::{CapturePoint, Prepared};
 pub use crate::video::Finish;

@@ -14,6 +14,7 @@ mod files;
 mod finals;
 mod follow;
 mod measure;
+mod network_map;
 mod outcome;
 mod parquet;
 mod plan;
@@ -33,6 +34,7 @@ pub use files::{WholeFile, read_at_most, remove_unfinished, write_compact, write
 pub use finals::FinalValues;
 pub use follow::Live;
 pub use measure::Measure;
+pub use network_map::{MappedKind, MappedLink, MappedNode, NetworkMap};
 pub use outcome::{CaptureFile, Outcome, RealTime, RunResult, Timing};
 pub use parquet::{SeriesError, read_series, write_parquet};
 pub use plan::{Burst, plan_file, read_plan};

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use bentpipe_units::Span;
 
 use super::{
-    Burst, Declaration, PointSummary, RealTime, RunResult, Series, SeriesError, Setting, Summary, plan_file,
-    read_plan, read_series,
+    Burst, Declaration, NetworkMap, PointSummary, RealTime, RunResult, Series, SeriesError, Setting, Summary,
+    plan_file, read_plan, read_series,
 };
 
 /// Results of a plan: its runs, their summary, and texts that a report quotes.
@@ -22,6 +22,8 @@ pub struct ResultSet<'a> {
     pub command: String,
     /// Text of the scenario file.
     pub scenario: &'a str,
+    /// Nodes and links of the first point.
+    pub network: NetworkMap,
     /// Budget of the first point, if it has one.
     pub budget: Option<String>,
     /// Names of the sweep's axes; empty if nothing is swept.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use bentpipe_record::{Cell, Table};
 
+use super::network;
 use super::page::{Block, Page, Picture};
 use super::plot::{Mark, Plot};
 use super::svg::{self, escape};
@@ -95,6 +96,11 @@ impl Writer {
             Block::Table(table) => self.table(table),
             Block::Plots(plots) => self.plots(plots),
             Block::Picture(picture) => self.picture(picture),
+            Block::Network(map) => {
+                if let Some(svg) = network::draw(map) {
+                    let _ = writeln!(self.html, "<figure class=\"scroll\">{svg}</figure>");
+                }
+            }
             Block::Folded(title, blocks) => {
                 let _ = writeln!(self.html, "<details><summary>{}</summary>", escape(title));
                 self.blocks(blocks);

@@ -11,6 +11,7 @@ mod cdf;
 mod decimate;
 mod html;
 pub mod losses;
+mod network;
 mod numbers;
 mod page;
 mod plan;

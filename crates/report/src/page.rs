@@ -1,6 +1,6 @@
 //! Blocks of a page.
 
-use bentpipe_record::Table;
+use bentpipe_record::{NetworkMap, Table};
 
 use super::plot::Plot;
 
@@ -30,6 +30,8 @@ pub enum Block {
     Plots(Vec<Plot>),
     /// A picture.
     Picture(Picture),
+    /// Drawing of a network; nothing if it has too many nodes.
+    Network(NetworkMap),
     /// Text as it is, in a box of its own.
     Verbatim(String),
     /// Collapsed section, always printed.

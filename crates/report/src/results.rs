@@ -17,6 +17,9 @@ use super::{amount, cdf, plan, swept, timed};
 /// Tables of ATM lines and channels with more rows than this are folded away.
 const MAX_ROWS: usize = 12;
 
+/// Number of plots before the tables: one row.
+const FIRST_PLOTS: usize = 2;
+
 /// Maximum number of measures of one kind in a sweep plot: those with the largest values.
 const MAX_SHOWN: usize = 8;
 
@@ -45,13 +48,16 @@ const SWEPT: [(&str, &str); 13] = [
 
 /// Returns the page: summary with confidence intervals, plots, scenario, budget, and command to reproduce it.
 pub fn results_page(results: &ResultSet<'_>) -> Page {
-    let mut blocks: Vec<Block> = results.real_time().map(real_time_block).into_iter().collect();
+    let mut blocks = vec![Block::Network(results.network.clone())];
+    blocks.extend(results.real_time().map(real_time_block));
     blocks.push(Block::Heading("Summary".into()));
     match results.summaries() {
         [point] => {
-            let first = [flow_table(point).map(with_meaning), link_table(point)];
-            blocks.extend(first.into_iter().flatten().map(Block::Table));
-            blocks.extend(timed_blocks(results));
+            let mut rest = timed_blocks(results);
+            blocks.extend(first_plots(&mut rest));
+            blocks.extend(flow_table(point).map(with_meaning).map(|table| long("Flows", table)));
+            blocks.extend(link_table(point).map(|table| long("Links", table)));
+            blocks.extend(rest);
             blocks.extend(folded_tables(point));
         }
         points => {
@@ -66,6 +72,13 @@ pub fn results_page(results: &ResultSet<'_>) -> Page {
     // Lines of the file are no lines of the page.
     let lead = results.description.split_whitespace().collect::<Vec<_>>().join(" ");
     Page { title: results.title.to_owned(), lead, facts: facts(results), blocks }
+}
+
+/// Takes the first plots, which come before the tables.
+fn first_plots(blocks: &mut [Block]) -> Option<Block> {
+    let Some(Block::Plots(plots)) = blocks.first_mut() else { return None };
+    let first = plots.drain(..plots.len().min(FIRST_PLOTS)).collect();
+    Some(Block::Plots(first))
 }
 
 /// Says what a flow's goodput is over.

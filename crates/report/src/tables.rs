@@ -9,8 +9,11 @@ use indexmap::IndexMap;
 
 use super::numbers::quantity;
 
-/// Most copies that have a row each; of more there is their mean.
+/// Maximum number of copies that have a row each; of more there is their mean.
 const MAX_COPIES: usize = 12;
+
+/// Number of rows above which the copies of a table are one row, few as they are.
+const MAX_ROWS: usize = 12;
 
 /// Measures of a flow and their titles.
 const FLOW: &[(&str, &str)] = &[
@@ -114,11 +117,12 @@ fn grouped(what: &str, prefix: &str, columns: &[(&str, &str)], point: &PointSumm
     let things = things(prefix, point);
     let mut copies: HashMap<String, usize> = HashMap::new();
     things.keys().for_each(|thing| *copies.entry(pattern(thing)).or_default() += 1);
+    let most = if things.len() > MAX_ROWS { 2 } else { MAX_COPIES };
     let mut shown = Things::new();
     for (thing, measures) in things {
         let copies_of = pattern(&thing);
         match copies[&copies_of] {
-            count if count > MAX_COPIES => {
+            count if count > most => {
                 let name = format!("{copies_of}, mean of {count}");
                 shown.entry(name).or_insert_with(|| of_group(&copies_of, columns, point));
             }

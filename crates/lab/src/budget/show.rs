@@ -112,7 +112,7 @@ impl fmt::Display for FlowBudget {
 }
 
 /// Returns a rate with four digits.
-fn rate(rate: Rate) -> String {
+pub(crate) fn rate(rate: Rate) -> String {
     let (scale, unit) = match rate.as_bps() {
         n if n >= 1_000_000_000 => (1e9, "Gbit/s"),
         n if n >= 1_000_000 => (1e6, "Mbit/s"),

@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use super::Monitor;
 use super::folder::Folder;
+use super::network::network_map;
 use crate::budget::Budget;
 use crate::measure;
 use crate::plan::{Plan, Point};
@@ -68,13 +69,15 @@ impl Results {
         let scenario = &request.plan.points[0].scenario;
         let command = request.command.join(" ");
         let name = request.document.name();
+        let budget = Budget::new(scenario).ok();
         ResultSet {
             title: &scenario.title,
             description: &scenario.description,
             duration: scenario.duration,
             command: if command.is_empty() { format!("bentpipe run {name}") } else { command },
             scenario: request.document.text(),
-            budget: Budget::new(scenario).ok().map(|budget| budget.to_string()),
+            network: network_map(scenario, budget.as_ref()),
+            budget: budget.map(|budget| budget.to_string()),
             axes: &request.plan.axes,
             points: request.plan.points.iter().map(|point| self.point(point)).collect(),
             runs: &self.runs,

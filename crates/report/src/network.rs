@@ -1,0 +1,242 @@
+//! Drawing of a network: nodes in layers, from one edge to the other, and the links between them.
+
+use std::cmp::Ordering;
+use std::fmt::Write as _;
+
+use bentpipe_record::{MappedKind, MappedLink, MappedNode, NetworkMap};
+
+use super::svg::escape;
+
+/// Maximum number of nodes drawn; more cannot be read.
+const MAX_NODES: usize = 40;
+
+/// Distance of layers and of nodes in a layer, and half the size of a node.
+const LAYER: f64 = 330.0;
+const ROW: f64 = 84.0;
+const HALF: (f64, f64) = (62.0, 19.0);
+
+/// Space around the drawing.
+const MARGIN: f64 = 24.0;
+
+/// Maximum number of letters of a name or label.
+const MAX_LETTERS: usize = 28;
+
+/// Returns the network as an `<svg>` element; `None` if there is nothing to see, or too much.
+pub(super) fn draw(map: &NetworkMap) -> Option<String> {
+    if map.links.is_empty() || map.nodes.len() > MAX_NODES {
+        return None;
+    }
+    let layers = layers(map);
+    let rows = layers.iter().map(Vec::len).max()?;
+    let (width, height) =
+        ((layers.len() - 1) as f64 * LAYER + 2.0 * (HALF.0 + MARGIN), rows as f64 * ROW + MARGIN);
+    let places = places(map.nodes.len(), &layers, height);
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" class=\"network\" style=\"max-width:{width}px\">\
+         <title>Network: {} nodes, {} links</title>",
+        map.nodes.len(),
+        map.links.len()
+    );
+    for (n, link) in map.links.iter().enumerate() {
+        let twins = map.links[..n].iter().filter(|other| same_ends(other, link)).count();
+        let degrees = link.between.map(|end| neighbours(map, end).count());
+        draw_link(link, &places, degrees, twins, &mut svg);
+    }
+    map.nodes.iter().zip(&places).for_each(|(node, place)| draw_node(node, *place, &mut svg));
+    svg.push_str("</svg>");
+    Some(svg)
+}
+
+fn same_ends(first: &MappedLink, second: &MappedLink) -> bool {
+    let [a, b] = first.between;
+    second.between == [a, b] || second.between == [b, a]
+}
+
+/// Returns the nodes by their distance from the node that has the farthest one; unconnected parts are below each other.
+fn layers(map: &NetworkMap) -> Vec<Vec<usize>> {
+    let mut layers: Vec<Vec<usize>> = Vec::new();
+    let mut is_placed = vec![false; map.nodes.len()];
+    while let Some(seed) = is_placed.iter().position(|placed| !placed) {
+        let part: Vec<usize> = distances(map, seed).iter().flatten().copied().collect();
+        // The first of the file that lies at an edge.
+        let depth = |node: &usize| distances(map, *node).len();
+        let deepest = part.iter().map(depth).max().unwrap_or(1);
+        let start = part.iter().copied().filter(|node| depth(node) == deepest).min().unwrap_or(seed);
+        for (n, mut layer) in distances(map, start).into_iter().enumerate() {
+            if layers.len() == n {
+                layers.push(Vec::new());
+            }
+            layer.iter().for_each(|node| is_placed[*node] = true);
+            let before = if n == 0 { Vec::new() } else { layers[n - 1].clone() };
+            layer.sort_by(|a, b| middle(map, *a, &before).total_cmp(&middle(map, *b, &before)));
+            layers[n].extend(layer);
+        }
+    }
+    layers
+}
+
+/// Returns the nodes in reach of `start`, by their number of hops.
+fn distances(map: &NetworkMap, start: usize) -> Vec<Vec<usize>> {
+    let mut is_seen = vec![false; map.nodes.len()];
+    is_seen[start] = true;
+    let mut layers = vec![vec![start]];
+    loop {
+        let mut next: Vec<usize> = Vec::new();
+        for node in &layers[layers.len() - 1] {
+            for other in neighbours(map, *node) {
+                if !std::mem::replace(&mut is_seen[other], true) {
+                    next.push(other);
+                }
+            }
+        }
+        if next.is_empty() {
+            return layers;
+        }
+        layers.push(next);
+    }
+}
+
+fn neighbours(map: &NetworkMap, node: usize) -> impl Iterator<Item = usize> {
+    map.links.iter().filter_map(move |link| match link.between {
+        [a, b] if a == node => Some(b),
+        [a, b] if b == node => Some(a),
+        _ => None,
+    })
+}
+
+/// Returns the mean position of a node's neighbours in the layer before; its own if it has none.
+fn middle(map: &NetworkMap, node: usize, before: &[usize]) -> f64 {
+    let places = neighbours(map, node).filter_map(|other| before.iter().position(|n| *n == other));
+    let (sum, count) = places.fold((0.0, 0.0), |(sum, count), place| (sum + place as f64, count + 1.0));
+    if count > 0.0 { sum / count } else { 0.0 }
+}
+
+/// Returns the centre of each node; layers stand in the middle of the height.
+fn places(nodes: usize, layers: &[Vec<usize>], height: f64) -> Vec<(f64, f64)> {
+    let mut places = vec![(0.0, 0.0); nodes];
+    for (n, layer) in layers.iter().enumerate() {
+        let top = (height - (layer.len() - 1) as f64 * ROW) / 2.0;
+        for (row, node) in layer.iter().enumerate() {
+            places[*node] = (MARGIN + HALF.0 + n as f64 * LAYER, top + row as f64 * ROW);
+        }
+    }
+    places
+}
+
+/// Draws a link; those with the same ends bend away from the first one.
+///
+/// Where links fan out from a node, names stand nearer to the other ends, which are farther apart.
+fn draw_link(
+    link: &MappedLink,
+    places: &[(f64, f64)],
+    [degree, to_degree]: [usize; 2],
+    twins: usize,
+    svg: &mut String,
+) {
+    let [(x, y), (to_x, to_y)] = link.between.map(|end| places[end]);
+    let side = if twins % 2 == 1 { 1.0 } else { -1.0 };
+    let bend = side * twins.div_ceil(2) as f64 * 128.0;
+    let (mut via_x, mut via_y) = ((x + to_x) / 2.0, (y + to_y) / 2.0 + bend);
+    if x == to_x {
+        // Nodes of one layer: around what stands between them.
+        via_x += 2.0 * (HALF.0 + 48.0) + bend.abs();
+        via_y -= bend;
+    }
+    let _ = write!(svg, "<path class=\"link\" d=\"M{x} {y}Q{via_x} {via_y} {to_x} {to_y}\"/>");
+    let t = match degree.cmp(&to_degree) {
+        Ordering::Less => 0.42,
+        Ordering::Equal => 0.5,
+        Ordering::Greater => 0.58,
+    };
+    let on_curve = |from: f64, via: f64, to: f64| {
+        let (before, after) = (1.0 - t, t);
+        before * before * from + 2.0 * before * after * via + after * after * to
+    };
+    let (x, y) = (on_curve(x, via_x, to_x), on_curve(y, via_y, to_y));
+    for (text, class, y) in [(&link.name, "name", y - 7.0), (&link.label, "label", y + 16.0)] {
+        let text = escape(&shortened(text));
+        let _ = write!(svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
+    }
+}
+
+fn draw_node(node: &MappedNode, (x, y): (f64, f64), svg: &mut String) {
+    let (left, top) = (x - HALF.0, y - HALF.1);
+    let (width, height) = (2.0 * HALF.0, 2.0 * HALF.1);
+    let (class, round) = match node.kind {
+        MappedKind::Host => ("host", 4.0),
+        MappedKind::Router => ("router", HALF.1),
+        MappedKind::Satellite => ("satellite", 4.0),
+    };
+    let mut frame = |by: f64| {
+        let (left, top) = (left + by, top - by);
+        let _ = write!(
+            svg,
+            "<rect class=\"{class}\" x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" rx=\"{round}\"/>"
+        );
+    };
+    if node.copies > 1 {
+        frame(6.0);
+        frame(3.0);
+    }
+    frame(0.0);
+    if node.kind == MappedKind::Satellite {
+        // Solar panels.
+        for x in [left - 16.0, left + width + 4.0] {
+            let _ = write!(
+                svg,
+                "<rect class=\"panel\" x=\"{x}\" y=\"{}\" width=\"12\" height=\"24\"/>",
+                y - 12.0
+            );
+        }
+    }
+    let name = shortened(&node.name);
+    let copies = if node.copies > 1 { format!(" \u{d7} {}", node.copies) } else { String::new() };
+    let _ = write!(svg, "<text class=\"node\" x=\"{x}\" y=\"{}\">{}{copies}</text>", y + 5.0, escape(&name));
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= MAX_LETTERS {
+        return text.to_owned();
+    }
+    text.chars().take(MAX_LETTERS - 1).chain(['\u{2026}']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(names: &[&str], links: &[[usize; 2]]) -> NetworkMap {
+        let node = |name: &&str| MappedNode { name: (*name).to_owned(), kind: MappedKind::Host, copies: 1 };
+        let link =
+            |between: &[usize; 2]| MappedLink { name: "l".into(), between: *between, label: "1 s".into() };
+        NetworkMap { nodes: names.iter().map(node).collect(), links: links.iter().map(link).collect() }
+    }
+
+    #[test]
+    fn a_chain_is_drawn_from_end_to_end() {
+        let chain = map(&["middle", "left", "right"], &[[0, 1], [0, 2]]);
+        assert_eq!(layers(&chain), [vec![1], vec![0], vec![2]]);
+    }
+
+    #[test]
+    fn parts_without_a_link_between_them_are_all_drawn() {
+        let parts = map(&["a", "b", "c", "d", "alone"], &[[0, 1], [2, 3]]);
+        assert_eq!(layers(&parts), [vec![0, 2, 4], vec![1, 3]]);
+        assert_eq!(draw(&parts).expect("a drawing").matches("class=\"node\"").count(), 5);
+    }
+
+    #[test]
+    fn loops_and_twins_are_drawn_and_markup_is_escaped() {
+        let drawn =
+            draw(&map(&["<a>", "b", "c"], &[[0, 1], [1, 2], [2, 0], [0, 1], [1, 1]])).expect("a drawing");
+        assert!(drawn.contains("&lt;a&gt;") && !drawn.contains("NaN"));
+        assert_eq!(drawn.matches("class=\"link\"").count(), 5);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_drawn() {
+        let many = vec!["n"; MAX_NODES + 1];
+        assert_eq!(draw(&map(&many, &[[0, 1]])), None);
+        assert_eq!(draw(&map(&["alone"], &[])), None);
+    }
+}
