@@ -1,4 +1,4 @@
-//! Drawing of a network: nodes in layers, from one edge to the other, and the links between them.
+//! Drawing of a network: nodes in layers and the links between them.
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
@@ -21,7 +21,9 @@ const MARGIN: f64 = 24.0;
 /// Maximum number of letters of a name or label.
 const MAX_LETTERS: usize = 28;
 
-/// Returns the network as an `<svg>` element; `None` if there is nothing to see, or too much.
+/// Returns the network as an `<svg>` element, or `None`.
+///
+/// A network without links, or with more nodes than can be read, is not drawn.
 pub(super) fn draw(map: &NetworkMap) -> Option<String> {
     if map.links.is_empty() || map.nodes.len() > MAX_NODES {
         return None;
@@ -52,7 +54,9 @@ fn same_ends(first: &MappedLink, second: &MappedLink) -> bool {
     second.between == [a, b] || second.between == [b, a]
 }
 
-/// Returns the nodes by their distance from the node that has the farthest one; unconnected parts are below each other.
+/// Returns the nodes by their distance from a node at the edge.
+///
+/// Unconnected parts are below each other.
 fn layers(map: &NetworkMap) -> Vec<Vec<usize>> {
     let mut layers: Vec<Vec<usize>> = Vec::new();
     let mut is_placed = vec![false; map.nodes.len()];
@@ -104,14 +108,14 @@ fn neighbours(map: &NetworkMap, node: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Returns the mean position of a node's neighbours in the layer before; its own if it has none.
+/// Returns the mean position of a node's neighbours in the layer before.
 fn middle(map: &NetworkMap, node: usize, before: &[usize]) -> f64 {
     let places = neighbours(map, node).filter_map(|other| before.iter().position(|n| *n == other));
     let (sum, count) = places.fold((0.0, 0.0), |(sum, count), place| (sum + place as f64, count + 1.0));
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// Returns the centre of each node; layers stand in the middle of the height.
+/// Returns the centre of each node, layers centred vertically.
 fn places(nodes: usize, layers: &[Vec<usize>], height: f64) -> Vec<(f64, f64)> {
     let mut places = vec![(0.0, 0.0); nodes];
     for (n, layer) in layers.iter().enumerate() {
@@ -123,8 +127,9 @@ fn places(nodes: usize, layers: &[Vec<usize>], height: f64) -> Vec<(f64, f64)> {
     places
 }
 
-/// Draws a link; those with the same ends bend away from the first one.
+/// Draws a link.
 ///
+/// Those with the same ends bend away from the first one.
 /// Where links fan out from a node, names stand nearer to the other ends, which are farther apart.
 fn draw_link(
     link: &MappedLink,

@@ -30,7 +30,7 @@ pub enum Block {
     Plots(Vec<Plot>),
     /// A picture.
     Picture(Picture),
-    /// Drawing of a network; nothing if it has too many nodes.
+    /// Drawing of a network that has few enough nodes.
     Network(NetworkMap),
     /// Text as it is, in a box of its own.
     Verbatim(String),

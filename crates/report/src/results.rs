@@ -74,7 +74,7 @@ pub fn results_page(results: &ResultSet<'_>) -> Page {
     Page { title: results.title.to_owned(), lead, facts: facts(results), blocks }
 }
 
-/// Takes the first plots, which come before the tables.
+/// Returns the first plots and leaves the others.
 fn first_plots(blocks: &mut [Block]) -> Option<Block> {
     let Some(Block::Plots(plots)) = blocks.first_mut() else { return None };
     let first = plots.drain(..plots.len().min(FIRST_PLOTS)).collect();

@@ -12,7 +12,7 @@ use super::numbers::quantity;
 /// Maximum number of copies that have a row each; of more there is their mean.
 const MAX_COPIES: usize = 12;
 
-/// Number of rows above which the copies of a table are one row, few as they are.
+/// Number of rows above which all copies of a flow or link share a row.
 const MAX_ROWS: usize = 12;
 
 /// Measures of a flow and their titles.
