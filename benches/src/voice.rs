@@ -11,13 +11,15 @@ use crate::{Workload, path};
 
 const FLOWS: u16 = 300;
 const FIRST_PORT: u16 = 6000;
+/// Ports of all flows: RTP takes even ones.
+const PORTS: std::ops::Range<u16> = FIRST_PORT..FIRST_PORT + 2 * FLOWS;
 
 pub(crate) fn workload() -> Workload {
     let mut builder = Builder::new(1);
     let left = builder.add("node/left", path::host("10.1.0.1", 0..0));
     let west = builder.add("node/west", path::router());
     let east = builder.add("node/east", path::router());
-    let right = builder.add("node/right", path::host("10.2.0.1", FIRST_PORT..FIRST_PORT + FLOWS));
+    let right = builder.add("node/right", path::host("10.2.0.1", PORTS));
     let (access, bottleneck) = links();
     path::join(&mut builder, "left", [(left, Port(0)), (west, Port(0))], &access);
     path::join(&mut builder, "satellite", [(west, Port(1)), (east, Port(0))], &bottleneck);
