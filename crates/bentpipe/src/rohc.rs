@@ -34,7 +34,8 @@ Examples:
   bentpipe rohc compress --cid large --mode o --feedback back.pcap trunk.pcapng trunk.rohc.pcap
   tcpdump -w - port 5004 | bentpipe rohc compress --rtp-ports 5004 - out.rohc.pcap
 
-The exit status is 1 if a packet could not be compressed, 2 for a bad command or file.";
+The exit status is 1 if a packet could not be compressed or a record is not IP (--skip-other accepts those),
+2 for a bad command or file.";
 
 const DECOMPRESS_EXAMPLES: &str = "\
 Examples:

@@ -138,6 +138,11 @@ impl Capture {
         skipped.chain(cut).collect()
     }
 
+    /// Returns `true` if records were skipped.
+    pub(crate) fn has_skipped(&self) -> bool {
+        !self.skipped.is_empty()
+    }
+
     /// Checks that the capture had a packet of the kind.
     ///
     /// # Errors
@@ -191,7 +196,7 @@ fn packet<'a>(record: &Record<'a>, content: Content, number: u64) -> Result<Pack
                     _ => error.to_string(),
                 })?;
             if !matches!(network.ethertype, EtherType::IPV4 | EtherType::IPV6) {
-                return Err(format!("of EtherType {:#06x}, not IP", network.ethertype.0));
+                return Err(format!("{}, not IP", protocol(network.ethertype)));
             }
             let on_link = record.original_len - network.offset;
             // Only a link pads; what is behind the packet in a raw capture was put there on purpose.
@@ -201,6 +206,19 @@ fn packet<'a>(record: &Record<'a>, content: Content, number: u64) -> Result<Pack
             Ok(Packet { number, time_ns, len, bytes })
         }
     }
+}
+
+/// Describes the protocol of a frame by its EtherType.
+fn protocol(ethertype: EtherType) -> String {
+    let name = match ethertype {
+        EtherType::ARP => " (ARP)",
+        EtherType(0x8863) => " (PPPoE discovery)",
+        EtherType(0x88cc) => " (LLDP)",
+        EtherType(0x8847) => " (MPLS)",
+        EtherType(0x888e) => " (EAPOL)",
+        _ => "",
+    };
+    format!("of EtherType {:#06x}{name}", ethertype.0)
 }
 
 /// Returns the length in an IP header, if it is within the `on_link` bytes that were on the link.
@@ -352,7 +370,7 @@ mod tests {
     fn what_is_no_such_packet_is_said() {
         let arp = ethernet(0x0806, &[0; 28]);
         let why = packet(&record(LinkType::ETHERNET, &arp, 42), Content::Ip, 1).unwrap_err();
-        assert_eq!(why, "of EtherType 0x0806, not IP");
+        assert_eq!(why, "of EtherType 0x0806 (ARP), not IP");
         let why = packet(&record(LinkType::RAW, &[0x45], 1), Content::Rohc, 1).unwrap_err();
         assert!(why.contains("101"));
     }

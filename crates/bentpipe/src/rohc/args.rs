@@ -261,6 +261,9 @@ pub(crate) struct OutputArgs {
     /// List the flows with the most header bytes: 20, or N
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
     flows: Option<usize>,
+    /// Skip records of other protocols, such as ARP, without exit status 1
+    #[arg(long)]
+    skip_other: bool,
     /// No table at the end
     #[arg(long, short)]
     pub(super) quiet: bool,
@@ -268,7 +271,12 @@ pub(crate) struct OutputArgs {
 
 impl OutputArgs {
     pub(super) fn outputs(&self) -> Outputs {
-        Outputs { csv: self.csv.clone(), plot: self.plot.clone(), flows: self.flows }
+        Outputs {
+            csv: self.csv.clone(),
+            plot: self.plot.clone(),
+            flows: self.flows,
+            skip_other: self.skip_other,
+        }
     }
 }
 

@@ -13,7 +13,7 @@ fn a_capture_there_and_back() {
     let [input, stream, back] = ["in.pcap", "rohc.pcap", "out.pcap"].map(|name| folder.file(name));
     udp_capture(&input, 200, 65_535);
     let text = said(&rohc(&["compress", "--verify"], &[&input, &stream]), 0);
-    assert!(text.contains("in.pcap: skipped record 1: of EtherType 0x0806, not IP"), "{text}");
+    assert!(text.contains("in.pcap: skipped record 1: of EtherType 0x0806 (ARP), not IP"), "{text}");
     assert!(text.contains("200 packets: 200 ok."), "{text}");
     said(&rohc(&["decompress"], &[&stream, &back]), 0);
     let expected: Vec<_> = (0..200).map(udp).collect();
@@ -41,6 +41,67 @@ fn a_snapshot_is_compressed_as_the_whole_would_be() {
     for (number, packet) in (0..).zip(packets(&back).1) {
         assert_eq!(packet[..], udp(number)[..28]);
     }
+}
+
+/// A record that holds no IP packet is left out, and named by its protocol; only `--skip-other` makes that a success.
+#[test]
+fn records_of_other_protocols_are_incomplete_work() {
+    let folder = Folder::new();
+    let [input, stream, out, other] =
+        ["in.pcap", "rohc.pcap", "out.pcap", "other"].map(|name| folder.file(name));
+    udp_capture(&input, 50, 65_535);
+    for (command, files) in
+        [("stats", vec![&input]), ("compress", vec![&input, &stream]), ("roundtrip", vec![&input])]
+    {
+        let files: Vec<&Path> = files.into_iter().map(|file| &**file).collect();
+        let text = said(&rohc_as_is(&[command], &files), 1);
+        assert!(text.contains("skipped record 1: of EtherType 0x0806 (ARP), not IP"), "{command}: {text}");
+        assert!(text.contains("--skip-other accepts them"), "{command}: {text}");
+        let text = said(&rohc_as_is(&[command, "--skip-other"], &files), 0);
+        assert!(text.contains("(ARP)") && !text.contains("exit status"), "{command}: {text}");
+    }
+    assert_eq!(packets(&stream).1.len(), 50);
+    said(&rohc_as_is(&["decompress"], &[&stream, &out]), 0);
+    // A stream with a record of another link type, behind its packets.
+    let compressed = packets(&stream).1;
+    let mut pcapng: Vec<u8> = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28]
+        .iter()
+        .flat_map(|word: &u32| word.to_le_bytes())
+        .collect();
+    [147, 1]
+        .iter()
+        .for_each(|link| pcapng.extend([1u32, 20, *link, 0, 20].iter().flat_map(|word| word.to_le_bytes())));
+    let records = compressed.iter().map(|unit| (0u32, &unit[..])).chain([(1, &b"other"[..])]);
+    for (interface, bytes) in records {
+        let len = bytes.len() as u32;
+        let block = 32 + len.next_multiple_of(4);
+        pcapng.extend([6, block, interface, 0, 0, len, len].iter().flat_map(|word: &u32| word.to_le_bytes()));
+        pcapng.extend(bytes);
+        pcapng.resize(pcapng.len().next_multiple_of(4), 0);
+        pcapng.extend(block.to_le_bytes());
+    }
+    fs::write(&other, pcapng).expect("a file");
+    let text = said(&rohc_as_is(&["decompress"], &[&other, &out]), 1);
+    assert!(text.contains("skipped record 51: of link type 1, not 147 (USER0)"), "{text}");
+    said(&rohc_as_is(&["decompress", "--skip-other"], &[&other, &out]), 0);
+    assert_eq!(packets(&out).1.len(), 50);
+}
+
+/// Flows without room at the decompressor: how many packets that costs is told, and --rtp-ports is not blamed.
+#[test]
+fn a_lack_of_room_is_told() {
+    let folder = Folder::new();
+    let [input, table] = ["in.pcap", "rows.csv"].map(|name| folder.file(name));
+    udp_capture(&input, 400, 65_535);
+    let files = [&input, Path::new("--csv"), &table];
+    let text = said(&rohc(&words("stats --mode o --max-contexts 1"), &files), 0);
+    let uncompressed = rows(&table).iter().filter(|row| row[9] == "0x0000").count();
+    assert!(uncompressed > 180, "{uncompressed}");
+    let lack = format!(
+        "more flows than the decompressor has room for: {uncompressed} of 400 packets went uncompressed"
+    );
+    assert!(text.contains(&lack), "{text}");
+    assert!(!text.contains("likely"), "{text}");
 }
 
 /// What is in front of an IPv4 packet of 48 bytes, by link type.
@@ -320,7 +381,7 @@ fn through_pipes() {
     udp_capture(&input, 10, 65_535);
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
     command
-        .args(["rohc", "compress", "-", "-"])
+        .args(["rohc", "compress", "--skip-other", "-", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

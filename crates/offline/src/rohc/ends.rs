@@ -2,7 +2,7 @@
 
 use bentpipe_rohc::{
     CidSpace, CompressError, Compressed, Compressor, CompressorConfig, CompressorState, DecompressError,
-    Decompressed, Decompressor, DecompressorConfig, Mode, segment,
+    Decompressed, Decompressor, DecompressorConfig, Mode, Profile, segment,
 };
 
 use super::Reservation;
@@ -47,6 +47,8 @@ pub(crate) struct Sender {
     mrru_bytes: u32,
     mtu_bytes: usize,
     max_cid: u16,
+    /// Packets sent uncompressed since the decompressor first rejected a flow.
+    without_room: u64,
     /// CIDs to reserve once their packets come.
     reservations: Vec<Reservation>,
     /// Units to be sent, with their lengths; the last may be cut.
@@ -62,6 +64,7 @@ impl Sender {
             mrru_bytes: config.channel.mrru_bytes,
             mtu_bytes: mtu_bytes.unwrap_or(usize::MAX),
             max_cid: config.channel.cids.max_cid(),
+            without_room: 0,
             reservations: Vec::new(),
             compressor: Compressor::new(config),
             bytes: Vec::new(),
@@ -110,6 +113,8 @@ impl Sender {
         } else {
             self.lens.push(len);
         }
+        let is_uncompressed = compressed.profile == Profile::Uncompressed;
+        self.without_room += u64::from(is_uncompressed && self.compressor.rejected_flows() > 0);
         let state = self.compressor.flow_state(compressed.cid);
         Ok(Sent { compressed, state, len: self.lens.iter().sum() })
     }
@@ -149,11 +154,11 @@ impl Sender {
         })
     }
 
-    /// Describes flows that the decompressor rejected for lack of room.
+    /// Describes the packets that went uncompressed because the decompressor had no room for their flows.
     pub(crate) fn lack_of_room(&self) -> Option<String> {
-        let rejected = self.compressor.rejected_flows();
-        (rejected > 0).then(|| {
-            format!("the decompressor rejected {rejected} flows, which went uncompressed; --max-contexts limits its contexts")
+        let (uncompressed, packets) = (self.without_room, self.compressor.stats().packets);
+        (self.compressor.rejected_flows() > 0).then(|| {
+            format!("more flows than the decompressor has room for: {uncompressed} of {packets} packets went uncompressed; --max-contexts limits its contexts")
         })
     }
 

@@ -156,7 +156,7 @@ impl Stats {
         let mut input = Capture::open(&self.input, Content::Network, session)?;
         let mut channel = channel(&self.sending, &self.decompressor, false)?;
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
-        let mut likely = LikelyRtp::new(&self.sending);
+        let mut likely = LikelyRtp::new(&self.sending, &self.decompressor);
         input.for_each(|packet| {
             let carried = channel.carry(packet);
             likely.compare(packet, &carried);
@@ -171,8 +171,8 @@ impl Stats {
 /// Compression of the same packets with the rule `likely` for RTP, to compare.
 #[derive(Debug)]
 struct LikelyRtp {
-    /// Sending end with that rule. `None`: the job's own rule finds as much.
-    sender: Option<Sender>,
+    /// Path with that rule. `None`: the job's own rule finds as much.
+    path: Option<Channel>,
     /// Bytes of packets before compression, after it, and after it with that rule.
     bytes: [u64; 3],
 }
@@ -181,17 +181,18 @@ impl LikelyRtp {
     /// Smallest share of all bytes worth a remark, in percent.
     const MIN_PERCENT: u64 = 1;
 
-    fn new(sending: &Sending) -> LikelyRtp {
+    fn new(sending: &Sending, decompressor: &DecompressorConfig) -> LikelyRtp {
         let config = &sending.compressor;
         let may_miss_rtp = matches!(config.rtp, RtpRule::Ports(_) | RtpRule::Never)
             && config.channel.profiles.contains(Profile::Rtp);
         let config = CompressorConfig { rtp: RtpRule::Likely, ..config.clone() };
-        LikelyRtp { sender: may_miss_rtp.then(|| Sender::new(config, None)), bytes: [0; 3] }
+        let path = || Channel::new(Sender::new(config, None), receiver(decompressor, false));
+        LikelyRtp { path: may_miss_rtp.then(path), bytes: [0; 3] }
     }
 
     fn compare(&mut self, packet: &Packet<'_>, carried: &Result<(Sent, PacketOutcome), Refusal>) {
-        let Some(sender) = &mut self.sender else { return };
-        let (Ok((own, _)), Ok(likely)) = (carried, sender.send(packet)) else { return };
+        let Some(path) = &mut self.path else { return };
+        let (Ok((own, _)), Ok((likely, _))) = (carried, path.carry(packet)) else { return };
         let lens = [packet.len, own.len, likely.len];
         self.bytes.iter_mut().zip(lens).for_each(|(sum, len)| *sum += len as u64);
     }
@@ -259,8 +260,13 @@ impl Decompress {
 fn channel(sending: &Sending, decompressor: &DecompressorConfig, compares: bool) -> Result<Channel, Error> {
     let sender = Sender::new(sending.compressor.clone(), sending.mtu_bytes);
     let sender = sender.with_reservations(&sending.reservations).map_err(Error::Usage)?;
+    Ok(Channel::new(sender, receiver(decompressor, compares)))
+}
+
+/// Creates the receiver if it gives feedback or its output is compared.
+fn receiver(decompressor: &DecompressorConfig, compares: bool) -> Option<Receiver> {
     let needed = compares || decompressor.mode != Mode::Unidirectional;
-    Ok(Channel::new(sender, needed.then(|| Receiver::new(*decompressor))))
+    needed.then(|| Receiver::new(*decompressor))
 }
 
 fn record_carried(

@@ -12,7 +12,7 @@ use super::totals::{Sizes, Totals};
 use crate::capture::{Capture, Packet, Sink};
 use crate::{Error, Outcome, Session};
 
-/// Files written in addition to the capture.
+/// Report of a job: further files, and the treatment of skipped records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outputs {
     /// CSV file with a row per packet.
@@ -21,6 +21,8 @@ pub struct Outputs {
     pub plot: Option<PathBuf>,
     /// Number of flows to list in the text, those with the most header bytes first. Default: none.
     pub flows: Option<usize>,
+    /// Accepts skipped records, such as ARP. Default: they are a failure.
+    pub skip_other: bool,
 }
 
 /// Result for a packet.
@@ -47,6 +49,9 @@ pub(crate) struct Entry<'a> {
 /// Maximum number of failures that are reported one by one.
 const MAX_REPORTED: u64 = 10;
 
+/// Remark for skipped records.
+const INCOMPLETE: &str = "skipped records make the exit status 1; --skip-other accepts them";
+
 /// Totals, rows and the plot's points.
 pub(crate) struct PacketLog<'a> {
     session: &'a dyn Session,
@@ -56,6 +61,7 @@ pub(crate) struct PacketLog<'a> {
     totals: Totals,
     counts: BTreeMap<String, u64>,
     failures: u64,
+    skip_other: bool,
     flows: Option<Flows>,
     rows: Option<Rows>,
     plot: Option<(PathBuf, Series)>,
@@ -78,6 +84,7 @@ impl<'a> PacketLog<'a> {
             totals: Totals::default(),
             counts: BTreeMap::new(),
             failures: 0,
+            skip_other: outputs.skip_other,
             flows: outputs.flows.map(Flows::new),
             rows: outputs.csv.as_deref().map(Rows::create).transpose()?,
             plot: outputs.plot.clone().map(|path| (path, Series::default())),
@@ -129,6 +136,10 @@ impl<'a> PacketLog<'a> {
     /// Returns an error if a file cannot be written.
     pub(crate) fn finish(self, capture: &Capture) -> Result<Outcome, Error> {
         capture.remarks().iter().for_each(|remark| self.session.note(remark));
+        let is_incomplete = capture.has_skipped() && !self.skip_other;
+        if is_incomplete {
+            self.session.note(INCOMPLETE);
+        }
         if let (Some(hint), true) = (self.hint, self.failures > 0 && self.totals == Totals::default()) {
             self.session.note(hint);
         }
@@ -145,7 +156,7 @@ impl<'a> PacketLog<'a> {
         let flows = self.flows.map_or_else(String::new, |flows| format!("{flows}\n"));
         let totals = &self.totals;
         let text = format!("{}\n{}\n{totals}\n{flows}", totals.headline(), counts(&self.counts));
-        Ok(Outcome::new(text, self.session, self.failures > 0))
+        Ok(Outcome::new(text, self.session, self.failures > 0 || is_incomplete))
     }
 }
 
