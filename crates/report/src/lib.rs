@@ -24,7 +24,7 @@ mod timed;
 
 pub use axis::{Axis, Scale};
 pub use bentpipe_record::{Cell, Table};
-pub use numbers::{number, quantity};
+pub use numbers::{number, quantity, with_interval};
 pub use page::{Block, Page, Picture};
 pub use plot::{Curve, Mark, Plot};
 

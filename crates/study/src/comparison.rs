@@ -2,7 +2,7 @@
 
 use bentpipe_record::PointSummary;
 use bentpipe_record::stats::Estimate;
-use bentpipe_report::{amount, number};
+use bentpipe_report::{amount, with_interval};
 use bentpipe_scenario::current_key;
 
 use crate::expected::{Kind, Verdict};
@@ -98,11 +98,7 @@ impl Comparison {
     pub fn simulated_text(&self) -> String {
         match &self.simulated {
             Err(reason) => reason.clone(),
-            Ok(estimate) => {
-                let half = estimate.ci95.map(|half| format!(" \u{b1} {}", number(half)));
-                let half = half.unwrap_or_default();
-                with_unit(&format!("{}{half}", number(estimate.mean)), &self.row.unit)
-            }
+            Ok(estimate) => with_unit(&with_interval(estimate.mean, estimate.ci95), &self.row.unit),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Published tables with the simulated values, without verdicts.
 
 use bentpipe_report::amount;
-use bentpipe_report::{Cell, Table, number};
+use bentpipe_report::{Cell, Table, number, with_interval};
 
 use crate::runs::StudyRuns;
 use crate::study::{Column, TableRow, Tabulated, Value};
@@ -38,7 +38,6 @@ fn simulated(column: &Column, row: &TableRow, runs: &StudyRuns) -> Result<String
         runs.value(&Value { run: row.run.clone(), measure, at: row.at.clone(), ..Value::default() })?;
     let (per, _) =
         amount::number(&column.per).ok_or_else(|| format!("\"{}\" is not a number", column.per))?;
-    let half = averaged.estimate.ci95.filter(|half| *half > 0.0);
-    let half = half.map(|half| format!(" \u{b1} {}", number(half / per)));
-    Ok(format!("{}{}", number(averaged.estimate.mean / per), half.unwrap_or_default()))
+    let estimate = averaged.estimate;
+    Ok(with_interval(estimate.mean / per, estimate.ci95.map(|half| half / per)))
 }
