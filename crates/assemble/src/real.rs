@@ -54,9 +54,6 @@ pub struct Emulated {
     pub notices: Vec<String>,
 }
 
-/// Limit of queues, which real hosts could otherwise fill without bound.
-const MAX_QUEUE: Bytes = Bytes::new(64_000_000);
-
 impl Emulated {
     /// Assembles a scenario with its real hosts outside; all hosts if none is marked `real`.
     ///
@@ -146,9 +143,6 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
     }
     for (name, link) in &mut scenario.link {
         link.media_mut().for_each(|medium| medium.bound(name, &mut notices));
-        if bound_queues(name, link) {
-            notices.push(format!("link \"{name}\": a queue without a limit gets one of {MAX_QUEUE}"));
-        }
         fill_channels(name, link);
     }
     scenario.shared.bound(&mut notices);
@@ -163,21 +157,6 @@ fn needs_ipv6(scenario: &Scenario, ends: &[String; 2]) -> bool {
     let mut others =
         scenario.flow.values().filter(|flow| !ends.contains(&flow.from) && !ends.contains(&flow.to));
     others.any(|flow| flow.ip == Ip::V6)
-}
-
-/// Returns `true` if the link had queues without a limit, which it limits.
-fn bound_queues(name: &str, link: &mut Link) -> bool {
-    let mut any = false;
-    for way in Way::BOTH {
-        let side = link.side(name, way);
-        if side.medium.takes().queue.is_some() {
-            continue;
-        }
-        let mut queue = side.common.queue.unwrap_or_default();
-        any |= queue.bound(MAX_QUEUE);
-        link.own_mut(way).queue = Some(queue);
-    }
-    any
 }
 
 /// Adds an idle channel to directions without one, so that it can change later.

@@ -26,7 +26,8 @@ fn path(dvb: Config) -> PathConfig {
         name: "link/sky/forward".into(),
         dvb,
         modcod: None,
-        queue: Discipline::default(),
+        // Far more than any test sends.
+        queue: Discipline::DropTail(DropTailConfig { packets: Some(1_000_000), bytes: None }),
         delay: Span::from_millis(250),
         mtu: Bytes::new(1500),
     }

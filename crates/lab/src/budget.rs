@@ -8,6 +8,7 @@ mod medium;
 mod path;
 pub(crate) mod show;
 
+use bentpipe_net::queue::DEFAULT_PACKETS;
 use bentpipe_scenario::copies::copies as copies_between;
 use bentpipe_scenario::{Flow, Link, Medium, Problem, Queue, Scenario, Way};
 pub use bentpipe_site::{Airtime, ShareBudget};
@@ -249,23 +250,37 @@ impl LinkBudget {
             cells: cells.map(|(cells, _)| cells),
             padding: cells.map(|(_, padding)| padding),
             capacity: cost.capacity(packet_len as usize),
-            queue: media.side(link, way).common.queue.as_ref().and_then(queue_text),
+            queue: queue_of(media, link, way).map(|queue| queue_text(&queue)),
             flows,
             wifi: cost.airtime(packet_len as usize),
         }
     }
 }
 
-/// Returns the capacity of a queue in words; `None` if it has no bound.
-fn queue_text(queue: &Queue) -> Option<String> {
-    let fields = serde_json::to_value(queue).ok()?;
+/// Delay in a queue that is worth a note.
+///
+/// The queue also holds [`BDPS_OF_QUEUE`].
+const LONGEST_WAIT: Span = Span::from_secs(1);
+
+/// Number of bandwidth-delay products of a queue that is too long.
+const BDPS_OF_QUEUE: u64 = 2;
+
+/// Returns the queue in front of a transmitter; `None` for a medium that has others.
+fn queue_of(media: &Media<'_>, link: usize, way: Way) -> Option<Queue> {
+    let side = media.side(link, way);
+    side.medium.takes().queue.is_none().then(|| side.common.queue.unwrap_or_default())
+}
+
+/// Returns the capacity of a queue in words.
+fn queue_text(queue: &Queue) -> String {
+    let fields = serde_json::to_value(queue).expect("a queue is a table");
     let text = |key: &str| fields.get(key).filter(|value| !value.is_null()).cloned();
     let bytes = ["bytes", "limit", "limit_bytes"].into_iter().find_map(text);
     let packets = ["packets", "limit_packets"].into_iter().find_map(text);
     match (bytes, packets) {
-        (Some(bytes), _) => Some(bytes.as_str().map_or_else(|| bytes.to_string(), str::to_owned)),
-        (None, Some(packets)) => Some(format!("{packets} packets")),
-        (None, None) => None,
+        (Some(bytes), _) => bytes.as_str().map_or_else(|| bytes.to_string(), str::to_owned),
+        (None, Some(packets)) => format!("{packets} packets"),
+        (None, None) => format!("{DEFAULT_PACKETS} packets"),
     }
 }
 
@@ -335,7 +350,7 @@ fn warnings(
                 tcp.window_limit
             ));
         }
-        let queue = media.side(bottleneck.0, bottleneck.1).common.queue;
+        let queue = queue_of(media, bottleneck.0, bottleneck.1);
         if let Some(held) = queue
             .as_ref()
             .and_then(|queue| queue_bytes(queue, budget.packet))
@@ -347,12 +362,13 @@ fn warnings(
             ));
         }
         let all = Bytes::new(allowed.get().saturating_mul(u64::from(flow.count)));
-        let is_bounded = queue.as_ref().is_some_and(|queue| queue_bytes(queue, budget.packet).is_some());
-        if !is_bounded && all > needed {
-            let waits = Bytes::new(all.get() - needed.get());
+        let fits = queue.as_ref().and_then(|queue| queue_bytes(queue, budget.packet)).unwrap_or_default();
+        let waits = fits.min(Bytes::new(all.get().saturating_sub(needed.get())));
+        let delay = budget.ceiling.span_of(waits);
+        if delay > LONGEST_WAIT && waits.get() > BDPS_OF_QUEUE * tcp.buffer_needed.get() {
             warnings.push(format!(
-                "the queue of {at} has no limit: windows of {all} can build up {waits} there, {} of delay; set `queue` to about {}",
-                show::time(budget.ceiling.span_of(waits)),
+                "windows of {all} let {waits} wait in the queue of {at}, {} of delay; set `queue` to about {}",
+                show::time(delay),
                 tcp.buffer_needed
             ));
         }
@@ -374,7 +390,7 @@ fn warnings(
 
 /// Returns the capacity of a queue in bytes, if it is bounded.
 fn queue_bytes(queue: &Queue, packet: Bytes) -> Option<Bytes> {
-    let text = queue_text(queue)?;
+    let text = queue_text(queue);
     match text.strip_suffix(" packets") {
         Some(packets) => {
             packets.parse::<u64>().ok().map(|packets| Bytes::new(packets.saturating_mul(packet.get())))

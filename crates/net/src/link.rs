@@ -34,7 +34,7 @@ pub struct Config {
     pub framing: Framing,
     /// The longest IP packet the link takes; longer ones are dropped. Default: no limit.
     pub mtu: Option<Bytes>,
-    /// Queue in front of the transmitter. Default: drop tail without a limit.
+    /// Queue in front of the transmitter. Default: drop tail of 1000 packets.
     pub queue: Discipline,
 }
 

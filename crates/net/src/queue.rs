@@ -3,7 +3,7 @@
 //! A discipline serves packets whole, each class first in, first out. It gets the instant of each arrival and each
 //! start of service, so a link that processes its queue only now and then still shows it true times.
 
-use bentpipe_units::{Bytes, RandomStream, Time};
+use bentpipe_units::{RandomStream, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ mod priority;
 mod red;
 
 pub(crate) use drop_tail::Backlog;
-pub use drop_tail::{Config as DropTailConfig, DropTail};
+pub use drop_tail::{Config as DropTailConfig, DEFAULT_PACKETS, DropTail};
 pub use priority::{Config as PriorityConfig, Dscps, Priority};
 pub use red::{Config as RedConfig, Red, Rounding};
 
@@ -87,19 +87,5 @@ impl Discipline {
             Discipline::Red(config) => Ok(Box::new(Red::new(config)?)),
             Discipline::Priority(config) => Ok(Box::new(Priority::new(config))),
         }
-    }
-
-    /// Returns `true` if the queue had no limit, and limits its bytes then.
-    pub fn bound(&mut self, most: Bytes) -> bool {
-        let (packets, bytes) = match self {
-            Discipline::DropTail(config) => (config.packets, &mut config.bytes),
-            Discipline::Priority(config) => (config.packets, &mut config.bytes),
-            Discipline::Red(_) => return false,
-        };
-        let is_open = packets.is_none() && bytes.is_none();
-        if is_open {
-            *bytes = Some(most);
-        }
-        is_open
     }
 }

@@ -64,7 +64,7 @@ fn link_row(link: &LinkBudget) -> Vec<String> {
         link.packet.to_string(),
         format!("{}{cells}", link.on_line),
         rate(link.capacity),
-        link.queue.clone().unwrap_or_else(|| "unlimited".to_owned()),
+        link.queue.clone().unwrap_or_else(|| "of the medium".to_owned()),
         link.flows.to_string(),
     ]
 }

@@ -117,9 +117,9 @@ flow.bulk = {{ from = "a", to = "b", traffic = {{ kind = "tcp", mss = "512 B", t
     assert_eq!(of(abr), (Some(12), Some(8), capacity(149.76e6 / 32.0 * 31.0, 12.0), delay));
 }
 
-/// A window far beyond the bandwidth-delay product fills a queue without a limit: the delay is named, and a limit proposed.
+/// A window far beyond the bandwidth-delay product fills a long queue: the delay is named, and a limit proposed.
 #[test]
-fn a_queue_without_a_limit_is_named() {
+fn a_queue_that_is_too_long_is_named() {
     let text = |queue: &str| {
         format!(
             "title = \"x\"\nduration = \"10 s\"\n[node.a]\n[node.b]\n[link.x]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\n\
@@ -127,10 +127,14 @@ fn a_queue_without_a_limit_is_named() {
              traffic = {{ kind = \"tcp\", send_buffer = \"4 MB\", receive_buffer = \"4 MB\" }}\n"
         )
     };
-    let flow = budget(&text("")).flows.remove(0);
-    let note = flow.warnings.iter().find(|warning| warning.contains("has no limit")).expect("a note");
-    // 4 MB less the 60 kB in flight, at 0.96 Mbit/s.
-    assert!(note.contains("x forward") && note.contains(" 32."), "{note}");
-    let bounded = budget(&text("queue = { kind = \"drop-tail\", packets = 100 }")).flows.remove(0);
-    assert!(bounded.warnings.iter().all(|warning| !warning.contains("has no limit")), "{bounded:?}");
+    let note = |queue: &str| {
+        let warnings = budget(&text(queue)).flows.remove(0).warnings;
+        warnings.into_iter().find(|warning| warning.contains("wait in the queue of"))
+    };
+    // 1000 packets, or 4 MB less the 60 kB in flight, at 0.96 Mbit/s.
+    for (queue, seconds) in [("", " 12."), ("queue = { kind = \"drop-tail\", bytes = \"64 MB\" }", " 32.")] {
+        let note = note(queue).expect("a note");
+        assert!(note.contains("x forward") && note.contains(seconds), "{note}");
+    }
+    assert_eq!(note("queue = { kind = \"drop-tail\", packets = 50 }"), None);
 }

@@ -54,7 +54,8 @@ fn room_in_the_queue_appears_when_a_transmission_starts() {
 #[test]
 fn transmission_times_do_not_drift() {
     let rate = Some(Rate::from_bps(155_520_000));
-    let mut rig = rig(&Config { rate, ..Config::default() });
+    let queue = Discipline::DropTail(DropTailConfig { packets: Some(u32::MAX), bytes: None });
+    let mut rig = rig(&Config { rate, queue, ..Config::default() });
     for _ in 0..155_520 {
         rig.receive(0, 0, packet(125));
     }

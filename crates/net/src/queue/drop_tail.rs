@@ -14,13 +14,18 @@ use crate::{InvalidConfig, Observer, Packet};
 /// line.
 const MOST_PACKETS: usize = 1 << 22;
 
-/// Limits of a drop-tail queue, without the packet in transmission; never more than 4194304 packets.
+/// Default limit in packets, that of a Linux interface (`txqueuelen`).
+pub const DEFAULT_PACKETS: u32 = 1000;
+
+/// Limits of a drop-tail queue, without the packet in transmission.
+///
+/// Without both it holds 1000 packets, as a Linux interface does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The most packets that wait. Default: no limit but 4194304.
+    /// Maximum number of waiting packets. Default: 1000, or 4194304 if `bytes` is given, which is also the most.
     pub packets: Option<u32>,
-    /// The most bytes that wait, counted as IP packets. Default: no limit.
+    /// Maximum number of waiting bytes, counted as IP packets. Default: no limit.
     pub bytes: Option<Bytes>,
 }
 
@@ -33,7 +38,8 @@ pub(super) struct Limits {
 
 impl Limits {
     pub(super) fn new(packets: Option<u32>, bytes: Option<Bytes>) -> Limits {
-        let packets = packets.map_or(MOST_PACKETS, |packets| (packets as usize).min(MOST_PACKETS));
+        let default = if bytes.is_some() { MOST_PACKETS } else { DEFAULT_PACKETS as usize };
+        let packets = packets.map_or(default, |packets| (packets as usize).min(MOST_PACKETS));
         Limits { packets, bytes: bytes.map_or(u64::MAX, Bytes::get) }
     }
 
@@ -174,9 +180,10 @@ mod tests {
         assert_eq!(fill(Config { packets: Some(2), bytes: None }, &lens), (2, 1500, 2));
         assert_eq!(fill(Config { packets: None, bytes: Some(Bytes::new(1100)) }, &lens), (2, 1100, 2));
         assert_eq!(fill(Config { packets: Some(0), bytes: None }, &lens), (0, 0, 4));
-        for packets in [None, Some(u32::MAX)] {
-            assert_eq!(DropTail::new(&Config { packets, bytes: None }).limits.packets, 4_194_304);
-        }
+        let packets = |packets, bytes| DropTail::new(&Config { packets, bytes }).limits.packets;
+        assert_eq!(packets(None, None), 1000, "a queue for which no limit is given has that of an interface");
+        assert_eq!(packets(Some(u32::MAX), None), 4_194_304);
+        assert_eq!(packets(None, Some(Bytes::new(1))), 4_194_304);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{InvalidConfig, Observer, Packet};
 pub struct Config {
     /// DSCPs of the expedited class. Default: [46], expedited forwarding (EF).
     pub expedited: Dscps,
-    /// Maximum number of waiting packets of each class. Default: 4194304.
+    /// Maximum number of waiting packets of each class. Default: 1000, or 4194304 if `bytes` is given, which is also the most.
     pub packets: Option<u32>,
     /// Maximum number of waiting bytes of each class, counted as IP packets. Default: no limit.
     pub bytes: Option<Bytes>,
