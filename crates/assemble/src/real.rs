@@ -8,8 +8,8 @@ use bentpipe_scenario::{
     Channel, Fault, Hop, Ip, Layout, Link, NodeKind, Problem, REAL_HOST, Scenario, Way, copies,
 };
 use bentpipe_sim::ElementId;
-use bentpipe_site::{Order, Part, Router, Site, Topology};
-use bentpipe_units::Bytes;
+use bentpipe_site::{Facts, Order, Part, Router, Site, Topology};
+use bentpipe_units::{Bytes, Span};
 
 use super::links::Joined;
 use super::{Built, Capture, Folder, Plan, multicast};
@@ -52,6 +52,10 @@ pub struct Emulated {
     pub scenario: Scenario,
     /// Notices of the adaptation for the user.
     pub notices: Vec<String>,
+    /// Longest round trip between real hosts: delays of the links, without queues.
+    pub max_round_trip: Span,
+    /// Largest bandwidth-delay product between real hosts.
+    pub max_bdp: Bytes,
 }
 
 impl Emulated {
@@ -87,7 +91,8 @@ impl Emulated {
             }
         });
         let hosts = hosts.collect();
-        Ok(Emulated { built, hosts, scenario, notices })
+        let (max_round_trip, max_bdp) = extremes(&scenario, &layout.facts()?, &mut router);
+        Ok(Emulated { built, hosts, scenario, notices, max_round_trip, max_bdp })
     }
 }
 
@@ -137,9 +142,11 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
     let real_flow = |flow: &bentpipe_scenario::Flow| is_real(&flow.from) || reaches(&flow.to);
     let left_out: Vec<String> =
         scenario.flow.iter().filter(|(_, flow)| real_flow(flow)).map(|(name, _)| name.clone()).collect();
-    for name in left_out {
-        scenario.flow.shift_remove(&name);
-        notices.push(format!("flow \"{name}\" is left out: it begins or ends at a real host"));
+    for name in &left_out {
+        scenario.flow.shift_remove(name);
+    }
+    if !left_out.is_empty() {
+        notices.push(format!("left out, as a real host is an end: {}", listed("flow", &left_out)));
     }
     for (name, link) in &mut scenario.link {
         link.media_mut().for_each(|medium| medium.bound(name, &mut notices));
@@ -148,6 +155,43 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
     scenario.shared.bound(&mut notices);
     scenario.role_tables.bound(&mut notices);
     Ok((scenario, notices))
+}
+
+/// Maximum number of names in a notice.
+const MAX_NAMES: usize = 8;
+
+/// Lists the first names of a kind, with the number of the others.
+fn listed(kind: &str, names: &[String]) -> String {
+    let plural = if names.len() > 1 { "s" } else { "" };
+    let first: Vec<String> = names.iter().take(MAX_NAMES).map(|name| format!("\"{name}\"")).collect();
+    let rest = match names.len().saturating_sub(MAX_NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{kind}{plural} {}{rest}", first.join(", "))
+}
+
+/// Returns the longest round trip between real hosts, and the largest bandwidth-delay product.
+fn extremes(scenario: &Scenario, facts: &[Facts], router: &mut Router<'_>) -> (Span, Bytes) {
+    let real: Vec<usize> = real_nodes(scenario).map(|(node, _)| node).collect();
+    let (mut round_trip, mut bdp) = (Span::ZERO, Bytes::ZERO);
+    for (at, &a) in real.iter().enumerate() {
+        for &b in &real[at + 1..] {
+            let paths = [(a, b), (b, a)].map(|(from, to)| {
+                router.path_of_links(from, to, Ip::V4).or_else(|_| router.path_of_links(from, to, Ip::V6))
+            });
+            let [Ok(there), Ok(back)] = paths else { continue };
+            let of = |path: &[(usize, Way)]| {
+                let facts = path.iter().map(|(link, way)| &facts[2 * link + way.index()]);
+                let delay: Span = facts.clone().map(|facts| facts.delay).sum();
+                (delay, facts.map(|facts| facts.rate).min().unwrap_or_default())
+            };
+            let [(there, rate), (back, other)] = [of(&there), of(&back)];
+            round_trip = round_trip.max(there + back);
+            bdp = bdp.max(rate.max(other).bdp(there + back));
+        }
+    }
+    (round_trip, bdp)
 }
 
 /// Returns `true` if an IPv6 flow has neither end at the two nodes.

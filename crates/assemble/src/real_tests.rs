@@ -94,9 +94,37 @@ fn simulated_flows_run_next_to_real_hosts() {
     let mut emulated = emulated(GEO);
     let names: Vec<&str> = emulated.built.flows.iter().map(|flow| &flow.name[..]).collect();
     assert_eq!(names, ["background"]);
-    assert!(emulated.notices.iter().any(|notice| notice.contains("\"download\" is left out")));
+    assert!(
+        emulated
+            .notices
+            .iter()
+            .any(|notice| notice == "left out, as a real host is an end: flow \"download\"")
+    );
     emulated.built.network.run_until(Time::ZERO + Span::from_secs(1));
     assert!(emulated.built.network.work().deliveries > 100);
+}
+
+/// Notices of one kind are one line, however many flows they name.
+#[test]
+fn notices_are_grouped() {
+    let mut text = GEO.to_owned();
+    for n in 0..9 {
+        text += &format!("[flow.extra{n}]\nfrom = \"server\"\nto = \"client\"\ntraffic = \"tcp\"\n");
+    }
+    let notices = emulated(&text).notices;
+    let flows = "left out, as a real host is an end: flows \"download\", \"extra0\", \"extra1\", \"extra2\", \
+                 \"extra3\", \"extra4\", \"extra5\", \"extra6\" and 2 more";
+    assert_eq!(notices, [flows]);
+}
+
+/// The farthest real hosts give the round trip, their slowest link the bandwidth-delay product.
+#[test]
+fn the_longest_round_trip_of_real_hosts_is_known() {
+    let far = emulated(&GEO.replace("node.client = {}", "node.client = { real = true }"));
+    assert_eq!(far.max_round_trip, Span::from_millis(202));
+    assert_eq!(far.max_bdp.get(), 202_000);
+    let near = emulated(&GEO.replace("node.other = {}", "node.other = { real = true }"));
+    assert_eq!(near.max_round_trip, Span::from_millis(4));
 }
 
 #[test]

@@ -261,6 +261,12 @@ pub(crate) struct EmulateArguments {
     /// Maximum lateness of 99 % of the packets; the report of a run that exceeds it is marked unreliable
     #[arg(long, alias = "late", value_name = "TIME", default_value = "1 ms")]
     pub(crate) max_lateness: bentpipe_units::Span,
+    /// Waiting strategy: "low-power" sleeps between packets, which makes them up to 0.6 ms late
+    #[arg(long, value_enum, default_value_t = PaceName::Precise)]
+    pub(crate) pace: PaceName,
+    /// Time for packets in flight after the end of the programs [default: one round trip]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) linger: Option<bentpipe_units::Span>,
     /// The real host that the command runs at; the first if not given
     #[arg(long, value_name = "HOST")]
     pub(crate) on: Option<String>,
@@ -277,6 +283,13 @@ pub(crate) struct EmulateArguments {
     /// Command to run at a real host; its exit code ends the emulation
     #[arg(last = true)]
     pub(crate) command: Vec<String>,
+}
+
+/// Waiting strategy of an emulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PaceName {
+    Precise,
+    LowPower,
 }
 
 #[derive(Debug, Args)]

@@ -78,6 +78,37 @@ fn programs_at_each_host_alone_end_it_when_all_have_ended() {
     }
 }
 
+/// Without `linger` a packet that is on its way when the command ends never arrives.
+#[test]
+fn packets_in_flight_at_the_end_of_the_command_arrive() {
+    for (linger, expected) in [(&[][..], 1), (&["--linger", "0 ms"][..], 0)] {
+        let command = ["--pcap", "lingered:hop", "--", "ping", "-n", "-c", "1", "-W", "0.02", "10.0.0.2"];
+        let Some((output, folder)) = emulate_with("lingered", &[linger, &command].concat()) else { return };
+        assert_eq!(output.status.code(), Some(1), "no answer within 20 ms: {output:?}");
+        assert_eq!(rig::echo_requests(folder.path()), expected, "{linger:?}");
+    }
+}
+
+/// Sleeping between packets takes less of a processor than waking for each, and both report their lateness.
+#[test]
+fn low_power_takes_less_of_a_processor() {
+    let calls = [env!("CARGO_BIN_EXE_bentpipe"), "rtp", "send", "10.0.0.2:5004"];
+    let calls = [&["--"], &calls[..], &["--streams", "50", "--duration", "3 s"]].concat();
+    let mut shares = Vec::new();
+    for pace in ["low-power", "precise"] {
+        let arguments = [&["--pace", pace], &calls[..]].concat();
+        let Some((output, _folder)) = emulate_with("slept", &arguments) else { return };
+        let text = String::from_utf8_lossy(&output.stdout);
+        let last = text.lines().find(|line| line.contains(" packets left, half of them within "));
+        let last = last.unwrap_or_else(|| panic!("{output:?}"));
+        let packets: u32 = last.split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
+        assert!(packets >= 7500, "{last}");
+        let share = last.split("; CPU ").nth(1).and_then(|rest| rest.split(' ').next());
+        shares.push(share.and_then(|percent| percent.parse::<u32>().ok()).expect("a number"));
+    }
+    assert!(shares[0] < shares[1], "{shares:?} %");
+}
+
 #[test]
 fn the_kernel_s_tcp_may_fill_a_long_path() {
     let Some((output, _folder)) = emulate("buffered", &["cat", "/proc/sys/net/ipv4/tcp_rmem"]) else {
@@ -85,4 +116,11 @@ fn the_kernel_s_tcp_may_fill_a_long_path() {
     };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("64000000"), "{text}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("note: TCP buffers of the kernel may grow to 64 MB"), "{errors}");
+    let set = ["--set", "link.hop.rate=5 Gbit/s", "--", "cat", "/proc/sys/net/ipv4/tcp_wmem"];
+    let Some((output, _folder)) = emulate_with("buffered", &set) else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    // Twice 5 Gbit/s over 400 ms.
+    assert!(text.contains("500000000"), "{text}");
 }

@@ -24,11 +24,29 @@ const SPIN: Span = Span::from_micros(60);
 /// Time for which a busy thread lets packets gather.
 const REST: Span = Span::from_micros(50);
 
+/// Minimum sleep in microseconds for low power.
+const NAP_US: u64 = 500;
+
 /// The longest sleep, so that a stop is seen.
 const LONGEST_SLEEP: Span = Span::from_millis(20);
 
 /// A device that gives this many errors in a row, and nothing else, is gone.
 const MAX_ERRORS_IN_A_ROW: u32 = 16;
+
+/// Waiting strategy of a driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// Reads the clock during the last microseconds before a deadline.
+    #[default]
+    Precise,
+    /// Sleeps until deadlines, at least [`Pace::NAP`] each time, so that packets gather.
+    LowPower,
+}
+
+impl Pace {
+    /// Minimum sleep of [`Pace::LowPower`].
+    pub const NAP: Span = Span::from_micros(NAP_US);
+}
 
 struct Door {
     gate: ElementId,
@@ -108,6 +126,7 @@ pub struct Driver<C: Clock> {
     buffer: Vec<u8>,
     scratch: Vec<u8>,
     urgency: Option<Urgency>,
+    pace: Pace,
 }
 
 impl<C: Clock> Driver<C> {
@@ -126,6 +145,7 @@ impl<C: Clock> Driver<C> {
             buffer: vec![0; MAX_PACKET],
             scratch: Vec::with_capacity(MAX_PACKET),
             urgency: None,
+            pace: Pace::Precise,
         }
     }
 
@@ -137,6 +157,11 @@ impl<C: Clock> Driver<C> {
     pub fn request_realtime_priority(&mut self) -> io::Result<()> {
         self.urgency = Some(Urgency::take(self.clock.now())?);
         Ok(())
+    }
+
+    /// Sets the waiting strategy.
+    pub fn set_pace(&mut self, pace: Pace) {
+        self.pace = pace;
     }
 
     /// Opens a door: packets of `port` enter the network at `gate`, and what arrives there goes out at `port`.
@@ -189,6 +214,7 @@ impl<C: Clock> Driver<C> {
                 return Ended::AllLost;
             }
             match pass.read {
+                0..BATCH if self.pace == Pace::LowPower => self.nap(end),
                 0 => self.wait(end),
                 1..BATCH if !self.is_awake() => self.rest(end),
                 _ => {}
@@ -205,6 +231,17 @@ impl<C: Clock> Driver<C> {
         let left = self.network.next_deadline().min(end) - self.clock.now();
         if left > Span::ZERO {
             let _ = poll::wait([], left.min(REST));
+        }
+    }
+
+    /// Sleeps until the next deadline or packet, but at least for [`Pace::NAP`], also if packets arrive.
+    fn nap(&self, end: Time) {
+        let left = (end - self.clock.now()).min(Pace::NAP);
+        let _ = poll::wait([], left);
+        let deadline = self.network.next_deadline().min(end);
+        let left = (deadline - self.clock.now()).min(LONGEST_SLEEP);
+        if left > Span::ZERO {
+            let _ = poll::wait(self.doors.iter().filter_map(|door| door.port.fd()), left);
         }
     }
 

@@ -32,7 +32,7 @@ mod tun;
 
 pub use children::{end, end_group};
 pub use clock::{Clock, FakeClock, Monotonic};
-pub use driver::{Control, Driver, Ended, Errors, Lost, Pass};
+pub use driver::{Control, Driver, Ended, Errors, Lost, Pace, Pass};
 pub use lateness::Lateness;
 pub use namespace::{Namespace, clean_up_after_crash, clean_up_before_exit};
 pub use pacer::Pacer;

@@ -8,6 +8,7 @@ use std::process::Command;
 use bentpipe_assemble::RealHost;
 use bentpipe_emu::{Driver, Monotonic, Namespace, Setup, SetupError, Tap, Tun};
 use bentpipe_sim::ElementId;
+use bentpipe_units::Bytes;
 
 use crate::Error;
 
@@ -32,10 +33,16 @@ enum Device {
 }
 
 impl Hosts {
-    /// Creates namespaces, devices, addresses and routes.
-    pub(crate) fn create(hosts: &[RealHost]) -> Result<Hosts, SetupError> {
-        let hosts = hosts.iter().map(create);
-        Ok(Hosts { hosts: hosts.collect::<Result<_, _>>()? })
+    /// Creates namespaces, devices, addresses and routes. The text says how far TCP's buffers may grow, for paths of `bdp`.
+    pub(crate) fn create(hosts: &[RealHost], bdp: Bytes) -> Result<(Hosts, String), SetupError> {
+        let hosts = hosts.iter().map(create).collect::<Result<Vec<_>, _>>()?;
+        let limit = tcp_buffer_limit(bdp);
+        let raised = hosts.iter().try_for_each(|host| raise_tcp_buffers(&host.namespace, limit));
+        let text = match raised {
+            Ok(()) => format!("TCP buffers of the kernel may grow to {limit}"),
+            Err(error) => format!("TCP buffers of the kernel stay as they are, for a path of {bdp}: {error}"),
+        };
+        Ok((Hosts { hosts }, text))
     }
 
     /// Moves the devices to a driver.
@@ -67,8 +74,8 @@ impl Hosts {
         Ok(host.namespace.command(program))
     }
 
-    /// Describes the use of the hosts.
-    pub(crate) fn usage(&self, socket: &Path) -> String {
+    /// Describes the hosts, what was adapted for them, and their use.
+    pub(crate) fn usage(&self, socket: &Path, notices: &[String]) -> String {
         let mut text = String::from("real hosts:\n");
         for host in &self.hosts {
             let _ = writeln!(
@@ -78,6 +85,9 @@ impl Hosts {
                 host.address.to_string(),
                 host.name
             );
+        }
+        for notice in notices {
+            let _ = writeln!(text, "  note: {notice}");
         }
         if let [first, .., last] = &self.hosts[..] {
             let _ = writeln!(
@@ -93,19 +103,28 @@ impl Hosts {
     }
 }
 
-/// Limit of the kernel's TCP buffers in a real host in bytes.
-const MAX_TCP_BUFFER: u32 = 64_000_000;
+/// Least limit of the kernel's TCP buffers in a real host.
+const MIN_TCP_LIMIT: Bytes = Bytes::new(64_000_000);
 
-/// Raises the limits of the kernel's TCP buffers to those of a satellite path, where the kernel allows it.
-fn raise_tcp_buffers(namespace: &Namespace) {
+/// Returns the limit of TCP buffers for paths of that bandwidth-delay product: twice as much, as the kernel counts its own
+/// structures too (`tcp_adv_win_scale`).
+fn tcp_buffer_limit(bdp: Bytes) -> Bytes {
+    Bytes::new(bdp.get().saturating_mul(2).clamp(MIN_TCP_LIMIT.get(), i32::MAX as u64))
+}
+
+/// Raises the limits of the kernel's TCP buffers.
+///
+/// # Errors
+/// Returns an error if the kernel does not allow it.
+fn raise_tcp_buffers(namespace: &Namespace, limit: Bytes) -> Result<(), SetupError> {
     for (key, initial) in [("net/ipv4/tcp_rmem", 131_072), ("net/ipv4/tcp_wmem", 16_384)] {
-        let _ = namespace.sysctl(key, &format!("4096 {initial} {MAX_TCP_BUFFER}"));
+        namespace.sysctl(key, &format!("4096 {initial} {}", limit.get()))?;
     }
+    Ok(())
 }
 
 fn create(host: &RealHost) -> Result<Host, SetupError> {
     let namespace = Namespace::create(&file_name(&host.name))?;
-    raise_tcp_buffers(&namespace);
     let mut devices = Vec::new();
     let mut names = Vec::new();
     for (n, interface) in host.interfaces.iter().enumerate() {

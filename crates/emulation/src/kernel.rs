@@ -68,7 +68,8 @@ impl Emulation<'_> {
     fn run(&self) -> Result<String, String> {
         let transfer = self.transfer;
         let (plan, emulated, flow) = self.emulated()?;
-        let mut hosts = Hosts::create(&emulated.hosts).map_err(|error| error.to_string())?;
+        let (mut hosts, _) =
+            Hosts::create(&emulated.hosts, emulated.max_bdp).map_err(|error| error.to_string())?;
         let links = emulated.built.links;
         let mut driver = Driver::new(emulated.built.network, Monotonic::start());
         hosts.open(&mut driver);

@@ -13,6 +13,7 @@ mod programs;
 mod session;
 mod view;
 
+pub use bentpipe_emu::Pace;
 use bentpipe_emu::SetupError;
 use bentpipe_lab::run::Failure;
 use bentpipe_scenario::ScenarioError;

@@ -6,7 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use bentpipe_units::Span;
 
 use crate::Error;
 use crate::hosts::Hosts;
@@ -26,6 +28,8 @@ pub struct ProgramSettings {
     pub on: Option<String>,
     /// Commands of the shell that run at other hosts, HOST=COMMAND. Without a command the emulation ends when all have.
     pub background: Vec<String>,
+    /// Time that the emulation goes on after the programs' end, for packets in flight. Default: one round trip.
+    pub linger: Option<Span>,
 }
 
 impl ProgramSettings {
@@ -41,6 +45,7 @@ pub(crate) struct Programs {
     main: Option<(String, Command)>,
     /// Background programs, in their order.
     background: Vec<(String, Command)>,
+    linger: Duration,
 }
 
 impl Programs {
@@ -56,16 +61,17 @@ impl Programs {
         });
         let background = settings.background.iter().map(|assignment| background(assignment, hosts));
         let background = background.collect::<Result<_, _>>().map_err(Error::Other)?;
-        Ok(Programs { main: main.transpose().map_err(Error::Other)?, background })
+        let linger = Duration::from_nanos(settings.linger.unwrap_or_default().as_nanos());
+        Ok(Programs { main: main.transpose().map_err(Error::Other)?, background, linger })
     }
 
-    /// Starts the programs, background ones first, and a thread that sets `stop` once the command has ended, or without one
-    /// once all have, and that ends the others once `stop` is set.
+    /// Starts the programs, background ones first, and a thread. Once the command has ended, or without one all programs, and
+    /// packets in flight had time to arrive, it sets `stop`. Once `stop` is set it ends the others.
     ///
     /// # Errors
     /// Returns an error if a program cannot be started.
     pub(crate) fn start(self, stop: Arc<AtomicBool>) -> Result<Started, String> {
-        let mut running = Running { main: None, background: Vec::new() };
+        let mut running = Running { main: None, background: Vec::new(), linger: self.linger };
         let spawn = |(name, mut command): (String, Command)| {
             command.spawn().map_err(|error: io::Error| format!("{name}: {error}"))
         };
@@ -115,6 +121,7 @@ impl Drop for BackgroundProgram {
 struct Running {
     main: Option<Child>,
     background: Vec<BackgroundProgram>,
+    linger: Duration,
 }
 
 impl Running {
@@ -135,6 +142,10 @@ impl Running {
             }
             std::thread::sleep(CHECK_INTERVAL);
         };
+        let end = Instant::now() + self.linger;
+        while !stop.load(Ordering::SeqCst) && Instant::now() < end {
+            std::thread::sleep(CHECK_INTERVAL.min(end.saturating_duration_since(Instant::now())));
+        }
         stop.store(true, Ordering::SeqCst);
         code
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bentpipe_assemble::{Changer, Emulated, checked};
-use bentpipe_emu::{Driver, Monotonic};
+use bentpipe_emu::{Driver, Monotonic, Pace};
 use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_lab::run::{self, CapturePoint, Folder, Request, Results};
 use bentpipe_lab::video;
@@ -33,6 +33,8 @@ pub struct Emulation<'a> {
     pub seed: Option<u64>,
     /// Programs at real hosts.
     pub programs: ProgramSettings,
+    /// Waiting strategy.
+    pub pace: Pace,
     /// Enables the end after the scenario's duration.
     pub is_timed: bool,
     /// Lateness above which a packet counts as late.
@@ -87,16 +89,22 @@ impl Emulation<'_> {
         // Flows of real hosts are not in the emulated network, and are checked all the same.
         checked(self.document)?;
         let emulated = Emulated::new(&point.scenario, point.seeds[0], &plan.folder);
-        let emulated = emulated.map_err(|problem| self.document.refusal(&problem.key, problem.problem))?;
+        let mut emulated =
+            emulated.map_err(|problem| self.document.refusal(&problem.key, problem.problem))?;
         let asked = std::mem::replace(&mut plan.points[0].scenario, emulated.scenario.clone());
         if !self.is_timed {
             plan.points[0].scenario.duration = FOREVER;
         }
         clean_up(self.console);
-        let hosts = Hosts::create(&emulated.hosts)?;
-        emulated.notices.iter().for_each(|notice| self.console.note(notice));
+        let (hosts, buffers) = Hosts::create(&emulated.hosts, emulated.max_bdp)?;
+        let mut notices = std::mem::take(&mut emulated.notices);
+        notices.push(buffers);
+        if !self.programs.is_empty() {
+            notices.drain(..).for_each(|notice| self.console.note(&notice));
+        }
+        self.programs.linger.get_or_insert(emulated.max_round_trip);
         let changer = Changer::new(&emulated, &asked);
-        let (results, exit_code) = self.follow(&plan, emulated, hosts, changer)?;
+        let (results, exit_code) = self.follow(&plan, emulated, hosts, changer, &notices)?;
         self.report(plan, &results).map(|page| Report {
             page,
             real_time: results.runs.first().and_then(|run| run.timing.real_time.clone()),
@@ -110,18 +118,20 @@ impl Emulation<'_> {
         mut emulated: Emulated,
         mut hosts: Hosts,
         changer: Changer,
+        notices: &[String],
     ) -> Result<(Results, Option<u8>), Error> {
         let captures = CapturePoint::of(std::mem::take(&mut emulated.built.captures));
         let finish = video::finish(std::mem::take(&mut emulated.built.judges), true);
         let links = emulated.built.links;
         let mut driver = Driver::new(emulated.built.network, Monotonic::start());
+        driver.set_pace(self.pace);
         hosts.open(&mut driver);
         let control = control::Server::start(self.document.clone(), changer, driver.control());
         let control =
             control.map_err(|error| Error::other(format!("no socket for `bentpipe set`: {error}")))?;
         let mut programs = Some(Programs::new(&self.programs, &hosts)?).filter(|_| !self.programs.is_empty());
         if programs.is_none() {
-            self.console.print(&hosts.usage(control.path()));
+            self.console.print(&hosts.usage(control.path(), notices));
         }
         let mut started = None;
         let view = View::start(links, self.display.take());

@@ -1,16 +1,16 @@
 //! `bentpipe emulate`, `shell` and `set`: scenarios in real time.
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use bentpipe_emu::terminal_size;
-use bentpipe_emulation::{Console, Display, Emulation, Error, ProgramSettings, control, namespace_of};
+use bentpipe_emu::{SetupError, terminal_size};
+use bentpipe_emulation::{Console, Display, Emulation, Error, Pace, ProgramSettings, control, namespace_of};
 
 use super::run::add_captures;
 use super::{Failure, command_line, document};
-use crate::arguments::EmulateArguments;
+use crate::arguments::{EmulateArguments, PaceName};
 use crate::{build, interrupt, show};
 
 /// Standard output and error.
@@ -60,6 +60,10 @@ pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
         document: &document,
         seed: arguments.seed,
         programs,
+        pace: match arguments.pace {
+            PaceName::Precise => Pace::Precise,
+            PaceName::LowPower => Pace::LowPower,
+        },
         is_timed: arguments.timed,
         max_lateness: arguments.max_lateness,
         out: &arguments.out,
@@ -82,7 +86,7 @@ pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
 impl EmulateArguments {
     fn programs(&self) -> ProgramSettings {
         let (command, on) = (self.command.clone(), self.on.clone());
-        ProgramSettings { command, on, background: self.background.clone() }
+        ProgramSettings { command, on, background: self.background.clone(), linger: self.linger }
     }
 }
 
@@ -92,7 +96,13 @@ pub(super) fn shell(host: &str, emulation: Option<u32>, command: &[String]) -> R
     let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned());
     let words = if command.is_empty() { vec![shell] } else { command.to_vec() };
     let error = Command::new("ip").args(["netns", "exec", &namespace]).args(words).exec();
-    Err(Failure::bad(format!("ip: {error}")))
+    Err(match error.kind() {
+        ErrorKind::NotFound => {
+            let missing = SetupError::Missing { program: "ip", package: "iproute2" };
+            Failure::bad(missing)
+        }
+        _ => Failure::bad(format!("ip: {error}")),
+    })
 }
 
 /// Changes an emulation that runs.
