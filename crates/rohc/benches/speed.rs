@@ -32,18 +32,28 @@ const SEGMENT: usize = 1448;
 enum Kind {
     /// RTP over UDP over IPv4, 20 octets of payload.
     Rtp,
+    /// UDP over IPv4, 32 octets of payload.
+    Udp,
+    /// ESP over IPv4, 32 octets behind its sequence number.
+    Esp,
     /// Segments of 1448 octets with timestamps, over IPv4.
     TcpData,
     /// Acknowledgements with timestamps, of two segments each, over IPv4.
     TcpAcks,
 }
 
-const KINDS: [(&str, Kind); 3] =
-    [("rtp", Kind::Rtp), ("tcp-data", Kind::TcpData), ("tcp-acks", Kind::TcpAcks)];
+const KINDS: [(&str, Kind); 5] = [
+    ("rtp", Kind::Rtp),
+    ("udp", Kind::Udp),
+    ("esp", Kind::Esp),
+    ("tcp-data", Kind::TcpData),
+    ("tcp-acks", Kind::TcpAcks),
+];
 
 fn packet(kind: Kind, flow: usize, number: usize) -> Vec<u8> {
     let (protocol, payload_len) = match kind {
-        Kind::Rtp => (17, 40),
+        Kind::Rtp | Kind::Udp => (17, 40),
+        Kind::Esp => (50, 40),
         Kind::TcpData => (6, 32 + SEGMENT),
         Kind::TcpAcks => (6, 32),
     };
@@ -57,6 +67,11 @@ fn packet(kind: Kind, flow: usize, number: usize) -> Vec<u8> {
     packet[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
     match kind {
         Kind::Rtp => rtp(flow, number, &mut packet),
+        Kind::Udp => packet.extend_from_slice(&[0x4e, 0x21, 0, 53, 0, 40, 0x12, number as u8, 0]),
+        Kind::Esp => {
+            packet.extend_from_slice(&[1, 2, 3, 4]);
+            packet.extend_from_slice(&(number as u32 + 1).to_be_bytes());
+        }
         Kind::TcpData => tcp((number * SEGMENT) as u32, 1, number, &mut packet),
         Kind::TcpAcks => tcp(1, (number * 2 * SEGMENT) as u32, number, &mut packet),
     }
@@ -215,7 +230,8 @@ fn main() {
         return;
     }
     if let (Some(name), Some(flows)) = (after("--once", 1), after("--once", 2)) {
-        let (_, kind) = *KINDS.iter().find(|kind| kind.0 == name).expect("rtp, tcp-data or tcp-acks");
+        let (_, kind) =
+            *KINDS.iter().find(|kind| kind.0 == name).expect("rtp, udp, esp, tcp-data or tcp-acks");
         let default = CompressorConfig::default().confirm;
         let mut ends =
             Ends::new(after("--confirm", 1).and_then(|value| value.parse().ok()).unwrap_or(default));

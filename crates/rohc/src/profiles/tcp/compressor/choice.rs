@@ -103,7 +103,7 @@ enum OptionalIpId {
 impl Common {
     pub(super) const FIXED_LEN: usize = 5;
 
-    const fn len(&self) -> usize {
+    pub(super) const fn len(&self) -> usize {
         let ip_id = match self.ip_id {
             OptionalIpId::Absent => 0,
             OptionalIpId::Offset => 1,
@@ -144,7 +144,8 @@ impl Compressor {
         Some(Choice { form, list, long_sequence })
     }
 
-    fn common(&self, spreads: &Spreads) -> Common {
+    #[inline]
+    pub(super) fn common(&self, spreads: &Spreads) -> Common {
         let due = self.groups.due();
         let ip_id = if !self.chain.inner().ip_id.is_sequential() {
             OptionalIpId::Absent
@@ -242,16 +243,16 @@ impl Compressor {
         list: bool,
         out: &mut Vec<u8>,
     ) {
-        let word = self.pack(view, current, format, list);
+        let crc = if format.has_crc7() { CRC7.of(view.headers()) } else { crc3(view.headers()) };
+        let word = self.pack(view, current, format, list, crc);
         cid.write(out, (word >> 56) as u8);
         format.write_rest(word, &mut Writer::new(out));
     }
 
     /// The header in `format`, its octets at the top of a word.
     #[inline]
-    pub(super) fn pack(&self, view: &View<'_>, current: &Ref, format: &Format, list: bool) -> u64 {
+    pub(super) fn pack(&self, view: &View<'_>, current: &Ref, format: &Format, list: bool, crc: u8) -> u64 {
         let flags = header::flags(view.tcp);
-        let crc = if format.has_crc7() { CRC7.of(view.headers()) } else { crc3(view.headers()) };
         format.pack(|field| match field {
             Field::Seq => current.seq,
             Field::Ack => current.ack,

@@ -84,7 +84,23 @@ impl Confirm {
         self.schedule.is_due() || self.owed > 0 || self.all_left == 0
     }
 
-    /// Counts a packet sent on the fast path.
+    /// Returns `true` if the next packet is to resend all values.
+    #[inline]
+    pub(super) const fn must_resend_all(&self) -> bool {
+        self.all_left == 0
+    }
+
+    /// Counts a packet with CRC-7 sent on the fast path.
+    pub(super) fn confirmed(&mut self, config: &CompressorConfig) {
+        if self.schedule.is_due() {
+            self.schedule.plan(config, false);
+        }
+        self.schedule.sent(true);
+        self.owed = self.owed.saturating_sub(1);
+        self.all_left -= self.is_on() as u8;
+    }
+
+    /// Counts a packet with CRC-3 sent on the fast path.
     #[inline]
     pub(super) const fn stepped(&mut self) {
         self.schedule.stepped();

@@ -20,6 +20,7 @@ use super::super::{ip, options};
 use super::choice::Common;
 use super::{Compressor, View};
 use crate::framework::config::CompressorConfig;
+use crate::framework::crc::{CRC7, crc3};
 use crate::framework::flow::Hash;
 use crate::framework::flow::{end_words, level_words};
 use crate::framework::frame::Cid;
@@ -113,11 +114,11 @@ struct Step {
     stride: StrideWatch,
 }
 
-/// Size of the buffer for octets after the first one and the CID. They are the rest of a format of five octets,
+/// Size of the buffer for octets after the first one and the CID. They are the rest of a format of seven octets,
 /// IP-ID, checksum and timestamps, with room for a whole word at the last one.
 #[derive(Default)]
 struct Rest {
-    octets: [u8; 4 + 2 + 2 + 4 + 8],
+    octets: [u8; 6 + 2 + 2 + 4 + 8],
     len: usize,
 }
 
@@ -157,21 +158,56 @@ impl Compressor {
         out: &mut Vec<u8>,
     ) -> Option<(PacketType, usize)> {
         if self.confirm.is_due() {
+            return self.step_confirming(plain, now, config, cid, out);
+        }
+        let written = self.step_as(false, plain, now, config, cid, out)?;
+        self.confirm.stepped();
+        Some(written)
+    }
+
+    /// Writes the packet as [`Self::step`] does, with a CRC-7.
+    #[inline(never)]
+    fn step_confirming(
+        &mut self,
+        plain: &Plain<'_>,
+        now: Duration,
+        config: &CompressorConfig,
+        cid: Cid,
+        out: &mut Vec<u8>,
+    ) -> Option<(PacketType, usize)> {
+        if self.confirm.must_resend_all() || config.only_ir_and_so {
             return None;
         }
+        let written = self.step_as(true, plain, now, config, cid, out)?;
+        self.confirm.confirmed(config);
+        Some(written)
+    }
+
+    /// Writes the packet with a CRC-7 if `is_strong`, or else with a CRC-3.
+    #[inline(always)]
+    fn step_as(
+        &mut self,
+        is_strong: bool,
+        plain: &Plain<'_>,
+        now: Duration,
+        config: &CompressorConfig,
+        cid: Cid,
+        out: &mut Vec<u8>,
+    ) -> Option<(PacketType, usize)> {
         let view = plain.view()?;
-        let step = self.follows(&view)?;
+        let step = self.follows(&view, is_strong)?;
         if !(self.is_bidirectional || self.schedule.passes(config, now)) {
             return None;
         }
-        self.write_step(&view, &step, cid, out);
+        let crc = if is_strong { CRC7.of(view.headers()) } else { crc3(view.headers()) };
+        self.write_step(&view, &step, crc, cid, out);
         self.take(&view, &step);
         Some((step.format.packet_type, view.headers().len()))
     }
 
     /// Compares with the last packet, as [`Self::observe`] and [`Self::choose`] would.
-    #[inline]
-    fn follows(&self, view: &View<'_>) -> Option<Step> {
+    #[inline(always)]
+    fn follows(&self, view: &View<'_>, is_strong: bool) -> Option<Step> {
         let (old_ip, old_tcp) = self.headers.split_at_checked(view.chain.len())?;
         let flags = header::flags(view.tcp);
         let [link] = *self.chain.links.as_slice() else { return None };
@@ -197,14 +233,17 @@ impl Compressor {
         }
         let msn = self.control.msn.wrapping_add(1);
         let current = self.values(msn, view.chain, view.tcp, view.payload_len);
+        let spreads = self.refs.spreads(&current);
+        let format = self.short(flags, false, &spreads, &current, is_strong)?;
         // Longer formats are weighed against `co_common`.
-        let format = self.short(flags, false, &self.refs.spreads(&current), &current, false)?;
-        (format.len <= Common::FIXED_LEN).then_some(Step { current, format, stamps, ip_id, stride })
+        let is_shortest =
+            format.len <= Common::FIXED_LEN || is_strong && format.len <= self.common(&spreads).len();
+        is_shortest.then_some(Step { current, format, stamps, ip_id, stride })
     }
 
     #[inline]
-    fn write_step(&self, view: &View<'_>, step: &Step, cid: Cid, out: &mut Vec<u8>) {
-        let word = self.pack(view, &step.current, step.format, false);
+    fn write_step(&self, view: &View<'_>, step: &Step, crc: u8, cid: Cid, out: &mut Vec<u8>) {
+        let word = self.pack(view, &step.current, step.format, false, crc);
         cid.write(out, (word >> 56) as u8);
         let mut rest = Rest::default();
         rest.put(word << 8, step.format.len - 1);
@@ -225,7 +264,6 @@ impl Compressor {
     #[inline]
     fn take(&mut self, view: &View<'_>, step: &Step) {
         self.control.msn = step.current.msn;
-        self.confirm.stepped();
         self.packets = self.packets.saturating_add(1);
         if let Some((values, _)) = step.stamps {
             self.table.sent_timestamps(values, step.current.msn, self.repeats);

@@ -1,6 +1,6 @@
 //! Fast path of the decompressor.
 //!
-//! Packets of a short format with a CRC of three bits, without a list of options, of a context that is in no doubt: the
+//! Packets of a short format without a list of options, of a context that is in no doubt: the
 //! values they move are written into a copy of the last header, and the CRC compared. Whatever is not as expected, a CRC
 //! that does not match included, takes the general path, which decides. Both ways deliver the same and leave the same
 //! context (tested).
@@ -14,9 +14,9 @@ use super::super::options::{self, List};
 use super::{Decompressor, State};
 use crate::framework::config::DecompressorConfig;
 use crate::framework::context::Incoming;
-use crate::framework::crc::crc3;
+use crate::framework::crc::{CRC7, crc3};
 use crate::framework::octets::Reader;
-use crate::framework::profile::PacketType;
+use crate::framework::profile::{Mode, PacketType};
 
 /// Octets of the option before its values: two NOPs, type and length.
 const BEFORE_STAMPS: [u8; 4] = [1, 1, 8, 10];
@@ -47,7 +47,8 @@ impl Decompressor {
         }
         let restored = self.restore_short(incoming, config)?;
         let header = &restored.octets[..restored.len];
-        if crc3(header) != restored.base.crc {
+        let crc = if restored.base.has_crc7 { CRC7.of(header) } else { crc3(header) };
+        if crc != restored.base.crc {
             return None;
         }
         out.extend_from_slice(header);
@@ -64,7 +65,12 @@ impl Decompressor {
         let previous = reference.previous();
         let base = Base::read(incoming.first, &mut reader, &previous).ok()?;
         let was_acked = header::flags(&reference.headers[at..]) & header::ACK != 0;
-        if base.has_crc7 || base.list_present || !was_acked || self.has_gap(base.control, config) {
+        // A CRC-7 is acknowledged where there is a way back, and `co_common` may change what is kept here.
+        let is_plain = !base.has_crc7
+            || config.mode == Mode::Unidirectional
+                && base.packet_type != PacketType::CoCommon
+                && !base.control.ecn_used;
+        if !is_plain || base.list_present || !was_acked || self.has_gap(base.control, config) {
             return None;
         }
         let mut octets = [0; MAX_HEADER_LEN];
