@@ -5,7 +5,7 @@
 //! and allocations are in; *warm* goes on with the same flows. Each figure is the median of the rounds.
 //!
 //! For an instruction counter, `--once KIND FLOWS` runs one round, with `--confirm 0` without confirmations;
-//! `--warm` adds another one. `--scan FLOWS` runs the linear search alone.
+//! `--warm` adds another one, `--linear` searches the contexts one by one. `--searches` prints the table of searches alone.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints what a clock says")]
 #![allow(missing_docs, reason = "a program")]
@@ -14,7 +14,9 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use bentpipe_rohc::{Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig};
+use bentpipe_rohc::{
+    Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Lookup,
+};
 
 /// Packets of each flow in a round, at least.
 const FLOW_PACKETS: usize = 40;
@@ -105,9 +107,9 @@ struct Ends {
 }
 
 impl Ends {
-    fn new(confirm: u8) -> Self {
+    fn new(confirm: u8, lookup: Lookup) -> Self {
         let channel = Channel { cids: CidSpace::Large { max_cid: 16_383 }, ..Channel::default() };
-        let compressor = CompressorConfig { channel, confirm, ..CompressorConfig::default() };
+        let compressor = CompressorConfig { channel, confirm, lookup, ..CompressorConfig::default() };
         let decompressor =
             DecompressorConfig { channel, peer_confirms: confirm > 0, ..DecompressorConfig::default() };
         Self {
@@ -179,7 +181,7 @@ fn measure(name: &str, kind: Kind, flows: usize) {
         // Fresh and warm, each compress, decompress and octets.
         let mut figures: [Vec<f64>; 6] = Default::default();
         for _ in 0..ROUNDS {
-            let mut ends = Ends::new(confirm);
+            let mut ends = Ends::new(confirm, Lookup::Hashed);
             let [fresh, warm] = [&first, &second].map(|numbers| ends.carry(kind, flows, numbers.clone()));
             figures
                 .iter_mut()
@@ -194,28 +196,21 @@ fn measure(name: &str, kind: Kind, flows: usize) {
     }
 }
 
-/// A scan of all contexts for every packet, as the gateway of the ROHC over ULE study did: what a linear search costs.
-fn linear_scan(flows: usize) -> f64 {
-    let keys: Vec<[u8; 20]> = (0..flows).map(|flow| key(&packet(Kind::Rtp, flow, 0))).collect();
-    let batch: Vec<_> =
-        (0..ROUND_PACKETS).map(|index| packet(Kind::Rtp, index % flows, index / flows)).collect();
-    let scan = |_| {
-        let start = Instant::now();
-        for packet in &batch {
-            let key = key(black_box(packet));
-            black_box(keys.iter().position(|known| *known == key));
-        }
-        start.elapsed().as_nanos() as f64 / batch.len() as f64
-    };
-    median((0..11).map(scan).collect())
+/// Nanoseconds a packet of RTP takes to compress in the steady state, without confirmations.
+fn searched(lookup: Lookup, flows: usize) -> f64 {
+    let [first, second] = rounds(flows);
+    let mut ends = Ends::new(0, lookup);
+    ends.carry(Kind::Rtp, flows, first);
+    ends.carry(Kind::Rtp, flows, second)[0]
 }
 
-fn key(packet: &[u8]) -> [u8; 20] {
-    let mut key = [0; 20];
-    key[..8].copy_from_slice(&packet[12..20]);
-    key[8..12].copy_from_slice(&packet[20..24]);
-    key[12..16].copy_from_slice(&packet[36..40]);
-    key
+/// Prints the time with contexts found by hash and searched one by one, in rounds that take turns.
+fn measure_searches(flows: usize) {
+    let rounds = if flows > 1000 { 3 } else { ROUNDS };
+    let pairs: Vec<[f64; 2]> =
+        (0..rounds).map(|_| [Lookup::Hashed, Lookup::Linear].map(|lookup| searched(lookup, flows))).collect();
+    let [hashed, linear] = [0, 1].map(|of| median(pairs.iter().map(|pair| pair[of]).collect()));
+    println!("{flows:>8} {hashed:>9.0} {linear:>9.0} {:>7.2}", hashed / linear);
 }
 
 fn main() {
@@ -225,16 +220,17 @@ fn main() {
         Some(arguments.get(at + step).map_or("", String::as_str))
     };
     let number = |text: &str| text.parse::<usize>().unwrap_or(1);
-    if let Some(flows) = after("--scan", 1) {
-        linear_scan(number(flows));
+    if after("--searches", 0).is_some() {
+        print_searches();
         return;
     }
     if let (Some(name), Some(flows)) = (after("--once", 1), after("--once", 2)) {
         let (_, kind) =
             *KINDS.iter().find(|kind| kind.0 == name).expect("rtp, udp, esp, tcp-data or tcp-acks");
         let default = CompressorConfig::default().confirm;
+        let confirm = after("--confirm", 1).and_then(|value| value.parse().ok()).unwrap_or(default);
         let mut ends =
-            Ends::new(after("--confirm", 1).and_then(|value| value.parse().ok()).unwrap_or(default));
+            Ends::new(confirm, if after("--linear", 0).is_some() { Lookup::Linear } else { Lookup::Hashed });
         let [first, second] = rounds(number(flows));
         ends.carry(kind, number(flows), first);
         if after("--warm", 0).is_some() {
@@ -248,7 +244,11 @@ fn main() {
         let counts: &[usize] = if matches!(kind, Kind::Rtp) { &[1, 300, 4000] } else { &[1, 300] };
         counts.iter().for_each(|&flows| measure(name, kind, flows));
     }
-    for flows in [1, 31, 311, 4000] {
-        println!("a scan of {flows} contexts would add {:.0} ns a packet", linear_scan(flows));
-    }
+    print_searches();
+}
+
+fn print_searches() {
+    println!("ns to compress a packet of RTP, warm, without confirmations");
+    println!("contexts   by hash  searched   ratio");
+    [1, 31, 311, 4000].into_iter().for_each(measure_searches);
 }

@@ -121,6 +121,12 @@ impl Compressor {
         self.0.contexts()
     }
 
+    /// Returns the mean number of contexts compared to find that of a flow. It depends on
+    /// [`CompressorConfig::lookup`].
+    pub fn mean_comparisons(&self) -> f64 {
+        self.0.mean_comparisons()
+    }
+
     /// Returns the number of contexts given up as another flow needed the CID.
     pub fn reassigned_cids(&self) -> u64 {
         self.0.reassigned_cids()

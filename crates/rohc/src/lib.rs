@@ -49,7 +49,8 @@ mod profiles;
 pub use compressor::Compressor;
 pub use decompressor::Decompressor;
 pub use framework::config::{
-    Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Refresh, RtpCandidate, RtpRule,
+    Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Lookup, Refresh, RtpCandidate,
+    RtpRule,
 };
 pub use framework::error::{CompressError, DecompressError};
 pub use framework::profile::{CompressorState, Mode, PacketType, Profile, Profiles};

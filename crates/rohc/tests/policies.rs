@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bentpipe_rohc::{
-    Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, PacketType, Refresh,
+    Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Lookup, Mode,
+    PacketType, Refresh,
 };
 
 const GAP: Duration = Duration::from_millis(20);
@@ -43,6 +44,28 @@ fn irs(config: &CompressorConfig, flows: u8, packets: u16, make: fn(u8, u16) -> 
         }
     }
     irs
+}
+
+/// The octets of `flows` flows that send in turn, on fewer CIDs than flows if `max_cid` is less.
+fn sent(lookup: Lookup, flows: u8, max_cid: u16, make: fn(u8, u16) -> Vec<u8>) -> Vec<u8> {
+    let channel = Channel { cids: CidSpace::Large { max_cid }, ..Channel::default() };
+    let mut compressor = Compressor::new(CompressorConfig { channel, lookup, ..CompressorConfig::default() });
+    let mut out = Vec::new();
+    for (number, flow) in (0..40).flat_map(|number| (0..flows).map(move |flow| (number, flow))) {
+        compressor.compress(GAP * number.into(), &make(flow, number), &mut out).expect("compresses");
+    }
+    out
+}
+
+#[test]
+fn a_linear_search_sends_the_same() {
+    for make in FAMILIES {
+        for max_cid in [127, 20] {
+            let [hashed, linear] =
+                [Lookup::Hashed, Lookup::Linear].map(|lookup| sent(lookup, 40, max_cid, make));
+            assert!(hashed == linear, "up to CID {max_cid}");
+        }
+    }
 }
 
 const FAMILIES: [fn(u8, u16) -> Vec<u8>; 2] = [|flow, number| udp(flow, number, 0), tcp];

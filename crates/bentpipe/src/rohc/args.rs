@@ -245,6 +245,7 @@ impl CompressorArgs {
                 PeerName::Any => Compatibility::Standard,
                 PeerName::Librohc => Compatibility::Librohc,
             },
+            ..CompressorConfig::default()
         }
     }
 }

@@ -81,7 +81,7 @@ impl<F: CompressorFamilies> CompressorEngine<F> {
             let profiles = config.channel.profiles.without(Profile::RtpUdpLite).without(Profile::UdpLite);
             config.channel.profiles = profiles;
         }
-        let flows = Table::new(config.channel.cids.max_cid());
+        let flows = Table::new(config.channel.cids.max_cid(), config.lookup);
         let profiles = config.channel.profiles;
         Self {
             config,
@@ -360,6 +360,11 @@ impl<F: CompressorFamilies> CompressorEngine<F> {
     /// See [`Compressor::contexts`](crate::Compressor::contexts).
     pub(crate) fn contexts(&self) -> usize {
         self.flows.len()
+    }
+
+    /// See [`Compressor::mean_comparisons`](crate::Compressor::mean_comparisons).
+    pub(crate) fn mean_comparisons(&self) -> f64 {
+        self.flows.mean_comparisons()
     }
 
     /// See [`Compressor::reassigned_cids`](crate::Compressor::reassigned_cids).

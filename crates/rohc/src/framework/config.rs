@@ -144,6 +144,16 @@ pub enum Compatibility {
     Librohc,
 }
 
+/// Search for the context of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lookup {
+    /// Index by a hash of the static fields. The cost does not grow with the number of contexts.
+    #[default]
+    Hashed,
+    /// Comparison with one context after the other, for measurements. The packets sent are the same.
+    Linear,
+}
+
 /// Compressor configuration.
 #[derive(Clone, Debug)]
 pub struct CompressorConfig {
@@ -191,6 +201,8 @@ pub struct CompressorConfig {
     pub replication: bool,
     /// Implementation of the decompressor.
     pub compatibility: Compatibility,
+    /// Search for the context of a packet.
+    pub lookup: Lookup,
 }
 
 impl CompressorConfig {
@@ -225,6 +237,7 @@ impl Default for CompressorConfig {
             constant_id_everywhere: true,
             replication: true,
             compatibility: Compatibility::Standard,
+            lookup: Lookup::Hashed,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::framework::config::Lookup;
 use crate::framework::flow::{Key, Owner};
 
 const NONE: u16 = u16::MAX;
@@ -38,7 +39,12 @@ pub(crate) struct Table<T> {
     slots: Vec<Slot<T>>,
     /// Flow of each slot. Kept apart so that a slot fits a cache line.
     owners: Vec<Owner>,
+    /// First context of each bucket. A linear search has one bucket.
     buckets: Vec<u16>,
+    /// Bits of the hash that are compared before the flow. In a linear search there are none.
+    compared_bits: u32,
+    /// Contexts of one bucket that are compared.
+    max_chain: usize,
     newest: u16,
     oldest: u16,
     max_cid: u16,
@@ -77,11 +83,17 @@ const GHOSTS: usize = 1024;
 const SHORTEST: u16 = 0;
 
 impl<T: Default> Table<T> {
-    pub(crate) fn new(max_cid: u16) -> Self {
+    pub(crate) fn new(max_cid: u16, lookup: Lookup) -> Self {
+        let (buckets, compared_bits, max_chain) = match lookup {
+            Lookup::Hashed => (16, u32::MAX, MAX_CHAIN),
+            Lookup::Linear => (1, 0, usize::MAX),
+        };
         Self {
             slots: Vec::new(),
             owners: Vec::new(),
-            buckets: alloc::vec![NONE; 16],
+            buckets: alloc::vec![NONE; buckets],
+            compared_bits,
+            max_chain,
             newest: NONE,
             oldest: NONE,
             max_cid,
@@ -165,9 +177,9 @@ impl<T: Default> Table<T> {
     #[inline]
     pub(crate) fn find_if(&self, hash: u32, fits: impl Fn(u16, &T) -> bool) -> Option<u16> {
         let mut cid = self.buckets[self.bucket(hash)];
-        for _ in 0..MAX_CHAIN {
+        for _ in 0..self.max_chain {
             let slot = self.slots.get(usize::from(cid))?;
-            if slot.hash == hash && fits(cid, &slot.value) {
+            if self.is_equal(slot.hash, hash) && fits(cid, &slot.value) {
                 return Some(cid);
             }
             cid = slot.next;
@@ -194,14 +206,39 @@ impl<T: Default> Table<T> {
     #[inline]
     fn find(&self, key: &Key, hash: u32) -> Option<u16> {
         let mut cid = self.buckets[self.bucket(hash)];
-        for _ in 0..MAX_CHAIN {
+        for _ in 0..self.max_chain {
             let slot = self.slots.get(usize::from(cid))?;
-            if slot.hash == hash && self.owners[usize::from(cid)].is(key) {
+            if self.is_equal(slot.hash, hash) && self.owners[usize::from(cid)].is(key) {
                 return Some(cid);
             }
             cid = slot.next;
         }
         None
+    }
+
+    /// Returns `true` if two flows cannot be distinguished by their hashes.
+    #[inline]
+    const fn is_equal(&self, one: u32, two: u32) -> bool {
+        (one ^ two) & self.compared_bits == 0
+    }
+
+    const fn is_linear(&self) -> bool {
+        self.compared_bits == 0
+    }
+
+    /// Returns the mean number of contexts compared to find that of a flow. It is 0 without flows.
+    pub(crate) fn mean_comparisons(&self) -> f64 {
+        let (mut compared, mut flows) = (0_u64, 0_u64);
+        for &first in &self.buckets {
+            let chain = core::iter::successors(self.slots.get(usize::from(first)), |slot| {
+                self.slots.get(usize::from(slot.next))
+            });
+            for (before, _) in (0_u64..).zip(chain) {
+                compared += before + 1;
+                flows += 1;
+            }
+        }
+        if flows == 0 { 0.0 } else { compared as f64 / flows as f64 }
     }
 
     const fn bucket_mask(&self) -> usize {
@@ -300,7 +337,7 @@ impl<T: Default> Table<T> {
         let slot = Slot { value: T::default(), hash, next, newer, older, reserved: false, used_at: 0 };
         self.slots.push(slot);
         self.owners.push(Owner::default());
-        if self.slots.len() > self.buckets.len() / 2 {
+        if self.slots.len() > self.buckets.len() / 2 && !self.is_linear() {
             self.grow_index();
         }
         cid
@@ -403,7 +440,7 @@ mod tests {
 
     #[test]
     fn flows_keep_their_cid_and_the_least_recently_used_goes() {
-        let mut table = Table::<u32>::new(3);
+        let mut table = Table::<u32>::new(3, Lookup::Hashed);
         for flow in 0..4 {
             assert_eq!(table.find_or_assign(&key(flow), || true), Some(Found::Assigned(flow as u16)));
         }
@@ -419,7 +456,7 @@ mod tests {
 
     #[test]
     fn a_reserved_cid_is_never_taken() {
-        let mut table = Table::<u32>::new(2);
+        let mut table = Table::<u32>::new(2, Lookup::Hashed);
         table.assign(1, &key(7));
         table.reserve(1);
         for flow in 100..200 {
@@ -435,7 +472,7 @@ mod tests {
     /// Flows that have a CID keep it, and no two have the same, whatever comes.
     #[test]
     fn cids_are_given_to_one_flow_at_a_time() {
-        let mut table = Table::<u32>::new(63);
+        let mut table = Table::<u32>::new(63, Lookup::Hashed);
         let mut owners = [u32::MAX; 64];
         let mut state = 1u32;
         for _ in 0..50_000 {
@@ -456,7 +493,7 @@ mod tests {
     /// Calls that talk for a quarter of the time: there are enough CIDs for those that talk at a time.
     #[test]
     fn flows_that_talk_again_get_the_cid_that_was_unused_for_longest() {
-        let mut table = Table::<u32>::new(15);
+        let mut table = Table::<u32>::new(15, Lookup::Hashed);
         let mut assigned = 0;
         for round in 0..2000 {
             for flow in (0..40).filter(|flow| (round + flow * 5) % 200 < 50) {
@@ -494,7 +531,7 @@ mod tests {
     /// Packets that are IRs where four are sent to each new assignment: those of flows on 16 CIDs, and those if the least recently used
     /// CID were always taken.
     fn irs(packets: &[u32]) -> (usize, usize) {
-        let mut table = Table::<u32>::new(15);
+        let mut table = Table::<u32>::new(15, Lookup::Hashed);
         // Packets since the CID, or the flow, got its place.
         let (mut irs, mut sent) = (0, [0; 16]);
         let (mut plain_irs, mut recent) = (0, Vec::<(u32, u32)>::new());
@@ -546,7 +583,7 @@ mod tests {
     /// 40 flows in turn on 16 CIDs: 15 of them keep theirs.
     #[test]
     fn flows_in_turn_do_not_all_lose_their_cids() {
-        let mut table = Table::<u32>::new(15);
+        let mut table = Table::<u32>::new(15, Lookup::Hashed);
         let mut known = 0;
         for round in 0..20 {
             for flow in 0..40 {
@@ -560,7 +597,7 @@ mod tests {
     /// Flows that end make room, however short they are.
     #[test]
     fn flows_that_follow_each_other_are_all_served() {
-        let mut table = Table::<u32>::new(15);
+        let mut table = Table::<u32>::new(15, Lookup::Hashed);
         let mut assigned = 0;
         for group in 0..50 {
             for _ in 0..20 {
@@ -578,6 +615,22 @@ mod tests {
                 flow == 1000
                     || matches!(table.find_or_assign(&key(flow - 1), || true), Some(Found::Known(_)))
             );
+        }
+    }
+
+    /// CIDs are the same. A linear search compares half of the contexts, the index one or two.
+    #[test]
+    fn a_linear_search_finds_the_same_and_compares_more() {
+        for flows in [1, 31, 311, 4000] {
+            let mut tables = [Lookup::Hashed, Lookup::Linear].map(|lookup| Table::<u32>::new(16_383, lookup));
+            for flow in (0..flows).chain(0..flows) {
+                let [hashed, linear] =
+                    tables.each_mut().map(|table| table.find_or_assign(&key(flow), || true));
+                assert_eq!(hashed, linear);
+            }
+            let [hashed, linear] = tables.each_ref().map(Table::mean_comparisons);
+            assert!((1.0..1.6).contains(&hashed), "{hashed} of {flows}");
+            assert_eq!(linear, (f64::from(flows) + 1.0) / 2.0);
         }
     }
 

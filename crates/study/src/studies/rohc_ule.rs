@@ -9,7 +9,7 @@ mod streams;
 mod throughput;
 mod traffic;
 
-use bentpipe_rohc::Profile;
+use bentpipe_rohc::{Lookup, Profile};
 
 use self::encapsulations::Carriage;
 use self::headers::{INTERVAL, INTERVALS, IRS};
@@ -93,10 +93,11 @@ pub(super) const CONSTANTS: &[(&str, Code)] = &[
         Ok(saved / packets)
     }),
     ("rohc-ule-contexts-compared", |_| {
-        let (scanned, hashed) = contexts::compared(311);
-        Ok(hashed / scanned)
+        Ok(contexts::compared(311, Lookup::Hashed) / contexts::compared(311, Lookup::Linear))
     }),
-    ("rohc-ule-contexts-growth", |_| Ok(contexts::compared(4000).1 / contexts::compared(311).1)),
+    ("rohc-ule-contexts-growth", |_| {
+        Ok(contexts::compared(4000, Lookup::Hashed) / contexts::compared(311, Lookup::Hashed))
+    }),
 ];
 
 /// Curves that figures name.
@@ -158,8 +159,8 @@ pub(super) const CURVES: &[(&str, CurveCode)] = &[
     ("rohc-ule-model-gain-v6-udp", |_| model_gain(Ip::V6, Profile::Udp)),
     ("rohc-ule-padded-v4", |_| padded_model(V4, None)),
     ("rohc-ule-padded-v6", |_| padded_model(Ip::V6, None)),
-    ("rohc-ule-scan", |_| Ok(CONTEXTS.map(|n| (n as f64, contexts::compared(n).0)).to_vec())),
-    ("rohc-ule-hash", |_| Ok(CONTEXTS.map(|n| (n as f64, contexts::compared(n).1)).to_vec())),
+    ("rohc-ule-scan", |_| Ok(compared_curve(Lookup::Linear))),
+    ("rohc-ule-hash", |_| Ok(compared_curve(Lookup::Hashed))),
     ("rohc-ule-share-ule-v4", |_| share(Carriage::Ule, V4, false)),
     ("rohc-ule-share-mpe-v4", |_| share(Carriage::Mpe, V4, false)),
     ("rohc-ule-share-gse-v4", |_| share(Carriage::Gse, V4, false)),
@@ -179,7 +180,12 @@ const MODEL_PAYLOADS: [u32; 16] =
     [12, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1000, 1200, 1472];
 
 /// Numbers of contexts of figure 21.
-const CONTEXTS: [usize; 6] = [1, 10, 31, 100, 311, 1000];
+const CONTEXTS: [usize; 7] = [1, 10, 31, 100, 311, 1000, 4000];
+
+/// Returns the contexts that the compressor compares for a packet, by the number of contexts.
+fn compared_curve(lookup: Lookup) -> Points {
+    CONTEXTS.map(|count| (count as f64, contexts::compared(count, lookup))).to_vec()
+}
 
 /// Payloads of the side-by-side comparison, in bytes.
 const SHARE_PAYLOADS: [usize; 12] = [12, 20, 33, 50, 80, 120, 200, 320, 500, 800, 1200, 1472];
