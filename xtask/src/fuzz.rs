@@ -26,12 +26,24 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         [name] => sh("cargo", &["fuzz", "build", "-s", "none", name])?,
         _ => sh("cargo", &["fuzz", "build", "-s", "none"])?,
     }
+    if names.iter().any(|name| name.starts_with("rohc_")) {
+        write_rohc_inputs()?;
+    }
     let failed = run_all(&names, seconds)?;
     if failed.is_empty() {
         println!("fuzz: {} targets ran for {seconds} s each, no finding", names.len());
         return Ok(());
     }
     bail!("inputs in fuzz/artifacts break {}", failed.join(", "))
+}
+
+/// Writes the inputs of ROHC, which are made from captures, to `fuzz/corpus/`.
+///
+/// # Errors
+/// Returns an error if the test that writes them fails.
+fn write_rohc_inputs() -> Result<()> {
+    let words = ["test", "--package", "bentpipe-rohc", "--test", "fuzz", "--", "--ignored", "write_seeds"];
+    sh("cargo", &words)
 }
 
 /// Returns the targets, and the seconds that each is to be run for.
@@ -114,4 +126,46 @@ fn is_fine(target: &str, seconds: u64) -> Result<bool> {
     let last = text.lines().rev().find(|line| line.starts_with('#')).unwrap_or_default();
     println!("fuzz: {target}: {}", if output.status.success() { last } else { &text });
     Ok(output.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(path: &str) -> String {
+        std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Tests of a crate replay the corpora of its `TARGETS`. A target that is missing there has no replay.
+    #[test]
+    fn every_target_is_built_and_its_corpus_replayed() {
+        let manifest = text("fuzz/Cargo.toml");
+        for target in targets() {
+            let (krate, name) = target.split_once('_').expect("a crate and a name");
+            let source = text(&format!("fuzz/fuzz_targets/{target}.rs"));
+            let call =
+                source.split(&format!("bentpipe_fuzz::{krate}::")).nth(1).expect("a call of the target");
+            let function = call.split('(').next().expect("a name");
+            let entry = format!("(\"{name}\", {function})");
+            assert!(text(&format!("fuzz/src/{krate}.rs")).contains(&entry), "{target}: not in TARGETS");
+            assert!(
+                text(&format!("crates/{krate}/tests/fuzz.rs")).contains("TARGETS"),
+                "{target}: no replay"
+            );
+            assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}: not in fuzz/Cargo.toml");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(
+            ["90", "90s", "10m", "2h"].map(|text| seconds(text).expect("a time")),
+            [90, 90, 600, 7200]
+        );
+        assert!(seconds("10 min").is_err());
+        let (names, each) = arguments(&["all", "--for", "10m"]).expect("words");
+        assert!(names.len() > 40 && each == 600);
+        assert_eq!(arguments(&["wire_udp"]).expect("words"), (vec!["wire_udp".to_owned()], SECONDS));
+        assert!(arguments(&["wire_upd"]).is_err() && arguments(&[]).is_err());
+    }
 }
