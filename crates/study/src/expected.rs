@@ -13,6 +13,8 @@ pub enum Kind {
     Calibrated,
     /// Published value on which nothing was tuned.
     Predicted,
+    /// Published value that the study's inputs determine. It shows only that nothing contradicts them.
+    Input,
     /// Published statement without a number, written as an inequality.
     Claim,
     /// Statement of this study, not of the publication.
@@ -21,7 +23,7 @@ pub enum Kind {
 
 impl Kind {
     /// Kinds in the order of a summary.
-    pub const ALL: [Kind; 4] = [Kind::Predicted, Kind::Claim, Kind::Calibrated, Kind::Own];
+    pub const ALL: [Kind; 5] = [Kind::Predicted, Kind::Claim, Kind::Calibrated, Kind::Input, Kind::Own];
 
     /// Returns the name of the rows of this kind in a summary.
     pub fn heading(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Kind {
             Kind::Predicted => "published values",
             Kind::Claim => "published claims",
             Kind::Calibrated => "calibrated values",
+            Kind::Input => "inputs",
             Kind::Own => "own statements",
         }
     }
@@ -39,6 +42,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Kind::Calibrated => "calibrated",
             Kind::Predicted => "predicted",
+            Kind::Input => "input",
             Kind::Claim => "claim",
             Kind::Own => "own",
         })

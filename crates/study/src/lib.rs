@@ -27,8 +27,8 @@ pub use reproduce::{Reproduced, reproduce};
 pub use request::Request;
 pub use runs::{Finished, Length, StudyRuns};
 pub use study::{
-    At, Column, Curves, Draw, EmbeddedImage, Figure, KernelPath, KernelTests, Row, Run, Statistic, Study,
-    StudyError, TableRow, Tabulated, Value,
+    At, Column, Curves, Draw, EmbeddedImage, Figure, Instant, KernelPath, KernelTests, Row, Run, Statistic,
+    Study, StudyError, TableRow, Tabulated, Value,
 };
 pub use transfer::{Kernel, Transfer};
 

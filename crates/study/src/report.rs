@@ -8,7 +8,7 @@ use bentpipe_scenario::metrics::current;
 use crate::comparison::{Comparison, summary};
 use crate::expected::Verdict;
 use crate::runs::{Points, StudyRuns};
-use crate::study::{Curves, Draw, EmbeddedImage, Figure, Study};
+use crate::study::{Curves, Draw, EmbeddedImage, Figure, Instant, Study};
 use crate::table::rendered;
 
 /// Returns the page: published and simulated values, figures, description and scenarios.
@@ -100,8 +100,10 @@ fn coded_plot(figure: &Figure, runs: &StudyRuns) -> Plot {
     let mut plot = Plot::new(&figure.title, Axis::new(&figure.x_label, ""), Axis::new(&figure.y_label, unit));
     plot.note.clone_from(&figure.note);
     plot.x.words.clone_from(&figure.x_words);
+    (plot.x.from_zero, plot.y.from_zero) = (figure.from.is_none(), figure.from_zero);
     for (colour, curve) in figure.curve.iter().enumerate() {
-        let (points, mark) = free_points(curve, runs, &mut Axis::new("", ""));
+        let (mut points, mark) = free_points(curve, runs, &mut Axis::new("", ""));
+        points.retain(|(x, _)| figure.shows(*x));
         plot.curves.push(Curve { name: curve.name.clone(), points, mark, colour, ..Curve::default() });
     }
     swept::spread(plot)
@@ -160,7 +162,7 @@ fn timed_plot(figure: &Figure, runs: &StudyRuns) -> Plot {
         };
         y.unit = unit.to_owned();
         for points in &mut series {
-            points.retain(|(t, _)| figure.until.is_none_or(|until| *t <= until));
+            points.retain(|(t, _)| figure.shows(*t));
         }
         let is_limit = curve.name.contains("ssthresh");
         for (n, points) in drawn(curve.draw, series).into_iter().enumerate() {
@@ -170,11 +172,29 @@ fn timed_plot(figure: &Figure, runs: &StudyRuns) -> Plot {
             curves.push(Curve { name, points, mark, colour, ..Curve::default() });
         }
     }
+    curves.extend(instants(figure, &curves));
+    y.from_zero = figure.from_zero;
     if figure.logarithmic {
         y.scale = Scale::Logarithmic;
     }
     let note = format!("{}{missing}", figure.note);
-    Plot { title: figure.title.clone(), note, x: Axis::time(), y, curves }
+    let x = Axis { from_zero: figure.from.is_none(), ..Axis::time() };
+    Plot { title: figure.title.clone(), note, x, y, curves }
+}
+
+/// Returns upright lines at the published instants, as high as the curves are.
+fn instants(figure: &Figure, curves: &[Curve]) -> Vec<Curve> {
+    let values =
+        || curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).filter(|y| y.is_finite());
+    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+    let upright = |(n, instant): (usize, &Instant)| Curve {
+        name: instant.name.clone(),
+        points: vec![(instant.at, low), (instant.at, high)],
+        mark: Mark::Dashed,
+        colour: figure.curve.len() + n,
+        ..Curve::default()
+    };
+    figure.instant.iter().enumerate().filter(|_| low <= high).map(upright).collect()
 }
 
 /// Returns the curves to draw for several series, the named one first.
@@ -213,4 +233,32 @@ fn over_time(curve: &Curves, since: Option<&str>, runs: &StudyRuns) -> Option<(&
         all.push(times.zip(column.data.to_f64()).filter(|(time, _)| *time >= 0.0).collect());
     }
     Some((unit?, all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(text: &str) -> Figure {
+        toml::from_str(&format!("title = \"t\"\ncurve = []\n{text}")).expect("a figure")
+    }
+
+    #[test]
+    fn published_instants_are_as_high_as_the_curves() {
+        let figure = figure("instant = [{ name = \"published\", at = 27.0 }]");
+        let curve = |points: &[(f64, f64)]| Curve { points: points.to_vec(), ..Curve::default() };
+        let curves = [curve(&[(0.0, 3.0), (1.0, f64::NAN)]), curve(&[(0.0, 1.0), (2.0, 9.0)])];
+        let lines = instants(&figure, &curves);
+        assert_eq!(lines[0].points, [(27.0, 1.0), (27.0, 9.0)]);
+        assert_eq!((lines[0].name.as_str(), lines[0].mark), ("published", Mark::Dashed));
+        assert_eq!(instants(&figure, &[]), []);
+    }
+
+    #[test]
+    fn a_cut_out_shows_its_part_of_the_axis() {
+        let (whole, part) = (figure(""), figure("from = 2.0\nuntil = 3.0"));
+        assert_eq!([1.0, 2.0, 3.0, 4.0].map(|x| whole.shows(x)), [true; 4]);
+        assert_eq!([1.0, 2.0, 3.0, 4.0].map(|x| part.shows(x)), [false, true, true, false]);
+        assert!(whole.from_zero);
+    }
 }

@@ -19,13 +19,41 @@ const CODES: &[(&str, Code)] = &[
     ("abr-video-efficiency-low", |runs| abr_video::efficiency(runs, "wan", "5 Mbit/s", 0.0)),
     ("abr-video-efficiency-middle", |runs| abr_video::efficiency(runs, "wan", "7.5 Mbit/s", 0.0)),
     ("abr-video-efficiency-high", |runs| abr_video::efficiency(runs, "wan", "10 Mbit/s", 0.0)),
-    ("abr-video-efficiency-satellite-1", |runs| abr_video::efficiency(runs, "satellite-1", "5 Mbit/s", 0.0)),
-    ("abr-video-efficiency-satellite-2", |runs| abr_video::efficiency(runs, "satellite-2", "5 Mbit/s", 0.0)),
-    ("abr-video-efficiency-satellite-1-late", |runs| {
+    ("abr-video-efficiency-satellite-1-low", |runs| {
+        abr_video::efficiency(runs, "satellite-1", "5 Mbit/s", 0.0)
+    }),
+    ("abr-video-efficiency-satellite-1-low-late", |runs| {
         abr_video::efficiency(runs, "satellite-1", "5 Mbit/s", 20.0)
     }),
-    ("abr-video-efficiency-satellite-2-late", |runs| {
+    ("abr-video-efficiency-satellite-1-middle", |runs| {
+        abr_video::efficiency(runs, "satellite-1", "7.5 Mbit/s", 0.0)
+    }),
+    ("abr-video-efficiency-satellite-1-middle-late", |runs| {
+        abr_video::efficiency(runs, "satellite-1", "7.5 Mbit/s", 20.0)
+    }),
+    ("abr-video-efficiency-satellite-1-high", |runs| {
+        abr_video::efficiency(runs, "satellite-1", "10 Mbit/s", 0.0)
+    }),
+    ("abr-video-efficiency-satellite-1-high-late", |runs| {
+        abr_video::efficiency(runs, "satellite-1", "10 Mbit/s", 20.0)
+    }),
+    ("abr-video-efficiency-satellite-2-low", |runs| {
+        abr_video::efficiency(runs, "satellite-2", "5 Mbit/s", 0.0)
+    }),
+    ("abr-video-efficiency-satellite-2-low-late", |runs| {
         abr_video::efficiency(runs, "satellite-2", "5 Mbit/s", 20.0)
+    }),
+    ("abr-video-efficiency-satellite-2-middle", |runs| {
+        abr_video::efficiency(runs, "satellite-2", "7.5 Mbit/s", 0.0)
+    }),
+    ("abr-video-efficiency-satellite-2-middle-late", |runs| {
+        abr_video::efficiency(runs, "satellite-2", "7.5 Mbit/s", 20.0)
+    }),
+    ("abr-video-efficiency-satellite-2-high", |runs| {
+        abr_video::efficiency(runs, "satellite-2", "10 Mbit/s", 0.0)
+    }),
+    ("abr-video-efficiency-satellite-2-high-late", |runs| {
+        abr_video::efficiency(runs, "satellite-2", "10 Mbit/s", 20.0)
     }),
     ("votos-equivalent", votos::equivalent),
     ("votos-equivalent-unasked", votos::equivalent_unasked),

@@ -10,7 +10,7 @@ use bentpipe_record::read_at_most;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-pub use figure::{Column, Curves, Draw, EmbeddedImage, Figure, TableRow, Tabulated};
+pub use figure::{Column, Curves, Draw, EmbeddedImage, Figure, Instant, TableRow, Tabulated};
 pub use kernel::{KernelPath, KernelTests};
 pub use row::{At, Row, Statistic, Value};
 

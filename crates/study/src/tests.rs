@@ -225,6 +225,9 @@ fn verdicts_are_counted_by_kind() {
     let comparisons = compare(&parsed(STUDY).expect("a study"), &runs(), true);
     let expected = ["published values: 1 met", "published claims: 1 met, 1 not judged"];
     assert_eq!(summary(&comparisons), expected);
+    let inputs = STUDY.replacen("\"predicted\"", "\"input\"", 1).replacen("\"claim\"", "\"own\"", 1);
+    let comparisons = compare(&parsed(&inputs).expect("a study"), &runs(), false);
+    assert_eq!(summary(&comparisons), ["published claims: 1 met", "inputs: 1 met", "own statements: 1 met"]);
 }
 
 #[test]

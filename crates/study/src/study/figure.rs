@@ -29,13 +29,42 @@ pub struct Figure {
     /// Enables a logarithmic vertical axis, unless a value is zero.
     #[serde(default)]
     pub logarithmic: bool,
-    /// End of the time shown, in seconds.
+    /// Start of the time shown in seconds, or of the horizontal axis of computed curves.
+    pub from: Option<f64>,
+    /// End of the time shown in seconds, or of the horizontal axis of computed curves.
     pub until: Option<f64>,
+    /// Enables a vertical axis from zero. Default: true. Without it the axis spans the values, for small changes.
+    #[serde(default = "yes")]
+    pub from_zero: bool,
+    /// Published instants, drawn as upright lines over time.
+    #[serde(default)]
+    pub instant: Vec<Instant>,
     /// Labels in place of 0, 1, 2 on the horizontal axis, for computed curves.
     #[serde(default)]
     pub x_words: Vec<String>,
     /// Flow from whose start time counts. Default: from the start of the run.
     pub since: Option<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Figure {
+    /// Returns `true` if the horizontal axis reaches to `x`.
+    pub(crate) fn shows(&self, x: f64) -> bool {
+        self.from.is_none_or(|from| x >= from) && self.until.is_none_or(|until| x <= until)
+    }
+}
+
+/// Published instant of a figure over time.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instant {
+    /// Name in the legend.
+    pub name: String,
+    /// Instant in seconds, on the time axis of the figure.
+    pub at: f64,
 }
 
 /// Curve of a figure, or several of one colour.
