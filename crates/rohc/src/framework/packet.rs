@@ -49,6 +49,13 @@ pub(crate) struct Level {
 }
 
 impl Level {
+    /// Creates the level of a single IP header without extension headers.
+    #[inline]
+    pub(crate) const fn plain(is_ipv4: bool, next: u8) -> Self {
+        let (version, extensions_at) = if is_ipv4 { (4, 20) } else { (6, 40) };
+        Self { at: 0, version, extensions_at, extensions_len: 0, first: next, next }
+    }
+
     /// Offset behind header and extension headers.
     pub(crate) const fn end(&self) -> usize {
         self.extensions_at + self.extensions_len

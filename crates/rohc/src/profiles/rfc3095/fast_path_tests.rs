@@ -7,7 +7,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use crate::profiles::fast_path_tests::{Fate, both_ways, config, slow_starts_are_short};
-use crate::{Compressor, CompressorConfig, Decompressor, DecompressorConfig};
+use crate::{Compressor, CompressorConfig, Decompressor, DecompressorConfig, PacketType, RtpRule};
 
 /// What a flow carries.
 #[derive(Clone, Copy, Debug)]
@@ -236,37 +236,54 @@ fn slow_starts_go_the_short_way() {
 /// A comparison of two ends that never take the fast path would be worth nothing.
 #[test]
 fn steady_flows_go_the_short_way() {
+    let mut kinds = Vec::new();
     for (carried, stride) in [(Carried::Rtp, 160), (Carried::Udp, 1), (Carried::Esp, 1), (Carried::Other, 1)]
     {
         for ids in [Ids::Counting, Ids::Swapped, Ids::Random, Ids::Constant] {
             for ipv6 in [false, true] {
                 let flow = Flow { ipv6, carried, ids, checksums: true, stride, from: 100 };
-                // What confirms takes the general path.
-                let config = CompressorConfig { confirm: 0, ..CompressorConfig::default() };
-                let (mut sender, mut compressor) = (Sender::new(flow), Compressor::new(config));
-                let mut decompressor = Decompressor::new(DecompressorConfig::default());
-                for number in 0..40 {
-                    sender.advance(Event::Nothing);
-                    let (packet, mut rohc, mut ip) = (sender.packet(Event::Nothing), Vec::new(), Vec::new());
-                    let short = compressor.0.step(Duration::ZERO, &packet, packet.len(), &mut rohc);
-                    assert!(number < 12 || short.is_some(), "{flow:?} {number}");
-                    match short {
-                        Some(short) => rohc.extend_from_slice(&packet[short.header_in..]),
-                        None => {
-                            compressor.compress(Duration::ZERO, &packet, &mut rohc).expect("a packet");
-                        }
-                    }
-                    let short = decompressor.0.step(Duration::ZERO, &rohc, rohc.len(), &mut ip);
-                    assert!(number < 12 || short.is_some(), "{flow:?} {number}");
-                    match short {
-                        Some(short) => ip.extend_from_slice(&rohc[short.header_in..]),
-                        None => {
-                            decompressor.decompress(Duration::ZERO, &rohc, &mut ip).expect("a ROHC packet");
-                        }
-                    }
-                    assert_eq!(ip, packet);
+                for confirm in [0, CompressorConfig::default().confirm] {
+                    kinds.extend(kinds_of_short_way(flow, confirm));
                 }
             }
         }
     }
+    use PacketType::{Uo0, Uor2, Uor2Ts};
+    for kind in [Uo0, Uor2, Uor2Ts] {
+        assert!(kinds.contains(&kind), "{kind:?}");
+    }
+}
+
+/// Sends a flow and returns the types of its short-way packets. All packets but the first ones must go it at both ends,
+/// and changes of IP headers are resent with three confirmations.
+fn kinds_of_short_way(flow: Flow, confirm: u8) -> Vec<PacketType> {
+    let mut kinds = Vec::new();
+    let rtp = RtpRule::Ports(Vec::from([0x2002]));
+    let config = CompressorConfig { confirm, rtp, ..CompressorConfig::default() };
+    let (mut sender, mut compressor) = (Sender::new(flow), Compressor::new(config));
+    let mut decompressor = Decompressor::new(DecompressorConfig::default());
+    let settled = if confirm > 0 { 48 } else { 12 };
+    for number in 0..80 {
+        sender.advance(Event::Nothing);
+        let (packet, mut rohc, mut ip) = (sender.packet(Event::Nothing), Vec::new(), Vec::new());
+        let short = compressor.0.step(Duration::ZERO, &packet, packet.len(), &mut rohc);
+        assert!(number < settled || short.is_some(), "{flow:?} {number}");
+        kinds.extend(short.map(|short| short.packet_type));
+        match short {
+            Some(short) => rohc.extend_from_slice(&packet[short.header_in..]),
+            None => {
+                compressor.compress(Duration::ZERO, &packet, &mut rohc).expect("a packet");
+            }
+        }
+        let short = decompressor.0.step(Duration::ZERO, &rohc, rohc.len(), &mut ip);
+        assert!(number < settled || short.is_some(), "{flow:?} {number}");
+        match short {
+            Some(short) => ip.extend_from_slice(&rohc[short.header_in..]),
+            None => {
+                decompressor.decompress(Duration::ZERO, &rohc, &mut ip).expect("a ROHC packet");
+            }
+        }
+        assert_eq!(ip, packet);
+    }
+    kinds
 }

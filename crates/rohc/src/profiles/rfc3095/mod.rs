@@ -26,7 +26,7 @@ use crate::framework::context::{
 use crate::framework::earlier::SentNumbers;
 use crate::framework::error::DecompressError;
 use crate::framework::packet::{Packet, Transport};
-use crate::framework::profile::{CompressorState, Mode, PacketType, Profile};
+use crate::framework::profile::{CompressorState, Mode, Profile};
 
 /// Packet to compress, with the list that all contexts of the channel write in turn.
 type Job<'a> = context::Job<'a, RefCell<List>>;
@@ -58,8 +58,8 @@ impl Compressors {
         };
         let cid = flows.find_if(chain.hash, expects)?;
         let context = self.contexts.get_mut(cid)?;
-        let header_in = context.step(&chain, step.now, step.config, step.cid(cid), out)?;
-        Some(Stepped { cid, profile: chain.profile, kind: PacketType::Uo0, header_in: header_in as u16 })
+        let (kind, header_in) = context.step(&chain, step.now, step.config, step.cid(cid), out)?;
+        Some(Stepped { cid, profile: chain.profile, kind, header_in: header_in as u16 })
     }
 }
 
@@ -118,8 +118,8 @@ impl Decompressors {
     #[inline]
     pub(super) fn step(&mut self, cid: u16, step: &Incoming<'_>, out: &mut Vec<u8>) -> Option<Restepped> {
         let context = self.contexts.get_mut(cid)?;
-        let header_in = context.step(step, out)?;
-        Some(Restepped { profile: context.profile(), kind: PacketType::Uo0, header_in: header_in as u16 })
+        let (kind, header_in) = context.step(step, out)?;
+        Some(Restepped { profile: context.profile(), kind, header_in: header_in as u16 })
     }
 }
 

@@ -61,7 +61,7 @@ impl Spans {
     }
 }
 
-fn interval_holds(span: (i32, i32), bits: u32) -> bool {
+pub(super) fn interval_holds(span: (i32, i32), bits: u32) -> bool {
     let p = i64::from(ts_p(bits));
     bits >= 32 || (i64::from(span.0) + p >= 0 && i64::from(span.1) + p < 1i64 << bits)
 }

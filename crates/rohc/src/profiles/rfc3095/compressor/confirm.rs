@@ -55,7 +55,24 @@ impl Confirm {
         self.schedule.is_due()
     }
 
-    /// Counts a packet sent on the fast path.
+    /// Returns `true` if a packet that confirms would say nothing but that.
+    pub(super) const fn is_plain(&self) -> bool {
+        self.schedule.is_begun() && self.owed == 0 && self.resends == 0
+    }
+
+    /// Counts a packet with CRC-7 sent on the fast path because it was due.
+    pub(super) fn confirmed(&mut self, config: &CompressorConfig, mode: Mode) {
+        self.schedule.plan(config, self.is_prompt(mode));
+        self.schedule.sent(true);
+        self.is_calm = false;
+    }
+
+    /// Returns `true` if a NACK would bring a CRC-7 sooner than the schedule.
+    fn is_prompt(&self, mode: Mode) -> bool {
+        mode == Mode::Optimistic && !self.is_feedback_late
+    }
+
+    /// Counts a packet with CRC-3 sent on the fast path.
     #[inline]
     pub(super) const fn stepped(&mut self) {
         self.schedule.stepped();
@@ -178,8 +195,7 @@ impl Compressor {
         let is_due = self.confirm.is_due()
             && (self.confirm.schedule.is_begun() || shortest.is_some() && self.is_seen(distance, is_idle));
         if is_due {
-            let is_prompt = self.mode == Mode::Optimistic && !self.confirm.is_feedback_late;
-            self.confirm.schedule.plan(config, is_prompt);
+            self.confirm.schedule.plan(config, self.confirm.is_prompt(self.mode));
         }
         has_gap || seems_late || is_due || is_idle && owed > 0 && self.mode == Mode::Unidirectional
     }

@@ -20,18 +20,18 @@ const CCE_OFF: u8 = 0xfb;
 
 /// Values in the base header: what extensions carry is shifted out already.
 #[derive(Clone, Copy, Default)]
-struct Base {
-    sn: u32,
-    ts: u32,
-    id: u32,
-    marker: bool,
-    extended: bool,
+pub(super) struct Base {
+    pub(super) sn: u32,
+    pub(super) ts: u32,
+    pub(super) id: u32,
+    pub(super) marker: bool,
+    pub(super) extended: bool,
 }
 
 impl Base {
     /// Returns the octets of a base header of `kind`, their number, and the CRC's place.
     #[inline]
-    fn octets(&self, kind: PacketType, rtp: bool, crc: u8) -> ([u8; 3], usize) {
+    pub(super) fn octets(&self, kind: PacketType, rtp: bool, crc: u8) -> ([u8; 3], usize) {
         let (sn, ts, id) = (self.sn as u8, self.ts as u8, self.id as u8);
         let (m, x) = (u8::from(self.marker), u8::from(self.extended));
         let sn3 = (sn & 0x0f) << 3;

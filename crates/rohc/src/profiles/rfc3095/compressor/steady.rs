@@ -2,25 +2,27 @@
 //!
 //! Most packets of a flow follow from the one before: all that is static is as it was, the sequence number went a
 //! little further, timestamp and IP-ID went along. Such a packet is not taken apart: one masked comparison with a
-//! template and a few with the last values recognise it, and it goes out as type 0. The template stands only while the
+//! template and a few with the last values recognise it, and it goes out as type 0, or 2 where it confirms. The template stands only while the
 //! context has nothing to signal; it is set by the general path, which everything else goes. Both ways write the same
 //! octets and leave the same context (tested).
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::choose::interval_holds;
+use super::emit::Base;
 use super::id::Behaviour;
 use super::{Compressor, Reference, timer};
 use crate::framework::config::CompressorConfig;
-use crate::framework::crc::Fold3;
+use crate::framework::crc::{CRC7, Fold3};
 use crate::framework::flow::Hash;
 use crate::framework::flow::{end_words, level_words};
 use crate::framework::frame::Cid;
 use crate::framework::octets;
-use crate::framework::packet::{is_rtp, protocol};
-use crate::framework::profile::{Mode, Profile};
+use crate::framework::packet::{Level, is_rtp, protocol};
+use crate::framework::profile::{Mode, PacketType, Profile};
 use crate::profiles::rfc3095::Job;
-use crate::profiles::rfc3095::header::Numbering;
+use crate::profiles::rfc3095::header::{self, Numbering};
 
 /// The longest header that goes this way: IPv6, UDP and RTP.
 const MAX_HEADER_LEN: usize = 60;
@@ -186,6 +188,12 @@ impl<'a> Chain<'a> {
         }
     }
 
+    /// Returns the CRC-7 over the header, from that of the static octets.
+    fn crc7(&self, fixed: u8) -> u8 {
+        let bytes = self.bytes.get(..self.header_len()).unwrap_or_default();
+        header::dynamic_crc(&CRC7, bytes, &[Level::plain(!self.ipv6, 0)], self.profile, fixed)
+    }
+
     /// Returns `octets` octets from `at` on, in little-endian order; zeros where there are not eight.
     #[inline]
     fn little(&self, at: usize, octets: usize) -> u64 {
@@ -231,7 +239,7 @@ impl Compressor {
         self.steady.stands && self.profile == chain.profile && chain.is_as(&self.steady.template)
     }
 
-    /// Writes the packet as type 0 if it follows from the last one. Returns the length of the header that it
+    /// Writes the packet if it follows from the last one. Returns its type and the length of the header that it
     /// replaces; `None`, and nothing changed, otherwise. The packet must be one that the context [`Self::expects`].
     #[inline]
     pub(crate) fn step(
@@ -241,33 +249,106 @@ impl Compressor {
         config: &CompressorConfig,
         cid: Cid,
         out: &mut Vec<u8>,
-    ) -> Option<usize> {
+    ) -> Option<(PacketType, usize)> {
         let step = self.follows(chain, config)?;
         if self.confirm.is_due() {
+            return self.step_confirming(chain, &step, now, config, cid, out);
+        }
+        if !self.passes(now, config) {
             return None;
         }
-        let timing = self.timing.next(now)?;
+        cid.write(out, (step.sn as u8 & 0x0f) << 3 | chain.crc(self.steady.crc));
+        self.write_tail_of(&step, out);
+        self.confirm.stepped();
+        self.take(chain, &step, now, config);
+        Some((PacketType::Uo0, chain.header_len()))
+    }
+
+    /// Writes the packet as [`Self::step`] does, as type 2 with a CRC-7.
+    #[inline(never)]
+    fn step_confirming(
+        &mut self,
+        chain: &Chain<'_>,
+        step: &Step,
+        now: Duration,
+        config: &CompressorConfig,
+        cid: Cid,
+        out: &mut Vec<u8>,
+    ) -> Option<(PacketType, usize)> {
+        let (_, fixed) = self.static_crcs?;
+        if !self.confirm.is_plain() || config.only_ir_and_so {
+            return None;
+        }
+        let kind = self.confirming_type(step)?;
+        if !self.passes(now, config) {
+            return None;
+        }
+        let base = Base {
+            sn: step.sn,
+            ts: self.window.newest().map_or(0, |newest| newest.scaled + step.distance),
+            id: u32::from(super::IpChanging { id: step.id, ..self.last.ip[1] }.offset(step.sn)),
+            ..Base::default()
+        };
+        let (octets, len) = base.octets(kind, self.profile.has_rtp(), chain.crc7(fixed));
+        cid.write(out, octets[0]);
+        out.extend_from_slice(&octets[1..len]);
+        self.write_tail_of(step, out);
+        self.confirm.confirmed(config, self.mode);
+        self.take(chain, step, now, config);
+        Some((kind, chain.header_len()))
+    }
+
+    /// Returns the shortest type of packet with CRC-7 where type 0 would do. Its bits of the sequence number do, as
+    /// there are more of them.
+    fn confirming_type(&self, step: &Step) -> Option<PacketType> {
+        if self.profile != Profile::Rtp {
+            return Some(PacketType::Uor2);
+        }
+        let newest = *self.window.newest()?;
+        let scaled = newest.scaled + step.distance;
+        let is_scalable = self.window.iter().all(|reference| reference.residue == newest.residue);
+        let fits = |bits: u32| {
+            is_scalable
+                && self.window.iter().all(|reference| {
+                    let span = scaled.wrapping_sub(reference.scaled) as i32;
+                    interval_holds((span, span), bits)
+                })
+        };
+        let has_id = self.ipv4[1] && !self.last.ip[1].rnd;
+        match has_id {
+            true if fits(5) => Some(PacketType::Uor2Ts),
+            true => Some(PacketType::Uor2Id),
+            false => fits(6).then_some(PacketType::Uor2),
+        }
+    }
+
+    /// Returns `true` if no refresh is due and the packet is in time. Then both count it.
+    #[inline(always)]
+    fn passes(&mut self, now: Duration, config: &CompressorConfig) -> bool {
+        let Some(timing) = self.timing.next(now) else { return false };
         if self.mode == Mode::Unidirectional {
             if self.ir_clock.is_next_beyond(self.slow_start_gap)
                 || self.ir_clock.is_next_due(config.ir_refresh, now)
                 || self.fo_clock.is_next_due(config.fo_refresh, now)
             {
-                return None;
+                return false;
             }
             self.ir_clock.tick();
             self.fo_clock.tick();
         }
-        cid.write(out, (step.sn as u8 & 0x0f) << 3 | chain.crc(self.steady.crc));
+        self.timing = timing;
+        true
+    }
+
+    /// Writes what follows the base header.
+    #[inline]
+    fn write_tail_of(&self, step: &Step, out: &mut Vec<u8>) {
         if self.ipv4[1] && self.last.ip[1].rnd {
             out.extend_from_slice(&step.id.to_be_bytes());
         }
         if step.checksum != 0 {
             out.extend_from_slice(&step.checksum.to_be_bytes());
         }
-        self.confirm.stepped();
-        self.timing = timing;
-        self.take(chain, &step, now, config);
-        Some(chain.header_len())
     }
 
     /// Compares with the last packet, as `observe` and `spans` would.
