@@ -4,7 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use bentpipe_net::link::DelayChange;
-use bentpipe_record::read_at_most;
+use bentpipe_scenario::files::read_at_most;
 use bentpipe_scenario::{DelayChanges, MAX_DELAY};
 use bentpipe_units::Span;
 

@@ -139,7 +139,7 @@ impl bentpipe_site::Files for Folder {
     fn open(&self, path: &Path) -> Result<Opened, String> {
         let path = self.path.join(path);
         let shown = path.display().to_string();
-        let file = std::fs::File::open(&path).map_err(|error| format!("{shown}: {error}"))?;
+        let file = bentpipe_scenario::files::open(&path).map_err(|error| format!("{shown}: {error}"))?;
         Ok(Opened { shown, bytes: Box::new(file) })
     }
 
@@ -305,10 +305,18 @@ impl NodeHandle {
 /// Returns the errors of [`Document::scenario`] and of [`Built::new`], at their places in the file.
 pub fn checked(document: &Document) -> Result<Scenario, ScenarioError> {
     let scenario = document.scenario()?;
-    let folder = Folder { makes: false, ..Folder::new(document.folder()) };
-    let built = Built::with_gates(&scenario, scenario.seed, &folder, |_, _| Vec::new()).map(drop);
-    built.map_err(|Problem { key, problem }| document.refusal(&key, problem))?;
+    check(document, &scenario)?;
     Ok(scenario)
+}
+
+/// Returns `Ok` if a network can be assembled of a scenario that `document` gave.
+///
+/// # Errors
+/// Returns the errors of [`Built::new`], at their places in the file.
+pub fn check(document: &Document, scenario: &Scenario) -> Result<(), ScenarioError> {
+    let folder = Folder { makes: false, ..Folder::new(document.folder()) };
+    let built = Built::with_gates(scenario, scenario.seed, &folder, |_, _| Vec::new()).map(drop);
+    built.map_err(|Problem { key, problem }| document.refusal(&key, problem))
 }
 
 /// Returns a zero-delay loop as a problem of the first link in it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bentpipe_net::channel::loss::{Counts, fit};
 use bentpipe_net::channel::{Config, Fit, Trace, TraceConfig};
-use bentpipe_record::read_at_most;
+use bentpipe_scenario::files::read_at_most;
 use bentpipe_units::RandomStream;
 
 /// The longest trace file.

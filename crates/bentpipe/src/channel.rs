@@ -42,6 +42,9 @@ pub(crate) struct FitArgs {
     /// Only UDP packets to this port, of a capture
     #[arg(long, requires = "sequence")]
     port: Option<u16>,
+    /// Only RTP packets of this synchronisation source, of a capture: 305419896 or 0x12345678
+    #[arg(long, requires = "sequence", value_parser = source)]
+    ssrc: Option<u32>,
     /// Number of transmissions of each packet by a link layer, for the residual loss ratio
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     attempts: u32,
@@ -76,6 +79,7 @@ impl FitArgs {
             trace: self.trace.clone(),
             sequence: self.sequence,
             port: self.port,
+            ssrc: self.ssrc,
             attempts: self.attempts,
             json: self.json.clone(),
             plot: self.plot.clone(),
@@ -83,4 +87,13 @@ impl FitArgs {
             trace_out: self.trace_out.clone(),
         }
     }
+}
+
+/// Parses a synchronisation source, decimal or hexadecimal.
+fn source(text: &str) -> Result<u32, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "expected a number of 32 bits, such as 0x12345678".to_owned())
 }

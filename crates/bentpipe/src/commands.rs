@@ -108,10 +108,11 @@ fn compare(first: &str, second: &str, text: &str) -> Result<u8, Failure> {
 
 fn check(path: &Path, set: &[String]) -> Result<u8, Failure> {
     let document = document(path, set)?;
-    let scenario = bentpipe_assemble::checked(&document).map_err(Failure::bad)?;
-    let budget = Budget::new(&scenario);
+    let checked = bentpipe_lab::check::check(&document).map_err(Failure::bad)?;
+    let budget = Budget::new(&checked.first);
     let budget = budget.map_err(|problem| Failure::bad(document.refusal(&problem.key, problem.problem)))?;
     document.notes().iter().for_each(|note| crate::show::note(note));
+    checked.coverage().iter().for_each(|note| crate::show::note(note));
     print(&budget.to_string())
 }
 

@@ -324,9 +324,23 @@ traffic = { kind = "udp", pattern = { kind = "constant", interval = "5 ms" }, pa
     let digits: Vec<u8> = trace.lines().filter(|line| !line.starts_with('#')).flat_map(str::bytes).collect();
     let lost = digits.iter().filter(|digit| **digit == b'1').count();
     assert!((980..=1000).contains(&digits.len()) && (60..=140).contains(&lost), "{lost}");
+    // A capture that was killed is read up to its end, and it is said.
+    let bytes = fs::read(capture).expect("a capture");
+    fs::write(at.join("cut.pcap"), &bytes[..bytes.len() - 5]).expect("written");
+    let output = bentpipe(at, &["channel", "fit", "--sequence", "rtp", "cut.pcap"]);
+    assert!(text(&output.stdout).contains("twice, cut short within record"), "{}", text(&output.stdout));
+    let two = report(&bentpipe(at, &["run", "rtp.toml", "--pcap", "b:sat", "--set", "flow.voice.count=2"]));
+    let two = at.join(two).with_file_name("b-sat.pcap");
+    let two = two.to_str().expect("a path");
     for (arguments, expected) in [
-        (&["channel", "fit", capture][..], "a capture: expected a trace"),
+        (
+            &["channel", "fit", "--sequence", "rtp", two][..],
+            "2 streams: choose one by --port, --ssrc, or both: ",
+        ),
+        (&["channel", "fit", capture], "a capture: expected a trace"),
         (&["channel", "fit", "--sequence", "rtp", "--port", "9", capture], "none of"),
+        (&["channel", "fit", "--sequence", "rtp", "--ssrc", "9", capture], "none of"),
+        (&["channel", "fit", "--sequence", "rtp", "--ssrc", "0xg", capture], "such as 0x12345678"),
         (&["channel", "fit", "--sequence", "0:9", capture], "OFFSET:BYTES"),
         (&["channel", "fit", "small.toml"], "line 2: byte 0x74"),
         (&["channel", "fit", "absent"], "absent"),

@@ -5,10 +5,12 @@
 //! ```
 //!
 //! - [`plan`] makes the points of a sweep and their seeds; [`budget`] computes what to expect before running.
+//! - [`check`] finds errors of all points without running them.
 //! - [`prepared`] is a network that is ready to run, with its captures; [`run`] assembles and runs points in parallel and writes the run folder; [`measure`] condenses a recording.
 //! - [`video`] carries, decodes and compares real transport streams.
 
 pub mod budget;
+pub mod check;
 pub mod measure;
 pub mod plan;
 pub mod prepared;

@@ -90,9 +90,7 @@ impl Plan {
     pub fn new(document: &Document, seeds: Seeds) -> Result<Plan, ScenarioError> {
         let lengths: Vec<usize> = document.axes().map(|(_, values)| values).collect();
         let count: usize = lengths.iter().product();
-        let first = document.scenario()?;
-        let flows: usize = first.flow.values().map(|flow| flow.count as usize).sum();
-        let elements = first.node.len() + first.link.len() + flows;
+        let elements = elements(&document.scenario()?);
         if elements.saturating_mul(count) > MAX_ELEMENTS {
             let problem =
                 format!("{count} points of {elements} nodes, links and flows each: more than is sensible");
@@ -124,6 +122,12 @@ impl Plan {
         let parts: Vec<&[u8]> = runs.iter().map(|hash| &hash.0[..]).collect();
         Hash::of(&parts)
     }
+}
+
+/// Returns the number of nodes, links and flows, copies counted.
+pub(crate) fn elements(scenario: &Scenario) -> usize {
+    let flows: usize = scenario.flow.values().map(|flow| flow.count as usize).sum();
+    scenario.node.len() + scenario.link.len() + flows
 }
 
 /// Contents of the files that a scenario names, each read once.
@@ -163,7 +167,7 @@ impl Files<'_> {
 }
 
 /// Returns the number on each axis of point `index`; the last axis varies fastest.
-fn coordinates(index: usize, lengths: &[usize]) -> Vec<usize> {
+pub(crate) fn coordinates(index: usize, lengths: &[usize]) -> Vec<usize> {
     let mut rest = index;
     let mut numbers: Vec<usize> = lengths
         .iter()

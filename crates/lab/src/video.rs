@@ -10,8 +10,8 @@ pub mod quality;
 
 use std::path::Path;
 
-use bentpipe_record::read_at_most;
 use bentpipe_scenario::Card;
+use bentpipe_scenario::files::read_at_most;
 
 pub use bentpipe_assemble::ffmpeg::{Failure, Ffmpeg};
 pub use bentpipe_assemble::scratch::Scratch;

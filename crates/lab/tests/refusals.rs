@@ -1,6 +1,7 @@
 //! Errors of scenario files: each with its place, the key, and what is expected.
 
 use bentpipe_assemble::checked;
+use bentpipe_lab::check::{Checked, check};
 use bentpipe_lab::plan::Plan;
 use bentpipe_scenario::{Document, Framing, NodeKind, Scenario, ScenarioError, Traffic};
 
@@ -325,6 +326,76 @@ fn sweeps_say_what_is_wrong_with_them() {
     assert!(error("\"link.satellite.rate\" = 5").contains("expected a list of values"));
     let many = format!("seed = {:?}\nseeds = {:?}", [1; 400], [1; 400]);
     assert!(error(&many).contains("sweep: more than 100000 points"));
+}
+
+#[test]
+fn ranges_make_the_points_of_a_sweep() {
+    let points = |lines: &str| {
+        let document = Document::parse("file.toml", format!("{GOOD}[sweep]\n{lines}").as_bytes());
+        let plan = document.and_then(|document| Plan::new(&document, Default::default()));
+        let plan = plan.map_err(|refusal| refusal.to_string())?;
+        Ok::<_, String>(plan.points.iter().map(|point| point.label()).collect::<Vec<_>>().join("; "))
+    };
+    assert_eq!(
+        points("\"flow.bulk.count\" = \"1 to 7 by 3\"").as_deref(),
+        Ok("count = 1; count = 4; count = 7")
+    );
+    assert_eq!(
+        points("link.satellite.rate = \"1 to 4 Mbit/s times 2\"").as_deref(),
+        Ok("rate = 1 Mbit/s; rate = 2 Mbit/s; rate = 4 Mbit/s")
+    );
+    assert_eq!(
+        points("link.satellite.rate = \"1 to 4 Mbit/s\"").unwrap_err(),
+        "file.toml:26:23: sweep.link.satellite.rate: \"1 to 4 Mbit/s\": expected a range such as \"1 to 20 by 1\" or \
+         \"1 to 64 kbit/s times 2\" or a list of values\n   |\n26 | link.satellite.rate = \"1 to 4 Mbit/s\"\n   |                       ^^^^^^^^^^^^^^^"
+    );
+    let mut document = Document::parse("file.toml", GOOD.as_bytes()).expect("TOML");
+    document.set("sweep.flow.bulk.count=1 to 20 by 1").expect("a range");
+    assert_eq!(document.axes().collect::<Vec<_>>(), [("flow.bulk.count", 20)]);
+}
+
+/// Checks `GOOD` with a sweep of `lines`, after replacing `from` by `to`.
+fn checked_sweep(from: &str, to: &str, lines: &str) -> Result<Checked, String> {
+    assert!(GOOD.contains(from), "{from}");
+    let text = format!("{}[sweep]\n{lines}", GOOD.replace(from, to));
+    let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
+    check(&document).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_point_of_a_sweep_is_checked_or_an_even_sample() {
+    let rates = "\"link.satellite.rate\" = [\"1 Mbit/s\", \"0 bit/s\"]\n\"flow.bulk.count\" = [1, 2]";
+    let error = checked_sweep("\"20 s\"", "\"20 s\"", rates).unwrap_err();
+    assert!(error.contains("link.satellite.rate"), "{error}");
+    assert!(
+        error.ends_with("at the point of the sweep with link.satellite.rate = 0 bit/s, flow.bulk.count = 1"),
+        "{error}"
+    );
+    let checked = checked_sweep("\"20 s\"", "\"20 s\"", "\"seed\" = \"1 to 50 by 1\"").expect("fine");
+    assert_eq!((checked.points, checked.of), (50, 50));
+    let long = checked_sweep("\"20 s\"", "\"20 s\"", "\"seed\" = \"1 to 1000 by 1\"").expect("fine");
+    assert_eq!((long.points, long.of), (100, 1000));
+    assert!(long.coverage().expect("a sweep").starts_with("100 of 1000 points"));
+}
+
+#[test]
+fn a_value_that_a_sweep_overrides_is_checked_too() {
+    let delays = "\"link.satellite.delay\" = [\"10 ms\", \"20 ms\"]";
+    let error = checked_sweep("\"270 ms\"", "270", delays).unwrap_err();
+    assert!(error.contains("18:9: link.satellite.delay: a whole number without a unit"), "{error}");
+    // A key that only the sweep has is not missing.
+    let without = checked_sweep("delay = \"270 ms\"\n", "", delays).expect("the sweep has the delay");
+    assert_eq!((without.points, without.of), (2, 2));
+}
+
+#[test]
+fn a_point_that_is_captured_twice_is_refused() {
+    let probe = "[probe]\ncapture = [\"server:satellite\", \"client:access\", \"server:satellite\"]\n";
+    let error = scenario(&format!("{GOOD}{probe}")).expect_err("twice").to_string();
+    assert!(
+        error.contains("probe.capture.2: \"server:satellite\" is captured twice: expected each point once"),
+        "{error}"
+    );
 }
 
 proptest::proptest! {

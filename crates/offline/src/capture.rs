@@ -1,7 +1,6 @@
 //! Captures in and out: IP packets of any link type, ROHC packets as linktype USER0.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -132,9 +131,7 @@ impl Capture {
             1 => format!("{path}: skipped record {}: {why}", skipped.first),
             records => format!("{path}: skipped {records} records, the first is {}: {why}", skipped.first),
         });
-        let cut = self.is_truncated.then(|| {
-            format!("{path}: the capture ends within record {}; it was read up to there", self.records + 1)
-        });
+        let cut = self.is_truncated.then(|| cut_remark(&self.path, self.records + 1));
         skipped.chain(cut).collect()
     }
 
@@ -160,7 +157,7 @@ pub(crate) fn source(path: &Path, session: &dyn Session) -> io::Result<Box<dyn R
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin().lock()));
     }
-    let file = File::open(path)?;
+    let file = bentpipe_scenario::files::open(path)?;
     let len_bytes = file.metadata()?.len();
     if len_bytes < LONG_FILE_BYTES {
         return Ok(Box::new(BufReader::new(file)));
@@ -168,8 +165,13 @@ pub(crate) fn source(path: &Path, session: &dyn Session) -> io::Result<Box<dyn R
     Ok(Box::new(BufReader::with_capacity(1 << 18, session.track(file, len_bytes))))
 }
 
+/// Returns the remark on a capture that ends within a record.
+pub(crate) fn cut_remark(path: &Path, record: u64) -> String {
+    format!("{}: the capture ends within record {record}; it was read up to there", path.display())
+}
+
 /// Returns `true` if the file ends too early, as one does when the capture was killed.
-fn is_cut_short(error: &ReadError) -> bool {
+pub(crate) fn is_cut_short(error: &ReadError) -> bool {
     matches!(error, ReadError::Format(wire::Error { kind: wire::Kind::Truncated { .. }, .. }))
 }
 

@@ -20,6 +20,8 @@ pub struct Fit {
     pub sequence: Option<SequenceField>,
     /// UDP destination port of the packets. Default: any.
     pub port: Option<u16>,
+    /// SSRC of the RTP packets. Default: any.
+    pub ssrc: Option<u32>,
     /// Number of transmissions per packet by a link layer, for the residual loss.
     pub attempts: u32,
     /// JSON file with the figures.
@@ -43,7 +45,10 @@ impl Fit {
 
     fn compare(&self) -> Result<String, String> {
         let (trace, about) = match self.sequence {
-            Some(numbers) => measured::of_capture(&self.trace, numbers, self.port)?,
+            Some(numbers) => {
+                let wanted = measured::Wanted { numbers, port: self.port, ssrc: self.ssrc };
+                measured::of_capture(&self.trace, wanted)?
+            }
             None => (measured::trace(&self.trace)?, String::new()),
         };
         let comparison = loss::comparison(&trace, self.attempts);

@@ -30,7 +30,7 @@ pub(crate) use csv::quoted;
 pub use csv::write_csv;
 pub use declared::{Catalogue, Declaration, Declared, DeclaredMeasure, Drawing, pattern};
 pub use distribution::Distribution;
-pub use files::{WholeFile, read_at_most, remove_unfinished, write_compact, write_json, write_whole};
+pub use files::{WholeFile, remove_unfinished, write_compact, write_json, write_whole};
 pub use finals::FinalValues;
 pub use follow::Live;
 pub use measure::Measure;

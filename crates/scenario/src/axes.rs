@@ -2,6 +2,7 @@
 
 use super::error::{Diagnostic, Origin};
 use super::older::current_key;
+use super::ranges;
 use super::schema::SCHEMA;
 use super::tree::{Node, Table, Value};
 
@@ -21,6 +22,11 @@ impl Axis {
         self.keys.first().map_or(0, |(_, _, values)| values.len())
     }
 
+    /// Returns the keys that vary on it, as written.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(|(key, ..)| key.as_str())
+    }
+
     /// Returns `true` if `key` varies on it.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.keys.iter().any(|(own, ..)| current_key(own) == current_key(key))
@@ -37,8 +43,10 @@ pub(crate) fn take(root: &mut Node) -> Result<Vec<Axis>, Vec<Diagnostic>> {
     let Value::Table(table) = &mut root.value else { return Ok(Vec::new()) };
     let Some(sweep) = table.remove("sweep") else { return Ok(Vec::new()) };
     let Some(entries) = sweep.table() else {
-        let problem =
-            format!("{}: expected a table of dotted keys with the lists of their values", sweep.kind());
+        let problem = format!(
+            "{}: expected a table of dotted keys with the lists or ranges of their values",
+            sweep.kind()
+        );
         return Err(vec![Diagnostic { key: "sweep".to_owned(), problem, origin: sweep.origin }]);
     };
     let mut reader = Reader::default();
@@ -48,7 +56,7 @@ pub(crate) fn take(root: &mut Node) -> Result<Vec<Axis>, Vec<Diagnostic>> {
     reader.finish(&sweep.origin)
 }
 
-/// Sweeps `key` over the list `node`, replacing its axis in the file.
+/// Sweeps `key` over the list or range `node`, replacing its axis in the file.
 pub(crate) fn replace(axes: &mut Vec<Axis>, key: &str, origin: &Origin, node: &Node) -> Result<(), String> {
     let mut reader = Reader::default();
     let mut keys = Vec::new();
@@ -106,7 +114,14 @@ impl Reader {
             Value::Array(_) => {
                 self.report(key, &node.origin, "an empty list: expected the values to run with")
             }
-            _ => self.report(key, &node.origin, format!("{}: expected a list of values", node.kind())),
+            Value::String(text) => match ranges::expand(text, &node.origin, MAX_POINTS) {
+                Ok(values) => keys.push((key.to_owned(), origin.clone(), values)),
+                Err(problem) => self.report(key, &node.origin, problem),
+            },
+            _ => {
+                let problem = format!("{}: expected a list of values, or a range as text", node.kind());
+                self.report(key, &node.origin, problem);
+            }
         }
     }
 

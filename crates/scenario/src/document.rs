@@ -1,6 +1,5 @@
 //! Parsed scenario file: text, overrides, sweep axes, and the scenario of each point.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -11,7 +10,7 @@ use super::check::Checker;
 use super::error::{Diagnostic, Origin, Problem, ScenarioError};
 use super::schema::SCHEMA;
 use super::tree::{Node, OutOfRange, Table, Value};
-use super::{Scenario, older, place, resolve, validate};
+use super::{Scenario, files, older, place, resolve, validate};
 
 /// The longest scenario file that is read.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -70,7 +69,8 @@ impl Document {
     }
 
     /// Sets a key, as `--set key=value` does. A value that is not TOML is taken as text, so quotes are not needed. If the
-    /// key was swept, it no longer is. `sweep.KEY=[...]` sweeps a key over a list of values.
+    /// key was swept, it no longer is. `sweep.KEY=[...]` sweeps a key over a list of values, `sweep.KEY=1 to 9 by 2` over a
+    /// range.
     ///
     /// # Errors
     /// If it has no `=`, or names a link, node or flow that is not there. Whether the value is right is checked with the
@@ -132,9 +132,27 @@ impl Document {
     /// # Errors
     /// Returns all errors of the scenario.
     pub fn scenario_at(&self, point: &[usize]) -> Result<Scenario, ScenarioError> {
+        self.scenario_with(point.iter().copied().map(Some))
+    }
+
+    /// Returns the first point's scenario with one axis left out.
+    ///
+    /// The keys of that axis have their values outside the sweep. `None` if one of those keys has no such value.
+    pub fn scenario_without(&self, axis: usize) -> Option<Result<Scenario, ScenarioError>> {
+        let mut keys = self.axes.get(axis)?.keys();
+        let has_own = keys.all(|key| self.root.at(&older::current_key(key)).is_some());
+        let point = (0..self.axes.len()).map(|other| (other != axis).then_some(0));
+        has_own.then(|| self.scenario_with(point))
+    }
+
+    fn scenario_with(
+        &self,
+        point: impl IntoIterator<Item = Option<usize>>,
+    ) -> Result<Scenario, ScenarioError> {
         let mut root = self.root.clone();
         let mut diagnostics = Vec::new();
-        for (axis, &n) in self.axes.iter().zip(point) {
+        let set = self.axes.iter().zip(point).filter_map(|(axis, n)| Some((axis, n?)));
+        for (axis, n) in set {
             for (key, origin, node) in axis.values(n) {
                 if let Err(problem) = place::place(&mut root, key, origin, node.clone()) {
                     diagnostics.push(Diagnostic { key: key.to_owned(), problem, origin: origin.clone() });
@@ -200,10 +218,7 @@ impl Document {
 /// Returns the bytes of a file, at most one more than allowed.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
     let unreadable = |source| Error::Unreadable { path: path.to_owned(), source };
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    Ok(bytes)
+    files::read_beyond(path, MAX_FILE_BYTES).map_err(unreadable)
 }
 
 /// Returns the text and the values of a file called `name` in messages.

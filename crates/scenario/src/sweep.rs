@@ -35,13 +35,19 @@ impl JsonSchema for Sweep {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let list = json_schema!({ "type": "array", "minItems": 1, "description": "the values, one after the other" });
+        let range = json_schema!({
+            "type": "string",
+            "description": "a range: \"FIRST to LAST by STEP\", or \"FIRST to LAST times FACTOR\"",
+            "pattern": " to .+ (by|times) "
+        });
         json_schema!({
             "type": "object",
             "description": "What to vary from run to run. Each entry is a dotted key of this file with the list of its values \
-                (`\"link.satellite.delay\" = [\"10 ms\", \"270 ms\"]`); every value of one is combined with every value of \
+                (`\"link.satellite.delay\" = [\"10 ms\", \"270 ms\"]`) or a range of them (`\"flow.call.count\" = \"1 to 20 by 1\"`, \
+                `\"link.satellite.rate\" = \"1 to 64 Mbit/s times 2\"`); every value of one is combined with every value of \
                 the others. A table `[sweep.NAME]` of such entries varies its keys in step.",
             "additionalProperties": {
-                "anyOf": [list, { "type": "object", "description": "keys that vary in step, or part of a dotted key" }]
+                "anyOf": [list, range, { "type": "object", "description": "keys that vary in step, or part of a dotted key" }]
             }
         })
     }

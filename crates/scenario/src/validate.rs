@@ -309,8 +309,14 @@ impl Review<'_> {
         }
         let spread = copies::spread(self.scenario);
         for (n, point) in self.scenario.probe.capture.iter().enumerate() {
+            let key = format!("probe.capture.{n}");
             if let Err(problem) = spread.capture_point(point) {
-                self.report(&format!("probe.capture.{n}"), problem);
+                self.report(&key, problem);
+            } else if self.scenario.probe.capture[..n].contains(point) {
+                self.report(
+                    &key,
+                    format!("\"{}\" is captured twice: expected each point once", short(point)),
+                );
             }
         }
     }

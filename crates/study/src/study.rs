@@ -6,7 +6,7 @@ mod row;
 
 use std::path::{Path, PathBuf};
 
-use bentpipe_record::read_at_most;
+use bentpipe_scenario::files::read_at_most;
 use indexmap::IndexMap;
 use serde::Deserialize;
 

@@ -1,55 +1,105 @@
 //! Loss traces from files and captures.
 
-use std::fs::File;
+use std::cmp::Reverse;
+use std::fmt;
 use std::io::{BufReader, Write};
+use std::net::IpAddr;
 use std::path::Path;
 
 use bentpipe_assemble::traces;
 use bentpipe_net::channel::Trace;
 use bentpipe_net::channel::loss::{Sequence, SequenceField};
 use bentpipe_record::write_whole;
+use bentpipe_scenario::files::{open, read_at_most};
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::{link, pcap, udp};
+use indexmap::IndexMap;
+
+use crate::capture::is_cut_short;
 
 /// Reads a trace file; a capture is refused with the option that reads it.
 pub(crate) fn trace(path: &Path) -> Result<Trace, String> {
-    let magic = {
-        use std::io::Read;
-        let mut first = [0; 4];
-        let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let _ = file.take(4).read(&mut first);
-        u32::from_be_bytes(first)
-    };
+    let said = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
+    let bytes = read_at_most(path, traces::MAX_BYTES).map_err(|error| said(&error))?;
+    let magic = bytes.first_chunk().map_or(0, |first| u32::from_be_bytes(*first));
     if matches!(magic, 0xa1b2_c3d4 | 0xd4c3_b2a1 | 0xa1b2_3c4d | 0x4d3c_b2a1 | 0x0a0d_0d0a) {
-        let shown = path.display();
-        return Err(format!(
-            "{shown}: a capture: expected a trace, or --sequence to say where its numbers are"
-        ));
+        return Err(said(&"a capture: expected a trace, or --sequence to say where its numbers are"));
     }
-    traces::read(path)
+    Trace::parse(&bytes).map_err(|error| said(&error))
+}
+
+/// The most streams that a capture may have.
+const MAX_STREAMS: usize = 1000;
+
+/// The most streams that an error names.
+const MAX_NAMED: usize = 6;
+
+/// Selection of the packets of one stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Place of the sequence numbers.
+    pub(crate) numbers: SequenceField,
+    /// UDP destination port; any if `None`.
+    pub(crate) port: Option<u16>,
+    /// Synchronisation source of RTP; any if `None`.
+    pub(crate) ssrc: Option<u32>,
+}
+
+/// Identity of a numbered stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct StreamId {
+    src: IpAddr,
+    dst: IpAddr,
+    /// UDP source and destination port; `None` for identifications of IPv4.
+    ports: Option<(u16, u16)>,
+    ssrc: Option<u32>,
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.src, self.dst)?;
+        self.ports.iter().try_for_each(|(_, port)| write!(f, " port {port}"))?;
+        self.ssrc.iter().try_for_each(|ssrc| write!(f, " SSRC {ssrc:#010x}"))
+    }
 }
 
 /// Finds the packets missing in a capture, and describes the capture.
-pub(crate) fn of_capture(
-    path: &Path,
-    numbers: SequenceField,
-    port: Option<u16>,
-) -> Result<(Trace, String), String> {
-    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let file = File::open(path).map_err(|error| said(&error))?;
+pub(crate) fn of_capture(path: &Path, wanted: Wanted) -> Result<(Trace, String), String> {
+    let said = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
+    let file = open(path).map_err(|error| said(&error))?;
     let mut reader = pcap::Reader::new(BufReader::new(file)).map_err(|error| said(&error))?;
-    let mut sequence = Sequence::new(numbers.bits());
-    let (mut records, mut packets) = (0_u64, 0_u64);
-    while let Some(record) = reader.next_record().map_err(|error| said(&error))? {
+    let mut sequence = Sequence::new(wanted.numbers.bits());
+    let mut streams: IndexMap<StreamId, u64> = IndexMap::new();
+    let mut jump = None;
+    let mut records = 0_u64;
+    let cut = loop {
+        let record = match reader.next_record() {
+            Ok(Some(record)) => record,
+            Ok(None) => break String::new(),
+            Err(error) if is_cut_short(&error) => break format!(", cut short within record {}", records + 1),
+            Err(error) => return Err(said(&error)),
+        };
         records += 1;
-        let Some(number) = number(&record, numbers, port) else { continue };
-        packets += 1;
-        sequence.note(number).map_err(|problem| said(&format!("record {records}: {problem}")))?;
+        let Some((stream, number)) = number(&record, wanted) else { continue };
+        if streams.len() == MAX_STREAMS && !streams.contains_key(&stream) {
+            return Err(said(&format!("more than {MAX_STREAMS} streams: {}", choose(wanted))));
+        }
+        *streams.entry(stream).or_default() += 1;
+        if streams.len() == 1 && jump.is_none() {
+            jump = sequence.note(number).err().map(|problem| format!("record {records}: {problem}"));
+        }
+    };
+    if streams.len() > 1 {
+        return Err(said(&several(&streams, wanted)));
     }
-    let nothing = || said(&format!("none of {records} records is a packet of the stream"));
+    if let Some(problem) = jump {
+        return Err(said(&problem));
+    }
+    let nothing = || said(&format!("none of {records} records is a packet of the stream{cut}"));
     let trace = sequence.trace().ok_or_else(nothing)?;
+    let packets: u64 = streams.values().sum();
     let about = format!(
-        "{}: {packets} packets of {records} records, {} of them late, {} twice",
+        "{}: {packets} packets of {records} records, {} of them late, {} twice{cut}",
         path.display(),
         sequence.late,
         sequence.duplicates
@@ -57,8 +107,28 @@ pub(crate) fn of_capture(
     Ok((trace, about))
 }
 
-/// Returns the sequence number of a record of the stream.
-fn number(record: &pcap::Record<'_>, numbers: SequenceField, port: Option<u16>) -> Option<u64> {
+/// Returns the options that choose a stream.
+fn choose(wanted: Wanted) -> &'static str {
+    match wanted.numbers {
+        SequenceField::Rtp => "choose one by --port, --ssrc, or both",
+        SequenceField::IpId => "expected a capture of one sender and one receiver",
+        SequenceField::Probe | SequenceField::Field { .. } => "choose one by --port",
+    }
+}
+
+/// Returns the error of a capture with several streams, those with the most packets first.
+fn several(streams: &IndexMap<StreamId, u64>, wanted: Wanted) -> String {
+    let mut sorted: Vec<_> = streams.iter().collect();
+    sorted.sort_by_key(|(_, packets)| Reverse(**packets));
+    let named =
+        sorted.iter().take(MAX_NAMED).map(|(stream, packets)| format!("{stream} ({packets} packets)"));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = if streams.len() > MAX_NAMED { ", and others" } else { "" };
+    format!("{} streams: {}: {named}{more}", streams.len(), choose(wanted))
+}
+
+/// Returns the stream and sequence number of a record of a wanted stream.
+fn number(record: &pcap::Record<'_>, wanted: Wanted) -> Option<(StreamId, u64)> {
     let network = link::network(record.link_type, record.bytes).ok()?;
     let packet = ip::Packet::new_elided(network.bytes, usize::from(u16::MAX)).ok()?;
     let upper = packet.upper().ok()?;
@@ -68,16 +138,32 @@ fn number(record: &pcap::Record<'_>, numbers: SequenceField, port: Option<u16>) 
     let is_udp = upper.protocol == Protocol::UDP;
     let datagram =
         is_udp.then(|| udp::Datagram::new_elided(upper.bytes, usize::from(u16::MAX)).ok()).flatten();
-    if port.is_some() && datagram.as_ref().map(udp::Datagram::dst_port) != port {
+    let ports = datagram.as_ref().map(|datagram| (datagram.src_port(), datagram.dst_port()));
+    if wanted.port.is_some() && ports.map(|(_, port)| port) != wanted.port {
         return None;
     }
-    let Some((offset, bytes)) = numbers.place() else {
+    let stream = StreamId { src: packet.src(), dst: packet.dst(), ports, ssrc: None };
+    let Some((offset, bytes)) = wanted.numbers.place() else {
         let ip::Packet::V4(packet) = &packet else { return None };
-        return Some(u64::from(packet.ident()));
+        return Some((StreamId { ports: None, ..stream }, u64::from(packet.ident())));
     };
     let payload = upper.bytes.get(udp::HEADER_LEN..).filter(|_| datagram.is_some())?;
+    let ssrc = if wanted.numbers == SequenceField::Rtp { Some(rtp_source(payload)?) } else { None };
+    if wanted.ssrc.is_some() && ssrc != wanted.ssrc {
+        return None;
+    }
     let field = payload.get(offset..offset + bytes)?;
-    Some(field.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    let number = field.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    Some((StreamId { ssrc, ..stream }, number))
+}
+
+/// Returns the SSRC of an RTP packet (RFC 3550 section 5.1).
+///
+/// `None` for other payloads, such as RTCP (RFC 5761 section 4).
+fn rtp_source(payload: &[u8]) -> Option<u32> {
+    let &[first, second, _, _, _, _, _, _, a, b, c, d, ..] = payload else { return None };
+    let is_rtcp = (192..=223).contains(&second);
+    (first >> 6 == 2 && !is_rtcp).then(|| u32::from_be_bytes([a, b, c, d]))
 }
 
 /// Writes a file.

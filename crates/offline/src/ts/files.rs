@@ -1,5 +1,6 @@
 //! Files of streams.
 
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,9 @@ use crate::{Error, Session};
 /// Maximum number of bytes read from a pipe, which may have no end.
 const MAX_PIPED_BYTES: u64 = 1 << 32;
 
+/// Length of a pipe's start that must have part of a stream, in bytes.
+const PROBED_BYTES: u64 = 1 << 20;
+
 /// Unit of a stream.
 #[derive(Clone, Copy, Debug)]
 pub enum Unit<'a> {
@@ -29,6 +33,8 @@ pub struct Stream {
     path: PathBuf,
     bytes: Vec<u8>,
     is_capture: bool,
+    /// The note on an end within a record was given.
+    cut_noted: Cell<bool>,
 }
 
 impl Stream {
@@ -37,11 +43,18 @@ impl Stream {
     /// # Errors
     /// Returns an error if it cannot be read, or is a pipe with no end in 4 GiB.
     pub fn read(path: &Path, session: &dyn Session) -> Result<Stream, Error> {
+        let failed = |source| Error::Open { path: path.into(), source };
         let most = if path.is_file() { u64::MAX } else { MAX_PIPED_BYTES };
         let mut bytes = Vec::new();
-        let read =
-            capture::source(path, session).and_then(|source| source.take(most).read_to_end(&mut bytes));
-        read.map_err(|source| Error::Open { path: path.into(), source })?;
+        let mut source = capture::source(path, session).map_err(failed)?;
+        source.by_ref().take(PROBED_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 == PROBED_BYTES
+            && Reader::new(&bytes[..]).is_err()
+            && ts::find_sync(&bytes).is_none()
+        {
+            return Err(nothing_found(path));
+        }
+        source.take(most - PROBED_BYTES).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 == most {
             let shown = path.display();
             return Err(Error::Usage(format!(
@@ -49,14 +62,15 @@ impl Stream {
             )));
         }
         let is_capture = Reader::new(&bytes[..]).is_ok();
-        Ok(Stream { path: path.into(), bytes, is_capture })
+        Ok(Stream { path: path.into(), bytes, is_capture, cut_noted: Cell::new(false) })
     }
 
     /// Passes every TS packet and BBFRAME to `each` and returns the number of other bytes. Each has its time in
     /// nanoseconds if the file has times. Ends early on an interrupt or error.
     ///
     /// # Errors
-    /// Returns the error of `each`, or one if a capture cannot be read on or the file has nothing of the kind.
+    /// Returns the error of `each`, or one if a capture cannot be read on or the file has nothing of the kind. A last
+    /// record that is cut short is the end of the capture.
     pub fn for_each(
         &self,
         session: &dyn Session,
@@ -73,10 +87,7 @@ impl Stream {
             bare(session, &self.bytes, None, &mut counted)?
         };
         if !found && !session.is_interrupted() {
-            return Err(Error::Usage(format!(
-                "{}: neither TS packets nor baseband frames",
-                self.path.display()
-            )));
+            return Err(nothing_found(&self.path));
         }
         Ok(skipped)
     }
@@ -89,7 +100,18 @@ impl Stream {
         let failed = |source| Error::Read { path: self.path.clone(), source };
         let mut reader = Reader::new(&self.bytes[..]).map_err(failed)?;
         let (mut skipped, mut deframer) = (0, Deframer::new());
-        while let Some(record) = reader.next_record().map_err(failed)? {
+        let mut records = 0_u64;
+        loop {
+            let record = match reader.next_record() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(error) if capture::is_cut_short(&error) => {
+                    self.note_cut(records + 1, session);
+                    break;
+                }
+                Err(error) => return Err(failed(error)),
+            };
+            records += 1;
             if session.is_interrupted() {
                 break;
             }
@@ -106,6 +128,17 @@ impl Stream {
         }
         Ok(skipped)
     }
+
+    /// Notes that the capture ends within a record, once however often it is read.
+    fn note_cut(&self, record: u64, session: &dyn Session) {
+        if !self.cut_noted.replace(true) {
+            session.note(&capture::cut_remark(&self.path, record));
+        }
+    }
+}
+
+fn nothing_found(path: &Path) -> Error {
+    Error::Usage(format!("{}: neither TS packets nor baseband frames", path.display()))
 }
 
 /// Returns the payload of a captured UDP datagram, without an RTP header.

@@ -1,0 +1,144 @@
+//! Checks of a scenario file without running it.
+//!
+//! They cover every point of its sweep, and the values that the sweep hides.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use bentpipe_assemble as assemble;
+use bentpipe_scenario::{Document, Scenario, ScenarioError};
+
+use crate::plan;
+
+/// The most points that are checked; a longer sweep is sampled.
+const MAX_CHECKED: usize = 100;
+
+/// The most nodes, links and flows of all checked points together. At least two points are checked.
+const MAX_ELEMENTS: usize = 100_000;
+
+/// A file without errors.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The scenario of the first point.
+    pub first: Scenario,
+    /// Number of points checked.
+    pub points: usize,
+    /// Number of points of the sweep; one without a sweep.
+    pub of: usize,
+}
+
+impl Checked {
+    /// Returns what was checked and what the first point stands for; `None` without a sweep.
+    pub fn coverage(&self) -> Option<String> {
+        let Checked { points, of, .. } = self;
+        match of {
+            1 => None,
+            _ if points == of => {
+                Some(format!("all {of} points of the sweep were checked; the budget is of the first"))
+            }
+            _ => {
+                Some(format!("{points} of {of} points of the sweep were checked; the budget is of the first"))
+            }
+        }
+    }
+}
+
+/// An error, and the point of the sweep that has it.
+#[derive(Debug)]
+pub struct PointError {
+    /// The errors, with their places in the file.
+    pub error: ScenarioError,
+    /// Settings of the point. Empty for the first one, and for the file outside its sweep.
+    pub settings: String,
+}
+
+impl fmt::Display for PointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.error)?;
+        if !self.settings.is_empty() {
+            write!(f, "\nat the point of the sweep with {}", self.settings)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for PointError {}
+
+impl From<ScenarioError> for PointError {
+    fn from(error: ScenarioError) -> PointError {
+        PointError { error, settings: String::new() }
+    }
+}
+
+/// Checks the points of a file and the values that its sweep overrides.
+///
+/// Of a long sweep it takes a sample, with the ends of each axis.
+///
+/// # Errors
+/// Returns the errors of the first invalid point.
+pub fn check(document: &Document) -> Result<Checked, PointError> {
+    let first = assemble::checked(document)?;
+    let lengths: Vec<usize> = document.axes().map(|(_, values)| values).collect();
+    let of = lengths.iter().product();
+    (0..lengths.len()).filter_map(|axis| document.scenario_without(axis)).try_for_each(|scenario| {
+        scenario.and_then(|scenario| assemble::check(document, &scenario)).map_err(PointError::from)
+    })?;
+    let most = (MAX_ELEMENTS / plan::elements(&first).max(1)).clamp(2, MAX_CHECKED);
+    let sample = sample(&lengths, most);
+    for point in &sample {
+        let scenario = document.scenario_at(point);
+        scenario.and_then(|scenario| assemble::check(document, &scenario)).map_err(|error| {
+            let settings = document.settings_at(point).map(|(_, key, value)| format!("{key} = {value}"));
+            PointError { error, settings: settings.collect::<Vec<_>>().join(", ") }
+        })?;
+    }
+    Ok(Checked { first, points: sample.len(), of })
+}
+
+/// Returns at most `most` points.
+///
+/// They are all, or some along each axis from the first point, and others spread evenly.
+fn sample(lengths: &[usize], most: usize) -> Vec<Vec<usize>> {
+    let of: usize = lengths.iter().product();
+    if of <= most {
+        return (0..of).map(|index| plan::coordinates(index, lengths)).collect();
+    }
+    let each = (most / 2 / lengths.len().max(1)).max(1);
+    let along = lengths.iter().enumerate().flat_map(|(axis, &length)| {
+        let last_first = (0..each.min(length)).map(move |n| length - 1 - n * length / each.min(length));
+        last_first
+            .map(move |value| (0..lengths.len()).map(|other| if other == axis { value } else { 0 }).collect())
+    });
+    let mut points: BTreeSet<Vec<usize>> = along.take(most.saturating_sub(1)).collect();
+    let spread = (0..most).map(|n| plan::coordinates(n * (of - 1) / (most - 1), lengths));
+    for point in spread {
+        if points.len() >= most {
+            break;
+        }
+        points.insert(point);
+    }
+    points.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_the_ends_of_every_axis_and_never_more_than_asked() {
+        assert_eq!(sample(&[], 100), [Vec::<usize>::new()]);
+        assert_eq!(sample(&[2, 2], 100), [[0, 0], [0, 1], [1, 0], [1, 1]]);
+        for lengths in [&[1000][..], &[30, 40], &[101, 1, 2], &[100, 100, 10]] {
+            for most in [2, 7, 100] {
+                let points = sample(lengths, most);
+                assert!(points.len() <= most, "{lengths:?} {most}: {}", points.len());
+                assert!(points.iter().all(|point| point.iter().zip(lengths).all(|(n, of)| n < of)));
+            }
+            let points = sample(lengths, 100);
+            for (axis, of) in lengths.iter().enumerate() {
+                assert!(points.iter().any(|point| point[axis] == of - 1), "{lengths:?}: end of axis {axis}");
+                assert!(points.iter().any(|point| point[axis] == 0), "{lengths:?}: start of axis {axis}");
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Files that users name: opened without waiting, read up to a limit.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Opens a file for reading, without waiting for the writer of a pipe.
+///
+/// A pipe that no program writes to is empty.
+///
+/// # Errors
+/// As the file system gives.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    Ok(file)
+}
+
+/// Returns the bytes of a file of at most `most` bytes. It may be a device without end.
+///
+/// # Errors
+/// As the file system gives; if the file is longer, which is found without reading all of it; if it is a pipe that no
+/// program writes to.
+pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let bytes = read_beyond(path, most)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Returns the bytes of a file, one more than `most` if it has more.
+pub(crate) fn read_beyond(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
+    let is_pipe = file.metadata()?.file_type().is_fifo();
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if is_pipe && bytes.is_empty() {
+        return Err(io::Error::other("a pipe that no program writes to"));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_without_a_writer_is_refused_and_one_with_a_writer_is_read_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .expect("made");
+        let error = read_at_most(&path, 9).expect_err("nobody writes");
+        assert_eq!(error.to_string(), "a pipe that no program writes to");
+        let writer = OpenOptions::new().read(true).write(true).open(&path).expect("opened");
+        let reader = open(&path).expect("somebody writes");
+        io::Write::write_all(&mut &writer, b"title").expect("written");
+        drop(writer);
+        assert_eq!(io::read_to_string(reader).expect("read"), "title");
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_refused_without_reading_all_of_it() {
+        assert_eq!(read_at_most(Path::new("/dev/null"), 4).expect("empty"), b"");
+        let error = read_at_most(Path::new("/dev/zero"), 4).expect_err("no end");
+        assert_eq!(error.to_string(), "longer than 4 bytes");
+    }
+}
