@@ -132,7 +132,7 @@ impl Compressor {
         self.0.reassigned_cids()
     }
 
-    /// Returns the number of flows that the decompressor rejected for lack of room, which go Uncompressed.
+    /// Returns the number of flows that the decompressor rejected for lack of room. They go Uncompressed.
     pub fn rejected_flows(&self) -> u64 {
         self.0.rejected_flows()
     }

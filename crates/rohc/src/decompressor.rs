@@ -54,15 +54,17 @@ impl Decompressor {
         self.0.decompress_header(now, bytes, len_bytes, out)
     }
 
-    /// Appends the feedback for the compressor of this channel. It is complete elements, to be sent as a packet of
-    /// their own, or through [`Compressor::piggyback`](crate::Compressor::piggyback) in front of packets of the other
-    /// direction. Returns whether there was any.
+    /// Returns `true` if there was feedback for this channel's compressor, after appending it.
+    ///
+    /// It is complete elements, to be sent as a packet of their own, or through
+    /// [`Compressor::piggyback`](crate::Compressor::piggyback) in front of packets of the other direction.
     pub fn take_feedback(&mut self, out: &mut Vec<u8>) -> bool {
         self.0.take_feedback(out)
     }
 
-    /// Appends the feedback received with packets, for [`Compressor::feedback`](crate::Compressor::feedback) of the
-    /// compressor at this end. Returns whether there was any.
+    /// Returns `true` if feedback came with packets, after appending it.
+    ///
+    /// It is for [`Compressor::feedback`](crate::Compressor::feedback) of the compressor at this end.
     pub fn take_received_feedback(&mut self, out: &mut Vec<u8>) -> bool {
         self.0.take_received_feedback(out)
     }

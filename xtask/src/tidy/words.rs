@@ -270,9 +270,10 @@ fn marker(line: &str) -> Option<&'static str> {
 
 /// Returns `true` if the item at `lines`, after its attributes, returns `bool`.
 fn is_predicate(lines: &[&str]) -> bool {
-    let mut item = lines.iter().skip_while(|line| line.starts_with("#[")).take(12);
+    let item: Vec<&&str> = lines.iter().skip_while(|line| line.starts_with("#[")).take(12).collect();
+    let is_function = item.first().is_some_and(|line| line.starts_with("fn ") || line.contains(" fn "));
     let mut signature = String::new();
-    for line in item.by_ref() {
+    for line in item {
         signature.push_str(line);
         if line.contains(['{', ';']) {
             break;
@@ -280,7 +281,6 @@ fn is_predicate(lines: &[&str]) -> bool {
     }
     let head = signature.split(['{', ';']).next().unwrap_or_default();
     let returned = head.rsplit("->").next().unwrap_or_default().split(" where ").next().unwrap_or_default();
-    let is_function = head.starts_with("fn ") || head.contains(" fn ");
     is_function && head.contains("->") && returned.trim() == "bool"
 }
 
@@ -350,6 +350,7 @@ mod tests {
         assert_eq!(rules_of("/// Returns `true` if it is empty.\nfn f() -> bool;"), [""; 0]);
         assert_eq!(rules_of("/// Checks it.\npub(crate) const fn f() -> bool {"), ["1 predicate"]);
         assert_eq!(rules_of("/// Sets the flag.\nfn f(on: bool) {}"), [""; 0]);
+        assert_eq!(rules_of("/// Number of bits.\nbits: u8,\n}\n\nfn f() -> bool {"), [""; 0]);
     }
 
     #[test]

@@ -45,7 +45,8 @@ impl ArrivalTiming {
         self.arrival = clock_ns(now);
     }
 
-    /// The timing after a packet that comes `now`; `None` where that [`may seem late`](Self::may_seem_late), or after a silence.
+    /// Returns the timing after a packet that comes `now`. `None` where that [`may seem late`](Self::may_seem_late), or
+    /// after a silence.
     #[inline]
     pub(crate) fn next(&self, now: Duration) -> Option<Self> {
         let passed = self.passed_ns(now);
@@ -74,8 +75,8 @@ impl ArrivalTiming {
         self.gap > 0 && !self.has_passed(u64::from(packets) + PAUSE_GAPS / 2, now)
     }
 
-    /// Returns the wraps of `period` that the time since the last packet suggests, at most four. The packet that
-    /// comes `now` seems `distance` ahead.
+    /// Returns the wraps of `period` that the time since the last packet suggests. They are at most four. The packet that comes
+    /// `now` seems `distance` ahead.
     pub(crate) fn wraps(&self, distance: i32, period: u32, now: Duration) -> u32 {
         let Some(gaps) = self.passed_ns(now).checked_div(self.gap) else { return 0 };
         let beyond = gaps.saturating_sub(u64::from(distance.max(0).unsigned_abs()));

@@ -26,7 +26,8 @@ pub(crate) fn transport_vouches(
     transport_sum(header, payload, payload_len, levels, profile) == Some(0xffff)
 }
 
-/// The sum that is all ones where the checksum is right; `None` when there is none, or it cannot be checked.
+/// Returns the sum that is all ones where the checksum is right. `None` if there is no checksum, or it cannot be
+/// checked.
 fn transport_sum(
     header: &[u8],
     payload: &[u8],
@@ -59,8 +60,8 @@ fn covered<'a>(transport: &'a [u8], payload: &'a [u8], coverage: usize) -> (&'a 
     (&transport[..head], &payload[..(coverage - head).min(payload.len())])
 }
 
-/// The ones' complement sum over pseudo header and `parts`; `None` when the addresses of the pseudo header are not
-/// those of the IP header (routing header, minimal encapsulation).
+/// Returns the ones' complement sum over pseudo header and `parts`. `None` if the addresses of the pseudo header are
+/// not those of the IP header (routing header, minimal encapsulation).
 fn sum(header: &[u8], level: &Level, protocol: u8, length: usize, parts: &[&[u8]]) -> Option<u16> {
     let mut kind = level.first;
     let mut at = level.extensions_at;

@@ -65,7 +65,7 @@ impl Default for Channel {
 pub struct Refresh {
     /// Number of packets of the context.
     pub packets: u32,
-    /// After so long, by the times given to [`compress`](crate::Compressor::compress).
+    /// Time between refreshes, by the times given to [`compress`](crate::Compressor::compress).
     pub interval: Duration,
 }
 
@@ -73,12 +73,12 @@ impl Refresh {
     /// Never.
     pub const NEVER: Self = Self { packets: 0, interval: Duration::ZERO };
 
-    /// After `packets` packets.
+    /// Creates a refresh after `packets` packets.
     pub const fn every_packets(packets: u32) -> Self {
         Self { packets, interval: Duration::ZERO }
     }
 
-    /// After `interval`.
+    /// Creates a refresh after `interval`.
     pub const fn every(interval: Duration) -> Self {
         Self { packets: 0, interval }
     }
@@ -88,7 +88,7 @@ impl Refresh {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum RtpRule {
-    /// None.
+    /// No packets.
     Never,
     /// Destination ports in the list, if the payload can be RTP version 2.
     Ports(Vec<u16>),

@@ -23,7 +23,7 @@ pub(crate) const BEHIND_CHANGES: u8 = 4;
 pub(crate) struct ConfirmSchedule {
     /// Packets until one is due.
     left: u8,
-    /// From the next one to the one after it; 0: none was sent yet.
+    /// Packets from the next one to the one after it. 0 if none was sent yet.
     gap: u8,
 }
 
@@ -66,7 +66,7 @@ impl ConfirmSchedule {
         }
     }
 
-    /// Makes a CRC-7 due with the next packet, if the first one was sent.
+    /// Schedules a CRC-7 for the next packet, if the first one was sent.
     #[inline]
     pub(crate) fn expedite(&mut self) {
         if self.is_begun() {
@@ -81,7 +81,7 @@ impl ConfirmSchedule {
         }
     }
 
-    /// Plans the next CRC-7 after the present one; `is_prompt` if a NACK would bring one sooner.
+    /// Plans the next CRC-7 after the present one. `is_prompt` is set if a NACK would bring one sooner.
     pub(crate) fn plan(&mut self, config: &CompressorConfig, is_prompt: bool) {
         let most = if is_prompt { OPTIMISTIC_GAP } else { config.confirm.min(MOST) };
         self.gap = if self.gap == 0 { FIRST_GAP } else { self.gap.saturating_mul(2) }.min(most);

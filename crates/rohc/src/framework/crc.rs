@@ -6,7 +6,7 @@
 
 const SLICES: usize = 8;
 
-/// One of the header CRCs: its tables and its preset.
+/// Header CRC: its tables and its preset.
 pub(crate) struct Crc {
     tables: [[u8; 256]; SLICES],
     init: u8,
@@ -93,7 +93,7 @@ pub(crate) struct Fold3 {
 }
 
 impl Fold3 {
-    /// Goes on from the register `crc`; at least three bits must follow.
+    /// Continues from the register `crc`. At least three bits must follow.
     #[inline]
     pub(crate) const fn from(crc: u8) -> Self {
         // A register is added to the next bits of the message.

@@ -138,7 +138,7 @@ impl<F: DecompressorFamilies> DecompressorEngine<F> {
         result
     }
 
-    /// Takes padding, feedback and segments off the front.
+    /// Removes padding, feedback and segments from the front of a packet.
     fn open(
         &mut self,
         now: Duration,
@@ -265,8 +265,8 @@ impl<F: DecompressorFamilies> DecompressorEngine<F> {
         Ok((profile, restored))
     }
 
-    /// Decompresses an IR packet without room for its context, and rejects the flow (RFC 3095 5.7.6.4, RFC 6846
-    /// 8.3.2.1).
+    /// Decompresses an IR packet without room for its context, and rejects the flow. See RFC 3095 5.7.6.4 and RFC 6846
+    /// 8.3.2.1.
     fn refuse(
         &mut self,
         frame: &Frame<'_>,
@@ -341,12 +341,13 @@ impl<F: DecompressorFamilies> DecompressorEngine<F> {
         }
     }
 
-    /// See [`Decompressor::take_feedback`](crate::Decompressor::take_feedback).
+    /// Returns `true` if there was feedback; see [`Decompressor::take_feedback`](crate::Decompressor::take_feedback).
     pub(crate) fn take_feedback(&mut self, out: &mut Vec<u8>) -> bool {
         self.feedback.drain_into(out)
     }
 
-    /// See [`Decompressor::take_received_feedback`](crate::Decompressor::take_received_feedback).
+    /// Returns `true` if any came; see
+    /// [`Decompressor::take_received_feedback`](crate::Decompressor::take_received_feedback).
     pub(crate) fn take_received_feedback(&mut self, out: &mut Vec<u8>) -> bool {
         self.received_feedback.drain_into(out)
     }

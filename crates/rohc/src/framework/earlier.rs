@@ -46,7 +46,7 @@ impl SentNumbers {
     }
 }
 
-/// One use of a CID, and the time until which its feedback may arrive.
+/// Use of a CID, and the time until which its feedback may arrive.
 #[derive(Clone, Copy, Debug, Default)]
 struct Use {
     sent: SentNumbers,

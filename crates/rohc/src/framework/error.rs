@@ -36,7 +36,7 @@ impl core::error::Error for CompressError {}
 pub enum DecompressError {
     /// Shorter than its format.
     Truncated,
-    /// A reserved or impossible value; what it is about.
+    /// Reserved or impossible value of the item named.
     Malformed(&'static str),
     /// The CID is not within the channel's CID space (RFC 3095 5.1.3).
     CidOutOfRange(u16),
@@ -50,8 +50,8 @@ pub enum DecompressError {
     CrcMismatch,
     /// Reconstructed and CRC good, but the transport checksum is wrong ([`verify`](crate::DecompressorConfig::verify)).
     ChecksumMismatch,
-    /// The context awaits confirmation after a repair or losses ([`caution`](crate::DecompressorConfig::caution));
-    /// packets are held back until it is confirmed (RFC 3095 5.3.2.2.4 e).
+    /// The context awaits confirmation after a repair or losses. Packets are held back until it is confirmed (RFC 3095
+    /// 5.3.2.2.4 e, [`caution`](crate::DecompressorConfig::caution)).
     RepairPending,
     /// The reassembled unit has a wrong length or CRC-32 (RFC 3095 5.2.5.2).
     Reassembly,

@@ -53,7 +53,7 @@ impl Queue {
         }
     }
 
-    /// Moves everything to the end of `out`; whether there was anything.
+    /// Returns `true` if there was anything, after moving it to the end of `out`.
     #[inline]
     pub(crate) fn drain_into(&mut self, out: &mut Vec<u8>) -> bool {
         if self.0.is_empty() {
@@ -72,7 +72,8 @@ impl Queue {
     }
 }
 
-/// Appends the refusal of a flow in the format of the RFC 3095 family: STATIC-NACK with REJECT (RFC 3095 5.7.6.4).
+/// Appends the refusal of a flow in the format of the RFC 3095 family. It is a STATIC-NACK with REJECT (RFC 3095
+/// 5.7.6.4).
 pub(crate) fn push_reject(cid: Cid, mode: Mode, queue: &mut Queue) {
     let static_nack = 2 << 6 | (mode as u8) << 4;
     let options = [option::REJECT << 4, option::SN_NOT_VALID << 4, option::CRC << 4 | 1, 0];
@@ -80,7 +81,7 @@ pub(crate) fn push_reject(cid: Cid, mode: Mode, queue: &mut Queue) {
     queue.push(cid, &field, Some(5));
 }
 
-/// The CID and the feedback field of feedback data (RFC 3095 5.2.2); `None` when there is no field.
+/// Returns the CID and the feedback field of feedback data (RFC 3095 5.2.2). `None` if there is no field.
 pub(crate) fn split(data: &[u8], cids: CidSpace) -> Option<(u16, &[u8])> {
     let (cid, field) = match (cids.is_large(), data) {
         (true, [octet @ 0x00..=0x7f, field @ ..]) => (u16::from(*octet), field),
@@ -106,7 +107,7 @@ pub(crate) struct Feedback {
     pub(crate) kind: Acknowledgement,
     /// The mode in force or wanted; absent in FEEDBACK-1.
     pub(crate) mode: Option<Mode>,
-    /// The low `sn_bits` bits of a sequence number; none with SN-NOT-VALID.
+    /// Low `sn_bits` bits of a sequence number. `None` with SN-NOT-VALID.
     pub(crate) sn: Option<(u32, u32)>,
     /// Protected by a CRC that was right.
     pub(crate) protected: bool,
@@ -131,7 +132,7 @@ pub(crate) mod option {
 }
 
 impl Feedback {
-    /// Parses the field `field`, the end of `data`; `None` when it is malformed or a CRC in it is wrong.
+    /// Parses the field `field`, the end of `data`. `None` if it is malformed or a CRC in it is wrong.
     pub(crate) fn parse(data: &[u8], field: &[u8]) -> Option<Self> {
         let mut feedback = Self {
             kind: Acknowledgement::Ack,

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::framework::packet::Packet;
 use crate::framework::profile::Profile;
 
-/// Words of a flow's key that are kept without an allocation: IPv6 and a transport fit, or a tunnel of IPv4.
+/// Words of a flow's key that are kept without an allocation. IPv6 and a transport fit, or a tunnel of IPv4.
 const INLINE_KEY: usize = 8;
 
 /// Key of a flow: its static fields in comparable form, and their hash.
@@ -130,7 +130,7 @@ pub(crate) fn level_words(bytes: &[u8], at: usize, ipv6: bool, next: u8, mut pus
     }
 }
 
-/// Adds the header after the last IP header to the key: ports or SPI, and SSRC.
+/// Adds the header after the last IP header to the key. It gives ports or SPI, and SSRC.
 #[inline]
 pub(crate) fn end_words(bytes: &[u8], at: usize, profile: Profile, cut: bool, mut push: impl FnMut(u64)) {
     let (transport, source) = match profile {

@@ -29,11 +29,12 @@ pub(crate) enum Kind {
 pub(crate) struct Frame<'a> {
     pub(crate) cid: u16,
     pub(crate) kind: Kind,
-    /// Everything before `body`: Add-CID octet unless CID 0, type octet, large CID. The CRC of IR packets covers it.
+    /// Octets before `body`, which the CRC of IR packets covers. They are the Add-CID octet unless CID 0, the type
+    /// octet, and a large CID.
     pub(crate) head: &'a [u8],
     /// The type octet.
     pub(crate) first: u8,
-    /// Behind type octet and large CID. Header octets and as much of the payload as was given.
+    /// Octets after the type octet and a large CID. Header octets and as much of the payload as was given.
     pub(crate) body: &'a [u8],
     /// Octets of payload behind `body` that were not given.
     pub(crate) elided_bytes: usize,
@@ -74,7 +75,7 @@ pub(crate) enum PacketStart<'a> {
     Nothing,
 }
 
-/// Looks at the front of `packet` (RFC 3095 5.2.6, steps 1 to 5).
+/// Reads the front of `packet` (RFC 3095 5.2.6, steps 1 to 5).
 pub(crate) fn front(packet: &[u8]) -> Result<PacketStart<'_>, DecompressError> {
     let Some(start) = packet.iter().position(|&octet| octet != PADDING) else {
         return Ok(PacketStart::Nothing);

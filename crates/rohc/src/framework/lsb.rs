@@ -17,7 +17,8 @@ pub(crate) const fn decode(reference: u32, lsb: u32, bits: u32, p: u32) -> u32 {
     low.wrapping_add(lsb.wrapping_sub(low) & ((1 << bits) - 1))
 }
 
-/// Returns `true` if `bits` low bits of `value` decode to it against `reference`; `field` is the mask of the field's width.
+/// Returns `true` if `bits` low bits of `value` decode to it against `reference`. `field` is the mask of the field's
+/// width.
 #[inline]
 pub(crate) const fn fits(reference: u32, value: u32, bits: u32, p: u32, field: u32) -> bool {
     bits >= 32 || value.wrapping_sub(reference.wrapping_sub(p)) & field < 1 << bits

@@ -31,7 +31,7 @@ pub(crate) mod protocol {
     pub(crate) const UDP_LITE: u8 = 136;
 }
 
-/// One IP header with its extension headers.
+/// IP header with its extension headers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Level {
     /// Offset of the IP header.
@@ -90,7 +90,7 @@ pub(crate) struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Looks at `bytes`, the first octets of a packet of `len` octets.
+    /// Parses `bytes`, the first octets of a packet of `len` octets.
     #[inline]
     pub(crate) fn parse(bytes: &'a [u8], len: usize, rule: &RtpRule) -> Self {
         let mut packet = Self {
@@ -236,8 +236,8 @@ pub(crate) fn ipv4_sum(header: &[u8; 20]) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// Walks the extension headers behind `level`; `None` when they are no reason to give up another flow's context: the
-/// packet ends within one, or has hop-by-hop options behind another (RFC 8200 4: every node discards it), or they are
+/// Walks the extension headers after `level`. `None` if they are no reason to give up another flow's context. That is
+/// so if the packet ends within one, has hop-by-hop options after another (RFC 8200 4: every node discards it), or has
 /// more than lists take, so that every packet would bring them whole.
 #[inline]
 fn extended(bytes: &[u8], mut level: Level) -> Option<Level> {

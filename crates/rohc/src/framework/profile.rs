@@ -73,22 +73,22 @@ pub struct Profiles(u16);
 impl Profiles {
     /// Every profile of this crate.
     pub const ALL: Self = Self(0b1_1101_1111);
-    /// Nothing but Uncompressed.
+    /// Set of Uncompressed alone.
     pub const NONE: Self = Self(1);
 
-    /// This set and `profile`.
+    /// Returns this set and `profile`.
     #[must_use]
     pub const fn with(self, profile: Profile) -> Self {
         Self(self.0 | 1 << profile as u8)
     }
 
-    /// This set without `profile`; Uncompressed stays.
+    /// Returns this set without `profile`. Uncompressed stays.
     #[must_use]
     pub const fn without(self, profile: Profile) -> Self {
         Self(self.0 & !(1 << profile as u8) | 1)
     }
 
-    /// Those that are in both sets.
+    /// Returns the profiles in both sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
@@ -125,8 +125,7 @@ impl Mode {
     }
 }
 
-/// The state of a compressor's context (RFC 3095 4.3.1): what it still has to signal. The CO state of the TCP profile
-/// (RFC 6846 5.2.1) is FO while changes are repeated and SO otherwise; so is the normal state of Uncompressed.
+/// State of a compressor's context (RFC 3095 4.3.1): what it still has to signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CompressorState {
     /// IR: everything.

@@ -18,7 +18,7 @@ pub(crate) const fn phase(cid: u16) -> u32 {
 }
 
 impl RefreshClock {
-    /// Counts a packet; whether one of the criteria is met.
+    /// Returns `true` if one of the criteria is met, after counting a packet.
     #[inline]
     pub(crate) fn is_due(&mut self, refresh: Refresh, now: Duration) -> bool {
         let due = self.is_next_due(refresh, now);
@@ -52,7 +52,7 @@ impl RefreshClock {
         self.since_ns = signed_ns(now);
     }
 
-    /// As if the part `phase` of the periods of `refresh` had passed already.
+    /// Restarts as if the part `phase` of the periods of `refresh` had passed already.
     pub(crate) fn restart_at(&mut self, phase: u32, refresh: Refresh, now: Duration) {
         let part = |whole: u64| ((u128::from(whole) * u128::from(phase)) >> 32) as u64;
         self.packets = part(u64::from(refresh.packets)) as u32;

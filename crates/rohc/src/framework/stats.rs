@@ -42,9 +42,9 @@ impl FlowStats {
 /// Result of compressing a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compressed {
-    /// Its context.
+    /// Context of the packet.
     pub cid: u16,
-    /// Its profile.
+    /// Profile of the context.
     pub profile: Profile,
     /// The type of the ROHC packet.
     pub packet_type: PacketType,
@@ -60,7 +60,7 @@ pub struct Compressed {
 pub struct Decompressed {
     /// The context.
     pub cid: u16,
-    /// Its profile.
+    /// Profile of the context.
     pub profile: Profile,
     /// The type of the ROHC packet.
     pub packet_type: PacketType,
@@ -80,8 +80,8 @@ pub struct DecompressorStats {
     pub delivered: u64,
     /// ROHC packets that gave an error.
     pub refused: u64,
-    /// Of them, those whose header CRC did not match.
+    /// Failures of which the header CRC did not match.
     pub crc_failures: u64,
-    /// Of them, those whose transport checksum did not match.
+    /// Failures of which the transport checksum did not match.
     pub checksum_failures: u64,
 }

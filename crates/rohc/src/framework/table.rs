@@ -27,7 +27,7 @@ struct Slot<T> {
 /// Place of a flow in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Its context.
+    /// Flow with this context.
     Known(u16),
     /// CID assigned to a new flow. It holds what the last flow there left, or nothing yet.
     Assigned(u16),
@@ -50,7 +50,7 @@ pub(crate) struct Table<T> {
     max_cid: u16,
     /// Look-ups so far.
     clock: u32,
-    /// The CID that flows share that have none to keep; in no order of use; `NONE` until flows outnumber CIDs.
+    /// CID shared by flows that have none to keep. It is in no order of use; `NONE` until flows outnumber CIDs.
     shared: u16,
     /// Recent silence of flows that had lost their CID before they returned, in look-ups.
     absence: u32,
@@ -164,8 +164,8 @@ impl<T: Default> Table<T> {
         }
     }
 
-    /// Keeps the shared CID for its flow if that comes much more often than the oldest one. The oldest flow's CID is
-    /// then shared.
+    /// Keeps the shared CID for its flow if that is much busier than the oldest. The oldest flow's CID is then
+    /// shared.
     #[inline(never)]
     fn keep_shared(&mut self) {
         if self.silence(self.oldest) > SLACK.saturating_mul(self.silence(self.shared)) {
@@ -187,7 +187,7 @@ impl<T: Default> Table<T> {
         None
     }
 
-    /// Gives `cid` to the flow `key`, whatever it held, and makes slots up to it.
+    /// Assigns `cid` to the flow `key`, replacing its flow, and adds slots up to it.
     pub(crate) fn assign(&mut self, cid: u16, key: &Key) {
         let hash = key.hash();
         if let Some(old) = self.find(key, hash) {
@@ -249,7 +249,7 @@ impl<T: Default> Table<T> {
         hash as usize & self.bucket_mask()
     }
 
-    /// Returns a CID for the flow with `hash`: new, the oldest flow's, or the shared one.
+    /// Returns a CID for the flow with `hash`. It is new, the oldest flow's, or the shared one.
     ///
     /// Where more flows come in turn than there are CIDs, the least recently used CID would always be that of the flow that comes
     /// next. So all but one CID are kept, and the flows without share that one. The oldest kept one is given away
@@ -299,7 +299,7 @@ impl<T: Default> Table<T> {
         self.slots.get(usize::from(cid)).map_or(0, |slot| self.clock.wrapping_sub(slot.used_at))
     }
 
-    /// Makes `cid` the shared one. The flow of the last shared one keeps it.
+    /// Marks `cid` as the shared one. The flow of the last shared one keeps it.
     fn share(&mut self, cid: u16) {
         self.unlink_use(cid);
         let kept = core::mem::replace(&mut self.shared, cid);

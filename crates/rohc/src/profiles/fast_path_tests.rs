@@ -1,4 +1,4 @@
-//! The fast paths must be shortcuts and nothing else: two ends that take them against two that do not.
+//! Comparison of two ends that take the fast paths with two that do not. Fast paths are shortcuts and nothing else.
 
 use core::time::Duration;
 use std::vec::Vec;
@@ -10,12 +10,12 @@ use crate::{
     Profiles, Refresh, RtpRule,
 };
 
-/// What becomes of a packet on its way.
+/// Outcome of a packet on its path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate {
     Delivered,
     Lost,
-    /// One octet of the ROHC header is changed.
+    /// Change of one octet of the ROHC header.
     Damaged(u8, u8),
     /// The feedback to it is lost.
     Deaf,
@@ -63,7 +63,8 @@ pub(crate) fn config() -> impl Strategy<Value = (CompressorConfig, DecompressorC
     )
 }
 
-/// Gives the same packets to both pairs of ends, and compares all that comes out; how many were restored right.
+/// Sends the same packets through both pairs of ends, and returns the number restored right. All that comes out is
+/// compared.
 pub(crate) fn both_ways(
     config: (CompressorConfig, DecompressorConfig),
     packets: impl Iterator<Item = (Duration, Vec<u8>, Fate)>,
@@ -104,7 +105,7 @@ pub(crate) fn both_ways(
     right
 }
 
-/// Between the IR packets of a slow start nothing is pending, whether it ends or not.
+/// Checks that nothing is pending between the IR packets of a slow start.
 pub(crate) fn slow_starts_are_short(mut packet: impl FnMut() -> Vec<u8>) {
     for ir_refresh in [Refresh::NEVER, Refresh::every_packets(1000)] {
         let fo_refresh = Refresh::NEVER;

@@ -27,7 +27,7 @@ impl Changes {
         self.blank.pop().unwrap_or_default()
     }
 
-    /// Makes this no changes without giving back memory.
+    /// Removes all changes without freeing memory.
     fn clear(&mut self) {
         let received = self.extensions.iter_mut().chain([&mut self.csrcs]).filter_map(Option::take);
         let deeper = self.deeper.drain(..).map(|(_, received)| received);

@@ -1,4 +1,4 @@
-//! Parser of compressed headers of types 0, 1 and 2 (RFC 3095 5.7.1 to 5.7.5, 5.11.3, 5.11.4).
+//! Parser of compressed headers of types 0, 1 and 2. See RFC 3095 5.7.1 to 5.7.5, 5.11.3 and 5.11.4.
 
 use crate::framework::error::DecompressError;
 use crate::framework::octets::Reader;
@@ -17,7 +17,7 @@ impl Bits {
         Self { value: value as u32, count }
     }
 
-    /// Appends less significant bits; what does not fit 32 bits is lost at the top.
+    /// Appends less significant bits. Bits beyond 32 are lost at the top.
     pub(crate) const fn append(&mut self, value: u32, count: u32) {
         self.value = if count >= 32 { value } else { self.value << count | value };
         self.count = if self.count + count > 32 { 32 } else { self.count + count };
@@ -69,7 +69,7 @@ impl IpFlags {
         self.is(0x02)
     }
 
-    /// ip2 in the inner flags of RTP profiles, I2 in the outer flags.
+    /// Returns `true` if ip2 (inner flags of RTP profiles) or I2 (outer flags) is set.
     pub(crate) const fn last(self) -> bool {
         self.is(0x01)
     }
@@ -95,9 +95,9 @@ pub(crate) struct Compact {
     pub(crate) kind: PacketType,
     pub(crate) sn: Bits,
     pub(crate) ts: Bits,
-    /// Of the innermost IPv4 header that is not random.
+    /// Identification of the innermost IPv4 header that is not random.
     pub(crate) id: Bits,
-    /// Of the outer IPv4 header (extension 2 without RTP).
+    /// Identification of the outer IPv4 header (extension 2 without RTP).
     pub(crate) outer_id: Bits,
     pub(crate) marker: Option<bool>,
     pub(crate) crc: u8,
@@ -121,7 +121,7 @@ impl Shape {
         matches!(self.inner_rnd, Some(false)) || matches!(self.outer_rnd, Some(false))
     }
 
-    /// Returns the shape with the RND flags of an extension 3 (RFC 3095 5.7.5.1, RFC 4815 8.3).
+    /// Returns the shape with the RND flags of an extension 3. See RFC 3095 5.7.5.1 and RFC 4815 8.3.
     fn after_extension3(mut self, octets: &[u8]) -> Self {
         let [flags, inner, rest @ ..] = octets else { return self };
         let has_inner = flags & 0x02 != 0;
@@ -268,7 +268,7 @@ impl Compact {
         if extended { self.extension(reader, shape, t) } else { Ok(()) }
     }
 
-    /// Reads an extension; `t` is the T bit of the base header, if it has one.
+    /// Reads an extension. `t` is the T bit of the base header, if it has one.
     fn extension(
         &mut self,
         reader: &mut Reader<'_>,

@@ -171,7 +171,7 @@ pub(crate) struct Decompressor {
     is_new: bool,
     /// The transport checksum.
     pub(super) evidence: ChecksumEvidence,
-    /// For the detection of wraparound and long losses.
+    /// Arrival timing, for the detection of wraparound and long losses.
     pub(super) timing: ArrivalTiming,
     /// The last packet as it arrived.
     fingerprint: Fingerprint,
@@ -375,13 +375,13 @@ impl Decompressor {
         None
     }
 
-    /// Returns the distance of a sequence number wrap, if the time suggests one (RFC 3095 5.3.2.2.4).
+    /// Returns the distance of a sequence number wrap, if the time suggests one. See RFC 3095 5.3.2.2.4.
     fn wrapped(&self, packet: &Arrived<'_>) -> Option<u32> {
         let period = 1u32.checked_shl(packet.compact.sn.count)?;
         self.timing.has_passed(u64::from(period), packet.input.now).then_some(period)
     }
 
-    /// Takes the type octet of a coverage extension off (RFC 4019 5.3.2).
+    /// Removes the type octet of a coverage extension (RFC 4019 5.3.2).
     fn unwrap_extension(
         &self,
         first: u8,
@@ -471,7 +471,7 @@ impl Decompressor {
         if computed == packet.compact.crc { Ok(()) } else { Err(DecompressError::CrcMismatch) }
     }
 
-    /// Compares the CRC with the padding and extension bits as they were, where RFC 4815 6.4 and 6.5 clear them.
+    /// Compares the CRC with the padding and extension bits as they were. RFC 4815 6.4 and 6.5 clear them.
     ///
     /// librohc keeps them. A CRC passes with one of the two values at most, so this costs conforming compressors nothing.
     fn verify_kept(
@@ -602,7 +602,7 @@ pub(super) enum ExtensionBit {
     /// X = 0 (RFC 4815 6.5).
     #[default]
     Absolute,
-    /// X = 0, of such a packet just received: the next CRC shows if the compressor kept X instead.
+    /// X = 0, just received. The next CRC shows if the compressor kept X instead.
     Cleared,
     /// X as it was: a CRC or a transport checksum has shown it.
     Kept,
@@ -630,7 +630,7 @@ impl Fingerprint {
 struct Arrived<'a> {
     input: &'a Input<'a>,
     compact: Compact,
-    /// In extension 3, or behind base header and extension.
+    /// Reader of the fields in extension 3, or after base header and extension.
     reader: Reader<'a>,
     coverage_extension: CoverageExtension,
 }

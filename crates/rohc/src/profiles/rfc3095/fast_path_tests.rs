@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::profiles::fast_path_tests::{Fate, both_ways, config, slow_starts_are_short};
 use crate::{Compressor, CompressorConfig, Decompressor, DecompressorConfig, PacketType, RtpRule};
 
-/// What a flow carries.
+/// Protocols of a flow.
 #[derive(Clone, Copy, Debug)]
 enum Carried {
     Rtp,
@@ -36,7 +36,7 @@ struct Flow {
     from: u16,
 }
 
-/// What one packet does that the one before it did not lead to expect; most do nothing.
+/// Change that the previous packet did not predict. Most packets have none.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Nothing,

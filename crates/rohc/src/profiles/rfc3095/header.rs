@@ -51,7 +51,7 @@ impl Numbering {
     }
 }
 
-/// Returns p of RFC 3095 5.7: 1 for up to 4 bits, else 2^(bits - 5) - 1.
+/// Returns p of RFC 3095 5.7. It is 1 for up to 4 bits, else 2^(bits - 5) - 1.
 pub(crate) const fn sn_p(bits: u32) -> u32 {
     match bits {
         0..=4 => 1,
@@ -119,7 +119,7 @@ impl IpStatic {
         Self { version: 6, next, template }
     }
 
-    /// Appends the header: `rest_len` octets from its start to the end of the packet, `first` the type behind it.
+    /// Appends the header of `rest_len` octets, from its start to the end of the packet. `first` is the type after it.
     #[inline]
     pub(crate) fn render(&self, out: &mut Vec<u8>, changing: &IpChanging, first: u8, rest_len: usize) {
         if !self.is_ipv4() {
@@ -151,7 +151,7 @@ impl IpStatic {
 pub(crate) struct IpChanging {
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
-    /// As it stands in the header.
+    /// Identification as sent in the header.
     pub(crate) id: u16,
     pub(crate) df: bool,
     /// The identification is random: sent as it is.
@@ -342,7 +342,7 @@ fn extension_parts(kind: u8, header: &[u8]) -> ([&[u8]; 2], [&[u8]; 2]) {
     }
 }
 
-/// Flags of a list's items that matter for the CRC and the tail.
+/// Returns `true` if items of the kind change in every packet: AH and GRE.
 pub(crate) const fn changes_every_packet(kind: u8) -> bool {
     matches!(kind, protocol::AH | protocol::GRE)
 }

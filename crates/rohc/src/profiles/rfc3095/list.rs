@@ -119,7 +119,7 @@ impl List {
         (0..self.len()).map(|index| self.item(index))
     }
 
-    /// Makes this a copy of `other` without giving back memory.
+    /// Copies `other` without freeing memory.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.bytes.clear();
         self.bytes.reserve_exact(other.bytes.len());
@@ -137,7 +137,7 @@ impl List {
         self.items().map(|item| item.len() + gre_growth(item)).sum()
     }
 
-    /// Appends the extension headers that the items stand for; `next` is the type of what follows.
+    /// Appends the extension headers that the items represent. `next` is the type of what follows.
     pub(crate) fn render(&self, out: &mut Vec<u8>, next: u8) -> Result<(), DecompressError> {
         for index in 0..self.len() {
             let next = if index + 1 < self.len() { self.item(index + 1)[0] } else { next };
@@ -214,7 +214,8 @@ pub(crate) fn sequence_at(item: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the place of an item's octets that follow every compressed header: ICV of AH, checksum of GRE.
+/// Returns the place of an item's octets that follow every compressed header. They are the ICV of AH and the checksum
+/// of GRE.
 pub(crate) fn irregular(item: &[u8]) -> core::ops::Range<usize> {
     match item[0] {
         protocol::AH => 12..item.len(),

@@ -26,8 +26,8 @@ pub(super) struct IpIdWatch {
 }
 
 impl IpIdWatch {
-    /// The behaviour to send `ip_id` by, after `previous`, where it was `now`; `free` says that a change costs nothing,
-    /// `said` that the packet says the behaviour in any case.
+    /// Returns the behaviour to send `ip_id` by, after `previous`, where it was `now`. `free` is set if a change costs
+    /// nothing, `said` if the packet states the behaviour in any case.
     pub(super) fn judge(&mut self, now: IpId, previous: u16, ip_id: u16, free: bool, said: bool) -> IpId {
         let seen = step(previous, ip_id);
         if seen.is_some() && seen == self.candidate {
@@ -49,7 +49,8 @@ impl IpIdWatch {
         self.choose(now, ip_id, free && !fits(now, previous, ip_id, 4))
     }
 
-    /// As [`IpIdWatch::judge`]; `free` says that a change costs nothing and that `now` does not fit.
+    /// Returns the behaviour as [`IpIdWatch::judge`] does. `free` is set if a change costs nothing and `now` does not
+    /// fit.
     fn choose(&self, now: IpId, ip_id: u16, free: bool) -> IpId {
         let trusted = free || self.steps >= STEPS_TO_TRUST;
         match (now, self.candidate) {

@@ -15,7 +15,7 @@ use crate::framework::octets::{Reader, Writer};
 /// Maximum number of headers, a bound on hostile static chains.
 const MAX_LINKS: usize = 64;
 
-/// One header of a chain.
+/// Header of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) kind: Kind,
@@ -86,8 +86,8 @@ impl Chain {
         Some(())
     }
 
-    /// Compares a packet's headers with those of this chain; `None` if the packet is for a lower profile. As [`Chain::parse`],
-    /// but nothing is stored, and most packets of a flow pass.
+    /// Compares a packet's headers with those of this chain. `None` if the packet is for a lower profile. It reads as
+    /// [`Chain::parse`] does, but stores nothing, and most packets of a flow pass.
     pub(super) fn describes(&self, octets: &[u8], len: usize) -> Option<bool> {
         let mut next = Next::Ip;
         for link in &self.links {
@@ -129,7 +129,7 @@ impl Chain {
         }
     }
 
-    /// Reads the static chain but for TCP's item; `headers` is filled with headers whose other fields are zero.
+    /// Reads the static chain but for TCP's item. `headers` is filled with headers whose other fields are zero.
     pub(super) fn read_static(
         &mut self,
         input: &mut Reader<'_>,
@@ -258,7 +258,7 @@ impl Chain {
     }
 }
 
-/// The length of the header at the start of `octets`, and what follows it; `len` octets of packet start there.
+/// Returns the length of the header at the start of `octets`, and the next header. `len` octets of packet start there.
 fn parse_header(kind: Kind, octets: &[u8], len: usize) -> Option<(usize, Next)> {
     match kind {
         Kind::Ipv4 | Kind::Ipv6 => ip::parse(kind, octets, len),

@@ -47,7 +47,7 @@ pub(crate) struct Compressor {
     is_bidirectional: bool,
     /// The context that this flow is replicated from while it begins.
     base: Option<u16>,
-    /// Set if a packet of this flow was acknowledged, so that it can be a base.
+    /// Set if a packet of this flow was acknowledged. It can then be a base.
     pub(super) is_confirmed: bool,
     /// Set while the decompressor may have another flow's static part. The CID was used before, and nothing of this
     /// flow was acknowledged. IR then takes the place of IR-DYN, whose CRC does not cover the static part.
@@ -80,7 +80,7 @@ impl<'a> View<'a> {
         Some(Self { octets, chain, tcp, payload_len })
     }
 
-    /// All headers.
+    /// Returns all headers.
     pub(super) fn headers(&self) -> &'a [u8] {
         &self.octets[..self.chain.len() + self.tcp.len()]
     }
@@ -417,7 +417,7 @@ impl Compressor {
     }
 }
 
-/// Writes the start of an IR or IR-DYN and returns its offset and that of its CRC.
+/// Writes the start of an IR or IR-DYN. Returns the offsets of it and its CRC.
 pub(super) fn begin_ir(job: &Job<'_>, first: u8, out: &mut Vec<u8>) -> (usize, usize) {
     let start = out.len();
     job.cid.write(out, first);

@@ -42,7 +42,7 @@ struct Draft {
     payload_len: u32,
     kind: PacketType,
     has_crc7: bool,
-    /// Its transport checksum was looked at.
+    /// Set if the transport checksum was checked.
     is_checked: bool,
     evidence: ChecksumEvidence,
     header_in: usize,
@@ -113,7 +113,7 @@ impl Reference {
         self.chain.infer(headers, self.payload_len as usize)
     }
 
-    /// Takes the header restored, with `received` as its options, for the packets to come.
+    /// Stores the header restored, with `received` as its options, for later packets.
     fn learn(&mut self, received: &Received, headers: &[u8]) {
         let (fixed, options) = headers.split_at(self.headers.len());
         self.headers.copy_from_slice(fixed);
@@ -336,8 +336,9 @@ impl Decompressor {
         Err(DecompressError::CrcMismatch)
     }
 
-    /// Compares the CRC without the ACK flag. Where a header does not carry that flag it is set, by RFC 6846 8.2. librohc takes it to be as it was in the
-    /// packet before, which matters after one without it; the CRC shows which of the two was meant.
+    /// Returns `true` if the CRC matches without the ACK flag. Where a header does not carry that flag it is set, by
+    /// RFC 6846 8.2. librohc takes it to be as it was in the packet before, which matters after one without it; the CRC
+    /// shows which of the two was meant.
     fn matches_without_ack(&self, base: &Base, headers: &mut [u8]) -> bool {
         let tcp_at = self.reference.chain.tcp_at();
         let was_set = header::flags(&self.reference.headers[tcp_at..]) & header::ACK != 0;

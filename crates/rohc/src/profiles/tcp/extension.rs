@@ -1,5 +1,5 @@
-//! The items of headers between IP and TCP that are not IP: IPv6 extension headers, AH, GRE and minimal encapsulation
-//! (RFC 6846 8.2, encoding methods `ip_hop_opt`, `ip_dest_opt`, `ip_rout_opt`, `ah`, `gre` and `mine`).
+//! Items of headers between IP and TCP that are not IP. They are IPv6 extension headers, AH, GRE and minimal
+//! encapsulation (RFC 6846 8.2, encoding methods `ip_hop_opt`, `ip_dest_opt`, `ip_rout_opt`, `ah`, `gre` and `mine`).
 
 use alloc::vec::Vec;
 

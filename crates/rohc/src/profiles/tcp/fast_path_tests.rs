@@ -17,7 +17,7 @@ enum Ids {
     Zero,
 }
 
-/// One direction of a connection.
+/// Direction of a connection.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     ipv6: bool,
@@ -25,12 +25,12 @@ struct Flow {
     timestamps: bool,
     /// Octets of each segment; 0: only acknowledgements.
     segment: u16,
-    /// By how much the acknowledgement goes up.
+    /// Increment of the acknowledgement number.
     acked: u16,
     from: u32,
 }
 
-/// What one packet does that the one before it did not lead to expect; most do nothing.
+/// Change that the previous packet did not predict. Most packets have none.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Nothing,

@@ -18,7 +18,7 @@ pub(super) struct Feedback {
 }
 
 impl Feedback {
-    /// Parses the field `field`, the end of `data`; `None` when it is malformed or its CRC is wrong.
+    /// Parses the field `field`, the end of `data`. `None` if it is malformed or its CRC is wrong.
     pub(super) fn parse(data: &[u8], field: &[u8]) -> Option<Self> {
         match *field {
             [msn] => Some(Self::ack(u16::from(msn), 8)),
@@ -71,7 +71,7 @@ impl Feedback {
     }
 }
 
-/// Puts FEEDBACK-2 into `queue`. Without `msn`, nothing was restored in this context yet.
+/// Appends FEEDBACK-2 to `queue`. Without `msn`, nothing was restored in this context yet.
 pub(super) fn send(queue: &mut Queue, cid: Cid, kind: Acknowledgement, msn: Option<u16>) {
     let kind = match kind {
         Acknowledgement::Ack => 0,

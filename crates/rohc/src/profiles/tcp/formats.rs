@@ -29,7 +29,7 @@ pub(super) enum Field {
 #[cfg(test)]
 const FIELDS: usize = Field::Crc as usize + 1;
 
-/// One part of a format.
+/// Part of a format.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) field: Field,
@@ -60,7 +60,7 @@ const RSF: Part = plain(Field::Rsf, 2);
 const LIST: Part = plain(Field::ListPresent, 1);
 const ECN_USED: Part = plain(Field::EcnUsed, 1);
 
-/// One header format.
+/// Header format.
 #[derive(Debug)]
 pub(super) struct Format {
     pub(super) packet_type: PacketType,
@@ -74,7 +74,7 @@ pub(super) struct Format {
     relatives: u8,
     /// Bit n: has the field of that number.
     carries: u32,
-    /// As `carries`, a scaled number counting as the number.
+    /// Changes covered, like `carries`, with a scaled number counting as the number.
     pub(super) covers: u32,
 }
 
@@ -127,7 +127,7 @@ impl Format {
         self.has(Field::EcnUsed)
     }
 
-    /// Packs the header, with the low bits of each field's `value`, at the top of a word.
+    /// Packs the header, with each field's `value` cut to its bits, into a word's top.
     #[inline]
     pub(super) fn pack(&self, value: impl Fn(Field) -> u32) -> u64 {
         let mut word = u64::from(self.discriminator);
@@ -253,7 +253,7 @@ pub(super) static SEQUENTIAL: [Format; 8] = [
 /// The first octet of `co_common` but for its last bit.
 pub(super) const COMMON: u8 = 0b1111_1010;
 
-/// For each first octet the place of the format that it announces; 8: none.
+/// Place of the format that each first octet announces. 8 stands for none.
 type Announced = [u8; 256];
 
 const fn announced(set: &[Format; 8]) -> Announced {

@@ -128,7 +128,7 @@ pub(super) fn write_dynamic(tcp: &[u8], control: Control, out: &mut Writer<'_>) 
     }
 }
 
-/// Reads the dynamic item but for the options; `control` is the context's, or zero in a new one.
+/// Reads the dynamic item but for the options. `control` is the context's, or zero in a new one.
 pub(super) fn read_dynamic(
     input: &mut Reader<'_>,
     tcp: &mut [u8],

@@ -94,7 +94,7 @@ pub(super) fn folded_sum(bytes: &[u8], start: u32) -> u16 {
     sum as u16
 }
 
-/// The length of the header at the start of `octets`, and what follows it; `len` octets of packet start there.
+/// Returns the length of the header at the start of `octets`, and the next header. `len` octets of packet start there.
 pub(super) fn parse(kind: Kind, octets: &[u8], len: usize) -> Option<(usize, Next)> {
     match kind {
         Kind::Ipv4 => parse_v4(octets, len),
@@ -152,7 +152,7 @@ pub(super) fn set_ttl(header: &mut [u8], ttl: u8) {
     header[ttl_at(header.len())] = ttl;
 }
 
-/// The "don't fragment" bit; false in IPv6.
+/// Returns `true` if the "don't fragment" bit is set. IPv6 has none.
 pub(super) fn df(header: &[u8]) -> bool {
     is_v4(header) && header[6] & DF != 0
 }

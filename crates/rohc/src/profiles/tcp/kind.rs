@@ -37,7 +37,7 @@ impl Kind {
         matches!(self, Kind::Ipv4 | Kind::Ipv6)
     }
 
-    /// The kind of a header that is not IP; `None` for those the profile does not take.
+    /// Returns the kind of a header that is not IP. `None` for those the profile does not take.
     pub(super) fn of_protocol(protocol: u8) -> Option<Kind> {
         match protocol {
             PROTO_IPV4 => Some(Kind::Ipv4),

@@ -1,5 +1,5 @@
-//! Profile 0x0006, TCP/IP (RFC 6846): IPv4, IPv6, its extension headers, AH, GRE and minimal encapsulation, in any
-//! number and order, and TCP with its options.
+//! Profile 0x0006, TCP/IP (RFC 6846). Takes IPv4, IPv6, its extension headers, AH, GRE and minimal encapsulation, in
+//! any number and order, and TCP with its options.
 //!
 //! Both sides keep the last header as it was, octet for octet, and compressed headers are what is to be patched in a
 //! copy of it. What that leaves are the control fields (master sequence number, acknowledgement stride, ECN), and the

@@ -1,4 +1,4 @@
-//! TCP options: table of items, list, and forms of each option (RFC 6846 6.3 and 8.2).
+//! TCP options: table of items, list, and forms of each (RFC 6846 6.3, 8.2).
 //!
 //! An option has two compressed forms: a list item, which says all of it, and an irregular item, which says what
 //! changed since the table's entry. Which of the two a packet has for each option is a bit (X) of its list; without a
@@ -122,7 +122,7 @@ impl Items {
         GENERIC..ITEMS as u8
     }
 
-    /// Takes the option `bytes` as the table's entry.
+    /// Stores the option `bytes` as the table's entry.
     pub(super) fn store(&mut self, index: u8, bytes: &[u8]) {
         self.known |= 1 << index;
         match index {
@@ -139,7 +139,7 @@ impl Items {
         }
     }
 
-    /// Takes timestamps as the table's entry.
+    /// Stores timestamps as the table's entry.
     #[inline]
     pub(super) fn store_timestamps(&mut self, [value, echo]: [u32; 2]) {
         self.known |= 1 << TIMESTAMP;
@@ -220,7 +220,7 @@ impl Items {
     }
 }
 
-/// Splits the first option off `bytes`; `None` if it is none that a list can carry.
+/// Splits the first option off `bytes`. `None` if a list cannot carry it.
 pub(super) fn split_first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let len = match *bytes {
         [0, ref padding @ ..] if padding.iter().all(|&octet| octet == 0) && bytes.len() <= MAX_EOL_LEN => {
@@ -247,7 +247,7 @@ pub(super) fn reserved_index(option: &[u8]) -> Option<u8> {
     }
 }
 
-/// Writes the head of a list: its indexes, with bit n of `present` for the n-th item.
+/// Writes the head of a list: its indexes. Bit n of `present` is set for the n-th item.
 pub(super) fn write_list_head(list: &List, present: u16, out: &mut Writer<'_>) {
     let indexes = list.indexes();
     let wide = indexes.iter().any(|&index| index > 7);
@@ -335,7 +335,7 @@ fn read_sack(count: u8, ack: u32, input: &mut Reader<'_>, out: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// One form of a timestamp: octets, bits, p of the LSB encoding.
+/// Forms of a timestamp: octets, bits, p of the LSB encoding.
 const TS_FORMS: [(u32, u32, u32); 4] =
     [(1, 7, lsb::P_MINUS_ONE), (2, 14, lsb::P_MINUS_ONE), (3, 21, 0x0004_0000), (4, 29, 0x0400_0000)];
 
@@ -387,7 +387,7 @@ pub(super) struct Received {
     pub(super) list: List,
     /// Set of options that came as list items.
     present: u16,
-    /// Of those, which are generic items that will not change.
+    /// Set of generic items among them that will not change.
     is_static: u16,
     /// The options that came as list items, one after the other.
     bytes: [u8; MAX_LEN],
@@ -478,7 +478,7 @@ impl Received {
         if len > MAX_LEN || !len.is_multiple_of(4) { Err(MALFORMED) } else { Ok(()) }
     }
 
-    /// Takes what the packet's options, `bytes`, say into the table.
+    /// Stores the packet's options, `bytes`, in the table.
     pub(super) fn learn(&self, mut bytes: &[u8], items: &mut Items) {
         for (position, &index) in self.list.indexes().iter().enumerate() {
             let len = match (index, bytes) {

@@ -96,7 +96,7 @@ pub(super) struct Refs {
     ring: Ring<Ref>,
     /// Number of newest references that each continue the one before.
     leading: u8,
-    /// So many of the newest were followed by one with as much payload.
+    /// Number of the newest that were followed by one with as much payload.
     even: u8,
 }
 
@@ -205,7 +205,7 @@ impl Refs {
         self.spreads_of_leading(current).unwrap_or_else(|| self.spreads_of_all(current))
     }
 
-    /// Those of a packet to which each reference led.
+    /// Returns the spreads if each reference leads to the next, and the newest to `current`.
     #[inline]
     fn spreads_of_leading(&self, current: &Ref) -> Option<Spreads> {
         let (oldest, newest) = (self.ring.oldest()?, self.ring.newest()?);
@@ -311,7 +311,7 @@ fn sequences<'a>(chain: &'a Chain, headers: &'a [u8]) -> impl Iterator<Item = u3
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stamps {
     ring: Ring<Stamp>,
-    /// So many of the newest were followed by one not before it.
+    /// Number of the newest that were followed by one not before it.
     rising: u8,
 }
 

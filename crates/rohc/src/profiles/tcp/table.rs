@@ -115,7 +115,7 @@ impl Table {
         Some(Some((values, self.stamps.lens(values)?)))
     }
 
-    /// As [`Table::sent`], of a packet with these timestamps, all else as before.
+    /// Records these timestamps as [`Table::sent`] does, with all else as before.
     #[inline]
     pub(super) fn sent_timestamps(&mut self, values: [u32; 2], msn: u16, width: u8) {
         self.stamps.push(msn, values, usize::from(width));
@@ -188,7 +188,7 @@ impl Table {
         }
     }
 
-    /// Writes the irregular items; `with_list` says that a list was sent, with what must be list items in it.
+    /// Writes the irregular items. `with_list` states that a list was sent, with what must be list items in it.
     pub(super) fn write_irregular(
         &self,
         plan: &Plan<'_>,

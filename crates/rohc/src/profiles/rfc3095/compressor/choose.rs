@@ -14,9 +14,9 @@ use crate::profiles::rfc3095::header::{Numbering, ts_p};
 pub(super) struct Spans {
     numbering: Numbering,
     sn: (i32, i32),
-    /// Of the scaled timestamp.
+    /// Range of the scaled timestamp.
     pub(super) ts: (i32, i32),
-    /// Of the timestamp as it is.
+    /// Range of the unscaled timestamp.
     pub(super) unscaled: (i32, i32),
     /// Every reference leads to the timestamp by the stride: no bits are needed.
     pub(super) linear: bool,
@@ -192,7 +192,7 @@ impl Compressor {
         })
     }
 
-    /// R-mode: whether the decompressor needs a newer reference (RFC 3095 5.5.1.2).
+    /// Returns `true` if, in R-mode, the decompressor needs a newer reference (RFC 3095 5.5.1.2).
     fn must_update(&self) -> bool {
         let (Some(oldest), Some(newest)) = (self.window.oldest(), self.window.newest()) else { return true };
         let ahead = self.numbering().distance(oldest.sn, newest.sn);
@@ -283,7 +283,7 @@ impl Compressor {
             && !(self.profile == Profile::Esp && self.window.len() == 0)
     }
 
-    /// Everything pending that a packet with all dynamic values carries was sent.
+    /// Records that a packet with all dynamic values was sent, which carries everything pending.
     pub(super) fn all_dynamic_sent(&mut self, sn: u32) {
         let mode = self.mode;
         self.ir_dyn.sent(mode, sn);

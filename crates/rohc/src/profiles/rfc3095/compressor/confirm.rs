@@ -35,7 +35,7 @@ pub(super) struct Confirm {
     is_feedback_late: bool,
     /// The last packet was IR or IR-DYN.
     is_new: bool,
-    /// It was of type 0.
+    /// Set if the packet was of type 0.
     is_calm: bool,
     /// The packet being written could be of type 0.
     is_idle: bool,
@@ -129,8 +129,8 @@ impl Compressor {
         self.confirm.resends > 0
     }
 
-    /// Tells again what changed if a packet with a CRC-7 is due; whether it does. In U-mode only: elsewhere an
-    /// acknowledgement, or none, says whether it arrived.
+    /// Returns `true` if changes are sent again, as a packet with a CRC-7 is due. That is so in U-mode only: elsewhere
+    /// an acknowledgement, or its absence, shows if it arrived.
     #[inline]
     pub(super) fn resend_changes(&mut self, sn: u32) -> bool {
         let confirm = &mut self.confirm;
@@ -150,7 +150,7 @@ impl Compressor {
         true
     }
 
-    /// Takes note of when a packet came, as the decompressor does.
+    /// Records the arrival time of a packet, as the decompressor does.
     #[inline]
     pub(super) fn note_arrival(&mut self, kind: PacketType, now: Duration) {
         if matches!(kind, PacketType::Ir | PacketType::IrDyn) {

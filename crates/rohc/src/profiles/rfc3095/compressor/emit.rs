@@ -1,4 +1,4 @@
-//! Writer of packets of types 0, 1 and 2 (RFC 3095 5.7.1 to 5.7.5, 5.11.3, 5.11.4, RFC 4019 5.3).
+//! Writer of packets of types 0, 1 and 2. See RFC 3095 5.7.1 to 5.7.5, 5.11.3, 5.11.4 and RFC 4019 5.3.
 
 use alloc::vec::Vec;
 
@@ -62,7 +62,7 @@ enum Stamp {
     Absent,
     /// Scaled, in the base header alone.
     Base,
-    /// With `bits` in the extension.
+    /// Scaled timestamp with `bits` in the extension.
     Scaled(u32),
     Unscaled(u32),
 }
@@ -470,7 +470,7 @@ impl Compressor {
 }
 
 impl Base {
-    /// Takes the `bits` low bits of the identification off.
+    /// Removes and returns the `bits` low bits of the identification.
     fn take_id(&mut self, bits: u32) -> u32 {
         let taken = self.id & ((1 << bits) - 1);
         self.id >>= bits;

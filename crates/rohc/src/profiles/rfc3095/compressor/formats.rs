@@ -13,7 +13,7 @@ pub(super) struct Format {
     pub(super) sn: u32,
     pub(super) ts: u32,
     pub(super) id: u32,
-    /// Of the outer identification (extension 2 without RTP).
+    /// Bits of the outer identification (extension 2 without RTP).
     pub(super) outer_id: u32,
     /// Set if the marker bit can be set.
     pub(super) marker: bool,
@@ -56,7 +56,7 @@ static OPTIMISTIC: [Format; 6] = [
     format(Uor2, 2, 9, 25, 0, true),
 ];
 
-/// Without RTP, U- and O-mode.
+/// Formats without RTP, U- and O-mode.
 static OPTIMISTIC_PLAIN: [Format; 6] = [
     plain(Uo0, -1, 4, 0),
     plain(Uo1, -1, 5, 6),

@@ -62,8 +62,8 @@ impl Lists {
         self.extensions.iter().flatten().any(|list| list.has_counters())
     }
 
-    /// Takes the list of the present packet and returns `true` if it changed. It is one of extension headers, or of
-    /// CSRCs without `index`. `distance` is how far the sequence number moved.
+    /// Returns `true` if the list of the present packet changed, after recording it. It is one of extension headers, or
+    /// of CSRCs without `index`. `distance` is how far the sequence number moved.
     pub(super) fn observe(
         &mut self,
         index: Option<usize>,
@@ -86,10 +86,10 @@ impl Lists {
 /// State of an index and its item at the decompressor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pair {
-    /// As in [`Repeat`], of which it is the part that pairs need.
+    /// Packets left, as in [`Repeat`], of which this is the part that pairs need.
     left: u8,
-    /// It was in the last packet that had the list. A list by difference leaves out what the reference has, and packets
-    /// without an item say nothing of it: neither they nor their acknowledgements count.
+    /// Set if the pair was in the last packet that had the list. A list by difference leaves out what the reference
+    /// has, and packets without an item say nothing of it: neither they nor their acknowledgements count.
     is_told: bool,
     since: u32,
 }
@@ -132,7 +132,7 @@ struct Reference {
     items: Ids,
 }
 
-/// One list: extension headers of one IP header, or CSRCs.
+/// List encoder: extension headers of one IP header, or CSRCs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Encoder {
     kind: Kind,
@@ -161,7 +161,8 @@ impl Encoder {
         self.current.as_slice().iter().map(|&index| self.table.item(index))
     }
 
-    /// Takes the list of the present packet; whether it changed. `distance` is how far the sequence number moved.
+    /// Returns `true` if the list of the present packet changed, after recording it. `distance` is how far the sequence
+    /// number moved.
     fn observe(&mut self, list: &List, distance: i32, repeats: u8, sn: u32) -> bool {
         self.times = repeats;
         let is_same = self.is_same(list);
@@ -226,7 +227,7 @@ impl Encoder {
         self.table.items().enumerate().find(is_item).map(|(at, _)| at as u8)
     }
 
-    /// Puts an item in the first place that none of the list has.
+    /// Stores an item in the first place that no item of the list has.
     fn enter(&mut self, item: &[u8], taken: &Ids, repeats: u8, sn: u32) -> u8 {
         let at = (0..TABLE).find(|at| !taken.as_slice().contains(at)).unwrap_or(0);
         self.table.set(at, item);
@@ -264,7 +265,7 @@ impl Encoder {
         self.reference = Some(Reference { id: self.generation, items: self.current });
     }
 
-    /// As [`Repeat::acknowledged`].
+    /// Returns `true` if the list seems lost, as [`Repeat::acknowledged`] does.
     pub(super) fn acknowledged(&mut self, mode: Mode, distance: impl Fn(u32) -> i32) -> bool {
         let was_pending = self.change.is_active();
         let is_lost = self.change.acknowledged(&distance);
@@ -287,7 +288,7 @@ impl Encoder {
         }
     }
 
-    /// Nothing that was sent may be relied on.
+    /// Discards all that was sent, as none of it may be relied on.
     pub(super) fn restart(&mut self, repeats: u8, sn: u32) {
         self.reference = None;
         self.change.start(repeats, sn);
@@ -395,7 +396,7 @@ impl Encoder {
         }
     }
 
-    /// Writes what changes in every packet and is sent as it is: ICV of AH, checksum of GRE.
+    /// Writes the parts that change in every packet, as they are. They are ICV of AH and checksum of GRE.
     pub(super) fn write_irregular(&self, writer: &mut Writer<'_>) {
         debug_assert!(self.kind == Kind::Extension, "CSRCs have no irregular part");
         for item in self.items() {

@@ -52,7 +52,7 @@ const ID_FLAGS: u8 = 0x06;
 /// TOS, TTL, NBO and RND among the flags of extension 3.
 const IP_FIELDS: u8 = 0xc0 | ID_FLAGS;
 
-/// One reference: the values of an updating packet.
+/// Values of an updating packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reference {
     sn: u32,
@@ -73,7 +73,7 @@ struct Current {
     rtp: RtpFields,
     ts: u32,
     marker: bool,
-    /// Of UDP or UDP-Lite.
+    /// Checksum of UDP or UDP-Lite.
     checksum: u16,
     coverage: u16,
     /// Length of the UDP-Lite datagram.
@@ -441,7 +441,7 @@ impl Compressor {
         self.timer.observe(job, self.mode, current, self.stride.value, repeats);
     }
 
-    /// Looks for the step of the timestamp (RFC 3095 4.5.3).
+    /// Estimates the step of the timestamp (RFC 3095 4.5.3).
     fn observe_stride(&mut self, current: &Current, distance: i32, repeats: u8) {
         let step = current.ts.wrapping_sub(self.last.ts);
         if !self.started || distance < 1 || step == 0 || step > crate::framework::sdvl::MAX {
@@ -468,7 +468,7 @@ impl Compressor {
         }
     }
 
-    /// Brings the references to a new stride.
+    /// Converts the references to a new stride.
     fn rescale(&mut self) {
         let stride = self.stride.value.max(1);
         self.window.update(|reference| {

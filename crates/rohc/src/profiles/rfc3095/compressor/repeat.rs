@@ -7,7 +7,7 @@ use crate::framework::profile::Mode;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Repeat {
     left: u8,
-    /// It was sent, and no acknowledgement of a packet with it was received.
+    /// Set if it was sent, but no packet with it was acknowledged.
     is_unheard: bool,
     /// The first and the last sequence number with it.
     since: u32,
@@ -15,13 +15,13 @@ pub(crate) struct Repeat {
 }
 
 impl Repeat {
-    /// To be sent from `sn` on, `times` times.
+    /// Starts `times` transmissions from `sn` on.
     #[inline]
     pub(crate) fn start(&mut self, times: u8, sn: u32) {
         *self = Self { left: times.max(1), is_unheard: true, since: sn, until: sn };
     }
 
-    /// To be sent at least `times` more times; keeps counting from an earlier start.
+    /// Ensures at least `times` more transmissions, counted from an earlier start if there is one.
     pub(crate) fn ensure(&mut self, times: u8, sn: u32) {
         if self.left < times {
             let since = if self.left > 0 { self.since } else { sn };
@@ -34,7 +34,7 @@ impl Repeat {
         self.left > 0
     }
 
-    /// It was sent in an updating packet with `sn`.
+    /// Records a transmission in an updating packet with `sn`.
     #[inline]
     pub(crate) fn sent(&mut self, mode: Mode, sn: u32) {
         if self.left > 0 {
@@ -45,8 +45,9 @@ impl Repeat {
         }
     }
 
-    /// The packet with `sn` was acknowledged; `distance` is sn's distance from its argument. Whether all packets with it
-    /// seem lost: it is not sent any more, and this is the first acknowledgement since, of a packet behind them.
+    /// Returns `true` if all packets with it seem lost, now that `sn` was acknowledged. Then it is not sent
+    /// any more, and this is the first acknowledgement since, of a packet after them. `distance` is sn's distance from
+    /// its argument.
     pub(crate) fn acknowledged(&mut self, distance: impl Fn(u32) -> i32) -> bool {
         if distance(self.since) < 0 {
             return false;

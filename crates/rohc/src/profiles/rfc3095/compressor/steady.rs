@@ -27,7 +27,7 @@ use crate::profiles::rfc3095::header::{self, Numbering};
 /// The longest header that goes this way: IPv6, UDP and RTP.
 const MAX_HEADER_LEN: usize = 60;
 
-/// Header chain that may take the fast path: one plain IP header and a transport header.
+/// Header chain that may take the fast path. It is one plain IP header and a transport header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain<'a> {
     bytes: &'a [u8],
@@ -91,8 +91,8 @@ fn same<const LEN: usize>(header: &[u8], template: &[u8; MAX_HEADER_LEN], mask: 
 }
 
 impl<'a> Chain<'a> {
-    /// Looks at the start of a packet of `len` octets. `None` when it needs the general path; whether lengths and
-    /// checksums are right is not looked at yet.
+    /// Parses the start of a packet of `len` octets. `None` if it needs the general path. Lengths and checksums are not
+    /// checked yet.
     #[inline]
     pub(crate) fn of(bytes: &'a [u8], len: usize, config: &CompressorConfig) -> Option<Self> {
         let limit = config.max_packet_bytes as usize;
@@ -202,7 +202,7 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// The profile that the general path would try first; `None` when it is none of this module's.
+/// Returns the profile that the general path would try first. `None` if another module has it.
 #[inline]
 fn profile_of(next: u8, transport: &[u8], config: &CompressorConfig) -> Option<Profile> {
     let allowed = |profile| config.channel.profiles.contains(profile);
@@ -406,7 +406,7 @@ impl Compressor {
         super::IpChanging { id, ..*last }.offset(sn) == last.offset(self.last.sn)
     }
 
-    /// Takes note of the packet, as `observe` and `remember` would.
+    /// Records the packet, as `observe` and `remember` would.
     #[inline]
     fn take(&mut self, chain: &Chain<'_>, step: &Step, now: Duration, config: &CompressorConfig) {
         self.last.sn = step.sn;

@@ -47,7 +47,7 @@ impl Timer {
         self.pending.sent(mode, sn);
     }
 
-    /// As [`Repeat::acknowledged`].
+    /// Returns `true` if the value seems lost, as [`Repeat::acknowledged`] does.
     pub(super) fn acknowledged(&mut self, distance: impl Fn(u32) -> i32) -> bool {
         self.pending.acknowledged(distance)
     }

@@ -1,4 +1,4 @@
-//! Received chains of IR and IR-DYN packets (RFC 3095 5.7.7, RFC 3843 3.1 to 3.3, RFC 4019 5.2).
+//! Received chains of IR and IR-DYN packets. See RFC 3095 5.7.7, RFC 3843 3.1 to 3.3 and RFC 4019 5.2.
 
 use alloc::vec::Vec;
 
@@ -128,7 +128,7 @@ impl Decompressor {
         next
     }
 
-    /// Decides on X after a packet of the flow without RX, whose header is `header` with X = 0.
+    /// Decides on X after a packet of the flow without RX. Its header is `header` with X = 0.
     ///
     /// X is kept if the compressor has been seen to keep it, or if only then the UDP checksum is right.
     fn read_extension_bit(
@@ -255,7 +255,7 @@ fn place_for(lists: &Lists, input: &Input<'_>, candidate: &mut Candidate) -> Lis
     if lists.current.is_empty() { List::default() } else { candidate.changing(input).blank() }
 }
 
-/// Returns `true` if the chain of `profile` begins that of `of` (RFC 3095 5.11.1, RFC 3843 3.5).
+/// Returns `true` if the chain of `profile` begins that of `of`. See RFC 3095 5.11.1 and RFC 3843 3.5.
 fn is_prefix(profile: Profile, of: Profile) -> bool {
     profile == of
         || profile == Profile::Ip
@@ -296,7 +296,7 @@ fn read_static(profile: Profile, reader: &mut Reader<'_>) -> Result<Fixed, Decom
     Ok(Fixed { ip, depth, deeper, transport, ssrc })
 }
 
-/// One IP header, and whether it is marked as the last one (RFC 3843 3.1).
+/// Reads an IP header, and the mark of the last one (RFC 3843 3.1).
 fn read_ip_static(reader: &mut Reader<'_>) -> Result<(IpStatic, bool), DecompressError> {
     let first = reader.u8()?;
     let fixed = match first >> 4 & 7 {

@@ -10,7 +10,7 @@ use crate::profiles::rfc3095::compressed::CrcKind;
 use crate::profiles::rfc3095::list;
 
 impl Decompressor {
-    /// Makes what was verified the context (RFC 4815 6).
+    /// Stores verified values in the context (RFC 4815 6).
     #[inline]
     pub(super) fn commit(&mut self, packet: &Arrived<'_>, candidate: Candidate, now: Duration) {
         if packet.compact.crc_kind == CrcKind::None {
@@ -48,7 +48,7 @@ impl Decompressor {
         self.feedbacker.note_mode(mode, packet.compact.crc_kind == CrcKind::Seven, self.profile);
     }
 
-    /// Takes note of losses and jitter.
+    /// Records losses and jitter.
     fn observe_path(&mut self, new: &Values, now: Duration) {
         self.report.note_distance(self.numbering().distance(self.values.sn, new.sn));
         let (rtp, stride) = (&new.rtp, self.values.rtp.stride);

@@ -21,12 +21,12 @@ use crate::profiles::rfc3095::header::Numbering;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verification {
     None,
-    /// Its transport checksum must be right.
+    /// Correct transport checksum required.
     Checked,
     /// Late: sequence numbers may have wrapped. Its transport checksum must be right. Without one, it must not be
     /// right with the sequence number that the time suggests, too.
     Late,
-    /// It, and those that follow, must confirm each other.
+    /// Mutual confirmation with the packets that follow required.
     Held,
 }
 
@@ -154,7 +154,8 @@ impl Decompressor {
         (is_timed || self.evidence.is_trusted()) && !self.timing.was_silent(now)
     }
 
-    /// Takes note of doubts. A CRC-7 proves enough, but where there is a checksum it must be right too.
+    /// Records doubts and returns the evidence required. A CRC-7 proves enough, but where there is a checksum it must
+    /// be right too.
     #[inline]
     pub(super) fn doubt(&mut self, packet: &Arrived<'_>, sn: u32) -> Verification {
         let config = packet.input.config;

@@ -37,7 +37,7 @@ enum Verdict {
 }
 
 impl State {
-    /// Returns `true` if a packet may be decompressed; `strong` when it has a CRC of 7 or 8 bits (RFC 3095 5.3.2.2.1).
+    /// Returns `true` if a packet may be decompressed (RFC 3095 5.3.2.2.1). `strong` is set if it has a CRC-7 or CRC-8.
     pub(crate) fn allows(&self, strong: bool) -> bool {
         match self.trust {
             Trust::NoContext => false,
@@ -150,7 +150,7 @@ impl Feedbacker {
         self.transition == Transition::Done && self.mode == self.wanted(config)
     }
 
-    /// Takes note of a packet of type 0 or 1 while it [`Self::is_settled`].
+    /// Records a packet of type 0 or 1 while it [`Self::is_settled`].
     #[inline]
     pub(super) fn weak_packet(&mut self) {
         (self.quiet, self.unacknowledged) = (0, 0);

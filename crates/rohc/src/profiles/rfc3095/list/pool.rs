@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use crate::framework::packet::MAX_EXTENSIONS;
 
-/// In the place of a number: no item, or one that is gone.
+/// Mark in the place of a number: no item, or one that is gone.
 pub(crate) const NOWHERE: u8 = u8::MAX;
 
 /// Items by number, one behind the other, and a note on each.
@@ -58,14 +58,14 @@ impl<T> Pool<T> {
         self.places.get(usize::from(at)).map(|place| &place.note)
     }
 
-    /// All notes, by number.
+    /// Returns all notes, by number.
     pub(crate) fn notes_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places.iter_mut().map(|place| &mut place.note)
     }
 }
 
 impl<T: Copy + Default> Pool<T> {
-    /// Puts `item` at `at`, whatever was there; the note stays.
+    /// Stores `item` at `at`, replacing another. The note stays.
     pub(crate) fn set(&mut self, at: u8, item: &[u8]) {
         let place = usize::from(at);
         if self.len() <= place {
@@ -101,7 +101,7 @@ impl Default for Ids {
 }
 
 impl Ids {
-    /// Of a list of `count` items, none of them known.
+    /// Creates the numbers of a list of `count` unknown items.
     pub(crate) fn unknown(count: usize) -> Self {
         Self { count: count.min(MAX_EXTENSIONS) as u8, ..Self::default() }
     }

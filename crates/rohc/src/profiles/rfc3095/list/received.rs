@@ -71,11 +71,11 @@ pub(crate) struct Received {
 /// Place of an item of a received list.
 #[derive(Clone, Copy)]
 enum Item<'a> {
-    /// In the packet, with this index.
+    /// Item in the packet, with this index.
     Sent(u8, &'a [u8]),
-    /// In the context.
+    /// Item in the context.
     Known(&'a [u8]),
-    /// At this position of the same list.
+    /// Item at this position of the same list.
     Again(usize),
 }
 
@@ -178,13 +178,13 @@ impl Lists {
         Some(self.pool.item(*id)).filter(|item| !item.is_empty())
     }
 
-    /// Makes the (Index, item) pairs of `received` known.
+    /// Stores the (Index, item) pairs of `received`.
     fn learn(&mut self, received: &Received) {
         let items = self.keep(received, received.whole);
         self.enter(received, &items);
     }
 
-    /// Puts the items that came with `received`, whose numbers are `items`, into the table.
+    /// Stores the items that came with `received`, numbered by `items`, in the table.
     fn enter(&mut self, received: &Received, items: &Ids) {
         for (position, &id) in items.as_slice().iter().enumerate().filter(|(at, _)| received.is_whole(*at)) {
             let index = usize::from(received.indices[position]);
@@ -196,8 +196,8 @@ impl Lists {
         }
     }
 
-    /// Makes `received` the current list and a reference. It has its generation, or in R-mode `acknowledged`, the low
-    /// octet of the SN.
+    /// Accepts `received` as the current list and a reference. It has its generation, or in R-mode `acknowledged`, the
+    /// low octet of the SN.
     fn accept(&mut self, received: &Received, acknowledged: Option<u8>) {
         if let Some(used) = received.reference
             && let Some(at) = self.references.iter().position(|reference| reference.id == used)
@@ -230,7 +230,7 @@ impl Lists {
         self.references.push(reference);
     }
 
-    /// Puts the items of `received` at the positions of `wanted` into the pool; their numbers.
+    /// Stores the `wanted` items of `received` in the pool and returns their numbers.
     fn keep(&mut self, received: &Received, wanted: u16) -> Ids {
         let mut ids = Ids::unknown(received.list.len());
         for (position, item) in received.list.items().enumerate() {
@@ -285,7 +285,7 @@ impl Lists {
     }
 }
 
-/// As [`Lists::accept`], for a context that may have had no list yet.
+/// Accepts a list as [`Lists::accept`] does, for a context that may have had none.
 pub(crate) fn accept(lists: &mut Option<Box<Lists>>, received: &Received, acknowledged: Option<u8>) {
     if lists.is_some() || !received.list.is_empty() {
         lists.get_or_insert_default().accept(received, acknowledged);
@@ -317,7 +317,7 @@ impl Received {
         Self { list: place, ..Self::default() }
     }
 
-    /// Its list alone.
+    /// Returns the list alone.
     pub(crate) fn into_list(self) -> List {
         self.list
     }

@@ -1,4 +1,4 @@
-//! Choice of the smallest compressed header that carries what is due (RFC 6846 7.3 and 8.2).
+//! Choice of the smallest compressed header that carries what is due. See RFC 6846 7.3 and 8.2.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ use crate::profiles::tcp::Job;
 
 /// A compressed header, decided.
 pub(super) struct Choice {
-    /// One of the short formats, or `co_common`.
+    /// Short format, or `co_common`.
     form: Form,
     /// Set if a list of options is sent.
     pub(super) list: bool,

@@ -45,7 +45,7 @@ pub(super) struct Confirm {
 }
 
 impl Default for Confirm {
-    /// Nothing is confirmed.
+    /// Creates a schedule without confirmations.
     fn default() -> Self {
         Self { schedule: ConfirmSchedule::default(), owed: 0, all_left: NEVER }
     }

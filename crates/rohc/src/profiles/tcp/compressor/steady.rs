@@ -65,8 +65,8 @@ fn same<const LEN: usize>(packet: &[u8], headers: &[u8], mask: &[u8; LEN]) -> bo
 }
 
 impl<'a> Plain<'a> {
-    /// Looks at the start of a packet of `len` octets. `None` when it needs the general path; whether lengths and
-    /// checksums are right is not looked at yet.
+    /// Parses the start of a packet of `len` octets. `None` if it needs the general path. Lengths and checksums are not
+    /// checked yet.
     #[inline]
     pub(crate) fn of(octets: &'a [u8], len: usize, config: &CompressorConfig) -> Option<Self> {
         let limit = config.max_packet_bytes as usize;

@@ -15,7 +15,7 @@ use crate::profiles::tcp::Input;
 
 /// Position of a packet among those before it.
 impl Decompressor {
-    /// By how much the master sequence number went on.
+    /// Returns the distance that the master sequence number advanced.
     fn ahead(&self, control: Control) -> i16 {
         control.msn.wrapping_sub(self.reference.control.msn).cast_signed()
     }
@@ -91,7 +91,7 @@ impl Decompressor {
         Ok(())
     }
 
-    /// Returns `true` if the header is the last one, so that the channel delivered a duplicate.
+    /// Returns `true` if the header is the last one. The channel then delivered a duplicate.
     fn is_repeated(&self, draft: &Draft, headers: &[u8]) -> bool {
         self.evidence.is_trusted()
             && self.ahead(draft.control) == 0
@@ -112,7 +112,7 @@ impl Decompressor {
         self.doubt = if is_proven { 0 } else { u8::MAX };
     }
 
-    /// Holds back packets of a compressor that does not confirm, unless a right TCP checksum proves them. It does not
+    /// Holds back packets of a compressor that does not confirm. A right TCP checksum proves them at once, but does not
     /// cover an IP-ID that counts.
     fn wait_for_more(&mut self, draft: &Draft, config: &DecompressorConfig) {
         let counts = draft.inner_ip_id.is_sequential() || draft.inner_ip_id == ip::IpId::Zero;

@@ -35,8 +35,8 @@ struct Restored {
 }
 
 impl Decompressor {
-    /// Restores the header of a packet and returns its type and its octets in the body. `None`, and nothing changed,
-    /// when it must take the general path.
+    /// Restores the header of a packet. Returns its type and its octets in the body. `None`, and nothing changed, if
+    /// it must take the general path.
     #[inline]
     pub(crate) fn step(&mut self, incoming: &Incoming<'_>, out: &mut Vec<u8>) -> Option<(PacketType, usize)> {
         let config = incoming.config;
@@ -103,7 +103,7 @@ impl Decompressor {
         }
     }
 
-    /// Takes the header restored for the packets to come.
+    /// Stores the restored header for later packets.
     #[inline]
     fn take(&mut self, restored: &Restored) {
         self.reference.control = restored.base.control;
@@ -118,7 +118,7 @@ impl Decompressor {
     }
 }
 
-/// Writes the options; how many octets they are.
+/// Writes the options and returns their length in octets.
 #[inline]
 fn write_stamps([value, echo]: [u32; 2], octets: &mut [u8]) -> usize {
     octets[..4].copy_from_slice(&BEFORE_STAMPS);
