@@ -25,7 +25,7 @@ pub enum Failure {
     Failed(String),
 }
 
-/// Decoded pictures in a file: luma, then both chroma planes at half size, picture by picture.
+/// Decoded pictures in a file. Each has luma, then both chroma planes at half size.
 pub struct Decoded {
     /// Each picture's presentation time, in units of one picture.
     pub times: Vec<i64>,
@@ -61,7 +61,7 @@ impl Ffmpeg {
 
     /// Writes the test card of eye `eye`: moving parts, a running clock and a tone.
     ///
-    /// The second eye stands a little beside the first.
+    /// Offset of the second eye from the first.
     ///
     /// # Errors
     /// Returns an error if ffmpeg does not start, or fails.
@@ -133,7 +133,7 @@ impl Ffmpeg {
         .ok_or_else(|| Failure::Failed(format!("no video of an even size in {}", file.display())))
     }
 
-    /// Writes the pictures of both files at `at_s` seconds side by side as PNG, each `width` pixels wide.
+    /// Writes the pictures of both files at `at_s` seconds as PNG, next to each other. Each is `width` pixels wide.
     ///
     /// # Errors
     /// Returns an error if ffmpeg does not start, or fails.

@@ -196,7 +196,7 @@ burst = "10 kB"
 limit = "10 kB"
 "#;
 
-/// What becomes of a change of `SHAPED`: its settings, or what it is refused with.
+/// Returns the settings after a change of `SHAPED`, or its refusal.
 fn changed(assignment: &str) -> Result<Vec<String>, String> {
     let mut document = document(SHAPED);
     let mut changer = Changer::new(&emulated(SHAPED), &checked(&document).expect("a scenario"));

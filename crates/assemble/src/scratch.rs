@@ -1,4 +1,4 @@
-//! A folder for files that nobody keeps.
+//! Folder for temporary files.
 
 use std::io;
 use std::path::{Path, PathBuf};

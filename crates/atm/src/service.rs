@@ -86,7 +86,7 @@ pub enum Content {
     Packets(Encapsulation),
     /// Packets of 48 bytes, each a cell's payload: another adaptation layer makes them.
     Payloads,
-    /// Cells: packets of a mark (1 in the last cell of a PDU) and a cell's payload.
+    /// ATM cells: packets of a mark and a cell's payload. The mark is 1 in the last cell of a PDU.
     Cells,
     /// Cells without a receiver, evenly spaced at rates that hold for a time each. Each item is one source.
     Streams(Vec<Rates>),

@@ -1,4 +1,4 @@
-//! Ctrl-C: the first requests the end of a command; another after a second exits at once.
+//! Ctrl-C: the first requests the end of a command. Another after a second exits at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// Calls `ask` at Ctrl-C. Another one, a second or more later, ends the program, which may be waiting for something.
 /// Unfinished files, namespaces and the programs inside are removed first.
 ///
-/// There is one handler: where somebody set one before, that does. Where none can be set Ctrl-C just ends the program.
+/// There is one handler: one that was set before stays. Where none can be set Ctrl-C just ends the program.
 pub(crate) fn watch(ask: impl Fn() + Send + 'static) {
     let requests = EndRequests::new();
     let _ = ctrlc::set_handler(move || {

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use bentpipe_report::{Cell, Table};
 use bentpipe_study::{Comparison, Verdict, summary};
 
-/// Prints to standard output. A reader who has heard enough (`| head`) is no error.
+/// Prints to standard output. A reader that closes the pipe (`| head`) is not an error.
 pub(crate) fn out(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }

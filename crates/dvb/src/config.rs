@@ -242,7 +242,7 @@ pub struct Rohc {
     /// values. The decompressor expects the same of its peer, so both ends need the same. Default: 8.
     #[schemars(range(min = 0, max = 32))]
     pub confirm: u8,
-    /// Enables spreading of refreshes, which keeps contexts of equal age from refreshing at the same time.
+    /// Enables spreading of refreshes. It keeps contexts of equal age from refreshing at the same time.
     pub spread: bool,
     /// Enables first refreshes at exponentially growing distances.
     pub slow_start: bool,

@@ -67,7 +67,7 @@ fn unit(packet: &Packet) -> &Unit {
 const MS: u64 = 1_000_000;
 const DELAY: u64 = 250 * MS;
 
-/// EN 300 421: 2 bits a symbol, the inner code, 188 of 204 bytes; the rates of 27.5 Msymbol/s in kbit/s.
+/// EN 300 421: 2 bits per symbol, the inner code, 188 of 204 bytes. The rates of 27.5 Msymbol/s are in kbit/s.
 #[test]
 fn dvb_s_has_the_rates_of_its_symbols() {
     let codes = [
@@ -179,9 +179,9 @@ fn a_packing_threshold_delays_a_lone_packet_by_itself_and_a_slot() {
     assert_eq!(rig.value("units-flushed"), 1.0);
 }
 
-/// A saturated line carries what the arithmetic of TS packets says: padded, one SNDU in ceil((S + 1) / 184) TS packets
-/// (seed equation 12 is where that jumps); packed, (S + 1) x 188 / 184 bytes each, or S x 188 / 183 while a TS packet has
-/// an SNDU's start in it always.
+/// A saturated line carries what the arithmetic of TS packets gives. Padded, one SNDU takes ceil((S + 1) / 184) TS
+/// packets (seed equation 12 is where that jumps). Packed, it takes (S + 1) x 188 / 184 bytes, or S x 188 / 183 while
+/// each TS packet has an SNDU's start in it.
 #[test]
 fn a_saturated_line_carries_what_the_arithmetic_says() {
     for len in [40, 96, 175, 176, 359, 360, 576, 1500] {
@@ -257,7 +257,7 @@ fn a_receiver_gives_packets_and_when_they_were_born() {
     }
 }
 
-/// A bridged packet takes an Ethernet header and ULE's header and CRC (RFC 4326): 14 and 8 bytes.
+/// A bridged packet takes an Ethernet header, ULE's header and its CRC (RFC 4326). They are 14 and 8 bytes.
 #[test]
 fn a_bridged_packet_takes_the_bytes_of_its_frame() {
     for (is_bridged, overhead) in [(false, 8), (true, 22)] {
@@ -309,7 +309,8 @@ fn frames_of_one_modcod_stand_on_a_grid() {
     assert!(header.is_constant && field.len() == 2 * 1004);
 }
 
-/// A packet in each frame fills a sixth of it: the carrier sends data for that part of the time, and padding counts as sent.
+/// A packet in each frame fills a sixth of it. The carrier sends data for that part of the time, and padding counts as
+/// sent.
 #[test]
 fn padding_is_sent_and_is_no_data() {
     let mut rig = sender(&s2(5_000_000, "QPSK 3/4", Vec::new()), gse());
@@ -326,7 +327,7 @@ fn padding_is_sent_and_is_no_data() {
     assert_eq!(rig.value("units-sent-bytes"), rig.value("packets-in") * 6051.0);
 }
 
-/// A fade of 10 dB: with it a more robust MODCOD, and while nobody knows of it losses.
+/// A fade of 10 dB brings a more robust MODCOD, after some losses.
 #[test]
 fn modcods_follow_the_signal() {
     let step = |at, es_n0_db| Step { at: Span::from_millis(at), modcod: None, es_n0_db: Some(es_n0_db) };
@@ -355,7 +356,7 @@ fn modcods_follow_the_signal() {
     assert!(rig.value("units-faded") >= 20.0);
 }
 
-/// A stream with a MODCOD of its own has frames of its own, and unused time goes as dummy PLFRAMEs of 3330 symbols.
+/// A stream with a MODCOD of its own has frames of its own. Unused time goes as dummy PLFRAMEs of 3330 symbols.
 #[test]
 fn a_stream_may_have_its_own_modcod() {
     let robust = PathConfig { modcod: Some("QPSK 1/4".parse().unwrap()), ..path(gse()) };
@@ -427,8 +428,7 @@ fn calls_leave_the_rest_of_a_carrier_to_a_download() {
     assert!(header.input.is_some());
 }
 
-/// A transport stream in baseband frames: a TS packet is sent with the frame in which it begins, and has arrived with that
-/// in which it ends.
+/// A TS packet in baseband frames is sent with the frame in which it begins. It has arrived with that in which it ends.
 #[test]
 fn a_transport_stream_in_frames_comes_frame_by_frame() {
     // 48328 bits in 6498 us.
@@ -452,7 +452,7 @@ fn a_transport_stream_in_frames_comes_frame_by_frame() {
     );
 }
 
-/// What a receiver of a stream makes of all that came out.
+/// Returns all that a receiver of a stream delivers.
 fn received(rig: &mut Harness<Sender>, config: &Config) -> Vec<(Time, Port, Packet)> {
     let mut receiver = Harness::new(Receiver::new(config).unwrap());
     for (at, _, packet) in std::mem::take(&mut rig.out) {
@@ -461,8 +461,8 @@ fn received(rig: &mut Harness<Sender>, config: &Config) -> Vec<(Time, Port, Pack
     receiver.out
 }
 
-/// Two streams of different delay and tables, hours apart: each receiver gets the frames with a part of its stream or of
-/// tables, whole, and a frame that both get is the same.
+/// Each of two receivers gets the frames with its stream or tables, whole. Their streams differ in delay and tables, by
+/// hours, and a frame that both get is the same.
 #[test]
 fn frames_have_the_whole_multiplex() {
     let mut line = s2(5_000_000, "QPSK 3/4", Vec::new());
@@ -555,7 +555,7 @@ fn tables_name_the_streams() {
     assert_eq!(Sender::new(&line, &paths).err().unwrap().impossible.key, "tables");
 }
 
-/// Flipped bits are binomial in number and fall on every byte of the TS packet alike, its header included.
+/// Flipped bits are binomial in number and fall on every byte of the TS packet. Its header is included.
 #[test]
 fn bit_errors_are_in_the_bytes_of_ts_packets() {
     let ber = 1e-4;

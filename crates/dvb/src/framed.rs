@@ -93,7 +93,7 @@ impl Idle {
         Idle { grid: line.grid(), framed: line.frames(false).map(Framed::new) }
     }
 
-    /// Returns the end of a slot, or of a frame if the stream is in frames.
+    /// Returns the end of a slot, or of a frame if there are frames.
     pub fn ends(&self, number: u64) -> Time {
         self.grid.frame_end(number).unwrap_or_else(|| self.grid.closes(number))
     }

@@ -384,7 +384,7 @@ impl Line {
 
 /// Range of the interval of tables.
 const TABLES: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(100);
-/// Valid Es/N0 in dB, from far below the most robust MODCOD to far above the most efficient.
+/// Valid Es/N0 in dB, far beyond the most robust and the most efficient MODCOD.
 const ES_N0_DB: RangeInclusive<f64> = -30.0..=50.0;
 /// Maximum delay of a sender that learns of the Es/N0.
 const MAX_REACTION: Span = Span::from_secs(100);

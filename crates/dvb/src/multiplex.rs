@@ -23,7 +23,7 @@ pub use queue::TsQueue;
 
 /// Source of TS packets.
 pub trait TsSource {
-    /// Removes and returns the packet to be sent in a slot at `at`; `None` if there is no such packet.
+    /// Removes and returns the packet to be sent in a slot at `at`, if any.
     fn pop(&mut self, at: Time) -> Option<[u8; PACKET_LEN]>;
 }
 
@@ -65,7 +65,7 @@ impl Multiplex {
         self.turn = 0;
     }
 
-    /// Returns the packet of a slot at `at` and its origin; `None` if the slot stays empty.
+    /// Returns the packet of a slot at `at` and its origin. `None` if the slot stays empty.
     pub fn pop<S: TsSource>(&mut self, at: Time, sources: &mut [S]) -> Option<(Origin, [u8; PACKET_LEN])> {
         if let Some(packet) = self.tables.as_mut().and_then(|tables| tables.pop(at)) {
             return Some((Origin::Table, packet));

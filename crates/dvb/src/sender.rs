@@ -187,7 +187,7 @@ impl Sender {
         }
     }
 
-    /// Returns the time from which on there is something to send; `None` if there is nothing.
+    /// Returns the time from which on there is something to send, if there is.
     fn ready(&self) -> Option<Time> {
         match &self.fields {
             Some(fields) => (0..fields.groups()).filter_map(|group| fields.ready(group, &self.paths)).min(),

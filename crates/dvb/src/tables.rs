@@ -10,7 +10,7 @@ use bentpipe_wire::ts::{Method, PACKET_LEN, Pid};
 use super::config::{Config, Encapsulation};
 use super::text::DataPid;
 
-/// Maximum number of streams in a programme: its PMT is one section of at most 1024 bytes.
+/// Maximum number of streams in a programme. Its PMT is one section of at most 1024 bytes.
 const STREAMS: usize = 80;
 /// First PID that is tried for a PMT.
 const FIRST_MAP: u16 = 0x20;
@@ -27,7 +27,7 @@ struct Table {
 
 /// Repeated PAT and PMTs of a multiplex.
 ///
-/// Rounds of all tables are due at multiples of an interval, so their mean rate is exact whatever else is sent. A round that
+/// Rounds of all tables are due at multiples of an interval, so their mean rate is exact under any load. A round that
 /// is more than an interval late is sent once.
 #[derive(Clone, Debug)]
 pub struct Tables {
@@ -124,7 +124,7 @@ pub(super) fn programmes<'a>(streams: impl Iterator<Item = &'a Config>) -> Vec<(
     numbered.map(programme).collect()
 }
 
-/// Returns the entry of a stream in a PMT; `None` with GSE, which is in no transport stream.
+/// Returns the entry of a stream in a PMT. `None` with GSE, which is in no transport stream.
 pub fn elementary(pid: Pid, encapsulation: Encapsulation) -> Option<Elementary> {
     match encapsulation {
         Encapsulation::Ule => Some(Elementary::ule(pid)),

@@ -65,7 +65,7 @@ impl Carried for Unit {
     }
 }
 
-/// Returns the identity of an IP packet: a hash (FNV-1a) of its first bytes and length.
+/// Returns the identity of an IP packet. It is a hash (FNV-1a) of its first bytes and length.
 pub(super) fn digest(bytes: &[u8], elided: usize) -> u64 {
     let len = bytes.len() + elided;
     let zeros = KNOWN_LEN.min(len).saturating_sub(bytes.len());

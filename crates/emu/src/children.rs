@@ -17,7 +17,7 @@ pub fn end(child: &mut Child) {
     end_by(kill_process, child);
 }
 
-/// Terminates a program that leads a process group, and the group: SIGTERM, and SIGKILL after a second.
+/// Terminates a program and the process group that it leads. SIGTERM comes first, and SIGKILL after a second.
 pub fn end_group(child: &mut Child) {
     end_by(kill_process_group, child);
 }

@@ -9,7 +9,7 @@ pub trait Clock {
     /// The present instant.
     fn now(&self) -> Time;
 
-    /// Lets time pass until `deadline`, where there is no file descriptor to wait for.
+    /// Waits until `deadline`, where there is no file descriptor to wait for.
     fn pass_until(&self, deadline: Time);
 }
 
@@ -34,8 +34,8 @@ impl Clock for Monotonic {
     }
 }
 
-/// A clock that jumps to every deadline it is asked to wait for, and each reading costs a fixed time: what a driver
-/// does on it can be compared with a simulation.
+/// Clock that jumps to every deadline it is asked to wait for. Each reading costs a fixed time, so what a driver does
+/// on it can be compared with a simulation.
 #[derive(Debug)]
 pub struct FakeClock {
     now: std::cell::Cell<Time>,

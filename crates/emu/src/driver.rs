@@ -11,14 +11,14 @@ use bentpipe_units::{Span, Time};
 use crate::realtime::{Urgency, set_min_timer_slack};
 use crate::{Clock, Lateness, Port, poll};
 
-/// Packets taken from one port before the others have their turn and what is due is run.
+/// Maximum number of packets taken from one port before others are served.
 const BATCH: usize = 64;
 
 /// The longest packet a port gives: the largest IP packet.
 const MAX_PACKET: usize = 65_536;
 
-/// Nearer deadlines than this are waited for by looking at the clock: the kernel wakes a sleeper some tens of
-/// microseconds late, which is what the emulator's lateness would be.
+/// Time to a deadline below which the driver spins. The kernel wakes a sleeper some tens of microseconds late, which
+/// would be the emulator's lateness.
 const SPIN: Span = Span::from_micros(60);
 
 /// Time for which a busy thread lets packets gather.
@@ -90,7 +90,7 @@ pub struct Pass {
 pub struct Errors {
     /// Reads that failed.
     pub read: u64,
-    /// Packets that left the network and that a port did not take: garbage to the kernel, or no room.
+    /// Packets out of the network that a port refused, as invalid or without room.
     pub write: u64,
 }
 
@@ -101,7 +101,7 @@ type Change = Box<dyn FnOnce(&mut Network) + Send>;
 pub struct Control(Sender<Change>);
 
 impl Control {
-    /// Lets the driver make a change between two of its passes, within [`Control::DELAY`]. Says whether the driver is
+    /// Returns `true` if a change will be applied within [`Control::DELAY`], between two passes. The driver is
     /// still there to do it.
     ///
     /// What the change does to an element takes effect at the instant of the pass; poke the element after it.
@@ -149,8 +149,8 @@ impl<C: Clock> Driver<C> {
         }
     }
 
-    /// Puts the calling thread, which is to run the driver, before all others of the machine (`SCHED_FIFO`), but while it
-    /// takes a processor nearly whole: then the kernel would stop it for 50 ms of each second.
+    /// Requests real-time priority (`SCHED_FIFO`) for the calling thread, which runs the driver. It is given up while
+    /// the thread takes a processor nearly whole: then the kernel would stop it for 50 ms of each second.
     ///
     /// # Errors
     /// If the process may not: it lacks `CAP_SYS_NICE`.
@@ -164,7 +164,7 @@ impl<C: Clock> Driver<C> {
         self.pace = pace;
     }
 
-    /// Opens a door: packets of `port` enter the network at `gate`, and what arrives there goes out at `port`.
+    /// Connects `port` with `gate`: its packets enter there, and arrivals leave by it.
     pub fn open(&mut self, gate: ElementId, port: impl Port + 'static) {
         self.doors.push(Door { gate, port: Box::new(port), errors_in_a_row: 0 });
     }
@@ -226,7 +226,7 @@ impl<C: Clock> Driver<C> {
         self.urgency.as_ref().is_none_or(Urgency::is_awake)
     }
 
-    /// Lets packets gather, so that a busy thread takes several at once; what is due is not kept waiting.
+    /// Waits for several packets, so that a busy thread takes them at once. Due work is not delayed.
     fn rest(&self, end: Time) {
         let left = self.network.next_deadline().min(end) - self.clock.now();
         if left > Span::ZERO {
@@ -234,7 +234,7 @@ impl<C: Clock> Driver<C> {
         }
     }
 
-    /// Sleeps until the next deadline or packet, but at least for [`Pace::NAP`], also if packets arrive.
+    /// Sleeps until the next deadline or packet, but at least for [`Pace::NAP`].
     fn nap(&self, end: Time) {
         let left = (end - self.clock.now()).min(Pace::NAP);
         let _ = poll::wait([], left);
@@ -245,7 +245,7 @@ impl<C: Clock> Driver<C> {
         }
     }
 
-    /// Once: runs what is due, makes changes asked for, takes what waits at the ports, and sends out what left.
+    /// Runs what is due, applies changes, and moves packets in and out, once.
     pub fn pass(&mut self, end: Time) -> Pass {
         let clock = self.clock.now();
         if let Some(urgency) = &mut self.urgency {
@@ -314,7 +314,7 @@ impl<C: Clock> Driver<C> {
         written
     }
 
-    /// Closes the doors whose devices are gone, which a wait would find ready for ever.
+    /// Closes the doors whose devices are gone, which a wait would find ready indefinitely.
     fn give_up_lost(&mut self) {
         if !self.lost.is_empty() {
             self.doors.retain(|door| door.errors_in_a_row < MAX_ERRORS_IN_A_ROW);

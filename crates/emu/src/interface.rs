@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::setup::SetupError;
 
-/// Transmit queue of a device in packets: 13 ms at 300,000 packets/s, a common pause of a shared processor. The kernel's
-/// default is 500.
+/// Transmit queue of a device in packets. It covers 13 ms at 300,000 packets/s, a common pause of a shared processor.
+/// The kernel's default is 500.
 pub const TX_QUEUE_PACKETS: u32 = 4096;
 
 /// Runs `ip` with arguments.
@@ -26,8 +26,8 @@ pub fn ip(args: &[&str]) -> Result<(), SetupError> {
     }
 }
 
-/// Suppresses IPv6 traffic that the kernel would send by itself: no link-local address (hence no multicast listener
-/// reports), no router solicitation, no duplicate address detection.
+/// Suppresses IPv6 traffic that the kernel would send by itself. There is no link-local address (hence there are no
+/// multicast listener reports), no router solicitation, no duplicate address detection.
 pub fn suppress_autoconfiguration(device: &str) {
     let settings =
         [("addr_gen_mode", "1"), ("router_solicitations", "0"), ("accept_ra", "0"), ("accept_dad", "0")];

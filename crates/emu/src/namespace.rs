@@ -189,7 +189,7 @@ fn enter(handle: &File) -> io::Result<()> {
     Ok(rustix::thread::move_into_link_name_space(handle.as_fd(), Some(kind))?)
 }
 
-/// Removes the namespaces of emulations whose process is gone, with the programs inside, and returns their names.
+/// Removes namespaces of emulations whose process is gone, and returns their names. Programs inside end too.
 pub fn clean_up_after_crash() -> Vec<String> {
     remove_if(orphaned)
 }
@@ -219,7 +219,7 @@ fn orphaned(name: &str) -> bool {
     owner(name).is_some_and(|process| !PathBuf::from(format!("/proc/{process}")).exists())
 }
 
-/// The capabilities that making a namespace and a device in it needs, by their bit in `CapEff` (capabilities(7)).
+/// Capabilities required for a namespace and its device, by their bit in `CapEff` (capabilities(7)).
 const CAPABILITIES: [(u32, &str); 2] = [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN")];
 
 fn check_capabilities() -> Result<(), SetupError> {

@@ -2,7 +2,7 @@
 //!
 //! It answers ARP (RFC 826) and neighbour solicitations (RFC 4861) for the addresses behind it with a MAC address of its
 //! own, and finds out the MAC address of those in front in the same way. Not modelled: VLAN tags, entries that expire (a
-//! neighbour that moves is heard as soon as it says anything), router advertisements, link-local addresses.
+//! neighbour that moves is found as soon as it sends anything), router advertisements, link-local addresses.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -39,7 +39,7 @@ pub(crate) enum Towards {
     Neighbour(MacAddr),
     /// Unknown neighbour, with the frame that asks for it.
     Ask(Vec<u8>),
-    /// Nowhere: it is no IP packet, or nobody can be asked.
+    /// No destination: it is not an IP packet, or no neighbour can be asked.
     Nowhere,
 }
 
@@ -92,7 +92,7 @@ impl Neighbours {
     }
 
     fn hear_ip(&mut self, from: MacAddr, payload: &[u8]) -> Heard {
-        // What is no IP packet goes on as it is, as it does from a TUN device; simulated nodes see to it.
+        // Other than IP packets go on unchanged, as they do from a TUN device; simulated nodes see to it.
         let Ok(packet) = ip::Packet::new_checked(payload) else { return Heard::Packet(payload.len()) };
         if let Some(heard) = self.hear_discovery(from, payload) {
             return heard;

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Number of checks before programs that were asked to terminate are killed, and again until they are gone.
+/// Number of checks before programs asked to terminate are killed. It is also the number until they are gone.
 const MAX_CHECKS: u32 = 20;
 
 /// Interval between checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Identity of a namespace: device and inode of its file, and of `/proc/PID/ns/net` of every program inside.
+/// Identity of a namespace: device and inode of its file. `/proc/PID/ns/net` of every program inside has the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Identity(u64, u64);
 

@@ -1,5 +1,5 @@
-//! Segmentation offload: the kernel hands over and takes trains of TCP segments as one large packet, which saves most of
-//! the system calls. The network between sees every segment by itself, with true checksums.
+//! Segmentation offload: trains of TCP segments as one large packet of the kernel. It saves most of the system calls.
+//! The network between sees every segment by itself, with true checksums.
 //!
 //! The header in front of each packet is `virtio_net_hdr` (virtio 1.2, section 5.1.6) in the machine's byte order.
 
@@ -64,7 +64,7 @@ impl Header {
     }
 }
 
-/// The offload header of a packet whose start moved by `by` bytes: what it says of places moves too.
+/// Returns the offload header of a packet whose start moved by `by` bytes. Its offsets move too.
 pub(crate) fn moved(bytes: &[u8; HEADER_LEN], by: i16) -> [u8; HEADER_LEN] {
     let mut header = Header::read(bytes);
     if header.flags & NEEDS_CHECKSUM != 0 {
@@ -88,7 +88,7 @@ struct Layout {
     is_v6: bool,
 }
 
-/// The layout of `packet`, if it is an unfragmented TCP packet without IP options or extension headers.
+/// Returns the layout of an unfragmented TCP packet without IP options or extension headers.
 fn layout(packet: &[u8]) -> Option<Layout> {
     let (is_v6, tcp) = match packet.first()? >> 4 {
         4 => {
@@ -204,7 +204,7 @@ fn read_seq(segment: &[u8]) -> u32 {
     u32::from_be_bytes([segment[4], segment[5], segment[6], segment[7]])
 }
 
-/// Completes a checksum that the kernel left to the device: the field holds the pseudo-header's sum already.
+/// Completes a checksum that the kernel left to the device. The field holds the pseudo-header's sum already.
 fn finish_checksum(packet: &mut [u8], header: Header) {
     let (start, offset) = (usize::from(header.checksum_start), usize::from(header.checksum_offset));
     let Some(covered) = packet.get(start..).filter(|covered| covered.len() >= offset + 2) else { return };
@@ -316,7 +316,8 @@ impl Joiner {
     }
 }
 
-/// The layout of a packet that may be part of a train: data, no flags but ACK and PSH, a right checksum.
+/// Returns the layout of a packet that may be part of a train. It has data, no flags but ACK and PSH, and a right
+/// checksum.
 fn joinable(packet: &[u8]) -> Option<Layout> {
     let layout = layout(packet).filter(|layout| layout.payload < packet.len())?;
     let segment = tcp::Segment::new_checked(&packet[layout.tcp..]).ok()?;
@@ -328,8 +329,8 @@ fn has_push(packet: &[u8], layout: Layout) -> bool {
     packet[layout.tcp + field::FLAGS] & PSH != 0
 }
 
-/// Whether all that segments of a train share is the same: addresses, ports, ACK, window, options; not the lengths,
-/// the IPv4 identification, the sequence number, PSH and the checksums.
+/// Returns `true` if all that segments of a train share is the same. That is addresses, ports, ACK, window and options,
+/// but not the lengths, the IPv4 identification, the sequence number, PSH and the checksums.
 fn same_headers(train: &[u8], packet: &[u8], layout: Layout) -> bool {
     let same = |range: Range<usize>| train[range.clone()] == packet[range];
     let ip = if layout.is_v6 { same(0..4) && same(6..40) } else { same(0..2) && same(6..10) && same(12..20) };

@@ -13,7 +13,7 @@ pub fn set_min_timer_slack() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Gives the calling thread real-time priority (`SCHED_FIFO`, sched(7)), so that a busy machine does not delay it.
+/// Requests real-time priority (`SCHED_FIFO`, sched(7)) for the calling thread. A busy machine then does not delay it.
 ///
 /// # Errors
 /// Returns an error if the process may not: it lacks `CAP_SYS_NICE`, or its `RLIMIT_RTPRIO` is zero.
@@ -82,7 +82,7 @@ impl Urgency {
         self.level == Level::Awake
     }
 
-    /// Takes a step back or forward, as the thread's share of a processor is; to be called often by that thread.
+    /// Moves one step back or forward by the thread's share of a processor. That thread is to call it often.
     pub(crate) fn keep(&mut self, now: Time) {
         let (then, before) = self.looked;
         if now - then < LOOK {
@@ -103,7 +103,7 @@ impl Urgency {
 }
 
 impl Level {
-    /// The level of a thread that took such a share of a processor on this one: at most a step away.
+    /// Returns the level of a thread after taking `share` of a processor. It is at most a step away.
     fn after(self, share: f64) -> Level {
         match self {
             Level::Awake if share > MOST => Level::First,

@@ -107,7 +107,8 @@ extern "C" fn handle(signal: libc::c_int) {
     }
 }
 
-/// Installs the handlers: SIGINT and SIGTERM ask to end, SIGHUP to reload; each raises `waker`, the first one given for good.
+/// Installs the handlers: SIGINT and SIGTERM ask to end, SIGHUP to reload. Each raises `waker`, the first one given for
+/// good.
 ///
 /// Programs that are started get the usual handling again (execve(2)).
 ///

@@ -13,7 +13,7 @@ use crate::neighbours::{Heard, Neighbours, Towards, header};
 use crate::offload::{self, Joiner, Splitter};
 use crate::tun;
 
-/// Frames taken for one packet: a storm of those that carry none must not hold up the rest.
+/// Maximum number of frames taken for one packet. A storm of frames without packets must not hold up the rest.
 const MAX_FRAMES: usize = 64;
 
 /// A TAP device without blocking, with segmentation offload. Behind it is the network, with a MAC address of its own that
@@ -36,7 +36,7 @@ const IP: usize = offload::HEADER_LEN + ethernet::HEADER_LEN;
 const MAX_READ: usize = 65_535 + IP;
 
 impl Tap {
-    /// Makes the device `name` in the network namespace of the calling thread; the addresses `behind` are reached
+    /// Creates the device `name` in the network namespace of the calling thread. The addresses `behind` are reached
     /// through it.
     ///
     /// # Errors

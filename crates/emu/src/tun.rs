@@ -39,7 +39,8 @@ impl Tun {
     }
 }
 
-/// Opens a device with these flags: `IFF_TUN` or `IFF_TAP`, and `IFF_VNET_HDR` for an offload header in front of packets.
+/// Opens a device with flags: `IFF_TUN` or `IFF_TAP`, and perhaps `IFF_VNET_HDR`. The last puts an offload header in
+/// front of packets.
 pub(crate) fn open(name: &str, flags: libc::c_int) -> io::Result<File> {
     let file =
         OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
@@ -50,7 +51,8 @@ pub(crate) fn open(name: &str, flags: libc::c_int) -> io::Result<File> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(file) }
 }
 
-/// Opens the TAP device `name` in the network namespace of the calling thread, without offload: a read or write is one frame.
+/// Opens the TAP device `name` in the network namespace of the calling thread. There is no offload: a read or write is
+/// one frame.
 ///
 /// # Errors
 /// Returns an error if there is no `/dev/net/tun`, no right to use it, or the name is taken or too long.

@@ -1,4 +1,4 @@
-//! Changes of an emulation that runs: a socket in `/run/bentpipe`, lines of JSON in both directions.
+//! Changes of a running emulation: a socket in `/run/bentpipe`, lines of JSON both ways.
 //!
 //! A request is `{"set": "link.satellite.delay=300 ms"}`, its answer `{"ok": true}` or `{"error": "..."}`.
 
@@ -117,7 +117,7 @@ impl Target {
     }
 }
 
-/// Describes what is wrong, without lines of the file, as the key asked for is not in it.
+/// Describes the refusal without lines of the file, which lacks the key asked for.
 fn without_places(refusal: &ScenarioError, asked: &str) -> String {
     let diagnostics =
         refusal.diagnostics().iter().map(|diagnostic| of_key(&diagnostic.key, &diagnostic.problem, asked));

@@ -106,8 +106,8 @@ impl Hosts {
 /// Least limit of the kernel's TCP buffers in a real host.
 const MIN_TCP_LIMIT: Bytes = Bytes::new(64_000_000);
 
-/// Returns the limit of TCP buffers for paths of that bandwidth-delay product: twice as much, as the kernel counts its own
-/// structures too (`tcp_adv_win_scale`).
+/// Returns the limit of TCP buffers for paths of that bandwidth-delay product. It is twice as much, as the kernel
+/// counts its own structures too (`tcp_adv_win_scale`).
 fn tcp_buffer_limit(bdp: Bytes) -> Bytes {
     Bytes::new(bdp.get().saturating_mul(2).clamp(MIN_TCP_LIMIT.get(), i32::MAX as u64))
 }
@@ -166,7 +166,7 @@ fn device_name(link: &str, number: usize) -> String {
     if fits { link.to_owned() } else { format!("link{number}") }
 }
 
-/// Returns the name of the network namespace of a real host, by the emulation's process if several have such a host.
+/// Returns the network namespace of a real host. `emulation` is the process if several have such a host.
 ///
 /// # Errors
 /// Returns an error if there is none, or several.

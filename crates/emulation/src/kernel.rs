@@ -25,7 +25,7 @@ use crate::{Console, Display};
 /// Lateness above which a transfer's figures are doubtful.
 const MAX_LATENESS: Span = Span::from_millis(1);
 
-/// Lateness of a single packet that reveals a pause, in seconds: some segments of the fastest path.
+/// Lateness of a single packet that reveals a pause, in seconds. It is some segments of the fastest path.
 const PAUSE_S: f64 = 2e-3;
 
 /// Maximum size of a socket buffer, so that only the offered window limits a transfer.
@@ -37,7 +37,7 @@ pub struct ThisMachine<'a> {
     pub stop: Arc<AtomicBool>,
     /// Receiver of messages.
     pub console: &'a dyn Console,
-    /// Display of the live view of each transfer, which also enables a remark at its start. Default: none.
+    /// Display of the live view of each transfer. It also enables a remark at its start. Default: none.
     pub display: Option<fn() -> Display>,
     /// Identity of the program.
     pub build: &'a str,
@@ -126,7 +126,8 @@ impl Emulation<'_> {
         results.map_err(|error| error.to_string())
     }
 
-    /// Refuses an interrupted run, and reports one that was late or paused, as packets that wait in a pause leave in a burst.
+    /// Refuses an interrupted run, and reports one that was late or paused. Packets that wait in a pause leave in a
+    /// burst.
     fn judge(&self, results: &Results) -> Result<(), String> {
         if self.machine.stop.load(Ordering::SeqCst) {
             return Err("interrupted".to_owned());
@@ -191,7 +192,7 @@ impl Drop for Iperf3 {
 /// A host: its namespace, its device, its address.
 type Host<'a> = (&'a Namespace, &'a str, std::net::IpAddr);
 
-/// Makes a host's TCP depend on the scenario alone, not on the machine's settings.
+/// Configures a host's TCP by the scenario alone, not by the machine's settings.
 fn prepare((namespace, device, _): &Host<'_>, transfer: &Transfer<'_>) -> Result<(), String> {
     let buffers = format!("4096 {SOCKET_BYTES} {SOCKET_BYTES}");
     let settings = [
@@ -220,7 +221,7 @@ fn serve(namespace: &Namespace) -> Result<Child, String> {
     server.spawn().map_err(|error| format!("iperf3: {error}"))
 }
 
-/// iperf3 that sends, not yet started; what it prints goes to the file `output`.
+/// Prepares an iperf3 that sends. Its output goes to the file `output`.
 fn send(
     namespace: &Namespace,
     to: std::net::IpAddr,

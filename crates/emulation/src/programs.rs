@@ -83,7 +83,7 @@ impl Programs {
     }
 }
 
-/// Prepares HOST=COMMAND in a process group of its own, so that everything the shell starts ends with it.
+/// Prepares HOST=COMMAND in a process group of its own. All that the shell starts ends with it.
 fn background(assignment: &str, hosts: &Hosts) -> Result<(String, Command), String> {
     let (host, command) = assignment.split_once('=').ok_or_else(|| {
         format!("--background {assignment}: expected HOST=COMMAND, such as server='iperf3 -s -1'")
@@ -97,7 +97,7 @@ fn background(assignment: &str, hosts: &Hosts) -> Result<(String, Command), Stri
 pub(crate) struct Started(JoinHandle<u8>);
 
 impl Started {
-    /// Waits for the end, and returns the exit code of the command, or without one the first that is not 0.
+    /// Waits for the end and returns the command's exit code. Without a command it is the first that is not 0.
     pub(crate) fn code(self) -> Option<u8> {
         self.0.join().ok()
     }

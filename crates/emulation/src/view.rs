@@ -1,4 +1,4 @@
-//! Live view of an emulation: on a terminal a table that is redrawn, elsewhere a table now and then.
+//! Live view of an emulation. On a terminal it is a table that is redrawn, elsewhere a table now and then.
 
 mod layout;
 
@@ -20,7 +20,7 @@ use layout::{Row, Status, layout};
 pub struct Display {
     /// Stream that is written to.
     pub output: Box<dyn Write + Send>,
-    /// Size of the terminal in columns and rows, over which each table is redrawn; `None` for no terminal.
+    /// Size of the terminal in columns and rows, over which each table is redrawn.
     pub terminal_size: Option<Box<dyn Fn() -> (usize, usize) + Send>>,
 }
 

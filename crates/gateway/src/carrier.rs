@@ -132,7 +132,7 @@ impl Carrier {
         &self.lateness
     }
 
-    /// Fills the slots that are over. Returns `true` if there may be more at once.
+    /// Returns `true` if more may be due at once, after filling slots that are over.
     pub(crate) fn send(&mut self, now: Time, remotes: &mut [Remote], outputs: &mut [Output]) -> bool {
         self.pass_idle_slots(now, remotes);
         let mut left = self.pace.as_mut().map_or(BURST, |pace| pace.due(now));
@@ -219,7 +219,7 @@ impl Carrier {
         is_wanted.then_some(NULL_PACKET)
     }
 
-    /// Writes a BBFRAME to the datagram. Returns `true` if there is one to be sent.
+    /// Returns `true` if a BBFRAME was written to the datagram, to be sent.
     fn fill_frame(
         &mut self,
         now: Time,
@@ -302,7 +302,7 @@ fn programmes(config: &Tables, remotes: &[RemoteConfig]) -> Vec<(Pid, Pmt)> {
     vec![(config.map_pid, Pmt { number, version: 0, clock: Pid::NULL, descriptors, streams })]
 }
 
-/// Returns the multiplexer of baseband frames: remote sites with the same input stream identifier share them.
+/// Returns the multiplexer of baseband frames. Remote sites with the same input stream identifier share frames.
 fn fields(remotes: &[RemoteConfig], capacity: usize) -> Fields {
     let mut groups: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     remotes.iter().enumerate().for_each(|(n, remote)| groups.entry(remote.send).or_default().push(n));

@@ -27,7 +27,7 @@ pub struct Config {
     pub remotes: Vec<Remote>,
 }
 
-/// LAN of a site: a device that the kernel routes to, or a port of a bridge.
+/// LAN of a site: a routed device of the kernel, or a bridge port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lan {
     /// Name of the device.

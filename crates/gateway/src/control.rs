@@ -1,4 +1,4 @@
-//! Asking a gateway that runs: a socket in `/run/bentpipe/gateway`, one request and its answer as lines of JSON.
+//! Control socket of a running gateway in `/run/bentpipe/gateway`. It takes one request and answers, as lines of JSON.
 //!
 //! `{"do": "reload"}` is answered by `{"changes": [...]}`, `{"do": "statistics"}` by the statistics, both by
 //! `{"error": "..."}` if something is wrong.
@@ -32,7 +32,7 @@ pub(crate) struct Server {
     path: PathBuf,
 }
 
-/// Why there is no server.
+/// Reason for the lack of a server.
 pub(crate) enum NoServer {
     /// A gateway of this site is running.
     Running,
@@ -41,7 +41,7 @@ pub(crate) enum NoServer {
 }
 
 impl Server {
-    /// Answers requests for the gateway of a site file: `answer` gets what is to be done.
+    /// Starts answering requests for the gateway of a site file. `answer` gets the requests.
     pub(crate) fn start(
         site: &Path,
         answer: impl Fn(&str) -> Value + Send + 'static,

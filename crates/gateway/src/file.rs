@@ -239,7 +239,7 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UdpInput {
-    /// Address and port to listen at: one of this machine, 0.0.0.0, [::], or a multicast group.
+    /// Address and port to listen at. The address is one of this machine, 0.0.0.0, [::], or a multicast group.
     pub listen: Text<SocketAddr>,
     /// Senders whose datagrams are taken; all if empty.
     #[serde(default)]
@@ -247,7 +247,7 @@ pub struct UdpInput {
     /// Set if each datagram has an RTP header in front.
     #[serde(default)]
     pub rtp: bool,
-    /// Maximum time that a datagram of RTP waits for an earlier one; "0 s" disables reordering. Default: 10 ms.
+    /// Maximum time that an RTP datagram waits for an earlier one. "0 s" disables reordering. Default: 10 ms.
     pub reorder: Option<Span>,
     /// Interface on which a group is joined.
     pub interface: Option<String>,
@@ -283,7 +283,7 @@ pub struct Remote {
     ///
     /// Without it each packet is sent at once, with padding.
     pub packing: Option<Span>,
-    /// Address of the remote site: NPA address of ULE, MAC address of MPE, label of GSE.
+    /// Address of the remote site. It is the NPA address of ULE, the MAC address of MPE, the label of GSE.
     pub address: Option<Address>,
     /// Addresses of this site that it sends to; all if empty.
     #[serde(default)]

@@ -12,7 +12,7 @@ use bentpipe_wire::{bbframe, ethernet, rtp, udp};
 
 use crate::{Config, Framing, InputConfig, LanKind, Nulls, OutputConfig, Remote};
 
-/// What the forecast puts through a real encapsulator: kinds of traffic, each a stream of packets.
+/// Kinds of traffic that the forecast puts through a real encapsulator. Each is a stream of packets.
 const TRAFFIC: [(&str, Load); 5] = [
     ("GSM call: 33 B of RTP each 20 ms, IPv4", Load { is_v6: false, has_rtp: true, payload_len: 33 }),
     ("GSM call: 33 B of RTP each 20 ms, IPv6", Load { is_v6: true, has_rtp: true, payload_len: 33 }),
@@ -21,7 +21,7 @@ const TRAFFIC: [(&str, Load); 5] = [
     ("1472 B over UDP, IPv4", Load { is_v6: false, has_rtp: false, payload_len: 1472 }),
 ];
 
-/// Packets of each stream: enough for refreshes to be among them, as they are in the long run.
+/// Packets of each stream. Refreshes are among them, as they are in the long run.
 const ROUNDS: u32 = 1700;
 /// Calls at a time, as far as there are contexts for them.
 const CALLS: u32 = 300;
@@ -34,7 +34,7 @@ struct Load {
 }
 
 impl Load {
-    /// How many streams of it there are at a time.
+    /// Returns the number of simultaneous streams.
     fn streams(self, stream: &dvb::Config) -> u32 {
         let contexts = stream.rohc.as_ref().map_or(CALLS, |rohc| rohc.contexts.into());
         if self.has_rtp { contexts.clamp(1, CALLS) } else { 1 }
@@ -70,7 +70,7 @@ impl Load {
     }
 }
 
-/// What the site would make, in words.
+/// Describes the forecast of the site's traffic.
 pub fn forecast(title: &str, config: &Config) -> String {
     let mut text = format!("{title}\n\n");
     lan(config, &mut text);
@@ -222,7 +222,8 @@ fn remote_text(config: &Config, remote: &Remote) -> String {
     text
 }
 
-/// Bytes of the carrier for each packet of a load that keeps it busy, by putting packets through a real encapsulator.
+/// Returns the carrier bytes per packet of a load that keeps the carrier busy. It puts packets through a real
+/// encapsulator.
 fn carried(config: &Config, stream: &dvb::Config, load: Load) -> Option<f64> {
     let mut encapsulator = Encapsulator::new(stream).ok()?;
     let is_bridge = matches!(config.lan.kind, LanKind::Bridge { .. });

@@ -71,7 +71,7 @@ pub struct Counts {
 pub(crate) struct Input {
     kind: Kind,
     strangers: u64,
-    /// Datagrams taken whole, whatever their contents.
+    /// Datagrams taken whole, with any content.
     whole: u64,
     errors: u64,
 }
@@ -96,7 +96,7 @@ struct Stream {
 
 /// Maximum length of a datagram: more than a BBFRAME with its headers.
 ///
-/// A longer one is cut, and then is no whole number of TS packets.
+/// A longer one is cut, and then is not a whole number of TS packets.
 const LONGEST_DATAGRAM: usize = 8192;
 
 /// Maximum number of bytes read from a stream at a time.
@@ -183,7 +183,7 @@ impl Input {
         result.unwrap_or(false)
     }
 
-    /// Processes a batch of datagrams whole, such as BBFRAMEs. Returns `true` if there was any.
+    /// Returns `true` if there were datagrams, such as BBFRAMEs, after processing them whole.
     pub(crate) fn read_whole(&mut self, mut sink: impl FnMut(&[u8])) -> bool {
         let Kind::Udp { socket, from, inbox, .. } = &mut self.kind else { return false };
         let Ok(count) = inbox.receive(&*socket) else {
@@ -222,7 +222,7 @@ impl Input {
     }
 }
 
-/// Returns `true` if a datagram is from one of the senders listed, or none is listed.
+/// Returns `true` if no senders are listed, or a datagram is from one.
 fn is_wanted(datagram: &Datagram<'_>, from: &[IpAddr]) -> bool {
     from.is_empty() || datagram.from.is_some_and(|sender| from.contains(&sender.ip()))
 }

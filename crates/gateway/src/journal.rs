@@ -36,7 +36,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Creates a journal that writes to a file, or otherwise to the `messages` given with each call.
+    /// Creates a journal that writes to a file, or to the `messages` of each call.
     pub(crate) fn new(file: Option<File>) -> Journal {
         Journal { file, before: HashMap::new(), spoken: false }
     }

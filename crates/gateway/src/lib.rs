@@ -1,5 +1,5 @@
-//! One site of a satellite mesh on real packets: a TUN or TAP device on one side, a transport stream or baseband frames
-//! over UDP, files, pipes or programs on the other.
+//! Site of a satellite mesh on real packets. On one side it has a TUN or TAP device, on the other a transport
+//! stream or baseband frames over UDP, files, pipes or programs.
 //!
 //! Each remote site has a stream to it and one or more from it, each with filter, header compression and encapsulation of its
 //! own ([`bentpipe_dvb`]). A [`Gateway`] is one thread with one loop: it fills the elapsed slots of the carrier, reads the

@@ -6,12 +6,12 @@ use crate::{RemoteStatistics, Statistics};
 use bentpipe_units::Span;
 use serde_json::{Map, Value, json};
 
-/// What a figure is.
+/// Kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows.
+    /// Count that only grows.
     Counter,
-    /// It goes up and down.
+    /// Value that rises and falls.
     Gauge,
 }
 
@@ -21,28 +21,28 @@ pub struct Metric {
     name: &'static str,
     help: &'static str,
     kind: Kind,
-    /// What it is of: names and values.
+    /// Labels: names and values.
     labels: Vec<(&'static str, String)>,
     value: f64,
 }
 
 impl Metric {
-    /// What it is called.
+    /// Returns the name.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What it is, in words.
+    /// Returns the help text.
     pub fn help(&self) -> &'static str {
         self.help
     }
 
-    /// How much it is.
+    /// Returns the value.
     pub fn value(&self) -> f64 {
         self.value
     }
 
-    /// Its name and what it is of.
+    /// Returns the name and the labels.
     pub fn place(&self) -> String {
         let labels: Vec<String> = self.labels.iter().map(|(key, value)| format!("{key} {value}")).collect();
         if labels.is_empty() {
@@ -74,7 +74,7 @@ impl Rows<'_> {
     }
 }
 
-/// All figures.
+/// Returns all metrics.
 pub fn metrics(statistics: &Statistics) -> Vec<Metric> {
     let mut metrics = Vec::new();
     let mut rows = Rows { metrics: &mut metrics, labels: Vec::new() };
@@ -255,7 +255,7 @@ fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// One object: figures of the site, and inside it objects of outputs, inputs and remote sites, by their names.
+/// Returns the metrics as one object. It holds objects of outputs, inputs and remote sites, by their names.
 pub fn json(site: &str, unix_time_s: f64, metrics: &[Metric]) -> Value {
     let mut root = Map::new();
     root.insert("time".to_owned(), json!(unix_time_s));

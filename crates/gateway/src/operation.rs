@@ -1,4 +1,4 @@
-//! Operation of a site: its gateway's thread, its control socket, and the statistics that it writes.
+//! Operation of a site: thread of its gateway, control socket, and statistics.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -68,7 +68,7 @@ pub enum OperationError {
     Failed,
 }
 
-/// Runs a site until a signal asks to end (SIGINT, SIGTERM); SIGHUP reloads the site file.
+/// Runs a site until SIGINT or SIGTERM. SIGHUP reloads the site file.
 ///
 /// # Errors
 /// Returns an error if the site file is wrong, something cannot be opened, or the gateway fails.
@@ -127,7 +127,7 @@ impl Operation {
         self.thread.is_finished()
     }
 
-    /// Reads the statistics and writes them where the site file says; meant for once a second.
+    /// Reads the statistics and writes them as the site file says, once a second.
     pub fn observe(&mut self) {
         if let Some(statistics) = self.handle.statistics() {
             self.observer.look(statistics);
@@ -226,7 +226,7 @@ fn answer(what: &str, site: &Path, title: &str, handle: &Handle) -> Value {
     }
 }
 
-/// Destinations of statistics and journal. They have a thread of their own: no slow terminal or disk delays packets.
+/// Destinations of statistics and journal, in a thread of their own. No slow terminal or disk delays packets.
 struct Observer {
     title: String,
     console: Console,

@@ -51,7 +51,7 @@ impl OutputConfig {
 pub struct Counts {
     /// Datagrams, or pieces of a stream, that went to each receiver.
     pub sent: u64,
-    /// Datagrams or pieces that a receiver had no room for or could not be reached with.
+    /// Datagrams or pieces dropped, as a receiver had no room or was unreachable.
     pub dropped: u64,
     /// Times that a program was started again.
     pub restarts: u64,
@@ -99,7 +99,7 @@ struct Family {
 }
 
 impl Output {
-    /// Opens it. `identity` tells RTP senders apart.
+    /// Opens it. `identity` distinguishes RTP senders.
     pub(crate) fn open(config: &OutputConfig, identity: u32) -> io::Result<Output> {
         let kind = match config {
             OutputConfig::Udp { send, rtp } => {
@@ -176,7 +176,7 @@ impl Output {
     }
 }
 
-/// Opens a file to write, or a FIFO. A FIFO is opened for reading too: so it is there before anybody reads, and stays when
+/// Opens a file to write, or a FIFO. A FIFO is opened for reading too: so it is there before a reader is, and stays when
 /// a reader goes.
 fn open_file(path: &Path) -> io::Result<OwnedFd> {
     let is_fifo = path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo());
@@ -290,7 +290,7 @@ fn spawn(words: &[String]) -> io::Result<(Child, Stream)> {
     Ok((child, Stream::new(input)))
 }
 
-/// Makes reads and writes return at once.
+/// Sets a descriptor non-blocking.
 pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(fd)?;
     Ok(rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)?)

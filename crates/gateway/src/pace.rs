@@ -4,7 +4,7 @@ use bentpipe_units::{Rate, Span, Time};
 
 const NANOS_PER_S: u128 = 1_000_000_000;
 
-/// Maximum time that is made up for after a stop: the far end could not take more.
+/// Maximum time that is made up for after a stop. The far end could not take more.
 const LONGEST_CATCH_UP: Span = Span::from_millis(250);
 
 /// Slots of a carrier, which do not drift.
@@ -48,7 +48,7 @@ impl Pace {
         due.min(most)
     }
 
-    /// Returns the number of slots that are over at `time` and were not taken yet, however late that is.
+    /// Returns the number of slots over at `time` and not taken yet, however late.
     pub(crate) fn over(&self, time: Time) -> u64 {
         self.slots_in(time.since(self.start)).saturating_sub(self.taken)
     }

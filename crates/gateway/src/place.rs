@@ -8,7 +8,7 @@ use std::io;
 pub struct OpenError {
     /// Key of the site file, such as `input.0.listen`.
     key: String,
-    /// Its value.
+    /// Value of the key.
     value: String,
     error: io::Error,
 }

@@ -44,7 +44,7 @@ impl Remote {
         };
         let decapsulator = |(n, &pid): (usize, &u16)| {
             let mut stream = stream(pid);
-            // There is one way back, so only one decompressor can be heard.
+            // There is one return channel, so only one decompressor can use it.
             if let Some(rohc) = stream.rohc.as_mut().filter(|_| n > 0) {
                 rohc.mode = RohcMode::Unidirectional;
             }
@@ -94,7 +94,7 @@ impl Remote {
         }
     }
 
-    /// Processes a unit of the `n`-th of its PIDs, calls `sink` with the result, and exchanges feedback.
+    /// Processes a unit of the `n`-th of its PIDs. Calls `sink` with the result and exchanges feedback.
     pub(crate) fn receive(&mut self, now: Time, n: usize, piece: Piece<'_>, sink: impl FnMut(Event<'_>)) {
         let Some(decapsulator) = self.decapsulators.get_mut(n) else { return };
         match piece {

@@ -25,7 +25,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// Takes a datagram: delivers it if it is in order, holds it behind a gap.
+    /// Accepts a datagram. It is delivered if it is in order, and held after a gap.
     fn take(&mut self, now: Time, seq: u16, datagram: &[u8], sink: &mut impl FnMut(&[u8])) {
         let ahead = seq.wrapping_sub(self.next);
         if ahead == 0 {
@@ -57,7 +57,7 @@ impl Sender {
         }
     }
 
-    /// Gives up the first gap, and delivers the datagrams behind it.
+    /// Skips the first gap, and delivers the datagrams after it.
     fn skip_gap(&mut self, sink: &mut impl FnMut(&[u8])) {
         self.next = self.held.front().map_or(self.next, |(seq, ..)| *seq);
         self.release(sink);
@@ -72,7 +72,7 @@ impl Sender {
 /// Reorder buffer of RTP datagrams.
 ///
 /// A datagram behind a gap is held until the gap is filled, or for a maximum delay. Datagrams in order are not delayed. Number
-/// and age of held datagrams are bounded, whatever comes.
+/// and age of held datagrams are bounded for any input.
 #[derive(Clone, Debug)]
 pub(crate) struct Reorder {
     max_delay: Span,
@@ -114,7 +114,7 @@ impl Reorder {
         }
     }
 
-    /// Gives up the gap that is waited for longest.
+    /// Skips the oldest gap.
     fn skip_oldest(&mut self, sink: &mut impl FnMut(&[u8])) {
         let waiting = self.senders.iter_mut().filter(|sender| !sender.held.is_empty());
         if let Some(sender) = waiting.min_by_key(|sender| sender.waits_since()) {
@@ -130,7 +130,7 @@ impl Reorder {
         since.map_or(Time::NEVER, |since| since + self.max_delay)
     }
 
-    /// Gives up the gaps that are overdue at `now`, and calls `sink` with the datagrams behind them.
+    /// Skips the gaps that are overdue at `now`, and delivers the datagrams after them.
     pub(crate) fn release(&mut self, now: Time, mut sink: impl FnMut(&[u8])) {
         while self.due() <= now {
             self.skip_oldest(&mut sink);

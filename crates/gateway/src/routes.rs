@@ -16,7 +16,7 @@ pub struct Prefix {
 pub struct NoPrefix(String);
 
 impl Prefix {
-    /// Creates the prefix of the first `len` bits of `address`; `None` if other bits are not zero.
+    /// Creates the prefix of the first `len` bits of `address`, if the others are zero.
     pub fn new(address: IpAddr, len: u8) -> Option<Prefix> {
         let (bits, width) = bits(address);
         let prefix = Prefix { address, len };

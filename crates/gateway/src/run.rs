@@ -60,7 +60,7 @@ pub enum Error {
     #[error("remote site {0}: {1}")]
     Remote(String, InvalidConfig),
     /// The setting cannot change while the gateway runs.
-    #[error("{0} cannot change while the gateway runs: end it and start it anew")]
+    #[error("{0} cannot change while the gateway is running; restart it")]
     Fixed(&'static str),
     /// The gateway has ended.
     #[error("the gateway has ended")]
@@ -213,7 +213,7 @@ impl Gateway {
         }
     }
 
-    /// Sends and receives once. Returns `true` if there may be more at once.
+    /// Returns `true` if there may be more at once, after sending and receiving.
     fn pass(&mut self) -> bool {
         let now = self.clock.now();
         let more_to_send = self.carrier.send(now, &mut self.remotes, &mut self.outputs);
@@ -327,11 +327,11 @@ impl Gateway {
         }
     }
 
-    /// Answers requests. Returns `true` if it is to end.
+    /// Returns `true` if a request asks to end, after answering all.
     fn answer(&mut self) -> bool {
         while let Ok(request) = self.requests.try_recv() {
             match request {
-                // Whoever asked may have gone.
+                // The client may have gone.
                 Request::Statistics(answer) => drop(answer.send(self.statistics())),
                 Request::Reload(config, answer) => drop(answer.send(self.reload(*config))),
                 Request::End => return true,
@@ -412,7 +412,7 @@ impl Gateway {
             let open = |(n, config)| open_output(n, config, n as u32);
             self.outputs = config.outputs.iter().enumerate().map(open).collect::<Result<_, _>>()?;
             self.config.outputs = config.outputs.clone();
-            changes.push("outputs opened anew".to_owned());
+            changes.push("outputs opened again".to_owned());
         }
         if config.inputs != self.config.inputs {
             // Their ports have to be free first.
@@ -425,7 +425,7 @@ impl Gateway {
             }
             self.inputs = opened?;
             self.config.inputs = config.inputs.clone();
-            changes.push("inputs opened anew".to_owned());
+            changes.push("inputs opened again".to_owned());
         }
         Ok(())
     }
@@ -452,7 +452,7 @@ impl Gateway {
                     remote
                 }
                 None => {
-                    changes.push(format!("remote site {} begins anew", new.name));
+                    changes.push(format!("remote site {} starts again", new.name));
                     fresh.next().expect("one was made for each that does not stay")
                 }
             };

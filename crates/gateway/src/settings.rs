@@ -1,4 +1,4 @@
-//! From the site file to a gateway's settings, and what is wrong between its keys.
+//! Conversion of a site file to a gateway's settings, with checks across keys.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +15,7 @@ use bentpipe_wire::ts;
 
 use super::file::{self, Site, Text};
 
-/// The longest packet in bytes, which every encapsulation carries: a bridged frame in an SNDU of 15 bits length.
+/// Longest packet in bytes that every encapsulation carries. It is a bridged frame in an SNDU of 15 bits length.
 const MAX_MTU: u64 = 32_000;
 
 /// Default of the time that a datagram of RTP waits for an earlier one.
@@ -32,7 +32,7 @@ pub enum SiteError {
     /// The file cannot be read, or its keys or values are wrong.
     #[error(transparent)]
     File(#[from] bentpipe_scenario::Error),
-    /// Its keys contradict one another.
+    /// Contradiction between keys.
     #[error(transparent)]
     Refused(#[from] ScenarioError),
 }
@@ -310,7 +310,7 @@ fn check_pids(site: &Site, problems: &mut Problems) {
     }
 }
 
-/// Returns `true` if two keys are the `send` of remote sites with different addresses, which may share baseband frames.
+/// Returns `true` if two keys are the `send` of remote sites that may share frames. Their addresses differ.
 fn share_frames(site: &Site, one: &str, two: &str) -> bool {
     let address = |key: &str| {
         let name = key.strip_prefix("remote.")?.strip_suffix(".send")?;

@@ -94,7 +94,7 @@ fn interface_index(socket: &Socket, name: &str) -> io::Result<u32> {
     rustix::net::netdevice::name_to_index(socket, name).map_err(unknown)
 }
 
-/// Sets `IP_MULTICAST_IF` by index: by address, an interface without an IPv4 address could not be chosen.
+/// Sets `IP_MULTICAST_IF` by index. By address, an interface without an IPv4 address could not be chosen.
 fn set_multicast_index_v4(socket: &Socket, index: u32) -> io::Result<()> {
     let any = Ipv4Addr::UNSPECIFIED;
     Ok(rustix::net::sockopt::set_ip_multicast_if_with_ifindex(socket, &any, &any, index)?)

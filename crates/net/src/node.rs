@@ -153,7 +153,7 @@ impl Node {
         }
     }
 
-    /// Adds the port of an endpoint, at which packets from it come in and packets to it leave.
+    /// Adds the port of an endpoint. Packets from it come in there, and packets to it leave.
     ///
     /// # Panics
     /// If there are more than 65,535 ports.
@@ -361,7 +361,7 @@ impl Node {
         }
     }
 
-    /// Encapsulates an IPv6 packet and routes it to the tunnel's other end, not into another tunnel.
+    /// Encapsulates an IPv6 packet and routes it to the tunnel's other end. It does not enter another tunnel.
     fn send_through(&mut self, mut packet: Packet, number: u16, cx: &mut Cx<'_>) {
         let Some(tunnel) = self.tunnels.get_mut(usize::from(number)) else {
             return self.refuse(&packet, Drop::NoRoute, cx);
@@ -406,8 +406,7 @@ impl Node {
         }
     }
 
-    /// Decapsulates a tunnelled packet and handles its content, if it is from the tunnel's other end (RFC 4213, section
-    /// 3.6).
+    /// Decapsulates a tunnelled packet from the tunnel's other end, and handles its content. See RFC 4213, section 3.6.
     #[inline(never)]
     fn unwrap(&mut self, mut packet: Packet, ends: (Ipv4Addr, Ipv4Addr), cx: &mut Cx<'_>) {
         let Some(number) = self.tunnel_ends.get(&ends).copied() else {
@@ -585,7 +584,7 @@ fn refusal(kind: Kind) -> Drop {
     if kind == Kind::Checksum { Drop::BadChecksum } else { Drop::BadHeader }
 }
 
-/// Decrements the hop limit and returns `false` if it was used up.
+/// Returns `true` if the hop limit was not used up, after decrementing it.
 #[inline]
 fn take_hop(packet: &mut Packet) -> bool {
     let header = packet.header_mut();
@@ -601,8 +600,8 @@ fn cut(packet: &mut Packet, len: usize) {
     packet.truncate(len);
 }
 
-/// Returns `true` for groups that no router forwards: 224.0.0.0/24 (RFC 5771, section 4) and interface- and link-local
-/// IPv6 scopes (RFC 4291, section 2.7).
+/// Returns `true` for groups that no router forwards. They are 224.0.0.0/24 (RFC 5771, section 4) and interface- and
+/// link-local IPv6 scopes (RFC 4291, section 2.7).
 fn is_link_local_group(destination: Key) -> bool {
     if routes::is_v4(destination) {
         return destination as u32 >> 8 == 0x00e0_0000;

@@ -75,7 +75,7 @@ impl Capture {
     /// Opens a file, or standard input for "-".
     ///
     /// # Errors
-    /// Returns an error if it cannot be read or is no capture.
+    /// Returns an error if it cannot be read or is not a capture.
     pub fn open(path: &Path, content: Content, session: &dyn Session) -> Result<Capture, Error> {
         let source = source(path, session).map_err(|source| Error::Open { path: path.into(), source })?;
         Capture::new(path, source, content)
@@ -170,7 +170,7 @@ pub(crate) fn cut_remark(path: &Path, record: u64) -> String {
     format!("{}: the capture ends within record {record}; it was read up to there", path.display())
 }
 
-/// Returns `true` if the file ends too early, as one does when the capture was killed.
+/// Returns `true` if the file ends too early, as after a killed capture.
 pub(crate) fn is_cut_short(error: &ReadError) -> bool {
     matches!(error, ReadError::Format(wire::Error { kind: wire::Kind::Truncated { .. }, .. }))
 }
@@ -223,7 +223,7 @@ fn protocol(ethertype: EtherType) -> String {
     format!("of EtherType {:#06x}{name}", ethertype.0)
 }
 
-/// Returns the length in an IP header, if it is within the `on_link` bytes that were on the link.
+/// Returns the length in an IP header, if `on_link` bytes suffice for it.
 fn ip_len(bytes: &[u8], on_link: usize) -> usize {
     let field = |at: usize| Some(usize::from(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?])));
     let len = match bytes.first().map(|first| first >> 4) {

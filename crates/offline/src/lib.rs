@@ -92,7 +92,7 @@ pub enum Error {
         /// The system's error.
         source: std::io::Error,
     },
-    /// A file is no capture.
+    /// A file is not a capture.
     #[error("{}: {source}", path.display())]
     Read {
         /// The file.

@@ -208,7 +208,7 @@ fn is_constant(mut bits: impl Iterator<Item = u64>) -> bool {
     bits.next().is_some_and(|first| bits.all(|bits| bits == first))
 }
 
-/// Returns a function that returns `true` at every second call, from the first.
+/// Returns `true` at every second call of the function created, from the first.
 fn every_second() -> impl FnMut() -> bool {
     let mut odd = false;
     move || {

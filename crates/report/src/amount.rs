@@ -2,7 +2,7 @@
 
 use bentpipe_units::{Bytes, Rate, Span};
 
-/// Returns the number and base unit of a text such as "6 MB", "270 ms" or "12".
+/// Returns the number and base unit of a text such as "6 MB" or "12".
 pub fn number(text: &str) -> Option<(f64, &'static str)> {
     let plain = || text.trim().parse::<f64>().ok().map(|number| (number, ""));
     let bytes = || text.parse::<Bytes>().ok().map(|bytes| (bytes.get() as f64, "B"));

@@ -20,7 +20,7 @@ pub struct Axis {
     pub scale: Scale,
     /// Set if a linear axis starts at zero when all values are positive.
     pub from_zero: bool,
-    /// Set if a linear axis ends at its last value, not at the next mark, as for time.
+    /// Set if a linear axis ends at its last value, as for time. Otherwise it ends at the next mark.
     pub ends_with_values: bool,
     /// Words in place of numbers: value 0 is the first, and so on.
     pub words: Vec<String>,

@@ -1,4 +1,4 @@
-//! Leaving out points that nobody would see.
+//! Removal of points that a plot cannot show.
 
 /// Returns at most four points of a curve for each of `columns` columns. These are the first, lowest, highest and
 /// last of each column, in order, so every extreme stays visible. NaN, which breaks the curve, is kept.

@@ -1,7 +1,7 @@
 //! A run's results as a page to read: one self-contained HTML file.
 //!
 //! A [`Page`] is made of [`Block`]s: paragraphs, tables, plots, texts. Plots are inline SVG that follows the reader's
-//! light or dark scheme, prints in black on white, and tells its lines apart by colour and by markers. Nothing is
+//! light or dark scheme, prints in black on white, and distinguishes its lines by colour and by markers. Nothing is
 //! fetched, and nothing in the page depends on the machine or the time, so the same results give the same page.
 
 pub mod amount;

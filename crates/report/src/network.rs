@@ -10,7 +10,7 @@ use super::svg::escape;
 /// Maximum number of nodes drawn; more cannot be read.
 const MAX_NODES: usize = 40;
 
-/// Distance of layers and of nodes in a layer, and half the size of a node.
+/// Distance of layers and of nodes in a layer. Half the size of a node follows.
 const LAYER: f64 = 330.0;
 const ROW: f64 = 84.0;
 const HALF: (f64, f64) = (62.0, 19.0);

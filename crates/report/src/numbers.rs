@@ -28,8 +28,8 @@ pub fn with_interval(value: f64, half: Option<f64>) -> String {
     format!("{} \u{b1} {}", grouped(value, decimals), grouped(half, decimals))
 }
 
-/// Formats a value with a suitable prefix and half its confidence interval: "1.234 ± 0.012 Mbit/s". Ratios are in per
-/// cent.
+/// Formats a value with a suitable prefix and half its interval. An example is "1.234 ± 0.012 Mbit/s".
+/// Ratios are in per cent.
 pub fn quantity(value: f64, ci95: Option<f64>, unit: &str) -> String {
     let (factor, unit) = match unit {
         "ratio" => (0.01, "%".to_owned()),

@@ -11,10 +11,10 @@ const MAX_BURSTS: usize = 2000;
 const CLOSE: usize = 150;
 /// Maximum number of terminals whose rows are named; more are numbered.
 const MAX_NAMED: usize = 12;
-/// Letters of a name that are shown beside a row.
+/// Letters of a name that are shown next to a row.
 const NAME: usize = 28;
 
-/// Plots the start of the plan, and of a long one also a part of its middle. Empty if nothing was ever assigned.
+/// Plots the start of the plan, and of a long one its middle. Empty if nothing was ever assigned.
 pub(super) fn plots(carrier: &str, bursts: &[Burst]) -> Vec<Plot> {
     let shown = &bursts[..bursts.len().min(MAX_BURSTS)];
     let mut plots: Vec<Plot> = plot(format!("Burst time plan of {carrier}"), shown).into_iter().collect();

@@ -6,7 +6,7 @@ use super::axis::{Axis, Scale};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
-    /// A line with a marker now and then to tell it by.
+    /// Line with markers that identify it.
     #[default]
     Line,
     /// Thin dashed line, for a limit or a secondary curve (ssthresh next to cwnd).
@@ -37,9 +37,9 @@ pub struct Curve {
 /// A diagram of curves over two axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// What to look at in it; may be empty.
+    /// Note on its features. May be empty.
     pub note: String,
     /// Horizontal axis.
     pub x: Axis,

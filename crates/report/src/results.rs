@@ -20,7 +20,7 @@ const MAX_ROWS: usize = 12;
 /// Number of plots before the tables: one row.
 const FIRST_PLOTS: usize = 2;
 
-/// Maximum number of measures of one kind in a sweep plot: those with the largest values.
+/// Maximum number of measures of one kind in a sweep plot. Those with the largest values are kept.
 const MAX_SHOWN: usize = 8;
 
 /// Note where all seeds give the same run.
@@ -69,7 +69,7 @@ pub fn results_page(results: &ResultSet<'_>) -> Page {
     }
     blocks.push(Block::Heading("How".into()));
     blocks.extend(how(results));
-    // Lines of the file are no lines of the page.
+    // Lines of the file are not lines of the page.
     let lead = results.description.split_whitespace().collect::<Vec<_>>().join(" ");
     Page { title: results.title.to_owned(), lead, facts: facts(results), blocks }
 }

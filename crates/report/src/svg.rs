@@ -20,7 +20,7 @@ const INNER_HEIGHT: f64 = HEIGHT - TOP - BOTTOM;
 /// Points in a curve's drawing are at most four for each of these.
 const COLUMNS: usize = 360;
 
-/// Pixels between the markers that tell a line by.
+/// Pixels between the markers that identify a line.
 const MARKER_DISTANCE: f64 = 92.0;
 
 /// Number of colours and markers before they repeat.

@@ -143,7 +143,7 @@ impl Codec {
         }
     }
 
-    /// Returns the number of frames of `frame_ms` in the interval, up to 200 ms (RFC 3551, 4.2).
+    /// Returns the number of frames of `frame_ms` in the interval. That is up to 200 ms (RFC 3551, 4.2).
     fn frames(self, frame_ms: u64, interval: Span) -> Result<usize, FormatError> {
         let frame = Span::from_millis(frame_ms).as_nanos();
         let frames = interval.as_nanos() / frame;
@@ -194,7 +194,7 @@ impl Codec {
 }
 
 impl Format {
-    /// Packets of so many bytes of payload each so often, of no codec in particular.
+    /// Packets of a given payload length and interval, of no codec in particular.
     pub const fn sized(payload_len: usize, interval: Span, clock_hz: u32) -> Format {
         Format { payload_type: DYNAMIC, clock_hz, payload_len, interval }
     }

@@ -79,7 +79,7 @@ pub struct Figures {
     pub payload_type: u8,
     /// Times between arrivals. Their mean is seed 000's equation 4, their deviation its equation 5.
     pub intervals: Moments,
-    /// One-way delays of packets sent by this machine.
+    /// Delays, one way, of packets sent by this machine.
     pub delay: Moments,
     /// Arrival of the first and last packet, since 1970.
     pub span_ns: (u64, u64),
@@ -173,7 +173,7 @@ impl Figures {
         self.intervals.deviation()
     }
 
-    /// Returns the interarrival jitter (RFC 3550, 6.4.1) after the last packet, or `None` without a known clock rate.
+    /// Returns the interarrival jitter after the last packet (RFC 3550, 6.4.1). `None` without a known clock rate.
     pub fn jitter_ns(&self, clock_hz: Option<u32>) -> Option<f64> {
         clock_hz.filter(|_| self.intervals.count() > 0).map(|_| self.jitter_ns)
     }

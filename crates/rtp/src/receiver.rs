@@ -123,7 +123,7 @@ impl Receiver {
         &self.reception
     }
 
-    /// Returns the number of datagrams that the kernel dropped at full receive buffers, as far as reported.
+    /// Returns the number of datagrams that the kernel reported dropped at full receive buffers.
     pub fn overflows(&self) -> u64 {
         self.sockets.iter().map(|door| u64::from(door.drops)).sum()
     }
@@ -178,7 +178,7 @@ impl Door {
     }
 }
 
-/// Sees when somebody sets the machine's clock.
+/// Detects changes of the machine's clock.
 struct ClockWatch {
     started: Instant,
     /// The machine's clock less the monotonic one.

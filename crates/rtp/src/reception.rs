@@ -21,11 +21,11 @@ pub struct StreamId {
 /// Counts of datagrams that belong to no stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Strays {
-    /// Datagrams that are no RTP, or were cut off.
+    /// Datagrams other than RTP, or cut off.
     pub not_rtp: u64,
     /// Datagrams that are RTCP (by their type, RFC 5761, section 4).
     pub rtcp: u64,
-    /// Packets of sources that there was no room for.
+    /// Packets of sources beyond the room for them.
     pub refused: u64,
     /// Sources forgotten for others' sake after one packet.
     pub forgotten: u64,
@@ -112,8 +112,8 @@ impl Reception {
         self.probation.push_back(id);
     }
 
-    /// Evicts the oldest source of a single packet, if its second one had time to arrive. RFC 3550, appendix A.1,
-    /// holds no source valid before its second packet.
+    /// Evicts the oldest source of one packet, unless its second may still arrive. RFC 3550, appendix A.1, holds no
+    /// source valid before its second packet.
     fn forget_one(&mut self, now_ns: u64) -> Option<usize> {
         while let Some(&id) = self.probation.front() {
             let place = self.places[&id];
@@ -215,7 +215,7 @@ pub struct Overall {
     pub packets: u64,
     /// Bytes of RTP in those.
     pub bytes: u64,
-    /// Packets that were sent, as the numbers say.
+    /// Packets that were sent, by the sequence numbers.
     pub expected: u64,
     /// Returns the number of those that were not received.
     pub lost: u64,
@@ -235,7 +235,7 @@ pub struct Overall {
     pub elapsed_ns: u64,
 }
 
-/// One-way delays in nanoseconds. Quantiles have three digits.
+/// Statistics of the one-way delay in nanoseconds. Quantiles have three digits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delay {
     /// Returns the mean.

@@ -20,7 +20,7 @@ pub enum Streams {
     /// The synchronisation source alone: all go to one port.
     #[default]
     BySsrc,
-    /// By port as well: each stream's is two above the previous (RFC 3550, section 11).
+    /// Streams by port too. Each stream's is two above the previous (RFC 3550, section 11).
     ByPort,
 }
 
@@ -63,9 +63,8 @@ pub struct Sender {
 /// Time from the call to the first packet.
 const START: Span = Span::from_millis(5);
 
-/// Maximum busy-wait before a packet is due, also limited to a quarter of the packet interval. A thread with
-/// real-time priority that never sleeps is stopped by the kernel for 50 ms of each second (sched(7),
-/// `sched_rt_runtime_us`).
+/// Maximum busy-wait before a packet is due. A quarter of the packet interval also limits it. A thread with real-time
+/// priority that never sleeps is stopped by the kernel for 50 ms of each second (sched(7), `sched_rt_runtime_us`).
 const SPIN: Span = Span::from_micros(60);
 
 /// Interval between reports of progress.

@@ -1,4 +1,4 @@
-//! Older spellings of keys: names of kinds in place of `medium` and `traffic`, and renamed keys.
+//! Older spellings of keys: names of kinds as keys, and renamed keys.
 //!
 //! A table that had the name of a kind is now `medium = { kind = .. }`, or `traffic = { kind = .. }`.
 

@@ -290,7 +290,7 @@ fn bulk() -> Application {
     Application::Bulk(Default::default())
 }
 
-/// Returns `true` for the default application, which is not written out: other traffic rejects the key.
+/// Returns `true` for the default application. It is not written out, as other traffic rejects the key.
 fn is_bulk(application: &Application) -> bool {
     *application == bulk()
 }

@@ -89,7 +89,7 @@ pub enum Attach {
 /// Form of what a medium carries without IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// ATM cells: packets of a mark (1 in the last cell of a PDU) and the payload.
+    /// ATM cells: packets of a mark and the payload. The mark is 1 in the last cell of a PDU.
     CellPayloads,
 }
 

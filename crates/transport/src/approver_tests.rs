@@ -45,7 +45,7 @@ fn a_free_link_approves_and_takes_a_hop() {
 
 #[test]
 fn what_does_not_fit_is_lowered_or_refused() {
-    // 0.9 of 1 Mbit/s has room for 640 kbit/s; the nonce still tells that the rate was lowered.
+    // 0.9 of 1 Mbit/s has room for 640 kbit/s; the nonce still shows that the rate was lowered.
     let lowered = answer(&mut rig(1_000_000, true), MS, 4);
     assert_eq!(lowered.rate.bps(), 640_000);
     assert!(Response::to(&lowered, 63).is_consent(&REQUEST, 64));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Interval between lines when standard error is no terminal.
+/// Interval between lines when standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Progress in packets: a bar on a terminal, otherwise an occasional line.

@@ -31,7 +31,7 @@ fn a_reload_changes_what_was_changed_and_keeps_contexts() {
     std::fs::write(&one.path, &text).expect("written");
     let (fine, said) = one.ask("reload");
     assert!(
-        fine && said.contains("remote site third begins anew") && said.contains("contexts kept"),
+        fine && said.contains("remote site third starts again") && said.contains("contexts kept"),
         "{said}"
     );
     (0..20).for_each(|n| assert_eq!(talk(&[n; 20]), [n; 20]));

@@ -71,7 +71,7 @@ impl Scheduler {
     }
 
     /// Shares a superframe's units. Constant assignments are given in full as long as they fit, in the order of the
-    /// terminals; whoever adds terminals sees to that they fit.
+    /// terminals; the caller ensures that added terminals fit.
     pub fn share(&mut self, claims: &[Claim]) -> Vec<Allocation> {
         let mut left = self.units;
         let mut given = vec![Allocation::default(); claims.len()];
@@ -87,7 +87,7 @@ impl Scheduler {
         given.iter_mut().zip(rates).for_each(|(given, units)| given.rate = units);
         let volumes = self.volume.share(self.scheduling, &wants(&given, |claim| claim.volume), &mut left);
         given.iter_mut().zip(volumes).for_each(|(given, units)| given.volume = units);
-        // Free capacity is nobody's right, so nothing is made up for.
+        // Free capacity is not guaranteed, so nothing is made up for.
         let anything = |claim: &Claim| if claim.free { u32::MAX } else { 0 };
         let free = self.free.share(Scheduling::RoundRobin, &wants(&given, anything), &mut left);
         given.iter_mut().zip(free).for_each(|(given, units)| given.free = units);

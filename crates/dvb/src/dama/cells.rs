@@ -31,7 +31,7 @@ pub enum Encapsulation {
     Mpe,
     /// Generic Stream Encapsulation in all of a burst (TS 102 606).
     Gse,
-    /// Return Link Encapsulation (EN 301 545-2) in whole bursts, with a sequence number after fragmented packets.
+    /// Return Link Encapsulation (EN 301 545-2) in whole bursts. A sequence number follows fragmented packets.
     Rle,
     /// The same, with a CRC-32 behind packets in fragments.
     RleCrc,
@@ -56,11 +56,11 @@ impl Encapsulation {
     }
 }
 
-/// Overhead of GSE fragmentation per burst, which ends one packet and starts the next (TS 102 606).
+/// Overhead of GSE fragmentation per burst (TS 102 606). A burst ends one packet and starts the next.
 const GSE_FRAGMENTS: u64 = 7 + 7 - 4;
 
-/// Returns the carrier bytes of `packets` packets of `len_bytes` in total, packed into bursts of the given number of
-/// cells. They include cell headers, the overhead of each packet, and in cells a pointer.
+/// Returns the carrier bytes of `packets` packets in bursts of `cells` cells. `len_bytes` is their total length. They
+/// include cell headers, the overhead of each packet, and in cells a pointer.
 pub(super) fn carrier_bytes(encapsulation: Encapsulation, cells: u32, packets: usize, len_bytes: u64) -> u64 {
     let packed = |overhead: usize| len_bytes + packets as u64 * overhead as u64;
     let in_cells = |bytes: u64| (bytes * PACKET_LEN as u64).div_ceil(PAYLOAD_LEN as u64);
@@ -254,14 +254,14 @@ impl Packer {
             _ => first + self.fill_with_cells(cells, &mut filled),
         };
         while let Some((end, created_at)) = self.ends.front().filter(|(end, _)| *end < self.sent_so_far) {
-            // A burst that is no cells is taken in as a whole.
+            // A burst without cells is taken in as a whole.
             filled.ends.push((if whole.is_some() { 0 } else { (end - first) as u16 }, *created_at));
             self.ends.pop_front();
         }
         filled
     }
 
-    /// Says how many of the cells are no null packets.
+    /// Returns the number of cells that are not null packets.
     fn fill_with_cells(&mut self, cells: u32, filled: &mut Filled) -> u64 {
         if self.has_room(cells) {
             self.form.flush(&mut self.made);
@@ -327,7 +327,7 @@ impl Unpacker {
         }
     }
 
-    /// Unpacks a burst and calls `sink` with the number of a cell and the packet that ends in it.
+    /// Unpacks a burst, and passes each packet to `sink` with the cell it ends in.
     pub(super) fn burst(&mut self, cells: &[u8], mut sink: impl FnMut(u16, Packet)) {
         let mut take = |number: usize, payload: &Payload<'_>| {
             if let Payload::Pdu(EtherType::IPV4 | EtherType::IPV6, pdu) = payload {

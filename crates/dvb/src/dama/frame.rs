@@ -55,7 +55,7 @@ pub struct Config {
     /// Multiframes in a superframe, the period of the burst time plan. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multiframes: Option<u32>,
-    /// Encapsulation: ULE or MPE in TS packets, or GSE or RLE in the whole payload of a burst. Default: "ule".
+    /// Encapsulation: ULE or MPE in TS packets, GSE or RLE in whole bursts. Default: "ule".
     pub encapsulation: Encapsulation,
     /// Place of the network control centre. Default: "ground".
     pub control: Control,
@@ -238,7 +238,7 @@ impl Frame {
         carrier_bytes(self.encapsulation, self.cells, packets, len_bytes)
     }
 
-    /// Returns the carrier bytes of a packet: its share of the cells it is packed into.
+    /// Returns the carrier bytes of a packet. They are its share of the cells it is packed into.
     pub fn carrier_len(&self, len_bytes: usize) -> Bytes {
         Bytes::new(self.carrier_bytes(1, len_bytes as u64))
     }
@@ -283,8 +283,8 @@ impl Frame {
         self.carriers * self.slots_in_multiframe() - self.reserved()
     }
 
-    /// Returns the maximum number of units of one terminal. It sends on one carrier at a time, and not in request
-    /// slots.
+    /// Returns the maximum number of units of one terminal. It sends on one carrier at a time, and not in
+    /// request slots.
     pub fn units_of_one(&self) -> u32 {
         self.units().min(self.slots_in_multiframe() - self.reserved())
     }
@@ -358,24 +358,23 @@ impl Frame {
         if self.superframe_start(guess + 1) <= at { guess + 1 } else { guess }
     }
 
-    /// Returns the deadline for requests of superframe `number` at the control centre, or `None` if it was before the
-    /// run.
+    /// Returns the deadline for requests of superframe `number` at the control centre. `None` if it was before the run.
     pub fn cutoff(&self, number: u64) -> Option<Time> {
         let start = self.superframe_start(number);
         let lead = self.control_delay + self.processing;
         (Time::ZERO + lead <= start).then(|| Time::from_nanos(start.as_nanos() - lead.as_nanos()))
     }
 
-    /// The rate of so many units.
+    /// Returns the rate of the given number of units.
     pub fn rate_of(&self, units: u32) -> Rate {
         let bits =
             u128::from(self.rate.as_bps()) * u128::from(units) / u128::from(self.slots_in_multiframe());
         Rate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
     }
 
-    /// Returns the minimum, mean and maximum time from data arrival to the superframe that its request shapes. The
-    /// mean is over all instants of arrival. `None` if requests are piggybacked on bursts, which come as they are
-    /// assigned.
+    /// Returns the minimum, mean and maximum time from data arrival to its superframe. Its request shapes that
+    /// superframe. The mean is over all instants of arrival. `None` if requests are piggybacked on bursts, which come
+    /// as they are assigned.
     pub fn request_to_grant(&self, terminal: u32) -> Option<[Span; 3]> {
         let Requests::Slots { times, .. } = self.requests else { return None };
         // Any superframe late enough that all it depends on is in the run.

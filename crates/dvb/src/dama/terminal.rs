@@ -16,8 +16,8 @@ use super::plan::Entry;
 use super::{Frame, Requests};
 use crate::dama::metrics;
 
-/// Callback that returns the rate of further packets if it is known, in bits of IP packets. The terminal requests
-/// that rate at once. A router that has approved a rate in the packet knows it (RFC 4782).
+/// Callback that returns the rate of further packets in bits, if it is known. The terminal requests that rate at once.
+/// A router that has approved a rate in the packet knows it (RFC 4782).
 pub type Announcement = fn(&Packet) -> Option<Rate>;
 
 /// Superframes for which an announced rate is requested, until it is measured.
@@ -48,8 +48,8 @@ fn max_packet(encapsulation: Encapsulation) -> usize {
     }
 }
 
-/// Terminal. Input 0 is for IP packets, input 1 for its part of the burst time plan. Bursts and requests leave at
-/// output 0 at their arrival time on the other side.
+/// Terminal of a return link. Input 0 is for IP packets, input 1 for its part of the burst time plan. Bursts and
+/// requests leave at output 0 at their arrival time on the other side.
 pub struct Terminal {
     frame: Arc<Frame>,
     number: u16,
@@ -221,7 +221,7 @@ impl Terminal {
             demand.arrive(bytes);
         }
         if let Some(rate) = announced {
-            // What follows is reckoned in packets of the longest length.
+            // What follows is computed in packets of the longest length.
             let mtu = self.mtu as u64;
             let rate = rate.mul_f64(self.frame.carrier_bytes(1, mtu) as f64 / mtu as f64);
             demand.announce(rate, cx.now() + self.frame.superframe() * ANNOUNCED_FOR);
@@ -313,7 +313,7 @@ struct Plan {
 
 impl Schedule {
     fn add(&mut self, entry: &Entry) {
-        // What holds for a superframe replaces what was said before.
+        // The plan of a superframe replaces an earlier one.
         self.plans.retain(|plan| plan.superframe != entry.superframe);
         self.last = (entry.superframe, entry.slots.len());
         if !entry.slots.is_empty() {

@@ -16,7 +16,7 @@ pub trait PduSource {
     /// Returns `true` if the first part of a PDU is sent, and the rest waits.
     fn is_fragmented(&self) -> bool;
 
-    /// Appends one packet of at most `room` bytes to a data field and returns its length.
+    /// Appends a packet of at most `room` bytes to a data field. Returns its length.
     ///
     /// It is 0 if nothing waits or the room does not suffice.
     fn fill_packet(&mut self, at: Time, stream: &mut InputStream, room: usize, out: &mut Vec<u8>) -> usize;
@@ -115,7 +115,7 @@ impl Fields {
         ready.min_by_key(|group| self.least(*group, sources).map(|(tag, _)| tag))
     }
 
-    /// Returns the next source of a group: one with a cut PDU, else the least start tag.
+    /// Returns the next source of a group. It is one with a cut PDU, else the least start tag.
     fn least<S: PduSource>(&self, group: usize, sources: &[S]) -> Option<(u64, usize)> {
         let members = &self.groups[group].members;
         let waiting = members.iter().copied().filter(|n| sources[*n].waiting_len() > 0);
@@ -124,7 +124,7 @@ impl Fields {
         waiting.map(|n| (start(n), n)).min()
     }
 
-    /// Appends a data field of a group and returns its length; `None` if nothing can be sent.
+    /// Appends a data field of a group and returns its length. `None` if nothing can be sent.
     pub fn fill<S: PduSource>(
         &mut self,
         at: Time,

@@ -27,7 +27,8 @@ pub(super) struct Path {
     mtu: usize,
     /// Set if packets are carried in Ethernet frames.
     pub(super) is_bridged: bool,
-    /// Encapsulated packets: creation time, and the TS packet, or byte of all data fields, in which each ends.
+    /// Encapsulated packets: creation time and place of the end. The place is a TS packet, or a byte of all data
+    /// fields.
     carried_packets: VecDeque<(u64, CarriedPacket)>,
     /// Bytes of all data fields so far.
     consumed: u64,
@@ -76,7 +77,7 @@ impl Path {
         })
     }
 
-    /// Returns the time from which on there is a TS packet to send; `None` if nothing waits.
+    /// Returns the time from which on a TS packet can be sent, if one waits.
     pub(super) fn ready(&self) -> Option<Time> {
         if self.is_backlogged() || self.queue.packets() > 0 {
             return Some(Time::ZERO);
@@ -146,14 +147,14 @@ impl Path {
         packet.recycle();
     }
 
-    /// Returns the unit of a TS packet that was just sent, with the packets that end in it.
+    /// Returns the unit of a TS packet just sent, with packets that end in it.
     pub(super) fn ts_unit(&mut self, packet: [u8; PACKET_LEN]) -> Unit {
         let number = self.encapsulator.sent().frames - 1;
         self.unit_bytes += PACKET_LEN as u64;
         self.unit(packet.to_vec(), number)
     }
 
-    /// Accounts for `share` of the `len` bytes of a data field, with their time, frame header and padding.
+    /// Accounts for `share` of the `len` bytes of a data field. It has their time, frame header and padding.
     pub(super) fn account_frame(&mut self, took: Span, share: usize, len: usize, capacity: usize) {
         let octets = (bbframe::HEADER_LEN + capacity) as u64;
         self.unit_bytes += octets * share as u64 / len.max(1) as u64;

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use super::address::RawAddress;
 use super::{BATCH, headers};
 
-/// Room for the kernel's remarks on a datagram: a time stamp and a count of drops, each with its header. In words, which
-/// are aligned as a `cmsghdr` must be.
+/// Room for the kernel's remarks on a datagram, in words. They are a time stamp and a count of drops, each with its
+/// header. Words are aligned as a `cmsghdr` must be.
 const CONTROL_WORDS: usize = 16;
 
 /// Up to [`BATCH`] datagrams that were taken from a socket.
@@ -32,11 +32,12 @@ struct Entry {
 pub struct Datagram<'a> {
     /// Payload.
     pub bytes: &'a [u8],
-    /// Set if it was longer than the inbox has room for, and the rest is lost.
+    /// Set if the datagram was longer than the inbox. The rest is lost.
     pub is_truncated: bool,
     /// Sender, as far as the socket knows it.
     pub from: Option<SocketAddr>,
-    /// When the kernel got it, in nanoseconds since 1970 by the machine's clock, if [`super::stamp_arrivals`] asked for that.
+    /// Arrival time at the kernel, in nanoseconds since 1970 by the machine's clock. `None` unless
+    /// [`super::stamp_arrivals`] requested it.
     pub arrived_ns: Option<u64>,
 }
 
@@ -50,7 +51,7 @@ impl Inbox {
     /// Receives the datagrams that wait at `socket`, at most [`BATCH`], and returns their number. Never blocks.
     ///
     /// # Errors
-    /// As the socket says: an ICMP error for what was sent before, say. Nothing is here then.
+    /// Returns the error of the socket, such as an ICMP error for an earlier datagram. Nothing is received then.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         self.entries.clear();
         self.drops = None;

@@ -3,29 +3,29 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Asks for the kernel's time of arrival of each datagram, and for the number of those that found the receive buffer full
-/// (socket(7), `SO_TIMESTAMPNS`, `SO_RXQ_OVFL`).
+/// Requests the kernel's arrival time of each datagram, and the count of dropped ones. Those found the receive buffer
+/// full (socket(7), `SO_TIMESTAMPNS`, `SO_RXQ_OVFL`).
 ///
 /// # Errors
-/// As the kernel says.
+/// Returns the error of the kernel.
 pub fn stamp_arrivals(socket: impl AsFd) -> io::Result<()> {
     set(&socket, libc::SO_TIMESTAMPNS, 1)?;
     set(&socket, libc::SO_RXQ_OVFL, 1)
 }
 
-/// Gives the socket a receive buffer of `bytes` if it may (`CAP_NET_ADMIN`), otherwise of what the machine lets everybody
-/// have, `net.core.rmem_max`. What it has then, as the kernel counts: headers of its own with it.
+/// Sets the receive buffer of a socket to `bytes`, and returns its size. Without `CAP_NET_ADMIN` it is at most
+/// `net.core.rmem_max`. The size is as the kernel counts: headers of its own with it.
 ///
 /// # Errors
-/// As the kernel says.
+/// Returns the error of the kernel.
 pub fn grow_receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<usize> {
     let wanted = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     set(&socket, libc::SO_RCVBUFFORCE, wanted).or_else(|_| set(&socket, libc::SO_RCVBUF, wanted))?;
     read(&socket, libc::SO_RCVBUF).map(|bytes| bytes.max(0) as usize)
 }
 
-/// How many datagrams the kernel dropped at the socket since it was made, modulo 2^32: its receive buffer was full, or a
-/// checksum was wrong. None if the kernel does not say (`SO_MEMINFO`, Linux 4.12).
+/// Returns the number of datagrams that the kernel dropped at the socket, modulo 2^32. Its receive buffer was full, or
+/// a checksum was wrong. `None` if the kernel does not report it (`SO_MEMINFO`, Linux 4.12).
 pub fn receive_drops(socket: impl AsFd) -> Option<u32> {
     let mut info = [0_u32; libc::SK_MEMINFO_DROPS as usize + 1];
     let (fd, mut len) = (socket.as_fd().as_raw_fd(), size_of_val(&info) as libc::socklen_t);

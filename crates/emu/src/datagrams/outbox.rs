@@ -86,7 +86,7 @@ impl Outbox {
         self.entries.clear();
     }
 
-    /// Sends the entries from `first` on by one call, and returns the number sent, at least 1.
+    /// Sends the entries from `first` on by one call. Returns the number sent, at least 1.
     fn send_from(&mut self, first: usize, socket: &impl AsFd) -> io::Result<usize> {
         let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
         let mut headers = headers();

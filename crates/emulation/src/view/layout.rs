@@ -25,10 +25,10 @@ pub(crate) struct Status {
 /// The longest name that is shown whole.
 const MAX_NAME: usize = 28;
 
-/// The columns that a table cannot do without besides the name's: rate, queue and delay.
+/// Columns that every table has next to the name: rate, queue and delay.
 const NUMBERS: usize = 14 + 12 + 12;
 
-/// Lines for a terminal of `columns` and `lines`; none is longer, and there are fewer, so that a table that is drawn anew
+/// Returns lines for a terminal of `columns` and `lines`. None is longer, and there are fewer, so that a redrawn table
 /// replaces the one before.
 pub(crate) fn layout(rows: &[Row], status: &Status, (columns, lines): (usize, usize)) -> String {
     let longest = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
@@ -71,7 +71,7 @@ impl Status {
     }
 }
 
-/// A line that is no longer than the terminal is wide, its end cut off where it has to be.
+/// Returns a line cut to the width of the terminal.
 fn fitted(line: &str, columns: usize) -> String {
     let line = line.trim_end();
     if line.chars().count() <= columns {

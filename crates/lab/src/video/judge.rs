@@ -61,7 +61,7 @@ fn compared(videos: &[[Vec<u8>; 2]], folder: &Path, prefix: Option<&String>) -> 
     Ok(qualities)
 }
 
-/// Draws both eyes, or what was sent beside what arrived.
+/// Draws both eyes, or the picture sent next to the one that arrived.
 fn draw(
     sent: &[u8],
     files: &[PathBuf],

@@ -81,7 +81,7 @@ fn constant_rate(packets: &[Bytes], times: &[Span], fec: Fec, unit: usize) -> Ve
 /// Statistics of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Cells that arrived, whatever they were.
+    /// Cells that arrived, of any kind.
     pub cells: u64,
     /// AAL5: PDUs that were whole and right.
     pub good_pdus: u64,

@@ -2,8 +2,8 @@
 //!
 //! The multiplexer gives every PID of its inputs a new one, writes a PAT and PMTs, and sends at a constant rate, with NULL
 //! packets where it has nothing to send. Packets leave in the first free slot after they are due, so references to the
-//! clock are no longer right where they stand: each programme gets a PID of its own with clock references stamped for the
-//! slot that they leave in, and the original reference beside (OPCR). The packets themselves are not touched but for
+//! clock are wrong in the new place: each programme gets a PID of its own with clock references stamped for the
+//! slot that they leave in, next to the original reference (OPCR). The packets themselves are not touched but for
 //! their PID, the inputs' tables among them; a private descriptor in the PMT says which PID was which. So taking apart
 //! gives back every packet bit by bit, NULL packets left out.
 

@@ -10,8 +10,8 @@ use bentpipe_wire::ts::{self, Packet, Pcr, Pid};
 /// A transport stream packet's bytes.
 pub(super) type Bytes = [u8; ts::PACKET_LEN];
 
-/// Distances of stored packets in bytes: bare, with 16 bytes of Reed-Solomon parity (EN 300 429), or with 4 bytes of
-/// arrival time in front (M2TS).
+/// Distances of stored packets in bytes. Packets are bare, with 16 bytes of Reed-Solomon parity (EN 300 429), or with 4
+/// bytes of arrival time in front (M2TS).
 const STRIDES: [usize; 3] = [ts::PACKET_LEN, 204, TIMED_STRIDE];
 /// Distance of packets with an arrival time in front.
 const TIMED_STRIDE: usize = 192;

@@ -48,8 +48,8 @@ impl Demux {
         self.rest = Some(endpoint);
     }
 
-    /// The endpoint that takes what comes from a port of `source`: the connection's, else the port's, else the one for
-    /// the rest.
+    /// Returns the endpoint of packets from a port of `source`. It is the connection's, else the port's, else the one
+    /// for the rest.
     #[inline]
     pub(super) fn find(&self, service: Service, from: u16, source: impl FnOnce() -> Key) -> Option<Port> {
         if !self.connections.is_empty() {
@@ -67,8 +67,8 @@ fn connection(service: Service, remote_port: u16) -> u64 {
     u64::from(service.0) << 16 | u64::from(remote_port)
 }
 
-/// Returns the source and destination port of an IP payload, or zeros for other protocols and `later` fragments. UDP,
-/// TCP, DCCP, SCTP and UDP-Lite have them at the same place.
+/// Returns the source and destination port of an IP payload. They are zeros for other protocols and `later` fragments.
+/// UDP, TCP, DCCP, SCTP and UDP-Lite have them at the same place.
 #[inline]
 pub(super) fn ports(protocol: Protocol, bytes: &[u8], later: bool) -> (u16, u16) {
     const DCCP: Protocol = Protocol(33);

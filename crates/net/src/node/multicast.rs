@@ -151,7 +151,7 @@ impl Node {
 
 /// Membership.
 impl Node {
-    /// Handles a membership message, or returns `false` for any other packet.
+    /// Returns `true` if the packet was a membership message, after handling it.
     pub(super) fn take_membership(&mut self, packet: &Packet, port: Port, cx: &mut Cx<'_>) -> bool {
         let Ok(ip) = view(packet) else { return false };
         let Ok(upper) = ip.upper() else { return false };

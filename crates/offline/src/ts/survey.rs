@@ -226,8 +226,8 @@ impl Survey {
         });
     }
 
-    /// Returns the programme maps by PID: those named by a PAT, or without one all candidates. A stream carried in
-    /// another has its own, on any PID.
+    /// Returns the programme maps by PID. They are those named by a PAT, or without one all candidates. A stream
+    /// carried in another has its own, on any PID.
     pub fn maps(&self) -> impl Iterator<Item = (Pid, &Pmt)> {
         let counts = |pid: &Pid| self.pat.is_none() || self.named.contains(pid);
         self.pmts.iter().filter(move |(pid, _)| counts(pid)).map(|(pid, pmt)| (*pid, pmt))

@@ -83,7 +83,7 @@ const fn one_octet(octet: u8, polynomial: u8) -> u8 {
     crc
 }
 
-/// The CRC-3 of values that are at hand, without a table look-up per octet. Modulo its polynomial x^7 = 1, so bits that
+/// CRC-3 of values that are given, without a table look-up per octet. Modulo its polynomial x^7 = 1, so bits that
 /// are seven apart count alike: the message is folded into seven bits by shifting, and those index one table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fold3 {

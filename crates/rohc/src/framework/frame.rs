@@ -20,7 +20,7 @@ pub(crate) const SEGMENT: u8 = 0xfe;
 pub(crate) enum Kind {
     Ir,
     IrDyn,
-    /// Type 0, 1 or 2, or whatever else the profile defines.
+    /// Type 0, 1 or 2, or another that the profile defines.
     Profile,
 }
 
@@ -192,7 +192,7 @@ impl Cid {
         }
     }
 
-    /// Appends the CID as it stands in feedback data (RFC 3095 5.2.2).
+    /// Appends the CID in the form of feedback data (RFC 3095 5.2.2).
     pub(crate) fn write_in_feedback(self, out: &mut Vec<u8>) {
         match (self.cids.is_large(), self.cid) {
             (true, _) => self.write_large(out),

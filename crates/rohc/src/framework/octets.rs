@@ -1,7 +1,7 @@
 //! Reading octets, and writing octets and bits, most significant bit first.
 //!
 //! [`Writer`] appends to the caller's buffer.
-//! [`Reader`] fails with [`Truncated`], never panics, whatever a length field says.
+//! [`Reader`] fails with [`Truncated`], never panics, for any value of a length field.
 
 use alloc::vec::Vec;
 

@@ -44,7 +44,7 @@ pub(crate) struct Reassembler {
 }
 
 impl Reassembler {
-    /// A packet that is not a segment came: the unit under way is lost.
+    /// Discards an incomplete unit, as a packet that is not a segment came.
     pub(crate) fn abort(&mut self) {
         self.unit.clear();
         self.overflown = false;

@@ -193,7 +193,7 @@ pub(super) fn length_ratio(runs: &StudyRuns) -> Result<f64, String> {
     Ok(length(&groups[groups.len() - 1]) / length(&groups[0]))
 }
 
-/// Returns the ratio of the mean peaks at the extreme heights, over that of the heights.
+/// Returns the ratio of the mean peaks over that of the extreme heights.
 pub(super) fn height_ratio(runs: &StudyRuns) -> Result<f64, String> {
     let groups = by_height(runs)?;
     let (last, first) = (&groups[groups.len() - 1], &groups[0]);

@@ -87,7 +87,7 @@ impl Encapsulator {
     /// complete.
     ///
     /// # Panics
-    /// If `section` is not as long as it says.
+    /// Panics if `section` does not have the length in its header.
     pub fn push(&mut self, section: &[u8], out: &mut Vec<u8>) {
         let is_whole = section.len() >= HEADER_LEN && section_len(section) == Some(section.len());
         assert!(is_whole, "a section has the length that it says");

@@ -41,7 +41,7 @@ impl Lengths {
         self.0.iter().map(step).collect()
     }
 
-    /// Returns the number of runs per class of lengths: 1, 2, 3 to 4, 5 to 8 and so on.
+    /// Returns the number of runs per class of lengths: 1, 2, 3 to 4, etc.
     ///
     /// Each item is the class's last length, and the number of runs.
     pub fn classes(&self) -> Vec<(u64, u64)> {

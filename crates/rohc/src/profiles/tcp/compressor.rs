@@ -166,7 +166,7 @@ impl Compressor {
             }
         }
         if !self.is_begun {
-            // No randomness is at hand; the initial sequence number is as good.
+            // There is no randomness here; the initial sequence number is as good.
             let msn = header::seq(view.tcp);
             self.control.msn =
                 if self.control.msn == 0 { (msn ^ msn >> 16) as u16 } else { self.control.msn };

@@ -76,7 +76,7 @@ impl<T> Ring<T> {
     }
 }
 
-/// A step of more than this is none of a number that counts on.
+/// Maximum step of a number that counts on.
 const MAX_STEP: u32 = 1 << 26;
 
 impl Ref {

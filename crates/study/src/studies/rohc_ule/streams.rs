@@ -91,7 +91,7 @@ pub(super) fn observations(runs: &StudyRuns, ip: &str) -> Result<Points, String>
     Ok((0..).map(f64::from).zip(counts).collect())
 }
 
-/// Returns the UDP payload of the streams as a share of the link in per cent.
+/// Returns the streams' UDP payload as a share of the link in per cent.
 pub(super) fn shares(runs: &StudyRuns, ip: &str) -> Result<Points, String> {
     let share = |count: f64| count * (12 + GSM_LEN) as f64 * 400.0 / LINK_BPS * 100.0;
     Ok(observations(runs, ip)?.into_iter().map(|(x, count)| (x, share(count))).collect())

@@ -67,12 +67,12 @@ pub(super) fn valley(runs: &StudyRuns, run: &str, n: u32) -> Result<f64, String>
     Ok(deepest_fall(runs, run, n)?.0)
 }
 
-/// Returns the largest loss by one more payload byte in the first valleys, in per cent.
+/// Returns the largest loss by one payload byte in the first valleys, in per cent.
 pub(super) fn fall(runs: &StudyRuns, run: &str) -> Result<f64, String> {
     Ok(deepest_fall(runs, run, 1)?.1 * 100.0)
 }
 
-/// Returns the payload with the largest fall of goodput against one byte less, and that fall.
+/// Returns the payload with the largest fall of goodput, and that fall. The fall is against one byte less.
 fn deepest_fall(runs: &StudyRuns, run: &str, n: u32) -> Result<(f64, f64), String> {
     let first = 12.0 + 184.0 * (f64::from(n) - 1.0);
     let goodput = goodput(runs, run)?;

@@ -116,7 +116,7 @@ impl Encapsulator {
         Ok(())
     }
 
-    /// Compacts the buffer once over half of it is sent: each byte moves at most once.
+    /// Compacts the buffer once over half of it is sent. Each byte moves at most once.
     fn forget_sent(&mut self) {
         if self.sent > self.bodies.len() / 2 {
             self.bodies.drain(..self.sent);
@@ -141,8 +141,8 @@ impl Encapsulator {
         out.len() - start
     }
 
-    /// Appends one packet of at most `room` bytes to a data field, and returns its length. It is 0 if nothing waits
-    /// or the room does not suffice.
+    /// Appends a packet of at most `room` bytes to a data field. Returns its length. It is 0 if nothing waits or the
+    /// room does not suffice.
     pub fn fill_packet(&mut self, stream: &mut InputStream, room: usize, out: &mut Vec<u8>) -> usize {
         let start = out.len();
         let Some(mut first) = self.queue.pop_front() else { return 0 };
@@ -153,7 +153,7 @@ impl Encapsulator {
         out.len() - start
     }
 
-    /// Returns `true` if any part of a PDU fits a packet in `room` and was sent.
+    /// Returns `true` if part of a PDU fits a packet in `room` and was sent.
     fn send(&mut self, pdu: &mut Waiting, room: usize, stream: &mut InputStream, out: &mut Vec<u8>) -> bool {
         if let Some((frag_id, crc)) = pdu.fragments {
             return self.send_fragment(pdu, frag_id, crc, room, out);

@@ -91,7 +91,7 @@ impl Encapsulator {
         Ok(())
     }
 
-    /// Compacts the buffer once over half of it is sent: each byte moves at most once.
+    /// Compacts the buffer once over half of it is sent. Each byte moves at most once.
     fn forget_sent(&mut self) {
         if self.sent > self.bodies.len() / 2 {
             self.bodies.drain(..self.sent);
@@ -135,8 +135,8 @@ impl Encapsulator {
         true
     }
 
-    /// Returns `true` if a first fragment was sent: the whole protocol type and at least one byte. It leaves at least
-    /// one.
+    /// Returns `true` if a first fragment was sent. It has the whole protocol type and at least one byte, and leaves at
+    /// least one.
     fn send_start(&mut self, sdu: &mut Waiting, room: usize, out: &mut Vec<u8>) -> bool {
         let protection = self.profile.protection;
         let total_len = sdu.body_len + protection.len();

@@ -10,7 +10,7 @@ pub enum Types {
     /// Omitted for IPv4 and IPv6, which their first bits identify; otherwise `Compressed`.
     #[default]
     Suppressed,
-    /// One byte for types listed in EN 301 545-2, otherwise three.
+    /// Single byte for types listed in EN 301 545-2, otherwise three.
     Compressed,
     /// Two bytes.
     Full,

@@ -90,7 +90,7 @@ impl Packer {
         }
     }
 
-    /// Returns up to `wanted` bytes of room in the TS packet, or in a new one.
+    /// Returns up to `wanted` bytes of room in this TS packet or a new one.
     fn make_room(&mut self, wanted: usize, out: &mut Vec<u8>) -> usize {
         if self.room == 0 {
             self.open(0, out);

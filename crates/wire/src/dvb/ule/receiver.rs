@@ -204,8 +204,8 @@ impl Receiver {
         }
     }
 
-    /// Returns `true` if a whole SNDU had a correct CRC, and delivers it to its receiver. Then nothing after it is
-    /// reliable either (RFC 4326, section 7.2).
+    /// Returns `true` if a whole SNDU had a correct CRC, after delivering it. Otherwise nothing after it is reliable
+    /// either (RFC 4326, section 7.2).
     fn deliver(&mut self, bytes: &[u8], sink: &mut impl FnMut(&Sndu<'_>)) -> bool {
         if Crc32::new().add_bytes(bytes).register() != 0 {
             self.counts.crc_errors += 1;

@@ -254,7 +254,7 @@ impl Lists {
         self.pool.items().enumerate().find(is_item).map(|(at, _)| at as u8)
     }
 
-    /// A free place for an item of `len` octets. Whoever fills the pool loses references first, then the table.
+    /// Returns a free place for an item of `len` octets. A full pool loses references first, then the table.
     fn make_place(&mut self, len: usize, taken: &Ids) -> u8 {
         self.sweep(taken);
         if self.is_full(len) {

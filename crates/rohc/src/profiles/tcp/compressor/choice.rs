@@ -192,7 +192,7 @@ impl Compressor {
         let set =
             if self.chain.inner().ip_id.is_sequential() { &formats::SEQUENTIAL } else { &formats::RANDOM };
         let stride = if due.has(Group::AckStride) { 0 } else { self.control.ack_stride };
-        // The last one has the CRC of seven bits.
+        // The last one has the CRC-7.
         let first = if is_strong { set.len() - 1 } else { 0 };
         set[first..].iter().find(|format| {
             needed & !format.covers == 0

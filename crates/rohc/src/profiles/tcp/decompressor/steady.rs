@@ -113,7 +113,7 @@ impl Decompressor {
         if let Some(stamps) = restored.stamps {
             self.reference.items.store_timestamps(stamps);
         }
-        // Whatever else a success ends, the general path has ended: it took the packet after the last failure.
+        // The general path has ended all else that a success ends: it took the packet after the last failure.
         self.failures <<= 1;
     }
 }
