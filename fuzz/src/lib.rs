@@ -7,4 +7,5 @@ pub mod net;
 pub mod rohc;
 pub mod transport;
 pub mod rtp;
+pub mod signalling;
 pub mod wire;

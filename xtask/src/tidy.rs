@@ -25,6 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-wire", &["units"]),
     ("bentpipe-rohc", &["wire", "units"]),
     ("bentpipe-cc", &["units"]),
+    ("bentpipe-signalling", &["units"]),
     ("bentpipe-net", &["units", "wire"]),
     ("bentpipe-sim", &["units", "net"]),
     ("bentpipe-site", &["units", "wire", "net", "sim"]),

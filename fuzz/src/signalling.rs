@@ -1,0 +1,75 @@
+//! Checks on `bentpipe-signalling`: a message that is read is written so that it reads the same.
+
+use bentpipe_signalling::digest::{Challenge, Credentials};
+use bentpipe_signalling::sdp::{self, Capabilities, Codec, Direction, Session};
+use bentpipe_signalling::sip::{Framer, Message, name};
+
+/// Function under test.
+pub type Target = fn(&[u8]);
+
+/// Every target by the name of its corpus.
+pub const TARGETS: &[(&str, Target)] =
+    &[("sip_message", fuzz_sip_message), ("sip_stream", fuzz_sip_stream), ("sdp", fuzz_sdp)];
+
+/// One datagram: parsed, checked, written, and parsed again.
+pub fn fuzz_sip_message(data: &[u8]) {
+    let Ok(mut message) = Message::parse(data) else { return };
+    let is_valid = message.check().is_ok();
+    let again = Message::parse(&message.emit()).map(|mut again| {
+        again.headers.remove(name::CONTENT_LENGTH);
+        again
+    });
+    message.headers.remove(name::CONTENT_LENGTH);
+    if message.emit().len() <= bentpipe_signalling::sip::MAX_MESSAGE {
+        assert_eq!(again, Ok(message.clone()));
+    }
+    for field in [name::WWW_AUTHENTICATE, name::AUTHORIZATION] {
+        for value in message.headers.all(field) {
+            let challenge = Challenge::parse(value);
+            assert_eq!(
+                challenge.as_ref().and_then(|challenge| Challenge::parse(&challenge.to_string())),
+                challenge
+            );
+            let credentials = Credentials::parse(value);
+            let text = credentials.as_ref().map(ToString::to_string);
+            assert_eq!(text.and_then(|text| Credentials::parse(&text)), credentials);
+        }
+    }
+    if is_valid {
+        assert!(message.headers.via().is_some() && message.cseq().is_some());
+        let response = Message::response(&message.headers, 200);
+        assert!(Message::parse(&response.emit()).is_ok_and(|response| response.check().is_ok()));
+    }
+}
+
+/// A stream in pieces of a size that the first byte gives: the same messages as in one piece.
+pub fn fuzz_sip_stream(data: &[u8]) {
+    let Some((size, stream)) = data.split_first() else { return };
+    let messages = |size: usize| {
+        let (mut framer, mut messages) = (Framer::default(), vec![]);
+        for piece in stream.chunks(size.max(1)) {
+            framer.push(piece);
+            messages.extend(std::iter::from_fn(|| framer.next_message()).filter_map(Result::ok));
+        }
+        messages
+    };
+    assert_eq!(messages(usize::from(*size)), messages(stream.len()));
+}
+
+/// A description: parsed, written, parsed again, and answered.
+pub fn fuzz_sdp(data: &[u8]) {
+    let Ok(session) = Session::parse(data) else { return };
+    assert_eq!(Session::parse(&session.emit()), Ok(session.clone()));
+    let capabilities = Capabilities {
+        address: [192, 0, 2, 1].into(),
+        port: 4000,
+        codecs: vec![Codec::new(0, "PCMU", 8000), Codec::new(18, "G729", 8000)],
+        ptime: 20,
+        direction: Direction::SendRecv,
+    };
+    if let Ok((answer, _)) = sdp::answer(&session, &capabilities, 1, 1) {
+        assert_eq!(answer.media.len(), session.media.len());
+        assert!(sdp::outcome(&session, &answer).is_ok());
+        assert_eq!(Session::parse(&answer.emit()), Ok(answer));
+    }
+}
