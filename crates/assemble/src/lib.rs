@@ -19,8 +19,9 @@ pub mod traces;
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use bentpipe_net::channel::Config as Fault;
+use bentpipe_net::channel::{Trace, TraceConfig};
 use bentpipe_net::link::DelayChange;
 use bentpipe_scenario::{DelayChanges, Document, Layout, Medium, Problem, Scenario, ScenarioError, copies};
 use bentpipe_sim::{BuildError, ElementId, Network};
@@ -132,8 +133,13 @@ impl Folder {
 }
 
 impl bentpipe_site::Files for Folder {
-    fn fault(&self, fault: &Fault, seed: u64, path: &str) -> Result<Fault, (&'static str, String)> {
-        traces::load(fault, &self.path, seed, path)
+    fn trace(
+        &self,
+        config: &TraceConfig,
+        seed: u64,
+        path: &str,
+    ) -> Result<Arc<Trace>, (&'static str, String)> {
+        traces::load(config, &self.path, seed, path)
     }
 
     fn open(&self, path: &Path) -> Result<Opened, String> {

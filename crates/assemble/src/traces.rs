@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bentpipe_net::channel::loss::{Counts, fit};
-use bentpipe_net::channel::{Config, Fit, Trace, TraceConfig};
+use bentpipe_net::channel::{Fit, Trace, TraceConfig};
 use bentpipe_scenario::files::read_at_most;
 use bentpipe_units::RandomStream;
 
@@ -22,14 +22,18 @@ pub fn read(path: &Path) -> Result<Trace, String> {
     Trace::parse(&text).map_err(|error| said(&error))
 }
 
-/// Returns a fault with its trace, if it has one, read or made.
+/// Returns a trace that is read, made or fitted.
 ///
 /// `seed` and `name` seed the draws of a fitted model; relative paths start at `folder`.
 ///
 /// # Errors
 /// Returns the key of the fault, and the problem.
-pub fn load(fault: &Config, folder: &Path, seed: u64, name: &str) -> Result<Config, (&'static str, String)> {
-    let Config::Trace(config) = fault else { return Ok(fault.clone()) };
+pub fn load(
+    config: &TraceConfig,
+    folder: &Path,
+    seed: u64,
+    name: &str,
+) -> Result<Arc<Trace>, (&'static str, String)> {
     let measured = match (&config.file, &config.synthetic) {
         (Some(file), None) => read(&folder.join(file)).map_err(|problem| ("file", problem))?,
         (None, Some(synthetic)) => {
@@ -54,5 +58,5 @@ pub fn load(fault: &Config, folder: &Path, seed: u64, name: &str) -> Result<Conf
             fitted.model.trace(measured.frames(), &mut stream).unwrap_or(measured)
         }
     };
-    Ok(Config::Trace(TraceConfig { loaded: Some(Arc::new(trace)), ..config.clone() }))
+    Ok(Arc::new(trace))
 }

@@ -118,9 +118,27 @@ pub struct TraceConfig {
     /// link with each transmission of a frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<Span>,
-    /// The trace, once it was read or made.
-    #[serde(skip)]
-    pub loaded: Option<Arc<Trace>>,
+}
+
+/// Fault with the trace that its configuration names, once it was read or made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadedFault {
+    /// Fault as configured.
+    pub config: Config,
+    /// Trace of a [`Config::Trace`]. Other faults have none.
+    pub trace: Option<Arc<Trace>>,
+}
+
+impl From<Config> for LoadedFault {
+    fn from(config: Config) -> LoadedFault {
+        LoadedFault { config, trace: None }
+    }
+}
+
+impl From<&Config> for LoadedFault {
+    fn from(config: &Config) -> LoadedFault {
+        config.clone().into()
+    }
 }
 
 /// Model fitted to a trace.
@@ -267,9 +285,9 @@ enum Fault {
 }
 
 impl Fault {
-    fn new(config: &Config) -> Result<Fault, InvalidConfig> {
+    fn new(fault: &LoadedFault) -> Result<Fault, InvalidConfig> {
         let trials = |value, key| probability(value, key).map(Trials::new);
-        Ok(match *config {
+        Ok(match fault.config {
             Config::PacketErrors { loss } => Fault::Loss(trials(loss, "loss")?),
             Config::BitErrors { ber, crc } => Fault::Bits { errors: trials(ber, "ber")?, crc },
             Config::BitBursts { p, r, ber_good, ber_bad } => {
@@ -283,7 +301,7 @@ impl Fault {
             Config::GilbertElliott { p, r, loss_good, loss_bad } => {
                 Fault::Bursts(GilbertElliott::new([p, r], [loss_good, loss_bad])?)
             }
-            Config::Trace(ref config) => Fault::Trace(config.reader()?),
+            Config::Trace(ref config) => Fault::Trace(config.reader(fault.trace.as_ref())?),
             Config::Signal(_) => {
                 let expected = "a Wi-Fi link: other media have no rates that it could act on";
                 return Err(InvalidConfig::new("kind", expected));
@@ -303,11 +321,10 @@ impl Fault {
 
 impl TraceConfig {
     /// Returns the trace from a random frame on.
-    fn reader(&self) -> Result<trace::Reader, InvalidConfig> {
+    fn reader(&self, trace: Option<&Arc<Trace>>) -> Result<trace::Reader, InvalidConfig> {
         InvalidConfig::ensure(self.step.is_none_or(|step| !step.is_zero()), "step", "more than no time")?;
         let missing = InvalidConfig::new("file", "a trace: one of `file` and `synthetic`");
-        let trace = self.loaded.clone().ok_or(missing)?;
-        Ok(trace::Reader::new(trace, self.step))
+        Ok(trace::Reader::new(trace.cloned().ok_or(missing)?, self.step))
     }
 }
 
@@ -316,8 +333,8 @@ impl Channel {
     ///
     /// # Errors
     /// Returns an error that names the key with an invalid value.
-    pub fn new(config: &Config) -> Result<Channel, InvalidConfig> {
-        let fault = Fault::new(config)?;
+    pub fn new(fault: impl Into<LoadedFault>) -> Result<Channel, InvalidConfig> {
+        let fault = Fault::new(&fault.into())?;
         Ok(Channel { fault, held: Held::default(), delivered: 0, lost: 0, damaged: 0, duplicated: 0 })
     }
 
@@ -326,7 +343,7 @@ impl Channel {
     /// # Errors
     /// Returns an error that names the key with an invalid value; then nothing is changed.
     pub fn set(&mut self, config: &Config) -> Result<(), InvalidConfig> {
-        self.fault = Fault::new(config)?;
+        self.fault = Fault::new(&config.into())?;
         Ok(())
     }
 

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use bentpipe_net::channel;
+use bentpipe_net::channel::{Trace, TraceConfig};
 use bentpipe_net::link::DelayChange;
 use bentpipe_units::Span;
 
@@ -19,16 +20,16 @@ pub struct Opened {
 
 /// Loads what configurations name.
 pub trait Files {
-    /// Returns a fault, with any trace read, made or fitted. `path` seeds the draws.
+    /// Returns a trace that is read, made or fitted. `path` seeds the draws.
     ///
     /// # Errors
     /// Returns the key of the fault and its problem.
-    fn fault(
+    fn trace(
         &self,
-        fault: &channel::Config,
+        config: &TraceConfig,
         seed: u64,
         path: &str,
-    ) -> Result<channel::Config, (&'static str, String)>;
+    ) -> Result<Arc<Trace>, (&'static str, String)>;
 
     /// Opens a file.
     ///

@@ -1,5 +1,6 @@
 //! Recorded elements and wires, numbered once all are known.
 
+use bentpipe_net::channel::{self, LoadedFault};
 use bentpipe_net::{Channel, Element, Port};
 use bentpipe_sim::{BuildError, Builder, ElementId, Network};
 
@@ -119,8 +120,8 @@ impl<'f> Site<'f> {
                 Some(Faults::Several(_)) => place.key(&format!("channel.{n}")),
                 _ => place.key("channel"),
             };
-            let config = self.fault(config, &key, &path)?;
-            let channel = Channel::new(&config).map_err(|error| Problem::impossible(&key, &error))?;
+            let fault = self.fault(config, &key, &path)?;
+            let channel = Channel::new(fault).map_err(|error| Problem::impossible(&key, &error))?;
             let channel = self.add(Order::Link(link, way, Slot::Channel(n)), path, channel);
             let last = chain.last().map_or(from, |last| (*last, Port(0)));
             self.connect(last, (channel, Port(0)));
@@ -133,14 +134,14 @@ impl<'f> Site<'f> {
     ///
     /// # Errors
     /// Returns an error if the trace cannot be loaded.
-    pub fn fault(
-        &self,
-        config: &bentpipe_net::channel::Config,
-        key: &str,
-        path: &str,
-    ) -> Result<bentpipe_net::channel::Config, Problem> {
-        let loaded = self.files.fault(config, self.seed, path);
-        loaded.map_err(|(part, problem)| Problem::new(format!("{key}.{part}"), problem))
+    pub fn fault(&self, config: &channel::Config, key: &str, path: &str) -> Result<LoadedFault, Problem> {
+        let trace = match config {
+            channel::Config::Trace(trace) => Some(self.files.trace(trace, self.seed, path)),
+            _ => None,
+        };
+        let trace = trace.transpose();
+        let trace = trace.map_err(|(part, problem)| Problem::new(format!("{key}.{part}"), problem))?;
+        Ok(LoadedFault { config: config.clone(), trace })
     }
 
     /// Numbers the elements by their order and builds the network.
@@ -185,9 +186,10 @@ impl Installed {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::Arc;
 
     use bentpipe_net::ExternalPort;
-    use bentpipe_net::channel::Config;
+    use bentpipe_net::channel::{Trace, TraceConfig};
     use bentpipe_net::link::DelayChange;
     use bentpipe_units::Span;
 
@@ -198,8 +200,8 @@ mod tests {
     struct NoFiles;
 
     impl Files for NoFiles {
-        fn fault(&self, fault: &Config, _: u64, _: &str) -> Result<Config, (&'static str, String)> {
-            Ok(fault.clone())
+        fn trace(&self, _: &TraceConfig, _: u64, path: &str) -> Result<Arc<Trace>, (&'static str, String)> {
+            Err(("file", path.to_owned()))
         }
         fn open(&self, path: &Path) -> Result<Opened, String> {
             Err(path.display().to_string())

@@ -1,7 +1,9 @@
 //! The table of roles with kinds of its own: well-known ports, clients, shared objects, and refusals.
 
 use std::any::Any;
+use std::sync::Arc;
 
+use bentpipe_net::channel::{Trace, TraceConfig};
 use bentpipe_net::link::DelayChange;
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
 use bentpipe_site::line::DelayChanges;
@@ -91,13 +93,8 @@ impl Element for Relay {
 struct NoFiles;
 
 impl Files for NoFiles {
-    fn fault(
-        &self,
-        fault: &bentpipe_net::channel::Config,
-        _: u64,
-        _: &str,
-    ) -> Result<bentpipe_net::channel::Config, (&'static str, String)> {
-        Ok(fault.clone())
+    fn trace(&self, _: &TraceConfig, _: u64, path: &str) -> Result<Arc<Trace>, (&'static str, String)> {
+        Err(("file", path.to_owned()))
     }
     fn open(&self, path: &std::path::Path) -> Result<bentpipe_site::Opened, String> {
         Err(path.display().to_string())

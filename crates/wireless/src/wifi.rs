@@ -122,7 +122,7 @@ pub struct PathConfig {
     /// Queue of the station for this receiver.
     pub queue: Discipline,
     /// Errors of frames, before any retransmission.
-    pub errors: Option<channel::Config>,
+    pub errors: Option<channel::LoadedFault>,
     /// Propagation delay, at most a slot.
     pub delay: Span,
     /// The longest IP packet.

@@ -3,7 +3,7 @@
 use bentpipe_units::{RandomStream, Time};
 
 use super::trace::Reader;
-use super::{Config, GilbertElliott, Trials};
+use super::{Config, GilbertElliott, LoadedFault, Trials};
 use crate::InvalidConfig;
 use crate::config::probability;
 
@@ -26,15 +26,15 @@ impl FrameErrors {
     /// # Errors
     /// Returns an error that names the key with an invalid value; `kind` for a kind that does not lose
     /// packets.
-    pub fn new(config: &Config) -> Result<FrameErrors, InvalidConfig> {
+    pub fn new(fault: &LoadedFault) -> Result<FrameErrors, InvalidConfig> {
         let trials = |value, key| probability(value, key).map(Trials::new);
-        Ok(match config {
+        Ok(match &fault.config {
             Config::PacketErrors { loss } => FrameErrors::Frames(trials(*loss, "loss")?),
             Config::BitErrors { ber, .. } => FrameErrors::Bits(trials(*ber, "ber")?),
             Config::GilbertElliott { p, r, loss_good, loss_bad } => {
                 FrameErrors::Bursts(GilbertElliott::new([*p, *r], [*loss_good, *loss_bad])?)
             }
-            Config::Trace(config) => FrameErrors::Trace(config.reader()?),
+            Config::Trace(config) => FrameErrors::Trace(config.reader(fault.trace.as_ref())?),
             Config::Signal(_)
             | Config::BitBursts { .. }
             | Config::Duplication { .. }

@@ -172,12 +172,12 @@ fn path(member: &Member<'_, Config>, cell: &Cell<'_>, site: &Site<'_>) -> Result
     })
 }
 
-/// Returns what loses frames, with its trace if it has one.
+/// Returns the fault that loses frames, with its trace if it has one.
 fn errors(
     member: &Member<'_, Config>,
     path: &str,
     site: &Site<'_>,
-) -> Result<Option<channel::Config>, Problem> {
+) -> Result<Option<channel::LoadedFault>, Problem> {
     let channel = member.common.channel.as_ref();
     match channel.map_or(&[][..], |channel| channel.faults()) {
         [] => Ok(None),

@@ -105,7 +105,7 @@ impl Path {
     }
 
     pub(super) fn set_errors(&mut self, errors: Option<&channel::Config>) -> Result<(), InvalidConfig> {
-        self.errors = Errors::new(errors)?;
+        self.errors = Errors::new(errors.map(Into::into).as_ref())?;
         Ok(())
     }
 
@@ -270,11 +270,11 @@ impl Path {
 }
 
 impl Errors {
-    fn new(config: Option<&channel::Config>) -> Result<Errors, InvalidConfig> {
-        Ok(match config {
-            None => Errors::None,
-            Some(channel::Config::Signal(config)) => Errors::Signal(Box::new(Signal::new(config)?)),
-            Some(config) => Errors::Frames(FrameErrors::new(config)?),
+    fn new(fault: Option<&channel::LoadedFault>) -> Result<Errors, InvalidConfig> {
+        let Some(fault) = fault else { return Ok(Errors::None) };
+        Ok(match &fault.config {
+            channel::Config::Signal(config) => Errors::Signal(Box::new(Signal::new(config)?)),
+            _ => Errors::Frames(FrameErrors::new(fault)?),
         })
     }
 }

@@ -19,6 +19,7 @@ fn path(station: usize, wifi: Config) -> PathConfig {
 
 /// Two stations that send to each other.
 fn pair(wifi: &Config, errors: Option<Fault>) -> Harness<Wifi> {
+    let errors = errors.map(Into::into);
     let paths = [PathConfig { errors, ..path(0, wifi.clone()) }, path(1, wifi.clone())];
     Harness::new(Wifi::new(&paths).expect("possible"))
 }
@@ -130,7 +131,7 @@ fn impossible_values_are_refused() {
     assert_eq!(refused(&[path(0, wifi.clone()), path(1, g)]), (1, "wifi", "standard"));
     let far = PathConfig { delay: Span::from_micros(21), ..path(0, wifi.clone()) };
     assert_eq!(refused(&[far]), (0, "", "delay"));
-    let twice = Some(Fault::Duplication { probability: 0.1 });
+    let twice = Some(Fault::Duplication { probability: 0.1 }.into());
     assert_eq!(refused(&[PathConfig { errors: twice, ..path(0, wifi.clone()) }]), (0, "channel", "kind"));
     assert_eq!(refused(&[path(0, Config { attempts: 0, ..wifi })]), (0, "wifi", "attempts"));
 }
