@@ -54,7 +54,7 @@ pub struct Counts {
     /// Datagrams and the TS packets in them; TS packets alone of a stream.
     pub datagrams: UnpackerCounts,
     /// Datagrams dropped because of an unexpected sender.
-    pub strangers: u64,
+    pub unexpected_sources: u64,
     /// Datagrams that the kernel dropped before they were read.
     pub overflows: u64,
     /// Losses of synchronisation in a byte stream.
@@ -70,7 +70,7 @@ pub struct Counts {
 /// Open input.
 pub(crate) struct Input {
     kind: Kind,
-    strangers: u64,
+    unexpected_sources: u64,
     /// Datagrams taken whole, with any content.
     whole: u64,
     errors: u64,
@@ -124,7 +124,7 @@ impl Input {
                 Kind::Program { words, running, stream, restart_at: Time::ZERO, restarts: 0 }
             }
         };
-        Ok(Input { kind, strangers: 0, whole: 0, errors: 0 })
+        Ok(Input { kind, unexpected_sources: 0, whole: 0, errors: 0 })
     }
 
     /// Returns the file descriptor to wait on.
@@ -147,7 +147,7 @@ impl Input {
 
     /// Processes a batch of input, and calls `sink` with TS packets. Returns `true` if there was any.
     pub(crate) fn read(&mut self, now: Time, mut sink: impl FnMut(&[u8; PACKET_LEN])) -> bool {
-        let strangers = &mut self.strangers;
+        let unexpected_sources = &mut self.unexpected_sources;
         let result = match &mut self.kind {
             Kind::Udp { socket, from, reorder, unpacker, inbox } => inbox.receive(&*socket).map(|count| {
                 let mut take = |datagram: &[u8]| unpacker.unpack(datagram).iter().for_each(&mut sink);
@@ -155,7 +155,7 @@ impl Input {
                     if is_wanted(&datagram, from) {
                         reorder.push(now, datagram.bytes, &mut take);
                     } else {
-                        *strangers += 1;
+                        *unexpected_sources += 1;
                     }
                 }
                 reorder.release(now, &mut take);
@@ -195,7 +195,7 @@ impl Input {
                 self.whole += 1;
                 sink(datagram.bytes);
             } else {
-                self.strangers += 1;
+                self.unexpected_sources += 1;
             }
         }
         count > 0
@@ -218,7 +218,7 @@ impl Input {
             Kind::Stream(stream) => of_stream(stream),
             Kind::Program { stream, restarts, .. } => Counts { restarts: *restarts, ..of_stream(stream) },
         };
-        Counts { errors: self.errors, strangers: self.strangers, ..counts }
+        Counts { errors: self.errors, unexpected_sources: self.unexpected_sources, ..counts }
     }
 }
 
@@ -371,7 +371,7 @@ mod tests {
         let mut output = send(vec![at], false);
         output.push(Time::ZERO, &NULL_PACKET);
         output.flush(Time::ZERO);
-        assert_eq!((packets(&mut input), input.counts().strangers), (0, 1));
+        assert_eq!((packets(&mut input), input.counts().unexpected_sources), (0, 1));
         drop(input);
         let mut input = listen(at, vec!["127.0.0.1".parse().expect("an address")], false);
         // Longer than any is: cut by the kernel, and so no whole number of packets.

@@ -4,28 +4,29 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
 
-use crate::Statistics;
+use bentpipe_net::metric::{Counter, Of};
 
-use super::metrics::Metric;
+use crate::Statistics;
+use crate::metrics::{Sample, declared};
 
 /// Counters that should not grow.
-const TROUBLES: [&str; 16] = [
-    "output_dropped",
-    "output_restarts",
-    "input_wrong_length",
-    "input_no_sync",
-    "input_no_rtp",
-    "input_strangers",
-    "input_overflows",
-    "input_missing",
-    "input_out_of_order",
-    "input_framing_losses",
-    "input_errors",
-    "lan_write_errors",
-    "queue_dropped",
-    "carrier_skipped",
-    "looped",
-    "bridge_refused",
+static ANOMALIES: [&Of<Counter>; 16] = [
+    &declared::OUTPUT_DROPPED,
+    &declared::OUTPUT_RESTARTS,
+    &declared::INPUT_WRONG_LENGTH,
+    &declared::INPUT_NO_SYNC,
+    &declared::INPUT_NO_RTP,
+    &declared::INPUT_UNEXPECTED_SOURCE,
+    &declared::INPUT_OVERFLOWS,
+    &declared::INPUT_RTP_LOST,
+    &declared::INPUT_OUT_OF_ORDER,
+    &declared::INPUT_FRAMING_LOSSES,
+    &declared::INPUT_ERRORS,
+    &declared::LAN_WRITE_ERRORS,
+    &declared::QUEUE_DROPPED,
+    &declared::CARRIER_SKIPPED,
+    &declared::LOOPS_DETECTED,
+    &declared::BRIDGE_REFUSED,
 ];
 
 /// Log.
@@ -46,7 +47,7 @@ impl Journal {
         &mut self,
         unix_time_s: f64,
         statistics: &Statistics,
-        metrics: &[Metric],
+        samples: &[Sample],
         messages: &mut dyn Write,
     ) {
         for anomaly in &statistics.anomalies {
@@ -55,11 +56,12 @@ impl Journal {
             let text = format!("{}, PID {:#x}: {}{times}", anomaly.remote, anomaly.pid, anomaly.what);
             self.say(unix_time_s - ago, &text, messages);
         }
-        for metric in metrics.iter().filter(|metric| TROUBLES.contains(&metric.name())) {
-            let place = metric.place();
-            let before = self.before.insert(place.clone(), metric.value()).unwrap_or(0.0);
-            if metric.value() > before {
-                let text = format!("{place}: {} more, {}", metric.value() - before, metric.help());
+        let is_anomaly = |sample: &&Sample| ANOMALIES.iter().any(|metric| metric.is(sample.metric()));
+        for sample in samples.iter().filter(is_anomaly) {
+            let place = sample.place();
+            let before = self.before.insert(place.clone(), sample.value()).unwrap_or(0.0);
+            if sample.value() > before {
+                let text = format!("{place}: {} more, {}", sample.value() - before, sample.metric().label);
                 self.say(unix_time_s, &text, messages);
             }
         }

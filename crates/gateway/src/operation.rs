@@ -219,7 +219,7 @@ fn answer(what: &str, site: &Path, title: &str, handle: &Handle) -> Value {
             Err(problem) => json!({ "error": problem.to_string() }),
         },
         "statistics" => match handle.statistics() {
-            Some(statistics) => metrics::json(title, unix_time_s(), &metrics::metrics(&statistics)),
+            Some(statistics) => metrics::json(title, unix_time_s(), &metrics::samples(&statistics)),
             None => json!({ "error": "the gateway has ended" }),
         },
         _ => json!({ "error": "expected \"reload\" or \"statistics\"" }),
@@ -262,11 +262,11 @@ impl Observer {
     }
 
     fn look(&mut self, statistics: Statistics) {
-        let metrics = metrics::metrics(&statistics);
-        self.write_json(&metrics);
+        let samples = metrics::samples(&statistics);
+        self.write_json(&samples);
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) =
-            metrics::prometheus(&self.title, &metrics);
-        self.journal.look(unix_time_s(), &statistics, &metrics, &mut self.console.messages);
+            metrics::prometheus(&self.title, &samples);
+        self.journal.look(unix_time_s(), &statistics, &samples, &mut self.console.messages);
         if self.console.draws {
             self.draw(&statistics);
         }
@@ -274,13 +274,13 @@ impl Observer {
     }
 
     /// Writes a line of JSON. A reader may have gone.
-    fn write_json(&mut self, metrics: &[metrics::Metric]) {
+    fn write_json(&mut self, samples: &[metrics::Sample]) {
         let destination: &mut dyn Write = match &mut self.json {
             Some(file) => file,
             None if self.writes_output => &mut self.console.output,
             None => return,
         };
-        let _ = writeln!(destination, "{}", metrics::json(&self.title, unix_time_s(), metrics));
+        let _ = writeln!(destination, "{}", metrics::json(&self.title, unix_time_s(), samples));
         let _ = destination.flush();
     }
 
