@@ -8,7 +8,7 @@ mod neighbours;
 mod offload;
 
 use bentpipe_wire::ethernet::{self, Frame, MacAddr};
-use neighbours::{Heard, Neighbours, Towards};
+use neighbours::{Inbound, Neighbours, NextHop};
 use offload::{HEADER_LEN, Joiner, Splitter};
 
 /// What is under test.
@@ -57,18 +57,18 @@ pub fn fuzz_neighbours(data: &[u8]) {
     let mut neighbours = Neighbours::new(own, behind.to_vec());
     let mut held = 0;
     for frame in pieces(data) {
-        match neighbours.hear(frame) {
-            Heard::Packet(len) => assert!(ethernet::HEADER_LEN + len <= frame.len()),
-            Heard::Question(answer) => is_from(&answer, own),
-            Heard::Nothing => {}
+        match neighbours.receive(frame) {
+            Inbound::Packet(len) => assert!(ethernet::HEADER_LEN + len <= frame.len()),
+            Inbound::Solicitation(answer) => is_from(&answer, own),
+            Inbound::Ignored => {}
         }
         let packet = frame.get(ethernet::HEADER_LEN..).unwrap_or_default();
         match neighbours.towards(packet, packet) {
-            Towards::Ask(question) => {
+            NextHop::Unresolved(question) => {
                 held += 1;
                 is_from(&question, own);
             }
-            Towards::Neighbour(_) | Towards::Nowhere => {}
+            NextHop::Neighbour(_) | NextHop::Unreachable => {}
         }
         while neighbours.released().is_some() {
             held -= 1;

@@ -151,7 +151,9 @@ Examples:
   bentpipe video carry card.ts received.ts --loss 1e-4 --quality"
     )]
     Video(video::Command),
-    /// Run one site of a satellite mesh on real packets: TUN or TAP to a DVB carrier over UDP
+    /// Run one site of a satellite mesh on real packets
+    ///
+    /// It connects a TUN or TAP device with a DVB carrier over UDP.
     #[command(after_help = "\
 Examples:
   bentpipe gateway check gateway/site-a.toml       forecast efficiency and capacity of its carrier
@@ -258,7 +260,7 @@ pub(crate) struct EmulateArguments {
     /// End after the scenario's duration instead of running until Ctrl-C or the command's end
     #[arg(long)]
     pub(crate) timed: bool,
-    /// Maximum lateness of 99 % of the packets; the report of a run that exceeds it is marked unreliable
+    /// Maximum lateness of 99 % of the packets; beyond it the report is marked unreliable
     #[arg(long, alias = "late", value_name = "TIME", default_value = "1 ms")]
     pub(crate) max_lateness: bentpipe_units::Span,
     /// Waiting strategy. "low-power" sleeps: packets are 0.6 ms late at the 99th percentile, at most 1.1 ms seen
@@ -299,7 +301,7 @@ pub(crate) struct ReproduceArguments {
     /// Shorter runs with one seed, as the study specifies
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Repeat the study's transfers with the kernel's own TCP, emulated in real time; needs root and iperf3
+    /// Repeat the study's transfers with the kernel's TCP in real time; needs root and iperf3
     #[arg(long)]
     pub(crate) emulate: bool,
     /// Folder that holds the studies

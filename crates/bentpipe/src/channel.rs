@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 /// Models of lossy channels.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Fit loss models to a trace, or to the losses in a capture, and report the goodness of fit
+    /// Fit loss models to a trace or a capture, and report the goodness of fit
     #[command(after_help = "\
 Examples:
   bentpipe channel fit office.trace
@@ -34,9 +34,9 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct FitArgs {
-    /// Trace (0 received, 1 lost, one character per frame), or with --sequence a capture of received packets
+    /// Trace (0 received, 1 lost), or with --sequence a capture of received packets
     trace: PathBuf,
-    /// Sequence number of captured packets: rtp, probe (bentpipe's own), ip-id, or OFFSET:BYTES in the UDP payload
+    /// Sequence number of captured packets: rtp, probe, ip-id, or OFFSET:BYTES in the UDP payload
     #[arg(long, value_name = "WHERE")]
     sequence: Option<SequenceField>,
     /// Only UDP packets to this port, of a capture

@@ -33,7 +33,7 @@ Examples:
         /// Site file
         site: PathBuf,
     },
-    /// Reload the site file in the running gateway; remote sites that stay keep their ROHC contexts
+    /// Reload the site file in the running gateway; remaining sites keep their ROHC contexts
     #[command(after_help = "\
 Examples:
   bentpipe gateway reload site-a.toml

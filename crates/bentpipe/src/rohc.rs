@@ -75,7 +75,7 @@ pub(crate) struct CompressArgs {
     /// Decompress every packet again, and fail if it is not the same
     #[arg(long)]
     verify: bool,
-    /// Write the feedback that produced the stream; the seconds of its time stamps are packet numbers
+    /// Write the feedback that produced the stream; seconds of its times are packet numbers
     #[arg(long, value_name = "FILE")]
     feedback: Option<PathBuf>,
     #[command(flatten)]

@@ -5,6 +5,8 @@
 #![allow(clippy::print_stderr, reason = "says why a test is skipped")]
 #![allow(clippy::disallowed_methods, reason = "waits for real packets")]
 
+#[path = "gateway/anomalies.rs"]
+mod anomalies;
 #[path = "gateway/bridge.rs"]
 mod bridge;
 #[path = "gateway/calls.rs"]
@@ -17,7 +19,5 @@ mod reload;
 mod rig;
 #[path = "gateway/settings.rs"]
 mod settings;
-#[path = "gateway/trouble.rs"]
-mod trouble;
 #[path = "gateway/ways.rs"]
 mod ways;

@@ -224,7 +224,7 @@ fn whole_packets_are_dropped() {
 }
 
 #[test]
-fn a_receiver_gives_packets_and_when_they_were_born() {
+fn a_receiver_returns_packets_and_their_creation_times() {
     let rohc =
         Config { rohc: Some(Rohc::default()), packing: Some(Span::from_millis(1)), ..Config::default() };
     let in_frames = Config { encapsulation: Encapsulation::Gse, ..rohc.clone() };

@@ -269,12 +269,12 @@ impl Assembly for Multiplexes<'_> {
             None
         } else {
             let idle = Idle::new(self.lines.get(&kind.line)?);
-            let farthest = self.beside(spot).map(|n| self.all[n].common.delay).max().unwrap_or_default();
+            let farthest = self.siblings(spot).map(|n| self.all[n].common.delay).max().unwrap_or_default();
             Some(capture::Merge::new(idle, self.all[member].common.delay, farthest, nulls))
         };
         let inputs = match merge {
             None => vec![self.first(member)?],
-            Some(_) => self.beside(spot).filter_map(|n| self.first(n)).collect(),
+            Some(_) => self.siblings(spot).filter_map(|n| self.first(n)).collect(),
         };
         let format = Box::new(capture::Units::new(spot.in_frames, merge));
         Some(CapturePoint { suffix, inputs, format })
@@ -283,9 +283,9 @@ impl Assembly for Multiplexes<'_> {
 
 impl Multiplexes<'_> {
     /// Returns the members of a multiplex.
-    fn beside(&self, spot: Spot) -> impl Iterator<Item = usize> {
-        let is_beside = move |n: &usize| self.places[*n].is_some_and(|other| other.sender == spot.sender);
-        (0..self.all.len()).filter(is_beside)
+    fn siblings(&self, spot: Spot) -> impl Iterator<Item = usize> {
+        let is_sibling = move |n: &usize| self.places[*n].is_some_and(|other| other.sender == spot.sender);
+        (0..self.all.len()).filter(is_sibling)
     }
 
     /// Returns the input where units of a member arrive first.

@@ -23,24 +23,24 @@ const MAX_WAITING: usize = 64;
 
 /// Interpretation of a frame from the device.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Inbound {
     /// An IP packet for the network, behind a header of [`ethernet::HEADER_LEN`] bytes: its length.
     Packet(usize),
     /// A question, and the frame that answers it.
-    Question(Vec<u8>),
+    Solicitation(Vec<u8>),
     /// No packet for the network.
-    Nothing,
+    Ignored,
 }
 
 /// Next hop of an IP packet.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Towards {
+pub(crate) enum NextHop {
     /// MAC address of a known neighbour.
     Neighbour(MacAddr),
     /// Unknown neighbour, with the frame that asks for it.
-    Ask(Vec<u8>),
+    Unresolved(Vec<u8>),
     /// No destination: it is not an IP packet, or no neighbour can be asked.
-    Nowhere,
+    Unreachable,
 }
 
 /// The neighbours on an Ethernet.
@@ -64,74 +64,74 @@ impl Neighbours {
     }
 
     /// Interprets a frame from the device.
-    pub(crate) fn hear(&mut self, bytes: &[u8]) -> Heard {
-        let Ok(frame) = Frame::new_checked(bytes) else { return Heard::Nothing };
+    pub(crate) fn receive(&mut self, bytes: &[u8]) -> Inbound {
+        let Ok(frame) = Frame::new_checked(bytes) else { return Inbound::Ignored };
         let is_ours = frame.dst() == self.mac || frame.dst().is_multicast();
         if !is_ours || frame.src().is_multicast() || frame.header_len() != ethernet::HEADER_LEN {
-            return Heard::Nothing;
+            return Inbound::Ignored;
         }
         match frame.ethertype() {
-            EtherType::ARP => self.hear_arp(frame.payload()),
-            EtherType::IPV4 | EtherType::IPV6 => self.hear_ip(frame.src(), frame.payload()),
-            _ => Heard::Nothing,
+            EtherType::ARP => self.receive_arp(frame.payload()),
+            EtherType::IPV4 | EtherType::IPV6 => self.receive_ip(frame.src(), frame.payload()),
+            _ => Inbound::Ignored,
         }
     }
 
-    fn hear_arp(&mut self, payload: &[u8]) -> Heard {
-        let Ok(packet) = arp::Packet::new_checked(payload) else { return Heard::Nothing };
+    fn receive_arp(&mut self, payload: &[u8]) -> Inbound {
+        let Ok(packet) = arp::Packet::new_checked(payload) else { return Inbound::Ignored };
         let arp::Repr { operation, sender, target } = arp::Repr::parse(&packet);
         if ![Operation::REQUEST, Operation::REPLY].contains(&operation) {
-            return Heard::Nothing;
+            return Inbound::Ignored;
         }
         self.learn(sender.1.into(), sender.0);
         if operation == Operation::REPLY || !self.behind.contains(&target.1.into()) {
-            return Heard::Nothing;
+            return Inbound::Ignored;
         }
         let answer = arp::Repr { operation: Operation::REPLY, sender: (self.mac, target.1), target: sender };
-        Heard::Question(arp_frame(&answer, sender.0))
+        Inbound::Solicitation(arp_frame(&answer, sender.0))
     }
 
-    fn hear_ip(&mut self, from: MacAddr, payload: &[u8]) -> Heard {
+    fn receive_ip(&mut self, from: MacAddr, payload: &[u8]) -> Inbound {
         // Other than IP packets go on unchanged, as they do from a TUN device; simulated nodes see to it.
-        let Ok(packet) = ip::Packet::new_checked(payload) else { return Heard::Packet(payload.len()) };
-        if let Some(heard) = self.hear_discovery(from, payload) {
-            return heard;
+        let Ok(packet) = ip::Packet::new_checked(payload) else { return Inbound::Packet(payload.len()) };
+        if let Some(inbound) = self.receive_discovery(from, payload) {
+            return inbound;
         }
         let is_membership = packet.upper().is_ok_and(|upper| Family::of(&upper).is_some());
         if stays_on_link(packet.dst()) && !is_membership {
-            return Heard::Nothing;
+            return Inbound::Ignored;
         }
         self.learn(packet.src(), from);
         // What follows is Ethernet's padding.
-        Heard::Packet(packet.total_len())
+        Inbound::Packet(packet.total_len())
     }
 
     /// Interprets neighbour discovery, or returns `None` for any other packet.
-    fn hear_discovery(&mut self, from: MacAddr, payload: &[u8]) -> Option<Heard> {
+    fn receive_discovery(&mut self, from: MacAddr, payload: &[u8]) -> Option<Inbound> {
         let packet = ipv6::Packet::new_checked(payload).ok()?;
         if packet.next_header() != Protocol::ICMPV6 || packet.hop_limit() != nd::HOP_LIMIT {
             return None;
         }
         let message = icmp::Message::new_checked(packet.payload()).ok()?;
         message.verify_checksum(Some(&Pseudo::v6(packet.src(), packet.dst(), Protocol::ICMPV6))).ok()?;
-        let told = |mac: Option<MacAddr>| mac.filter(|mac| !mac.is_multicast()).unwrap_or(from);
+        let address = |mac: Option<MacAddr>| mac.filter(|mac| !mac.is_multicast()).unwrap_or(from);
         let target = match nd::Repr::parse(&message).ok()? {
             nd::Repr::Advertisement { target, link, .. } => {
-                self.learn(target.into(), told(link));
-                return Some(Heard::Nothing);
+                self.learn(target.into(), address(link));
+                return Some(Inbound::Ignored);
             }
             nd::Repr::Solicitation { target, source } => {
-                self.learn(packet.src().into(), told(source));
+                self.learn(packet.src().into(), address(source));
                 target
             }
         };
         if packet.src().is_unspecified() || !self.behind.contains(&target.into()) {
-            return Some(Heard::Nothing);
+            return Some(Inbound::Ignored);
         }
         let (router, solicited, overrides, link) = (false, true, true, Some(self.mac));
         let answer = nd::Repr::Advertisement { router, solicited, overrides, target, link };
         let packet = discovery(&answer, (target, packet.src()));
-        Some(Heard::Question(framed(self.mac, from, EtherType::IPV6, &packet)))
+        Some(Inbound::Solicitation(framed(self.mac, from, EtherType::IPV6, &packet)))
     }
 
     fn learn(&mut self, address: IpAddr, mac: MacAddr) {
@@ -148,10 +148,10 @@ impl Neighbours {
     }
 
     /// Returns the next hop of `packet`. `held` is what to keep until that is known; see [`Neighbours::released`].
-    pub(crate) fn towards(&mut self, packet: &[u8], held: &[u8]) -> Towards {
-        let Some(to) = destination(packet) else { return Towards::Nowhere };
+    pub(crate) fn towards(&mut self, packet: &[u8], held: &[u8]) -> NextHop {
+        let Some(to) = destination(packet) else { return NextHop::Unreachable };
         if let Some(mac) = MacAddr::of_group(to).or_else(|| self.known.get(&to).copied()) {
-            return Towards::Neighbour(mac);
+            return NextHop::Neighbour(mac);
         }
         if self.waiting.len() == MAX_WAITING {
             self.waiting.pop_front();
@@ -160,7 +160,7 @@ impl Neighbours {
         self.ask(to)
     }
 
-    fn ask(&self, to: IpAddr) -> Towards {
+    fn ask(&self, to: IpAddr) -> NextHop {
         match to {
             IpAddr::V4(to) => {
                 let mut own = self.behind.iter().filter_map(|address| match address {
@@ -172,19 +172,19 @@ impl Neighbours {
                 let target = (MacAddr::default(), to);
                 let sender = (self.mac, own);
                 let question = arp::Repr { operation: Operation::REQUEST, sender, target };
-                Towards::Ask(arp_frame(&question, MacAddr::BROADCAST))
+                NextHop::Unresolved(arp_frame(&question, MacAddr::BROADCAST))
             }
             IpAddr::V6(to) => {
                 let own = self.behind.iter().find_map(|address| match address {
                     IpAddr::V6(address) => Some(*address),
                     IpAddr::V4(_) => None,
                 });
-                let Some(own) = own else { return Towards::Nowhere };
+                let Some(own) = own else { return NextHop::Unreachable };
                 let everybody = nd::solicited_node(to);
                 let question = nd::Repr::Solicitation { target: to, source: Some(self.mac) };
                 let question = discovery(&question, (own, everybody));
                 let mac = MacAddr::of_group(everybody.into()).unwrap_or(MacAddr::BROADCAST);
-                Towards::Ask(framed(self.mac, mac, EtherType::IPV6, &question))
+                NextHop::Unresolved(framed(self.mac, mac, EtherType::IPV6, &question))
             }
         }
     }
@@ -292,15 +292,15 @@ mod tests {
             arp_frame(&arp::Repr { operation: Operation::REQUEST, sender, target }, MacAddr::BROADCAST)
         };
         let mut neighbours = neighbours();
-        let Heard::Question(answer) = neighbours.hear(&question(far)) else { panic!("no answer") };
+        let Inbound::Solicitation(answer) = neighbours.receive(&question(far)) else { panic!("no answer") };
         let frame = Frame::new_checked(&answer[..]).expect("a frame");
         let arp = arp::Packet::new_checked(frame.payload()).expect("an answer");
         assert_eq!((frame.src(), frame.dst(), arp.operation()), (OWN, HOST, Operation::REPLY));
         assert_eq!((arp.sender(), arp.target()), ((OWN, v4(far)), (HOST, v4(near))));
         let other = "10.0.0.77".parse().expect("an address");
-        assert_eq!(neighbours.hear(&question(other)), Heard::Nothing, "somebody on the same bridge");
-        assert_eq!(neighbours.hear(&question(near)), Heard::Nothing, "who announces itself");
-        assert_eq!(neighbours.towards(&udp(far, near), &[]), Towards::Neighbour(HOST), "it was heard");
+        assert_eq!(neighbours.receive(&question(other)), Inbound::Ignored, "somebody on the same bridge");
+        assert_eq!(neighbours.receive(&question(near)), Inbound::Ignored, "who announces itself");
+        assert_eq!(neighbours.towards(&udp(far, near), &[]), NextHop::Neighbour(HOST), "it was heard");
     }
 
     #[test]
@@ -312,14 +312,20 @@ mod tests {
             framed(HOST, MacAddr::of_group(group.into()).expect("a group"), EtherType::IPV6, &packet)
         };
         let mut neighbours = neighbours();
-        let Heard::Question(answer) = neighbours.hear(&question(v6(near))) else { panic!("no answer") };
+        let Inbound::Solicitation(answer) = neighbours.receive(&question(v6(near))) else {
+            panic!("no answer")
+        };
         let mut host = Neighbours::new(HOST, vec![near]);
-        assert_eq!(host.hear(&answer), Heard::Nothing);
-        assert_eq!(host.towards(&udp(near, far), &[]), Towards::Neighbour(OWN), "the answer was understood");
-        assert_eq!(neighbours.hear(&question(Ipv6Addr::UNSPECIFIED)), Heard::Nothing);
+        assert_eq!(host.receive(&answer), Inbound::Ignored);
+        assert_eq!(host.towards(&udp(near, far), &[]), NextHop::Neighbour(OWN), "the answer was understood");
+        assert_eq!(neighbours.receive(&question(Ipv6Addr::UNSPECIFIED)), Inbound::Ignored);
         let mut damaged = question(v6(near));
         *damaged.last_mut().expect("bytes") ^= 1;
-        assert_eq!(neighbours.hear(&damaged), Heard::Nothing, "its checksum is wrong, and groups stay here");
+        assert_eq!(
+            neighbours.receive(&damaged),
+            Inbound::Ignored,
+            "its checksum is wrong, and groups stay here"
+        );
     }
 
     #[test]
@@ -327,11 +333,13 @@ mod tests {
         let [near, far, near_v6, far_v6] = addresses();
         for (src, dst) in [(far, near), (far_v6, near_v6)] {
             let (mut neighbours, mut host) = (neighbours(), Neighbours::new(HOST, vec![near, near_v6]));
-            let Towards::Ask(question) = neighbours.towards(&udp(src, dst), b"one") else { panic!("known") };
-            assert!(matches!(neighbours.towards(&udp(src, dst), b"two"), Towards::Ask(_)));
+            let NextHop::Unresolved(question) = neighbours.towards(&udp(src, dst), b"one") else {
+                panic!("known")
+            };
+            assert!(matches!(neighbours.towards(&udp(src, dst), b"two"), NextHop::Unresolved(_)));
             assert_eq!(neighbours.released(), None);
-            let Heard::Question(answer) = host.hear(&question) else { panic!("no answer") };
-            assert_eq!(neighbours.hear(&answer), Heard::Nothing);
+            let Inbound::Solicitation(answer) = host.receive(&question) else { panic!("no answer") };
+            assert_eq!(neighbours.receive(&answer), Inbound::Ignored);
             assert_eq!(neighbours.released(), Some((HOST, b"one".to_vec())));
             assert_eq!(neighbours.released(), Some((HOST, b"two".to_vec())));
             assert_eq!(neighbours.released(), None);
@@ -344,12 +352,12 @@ mod tests {
         let mut neighbours = neighbours();
         let mut frame = framed(HOST, OWN, EtherType::IPV4, &udp(near, far));
         frame.resize(ethernet::MIN_LEN, 0);
-        assert_eq!(neighbours.hear(&frame), Heard::Packet(28));
+        assert_eq!(neighbours.receive(&frame), Inbound::Packet(28));
         frame[5] ^= 0xff;
-        assert_eq!(neighbours.hear(&frame), Heard::Nothing, "for somebody else");
+        assert_eq!(neighbours.receive(&frame), Inbound::Ignored, "for somebody else");
         let report =
             framed(HOST, MacAddr::BROADCAST, EtherType::IPV4, &udp(near, "224.0.0.22".parse().expect("one")));
-        assert_eq!(neighbours.hear(&report), Heard::Nothing);
+        assert_eq!(neighbours.receive(&report), Inbound::Ignored);
     }
 
     #[test]
@@ -363,8 +371,8 @@ mod tests {
             let mut frame =
                 framed(HOST, OWN, [EtherType::ARP, EtherType::IPV4, EtherType::IPV6][n as usize % 3], &[]);
             frame.extend((0..n % 97).map(|_| (stream.unit() * 256.0) as u8));
-            let _ = neighbours.hear(&frame);
-            let _ = neighbours.hear(&frame[..frame.len().min(n as usize % 20)]);
+            let _ = neighbours.receive(&frame);
+            let _ = neighbours.receive(&frame[..frame.len().min(n as usize % 20)]);
         }
         assert!(neighbours.known.len() <= MAX_KNOWN && neighbours.waiting.len() <= MAX_WAITING);
     }

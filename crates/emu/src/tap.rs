@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bentpipe_wire::ethernet::{self, MacAddr};
 
 use crate::Port;
-use crate::neighbours::{Heard, Neighbours, Towards, header};
+use crate::neighbours::{Inbound, Neighbours, NextHop, header};
 use crate::offload::{self, Joiner, Splitter};
 use crate::tun;
 
@@ -102,9 +102,9 @@ fn write_packet(
 fn send(file: &mut File, scratch: &mut Vec<u8>, neighbours: &mut Neighbours, bytes: &[u8]) -> io::Result<()> {
     let packet = bytes.get(offload::HEADER_LEN..).unwrap_or_default();
     match neighbours.towards(packet, bytes) {
-        Towards::Neighbour(mac) => write_packet(file, scratch, (neighbours.mac(), mac), bytes),
-        Towards::Ask(question) => write_frame(file, scratch, &question),
-        Towards::Nowhere => Err(io::Error::new(io::ErrorKind::InvalidData, "no neighbour for it")),
+        NextHop::Neighbour(mac) => write_packet(file, scratch, (neighbours.mac(), mac), bytes),
+        NextHop::Unresolved(question) => write_frame(file, scratch, &question),
+        NextHop::Unreachable => Err(io::Error::new(io::ErrorKind::InvalidData, "no neighbour for it")),
     }
 }
 
@@ -119,10 +119,11 @@ impl Port for Tap {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error),
             };
-            let heard = self.neighbours.hear(self.train.get(offload::HEADER_LEN..len).unwrap_or_default());
+            let inbound =
+                self.neighbours.receive(self.train.get(offload::HEADER_LEN..len).unwrap_or_default());
             self.release();
-            match heard {
-                Heard::Packet(packet_len) => {
+            match inbound {
+                Inbound::Packet(packet_len) => {
                     let start = IP - offload::HEADER_LEN;
                     let offloads = *self.train.first_chunk().unwrap_or(&[0; offload::HEADER_LEN]);
                     let offloads = offload::moved(&offloads, -(ethernet::HEADER_LEN as i16));
@@ -133,8 +134,8 @@ impl Port for Tap {
                     }
                 }
                 // An answer that the kernel has no room for is lost, as any frame: who asked asks again.
-                Heard::Question(answer) => drop(write_frame(&mut self.file, &mut self.frame, &answer)),
-                Heard::Nothing => {}
+                Inbound::Solicitation(answer) => drop(write_frame(&mut self.file, &mut self.frame, &answer)),
+                Inbound::Ignored => {}
             }
         }
         Ok(None)

@@ -5,6 +5,8 @@
 #![allow(clippy::print_stderr, reason = "says why a test is skipped")]
 #![allow(clippy::disallowed_methods, reason = "measures real time")]
 
+#[path = "live/anomalies.rs"]
+mod anomalies;
 #[path = "live/bench.rs"]
 mod bench;
 #[path = "live/channel.rs"]
@@ -13,8 +15,6 @@ mod channel;
 mod rate;
 #[path = "live/tcp.rs"]
 mod tcp;
-#[path = "live/trouble.rs"]
-mod trouble;
 
 use bench::{Bench, able, holds, undisturbed};
 use bentpipe_net::link;

@@ -24,7 +24,7 @@ pub(crate) enum Side {
 pub(crate) struct Stations {
     limit: usize,
     ageing: Span,
-    heard: HashMap<MacAddr, (Side, Time)>,
+    learnt: HashMap<MacAddr, (Side, Time)>,
     /// Time before which a full table is not searched for silent stations.
     next_sweep: Time,
     moves: u64,
@@ -34,25 +34,25 @@ pub(crate) struct Stations {
 impl Stations {
     /// Creates a table of `limit` stations, each for `ageing` after its last frame.
     pub(crate) fn new(limit: usize, ageing: Span) -> Stations {
-        let (heard, next_sweep) = (HashMap::new(), Time::ZERO);
-        Stations { limit, ageing, heard, next_sweep, moves: 0, refused: 0 }
+        let (learnt, next_sweep) = (HashMap::new(), Time::ZERO);
+        Stations { limit, ageing, learnt, next_sweep, moves: 0, refused: 0 }
     }
 
     /// Learns that `station` is at `side`. Group addresses are not learnt.
-    pub(crate) fn hear(&mut self, now: Time, station: MacAddr, side: Side) {
+    pub(crate) fn learn(&mut self, now: Time, station: MacAddr, side: Side) {
         if station.is_multicast() {
             return;
         }
-        if let Some(entry) = self.heard.get_mut(&station) {
+        if let Some(entry) = self.learnt.get_mut(&station) {
             self.moves += u64::from(entry.0 != side);
             *entry = (side, now);
             return;
         }
-        if self.heard.len() >= self.limit {
+        if self.learnt.len() >= self.limit {
             self.sweep(now);
         }
-        if self.heard.len() < self.limit {
-            self.heard.insert(station, (side, now));
+        if self.learnt.len() < self.limit {
+            self.learnt.insert(station, (side, now));
         } else {
             self.refused += 1;
         }
@@ -60,13 +60,13 @@ impl Stations {
 
     /// Returns the location of a station, if it is known.
     pub(crate) fn side_of(&self, now: Time, station: MacAddr) -> Option<Side> {
-        let &(side, heard) = self.heard.get(&station)?;
-        (now.since(heard) <= self.ageing).then_some(side)
+        let &(side, last_seen) = self.learnt.get(&station)?;
+        (now.since(last_seen) <= self.ageing).then_some(side)
     }
 
     /// Renumbers remote sites, and removes the stations of those that are gone.
     pub(crate) fn renumber(&mut self, number: impl Fn(usize) -> Option<usize>) {
-        self.heard.retain(|_, (side, _)| match side {
+        self.learnt.retain(|_, (side, _)| match side {
             Side::Here => true,
             Side::Remote(old) => number(*old).map(|new| *old = new).is_some(),
         });
@@ -74,7 +74,7 @@ impl Stations {
 
     /// Returns the number of stations.
     pub(crate) fn count(&self) -> usize {
-        self.heard.len()
+        self.learnt.len()
     }
 
     /// Returns the number of moves of stations.
@@ -93,7 +93,7 @@ impl Stations {
             return;
         }
         let ageing = self.ageing;
-        self.heard.retain(|_, (_, heard)| now.since(*heard) <= ageing);
+        self.learnt.retain(|_, (_, last_seen)| now.since(*last_seen) <= ageing);
         self.next_sweep = now + Span::from_secs(1);
     }
 }
@@ -113,12 +113,12 @@ mod tests {
     #[test]
     fn stations_are_learnt_move_and_age() {
         let mut stations = Stations::new(4, Span::from_secs(300));
-        stations.hear(at(0), mac(1), Side::Here);
-        stations.hear(at(0), mac(2), Side::Remote(0));
-        stations.hear(at(0), MacAddr::BROADCAST, Side::Remote(0));
+        stations.learn(at(0), mac(1), Side::Here);
+        stations.learn(at(0), mac(2), Side::Remote(0));
+        stations.learn(at(0), MacAddr::BROADCAST, Side::Remote(0));
         assert_eq!(stations.side_of(at(1), mac(1)), Some(Side::Here));
         assert_eq!((stations.side_of(at(1), mac(3)), stations.count()), (None, 2));
-        stations.hear(at(200), mac(1), Side::Remote(1));
+        stations.learn(at(200), mac(1), Side::Remote(1));
         assert_eq!((stations.side_of(at(201), mac(1)), stations.moves()), (Some(Side::Remote(1)), 1));
         assert_eq!(stations.side_of(at(301), mac(2)), None, "silent for over 300 s");
         assert_eq!(stations.side_of(at(500), mac(1)), Some(Side::Remote(1)));
@@ -127,17 +127,17 @@ mod tests {
     #[test]
     fn the_table_is_bounded_and_a_flood_does_not_push_anybody_out() {
         let mut stations = Stations::new(4, Span::from_secs(300));
-        (0..200).for_each(|n| stations.hear(at(1), mac(n), Side::Remote(0)));
+        (0..200).for_each(|n| stations.learn(at(1), mac(n), Side::Remote(0)));
         assert_eq!((stations.count(), stations.refused()), (4, 196));
         assert_eq!(stations.side_of(at(2), mac(0)), Some(Side::Remote(0)));
-        stations.hear(at(400), mac(99), Side::Here);
+        stations.learn(at(400), mac(99), Side::Here);
         assert_eq!((stations.count(), stations.side_of(at(400), mac(99))), (1, Some(Side::Here)));
     }
 
     #[test]
     fn stations_of_a_removed_site_are_forgotten() {
         let mut stations = Stations::new(4, Span::from_secs(300));
-        (0..3).for_each(|n| stations.hear(at(0), mac(n), Side::Remote(n.into())));
+        (0..3).for_each(|n| stations.learn(at(0), mac(n), Side::Remote(n.into())));
         stations.renumber(|old| [Some(0), None, Some(1)][old]);
         assert_eq!(stations.side_of(at(0), mac(1)), None);
         assert_eq!(stations.side_of(at(0), mac(2)), Some(Side::Remote(1)));

@@ -264,7 +264,7 @@ impl Gateway {
             self.lan_counts.reserved += 1;
             return;
         }
-        self.stations.hear(now, src, Side::Here);
+        self.stations.learn(now, src, Side::Here);
         let side = if dst.is_multicast() { None } else { self.stations.side_of(now, dst) };
         match side {
             Some(Side::Here) => self.lan_counts.local += 1,
@@ -558,7 +558,7 @@ impl Arrival<'_> {
             Event::Ethernet(frame) if lan.is_bridge() => {
                 let Some((dst, src)) = addresses(frame) else { return };
                 if !is_reserved(dst) {
-                    stations.hear(*now, src, Side::Remote(site));
+                    stations.learn(*now, src, Side::Remote(site));
                     deliver(lan, lan_counts, frame);
                 }
             }

@@ -11,6 +11,7 @@ mod jobs;
 mod packet_log;
 mod path;
 mod series;
+pub mod text;
 mod totals;
 
 pub use impairments::ImpairmentConfig;

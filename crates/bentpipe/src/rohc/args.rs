@@ -4,16 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bentpipe_offline::Error;
+use bentpipe_offline::rohc::text::{
+    RTP_PORTS, Refreshes, burst, duration, mtu, percentage, profiles, refreshes, reservation, rtp_ports,
+    threshold,
+};
 use bentpipe_offline::rohc::{ImpairmentConfig, Outputs, Reservation, Sending};
 use bentpipe_rohc::{
-    Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Mode, Profile, Profiles, Refresh,
-    RtpRule,
+    Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Mode, Profiles, RtpRule,
 };
-use bentpipe_units::Span;
 use clap::{Args, ValueEnum};
-
-/// Default UDP ports of RTP, as in the reference streams of the `rohc` project.
-const RTP_PORTS: &str = "1234,36780,33238,5020,5002,5006";
 
 /// Parameters agreed on by both ends of a channel.
 #[derive(Debug, Args)]
@@ -89,7 +88,7 @@ pub(crate) struct DecompressorArgs {
     /// Maximum number of contexts; further flows are rejected and go uncompressed. 0: as many as CIDs
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_contexts: u16,
-    /// Report to the compressor the longest loss and, with timers, the largest jitter (not in U-mode)
+    /// Report the longest loss and, with timers, the largest jitter (not in U-mode)
     #[arg(long)]
     report_path: bool,
     /// Do not repair contexts after CRC failures
@@ -206,13 +205,6 @@ enum PeerName {
     Librohc,
 }
 
-/// Both refreshes of U-mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Refreshes {
-    ir: Refresh,
-    fo: Refresh,
-}
-
 impl CompressorArgs {
     /// Returns what the decompressor of the same channel is configured with.
     pub(super) fn peer(&self) -> Peer {
@@ -314,154 +306,5 @@ impl ImpairmentArgs {
             corruption: self.damage / 100.0,
             seed: self.seed,
         }
-    }
-}
-
-fn percentage(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
-    match number.parse::<f64>() {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => Err("expected a percentage from 0 to 100".into()),
-    }
-}
-
-fn burst(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(packets) if (1.0..=1e6).contains(&packets) => Ok(packets),
-        _ => Err("expected a mean number of packets, at least 1".into()),
-    }
-}
-
-fn mtu(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|&bytes| bytes >= 2).ok_or_else(|| "expected at least 2 bytes".into())
-}
-
-fn profiles(list: &str) -> Result<Profiles, String> {
-    if list.eq_ignore_ascii_case("all") {
-        return Ok(Profiles::ALL);
-    }
-    list.split(',').try_fold(Profiles::NONE, |set, word| profile(word.trim()).map(|found| set.with(found)))
-}
-
-fn profile(word: &str) -> Result<Profile, String> {
-    let number = match word.strip_prefix("0x") {
-        Some(hex) => u16::from_str_radix(hex, 16).ok(),
-        None => word.parse().ok(),
-    };
-    Profile::ALL
-        .into_iter()
-        .find(|&profile| number == Some(profile.id()) || word.eq_ignore_ascii_case(short_name(profile)))
-        .ok_or_else(|| format!("no profile \"{word}\"; there are {}", names()))
-}
-
-fn names() -> String {
-    Profile::ALL.map(short_name).join(", ")
-}
-
-/// Returns the name of a profile in options.
-fn short_name(profile: Profile) -> &'static str {
-    match profile {
-        Profile::Uncompressed => "uncompressed",
-        Profile::Rtp => "rtp",
-        Profile::Udp => "udp",
-        Profile::Esp => "esp",
-        Profile::Ip => "ip",
-        Profile::Tcp => "tcp",
-        Profile::RtpUdpLite => "rtp-udplite",
-        Profile::UdpLite => "udplite",
-    }
-}
-
-fn rtp_ports(list: &str) -> Result<RtpRule, String> {
-    match list {
-        "all" => Ok(RtpRule::Custom(|_| true)),
-        "none" => Ok(RtpRule::Never),
-        "likely" => Ok(RtpRule::Likely),
-        _ => list
-            .split(',')
-            .map(|port| port.trim().parse().map_err(|_| format!("\"{port}\" is no port")))
-            .collect::<Result<_, _>>()
-            .map(RtpRule::Ports),
-    }
-}
-
-fn threshold(text: &str) -> Result<(u8, u8), String> {
-    let expected = "expected K,N with 1 <= K <= N <= 32, such as \"3,8\"";
-    let (failures, packets) = text.split_once(',').ok_or(expected)?;
-    match (failures.trim().parse(), packets.trim().parse()) {
-        (Ok(failures), Ok(packets)) if (1..=packets).contains(&failures) && packets <= 32 => {
-            Ok((failures, packets))
-        }
-        _ => Err(expected.into()),
-    }
-}
-
-fn reservation(text: &str) -> Result<Reservation, String> {
-    let parsed = text.split_once('=').and_then(|(cid, number)| {
-        Some(Reservation { cid: cid.trim().parse().ok()?, number: number.trim().parse().ok()? })
-    });
-    parsed
-        .filter(|reservation| reservation.number > 0)
-        .ok_or_else(|| "expected a CID and the number of a packet, from 1, such as \"3=17\"".into())
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
-    Ok(Duration::from_nanos(span.as_nanos()))
-}
-
-fn refreshes(text: &str) -> Result<Refreshes, String> {
-    let (ir, fo) = text.split_once(',').ok_or("expected two values, such as \"1700,700\"")?;
-    Ok(Refreshes { ir: refresh(ir.trim())?, fo: refresh(fo.trim())? })
-}
-
-fn refresh(text: &str) -> Result<Refresh, String> {
-    if let Ok(packets) = text.parse() {
-        return Ok(Refresh::every_packets(packets));
-    }
-    duration(text).map(Refresh::every).map_err(|error| format!("neither packets nor a time: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn profiles_by_name_and_number() {
-        let set = profiles("rtp, 0x0006,4").unwrap();
-        let expected = Profiles::NONE.with(Profile::Rtp).with(Profile::Tcp).with(Profile::Ip);
-        assert_eq!(set, expected);
-        assert_eq!(profiles("all"), Ok(Profiles::ALL));
-        assert!(profiles("rtp,5").unwrap_err().contains("rtp-udplite"));
-    }
-
-    #[test]
-    fn refreshes_in_packets_and_times() {
-        let both = refreshes("5 s,700").unwrap();
-        assert_eq!(both.ir, Refresh::every(Duration::from_secs(5)));
-        assert_eq!(both.fo, Refresh::every_packets(700));
-        assert_eq!(refreshes("0,0").unwrap().ir, Refresh::NEVER);
-        assert!(refreshes("1700").is_err() && refreshes("a,b").is_err());
-    }
-
-    #[test]
-    fn thresholds_and_reservations() {
-        assert_eq!(threshold("3, 8"), Ok((3, 8)));
-        assert!(["0,8", "9,8", "3,33", "3", "a,b"].iter().all(|text| threshold(text).is_err()));
-        assert_eq!(reservation("3=17"), Ok(Reservation { cid: 3, number: 17 }));
-        assert!(["3", "3=0", "=1", "70000=1"].iter().all(|text| reservation(text).is_err()));
-    }
-
-    #[test]
-    fn ports_are_a_list_or_a_word() {
-        assert!(matches!(rtp_ports(RTP_PORTS), Ok(RtpRule::Ports(ports)) if ports.len() == 6));
-        assert!(matches!(rtp_ports("all"), Ok(RtpRule::Custom(_))));
-        assert!(rtp_ports("70000").is_err());
-    }
-
-    #[test]
-    fn percentages() {
-        assert_eq!(percentage("20 %"), Ok(20.0));
-        assert!(percentage("101").is_err() && percentage("-1").is_err() && percentage("NaN").is_err());
     }
 }

@@ -20,19 +20,19 @@ pub(crate) struct ReceiveArgs {
     /// Number of ports, in steps of two
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     ports: u16,
-    /// Room for so many streams; more are refused, and counted
+    /// Maximum number of streams; more are refused, and counted
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     streams: u32,
-    /// RTP clock rate in Hz, for payload types without a fixed one (96 and up); their jitter needs it
+    /// RTP clock rate in Hz, for the jitter of dynamic payload types (96 and up)
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..))]
     clock: Option<u32>,
     /// Duration of reception
     #[arg(long, value_name = "TIME")]
     duration: Option<Span>,
-    /// End after so many packets of all streams
+    /// End after N packets of all streams
     #[arg(long, value_name = "N")]
     packets: Option<u64>,
-    /// End when nothing came for so long, after the first packet
+    /// End when nothing came for this time, after the first packet
     #[arg(long, value_name = "TIME")]
     idle: Option<Span>,
     /// Number of streams listed

@@ -29,7 +29,7 @@ pub(crate) struct SendArgs {
     /// Packet interval of a stream [default: 20 ms]
     #[arg(long, value_name = "TIME")]
     interval: Option<Span>,
-    /// Payloads of so many bytes, of no codec in particular
+    /// Payload length, of no codec in particular
     #[arg(long, value_name = "BYTES")]
     size: Option<Bytes>,
     /// The clock of the timestamps in Hz, with --size

@@ -37,7 +37,7 @@ impl Format {
 pub(crate) struct EncapArgs {
     /// Capture of IP packets, pcap or pcapng of any link type; "-" for standard input
     input: PathBuf,
-    /// Output file: bare TS packets if it ends in ".ts" or is "-", otherwise a capture
+    /// Output: bare TS packets if it ends in ".ts" or is "-", otherwise a capture
     output: PathBuf,
     /// Encapsulation
     #[arg(long, value_enum, default_value_t)]
@@ -45,7 +45,7 @@ pub(crate) struct EncapArgs {
     /// PID of the data
     #[arg(long, value_name = "PID", default_value = "0x201")]
     pid: DataPid,
-    /// Packing threshold: maximum wait of a partly filled TS packet or frame; without it each PDU is sent at once
+    /// Packing threshold: maximum wait of a partly filled packet or frame [default: none]
     #[arg(long, value_name = "TIME")]
     packing: Option<Span>,
     /// Receiver address: NPA address (ULE), MAC address (MPE), label (GSE) [default: none, or broadcast]
@@ -106,7 +106,7 @@ impl EncapArgs {
 pub(crate) struct DecapArgs {
     /// Input: TS packets, bare or in a capture, or captured BBFRAMEs; "-" for standard input
     input: PathBuf,
-    /// Output capture: IP packets (link type RAW), or with --bridge Ethernet frames; "-" for standard output
+    /// Output capture: IP packets, or with --bridge Ethernet frames; "-" for standard output
     output: PathBuf,
     /// Read only this PID; may be given several times
     #[arg(long, value_name = "PID", value_parser = pid)]

@@ -40,7 +40,7 @@ Examples:
   bentpipe video carry card.ts received.ts --jitter '2 ms'
   bentpipe video carry card.ts received.ts --scenario video.toml --set atm.line.satellite.delay='300 ms'
 
-The stream received is written whatever it lost. The exit status is 2 for a bad command or file, or if --quality finds no
+The stream received is written with any losses. The exit status is 2 for a bad command or file, or if --quality finds no
 ffmpeg.";
 
 const MUX_EXAMPLES: &str = "\
@@ -109,7 +109,7 @@ pub(crate) struct CarryArgs {
     /// Bit error ratio, in headers and payload of cells
     #[arg(long, value_name = "SHARE", conflicts_with = "scenario", value_parser = share)]
     ber: Option<f64>,
-    /// Delay variation: each cell is delayed by up to so much, in order
+    /// Delay variation: maximum extra delay of a cell, in order
     #[arg(long, value_name = "TIME", conflicts_with = "scenario")]
     jitter: Option<Span>,
     /// A scenario with a flow of `kind = "stream"`, whose link the cells go over

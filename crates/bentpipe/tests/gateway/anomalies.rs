@@ -119,8 +119,8 @@ fn loss_and_damage_are_survived_and_nothing_wrong_is_delivered() {
     eprintln!("{share:.3} of the packets arrived; {got:#}");
     // With about two packets in a TS packet, one TS packet in 30 harmed, and packets that straddle two of them.
     assert!(share > 0.8, "{share}");
-    for trouble in ["received_continuity_errors", "received_crc_errors"] {
-        assert!(got[trouble].as_u64() > Some(5), "{trouble}: {got:#}");
+    for anomaly in ["received_continuity_errors", "received_crc_errors"] {
+        assert!(got[anomaly].as_u64() > Some(5), "{anomaly}: {got:#}");
     }
     assert_eq!((one.end(), two.end()), (Some(0), Some(0)));
 }

@@ -67,7 +67,7 @@ pub(super) struct Demand {
     /// Time from a request to the end of the superframe that it brings.
     served_after: Span,
     /// Time after which an unassigned volume is requested again.
-    patience: Span,
+    request_timeout: Span,
     /// Bytes that arrived since the last request.
     arrived: u64,
     /// Requests' times and what came before each, as far as the window goes back.
@@ -94,7 +94,7 @@ impl Demand {
             superframe,
             window: frame.window(),
             served_after: loop_delay,
-            patience: loop_delay + superframe * u64::from(frame.timeout()),
+            request_timeout: loop_delay + superframe * u64::from(frame.timeout()),
             arrived: 0,
             arrivals: VecDeque::new(),
             paid: VecDeque::new(),
@@ -189,7 +189,7 @@ impl Demand {
         let announced = self.announced.map_or(0.0, |(rate, _)| rate.as_bytes_per_sec());
         let coming = (announced * self.superframe.as_secs_f64()) as u64;
         let needed = (waiting + coming).div_ceil(CELL_LEN).saturating_sub(assigned_cells + by_rate);
-        let lost = self.due > 0 && self.due_since + self.patience <= now;
+        let lost = self.due > 0 && self.due_since + self.request_timeout <= now;
         let absolute = self.contract.absolute || lost;
         let ask = if absolute { needed } else { needed.saturating_sub(self.due) };
         let nothing = if absolute { ask == self.due && !lost } else { ask == 0 };

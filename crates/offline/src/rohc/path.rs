@@ -77,31 +77,31 @@ impl Path {
         if self.receiver.is_none() {
             return Ok((sent, PacketOutcome::Sent));
         }
-        let fate = self.deliver(packet, sent.compressed.header_out);
+        let outcome = self.deliver(packet, sent.compressed.header_out);
         self.send_back(packet.at());
-        Ok((sent, fate))
+        Ok((sent, outcome))
     }
 
     fn deliver(&mut self, packet: &Packet<'_>, header_len: usize) -> PacketOutcome {
         let Some(receiver) = &mut self.receiver else { return PacketOutcome::Sent };
-        let mut fate = PacketOutcome::Nothing;
+        let mut outcome = PacketOutcome::Nothing;
         for unit in self.sender.units() {
             if self.forward.as_mut().is_some_and(Impairments::loses) {
-                fate = PacketOutcome::Lost;
+                outcome = PacketOutcome::Lost;
                 continue;
             }
             let arrived = corrupted(unit, header_len, self.forward.as_mut(), &mut self.corrupted);
-            fate = match receiver.receive(packet.at(), arrived) {
+            outcome = match receiver.receive(packet.at(), arrived) {
                 Ok(Some(received)) if receiver.ip() == packet.bytes && received.len == packet.len => {
                     PacketOutcome::Right
                 }
                 Ok(Some(_)) => PacketOutcome::Wrong,
-                _ if fate == PacketOutcome::Lost => PacketOutcome::Lost,
+                _ if outcome == PacketOutcome::Lost => PacketOutcome::Lost,
                 Ok(None) => PacketOutcome::Nothing,
                 Err(error) => PacketOutcome::Refused(error),
             };
         }
-        fate
+        outcome
     }
 
     /// Sends the feedback to a packet received at `now`.

@@ -12,13 +12,13 @@ use crate::{
 
 /// Outcome of a packet on its path.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fate {
+pub(crate) enum Outcome {
     Delivered,
     Lost,
     /// Change of one octet of the ROHC header.
     Damaged(u8, u8),
     /// The feedback to it is lost.
-    Deaf,
+    FeedbackLost,
 }
 
 pub(crate) fn config() -> impl Strategy<Value = (CompressorConfig, DecompressorConfig)> {
@@ -67,20 +67,20 @@ pub(crate) fn config() -> impl Strategy<Value = (CompressorConfig, DecompressorC
 /// compared.
 pub(crate) fn both_ways(
     config: (CompressorConfig, DecompressorConfig),
-    packets: impl Iterator<Item = (Duration, Vec<u8>, Fate)>,
+    packets: impl Iterator<Item = (Duration, Vec<u8>, Outcome)>,
 ) -> usize {
     let mut short = (Compressor::new(config.0.clone()), Decompressor::new(config.1));
     let mut general = (Compressor::new(config.0), Decompressor::new(config.1));
     (general.0.0.fast_path_disabled, general.1.0.fast_path_disabled) = (true, true);
     let mut right = 0;
-    for (index, (now, packet, fate)) in packets.enumerate() {
+    for (index, (now, packet, outcome)) in packets.enumerate() {
         let (mut rohc, mut other) = (Vec::new(), Vec::new());
         let done = short.0.compress(now, &packet, &mut rohc);
         assert_eq!(done, general.0.compress(now, &packet, &mut other));
-        assert_eq!(rohc, other, "{index} {fate:?}");
-        match fate {
-            Fate::Lost => continue,
-            Fate::Damaged(at, with) => {
+        assert_eq!(rohc, other, "{index} {outcome:?}");
+        match outcome {
+            Outcome::Lost => continue,
+            Outcome::Damaged(at, with) => {
                 let at = usize::from(at) % rohc.len().min(4);
                 rohc[at] ^= with;
             }
@@ -88,14 +88,14 @@ pub(crate) fn both_ways(
         }
         let (mut ip, mut other) = (Vec::new(), Vec::new());
         let restored = short.1.decompress(now, &rohc, &mut ip);
-        assert_eq!(restored, general.1.decompress(now, &rohc, &mut other), "{index} {fate:?}");
+        assert_eq!(restored, general.1.decompress(now, &rohc, &mut other), "{index} {outcome:?}");
         assert_eq!(ip, other);
         right += usize::from(ip == packet);
         let (mut feedback, mut other) = (Vec::new(), Vec::new());
         short.1.take_feedback(&mut feedback);
         general.1.take_feedback(&mut other);
         assert_eq!(feedback, other);
-        if !matches!(fate, Fate::Deaf) {
+        if !matches!(outcome, Outcome::FeedbackLost) {
             short.0.feedback(&feedback);
             general.0.feedback(&feedback);
         }

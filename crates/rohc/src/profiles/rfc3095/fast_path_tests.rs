@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use crate::profiles::fast_path_tests::{Fate, both_ways, config, slow_starts_are_short};
+use crate::profiles::fast_path_tests::{Outcome, both_ways, config, slow_starts_are_short};
 use crate::{Compressor, CompressorConfig, Decompressor, DecompressorConfig, PacketType, RtpRule};
 
 /// Protocols of a flow.
@@ -56,7 +56,7 @@ enum Event {
     /// A damaged ROHC header, a lost one, or lost feedback.
     Damaged(u8, u8),
     Lost,
-    Deaf,
+    FeedbackLost,
     Later(u16),
 }
 
@@ -186,7 +186,7 @@ fn events() -> impl Strategy<Value = Event> {
         1 => Just(Event::Csrc),
         2 => (any::<u8>(), 1u8..).prop_map(|(at, with)| Event::Damaged(at, with)),
         4 => Just(Event::Lost),
-        1 => Just(Event::Deaf),
+        1 => Just(Event::FeedbackLost),
         1 => (1u16..5000).prop_map(Event::Later),
     ]
 }
@@ -198,13 +198,13 @@ fn compare(config: (CompressorConfig, DecompressorConfig), flows: &[Flow], event
         let sender = &mut senders[index % flows.len()];
         now += Duration::from_millis(if let Event::Later(ms) = event { u64::from(ms) } else { 10 });
         sender.advance(event);
-        let fate = match event {
-            Event::Lost => Fate::Lost,
-            Event::Damaged(at, with) => Fate::Damaged(at, with),
-            Event::Deaf => Fate::Deaf,
-            _ => Fate::Delivered,
+        let outcome = match event {
+            Event::Lost => Outcome::Lost,
+            Event::Damaged(at, with) => Outcome::Damaged(at, with),
+            Event::FeedbackLost => Outcome::FeedbackLost,
+            _ => Outcome::Delivered,
         };
-        (now, sender.packet(event), fate)
+        (now, sender.packet(event), outcome)
     });
     both_ways(config, packets)
 }

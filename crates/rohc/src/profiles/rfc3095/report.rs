@@ -59,7 +59,7 @@ impl Report {
     }
 
     /// JITTER and LOSS, where they exceed the reported ones.
-    pub(super) fn tell(&mut self) -> (Option<u8>, Option<u8>) {
+    pub(super) fn take(&mut self) -> (Option<u8>, Option<u8>) {
         let jitter = (self.jitter > self.reported_jitter).then_some(self.jitter);
         let loss = (self.loss > self.reported_loss).then_some(self.loss);
         (self.reported_jitter, self.reported_loss) = (self.jitter, self.loss);
@@ -78,9 +78,9 @@ mod tests {
             report.note_distance(distance);
         }
         assert!(report.has_news());
-        assert_eq!((report.tell(), report.has_news()), ((None, Some(3)), false));
+        assert_eq!((report.take(), report.has_news()), ((None, Some(3)), false));
         report.note_distance(2);
-        assert_eq!(report.tell(), (None, None));
+        assert_eq!(report.take(), (None, None));
     }
 
     #[test]
@@ -90,6 +90,6 @@ mod tests {
         for (scaled, at_ms) in [(10, 1000), (11, 1020), (12, 1110), (13, 1115), (14, 1120)] {
             report.note_arrival(scaled, at_ms, 20);
         }
-        assert_eq!(report.tell(), (Some(3), None));
+        assert_eq!(report.take(), (Some(3), None));
     }
 }

@@ -431,14 +431,14 @@ impl Compressor {
         let Some(feedback) = Feedback::parse(arrived.data, arrived.field) else {
             return FeedbackOutcome::default();
         };
-        let heard = FeedbackOutcome {
+        let outcome = FeedbackOutcome {
             rejected: feedback.reject || feedback.context_memory,
             ..FeedbackOutcome::default()
         };
         let packet = feedback.msn.map(|(msn, bits)| self.sent_packet(msn, bits, arrived.earlier));
         // Feedback that may be of an earlier use of the CID confirms nothing, but a NACK still asks for an IR.
         if !self.is_begun || (packet == Some(None) && feedback.kind == Acknowledgement::Ack) {
-            return heard;
+            return outcome;
         }
         self.is_bidirectional = true;
         self.confirm = Confirm::default();
@@ -450,7 +450,7 @@ impl Compressor {
             (Acknowledgement::Nack, Some(Some(_))) => self.repair(Set::ALL.without(Group::Static)),
             _ => self.repair(Set::ALL),
         }
-        heard
+        outcome
     }
 
     /// Returns the packet of this flow that the low bits of `msn` name. `None` if it may be of another flow.

@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use crate::profiles::fast_path_tests::{Fate, both_ways, config, slow_starts_are_short};
+use crate::profiles::fast_path_tests::{Outcome, both_ways, config, slow_starts_are_short};
 use crate::{Compressor, CompressorConfig, Decompressor, DecompressorConfig, PacketType};
 
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ enum Event {
     WrongIpChecksum,
     NegativeZero,
     Later(u16),
-    Fate(Fate),
+    Outcome(Outcome),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -226,10 +226,10 @@ fn events() -> impl Strategy<Value = Event> {
         Just(Event::WrongIpChecksum),
         Just(Event::NegativeZero),
         (1u16..5000).prop_map(Event::Later),
-        (any::<u8>(), 1u8..).prop_map(|(at, with)| Event::Fate(Fate::Damaged(at, with))),
-        Just(Event::Fate(Fate::Deaf)),
+        (any::<u8>(), 1u8..).prop_map(|(at, with)| Event::Outcome(Outcome::Damaged(at, with))),
+        Just(Event::Outcome(Outcome::FeedbackLost)),
     ];
-    prop_oneof![70 => Just(Event::Nothing), 5 => Just(Event::Push), 4 => Just(Event::Fate(Fate::Lost)), 12 => rare]
+    prop_oneof![70 => Just(Event::Nothing), 5 => Just(Event::Push), 4 => Just(Event::Outcome(Outcome::Lost)), 12 => rare]
 }
 
 proptest! {
@@ -247,7 +247,7 @@ proptest! {
             let sender = &mut senders[index % flows.len()];
             now += Duration::from_millis(if let Event::Later(ms) = event { u64::from(ms) } else { 10 });
             sender.advance(event);
-            (now, sender.packet(event), if let Event::Fate(fate) = event { fate } else { Fate::Delivered })
+            (now, sender.packet(event), if let Event::Outcome(outcome) = event { outcome } else { Outcome::Delivered })
         });
         both_ways(config, packets);
     }

@@ -189,9 +189,9 @@ impl Compressor {
         let owed = self.confirm.owed;
         self.confirm.owed = if is_idle { owed.saturating_sub(1) } else { BEHIND_CHANGES };
         self.confirm.is_idle = is_idle;
-        let tells_time = self.profile.has_rtp() && shortest.is_some_and(|format| format.ts > 0);
+        let carries_time = self.profile.has_rtp() && shortest.is_some_and(|format| format.ts > 0);
         let is_numbered = numbering != Numbering::Generated || self.compressed_id(current).is_some();
-        let seems_late = is_numbered && !tells_time && self.timing.may_seem_late(job.now);
+        let seems_late = is_numbered && !carries_time && self.timing.may_seem_late(job.now);
         let is_due = self.confirm.is_due()
             && (self.confirm.schedule.is_begun() || shortest.is_some() && self.is_seen(distance, is_idle));
         if is_due {

@@ -124,10 +124,10 @@ impl Compressor {
     }
 
     /// The dynamic part of RTP (RFC 3095 5.7.7.6).
-    fn write_rtp(&self, job: &Job<'_>, current: &Current, told: Stride, writer: &mut Writer<'_>) {
+    fn write_rtp(&self, job: &Job<'_>, current: &Current, signal: Stride, writer: &mut Writer<'_>) {
         let stride = self.stride.value;
         let is_initial = stride == 1 && !job.config.is_for_librohc();
-        let with_stride = (!is_initial && told == Stride::Told) || self.stride.pending.is_active();
+        let with_stride = (!is_initial && signal == Stride::Told) || self.stride.pending.is_active();
         // A timer that the decompressor may still have from the flow before must be overwritten.
         let stale_timer = self.reused && job.clock_ms.is_some() && job.config.timer_jitter > Duration::ZERO;
         let with_timer = self.timer.stride_ms() != 0 || self.timer.is_pending() || stale_timer;

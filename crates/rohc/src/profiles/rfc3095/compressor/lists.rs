@@ -90,14 +90,14 @@ struct Pair {
     left: u8,
     /// Set if the pair was in the last packet that had the list. A list by difference leaves out what the reference
     /// has, and packets without an item say nothing of it: neither they nor their acknowledgements count.
-    is_told: bool,
+    was_listed: bool,
     since: u32,
 }
 
 impl Pair {
     /// The pair is to be sent from `sn` on, `times` times in a row.
     fn start(&mut self, times: u8, sn: u32) {
-        *self = Self { left: times.max(1), is_told: false, since: sn };
+        *self = Self { left: times.max(1), was_listed: false, since: sn };
     }
 
     const fn is_active(self) -> bool {
@@ -105,21 +105,21 @@ impl Pair {
     }
 
     /// The list was sent in the packet with `sn`, this item in it or not.
-    fn sent(&mut self, is_told: bool, mode: Mode, times: u8, sn: u32) {
-        if self.is_active() && is_told {
-            if !self.is_told {
+    fn sent(&mut self, was_listed: bool, mode: Mode, times: u8, sn: u32) {
+        if self.is_active() && was_listed {
+            if !self.was_listed {
                 self.start(times, sn);
             }
             if mode != Mode::Reliable {
                 self.left -= 1;
             }
         }
-        self.is_told = is_told;
+        self.was_listed = was_listed;
     }
 
     /// A packet was acknowledged; `distance` is its sn's distance from another one.
     fn acknowledged(&mut self, distance: impl Fn(u32) -> i32) {
-        if self.is_told && distance(self.since) >= 0 {
+        if self.was_listed && distance(self.since) >= 0 {
             self.left = 0;
         }
     }
@@ -251,9 +251,10 @@ impl Encoder {
         let difference = if is_whole { None } else { self.shortest_difference(mode) };
         let inserted = difference.map_or(u16::MAX, |(_, difference)| difference.inserted);
         let indices = self.current.as_slice().iter().enumerate();
-        let told = indices.fold(0, |told, (position, index)| told | (inserted >> position & 1) << index);
+        let listed =
+            indices.fold(0, |listed, (position, index)| listed | (inserted >> position & 1) << index);
         for (index, pair) in self.table.notes_mut().enumerate() {
-            pair.sent(told >> index & 1 == 1, mode, self.times, sn);
+            pair.sent(listed >> index & 1 == 1, mode, self.times, sn);
         }
         self.change.sent(mode, sn);
         if mode != Mode::Reliable && !self.change.is_active() {

@@ -437,7 +437,7 @@ impl Compressor {
     /// Sets the template after a packet on the general path.
     #[inline]
     pub(super) fn set_template(&mut self, job: &Job<'_>) {
-        self.steady.stands = self.confirm.is_steady() && self.has_nothing_to_tell(job);
+        self.steady.stands = self.confirm.is_steady() && self.has_no_changes(job);
         let header_len = self.last.header_len as usize;
         let header = &job.packet.bytes[..header_len.min(MAX_HEADER_LEN)];
         if !self.steady.stands || header_len > MAX_HEADER_LEN {
@@ -456,7 +456,7 @@ impl Compressor {
         self.steady.stands = false;
     }
 
-    fn has_nothing_to_tell(&self, job: &Job<'_>) -> bool {
+    fn has_no_changes(&self, job: &Job<'_>) -> bool {
         let simple = self.depth == 1
             && self.lists.is_none()
             && matches!(self.profile, Profile::Rtp | Profile::Udp | Profile::Esp | Profile::Ip)

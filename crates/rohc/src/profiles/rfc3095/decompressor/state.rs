@@ -186,12 +186,12 @@ impl Feedbacker {
     /// this context has not asked for it: it was asked for before the context was there.
     pub(crate) fn note_mode(&mut self, field: Option<u8>, strong: bool, profile: Profile) {
         let Some(field) = field.filter(|_| strong) else { return };
-        let heard = Mode::from_bits(field);
-        let is_news = heard == Some(Mode::Reliable) && self.mode != Mode::Reliable;
+        let requested = Mode::from_bits(field);
+        let is_news = requested == Some(Mode::Reliable) && self.mode != Mode::Reliable;
         if self.transition == Transition::Done && !is_news {
             return;
         }
-        match heard {
+        match requested {
             Some(mode) => {
                 self.mode = mode;
                 self.transition = Transition::Pending;
@@ -330,7 +330,7 @@ impl Decompressor {
             .flatten();
         feedbacker.clock_announced = true;
         let long = feedbacker.mode == Mode::Reliable || self.numbering() == Numbering::Esp;
-        let (jitter, loss) = if input.config.report_path { self.report.tell() } else { (None, None) };
+        let (jitter, loss) = if input.config.report_path { self.report.take() } else { (None, None) };
         let options = [(option::CLOCK, announce), (option::JITTER, jitter), (option::LOSS, loss)];
         write_feedback2(answer, mode, sn, long, options, input.cid(), output);
     }

@@ -57,7 +57,7 @@ impl Confirm {
         if is_bidirectional || !config.confirms() {
             return Self::default();
         }
-        Self { schedule: ConfirmSchedule::starting(config), owed: 0, all_left: tell_all(config) }
+        Self { schedule: ConfirmSchedule::starting(config), owed: 0, all_left: send_all(config) }
     }
 
     const fn is_on(&self) -> bool {
@@ -114,13 +114,13 @@ impl Confirm {
             .sent(is_whole || matches!(kind, PacketType::CoCommon | PacketType::Rnd8 | PacketType::Seq8));
         self.owed = self.owed.saturating_sub(1);
         if self.is_on() {
-            self.all_left = if is_whole { tell_all(config) } else { self.all_left.saturating_sub(1) };
+            self.all_left = if is_whole { send_all(config) } else { self.all_left.saturating_sub(1) };
         }
     }
 }
 
 /// Returns the packets between two that resend all values.
-fn tell_all(config: &CompressorConfig) -> u8 {
+fn send_all(config: &CompressorConfig) -> u8 {
     config.confirm.saturating_mul(4).clamp(TELL_ALL, NEVER - 1)
 }
 
