@@ -8,7 +8,7 @@ use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
     aal1, aal5, arp, atm, bbframe, dccp, erf, ethernet, gse, icmp, ipv4, ipv6, link, llc, membership, mpe,
-    psi, rle, rtp, section, sixin4, tcp, ts, udp, udplite,
+    psi, rle, rtcp, rtp, section, sixin4, tcp, ts, udp, udplite,
 };
 
 /// A decoder under test.
@@ -24,6 +24,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("icmp", fuzz_icmp),
     ("membership", fuzz_membership),
     ("rtp", fuzz_rtp),
+    ("rtcp", fuzz_rtcp),
     ("ethernet", fuzz_ethernet),
     ("arp", fuzz_arp),
     ("llc", fuzz_llc),
@@ -264,6 +265,29 @@ pub fn fuzz_rtp(data: &[u8]) {
     out.extend(&bytes[out.len()..]);
     let again = rtp::Packet::new_elided(&out[..], elided).expect("a written header is read");
     assert_eq!((rtp::Repr::parse(&again), again.payload()), (repr, packet.payload()));
+}
+
+/// RTCP packets, alone and compound.
+pub fn fuzz_rtcp(data: &[u8]) {
+    if let Ok((repr, len)) = rtcp::Repr::parse(data) {
+        assert!(len <= data.len());
+        fuzz_rtcp_again(std::slice::from_ref(&repr), |bytes| {
+            rtcp::Repr::parse(bytes).map(|(repr, _)| vec![repr])
+        });
+    }
+    if let Ok(packets) = rtcp::parse_compound(data) {
+        fuzz_rtcp_again(&packets, rtcp::parse_compound);
+    }
+}
+
+/// Packets that were read are the same after they are written.
+fn fuzz_rtcp_again(
+    packets: &[rtcp::Repr],
+    parse: impl Fn(&[u8]) -> Result<Vec<rtcp::Repr>, bentpipe_wire::Error>,
+) {
+    let mut out = vec![0xff; rtcp::compound_len(packets)];
+    rtcp::emit_compound(packets, &mut out);
+    assert_eq!(parse(&out).as_deref(), Ok(packets));
 }
 
 /// ARP messages.

@@ -31,4 +31,4 @@ pub use dvb::{bbframe, gse, mpe, psi, rle, section, ts, ule};
 pub use error::{Error, Kind, Layer};
 pub use ip::{checksum, dccp, icmp, ipv4, ipv6, membership, quick_start, sixin4, tcp, udp, udplite};
 pub use lan::{arp, ethernet, llc};
-pub use media::rtp;
+pub use media::{rtcp, rtp};

@@ -16,7 +16,7 @@ use bentpipe_wire::atm::{self, PayloadType};
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ip::{Packet, Protocol};
 use bentpipe_wire::pcap::{LinkType, Writer};
-use bentpipe_wire::{aal1, bbframe, gse, link, mpe, psi, rle, rtp, ts, ule};
+use bentpipe_wire::{aal1, bbframe, gse, link, mpe, psi, rle, rtcp, rtp, ts, ule};
 use frames::Frame;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -196,7 +196,9 @@ fn packet_seeds(bytes: &[u8], elided: usize) -> Vec<(&'static str, Vec<u8>)> {
     match upper.protocol {
         Protocol::TCP => carried("tcp"),
         Protocol::UDP if upper.bytes.len() > 8 => {
-            [carried("udp"), vec![("rtp", counted(0, &upper.bytes[8..]))]].concat()
+            let payload = &upper.bytes[8..];
+            let rtcp = rtcp::is_rtcp(payload).then(|| ("rtcp", payload.to_vec()));
+            [carried("udp"), vec![("rtp", counted(0, payload))], rtcp.into_iter().collect()].concat()
         }
         Protocol::UDP => carried("udp"),
         Protocol::UDP_LITE => carried("udplite"),

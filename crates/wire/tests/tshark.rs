@@ -35,7 +35,12 @@ const PREFERENCES: [&str; 8] = [
 /// tshark's account of each frame in a capture, everything it can check being checked.
 fn dissect(path: &Path) -> Vec<String> {
     let tshark = Tshark::on(path).expect("asked for before");
-    let text = tshark.preferences(&PREFERENCES).decode_as("udp.port==5004,rtp").options(&["-V"]).text();
+    let text = tshark
+        .preferences(&PREFERENCES)
+        .decode_as("udp.port==5004,rtp")
+        .decode_as("udp.port==5005,rtcp")
+        .options(&["-V"])
+        .text();
     text.split("\n\nFrame ").map(str::to_owned).filter(|part| !part.trim().is_empty()).collect()
 }
 

@@ -10,7 +10,9 @@ use bentpipe_wire::ip::{Ecn, Protocol, TrafficClass};
 use bentpipe_wire::ipv6::ext;
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::tcp::{Flags, Options, SeqNumber};
-use bentpipe_wire::{aal5, arp, dccp, icmp, ipv4, ipv6, llc, quick_start, rtp, sixin4, tcp, udp, udplite};
+use bentpipe_wire::{
+    aal5, arp, dccp, icmp, ipv4, ipv6, llc, quick_start, rtcp, rtp, sixin4, tcp, udp, udplite,
+};
 
 const A4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const B4: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
@@ -251,6 +253,7 @@ fn udp_frames() -> Vec<Frame> {
                 "Payload: 0909090909",
             ]),
         ),
+        frame("rtcp", udp(5005, &rtcp_packet(), 0, v4(Protocol::UDP)).in_v4(), 0, &with(&RTCP_FIELDS)),
     ]
 }
 
@@ -358,6 +361,85 @@ fn rtp_packet() -> Vec<u8> {
     repr.emit(&mut bytes);
     bytes.extend([9; 20]);
     bytes.extend([0, 0, 0, 4]);
+    bytes
+}
+
+/// Fields of [`rtcp_packet`] by tshark.
+const RTCP_FIELDS: [&str; 22] = [
+    "Packet type: Sender Report (200)",
+    "Timestamp, MSW: 3000000000",
+    "RTP timestamp: 160",
+    "Sender's packet count: 50",
+    "Fraction lost: 64 / 256",
+    "Cumulative number of packets lost: -2",
+    "Extended highest sequence number received: 65543",
+    "Interarrival jitter: 88",
+    "Delay since last SR timestamp: 98304",
+    "Text: a@example",
+    "VoIP Metrics Report Block (7)",
+    "Fraction lost: 12 / 256",
+    "Fraction discarded: 13 / 256",
+    "Burst Density: 85",
+    "Gap Duration(ms): 255",
+    "Round Trip Delay(ms): 560",
+    "Gmin: 16",
+    "R Factor: 76",
+    "MOS - Conversational Quality: 3.8",
+    "Nominal Jitter Buffer Size: 60",
+    "Packet type: Goodbye (203)",
+    "RTCP frame length check: OK",
+];
+
+fn rtcp_packet() -> Vec<u8> {
+    let block = rtcp::ReportBlock {
+        ssrc: 8,
+        fraction_lost: 64,
+        cumulative_lost: -2,
+        highest_seq: 0x1_0007,
+        jitter: 88,
+        last_report: 0xaabb_ccdd,
+        since_last_report: 98_304,
+    };
+    let info = rtcp::SenderInfo {
+        ntp: 3_000_000_000 << 32 | 1 << 31,
+        rtp_timestamp: 160,
+        packets: 50,
+        octets: 8000,
+    };
+    let metrics = rtcp::VoipMetrics {
+        ssrc: 8,
+        loss_rate: 12,
+        discard_rate: 13,
+        burst_density: 85,
+        gap_density: 10,
+        burst_duration: 120,
+        gap_duration: 255,
+        round_trip_delay: 560,
+        end_system_delay: 80,
+        signal_level: 127,
+        noise_level: 127,
+        echo_return_loss: 65,
+        gmin: 16,
+        r_factor: 76,
+        external_r_factor: 127,
+        mos_lq: 42,
+        mos_cq: 38,
+        receiver_config: 0x20,
+        buffer_nominal: 60,
+        buffer_maximum: 60,
+        buffer_absolute_maximum: 60,
+    };
+    let packets = [
+        rtcp::Repr::SenderReport { ssrc: 7, info, blocks: vec![block], extension: Vec::new() },
+        rtcp::Repr::Description(vec![rtcp::Chunk {
+            ssrc: 7,
+            items: vec![(rtcp::CNAME, b"a@example".to_vec())],
+        }]),
+        rtcp::Repr::Extended { ssrc: 7, blocks: vec![rtcp::Block::VoipMetrics(metrics)] },
+        rtcp::Repr::Bye { sources: vec![7], reason: Some(b"done".to_vec()) },
+    ];
+    let mut bytes = vec![0; rtcp::compound_len(&packets)];
+    rtcp::emit_compound(&packets, &mut bytes);
     bytes
 }
 

@@ -1,0 +1,12 @@
+//! Voice calls: codecs, conversations, playout buffers, and the E-model.
+
+pub mod codec;
+pub mod conversation;
+pub mod emodel;
+pub mod losses;
+pub mod playout;
+
+pub use codec::{Codec, Format};
+pub use conversation::{Conversation, Party, Speech};
+pub use losses::{Losses, Outcome};
+pub use playout::Playout;

@@ -1,0 +1,262 @@
+//! Runs of losses: burst ratio (G.107) and bursts and gaps (RFC 3611, section 4.7.2).
+//!
+//! *Models*: the definitions of both texts on packets in order. The example of RFC 3611 deviates from its own rules, as
+//! does the code in its appendix A.2; the definitions count here.
+//! *References*: RFC 3611; ITU-T G.107, section 7.5.
+
+/// Number of consecutive packets played that separates bursts (RFC 3611, section 4.7.2).
+pub const GMIN: u8 = 16;
+
+/// Outcome of a packet at the playout buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Packet played.
+    Played,
+    /// Packet that did not arrive.
+    Lost,
+    /// Packet discarded because it came after its playout time, or before there was room.
+    Late,
+}
+
+/// Counts of packets and of their runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Packets played.
+    pub played: u64,
+    /// Packets lost in the network.
+    pub lost: u64,
+    /// Packets that came late.
+    pub late: u64,
+    /// Runs of consecutive packets lost or late.
+    runs: u64,
+    is_in_run: bool,
+    bursts: Periods,
+    gaps: Periods,
+    open: Option<Open>,
+    /// Packets played since the last loss, or since the start.
+    good: u64,
+    /// Set if the period before the open one is a gap.
+    follows_gap: bool,
+}
+
+/// Losses that may become a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Open {
+    packets: u64,
+    lost: u64,
+}
+
+/// Sum of periods of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Periods {
+    /// Number of periods.
+    pub count: u64,
+    /// Packets in them.
+    pub packets: u64,
+    /// Packets lost or late in them.
+    pub lost: u64,
+}
+
+impl Periods {
+    /// Returns the density of losses in the units of RFC 3611: 256ths, at most 255.
+    pub fn density(&self) -> u8 {
+        let share = (256 * self.lost).checked_div(self.packets).unwrap_or(0);
+        share.min(255) as u8
+    }
+
+    /// Returns the mean length in packets.
+    pub fn mean_packets(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.packets as f64 / self.count as f64 }
+    }
+}
+
+impl Losses {
+    /// Counts the next packet.
+    pub fn push(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Played => self.played += 1,
+            Outcome::Lost => self.lost += 1,
+            Outcome::Late => self.late += 1,
+        }
+        if outcome == Outcome::Played {
+            (self.is_in_run, self.good) = (false, self.good + 1);
+            return;
+        }
+        self.runs += u64::from(!self.is_in_run);
+        self.is_in_run = true;
+        self.extend();
+    }
+
+    /// Counts `packets` consecutive packets with the same outcome.
+    pub fn push_run(&mut self, outcome: Outcome, packets: u64) {
+        if packets == 0 {
+            return;
+        }
+        self.push(outcome);
+        let more = packets - 1;
+        match outcome {
+            Outcome::Played => (self.played, self.good) = (self.played + more, self.good + more),
+            Outcome::Lost => self.lost += more,
+            Outcome::Late => self.late += more,
+        }
+        if let (true, Some(open)) = (outcome != Outcome::Played, &mut self.open) {
+            (open.packets, open.lost) = (open.packets + more, open.lost + more);
+        }
+    }
+
+    /// Adds a loss to the open period, or closes that and opens another one.
+    fn extend(&mut self) {
+        match &mut self.open {
+            Some(open) if self.good < u64::from(GMIN) => {
+                (open.packets, open.lost) = (open.packets + self.good + 1, open.lost + 1);
+            }
+            _ => {
+                self.close();
+                self.open = Some(Open { packets: 1, lost: 1 });
+            }
+        }
+        self.good = 0;
+    }
+
+    /// Counts the open period, and the packets played after it, as what they are.
+    fn close(&mut self) {
+        match self.open.take() {
+            Some(burst) if burst.lost > 1 => {
+                self.bursts.count += 1;
+                self.bursts.packets += burst.packets;
+                self.bursts.lost += burst.lost;
+                self.follows_gap = false;
+            }
+            Some(single) => self.gap(single.packets, single.lost),
+            None => {}
+        }
+        self.gap(self.good, 0);
+        self.good = 0;
+    }
+
+    fn gap(&mut self, packets: u64, lost: u64) {
+        if packets == 0 {
+            return;
+        }
+        self.gaps.count += u64::from(!self.follows_gap);
+        self.gaps.packets += packets;
+        self.gaps.lost += lost;
+        self.follows_gap = true;
+    }
+
+    /// Returns the number of packets.
+    pub fn expected(&self) -> u64 {
+        self.played + self.lost + self.late
+    }
+
+    /// Returns the share of packets lost or late; NaN without packets.
+    pub fn ratio(&self) -> f64 {
+        (self.lost + self.late) as f64 / self.expected() as f64
+    }
+
+    /// Returns the burst ratio: the mean run of losses over that of independent losses.
+    ///
+    /// It is 1 without losses.
+    pub fn burst_ratio(&self) -> f64 {
+        if self.runs == 0 {
+            return 1.0;
+        }
+        let run = (self.lost + self.late) as f64 / self.runs as f64;
+        (run * (1.0 - self.ratio())).max(f64::MIN_POSITIVE)
+    }
+
+    /// Returns bursts and gaps as if the stream ended here.
+    pub fn periods(&self) -> (Periods, Periods) {
+        let mut ended = *self;
+        ended.close();
+        (ended.bursts, ended.gaps)
+    }
+
+    /// Returns the counts since `earlier`, for the loss over time. Bursts and gaps are those since the start.
+    #[must_use]
+    pub fn since(&self, earlier: &Losses) -> Losses {
+        Losses {
+            played: self.played - earlier.played,
+            lost: self.lost - earlier.lost,
+            late: self.late - earlier.late,
+            runs: self.runs - earlier.runs,
+            ..*self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pattern: &str) -> Losses {
+        let mut losses = Losses::default();
+        for symbol in pattern.chars() {
+            losses.push(match symbol {
+                '1' => Outcome::Played,
+                '0' => Outcome::Lost,
+                _ => Outcome::Late,
+            });
+        }
+        losses
+    }
+
+    /// The pattern that RFC 3611, section 4.7.2, prints, with its figures by the definitions.
+    #[test]
+    fn the_example_of_the_rfc() {
+        let losses = of("11110111111111111111111X111X1011110111111111111111111X111111111");
+        assert_eq!((losses.expected(), losses.lost, losses.late), (63, 3, 3));
+        let (bursts, gaps) = losses.periods();
+        assert_eq!(bursts, Periods { count: 1, packets: 12, lost: 4 });
+        assert_eq!(gaps, Periods { count: 2, packets: 51, lost: 2 });
+        assert_eq!((bursts.density(), gaps.density()), (85, 10));
+        assert_eq!((bursts.mean_packets() * 10.0, gaps.mean_packets() * 10.0), (120.0, 255.0));
+    }
+
+    #[test]
+    fn single_losses_are_gaps_and_close_ones_bursts() {
+        let spaced = |good: usize| format!("1{}0{}0{}", "1".repeat(20), "1".repeat(good), "1".repeat(20));
+        let (bursts, gaps) = of(&spaced(16)).periods();
+        assert_eq!((bursts, gaps), (Periods::default(), Periods { count: 1, packets: 59, lost: 2 }));
+        let (bursts, gaps) = of(&spaced(15)).periods();
+        assert_eq!((bursts, gaps.count), (Periods { count: 1, packets: 17, lost: 2 }, 2));
+        let (bursts, gaps) = of("000").periods();
+        assert_eq!(
+            (bursts, bursts.density(), gaps),
+            (Periods { count: 1, packets: 3, lost: 3 }, 255, Periods::default())
+        );
+        assert_eq!(Losses::default().periods(), (Periods::default(), Periods::default()));
+    }
+
+    #[test]
+    fn runs_are_counted_like_single_packets() {
+        let mut losses = Losses::default();
+        [
+            (Outcome::Played, 5),
+            (Outcome::Lost, 3),
+            (Outcome::Played, 2),
+            (Outcome::Late, 1),
+            (Outcome::Lost, 0),
+        ]
+        .into_iter()
+        .for_each(|(outcome, packets)| losses.push_run(outcome, packets));
+        assert_eq!(losses, of("1111100011X"));
+    }
+
+    #[test]
+    fn burst_ratios_are_those_of_two_state_chains() {
+        // Independent losses have 1; a chain with probabilities p (to loss) and q (back) has 1 / (p + q).
+        let mut stream = bentpipe_units::RandomStream::new(1, "losses");
+        for (p, q) in [(0.1, 0.9), (0.02, 0.5), (0.05, 0.25)] {
+            let (mut losses, mut is_lost) = (Losses::default(), false);
+            for _ in 0..400_000 {
+                is_lost = if is_lost { !stream.chance(q) } else { stream.chance(p) };
+                losses.push(if is_lost { Outcome::Lost } else { Outcome::Played });
+            }
+            let (found, expected) = (losses.burst_ratio(), 1.0 / (p + q));
+            assert!((found / expected - 1.0).abs() < 0.02, "{p} {q}: {found} instead of {expected}");
+        }
+        assert_eq!((Losses::default().burst_ratio(), of("111").burst_ratio()), (1.0, 1.0));
+        assert!(Losses::default().ratio().is_nan());
+    }
+}
