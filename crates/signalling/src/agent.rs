@@ -1,0 +1,339 @@
+//! User agents (RFC 3261 8, 10, 12 to 15): client and server, sans-I/O.
+//!
+//! An [`Agent`] places and answers calls with one audio stream, registers, and answers digest challenges. Feed it with
+//! [`Agent::receive`] and [`Agent::handle_timeout`]; send what [`Agent::poll_transmit`] returns; read [`Agent::poll_event`].
+//!
+//! *Models*: retransmitted 2xx until ACK (13.3.1.4), 2xx of several branches of a fork (the first one is kept, the others get ACK and
+//! BYE), CANCEL after a provisional response, re-INVITE both ways with 491, merged requests (8.2.2.2), offers in INVITE or in 2xx.
+//!
+//! *Does not model*: names of hosts other than those of the caller's peer (no DNS), PRACK, UPDATE, REFER, session timers.
+
+mod call;
+mod client;
+mod registration;
+mod server;
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+use bentpipe_units::{RandomStream, Time};
+
+use crate::digest::{Account, Challenge, Protected};
+use crate::sdp::{Capabilities, Negotiated};
+use crate::sip::{Malformed, Message, NameAddr, SipUri, Transport, Uri, name};
+use crate::transaction::{Agenda, ClientId, Event as Transaction, Peer, Stack, Timers, Transmit, host};
+
+use call::Call;
+pub use call::CallId;
+use registration::Registration;
+pub(crate) use server::response;
+
+/// Settings of a user agent.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Local address; named in Via and Contact.
+    pub local: SocketAddr,
+    /// Transport named in Contact.
+    pub transport: Transport,
+    /// User part of its address.
+    pub user: String,
+    /// Domain of its address. Default: the local address.
+    pub domain: Option<String>,
+    /// User and password for challenges.
+    pub account: Option<Account>,
+    /// Timer values.
+    pub timers: Timers,
+    /// Maximum number of calls at a time; more are refused with 486.
+    pub max_calls: usize,
+}
+
+impl Config {
+    /// Creates the settings of a user at a local address, with the default timers.
+    pub fn new(user: &str, local: SocketAddr) -> Config {
+        Config {
+            local,
+            transport: Transport::Udp,
+            user: user.to_owned(),
+            domain: None,
+            account: None,
+            timers: Timers::default(),
+            max_calls: 100_000,
+        }
+    }
+}
+
+/// Reason for the failure of a call or registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// Final response.
+    Status(u16),
+    /// No final response (Timers B and F), or the peer cannot be reached.
+    TimedOut,
+    /// The 2xx was not acknowledged within 64 T1.
+    NotAcknowledged,
+    /// No codec in common.
+    NoCodec,
+    /// The caller cancelled.
+    Cancelled,
+}
+
+/// Report of a user agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A call comes in. Answer it by [`Agent::ring`], [`Agent::answer`] or [`Agent::reject`].
+    Incoming {
+        /// Call.
+        call: CallId,
+        /// Caller.
+        from: NameAddr,
+        /// Address called.
+        to: Uri,
+    },
+    /// A provisional response came: 180 Ringing.
+    Progress {
+        /// Call.
+        call: CallId,
+        /// Status.
+        status: u16,
+    },
+    /// The callee answered, and the ACK is sent.
+    Answered {
+        /// Call.
+        call: CallId,
+        /// Audio, if negotiated.
+        media: Option<Negotiated>,
+    },
+    /// The ACK of an answered incoming call came.
+    Confirmed {
+        /// Call.
+        call: CallId,
+        /// Audio, if negotiated.
+        media: Option<Negotiated>,
+    },
+    /// A re-INVITE of either side changed the session.
+    Changed {
+        /// Call.
+        call: CallId,
+        /// Audio.
+        media: Negotiated,
+    },
+    /// A re-INVITE of this side was refused; the session is as before.
+    NotChanged {
+        /// Call.
+        call: CallId,
+        /// Reason.
+        failure: Failure,
+    },
+    /// The call is over.
+    Ended {
+        /// Call.
+        call: CallId,
+        /// Set if the peer ended it.
+        by_peer: bool,
+    },
+    /// The call was not established.
+    Failed {
+        /// Call.
+        call: CallId,
+        /// Reason.
+        failure: Failure,
+    },
+    /// The registrar accepted the contact for this number of seconds.
+    Registered(u32),
+    /// The registration failed.
+    NotRegistered(Failure),
+}
+
+/// Transaction of the agent, by its meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Invite(CallId),
+    Bye(CallId),
+    Register,
+    /// Request without consequences: CANCEL, BYE of a superfluous branch.
+    Other,
+}
+
+/// User agent.
+#[derive(Debug)]
+pub struct Agent {
+    config: Config,
+    stack: Stack,
+    next: u64,
+    calls: HashMap<CallId, Call>,
+    by_dialog: HashMap<String, CallId>,
+    by_server: HashMap<crate::transaction::ServerId, CallId>,
+    merged: HashMap<String, CallId>,
+    clients: HashMap<ClientId, Purpose>,
+    agenda: Agenda<CallId>,
+    registration: Option<Registration>,
+    events: VecDeque<Event>,
+}
+
+impl Agent {
+    /// Creates an agent without calls.
+    pub fn new(config: Config, random: RandomStream) -> Agent {
+        Agent {
+            stack: Stack::new(config.local, config.timers, random),
+            config,
+            next: 0,
+            calls: HashMap::new(),
+            by_dialog: HashMap::new(),
+            by_server: HashMap::new(),
+            merged: HashMap::new(),
+            clients: HashMap::new(),
+            agenda: Agenda::new(),
+            registration: None,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Returns the transaction layer.
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// Returns the number of calls that exist.
+    pub fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Returns the next message to send.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.stack.poll_transmit()
+    }
+
+    /// Returns the next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Returns the time of the next timer.
+    pub fn deadline(&mut self) -> Time {
+        let calls = &self.calls;
+        let own = self.agenda.next(|call| calls.get(&call).map(Call::deadline));
+        let registration =
+            self.registration.as_ref().map_or(Time::NEVER, |registration| registration.refresh);
+        own.min(registration).min(self.stack.deadline())
+    }
+
+    /// Receives a datagram.
+    pub fn receive(&mut self, now: Time, from: Peer, datagram: &[u8]) {
+        self.stack.receive(now, from, datagram);
+        self.advance(now);
+    }
+
+    /// Receives a message of a stream, or the defect found in its place.
+    pub fn receive_message(&mut self, now: Time, from: Peer, message: Result<Message, Box<Malformed>>) {
+        self.stack.receive_message(now, from, message);
+        self.advance(now);
+    }
+
+    /// Reports that a peer cannot be reached.
+    pub fn unreachable(&mut self, now: Time, peer: Peer) {
+        self.stack.unreachable(peer);
+        self.advance(now);
+    }
+
+    /// Handles timers that are due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.stack.handle_timeout(now);
+        self.advance(now);
+        loop {
+            let calls = &self.calls;
+            let Some(call) = self.agenda.due(now, |call| calls.get(&call).map(Call::deadline)) else { break };
+            self.call_timer(now, call);
+        }
+        self.registration_timer(now);
+    }
+
+    fn advance(&mut self, now: Time) {
+        while let Some(event) = self.stack.poll_event() {
+            match event {
+                Transaction::Request { server, from, message } => {
+                    self.on_request(now, server, from, &message)
+                }
+                Transaction::Ack(message) => self.on_ack(now, &message),
+                Transaction::Response { client, message } => self.on_response(now, client, &message),
+                Transaction::Stray(message) => self.on_stray(&message),
+                Transaction::TimedOut(client) => self.on_timed_out(client),
+                Transaction::NotConfirmed(_) => {}
+            }
+        }
+    }
+
+    fn on_response(&mut self, now: Time, client: ClientId, response: &Message) {
+        let is_final = response.status().is_some_and(|status| status >= 200);
+        let Some(purpose) = self.clients.get(&client).copied() else { return };
+        match purpose {
+            Purpose::Invite(call) => self.on_invite_response(now, call, response),
+            _ if !is_final => {}
+            Purpose::Bye(call) => self.on_bye_response(now, call, response),
+            Purpose::Register => self.on_register_response(now, response),
+            Purpose::Other => {}
+        }
+        // The branches of a fork answer in the same transaction.
+        if is_final && !matches!(purpose, Purpose::Invite(_)) {
+            self.clients.remove(&client);
+        }
+    }
+
+    fn on_timed_out(&mut self, client: ClientId) {
+        match self.clients.remove(&client) {
+            Some(Purpose::Invite(call)) => self.on_invite_timeout(call),
+            Some(Purpose::Bye(call)) => self.end(call, Event::Ended { call, by_peer: false }),
+            Some(Purpose::Register) => self.fail_registration(Failure::TimedOut),
+            Some(Purpose::Other) | None => {}
+        }
+    }
+
+    /// Returns the address of this agent.
+    fn address(&self) -> NameAddr {
+        let domain = self.config.domain.clone().unwrap_or_else(|| host(self.config.local));
+        NameAddr::new(SipUri::new(Some(&self.config.user), &domain).into())
+    }
+
+    /// Returns the Contact of this agent.
+    fn contact(&self) -> NameAddr {
+        let mut uri = SipUri::new(Some(&self.config.user), &host(self.config.local));
+        uri.port = Some(self.config.local.port());
+        if self.config.transport == Transport::Tcp {
+            uri.params.set("transport", Some("tcp"));
+        }
+        NameAddr::new(uri.into())
+    }
+
+    /// Returns `true` if credentials for the challenges of a response were added.
+    fn authorise(&mut self, request: &mut Message, response: &Message) -> bool {
+        let cnonce = self.stack.unique();
+        let Some(account) = &self.config.account else { return false };
+        let fields = match response.status() {
+            Some(401) => (name::WWW_AUTHENTICATE, name::AUTHORIZATION),
+            _ => (name::PROXY_AUTHENTICATE, name::PROXY_AUTHORIZATION),
+        };
+        let challenges = response.headers.all(fields.0).filter_map(Challenge::parse);
+        let Some(challenge) = challenges.max_by_key(|challenge| challenge.algorithm) else { return false };
+        let (Some(method), Some(uri)) = (request.method(), request.uri().map(ToString::to_string)) else {
+            return false;
+        };
+        let protected = Protected { method: method.as_str(), uri: &uri, body: &request.body };
+        let credentials = challenge.answer(account, protected, &cnonce, 1);
+        request.headers.set(fields.1, credentials);
+        true
+    }
+}
+
+/// Returns the peer that a URI with a numeric host leads to.
+pub(crate) fn peer_of(uri: &Uri) -> Option<Peer> {
+    let uri = uri.as_sip()?;
+    let text = uri.params.get("maddr").unwrap_or(&uri.host);
+    let ip: IpAddr = text.trim_matches(['[', ']']).parse().ok()?;
+    let transport = match uri.params.get("transport") {
+        Some(text) if text.eq_ignore_ascii_case("tcp") => Transport::Tcp,
+        _ => Transport::Udp,
+    };
+    Some(Peer { transport, address: SocketAddr::new(ip, uri.port.unwrap_or(5060)) })
+}
+
+#[cfg(test)]
+mod tests;

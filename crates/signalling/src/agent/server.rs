@@ -1,0 +1,360 @@
+//! Incoming requests of a user agent.
+
+use bentpipe_units::Time;
+
+use super::call::{Incoming, Unacknowledged};
+use super::client::{ALLOW, key};
+use super::{Agent, CallId, Capabilities, Event, Failure, Peer};
+use crate::dialog::Dialog;
+use crate::sdp::{self, Direction, Negotiated, Session, Unacceptable};
+use crate::sip::{Message, Method, Uri, name};
+use crate::transaction::ServerId;
+
+impl Agent {
+    pub(super) fn on_request(&mut self, now: Time, server: ServerId, from: Peer, request: &Message) {
+        if let Some(refusal) = self.inspect(request) {
+            return self.stack.respond(now, server, &refusal);
+        }
+        let Some(method) = request.method() else { return };
+        match method.as_str() {
+            "INVITE" if request.tag(name::TO).is_none() => self.on_invite(now, server, from, request),
+            "INVITE" => self.on_reinvite(now, server, request),
+            "BYE" => self.on_bye(now, server, request),
+            "CANCEL" => self.on_cancel(now, server, request),
+            "OPTIONS" => self.on_options(now, server, request),
+            _ => {
+                let mut response = self.response(request, if method.is_known() { 405 } else { 501 });
+                response.headers.push(name::ALLOW, ALLOW);
+                self.stack.respond(now, server, &response);
+            }
+        }
+    }
+
+    /// Returns the refusal of a request that this agent cannot process (RFC 3261 8.2).
+    fn inspect(&mut self, request: &Message) -> Option<Message> {
+        let method = request.method()?;
+        let required = request.headers.list(name::REQUIRE);
+        let is_sip = matches!(request.uri(), Some(Uri::Sip(_)));
+        let status = match () {
+            () if method.is_known() && !is_sip => 416,
+            () if method != Method::CANCEL && !required.is_empty() => 420,
+            () if method == Method::INVITE && !has_description(request) => 415,
+            () if method == Method::INVITE && !accepts_description(request) => 406,
+            () => return None,
+        };
+        let mut response = self.response(request, status);
+        match status {
+            420 => response.headers.push(name::UNSUPPORTED, required.join(", ")),
+            415 => response.headers.push(name::ACCEPT, sdp::CONTENT_TYPE),
+            _ => {}
+        }
+        Some(response)
+    }
+
+    /// Returns a response with a tag in To.
+    fn response(&mut self, request: &Message, status: u16) -> Message {
+        let tag = self.stack.unique();
+        response(request, status, &tag)
+    }
+
+    fn refuse(&mut self, now: Time, server: ServerId, request: &Message, status: u16) {
+        let response = self.response(request, status);
+        self.stack.respond(now, server, &response);
+    }
+
+    fn on_options(&mut self, now: Time, server: ServerId, request: &Message) {
+        let mut response = self.response(request, 200);
+        response.headers.push(name::ALLOW, ALLOW);
+        response.headers.push(name::ACCEPT, sdp::CONTENT_TYPE);
+        self.stack.respond(now, server, &response);
+    }
+
+    fn on_invite(&mut self, now: Time, server: ServerId, from: Peer, invite: &Message) {
+        let offer = match offer_of(invite) {
+            Ok(offer) => offer,
+            Err(()) => return self.refuse(now, server, invite, 400),
+        };
+        let identity = (invite.call_id(), invite.tag(name::FROM), invite.cseq());
+        let (Some(call_id), remote_tag, Some(cseq)) = identity else { return };
+        let merge_key = format!("{call_id} {} {}", remote_tag.unwrap_or_default(), cseq.number);
+        if self.merged.contains_key(&merge_key) {
+            return self.refuse(now, server, invite, 482);
+        }
+        if self.calls.len() >= self.config.max_calls {
+            return self.refuse(now, server, invite, 486);
+        }
+        let local_tag = self.stack.unique();
+        let Some(dialog) = Dialog::of_callee(invite, &local_tag) else { return };
+        let (caller, to) = (dialog.remote.clone(), invite.uri().cloned());
+        let call = self.add(key(call_id, &local_tag), local_tag, from, no_capabilities());
+        if let Some(state) = self.calls.get_mut(&call) {
+            state.dialog = Some(dialog);
+            state.merge_key = Some(merge_key.clone());
+            state.incoming = Some(Incoming { server, invite: invite.clone(), offer });
+        }
+        self.merged.insert(merge_key, call);
+        self.by_server.insert(server, call);
+        self.events.extend(to.map(|to| Event::Incoming { call, from: caller, to }));
+    }
+
+    /// Sends 180 Ringing for an incoming call.
+    pub fn ring(&mut self, now: Time, id: CallId) {
+        let contact = self.contact();
+        let Some(call) = self.calls.get(&id) else { return };
+        let Some(incoming) = &call.incoming else { return };
+        let mut ringing = response(&incoming.invite, 180, &call.local_tag);
+        copy_record_route(&incoming.invite, &mut ringing);
+        ringing.headers.push(name::CONTACT, contact);
+        self.stack.respond(now, incoming.server, &ringing);
+    }
+
+    /// Answers an incoming call. It is refused with 488 if no codec is in common.
+    pub fn answer(&mut self, now: Time, id: CallId, capabilities: Capabilities) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        let Some(incoming) = call.incoming.take() else { return };
+        call.capabilities = capabilities;
+        match self.accept(now, id, &incoming) {
+            Ok(media) => {
+                if let Some(call) = self.calls.get_mut(&id) {
+                    (call.media, call.is_up) = (media, true);
+                }
+                self.by_server.remove(&incoming.server);
+            }
+            Err(Unacceptable::NoCodec | Unacceptable::Mismatch) => {
+                if let Some(call) = self.calls.get_mut(&id) {
+                    call.incoming = Some(incoming);
+                }
+                self.refuse_incoming(now, id, 488, Failure::NoCodec);
+            }
+        }
+    }
+
+    /// Sends the 2xx of an INVITE or re-INVITE, and repeats it until its ACK comes.
+    fn accept(
+        &mut self,
+        now: Time,
+        id: CallId,
+        incoming: &Incoming,
+    ) -> Result<Option<Negotiated>, Unacceptable> {
+        let (contact, t1, give_up) = (self.contact(), self.stack.timers().t1, self.stack.timers().give_up());
+        let Some(call) = self.calls.get_mut(&id) else { return Ok(None) };
+        let version = call.next_version();
+        let (description, media) = match &incoming.offer {
+            Some(offer) => {
+                let (answer, media) = sdp::answer(offer, &call.capabilities, call.session, version)?;
+                (answer, Some(media))
+            }
+            None => (sdp::offer(&call.capabilities, call.session, version), None),
+        };
+        let mut ok = response(&incoming.invite, 200, &call.local_tag);
+        copy_record_route(&incoming.invite, &mut ok);
+        ok.headers.push(name::CONTACT, contact);
+        ok.headers.push(name::ALLOW, ALLOW);
+        ok.set_body(sdp::CONTENT_TYPE, description.emit());
+        self.stack.respond(now, incoming.server, &ok);
+        let is_first = !call.is_up;
+        call.unacknowledged = Some(Unacknowledged {
+            server: incoming.server,
+            response: ok,
+            number: incoming.invite.cseq().map_or(0, |cseq| cseq.number),
+            offer: incoming.offer.is_none().then_some(description),
+            interval: t1,
+            next: now + t1,
+            until: now + give_up,
+            is_first,
+        });
+        self.agenda.add(call.deadline(), id);
+        Ok(media)
+    }
+
+    /// Refuses an incoming call.
+    pub fn reject(&mut self, now: Time, id: CallId, status: u16) {
+        self.refuse_incoming(now, id, status, Failure::Status(status));
+    }
+
+    fn refuse_incoming(&mut self, now: Time, id: CallId, status: u16, failure: Failure) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        let Some(incoming) = call.incoming.take() else { return };
+        let refusal = response(&incoming.invite, status.max(300), &call.local_tag);
+        self.by_server.remove(&incoming.server);
+        self.stack.respond(now, incoming.server, &refusal);
+        self.end(id, Event::Failed { call: id, failure });
+    }
+
+    /// Returns the call that a request belongs to.
+    fn call_of(&self, request: &Message) -> Option<CallId> {
+        let (call_id, tag) = (request.call_id()?, request.tag(name::TO)?);
+        self.by_dialog.get(&key(call_id, &tag)).copied()
+    }
+
+    /// Returns the call of a request, if its number is in order; else refuses it.
+    fn in_order(&mut self, now: Time, server: ServerId, request: &Message) -> Option<CallId> {
+        let Some(id) = self.call_of(request) else {
+            self.refuse(now, server, request, 481);
+            return None;
+        };
+        let dialog = self.calls.get_mut(&id).and_then(|call| call.dialog.as_mut());
+        let is_from_peer =
+            |remote: Option<&str>| remote.is_none() || remote.map(str::to_owned) == request.tag(name::FROM);
+        let is_new =
+            dialog.filter(|dialog| is_from_peer(dialog.remote.tag())).map(|dialog| dialog.accepts(request));
+        let status = match is_new {
+            Some(true) => return Some(id),
+            Some(false) => 500,
+            None => 481,
+        };
+        self.refuse(now, server, request, status);
+        None
+    }
+
+    fn on_reinvite(&mut self, now: Time, server: ServerId, invite: &Message) {
+        let Some(id) = self.in_order(now, server, invite) else { return };
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        if call.outgoing.is_some() {
+            return self.refuse(now, server, invite, 491);
+        }
+        if call.incoming.is_some() || call.unacknowledged.is_some() || call.is_ending {
+            return self.refuse(now, server, invite, 500);
+        }
+        let Ok(offer) = offer_of(invite) else { return self.refuse(now, server, invite, 400) };
+        if let Some(dialog) = &mut call.dialog {
+            dialog.refresh(invite);
+        }
+        let incoming = Incoming { server, invite: invite.clone(), offer };
+        match self.accept(now, id, &incoming) {
+            Ok(Some(media)) => {
+                if let Some(call) = self.calls.get_mut(&id) {
+                    call.media = Some(media.clone());
+                }
+                self.events.push_back(Event::Changed { call: id, media });
+            }
+            Ok(None) => {}
+            Err(_) => self.refuse(now, server, invite, 488),
+        }
+    }
+
+    fn on_bye(&mut self, now: Time, server: ServerId, bye: &Message) {
+        let Some(id) = self.in_order(now, server, bye) else { return };
+        self.refuse(now, server, bye, 200);
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        if let Some(incoming) = call.incoming.take() {
+            let terminated = response(&incoming.invite, 487, &call.local_tag);
+            self.stack.respond(now, incoming.server, &terminated);
+        }
+        self.end(id, Event::Ended { call: id, by_peer: true });
+    }
+
+    fn on_cancel(&mut self, now: Time, server: ServerId, cancel: &Message) {
+        let Some(invite) = self.stack.cancelled(cancel) else {
+            return self.refuse(now, server, cancel, 481);
+        };
+        self.refuse(now, server, cancel, 200);
+        if let Some(call) = self.by_server.get(&invite).copied() {
+            self.refuse_incoming(now, call, 487, Failure::Cancelled);
+        }
+    }
+
+    pub(super) fn on_ack(&mut self, now: Time, ack: &Message) {
+        let Some(id) = self.call_of(ack) else { return };
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        let number = ack.cseq().map(|cseq| cseq.number);
+        let Some(waiting) = call.unacknowledged.take_if(|waiting| Some(waiting.number) == number) else {
+            return;
+        };
+        if let Some(offer) = &waiting.offer {
+            let answer = Session::parse(&ack.body).ok();
+            call.media = answer.and_then(|answer| sdp::outcome(offer, &answer).ok());
+        }
+        let (media, is_ending) = (call.media.clone(), call.is_ending);
+        if waiting.is_first {
+            self.events.push_back(Event::Confirmed { call: id, media });
+        }
+        if is_ending {
+            self.send_bye(now, id);
+        }
+    }
+
+    /// Repeats a 2xx, gives it up, or sends a re-INVITE again.
+    pub(super) fn call_timer(&mut self, now: Time, id: CallId) {
+        let t2 = self.stack.timers().t2;
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        if call.retry <= now {
+            call.retry = Time::NEVER;
+            let direction = call.capabilities.direction;
+            self.reinvite(now, id, direction);
+        }
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        match &mut call.unacknowledged {
+            Some(waiting) if waiting.until <= now => return self.give_up(now, id),
+            Some(waiting) if waiting.next <= now => {
+                self.stack.respond(now, waiting.server, &waiting.response);
+                waiting.interval = (waiting.interval * 2).min(t2);
+                waiting.next = now + waiting.interval;
+            }
+            _ => {}
+        }
+        self.agenda.add(call.deadline(), id);
+    }
+
+    /// Ends a call whose 2xx was not acknowledged (RFC 3261 13.3.1.4).
+    fn give_up(&mut self, now: Time, id: CallId) {
+        if let Some(call) = self.calls.get_mut(&id) {
+            call.unacknowledged = None;
+            call.is_ending = true;
+        }
+        self.send_bye(now, id);
+        self.end(id, Event::Failed { call: id, failure: Failure::NotAcknowledged });
+    }
+}
+
+/// Returns a response to a request, with the tag in To unless that has one.
+pub(crate) fn response(request: &Message, status: u16, tag: &str) -> Message {
+    let mut response = Message::response(&request.headers, status);
+    let to = request.headers.address(name::TO).filter(|to| to.tag().is_none());
+    if let Some(to) = to {
+        response.headers.set(name::TO, to.with_tag(tag));
+    }
+    response
+}
+
+fn copy_record_route(request: &Message, response: &mut Message) {
+    for route in request.headers.all(name::RECORD_ROUTE) {
+        response.headers.push(name::RECORD_ROUTE, route);
+    }
+}
+
+/// Returns `true` if the body is empty or a session description.
+fn has_description(invite: &Message) -> bool {
+    let kind = invite.headers.get(name::CONTENT_TYPE).unwrap_or(sdp::CONTENT_TYPE);
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    invite.body.is_empty() || kind.eq_ignore_ascii_case(sdp::CONTENT_TYPE)
+}
+
+/// Returns `true` if the sender accepts session descriptions.
+fn accepts_description(invite: &Message) -> bool {
+    let kinds = invite.headers.list(name::ACCEPT);
+    let is_one = |kind: &&str| {
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        ["*/*", "application/*", sdp::CONTENT_TYPE].iter().any(|one| one.eq_ignore_ascii_case(kind))
+    };
+    invite.headers.get(name::ACCEPT).is_none() || kinds.iter().any(is_one)
+}
+
+/// Returns the offer of an INVITE, if it has one.
+fn offer_of(invite: &Message) -> Result<Option<Session>, ()> {
+    if invite.body.is_empty() {
+        return Ok(None);
+    }
+    Session::parse(&invite.body).map(Some).map_err(|_| ())
+}
+
+/// Returns the capabilities of a call that is not answered yet.
+fn no_capabilities() -> Capabilities {
+    Capabilities {
+        address: [0, 0, 0, 0].into(),
+        port: 0,
+        codecs: vec![],
+        ptime: 20,
+        direction: Direction::Inactive,
+    }
+}
