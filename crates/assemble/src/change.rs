@@ -49,10 +49,19 @@ impl Changer {
         self.roles(&new, &mut changes)?;
         let changes: Vec<Change> = changes.into_vec().into_iter().chain(of_shared.into_vec()).collect();
         if changes.is_empty() && self.asked != *asked {
-            return Err(Problem::new("", "has no effect: each direction of the link says its own"));
+            return Err(Problem::new("", self.without_effect(asked)));
         }
         (self.scenario, self.asked) = (new, asked.clone());
         Ok(changes)
+    }
+
+    /// Returns the reason why `asked`, another scenario than before, changes nothing.
+    fn without_effect(&self, asked: &Scenario) -> &'static str {
+        if without_changeable(&self.asked) == without_changeable(asked) {
+            "has no effect: each direction of the link says its own"
+        } else {
+            "has no effect: the emulation leaves out what a real host has an end of"
+        }
     }
 
     /// Lists the changes of all directions of links.

@@ -70,7 +70,7 @@ impl Emulated {
         let topology = Plan::new(&scenario)?.topology;
         let mut router = Router::new(&topology)?;
         let built = Built::with_gates(&scenario, seed, &Folder::new(folder), |nodes, site| {
-            real_nodes(&scenario).for_each(|(node, _)| {
+            destinations(&scenario).for_each(|node| {
                 [Ip::V4, Ip::V6].into_iter().for_each(|ip| nodes.send_to(node, ip));
             });
             multicast::enable(&scenario, &topology, nodes, &mut router);
@@ -212,6 +212,12 @@ fn fill_channels(name: &str, link: &mut Link) {
             link.own_mut(way).channel = Some(side.common.channel.unwrap_or_else(none));
         }
     }
+}
+
+/// Returns the nodes that all others get routes to: real hosts and what forwards between them.
+fn destinations(scenario: &Scenario) -> impl Iterator<Item = usize> {
+    let is_meant = |node: &bentpipe_scenario::Node| node.real || node.kind != NodeKind::Host;
+    scenario.node.values().enumerate().filter(move |(_, node)| is_meant(node)).map(|(number, _)| number)
 }
 
 fn real_nodes(scenario: &Scenario) -> impl Iterator<Item = (usize, &String)> {

@@ -89,6 +89,34 @@ fn a_real_host_has_a_gate_and_its_flows_are_left_out() {
     assert_eq!(network.unrouted_packets(), 0);
 }
 
+/// An echo request from the first to the second address.
+fn echo_request(from: IpAddr, to: IpAddr) -> Vec<u8> {
+    let ip = bentpipe_wire::ip::Repr::new(from, to, bentpipe_wire::ip::Protocol::ICMP, 8);
+    let mut bytes = vec![0; ip.buffer_len()];
+    ip.emit(&mut bytes);
+    bytes.extend([8, 0, 0xf7, 0xff, 0, 0, 0, 0]);
+    bytes
+}
+
+/// Routers have routes to each other, so a real host reaches those beyond the first one.
+#[test]
+fn routers_behind_other_routers_answer_a_real_host() {
+    let text = GEO.replace("node.other = {}", "node.other = { kind = \"router\" }");
+    let text = &text[..text.find("[flow.background]").expect("a flow")];
+    let mut emulated = emulated(text);
+    let [server, other] = [emulated.hosts[0].addresses[0], emulated.built.nodes[3].addresses[0]];
+    let (host, network) = (emulated.hosts[0].interfaces[0].gate, &mut emulated.built.network);
+    network.inject(host, ExternalPort::OUTSIDE, Packet::from_bytes(&echo_request(server, other)));
+    network.run_until(Time::ZERO + Span::from_secs(1));
+    let gate = network.element::<ExternalPort>(host).expect("a gate");
+    let mut arrived = std::iter::from_fn(|| gate.take());
+    let is_reply = |(_, packet): &(Time, Packet)| {
+        let bytes = packet.to_vec();
+        bytes[9] == 1 && (bytes[20], bytes[21]) == (0, 0)
+    };
+    assert!(arrived.any(|arrival| is_reply(&arrival)), "no echo reply");
+}
+
 #[test]
 fn simulated_flows_run_next_to_real_hosts() {
     let mut emulated = emulated(GEO);
@@ -390,6 +418,16 @@ fn a_stream_of_dvb_changes_what_its_sender_does_alone() {
         let said = changed_sky(assignment).expect_err(assignment);
         assert!(said.starts_with(why), "{assignment}: {said}");
     }
+}
+
+/// A flow that is left out has no link whose directions could say something else.
+#[test]
+fn a_change_of_what_is_left_out_says_so() {
+    let mut document = document(GEO);
+    let mut changer = Changer::new(&emulated(GEO), &checked(&document).expect("a scenario"));
+    document.set("flow.download.start=1 s").expect("a key of the schema");
+    let problem = changer.change(&checked(&document).expect("a scenario")).expect_err("nothing changes");
+    assert!(problem.problem.contains("leaves out"), "{}", problem.problem);
 }
 
 #[test]
