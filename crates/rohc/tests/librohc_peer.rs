@@ -8,8 +8,11 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use bentpipe_rohc::{Compatibility, Compressor, CompressorConfig, RtpRule};
+use bentpipe_rohc::{
+    Compatibility, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, PacketType, RtpRule,
+};
 use support::{Record, corpus, crc32, files, name, read_pcap};
 
 /// UDP ports of RTP in the corpus.
@@ -63,6 +66,36 @@ fn streams_are_those_that_librohc_restored() {
     let streams: Vec<_> = streams.collect();
     let pinned: Vec<_> = PINNED.map(|(name, len, crc)| (name.to_owned(), len, crc)).into();
     assert!(streams == pinned, "{streams:#010x?}");
+}
+
+/// With feedback, no flow over IPv6 begins with an IR-CR, whose flow label librohc misreads.
+#[test]
+fn tcp_over_ipv6_is_not_replicated() {
+    for (compatibility, replicated) in [(Compatibility::Standard, true), (Compatibility::Librohc, false)] {
+        let config = CompressorConfig { compatibility, ..CompressorConfig::default() };
+        let to = DecompressorConfig { mode: Mode::Optimistic, ..DecompressorConfig::default() };
+        let (mut compressor, mut decompressor) = (Compressor::new(config), Decompressor::new(to));
+        let mut kinds = Vec::new();
+        for number in 0..40 {
+            let [mut rohc, mut ip, mut feedback] = [const { Vec::new() }; 3];
+            let packet = segment6(number / 20, number);
+            let now = Duration::from_millis(20 * u64::from(number));
+            kinds.push(compressor.compress(now, &packet, &mut rohc).expect("compresses").packet_type);
+            decompressor.decompress(now, &rohc, &mut ip).expect("restored");
+            decompressor.take_feedback(&mut feedback);
+            compressor.feedback(&feedback);
+        }
+        assert_eq!(kinds.contains(&PacketType::IrCr), replicated, "{kinds:?}");
+    }
+}
+
+/// A segment of one of some connections between two hosts over IPv6.
+fn segment6(connection: u8, number: u8) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0, 0, 24, 6, 64];
+    packet.extend([0xfd; 32]);
+    packet.extend([0x20, connection, 0, 80, 0, 0, 0, number * 4, 0, 0, 0, 9, 0x50, 0x10, 1, 0, 5, 5, 0, 0]);
+    packet.extend([number; 4]);
+    packet
 }
 
 /// What compatibility costs: octets of all captures, packets included.

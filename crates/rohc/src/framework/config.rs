@@ -140,7 +140,8 @@ pub enum Compatibility {
     Standard,
     /// librohc (<https://rohc-lib.org>). Headers that its decompressor refuses go through another profile: extension headers,
     /// GRE, AH and a third IP header as payload of IP, RTP with CSRCs as UDP, UDP-Lite as IP. IR packets of RTP always have
-    /// the timestamp stride, a sequence number that wraps goes as IR-DYN, and unknown TCP options are never static items.
+    /// the timestamp stride, a sequence number that wraps goes as IR-DYN, unknown TCP options are never static items, and
+    /// TCP over IPv6 is not replicated.
     Librohc,
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod decompressor;
 pub(crate) mod earlier;
 pub(crate) mod error;
 pub(crate) mod feedback;
+pub(crate) mod fingerprint;
 pub(crate) mod flow;
 pub(crate) mod frame;
 pub(crate) mod lsb;

@@ -28,6 +28,7 @@ use crate::framework::checksum;
 use crate::framework::context::{Output, Restored};
 use crate::framework::crc::{CRC3, CRC7};
 use crate::framework::error::DecompressError;
+use crate::framework::fingerprint::Fingerprint;
 use crate::framework::lsb;
 use crate::framework::octets::Reader;
 use crate::framework::packet::{Level, MAX_LEVELS};
@@ -606,24 +607,6 @@ pub(super) enum ExtensionBit {
     Cleared,
     /// X as it was: a CRC or a transport checksum has shown it.
     Kept,
-}
-
-/// Excerpt of a packet by which its duplicate is recognised.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Fingerprint {
-    first: u8,
-    len: u16,
-    head: u64,
-    tail: u64,
-}
-
-impl Fingerprint {
-    #[inline]
-    fn of(first: u8, body: &[u8]) -> Self {
-        let head = body.first_chunk::<8>().map_or(0, |head| u64::from_ne_bytes(*head));
-        let tail = body.last_chunk::<8>().map_or(0, |tail| u64::from_ne_bytes(*tail));
-        Self { first, len: body.len() as u16, head, tail }
-    }
 }
 
 /// Packet parsed but not decoded.

@@ -4,11 +4,12 @@ use alloc::vec::Vec;
 
 use super::super::header::{IpChanging, IpStatic};
 use super::super::list::{Kind as ListKind, List, Lists, NO_LISTS, Received};
-use super::{Candidate, Coverage, Decompressor, Deeper, EXTENSION, ExtensionBit, Fingerprint, Values};
+use super::{Candidate, Coverage, Decompressor, Deeper, EXTENSION, ExtensionBit, Values};
 use crate::framework::arrival::ChecksumEvidence;
 use crate::framework::checksum;
 use crate::framework::context::{Output, Restored};
 use crate::framework::error::DecompressError;
+use crate::framework::fingerprint::Fingerprint;
 use crate::framework::frame::Kind;
 use crate::framework::octets::Reader;
 use crate::framework::packet::{Level, MAX_LEVELS, protocol};
@@ -81,7 +82,8 @@ impl Decompressor {
         let mut levels = [Level::default(); MAX_LEVELS];
         let start = output.out.len();
         let depth = next.render(&dynamic.candidate, payload_len, output.out, &mut levels)?;
-        if is_flow && dynamic.lacks_extras && self.values.rtp.extension {
+        let had_extension = self.values.rtp.extension || self.extension_bit == ExtensionBit::Cleared;
+        if is_flow && dynamic.lacks_extras && had_extension {
             let header = &mut output.out[start..];
             self.read_extension_bit(&mut dynamic, header, (payload, payload_len), &levels[..depth]);
         }
@@ -130,7 +132,8 @@ impl Decompressor {
 
     /// Decides on X after a packet of the flow without RX. Its header is `header` with X = 0.
     ///
-    /// X is kept if the compressor has been seen to keep it, or if only then the UDP checksum is right.
+    /// X is kept if the compressor has been seen to keep it, or if only then the UDP checksum is right. Without a checksum
+    /// this packet has X = 1 if a header extension of RFC 8285 is there; the next CRC decides about the flow.
     fn read_extension_bit(
         &mut self,
         dynamic: &mut Dynamic,
@@ -147,7 +150,8 @@ impl Decompressor {
             self.extension_bit = ExtensionBit::Kept;
             dynamic.candidate.values.rtp.extension = true;
         } else {
-            header[rtp_at] &= !EXTENSION;
+            let is_shown = !dynamic.candidate.values.checksum && begins_with_extension(payload);
+            header[rtp_at] &= if is_shown { u8::MAX } else { !EXTENSION };
             self.extension_bit = ExtensionBit::Cleared;
         }
     }
@@ -248,6 +252,14 @@ impl Decompressor {
         }
         Ok(Dynamic { candidate, coverage, lacks_extras })
     }
+}
+
+/// Returns `true` if RTP data begins with a whole header extension of RFC 8285, with elements of one or two octets of header.
+fn begins_with_extension(data: &[u8]) -> bool {
+    let Some(&[high, low, words_high, words_low]) = data.first_chunk() else { return false };
+    let words = usize::from(u16::from_be_bytes([words_high, words_low]));
+    let is_known = matches!((high, low), (0xbe, 0xde) | (0x10, 0x00..=0x0f));
+    is_known && words > 0 && data.len() >= 4 + 4 * words
 }
 
 /// Returns the buffer for a list; an empty one is likely to stay empty.

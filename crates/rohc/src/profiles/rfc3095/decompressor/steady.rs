@@ -7,9 +7,10 @@
 use alloc::vec::Vec;
 
 use super::evidence::Verification;
-use super::{Decompressor, Fingerprint, Restored};
+use super::{Decompressor, Restored};
 use crate::framework::context::Incoming;
 use crate::framework::crc::{CRC7, Fold3};
+use crate::framework::fingerprint::Fingerprint;
 use crate::framework::lsb;
 use crate::framework::octets::Reader;
 use crate::framework::packet::Level;

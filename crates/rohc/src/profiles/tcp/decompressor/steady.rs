@@ -14,6 +14,7 @@ use super::super::options::{self, List};
 use super::{Decompressor, State};
 use crate::framework::config::DecompressorConfig;
 use crate::framework::context::Incoming;
+use crate::framework::fingerprint::Fingerprint;
 use crate::framework::crc::{CRC7, crc3};
 use crate::framework::octets::Reader;
 use crate::framework::profile::{Mode, PacketType};
@@ -53,6 +54,7 @@ impl Decompressor {
         }
         out.extend_from_slice(header);
         self.take(&restored);
+        self.fingerprint = Fingerprint::of(incoming.first, incoming.body);
         Some((restored.base.packet_type, restored.header_in))
     }
 
