@@ -214,7 +214,7 @@ fn fill_channels(name: &str, link: &mut Link) {
     }
 }
 
-/// Returns the nodes that all others get routes to: real hosts and what forwards between them.
+/// Returns the nodes with routes from all others: real hosts and forwarding nodes.
 fn destinations(scenario: &Scenario) -> impl Iterator<Item = usize> {
     let is_meant = |node: &bentpipe_scenario::Node| node.real || node.kind != NodeKind::Host;
     scenario.node.values().enumerate().filter(move |(_, node)| is_meant(node)).map(|(number, _)| number)

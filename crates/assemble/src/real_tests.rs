@@ -98,7 +98,7 @@ fn echo_request(from: IpAddr, to: IpAddr) -> Vec<u8> {
     bytes
 }
 
-/// Routers have routes to each other, so a real host reaches those beyond the first one.
+/// Routers have routes to each other.
 #[test]
 fn routers_behind_other_routers_answer_a_real_host() {
     let text = GEO.replace("node.other = {}", "node.other = { kind = \"router\" }");

@@ -22,7 +22,8 @@ fn ones_complement(words: &[&[u8]]) -> u16 {
 fn ipv4(protocol: u8, id: u16, payload: &[u8]) -> Vec<u8> {
     let [high, low] = (payload.len() as u16 + 20).to_be_bytes();
     let [id_high, id_low] = id.to_be_bytes();
-    let mut head = [0x45, 0, high, low, id_high, id_low, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    let mut head =
+        [0x45, 0, high, low, id_high, id_low, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     let sum = ones_complement(&[&head]);
     head[10..12].copy_from_slice(&sum.to_be_bytes());
     [&head[..], payload].concat()

@@ -254,7 +254,7 @@ impl Decompressor {
     }
 }
 
-/// Returns `true` if RTP data begins with a whole header extension of RFC 8285, with elements of one or two octets of header.
+/// Returns `true` if data begins with a whole RTP header extension of RFC 8285.
 fn begins_with_extension(data: &[u8]) -> bool {
     let Some(&[high, low, words_high, words_low]) = data.first_chunk() else { return false };
     let words = usize::from(u16::from_be_bytes([words_high, words_low]));

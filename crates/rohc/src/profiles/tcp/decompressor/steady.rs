@@ -14,8 +14,8 @@ use super::super::options::{self, List};
 use super::{Decompressor, State};
 use crate::framework::config::DecompressorConfig;
 use crate::framework::context::Incoming;
-use crate::framework::fingerprint::Fingerprint;
 use crate::framework::crc::{CRC7, crc3};
+use crate::framework::fingerprint::Fingerprint;
 use crate::framework::octets::Reader;
 use crate::framework::profile::{Mode, PacketType};
 
