@@ -1,5 +1,7 @@
 //! What a channel without loss must not cost: duplicates of TCP, and header extensions that the compressor does not announce.
 
+#![allow(clippy::print_stdout, reason = "the shared module says what was skipped")]
+
 #[allow(unreachable_pub, reason = "shared between test files")]
 mod support;
 
