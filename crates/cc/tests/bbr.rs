@@ -1,6 +1,6 @@
 //! BBR on a path with a FIFO bottleneck.
 
-#![allow(clippy::print_stdout)] // Figures for docs/models/congestion-control.md.
+#![allow(clippy::print_stdout)] // Figures for docs/explanation/congestion-control-validation.md.
 
 mod path;
 

@@ -1,4 +1,4 @@
-//! Every law against its closed form. `-- --nocapture` prints the table of docs/models/congestion-control.md.
+//! Every law against its closed form. `-- --nocapture` prints the table of docs/explanation/congestion-control-validation.md.
 
 #![allow(clippy::print_stdout)] // The table.
 

@@ -2,7 +2,7 @@
 //! product. The references are runs of Linux's own code inside ns-2 on that path; ours has the laws without a transport
 //! (losses are repaired at once, no timeouts), so it is compared within 15 %.
 
-#![allow(clippy::print_stdout)] // The table of docs/models/congestion-control.md.
+#![allow(clippy::print_stdout)] // The table of docs/explanation/congestion-control-validation.md.
 
 mod path;
 

@@ -1,4 +1,4 @@
-//! The statistics as samples of declared metrics, from which lines of JSON and Prometheus' text are made.
+//! Samples of declared metrics, and their text as JSON and for Prometheus.
 
 pub mod declared;
 

@@ -149,7 +149,7 @@ fn random_loss_is_as_with_linux_code_in_ns2() {
 /// Westwood+ as ns-2's transport uses Linux's code: the window of the estimate at once and at least half, the estimate in
 /// whole bytes a millisecond. References: four runs of ns-2.35 of 2000 s, with standard errors of 0.01 and 0.03. At a loss
 /// of 1e-2 eight runs of an ns-2 whose window does not grow by what fast recovery acknowledges, as Linux's does not and
-/// ns-2's does, where it gives 0.426 (docs/models/congestion-control.md).
+/// ns-2's does, where it gives 0.426 (docs/explanation/congestion-control-validation.md).
 #[test]
 fn westwood_is_as_ns2_runs_it() {
     let westwood = westwood::Params {

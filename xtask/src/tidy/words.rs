@@ -291,7 +291,8 @@ fn first_sentence(text: &str) -> String {
 }
 
 fn is_abbreviation(text: &str) -> bool {
-    ["e.g.", "i.e.", "al.", "vs.", "cf.", "approx."].iter().any(|short| text.ends_with(short))
+    let last = text.rsplit(' ').next().unwrap_or_default().trim_start_matches('(');
+    ["e.g.", "i.e.", "al.", "vs.", "cf.", "approx."].contains(&last)
 }
 
 /// Returns the sentences of a page with their lines. Headings, tables, code and HTML are left out.
@@ -358,6 +359,10 @@ mod tests {
         let long = "/// A b c d e f g h i j k l m n o p.";
         assert_eq!(rules_of(long), ["1 opening: over 15 words"]);
         assert_eq!(rules_of("/// A b c d e f g h i j k l m n o.\n/// And a second sentence."), [""; 0]);
+        assert_eq!(
+            rules_of("/// A b c d e f g h i j k l m n interval.\n/// And a second sentence."),
+            [""; 0]
+        );
     }
 
     #[test]

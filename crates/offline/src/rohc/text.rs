@@ -1,4 +1,4 @@
-//! Text form of the settings of header compression, for the command line and other front ends.
+//! Text form of the settings of header compression, for all front ends.
 
 use std::time::Duration;
 
