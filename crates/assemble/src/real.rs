@@ -121,7 +121,7 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
     for name in of_real {
         let Some(tunnel) = scenario.tunnel.shift_remove(&name) else { continue };
         if needs_ipv6(&scenario, &tunnel.between) {
-            let problem = "ends at a real host, and a flow of IPv6 beside it may need it: expected a router at \
+            let problem = "ends at a real host, and a flow of IPv6 next to it may need it: expected a router at \
                            each end, the host behind it";
             return Err(Problem::new(format!("tunnel.{name}.between"), problem));
         }

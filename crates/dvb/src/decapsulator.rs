@@ -93,7 +93,7 @@ enum Carrier {
     Gse(gse::Receiver, bool),
 }
 
-/// Errors so far, by the kinds of [`Anomaly`].
+/// Errors since the start, by the kinds of [`Anomaly`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Errors {
     damaged: u64,

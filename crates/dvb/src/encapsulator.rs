@@ -401,7 +401,7 @@ impl Encapsulator {
         self.carrier.is_pending()
     }
 
-    /// Returns the number of TS packets filled so far, also those not removed yet.
+    /// Returns the number of TS packets filled since the start, also those not removed yet.
     pub fn filled(&self) -> u64 {
         self.sent.frames + ((self.ready.len() - self.popped) / PACKET_LEN) as u64
     }

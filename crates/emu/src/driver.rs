@@ -194,7 +194,7 @@ impl<C: Clock> Driver<C> {
         self.errors
     }
 
-    /// Ports that were given up so far. The others go on.
+    /// Ports that were given up. The others go on.
     pub fn lost(&self) -> &[Lost] {
         &self.lost
     }

@@ -143,7 +143,7 @@ fn transport_stream(carrier: &file::Carrier, problems: &mut Problems) -> Framing
     problems.unless(
         carrier.nulls != file::Nulls::Fill || carrier.rate.is_some(),
         "carrier.nulls",
-        "there is no rate to fill: expected `rate` beside it, or \"group\" or \"never\"",
+        "there is no rate to fill: expected `rate` next to it, or \"group\" or \"never\"",
     );
     for (key, is_given) in [
         ("carrier.modcod", carrier.modcod.is_some()),

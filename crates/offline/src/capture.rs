@@ -239,7 +239,7 @@ fn ip_len(bytes: &[u8], on_link: usize) -> usize {
 pub struct Output {
     path: PathBuf,
     writer: pcap::Writer<Sink>,
-    /// Number of records so far.
+    /// Number of records read.
     pub records: u64,
 }
 

@@ -79,7 +79,7 @@ fn base64(bytes: &[u8]) -> String {
 
 struct Writer {
     html: String,
-    /// Number of plots so far, which numbers their identifiers.
+    /// Number of plots written, which numbers their identifiers.
     plots: usize,
 }
 

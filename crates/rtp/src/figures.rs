@@ -77,7 +77,7 @@ pub struct Figures {
     pub markers: u64,
     /// The payload type of the last packet.
     pub payload_type: u8,
-    /// Times between arrivals. Their mean is seed 000's equation 4, their deviation its equation 5.
+    /// Times between arrivals. Ang, Sarwar and Wan have their mean as equation 4, their deviation as 5.
     pub intervals: Moments,
     /// Delays, one way, of packets sent by this machine.
     pub delay: Moments,
@@ -125,7 +125,7 @@ impl Figures {
         if let Some(clock_hz) = clock_hz {
             let stamped = f64::from(arrival.rtp.timestamp().wrapping_sub(self.last.0) as i32);
             let transit = interval - stamped * 1e9 / f64::from(clock_hz);
-            // Seed 000's equations 1 to 3 as in RFC 3550, section 6.4.1.
+            // RFC 3550, section 6.4.1 (equations 1 to 3 of Ang, Sarwar and Wan).
             self.jitter_ns += (transit.abs() - self.jitter_ns) / 16.0;
         }
         self.last = (arrival.rtp.timestamp(), arrival.at_ns);
@@ -163,12 +163,12 @@ impl Figures {
         self.sequence.restarts()
     }
 
-    /// The mean time between arrivals, seed 000's equation 4.
+    /// Returns the mean time between arrivals (equation 4 of Ang, Sarwar and Wan).
     pub fn mean_interval_ns(&self) -> Option<f64> {
         self.intervals.mean()
     }
 
-    /// The deviation of the time between arrivals, seed 000's equation 5.
+    /// Returns the deviation of the time between arrivals (their equation 5).
     pub fn interval_deviation_ns(&self) -> Option<f64> {
         self.intervals.deviation()
     }

@@ -159,7 +159,7 @@ impl Reception {
         self.strays
     }
 
-    /// Sources of which one packet came, so far.
+    /// Sources with a single packet.
     pub fn singles(&self) -> u64 {
         self.streams.iter().filter(|(_, figures)| figures.packets == 1).count() as u64
     }
@@ -223,7 +223,7 @@ pub struct Overall {
     pub duplicates: u64,
     /// Packets behind a later one.
     pub reordered: u64,
-    /// The mean of the streams' mean times between arrivals: seed 000's equation 6, in nanoseconds.
+    /// Returns the mean of the streams' mean times between arrivals, in nanoseconds. It is equation 6 of Ang, Sarwar and Wan.
     pub mean_interval_ns: Option<f64>,
     /// Mean over the streams of the standard deviation of interarrival times, in nanoseconds.
     pub interval_deviation_ns: Option<f64>,

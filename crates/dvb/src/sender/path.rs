@@ -30,7 +30,7 @@ pub(super) struct Path {
     /// Encapsulated packets: creation time and place of the end. The place is a TS packet, or a byte of all data
     /// fields.
     carried_packets: VecDeque<(u64, CarriedPacket)>,
-    /// Bytes of all data fields so far.
+    /// Bytes of all data fields sent.
     consumed: u64,
     /// Bytes that are encapsulated before packets wait in the queue.
     pub(super) backlog: usize,

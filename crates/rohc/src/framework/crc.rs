@@ -88,7 +88,7 @@ const fn one_octet(octet: u8, polynomial: u8) -> u8 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fold3 {
     sum: u64,
-    /// Bits added so far, modulo 7.
+    /// Bits added, modulo 7.
     shift: u32,
 }
 

@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, len: bytes.len() }
     }
 
-    /// Octets read so far.
+    /// Octets read.
     pub(crate) const fn consumed(&self) -> usize {
         self.len - self.rest.len()
     }

@@ -48,7 +48,7 @@ pub(crate) struct Table<T> {
     newest: u16,
     oldest: u16,
     max_cid: u16,
-    /// Look-ups so far.
+    /// Look-ups since the start.
     clock: u32,
     /// CID shared by flows that have none to keep. It is in no order of use; `NONE` until flows outnumber CIDs.
     shared: u16,

@@ -165,7 +165,7 @@ impl<'a> Chain<'a> {
 
     /// Returns the CRC-3 over the header, from that of the static octets.
     ///
-    /// Each version has its own branch to the end: there the bits added so far are known when this is compiled.
+    /// Each version has its own branch to the end: there the bits added before are known when this is compiled.
     #[inline]
     fn crc(&self, fixed: u8) -> u8 {
         let fold = Fold3::from(fixed);

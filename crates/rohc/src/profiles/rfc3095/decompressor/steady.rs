@@ -227,7 +227,7 @@ impl Decompressor {
 
     /// Returns the CRC-3 over the header with these values.
     ///
-    /// Each version has its own branch to the end: there the bits added so far are known when this is compiled.
+    /// Each version has its own branch to the end: there the bits added before are known when this is compiled.
     #[inline]
     fn moved_crc(&self, moved: &Moved) -> u8 {
         let total = moved.total as u16;

@@ -150,7 +150,7 @@ impl Compressor {
         ip::ttl(old) != ip::ttl(new) || self.has_jumped(ip::ip_id(old), ip::ip_id(new))
     }
 
-    /// Returns `true` if the IP-ID jumps so far that CRC-7 must follow.
+    /// Returns `true` if the IP-ID jumps by a step that needs a CRC-7.
     #[inline]
     pub(super) fn has_jumped(&self, old: u16, new: u16) -> bool {
         let behavior = self.chain.inner().ip_id;

@@ -2,7 +2,7 @@
 //!
 //! Most packets of a connection follow from the one before: what seldom changes is as it was, no option but timestamps
 //! comes, and a short format carries the rest. Such a packet is not taken apart: one masked comparison with the last
-//! header recognises it. What the general path would keep or count is kept and counted here too; whatever else there is
+//! header recognises it. What the general path would keep or count is kept and counted here too; anything else there is
 //! to say sends a packet the general path before anything is touched. Both ways write the same octets and leave the same
 //! context (tested).
 

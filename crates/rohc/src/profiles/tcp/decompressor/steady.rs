@@ -1,7 +1,7 @@
 //! Fast path of the decompressor.
 //!
 //! Packets of a short format without a list of options, of a context that is in no doubt: the
-//! values they move are written into a copy of the last header, and the CRC compared. Whatever is not as expected, a CRC
+//! values they move are written into a copy of the last header, and the CRC compared. Anything that is not as expected, a CRC
 //! that does not match included, takes the general path, which decides. Both ways deliver the same and leave the same
 //! context (tested).
 
