@@ -104,6 +104,15 @@ A difference is marked as clear if its 95 % confidence interval leaves out zero.
         #[arg(long, value_name = "TEXT")]
         measure: Option<String>,
     },
+    /// Find the last value of a key with which conditions on measures hold
+    #[command(after_help = "\
+Examples:
+  bentpipe search scenarios/marked-calls.toml --set node.hub.role.rules.0.mark=46
+      --over flow.calls-in.count='1 to 60 by 1' --while 'flow.calls-in.loss <= 1 %'
+
+Conditions are expected to hold for the first values and to fail from some value on. With several
+seeds the end of the confidence interval is compared. Exit code 1 if the first value fails.")]
+    Search(SearchArguments),
     /// Reproduce published studies and compare the results; exit code 1 if a value is missed
     #[command(after_help = "\
 Examples:
@@ -234,9 +243,35 @@ pub(crate) struct RunArguments {
     /// Truncate captured packets to BYTES
     #[arg(long, value_name = "BYTES", default_value_t = 262_144)]
     pub(crate) snap_len: usize,
+    /// Record each packet of a flow in packets.parquet ("*": of all); repeatable
+    #[arg(long, value_name = "FLOW")]
+    pub(crate) packets: Vec<String>,
     /// Also write each run's samples as series.csv, with a column for each metric
     #[arg(long)]
     pub(crate) csv: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SearchArguments {
+    /// Scenario file
+    pub(crate) scenario: PathBuf,
+    /// Key and its values in the order of the search, as KEY=RANGE or KEY=[LIST]
+    #[arg(long, value_name = "KEY=RANGE")]
+    pub(crate) over: String,
+    /// Condition, as MEASURE <= VALUE or MEASURE >= VALUE; repeatable
+    #[arg(long = "while", value_name = "CONDITION", required = true)]
+    pub(crate) conditions: Vec<String>,
+    /// Set a key of the scenario, as KEY=VALUE; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// First seed, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Number of seeds, in place of the scenario's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) seeds: Option<u32>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -3,6 +3,7 @@
 mod emulate;
 mod reproduce;
 mod run;
+mod search;
 
 use std::path::Path;
 
@@ -59,6 +60,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Compare { first, second, measure } => {
             compare(&first, &second, measure.as_deref().unwrap_or_default())
         }
+        Command::Search(arguments) => search::run(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Rohc(command) => Ok(rohc::run(&command)),
         Command::Channel(command) => print(&channel::run(&command).map_err(Failure::bad)?),

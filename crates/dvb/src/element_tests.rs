@@ -336,14 +336,22 @@ fn modcods_follow_the_signal() {
     let Line::DvbS2 { reaction, .. } = &mut line else { unreachable!() };
     *reaction = Span::from_millis(100);
     let mut rig = sender(&line, gse());
-    let mut n = 0;
+    let (mut n, mut modulations) = (0, Vec::new());
     for at in (0..1000).step_by(2) {
         for _ in 0..4 {
             rig.receive(at * MS, 0, packet(n, 1400));
             n += 1;
         }
+        if [400, 550, 650].contains(&at) {
+            modulations.push((rig.value("modcod"), rig.value("es-n0")));
+        }
     }
     rig.run_until(10_000 * MS);
+    assert_eq!(modulations, [(19.0, 11.0), (19.0, 1.0), (4.0, 1.0)], "16APSK 3/4, then QPSK 1/2");
+    // Data fields of 6041 bytes, 16,686 symbols of 5 Msymbol/s for a PLFRAME of 16APSK.
+    let frame_s =
+        f64::from(bbframe::Modcod::new(19).unwrap().frame_symbols(bbframe::FrameSize::Normal, false)) / 5e6;
+    assert!((rig.value("line-rate") / (6041.0 * 8.0 / frame_s) - 1.0).abs() < 1e-9);
     // 16APSK 3/4 needs 10.21 dB, 8PSK 9/10 10.98 and carries less; QPSK 1/2 needs 1.00 dB.
     let carried = |from: u64, to: u64| {
         let range = from * MS + DELAY..to * MS + DELAY;

@@ -514,6 +514,17 @@ pub(super) struct Sending {
     pub(super) is_received: bool,
 }
 
+/// Modulation of a stream whose line has steps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Modulation {
+    /// Number of the MODCOD.
+    pub(super) modcod: u8,
+    /// Signal of the receivers in dB; NaN if it is not given.
+    pub(super) es_n0_db: f64,
+    /// Rate of data fields.
+    pub(super) rate_bps: f64,
+}
+
 impl Frames {
     /// Returns the mode adaptation header of the `number`-th frame.
     pub(super) fn adaptation(&self, modcod: bbframe::Modcod, number: u64) -> bbframe::Adaptation {
@@ -575,6 +586,20 @@ impl Frames {
         }
     }
 
+    /// Returns the modulation of a stream at a time, for its metrics. `None` if it never changes.
+    pub(super) fn modulation(&self, time: Time, own: Option<Modcod>) -> Option<Modulation> {
+        if self.steps.is_empty() {
+            return None;
+        }
+        let sending = self.sending(time, own);
+        let frames_per_s = 1e9 * self.symbol.den as f64 / (self.symbol.num as f64 * sending.symbols as f64);
+        Some(Modulation {
+            modcod: sending.modcod.number(),
+            es_n0_db: self.step(time).and_then(|step| step.es_n0_db).unwrap_or(f64::NAN),
+            rate_bps: 8.0 * sending.capacity as f64 * frames_per_s,
+        })
+    }
+
     /// Returns the most efficient MODCOD for this Es/N0, else the most robust one.
     fn most_efficient(&self, es_n0_db: f64) -> bbframe::Modcod {
         let efficiency = |modcod: &bbframe::Modcod| modcod.efficiency(self.size, self.pilots).unwrap_or(0.0);
@@ -592,6 +617,12 @@ pub(super) enum Timing {
 }
 
 impl Timing {
+    /// Returns the modulation of a stream that may change. `None` if it never does.
+    pub(super) fn modulation(&self, now: Time, own: Option<Modcod>) -> Option<Modulation> {
+        let Timing::Frames(frames) = self else { return None };
+        frames.modulation(now, own)
+    }
+
     /// Skips slots and frames that have begun before `now`.
     pub(super) fn seek(&mut self, now: Time) {
         match self {

@@ -1,6 +1,6 @@
 //! Metrics of streams on DVB carriers, apart from those of any link.
 
-use bentpipe_net::metric::{How, Sum};
+use bentpipe_net::metric::{Draw, How, Sum};
 
 bentpipe_net::metrics! {
     Counter DROPPED_BY_FILTER = "dropped-by-filter", Packets, "Packets dropped by the filter" => .drops();
@@ -34,6 +34,10 @@ bentpipe_net::metrics! {
     Gauge ROHC_CONTEXTS = "rohc-contexts", Count, "Contexts of the compressor";
     Gauge EFFICIENCY = "efficiency", Ratio, "Efficiency since the start: bytes of IP packets over bytes sent";
     Gauge FILLING = "filling", Ratio, "Mean filling of data fields since the start";
+    Gauge MODCOD = "modcod", Count, "Number of the MODCOD (EN 302 307-1, table 12)" => .drawn(Draw::Line("MODCOD"));
+    Gauge ES_N0 = "es-n0", Decibels, "Es/N0 of the receivers" => .drawn(Draw::Line("Es/N0"));
+    Gauge LINE_RATE = "line-rate", BitsPerSecond, "Rate of data fields with the present MODCOD" => .drawn(Draw::Line("Line rate"))
+        .summed(&[Sum::new("line-rate", "Mean line rate", How::Mean)]);
     Gauge IN_FLIGHT = "in-flight", Count, "TS packets or BBFRAMEs in flight";
     Counter NULLS = "nulls", Count, "Null TS packets or dummy frames";
     Gauge RATE = "rate", BitsPerSecond, "Rate of the carrier";
@@ -47,7 +51,7 @@ bentpipe_net::metrics! {
         => .summed(&[Sum::new("continuity-breaks", "Continuity errors", How::Grown)]);
     Counter CRC_ERRORS = "crc-errors", Count, "CRC errors"
         => .summed(&[Sum::new("crc-errors", "CRC errors", How::Grown)]);
-    Counter FORMAT_ERRORS = "format-errors", Count, "InvalidConfig lengths, pointers, types and labels"
+    Counter FORMAT_ERRORS = "format-errors", Count, "Invalid lengths, pointers, types and labels"
         => .summed(&[Sum::new("format-errors", "Format errors", How::Grown)]);
     Counter RESYNCHRONISED = "resynchronised", Count, "Times that the start of an SNDU was found again";
     Counter ALTERED = "altered", Packets, "Packets delivered with undetected errors"

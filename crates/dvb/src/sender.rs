@@ -451,7 +451,14 @@ impl Element for Sender {
         observer.counter(&metrics::NULLS, slots.saturating_sub(self.sent));
         observer.gauge(&metrics::RATE, self.rate.as_bps() as f64);
         observer.gauge(&link_metrics::UTILISATION, self.busy.as_secs_f64() / now.as_secs_f64());
-        self.paths.iter().for_each(|path| path.observe(now, observer));
+        for path in &self.paths {
+            path.observe(now, observer);
+            if let Some(modulation) = self.timing.modulation(now, path.modcod) {
+                observer.gauge(&metrics::MODCOD, modulation.modcod.into());
+                observer.gauge(&metrics::ES_N0, modulation.es_n0_db);
+                observer.gauge(&metrics::LINE_RATE, modulation.rate_bps);
+            }
+        }
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -5,14 +5,16 @@
 //! ```
 //!
 //! - [`plan`] makes the points of a sweep and their seeds; [`budget`] computes what to expect before running.
-//! - [`check`] finds errors of all points without running them.
+//! - [`check`] finds errors of all points without running them; [`search`] finds the last value with which conditions hold.
 //! - [`prepared`] is a network that is ready to run, with its captures; [`run`] assembles and runs points in parallel and writes the run folder; [`measure`] condenses a recording.
 //! - [`video`] carries, decodes and compares real transport streams.
 
 pub mod budget;
 pub mod check;
 pub mod measure;
+mod packets;
 pub mod plan;
 pub mod prepared;
 pub mod run;
+pub mod search;
 pub mod video;

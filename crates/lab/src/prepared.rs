@@ -4,6 +4,7 @@ use bentpipe_assemble::{self as assemble, Built};
 use bentpipe_sim::Network;
 use bentpipe_site::{Artefact, CaptureFormat, Input};
 
+use crate::packets;
 use crate::video::{self, Finish};
 
 /// A network that is ready to run.
@@ -46,10 +47,13 @@ impl CapturePoint {
 }
 
 impl Prepared {
-    /// Prepares a network that is built. `keeps_files`: what is judged after the run stays in its folder.
-    pub fn new(built: Built, keeps_files: bool) -> Prepared {
+    /// Prepares a network that is built. `keeps_files`: what is judged after the run stays in its folder. `recorded` names the
+    /// flows whose packets are recorded.
+    pub fn new(built: Built, keeps_files: bool, recorded: &[String]) -> Prepared {
+        let Built { mut network, mut artefacts, flows, .. } = built;
         let captures = CapturePoint::of(built.captures);
         let finish = video::finish(built.judges, keeps_files);
-        Prepared { network: built.network, captures, artefacts: built.artefacts, finish }
+        artefacts.extend(packets::record(&mut network, &flows, recorded));
+        Prepared { network, captures, artefacts, finish }
     }
 }

@@ -58,11 +58,6 @@ pub trait Observer {
     /// Reports a value at this instant; NaN before the first value.
     fn gauge(&mut self, metric: &'static Of<Gauge>, value: f64);
 
-    /// Returns `true` if distributions are to be reported; elements may spare themselves the making otherwise.
-    fn takes_histograms(&self) -> bool {
-        false
-    }
-
     /// Reports the distribution of all values since the start of the run.
     fn histogram(&mut self, _metric: &'static Of<metric::Histogram>, _values: &Histogram) {}
 

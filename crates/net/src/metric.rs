@@ -35,11 +35,14 @@ pub enum Unit {
     /// Ratio; one is the whole.
     #[serde(rename = "ratio")]
     Ratio,
+    /// Decibels.
+    #[serde(rename = "dB")]
+    Decibels,
 }
 
 impl Unit {
     /// Every unit.
-    pub const ALL: [Unit; 7] = [
+    pub const ALL: [Unit; 8] = [
         Unit::Bytes,
         Unit::Packets,
         Unit::Cells,
@@ -47,6 +50,7 @@ impl Unit {
         Unit::BitsPerSecond,
         Unit::Count,
         Unit::Ratio,
+        Unit::Decibels,
     ];
 
     /// Returns the symbol used in plots and column names.
@@ -59,6 +63,7 @@ impl Unit {
             Unit::BitsPerSecond => "bit/s",
             Unit::Count => "count",
             Unit::Ratio => "ratio",
+            Unit::Decibels => "dB",
         }
     }
 
@@ -152,11 +157,13 @@ pub enum How {
     PerSecond,
     /// Quantile of a distribution, in percent.
     Quantile(u8),
-    /// Time average of the samples.
+    /// Mean of a distribution.
+    DistributionMean,
+    /// Time average of the samples while the subject was active.
     Mean,
-    /// Median of the samples.
+    /// Median of the samples while the subject was active.
     Median,
-    /// Median over the samples of the growth per second, in [`Unit::per_second`].
+    /// Median over these samples of the growth per second, in [`Unit::per_second`].
     MedianPerSecond,
     /// Growth divided by the growth of another metric of the same subject.
     Over(&'static Of<Counter>),

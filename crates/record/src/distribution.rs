@@ -1,10 +1,14 @@
 //! Distributions of a run, such as the one-way delays of a flow's packets.
 
+use bentpipe_net::Histogram;
 use bentpipe_net::histogram::lower_bound_s;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Recording;
+
+/// Number of buckets of a histogram that are one bucket in files. Eight are left of an octave.
+const MERGED: usize = 128;
 
 /// Distribution of a subject's metric over a run, the warm-up left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,6 +21,8 @@ pub struct Distribution {
     pub unit: String,
     /// Buckets that are not empty: lower bound, upper bound, count.
     pub buckets: Vec<(f64, f64, u64)>,
+    /// Bounds of all values: the least and the greatest of the run.
+    pub range: (f64, f64),
 }
 
 impl Distribution {
@@ -24,16 +30,16 @@ impl Distribution {
     pub fn of(recording: &Recording) -> Vec<Distribution> {
         let (end, warm) = (&recording.end, &recording.warm);
         let of = |(part, metric, values): &(u32, &'static bentpipe_net::metric::Metric, _)| {
-            let values: &bentpipe_net::Histogram = values;
+            let values: &Histogram = values;
             let before = warm.histograms_of(*part).iter().find(|(_, known, _)| known.is(metric));
             let grown = before.map_or_else(|| values.clone(), |(.., before)| values.since(before));
-            let bucket =
-                |(n, count): (usize, u32)| (lower_bound_s(n), lower_bound_s(n + 1), u64::from(count));
+            let (min, max) = grown.range().unwrap_or_default();
             Distribution {
                 subject: end.parts[*part as usize].replace('/', "."),
                 metric: metric.name.to_owned(),
                 unit: metric.unit.symbol().to_owned(),
-                buckets: grown.buckets().map(bucket).collect(),
+                buckets: merged(&grown),
+                range: (min.as_secs_f64(), max.as_secs_f64()),
             }
         };
         end.histograms.iter().map(of).filter(|distribution| !distribution.buckets.is_empty()).collect()
@@ -41,6 +47,7 @@ impl Distribution {
 
     /// Adds the counts of another distribution of the same metric.
     pub fn add(&mut self, other: &Distribution) {
+        self.range = (self.range.0.min(other.range.0), self.range.1.max(other.range.1));
         self.buckets.extend(&other.buckets);
         self.buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
         self.buckets.dedup_by(|later, kept| {
@@ -56,14 +63,29 @@ impl Distribution {
         let mut below = 0;
         let mut points: Vec<(f64, f64)> = Vec::new();
         for (low, high, count) in &self.buckets {
-            if points.last().is_none_or(|(last, _)| last < low) {
-                points.push((*low, below as f64 / all));
+            let (low, high) = (low.max(self.range.0), high.min(self.range.1));
+            if points.last().is_none_or(|(last, _)| *last < low) {
+                points.push((low, below as f64 / all));
             }
             below += count;
-            points.push((*high, below as f64 / all));
+            points.push((high, below as f64 / all));
         }
         points
     }
+}
+
+/// Returns the buckets that files have of a histogram.
+fn merged(histogram: &Histogram) -> Vec<(f64, f64, u64)> {
+    let mut merged: Vec<(usize, u64)> = Vec::new();
+    for (bucket, count) in histogram.buckets() {
+        let bucket = bucket / MERGED;
+        match merged.last_mut() {
+            Some((last, counted)) if *last == bucket => *counted += u64::from(count),
+            _ => merged.push((bucket, u64::from(count))),
+        }
+    }
+    let bounds = |n: usize| (lower_bound_s(n * MERGED), lower_bound_s((n + 1) * MERGED));
+    merged.into_iter().map(|(n, count)| (bounds(n).0, bounds(n).1, count)).collect()
 }
 
 #[cfg(test)]
@@ -77,10 +99,11 @@ mod tests {
             metric: "delays".into(),
             unit: "s".into(),
             buckets,
+            range: (0.15, 0.45),
         };
         let mut both = of(vec![(0.1, 0.2, 1), (0.4, 0.5, 2)]);
         both.add(&of(vec![(0.1, 0.2, 1)]));
         assert_eq!(both.buckets, [(0.1, 0.2, 2), (0.4, 0.5, 2)]);
-        assert_eq!(both.cumulative(), [(0.1, 0.0), (0.2, 0.5), (0.4, 0.5), (0.5, 1.0)]);
+        assert_eq!(both.cumulative(), [(0.15, 0.0), (0.2, 0.5), (0.4, 0.5), (0.45, 1.0)]);
     }
 }

@@ -16,6 +16,7 @@ mod follow;
 mod measure;
 mod network_map;
 mod outcome;
+mod packets;
 mod parquet;
 mod plan;
 mod recorder;
@@ -36,6 +37,10 @@ pub use follow::Live;
 pub use measure::Measure;
 pub use network_map::{MappedKind, MappedLink, MappedNode, NetworkMap};
 pub use outcome::{CaptureFile, Outcome, RealTime, RunResult, Timing};
+pub use packets::{
+    Delivery, FIRST_PACKETS_FILE, FirstPacket, FirstPackets, PACKETS_FILE, PacketRecord, Packets,
+    RecordedFlow, TcpFields, read_first_packets, write_first_packets,
+};
 pub use parquet::{SeriesError, read_series, write_parquet};
 pub use plan::{Burst, plan_file, read_plan};
 pub use recorder::{Recorder, Stopped};

@@ -244,9 +244,6 @@ impl Observer for All<'_> {
     fn part(&mut self, _: &str) {
         self.part += 1;
     }
-    fn takes_histograms(&self) -> bool {
-        true
-    }
     fn histogram(&mut self, metric: &'static Of<Distribution>, values: &Histogram) {
         if !values.is_empty() {
             self.totals.histograms.push((self.part, &metric.metric, values.clone()));

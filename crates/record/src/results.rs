@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use bentpipe_units::Span;
 
 use super::{
-    Burst, Declaration, NetworkMap, PointSummary, RealTime, RunResult, Series, SeriesError, Setting, Summary,
-    plan_file, read_plan, read_series,
+    Burst, Declaration, FIRST_PACKETS_FILE, FirstPackets, NetworkMap, PointSummary, RealTime, RunResult,
+    Series, SeriesError, Setting, Summary, plan_file, read_first_packets, read_plan, read_series,
 };
 
 /// Results of a plan: its runs, their summary, and texts that a report quotes.
@@ -70,6 +70,12 @@ impl Point<'_> {
     /// Returns an error if they are missing or unreadable.
     pub fn series(&self, wanted: impl Fn(&str, &Declaration) -> bool) -> Result<Series, SeriesError> {
         read_series(&self.folder, wanted)
+    }
+
+    /// Reads the first packets of the flows of the first run whose packets were recorded.
+    pub fn first_packets(&self) -> Vec<FirstPackets> {
+        let file = std::fs::File::open(self.folder.join(FIRST_PACKETS_FILE));
+        file.map_or_else(|_| Vec::new(), |file| read_first_packets(std::io::BufReader::new(file)))
     }
 
     /// Reads the burst time plans of the first run: each carrier's name with its bursts.

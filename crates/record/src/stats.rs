@@ -89,11 +89,12 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     Some(low + (high - low) * place.fract())
 }
 
-/// Returns the time average of samples at `times` (s), linearly interpolated, from `from` (s) on.
+/// Returns the time average of samples, linearly interpolated.
 ///
-/// The warm-up before it is cut off. NaN samples are left out. `None` if fewer than two samples are left.
-pub fn time_average(times: &[f64], values: &[f64], from: f64) -> Option<f64> {
-    let mut kept = times.iter().zip(values).filter(|(t, v)| **t >= from && !v.is_nan());
+/// A sample is a time in seconds and a value.
+/// NaN samples are left out. `None` if fewer than two samples are left.
+pub fn time_average(samples: &[(f64, f64)]) -> Option<f64> {
+    let mut kept = samples.iter().copied().filter(|(_, value)| !value.is_nan());
     let (mut t0, mut v0) = kept.next()?;
     let (mut area, mut length) = (0.0, 0.0);
     for (t, v) in kept {
@@ -155,10 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_is_cut() {
-        let (times, values) = ([0.0, 1.0, 2.0, 4.0], [100.0, 2.0, 4.0, 4.0]);
-        assert_eq!(time_average(&times, &values, 1.0), Some((3.0 + 8.0) / 3.0));
-        assert_eq!(time_average(&times, &values, 4.0), None);
+    fn averages_are_over_time() {
+        let samples = [(0.5, f64::NAN), (1.0, 2.0), (2.0, 4.0), (4.0, 4.0)];
+        assert_eq!(time_average(&samples), Some((3.0 + 8.0) / 3.0));
+        assert_eq!(time_average(&samples[3..]), None);
     }
 
     #[test]

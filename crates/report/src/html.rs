@@ -9,6 +9,7 @@ use bentpipe_record::{Cell, Table};
 use super::network;
 use super::page::{Block, Page, Picture};
 use super::plot::{Mark, Plot};
+use super::sequence;
 use super::svg::{self, escape};
 
 /// The page's style and what it does when a pointer is over a plot.
@@ -100,6 +101,15 @@ impl Writer {
                 if let Some(svg) = network::draw(map) {
                     let _ = writeln!(self.html, "<figure class=\"scroll\">{svg}</figure>");
                 }
+            }
+            Block::Sequence(flow) => {
+                let title = escape(&format!("First packets of {}", flow.flow.name));
+                let note = "Time goes down, and is not to scale. Sequence numbers count from the first of each direction.";
+                let _ = writeln!(
+                    self.html,
+                    "<figure class=\"scroll\"><figcaption><b>{title}</b> <span>{note}</span></figcaption>{}</figure>",
+                    sequence::draw(flow)
+                );
             }
             Block::Folded(title, blocks) => {
                 let _ = writeln!(self.html, "<details><summary>{}</summary>", escape(title));

@@ -17,6 +17,7 @@ mod page;
 mod plan;
 mod plot;
 mod results;
+mod sequence;
 mod svg;
 pub mod swept;
 mod tables;

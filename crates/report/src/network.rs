@@ -11,9 +11,9 @@ use super::svg::escape;
 const MAX_NODES: usize = 40;
 
 /// Distance of layers and of nodes in a layer. Half the size of a node follows.
-const LAYER: f64 = 330.0;
+const LAYER: f64 = 344.0;
 const ROW: f64 = 84.0;
-const HALF: (f64, f64) = (62.0, 19.0);
+const HALF: (f64, f64) = (68.0, 19.0);
 
 /// Space around the drawing.
 const MARGIN: f64 = 24.0;
@@ -158,7 +158,13 @@ fn draw_link(
         before * before * from + 2.0 * before * after * via + after * after * to
     };
     let (x, y) = (on_curve(x, via_x, to_x), on_curve(y, via_y, to_y));
-    for (text, class, y) in [(&link.name, "name", y - 7.0), (&link.label, "label", y + 16.0)] {
+    // A label that is too long has its delay on a line of its own.
+    let (first, second) = match link.label.rsplit_once(", ") {
+        Some(lines) if link.label.chars().count() > MAX_LETTERS => lines,
+        _ => (&link.label[..], ""),
+    };
+    let lines = [(&link.name[..], "name", y - 7.0), (first, "label", y + 16.0), (second, "label", y + 31.0)];
+    for (text, class, y) in lines.into_iter().filter(|(text, ..)| !text.is_empty()) {
         let text = escape(&shortened(text));
         let _ = write!(svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
     }
@@ -236,6 +242,14 @@ mod tests {
             draw(&map(&["<a>", "b", "c"], &[[0, 1], [1, 2], [2, 0], [0, 1], [1, 1]])).expect("a drawing");
         assert!(drawn.contains("&lt;a&gt;") && !drawn.contains("NaN"));
         assert_eq!(drawn.matches("class=\"link\"").count(), 5);
+    }
+
+    #[test]
+    fn a_long_label_keeps_its_delay() {
+        let mut long = map(&["a", "b"], &[[0, 1]]);
+        "10.11 Mbit/s / 1 Mbit/s, 250 ms".clone_into(&mut long.links[0].label);
+        let drawn = draw(&long).expect("a drawing");
+        assert!(drawn.contains(">10.11 Mbit/s / 1 Mbit/s<") && drawn.contains(">250 ms<"), "{drawn}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Blocks of a page.
 
-use bentpipe_record::{NetworkMap, Table};
+use bentpipe_record::{FirstPackets, NetworkMap, Table};
 
 use super::plot::Plot;
 
@@ -30,6 +30,8 @@ pub enum Block {
     Plots(Vec<Plot>),
     /// A picture.
     Picture(Picture),
+    /// Sequence diagram of the first packets of a flow.
+    Sequence(FirstPackets),
     /// Drawing of a network that has few enough nodes.
     Network(NetworkMap),
     /// Text as it is, in a box of its own.

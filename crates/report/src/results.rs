@@ -1,6 +1,6 @@
 //! The page of a run or sweep.
 
-use bentpipe_record::{Cell, Table};
+use bentpipe_record::{Cell, FirstPackets, Table};
 use bentpipe_record::{Point, PointSummary, RealTime, ResultSet, RunResult, VERSION};
 use indexmap::IndexMap;
 
@@ -26,12 +26,16 @@ const MAX_SHOWN: usize = 8;
 /// Note where all seeds give the same run.
 const NO_EFFECT: &str = "none: nothing in the scenario is random, so the seed has no effect";
 
+/// Maximum number of sequence diagrams.
+const MAX_SEQUENCES: usize = 8;
+
 /// Maximum number of points all shown over time.
 const MAX_TIMED: usize = 12;
 
 /// Measures plotted for sweeps, in order: name suffix and title.
-const SWEPT: [(&str, &str); 13] = [
+const SWEPT: [(&str, &str); 14] = [
     ("goodput", "Goodput"),
+    ("completion", "Completion time"),
     ("retransmitted", "Retransmitted segments"),
     ("loss", "Loss"),
     ("rtt", "Mean round-trip time"),
@@ -58,6 +62,7 @@ pub fn results_page(results: &ResultSet<'_>) -> Page {
             blocks.extend(flow_table(point).map(with_meaning).map(|table| long("Flows", table)));
             blocks.extend(link_table(point).map(|table| long("Links", table)));
             blocks.extend(rest);
+            blocks.extend(sequences(results));
             blocks.extend(folded_tables(point));
         }
         points => {
@@ -72,6 +77,17 @@ pub fn results_page(results: &ResultSet<'_>) -> Page {
     // Lines of the file are not lines of the page.
     let lead = results.description.split_whitespace().collect::<Vec<_>>().join(" ");
     Page { title: results.title.to_owned(), lead, facts: facts(results), blocks }
+}
+
+/// Returns the sequence diagrams of flows whose packets were recorded, but the first one folded.
+fn sequences(results: &ResultSet<'_>) -> Vec<Block> {
+    let flows = results.points.first().map(Point::first_packets).unwrap_or_default();
+    let diagram = |(n, flow): (usize, FirstPackets)| {
+        let title = format!("First packets of {}", flow.flow.name);
+        let block = Block::Sequence(flow);
+        if n == 0 { block } else { Block::Folded(title, vec![block]) }
+    };
+    flows.into_iter().take(MAX_SEQUENCES).enumerate().map(diagram).collect()
 }
 
 /// Returns the first plots and leaves the others.

@@ -1,30 +1,74 @@
-// Shows the values of a plot's curves where the pointer is. The page is complete without it.
+// Shows the values of a plot's curves where the pointer is, and zooms in on what is dragged over; a double click shows all
+// again. The page is complete without it.
+const coordinates = /([ML])(-?[\d.]+) (-?[\d.]+)/g;
 for (const svg of document.querySelectorAll("svg.plot[data-x]")) {
   const axis = name => svg.dataset[name].split(" ").map(Number);
-  const [left, right, xLow, xHigh, xLog] = axis("x"), [bottom, top, yLow, yHigh, yLog] = axis("y");
-  const value = (at, from, to, low, high, log) => {
+  const value = (at, [from, to, low, high, log]) => {
     const share = (at - from) / (to - from);
     return log ? low * (high / low) ** share : low + share * (high - low);
   };
-  const points = path => [...path.getAttribute("d").matchAll(/[ML](-?[\d.]+) (-?[\d.]+)/g)].map(m => [+m[1], +m[2]]);
-  const curves = [...svg.querySelectorAll("path[data-curve]")].map(points);
+  const points = path => [...path.getAttribute("d").matchAll(coordinates)].map(m => [+m[2], +m[3]]);
+  const curves = [...svg.querySelectorAll("path[data-curve]")];
   const entries = svg.parentElement.querySelectorAll(".legend li");
   const outputs = [...entries].map(li => li.appendChild(document.createElement("output")));
-  const cross = svg.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "path"));
+  const draw = name => svg.appendChild(document.createElementNS("http://www.w3.org/2000/svg", name));
+  const cross = draw("path"), selection = draw("rect");
   cross.setAttribute("class", "cross");
+  selection.setAttribute("class", "selection");
   const at = svg.parentElement.querySelector("figcaption").appendChild(document.createElement("span"));
   const text = v => Number.isFinite(v) ? String(+v.toPrecision(4)) : "";
   const hide = () => { cross.setAttribute("d", ""); at.textContent = ""; outputs.forEach(o => o.textContent = ""); };
+  const place = event => {
+    const box = svg.getBoundingClientRect();
+    return (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
+  };
+  // The horizontal axis is drawn again: positions of all paths, and five labels in place of the round ones.
+  const whole = svg.dataset.x, labels = svg.querySelector(".xlab"), first = labels.innerHTML;
+  const drawn = [...svg.querySelectorAll("g[clip-path] path")].map(path => [path, path.getAttribute("d")]);
+  const ticks = [...svg.querySelectorAll(".grid path")].filter(path => path.getAttribute("d").includes("v"));
+  const zoom = (begin, end) => {
+    const [left, right, , , log] = axis("x"), to = x => left + (x - begin) / (end - begin) * (right - left);
+    const low = value(begin, axis("x")), high = value(end, axis("x"));
+    for (const [path] of drawn)
+      path.setAttribute("d", path.getAttribute("d").replace(coordinates, (_, c, x, y) => `${c}${to(+x).toFixed(1)} ${y}`));
+    svg.dataset.x = [left, right, low, high, log].join(" ");
+    ticks.forEach(tick => tick.style.display = "none");
+    const y = labels.querySelector("text")?.getAttribute("y") ?? 0;
+    labels.innerHTML = [0, .25, .5, .75, 1].map(share => {
+      const x = left + share * (right - left);
+      return `<text x="${x.toFixed(1)}" y="${y}">${text(value(x, axis("x")))}</text>`;
+    }).join("");
+  };
+  const reset = () => {
+    drawn.forEach(([path, d]) => path.setAttribute("d", d));
+    ticks.forEach(tick => tick.style.display = "");
+    [svg.dataset.x, labels.innerHTML] = [whole, first];
+  };
+  let from = null;
+  svg.addEventListener("pointerdown", event => { from = place(event); event.preventDefault(); });
+  svg.addEventListener("dblclick", reset);
+  addEventListener("pointerup", event => {
+    if (from === null) return;
+    const [left, right] = axis("x"), clamp = x => Math.min(right, Math.max(left, x));
+    const [begin, end] = [clamp(from), clamp(place(event))].sort((a, b) => a - b);
+    from = null;
+    selection.setAttribute("width", 0);
+    if (end - begin > 8) zoom(begin, end);
+  });
   svg.addEventListener("pointerleave", hide);
   svg.addEventListener("pointermove", event => {
-    const box = svg.getBoundingClientRect(), x = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
+    const x = place(event), [left, right] = axis("x"), [bottom, top] = axis("y");
     if (x < left || x > right) return hide();
+    if (from !== null) {
+      const bounds = { x: Math.min(from, x), y: top, width: Math.abs(x - from), height: bottom - top };
+      Object.entries(bounds).forEach(([name, size]) => selection.setAttribute(name, size));
+    }
     cross.setAttribute("d", `M${x.toFixed(1)} ${top}V${bottom}`);
-    at.textContent = ` ${svg.dataset.xname}: ${text(value(x, left, right, xLow, xHigh, xLog))}`;
+    at.textContent = ` ${svg.dataset.xname}: ${text(value(x, axis("x")))}`;
     curves.forEach((curve, i) => {
       let best = null;
-      for (const p of curve) if (!best || Math.abs(p[0] - x) < Math.abs(best[0] - x)) best = p;
-      if (best && outputs[i]) outputs[i].textContent = text(value(best[1], bottom, top, yLow, yHigh, yLog));
+      for (const p of points(curve)) if (!best || Math.abs(p[0] - x) < Math.abs(best[0] - x)) best = p;
+      if (best && outputs[i]) outputs[i].textContent = text(value(best[1], axis("y")));
     });
   });
 }
@@ -43,7 +87,7 @@ for (const svg of document.querySelectorAll("svg.plot[data-x]")) {
   const numbers = name => svg.dataset[name].split(" ").map(Number);
   const scaled = (at, [from, to, low, high, log]) => {
     const share = (at - from) / (to - from);
-    return +(log ? low * (high / low) ** share : low + share * (high - low)).toPrecision(6);
+    return +(log ? low * (high / low) ** share : low + share * (high - low)).toPrecision(4);
   };
   const rows = () => [...svg.querySelectorAll("path[data-curve]")].flatMap((path, i) => {
     const entry = figure.querySelectorAll(".legend li")[i], output = entry?.querySelector("output")?.textContent ?? "";

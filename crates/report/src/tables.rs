@@ -17,6 +17,7 @@ const MAX_ROWS: usize = 12;
 
 /// Measures of a flow and their titles.
 const FLOW: &[(&str, &str)] = &[
+    ("copies", "flows together"),
     ("goodput", "goodput"),
     ("completion", "completion time"),
     ("retransmitted", "retransmitted"),
@@ -47,8 +48,12 @@ pub fn link_table(point: &PointSummary) -> Option<Table> {
         ("utilisation", "utilisation"),
         ("rate", "IP rate"),
         ("queue-mean-bytes", "mean queue"),
-        ("queue-max-bytes", "longest queue"),
+        ("queue-max-bytes", "peak queue"),
         ("dropped", "dropped"),
+        ("shaper-queue-mean-bytes", "mean queue of the shaper"),
+        ("shaper-queue-max-bytes", "its peak"),
+        ("shaper-dropped", "dropped there"),
+        ("line-rate", "mean line rate"),
     ];
     grouped("link", "link.", &columns, point)
 }
@@ -58,12 +63,12 @@ pub(super) fn line_table(point: &PointSummary) -> Option<Table> {
     let columns = [
         ("utilisation", "utilisation"),
         ("rate", "cell rate"),
-        ("cbr-queue-max", "longest CBR queue"),
-        ("vbr-queue-max", "longest VBR queue"),
+        ("cbr-queue-max", "peak CBR queue"),
+        ("vbr-queue-max", "peak VBR queue"),
         ("abr-queue-mean", "mean ABR queue"),
-        ("abr-queue-max", "longest ABR queue"),
+        ("abr-queue-max", "peak ABR queue"),
         ("ubr-queue-mean", "mean UBR queue"),
-        ("ubr-queue-max", "longest UBR queue"),
+        ("ubr-queue-max", "peak UBR queue"),
         ("dropped", "dropped"),
         ("cells-lost", "lost on it"),
         ("cells-damaged", "damaged"),
@@ -83,10 +88,10 @@ pub(super) fn end_table(point: &PointSummary) -> Option<Table> {
         ("refused", "refused"),
         ("acr-mean", "mean ACR"),
         ("queue-mean", "mean queue"),
-        ("queue-max", "longest queue"),
+        ("queue-max", "peak queue"),
         ("lost", "lost"),
         ("receive-queue-mean", "mean queue for the host"),
-        ("receive-queue-max", "longest"),
+        ("receive-queue-max", "its peak"),
         ("receive-lost", "lost there"),
         ("rm-destination-sent", "RM cells made"),
     ];

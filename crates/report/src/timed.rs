@@ -110,8 +110,8 @@ fn plot(times: &Times<'_>, title: &str, drawn: &[Drawn<'_>]) -> Plot {
     });
     let (label, unit) = match unit {
         "ratio" => ("share".to_owned(), ""),
-        "count" | "packets" => (title.to_lowercase(), ""),
-        unit => (title.to_lowercase(), unit),
+        "count" | "packets" => (label(title), ""),
+        unit => (label(title), unit),
     };
     let mut plot = Plot::new(title, Axis::time(), Axis::new(label, unit));
     plot.curves = few(curves(&own, times));
@@ -122,6 +122,12 @@ fn plot(times: &Times<'_>, title: &str, drawn: &[Drawn<'_>]) -> Plot {
     let limits: Vec<Curve> = limits.iter().filter_map(|limit| limit_of(limit, &plot.curves, times)).collect();
     plot.curves.extend(limits);
     plot
+}
+
+/// Returns the label of a diagram's axis. It is the title without a capital, unless that is an abbreviation.
+fn label(title: &str) -> String {
+    let is_abbreviation = title.chars().skip(1).any(char::is_uppercase);
+    if is_abbreviation { title.to_owned() } else { title.to_lowercase() }
 }
 
 /// A curve with the pattern of its subject, and its metric.
@@ -260,6 +266,11 @@ mod tests {
             }
         }
         Series { times: (0..=10).map(|second| Time::from_nanos(second * 1_000_000_000)).collect(), columns }
+    }
+
+    #[test]
+    fn abbreviations_keep_their_capitals() {
+        assert_eq!(["Goodput", "MODCOD", "Es/N0"].map(label), ["goodput", "MODCOD", "Es/N0"]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::check::Checker;
 use super::error::{Diagnostic, Origin, Problem, ScenarioError};
 use super::schema::SCHEMA;
 use super::tree::{Node, OutOfRange, Table, Value};
-use super::{Scenario, files, older, place, resolve, validate};
+use super::{Scenario, copies, files, older, place, resolve, separate, validate};
 
 /// The longest scenario file that is read.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -159,6 +159,7 @@ impl Document {
                 }
             }
         }
+        separate::separate(&mut root);
         let found = Checker::check(&SCHEMA, &root);
         diagnostics.extend(found.diagnostics);
         if !diagnostics.is_empty() {
@@ -166,6 +167,7 @@ impl Document {
         }
         found.shorthands.iter().for_each(|(key, tag)| place::expand(&mut root, key, tag));
         let mut scenario: Scenario = typed(&root).map_err(|diagnostic| self.refuse(vec![diagnostic]))?;
+        copies::set_apart(&mut scenario);
         let diagnostics = validate::validate(&scenario, &root);
         if !diagnostics.is_empty() {
             return Err(self.refuse(diagnostics));

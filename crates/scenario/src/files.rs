@@ -20,7 +20,10 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns the bytes of a file of at most `most` bytes. It may be a device without end.
+/// Byte order mark of UTF-8, which spreadsheets write in front of text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// Returns the bytes of a file of at most `most` bytes. It may be a device without end. A byte order mark is left out.
 ///
 /// # Errors
 /// As the file system gives; if the file is longer, which is found without reading all of it; if it is a pipe that no
@@ -42,6 +45,9 @@ pub(crate) fn read_beyond(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if is_pipe && bytes.is_empty() {
         return Err(io::Error::other("a pipe that no program writes to"));
     }
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
+    }
     Ok(bytes)
 }
 
@@ -62,6 +68,14 @@ mod tests {
         io::Write::write_all(&mut &writer, b"title").expect("written");
         drop(writer);
         assert_eq!(io::read_to_string(reader).expect("read"), "title");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_text() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("delays.csv");
+        std::fs::write(&path, "\u{feff}time_s,delay_ms\n").expect("written");
+        assert_eq!(read_at_most(&path, 100).expect("read"), b"time_s,delay_ms\n");
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod resolve;
 mod role_places;
 mod roles;
 mod schema;
+mod separate;
 mod settings;
 mod sides;
 mod stages;

@@ -84,7 +84,8 @@ fn unfold(node: &mut Node) {
 /// Replaces the word at `key` by the table `{ tag = word }`.
 pub(crate) fn expand(root: &mut Node, key: &str, tag: &str) {
     let origin = Origin::File(0..0);
-    let Some(node) = key.split('.').try_fold(root, |node, part| child(node, part, &origin)) else { return };
+    let parts = root.parts(key);
+    let Some(node) = parts.iter().try_fold(root, |node, part| child(node, part, &origin)) else { return };
     let word = Node { value: node.value.clone(), origin: node.origin.clone() };
     let mut table = Table::default();
     *table.entry(tag, &node.origin) = word;

@@ -11,8 +11,8 @@ const DIGITS: usize = 12;
 
 /// Returns the values of a range, at most `most`.
 ///
-/// Both ends are included if a step meets the last one. /// The first number may leave out the unit of the second, and so may a step. A range whose second number is the
-/// smaller one falls by the step.
+/// Both ends are included if a step meets the last one. The first number may leave out the unit of the second, and so may a
+/// step. A range whose second number is the smaller one falls by the step.
 ///
 /// # Errors
 /// Returns what is wrong with the text, and what is expected.

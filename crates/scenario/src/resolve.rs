@@ -26,7 +26,7 @@ pub(crate) fn resolve(scenario: &mut Scenario, is_given: impl Fn(&str) -> bool) 
 
 /// Returns the path between two nodes, if there is one both ways.
 fn facts(topology: &Topology, router: &mut Router<'_>, ends: [&String; 2], ip: Ip) -> Option<PathFacts> {
-    let [from, to] = ends.map(|node| topology.node.get_index_of(node));
+    let [from, to] = ends.map(|node| topology.find(node));
     let (from, to) = (from?, to?);
     let there = path_mtu(router, from, to, ip).ok()?;
     let back = path_mtu(router, to, from, ip).ok()?;

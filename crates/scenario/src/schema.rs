@@ -309,11 +309,14 @@ pub struct Probe {
     pub capture: Vec<String>,
     /// Enables NULL packets in captures of a transport stream, as on an idle line.
     pub nulls: bool,
+    /// Flows whose packets are recorded one by one, in `packets.parquet`. Names of flows or copies, or `"*"` for all. Emulations do not record them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub packets: Vec<String>,
 }
 
 impl Default for Probe {
     fn default() -> Probe {
         let (interval, warm_up) = (Span::from_millis(100), Span::ZERO);
-        Probe { interval, warm_up, capture: Vec::new(), nulls: true }
+        Probe { interval, warm_up, capture: Vec::new(), nulls: true, packets: Vec::new() }
     }
 }

@@ -194,8 +194,12 @@ impl<'a> Layout<'a> {
             (name.clone(), NodeAt { forwards, addresses: node.address.clone() })
         });
         let link = self.scenario.link.iter().enumerate().map(|(n, (name, link))| {
-            let delay = [facts[2 * n].delay, facts[2 * n + 1].delay];
-            let (between, ip_versions) = (link.between.clone(), link.ip_versions);
+            // Routes are those of the other copies, if one of them has settings of its own.
+            let original = copies::link_of(self.scenario, name);
+            let n_of_delay = original.and_then(|link| self.scenario.link.get_index_of(link)).unwrap_or(n);
+            let delay = [facts[2 * n_of_delay].delay, facts[2 * n_of_delay + 1].delay];
+            let original = |end: &String| copies::original(self.scenario, end).unwrap_or(end).to_owned();
+            let (between, ip_versions) = (link.between.each_ref().map(original), link.ip_versions);
             (name.clone(), LinkAt { between, ip_versions, mtu: self.mtu(n), delay })
         });
         let tunnel = self.scenario.tunnel.iter().map(|(name, tunnel)| (name.clone(), tunnel.between.clone()));

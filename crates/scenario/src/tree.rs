@@ -86,11 +86,35 @@ impl Node {
 
     /// Returns the node at a dotted key; numbers are list indices.
     pub(crate) fn at(&self, key: &str) -> Option<&Node> {
-        key.split('.').try_fold(self, |node, part| match &node.value {
+        self.parts(key).iter().try_fold(self, |node, part| node.child(part))
+    }
+
+    fn child(&self, part: &str) -> Option<&Node> {
+        match &self.value {
             Value::Table(table) => table.find(part).map(|(_, node)| node),
             Value::Array(items) => items.get(part.parse::<usize>().ok()?),
             _ => None,
-        })
+        }
+    }
+
+    /// Returns the parts of a dotted key. A copy with settings of its own is one part: "access.3".
+    pub(crate) fn parts(&self, key: &str) -> Vec<String> {
+        let (mut node, mut found) = (Some(self), Vec::new());
+        let mut parts = key.split('.').peekable();
+        while let Some(part) = parts.next() {
+            let copy = parts.peek().filter(|next| next.parse::<u32>().is_ok());
+            let copy = copy.map(|number| format!("{part}.{number}"));
+            let copy = copy.filter(|copy| {
+                node.is_some_and(|node| node.table().is_some_and(|table| table.find(copy).is_some()))
+            });
+            if copy.is_some() {
+                parts.next();
+            }
+            let part = copy.unwrap_or_else(|| part.to_owned());
+            node = node.and_then(|node| node.child(&part));
+            found.push(part);
+        }
+        found
     }
 
     /// Returns the origin of `key`, or of the longest existing part of it.
@@ -173,6 +197,11 @@ impl Table {
         let mut entries: Vec<(String, Origin, Node)> = entries.collect::<Result<_, _>>()?;
         entries.sort_by_key(|(_, origin, _)| if let Origin::File(range) = origin { range.start } else { 0 });
         Ok(Table(entries))
+    }
+
+    /// Returns all entries.
+    pub(crate) fn into_entries(self) -> impl Iterator<Item = (String, Origin, Node)> {
+        self.0.into_iter()
     }
 
     /// Keys, where they are, and values.

@@ -26,6 +26,9 @@ pub(crate) const MAX_SAMPLES: u64 = 10_000_000;
 pub const REAL_HOST: &str =
     "a real host has programs in place of roles: expected a simulated router, the host behind it";
 
+/// Tables whose entries may be copies with settings of their own: "access.3".
+const COPIED: [&str; 3] = ["node", "link", "flow"];
+
 /// Checks `scenario`, which was made from `tree`, and returns the errors.
 pub(crate) fn validate(scenario: &Scenario, tree: &Tree) -> Vec<Diagnostic> {
     let mut review = Review { scenario, tree, diagnostics: Vec::new() };
@@ -90,8 +93,14 @@ impl Review<'_> {
         let none = Table::default();
         let tables = NAMED.iter().map(|at| (at, self.tree.at(at).and_then(Tree::table).unwrap_or(&none)));
         let keys = tables.flat_map(|(at, table)| table.keys().map(move |name| (at, name)));
-        let bad: Vec<String> =
-            keys.filter(|(_, name)| !good_name(name)).map(|(table, name)| join(table, name)).collect();
+        let is_copy = |table: &String, name: &str| {
+            let (original, number) = name.rsplit_once('.').unwrap_or((name, ""));
+            COPIED.contains(&table.as_str()) && number.parse::<u32>().is_ok() && good_name(original)
+        };
+        let bad: Vec<String> = keys
+            .filter(|(at, name)| !good_name(name) && !is_copy(at, name))
+            .map(|(table, name)| join(table, name))
+            .collect();
         for key in bad {
             self.report(&key, "a name has letters, digits, `-` and `_`, at most 60 of them");
         }
@@ -125,7 +134,7 @@ impl Review<'_> {
 
     fn node(&mut self, key: &str, name: &str) {
         let nodes = &self.scenario.node;
-        if !nodes.contains_key(name) {
+        if copies::original(self.scenario, name).is_none() {
             let problem = format!("no node is called \"{}\": {}", short(name), instead(name, nodes));
             self.report(key, problem);
         }
@@ -136,12 +145,18 @@ impl Review<'_> {
             let key = join(&join(table, name), "between");
             self.node(&join(&key, "0"), &between[0]);
             self.node(&join(&key, "1"), &between[1]);
+            let [first, second] = between.each_ref().map(|end| self.end(end));
             self.unless(
-                between[0] != between[1],
+                first != second,
                 &key,
-                format!("both ends are \"{}\": expected two nodes", short(&between[0])),
+                format!("both ends are \"{}\": expected two nodes", short(&second)),
             );
         }
+    }
+
+    /// Returns the node of the file that a name means, without its number.
+    fn end(&self, name: &str) -> String {
+        copies::original(self.scenario, name).unwrap_or(name).to_owned()
     }
 
     fn link(&mut self, key: &str, link: &Link) {
@@ -273,7 +288,8 @@ impl Review<'_> {
             self.unless(flow.traffic.kind().takes().groups, &join(key, "to"), problem);
         } else {
             self.node(&join(key, "to"), &flow.to);
-            self.unless(flow.from != flow.to, &join(key, "to"), "the node that it comes from");
+            let is_itself = self.end(&flow.from) == self.end(&flow.to);
+            self.unless(!is_itself, &join(key, "to"), "the node that it comes from");
         }
         self.takes(key, flow);
         let duration = self.scenario.duration;
@@ -308,6 +324,13 @@ impl Review<'_> {
             return;
         }
         let spread = copies::spread(self.scenario);
+        for (n, name) in self.scenario.probe.packets.iter().enumerate() {
+            if !self.scenario.has_flow(name) {
+                let instead = instead(name, &self.scenario.flow);
+                let problem = format!("no flow is called \"{}\": {instead}", short(name));
+                self.report(&format!("probe.packets.{n}"), problem);
+            }
+        }
         for (n, point) in self.scenario.probe.capture.iter().enumerate() {
             let key = format!("probe.capture.{n}");
             if let Err(problem) = spread.capture_point(point) {
@@ -323,6 +346,17 @@ impl Review<'_> {
 }
 
 impl Scenario {
+    /// Returns `true` if a flow or a copy has this name. `"*"` means all.
+    fn has_flow(&self, name: &str) -> bool {
+        let copy = || {
+            let (flow, number) = name.rsplit_once('.')?;
+            let flow = self.flow.get(flow)?;
+            let copies = flow.count * copies::copies(self, [&flow.from, &flow.to]);
+            number.parse::<u32>().ok().filter(|number| (1..=copies).contains(number))
+        };
+        name == "*" || self.flow.contains_key(name) || copy().is_some()
+    }
+
     /// Returns the node and the link of a capture point `"node:link"`.
     ///
     /// # Errors

@@ -33,6 +33,9 @@ pub enum BuildError {
 /// Callback invoked for each packet at a tapped input.
 type Tap = Box<dyn FnMut(Time, &Packet) + Send>;
 
+/// Callback invoked for each packet at any input.
+type Watch = Box<dyn FnMut(Time, ElementId, Port, &Packet) + Send>;
+
 struct Slot {
     element: Box<dyn Element>,
     stream: RandomStream,
@@ -41,7 +44,7 @@ struct Slot {
     deadline: Time,
     /// Time in the agenda, which may be earlier.
     entered: Time,
-    /// Set if one of the taps is on this element.
+    /// Set if one of the taps is on this element, or all packets are watched.
     tapped: bool,
     /// Set while its cluster is executed ahead. The agenda is updated when that ends.
     is_ahead: bool,
@@ -133,6 +136,7 @@ pub struct Network {
     fingerprint: Fingerprint,
     work: EngineCounters,
     taps: Vec<(Wire, Tap)>,
+    watch: Option<Watch>,
     clusters: Clusters,
 }
 
@@ -155,6 +159,7 @@ impl Network {
             fingerprint,
             work,
             taps: Vec::new(),
+            watch: None,
             clusters,
         }
     }
@@ -222,7 +227,7 @@ impl Network {
     /// then, for present or future arrivals.
     fn begin_ahead(&mut self, cluster: usize, now: Time) -> Option<(usize, Time)> {
         // Taps observe all packets in the order of time.
-        if !self.taps.is_empty() {
+        if !self.taps.is_empty() || self.watch.is_some() {
             return None;
         }
         let Cluster { elements, upstream } = &self.clusters[cluster];
@@ -257,6 +262,18 @@ impl Network {
     pub fn tap(&mut self, to: ElementId, port: Port, tap: impl FnMut(Time, &Packet) + Send + 'static) {
         self.slots[to.index()].tapped = true;
         self.taps.push((Wire::new(to.0, port), Box::new(tap)));
+    }
+
+    /// Calls `watch` with every packet that arrives at any input. It sees, and changes nothing. It replaces an earlier one.
+    pub fn watch(&mut self, watch: impl FnMut(Time, ElementId, Port, &Packet) + Send + 'static) {
+        self.slots.iter_mut().for_each(|slot| slot.tapped = true);
+        self.watch = Some(Box::new(watch));
+    }
+
+    /// Returns the input that an output of an element leads to.
+    pub fn leads_to(&self, from: ElementId, out: Port) -> Option<(ElementId, Port)> {
+        let wire = self.slots[from.index()].wires.get(usize::from(out.0))?;
+        wire.is_connected().then(|| (ElementId(wire.to()), wire.port()))
     }
 
     /// Reports the counters and gauges of an element.
@@ -329,6 +346,9 @@ impl Network {
         if slot.tapped {
             let taps = self.taps.iter_mut().filter(|(at, _)| *at == wire);
             taps.for_each(|(_, tap)| tap(self.now, &packet));
+            if let Some(watch) = &mut self.watch {
+                watch(self.now, ElementId(wire.to()), wire.port(), &packet);
+            }
         }
         let mut cx = Cx::new(self.now, &slot.wires, &mut self.outbox, &mut slot.stream);
         let deadline = slot.element.receive(wire.port(), packet, &mut cx);

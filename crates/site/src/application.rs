@@ -19,6 +19,13 @@ pub enum Application {
     OnOff(OnOff),
 }
 
+impl Application {
+    /// Returns `true` for bursts whose rate is that of the connection.
+    pub fn is_burst_without_rate(&self) -> bool {
+        matches!(self, Application::OnOff(OnOff { rate: None, .. }))
+    }
+}
+
 /// A bulk transfer. It ends after `size` or `duration`, whichever comes first; with neither it does not end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -54,7 +61,7 @@ pub struct OnOff {
     pub off: Span,
     /// Take both times as means of an exponential distribution.
     pub exponential: bool,
-    /// Rate of writing; unset: as much as the connection takes.
+    /// Rate of writing; unset: as fast as the congestion window allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Time after which no more is written; unset: never.

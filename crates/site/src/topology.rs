@@ -146,12 +146,18 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Returns the number of a node.
+    /// Returns the number of a node. For a copy such as "home.3" it may be that of "home".
+    pub fn find(&self, node: &str) -> Option<usize> {
+        let original = || self.node.get_index_of(node.rsplit_once('.')?.0);
+        self.node.get_index_of(node).or_else(original)
+    }
+
+    /// Returns the number of a node, as [`Topology::find`] does.
     ///
     /// # Panics
     /// If no node has this name.
     pub fn number(&self, node: &str) -> usize {
-        self.node.get_index_of(node).expect("names are validated")
+        self.find(node).expect("names are validated")
     }
 
     /// Returns the name of a node.

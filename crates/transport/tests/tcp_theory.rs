@@ -5,7 +5,7 @@
 mod tcp_path;
 
 use bentpipe_cc::{ControllerConfig, Counting, cubic, hybla, rtt, westwood};
-use bentpipe_transport::tcp::{Config, ReceiveBuffer};
+use bentpipe_transport::tcp::{Config, OnOff, ReceiveBuffer, Source};
 use bentpipe_units::{Bytes, Span};
 use tcp_path::{Pair, Path};
 
@@ -28,6 +28,20 @@ fn a_lone_flow_fills_the_path() {
         let expected = rate as f64 * 1448.0 / 1500.0;
         assert!((goodput / expected - 1.0).abs() < 0.01, "{controller}: {goodput}");
     }
+}
+
+/// Bursts of 1 s each 10 s over a path of 10 Mbit/s: a send buffer of 16 MB, filled at once, would keep the path busy all the time.
+#[test]
+fn bursts_without_a_rate_end_with_their_time() {
+    let mut path = Path::new(10_000_000, 50);
+    path.queue = path.bdp_packets(1500);
+    let on_off = OnOff { on: Span::from_secs(1), off: Span::from_secs(9), ..OnOff::default() };
+    let config = config("newreno");
+    let mut pair = Pair::new(&path, &config, &config, Source::OnOff(on_off));
+    let goodput = pair.goodput(10.0, 60.0);
+    // What the window let out by the end of a burst arrives after it: at most a queue and a path of 250 kB.
+    let most = 0.1 * 10e6 + 8.0 * 250e3 / 10.0;
+    assert!((0.1e6..most).contains(&goodput), "{goodput}");
 }
 
 #[test]

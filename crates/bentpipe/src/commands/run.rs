@@ -17,6 +17,7 @@ const MAX_POINTS_SHOWN: usize = 40;
 pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     let mut document = document(&arguments.scenario, &arguments.set)?;
     add_captures(&mut document, &arguments.pcap)?;
+    record_packets(&mut document, &arguments.packets)?;
     let seeds = Seeds { first: arguments.seed, count: arguments.seeds };
     let plan = Plan::new(&document, seeds).map_err(Failure::bad)?;
     let name = arguments.scenario.file_stem().unwrap_or_default().to_string_lossy();
@@ -44,6 +45,17 @@ pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     }
     show::out(&format!("report: {}\n", page.display()));
     Ok(0)
+}
+
+/// Adds the flows of `--packets` to those whose packets the scenario records.
+fn record_packets(document: &mut Document, flows: &[String]) -> Result<(), Failure> {
+    if flows.is_empty() {
+        return Ok(());
+    }
+    let mut all = document.scenario().map_err(Failure::bad)?.probe.packets;
+    all.extend(flows.iter().filter(|flow| !all.contains(flow)).cloned().collect::<Vec<_>>());
+    let option = format!("--packets {}", flows.join(" --packets "));
+    document.set_by(&option, &format!("probe.packets={}", serde_json::json!(all))).map_err(Failure::bad)
 }
 
 /// Adds what `--pcap` asks for to what the scenario captures.

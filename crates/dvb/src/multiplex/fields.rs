@@ -38,13 +38,17 @@ struct Group {
 /// Multiplexer of PDUs into data fields, each with PDUs of one group of sources.
 ///
 /// The source with the least start tag sends next, so sources that have much to send get equal bytes, and the packets of
-/// others go with the next data field. A PDU that is cut at the end of a field goes on in the next one of its group.
+/// others go with the next data field. A source has its start tag from the instant at which it begins to wait. So a group
+/// that waits while another fills a field keeps its place. Between groups, padding counts as bytes of those that left it. A PDU
+/// that is cut at the end of a field goes on in the next one of its group.
 #[derive(Clone, Debug)]
 pub struct Fields {
     groups: Vec<Group>,
     streams: Vec<InputStream>,
     /// Finish tag of each source: bytes in virtual time.
     tags: Vec<u64>,
+    /// Start tag of each source that waits.
+    starts: Vec<Option<u64>>,
     /// Start tag of the last packet that began.
     virtual_time: u64,
     /// Bytes of each source in the last data field.
@@ -56,8 +60,14 @@ impl Fields {
     ///
     /// Each group has its members and the number of its input stream.
     pub fn new(sources: usize, groups: Vec<(Vec<usize>, usize)>) -> Fields {
-        let (tags, shares) = (vec![0; sources], Vec::new());
-        let mut fields = Fields { groups: Vec::new(), streams: Vec::new(), tags, virtual_time: 0, shares };
+        let mut fields = Fields {
+            groups: Vec::new(),
+            streams: Vec::new(),
+            tags: vec![0; sources],
+            starts: vec![None; sources],
+            virtual_time: 0,
+            shares: Vec::new(),
+        };
         fields.regroup(groups);
         fields
     }
@@ -109,19 +119,29 @@ impl Fields {
     /// Returns the group that sends next at `at`.
     ///
     /// It is the one with the least start tag of those that are ready.
-    pub fn next_group<S: PduSource>(&self, at: Time, sources: &[S]) -> Option<usize> {
+    pub fn next_group<S: PduSource>(&mut self, at: Time, sources: &[S]) -> Option<usize> {
+        self.note_waiting(sources);
         let ready = (0..self.groups.len())
             .filter(|group| self.ready(*group, sources).is_some_and(|ready| ready <= at));
-        ready.min_by_key(|group| self.least(*group, sources).map(|(tag, _)| tag))
+        let least = |group: &usize| self.groups[*group].members.iter().filter_map(|n| self.starts[*n]).min();
+        ready.min_by_key(least)
+    }
+
+    /// Sets the start tags of sources that began to wait.
+    ///
+    /// That is the virtual time, or where their last packet ended.
+    fn note_waiting<S: PduSource>(&mut self, sources: &[S]) {
+        for (n, source) in sources.iter().enumerate() {
+            let start = self.starts[n].unwrap_or(self.tags[n].max(self.virtual_time));
+            self.starts[n] = (source.waiting_len() > 0).then_some(start);
+        }
     }
 
     /// Returns the next source of a group. It is one with a cut PDU, else the least start tag.
-    fn least<S: PduSource>(&self, group: usize, sources: &[S]) -> Option<(u64, usize)> {
-        let members = &self.groups[group].members;
-        let waiting = members.iter().copied().filter(|n| sources[*n].waiting_len() > 0);
-        let start =
-            |n: usize| if sources[n].is_fragmented() { 0 } else { self.tags[n].max(self.virtual_time) };
-        waiting.map(|n| (start(n), n)).min()
+    fn next_source<S: PduSource>(&self, group: usize, sources: &[S]) -> Option<usize> {
+        let waiting = self.groups[group].members.iter().copied();
+        let waiting = waiting.filter_map(|n| Some((!sources[n].is_fragmented(), self.starts[n]?, n)));
+        waiting.min().map(|(.., n)| n)
     }
 
     /// Appends a data field of a group and returns its length. `None` if nothing can be sent.
@@ -135,24 +155,44 @@ impl Fields {
         let Group { stream, capacity, .. } = self.groups[group];
         let is_full = self.ready(group, sources) == Some(Time::ZERO);
         let begin = out.len();
+        self.note_waiting(sources);
         self.streams[stream].begin_field();
         self.shares.clear();
-        while let Some((start, next)) = self.least(group, sources) {
+        while let Some(next) = self.next_source(group, sources) {
             let (source, room) = (&mut sources[next], capacity - (out.len() - begin));
-            match source.fill_packet(at, &mut self.streams[stream], room, out) {
-                0 if source.waiting_len() > 0 => break,
-                0 => {}
-                len => self.charge(next, start, len),
+            let len = source.fill_packet(at, &mut self.streams[stream], room, out);
+            let is_waiting = source.waiting_len() > 0;
+            if len == 0 && is_waiting {
+                break;
             }
+            self.charge(next, len, is_waiting);
         }
         self.shares.iter().for_each(|(n, _)| sources[*n].end_field(at, is_full));
-        Some(out.len() - begin).filter(|len| *len > 0)
+        let len = out.len() - begin;
+        self.charge_padding(capacity.saturating_sub(len));
+        Some(len).filter(|len| *len > 0)
     }
 
-    /// Notes that a source sent `len` bytes from a start tag on.
-    fn charge(&mut self, source: usize, start: u64, len: usize) {
+    /// Notes that the rest of a data field stayed empty. Other groups could have had it, so its sources pay for it.
+    fn charge_padding(&mut self, len: usize) {
+        let each = len.checked_div(self.shares.len()).filter(|_| self.groups.len() > 1).unwrap_or(0);
+        for (source, _) in &self.shares {
+            self.tags[*source] += each as u64;
+            self.starts[*source] = self.starts[*source].map(|start| start + each as u64);
+        }
+    }
+
+    /// Notes that a source sent `len` bytes from its start tag on.
+    ///
+    /// `is_waiting`: it has more to send.
+    fn charge(&mut self, source: usize, len: usize, is_waiting: bool) {
+        let start = self.starts[source].unwrap_or(self.virtual_time);
         self.virtual_time = self.virtual_time.max(start);
-        self.tags[source] = self.tags[source].max(self.virtual_time) + len as u64;
+        self.tags[source] = start + len as u64;
+        self.starts[source] = is_waiting.then_some(self.tags[source]);
+        if len == 0 {
+            return;
+        }
         match self.shares.iter_mut().find(|(n, _)| *n == source) {
             Some((_, share)) => *share += len,
             None => self.shares.push((source, len)),

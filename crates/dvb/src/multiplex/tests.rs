@@ -125,6 +125,32 @@ fn backlogged_sources_get_equal_bytes() {
     assert!(total[..3].iter().all(|bytes| bytes.abs_diff(mean) <= 1600), "{total:?}");
 }
 
+/// Groups with a backlog get equal bytes, field by field, for any number of groups and lengths of fields; a group that
+/// sends little is not passed over.
+#[test]
+fn backlogged_groups_get_equal_bytes() {
+    let mut sources: Vec<Source> = (0..5).map(|_| Source::default()).collect();
+    for n in [0, 1, 2, 3] {
+        (0..1000).for_each(|_| sources[n].push(n as u8, if n == 3 { 60 } else { 1500 }));
+    }
+    let mut fields = Fields::new(5, (0..5).map(|n| (vec![n], n)).collect());
+    let capacities = [2000, 6000, 4000, 3000, 6000];
+    (0..5).for_each(|group| fields.set_capacity(group, capacities[group]));
+    let (mut total, mut waited, mut longest) = ([0; 5], 0, 0);
+    while total[3] < 50_000 {
+        if sources[4].waiting_len() == 0 {
+            sources[4].push(4, 100);
+        }
+        let group = fields.next_group(Time::ZERO, &sources).expect("a backlog");
+        let len = fields.fill(Time::ZERO, group, &mut sources, &mut Vec::new()).expect("a field");
+        total[group] += len;
+        (waited, longest) = if group == 4 { (0, longest) } else { (waited + 1, longest.max(waited + 1)) };
+    }
+    let mean = total[..4].iter().sum::<usize>() / 4;
+    assert!(total[..4].iter().all(|bytes| bytes.abs_diff(mean) <= 6000), "{total:?}");
+    assert!(longest <= 17, "{longest} fields before a PDU of 100 bytes");
+}
+
 proptest! {
     /// Whatever the PDUs and the lengths of data fields: each receiver gets those under its label, whole and in order, and at most
     /// one PDU is cut at a time.

@@ -1,5 +1,6 @@
 //! Making the declared measures of a subject from what its parts reported.
 
+use bentpipe_net::Histogram;
 use bentpipe_net::metric::{End, How, Metric, Sum, Unit};
 use bentpipe_units::Span;
 
@@ -38,6 +39,8 @@ pub(super) struct Summed<'a> {
 pub(super) struct Active {
     /// Start of it, from the beginning of the run.
     start_s: f64,
+    /// End of it.
+    end_s: f64,
     /// Length of it after the warm-up; NaN if there is nothing left.
     length_s: f64,
 }
@@ -56,9 +59,13 @@ impl<'a> Summed<'a> {
             How::SinceStart => self.mean() - self.active.start_s,
             How::MedianPerSecond => self.mean() * factor,
             How::Grown | How::Dropped => self.total,
-            How::Last | How::Quantile(_) | How::Mean | How::Median | How::Over(_) | How::DropRatio => {
-                self.mean()
-            }
+            How::Last
+            | How::Quantile(_)
+            | How::DistributionMean
+            | How::Mean
+            | How::Median
+            | How::Over(_)
+            | How::DropRatio => self.mean(),
         }
     }
 
@@ -105,7 +112,7 @@ impl<'a> Run<'a> {
         let start_s = start.as_secs_f64();
         let to = stop.map_or(self.duration_s, |stop| stop.as_secs_f64().min(self.duration_s));
         let length_s = to - start_s.max(self.warm_up_s);
-        Active { start_s, length_s: if length_s > 0.0 { length_s } else { f64::NAN } }
+        Active { start_s, end_s: to, length_s: if length_s > 0.0 { length_s } else { f64::NAN } }
     }
 
     /// Returns the instant at which all data of a flow had been delivered, in seconds.
@@ -123,7 +130,7 @@ impl<'a> Run<'a> {
                 let declared = reported.metric.sums.iter();
                 let here = declared.filter(|sum| is_taken_at(sum, subject.kind, *end));
                 for sum in here.filter(|sum| self.is_given(subject, sum)) {
-                    let Some((total, over)) = self.values(subject, reported, sum) else { continue };
+                    let Some((total, over)) = self.values((subject, active), reported, sum) else { continue };
                     let path = subject.path;
                     add(&mut found, Summed { path, sum, metric: reported.metric, total, over, active });
                 }
@@ -146,8 +153,7 @@ impl<'a> Run<'a> {
             let grown = before.map_or_else(|| values.clone(), |(.., before)| values.since(before));
             let path = subject.path;
             for sum in metric.sums.iter().filter(|sum| is_taken_at(sum, subject.kind, end)) {
-                let How::Quantile(percent) = sum.how else { continue };
-                let Some(total) = grown.quantile(f64::from(percent) / 100.0) else { continue };
+                let Some(total) = of_distribution(&grown, sum.how) else { continue };
                 add(found, Summed { path, sum, metric, total, over: 1.0, active });
             }
         }
@@ -160,16 +166,21 @@ impl<'a> Run<'a> {
     }
 
     /// Returns a part's contribution to a measure: numerator and denominator.
-    fn values(&self, subject: &Subject<'_>, reported: &Total, sum: &Sum) -> Option<(f64, f64)> {
-        let values = || self.column(reported).map(|column| column.data.to_f64());
+    fn values(
+        &self,
+        (subject, active): (&Subject<'_>, Active),
+        reported: &Total,
+        sum: &Sum,
+    ) -> Option<(f64, f64)> {
+        let samples = || self.column(reported).map(|column| self.during(active, column.data.to_f64()));
         let one = |value: f64| (value, 1.0);
         match sum.how {
             How::Last | How::SinceStart => Some(one(reported.value().as_f64())),
             How::Grown | How::PerSecond => Some(one(self.grown(reported))),
-            How::Quantile(_) => None,
-            How::Mean => stats::time_average(&self.seconds, &values()?, self.warm_up_s).map(one),
-            How::Median => self.median(&values()?).map(one),
-            How::MedianPerSecond => self.median_growth(&values()?).map(one),
+            How::Quantile(_) | How::DistributionMean => None,
+            How::Mean => stats::time_average(&samples()?).map(one),
+            How::Median => stats::median(samples()?.into_iter().map(|(_, value)| value).collect()).map(one),
+            How::MedianPerSecond => median_growth(&samples()?, active.end_s).map(one),
             How::Over(other) => Some((self.grown(reported), self.grown_of(subject, sum, other))),
             How::Dropped => Some(one(self.dropped(reported.part))),
             How::DropRatio => {
@@ -204,17 +215,29 @@ impl<'a> Run<'a> {
         drops.map(|total| self.grown(total)).sum::<f64>() + 0.0
     }
 
-    /// Returns the median of the samples after the warm-up.
-    fn median(&self, values: &[f64]) -> Option<f64> {
-        let samples = self.seconds.iter().zip(values);
-        stats::median(samples.filter(|(at, _)| **at >= self.warm_up_s).map(|(_, value)| *value).collect())
+    /// Returns the samples of a subject's active time after the warm-up.
+    ///
+    /// The first one at or after its end is the last.
+    fn during(&self, active: Active, values: Vec<f64>) -> Vec<(f64, f64)> {
+        let from = self.seconds.partition_point(|at| *at < active.start_s.max(self.warm_up_s));
+        let until = self.seconds.partition_point(|at| *at < active.end_s) + 1;
+        let samples = self.seconds.iter().copied().zip(values);
+        samples.take(until).skip(from).collect()
     }
+}
 
-    /// Returns the median of the growth per second over the samples after the warm-up.
-    fn median_growth(&self, values: &[f64]) -> Option<f64> {
-        let steps = self.seconds.windows(2).zip(values.windows(2));
-        let after = steps.filter(|(at, _)| at[0] >= self.warm_up_s && at[1] > at[0]);
-        stats::median(after.map(|(at, value)| (value[1] - value[0]) / (at[1] - at[0])).collect())
+/// Returns the median of the growth per second over samples up to `end`.
+fn median_growth(samples: &[(f64, f64)], end: f64) -> Option<f64> {
+    let steps = samples.windows(2).filter(|step| step[1].0 > step[0].0 && step[1].0 <= end);
+    stats::median(steps.map(|step| (step[1].1 - step[0].1) / (step[1].0 - step[0].0)).collect())
+}
+
+/// Returns the measure of a distribution.
+fn of_distribution(values: &Histogram, how: How) -> Option<f64> {
+    match how {
+        How::Quantile(percent) => values.quantile(f64::from(percent) / 100.0),
+        How::DistributionMean => values.mean().map(Span::as_secs_f64),
+        _ => None,
     }
 }
 

@@ -7,6 +7,7 @@ use bentpipe_net::queue::metrics as queue;
 use bentpipe_record::{Column, Data, Declared, FinalValues, Sampling, Series, Total, Totals, Value};
 use bentpipe_scenario::Document;
 use bentpipe_sim::{Builder, EngineCounters};
+use bentpipe_transport::app::metrics as udp;
 use bentpipe_transport::tcp::metrics as tcp;
 use bentpipe_units::{Span, Time};
 
@@ -132,15 +133,61 @@ fn delay_quantiles_of_tcp_leave_out_the_warm_up() {
     let scenario = Document::parse("test", TWO_FLOWS.as_bytes()).expect("TOML").scenario().expect("one");
     let mut recording = recording();
     let mut delays = bentpipe_net::Histogram::default();
-    delays.add(Span::from_secs(5), 1000);
+    (0..1000).for_each(|_| delays.record(Span::from_secs(5)));
     recording.warm.histograms = vec![(1, &tcp::DELAYS, delays.clone())];
-    delays.add(Span::from_millis(300), 100);
+    (0..100).for_each(|_| delays.record(Span::from_millis(300)));
     recording.end.histograms = vec![(1, &tcp::DELAYS, delays)];
     let measures = measures(&scenario, &recording);
     let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
-    let close = |name: &str| (value(name).unwrap_or_default() / 0.3 - 1.0).abs() < 0.07;
+    let close = |name: &str| (value(name).unwrap_or_default() / 0.3 - 1.0).abs() < 0.01;
     assert!(close("flow.early.delay-p50") && close("flow.early.delay-p99"), "{measures:?}");
+    assert!((value("flow.early.delay-mean").expect("packets") - 0.3).abs() < 1e-9, "of every packet");
     assert_eq!(value("flow.late.1.delay-p50"), None);
+}
+
+#[test]
+fn averages_of_a_flow_are_over_the_time_that_it_was_active() {
+    let scenario = Document::parse("test", TWO_FLOWS.as_bytes()).expect("TOML").scenario().expect("one");
+    let mut recording = recording();
+    let of_early = recording.end.entries.partition_point(|total| total.part < 2);
+    recording.end.entries.insert(of_early, Total::new(1, &tcp::COMPLETED, Value::Gauge(6.5)));
+    // The window stays at 70 kB once the flow has ended after 6.5 s.
+    let cwnd = Data::Gauge((0..=10).map(|s| 10_000.0 * f64::from(s.min(7))).collect());
+    let delivered = Data::Gauge((0..=10).map(|s| 1000.0 * f64::from(s.min(7))).collect());
+    let column = |part: u32, metric, data| {
+        let (element, metric) = (Arc::from(PARTS[part as usize]), Declared::Own(metric));
+        Column { part, element, metric, data }
+    };
+    recording.series.columns =
+        vec![column(0, &tcp::CWND.metric, cwnd), column(1, &tcp::DELIVERED_BYTES.metric, delivered)];
+    let of_sender = recording.end.entries.partition_point(|total| total.part < 1);
+    recording.end.entries.insert(of_sender, Total::new(0, &tcp::CWND, Value::Gauge(70_000.0)));
+    let measures = measures(&scenario, &recording);
+    let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
+    assert_eq!(value("flow.early.cwnd"), Some(45_000.0));
+    assert_eq!(value("flow.early.cwnd-p50"), Some(45_000.0));
+    assert_eq!(value("flow.early.goodput-p50"), Some(8000.0));
+}
+
+#[test]
+fn losses_and_delays_of_datagrams_leave_out_the_warm_up() {
+    let scenario = Document::parse("test", TWO_FLOWS.as_bytes()).expect("TOML").scenario().expect("one");
+    let mut recording = recording();
+    for (totals, expected, lost) in [(&mut recording.warm, 100, 90.0), (&mut recording.end, 200, 95.0)] {
+        let part = totals.entries.partition_point(|total| total.part < 2);
+        totals.entries.insert(part, Total::new(1, &udp::EXPECTED, Value::Counter(expected)));
+        totals.entries.insert(part, Total::new(1, &udp::LOST, Value::Gauge(lost)));
+    }
+    let mut delays = bentpipe_net::Histogram::default();
+    delays.record(Span::from_secs(5));
+    recording.warm.histograms = vec![(1, &udp::DELAYS, delays.clone())];
+    delays.record(Span::from_millis(300));
+    recording.end.histograms = vec![(1, &udp::DELAYS, delays)];
+    let measures = measures(&scenario, &recording);
+    let value = |name: &str| measures.iter().find(|m| m.name == name).map(|m| m.value);
+    assert_eq!(value("flow.early.loss"), Some(0.05));
+    assert_eq!(value("flow.early.delay-mean"), Some(0.3));
+    assert!((value("flow.early.delay-p99").expect("one") - 0.3).abs() < 0.003);
 }
 
 #[test]

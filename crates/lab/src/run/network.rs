@@ -1,7 +1,7 @@
 //! The map of a scenario's network.
 
 use bentpipe_record::{MappedKind, MappedLink, MappedNode, NetworkMap};
-use bentpipe_scenario::{NodeKind, Scenario};
+use bentpipe_scenario::{NodeKind, Scenario, copies};
 use bentpipe_units::Span;
 
 use crate::budget::{Budget, LinkBudget, show};
@@ -17,7 +17,8 @@ pub(super) fn network_map(scenario: &Scenario, budget: Option<&Budget>) -> Netwo
         MappedNode { name: name.clone(), kind, copies: node.count }
     };
     let links = scenario.link.iter().filter_map(|(name, link)| {
-        let [from, to] = link.between.each_ref().map(|end| scenario.node.get_index_of(end));
+        let number = |end: &String| scenario.node.get_index_of(copies::original(scenario, end)?);
+        let [from, to] = link.between.each_ref().map(number);
         Some(MappedLink { name: name.clone(), between: [from?, to?], label: label(name, budget) })
     });
     NetworkMap { nodes: scenario.node.iter().map(node).collect(), links: links.collect() }

@@ -169,6 +169,9 @@ impl Walk {
     /// Visits a table of named tables (`link.NAME`), or a plain one.
     fn named_or_plain(&mut self, table: &Json, key: &str, at: &str, depth: usize, outer: &Json) {
         match table.get("additionalProperties").filter(|inner| inner.get("$ref").is_some()) {
+            Some(inner) if SCHEMA.alternatives(inner).iter().any(|choice| tag(choice).is_some()) => {
+                self.property(key, inner, &join(at, "NAME"), depth);
+            }
             Some(inner) => self.table(inner, key, &join(at, "NAME"), None, depth),
             None if SCHEMA.properties(table).is_empty() => {
                 let about = text(outer).or_else(|| text(table)).unwrap_or_default();

@@ -18,6 +18,33 @@ fn every_field_says_what_it_is() {
     }
 }
 
+/// Adds the keys of all tables in a schema that are chosen by the user, not by the word of a kind.
+fn keys_of_schema(schema: &serde_json::Value, keys: &mut std::collections::BTreeSet<String>) {
+    if let Some(properties) = schema.get("properties").and_then(serde_json::Value::as_object) {
+        keys.extend(
+            properties.iter().filter(|(_, of)| of.get("const").is_none()).map(|(key, _)| key.clone()),
+        );
+    }
+    match schema {
+        serde_json::Value::Object(parts) => parts.values().for_each(|part| keys_of_schema(part, keys)),
+        serde_json::Value::Array(parts) => parts.iter().for_each(|part| keys_of_schema(part, keys)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_of_the_schema_is_described() {
+    let mut keys = std::collections::BTreeSet::new();
+    keys_of_schema(schema(), &mut keys);
+    let entries = index::entries();
+    let known: std::collections::BTreeSet<&str> = entries.iter().flat_map(|entry| entry.keys()).collect();
+    // What a sweep has is any key of the file.
+    let missing: Vec<&String> = keys.iter().filter(|key| !known.contains(key.as_str())).collect();
+    assert!(missing.is_empty(), "not described: {missing:?}");
+    assert!(shown("dvb-s2").starts_with("dvb.NAME = { kind = \"dvb-s2\" }"), "{}", shown("dvb-s2"));
+    assert!(shown("dvb.NAME.input_streams").contains("\"single\" or \"multiple\""));
+}
+
 #[test]
 fn sections_kinds_controllers_and_fields_are_found() {
     let link = shown("link");

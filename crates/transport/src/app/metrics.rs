@@ -2,11 +2,21 @@
 
 use bentpipe_net::metric::{Draw, End, How, Sum};
 
+/// Measures that are made of the distribution of one-way delays at a receiver.
+pub(crate) const ONE_WAY_DELAY: &[Sum] = &[
+    Sum::new("delay-mean", "Mean one-way delay", How::DistributionMean).at(End::Receiver),
+    Sum::new("delay-p50", "Median one-way delay", How::Quantile(50)).at(End::Receiver),
+    Sum::new("delay-p95", "95th-percentile one-way delay", How::Quantile(95)).at(End::Receiver),
+    Sum::new("delay-p99", "99th-percentile one-way delay", How::Quantile(99)).at(End::Receiver),
+];
+
 bentpipe_net::metrics! {
     Counter SENT = "sent", Packets, "Packets sent";
     Counter SENT_BYTES = "sent-bytes", Bytes, "Bytes sent"
         => .summed(&[Sum::new("sent", "Sending rate", How::PerSecond).at(End::Sender)]);
     Gauge RATE = "rate", BitsPerSecond, "Rate of the source";
+    Gauge COPIES = "copies", Count, "Flows that are counted together"
+        => .summed(&[Sum::new("copies", "Flows counted together", How::Last).at(End::Receiver)]);
     Counter PACKETS = "packets", Packets, "Packets received";
     Counter DELIVERED_BYTES = "delivered-bytes", Bytes, "Bytes received" => .drawn_at(End::Receiver, Draw::Rate("Goodput"))
         .summed(&[Sum::new("goodput", "Goodput", How::PerSecond).at(End::Receiver)]).once(&["bytes"]);
@@ -14,19 +24,16 @@ bentpipe_net::metrics! {
     Counter REORDERED = "reordered", Packets, "Packets out of order";
     Counter DROPPED_BAD_CHECKSUM = "dropped-bad-checksum", Packets, "Packets with a wrong checksum" => .drops();
     Counter DROPPED_UNEXPECTED = "dropped-unexpected", Packets, "Packets of other flows" => .drops();
-    Gauge LOST = "lost", Packets, "Packets lost";
-    Gauge LOSS_RATIO = "loss-ratio", Ratio, "Loss ratio"
-        => .summed(&[Sum::new("loss", "Loss", How::Last).at(End::Receiver)]);
+    Counter EXPECTED = "expected-packets", Packets, "Packets sent up to the latest received";
+    Gauge LOST = "lost", Packets, "Packets lost"
+        => .summed(&[Sum::new("loss", "Loss", How::Over(&EXPECTED)).at(End::Receiver)]);
+    Gauge LOSS_RATIO = "loss-ratio", Ratio, "Loss ratio";
     Gauge DELAY = "delay", Seconds, "One-way delay";
-    Gauge DELAY_MEAN = "delay-mean", Seconds, "Mean one-way delay"
-        => .summed(&[Sum::new("delay-mean", "Mean one-way delay", How::Last).at(End::Receiver)]);
+    Gauge DELAY_MEAN = "delay-mean", Seconds, "Mean one-way delay";
     Gauge DELAY_MIN = "delay-min", Seconds, "Minimum one-way delay";
-    Gauge DELAY_P50 = "delay-p50", Seconds, "Median one-way delay"
-        => .summed(&[Sum::new("delay-p50", "Median one-way delay", How::Last).at(End::Receiver)]);
-    Gauge DELAY_P95 = "delay-p95", Seconds, "95th-percentile one-way delay"
-        => .summed(&[Sum::new("delay-p95", "95th-percentile one-way delay", How::Last).at(End::Receiver)]);
-    Gauge DELAY_P99 = "delay-p99", Seconds, "99th-percentile one-way delay"
-        => .summed(&[Sum::new("delay-p99", "99th-percentile one-way delay", How::Last).at(End::Receiver)]);
+    Gauge DELAY_P50 = "delay-p50", Seconds, "Median one-way delay";
+    Gauge DELAY_P95 = "delay-p95", Seconds, "95th-percentile one-way delay";
+    Gauge DELAY_P99 = "delay-p99", Seconds, "99th-percentile one-way delay";
     Gauge DELAY_MAX = "delay-max", Seconds, "Maximum one-way delay";
     Gauge JITTER = "jitter", Seconds, "Jitter (RFC 3550)"
         => .summed(&[Sum::new("jitter", "Jitter", How::Last).at(End::Receiver)]);
@@ -34,5 +41,5 @@ bentpipe_net::metrics! {
     Gauge LAST_ARRIVAL = "last-arrival", Seconds, "Time of the last arrival" => .summed(&[
         Sum::new("completion", "Completion time", How::SinceStart).at(End::Receiver).given(&ENDED),
     ]);
-    Histogram DELAYS = "delays", Seconds, "Distribution of the one-way delay";
+    Histogram DELAYS = "delays", Seconds, "Distribution of the one-way delay" => .summed(ONE_WAY_DELAY);
 }

@@ -2,14 +2,13 @@
 
 use std::any::Any;
 
-use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::udp;
-use hdrhistogram::Histogram;
 
 use super::Header;
-use super::delays::Delays;
+use super::delays;
 use crate::app::metrics;
 use crate::checksum;
 
@@ -119,7 +118,7 @@ fn extend(highest: u64, sequence: u32, bits: u32) -> u64 {
 pub struct Sink {
     config: SinkConfig,
     flows: Vec<FlowStats>,
-    delays: Delays,
+    delays: Histogram,
     bad_checksum: u64,
     unexpected: u64,
     last: Option<Arrived>,
@@ -151,7 +150,7 @@ impl Sink {
         Sink {
             config,
             flows: vec![FlowStats::NONE; config.count.into()],
-            delays: Delays::new(),
+            delays: Histogram::default(),
             bad_checksum: 0,
             unexpected: 0,
             last: None,
@@ -163,10 +162,10 @@ impl Sink {
         &self.flows
     }
 
-    /// Returns the one-way delays of all flows in nanoseconds, to three digits. A delay counts from
+    /// Returns the one-way delays of all flows. A delay counts from
     /// [`Packet::created_at`] to arrival.
-    pub fn delays(&self) -> &Histogram<u64> {
-        self.delays.histogram()
+    pub fn delays(&self) -> &Histogram {
+        &self.delays
     }
 
     /// Returns the mean one-way delay, if there is any.
@@ -248,16 +247,20 @@ impl Element for Sink {
 
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
         let (lost, expected) = (self.total(FlowStats::lost), self.total(FlowStats::expected));
+        if self.flows.len() > 1 {
+            observer.gauge(&metrics::COPIES, self.flows.len() as f64);
+        }
         observer.counter(&metrics::PACKETS, self.total(|flow| flow.packets));
         observer.counter(&metrics::DELIVERED_BYTES, self.total(|flow| flow.bytes));
         observer.counter(&metrics::DUPLICATES, self.total(|flow| flow.duplicates));
         observer.counter(&metrics::REORDERED, self.total(|flow| flow.reordered));
         observer.counter(&metrics::DROPPED_BAD_CHECKSUM, self.bad_checksum);
         observer.counter(&metrics::DROPPED_UNEXPECTED, self.unexpected);
+        observer.counter(&metrics::EXPECTED, expected);
         observer.gauge(&metrics::LOST, lost as f64);
         observer.gauge(&metrics::LOSS_RATIO, lost as f64 / expected as f64);
         observer.gauge(&metrics::DELAY, self.last.map_or(f64::NAN, |last| last.delay.as_secs_f64()));
-        self.delays.observe(observer);
+        delays::observe(&self.delays, observer);
         observer.gauge(&metrics::JITTER, self.mean_jitter());
         observer.gauge(&metrics::LAST_ARRIVAL, self.last.map_or(f64::NAN, |last| last.at.as_secs_f64()));
     }

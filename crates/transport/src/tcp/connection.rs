@@ -270,6 +270,11 @@ impl Connection {
         if self.state.is_writable() { self.sender.buffer_room() } else { 0 }
     }
 
+    /// Returns the part of [`Connection::writable`] that keeps at most two segments behind the congestion window.
+    pub(super) fn sendable(&self) -> u64 {
+        self.writable().min(self.sender.sendable())
+    }
+
     /// Writes `bytes` of the application, not more than [`Connection::writable`].
     #[inline]
     pub fn write(&mut self, bytes: u64) {

@@ -194,7 +194,13 @@ impl Endpoint {
         let done = match self.source {
             Source::Nothing => self.connection.is_read_out(),
             _ => {
-                let wish = writer.poll(now, self.connection.writable(), cx.stream());
+                // A burst ends when its time is over, not when a send buffer that it filled at once is empty.
+                let room = if self.source.is_burst_without_rate() {
+                    self.connection.sendable()
+                } else {
+                    self.connection.writable()
+                };
+                let wish = writer.poll(now, room, cx.stream());
                 self.connection.write(wish.bytes);
                 self.write_at = wish.again;
                 wish.done

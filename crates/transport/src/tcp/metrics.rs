@@ -65,12 +65,7 @@ bentpipe_net::metrics! {
     Gauge RTT_LATEST = "rtt", Seconds, "Latest round-trip time";
     Gauge MIN_RTT = "min-rtt", Seconds, "Minimum round-trip time" => .once(&["min_rtt"]);
     Gauge ONE_WAY_DELAY = "delay", Seconds, "One-way delay" => .drawn_at(End::Receiver, Draw::Line("One-way delay"))
-        .summed(&[Sum::new("delay-mean", "Mean one-way delay", How::Mean).at(End::Receiver)])
         .once(&["one_way_delay"]);
     Gauge COMPLETED = "completed", Seconds, "Time at which all data had been delivered" => .summed(COMPLETION);
-    Histogram DELAYS = "delays", Seconds, "Distribution of the one-way delay" => .summed(&[
-        Sum::new("delay-p50", "Median one-way delay", How::Quantile(50)).at(End::Receiver),
-        Sum::new("delay-p95", "95th-percentile one-way delay", How::Quantile(95)).at(End::Receiver),
-        Sum::new("delay-p99", "99th-percentile one-way delay", How::Quantile(99)).at(End::Receiver),
-    ]);
+    Histogram DELAYS = "delays", Seconds, "Distribution of the one-way delay" => .summed(crate::app::metrics::ONE_WAY_DELAY);
 }

@@ -369,6 +369,12 @@ impl Sender {
         }
     }
 
+    /// Returns the number of bytes after which two segments wait behind the congestion window.
+    pub(super) fn sendable(&self) -> u64 {
+        let unsent = self.written.saturating_sub(self.board.high());
+        (self.room() + 2 * self.smss_u64()).saturating_sub(unsent)
+    }
+
     fn inflated(&self, cwnd: u64) -> u64 {
         cwnd.saturating_add_signed(self.inflation).max(self.smss_u64())
     }

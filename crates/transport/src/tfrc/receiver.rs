@@ -4,14 +4,14 @@ use std::any::Any;
 use std::net::SocketAddr;
 
 use bentpipe_cc::tfrc::{Arrival, Receiver as Control};
-use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::quick_start::Response;
 
 use super::dccp::{Incoming, Server};
 use super::{Config, Report, Transport, udp};
 use crate::app::FlowStats;
-use crate::app::delays::Delays;
+use crate::app::delays;
 use crate::app::metrics as app_metrics;
 use crate::datagram::{Path, Refusal};
 use crate::tfrc::metrics;
@@ -29,7 +29,7 @@ pub struct Receiver {
     /// Response of the routers, until it is reported.
     response: Option<Response>,
     stats: FlowStats,
-    delays: Delays,
+    delays: Histogram,
     /// Delay of the last packet.
     delay: Option<Span>,
     reports: u64,
@@ -62,7 +62,7 @@ impl Receiver {
             wire: Wire::Unopened,
             response: None,
             stats: FlowStats::NONE,
-            delays: Delays::new(),
+            delays: Histogram::default(),
             delay: None,
             reports: 0,
             bad_checksum: 0,
@@ -191,11 +191,12 @@ impl Element for Receiver {
         observer.counter(&app_metrics::REORDERED, self.stats.reordered);
         observer.counter(&app_metrics::DROPPED_BAD_CHECKSUM, self.bad_checksum);
         observer.counter(&app_metrics::DROPPED_UNEXPECTED, self.unexpected);
+        observer.counter(&app_metrics::EXPECTED, expected);
         observer.gauge(&app_metrics::LOST, lost as f64);
         observer.gauge(&app_metrics::LOSS_RATIO, lost as f64 / expected as f64);
         observer.gauge(&metrics::LOSS_EVENT_RATE, self.control.loss_event_rate());
         observer.gauge(&app_metrics::DELAY, self.delay.map_or(f64::NAN, Span::as_secs_f64));
-        self.delays.observe(observer);
+        delays::observe(&self.delays, observer);
         let jitter = if self.stats.packets > 1 { self.stats.jitter_ns / 1e9 } else { f64::NAN };
         observer.gauge(&app_metrics::JITTER, jitter);
     }

@@ -1,0 +1,203 @@
+//! Recording of the packets of flows: times, places and losses.
+//!
+//! Models: packets are followed from element to element by their addresses, ports, first transport bytes and time of creation.
+//! Does not model: fragments of a packet, copies that a router makes for a group (the first one that arrives counts), and
+//! packets inside of tunnels and frames, which are seen again where they come out.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bentpipe_assemble::FlowHandle;
+use bentpipe_net::{Body, Packet, Port};
+use bentpipe_record::{
+    Delivery, FIRST_PACKETS_FILE, PACKETS_FILE, PacketRecord, Packets, RecordedFlow, TcpFields,
+    write_first_packets,
+};
+use bentpipe_sim::{ElementId, Network};
+use bentpipe_site::{Artefact, Input};
+use bentpipe_units::Time;
+
+/// Maximum number of packets of a run that are recorded: half a gigabyte.
+const MAX_RECORDS: usize = 4_000_000;
+
+/// Bytes of the transport header that identify a packet. They end behind the checksum of TCP.
+const IDENTIFYING: usize = 20;
+
+/// Protocol number of TCP.
+const TCP: u8 = 6;
+
+/// Watches the packets of the flows that `wanted` names. Returns the files that are written of them.
+pub(crate) fn record(network: &mut Network, flows: &[FlowHandle], wanted: &[String]) -> Vec<Artefact<Input>> {
+    let is_wanted = |flow: &&FlowHandle| {
+        wanted.iter().any(|name| name == "*" || *name == flow.name || *name == flow.flow)
+    };
+    let flows: Vec<&FlowHandle> = flows.iter().filter(is_wanted).collect();
+    if flows.is_empty() {
+        return Vec::new();
+    }
+    let follower = Arc::new(Mutex::new(Follower::new(network, &flows)));
+    let watching = Arc::clone(&follower);
+    network.watch(move |now, element, port, packet| {
+        watching.lock().unwrap_or_else(PoisonError::into_inner).see(now, (element, port), packet);
+    });
+    files(&follower)
+}
+
+/// Returns the files of a follower.
+fn files(follower: &Arc<Mutex<Follower>>) -> Vec<Artefact<Input>> {
+    let taken = Arc::clone(follower);
+    let packets = Artefact {
+        file: PACKETS_FILE.to_owned(),
+        taps: Vec::new(),
+        write: Box::new(move |out: &mut dyn io::Write| {
+            let mut follower = taken.lock().unwrap_or_else(PoisonError::into_inner);
+            follower.packets.settle();
+            let mut bytes = Vec::new();
+            follower.packets.write_parquet(&mut bytes).map_err(io::Error::other)?;
+            out.write_all(&bytes)
+        }),
+    };
+    let taken = Arc::clone(follower);
+    let first = Artefact {
+        file: FIRST_PACKETS_FILE.to_owned(),
+        taps: Vec::new(),
+        write: Box::new(move |out: &mut dyn io::Write| {
+            let follower = taken.lock().unwrap_or_else(PoisonError::into_inner);
+            write_first_packets(&follower.packets.first(), out)
+        }),
+    };
+    vec![packets, first]
+}
+
+/// End of a flow. It is its number, and the direction of the packets that it sends or receives.
+type End = (u32, bool);
+
+/// Follows packets through a network.
+struct Follower {
+    packets: Packets,
+    /// Inputs that the ends of flows send to.
+    entries: HashMap<Input, End>,
+    /// Elements at the ends of flows, which receive.
+    exits: HashMap<ElementId, End>,
+    /// Records of packets in flight.
+    open: HashMap<u64, usize>,
+}
+
+impl Follower {
+    fn new(network: &Network, flows: &[&FlowHandle]) -> Follower {
+        let (mut entries, mut exits) = (HashMap::new(), HashMap::new());
+        for (n, flow) in flows.iter().enumerate() {
+            let mut end = |element: ElementId, is_sender: bool| {
+                entries
+                    .extend(network.leads_to(element, Port(0)).map(|entry| (entry, (n as u32, !is_sender))));
+                exits.insert(element, (n as u32, is_sender));
+            };
+            end(flow.sender, true);
+            flow.receivers.iter().for_each(|receiver| end(*receiver, false));
+        }
+        let named = |flow: &&FlowHandle| RecordedFlow {
+            name: flow.name.clone(),
+            from: flow.from.clone(),
+            to: flow.to.clone(),
+        };
+        let places = network.ids().map(|id| network.path(id).to_owned()).collect();
+        let packets = Packets { flows: flows.iter().map(named).collect(), places, records: Vec::new() };
+        Follower { packets, entries, exits, open: HashMap::new() }
+    }
+
+    /// Notes that a packet is at an input.
+    fn see(&mut self, now: Time, at: Input, packet: &Packet) {
+        let Some(seen) = Seen::of(packet) else { return };
+        let key = seen.key(packet);
+        if let Some(end) = self.entries.get(&at) {
+            return self.begin((now, at.0), *end, key, &seen);
+        }
+        let Some(number) = self.open.get(&key).copied() else { return };
+        let record = &mut self.packets.records[number];
+        record.place = at.0.index() as u32;
+        if self.exits.get(&at.0) == Some(&(record.flow, record.is_return)) {
+            record.arrived = Some(now);
+            self.open.remove(&key);
+        }
+    }
+
+    /// Begins the record of a packet that an end of a flow has sent.
+    fn begin(&mut self, (now, at): (Time, ElementId), (flow, is_return): End, key: u64, seen: &Seen) {
+        if self.packets.records.len() >= MAX_RECORDS {
+            return;
+        }
+        self.open.insert(key, self.packets.records.len());
+        self.packets.records.push(PacketRecord {
+            flow,
+            is_return,
+            sent: now,
+            len: seen.len,
+            payload: seen.payload(),
+            ports: [0, 2].map(|at| u16::from_be_bytes([seen.transport[at], seen.transport[at + 1]])),
+            tcp: seen.tcp(),
+            arrived: None,
+            place: at.index() as u32,
+            delivery: Delivery::InFlight,
+        });
+    }
+}
+
+/// Fields of an IP packet that stay the same on its way.
+struct Seen {
+    len: u32,
+    /// Length of the IP header.
+    header_len: usize,
+    is_ipv6: bool,
+    protocol: u8,
+    transport: [u8; IDENTIFYING],
+}
+
+impl Seen {
+    /// Returns the fields of a packet. `None` if it is not IP, such as a frame.
+    fn of(packet: &Packet) -> Option<Seen> {
+        if matches!(packet.body(), Body::Carried(_)) {
+            return None;
+        }
+        let header = packet.header();
+        let is_ipv6 = header.first()? >> 4 == 6;
+        let (header_len, protocol) = match header.first()? >> 4 {
+            4 => (usize::from(header[0] & 0xf) * 4, *header.get(9)?),
+            6 => (40, *header.get(6)?),
+            _ => return None,
+        };
+        let mut transport = [0; IDENTIFYING];
+        let body: &[u8] = if let Body::Bytes(bytes) = packet.body() { bytes } else { &[] };
+        let rest = header.iter().chain(body).skip(header_len);
+        transport.iter_mut().zip(rest).for_each(|(byte, value)| *byte = *value);
+        Some(Seen { len: packet.len() as u32, header_len, is_ipv6, protocol, transport })
+    }
+
+    /// Returns a hash of the packet that is the same at each element.
+    fn key(&self, packet: &Packet) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        // Hop limit, DSCP and checksum of the header change on the way; identification and addresses do not.
+        let header = packet.header();
+        let kept = if self.is_ipv6 { 8..40 } else { 12..20 };
+        (header.get(kept), header.get(4..6).filter(|_| !self.is_ipv6)).hash(&mut hasher);
+        (self.len, self.protocol, self.transport, packet.created_at().as_nanos()).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Returns the number of bytes behind the transport header.
+    fn payload(&self) -> u32 {
+        let transport = if self.protocol == TCP { usize::from(self.transport[12] >> 4) * 4 } else { 8 };
+        self.len.saturating_sub((self.header_len + transport) as u32)
+    }
+
+    fn tcp(&self) -> Option<TcpFields> {
+        let word =
+            |at: usize| self.transport[at..at + 4].iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
+        let fields = || TcpFields { sequence: word(4), acknowledgement: word(8), flags: self.transport[13] };
+        (self.protocol == TCP).then(fields)
+    }
+}
+
+#[cfg(test)]
+mod tests;

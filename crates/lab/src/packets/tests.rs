@@ -1,0 +1,120 @@
+//! Recording of packets over each kind of medium, compared with the counters of the same run.
+
+use bentpipe_assemble::Built;
+use bentpipe_record::FirstPackets;
+use bentpipe_scenario::Document;
+use bentpipe_units::Span;
+
+use super::*;
+use crate::prepared::Prepared;
+
+/// Two flows over a medium between two hosts.
+fn text(medium: &str) -> String {
+    format!(
+        "title = \"t\"\nduration = \"5 s\"\nnode.a = {{}}\nnode.b = {{}}\n{medium}\n\
+         [flow.web]\nfrom = \"a\"\nto = \"b\"\ntraffic = \"tcp\"\napplication = {{ kind = \"bulk\", size = \"200 kB\" }}\n\
+         [flow.call]\nfrom = \"a\"\nto = \"b\"\ntraffic = {{ kind = \"udp\", pattern = {{ kind = \"constant\", interval = \"20 ms\" }}, \
+         payload = \"32 B\", header = \"rtp\" }}\n"
+    )
+}
+
+/// Network after its run, and the packets recorded.
+fn run(text: &str, flows: &[&str]) -> (Network, Packets) {
+    let document = Document::parse("test.toml", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = document.scenario().unwrap_or_else(|error| panic!("{error}"));
+    let Built { mut network, flows: handles, .. } =
+        Built::new(&scenario, 1, document.folder()).unwrap_or_else(|problem| panic!("{problem}"));
+    let wanted: Vec<String> = flows.iter().map(|name| (*name).to_owned()).collect();
+    let chosen: Vec<&FlowHandle> = handles.iter().filter(|flow| wanted.contains(&flow.name)).collect();
+    let follower = Arc::new(Mutex::new(Follower::new(&network, &chosen)));
+    let watching = Arc::clone(&follower);
+    network.watch(move |now, at, port, packet| watching.lock().expect("alone").see(now, (at, port), packet));
+    network.run_until(Time::ZERO + scenario.duration);
+    let mut packets = follower.lock().expect("alone").packets.clone();
+    packets.settle();
+    (network, packets)
+}
+
+const LOSSY: &str = "[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"100 ms\"\n\
+    forward.channel = { kind = \"packet-errors\", loss = 0.05 }\n\
+    queue = { kind = \"drop-tail\", packets = 3 }";
+
+#[test]
+fn each_lost_packet_says_where() {
+    let (mut network, packets) = run(&text(LOSSY), &["web", "call"]);
+    let count = |place: &str| {
+        let lost = packets.records.iter().filter(|record| record.delivery == Delivery::Lost);
+        lost.filter(|record| packets.places[record.place as usize] == place).count() as f64
+    };
+    let (queue, channel) = (value(&mut network, "dropped-queue"), value(&mut network, "lost"));
+    assert!(queue > 0.0 && channel > 5.0, "{queue} {channel}");
+    assert_eq!((count("link/l/forward"), count("link/l/forward/channel")), (queue, channel));
+    let calls = packets.records.iter().filter(|record| record.flow == 1);
+    assert!(calls.clone().count() >= 249 && calls.clone().all(|call| call.payload == 32 && call.len == 60));
+    let least = calls.filter_map(PacketRecord::delay).min().expect("some");
+    assert_eq!(least, Span::from_micros(100_480));
+}
+
+/// Returns the sum of a counter of the forward direction and its channel at the end.
+fn value(network: &mut Network, name: &str) -> f64 {
+    struct Find<'a>(&'a str, f64);
+    impl bentpipe_net::Observer for Find<'_> {
+        fn counter(
+            &mut self,
+            of: &'static bentpipe_net::metric::Of<bentpipe_net::metric::Counter>,
+            total: u64,
+        ) {
+            if of.metric.name == self.0 {
+                self.1 += total as f64;
+            }
+        }
+        fn gauge(&mut self, _: &'static bentpipe_net::metric::Of<bentpipe_net::metric::Gauge>, _: f64) {}
+    }
+    let mut find = Find(name, 0.0);
+    let ids: Vec<ElementId> =
+        network.ids().filter(|id| network.path(*id).starts_with("link/l/forward")).collect();
+    ids.into_iter().for_each(|id| network.observe(id, &mut find));
+    find.1
+}
+
+#[test]
+fn recording_changes_nothing() {
+    let document = Document::parse("test.toml", text(LOSSY).as_bytes()).expect("TOML");
+    let scenario = document.scenario().expect("a scenario");
+    let run = |recorded: &[String]| {
+        let built = Built::new(&scenario, 1, document.folder()).expect("a network");
+        let mut prepared = Prepared::new(built, false, recorded);
+        prepared.network.run_until(Time::ZERO + scenario.duration);
+        (prepared.network.fingerprint(), prepared.artefacts)
+    };
+    let (fingerprint, artefacts) = run(&["*".to_owned()]);
+    assert_eq!((run(&[]).0, run(&[]).1.len()), (fingerprint, 0));
+    let files: Vec<(String, Vec<u8>)> = artefacts
+        .into_iter()
+        .map(|artefact| {
+            let mut bytes = Vec::new();
+            (artefact.write)(&mut bytes).expect("memory");
+            (artefact.file, bytes)
+        })
+        .collect();
+    assert_eq!((&files[0].0[..], &files[0].1[..4]), (PACKETS_FILE, &b"PAR1"[..]));
+    let first: Vec<FirstPackets> = bentpipe_record::read_first_packets(&files[1].1[..]);
+    assert_eq!(first.iter().map(|flow| flow.flow.name.as_str()).collect::<Vec<_>>(), ["web", "call"]);
+    assert_eq!(first[0].packets[0].label, "SYN");
+}
+
+#[test]
+fn packets_are_known_again_after_frames_and_cells() {
+    let gse = "[dvb.c]\nkind = \"dvb-s2\"\nsymbol_rate = 1_000_000\n[link.l]\nbetween = [\"a\", \"b\"]\ndelay = \"100 ms\"\n\
+        medium = { kind = \"dvb\", line = \"c\", encapsulation = \"gse\", rohc = { mode = \"optimistic\" } }";
+    let atm = "[atm.switch.s]\n[atm.line.x]\nbetween = [\"a\", \"s\"]\nrate = \"2 Mbit/s\"\n[atm.line.y]\nbetween = [\"s\", \"b\"]\n\
+        rate = \"2 Mbit/s\"\n[link.l]\nbetween = [\"a\", \"b\"]\nmedium = { kind = \"vc\" }";
+    let dama = "[carrier.r]\npreset = \"skyplex\"\n[link.l]\nbetween = [\"a\", \"b\"]\ndelay = \"100 ms\"\nreturn.rate = \"1 Mbit/s\"\n\
+        forward.medium = { kind = \"dama\", carrier = \"r\", cra = \"500 kbit/s\" }";
+    for (name, medium) in [("gse", gse), ("atm", atm), ("dama", dama)] {
+        let (_, packets) = run(&text(medium), &["call"]);
+        let arrived = packets.records.iter().filter(|record| record.delivery == Delivery::Arrived).count();
+        let lost = packets.records.iter().filter(|record| record.delivery == Delivery::Lost).count();
+        assert!(arrived > 200 && lost == 0, "{name}: {arrived} arrived, {lost} lost");
+    }
+}

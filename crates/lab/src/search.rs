@@ -1,0 +1,212 @@
+//! Search for the last value of a key with which conditions on measures hold.
+//!
+//! It answers how many calls fit, or how low a rate suffices.
+//!
+//! Conditions are expected to hold for the first values and to fail from some value on. The search halves the range, so the last
+//! value that holds and the next one, which fails, are both run.
+
+use std::fmt;
+use std::str::FromStr;
+
+use bentpipe_record::{Averaged, PointSummary};
+use bentpipe_units::{Bytes, Rate, Span};
+
+/// Condition on a measure: `flow.call.delay-p95 <= 400 ms`. `*` in the name stands for any text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    text: String,
+    measure: String,
+    is_upper: bool,
+    bound: f64,
+    /// Symbol of the bound's unit; empty for a plain number.
+    unit: &'static str,
+}
+
+/// Error returned when a text is not a condition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{0}\" is not a condition: expected MEASURE <= VALUE or MEASURE >= VALUE, such as \"flow.call.loss <= 1 %\""
+)]
+pub struct NotACondition(String);
+
+impl FromStr for Condition {
+    type Err = NotACondition;
+
+    fn from_str(text: &str) -> Result<Condition, NotACondition> {
+        let refused = || NotACondition(text.to_owned());
+        let (is_upper, sides) = match text.split_once("<=") {
+            Some(sides) => (true, sides),
+            None => (false, text.split_once(">=").ok_or_else(refused)?),
+        };
+        let (measure, value) = (sides.0.trim(), sides.1.trim());
+        let (bound, unit) = value_of(value).filter(|(bound, _)| bound.is_finite()).ok_or_else(refused)?;
+        if measure.is_empty() || measure.contains(char::is_whitespace) {
+            return Err(refused());
+        }
+        Ok(Condition { text: text.trim().to_owned(), measure: measure.to_owned(), is_upper, bound, unit })
+    }
+}
+
+/// Returns a value in the unit of measures, with the symbol of that unit.
+fn value_of(text: &str) -> Option<(f64, &'static str)> {
+    let percent = || Some((text.strip_suffix('%')?.trim().parse::<f64>().ok()? / 100.0, "ratio"));
+    let span = || Some((text.parse::<Span>().ok()?.as_secs_f64(), "s"));
+    let rate = || Some((text.parse::<Rate>().ok()?.as_bps() as f64, "bit/s"));
+    let bytes = || Some((text.parse::<Bytes>().ok()?.get() as f64, "B"));
+    text.parse::<f64>()
+        .ok()
+        .map(|number| (number, ""))
+        .or_else(percent)
+        .or_else(span)
+        .or_else(rate)
+        .or_else(bytes)
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Result of a condition at a point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// Measure that is nearest to the bound, or farthest beyond it.
+    pub worst: Averaged,
+    /// Set if the condition holds for all measures of the name.
+    pub holds: bool,
+}
+
+impl Condition {
+    /// Checks the condition at a point. With several seeds the end of the 95 % confidence interval is compared, so that the
+    /// condition holds with confidence.
+    ///
+    /// # Errors
+    /// Returns an error if no measure has the name, or the bound has another unit.
+    pub fn check(&self, point: &PointSummary) -> Result<Checked, String> {
+        let measures = point.matching(|name| matches(&self.measure, name));
+        if let Some(other) =
+            measures.iter().find(|measure| !self.unit.is_empty() && measure.unit != self.unit)
+        {
+            return Err(format!("{self}: the measure is in {}, the bound in {}", other.unit, self.unit));
+        }
+        let excess = |measure: &Averaged| {
+            let (low, high) = measure.estimate.interval();
+            if self.is_upper { high - self.bound } else { self.bound - low }
+        };
+        let worst = measures.into_iter().max_by(|a, b| excess(a).total_cmp(&excess(b)));
+        let worst = worst.ok_or_else(|| format!("{self}: no measure is called \"{}\"", self.measure))?;
+        Ok(Checked { holds: excess(&worst) <= 0.0, worst })
+    }
+}
+
+/// Returns `true` if a name is that of a pattern. `*` stands for any text in it.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let mut last = None;
+    for part in parts {
+        let from = rest.find(part).map(|at| at + part.len());
+        let Some(from) = from else { return false };
+        (last, rest) = (Some(part), &rest[from..]);
+    }
+    last.map_or(rest.is_empty(), |last| last.is_empty() || name.ends_with(last))
+}
+
+/// Returns the number of values, from the first on, for which `holds` returns `true`.
+///
+/// It calls `holds` as often as halving needs.
+///
+/// # Errors
+/// Returns the first error of `holds`.
+pub fn last<E>(count: usize, mut holds: impl FnMut(usize) -> Result<bool, E>) -> Result<usize, E> {
+    let (mut good, mut bad) = (0, count);
+    // Small values are cheap, and often the limit is among them: the first is tried, then the last.
+    for end in [0, count.saturating_sub(1)] {
+        if good < bad && end >= good && end < bad {
+            if holds(end)? { good = end + 1 } else { bad = end }
+        }
+    }
+    while good < bad {
+        let middle = good + (bad - good) / 2;
+        if holds(middle)? { good = middle + 1 } else { bad = middle }
+    }
+    Ok(good)
+}
+
+#[cfg(test)]
+mod tests {
+    use bentpipe_record::stats::Estimate;
+
+    use super::*;
+
+    #[test]
+    fn the_last_value_that_holds_is_found_in_few_runs() {
+        for count in [1, 2, 7, 100] {
+            for fits in 0..=count {
+                let mut tried = Vec::new();
+                let found = last(count, |n| {
+                    tried.push(n);
+                    Ok::<bool, ()>(n < fits)
+                });
+                assert_eq!(found, Ok(fits));
+                assert!(tried.len() <= 2 + 7, "{tried:?}");
+                assert!(fits == 0 || tried.contains(&(fits - 1)), "the last that holds is run");
+                assert!(fits == count || tried.contains(&fits), "the first that fails is run");
+            }
+        }
+    }
+
+    #[test]
+    fn conditions_have_the_units_of_measures() {
+        let of = |text: &str| text.parse::<Condition>().map(|condition| (condition.bound, condition.unit));
+        assert_eq!(of("flow.call.loss <= 1 %"), Ok((0.01, "ratio")));
+        assert_eq!(of("flow.call.delay-p95<=400 ms"), Ok((0.4, "s")));
+        assert_eq!(of("flow.web.goodput >= 1.5 Mbit/s"), Ok((1.5e6, "bit/s")));
+        assert_eq!(of("flows.fairness >= 0.9"), Ok((0.9, "")));
+        for wrong in ["", "flow.call.loss", "flow.call.loss < 1", "a b <= 1", "x <= many", "x <= NaN"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    fn point(values: &[(&str, &str, [f64; 2])]) -> PointSummary {
+        let averaged = |(name, unit, values): &(&str, &str, [f64; 2])| {
+            let estimate = Estimate::of(values).expect("two seeds");
+            ((*name).to_owned(), Averaged { unit: (*unit).to_owned(), estimate })
+        };
+        PointSummary {
+            settings: indexmap::IndexMap::new(),
+            seeds: vec![1, 2],
+            fingerprints: Vec::new(),
+            measures: values.iter().map(averaged).collect(),
+            totals: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_measure_of_the_name_must_hold_with_its_interval() {
+        let point = point(&[
+            ("flow.call.1.loss", "ratio", [0.001, 0.001]),
+            ("flow.call.2.loss", "ratio", [0.004, 0.006]),
+            ("flow.web.goodput", "bit/s", [1e6, 1e6]),
+        ]);
+        let check =
+            |text: &str| text.parse::<Condition>().expect("one").check(&point).map(|checked| checked.holds);
+        assert_eq!(check("flow.call.1.loss <= 0.1 %"), Ok(true));
+        assert_eq!(check("flow.call.*.loss <= 1 %"), Ok(false), "0.5 % and an interval of 1.3 %");
+        assert_eq!(check("flow.call.*.loss <= 2 %"), Ok(true));
+        assert_eq!(check("flow.web.goodput >= 1 Mbit/s"), Ok(true));
+        assert!(check("flow.web.goodput >= 1 s").is_err() && check("flow.none.goodput >= 1").is_err());
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        assert!(matches("flow.*.loss", "flow.call.12.loss") && matches("*", "x") && matches("a.b", "a.b"));
+        assert!(
+            !matches("flow.*.loss", "flow.call.loss-p95")
+                && !matches("a.b", "a.bc")
+                && !matches("a*b*c", "ab")
+        );
+    }
+}
