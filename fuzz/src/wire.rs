@@ -3,6 +3,7 @@
 
 use bentpipe_wire::checksum::Pseudo;
 use bentpipe_wire::crc32::Crc32;
+use bentpipe_wire::dtn::{admin, bpsec, bundle, mtcp, security, tcpcl};
 use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
@@ -48,6 +49,12 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("rle", fuzz_rle),
     ("bbframe", fuzz_bbframe),
     ("bbframe_ts", fuzz_bbframe_ts),
+    ("bundle", fuzz_bundle),
+    ("bpsec", fuzz_bpsec),
+    ("admin", fuzz_admin),
+    ("ltp", fuzz_ltp),
+    ("tcpcl", fuzz_tcpcl),
+    ("mtcp", fuzz_mtcp),
 ];
 
 /// The first two bytes of an input say how many zeros are elided behind the rest.
@@ -692,4 +699,69 @@ pub fn fuzz_ts_datagrams(data: &[u8]) {
         rest = behind;
     }
     assert_eq!(unpacker.counts().packets, packets);
+}
+
+/// Bundles: what is accepted is written again in the same bytes, in fragments too.
+pub fn fuzz_bundle(data: &[u8]) {
+    let Ok(bundle) = bundle::Bundle::parse(data) else { return };
+    assert_eq!(bundle.to_vec(), data);
+    let _ = (bundle.check(), bpsec::verify(&bundle, &bpsec::Key(vec![7; 16])));
+    let text = bundle.primary.source.to_string();
+    assert_eq!(text.parse().as_ref(), Ok(&bundle.primary.source), "{text}");
+    let limit = data.len() as u64 * 3 / 4;
+    let Ok(parts) = bundle.clone().fragments(limit) else { return };
+    assert!(parts.len() > 1 && parts.iter().all(|part| part.encoded_len() <= limit));
+    if bundle.primary.fragment.is_none() {
+        assert_eq!(bundle::Bundle::reassemble(&parts).map(|whole| whole.to_vec()), Some(data.to_vec()));
+    }
+}
+
+/// Abstract security blocks.
+pub fn fuzz_bpsec(data: &[u8]) {
+    if let Ok(block) = security::SecurityBlock::parse(data) {
+        assert_eq!(block.to_vec(), data);
+    }
+}
+
+/// Administrative records.
+pub fn fuzz_admin(data: &[u8]) {
+    if let Ok(record) = admin::Record::parse(data) {
+        assert_eq!(record.to_vec(), data);
+    }
+}
+
+/// LTP segments. SDNVs have several lengths, so that it is the values which come again.
+pub fn fuzz_ltp(data: &[u8]) {
+    use bentpipe_wire::dtn::ltp::Segment;
+    let Ok(segment) = Segment::parse(data) else { return };
+    let out = segment.to_vec();
+    assert!(out.len() <= data.len());
+    assert_eq!(Segment::parse(&out), Ok(segment));
+}
+
+/// A stream of TCPCL messages, which does not depend on how it is cut.
+pub fn fuzz_tcpcl(data: &[u8]) {
+    let _ = tcpcl::parse_contact(data);
+    let mut rest = data;
+    while let Ok(tcpcl::Read::Whole(message, len)) = tcpcl::Message::parse(rest, 1000) {
+        let cut = tcpcl::Message::parse(&rest[..len - 1], 1000);
+        assert!(matches!(cut, Ok(tcpcl::Read::Incomplete(needed)) if needed <= len));
+        let mut out = Vec::new();
+        message.emit(&mut out);
+        let (whole, _) = (tcpcl::Read::Whole(message.clone(), out.len()), out.len());
+        assert_eq!(tcpcl::Message::parse(&out, 1000), Ok(whole));
+        if let tcpcl::Message::Segment { extensions, .. } = message {
+            let _ = tcpcl::Extension::parse_all(extensions);
+        }
+        rest = &rest[len..];
+    }
+}
+
+/// Heads of bundles in a stream.
+pub fn fuzz_mtcp(data: &[u8]) {
+    if let Ok(Some((len, head))) = mtcp::read_head(data, 1000) {
+        let mut out = Vec::new();
+        mtcp::put_head(&mut out, len);
+        assert_eq!(out, data[..head]);
+    }
 }

@@ -6,7 +6,7 @@ use bentpipe_net::Port;
 use bentpipe_scenario::{Flow, Ip, Medium, Problem, Scenario, Unreachable};
 use bentpipe_site::{
     Assemblies, At, Attach, Copies, End, Files, FlowAt, FlowEnds, FlowGround, Judge, Member, Native,
-    NativeChannel, NodeHandle, Nodes, Order, Part, Router, Site, Topology, path_mtu,
+    NativeChannel, NodeHandle, Nodes, Order, Part, RolePlans, Roles, Router, Site, Topology, path_mtu,
 };
 use bentpipe_units::{Bytes, Span};
 
@@ -28,11 +28,12 @@ pub(super) fn plan<'t>(
     (nodes, router): (&mut Nodes<'t>, &mut Router<'t>),
     files: &dyn Files,
     natives: &mut Vec<NativeChannel>,
+    roles: &mut RolePlans,
 ) -> Result<Vec<Plan>, Problem> {
     let mut plans = Vec::new();
     for (n, (name, flow)) in scenario.flow.iter().enumerate() {
         let ends = Ends::new(scenario, topology, (name, flow), router)?;
-        let mut ground = FlowGround::new(topology, nodes, router, files, natives);
+        let mut ground = FlowGround::new(topology, nodes, router, files, natives, roles);
         for copy in copies(flow) {
             let at = ends.at(n, (name, flow), copy);
             let made = flow.traffic.kind().plan(&at, &mut ground)?;
@@ -161,7 +162,7 @@ type Added = (Vec<FlowHandle<Part>>, Vec<(String, Box<dyn Judge>)>);
 pub(super) fn add(
     scenario: &Scenario,
     plans: Vec<Plan>,
-    places: (&[NodeHandle], &[[At; 2]]),
+    places: (&[NodeHandle], &[[At; 2]], &Roles),
     site: &mut Site<'_>,
 ) -> Added {
     let mut judges = Vec::new();
@@ -176,7 +177,7 @@ pub(super) fn add(
 fn add_copy(
     scenario: &Scenario,
     (copy, plan): (u32, Plan),
-    (nodes, natives): (&[NodeHandle], &[[At; 2]]),
+    (nodes, natives, roles): (&[NodeHandle], &[[At; 2]], &Roles),
     site: &mut Site<'_>,
 ) -> FlowHandle<Part> {
     let (name, flow) = scenario.flow.get_index(plan.flow).expect("planned from it");
@@ -186,6 +187,11 @@ fn add_copy(
         match end.at {
             Attach::Node(node, port) => {
                 let at = (nodes[node].part, port);
+                site.connect(own, at);
+                site.connect(at, own);
+            }
+            Attach::Role(client) => {
+                let at = roles.client(client);
                 site.connect(own, at);
                 site.connect(at, own);
             }

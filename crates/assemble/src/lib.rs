@@ -219,7 +219,7 @@ impl<'a> Plan<'a> {
         let mut router = Router::new(&self.topology)?;
         let mut nodes = Nodes::new(&self.topology);
         nodes.add_tunnels(&mut router)?;
-        let roles = self.roles(&mut nodes, &mut router)?;
+        let mut roles = self.roles(&mut nodes, &mut router)?;
         let mut natives = Vec::new();
         let plans = flows::plan(
             self.scenario,
@@ -227,6 +227,7 @@ impl<'a> Plan<'a> {
             (&mut nodes, &mut router),
             site.files(),
             &mut natives,
+            &mut roles,
         )?;
         groups::route(self.scenario, &self.topology, &mut nodes, &mut router)?;
         let gates = real(&mut nodes, site);
@@ -238,7 +239,7 @@ impl<'a> Plan<'a> {
         let joined = links::add(&self.layout, &mut assemblies, &nodes, &interfaces, site)?;
         gates.iter().for_each(|gate| gate.connect(&joined, site));
         let natives: Vec<_> = natives.into_iter().filter_map(|native| assemblies.native(native)).collect();
-        let (flows, judges) = flows::add(self.scenario, plans, (&nodes, &natives), site);
+        let (flows, judges) = flows::add(self.scenario, plans, (&nodes, &natives, &roles), site);
         let site = std::mem::replace(site, Site::new(site.seed(), site.files()));
         let installed = site.finish().map_err(|error| loop_problem(self.scenario, &error))?;
         let handles = joined.iter().zip(&members).zip(&self.facts);

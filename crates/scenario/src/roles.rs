@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 bentpipe_site::roles! {
     /// DSCP marker of an edge router (RFC 2475). Packets in transit get the DSCP of the first rule that they match.
     Marker "marker" site::marker::Kind;
+
+    /// Node of a delay-tolerant network (RFC 9171): it stores bundles and forwards them in contacts.
+    Dtn "dtn" bentpipe_dtn::kind::Kind, shares
+        /// Networks of bundles.
+        dtn: bentpipe_dtn::network::Networks;
 }
 
 /// Role of a node, or several.

@@ -20,4 +20,7 @@ bentpipe_site::traffic! {
 
     /// The packets of a capture file with their spacing.
     Replay "replay" app::ReplayConfig;
+
+    /// Bundles at a fixed interval, from a node with the role `dtn` to another.
+    Bundles "bundles" bentpipe_dtn::kind::Bundles;
 }

@@ -12,6 +12,7 @@ use crate::files::{Files, Opened};
 use crate::judge::Judge;
 use crate::nodes::{Nodes, PortNumbers};
 use crate::problem::Problem;
+use crate::role::{Client, RolePlans};
 use crate::routes::{Hop, Router, header_len};
 use crate::topology::{IpVersion, Topology, Way};
 
@@ -84,6 +85,8 @@ pub enum Attach {
     Entry(usize),
     /// Receiving end of a native channel, by its number.
     Exit(usize),
+    /// Client's place at a role of a node.
+    Role(Client),
 }
 
 /// Form of what a medium carries without IP.
@@ -178,6 +181,7 @@ pub struct FlowGround<'g, 't> {
     router: &'g mut Router<'t>,
     files: &'g dyn Files,
     natives: &'g mut Vec<NativeChannel>,
+    roles: &'g mut RolePlans,
 }
 
 impl<'g, 't> FlowGround<'g, 't> {
@@ -188,8 +192,21 @@ impl<'g, 't> FlowGround<'g, 't> {
         router: &'g mut Router<'t>,
         files: &'g dyn Files,
         natives: &'g mut Vec<NativeChannel>,
+        roles: &'g mut RolePlans,
     ) -> FlowGround<'g, 't> {
-        FlowGround { topology, nodes, router, files, natives }
+        FlowGround { topology, nodes, router, files, natives, roles }
+    }
+
+    /// Adds a client to a node's role, by the word of its kind.
+    ///
+    /// # Errors
+    /// Returns an error if the node has no such role.
+    pub fn client(&mut self, at: &FlowAt<'_>, node: usize, word: &str) -> Result<Client, Problem> {
+        let key = if node == at.from { "from" } else { "to" };
+        let name = self.topology.name(node);
+        let problem =
+            format!("node \"{name}\" has no role \"{word}\": expected `node.{name}.role` of that kind");
+        self.roles.client_of(node, word).ok_or_else(|| Problem::new(at.key(key), problem))
     }
 
     /// Returns the nodes, to be set up.

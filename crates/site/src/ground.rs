@@ -40,6 +40,16 @@ impl<'g, 'a> Ground<'g, 'a> {
         self.topology.name(self.node)
     }
 
+    /// Returns the number of a node, from 0 in the order of the file.
+    pub fn index(&self, node: &str) -> Option<usize> {
+        self.topology.node.get_index_of(node)
+    }
+
+    /// Returns the name of a node by its number.
+    pub fn node_at(&self, index: usize) -> Option<&'a str> {
+        self.topology.node.get_index(index).map(|(name, _)| name.as_str())
+    }
+
     /// Returns the addresses of a node.
     pub fn addresses(&self, node: &str) -> Option<[IpAddr; 2]> {
         let node = self.topology.node.get_index_of(node)?;

@@ -12,7 +12,7 @@ use crate::install::{At, Part, Site};
 use crate::member::{Facts, Member, Scope, Takes};
 use crate::problem::Problem;
 use crate::review::Review;
-use crate::topology::Named;
+use crate::shared::SharedTable;
 
 /// Elements of a wired direction.
 #[derive(Clone, Debug)]
@@ -169,19 +169,3 @@ pub trait MediumKind: Sized + Clone + PartialEq + 'static {
     /// Sets the limits that an emulation needs and reports them.
     fn bound(&mut self, _link: &str, _notices: &mut Vec<String>) {}
 }
-
-/// Table of objects that links of one kind share.
-pub trait SharedTable: Default + PartialEq {
-    /// Reports its errors.
-    fn check(&self, _: &mut Review<'_>) {}
-
-    /// Copies what ends at nodes of which there are several.
-    fn spread(&mut self, _count: &dyn Fn(&str) -> u32) {}
-
-    /// Sets the limits that an emulation needs and reports them.
-    fn bound(&mut self, _notices: &mut Vec<String>) {}
-}
-
-impl SharedTable for () {}
-
-impl<T: PartialEq> SharedTable for Named<T> {}

@@ -83,6 +83,13 @@ pub struct Client {
     port: Port,
 }
 
+impl Client {
+    /// Returns the port of the role's element that the client has.
+    pub fn port(&self) -> Port {
+        self.port
+    }
+}
+
 impl RolePlans {
     /// Plans one role with `plan`, which is [`RoleKind::plan`] of its kind.
     ///

@@ -19,6 +19,7 @@ pub mod atm;
 mod bytes;
 mod capture;
 pub mod crc32;
+pub mod dtn;
 mod dvb;
 mod error;
 pub mod ip;

@@ -3,6 +3,7 @@
 //! An input that once broke a decoder is kept in `tests/corpus/<target>/`. The seeds there come from
 //! `cargo test -p bentpipe-wire --test fuzz -- --ignored write_seeds`.
 
+mod bundles;
 mod frames;
 #[path = "../../../fuzz/src/wire.rs"]
 #[allow(unreachable_pub, reason = "shared with the fuzz crate, where it is reachable")]
@@ -97,6 +98,7 @@ fn write_seeds() {
     write_tables();
     write_data_fields();
     write_fpdus();
+    bundles::write_seeds();
 }
 
 /// A cell of data, an RM cell on its way back, and one of OAM.

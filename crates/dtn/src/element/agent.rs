@@ -1,0 +1,280 @@
+//! Bundle node on a host of the simulator, over UDP and LTP.
+
+use std::any::Any;
+use std::collections::HashMap;
+
+use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_transport::app::{Endpoints, datagram};
+use bentpipe_units::Time;
+use bentpipe_wire::dtn::KEEP_ALIVE;
+use bentpipe_wire::dtn::bundle::Bundle;
+use bentpipe_wire::dtn::eid::Eid;
+use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, SessionId};
+use bentpipe_wire::ip::{self, Protocol};
+use bentpipe_wire::udp;
+
+use super::Neighbour;
+use crate::carry::Carry;
+use crate::ltp::{self, Engine, Event, Peer};
+use crate::metrics;
+use crate::network::{Layer, Network};
+use crate::node::Node;
+
+/// Port of the element for bundles in UDP datagrams.
+const UDP: Port = Port(0);
+/// Port of the element for LTP segments.
+const LTP: Port = Port(1);
+
+/// Bundle node. Ports 0 and 1 are UDP and LTP, and higher ones applications by service number.
+#[derive(Debug)]
+pub struct Agent {
+    node: Node,
+    engine: Engine,
+    neighbours: Vec<Neighbour>,
+    layer: Layer,
+    datagram: usize,
+    /// Bundles in LTP sessions.
+    sessions: HashMap<SessionId, u64>,
+    refused: u64,
+    is_set_up: bool,
+}
+
+impl Agent {
+    /// Creates the node with number `own`.
+    pub fn new(own: u64, node: Node, neighbours: Vec<Neighbour>, network: &Network) -> Agent {
+        let datagram = network.datagram.get() as usize;
+        let config = ltp::Config {
+            segment: datagram,
+            tries: network.ltp.tries,
+            exports: network.ltp.sessions as usize,
+            imports: network.ltp.sessions as usize * neighbours.len().max(1),
+            ..ltp::Config::new(own)
+        };
+        let mut engine = Engine::new(config);
+        for neighbour in &neighbours {
+            let peer = Peer { light_time: neighbour.light_time(), margin: network.ltp.margin };
+            engine.set_peer(neighbour.number, peer);
+        }
+        Agent {
+            node,
+            engine,
+            neighbours,
+            layer: network.layer,
+            datagram,
+            sessions: HashMap::new(),
+            refused: 0,
+            is_set_up: false,
+        }
+    }
+
+    /// Sends a bundle of an application, with a creation timestamp.
+    fn originate(&mut self, mut bundle: Bundle, now: Time) {
+        bundle.primary.timestamp = self.node.timestamp(now);
+        self.node.originate(bundle, now);
+    }
+
+    /// Handles a datagram from another node.
+    fn arrive(&mut self, port: Port, packet: &Packet, now: Time) {
+        let bytes = packet.to_vec();
+        let Some((source, payload)) = payload(&bytes) else {
+            self.refused += 1;
+            return;
+        };
+        let from = self.neighbours.iter().find(|neighbour| neighbour.address == source);
+        match (from.map(|neighbour| neighbour.number), port) {
+            _ if payload == KEEP_ALIVE => {}
+            (Some(from), LTP) => {
+                self.engine.handle_segment(from, payload, now);
+                self.handle_events(now);
+            }
+            (Some(from), _) => self.receive(payload, from, now),
+            (None, _) => self.refused += 1,
+        }
+    }
+
+    fn receive(&mut self, bytes: &[u8], from: u64, now: Time) {
+        match Bundle::parse(bytes) {
+            Ok(bundle) => {
+                self.node.receive(bundle, from, now);
+            }
+            Err(_) => self.refused += 1,
+        }
+    }
+
+    fn handle_events(&mut self, now: Time) {
+        while let Some(event) = self.engine.poll_event() {
+            match event {
+                Event::Received { session, data, .. } => self.receive(&data, session.engine, now),
+                Event::Sent(session) => self.close(session, true, now),
+                Event::Failed(session, _) => self.close(session, false, now),
+                Event::Cancelled(..) => {}
+            }
+        }
+    }
+
+    fn close(&mut self, session: SessionId, is_sent: bool, now: Time) {
+        if let Some(id) = self.sessions.remove(&session) {
+            self.node.done(id, is_sent, now);
+        }
+    }
+
+    /// Sends what the transmitters of all neighbours take.
+    fn transmit(&mut self, cx: &mut Cx<'_>) {
+        for n in 0..self.neighbours.len() {
+            let now = cx.now();
+            while let Some(rate) = self.neighbours[n].open(now).filter(|_| self.neighbours[n].is_free(now)) {
+                let Some((port, ends, payload)) = self.next(n, now) else { break };
+                self.neighbours[n].occupy(payload.len(), rate, now);
+                let mut packet = Packet::from_bytes(&datagram(ends, &payload));
+                packet.set_created_at(now);
+                cx.emit(port, packet);
+            }
+        }
+        self.deliver(cx);
+    }
+
+    /// Returns the next datagram for a neighbour.
+    fn next(&mut self, n: usize, now: Time) -> Option<(Port, Endpoints, Vec<u8>)> {
+        let Neighbour { number, bundle_ends, ltp_ends, .. } = self.neighbours[n];
+        if self.layer == Layer::Udp {
+            let (id, bundle) = self.node.poll_transmit(number, self.datagram as u64, now)?;
+            self.node.done(id, true, now);
+            return Some((UDP, bundle_ends, bundle.to_vec()));
+        }
+        if !self.engine.has_segment(number) && self.engine.has_session() {
+            self.load(number, now);
+        }
+        let segment = self.engine.poll_transmit(number, now);
+        self.handle_events(now);
+        segment.map(|segment| (LTP, ltp_ends, segment))
+    }
+
+    /// Starts a block of the next bundle for a neighbour.
+    fn load(&mut self, number: u64, now: Time) {
+        let Some((id, bundle)) = self.node.poll_transmit(number, u64::MAX, now) else { return };
+        let data = bundle.to_vec();
+        let red = if self.layer == Layer::Ltp { data.len() as u64 } else { 0 };
+        match self.engine.send(number, BUNDLE_PROTOCOL, data, red) {
+            Ok(session) => {
+                self.sessions.insert(session, id);
+            }
+            Err(_) => self.node.done(id, false, now),
+        }
+    }
+
+    /// Delivers bundles to the applications, by their service numbers.
+    fn deliver(&mut self, cx: &mut Cx<'_>) {
+        while let Some(bundle) = self.node.poll_delivery() {
+            if let Eid::Ipn(ipn) = &bundle.primary.destination
+                && let Ok(service @ 2..) = u16::try_from(ipn.service)
+            {
+                cx.emit(Port(service), Packet::carrying(0, Box::new(Carry(bundle))));
+            }
+        }
+    }
+
+    /// Handles the beginning and end of contacts.
+    fn change_contacts(&mut self, now: Time) {
+        let mut has_changed = !self.is_set_up;
+        for neighbour in &mut self.neighbours {
+            if neighbour.pop_changes(now) || !self.is_set_up {
+                has_changed = true;
+                match neighbour.is_reachable(now) {
+                    true => self.engine.resume(neighbour.number, now),
+                    false => self.engine.suspend(neighbour.number, now),
+                }
+            }
+        }
+        self.is_set_up = true;
+        if has_changed {
+            self.node.reroute(now);
+        }
+    }
+
+    fn next_wake(&self, now: Time) -> Time {
+        let waits = |neighbour: &Neighbour| {
+            self.engine.has_segment(neighbour.number)
+                || (self.node.has_bundle(neighbour.number)
+                    && (self.layer == Layer::Udp || self.engine.has_session()))
+        };
+        let mut next = self.node.next_timeout().min(self.engine.next_timeout());
+        for neighbour in &self.neighbours {
+            next = next.min(neighbour.next_change());
+            if waits(neighbour) {
+                next = next.min(neighbour.next_free(now));
+            }
+        }
+        next
+    }
+}
+
+/// Returns the source and the payload of a UDP datagram whose checksum is valid.
+fn payload(bytes: &[u8]) -> Option<(std::net::IpAddr, &[u8])> {
+    let packet = ip::Packet::new_checked(bytes).ok()?;
+    let upper = packet.upper().ok()?;
+    if upper.protocol != Protocol::UDP || upper.is_fragment {
+        return None;
+    }
+    let datagram = udp::Datagram::new_checked(upper.bytes).ok()?;
+    datagram.verify_checksum(&upper.pseudo).ok()?;
+    let start = upper.offset + udp::HEADER_LEN;
+    Some((packet.src(), &bytes[start..start + datagram.payload_len()]))
+}
+
+impl Element for Agent {
+    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        if port.0 > LTP.0 {
+            if let Some(carry) = packet.into_carried::<Carry>() {
+                self.originate(carry.0, now);
+            }
+        } else {
+            self.arrive(port, &packet, now);
+        }
+        self.transmit(cx);
+        self.next_wake(now)
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        self.change_contacts(now);
+        if self.node.next_timeout() <= now {
+            self.node.handle_timeout(now);
+        }
+        if self.engine.next_timeout() <= now {
+            self.engine.handle_timeout(now);
+            self.handle_events(now);
+        }
+        self.transmit(cx);
+        self.next_wake(now)
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        let (counts, (stored, bytes)) = (self.node.counts(), self.node.stored());
+        observer.gauge(&metrics::STORED, stored as f64);
+        observer.gauge(&metrics::STORED_BYTES, bytes as f64);
+        observer.counter(&metrics::ORIGINATED, counts.originated);
+        observer.counter(&metrics::RECEIVED, counts.received);
+        observer.counter(&metrics::FORWARDED, counts.forwarded);
+        observer.counter(&metrics::DELIVERED, counts.delivered);
+        observer.counter(&metrics::EXPIRED, counts.expired);
+        observer.counter(&metrics::EVICTED, counts.evicted);
+        observer.counter(&metrics::REFUSED, counts.refused);
+        observer.counter(&metrics::MALFORMED, counts.malformed + self.refused);
+        observer.counter(&metrics::HOP_LIMIT, counts.hop_limit);
+        observer.counter(&metrics::TOO_LONG, counts.too_long);
+        observer.counter(&metrics::REROUTED, counts.rerouted);
+        observer.counter(&metrics::FRAGMENTS, counts.fragments);
+        observer.counter(&metrics::REPORTS, counts.reports);
+        let ltp = self.engine.counts();
+        observer.counter(&metrics::LTP_SENT, ltp.data_sent);
+        observer.counter(&metrics::LTP_REPEATED, ltp.data_repeated);
+        observer.counter(&metrics::LTP_REPORTS, ltp.reports_sent);
+        observer.counter(&metrics::LTP_TIMEOUTS, ltp.timeouts);
+        observer.counter(&metrics::LTP_FAILED, ltp.failed);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -1,0 +1,100 @@
+//! Application that receives bundles and measures loss and delay.
+
+use std::any::Any;
+
+use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_transport::app::metrics;
+use bentpipe_units::{Span, Time};
+
+use super::STAMP;
+use crate::carry::Carry;
+
+/// Maximum number of bundles of which duplicates are detected.
+const MAX_NUMBERS: usize = 1 << 26;
+
+/// Receiver of bundles at port 0.
+#[derive(Debug, Default)]
+pub struct Sink {
+    packets: u64,
+    bytes: u64,
+    duplicates: u64,
+    /// Numbers received, a bit each.
+    seen: Vec<u64>,
+    expected: u64,
+    delay: Span,
+    total: f64,
+    max: Span,
+    last: Time,
+}
+
+impl Sink {
+    /// Creates a receiver.
+    pub fn new() -> Sink {
+        Sink::default()
+    }
+
+    fn take(&mut self, carry: &Carry, now: Time) {
+        let payload = &carry.0.payload;
+        let mut stamp = payload.bytes.clone();
+        stamp.resize(STAMP.max(stamp.len()), 0);
+        let number = u32::from_be_bytes(*stamp.first_chunk().expect("12 bytes"));
+        let created = u64::from_be_bytes(*stamp[4..].first_chunk().expect("8 bytes"));
+        self.packets += 1;
+        if self.is_new(number) {
+            self.bytes += payload.len();
+            self.delay = if created <= now.as_nanos() { now - Time::from_nanos(created) } else { Span::ZERO };
+            self.total += self.delay.as_secs_f64();
+            self.max = self.max.max(self.delay);
+            self.last = now;
+        } else {
+            self.duplicates += 1;
+        }
+    }
+
+    fn is_new(&mut self, number: u32) -> bool {
+        let (word, bit) = (number as usize / 64, number % 64);
+        if word >= MAX_NUMBERS / 64 {
+            return true;
+        }
+        if word >= self.seen.len() {
+            self.seen.resize(word + 1, 0);
+        }
+        self.expected = self.expected.max(u64::from(number) + 1);
+        let is_new = self.seen[word] >> bit & 1 == 0;
+        self.seen[word] |= 1 << bit;
+        is_new
+    }
+}
+
+impl Element for Sink {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        if let Some(carry) = packet.into_carried::<Carry>() {
+            self.take(&carry, cx.now());
+        }
+        Time::NEVER
+    }
+
+    fn wake(&mut self, _cx: &mut Cx<'_>) -> Time {
+        Time::NEVER
+    }
+
+    fn forwards(&self, _from: Port, _to: Port) -> bool {
+        false
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        let unique = self.packets - self.duplicates;
+        let or_nan = |value: f64| if unique > 0 { value } else { f64::NAN };
+        observer.counter(&metrics::PACKETS, self.packets);
+        observer.counter(&metrics::DELIVERED_BYTES, self.bytes);
+        observer.counter(&metrics::DUPLICATES, self.duplicates);
+        observer.gauge(&metrics::LOST, self.expected.saturating_sub(unique) as f64);
+        observer.gauge(&metrics::DELAY, or_nan(self.delay.as_secs_f64()));
+        observer.gauge(&metrics::DELAY_MEAN, or_nan(self.total / unique.max(1) as f64));
+        observer.gauge(&metrics::DELAY_MAX, or_nan(self.max.as_secs_f64()));
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

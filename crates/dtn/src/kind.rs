@@ -1,0 +1,100 @@
+//! Role `dtn` of a node and traffic of bundles.
+
+mod bundles;
+
+pub use bundles::Bundles;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use bentpipe_net::{Element, Port};
+use bentpipe_site::{Ground, IpVersion, Problem, Review, RoleAt, RoleKind};
+use bentpipe_units::Bytes;
+use bentpipe_wire::dtn::eid::Eid;
+use bentpipe_wire::dtn::{BUNDLE_PORT, LTP_PORT};
+use bentpipe_wire::ip::Protocol;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::element::{Agent, Neighbour};
+use crate::network::Networks;
+use crate::node::{self, Node, Routing};
+use crate::route::{Graph, Options};
+
+/// Time of instant 0 in milliseconds since 2000: 2026-01-01T00:00:00 UTC.
+pub const EPOCH: u64 = 820_540_800_000;
+
+/// Node of a delay-tolerant network (RFC 9171). It stores bundles and forwards them in contacts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct Kind {
+    /// Network of bundles that it belongs to: `[dtn.NAME]`.
+    pub network: String,
+    /// Storage of bundles. Default: 1 GB.
+    #[serde(default = "storage")]
+    pub storage: Bytes,
+    /// Enables status reports on bundles that ask for them. Default: true.
+    #[serde(default = "yes")]
+    pub reports: bool,
+}
+
+fn storage() -> Bytes {
+    Bytes::new(1_000_000_000)
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// Returns the endpoint of a service at a node. Node numbers count from 1.
+pub(crate) fn endpoint(node: usize, service: u16) -> Eid {
+    Eid::ipn(node as u32 + 1, service.into())
+}
+
+impl RoleKind for Kind {
+    type Shared = Networks;
+
+    fn check(&self, at: &RoleAt<'_>, networks: &Networks, review: &mut Review<'_>) {
+        review.ensure_named(&networks.0, "network of bundles", &format!("{}.network", at.key), &self.network);
+    }
+
+    fn plan(&self, networks: &Networks, ground: &mut Ground<'_, '_>) -> Result<Box<dyn Element>, Problem> {
+        let network = &networks.0[&self.network];
+        let plan = network.plan(&self.network, &|name| ground.index(name).map(|node| node as u64 + 1))?;
+        let own = ground.index(ground.name()).expect("a node of the topology") as u64 + 1;
+        let udp = ground.bind_at(Protocol::UDP, BUNDLE_PORT)?;
+        let ltp = ground.bind_at(Protocol::UDP, LTP_PORT)?;
+        debug_assert_eq!((udp, ltp), (Port(0), Port(1)));
+        let contacts = plan.contacts.iter().filter(|contact| contact.from == own || contact.to == own);
+        let others: BTreeSet<u64> =
+            contacts.map(|contact| if contact.from == own { contact.to } else { contact.from }).collect();
+        let address = first(ground, ground.name())?;
+        let mut neighbours = Vec::new();
+        for other in others {
+            let Some(name) = ground.node_at(other as usize - 1) else {
+                let problem =
+                    format!("no node has the number {other}: nodes count from 1 in the order of the file");
+                return Err(Problem::new(format!("dtn.{}.plan", self.network), problem));
+            };
+            ground.reach(name, IpVersion::V4)?;
+            let there = first(ground, name)?;
+            neighbours.push(Neighbour::new(own, other, [address, there], &plan));
+        }
+        let config = node::Config {
+            eid: endpoint(own as usize - 1, 0),
+            storage: self.storage.get(),
+            reports: self.reports,
+            epoch: EPOCH,
+        };
+        let graph = Graph::new(plan, Options { candidates: network.candidates.into(), margin: 0.0 });
+        let node = Node::new(config, Routing::contacts(own, graph));
+        Ok(Box::new(Agent::new(own, node, neighbours, network)))
+    }
+}
+
+/// Returns the IPv4 address of a node.
+fn first(ground: &Ground<'_, '_>, node: &str) -> Result<IpAddr, Problem> {
+    let addresses = ground.addresses(node).map(|[v4, _]| v4);
+    addresses.ok_or_else(|| Problem::new(ground.key(), format!("node \"{node}\" has no address")))
+}

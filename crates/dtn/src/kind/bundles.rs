@@ -1,0 +1,112 @@
+//! Traffic of bundles.
+
+use bentpipe_net::InvalidConfig;
+use bentpipe_site::{Attach, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Problem, Review, TrafficKind};
+use bentpipe_units::{Bytes, Rate, Span};
+use bentpipe_wire::dtn::bundle::{Bundle, Content, HopCount, Payload, Primary, Timestamp};
+use bentpipe_wire::dtn::crc::CrcKind;
+use bentpipe_wire::dtn::eid::Eid;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::endpoint;
+use crate::element::{Sender, Sink, Timing};
+use crate::node::priority_block;
+
+/// Bundles at a fixed interval, from a node with the role `dtn` to another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct Bundles {
+    /// Payload of each bundle, at least 12 B: a number and the time of creation.
+    pub payload: Bytes,
+    /// Time from bundle to bundle.
+    pub interval: Span,
+    /// Lifetime. Default: 1 h.
+    #[serde(default = "lifetime")]
+    pub lifetime: Span,
+    /// Priority: 0 bulk, 1 normal, 2 expedited. Default: 1.
+    #[serde(default = "normal")]
+    #[schemars(range(min = 0, max = 2))]
+    pub priority: u8,
+    /// Maximum number of bundles. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundles: Option<u64>,
+    /// Enables a CRC over the payload. Default: true.
+    #[serde(default = "yes")]
+    pub crc: bool,
+    /// Hop limit of the bundles. Default: no hop count block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 255))]
+    pub hop_limit: Option<u8>,
+}
+
+const fn lifetime() -> Span {
+    Span::from_secs(3600)
+}
+
+const fn normal() -> u8 {
+    1
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// Bytes of a bundle without payload, about.
+const OVERHEAD: u64 = 55;
+
+impl Bundles {
+    /// Returns a bundle from an endpoint to another.
+    fn template(&self, [source, destination]: [Eid; 2]) -> Bundle {
+        let lifetime = self.lifetime.as_nanos() / 1_000_000;
+        let primary = Primary::new(source, destination, Timestamp::default(), lifetime);
+        let crc = if self.crc { CrcKind::Castagnoli } else { CrcKind::None };
+        let payload = Payload { crc, ..Payload::elided(self.payload.get()) };
+        let mut bundle = Bundle { primary, blocks: vec![], payload };
+        if let Some(limit) = self.hop_limit {
+            bundle.set(Content::HopCount(HopCount { limit, count: 0 }));
+        }
+        if self.priority != 1 {
+            bundle.set(priority_block(self.priority));
+        }
+        bundle
+    }
+}
+
+impl TrafficKind for Bundles {
+    fn takes(&self) -> FlowTakes {
+        FlowTakes::default()
+    }
+
+    fn check(&self, key: &str, review: &mut Review<'_>) {
+        let bytes = self.payload.get();
+        let problem = format!("expected 12 to 60000 B, got {bytes} B");
+        review.ensure((12..=60_000).contains(&bytes), &format!("{key}.payload"), problem);
+        review.ensure(!self.interval.is_zero(), &format!("{key}.interval"), "expected a time above zero");
+    }
+
+    fn segment_len(&self) -> Option<u64> {
+        Some(self.payload.get() + OVERHEAD + self.header_len())
+    }
+
+    fn offered(&self, _packet: Bytes) -> Option<Rate> {
+        Some(Rate::of(self.payload, self.interval))
+    }
+
+    fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
+        let to = at.receivers[0];
+        InvalidConfig::ensure(at.from != to, "to", "another node")
+            .map_err(|error| at.impossible("", &error))?;
+        let [own, other] = [ground.client(at, at.from, "dtn")?, ground.client(at, to, "dtn")?];
+        let ends = [endpoint(at.from, own.port().0), endpoint(to, other.port().0)];
+        let bundles = self.bundles.unwrap_or(u64::MAX);
+        let timing = Timing { start: at.start, stop: at.stop, interval: self.interval, bundles };
+        let sender = Sender::new(self.template(ends), timing);
+        Ok(FlowEnds {
+            sender: End::attached(sender, Attach::Role(own)),
+            receivers: vec![End::attached(Sink::new(), Attach::Role(other))],
+            judge: None,
+        })
+    }
+}

@@ -1,0 +1,245 @@
+//! Sessions that send a block.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
+
+use bentpipe_wire::dtn::sdnv;
+
+use super::ranges::Ranges;
+use super::{Control, Data, Engine, Reason, Report, SessionId};
+
+/// Checkpoint that has not been answered in full.
+#[derive(Clone, Debug)]
+pub(super) struct Checkpoint {
+    /// Range of its segment in the block.
+    range: Range<u64>,
+    /// Report that it answers, or 0.
+    report: u64,
+    /// Scope that reports on it must cover.
+    scope: (u64, u64),
+    /// Scopes of the reports that arrived.
+    covered: Ranges,
+    tries: u32,
+}
+
+/// Part of the block to send.
+#[derive(Clone, Debug)]
+struct Part {
+    from: u64,
+    to: u64,
+    /// Report that the checkpoint at its end answers, and the scope of that report.
+    checkpoint: Option<(u64, (u64, u64))>,
+    /// Serial number of a checkpoint that is sent again.
+    again: Option<u64>,
+}
+
+/// Session that sends.
+#[derive(Clone, Debug)]
+pub(super) struct Export {
+    pub(super) peer: u64,
+    client: u64,
+    pub(super) data: Vec<u8>,
+    red: u64,
+    parts: VecDeque<Part>,
+    sent: Ranges,
+    acknowledged: Ranges,
+    pub(super) checkpoints: HashMap<u64, Checkpoint>,
+    reports: HashSet<u64>,
+    next_serial: u64,
+    /// Reason of its cancellation, and the transmissions of it.
+    pub(super) cancelled: Option<(Reason, u32)>,
+}
+
+impl Export {
+    pub(super) fn new(peer: u64, client: u64, data: Vec<u8>, red: u64, next_serial: u64) -> Export {
+        let len = data.len() as u64;
+        let red = red.min(len);
+        let part = |from, to, checkpoint| Part { from, to, checkpoint, again: None };
+        let parts = [part(0, red, Some((0, (0, red)))), part(red, len, None)];
+        Export {
+            peer,
+            client,
+            data,
+            red,
+            parts: parts.into_iter().filter(|part| part.from < part.to).collect(),
+            sent: Ranges::default(),
+            acknowledged: Ranges::default(),
+            checkpoints: HashMap::new(),
+            reports: HashSet::new(),
+            next_serial,
+            cancelled: None,
+        }
+    }
+
+    /// Returns `true` if the session was not cancelled before, and cancels it.
+    pub(super) fn cancel(&mut self, reason: Reason) -> bool {
+        self.parts.clear();
+        self.cancelled.is_none() && {
+            self.cancelled = Some((reason, 0));
+            true
+        }
+    }
+
+    /// Returns the next segment and its range in the block.
+    pub(super) fn next(&mut self, limit: usize, session: &SessionId) -> Option<(Data, Range<usize>)> {
+        let (len, red) = (self.data.len() as u64, self.red);
+        let part = self.parts.front_mut()?;
+        let overhead = header_len(session, self.client, len);
+        let to = part.to.min(part.from + (limit - overhead) as u64);
+        let range = part.from..to;
+        part.from = to;
+        let is_last = to == part.to;
+        let last = part.clone();
+        if is_last {
+            self.parts.pop_front();
+        }
+        let checkpoint = last.checkpoint.filter(|_| is_last).map(|(report, scope)| {
+            let serial = last.again.unwrap_or(self.next_serial);
+            self.next_serial = self.next_serial.max(serial + 1);
+            let new =
+                Checkpoint { range: range.clone(), report, scope, covered: Ranges::default(), tries: 0 };
+            self.checkpoints.entry(serial).or_insert(new).tries += 1;
+            (serial, report)
+        });
+        let is_green = range.start >= red;
+        let data = Data {
+            is_green,
+            checkpoint,
+            ends_red: !is_green && to == red && checkpoint.is_some(),
+            ends_block: to == len && (is_green || checkpoint.is_some()),
+            client: self.client,
+            offset: range.start,
+        };
+        Some((data, range.start as usize..range.end as usize))
+    }
+
+    /// Returns `true` if the range was not sent before, and notes it as sent.
+    pub(super) fn mark_sent(&mut self, range: &Range<usize>) -> bool {
+        self.sent.insert(range.start as u64, range.end as u64) > 0
+    }
+
+    /// Returns `true` if all is sent and all red data acknowledged.
+    pub(super) fn is_done(&self) -> bool {
+        self.sent.covers(0, self.data.len() as u64) && self.acknowledged.covers(0, self.red)
+    }
+
+    /// Queues a checkpoint's segment again.
+    fn repeat(&mut self, serial: u64) {
+        let Some(checkpoint) = self.checkpoints.get(&serial) else { return };
+        let Range { start: from, end: to } = checkpoint.range;
+        let checkpoint = Some((checkpoint.report, checkpoint.scope));
+        self.parts.push_back(Part { from, to, checkpoint, again: Some(serial) });
+    }
+
+    /// Applies a report and queues missing data. Returns the checkpoint that is answered in full.
+    fn apply(&mut self, report: &Report) -> Option<u64> {
+        let Report { lower, upper, checkpoint, .. } = *report;
+        let upper = upper.min(self.red);
+        for (offset, len) in &report.claims {
+            let from = lower.saturating_add(*offset);
+            self.acknowledged.insert(from.min(self.red), from.saturating_add(*len).min(self.red));
+        }
+        // Data that has not been sent yet is not missing, nor what waits to be sent again.
+        let is_waiting = |(from, to): &(u64, u64)| {
+            self.parts.iter().any(|part| part.again.is_none() && part.from <= *from && *to <= part.to)
+        };
+        let gaps = self.acknowledged.gaps(lower, upper);
+        let gaps: Vec<_> =
+            gaps.into_iter().filter(|gap| self.sent.covers(gap.0, gap.1) && !is_waiting(gap)).collect();
+        for (n, (from, to)) in gaps.iter().enumerate() {
+            let is_last = n + 1 == gaps.len();
+            let checkpoint = is_last.then_some((report.serial, (lower, upper)));
+            self.parts.push_back(Part { from: *from, to: *to, checkpoint, again: None });
+        }
+        let open = self.checkpoints.get_mut(&checkpoint)?;
+        open.covered.insert(lower, report.upper);
+        if open.covered.covers(open.scope.0, open.scope.1) {
+            self.checkpoints.remove(&checkpoint);
+            return Some(checkpoint);
+        }
+        None
+    }
+}
+
+/// Returns the length of the longest header of a data segment in the block.
+///
+/// Room for a checkpoint's serial numbers is always left, so that a segment is repeated as one.
+fn header_len(session: &SessionId, client: u64, len: u64) -> usize {
+    2 + [session.engine, session.number, client, len, len].into_iter().map(sdnv::len).sum::<usize>() + 8
+}
+
+impl Engine {
+    pub(super) fn handle_report(&mut self, from: u64, session: SessionId, report: &Report) {
+        let Some(export) = self.exports.get_mut(&session) else {
+            // A late report of a closed session is acknowledged, or its receiver would repeat it (section 6.13).
+            return self.push(from, Control::ReportAck(session, report.serial));
+        };
+        let peer = export.peer;
+        let is_new = export.cancelled.is_none() && export.reports.insert(report.serial);
+        let answered = if is_new { export.apply(report) } else { None };
+        let (has_parts, is_done) = (!export.parts.is_empty(), export.is_done());
+        self.push(peer, Control::ReportAck(session, report.serial));
+        if let Some(serial) = answered {
+            self.timers.stop(&super::Timer::Checkpoint(session, serial));
+        }
+        if is_done {
+            self.finish_export(session);
+        } else if has_parts {
+            self.enqueue(peer, session);
+        }
+    }
+
+    fn enqueue(&mut self, peer: u64, session: SessionId) {
+        let sessions = &mut self.outgoing.entry(peer).or_default().sessions;
+        if !sessions.contains(&session) {
+            // Retransmissions go first, so that old blocks end.
+            sessions.push_front(session);
+        }
+    }
+
+    pub(super) fn checkpoint_expired(&mut self, session: SessionId, serial: u64) {
+        let limit = self.config.tries;
+        let Some(export) = self.exports.get_mut(&session) else { return };
+        let Some(checkpoint) = export.checkpoints.get(&serial) else { return };
+        if checkpoint.tries >= limit {
+            return self.cancel(session, Reason::Retransmissions);
+        }
+        export.repeat(serial);
+        let peer = export.peer;
+        self.enqueue(peer, session);
+    }
+
+    pub(super) fn cancel_export_expired(&mut self, session: SessionId) {
+        let limit = self.config.tries;
+        let Some(export) = self.exports.get_mut(&session) else { return };
+        let Some((_, tries)) = &mut export.cancelled else { return };
+        *tries += 1;
+        let (is_over, peer) = (*tries >= limit, export.peer);
+        if is_over {
+            self.exports.remove(&session);
+        } else {
+            self.push(peer, Control::CancelExport(session));
+        }
+    }
+
+    pub(super) fn handle_sender_cancel_ack(&mut self, session: SessionId) {
+        self.timers.stop(&super::Timer::CancelExport(session));
+        if self.exports.get(&session).is_some_and(|export| export.cancelled.is_some()) {
+            self.exports.remove(&session);
+        }
+    }
+
+    pub(super) fn handle_receiver_cancel(&mut self, session: SessionId, reason: Reason) {
+        let Some(export) = self.exports.remove(&session) else { return };
+        export
+            .checkpoints
+            .keys()
+            .for_each(|serial| self.timers.stop(&super::Timer::Checkpoint(session, *serial)));
+        self.timers.stop(&super::Timer::CancelExport(session));
+        self.push(export.peer, Control::ReceiverCancelAck(session));
+        if export.cancelled.is_none() {
+            self.counts.failed += 1;
+            self.events.push_back(super::Event::Failed(session, reason));
+        }
+    }
+}

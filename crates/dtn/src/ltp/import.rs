@@ -1,0 +1,305 @@
+//! Sessions that receive a block.
+
+use std::collections::HashMap;
+
+use bentpipe_units::Time;
+use bentpipe_wire::dtn::sdnv;
+
+use super::ranges::Ranges;
+use super::{Control, Data, Engine, Event, MEMORY, Reason, Report, SessionId, Timer};
+
+/// Report that has not been acknowledged.
+#[derive(Clone, Debug)]
+pub(super) struct OpenReport {
+    pub(super) report: Report,
+    tries: u32,
+}
+
+/// Session that receives.
+#[derive(Clone, Debug)]
+pub(super) struct Import {
+    client: u64,
+    data: Vec<u8>,
+    received: Ranges,
+    /// End of the red part, once known.
+    red_end: Option<u64>,
+    /// End of the block, once known.
+    block_end: Option<u64>,
+    /// Lowest offset of green data.
+    green_start: u64,
+    /// Highest end of red data.
+    red_seen: u64,
+    pub(super) reports: HashMap<u64, OpenReport>,
+    /// Scopes of all reports by their serial numbers.
+    scopes: HashMap<u64, (u64, u64)>,
+    /// Checkpoints that have been answered.
+    answered: Vec<u64>,
+    next_serial: u64,
+    has_delivered_red: bool,
+    /// Reason of its cancellation, and the transmissions of it.
+    pub(super) cancelled: Option<(Reason, u32)>,
+}
+
+/// Memory of a session that is closed, to answer a late checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closed {
+    red_end: u64,
+    next_serial: u64,
+}
+
+/// Maximum number of reports of one session that are open at a time.
+const MAX_REPORTS: usize = 256;
+/// Maximum number of ranges of one block, beyond which it is cancelled.
+const MAX_RANGES: usize = 4096;
+
+impl Import {
+    fn new(client: u64, next_serial: u64) -> Import {
+        Import {
+            client,
+            data: Vec::new(),
+            received: Ranges::default(),
+            red_end: None,
+            block_end: None,
+            green_start: u64::MAX,
+            red_seen: 0,
+            reports: HashMap::new(),
+            scopes: HashMap::new(),
+            answered: Vec::new(),
+            next_serial,
+            has_delivered_red: false,
+            cancelled: None,
+        }
+    }
+
+    /// Adds data.
+    ///
+    /// # Errors
+    /// Returns the reason for which the session must be cancelled.
+    fn take(&mut self, data: &Data, bytes: &[u8], limit: u64) -> Result<(), Reason> {
+        let end = data.offset + bytes.len() as u64;
+        let is_miscoloured = match data.is_green {
+            true => data.offset < self.red_seen || self.red_end.is_some_and(|red| data.offset < red),
+            false => end > self.green_start || self.red_end.is_some_and(|red| end > red),
+        };
+        if is_miscoloured {
+            return Err(Reason::Miscoloured);
+        }
+        if end > limit || self.received.count() > MAX_RANGES {
+            return Err(Reason::System);
+        }
+        if data.is_green {
+            self.green_start = self.green_start.min(data.offset);
+        } else {
+            self.red_seen = self.red_seen.max(end);
+        }
+        if self.data.len() < end as usize {
+            self.data.resize(end as usize, 0);
+        }
+        self.data[data.offset as usize..end as usize].copy_from_slice(bytes);
+        self.received.insert(data.offset, end);
+        self.red_end = self.red_end.or((data.ends_red && !data.is_green).then_some(end));
+        self.block_end = self.block_end.or(data.ends_block.then_some(end));
+        Ok(())
+    }
+
+    /// Returns the reports that answer a checkpoint, each with at most `most` claims.
+    fn report(&mut self, (serial, answers): (u64, u64), end: u64, most: usize) -> Vec<u64> {
+        if self.answered.contains(&serial) {
+            let open = self.reports.iter().filter(|(_, open)| open.report.checkpoint == serial);
+            return open.map(|(serial, _)| *serial).collect();
+        }
+        self.answered.push(serial);
+        let (lower, upper) = self.scopes.get(&answers).copied().unwrap_or((0, end));
+        let claims: Vec<_> = self.received.within(lower, upper).collect();
+        let groups: Vec<&[(u64, u64)]> =
+            if claims.is_empty() { vec![&[]] } else { claims.chunks(most).collect() };
+        let mut serials = Vec::new();
+        let mut from = lower;
+        for (n, group) in groups.iter().enumerate() {
+            let to = if n + 1 == groups.len() { upper } else { group[group.len() - 1].1 };
+            serials.push(self.add_report(serial, (from, to), group));
+            from = to;
+        }
+        serials
+    }
+
+    fn add_report(&mut self, checkpoint: u64, (lower, upper): (u64, u64), claims: &[(u64, u64)]) -> u64 {
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let claims = claims.iter().map(|(from, to)| (from - lower, to - from)).collect();
+        let report = Report { serial, checkpoint, upper, lower, claims };
+        self.scopes.insert(serial, (lower, upper));
+        self.reports.insert(serial, OpenReport { report, tries: 0 });
+        serial
+    }
+
+    /// Returns the red part the first time that it is complete, or a green block.
+    fn delivery(&mut self) -> Option<Vec<u8>> {
+        let end = self.red_end.or(self.block_end.filter(|_| self.green_start == 0))?;
+        if self.has_delivered_red || !self.received.covers(0, end) {
+            return None;
+        }
+        self.has_delivered_red = true;
+        Some(self.data[..end as usize].to_vec())
+    }
+}
+
+impl Engine {
+    /// Returns the most claims of which a report fits a segment.
+    fn most_claims(&self) -> usize {
+        let fixed = 64 + sdnv::MAX_LEN;
+        ((self.config.segment.max(fixed + 20) - fixed) / 10).max(1)
+    }
+
+    pub(super) fn handle_data(&mut self, session: SessionId, data: &Data, bytes: &[u8], now: Time) {
+        if let Some(closed) = self.closed.get_mut(&session) {
+            // The report's acknowledgement may have closed it while a checkpoint was on its way again.
+            if let Some((serial, _)) = data.checkpoint.filter(|_| closed.red_end > 0) {
+                closed.next_serial += 1;
+                let Closed { red_end, next_serial } = *closed;
+                let report = Report {
+                    serial: next_serial,
+                    checkpoint: serial,
+                    upper: red_end,
+                    lower: 0,
+                    claims: vec![(0, red_end)],
+                };
+                self.push(session.engine, Control::LateReport(session, report));
+            }
+            return;
+        }
+        if !self.imports.contains_key(&session) && self.imports.len() >= self.config.imports {
+            self.counts.refused += 1;
+            return;
+        }
+        let (first, most, limit) = (self.serial(), self.most_claims(), self.config.block);
+        let import = self.imports.entry(session).or_insert_with(|| Import::new(data.client, first));
+        if import.cancelled.is_some() {
+            return;
+        }
+        let taken = import.take(data, bytes, limit);
+        let is_full = import.reports.len() >= MAX_REPORTS;
+        if let Err(reason) = taken.and(if is_full { Err(Reason::System) } else { Ok(()) }) {
+            return self.cancel_import(session, reason);
+        }
+        let end = data.offset + bytes.len() as u64;
+        let serials =
+            data.checkpoint.map(|checkpoint| import.report(checkpoint, end, most)).unwrap_or_default();
+        let (delivery, client, is_green) = (import.delivery(), import.client, import.red_seen == 0);
+        serials.into_iter().for_each(|serial| self.push(session.engine, Control::Report(session, serial)));
+        if let Some(data) = delivery {
+            self.events.push_back(Event::Received { session, client, data });
+        }
+        self.close_or_wait(session, is_green, now);
+    }
+
+    /// Closes a green block that is delivered, or starts its idle timer.
+    fn close_or_wait(&mut self, session: SessionId, is_green: bool, now: Time) {
+        let is_delivered = self.imports.get(&session).is_some_and(|import| import.has_delivered_red);
+        match (is_green, is_delivered) {
+            (true, true) => self.close_import(session),
+            (_, false) => {
+                // A red part may still be repeated by its sender, as often as its checkpoint is.
+                let rounds = if is_green { 1 } else { u64::from(self.config.tries) + 1 };
+                let after = self.timeout(session.engine) * rounds;
+                self.timers.start(Timer::Idle(session), session.engine, now, after);
+            }
+            (false, true) => self.timers.stop(&Timer::Idle(session)),
+        }
+    }
+
+    /// Closes a session that has all, and remembers it.
+    fn close_import(&mut self, session: SessionId) {
+        let Some(import) = self.imports.remove(&session) else { return };
+        self.timers.stop(&Timer::Idle(session));
+        import.reports.keys().for_each(|serial| self.timers.stop(&Timer::Report(session, *serial)));
+        self.remember(
+            session,
+            Closed { red_end: import.red_end.unwrap_or(0), next_serial: import.next_serial },
+        );
+    }
+
+    fn remember(&mut self, session: SessionId, closed: Closed) {
+        if self.closed_order.len() == MEMORY
+            && let Some(oldest) = self.closed_order.pop_front()
+        {
+            self.closed.remove(&oldest);
+        }
+        self.closed_order.push_back(session);
+        self.closed.insert(session, closed);
+    }
+
+    pub(super) fn handle_report_ack(&mut self, session: SessionId, serial: u64) {
+        self.timers.stop(&Timer::Report(session, serial));
+        let Some(import) = self.imports.get_mut(&session) else { return };
+        import.reports.remove(&serial);
+        if import.has_delivered_red && import.reports.is_empty() {
+            self.close_import(session);
+        }
+    }
+
+    pub(super) fn report_expired(&mut self, session: SessionId, serial: u64) {
+        let limit = self.config.tries;
+        let Some(import) = self.imports.get_mut(&session) else { return };
+        let Some(open) = import.reports.get_mut(&serial) else { return };
+        open.tries += 1;
+        let is_over = open.tries >= limit;
+        match (is_over, import.has_delivered_red) {
+            // All is there: the sender's repeated checkpoint will be answered from memory.
+            (true, true) => self.close_import(session),
+            (true, false) => self.cancel_import(session, Reason::Retransmissions),
+            (false, _) => self.push(session.engine, Control::Report(session, serial)),
+        }
+    }
+
+    fn cancel_import(&mut self, session: SessionId, reason: Reason) {
+        let Some(import) = self.imports.get_mut(&session) else { return };
+        if import.cancelled.is_some() {
+            return;
+        }
+        import.cancelled = Some((reason, 0));
+        import.data = Vec::new();
+        import.reports.drain().for_each(|(serial, _)| self.timers.stop(&Timer::Report(session, serial)));
+        self.timers.stop(&Timer::Idle(session));
+        self.counts.failed += 1;
+        self.events.push_back(Event::Cancelled(session, reason));
+        self.push(session.engine, Control::CancelImport(session));
+    }
+
+    pub(super) fn cancel_import_expired(&mut self, session: SessionId) {
+        let limit = self.config.tries;
+        let Some((_, tries)) = self.imports.get_mut(&session).and_then(|import| import.cancelled.as_mut())
+        else {
+            return;
+        };
+        *tries += 1;
+        match *tries >= limit {
+            true => self.forget_import(session),
+            false => self.push(session.engine, Control::CancelImport(session)),
+        }
+    }
+
+    pub(super) fn idle_expired(&mut self, session: SessionId) {
+        let is_green = self.imports.get(&session).is_some_and(|import| import.red_seen == 0);
+        if is_green { self.forget_import(session) } else { self.cancel_import(session, Reason::Cycles) }
+    }
+
+    pub(super) fn forget_import(&mut self, session: SessionId) {
+        self.timers.stop(&Timer::CancelImport(session));
+        if self.imports.contains_key(&session) {
+            self.close_import(session);
+            self.closed.entry(session).and_modify(|closed| closed.red_end = 0);
+        }
+    }
+
+    pub(super) fn handle_sender_cancel(&mut self, session: SessionId, reason: Reason) {
+        self.push(session.engine, Control::SenderCancelAck(session));
+        if let Some(import) = self.imports.get(&session) {
+            if !import.has_delivered_red && import.cancelled.is_none() {
+                self.counts.failed += 1;
+                self.events.push_back(Event::Cancelled(session, reason));
+            }
+            self.forget_import(session);
+        }
+    }
+}

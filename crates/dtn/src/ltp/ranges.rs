@@ -1,0 +1,75 @@
+//! Set of byte ranges, kept sorted and joined.
+
+/// Set of byte ranges.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ranges(Vec<(u64, u64)>);
+
+impl Ranges {
+    /// Adds a range of bytes and returns the number of new ones.
+    pub(crate) fn insert(&mut self, from: u64, to: u64) -> u64 {
+        if from >= to {
+            return 0;
+        }
+        // Ranges that touch the new one are `start..end`.
+        let start = self.0.partition_point(|range| range.1 < from);
+        let end = self.0.partition_point(|range| range.0 <= to);
+        let touched = &self.0[start..end];
+        let known: u64 = touched.iter().map(|range| range.1.min(to).saturating_sub(range.0.max(from))).sum();
+        let low = touched.first().map_or(from, |range| range.0.min(from));
+        let high = touched.last().map_or(to, |range| range.1.max(to));
+        self.0.splice(start..end, [(low, high)]);
+        to - from - known
+    }
+
+    /// Returns `true` if all bytes from `from` up to `to` are in the set.
+    pub(crate) fn covers(&self, from: u64, to: u64) -> bool {
+        from >= to || self.0.iter().any(|range| range.0 <= from && to <= range.1)
+    }
+
+    /// Returns the parts of `from..to` that are in the set.
+    pub(crate) fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
+        let cut = move |range: &(u64, u64)| (range.0.max(from), range.1.min(to));
+        self.0.iter().map(cut).filter(|range| range.0 < range.1)
+    }
+
+    /// Returns the parts of `from..to` that are missing.
+    pub(crate) fn gaps(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
+        let (mut gaps, mut at) = (Vec::new(), from);
+        for range in self.within(from, to) {
+            if range.0 > at {
+                gaps.push((at, range.0));
+            }
+            at = range.1;
+        }
+        if at < to {
+            gaps.push((at, to));
+        }
+        gaps
+    }
+
+    /// Returns the number of ranges.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ranges_are_a_set(inserts in proptest::collection::vec((0u64..60, 0u64..20), 0..20)) {
+            let (mut ranges, mut naive) = (Ranges::default(), [false; 80]);
+            for (from, len) in inserts {
+                let touched = naive[from as usize..(from + len) as usize].iter_mut();
+                let new = touched.map(|is_in| u64::from(!std::mem::replace(is_in, true))).sum::<u64>();
+                prop_assert_eq!(ranges.insert(from, from + len), new);
+            }
+            let missing: Vec<u64> = (0..80).filter(|at| !naive[*at as usize]).collect();
+            let gaps: Vec<u64> = ranges.gaps(0, 80).into_iter().flat_map(|(from, to)| from..to).collect();
+            prop_assert_eq!(gaps, missing);
+        }
+    }
+}

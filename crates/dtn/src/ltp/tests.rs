@@ -1,0 +1,285 @@
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LIGHT: Span = Span::from_secs(200);
+
+/// Two engines and the segments on their way, with a decision on each transmission.
+struct Pair {
+    engines: [Engine; 2],
+    /// Arrival, receiver, segment.
+    flying: Vec<(Time, usize, Vec<u8>)>,
+    now: Time,
+    sent: [u32; 2],
+    received: Vec<Vec<u8>>,
+    outcome: Option<Event>,
+    finished: Time,
+}
+
+impl Pair {
+    fn new(change: impl Fn(&mut Config)) -> Pair {
+        let engine = |number| {
+            let mut config = Config::new(number);
+            change(&mut config);
+            let mut engine = Engine::new(config);
+            engine.set_peer(3 - number, Peer { light_time: LIGHT, margin: Span::from_secs(1) });
+            engine
+        };
+        Pair {
+            engines: [engine(1), engine(2)],
+            flying: Vec::new(),
+            now: Time::ZERO,
+            sent: [0; 2],
+            received: Vec::new(),
+            outcome: None,
+            finished: Time::NEVER,
+        }
+    }
+
+    /// Sends what waits. `is_lost` sees the sender, its count of segments, and the segment.
+    fn transmit(&mut self, is_lost: &mut dyn FnMut(usize, u32, &[u8]) -> bool) {
+        for from in 0..2 {
+            while let Some(segment) = self.engines[from].poll_transmit(2 - from as u64, self.now) {
+                let n = self.sent[from];
+                self.sent[from] += 1;
+                if !is_lost(from, n, &segment) {
+                    self.flying.push((self.now + LIGHT, 1 - from, segment));
+                }
+            }
+        }
+    }
+
+    fn events(&mut self) {
+        for n in 0..2 {
+            while let Some(event) = self.engines[n].poll_event() {
+                match event {
+                    Event::Received { data, .. } => {
+                        self.received.push(data);
+                        self.finished = self.now;
+                    }
+                    event if n == 0 => self.outcome = Some(event),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Runs until nothing is left to do.
+    fn run(&mut self, mut is_lost: impl FnMut(usize, u32, &[u8]) -> bool) {
+        for _ in 0..100_000 {
+            self.transmit(&mut is_lost);
+            self.events();
+            let arrival = self.flying.iter().map(|(at, ..)| *at).min().unwrap_or(Time::NEVER);
+            let timeout = self.engines[0].next_timeout().min(self.engines[1].next_timeout());
+            self.now = arrival.min(timeout);
+            if self.now.is_never() {
+                return;
+            }
+            let now = self.now;
+            let (arrived, flying) =
+                std::mem::take(&mut self.flying).into_iter().partition(|(at, ..)| *at <= now);
+            self.flying = flying;
+            for (_, to, segment) in arrived {
+                let _: &Vec<u8> = &segment;
+                self.engines[to].handle_segment(2 - to as u64, &segment, now);
+            }
+            self.engines.iter_mut().for_each(|engine| engine.handle_timeout(now));
+        }
+        panic!("the engines do not come to rest");
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.engines.iter().all(|engine| engine.sessions() == (0, 0) && engine.next_timeout().is_never())
+    }
+}
+
+/// Block of which each segment of at most 100 bytes carries a third.
+fn block() -> Vec<u8> {
+    (0..240).map(|n| n as u8).collect()
+}
+
+fn short(config: &mut Config) {
+    config.segment = 100;
+}
+
+fn is_data(segment: &[u8]) -> bool {
+    segment[0] < 8
+}
+
+/// Each pattern of losses in the first round of three segments, against what the rules of RFC 5326 make of it.
+#[test]
+fn every_loss_of_three_segments() {
+    for lost in 0u32..8 {
+        let mut pair = Pair::new(short);
+        pair.engines[0].send(2, 1, block(), 240).unwrap();
+        pair.run(|from, n, segment| from == 0 && is_data(segment) && n < 3 && lost >> n & 1 == 1);
+        assert_eq!(pair.received, [block()], "pattern {lost:03b}");
+        assert!(matches!(pair.outcome, Some(Event::Sent(_))) && pair.is_at_rest(), "pattern {lost:03b}");
+        // A lost checkpoint costs its timer, and other losses a report and another checkpoint.
+        let (others, checkpoint) = ((lost & 3).count_ones(), lost >> 2);
+        let counts = pair.engines[0].counts();
+        assert_eq!(counts.data_sent, u64::from(3 + others + checkpoint), "pattern {lost:03b}");
+        assert_eq!(counts.timeouts, u64::from(checkpoint), "pattern {lost:03b}");
+        let reports = pair.engines[1].counts().reports_sent;
+        assert_eq!(reports, 1 + u64::from(others > 0), "pattern {lost:03b}");
+        let rounds = u64::from(others > 0);
+        let expected =
+            LIGHT * (1 + 2 * rounds) + (LIGHT + LIGHT + Span::from_secs(1)) * u64::from(checkpoint);
+        assert_eq!(pair.finished, Time::ZERO + expected, "pattern {lost:03b}");
+    }
+}
+
+/// Each pattern of losses of the first four segments of either side.
+#[test]
+fn every_loss_of_control_segments_too() {
+    for lost in 0u32..256 {
+        let mut pair = Pair::new(short);
+        pair.engines[0].send(2, 1, block(), 240).unwrap();
+        pair.run(|from, n, _| n < 4 && lost >> (4 * from as u32 + n) & 1 == 1);
+        assert_eq!(pair.received, [block()], "pattern {lost:08b}");
+        assert!(matches!(pair.outcome, Some(Event::Sent(_))) && pair.is_at_rest(), "pattern {lost:08b}");
+    }
+}
+
+#[test]
+fn green_data_is_sent_once() {
+    for lost in 0u32..8 {
+        let mut pair = Pair::new(short);
+        pair.engines[0].send(2, 1, block(), 0).unwrap();
+        pair.run(|_, n, _| lost >> n & 1 == 1);
+        assert_eq!((pair.received.len(), pair.sent), (usize::from(lost == 0), [3, 0]), "pattern {lost:03b}");
+        assert!(matches!(pair.outcome, Some(Event::Sent(_))) && pair.is_at_rest(), "pattern {lost:03b}");
+    }
+}
+
+#[test]
+fn a_dead_path_ends_by_cancellation_after_the_limit() {
+    let mut pair = Pair::new(|config| (config.segment, config.tries) = (100, 4));
+    pair.engines[0].send(2, 1, block(), 240).unwrap();
+    pair.run(|_, _, _| true);
+    assert!(matches!(pair.outcome, Some(Event::Failed(_, Reason::Retransmissions))));
+    assert_eq!(
+        (pair.sent, pair.is_at_rest()),
+        ([3 + 3 + 4, 0], true),
+        "three more checkpoints, four cancellations"
+    );
+}
+
+/// ION's issue 14: one of several reports is acknowledged, the others and the cancellation are lost.
+#[test]
+fn a_sender_does_not_wait_for_reports_that_never_come() {
+    let mut pair = Pair::new(|config| (config.segment, config.tries) = (104, 3));
+    let long: Vec<u8> = (0..80 * 40).map(|n| n as u8).collect();
+    pair.engines[0].send(2, 1, long.clone(), long.len() as u64).unwrap();
+    let mut first = true;
+    pair.run(|from, n, segment| match from {
+        // Every other segment is lost once, so that reports have many claims.
+        0 => n % 2 == 1 && n < 39,
+        // Of the reports only the first one arrives, and nothing after it.
+        _ => is_data(segment) || !std::mem::replace(&mut first, false),
+    });
+    assert!(pair.is_at_rest());
+    assert!(pair.outcome.is_some());
+}
+
+#[test]
+fn timers_stand_still_during_an_outage() {
+    let mut pair = Pair::new(short);
+    pair.engines[0].send(2, 1, block(), 240).unwrap();
+    pair.transmit(&mut |_, _, _| true);
+    pair.engines[0].suspend(2, Time::ZERO + Span::from_secs(101));
+    assert!(pair.engines[0].next_timeout().is_never());
+    let resumed = Time::ZERO + Span::from_secs(5000);
+    pair.engines[0].resume(2, resumed);
+    assert_eq!(pair.engines[0].next_timeout(), resumed + Span::from_secs(300));
+}
+
+#[test]
+fn a_hostile_peer_is_bounded() {
+    let mut engine = Engine::new(Config { imports: 10, block: 1000, ..Config::new(1) });
+    engine.set_peer(2, Peer { light_time: LIGHT, margin: Span::ZERO });
+    let send = |engine: &mut Engine, from, number, data: Data, bytes: &[u8]| {
+        let segment = Segment::new(SessionId { engine: from, number }, Content::Data(data, bytes));
+        engine.handle_segment(from, &segment.to_vec(), Time::ZERO);
+    };
+    for number in 0..1000 {
+        send(&mut engine, 2, number, Data::default(), &[1]);
+    }
+    assert_eq!((engine.sessions().1, engine.counts().refused), (10, 990));
+    send(&mut engine, 7, 1, Data::default(), &[1]);
+    assert_eq!(engine.counts().refused, 991, "an unknown engine");
+    send(&mut engine, 2, 1, Data { offset: 999, ..Data::default() }, &[1, 2]);
+    let event = engine.poll_event();
+    assert!(matches!(event, Some(Event::Cancelled(_, Reason::System))), "{event:?}");
+    send(&mut engine, 2, 2, Data { is_green: true, ..Data::default() }, &[1]);
+    assert!(matches!(engine.poll_event(), Some(Event::Cancelled(_, Reason::Miscoloured))));
+    let foreign = Segment::new(SessionId { engine: 1, number: 5 }, Content::ReportAck(1)).to_vec();
+    engine.handle_segment(2, &foreign, Time::ZERO);
+    assert_eq!(engine.counts().refused, 992);
+}
+
+#[test]
+fn a_cancelled_block_is_forgotten_at_both_ends() {
+    let mut pair = Pair::new(short);
+    let session = pair.engines[0].send(2, 1, block(), 240).unwrap();
+    pair.transmit(&mut |_, n, _| n == 2);
+    pair.engines[0].cancel(session, Reason::Client);
+    pair.run(|_, _, _| false);
+    assert!(pair.received.is_empty() && pair.is_at_rest());
+    assert_eq!(pair.outcome, Some(Event::Failed(session, Reason::Client)));
+}
+
+#[test]
+fn mean_rounds_of_published_table() {
+    let table = [
+        (1, [1.001, 1.010, 1.111, 1.429, 2.000]),
+        (10, [1.010, 1.097, 1.758, 2.934, 4.726]),
+        (100, [1.095, 1.644, 2.740, 4.809, 7.984]),
+        (1000, [1.633, 2.096, 3.738, 6.718, 11.299]),
+    ];
+    for (n, row) in table {
+        for (p, expected) in [0.001, 0.01, 0.1, 0.3, 0.5].into_iter().zip(row) {
+            assert!((mean_rounds(n, p) - expected).abs() < 1e-3, "{n} segments, loss {p}");
+        }
+    }
+    assert_eq!((tries(1e-7, 1400), tries(1.0, 1400)), (3, 1375));
+}
+
+/// Mean of rounds over many blocks, against the closed form.
+#[test]
+fn rounds_follow_the_closed_form() {
+    let (mut stream, blocks, p) = (RandomStream::new(5, "losses"), 2000, 0.3);
+    let mut rounds = 0.0;
+    for _ in 0..blocks {
+        let mut pair = Pair::new(|config| (config.segment, config.tries) = (100, 100));
+        pair.engines[0].send(2, 1, block(), 240).unwrap();
+        pair.run(|from, _, segment| from == 0 && is_data(segment) && stream.chance(p));
+        rounds += (pair.finished.as_secs_f64() - 200.0) / 400.0 + 1.0;
+    }
+    // A lost checkpoint costs its timer and then a report for the others: more rounds than segments alone need.
+    let (mean, least) = (rounds / f64::from(blocks), mean_rounds(3, p));
+    assert!(mean > least - 0.05 && mean < least + 0.8, "{mean} rounds, at least {least}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn any_channel_ends_with_all_or_a_failure(
+        len in 1usize..900, red in 0u64..900, losses in proptest::collection::vec(0u32..100, 0..60), doubled: bool, tries in 2u32..6,
+    ) {
+        let data: Vec<u8> = (0..len).map(|n| (n * 7) as u8).collect();
+        let red = if red < 300 { 0 } else { len as u64 };
+        let mut pair = Pair::new(|config| (config.segment, config.tries) = (90, tries));
+        pair.engines[0].send(2, 1, data.clone(), red).unwrap();
+        let lost: HashSet<u32> = losses.into_iter().collect();
+        let mut n = 0;
+        pair.run(|_, _, _| { n += 1; lost.contains(&n) && !(doubled && n % 3 == 0) });
+        prop_assert!(pair.is_at_rest());
+        prop_assert!(pair.received.iter().all(|received| *received == data) && pair.received.len() <= 1);
+        if matches!(pair.outcome, Some(Event::Sent(_))) && red > 0 {
+            prop_assert_eq!(pair.received.len(), 1);
+        }
+    }
+}

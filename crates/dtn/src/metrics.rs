@@ -1,0 +1,27 @@
+//! Metrics of bundle nodes in the simulator.
+
+use bentpipe_net::metric::{Draw, How, Sum};
+
+bentpipe_net::metrics! {
+    Gauge STORED = "stored", Count, "Bundles stored" => .drawn(Draw::Line("Bundles stored"));
+    Gauge STORED_BYTES = "stored-bytes", Bytes, "Bytes stored" => .drawn(Draw::Line("Bytes stored"))
+        .summed(&[Sum::new("stored-mean", "Mean of stored bytes", How::Mean)]);
+    Counter ORIGINATED = "originated", Count, "Bundles from applications";
+    Counter RECEIVED = "received", Count, "Bundles from other nodes";
+    Counter FORWARDED = "forwarded", Count, "Bundles forwarded";
+    Counter DELIVERED = "delivered", Count, "Bundles delivered";
+    Counter EXPIRED = "expired", Count, "Bundles expired";
+    Counter EVICTED = "evicted", Count, "Bundles displaced by others of higher priority";
+    Counter REFUSED = "refused", Count, "Bundles that did not fit the storage";
+    Counter MALFORMED = "malformed", Count, "Bundles and datagrams not accepted";
+    Counter HOP_LIMIT = "hop-limit", Count, "Bundles beyond their hop limit";
+    Counter TOO_LONG = "too-long", Count, "Bundles that no convergence layer takes";
+    Counter REROUTED = "rerouted", Count, "Bundles routed again";
+    Counter FRAGMENTS = "bundle-fragments", Count, "Fragments of bundles made";
+    Counter REPORTS = "reports", Count, "Status reports sent";
+    Counter LTP_SENT = "ltp-sent", Packets, "LTP data segments sent";
+    Counter LTP_REPEATED = "ltp-repeated", Packets, "LTP data segments sent again";
+    Counter LTP_REPORTS = "ltp-reports", Packets, "LTP reports sent";
+    Counter LTP_TIMEOUTS = "ltp-timeouts", Count, "LTP timers expired";
+    Counter LTP_FAILED = "ltp-failed", Count, "LTP sessions failed or cancelled";
+}

@@ -1,0 +1,141 @@
+//! Network of bundles that roles share: contact plan and convergence layer.
+
+use bentpipe_site::{Named, Problem, Review, SharedTable};
+use bentpipe_units::{Bytes, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+
+/// Unix time of instant 0 in seconds: 2026-01-01T00:00:00 UTC.
+const START: f64 = 1_767_225_600.0;
+
+/// Networks of bundles by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Networks(pub Named<Network>);
+
+/// Network of bundles.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "DtnNetwork")]
+pub struct Network {
+    /// Contact plan in ION's form (bytes per second, light seconds) or HDTN's JSON. Nodes by name or number.
+    ///
+    /// Numbers count from 1 in the order of the file. Instant 0 is 2026-01-01 00:00:00 UTC. A node sends to another
+    /// only in a contact, and at its rate.
+    pub plan: String,
+    /// Convergence layer of all hops. Default: "udp".
+    #[serde(default)]
+    pub layer: Layer,
+    /// Maximum payload of a datagram. Over UDP longer bundles are fragmented. Default: 1472 B.
+    #[serde(default = "datagram")]
+    pub datagram: Bytes,
+    /// Settings of LTP.
+    #[serde(default)]
+    pub ltp: LtpConfig,
+    /// Maximum number of candidate routes of a destination. Default: 10.
+    #[serde(default = "candidates")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub candidates: u16,
+}
+
+/// Convergence layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// UDP datagrams of one bundle each, not acknowledged (RFC 7122).
+    #[default]
+    Udp,
+    /// Red blocks of LTP over UDP, of one bundle each (RFC 5326).
+    Ltp,
+    /// Green blocks of LTP over UDP, of one bundle each: not acknowledged.
+    LtpGreen,
+}
+
+/// Settings of LTP.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LtpConfig {
+    /// Maximum number of blocks in transmission at a time. Default: 10000.
+    #[serde(default = "sessions")]
+    #[schemars(range(min = 1, max = 1000000))]
+    pub sessions: u32,
+    /// Maximum number of transmissions of a checkpoint, report or cancellation. Default: 10.
+    #[serde(default = "tries")]
+    #[schemars(range(min = 1, max = 10000))]
+    pub tries: u32,
+    /// Time that timers allow for queues at both ends. Default: 1 s.
+    #[serde(default = "margin")]
+    pub margin: Span,
+}
+
+impl Default for LtpConfig {
+    fn default() -> LtpConfig {
+        LtpConfig { sessions: sessions(), tries: tries(), margin: margin() }
+    }
+}
+
+fn datagram() -> Bytes {
+    Bytes::new(1472)
+}
+
+const fn candidates() -> u16 {
+    10
+}
+
+const fn sessions() -> u32 {
+    10_000
+}
+
+const fn tries() -> u32 {
+    10
+}
+
+const fn margin() -> Span {
+    Span::from_secs(1)
+}
+
+impl Network {
+    /// Returns the contact plan. `number` returns the number of a node by its name.
+    ///
+    /// # Errors
+    /// Returns an error at the plan's key.
+    pub(crate) fn plan(&self, name: &str, number: &dyn Fn(&str) -> Option<u64>) -> Result<Plan, Problem> {
+        let text = if self.plan.trim_start().starts_with('{') {
+            self.plan.clone()
+        } else {
+            numbered(&self.plan, number)
+        };
+        Plan::parse(&text, START).map_err(|error| Problem::new(format!("dtn.{name}.plan"), error.to_string()))
+    }
+}
+
+/// Returns a plan with numbers in place of names.
+fn numbered(text: &str, number: &dyn Fn(&str) -> Option<u64>) -> String {
+    let line = |line: &str| {
+        let words = line.split_whitespace().enumerate();
+        let word = |(n, word): (usize, &str)| match n {
+            // The nodes of `a contact START END FROM TO` and of `a range`.
+            4 | 5 => number(word).map_or(word.to_owned(), |number| number.to_string()),
+            _ => word.to_owned(),
+        };
+        words.map(word).collect::<Vec<_>>().join(" ")
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+impl SharedTable for Networks {
+    fn check(&self, review: &mut Review<'_>) {
+        for (name, network) in &self.0 {
+            let names: Vec<String> = review.nodes().iter().map(|node| (*node).to_owned()).collect();
+            let number = |node: &str| names.iter().position(|name| name == node).map(|n| n as u64 + 1);
+            if let Err(Problem { key, problem }) = network.plan(name, &number) {
+                review.refuse(&key, problem);
+            }
+            let bytes = network.datagram.get();
+            let problem = format!("expected 100 to 65507 B, got {bytes} B");
+            review.ensure((100..=65_507).contains(&bytes), &format!("dtn.{name}.datagram"), problem);
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Bundle node (RFC 9171, section 5), without I/O.
+//!
+//! Models forwarding by contact plan or static routes, storage bounded in bytes with three priorities, lifetime by clock or
+//! age, hop limits, proactive fragmentation to the length that a convergence layer takes, reassembly, and status reports.
+//! Does not model custody, bundle-in-bundle encapsulation, and forwarding of copies.
+//!
+//! Priorities are this project's own: block type 193 of the private range, an unsigned integer of 0 to 2. Nodes that do
+//! not know it forward it. Bundles without it are of priority 1.
+
+mod hop;
+mod reports;
+mod routing;
+mod store;
+
+use std::collections::{HashMap, VecDeque};
+
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::dtn::admin::reason;
+use bentpipe_wire::dtn::bundle::{Bundle, Content, Fragment, HopCount, Timestamp};
+use bentpipe_wire::dtn::cbor;
+use bentpipe_wire::dtn::eid::Eid;
+
+pub use routing::Routing;
+use store::{Entry, Place, Store};
+
+/// Type code of the priority block.
+pub const PRIORITY_BLOCK: u64 = 193;
+/// Priority of bundles without a priority block.
+const NORMAL: usize = 1;
+/// Maximum number of bundles in reassembly.
+const MAX_PARTIAL: usize = 10_000;
+
+/// Settings of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Endpoint identifier of the node; scheme ipn.
+    pub eid: Eid,
+    /// Storage in bytes.
+    pub storage: u64,
+    /// Enables status reports.
+    pub reports: bool,
+    /// Time of instant 0 in milliseconds since 2000.
+    pub epoch: u64,
+}
+
+/// Counters of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Bundles from applications.
+    pub originated: u64,
+    /// Bundles from other nodes.
+    pub received: u64,
+    /// Bundles that convergence layers have sent.
+    pub forwarded: u64,
+    /// Bundles to applications.
+    pub delivered: u64,
+    /// Bundles whose lifetime ended.
+    pub expired: u64,
+    /// Bundles that others of higher priority displaced.
+    pub evicted: u64,
+    /// Bundles that did not fit the storage.
+    pub refused: u64,
+    /// Bundles that break a rule or have an unsupported block that demands deletion.
+    pub malformed: u64,
+    /// Bundles beyond their hop limit.
+    pub hop_limit: u64,
+    /// Bundles that no convergence layer takes.
+    pub too_long: u64,
+    /// Bundles queued again after a transmission failed or a contact ended.
+    pub rerouted: u64,
+    /// Fragments made.
+    pub fragments: u64,
+    /// Status reports sent.
+    pub reports: u64,
+}
+
+/// Bundle node.
+#[derive(Debug)]
+pub struct Node {
+    config: Config,
+    routing: Routing,
+    store: Store,
+    /// Waiting bundles of each neighbour by priority, and their bytes.
+    queues: HashMap<u64, Queue>,
+    /// Fragments of bundles for this node.
+    partial: HashMap<(Eid, Timestamp), Vec<Bundle>>,
+    deliveries: VecDeque<Bundle>,
+    sequence: u64,
+    counts: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: [VecDeque<u64>; 3],
+    bytes: [u64; 3],
+}
+
+/// Returns the priority of a bundle.
+pub fn priority(bundle: &Bundle) -> usize {
+    let code = |content: &Content| match content {
+        Content::Other { code: PRIORITY_BLOCK, data } => cbor::Reader::new(data).uint().ok(),
+        _ => None,
+    };
+    bundle
+        .blocks
+        .iter()
+        .find_map(|block| code(&block.content))
+        .map_or(NORMAL, |priority| priority.min(2) as usize)
+}
+
+/// Returns the block of a priority, 0 to 2.
+pub fn priority_block(priority: u8) -> Content {
+    Content::Other { code: PRIORITY_BLOCK, data: [priority.min(2)].into() }
+}
+
+impl Node {
+    /// Creates a node.
+    pub fn new(config: Config, routing: Routing) -> Node {
+        Node {
+            store: Store::new(config.storage),
+            config,
+            routing,
+            queues: HashMap::new(),
+            partial: HashMap::new(),
+            deliveries: VecDeque::new(),
+            sequence: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Returns the counters.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Returns the number of bundles in storage and their bytes.
+    pub fn stored(&self) -> (usize, u64) {
+        (self.store.len(), self.store.bytes())
+    }
+
+    /// Returns the endpoint identifier of the node.
+    pub fn eid(&self) -> &Eid {
+        &self.config.eid
+    }
+
+    /// Returns the time of an instant in milliseconds since 2000.
+    pub fn dtn_time(&self, now: Time) -> u64 {
+        self.config.epoch + now.as_nanos() / 1_000_000
+    }
+
+    /// Returns a creation timestamp that no other bundle of the node has.
+    pub fn timestamp(&mut self, now: Time) -> Timestamp {
+        self.sequence += 1;
+        Timestamp { time: self.dtn_time(now), sequence: self.sequence }
+    }
+
+    /// Returns `true` if the bundle of an application is accepted. Otherwise the storage is full.
+    pub fn originate(&mut self, bundle: Bundle, now: Time) -> bool {
+        self.counts.originated += 1;
+        self.accept(bundle, None, now)
+    }
+
+    /// Returns `true` if a bundle from a neighbour is accepted.
+    pub fn receive(&mut self, mut bundle: Bundle, from: u64, now: Time) -> bool {
+        self.counts.received += 1;
+        bundle.payload.elide();
+        if bundle.check().is_err() || !reports::discard_unknown(&mut bundle) {
+            self.counts.malformed += 1;
+            return false;
+        }
+        self.report_reception(&bundle, now);
+        if bundle.hop_count().is_some_and(|hops| hops.count > u64::from(hops.limit)) {
+            self.counts.hop_limit += 1;
+            self.report_deletion(&bundle, reason::HOP_LIMIT, now);
+            return true;
+        }
+        self.accept(bundle, Some(from), now)
+    }
+
+    fn accept(&mut self, bundle: Bundle, from: Option<u64>, now: Time) -> bool {
+        let expiry = self.expiry(&bundle, now);
+        if expiry <= now {
+            self.counts.expired += 1;
+            self.report_deletion(&bundle, reason::EXPIRED, now);
+            return true;
+        }
+        if bundle.primary.destination.is_at(&self.config.eid) {
+            self.deliver(bundle, now);
+            return true;
+        }
+        self.keep(bundle, from, expiry, now)
+    }
+
+    /// Returns `true` if a bundle is stored. It then has a route, if there is one.
+    fn keep(&mut self, bundle: Bundle, from: Option<u64>, expiry: Time, now: Time) -> bool {
+        let (size, priority) = (bundle.encoded_len(), priority(&bundle));
+        let entry = Entry { size, priority, from, expiry, arrival: now, place: Place::Limbo, bundle };
+        match self.store.insert(entry) {
+            Ok((id, evicted)) => {
+                for entry in evicted {
+                    self.counts.evicted += 1;
+                    self.forget(&entry);
+                    self.report_deletion(&entry.bundle, reason::STORAGE, now);
+                }
+                self.dispatch(id, now);
+                true
+            }
+            Err(entry) => {
+                self.counts.refused += 1;
+                self.report_deletion(&entry.bundle, reason::STORAGE, now);
+                false
+            }
+        }
+    }
+
+    /// Returns the end of a bundle's lifetime. Without a clock at its source the age counts.
+    fn expiry(&self, bundle: &Bundle, now: Time) -> Time {
+        let lifetime = bundle.primary.lifetime;
+        let left = match bundle.primary.timestamp.time {
+            0 => lifetime.saturating_sub(bundle.age().unwrap_or(0)),
+            created => created.saturating_add(lifetime).saturating_sub(self.dtn_time(now)),
+        };
+        // Lifetimes may exceed what instants hold.
+        now + Span::from_millis(left.min(3_000_000_000_000))
+    }
+
+    fn deliver(&mut self, bundle: Bundle, now: Time) {
+        let Some(_) = bundle.primary.fragment else { return self.hand_over(bundle, now) };
+        let key = bundle.key();
+        if self.partial.len() >= MAX_PARTIAL && !self.partial.contains_key(&key) {
+            self.counts.refused += 1;
+            return;
+        }
+        let parts = self.partial.entry(key.clone()).or_default();
+        parts.push(bundle);
+        if let Some(whole) = Bundle::reassemble(parts) {
+            self.partial.remove(&key);
+            self.hand_over(whole, now);
+        }
+    }
+
+    fn hand_over(&mut self, bundle: Bundle, now: Time) {
+        self.counts.delivered += 1;
+        self.report_delivery(&bundle, now);
+        self.deliveries.push_back(bundle);
+    }
+
+    /// Removes and returns the next bundle for an application of this node.
+    pub fn poll_delivery(&mut self) -> Option<Bundle> {
+        self.deliveries.pop_front()
+    }
+
+    /// Queues a stored bundle for the neighbour on its route, if there is a route.
+    fn dispatch(&mut self, id: u64, now: Time) {
+        let Some(entry) = self.store.get(id) else { return };
+        let queues = &self.queues;
+        let backlog = |neighbour: u64| {
+            queues.get(&neighbour).map_or(0, |queue| queue.bytes[entry.priority..].iter().sum())
+        };
+        let Some(hop) = self.routing.choose(entry, now, &backlog) else { return };
+        let (size, priority) = (entry.size, entry.priority);
+        let queue = self.queues.entry(hop.neighbour).or_default();
+        queue.waiting[priority].push_back(id);
+        queue.bytes[priority] += size;
+        self.store.place(id, Place::Waiting(hop));
+    }
+
+    /// Removes an entry from its queue's count and from the ledger.
+    fn forget(&mut self, entry: &Entry) {
+        if let Place::Waiting(hop) = &entry.place {
+            if let Some(queue) = self.queues.get_mut(&hop.neighbour) {
+                queue.bytes[entry.priority] -= entry.size;
+            }
+            self.routing.release(entry, hop);
+        }
+    }
+
+    /// Returns `true` if a bundle waits for a neighbour.
+    pub fn has_bundle(&self, neighbour: u64) -> bool {
+        self.queues.get(&neighbour).is_some_and(|queue| queue.bytes.iter().any(|bytes| *bytes > 0))
+    }
+
+    /// Returns the next bundle for a neighbour and its number, for [`Node::done`].
+    ///
+    /// The encoded bundle has at most `limit` bytes; a longer one is fragmented.
+    pub fn poll_transmit(&mut self, neighbour: u64, limit: u64, now: Time) -> Option<(u64, Bundle)> {
+        loop {
+            let id = self.pop(neighbour)?;
+            let entry = self.store.get(id)?;
+            let bundle = self.outgoing(entry, now);
+            if bundle.encoded_len() <= limit {
+                self.store.place(id, Place::Flying);
+                return Some((id, bundle));
+            }
+            self.fragment(id, limit, now);
+        }
+    }
+
+    /// Removes the first bundle of the highest priority from a queue.
+    fn pop(&mut self, neighbour: u64) -> Option<u64> {
+        let queue = self.queues.get_mut(&neighbour)?;
+        for priority in (0..3).rev() {
+            while let Some(id) = queue.waiting[priority].pop_front() {
+                // Bundles that were removed or routed elsewhere are still listed.
+                let entry = self.store.get(id).filter(|entry| entry.is_waiting_for(neighbour));
+                if let Some(entry) = entry {
+                    queue.bytes[priority] -= entry.size;
+                    return Some(id);
+                }
+            }
+        }
+        None
+    }
+
+    /// Returns a bundle as it leaves, with previous node, age and hop count updated.
+    fn outgoing(&self, entry: &Entry, now: Time) -> Bundle {
+        let mut bundle = entry.bundle.clone();
+        if entry.from.is_some() {
+            bundle.set(Content::PreviousNode(self.config.eid.clone()));
+        }
+        if let Some(age) = bundle.age() {
+            let resided = (now - entry.arrival).as_nanos() / 1_000_000;
+            bundle.set(Content::Age(age.saturating_add(resided)));
+        }
+        if let Some(HopCount { limit, count }) = bundle.hop_count() {
+            bundle.set(Content::HopCount(HopCount { limit, count: count.saturating_add(1) }));
+        }
+        bundle
+    }
+
+    /// Replaces a bundle by fragments that leave room for the blocks of [`Node::outgoing`].
+    fn fragment(&mut self, id: u64, limit: u64, now: Time) {
+        let Some(entry) = self.store.remove(id) else { return };
+        let growth = self.outgoing(&entry, now).encoded_len()
+            - entry.size.min(self.outgoing(&entry, now).encoded_len());
+        let parts = entry.bundle.clone().fragments(limit.saturating_sub(growth + 16));
+        let Ok(parts) = parts else {
+            self.counts.too_long += 1;
+            return self.report_deletion(&entry.bundle, reason::NO_ROUTE, now);
+        };
+        self.counts.fragments += parts.len() as u64;
+        for part in parts {
+            self.keep(part, entry.from, entry.expiry, now);
+        }
+    }
+
+    /// Notes that a convergence layer has sent a bundle, or could not.
+    pub fn done(&mut self, id: u64, is_sent: bool, now: Time) {
+        if is_sent {
+            let Some(entry) = self.store.remove(id) else { return };
+            self.counts.forwarded += 1;
+            self.report_forwarding(&entry.bundle, now);
+        } else if self.store.get(id).is_some() {
+            self.counts.rerouted += 1;
+            self.store.place(id, Place::Limbo);
+            self.dispatch(id, now);
+        }
+    }
+
+    /// Routes bundles again that missed their contact or have no route.
+    pub fn reroute(&mut self, now: Time) {
+        let missed: Vec<u64> = self.store.stranded(&|hop| self.routing.is_over(hop, now));
+        for id in missed {
+            if let Some(entry) = self.store.get(id) {
+                let gone = entry.clone_place();
+                self.forget(&gone);
+                self.counts.rerouted += 1;
+                self.store.place(id, Place::Limbo);
+            }
+        }
+        self.store.limbo().into_iter().for_each(|id| self.dispatch(id, now));
+    }
+
+    /// Returns the instant at which [`Node::handle_timeout`] is to be called.
+    pub fn next_timeout(&self) -> Time {
+        self.store.next_expiry()
+    }
+
+    /// Deletes bundles whose lifetime has ended.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(entry) = self.store.pop_expired(now) {
+            self.counts.expired += 1;
+            self.forget(&entry);
+            self.report_deletion(&entry.bundle, reason::EXPIRED, now);
+        }
+        let epoch = self.dtn_time(now);
+        self.partial.retain(|(_, created), parts| {
+            created.time == 0
+                || parts.iter().any(|part| created.time.saturating_add(part.primary.lifetime) > epoch)
+        });
+    }
+}
+
+/// Returns the offset and length of a fragment, for reports.
+fn place_of(bundle: &Bundle) -> (Option<Fragment>, u64) {
+    (bundle.primary.fragment, bundle.payload.len())
+}
+
+#[cfg(test)]
+mod tests;

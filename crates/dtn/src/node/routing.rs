@@ -1,0 +1,104 @@
+//! Next hops of bundles.
+
+use std::collections::HashMap;
+
+use bentpipe_units::Time;
+use bentpipe_wire::dtn::bundle::BundleFlags;
+use bentpipe_wire::dtn::eid::Eid;
+
+use super::hop::Hop;
+use super::store::Entry;
+use crate::route::{Demand, Graph, Ledger, Route};
+
+/// Rule by which a node finds the next hop.
+#[derive(Debug)]
+pub enum Routing {
+    /// Neighbours by destination node, and a default.
+    Static {
+        /// Neighbours by destination.
+        routes: HashMap<u64, u64>,
+        /// Neighbour of all other destinations.
+        default: Option<u64>,
+    },
+    /// Contact graph routing.
+    Contacts(Box<Contacts>),
+}
+
+/// State of contact graph routing at a node.
+#[derive(Debug)]
+pub struct Contacts {
+    node: u64,
+    graph: Graph,
+    ledger: Ledger,
+    /// Candidate routes by destination.
+    candidates: HashMap<u64, Vec<Route>>,
+}
+
+impl Routing {
+    /// Creates contact graph routing at a node.
+    pub fn contacts(node: u64, graph: Graph) -> Routing {
+        let ledger = Ledger::new(&graph);
+        Routing::Contacts(Box::new(Contacts { node, graph, ledger, candidates: HashMap::new() }))
+    }
+
+    pub(crate) fn choose(&mut self, entry: &Entry, now: Time, backlog: &dyn Fn(u64) -> u64) -> Option<Hop> {
+        let Eid::Ipn(ipn) = &entry.bundle.primary.destination else { return None };
+        match self {
+            Routing::Static { routes, default } => {
+                let neighbour = routes.get(&ipn.number()).copied().or(*default)?;
+                (Some(neighbour) != entry.from).then_some(Hop { neighbour, route: None })
+            }
+            Routing::Contacts(contacts) => contacts.choose(entry, ipn.number(), now, backlog),
+        }
+    }
+
+    /// Releases the volume of a bundle that will not go that way.
+    pub(crate) fn release(&mut self, entry: &Entry, hop: &Hop) {
+        if let (Routing::Contacts(contacts), Some(route)) = (self, &hop.route) {
+            contacts.ledger.release(route, &demand(entry));
+        }
+    }
+
+    /// Returns `true` if the contact of a hop is over.
+    pub(crate) fn is_over(&self, hop: &Hop, now: Time) -> bool {
+        match (self, &hop.route) {
+            (Routing::Contacts(contacts), Some(route)) => {
+                contacts.graph.plan().contacts[route.contacts[0]].end <= now
+            }
+            _ => false,
+        }
+    }
+}
+
+fn demand(entry: &Entry) -> Demand {
+    let may_fragment = !entry.bundle.primary.flags.has(BundleFlags::WHOLE);
+    Demand { size: entry.size, priority: entry.priority, may_fragment, expiry: entry.expiry }
+}
+
+impl Contacts {
+    fn choose(&mut self, entry: &Entry, to: u64, now: Time, backlog: &dyn Fn(u64) -> u64) -> Option<Hop> {
+        let is_stale =
+            self.candidates.get(&to).is_none_or(|routes| routes.iter().any(|route| route.end <= now));
+        if is_stale {
+            let routes = self.graph.routes(self.node, to, now, &|_| false);
+            // Contacts that end now would make the list stale again and again.
+            let open = |route: &Route| route.end > now;
+            self.candidates.insert(to, routes.into_iter().filter(open).collect());
+        }
+        let routes = &self.candidates[&to];
+        let demand = demand(entry);
+        let back = entry.from;
+        let is_back = |route: &Route| Some(self.graph.plan().contacts[route.contacts[0]].to) == back;
+        let (graph, ledger) = (&self.graph, &self.ledger);
+        let route = if routes.iter().any(is_back) {
+            // Not to the neighbour that it came from: candidates without it.
+            let routes = graph.routes(self.node, to, now, &|neighbour| Some(neighbour) == back);
+            graph.choose(&routes, &demand, ledger, now, backlog).map(|choice| routes[choice.route].clone())
+        } else {
+            graph.choose(routes, &demand, ledger, now, backlog).map(|choice| routes[choice.route].clone())
+        }?;
+        self.ledger.book(&route, &demand);
+        let neighbour = self.graph.plan().contacts[route.contacts[0]].to;
+        Some(Hop { neighbour, route: Some(std::sync::Arc::new(route)) })
+    }
+}

@@ -1,0 +1,157 @@
+//! Storage of bundles, bounded in bytes.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bentpipe_units::Time;
+use bentpipe_wire::dtn::bundle::{Bundle, Payload};
+
+use super::hop::Hop;
+
+/// Whereabouts of a stored bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Waiting for a route.
+    Limbo,
+    /// Waiting for its next hop.
+    Waiting(Hop),
+    /// Given to a convergence layer.
+    Flying,
+}
+
+/// Stored bundle.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) bundle: Bundle,
+    pub(crate) size: u64,
+    pub(crate) priority: usize,
+    /// Neighbour that it came from.
+    pub(crate) from: Option<u64>,
+    pub(crate) arrival: Time,
+    pub(crate) expiry: Time,
+    pub(crate) place: Place,
+}
+
+impl Entry {
+    pub(crate) fn is_waiting_for(&self, neighbour: u64) -> bool {
+        matches!(&self.place, Place::Waiting(hop) if hop.neighbour == neighbour)
+    }
+
+    /// Returns the entry without its payload, for what depends on its place.
+    pub(crate) fn clone_place(&self) -> Entry {
+        let bundle =
+            Bundle { payload: Payload::default(), blocks: vec![], primary: self.bundle.primary.clone() };
+        Entry { bundle, place: self.place.clone(), ..*self }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    limit: u64,
+    bytes: u64,
+    next: u64,
+    entries: HashMap<u64, Entry>,
+    by_expiry: BTreeSet<(Time, u64)>,
+    /// Entries that may be displaced, the first of them first.
+    displaceable: BTreeSet<(usize, Time, u64)>,
+    limbo: BTreeSet<u64>,
+}
+
+impl Store {
+    pub(crate) fn new(limit: u64) -> Store {
+        Store {
+            limit,
+            bytes: 0,
+            next: 0,
+            entries: HashMap::new(),
+            by_expiry: BTreeSet::new(),
+            displaceable: BTreeSet::new(),
+            limbo: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Option<&Entry> {
+        self.entries.get(&id)
+    }
+
+    /// Stores an entry and returns the entries of lower priority that it displaced.
+    ///
+    /// Gives the entry back if it does not fit.
+    pub(crate) fn insert(&mut self, entry: Entry) -> Result<(u64, Vec<Entry>), Box<Entry>> {
+        let excess = (self.bytes + entry.size).saturating_sub(self.limit);
+        let (mut freed, mut victims) = (0, Vec::new());
+        for &(priority, _, id) in &self.displaceable {
+            if freed >= excess || priority >= entry.priority {
+                break;
+            }
+            freed += self.entries[&id].size;
+            victims.push(id);
+        }
+        if freed < excess {
+            return Err(Box::new(entry));
+        }
+        let evicted = victims.into_iter().filter_map(|id| self.remove(id)).collect();
+        let id = self.next;
+        self.next += 1;
+        self.bytes += entry.size;
+        self.by_expiry.insert((entry.expiry, id));
+        self.displaceable.insert((entry.priority, entry.expiry, id));
+        self.limbo.insert(id);
+        self.entries.insert(id, entry);
+        Ok((id, evicted))
+    }
+
+    pub(crate) fn remove(&mut self, id: u64) -> Option<Entry> {
+        let entry = self.entries.remove(&id)?;
+        self.bytes -= entry.size;
+        self.by_expiry.remove(&(entry.expiry, id));
+        self.displaceable.remove(&(entry.priority, entry.expiry, id));
+        self.limbo.remove(&id);
+        Some(entry)
+    }
+
+    /// Moves an entry. What a convergence layer has is not displaced.
+    pub(crate) fn place(&mut self, id: u64, place: Place) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let key = (entry.priority, entry.expiry, id);
+        match place {
+            Place::Flying => self.displaceable.remove(&key),
+            _ => self.displaceable.insert(key),
+        };
+        match place {
+            Place::Limbo => self.limbo.insert(id),
+            _ => self.limbo.remove(&id),
+        };
+        entry.place = place;
+    }
+
+    /// Returns the entries without a route.
+    pub(crate) fn limbo(&self) -> Vec<u64> {
+        self.limbo.iter().copied().collect()
+    }
+
+    /// Returns the entries whose contact is over, in the order of their arrival.
+    pub(crate) fn stranded(&self, is_over: &dyn Fn(&Hop) -> bool) -> Vec<u64> {
+        let is_over = |entry: &Entry| matches!(&entry.place, Place::Waiting(hop) if is_over(hop));
+        let mut ids: Vec<u64> =
+            self.entries.iter().filter(|(_, entry)| is_over(entry)).map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    pub(crate) fn next_expiry(&self) -> Time {
+        self.by_expiry.first().map_or(Time::NEVER, |(expiry, _)| *expiry)
+    }
+
+    pub(crate) fn pop_expired(&mut self, now: Time) -> Option<Entry> {
+        let (expiry, id) = *self.by_expiry.first()?;
+        if expiry <= now { self.remove(id) } else { None }
+    }
+}

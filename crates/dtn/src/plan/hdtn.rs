@@ -1,0 +1,88 @@
+//! HDTN's JSON form of contact plans.
+
+use bentpipe_units::{Rate, Span, Time};
+use serde::{Deserialize, Serialize};
+
+use super::{Contact, MAX_CONTACTS, Plan, PlanError, Range};
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    contacts: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    contact: u64,
+    source: u64,
+    dest: u64,
+    start_time: f64,
+    end_time: f64,
+    #[serde(alias = "rate")]
+    rate_bits_per_sec: u64,
+    #[serde(default)]
+    owlt: f64,
+}
+
+pub(super) fn parse(text: &str) -> Result<Plan, PlanError> {
+    let file: File =
+        serde_json::from_str(text).map_err(|error| PlanError::new(error.line(), error.to_string()))?;
+    if file.contacts.len() > MAX_CONTACTS {
+        return Err(PlanError::new(1, format!("expected at most {MAX_CONTACTS} contacts")));
+    }
+    let contacts = file.contacts.iter().map(contact).collect::<Result<Vec<_>, _>>()?;
+    let lines = vec![1; contacts.len()];
+    let range = |contact: &Contact| Range {
+        from: contact.from,
+        to: contact.to,
+        start: contact.start,
+        end: contact.end,
+        light_time: contact.light_time.unwrap_or(Span::ZERO),
+    };
+    let ranges = contacts.iter().map(range).collect();
+    Plan { contacts, ranges }.finish(&lines)
+}
+
+fn contact(entry: &Entry) -> Result<Contact, PlanError> {
+    let problem = |what: &str| PlanError::new(1, format!("contact {}: {what}", entry.contact));
+    let times = [entry.start_time, entry.end_time, entry.owlt];
+    if times.iter().any(|time| !(0.0..9e9).contains(time) || time.fract() != 0.0) {
+        return Err(problem("expected times in whole seconds: HDTN reads fractions as 0"));
+    }
+    if entry.start_time >= entry.end_time || entry.source == entry.dest {
+        return Err(problem("expected two nodes, and an end after the start"));
+    }
+    let instant = |seconds: f64| Time::ZERO + Span::from_secs_f64(seconds);
+    Ok(Contact {
+        from: entry.source,
+        to: entry.dest,
+        start: instant(entry.start_time),
+        end: instant(entry.end_time),
+        // A rate of 0 means no limit in HDTN's sample plans.
+        rate: Rate::from_bps(if entry.rate_bits_per_sec == 0 { 1 << 40 } else { entry.rate_bits_per_sec }),
+        confidence: 1.0,
+        light_time: Some(Span::from_secs_f64(entry.owlt)),
+    })
+}
+
+pub(super) fn write(plan: &Plan) -> Result<String, PlanError> {
+    let entry = |(n, contact): (usize, &Contact)| {
+        let whole = |seconds: f64| match seconds.fract() == 0.0 {
+            true => Ok(seconds),
+            false => {
+                Err(PlanError::new(n + 1, format!("{seconds} s is not of whole seconds, as this form needs")))
+            }
+        };
+        Ok(Entry {
+            contact: n as u64,
+            source: contact.from,
+            dest: contact.to,
+            start_time: whole(contact.start.as_secs_f64())?,
+            end_time: whole(contact.end.as_secs_f64())?,
+            rate_bits_per_sec: contact.rate.as_bps(),
+            owlt: whole(contact.light_time.unwrap_or(Span::ZERO).as_secs_f64())?,
+        })
+    };
+    let contacts = plan.contacts.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
+    Ok(serde_json::to_string_pretty(&File { contacts }).expect("plain values"))
+}

@@ -1,0 +1,168 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn config(node: &str) -> Config {
+    Config { segment_mru: 100, transfer_mru: 1000, ..Config::new(node) }
+}
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + Span::from_secs(seconds)
+}
+
+/// Passes bytes between two sessions, in pieces of `piece`, until both are silent.
+fn pump([one, other]: [&mut Session; 2], piece: usize, now: Time) {
+    loop {
+        let [out, back] = [one.poll_output(now), other.poll_output(now)];
+        if out.is_empty() && back.is_empty() {
+            return;
+        }
+        out.chunks(piece).for_each(|bytes| other.handle_bytes(bytes, now));
+        back.chunks(piece).for_each(|bytes| one.handle_bytes(bytes, now));
+    }
+}
+
+fn events(session: &mut Session) -> Vec<Event> {
+    std::iter::from_fn(|| session.poll_event()).collect()
+}
+
+fn pair() -> [Session; 2] {
+    let [mut one, mut other] = ["ipn:1.0", "ipn:2.0"].map(|node| Session::new(config(node), at(0)));
+    pump([&mut one, &mut other], 7, at(0));
+    assert_eq!(events(&mut one), [Event::Established("ipn:2.0".to_owned())]);
+    assert_eq!(events(&mut other), [Event::Established("ipn:1.0".to_owned())]);
+    [one, other]
+}
+
+#[test]
+fn bundles_cross_in_both_directions_and_the_session_ends() {
+    let [mut one, mut other] = pair();
+    let (long, short) = (vec![7; 950], vec![8; 50]);
+    assert_eq!((one.send(long.clone()), one.send(short.clone())), (Some(0), Some(1)));
+    assert_eq!(other.send(short.clone()), Some(0));
+    one.end(termination::UNKNOWN);
+    pump([&mut one, &mut other], 33, at(1));
+    let expect = |found: Vec<Event>, expected: &[Event]| {
+        assert!(found.len() == 4 && expected.iter().all(|event| found.contains(event)), "{found:?}");
+    };
+    let of_other = [Event::Received(long), Event::Received(short.clone()), Event::Sent(0), Event::Ended];
+    expect(events(&mut other), &of_other);
+    expect(events(&mut one), &[Event::Received(short), Event::Sent(0), Event::Sent(1), Event::Ended]);
+    assert!(one.is_ended() && other.is_ended() && one.next_timeout().is_never());
+}
+
+#[test]
+fn bundles_that_have_not_begun_fail_when_the_peer_ends() {
+    let [mut one, mut other] = pair();
+    one.end(termination::UNKNOWN);
+    assert_eq!((one.send(vec![1]), other.send(vec![1])), (None, Some(0)));
+    let bytes = one.poll_output(at(1));
+    other.handle_bytes(&bytes, at(1));
+    assert_eq!(events(&mut other), [Event::Failed(0), Event::Ended]);
+}
+
+#[test]
+fn a_bundle_beyond_the_limit_is_not_sent() {
+    let [mut one, _] = pair();
+    assert_eq!((one.send(vec![0; 1001]), one.send(vec![])), (None, None));
+}
+
+#[test]
+fn a_transfer_beyond_the_limit_is_refused_by_its_length_and_by_its_data() {
+    for announced in [true, false] {
+        let [_, mut other] = pair();
+        let mut bytes = Vec::new();
+        let mut extensions = Vec::new();
+        if announced {
+            Extension { is_critical: false, code: TRANSFER_LENGTH, value: &1001u64.to_be_bytes() }
+                .put(&mut extensions);
+        }
+        for n in 0..11 {
+            let flags = SegmentFlags(if n == 0 { 2 } else { u8::from(n == 10) });
+            let extensions: &[u8] = if n == 0 { &extensions } else { &[] };
+            Message::Segment { flags, transfer: 5, extensions, data: &[1; 100] }.emit(&mut bytes);
+        }
+        other.handle_bytes(&bytes, at(1));
+        let answer = other.poll_output(at(1));
+        let mut refusal = Vec::new();
+        Message::Refuse { reason: refusal::NO_RESOURCES, transfer: 5 }.emit(&mut refusal);
+        assert!(answer.windows(refusal.len()).any(|window| window == refusal));
+        assert_eq!(events(&mut other), []);
+    }
+}
+
+#[test]
+fn a_refused_transfer_is_cut_short_and_the_session_ends() {
+    let [mut one, mut other] = pair();
+    one.send(vec![5; 1000]).unwrap();
+    let mut refusal = Vec::new();
+    Message::Refuse { reason: refusal::NO_RESOURCES, transfer: 0 }.emit(&mut refusal);
+    let first = one.poll_output(at(1));
+    one.handle_bytes(&refusal, at(1));
+    one.end(termination::UNKNOWN);
+    other.handle_bytes(&first, at(1));
+    other.poll_output(at(1));
+    pump([&mut one, &mut other], 50, at(1));
+    assert!(events(&mut one).contains(&Event::Refused(0, refusal::NO_RESOURCES)) && one.is_ended());
+}
+
+#[test]
+fn keepalives_hold_a_session_and_silence_ends_it() {
+    let [mut one, mut other] = pair();
+    assert_eq!(one.next_timeout(), at(60));
+    one.handle_timeout(at(60));
+    other.handle_timeout(at(60));
+    pump([&mut one, &mut other], 10, at(60));
+    assert_eq!((one.next_timeout(), other.next_timeout()), (at(120), at(120)));
+    let transfer = one.send(vec![1; 10]).unwrap();
+    one.poll_output(at(60));
+    one.handle_timeout(at(120));
+    assert!(one.is_established());
+    one.handle_timeout(at(180));
+    assert_eq!(events(&mut one), [Event::Failed(transfer), Event::Ended]);
+}
+
+#[test]
+fn messages_out_of_place_are_rejected() {
+    let [_, mut other] = pair();
+    let mut bytes = Vec::new();
+    Message::Segment { flags: SegmentFlags(1), transfer: 0, extensions: &[], data: &[1] }.emit(&mut bytes);
+    other.handle_bytes(&bytes, at(1));
+    assert_eq!(other.poll_output(at(1)), [6, rejection::UNEXPECTED, 1]);
+    for _ in 0..20 {
+        other.handle_bytes(&bytes, at(1));
+    }
+    assert!(other.is_ended(), "a peer that keeps to no rule is left");
+    let mut early = Session::new(config("ipn:3.0"), at(0));
+    early.handle_bytes(b"dtn!\x04\x00\x04\x01\x03", at(0));
+    assert!(!early.is_established() && !early.is_ended());
+    let mut older = Session::new(config("ipn:3.0"), at(0));
+    older.handle_bytes(b"dtn!\x03\x00", at(0));
+    assert!(older.is_ended());
+    let mut slow = Session::new(config("ipn:3.0"), at(0));
+    slow.handle_timeout(at(30));
+    assert!(slow.is_ended());
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300), piece in 1usize..50) {
+        let [_, mut other] = pair();
+        for chunk in bytes.chunks(piece) {
+            other.handle_bytes(chunk, at(1));
+        }
+        prop_assert!(other.poll_output(at(1)).len() < 10_000);
+    }
+
+    #[test]
+    fn bundles_arrive_once_in_order(lens in proptest::collection::vec(1usize..1000, 0..9), piece in 1usize..300) {
+        let [mut one, mut other] = pair();
+        let bundles: Vec<Vec<u8>> = lens.iter().enumerate().map(|(n, len)| vec![n as u8; *len]).collect();
+        for bundle in &bundles {
+            one.send(bundle.clone()).unwrap();
+        }
+        pump([&mut one, &mut other], piece, at(1));
+        prop_assert_eq!(events(&mut other), bundles.into_iter().map(Event::Received).collect::<Vec<_>>());
+        prop_assert_eq!(events(&mut one), (0..lens.len() as u64).map(Event::Sent).collect::<Vec<_>>());
+    }
+}

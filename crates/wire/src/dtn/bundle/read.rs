@@ -1,0 +1,75 @@
+//! Reading of bundles.
+
+use super::super::cbor::{self, Reader};
+use super::block::{Head, verify_crc};
+use super::{Block, Bundle, MAX_BLOCKS, Payload, Primary, code};
+use crate::{Error, Layer};
+
+impl Bundle {
+    /// Parses a bundle that fills `bytes`, and checks its structure and CRCs.
+    ///
+    /// # Errors
+    /// Returns an error with the offset of the offending item.
+    pub fn parse(bytes: &[u8]) -> Result<Bundle, Error> {
+        let mut reader = Reader::new(bytes);
+        if reader.byte()? != cbor::OPEN_ARRAY {
+            return Err(Error::malformed(Layer::Bundle, 0, "not an array of indefinite length"));
+        }
+        let start = reader;
+        let primary = Primary::read(&mut reader)?;
+        verify_crc(&mut reader, &start, primary.crc)?;
+        let (blocks, payload) = read_blocks(&mut reader)?;
+        if reader.byte()? != cbor::BREAK {
+            return Err(reader.malformed("a block after the payload block"));
+        }
+        reader.end()?;
+        ensure_unique(&blocks)?;
+        Ok(Bundle { primary, blocks, payload })
+    }
+}
+
+fn read_blocks(reader: &mut Reader<'_>) -> Result<(Vec<Block>, Payload), Error> {
+    let mut blocks = Vec::new();
+    loop {
+        let start = *reader;
+        let head = Head::read(reader)?;
+        if head.code == code::PAYLOAD {
+            let payload = read_payload(head, reader, &start)?;
+            return Ok((blocks, payload));
+        }
+        if head.number < 2 {
+            return Err(start.malformed("an extension block with number 0 or 1"));
+        }
+        if blocks.len() == MAX_BLOCKS {
+            return Err(Error::unsupported(Layer::Bundle, start.offset(), "more than 64 extension blocks"));
+        }
+        blocks.push(Block::read(head, reader)?);
+        verify_crc(reader, &start, head.crc)?;
+    }
+}
+
+fn read_payload(head: Head, reader: &mut Reader<'_>, start: &Reader<'_>) -> Result<Payload, Error> {
+    if head.number != 1 {
+        return Err(start.malformed("a payload block whose number is not 1"));
+    }
+    let bytes = reader.bytes()?.to_vec();
+    verify_crc(reader, start, head.crc)?;
+    Ok(Payload { flags: head.flags, crc: head.crc, bytes, zeros: 0 })
+}
+
+/// Checks that block numbers, and blocks allowed once, occur once.
+fn ensure_unique(blocks: &[Block]) -> Result<(), Error> {
+    for (n, block) in blocks.iter().enumerate() {
+        let code = block.content.code();
+        let is_single = matches!(code, code::PREVIOUS_NODE | code::AGE | code::HOP_COUNT);
+        for other in &blocks[..n] {
+            if other.number == block.number {
+                return Err(Error::malformed(Layer::Bundle, 0, "two blocks with one number"));
+            }
+            if is_single && other.content.code() == code {
+                return Err(Error::malformed(Layer::Bundle, 0, "two blocks of a type that occurs once"));
+            }
+        }
+    }
+    Ok(())
+}

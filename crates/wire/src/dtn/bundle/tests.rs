@@ -1,0 +1,250 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::dtn::crc::CrcKind;
+use crate::dtn::eid::{Eid, Ipn};
+use crate::{Error, Kind};
+
+/// Creation at 2026-01-01T00:00:00 UTC.
+const CREATED: Timestamp = Timestamp { time: 820_540_800_000, sequence: 0 };
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+}
+
+fn parsed(hex: &str) -> Result<Bundle, Error> {
+    Bundle::parse(&bytes(hex))
+}
+
+fn eid(text: &str) -> Eid {
+    text.parse().unwrap()
+}
+
+fn primary(source: &str, destination: &str) -> Primary {
+    Primary::new(eid(source), eid(destination), CREATED, 3_600_000)
+}
+
+fn block(number: u64, content: Content, crc: CrcKind) -> Block {
+    Block { crc, ..Block::new(number, content) }
+}
+
+/// Bundles made by pyD3TN 0.15.2 and dissected by tshark 4.0.
+#[test]
+fn worked_bundles() {
+    let crc = CrcKind::X25;
+    let hops = Content::HopCount(HopCount { limit: 30, count: 0 });
+    let hello = Bundle {
+        primary: Primary { report_to: eid("ipn:2.1"), ..primary("ipn:2.1", "ipn:1.2") },
+        blocks: vec![block(2, hops, crc), block(3, Content::Age(0), crc)],
+        payload: Payload { crc, ..Payload::new(b"hello".to_vec()) },
+    };
+    let measure =
+        Bundle { primary: primary("ipn:2.1", "ipn:1.2"), blocks: vec![], payload: Payload::elided(25) };
+    let named = Bundle {
+        primary: Primary { crc, ..primary("dtn://node2/a", "dtn://node1/b") },
+        blocks: vec![],
+        payload: Payload { crc: CrcKind::Castagnoli, ..Payload::new(b"hello".to_vec()) },
+    };
+    let cases = [
+        (
+            hello,
+            "9f 89 07 00 02 8202820102 8202820201 8202820201 82 1b000000bf0c0afc00 00 1a0036ee80 44 31ac7a15
+             86 0a 02 00 01 44 82181e00 42 3d78 86 07 03 00 01 41 00 42 37ed 86 01 01 00 01 45 68656c6c6f 42 4bf3 ff",
+        ),
+        (
+            measure,
+            "9f 89 07 00 02 8202820102 8202820201 820100 82 1b000000bf0c0afc00 00 1a0036ee80 44 8eb87965
+             85 01 01 00 00 58 19 00000000000000000000000000000000000000000000000000 ff",
+        ),
+        (
+            named,
+            "9f 89 07 00 01 82 01 69 2f2f6e6f6465312f62 82 01 69 2f2f6e6f6465322f61 820100 82 1b000000bf0c0afc00 00
+             1a0036ee80 42 c835 86 01 01 00 02 45 68656c6c6f 44 21c13f2f ff",
+        ),
+    ];
+    for (bundle, hex) in cases {
+        assert_eq!(bundle.to_vec(), bytes(hex));
+        assert_eq!(bundle.encoded_len(), bytes(hex).len() as u64);
+        let again = parsed(hex).unwrap();
+        assert_eq!((again.payload.to_vec(), again.check()), (bundle.payload.to_vec(), Ok(())));
+    }
+}
+
+#[test]
+fn three_elements_stay_three() {
+    let hex = "9f890700028202830001028202831a000ee868186401820100821b000000bf0c0afc00001a0036ee804431dce4bd8501010000\
+        4568656c6c6fff";
+    let bundle = parsed(hex).unwrap();
+    assert_eq!(bundle.primary.source.to_string(), "ipn:977000.100.1");
+    assert_eq!(bundle.to_vec(), bytes(hex));
+}
+
+/// Bundles on which implementations disagree, as the standards have it.
+#[test]
+fn disputed_bundles() {
+    let no_crc = "9f88071844008202820301820100820100821b000000b5998c982b011a000493e0850602100045820282020085070401004218\
+        3485010101004454455354ff";
+    assert_eq!(parsed(no_crc).unwrap().check(), Err(Breach::UnprotectedPrimary));
+    let text = "9f88070000820282020282028201018202820100821b000000bb0e20b4ea001a000927c08507020100410086010100016d48656c\
+        6c6f2c20576f726c64214254b3ff";
+    assert!(matches!(parsed(text).unwrap_err().kind, Kind::Malformed(_)));
+    let unknown = "9f88070000820282030182028201018202820100821b000000bb0e20b4ea001a000927c08508020100410086010100014d486\
+        56c6c6f2c20576f726c64214254b3ff";
+    let bundle = parsed(unknown).unwrap();
+    assert_eq!(bundle.blocks[0].content, Content::Other { code: 8, data: [0].into() });
+}
+
+fn with_blocks(blocks: Vec<Block>) -> Bundle {
+    Bundle { primary: primary("ipn:2.1", "ipn:1.2"), blocks, payload: Payload::new(vec![1; 100]) }
+}
+
+#[test]
+fn forbidden_structures_are_refused() {
+    let age = |number| Block::new(number, Content::Age(1));
+    let other = |number| Block::new(number, Content::Other { code: 192, data: [].into() });
+    for blocks in [vec![other(2), other(2)], vec![age(2), age(3)], vec![other(1)], vec![other(0)]] {
+        assert!(Bundle::parse(&with_blocks(blocks).to_vec()).is_err());
+    }
+    let mut flags = other(2);
+    flags.flags = BlockFlags(0xf8);
+    assert!(Bundle::parse(&with_blocks(vec![flags]).to_vec()).is_ok(), "unassigned flags are kept");
+    let crowd = (2..67).map(other).collect();
+    assert!(Bundle::parse(&with_blocks(crowd).to_vec()).is_err());
+}
+
+#[test]
+fn breaches_are_found() {
+    let check = |change: &dyn Fn(&mut Bundle)| {
+        let mut bundle = with_blocks(vec![]);
+        change(&mut bundle);
+        bundle.check()
+    };
+    assert_eq!(check(&|bundle| bundle.primary.timestamp.time = 0), Err(Breach::NoAge));
+    assert_eq!(check(&|bundle| bundle.primary.source = Eid::None), Err(Breach::AnonymousFlags));
+    let report = BundleFlags::REPORT_DELIVERY;
+    assert_eq!(
+        check(&|bundle| bundle.primary.flags = report.with(BundleFlags::ADMIN)),
+        Err(Breach::ReportedRecord)
+    );
+    let fragment = |total| Some(Fragment { offset: 50, total });
+    assert_eq!(check(&|bundle| bundle.primary.fragment = fragment(149)), Err(Breach::FragmentBeyondEnd));
+    assert_eq!(check(&|bundle| bundle.primary.fragment = fragment(150)), Ok(()));
+    assert_eq!(check(&|bundle| bundle.primary.destination = eid("ipn:!.1")), Err(Breach::LocalEndpoint));
+}
+
+#[test]
+fn a_damaged_bit_is_found_where_a_crc_covers() {
+    let mut bundle = with_blocks(vec![block(2, Content::Age(9), CrcKind::X25)]);
+    bundle.payload.crc = CrcKind::Castagnoli;
+    let good = bundle.to_vec();
+    for bit in 8..8 * (good.len() - 1) {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        assert!(Bundle::parse(&bad).is_err(), "bit {bit}");
+    }
+}
+
+fn eids() -> impl Strategy<Value = Eid> {
+    prop_oneof![
+        Just(Eid::None),
+        "[a-z]{1,9}/[a-z~/]{0,9}".prop_map(|text| Eid::Dtn(format!("//{text}").into())),
+        (0u32..3, any::<u32>(), any::<u32>(), any::<bool>()).prop_map(
+            |(allocator, node, service, has_three)| { Eid::Ipn(Ipn { allocator, node, service, has_three }) }
+        ),
+    ]
+}
+
+fn crcs() -> impl Strategy<Value = CrcKind> {
+    (0u64..3).prop_map(|code| CrcKind::from_code(code).unwrap())
+}
+
+fn contents() -> impl Strategy<Value = Content> {
+    prop_oneof![
+        eids().prop_map(Content::PreviousNode),
+        any::<u64>().prop_map(Content::Age),
+        (1u8.., any::<u64>()).prop_map(|(limit, count)| Content::HopCount(HopCount { limit, count })),
+        (13u64.., proptest::collection::vec(any::<u8>(), 0..40))
+            .prop_map(|(code, data)| Content::Other { code, data: data.into() }),
+    ]
+}
+
+fn bundles() -> impl Strategy<Value = Bundle> {
+    let primary =
+        (any::<u64>(), crcs(), [eids(), eids(), eids()], any::<[u64; 3]>(), any::<Option<(u32, u32)>>());
+    let primary = primary.prop_map(
+        |(flags, crc, [destination, source, report_to], [time, sequence, lifetime], fragment)| {
+            let flags = BundleFlags(flags & !1);
+            let fragment =
+                fragment.map(|(offset, total)| Fragment { offset: offset.into(), total: total.into() });
+            Primary {
+                flags,
+                crc,
+                destination,
+                source,
+                report_to,
+                timestamp: Timestamp { time, sequence },
+                lifetime,
+                fragment,
+            }
+        },
+    );
+    let blocks = proptest::collection::vec((contents(), crcs(), 0u64..300), 0..5);
+    let payload = (crcs(), proptest::collection::vec(any::<u8>(), 0..60), 0u64..600, 0u64..9);
+    (primary, blocks, payload).prop_map(|(primary, blocks, (crc, bytes, zeros, flags))| {
+        let mut bundle = Bundle {
+            primary,
+            blocks: vec![],
+            payload: Payload { flags: BlockFlags(flags), crc, bytes, zeros },
+        };
+        for (content, crc, flags) in blocks {
+            bundle.set(content.clone());
+            let block = bundle.block_mut(content.code()).unwrap();
+            (block.crc, block.flags) = (crc, BlockFlags(flags));
+        }
+        bundle
+    })
+}
+
+proptest! {
+    #[test]
+    fn bundles_round_trip(bundle in bundles()) {
+        let encoded = bundle.to_vec();
+        prop_assert_eq!(encoded.len() as u64, bundle.encoded_len());
+        let again = Bundle::parse(&encoded).unwrap();
+        prop_assert_eq!(again.to_vec(), encoded);
+        prop_assert_eq!((again.primary, again.blocks), (bundle.primary, bundle.blocks));
+        prop_assert_eq!(again.payload.bytes, bundle.payload.to_vec());
+    }
+
+    #[test]
+    fn elided_zeros_are_true(bundle in bundles()) {
+        let (head, tail) = bundle.to_parts();
+        let whole = [head, vec![0; bundle.payload.zeros as usize], tail].concat();
+        prop_assert_eq!(bundle.to_vec(), whole);
+    }
+
+    #[test]
+    fn fragments_reassemble(bundle in bundles(), limit in 200u64..500, twice in 0usize..9) {
+        let bundle = Bundle { primary: Primary { fragment: None, ..bundle.primary }, ..bundle };
+        let Ok(mut parts) = bundle.clone().fragments(limit) else { return Ok(()) };
+        prop_assert!(parts.iter().all(|part| part.encoded_len() <= limit));
+        if parts.len() == 1 {
+            prop_assert_eq!(&parts[0], &bundle);
+            return Ok(());
+        }
+        prop_assert_eq!(Bundle::reassemble(&parts[1..]), None);
+        // A fragment of a fragment, out of order and doubled.
+        let last = parts.pop().unwrap();
+        let middle = last.payload.len() / 2;
+        match last.clone().split(middle) {
+            Ok(halves) => parts.extend(halves),
+            Err(_) => parts.push(last),
+        }
+        parts.reverse();
+        parts.push(parts[twice % parts.len()].clone());
+        let whole = Bundle::reassemble(&parts).unwrap();
+        prop_assert_eq!(whole.payload.to_vec(), bundle.payload.to_vec());
+        prop_assert_eq!((whole.primary, whole.blocks), (bundle.primary, bundle.blocks));
+    }
+}
