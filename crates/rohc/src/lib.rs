@@ -1,6 +1,7 @@
-//! Robust Header Compression (ROHC): compressor and decompressor for all profiles of version 1. These are RFC 3095
+//! Robust Header Compression (ROHC): compressor and decompressor for all profiles of both versions. These are RFC 3095
 //! (RTP, UDP, ESP, Uncompressed), RFC 3843 (IP), RFC 4019 (UDP-Lite) and RFC 6846 (TCP), with the corrections of RFC
-//! 4815.
+//! 4815; and RFC 5225 (RTP, UDP, ESP, IP and UDP-Lite of version 2). A channel has one version of each profile
+//! ([`Profiles::negotiated`]), by default the first.
 //!
 //! Both are state machines without clock or I/O: octets and times go in, octets come out. Every error leaves the state
 //! sound; every input, however hostile, is answered in bounded time and memory. In steady state nothing is allocated.
@@ -49,8 +50,8 @@ mod profiles;
 pub use compressor::Compressor;
 pub use decompressor::Decompressor;
 pub use framework::config::{
-    Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Lookup, Refresh, RtpCandidate,
-    RtpRule,
+    Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Lookup, Refresh, ReorderRatio,
+    RtpCandidate, RtpRule,
 };
 pub use framework::error::{CompressError, DecompressError};
 pub use framework::profile::{CompressorState, Mode, PacketType, Profile, Profiles};

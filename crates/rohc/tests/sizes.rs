@@ -29,7 +29,7 @@ fn sizes(table: &Path, capture: &Path, mode: Mode, confirm: u8) -> (usize, usize
     let cids = if large { CidSpace::Large { max_cid: 16_383 } } else { CidSpace::Small { max_cid: 15 } };
     // What librohc's set v1 has.
     let profiles =
-        Profiles::ALL.without(bentpipe_rohc::Profile::UdpLite).without(bentpipe_rohc::Profile::RtpUdpLite);
+        Profiles::V1.without(bentpipe_rohc::Profile::UdpLite).without(bentpipe_rohc::Profile::RtpUdpLite);
     let channel = Channel { cids, profiles, ..Channel::default() };
     let rtp = RtpRule::Ports(RTP_PORTS.to_vec());
     let config = CompressorConfig { channel, rtp, confirm, ..CompressorConfig::default() };

@@ -55,8 +55,10 @@ pub fn mtu(text: &str) -> Result<usize, String> {
 /// # Errors
 /// Returns the values expected.
 pub fn profiles(list: &str) -> Result<Profiles, String> {
-    if list.eq_ignore_ascii_case("all") {
-        return Ok(Profiles::ALL);
+    match list.to_ascii_lowercase().as_str() {
+        "all" | "v1" => return Ok(Profiles::V1),
+        "v2" => return Ok(Profiles::V2),
+        _ => {}
     }
     list.split(',').try_fold(Profiles::NONE, |set, word| profile(word.trim()).map(|found| set.with(found)))
 }
@@ -87,6 +89,12 @@ pub fn short_name(profile: Profile) -> &'static str {
         Profile::Tcp => "tcp",
         Profile::RtpUdpLite => "rtp-udplite",
         Profile::UdpLite => "udplite",
+        Profile::RtpV2 => "rtp-v2",
+        Profile::UdpV2 => "udp-v2",
+        Profile::EspV2 => "esp-v2",
+        Profile::IpV2 => "ip-v2",
+        Profile::RtpUdpLiteV2 => "rtp-udplite-v2",
+        Profile::UdpLiteV2 => "udplite-v2",
     }
 }
 
@@ -169,7 +177,8 @@ mod tests {
         let set = profiles("rtp, 0x0006,4").unwrap();
         let expected = Profiles::NONE.with(Profile::Rtp).with(Profile::Tcp).with(Profile::Ip);
         assert_eq!(set, expected);
-        assert_eq!(profiles("all"), Ok(Profiles::ALL));
+        assert_eq!((profiles("all"), profiles("V2")), (Ok(Profiles::V1), Ok(Profiles::V2)));
+        assert_eq!(profiles("rtp-v2,0x0102"), Ok(Profiles::NONE.with(Profile::RtpV2).with(Profile::UdpV2)));
         assert!(profiles("rtp,5").unwrap_err().contains("rtp-udplite"));
     }
 

@@ -122,6 +122,12 @@ pub(crate) fn name(profile: Profile) -> &'static str {
         Profile::Tcp => "TCP/IP",
         Profile::RtpUdpLite => "RTP/UDP-Lite/IP",
         Profile::UdpLite => "UDP-Lite/IP",
+        Profile::RtpV2 => "RTP/UDP/IP v2",
+        Profile::UdpV2 => "UDP/IP v2",
+        Profile::EspV2 => "ESP/IP v2",
+        Profile::IpV2 => "IP v2",
+        Profile::RtpUdpLiteV2 => "RTP/UDP-Lite v2",
+        Profile::UdpLiteV2 => "UDP-Lite/IP v2",
     }
 }
 

@@ -38,7 +38,7 @@ fn transport_sum(
     let level = levels.last()?;
     let transport = &header[level.end()..];
     let length = transport.len() + payload_len;
-    match profile {
+    match profile.headers() {
         Profile::Rtp | Profile::Udp if transport.get(6..8) != Some(&[0, 0]) => {
             sum(header, level, protocol::UDP, length, &[transport, payload])
         }

@@ -78,9 +78,16 @@ impl<F: CompressorFamilies> CompressorEngine<F> {
     /// Creates a compressor of the profiles in `families`, without contexts.
     pub(crate) fn new(mut config: CompressorConfig, families: F) -> Self {
         if config.is_for_librohc() {
-            let profiles = config.channel.profiles.without(Profile::RtpUdpLite).without(Profile::UdpLite);
-            config.channel.profiles = profiles;
+            let lacking = [
+                Profile::RtpUdpLite,
+                Profile::UdpLite,
+                Profile::RtpV2,
+                Profile::RtpUdpLiteV2,
+                Profile::UdpLiteV2,
+            ];
+            config.channel.profiles = lacking.into_iter().fold(config.channel.profiles, Profiles::without);
         }
+        config.channel.profiles = config.channel.profiles.highest_versions();
         let flows = Table::new(config.channel.cids.max_cid(), config.lookup);
         let profiles = config.channel.profiles;
         Self {

@@ -46,16 +46,16 @@ impl CidSpace {
 pub struct Channel {
     /// The CID space.
     pub cids: CidSpace,
-    /// The profiles that may be used.
+    /// The profiles that may be used; of one with two versions, the second is.
     pub profiles: Profiles,
     /// MRRU, the largest reconstructed unit in bytes, its CRC-32 included; 0: no segmentation.
     pub mrru_bytes: u32,
 }
 
 impl Default for Channel {
-    /// Small CIDs 0-15, every profile, no segmentation.
+    /// Small CIDs 0-15, every profile of version 1, no segmentation.
     fn default() -> Self {
-        Self { cids: CidSpace::Small { max_cid: 15 }, profiles: Profiles::ALL, mrru_bytes: 0 }
+        Self { cids: CidSpace::Small { max_cid: 15 }, profiles: Profiles::V1, mrru_bytes: 0 }
     }
 }
 
@@ -155,6 +155,43 @@ pub enum Lookup {
     Linear,
 }
 
+/// Share of the interval of sequence numbers for late packets (`reorder_ratio`, RFC 5225 6.3.2).
+///
+/// A header with k bits of the number is understood up to [`depth`](Self::depth) packets late, and as far ahead as that leaves of 2^k.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum ReorderRatio {
+    /// A single packet.
+    #[default]
+    None = 0,
+    /// A quarter.
+    Quarter = 1,
+    /// Half.
+    Half = 2,
+    /// Three quarters.
+    ThreeQuarters = 3,
+}
+
+impl ReorderRatio {
+    /// Returns how many packets late a header with `bits` bits may be.
+    pub const fn depth(self, bits: u32) -> u32 {
+        let quarter = (1u32 << if bits > 30 { 30 } else { bits }) / 4;
+        match self {
+            Self::None => 1,
+            _ => quarter * self as u32 - 1,
+        }
+    }
+
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::None,
+            1 => Self::Quarter,
+            2 => Self::Half,
+            _ => Self::ThreeQuarters,
+        }
+    }
+}
+
 /// Compressor configuration.
 #[derive(Clone, Debug)]
 pub struct CompressorConfig {
@@ -198,6 +235,9 @@ pub struct CompressorConfig {
     /// there, but librohc sets and reads it, and so does this decompressor. Without it a constant IP-ID is sent as a
     /// random one, two octets a packet.
     pub constant_id_everywhere: bool,
+    /// Reordering on the channel that profiles of version 2 allow for. A change is sent as many packets longer as
+    /// the shortest header may be late, as packets before it may come behind it.
+    pub reorder: ReorderRatio,
     /// Context replication for TCP (IR-CR, RFC 6846 5.2); needs feedback to be of use.
     pub replication: bool,
     /// Implementation of the decompressor.
@@ -236,6 +276,7 @@ impl Default for CompressorConfig {
             max_packet_bytes: 0,
             timer_jitter: Duration::ZERO,
             constant_id_everywhere: true,
+            reorder: ReorderRatio::None,
             replication: true,
             compatibility: Compatibility::Standard,
             lookup: Lookup::Hashed,

@@ -36,7 +36,8 @@ const ORPHAN_SPACING: u8 = 8;
 
 impl<F: DecompressorFamilies> DecompressorEngine<F> {
     /// Creates a decompressor of the profiles in `families`, without contexts.
-    pub(crate) fn new(config: DecompressorConfig, families: F) -> Self {
+    pub(crate) fn new(mut config: DecompressorConfig, families: F) -> Self {
+        config.channel.profiles = config.channel.profiles.highest_versions();
         Self {
             config,
             families,
@@ -305,8 +306,7 @@ impl<F: DecompressorFamilies> DecompressorEngine<F> {
     /// Returns the family and the profile that an IR or IR-DYN packet names.
     fn named_family(&self, frame: &Frame<'_>) -> Result<(usize, Profile), DecompressError> {
         let octet = *frame.body.first().ok_or(DecompressError::Truncated)?;
-        let profile =
-            Profile::from_octet(octet).filter(|&profile| self.config.channel.profiles.contains(profile));
+        let profile = Profile::from_octet(octet, self.config.channel.profiles);
         let served = profile.and_then(|profile| {
             Some(((0..F::COUNT).find(|&index| self.families.get(index).serves(profile))?, profile))
         });

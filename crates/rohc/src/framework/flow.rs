@@ -133,10 +133,10 @@ pub(crate) fn level_words(bytes: &[u8], at: usize, ipv6: bool, next: u8, mut pus
 /// Adds the header after the last IP header to the key. It gives ports or SPI, and SSRC.
 #[inline]
 pub(crate) fn end_words(bytes: &[u8], at: usize, profile: Profile, cut: bool, mut push: impl FnMut(u64)) {
-    let (transport, source) = match profile {
+    let (transport, source) = match profile.headers() {
         Profile::Rtp | Profile::RtpUdpLite => (word(bytes, at), word(bytes, at + 16)),
         Profile::Ip | Profile::Uncompressed => (u32::from(cut), 0),
-        Profile::Udp | Profile::UdpLite | Profile::Esp | Profile::Tcp => (word(bytes, at), 0),
+        _ => (word(bytes, at), 0),
     };
     push(u64::from(transport) << 32 | u64::from(source));
     push(profile as u64);

@@ -1,8 +1,10 @@
 //! Profiles, packet types and modes: the names of things.
 
 /// A compression profile (RFC 3095 5.1.2; the number is its IANA identifier).
+///
+/// IR packets carry the low octet; the high one is the version. A channel has one version of each (RFC 5795 5.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
+#[repr(u16)]
 pub enum Profile {
     /// 0x0000: the packet as it is behind a CID (RFC 3095 5.10).
     Uncompressed = 0,
@@ -20,11 +22,23 @@ pub enum Profile {
     RtpUdpLite = 7,
     /// 0x0008: UDP-Lite/IP (RFC 4019).
     UdpLite = 8,
+    /// 0x0101: RTP/UDP/IP, version 2 (RFC 5225).
+    RtpV2 = 0x0101,
+    /// 0x0102: UDP/IP, version 2 (RFC 5225).
+    UdpV2 = 0x0102,
+    /// 0x0103: ESP/IP, version 2 (RFC 5225).
+    EspV2 = 0x0103,
+    /// 0x0104: IP only, version 2 (RFC 5225).
+    IpV2 = 0x0104,
+    /// 0x0107: RTP/UDP-Lite/IP, version 2 (RFC 5225).
+    RtpUdpLiteV2 = 0x0107,
+    /// 0x0108: UDP-Lite/IP, version 2 (RFC 5225).
+    UdpLiteV2 = 0x0108,
 }
 
 impl Profile {
     /// Every profile, by number.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 14] = [
         Self::Uncompressed,
         Self::Rtp,
         Self::Udp,
@@ -33,6 +47,12 @@ impl Profile {
         Self::Tcp,
         Self::RtpUdpLite,
         Self::UdpLite,
+        Self::RtpV2,
+        Self::UdpV2,
+        Self::EspV2,
+        Self::IpV2,
+        Self::RtpUdpLiteV2,
+        Self::UdpLiteV2,
     ];
 
     /// The IANA identifier.
@@ -40,52 +60,101 @@ impl Profile {
         self as u16
     }
 
-    /// Returns the profile that the octet of an IR or IR-DYN packet names.
-    pub const fn from_octet(octet: u8) -> Option<Self> {
-        match octet {
-            0 => Some(Self::Uncompressed),
-            1 => Some(Self::Rtp),
-            2 => Some(Self::Udp),
-            3 => Some(Self::Esp),
-            4 => Some(Self::Ip),
-            6 => Some(Self::Tcp),
-            7 => Some(Self::RtpUdpLite),
-            8 => Some(Self::UdpLite),
-            _ => None,
+    /// Returns the profile with the IANA identifier `id`.
+    pub fn from_id(id: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|profile| profile.id() == id)
+    }
+
+    /// Returns the profile that the octet of an IR packet names, among `profiles`.
+    pub fn from_octet(octet: u8, profiles: Profiles) -> Option<Self> {
+        let named = |version: u16| Self::from_id(version << 8 | u16::from(octet));
+        [1, 0].into_iter().filter_map(named).find(|&profile| profiles.contains(profile))
+    }
+
+    /// Returns the version of ROHC that defines the profile: 1 or 2.
+    pub const fn version(self) -> u8 {
+        (self.id() >> 8) as u8 + 1
+    }
+
+    /// Returns the profile of version 1 for the same headers.
+    pub(crate) const fn headers(self) -> Self {
+        match self {
+            Self::RtpV2 => Self::Rtp,
+            Self::UdpV2 => Self::Udp,
+            Self::EspV2 => Self::Esp,
+            Self::IpV2 => Self::Ip,
+            Self::RtpUdpLiteV2 => Self::RtpUdpLite,
+            Self::UdpLiteV2 => Self::UdpLite,
+            profile => profile,
         }
+    }
+
+    /// Returns the bit of the profile in [`Profiles`].
+    const fn bit(self) -> u32 {
+        1 << ((self.id() >> 8) * 16 + (self.id() & 0x0f))
     }
 
     /// Returns `true` if the header chain ends with RTP.
     pub(crate) const fn has_rtp(self) -> bool {
-        matches!(self, Self::Rtp | Self::RtpUdpLite)
+        matches!(self.headers(), Self::Rtp | Self::RtpUdpLite)
     }
 
     /// Returns `true` if the header chain contains UDP-Lite.
     pub(crate) const fn has_udp_lite(self) -> bool {
-        matches!(self, Self::UdpLite | Self::RtpUdpLite)
+        matches!(self.headers(), Self::UdpLite | Self::RtpUdpLite)
+    }
+
+    /// Returns the name of the headers that the profile compresses, and its version if 2.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uncompressed => "Uncompressed",
+            Self::Rtp => "RTP",
+            Self::Udp => "UDP",
+            Self::Esp => "ESP",
+            Self::Ip => "IP",
+            Self::Tcp => "TCP",
+            Self::RtpUdpLite => "RTP/UDP-Lite",
+            Self::UdpLite => "UDP-Lite",
+            Self::RtpV2 => "RTP (v2)",
+            Self::UdpV2 => "UDP (v2)",
+            Self::EspV2 => "ESP (v2)",
+            Self::IpV2 => "IP (v2)",
+            Self::RtpUdpLiteV2 => "RTP/UDP-Lite (v2)",
+            Self::UdpLiteV2 => "UDP-Lite (v2)",
+        }
+    }
+}
+
+impl core::fmt::Display for Profile {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.pad(self.name())
     }
 }
 
 /// The profiles that a channel may use (the channel parameter PROFILES, RFC 3095 5.1.1). Uncompressed is always in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Profiles(u16);
+pub struct Profiles(u32);
 
 impl Profiles {
-    /// Every profile of this crate.
-    pub const ALL: Self = Self(0b1_1101_1111);
+    /// Every profile of this crate, of both versions. No channel has all of them.
+    pub const ALL: Self = Self(Self::V1.0 | Self::V2.0);
+    /// Every profile of version 1 (RFC 3095, 3843, 4019 and 6846).
+    pub const V1: Self = Self(0b1_1101_1111);
+    /// Every profile of version 2 (RFC 5225), and TCP, of which there is one version.
+    pub const V2: Self = Self(0b1_1001_1110 << 16 | 0b100_0001);
     /// Set of Uncompressed alone.
     pub const NONE: Self = Self(1);
 
     /// Returns this set and `profile`.
     #[must_use]
     pub const fn with(self, profile: Profile) -> Self {
-        Self(self.0 | 1 << profile as u8)
+        Self(self.0 | profile.bit())
     }
 
     /// Returns this set without `profile`. Uncompressed stays.
     #[must_use]
     pub const fn without(self, profile: Profile) -> Self {
-        Self(self.0 & !(1 << profile as u8) | 1)
+        Self(self.0 & !profile.bit() | 1)
     }
 
     /// Returns the profiles in both sets.
@@ -94,9 +163,31 @@ impl Profiles {
         Self(self.0 & other.0)
     }
 
+    /// Returns the profiles in both sets, each in its highest version.
+    ///
+    /// IR packets carry the low octet of a profile's number only, so that no channel has two versions of one profile
+    /// (RFC 5795 5.1.2).
+    #[must_use]
+    pub const fn negotiated(self, other: Self) -> Self {
+        self.and(other).highest_versions()
+    }
+
+    /// Returns the highest version of each profile only.
+    #[must_use]
+    pub const fn highest_versions(self) -> Self {
+        Self(self.0 & !(self.0 >> 16))
+    }
+
     /// Returns `true` if `profile` may be used.
+    #[inline]
     pub const fn contains(self, profile: Profile) -> bool {
-        self.0 >> profile as u8 & 1 == 1
+        self.0 & profile.bit() != 0
+    }
+
+    /// Returns `true` if there are profiles of version 2.
+    #[inline]
+    pub(crate) const fn has_v2(self) -> bool {
+        self.0 >> 16 != 0
     }
 }
 
@@ -218,10 +309,48 @@ packet_types! {
     Seq6 = "seq_6",
     Seq7 = "seq_7",
     Seq8 = "seq_8",
+    CoRepair = "co_repair",
+    Pt0Crc3 = "pt_0_crc3",
+    Pt0Crc7 = "pt_0_crc7",
+    Pt1Rnd = "pt_1_rnd",
+    Pt1SeqId = "pt_1_seq_id",
+    Pt1SeqTs = "pt_1_seq_ts",
+    Pt2Rnd = "pt_2_rnd",
+    Pt2SeqId = "pt_2_seq_id",
+    Pt2SeqTs = "pt_2_seq_ts",
+    Pt2SeqBoth = "pt_2_seq_both",
 }
 
 impl core::fmt::Display for PacketType {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_has_one_version_of_each_profile() {
+        let both = Profiles::ALL.negotiated(Profiles::ALL);
+        assert_eq!(both, Profiles::V2);
+        assert_eq!(Profiles::ALL.negotiated(Profiles::V1), Profiles::V1);
+        let mixed = Profiles::ALL.negotiated(Profiles::ALL.without(Profile::RtpV2));
+        assert!(mixed.contains(Profile::Rtp) && mixed.contains(Profile::UdpV2));
+        assert!(!mixed.contains(Profile::Udp) && !mixed.contains(Profile::RtpV2));
+        assert_eq!(Profile::from_octet(1, mixed), Some(Profile::Rtp));
+        assert_eq!(Profile::from_octet(2, mixed), Some(Profile::UdpV2));
+        assert_eq!(Profile::from_octet(5, Profiles::ALL), None);
+    }
+
+    #[test]
+    fn sets_have_a_bit_for_each_profile() {
+        let sum = |profiles: Profiles| Profile::ALL.into_iter().filter(|&one| profiles.contains(one)).count();
+        assert_eq!((sum(Profiles::ALL), sum(Profiles::V1), sum(Profiles::V2)), (14, 8, 8));
+        for profile in Profile::ALL {
+            assert!(Profiles::NONE.with(profile).contains(profile));
+            assert_eq!(Profile::from_id(profile.id()), Some(profile));
+        }
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod fast_path_tests;
 mod rfc3095;
 mod tcp;
 mod uncompressed;
+mod v2;
 
 use alloc::vec::Vec;
 
@@ -17,30 +18,34 @@ use crate::framework::context::{
 const RFC3095: usize = 0;
 /// Index of TCP.
 const TCP: usize = 1;
+/// Index of version 2.
+const V2: usize = 2;
 
 /// Compressor contexts of all profiles.
 #[derive(Debug, Default)]
 pub(crate) struct Compressors {
     rfc3095: rfc3095::Compressors,
     tcp: tcp::Compressors,
+    v2: v2::Compressors,
     uncompressed: uncompressed::Compressors,
 }
 
 impl CompressorFamilies for Compressors {
-    const COUNT: usize = 3;
+    const COUNT: usize = 4;
 
     #[inline]
     fn step(&mut self, flows: &Flows, step: &Step<'_>, out: &mut Vec<u8>) -> Option<Stepped> {
-        match self.rfc3095.step(flows, Holder::new(RFC3095), step, out) {
-            None => self.tcp.step(flows, Holder::new(TCP), step, out),
-            stepped => stepped,
-        }
+        self.rfc3095
+            .step(flows, Holder::new(RFC3095), step, out)
+            .or_else(|| self.tcp.step(flows, Holder::new(TCP), step, out))
+            .or_else(|| self.v2.step(flows, Holder::new(V2), step, out))
     }
 
     fn get(&self, index: usize) -> &dyn CompressorFamily {
         match index {
             RFC3095 => &self.rfc3095,
             TCP => &self.tcp,
+            V2 => &self.v2,
             _ => &self.uncompressed,
         }
     }
@@ -49,6 +54,7 @@ impl CompressorFamilies for Compressors {
         match index {
             RFC3095 => &mut self.rfc3095,
             TCP => &mut self.tcp,
+            V2 => &mut self.v2,
             _ => &mut self.uncompressed,
         }
     }
@@ -59,11 +65,12 @@ impl CompressorFamilies for Compressors {
 pub(crate) struct Decompressors {
     rfc3095: rfc3095::Decompressors,
     tcp: tcp::Decompressors,
+    v2: v2::Decompressors,
     uncompressed: uncompressed::Decompressors,
 }
 
 impl DecompressorFamilies for Decompressors {
-    const COUNT: usize = 3;
+    const COUNT: usize = 4;
 
     #[inline]
     fn step(
@@ -76,6 +83,7 @@ impl DecompressorFamilies for Decompressors {
         match index {
             RFC3095 => self.rfc3095.step(cid, incoming, out),
             TCP => self.tcp.step(cid, incoming, out),
+            V2 => self.v2.step(cid, incoming, out),
             _ => None,
         }
     }
@@ -84,6 +92,7 @@ impl DecompressorFamilies for Decompressors {
         match index {
             RFC3095 => &self.rfc3095,
             TCP => &self.tcp,
+            V2 => &self.v2,
             _ => &self.uncompressed,
         }
     }
@@ -92,6 +101,7 @@ impl DecompressorFamilies for Decompressors {
         match index {
             RFC3095 => &mut self.rfc3095,
             TCP => &mut self.tcp,
+            V2 => &mut self.v2,
             _ => &mut self.uncompressed,
         }
     }

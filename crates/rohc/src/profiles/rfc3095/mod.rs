@@ -15,7 +15,8 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use changes::Spare;
-use compressor::{Chain, Compressor};
+use compressor::Compressor;
+pub(in crate::profiles) use compressor::{Chain, MAX_HEADER_LEN, fixed_ip_sum};
 use decompressor::Decompressor;
 use list::List;
 
@@ -125,7 +126,7 @@ impl Decompressors {
 
 impl DecompressorFamily for Decompressors {
     fn serves(&self, profile: Profile) -> bool {
-        !matches!(profile, Profile::Uncompressed | Profile::Tcp)
+        profile.version() == 1 && !matches!(profile, Profile::Uncompressed | Profile::Tcp)
     }
 
     fn refresh(

@@ -12,7 +12,7 @@ use crate::framework::octets::{Reader, Writer};
 const REPLICATE_SAME: u8 = 0x00;
 const REPLICATE_CHANGED: u8 = 0x80;
 
-const MALFORMED: DecompressError = DecompressError::Malformed("TCP: item of an extension header");
+const MALFORMED: DecompressError = DecompressError::Malformed("item of an extension header");
 
 const AH_FIXED_LEN: usize = 12;
 const GRE_FIXED_LEN: usize = 4;
@@ -29,7 +29,7 @@ const LONG_BITS: u32 = 31;
 const LONG_P: u32 = 256;
 
 /// The length of the header at the start of `octets`, and what follows it.
-pub(super) fn parse(kind: Kind, octets: &[u8]) -> Option<(usize, Next)> {
+pub(in crate::profiles) fn parse(kind: Kind, octets: &[u8]) -> Option<(usize, Next)> {
     let [first, second] = *octets.first_chunk::<2>()?;
     let len = match kind {
         Kind::Ah => (usize::from(second) + 2) * 4,
@@ -73,7 +73,7 @@ fn gre_key(header: &[u8]) -> Option<usize> {
 }
 
 /// Position of the packet sequence number in AH and GRE.
-pub(super) fn sequence_at(kind: Kind, header: &[u8]) -> Option<usize> {
+pub(in crate::profiles) fn sequence_at(kind: Kind, header: &[u8]) -> Option<usize> {
     match kind {
         Kind::Ah => Some(8),
         Kind::Gre if header[0] & GRE_SEQUENCE != 0 => Some(header.len() - 4),
@@ -82,7 +82,7 @@ pub(super) fn sequence_at(kind: Kind, header: &[u8]) -> Option<usize> {
 }
 
 /// Returns `true` if two headers of one kind agree in what the static chain carries.
-pub(super) fn same_static(kind: Kind, a: &[u8], b: &[u8]) -> bool {
+pub(in crate::profiles) fn same_static(kind: Kind, a: &[u8], b: &[u8]) -> bool {
     match kind {
         Kind::Routing | Kind::MinimalEncapsulation => a == b,
         Kind::Ah => a[..2] == b[..2] && a[4..8] == b[4..8],
@@ -92,7 +92,7 @@ pub(super) fn same_static(kind: Kind, a: &[u8], b: &[u8]) -> bool {
 }
 
 /// Returns `true` if two headers agree in what only the dynamic chain carries.
-pub(super) fn same_dynamic(kind: Kind, a: &[u8], b: &[u8]) -> bool {
+pub(in crate::profiles) fn same_dynamic(kind: Kind, a: &[u8], b: &[u8]) -> bool {
     match kind {
         Kind::HopByHop | Kind::Destination => a == b,
         Kind::Ah => a[2..4] == b[2..4],
@@ -100,7 +100,7 @@ pub(super) fn same_dynamic(kind: Kind, a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-pub(super) fn write_static(kind: Kind, header: &[u8], out: &mut Writer<'_>) {
+pub(in crate::profiles) fn write_static(kind: Kind, header: &[u8], out: &mut Writer<'_>) {
     match kind {
         Kind::Routing => out.bytes(header),
         Kind::Ah => {
@@ -126,7 +126,7 @@ fn write_static_gre(header: &[u8], out: &mut Writer<'_>) {
     }
 }
 
-pub(super) fn read_static(
+pub(in crate::profiles) fn read_static(
     kind: Kind,
     input: &mut Reader<'_>,
     headers: &mut Vec<u8>,
@@ -192,7 +192,7 @@ fn read_static_mine(input: &mut Reader<'_>, headers: &mut Vec<u8>) -> Result<Nex
     Ok(Next::Protocol(next))
 }
 
-pub(super) fn write_dynamic(kind: Kind, header: &[u8], out: &mut Writer<'_>) {
+pub(in crate::profiles) fn write_dynamic(kind: Kind, header: &[u8], out: &mut Writer<'_>) {
     match kind {
         Kind::HopByHop | Kind::Destination => out.bytes(&header[2..]),
         Kind::Ah => {
@@ -237,7 +237,7 @@ fn fill(input: &mut Reader<'_>, field: &mut [u8]) -> Result<(), DecompressError>
     Ok(())
 }
 
-pub(super) fn read_dynamic(
+pub(in crate::profiles) fn read_dynamic(
     kind: Kind,
     input: &mut Reader<'_>,
     header: &mut [u8],
@@ -256,7 +256,7 @@ pub(super) fn read_dynamic(
 /// Returns `true` if the replicate item can make `header` of `base`.
 ///
 /// Only what leaves the lengths as they are is replicated: a context with other headers is better set up from scratch.
-pub(super) fn is_replicable(kind: Kind, header: &[u8], base: &[u8]) -> bool {
+pub(in crate::profiles) fn is_replicable(kind: Kind, header: &[u8], base: &[u8]) -> bool {
     header.len() == base.len()
         && match kind {
             Kind::Gre => header[..4] == base[..4],
@@ -264,7 +264,7 @@ pub(super) fn is_replicable(kind: Kind, header: &[u8], base: &[u8]) -> bool {
         }
 }
 
-pub(super) fn write_replicate(kind: Kind, header: &[u8], base: &[u8], out: &mut Writer<'_>) {
+pub(in crate::profiles) fn write_replicate(kind: Kind, header: &[u8], base: &[u8], out: &mut Writer<'_>) {
     match kind {
         Kind::Ah => write_replicate_ah(header, base, out),
         Kind::Gre => write_replicate_gre(header, base, out),
@@ -307,7 +307,7 @@ fn write_replicate_gre(header: &[u8], base: &[u8], out: &mut Writer<'_>) {
     }
 }
 
-pub(super) fn read_replicate(
+pub(in crate::profiles) fn read_replicate(
     kind: Kind,
     input: &mut Reader<'_>,
     header: &mut [u8],
@@ -353,7 +353,12 @@ fn read_replicate_gre(first: u8, input: &mut Reader<'_>, header: &mut [u8]) -> R
     Ok(())
 }
 
-pub(super) fn write_irregular(kind: Kind, header: &[u8], flags: Irregular, out: &mut Writer<'_>) {
+pub(in crate::profiles) fn write_irregular(
+    kind: Kind,
+    header: &[u8],
+    flags: Irregular,
+    out: &mut Writer<'_>,
+) {
     if kind == Kind::Gre {
         write_gre_checksum(header, out);
     }
@@ -374,7 +379,7 @@ fn write_sequence(value: u32, long: bool, out: &mut Writer<'_>) {
 }
 
 /// Returns `Some(true)` if the sequence number needs 31 bits after `reference`, `None` if more.
-pub(super) fn sequence_is_long(reference: u32, value: u32) -> Option<bool> {
+pub(in crate::profiles) fn sequence_is_long(reference: u32, value: u32) -> Option<bool> {
     if lsb::fits(reference, value, SHORT_BITS, SHORT_P, u32::MAX) {
         Some(false)
     } else {
@@ -382,7 +387,7 @@ pub(super) fn sequence_is_long(reference: u32, value: u32) -> Option<bool> {
     }
 }
 
-pub(super) fn read_irregular(
+pub(in crate::profiles) fn read_irregular(
     kind: Kind,
     input: &mut Reader<'_>,
     header: &mut [u8],
@@ -409,7 +414,7 @@ fn read_sequence(reference: u32, input: &mut Reader<'_>) -> Result<u32, Decompre
 }
 
 /// Sets the checksum of a minimal encapsulation header.
-pub(super) fn infer_mine(header: &mut [u8]) {
+pub(in crate::profiles) fn infer_mine(header: &mut [u8]) {
     put_u16(header, 2, 0);
     let checksum = !folded_sum(header, 0);
     put_u16(header, 2, checksum);

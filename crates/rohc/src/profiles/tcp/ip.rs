@@ -9,22 +9,22 @@ use crate::framework::octets::{Reader, Writer};
 const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 const DF: u8 = 0x40;
-const RESERVED: DecompressError = DecompressError::Malformed("TCP: reserved bits of an IP item");
+const RESERVED: DecompressError = DecompressError::Malformed("reserved bits of an IP item");
 
 /// Fields of the base header on which the irregular chain depends.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Irregular {
+pub(in crate::profiles) struct Irregular {
     /// Behaviour of the IP-ID of the innermost header.
-    pub(super) inner_ip_id: IpId,
-    pub(super) ecn_used: bool,
-    pub(super) outer_ttl: bool,
+    pub(in crate::profiles) inner_ip_id: IpId,
+    pub(in crate::profiles) ecn_used: bool,
+    pub(in crate::profiles) outer_ttl: bool,
     /// The sequence numbers of AH and GRE need 31 bits.
-    pub(super) long_sequence: bool,
+    pub(in crate::profiles) long_sequence: bool,
 }
 
 /// Behaviour of an IPv4 Identification, with its number in headers (RFC 6846 6.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IpId {
+pub(in crate::profiles) enum IpId {
     /// Counts up, in network byte order.
     Sequential = 0,
     /// Counts up, its octets swapped.
@@ -35,7 +35,7 @@ pub(super) enum IpId {
 }
 
 impl IpId {
-    pub(super) const fn from_bits(bits: u32) -> Self {
+    pub(in crate::profiles) const fn from_bits(bits: u32) -> Self {
         match bits & 3 {
             0 => IpId::Sequential,
             1 => IpId::Swapped,
@@ -45,12 +45,12 @@ impl IpId {
     }
 
     /// Returns `true` if it takes the sequential set of header formats.
-    pub(super) const fn is_sequential(self) -> bool {
+    pub(in crate::profiles) const fn is_sequential(self) -> bool {
         matches!(self, IpId::Sequential | IpId::Swapped)
     }
 
     /// The counter behind the field `ip_id`, or the field from the counter.
-    pub(super) const fn counter(self, ip_id: u16) -> u16 {
+    pub(in crate::profiles) const fn counter(self, ip_id: u16) -> u16 {
         match self {
             IpId::Swapped => ip_id.swap_bytes(),
             _ => ip_id,
@@ -59,27 +59,27 @@ impl IpId {
 }
 
 #[inline]
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+pub(in crate::profiles) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     // One check of the bounds, where indexing octet by octet has as many as octets.
     bytes[at..at + 2].try_into().map_or(0, u16::from_be_bytes)
 }
 
 #[inline]
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(in crate::profiles) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].try_into().map_or(0, u32::from_be_bytes)
 }
 
-pub(super) fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
+pub(in crate::profiles) fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-pub(super) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
+pub(in crate::profiles) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
 /// The ones' complement sum of `bytes`, folded; 0xffff when they hold their own checksum.
 #[inline]
-pub(super) fn folded_sum(bytes: &[u8], start: u32) -> u16 {
+pub(in crate::profiles) fn folded_sum(bytes: &[u8], start: u32) -> u16 {
     let mut sum = u64::from(start);
     let mut words = bytes.chunks_exact(4);
     for word in &mut words {
@@ -95,7 +95,7 @@ pub(super) fn folded_sum(bytes: &[u8], start: u32) -> u16 {
 }
 
 /// Returns the length of the header at the start of `octets`, and the next header. `len` octets of packet start there.
-pub(super) fn parse(kind: Kind, octets: &[u8], len: usize) -> Option<(usize, Next)> {
+pub(in crate::profiles) fn parse(kind: Kind, octets: &[u8], len: usize) -> Option<(usize, Next)> {
     match kind {
         Kind::Ipv4 => parse_v4(octets, len),
         _ => parse_v6(octets, len),
@@ -126,11 +126,11 @@ fn is_v4(header: &[u8]) -> bool {
 }
 
 /// Type of Service or Traffic Class.
-pub(super) fn tos(header: &[u8]) -> u8 {
+pub(in crate::profiles) fn tos(header: &[u8]) -> u8 {
     if is_v4(header) { header[1] } else { header[0] << 4 | header[1] >> 4 }
 }
 
-pub(super) fn set_tos(header: &mut [u8], tos: u8) {
+pub(in crate::profiles) fn set_tos(header: &mut [u8], tos: u8) {
     if is_v4(header) {
         header[1] = tos;
     } else {
@@ -144,38 +144,38 @@ const fn ttl_at(len: usize) -> usize {
 }
 
 /// Time to Live or Hop Limit.
-pub(super) fn ttl(header: &[u8]) -> u8 {
+pub(in crate::profiles) fn ttl(header: &[u8]) -> u8 {
     header[ttl_at(header.len())]
 }
 
-pub(super) fn set_ttl(header: &mut [u8], ttl: u8) {
+pub(in crate::profiles) fn set_ttl(header: &mut [u8], ttl: u8) {
     header[ttl_at(header.len())] = ttl;
 }
 
 /// Returns `true` if the "don't fragment" bit is set. IPv6 has none.
-pub(super) fn df(header: &[u8]) -> bool {
+pub(in crate::profiles) fn df(header: &[u8]) -> bool {
     is_v4(header) && header[6] & DF != 0
 }
 
-pub(super) fn set_df(header: &mut [u8], df: bool) {
+pub(in crate::profiles) fn set_df(header: &mut [u8], df: bool) {
     if is_v4(header) {
         header[6] = if df { DF } else { 0 };
     }
 }
 
 /// The Identification; zero in IPv6.
-pub(super) fn ip_id(header: &[u8]) -> u16 {
+pub(in crate::profiles) fn ip_id(header: &[u8]) -> u16 {
     if is_v4(header) { u16_at(header, 4) } else { 0 }
 }
 
-pub(super) fn set_ip_id(header: &mut [u8], ip_id: u16) {
+pub(in crate::profiles) fn set_ip_id(header: &mut [u8], ip_id: u16) {
     if is_v4(header) {
         put_u16(header, 4, ip_id);
     }
 }
 
 /// Returns `true` if two headers of one kind agree in what the static chain carries.
-pub(super) fn same_static(a: &[u8], b: &[u8]) -> bool {
+pub(in crate::profiles) fn same_static(a: &[u8], b: &[u8]) -> bool {
     match (a.first_chunk::<IPV6_LEN>(), b.first_chunk::<IPV6_LEN>()) {
         (Some(a), Some(b)) => {
             let flow_label = |header: &[u8]| u32_at(header, 0) & 0x000f_ffff;
@@ -185,7 +185,7 @@ pub(super) fn same_static(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-pub(super) fn write_static(header: &[u8], out: &mut Writer<'_>) {
+pub(in crate::profiles) fn write_static(header: &[u8], out: &mut Writer<'_>) {
     if is_v4(header) {
         out.bytes(&[0, header[9]]);
         out.bytes(&header[12..IPV4_LEN]);
@@ -216,7 +216,7 @@ fn read_flow_label(high: u8, input: &mut Reader<'_>) -> Result<[u8; 3], Decompre
     Ok([first & 0x0f, middle, low])
 }
 
-pub(super) fn read_static(
+pub(in crate::profiles) fn read_static(
     kind: Kind,
     input: &mut Reader<'_>,
     headers: &mut Vec<u8>,
@@ -246,7 +246,7 @@ fn read_static_v6(input: &mut Reader<'_>, headers: &mut Vec<u8>) -> Result<u8, D
     Ok(next)
 }
 
-pub(super) fn write_dynamic(behavior: IpId, header: &[u8], out: &mut Writer<'_>) {
+pub(in crate::profiles) fn write_dynamic(behavior: IpId, header: &[u8], out: &mut Writer<'_>) {
     if !is_v4(header) {
         out.bytes(&[tos(header), ttl(header)]);
         return;
@@ -257,7 +257,10 @@ pub(super) fn write_dynamic(behavior: IpId, header: &[u8], out: &mut Writer<'_>)
     }
 }
 
-pub(super) fn read_dynamic(input: &mut Reader<'_>, header: &mut [u8]) -> Result<IpId, DecompressError> {
+pub(in crate::profiles) fn read_dynamic(
+    input: &mut Reader<'_>,
+    header: &mut [u8],
+) -> Result<IpId, DecompressError> {
     if !is_v4(header) {
         set_tos(header, input.u8()?);
         set_ttl(header, input.u8()?);
@@ -286,7 +289,7 @@ fn read_whole_ip_id(
 }
 
 /// Returns `true` if the replicate item can derive `header` from `base`. It has no Hop Limit of IPv6.
-pub(super) fn is_replicable(header: &[u8], base: &[u8]) -> bool {
+pub(in crate::profiles) fn is_replicable(header: &[u8], base: &[u8]) -> bool {
     if is_v4(header) {
         same_static(header, base)
     } else {
@@ -294,7 +297,7 @@ pub(super) fn is_replicable(header: &[u8], base: &[u8]) -> bool {
     }
 }
 
-pub(super) fn write_replicate(behavior: IpId, header: &[u8], base: &[u8], out: &mut Writer<'_>) {
+pub(in crate::profiles) fn write_replicate(behavior: IpId, header: &[u8], base: &[u8], out: &mut Writer<'_>) {
     if !is_v4(header) {
         out.u8(tos(header));
         write_flow_label(0, header, out);
@@ -311,7 +314,7 @@ pub(super) fn write_replicate(behavior: IpId, header: &[u8], base: &[u8], out: &
     }
 }
 
-pub(super) fn read_replicate(
+pub(in crate::profiles) fn read_replicate(
     base: IpId,
     input: &mut Reader<'_>,
     header: &mut [u8],
@@ -337,13 +340,13 @@ pub(super) fn read_replicate(
     Ok(behavior)
 }
 
-pub(super) fn write_inner_irregular(behavior: IpId, header: &[u8], out: &mut Writer<'_>) {
+pub(in crate::profiles) fn write_inner_irregular(behavior: IpId, header: &[u8], out: &mut Writer<'_>) {
     if is_v4(header) && behavior == IpId::Random {
         out.u16(ip_id(header));
     }
 }
 
-pub(super) fn read_inner_irregular(
+pub(in crate::profiles) fn read_inner_irregular(
     behavior: IpId,
     input: &mut Reader<'_>,
     header: &mut [u8],
@@ -356,7 +359,12 @@ pub(super) fn read_inner_irregular(
     Ok(())
 }
 
-pub(super) fn write_outer_irregular(behavior: IpId, header: &[u8], flags: Irregular, out: &mut Writer<'_>) {
+pub(in crate::profiles) fn write_outer_irregular(
+    behavior: IpId,
+    header: &[u8],
+    flags: Irregular,
+    out: &mut Writer<'_>,
+) {
     write_inner_irregular(behavior, header, out);
     if flags.ecn_used {
         out.u8(tos(header));
@@ -366,7 +374,7 @@ pub(super) fn write_outer_irregular(behavior: IpId, header: &[u8], flags: Irregu
     }
 }
 
-pub(super) fn read_outer_irregular(
+pub(in crate::profiles) fn read_outer_irregular(
     behavior: IpId,
     input: &mut Reader<'_>,
     header: &mut [u8],
@@ -384,7 +392,7 @@ pub(super) fn read_outer_irregular(
 
 /// Sets length and checksum; `rest_len` octets of the packet start with this header.
 #[inline]
-pub(super) fn infer(header: &mut [u8], rest_len: usize) -> Result<(), DecompressError> {
+pub(in crate::profiles) fn infer(header: &mut [u8], rest_len: usize) -> Result<(), DecompressError> {
     let v4 = is_v4(header);
     let len = if v4 { rest_len } else { rest_len - IPV6_LEN };
     let len = u16::try_from(len).map_err(|_| DecompressError::TooLarge)?;

@@ -1,18 +1,18 @@
 //! The kinds of header before TCP.
 
-pub(super) const PROTO_HOP_BY_HOP: u8 = 0;
+pub(in crate::profiles) const PROTO_HOP_BY_HOP: u8 = 0;
 const PROTO_IPV4: u8 = 4;
-pub(super) const PROTO_TCP: u8 = 6;
+pub(in crate::profiles) const PROTO_TCP: u8 = 6;
 const PROTO_IPV6: u8 = 41;
-pub(super) const PROTO_ROUTING: u8 = 43;
-pub(super) const PROTO_GRE: u8 = 47;
-pub(super) const PROTO_AH: u8 = 51;
-pub(super) const PROTO_MINIMAL: u8 = 55;
-pub(super) const PROTO_DESTINATION: u8 = 60;
+pub(in crate::profiles) const PROTO_ROUTING: u8 = 43;
+pub(in crate::profiles) const PROTO_GRE: u8 = 47;
+pub(in crate::profiles) const PROTO_AH: u8 = 51;
+pub(in crate::profiles) const PROTO_MINIMAL: u8 = 55;
+pub(in crate::profiles) const PROTO_DESTINATION: u8 = 60;
 
 /// Header or protocol after a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(in crate::profiles) enum Next {
     /// An IP protocol number.
     Protocol(u8),
     /// An IP header of either version, given by its first four bits.
@@ -21,7 +21,7 @@ pub(super) enum Next {
 
 /// The kinds of header for which RFC 6846 has items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::profiles) enum Kind {
     Ipv4,
     Ipv6,
     HopByHop,
@@ -33,12 +33,12 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const fn is_ip(self) -> bool {
+    pub(in crate::profiles) const fn is_ip(self) -> bool {
         matches!(self, Kind::Ipv4 | Kind::Ipv6)
     }
 
     /// Returns the kind of a header that is not IP. `None` for those the profile does not take.
-    pub(super) fn of_protocol(protocol: u8) -> Option<Kind> {
+    pub(in crate::profiles) fn of_protocol(protocol: u8) -> Option<Kind> {
         match protocol {
             PROTO_IPV4 => Some(Kind::Ipv4),
             PROTO_IPV6 => Some(Kind::Ipv6),

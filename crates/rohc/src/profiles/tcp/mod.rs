@@ -24,15 +24,15 @@ mod chain;
 mod checksum;
 mod compressor;
 mod decompressor;
-mod extension;
+pub(in crate::profiles) mod extension;
 #[cfg(test)]
 mod fast_path_tests;
 mod feedback;
 mod formats;
 mod groups;
 mod header;
-mod ip;
-mod kind;
+pub(in crate::profiles) mod ip;
+pub(in crate::profiles) mod kind;
 mod options;
 mod refs;
 mod table;

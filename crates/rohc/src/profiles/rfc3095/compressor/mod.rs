@@ -26,6 +26,7 @@ use self::lists::{Encoder, Lists};
 use self::repeat::Repeat;
 pub(crate) use self::steady::Chain;
 use self::steady::Steady;
+pub(in crate::profiles) use self::steady::{MAX_HEADER_LEN, fixed_ip_sum};
 use self::timer::Timer;
 use super::Job;
 use super::header::{IpChanging, Numbering};

@@ -25,14 +25,14 @@ use crate::profiles::rfc3095::Job;
 use crate::profiles::rfc3095::header::{self, Numbering};
 
 /// The longest header that goes this way: IPv6, UDP and RTP.
-const MAX_HEADER_LEN: usize = 60;
+pub(in crate::profiles) const MAX_HEADER_LEN: usize = 60;
 
 /// Header chain that may take the fast path. It is one plain IP header and a transport header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain<'a> {
-    bytes: &'a [u8],
-    len: usize,
-    ipv6: bool,
+    pub(in crate::profiles) bytes: &'a [u8],
+    pub(in crate::profiles) len: usize,
+    pub(in crate::profiles) ipv6: bool,
     pub(crate) profile: Profile,
     /// That of its flow's key.
     pub(crate) hash: u32,
@@ -74,6 +74,12 @@ const fn mask<const LEN: usize>(ipv6: bool, profile: Profile) -> [u8; LEN] {
     mask
 }
 
+/// Returns the sum of the words of an IPv4 header but length, identification and checksum.
+pub(in crate::profiles) fn fixed_ip_sum(header: &[u8]) -> u32 {
+    let word = |at: usize| u32::from(u16::from_be_bytes([header[at], header[at + 1]]));
+    [0, 6, 8, 12, 14, 16, 18].into_iter().map(word).sum()
+}
+
 const fn clear(mask: &mut [u8], from: usize, positions: &[usize]) {
     let mut index = 0;
     while index < positions.len() {
@@ -103,18 +109,32 @@ impl<'a> Chain<'a> {
             _ => return None,
         };
         let profile = profile_of(next, bytes.get(at..)?, config)?;
+        Some(Self::with_hash(bytes, len, ipv6, next, profile, profile))
+    }
+
+    /// Creates the chain of a flow of `flow`, whose headers are those of `profile`.
+    #[inline]
+    pub(in crate::profiles) fn with_hash(
+        bytes: &'a [u8],
+        len: usize,
+        ipv6: bool,
+        next: u8,
+        profile: Profile,
+        flow: Profile,
+    ) -> Self {
+        let at = if ipv6 { 40 } else { 20 };
         let mut hash = Hash::default();
         level_words(bytes, 0, ipv6, next, |word| hash = hash.push(word));
-        end_words(bytes, at, profile, false, |word| hash = hash.push(word));
-        Some(Self { bytes, len, ipv6, profile, hash: hash.finish() })
+        end_words(bytes, at, flow, false, |word| hash = hash.push(word));
+        Self { bytes, len, ipv6, profile, hash: hash.finish() }
     }
 
     #[inline]
-    const fn transport_at(&self) -> usize {
+    pub(in crate::profiles) const fn transport_at(&self) -> usize {
         if self.ipv6 { 40 } else { 20 }
     }
 
-    const fn header_len(&self) -> usize {
+    pub(in crate::profiles) const fn header_len(&self) -> usize {
         self.transport_at()
             + match self.profile {
                 Profile::Rtp => 20,
@@ -124,7 +144,7 @@ impl<'a> Chain<'a> {
     }
 
     #[inline]
-    fn is_as(&self, template: &[u8; MAX_HEADER_LEN]) -> bool {
+    pub(in crate::profiles) fn is_as(&self, template: &[u8; MAX_HEADER_LEN]) -> bool {
         match (self.ipv6, self.profile) {
             (false, Profile::Rtp) => same(self.bytes, template, &const { mask::<40>(false, Profile::Rtp) }),
             (false, Profile::Ip) => same(self.bytes, template, &const { mask::<20>(false, Profile::Ip) }),
@@ -136,19 +156,19 @@ impl<'a> Chain<'a> {
     }
 
     #[inline]
-    fn word(&self, at: usize) -> u16 {
+    pub(in crate::profiles) fn word(&self, at: usize) -> u16 {
         self.bytes.get(at..at + 2).map_or(0, |word| u16::from_be_bytes([word[0], word[1]]))
     }
 
     #[inline]
-    fn long(&self, at: usize) -> u32 {
+    pub(in crate::profiles) fn long(&self, at: usize) -> u32 {
         let octets = self.bytes.get(at..at + 4).and_then(|octets| octets.first_chunk());
         octets.map_or(0, |octets| u32::from_be_bytes(*octets))
     }
 
     /// Returns `true` if lengths, and the IPv4 checksum, are right; `ip_sum` is [`Steady::ip_sum`].
     #[inline]
-    fn is_sound(&self, ip_sum: u32) -> bool {
+    pub(in crate::profiles) fn is_sound(&self, ip_sum: u32) -> bool {
         let udp = matches!(self.profile, Profile::Rtp | Profile::Udp);
         let at = self.transport_at();
         if udp && usize::from(self.word(at + 4)) != self.len - at {
@@ -447,8 +467,7 @@ impl Compressor {
         self.steady.template[..header.len()].copy_from_slice(header);
         self.steady.crc = self.static_crcs.map_or(0, |(three, _)| three);
         if self.ipv4[1] {
-            let word = |at: usize| u32::from(u16::from_be_bytes([header[at], header[at + 1]]));
-            self.steady.ip_sum = [0, 6, 8, 12, 14, 16, 18].into_iter().map(word).sum();
+            self.steady.ip_sum = fixed_ip_sum(header);
         }
     }
 
