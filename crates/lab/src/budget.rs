@@ -192,8 +192,9 @@ impl Sharing {
         for (n, way) in all.filter(is_same) {
             let link = &scenario.link[n];
             let ends = [&link.between[way.index()], &link.between[1 - way.index()]].map(String::as_str);
-            // Copies of a link from one node share its multiplex; those from copies of a node do not.
-            let copies = u64::from(copies_between(scenario, ends) / copies_between(scenario, [ends[0]; 2]));
+            // Copies of a link from one node share its multiplex; those from copies of a node, and lines, do not.
+            let of_node = copies_between(scenario, ends) / copies_between(scenario, [ends[0]; 2]);
+            let copies = if shared.is_some() { u64::from(of_node) } else { 1 };
             for (flow, _) in paths.iter().filter(|(_, path)| path.packet_on(n, way).is_some()) {
                 let (name, flow) = scenario.flow.get_index(*flow).expect("a path is of a flow");
                 let count = copies * flows_on(scenario, link, flow);

@@ -35,6 +35,16 @@ fn budget(text: &str) -> Budget {
 }
 
 #[test]
+fn copies_of_a_line_are_not_shared() {
+    let text = "title = \"t\"\nduration = \"9 s\"\nnode.hub = {}\nnode.home = { count = 4 }\n\
+        link.access = { between = [\"hub\", \"home\"], rate = \"4 Mbit/s\", delay = \"50 ms\" }\n\
+        flow.web = { from = \"hub\", to = \"home\", traffic = \"tcp\" }\n";
+    let web = &budget(text).flows[0];
+    assert_eq!(web.fair_share, web.ceiling);
+    assert!(!web.warnings.iter().any(|warning| warning.contains("share")), "{:?}", web.warnings);
+}
+
+#[test]
 fn aal5_is_counted_to_the_byte() {
     let budget = budget(ATM);
     let forward = &budget.links[0];
