@@ -1,3 +1,4 @@
+mod conservation;
 mod path_mtu;
 mod roles;
 mod shipped;
