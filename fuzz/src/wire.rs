@@ -9,7 +9,7 @@ use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
     aal1, aal5, arp, atm, bbframe, dccp, erf, ethernet, gse, icmp, ipv4, ipv6, link, llc, membership, mpe,
-    psi, rle, rtcp, rtp, section, sixin4, tcp, ts, udp, udplite,
+    psi, rle, rtcp, rtp, section, sixin4, tcp, ts, udp, udplite, wman,
 };
 
 /// A decoder under test.
@@ -55,6 +55,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("ltp", fuzz_ltp),
     ("tcpcl", fuzz_tcpcl),
     ("mtcp", fuzz_mtcp),
+    ("wman", fuzz_wman),
 ];
 
 /// The first two bytes of an input say how many zeros are elided behind the rest.
@@ -764,4 +765,55 @@ pub fn fuzz_mtcp(data: &[u8]) {
         mtcp::put_head(&mut out, len);
         assert_eq!(out, data[..head]);
     }
+}
+
+/// Bursts of 802.16: headers, PDUs with their parts, maps, descriptors, feedback and the envelope.
+pub fn fuzz_wman(data: &[u8]) {
+    for form in [wman::CrcForm::Ofdm, wman::CrcForm::Ofdma] {
+        if let Ok(pdu) = wman::Pdu::new_checked(data, form) {
+            round_trip_pdu(&pdu, form);
+        }
+    }
+    let mut out = Vec::new();
+    if let Ok(map) = wman::DlMap::parse(data) {
+        map.emit(&mut out);
+        assert_eq!(out, data);
+    }
+    out.clear();
+    if let Ok(map) = wman::UlMap::parse(data) {
+        map.emit(&mut out);
+        assert_eq!(wman::UlMap::parse(&out), Ok(map));
+    }
+    out.clear();
+    if let Ok(dcd) = wman::channel::Dcd::parse(data) {
+        dcd.emit(&mut out);
+        assert_eq!(wman::channel::Dcd::parse(&out), Ok(dcd));
+    }
+    let _ = (wman::Fch::parse(data), wman::channel::Ucd::parse(data));
+    let _ = (wman::arq::Feedback::parse_list(data), wman::m2m::Burst::parse(data));
+}
+
+/// Emits what was understood of a PDU. Reserved bits of subheaders are not kept, so the result is parsed again.
+fn round_trip_pdu(pdu: &wman::Pdu<'_>, form: wman::CrcForm) {
+    let parts: Vec<wman::Part<'_>> = pdu.parts().map(|part| part.expect("a checked view")).collect();
+    let header = pdu.header;
+    let layout = match (header.packing, header.fragmentation) {
+        (true, _) => wman::Layout::Packed,
+        (false, true) => wman::Layout::Fragment,
+        (false, false) => wman::Layout::Whole,
+    };
+    let numbers = if header.extended { wman::Numbers::Extended } else { wman::Numbers::Short };
+    let repr = wman::Repr {
+        cid: wman::Cid(header.cid),
+        grant: pdu.grant,
+        layout,
+        numbers,
+        arq_feedback: header.arq_feedback,
+        crc: header.crc.then_some(form),
+    };
+    let mut out = Vec::new();
+    repr.emit(&parts, &mut out);
+    assert_eq!(out.len(), pdu.total_len());
+    let again = wman::Pdu::new_checked(&out, form).expect("understood again");
+    assert_eq!(again.parts().collect::<Result<Vec<_>, _>>().expect("a checked view"), parts);
 }

@@ -111,6 +111,7 @@ pub enum Layer {
     Udp,
     UdpLite,
     Ule,
+    Wman,
 }
 
 impl fmt::Display for Layer {
@@ -151,6 +152,7 @@ impl fmt::Display for Layer {
             Layer::Udp => "UDP",
             Layer::UdpLite => "UDP-Lite",
             Layer::Ule => "ULE",
+            Layer::Wman => "802.16",
         })
     }
 }

@@ -25,6 +25,7 @@ mod error;
 pub mod ip;
 mod lan;
 mod media;
+pub mod wman;
 
 pub use atm::{aal1, aal5};
 pub use capture::{erf, link, pcap};
