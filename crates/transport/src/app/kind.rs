@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::flow::{Endpoints, Header, Identification};
+use super::refresh::Refresh;
 use super::sink::{Sink, SinkConfig};
 use super::source::{Pattern, Source, SourceConfig};
 
@@ -43,6 +44,9 @@ pub struct Udp {
     /// RTP streams of one socket are of this form; needs `header = "rtp"`.
     #[serde(default)]
     pub shared_ports: bool,
+    /// Larger refresh datagrams in place of some, as a header compressor in unidirectional mode sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refresh: Option<Refresh>,
 }
 
 impl Udp {
@@ -58,6 +62,7 @@ impl Udp {
             dscp: self.dscp,
             identification: self.identification,
             shared_ports: self.shared_ports,
+            refresh: self.refresh,
             ..SourceConfig::new(self.pattern, self.payload)
         }
     }
@@ -92,6 +97,9 @@ impl TrafficKind for Udp {
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
         at.ensure_fits(self.payload, self.header_len(), "payload")?;
+        if let Some(refresh) = self.refresh {
+            at.ensure_fits(refresh.payload, self.header_len(), "refresh.payload")?;
+        }
         let count = u16::try_from(at.copies)
             .map_err(|_| Problem::new(at.key("count"), "more than 65535 UDP flows"))?;
         let ports = if self.shared_ports { 1 } else { count };

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::flow::{Endpoints, Header, Identification, Template};
+use super::refresh::Refresh;
 use super::timetable::Timetable;
 use crate::app::metrics;
 
@@ -48,6 +49,9 @@ pub struct SourceConfig {
     /// Enables shared ports: the flows differ only by SSRC, as RTP streams of one socket. Default: false.
     #[serde(default)]
     pub shared_ports: bool,
+    /// Larger refresh packets, as a header compressor sends. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refresh: Option<Refresh>,
 }
 
 fn one() -> u16 {
@@ -73,6 +77,7 @@ impl SourceConfig {
             dscp: 0,
             identification: Identification::Zero,
             shared_ports: false,
+            refresh: None,
         }
     }
 }
@@ -152,6 +157,9 @@ pub struct Source {
     timetable: Timetable,
     is_set_up: bool,
     sent: u64,
+    /// Refresh packets, and how many were sent.
+    refreshes: Option<(Refresh, Template)>,
+    refreshed: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -184,6 +192,7 @@ impl Source {
         let payload = usize::try_from(config.payload.get()).unwrap_or(usize::MAX);
         let template = Template::new(endpoints, payload, config.header, config.dscp)?;
         let template = template.sharing_ports(config.shared_ports);
+        let refreshes = config.refresh.map(|refresh| refreshes(config, refresh, endpoints)).transpose()?;
         Ok(Source {
             clock: Clock::new(config.pattern, template.packet_len())?,
             template,
@@ -192,6 +201,8 @@ impl Source {
             timetable: Timetable::heap(Vec::new()),
             is_set_up: false,
             sent: 0,
+            refreshes,
+            refreshed: 0,
         })
     }
 
@@ -223,7 +234,13 @@ impl Source {
     #[inline]
     fn send(&mut self, due: Time, index: u32, cx: &mut Cx<'_>) {
         let flow = &mut self.flows[index as usize];
-        let mut packet = self.template.packet(index, flow.number, cx.now());
+        let mut template = &self.template;
+        if let Some((_, larger)) = self.refreshes.as_ref().filter(|(refresh, _)| refresh.is_due(flow.number))
+        {
+            template = larger;
+            self.refreshed += 1;
+        }
+        let mut packet = template.packet(index, flow.number, cx.now());
         match self.config.identification {
             Identification::Zero => {}
             Identification::Flow => identify(&mut packet, flow.number as u16),
@@ -238,6 +255,19 @@ impl Source {
         };
         self.timetable.advance(self.end(next));
     }
+}
+
+/// Returns the template of refresh packets.
+fn refreshes(
+    config: &SourceConfig,
+    refresh: Refresh,
+    endpoints: Endpoints,
+) -> Result<(Refresh, Template), InvalidConfig> {
+    refresh.check()?;
+    let payload = usize::try_from(refresh.payload.get()).unwrap_or(usize::MAX);
+    let template = Template::new(endpoints, payload, config.header, config.dscp);
+    let template = template.map_err(|error| error.inside("refresh"))?;
+    Ok((refresh, template.sharing_ports(config.shared_ports)))
 }
 
 /// Numbers an IPv4 packet; IPv6 has no identification.
@@ -274,7 +304,9 @@ impl Element for Source {
 
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
         observer.counter(&metrics::SENT, self.sent);
-        observer.counter(&metrics::SENT_BYTES, self.sent * self.template.packet_len() as u64);
+        let larger = self.refreshes.as_ref().map_or(0, |(_, larger)| larger.packet_len()) as u64;
+        let usual = (self.sent - self.refreshed) * self.template.packet_len() as u64;
+        observer.counter(&metrics::SENT_BYTES, usual + self.refreshed * larger);
         let ended = self.is_set_up && self.timetable.first().0.is_never();
         observer.counter(&metrics::ENDED, ended.into());
     }
