@@ -61,6 +61,9 @@ pub struct LinkBudget {
     pub flows: u64,
     /// Time that packet takes on a medium which both directions share.
     pub wifi: Option<Airtime>,
+    /// Composition of the capacity, a line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Budget of a flow: its path and its needs.
@@ -254,6 +257,7 @@ impl LinkBudget {
             queue: queue_of(media, link, way).map(|queue| queue_text(&queue)),
             flows,
             wifi: cost.airtime(packet_len as usize),
+            notes: cost.notes(packet_len as usize),
         }
     }
 }

@@ -5,7 +5,7 @@
 use bentpipe_atm as atm;
 use bentpipe_dvb::{self as dvb, dama};
 use bentpipe_site::{Named, line};
-use bentpipe_wireless::wifi;
+use bentpipe_wireless::{wifi, wimax};
 
 bentpipe_site::media! {
     /// Separate line: a queue, a serialiser at a rate, and a delay. The medium of a link with only a `rate`.
@@ -32,4 +32,10 @@ bentpipe_site::media! {
     Vc "vc" atm::kind::Kind, shares
         /// A network of ATM switches under the links that are virtual channels.
         atm: atm::kind::Atm;
+
+    /// Link between base station and subscriber station of an 802.16 cell. Both directions are in
+    /// the cell's frames. It has no rate and no framing of a line, and no channel: `snr` loses blocks.
+    Wimax "wimax" wimax::Kind, shares
+        /// Cells of 802.16-2004. The medium `wimax` makes a link one of a cell: all of them have the base station in common.
+        cell: Named<wimax::Cell>;
 }

@@ -38,6 +38,11 @@ pub trait Cost {
         None
     }
 
+    /// Returns what the capacity for packets of `len` bytes is made of, a line each. Default: nothing.
+    fn notes(&self, _len: usize) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the time that a packet takes on a medium which both directions share.
     fn airtime(&self, _len: usize) -> Option<Airtime> {
         None

@@ -1,6 +1,6 @@
 //! tshark reads MAC PDUs of 802.16 in their Ethernet envelope.
 //!
-//! It reads maps and descriptors as those of OFDMA, so they are not among the bursts.
+//! Maps and descriptors are not among the bursts, as tshark reads those of OFDMA.
 
 mod tool;
 

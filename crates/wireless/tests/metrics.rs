@@ -5,4 +5,5 @@ use bentpipe_net::testing::check_metrics;
 #[test]
 fn names_can_stand_in_files_and_measures_are_made_once() {
     check_metrics("wifi", bentpipe_wireless::wifi::metrics::ALL);
+    check_metrics("wimax", bentpipe_wireless::wimax::metrics::ALL);
 }

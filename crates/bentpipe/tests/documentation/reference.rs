@@ -111,6 +111,7 @@ fn declared() -> Vec<(&'static str, &'static [&'static Metric])> {
         ("Return links", bentpipe_dvb::dama::metrics::ALL),
         ("ATM", bentpipe_atm::metrics::ALL),
         ("Wi-Fi", bentpipe_wireless::wifi::metrics::ALL),
+        ("WiMAX", bentpipe_wireless::wimax::metrics::ALL),
     ]
 }
 

@@ -26,6 +26,8 @@ impl fmt::Display for Budget {
         }
         for link in &self.links {
             wifi(f, link)?;
+            let name = format!("{} {}", link.name, link.direction);
+            link.notes.iter().try_for_each(|note| writeln!(f, "  note: {name}: {note}"))?;
         }
         for flow in &self.flows {
             write!(f, "\n{flow}")?;

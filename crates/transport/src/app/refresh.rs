@@ -1,13 +1,13 @@
 //! Refresh packets of a header compressor in unidirectional mode, as sizes of datagrams.
 //!
-//! The sizes alone: a source sends as many bytes as IR and compressed packets have (Wang and Seah, WCNC 2004).
+//! A source sends packets of these sizes without compressing (Wang and Seah, WCNC 2004).
 
 use bentpipe_net::InvalidConfig;
 use bentpipe_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Larger datagrams in place of some: at first, then after 1, 2, 3 and so on, until each `every`-th is one.
+/// Larger datagrams in place of some. The first is one, then after 1, 2, 3 and so on, until each `every`-th is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Refresh {
@@ -19,7 +19,7 @@ pub struct Refresh {
 }
 
 impl Refresh {
-    /// Returns the number of datagrams of the slow start: that of the first one at the final distance.
+    /// Returns the number of the first refresh at the final distance.
     pub const fn slow_start(self) -> u64 {
         self.every * (self.every + 1) / 2
     }

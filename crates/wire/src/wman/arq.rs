@@ -7,20 +7,20 @@ use crate::{Error, Layer};
 /// Acknowledgement in a feedback element. Sequence numbers are those of blocks, 11 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ack {
-    /// Maps of blocks from a number on, the first block at the most significant bit; set bits acknowledge.
+    /// Maps of blocks from a number on; set bits acknowledge. The first block is the most significant bit.
     Selective {
         /// First block of the first map.
         first: u16,
-        /// One to four maps.
+        /// Maps, one to four.
         maps: Vec<u16>,
     },
-    /// All blocks up to a number.
+    /// Blocks up to a number.
     Cumulative(u16),
-    /// All blocks up to a number, whose bit is the first of the maps.
+    /// Blocks up to a number, whose bit is the first of the maps.
     CumulativeSelective {
         /// Last block that is acknowledged with all before it.
         up_to: u16,
-        /// One to four maps.
+        /// Maps, one to four.
         maps: Vec<u16>,
     },
 }

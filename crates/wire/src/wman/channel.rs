@@ -136,7 +136,7 @@ pub struct Dcd {
     pub channel: u8,
     /// Configuration count, which the DL-MAP repeats.
     pub count: u8,
-    /// Frame duration code: 0 for 2.5 ms, 1 for 4, 2 for 5, 3 for 8, 4 for 10, 5 for 12.5, 6 for 20 ms.
+    /// Frame duration code. 2.5, 4, 5, 8, 10, 12.5 and 20 ms are 0 to 6.
     pub frame_code: u8,
     /// Frame number, 24 bits.
     pub frame: u32,

@@ -25,7 +25,7 @@ const EXTENDED: u8 = 0x08;
 const ARQ_FEEDBACK: u8 = 0x10;
 const MESH: u8 = 0x20;
 
-/// Returns the header check sequence: CRC-8 with x^8 + x^2 + x + 1, initially zero.
+/// Returns the header check sequence (HCS). It is a CRC-8 with x^8 + x^2 + x + 1, initially zero.
 ///
 /// ```
 /// assert_eq!(bentpipe_wire::wman::hcs(&[0x00, 0x40, 0x3a, 0x20, 0x01]), 0x54);
@@ -106,7 +106,7 @@ impl Generic {
 pub enum Urgency {
     /// Bytes in addition to those asked for before.
     Incremental,
-    /// All bytes that wait.
+    /// Total of waiting bytes.
     Aggregate,
 }
 

@@ -10,7 +10,7 @@ pub const FCH_LEN: usize = 11;
 /// Burst in the downlink frame prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FchBurst {
-    /// Rate of the first burst, from 0 for BPSK 1/2 to 6 for 64-QAM 3/4; DIUC of the others.
+    /// Rate of the first burst, DIUC of the others. Rates are 0 for BPSK 1/2 to 6 for 64-QAM 3/4.
     pub profile: u8,
     /// Set if a preamble precedes it.
     pub preamble: bool,
@@ -75,7 +75,7 @@ impl Fch {
 pub struct DlElement {
     /// Connection, or broadcast.
     pub cid: Cid,
-    /// Downlink interval usage code: 1 to 11 burst profiles, 13 gap, 14 end of the map.
+    /// Downlink interval usage code. Burst profiles are 1 to 11, a gap is 13, the end 14.
     pub diuc: u8,
     /// Set if a preamble precedes it.
     pub preamble: bool,
@@ -147,7 +147,7 @@ pub struct UlElement {
     pub start: u16,
     /// Subchannel index, 5 bits; 16 is all of them.
     pub subchannel: u8,
-    /// Uplink interval usage code: 1 initial ranging, 2 request region, 5 to 12 burst profiles, 14 end.
+    /// Uplink interval usage code. Initial ranging is 1, a request region 2, burst profiles 5 to 12, the end 14.
     pub uiuc: u8,
     /// Length in symbols, 10 bits.
     pub duration: u16,

@@ -47,10 +47,10 @@ pub struct Part<'a> {
 /// Subheaders in front of parts of SDUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// One unfragmented SDU without a subheader.
+    /// Unfragmented SDU without a subheader.
     #[default]
     Whole,
-    /// One part behind a fragmentation subheader.
+    /// Part behind a fragmentation subheader.
     Fragment,
     /// Parts, each behind a packing subheader.
     Packed,

@@ -1,0 +1,448 @@
+//! The element: base station and subscriber stations of a cell.
+
+use std::any::Any;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use bentpipe_net::link::metrics as link_metrics;
+use bentpipe_net::queue::Discipline;
+use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
+use bentpipe_units::{RandomStream, Span, Time};
+
+use super::config::{Cell, PathConfig, ServiceFlow};
+use super::conn::{Conn, Done, Mac};
+use super::metrics;
+use super::overhead::Frame;
+use super::plan::Plan;
+use super::share::Claim;
+use super::station::Station;
+
+/// Refusal of a change of a direction that the cell does not have.
+const NO_PATH: InvalidConfig = InvalidConfig::new("cell", "the cell of the path");
+
+/// Error returned when a cell cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Number of the direction; `None` for the cell itself.
+    pub path: Option<usize>,
+    /// Part of the configuration: "medium" or "queue".
+    pub part: &'static str,
+    /// Key and expected value.
+    pub impossible: InvalidConfig,
+}
+
+/// Direction of a link.
+pub(super) struct Path {
+    name: String,
+    station: usize,
+    pub(super) is_downlink: bool,
+    pub(super) delay: Span,
+    mtu: u64,
+    /// Connections, in the order that they take packets.
+    conns: Vec<usize>,
+    delivered: u64,
+    delivered_bytes: u64,
+    too_big: u64,
+}
+
+/// Packet on its way, with a number that keeps the order of equal times.
+pub(super) struct InFlight {
+    pub(super) at: Time,
+    pub(super) number: u64,
+    pub(super) port: Port,
+    pub(super) packet: Packet,
+}
+
+impl PartialEq for InFlight {
+    fn eq(&self, other: &InFlight) -> bool {
+        (self.at, self.number) == (other.at, other.number)
+    }
+}
+
+impl Eq for InFlight {}
+
+impl PartialOrd for InFlight {
+    fn partial_cmp(&self, other: &InFlight) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for InFlight {
+    fn cmp(&self, other: &InFlight) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+/// Symbols used since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    pub(super) frames: u64,
+    pub(super) downlink: u64,
+    pub(super) maps: u64,
+    pub(super) uplink: u64,
+}
+
+/// Buffers that frames reuse.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub(super) claims: Vec<Claim>,
+    pub(super) order: Vec<(usize, usize)>,
+    pub(super) done: Vec<Done>,
+    pub(super) requests: Vec<(u32, usize)>,
+}
+
+/// Cell of 802.16-2004 with OFDM-256. Input and output n belong to direction n.
+pub struct Wimax {
+    pub(super) config: Cell,
+    pub(super) frame: Frame,
+    pub(super) mac: Mac,
+    pub(super) stations: Vec<Station>,
+    pub(super) paths: Vec<Path>,
+    pub(super) conns: Vec<Conn>,
+    /// Connections of each direction, by service.
+    pub(super) down: Vec<usize>,
+    pub(super) up: Vec<usize>,
+    /// Uplink connections of each station, by service.
+    pub(super) up_of: Vec<Vec<usize>>,
+    /// Uplink allocations of the frame to come, and of the present one.
+    pub(super) next_plan: Plan,
+    pub(super) plan: Plan,
+    /// Start of the TDD uplink whose allocations are not executed yet.
+    uplink_at: Option<Time>,
+    pub(super) pipe: BinaryHeap<Reverse<InFlight>>,
+    pub(super) in_flight: u64,
+    /// Number of the next frame.
+    frame_number: u64,
+    descriptors_due: Time,
+    pub(super) usage: Usage,
+    pub(super) scratch: Scratch,
+    /// Set once the cell is to wake for each frame.
+    is_awake: bool,
+    has_periodic: bool,
+}
+
+impl Wimax {
+    /// Creates a cell of these directions.
+    ///
+    /// # Errors
+    /// Returns an error that names the invalid part.
+    pub fn new(cell: &Cell, paths: &[PathConfig]) -> Result<Wimax, Refusal> {
+        let of_cell = |impossible| Refusal { path: None, part: "", impossible };
+        let frame = Frame::new(cell).map_err(of_cell)?;
+        let mac = Mac::new(cell);
+        let count = paths.iter().map(|path| path.station + 1).max().unwrap_or(0);
+        let radio = |n| {
+            paths.iter().find(|path| path.station == n).map(|path| path.radio.clone()).unwrap_or_default()
+        };
+        let duration = frame.phy.frame();
+        let stations = (0..count).map(|n| Station::new(&radio(n), cell.margins, duration)).collect();
+        let mut wimax = Wimax {
+            config: cell.clone(),
+            frame,
+            mac,
+            stations,
+            paths: Vec::new(),
+            conns: Vec::new(),
+            down: Vec::new(),
+            up: Vec::new(),
+            up_of: vec![Vec::new(); count],
+            next_plan: Plan::default(),
+            plan: Plan::default(),
+            uplink_at: None,
+            pipe: BinaryHeap::new(),
+            in_flight: 0,
+            frame_number: 0,
+            descriptors_due: Time::ZERO,
+            usage: Usage::default(),
+            scratch: Scratch::default(),
+            is_awake: false,
+            has_periodic: false,
+        };
+        paths.iter().enumerate().try_for_each(|(n, path)| wimax.add_path(n, path))?;
+        wimax.order_connections();
+        Ok(wimax)
+    }
+
+    fn add_path(&mut self, number: usize, config: &PathConfig) -> Result<(), Refusal> {
+        let refusal = |part| move |impossible| Refusal { path: Some(number), part, impossible };
+        config.radio.check().map_err(refusal("medium"))?;
+        let usual = [ServiceFlow::default()];
+        let flows = if config.flows.is_empty() { &usual[..] } else { &config.flows };
+        let mut conns = Vec::new();
+        for (n, flow) in flows.iter().enumerate() {
+            flow.check().map_err(refusal("medium"))?;
+            conns.push(self.conns.len());
+            self.conns.push(Conn::new(number, config, n, flow, &self.mac).map_err(refusal("queue"))?);
+        }
+        let (name, station, is_downlink) = (config.name.clone(), config.station, config.is_downlink);
+        self.paths.push(Path {
+            name,
+            station,
+            is_downlink,
+            delay: config.delay,
+            mtu: config.mtu.get(),
+            conns,
+            delivered: 0,
+            delivered_bytes: 0,
+            too_big: 0,
+        });
+        Ok(())
+    }
+
+    /// Sorts connections by service, and spreads the nominal times of periodic grants over their intervals.
+    fn order_connections(&mut self) {
+        for n in 0..self.conns.len() {
+            let list = if self.paths[self.conns[n].path].is_downlink { &mut self.down } else { &mut self.up };
+            list.push(n);
+        }
+        let conns = &mut self.conns;
+        for list in [&mut self.down, &mut self.up] {
+            list.sort_by_key(|n| conns[*n].flow.service);
+        }
+        for n in &self.up {
+            self.up_of[conns[*n].station].push(*n);
+        }
+        let frame = self.frame.phy.frame();
+        let periodic = self.up.iter().filter(|n| conns[**n].flow.service.is_periodic());
+        let periodic: Vec<usize> = periodic.copied().collect();
+        for (place, n) in periodic.iter().enumerate() {
+            let frames = (conns[*n].flow.interval().as_nanos() / frame.as_nanos().max(1)).max(1);
+            conns[*n].due = Time::ZERO + frame * (place as u64 % frames);
+        }
+        self.has_periodic = !periodic.is_empty();
+    }
+
+    /// Changes the mean SNR of a station in dB, downlink and uplink.
+    ///
+    /// # Errors
+    /// Returns an error if the cell does not have the direction.
+    pub fn set_snr(&mut self, path: usize, snr: [f64; 2]) -> Result<(), InvalidConfig> {
+        let station = self.paths.get(path).ok_or(NO_PATH)?.station;
+        self.stations[station].set_snr(snr);
+        Ok(())
+    }
+
+    /// Changes the limits of a direction's queues from the next packet on.
+    ///
+    /// # Errors
+    /// The key whose value is impossible.
+    pub fn set_queue(&mut self, path: usize, discipline: &Discipline) -> Result<(), InvalidConfig> {
+        let conns = &mut self.conns;
+        self.paths.get(path).ok_or(NO_PATH)?.conns.iter().try_for_each(|n| conns[*n].queue().set(discipline))
+    }
+
+    pub(super) fn has_periodic(&self) -> bool {
+        self.has_periodic
+    }
+
+    fn frame_start(&self, number: u64) -> Time {
+        Time::ZERO + self.frame.phy.frame() * number
+    }
+
+    /// Queues a packet for its connection or for the station's processor.
+    fn accept(&mut self, number: usize, packet: Packet, now: Time, stream: &mut RandomStream) {
+        let Some(path) = self.paths.get_mut(number) else { return };
+        if packet.len() as u64 > path.mtu {
+            path.too_big += 1;
+            return packet.recycle();
+        }
+        let conn = match path.conns[..] {
+            [only] => Some(only).filter(|n| self.conns[*n].flow.dscp.is_none()),
+            _ => {
+                let dscp = dscp_of(&packet);
+                path.conns.iter().copied().find(|n| self.conns[*n].flow.takes(dscp))
+            }
+        };
+        let conn = conn.or(path.conns.last().copied()).unwrap_or_default();
+        let processor = self.stations[path.station].sending.as_mut().filter(|_| !path.is_downlink);
+        match processor {
+            Some(processor) => processor.take(conn, packet, now),
+            None => self.conns[conn].accept(packet, &self.mac, now, stream),
+        }
+    }
+
+    /// Moves packets that processors are done with into the queues.
+    fn drain_processors(&mut self, now: Time, stream: &mut RandomStream) {
+        let (conns, mac) = (&mut self.conns, &self.mac);
+        for processor in self.stations.iter_mut().filter_map(|station| station.sending.as_mut()) {
+            while let Some((at, conn, packet)) = processor.done(now) {
+                conns[conn].accept(packet, mac, at, stream);
+            }
+        }
+    }
+
+    /// Returns `true` if a frame has anything to do.
+    fn is_busy(&self) -> bool {
+        self.has_periodic
+            || !self.next_plan.bursts.is_empty()
+            || self.conns.iter().any(|conn| conn.is_backlogged() || conn.demand > 0)
+            || self.stations.iter().any(Station::is_busy)
+    }
+
+    /// Begins a frame at `now`.
+    fn begin_frame(&mut self, now: Time, stream: &mut RandomStream) {
+        self.usage.frames += 1;
+        self.drain_processors(now, stream);
+        self.stations.iter_mut().for_each(|station| station.begin_frame(stream));
+        let start = self.frame.uplink_start(&self.config);
+        let is_tdd = self.frame.is_tdd();
+        let relevant = if is_tdd { now + start } else { now + self.frame.phy.frame() };
+        std::mem::swap(&mut self.plan, &mut self.next_plan);
+        self.plan_uplink(relevant);
+        let allocations = self.next_plan.bursts.len();
+        let has_descriptors = now >= self.descriptors_due;
+        if has_descriptors {
+            self.descriptors_due = now + self.config.descriptor_interval;
+        }
+        self.send_downlink(now, allocations, has_descriptors, stream);
+        if is_tdd {
+            std::mem::swap(&mut self.plan, &mut self.next_plan);
+            self.uplink_at = Some(now + start);
+        } else {
+            self.send_uplink(now, stream);
+        }
+    }
+
+    /// Does what is due at `now`.
+    fn catch_up(&mut self, now: Time, stream: &mut RandomStream) {
+        if let Some(at) = self.uplink_at.filter(|at| *at <= now) {
+            self.uplink_at = None;
+            self.drain_processors(at, stream);
+            self.send_uplink(at, stream);
+        }
+        if self.is_awake && self.frame_start(self.frame_number) <= now {
+            self.begin_frame(now, stream);
+            self.frame_number += 1;
+            self.is_awake = self.is_busy() || self.uplink_at.is_some();
+        }
+    }
+
+    /// Asks for the next frame if there is anything for it.
+    fn awaken(&mut self, now: Time) {
+        if !self.is_awake {
+            self.is_awake = true;
+            let duration = self.frame.phy.frame().as_nanos();
+            self.frame_number = self.frame_number.max(now.as_nanos().div_ceil(duration));
+        }
+    }
+
+    fn deadline(&self) -> Time {
+        let frame = if self.is_awake { self.frame_start(self.frame_number) } else { Time::NEVER };
+        let arrival = self.pipe.peek().map_or(Time::NEVER, |Reverse(next)| next.at);
+        frame.min(arrival).min(self.uplink_at.unwrap_or(Time::NEVER))
+    }
+
+    /// Schedules the arrival of a burst's packets at the end of their symbols.
+    pub(super) fn arrive(&mut self, conn: usize, at: impl Fn(usize) -> Time, done: &mut Vec<Done>) {
+        let path_number = self.conns[conn].path;
+        let path = &self.paths[path_number];
+        let receiving = self.stations[path.station].receiving.as_mut();
+        let mut receiving = receiving.filter(|_| path.is_downlink);
+        for Done { packet, end } in done.drain(..) {
+            let arrival = at(end) + path.delay;
+            let arrival = match &mut receiving {
+                Some(processor) => processor.pass(arrival),
+                None => Some(arrival),
+            };
+            let Some(at) = arrival else {
+                packet.recycle();
+                continue;
+            };
+            self.in_flight += 1;
+            let (number, port) = (self.in_flight, Port(path_number as u16));
+            self.pipe.push(Reverse(InFlight { at, number, port, packet }));
+        }
+    }
+
+    fn observe_conn(&self, conn: &Conn, is_downlink: bool, observer: &mut dyn Observer) {
+        let (counts, station) = (&conn.counts, &self.stations[conn.station]);
+        observer.counter(&metrics::PDUS_SENT, counts.pdus);
+        observer.counter(&metrics::PDUS_LOST, counts.pdus_lost);
+        observer.counter(&metrics::FRAGMENTS, counts.fragments);
+        observer.counter(&metrics::DROPPED_ERRORS, counts.dropped_errors);
+        observer.counter(&metrics::GRANTED, counts.granted);
+        let direction = if is_downlink { &station.down } else { &station.up };
+        observer.gauge(&metrics::PROFILE, direction.profile.number() as f64);
+        if !is_downlink {
+            observer.counter(&metrics::DROPPED_REQUESTS, counts.dropped_requests);
+            observer.counter(&metrics::REQUESTS, counts.requests);
+            observer.counter(&metrics::REQUESTS_COLLIDED, counts.collided);
+            observer.counter(&metrics::PIGGYBACKS, counts.piggybacks);
+            observer.counter(&metrics::POLLS, counts.polls);
+        }
+        conn.queued().observe(observer);
+    }
+
+    fn observe_path(&self, path: &Path, observer: &mut dyn Observer) {
+        observer.part(&path.name);
+        observer.counter(&link_metrics::DELIVERED, path.delivered);
+        observer.counter(&link_metrics::DELIVERED_BYTES, path.delivered_bytes);
+        observer.counter(&link_metrics::DROPPED_TOO_BIG, path.too_big);
+        let station = &self.stations[path.station];
+        let processor = if path.is_downlink { &station.receiving } else { &station.sending };
+        if let Some(processor) = processor {
+            observer.counter(&metrics::DROPPED_RING, processor.dropped);
+        }
+        for n in &path.conns {
+            let conn = &self.conns[*n];
+            if conn.name != path.name {
+                observer.part(&conn.name);
+            }
+            self.observe_conn(conn, path.is_downlink, observer);
+        }
+    }
+}
+
+/// Returns the DSCP of an IP packet.
+fn dscp_of(packet: &Packet) -> u8 {
+    match packet.header() {
+        [first, class, ..] if first >> 4 == 4 => class >> 2,
+        [first, second, ..] if first >> 4 == 6 => (first << 4 | second >> 4) >> 2,
+        _ => 0,
+    }
+}
+
+impl Element for Wimax {
+    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        self.catch_up(now, cx.stream());
+        self.accept(usize::from(port.0), packet, now, cx.stream());
+        self.awaken(now);
+        self.deadline()
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        if self.has_periodic {
+            self.awaken(now);
+        }
+        self.catch_up(now, cx.stream());
+        while self.pipe.peek().is_some_and(|Reverse(next)| next.at <= now) {
+            let Some(Reverse(InFlight { port, packet, .. })) = self.pipe.pop() else { break };
+            let path = &mut self.paths[usize::from(port.0)];
+            path.delivered += 1;
+            path.delivered_bytes += packet.len() as u64;
+            cx.emit(port, packet);
+        }
+        self.deadline()
+    }
+
+    /// Returns the least time: a preamble and a symbol.
+    fn lookahead(&self) -> Span {
+        self.frame.phy.symbols(2)
+    }
+
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
+        let frames = now.as_secs_f64() / self.frame.phy.frame().as_secs_f64();
+        let share = |used: u64, all: u32| used as f64 / (frames * f64::from(all)).max(1.0);
+        observer.counter(&metrics::FRAMES, self.usage.frames);
+        observer.gauge(&metrics::DOWNLINK_USE, share(self.usage.downlink, self.frame.downlink));
+        observer.gauge(&metrics::UPLINK_USE, share(self.usage.uplink, self.frame.uplink));
+        observer.gauge(&metrics::MAP_SHARE, self.usage.maps as f64 / self.usage.downlink.max(1) as f64);
+        self.paths.iter().for_each(|path| self.observe_path(path, observer));
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

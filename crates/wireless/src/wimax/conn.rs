@@ -1,0 +1,368 @@
+//! Connection: the queue of a service flow, and the PDUs made of it.
+
+use bentpipe_net::queue::Queue;
+use bentpipe_net::{InvalidConfig, Packet};
+use bentpipe_units::{RandomStream, Time};
+use bentpipe_wire::wman::{CRC_LEN, Grant, HEADER_LEN, Layout, MAX_PDU_LEN, Numbers};
+
+use super::config::{Cell, Convergence, PathConfig, ServiceFlow};
+use super::contend::Contention;
+
+/// Smallest first or middle fragment in bytes.
+const MIN_FRAGMENT: usize = 16;
+
+/// Rules by which PDUs are made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mac {
+    /// Bytes of header and CRC.
+    pub(super) fixed: usize,
+    fragmentation: bool,
+    packing: bool,
+    convergence: Convergence,
+}
+
+impl Mac {
+    /// Creates the rules of a cell.
+    pub(super) fn new(cell: &Cell) -> Mac {
+        let fixed = HEADER_LEN + if cell.crc { CRC_LEN } else { 0 };
+        let Cell { fragmentation, packing, convergence, .. } = *cell;
+        Mac { fixed, fragmentation, packing, convergence }
+    }
+
+    /// Returns the length in bytes of a PDU with one unfragmented IP packet.
+    pub(super) fn pdu_len(&self, packet: usize) -> usize {
+        self.fixed + self.convergence.sdu_len(packet)
+    }
+
+    fn part_overhead(&self) -> usize {
+        let layout = if self.packing { Layout::Packed } else { Layout::Fragment };
+        layout.overhead(Numbers::Short, 1)
+    }
+}
+
+/// Losses of the blocks of a burst, one a symbol, as one station receives them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocks {
+    /// Data bytes of a symbol.
+    pub(super) bytes: usize,
+    /// Probability that a block is lost.
+    pub(super) loss: f64,
+    last: Option<(usize, bool)>,
+}
+
+impl Blocks {
+    /// Creates the losses of a burst.
+    pub(super) fn new(bytes: usize, loss: f64) -> Blocks {
+        Blocks { bytes, loss, last: None }
+    }
+
+    /// Returns `true` if a block is lost that has bytes from `start` to before `end`. Each block is drawn once.
+    fn lose(&mut self, start: usize, end: usize, stream: &mut RandomStream) -> bool {
+        if self.loss < 1e-9 {
+            return false;
+        }
+        let mut lost = false;
+        for block in start / self.bytes..=(end - 1) / self.bytes {
+            let this = match self.last {
+                Some((last, was_lost)) if last == block => was_lost,
+                _ => stream.chance(self.loss),
+            };
+            self.last = Some((block, this));
+            lost |= this;
+        }
+        lost
+    }
+}
+
+/// Packet that is complete at a byte of a burst.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// Packet.
+    pub(super) packet: Packet,
+    /// End of its last PDU in the burst.
+    pub(super) end: usize,
+}
+
+/// Packet of which fragments are sent.
+struct Head {
+    packet: Packet,
+    len: usize,
+    sent: usize,
+    lost: bool,
+}
+
+/// Counters of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// PDUs sent.
+    pub(super) pdus: u64,
+    /// PDUs lost on the channel.
+    pub(super) pdus_lost: u64,
+    /// Fragments sent.
+    pub(super) fragments: u64,
+    /// Packets lost because a PDU with a part of them was.
+    pub(super) dropped_errors: u64,
+    /// Packets dropped after the last attempt to ask for bandwidth.
+    pub(super) dropped_requests: u64,
+    /// Requests sent by contention.
+    pub(super) requests: u64,
+    /// Requests that collided.
+    pub(super) collided: u64,
+    /// Piggyback requests.
+    pub(super) piggybacks: u64,
+    /// Unicast polls.
+    pub(super) polls: u64,
+    /// Granted bytes.
+    pub(super) granted: u64,
+}
+
+/// Connection of a service flow.
+pub(super) struct Conn {
+    /// Path under which it is reported.
+    pub(super) name: String,
+    /// Number of the direction, its port.
+    pub(super) path: usize,
+    /// Number of the station.
+    pub(super) station: usize,
+    /// Service flow.
+    pub(super) flow: ServiceFlow,
+    queue: Box<dyn Queue>,
+    /// Bytes of the SDUs that wait in the queue.
+    waiting: usize,
+    head: Option<Head>,
+    head_since: Time,
+    idle_since: Time,
+    /// Bytes that the base station knows of, and has not granted.
+    pub(super) demand: usize,
+    /// Bytes granted in a map whose allocations are to come.
+    pub(super) coming: usize,
+    /// Time of the request, for deadlines.
+    pub(super) asked_at: Time,
+    /// Contention of the uplink.
+    pub(super) contention: Contention,
+    /// Nominal time of the next grant or poll.
+    pub(super) due: Time,
+    /// Size of ertPS grants in bytes.
+    pub(super) grant_size: usize,
+    /// Start of the last uplink in which it sent.
+    pub(super) sent_at: Time,
+    /// PDUs sent until the last grant.
+    pub(super) pdus_at_grant: u64,
+    /// Bytes served, averaged, for proportional fairness.
+    pub(super) served: f64,
+    /// Counters.
+    pub(super) counts: Counts,
+}
+
+impl Conn {
+    /// Creates the connection of a service flow.
+    ///
+    /// # Errors
+    /// Returns an error that names the key of the queue with an invalid value.
+    pub(super) fn new(
+        path: usize,
+        config: &PathConfig,
+        n: usize,
+        flow: &ServiceFlow,
+        mac: &Mac,
+    ) -> Result<Conn, InvalidConfig> {
+        let name = if n == 0 { config.name.clone() } else { format!("{}/flow.{}", config.name, n + 1) };
+        Ok(Conn {
+            name,
+            path,
+            station: config.station,
+            flow: flow.clone(),
+            queue: config.queue.build()?,
+            waiting: 0,
+            head: None,
+            head_since: Time::ZERO,
+            idle_since: Time::ZERO,
+            demand: 0,
+            coming: 0,
+            asked_at: Time::ZERO,
+            contention: Contention::Idle,
+            due: Time::ZERO,
+            grant_size: mac.pdu_len(flow.sdu.get() as usize),
+            sent_at: Time::NEVER,
+            pdus_at_grant: 0,
+            served: 0.0,
+            counts: Counts::default(),
+        })
+    }
+
+    /// Returns the queue.
+    pub(super) fn queue(&mut self) -> &mut dyn Queue {
+        &mut *self.queue
+    }
+
+    /// Returns the queue, to be read.
+    pub(super) fn queued(&self) -> &dyn Queue {
+        &*self.queue
+    }
+
+    /// Queues a packet, or drops it.
+    pub(super) fn accept(&mut self, packet: Packet, mac: &Mac, now: Time, stream: &mut RandomStream) {
+        let len = mac.convergence.sdu_len(packet.len());
+        if self.head.is_none() && self.queue.packets() == 0 {
+            let passed = self.queue.pass(packet, now, self.idle_since.min(now), stream);
+            self.head = passed.map(|packet| Head { packet, len, sent: 0, lost: false });
+            self.head_since = now;
+            return;
+        }
+        let before = self.queue.packets();
+        self.queue.enqueue(packet, now, stream);
+        if self.queue.packets() > before {
+            self.waiting += len;
+        }
+    }
+
+    /// Returns the bytes of MAC PDUs of everything that waits.
+    #[inline]
+    pub(super) fn need(&self, mac: &Mac) -> usize {
+        let Some(head) = &self.head else { return 0 };
+        let fragment = if head.sent > 0 || mac.packing { mac.part_overhead() } else { 0 };
+        let first = head.len - head.sent + mac.fixed + fragment;
+        let each = if mac.packing { mac.part_overhead() } else { mac.fixed };
+        let rest = self.waiting + self.queue.packets() * each;
+        let more = if mac.packing { rest / MAX_PDU_LEN * mac.fixed } else { 0 };
+        first + rest + more
+    }
+
+    /// Returns `true` if a packet waits.
+    #[inline]
+    pub(super) fn is_backlogged(&self) -> bool {
+        self.head.is_some()
+    }
+
+    /// Returns the time at which the packet at the head got there.
+    pub(super) fn head_since(&self) -> Time {
+        self.head_since
+    }
+
+    /// Drops the packet at the head.
+    pub(super) fn drop_head(&mut self, mac: &Mac, now: Time) {
+        if let Some(head) = self.head.take() {
+            head.packet.recycle();
+            self.counts.dropped_requests += 1;
+        }
+        self.advance(mac, now);
+    }
+
+    fn advance(&mut self, mac: &Mac, now: Time) {
+        self.idle_since = now;
+        let Some(packet) = self.queue.dequeue(now) else { return };
+        let len = mac.convergence.sdu_len(packet.len());
+        self.waiting -= len;
+        self.head_since = now;
+        self.head = Some(Head { packet, len, sent: 0, lost: false });
+    }
+
+    /// Fills a part of a burst with PDUs and returns their end.
+    ///
+    /// `grant` puts a grant management subheader into the first of them.
+    pub(super) fn fill(
+        &mut self,
+        (from, to): (usize, usize),
+        grant: bool,
+        mac: &Mac,
+        (now, stream): (Time, &mut RandomStream),
+        blocks: &mut Blocks,
+        done: &mut Vec<Done>,
+    ) -> usize {
+        let (mut at, mut grant) = (from, grant);
+        while self.head.is_some() {
+            let fixed = mac.fixed + if grant { Grant::LEN } else { 0 };
+            let room = to.saturating_sub(at).min(MAX_PDU_LEN);
+            let first = done.len();
+            let len = if mac.packing {
+                self.pack(fixed, room, mac, now, done)
+            } else {
+                self.single(fixed, room, mac, now, done)
+            };
+            if len == 0 {
+                break;
+            }
+            self.end_pdu((at, at + len), (first, stream), blocks, done);
+            (at, grant) = (at + len, false);
+        }
+        at
+    }
+
+    /// Ends a PDU: its packets are complete at its end, unless it is lost.
+    fn end_pdu(
+        &mut self,
+        (start, end): (usize, usize),
+        (first, stream): (usize, &mut RandomStream),
+        blocks: &mut Blocks,
+        done: &mut Vec<Done>,
+    ) {
+        self.counts.pdus += 1;
+        done[first..].iter_mut().for_each(|done| done.end = end);
+        if !blocks.lose(start, end, stream) {
+            return;
+        }
+        self.counts.pdus_lost += 1;
+        self.counts.dropped_errors += (done.len() - first) as u64;
+        done.truncate(first);
+        // Of the packet at the head a fragment may have been in it.
+        if let Some(head) = self.head.as_mut().filter(|head| head.sent > 0) {
+            head.lost = true;
+        }
+    }
+
+    /// Builds a PDU of one packet or fragment and returns its length, or zero.
+    fn single(&mut self, fixed: usize, room: usize, mac: &Mac, now: Time, done: &mut Vec<Done>) -> usize {
+        let Some(head) = &self.head else { return 0 };
+        let rest = head.len - head.sent;
+        let fragment = if head.sent > 0 { mac.part_overhead() } else { 0 };
+        if fixed + fragment + rest <= room {
+            self.send(rest, mac, now, done);
+            return fixed + fragment + rest;
+        }
+        let part = room.saturating_sub(fixed + mac.part_overhead());
+        if !mac.fragmentation || part < MIN_FRAGMENT {
+            return 0;
+        }
+        self.send(part, mac, now, done);
+        fixed + mac.part_overhead() + part
+    }
+
+    /// Packs packets into a PDU and returns its length; zero if nothing fits.
+    fn pack(&mut self, fixed: usize, room: usize, mac: &Mac, now: Time, done: &mut Vec<Done>) -> usize {
+        let mut len = fixed;
+        while let Some(head) = &self.head {
+            let rest = head.len - head.sent;
+            let left = room.saturating_sub(len + mac.part_overhead());
+            let part = if rest <= left { rest } else { left };
+            if part < rest && (!mac.fragmentation || part < MIN_FRAGMENT) {
+                break;
+            }
+            len += mac.part_overhead() + part;
+            self.send(part, mac, now, done);
+            if part < rest {
+                break;
+            }
+        }
+        if len == fixed { 0 } else { len }
+    }
+
+    /// Sends `part` bytes of the head, and dequeues after its last byte.
+    fn send(&mut self, part: usize, mac: &Mac, now: Time, done: &mut Vec<Done>) {
+        let Some(head) = &mut self.head else { return };
+        head.sent += part;
+        if head.sent < head.len {
+            self.counts.fragments += 1;
+            return;
+        }
+        self.counts.fragments += u64::from(part < head.len);
+        if let Some(Head { packet, lost, .. }) = self.head.take() {
+            if lost {
+                self.counts.dropped_errors += 1;
+                packet.recycle();
+            } else {
+                done.push(Done { packet, end: 0 });
+            }
+        }
+        self.advance(mac, now);
+    }
+}

@@ -1,0 +1,358 @@
+//! WiMAX links: the cells that they share, one element each.
+
+use bentpipe_net::{InvalidConfig, Port};
+use bentpipe_units::{Bytes, Rate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use bentpipe_site::{
+    Assembly, At, Changes, Changing, Cost, Facts, MediumKind, Member, Named, Order, Problem, Review, Scope,
+    Site, Takes, Wired, line,
+};
+
+use super::cell::Wimax;
+use super::config::{Cell, PathConfig, Radio, Service, ServiceFlow};
+use super::conn::Mac;
+use super::overhead::Frame;
+use super::phy::{Profile, SHORT_PREAMBLE};
+
+/// A link of an 802.16 cell, between its base station and a subscriber station.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields, inline)]
+pub struct Kind {
+    /// Name of the cell that it belongs to.
+    pub cell_name: String,
+    /// Node of the base station. Default: the one that all links of the cell have in common.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// Radio of the subscriber station.
+    #[serde(flatten)]
+    pub radio: Radio,
+    /// Service flows of the uplink, the first that takes a packet. Default: one of best effort.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uplink: Vec<ServiceFlow>,
+    /// Service flows of the downlink, the first that takes a packet. Default: one of best effort.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub downlink: Vec<ServiceFlow>,
+}
+
+/// Returns the members of a cell with their numbers.
+fn of_cell<'a, 's>(
+    all: &'a [Member<'s, Kind>],
+    cell: &'a str,
+) -> impl Iterator<Item = (usize, &'a Member<'s, Kind>)> {
+    all.iter().enumerate().filter(move |(_, member)| member.medium.cell_name == cell)
+}
+
+/// Returns the node of the base station of a member's cell.
+fn base<'s>(all: &[Member<'s, Kind>], of: &Member<'s, Kind>) -> Option<&'s str> {
+    let of_it = || of_cell(all, &of.medium.cell_name).map(|(_, member)| member);
+    if let Some(named) = of_it().find_map(|member| member.medium.base.as_deref()) {
+        return of_it().flat_map(|member| [member.from, member.to]).find(|node| *node == named);
+    }
+    // Of a lone link it is the first end.
+    let first = of_it().next()?;
+    [first.from, first.to]
+        .into_iter()
+        .find(|node| of_it().all(|member| [member.from, member.to].contains(node)))
+}
+
+fn is_downlink(all: &[Member<'_, Kind>], member: &Member<'_, Kind>) -> bool {
+    base(all, member) == Some(member.from)
+}
+
+/// Returns the number of a member's service flows of one direction, or 1.
+fn bursts(all: &[Member<'_, Kind>], cell: &str) -> usize {
+    of_cell(all, cell).map(|(_, member)| member.copies as usize).sum::<usize>() / 2
+}
+
+impl MediumKind for Kind {
+    type Shared = Named<Cell>;
+    const SCOPE: Scope = Scope::Link;
+    const TAKES: Takes = Takes {
+        queue: None,
+        channel: Some("a WiMAX link has none: expected `medium.snr` and `medium.fading`"),
+        stages: None,
+        real_ends: None,
+    };
+
+    fn check(all: &[Member<'_, Self>], cells: &Named<Cell>, review: &mut Review<'_>) {
+        for member in all {
+            check(all, member, cells, review);
+        }
+        for (name, cell) in cells {
+            check_cell(all, name, cell, review);
+        }
+    }
+
+    fn facts(all: &[Member<'_, Self>], cells: &Named<Cell>) -> Result<Vec<Facts>, Problem> {
+        let facts = |member: &Member<'_, Self>| {
+            let rate = cost(all, member, cells)?.usable();
+            Ok(Facts { rate, delay: member.common.delay })
+        };
+        all.iter().map(facts).collect()
+    }
+
+    fn costs(all: &[Member<'_, Self>], cells: &Named<Cell>) -> Result<Vec<Box<dyn Cost>>, Problem> {
+        all.iter().map(|member| Ok(Box::new(cost(all, member, cells)?) as Box<dyn Cost>)).collect()
+    }
+
+    fn assembly<'s>(
+        row: usize,
+        all: Vec<Member<'s, Self>>,
+        cells: &'s Named<Cell>,
+    ) -> Box<dyn Assembly + 's> {
+        Box::new(Cells { row, places: vec![None; all.len()], all, cells })
+    }
+
+    fn change(at: &Changing<'_, Self>, to: &mut Changes) -> Result<(), Problem> {
+        let (had, wanted) = (at.before.medium, at.after.medium);
+        let is_same =
+            Kind { radio: Radio { snr: wanted.radio.snr, ..had.radio.clone() }, ..had.clone() } == *wanted;
+        at.refuse(&[
+            ("medium", is_same, "expected another `snr`, or the link's queue"),
+            ("delay", at.before.common.delay == at.after.common.delay, "frames keep their ranging"),
+        ])?;
+        let port = usize::from(at.handle.port.0);
+        if let Some(queue) = at.queue()? {
+            to.set(at.handle.line, at.key("queue"), queue, move |cell: &mut Wimax, _, queue| {
+                cell.set_queue(port, &queue)
+            });
+        }
+        if had.radio.snr != wanted.radio.snr {
+            to.set(
+                at.handle.line,
+                at.key("medium.snr"),
+                wanted.radio.snr,
+                move |cell: &mut Wimax, _, snr| cell.set_snr(port, snr),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn check(all: &[Member<'_, Kind>], member: &Member<'_, Kind>, cells: &Named<Cell>, review: &mut Review<'_>) {
+    let (place, kind) = (member.place, member.medium);
+    review.ensure_named(cells, "cell", &place.key("medium.cell_name"), &kind.cell_name);
+    if place.is_own("rate") || place.is_shared("rate") {
+        review.refuse(&place.key("rate"), "a WiMAX link has no rate of a line: expected none");
+    }
+    line::refuse_framing(member, "a WiMAX link has its own: expected none", review);
+    let expected = "no base station: expected links of a cell to have one node in common, or `base`";
+    review.ensure(
+        base(all, member).is_some_and(|node| [member.from, member.to].contains(&node)),
+        &place.key("medium.cell_name"),
+        expected,
+    );
+    let mut found = |part: &str, checked: Result<(), InvalidConfig>| {
+        if let Err(error) = checked {
+            let problem = Problem::impossible(&place.key(part), &error);
+            review.refuse(&problem.key, problem.problem);
+        }
+    };
+    found("medium", kind.radio.check());
+    for (flows, key) in [(&kind.uplink, "medium.uplink"), (&kind.downlink, "medium.downlink")] {
+        flows.iter().enumerate().for_each(|(n, flow)| found(&format!("{key}.{n}"), flow.check()));
+    }
+}
+
+/// Checks a cell, and that its uplink has room for unsolicited grants and polls.
+fn check_cell(all: &[Member<'_, Kind>], name: &str, cell: &Cell, review: &mut Review<'_>) {
+    let key = format!("cell.{name}");
+    let frame = match Frame::new(cell) {
+        Ok(frame) => frame,
+        Err(error) => {
+            let problem = Problem::impossible(&key, &error);
+            return review.refuse(&problem.key, problem.problem);
+        }
+    };
+    let (reserved, room) = (reserved(all, name, cell, &frame), f64::from(frame.uplink_room()));
+    let problem = format!(
+        "grants and polls of its service flows need {reserved:.1} uplink symbols per frame, where {room} are free: expected fewer flows, longer intervals or smaller SDUs"
+    );
+    review.ensure(reserved <= room, &key, problem);
+}
+
+/// Returns the uplink symbols per frame of unsolicited grants and polls.
+fn reserved(all: &[Member<'_, Kind>], name: &str, cell: &Cell, frame: &Frame) -> f64 {
+    let mac = Mac::new(cell);
+    let symbols = |member: &Member<'_, Kind>, flow: &ServiceFlow| {
+        let bytes = match flow.service {
+            Service::Be => return 0.0,
+            Service::Ugs | Service::ErtPs => mac.pdu_len(flow.sdu.get() as usize),
+            Service::RtPs | Service::NrtPs => bentpipe_wire::wman::HEADER_LEN,
+        };
+        let symbols = SHORT_PREAMBLE + profile(member, cell, false).symbols(bytes);
+        let per_frame = frame.phy.frame().as_secs_f64() / flow.interval().as_secs_f64();
+        f64::from(symbols) * per_frame * f64::from(member.copies)
+    };
+    let up = of_cell(all, name).map(|(_, member)| member).filter(|member| !is_downlink(all, member));
+    up.map(|member| member.medium.uplink.iter().map(|flow| symbols(member, flow)).sum::<f64>()).sum()
+}
+
+/// Returns the burst profile that a station starts with.
+fn profile(member: &Member<'_, Kind>, cell: &Cell, is_downlink: bool) -> Profile {
+    let (radio, n) = (&member.medium.radio, usize::from(!is_downlink));
+    radio.profile.map_or_else(|| Profile::fastest(radio.snr[n], cell.margins[0]), |profiles| profiles[n])
+}
+
+fn cost(
+    all: &[Member<'_, Kind>],
+    member: &Member<'_, Kind>,
+    cells: &Named<Cell>,
+) -> Result<CellCost, Problem> {
+    let name = &member.medium.cell_name;
+    let none = || Problem::new(member.place.key("medium.cell_name"), "no such cell");
+    let cell = cells.get(name).ok_or_else(none)?;
+    let frame = Frame::new(cell).map_err(|error| Problem::impossible(&format!("cell.{name}"), &error))?;
+    let is_downlink = is_downlink(all, member);
+    let way = if is_downlink { "downlink" } else { "uplink" };
+    let shared = format!("cell {name} {way}");
+    let stations = bursts(all, name).max(1);
+    Ok(CellCost {
+        mac: Mac::new(cell),
+        profile: profile(member, cell, is_downlink),
+        is_downlink,
+        frame,
+        shared,
+        stations,
+    })
+}
+
+/// Cost of packets in one direction of a cell.
+struct CellCost {
+    frame: Frame,
+    mac: Mac,
+    profile: Profile,
+    is_downlink: bool,
+    shared: String,
+    stations: usize,
+}
+
+impl CellCost {
+    /// Returns the symbols for data in a frame with bursts of some stations.
+    fn symbols(&self, stations: usize) -> u32 {
+        if self.is_downlink {
+            self.frame.downlink_room(1, stations, false)
+        } else {
+            self.frame.uplink_room().saturating_sub(SHORT_PREAMBLE * stations as u32)
+        }
+    }
+
+    fn rate_of(&self, stations: usize) -> Rate {
+        let bytes = self.profile.capacity(self.symbols(stations));
+        Rate::of(Bytes::new(bytes as u64), self.frame.phy.frame())
+    }
+}
+
+impl Cost for CellCost {
+    fn rate(&self) -> Rate {
+        self.frame.phy.rate(self.profile)
+    }
+
+    fn usable(&self) -> Rate {
+        self.rate_of(1)
+    }
+
+    fn wire_len(&self, len: usize) -> Bytes {
+        Bytes::new(self.mac.pdu_len(len) as u64)
+    }
+
+    fn time(&self, len: usize) -> Span {
+        let preamble = if self.is_downlink { 0 } else { SHORT_PREAMBLE };
+        self.frame.phy.symbols(preamble + self.profile.symbols(self.mac.pdu_len(len)))
+    }
+
+    fn shared(&self) -> Option<&str> {
+        Some(&self.shared)
+    }
+
+    fn notes(&self, len: usize) -> Vec<String> {
+        let (pdu, bytes) = (self.mac.pdu_len(len), self.profile.bytes());
+        let symbols = self.profile.symbols(pdu);
+        let preamble = if self.is_downlink { "" } else { " and a preamble" };
+        let sdu = pdu - self.mac.fixed;
+        let per_second = |stations| self.rate_of(stations).as_bps() / 8 / pdu as u64;
+        let (one, all) = (per_second(1), per_second(self.stations));
+        vec![
+            self.frame.describe(self.is_downlink, 1, 1),
+            format!(
+                "packet of {len} B: SDU {sdu} B, PDU {pdu} B with header and CRC {} B; alone {symbols} symbols of {bytes} B ({}){preamble}",
+                self.mac.fixed,
+                self.profile.name(),
+            ),
+            format!(
+                "at most {one} packets/s of one station, {all} with bursts of {} stations in each frame: {} flows of 50 packets/s",
+                self.stations,
+                all / 50
+            ),
+        ]
+    }
+}
+
+/// Cells with their members.
+struct Cells<'s> {
+    row: usize,
+    all: Vec<Member<'s, Kind>>,
+    cells: &'s Named<Cell>,
+    places: Vec<Option<At>>,
+}
+
+impl Assembly for Cells<'_> {
+    fn begin(&mut self, site: &mut Site<'_>) -> Result<(), Problem> {
+        for (n, (name, cell)) in self.cells.iter().enumerate() {
+            let members: Vec<usize> = of_cell(&self.all, name).map(|(n, _)| n).collect();
+            let many = || Problem::new(format!("cell.{name}"), "more than 32767 stations");
+            u16::try_from(members.len()).map_err(|_| many())?;
+            let element = self.build(name, cell, &members)?;
+            let element = site.add(Order::Shared(self.row, n), format!("wimax/{name}"), element);
+            for (port, member) in members.iter().enumerate() {
+                self.places[*member] = Some((element, Port(port as u16)));
+            }
+        }
+        Ok(())
+    }
+
+    fn wire(&mut self, member: usize, _: &mut Site<'_>) -> Result<Wired, Problem> {
+        let place = self.places[member];
+        let member = &self.all[member];
+        let line = place.ok_or_else(|| Problem::new(member.place.key("medium.cell_name"), "no such cell"))?;
+        Ok(Wired::new(line, cost(&self.all, member, self.cells)?.usable()))
+    }
+}
+
+impl Cells<'_> {
+    fn build(&self, name: &str, cell: &Cell, members: &[usize]) -> Result<Wimax, Problem> {
+        let mut links: Vec<usize> = members.iter().map(|n| self.all[*n].link).collect();
+        links.sort_unstable();
+        links.dedup();
+        let first = members.first().map(|n| &self.all[*n]);
+        let base = first.and_then(|first| base(&self.all, first));
+        let path = |n: &usize| {
+            let member = &self.all[*n];
+            let station = links.binary_search(&member.link).unwrap_or_default();
+            path(member, station, base == Some(member.from))
+        };
+        let paths: Vec<PathConfig> = members.iter().map(path).collect();
+        Wimax::new(cell, &paths).map_err(|refusal| match refusal.path {
+            Some(n) => {
+                Problem::impossible(&self.all[members[n]].place.key(refusal.part), &refusal.impossible)
+            }
+            None => Problem::impossible(&format!("cell.{name}"), &refusal.impossible),
+        })
+    }
+}
+
+fn path(member: &Member<'_, Kind>, station: usize, is_downlink: bool) -> PathConfig {
+    let kind = member.medium;
+    PathConfig {
+        name: member.path(),
+        station,
+        is_downlink,
+        radio: kind.radio.clone(),
+        flows: if is_downlink { kind.downlink.clone() } else { kind.uplink.clone() },
+        queue: member.common.queue.unwrap_or_default(),
+        delay: member.common.delay,
+        mtu: member.common.mtu,
+    }
+}

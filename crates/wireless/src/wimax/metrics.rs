@@ -1,0 +1,20 @@
+//! Metrics of an 802.16 cell, apart from those of any link.
+
+bentpipe_net::metrics! {
+    Counter FRAMES = "wimax-frames", Count, "Frames in which anything was sent or granted";
+    Gauge DOWNLINK_USE = "downlink-use", Ratio, "Symbols of the downlink in use, of all frames until now";
+    Gauge UPLINK_USE = "uplink-use", Ratio, "Symbols of the uplink in use, of all frames until now";
+    Gauge MAP_SHARE = "map-share", Ratio, "Symbols of preamble, FCH and maps among those in use";
+    Counter PDUS_SENT = "mac-pdus", Count, "MAC PDUs sent";
+    Counter PDUS_LOST = "mac-pdus-lost", Count, "MAC PDUs lost on the channel";
+    Counter FRAGMENTS = "mac-fragments", Count, "Fragments sent";
+    Counter DROPPED_ERRORS = "dropped-errors", Packets, "Packets lost with a PDU" => .drops();
+    Counter DROPPED_REQUESTS = "dropped-requests", Packets, "Packets dropped, attempts to request exhausted" => .drops();
+    Counter DROPPED_RING = "dropped-ring", Packets, "Packets dropped in front of the station's processor" => .drops();
+    Counter REQUESTS = "bandwidth-requests", Count, "Bandwidth requests by contention";
+    Counter REQUESTS_COLLIDED = "bandwidth-requests-collided", Count, "Bandwidth requests that collided";
+    Counter PIGGYBACKS = "piggyback-requests", Count, "Piggyback requests";
+    Counter POLLS = "unicast-polls", Count, "Unicast polls";
+    Counter GRANTED = "granted-bytes", Bytes, "Bytes granted or scheduled";
+    Gauge PROFILE = "burst-profile", Count, "Burst profile, 0 for BPSK 1/2 to 6 for 64-QAM 3/4";
+}
