@@ -48,10 +48,7 @@ impl Compressor {
             return;
         }
         let msn = self.control.msn().wrapping_sub(back);
+        // The references stay: a packet that repeats a number is read against the one before.
         self.groups.acknowledged(msn);
-        let is_before = |reference: u32| msn.wrapping_sub(reference as u16).cast_signed() > 0;
-        while self.window.len() > 1 && self.window.oldest().is_some_and(|oldest| is_before(oldest.number)) {
-            self.window.pop_oldest();
-        }
     }
 }

@@ -79,10 +79,10 @@ impl History {
         self.points.get(before)
     }
 
-    /// Returns the newest of the remembered packets that came before `number`.
+    /// Returns the newest of the remembered packets up to `number`.
     pub(super) fn before(&self, profile: Profile, number: u32) -> Option<&Point> {
         let ahead = |point: &Point| control::distance(profile, point.number, number);
-        self.points.iter().filter(|point| (1..=128).contains(&ahead(point))).min_by_key(|point| ahead(point))
+        self.points.iter().filter(|point| (0..=128).contains(&ahead(point))).min_by_key(|point| ahead(point))
     }
 
     /// Returns the earlier state that the packet `number` was sent in. `None`: in `present`.
@@ -196,7 +196,7 @@ mod tests {
             assert_eq!(history.newest().map(|point| point.number), Some(number));
         }
         let before = |number| history.before(Profile::RtpV2, number).map(|point| point.number);
-        assert_eq!((before(99), before(80), before(68), before(100)), (Some(98), Some(79), None, Some(99)));
+        assert_eq!((before(99), before(80), before(67), before(100)), (Some(99), Some(80), None, Some(99)));
         assert!(history.has_arrived(0) && history.has_arrived(-63) && history.has_arrived(-64));
     }
 
