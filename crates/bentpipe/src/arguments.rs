@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::{channel, gateway, rohc, rtp, ts, video};
+use crate::{channel, dtn, gateway, rohc, rtp, ts, video};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
 #[derive(Debug, Parser)]
@@ -151,6 +151,15 @@ Examples:
   bentpipe rtp send 10.0.0.2:5004 --streams 311 --duration '60 s'"
     )]
     Rtp(rtp::Command),
+    /// Analyse contact plans, and send and receive bundles on real sockets
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  bentpipe dtn plan mission.ionrc --from 1 --to 5
+  bentpipe dtn receive 4556 --node ipn:2.0"
+    )]
+    Dtn(dtn::Command),
     /// Send real MPEG-2 transport streams through ATM and measure the picture quality
     #[command(
         subcommand,

@@ -7,6 +7,7 @@ mod arguments;
 mod build;
 mod channel;
 mod commands;
+mod dtn;
 mod gateway;
 mod interrupt;
 mod monitor;

@@ -23,6 +23,7 @@ const FILES: &[&str] = &[
     "cp studies/koreasat/video.toml .",
     "bentpipe run geo.toml --set duration='2 s' --out made -q && mkdir -p runs && mv made/geo-* runs/before",
     "cp -r runs/before runs/after; bentpipe run sweep.toml --set duration='2 s' --set probe.warm_up='0 s' --out made -q && mv made/sweep-* runs/sweep",
+    "printf 'a range +0 +60 1 5 1\\na contact +0 +60 1 5 1000000\\n' > mission.ionrc; cp geo.toml picture.jpg",
     "mkdir -p .local/share/bash-completion/completions .config/fish/completions",
 ];
 
@@ -88,6 +89,7 @@ fn kind(example: &str) -> Kind {
     match example {
         "bentpipe gateway check gateway/site-a.toml" | "bentpipe gateway check site-a.toml" => Kind::Once,
         _ if words.get(1).is_some_and(|word| until_ended.contains(word)) => Kind::Begun,
+        _ if example.starts_with("bentpipe dtn") && words.get(2) != Some(&"plan") => Kind::Begun,
         _ if example.starts_with("bentpipe emulate") && example.contains(" -- ") => Kind::Live,
         _ if example.starts_with("bentpipe emulate") => Kind::Begun,
         _ => Kind::Once,

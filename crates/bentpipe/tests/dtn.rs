@@ -1,0 +1,115 @@
+//! `bentpipe dtn` as its users meet it: bundles over loopback, and contact plans.
+#![allow(clippy::disallowed_methods, reason = "waits for a program in real time")]
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use bentpipe_testkit::{Folder, text};
+
+fn dtn(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.arg("dtn").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(words: &[&str]) -> Output {
+    dtn(words).output().expect("bentpipe starts")
+}
+
+/// Returns a port that is free on loopback, for TCP at least.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
+/// Sends bundles as often as it takes the receiver to listen.
+fn carry(layer: &str, words: &[&str], count: &str) -> (Output, Output, Vec<String>, Folder) {
+    let folder = Folder::new();
+    let address = format!("127.0.0.1:{}", free_port());
+    let inbox = folder.file("inbox");
+    let inbox = inbox.to_str().expect("a path");
+    let receive = ["receive", &address, "--layer", layer, "--count", count, "--out", inbox];
+    let receiver: Child = dtn(&receive).spawn().expect("bentpipe starts");
+    std::thread::sleep(Duration::from_millis(500));
+    let base = ["send", &address, "--layer", layer, "--from", "ipn:1.1", "--to", "ipn:2.1"];
+    let sent = run(&[&base[..], words].concat());
+    let received = receiver.wait_with_output().expect("it ends");
+    let mut names: Vec<String> = std::fs::read_dir(inbox)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path().display().to_string())
+        .collect();
+    names.sort();
+    (sent, received, names, folder)
+}
+
+#[test]
+fn bundles_cross_each_layer() {
+    for layer in ["udp", "mtcp", "tcpcl"] {
+        let (sent, received, names, _folder) = carry(layer, &["--size", "1 kB", "--count", "20"], "20");
+        assert_eq!(
+            (sent.status.code(), received.status.code()),
+            (Some(0), Some(0)),
+            "{layer}: {}{}",
+            text(&sent),
+            text(&received)
+        );
+        assert_eq!(names.len(), 20, "{layer}");
+        assert!(names.iter().all(|name| std::fs::read(name).expect("a payload") == vec![0; 1000]), "{layer}");
+        assert!(
+            text(&received).contains("20 ipn:1.1 -> ipn:2.1 payload 1000 B"),
+            "{layer}: {}",
+            text(&received)
+        );
+    }
+}
+
+#[test]
+fn a_file_of_several_segments_arrives_whole() {
+    let folder = Folder::new();
+    let data: Vec<u8> = (0..3_000_000u32).map(|n| (n / 7) as u8).collect();
+    let file = folder.write("picture", &data);
+    let (sent, received, names, _inbox) = carry("tcpcl", &[file.to_str().expect("a path")], "1");
+    assert_eq!(sent.status.code(), Some(0), "{}{}", text(&sent), text(&received));
+    assert!(std::fs::read(&names[0]).expect("a payload") == data);
+}
+
+#[test]
+fn a_refused_connection_is_an_error() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let sent = run(&["send", &address, "--from", "ipn:1.1", "--to", "ipn:2.1", "--size", "1 B"]);
+    assert_eq!(sent.status.code(), Some(2), "{}", text(&sent));
+    let wrong = run(&["send", &address, "--from", "ipn:1", "--to", "ipn:2.1", "--size", "1 B"]);
+    assert!(
+        wrong.status.code() == Some(2) && text(&wrong).contains("expected an endpoint identifier"),
+        "{}",
+        text(&wrong)
+    );
+}
+
+/// Plan of Fraire et al. (2021), figure 3, one direction of each pair.
+const PLAN: &str = "a range +0 +60 1 2 1\na range +0 +60 2 3 1\na range +0 +60 1 3 1\na range +0 +60 3 4 1\na range +0 +60 1 5 1\n\
+    a range +0 +60 4 5 1\na contact +0 +60 1 2 1000\na contact +0 +60 2 3 1000\na contact +0 +60 1 3 1000\n\
+    a contact +0 +30 3 4 1000\na contact +10 +20 1 5 1000\na contact +0 +10 4 5 1000\na contact +30 +40 4 5 1000\n\
+    a contact +50 +60 4 5 1000\n";
+
+#[test]
+fn a_plan_has_routes_a_forecast_and_another_form() {
+    let folder = Folder::new();
+    let plan = folder.write("plan.ionrc", PLAN);
+    let (plan, json) = (plan.to_str().expect("a path"), folder.file("plan.json"));
+    let pairs = text(&run(&["plan", plan, "--write", json.to_str().expect("a path")]));
+    assert!(pairs.contains("60000"), "{pairs}");
+    for plan in [plan, json.to_str().expect("a path")] {
+        let routes = text(&run(&["plan", plan, "--from", "1", "--to", "5", "--size", "100 B"]));
+        let lines: Vec<&str> = routes.lines().collect();
+        assert_eq!(lines.len(), 1 + 7 + 1, "{routes}");
+        assert!(lines[1].ends_with("1-3-4-5") && lines[3].ends_with("1-5"), "{routes}");
+        // 200 bytes with overhead at 1000 B/s and 1 s of light on three hops.
+        assert!(lines[8].contains("arrives at 3.600 s by 1-3-4-5"), "{routes}");
+    }
+    let none = run(&["plan", plan, "--from", "5", "--to", "1"]);
+    assert_eq!(none.status.code(), Some(1));
+    let wrong = folder.write("wrong.ionrc", "a contact +0 +60 1 2\n");
+    let wrong = run(&["plan", wrong.to_str().expect("a path")]);
+    assert!(wrong.status.code() == Some(2) && text(&wrong).contains("wrong.ionrc:1"), "{}", text(&wrong));
+}
