@@ -35,7 +35,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-dvb", &["units", "wire", "rohc", "net", "sim", "site"]),
     ("bentpipe-atm", &["units", "wire", "net", "sim", "site", "mpeg"]),
     ("bentpipe-wireless", &["units", "wire", "net", "sim", "site"]),
-    ("bentpipe-voice", &["units", "wire", "net", "site", "transport"]),
+    ("bentpipe-voice", &["units", "wire", "rohc", "net", "site", "transport"]),
     ("bentpipe-emu", &["units", "net", "sim", "wire"]),
     (
         "bentpipe-scenario",

@@ -26,7 +26,7 @@ pub(super) fn plan<'t>(
     scenario: &Scenario,
     topology: &'t Topology,
     (nodes, router): (&mut Nodes<'t>, &mut Router<'t>),
-    files: &dyn Files,
+    (files, seed): (&dyn Files, u64),
     natives: &mut Vec<NativeChannel>,
     roles: &mut RolePlans,
 ) -> Result<Vec<Plan>, Problem> {
@@ -35,7 +35,7 @@ pub(super) fn plan<'t>(
         let ends = Ends::new(scenario, topology, (name, flow), router)?;
         let mut ground = FlowGround::new(topology, nodes, router, files, natives, roles);
         for copy in copies(flow) {
-            let at = ends.at(n, (name, flow), copy);
+            let at = FlowAt { seed, ..ends.at(n, (name, flow), copy) };
             let made = flow.traffic.kind().plan(&at, &mut ground)?;
             let name = copy_name(name, flow, copy);
             plans.push(Plan { name, flow: n, copies: at.copies, start: at.start, ends: made });
@@ -104,6 +104,7 @@ impl Ends {
             stop: flow.stop,
             copies: if copy.is_some() { 1 } else { flow.count },
             application: flow.application,
+            seed: 0,
         }
     }
 }

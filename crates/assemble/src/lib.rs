@@ -225,7 +225,7 @@ impl<'a> Plan<'a> {
             self.scenario,
             &self.topology,
             (&mut nodes, &mut router),
-            site.files(),
+            (site.files(), site.seed()),
             &mut natives,
             &mut roles,
         )?;

@@ -12,4 +12,7 @@ bentpipe_site::stages! {
     /// Quick-Start approval (RFC 4782): the sending node answers requests for a rate. Default: requests pass unchanged, and
     /// so without the node's consent.
     quick_start "quick-start" quick_start::Config;
+
+    /// Aggregation of small packets, with its partner behind the medium. Default: none.
+    aggregate "aggregate" bentpipe_voice::aggregate::Config;
 }

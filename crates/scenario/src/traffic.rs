@@ -23,4 +23,7 @@ bentpipe_site::traffic! {
 
     /// Bundles at a fixed interval, from a node with the role `dtn` to another.
     Bundles "bundles" bentpipe_dtn::kind::Bundles;
+
+    /// Voice calls in both directions, over RTP and RTCP.
+    Voice "voice" bentpipe_voice::Config;
 }

@@ -46,6 +46,8 @@ pub struct FlowAt<'a> {
     pub copies: u32,
     /// Application that writes.
     pub application: Application,
+    /// Seed of the run, for random streams that both ends share.
+    pub seed: u64,
 }
 
 impl FlowAt<'_> {

@@ -55,7 +55,7 @@ pub use review::Review;
 pub use role::{Client, RoleAt, RoleHandle, RoleKind, RolePlans, Roles};
 pub use routes::{Hop, Router, Unreachable, header_len, path_mtu};
 pub use shared::SharedTable;
-pub use stage::{ByRow, Stage, StageRow};
+pub use stage::{Ahead, ByRow, Stage, StageElements, StageRow};
 pub use table::{Assemblies, Native, Row, is_default, numbered_parts};
 pub use topology::{IpVersion, IpVersions, LinkAt, Named, NodeAt, Topology, Way};
 pub use traffic::{Copies, FlowTakes, PathFacts, TrafficKind, Window};

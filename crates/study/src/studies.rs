@@ -3,6 +3,7 @@
 mod abr_video;
 mod koreasat;
 mod rohc_ule;
+mod voip_satellite;
 mod votos;
 mod wichmo;
 
@@ -55,6 +56,13 @@ const CODES: &[(&str, Code)] = &[
     ("abr-video-efficiency-satellite-2-high-late", |runs| {
         abr_video::efficiency(runs, "satellite-2", "10 Mbit/s", 20.0)
     }),
+    ("voip-rate-deviation", |runs| voip_satellite::rate_deviation(runs, "speech")),
+    ("voip-rate-mode", voip_satellite::rate_mode),
+    ("voip-gsm-deviation", |runs| voip_satellite::rate_deviation(runs, "gsm")),
+    ("voip-jitter-demand", |runs| voip_satellite::jitter_mean(runs, "jitter-demand")),
+    ("voip-jitter-demand-deviation", |runs| voip_satellite::jitter_deviation(runs, "jitter-demand")),
+    ("voip-jitter-two-bursts", |runs| voip_satellite::jitter_mean(runs, "jitter-two")),
+    ("voip-jitter-three-bursts", |runs| voip_satellite::jitter_mean(runs, "jitter-three")),
     ("votos-equivalent", votos::equivalent),
     ("votos-equivalent-unasked", votos::equivalent_unasked),
     ("votos-equivalent-ignored", votos::equivalent_ignored),

@@ -1,11 +1,14 @@
 //! Voice calls: codecs, conversations, playout buffers, and the E-model.
 
+pub mod aggregate;
+pub mod call;
 pub mod codec;
 pub mod conversation;
 pub mod emodel;
 pub mod losses;
 pub mod playout;
 
+pub use call::Config;
 pub use codec::{Codec, Format};
 pub use conversation::{Conversation, Party, Speech};
 pub use losses::{Losses, Outcome};

@@ -176,10 +176,11 @@ impl Losses {
     #[must_use]
     pub fn since(&self, earlier: &Losses) -> Losses {
         Losses {
-            played: self.played - earlier.played,
-            lost: self.lost - earlier.lost,
-            late: self.late - earlier.late,
-            runs: self.runs - earlier.runs,
+            played: self.played.saturating_sub(earlier.played),
+            // What counted as lost at the time may have come since.
+            lost: self.lost.saturating_sub(earlier.lost),
+            late: self.late.saturating_sub(earlier.late),
+            runs: self.runs.saturating_sub(earlier.runs),
             ..*self
         }
     }

@@ -112,6 +112,8 @@ fn declared() -> Vec<(&'static str, &'static [&'static Metric])> {
         ("ATM", bentpipe_atm::metrics::ALL),
         ("Wi-Fi", bentpipe_wireless::wifi::metrics::ALL),
         ("WiMAX", bentpipe_wireless::wimax::metrics::ALL),
+        ("Voice", bentpipe_voice::call::metrics::ALL),
+        ("Aggregation", bentpipe_voice::aggregate::metrics::ALL),
     ]
 }
 

@@ -1,0 +1,58 @@
+//! Bandwidth and jitter of calls over demand assignment (VoIP over Satellite).
+
+use bentpipe_record::stats;
+
+use crate::runs::StudyRuns;
+
+/// Width of a bin of the histogram of bandwidths, in kbit/s.
+const BIN_KBPS: f64 = 5.0;
+/// Seconds at the start of a call that its jitter takes to settle.
+const SETTLING_S: f64 = 5.0;
+
+/// Returns the bandwidth in each interval of the samples, in kbit/s.
+fn bandwidths(runs: &StudyRuns, run: &str) -> Result<Vec<f64>, String> {
+    let delivered = runs.column(run, 0, "link.access.forward.delivered-bytes")?;
+    let of_pair = |pair: &[(f64, f64)]| 8e-3 * (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0);
+    Ok(delivered.windows(2).map(of_pair).collect())
+}
+
+/// Returns the standard deviation of values.
+fn deviation(values: &[f64]) -> Result<f64, String> {
+    mean(values).map(|_| stats::variance(values).sqrt())
+}
+
+fn mean(values: &[f64]) -> Result<f64, String> {
+    stats::mean(values).ok_or_else(|| "no values".to_owned())
+}
+
+/// Returns the standard deviation of the bandwidth of a run in kbit/s.
+pub(super) fn rate_deviation(runs: &StudyRuns, run: &str) -> Result<f64, String> {
+    deviation(&bandwidths(runs, run)?)
+}
+
+/// Returns the middle of the fullest bin of the histogram of bandwidths in kbit/s.
+pub(super) fn rate_mode(runs: &StudyRuns) -> Result<f64, String> {
+    let mut counts = std::collections::BTreeMap::<u64, u32>::new();
+    for rate in bandwidths(runs, "speech")? {
+        *counts.entry((rate / BIN_KBPS).round() as u64).or_default() += 1;
+    }
+    let fullest = counts.into_iter().max_by_key(|(_, count)| *count).ok_or("no values")?;
+    Ok(fullest.0 as f64 * BIN_KBPS)
+}
+
+/// Returns the samples of a call's jitter in milliseconds.
+fn jitters(runs: &StudyRuns, run: &str) -> Result<Vec<f64>, String> {
+    let jitter = runs.column(run, 0, "flow.call.receiver.jitter")?;
+    let settled = jitter.into_iter().filter(|(at, value)| *at > SETTLING_S && value.is_finite());
+    Ok(settled.map(|(_, value)| 1e3 * value).collect())
+}
+
+/// Returns the mean of a call's jitter over time in milliseconds.
+pub(super) fn jitter_mean(runs: &StudyRuns, run: &str) -> Result<f64, String> {
+    mean(&jitters(runs, run)?)
+}
+
+/// Returns the standard deviation of a call's jitter over time in milliseconds.
+pub(super) fn jitter_deviation(runs: &StudyRuns, run: &str) -> Result<f64, String> {
+    deviation(&jitters(runs, run)?)
+}

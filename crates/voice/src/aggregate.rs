@@ -1,0 +1,410 @@
+//! Aggregation of small packets of several flows in front of a medium.
+//!
+//! *Models*: subframes with lengths (PPP multiplexing, RFC 3153) in L2TPv3 over IPv4 (RFC 3931), the idea of RFC 4170;
+//! a period and a size as limits; header compression (ROHC, unidirectional) of each packet before it is aggregated.
+//! *Does not model*: set-up of the tunnel and of PPP, feedback of ROHC, priorities between packets.
+//!
+//! The outer addresses are link-local ones, as only the partner behind the medium reads them.
+
+use std::any::Any;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use bentpipe_net::{Body, Carried, Cx, Element, InvalidConfig, Observer, Packet, Port};
+use bentpipe_rohc::{
+    Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode,
+};
+use bentpipe_site::{Ahead, Stage, StageElements};
+use bentpipe_units::{Bytes, Span, Time};
+use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::ipv4;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub mod metrics;
+
+/// Output of both elements.
+const OUT: Port = Port(0);
+/// L2TPv3 over IP (RFC 3931, section 4.1.1).
+const L2TP: Protocol = Protocol(115);
+/// Session of the only tunnel.
+const SESSION: u32 = 1;
+/// Compressed PPP protocol field of multiplexed frames (RFC 3153).
+const MULTIPLEXED: u8 = 0x59;
+/// Compressed PPP protocol fields of subframes: IPv4, IPv6, ROHC with large CIDs (RFC 3241).
+const IPV4: u8 = 0x21;
+const IPV6: u8 = 0x57;
+const ROHC: u8 = 0x05;
+/// Length of outer IP header, session and protocol field.
+const OUTER_LEN: usize = ipv4::HEADER_LEN + 4 + 1;
+/// Flags of a subframe: a protocol field follows, and the length has two bytes.
+const HAS_PROTOCOL: u8 = 0x80;
+const IS_LONG: u8 = 0x40;
+/// Maximum length of a subframe: 14 bits.
+const MAX_SUBFRAME: usize = 0x3fff;
+
+/// Aggregation of small packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct Config {
+    /// Maximum time that a packet waits for others. Default: 20 ms.
+    #[serde(default = "usual_period")]
+    pub period: Span,
+    /// Maximum length of an aggregate with its outer header. Default: 1400 B.
+    #[serde(default = "usual_size")]
+    pub size: Bytes,
+    /// Maximum length of packets that are aggregated; longer ones pass alone. Default: 256 B.
+    #[serde(default = "usual_packet")]
+    pub max_packet: Bytes,
+    /// Enables header compression of each packet (ROHC in U-mode) before it is aggregated. Default: false.
+    #[serde(default)]
+    pub rohc: bool,
+}
+
+const fn usual_period() -> Span {
+    Span::from_millis(20)
+}
+
+const fn usual_size() -> Bytes {
+    Bytes::new(1400)
+}
+
+const fn usual_packet() -> Bytes {
+    Bytes::new(256)
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { period: usual_period(), size: usual_size(), max_packet: usual_packet(), rohc: false }
+    }
+}
+
+/// Channel of ROHC at both ends.
+fn channel() -> Channel {
+    Channel { cids: CidSpace::Large { max_cid: 16_383 }, ..Channel::default() }
+}
+
+impl Stage for Config {
+    fn check(&self) -> Result<(), InvalidConfig> {
+        InvalidConfig::ensure(self.period <= Span::from_secs(10), "period", "at most \"10 s\"")?;
+        let size = (64..=9000).contains(&self.size.get());
+        InvalidConfig::ensure(size, "size", "64 to 9000 B")?;
+        let packet = (1..=self.size.get()).contains(&self.max_packet.get());
+        InvalidConfig::ensure(packet, "max_packet", "1 B to `size`")
+    }
+
+    fn elements(&self, _: &Ahead) -> Result<StageElements, InvalidConfig> {
+        self.check()?;
+        let behind: Box<dyn Element> = Box::new(Separator::new(self));
+        Ok(StageElements { front: Box::new(Aggregator::new(*self)), behind: Some(behind) })
+    }
+}
+
+/// Subframes of an aggregate, with the creation times of their packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Subframes {
+    bytes: Vec<u8>,
+    created_at: Vec<Time>,
+}
+
+impl Carried for Subframes {
+    fn len(&self) -> usize {
+        self.bytes.len()
+    }
+    fn write_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes);
+    }
+    fn flip_bit(&mut self, bit: u64) {
+        if let Some(byte) = self.bytes.get_mut((bit / 8) as usize) {
+            *byte ^= 0x80 >> (bit % 8);
+        }
+    }
+    fn truncate(&mut self, len: usize) {
+        self.bytes.truncate(len);
+    }
+    fn boxed_clone(&self) -> Box<dyn Carried> {
+        Box::new(self.clone())
+    }
+    fn same(&self, other: &dyn Carried) -> bool {
+        other.downcast_ref() == Some(self)
+    }
+}
+
+/// Element that aggregates packets. Input and output 0.
+#[derive(Debug)]
+pub struct Aggregator {
+    config: Config,
+    compressor: Option<Compressor>,
+    subframes: Vec<u8>,
+    created_at: Vec<Time>,
+    arrived_at: Vec<Time>,
+    last_protocol: u8,
+    deadline: Time,
+    packets: u64,
+    passed: u64,
+    aggregates: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    waited_ns: u128,
+}
+
+impl Aggregator {
+    /// Creates an aggregator without packets.
+    pub fn new(config: Config) -> Aggregator {
+        let compressor = config
+            .rohc
+            .then(|| Compressor::new(CompressorConfig { channel: channel(), ..CompressorConfig::default() }));
+        Aggregator {
+            config,
+            compressor,
+            subframes: Vec::new(),
+            created_at: Vec::new(),
+            arrived_at: Vec::new(),
+            last_protocol: 0,
+            deadline: Time::NEVER,
+            packets: 0,
+            passed: 0,
+            aggregates: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            waited_ns: 0,
+        }
+    }
+
+    /// Adds a packet to the aggregate, which is sent first if it is full.
+    fn add(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
+        let bytes = packet.to_vec();
+        let (protocol, content) = self.content(&bytes, cx.now());
+        let len = content.len() + 3;
+        if OUTER_LEN + self.subframes.len() + len > self.config.size.get() as usize {
+            self.flush(cx);
+        }
+        if self.created_at.is_empty() {
+            self.deadline = cx.now() + self.config.period;
+        }
+        self.put(protocol, &content);
+        self.created_at.push(packet.created_at());
+        self.arrived_at.push(cx.now());
+        self.packets += 1;
+        self.bytes_in += bytes.len() as u64;
+    }
+
+    /// Returns protocol field and bytes of a subframe.
+    fn content(&mut self, bytes: &[u8], now: Time) -> (u8, Vec<u8>) {
+        let mut compressed = Vec::new();
+        if let Some(compressor) = &mut self.compressor {
+            let now = Duration::from_nanos(now.as_nanos());
+            if compressor.compress(now, bytes, &mut compressed).is_ok() {
+                return (ROHC, compressed);
+            }
+        }
+        (if bytes.first().is_some_and(|first| first >> 4 == 6) { IPV6 } else { IPV4 }, bytes.to_vec())
+    }
+
+    /// Writes a subframe. Its protocol field is left out if it is that of the one before.
+    fn put(&mut self, protocol: u8, content: &[u8]) {
+        let is_new = self.created_at.is_empty() || protocol != self.last_protocol;
+        self.last_protocol = protocol;
+        let len = content.len() + usize::from(is_new);
+        let flag = if is_new { HAS_PROTOCOL } else { 0 };
+        if len < usize::from(IS_LONG) {
+            self.subframes.push(flag | len as u8);
+        } else {
+            self.subframes.extend([flag | IS_LONG | (len >> 8) as u8, len as u8]);
+        }
+        if is_new {
+            self.subframes.push(protocol);
+        }
+        self.subframes.extend_from_slice(content);
+    }
+
+    /// Sends what waits.
+    fn flush(&mut self, cx: &mut Cx<'_>) {
+        self.deadline = Time::NEVER;
+        let Some(first) = self.created_at.first().copied() else { return };
+        let waits = self.arrived_at.drain(..).map(|at| u128::from(cx.now().since(at).as_nanos()));
+        self.waited_ns += waits.sum::<u128>();
+        let bytes = std::mem::take(&mut self.subframes);
+        let created_at = std::mem::take(&mut self.created_at);
+        let mut packet = outer(bytes.len());
+        packet.set_created_at(first);
+        let packet = packet.with_body(Body::Carried(Box::new(Subframes { bytes, created_at })));
+        self.aggregates += 1;
+        self.bytes_out += packet.len() as u64;
+        cx.emit(OUT, packet);
+    }
+}
+
+/// Returns a packet of the headers in front of subframes.
+fn outer(subframes_len: usize) -> Packet {
+    let mut packet = Packet::new(OUTER_LEN, 0);
+    let ends = [1, 2].map(|last| Ipv4Addr::new(169, 254, 0, last));
+    let ip = ipv4::Repr::new(ends[0], ends[1], L2TP, OUTER_LEN - ipv4::HEADER_LEN + subframes_len);
+    let header = packet.header_mut();
+    ip.emit(header);
+    header[ipv4::HEADER_LEN..OUTER_LEN - 1].copy_from_slice(&SESSION.to_be_bytes());
+    header[OUTER_LEN - 1] = MULTIPLEXED;
+    packet
+}
+
+impl Element for Aggregator {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let is_small = packet.len() as u64 <= self.config.max_packet.get();
+        if is_small && packet.carried::<Subframes>().is_none() {
+            self.add(&packet, cx);
+            packet.recycle();
+            if self.config.period.is_zero() {
+                self.flush(cx);
+            }
+        } else {
+            // What waits goes first, so that order is kept.
+            self.flush(cx);
+            self.passed += 1;
+            cx.emit(OUT, packet);
+        }
+        self.deadline
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        if self.deadline <= cx.now() {
+            self.flush(cx);
+        }
+        self.deadline
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        observer.counter(&metrics::AGGREGATED, self.packets);
+        observer.counter(&metrics::AGGREGATES, self.aggregates);
+        observer.counter(&metrics::PASSED, self.passed);
+        observer.counter(&metrics::BYTES_IN, self.bytes_in);
+        observer.counter(&metrics::BYTES_OUT, self.bytes_out);
+        let sent = self.packets - self.created_at.len() as u64;
+        observer.gauge(&metrics::WAIT, self.waited_ns as f64 / sent as f64 / 1e9);
+        observer.gauge(&metrics::SAVED, 1.0 - self.bytes_out as f64 / self.bytes_in as f64);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Partner of an aggregator: takes the packets out of aggregates. Input and output 0.
+#[derive(Debug)]
+pub struct Separator {
+    decompressor: Option<Decompressor>,
+    packets: u64,
+    malformed: u64,
+    not_decompressed: u64,
+}
+
+impl Separator {
+    /// Creates the partner of an aggregator with the same configuration.
+    pub fn new(config: &Config) -> Separator {
+        let rohc = || {
+            Decompressor::new(DecompressorConfig {
+                channel: channel(),
+                mode: Mode::Unidirectional,
+                ..DecompressorConfig::default()
+            })
+        };
+        Separator { decompressor: config.rohc.then(rohc), packets: 0, malformed: 0, not_decompressed: 0 }
+    }
+
+    /// Sends the packets of an aggregate of `bytes`.
+    fn separate(&mut self, bytes: &[u8], times: &[Time], default: Time, cx: &mut Cx<'_>) {
+        let (mut rest, mut protocol, mut number) = (bytes, 0, 0);
+        while let [flags, after @ ..] = rest {
+            let Some((subframe, next)) = subframe(*flags, after) else {
+                self.malformed += 1;
+                return;
+            };
+            let content = match subframe.split_first() {
+                Some((first, content)) if flags & HAS_PROTOCOL != 0 => {
+                    protocol = *first;
+                    content
+                }
+                _ => subframe,
+            };
+            let created_at = times.get(number).copied().unwrap_or(default);
+            self.deliver(protocol, content, created_at, cx);
+            (rest, number) = (next, number + 1);
+        }
+    }
+
+    fn deliver(&mut self, protocol: u8, content: &[u8], created_at: Time, cx: &mut Cx<'_>) {
+        let mut restored = Vec::new();
+        let bytes = match (protocol, &mut self.decompressor) {
+            (IPV4 | IPV6, _) => content,
+            (ROHC, Some(decompressor)) => {
+                let now = Duration::from_nanos(cx.now().as_nanos());
+                if !matches!(decompressor.decompress(now, content, &mut restored), Ok(Some(_))) {
+                    self.not_decompressed += 1;
+                    return;
+                }
+                &restored
+            }
+            _ => {
+                self.malformed += 1;
+                return;
+            }
+        };
+        let mut packet = Packet::from_bytes(bytes);
+        packet.set_created_at(created_at);
+        self.packets += 1;
+        cx.emit(OUT, packet);
+    }
+}
+
+/// Returns the content of a subframe, and the bytes after it.
+fn subframe(flags: u8, after: &[u8]) -> Option<(&[u8], &[u8])> {
+    let low = usize::from(flags & (IS_LONG - 1));
+    let (len, after) = match after.split_first() {
+        Some((second, after)) if flags & IS_LONG != 0 => (low << 8 | usize::from(*second), after),
+        _ if flags & IS_LONG != 0 => return None,
+        _ => (low, after),
+    };
+    (len <= MAX_SUBFRAME && len <= after.len()).then(|| after.split_at(len))
+}
+
+/// Returns `true` if a header is that of an aggregate.
+fn is_aggregate(header: &[u8]) -> bool {
+    let session = header.get(ipv4::HEADER_LEN..OUTER_LEN - 1);
+    header.first() == Some(&0x45)
+        && header.get(9) == Some(&L2TP.0)
+        && session == Some(&SESSION.to_be_bytes()[..])
+        && header.get(OUTER_LEN - 1) == Some(&MULTIPLEXED)
+}
+
+impl Element for Separator {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        if !is_aggregate(packet.header()) {
+            cx.emit(OUT, packet);
+            return Time::NEVER;
+        }
+        let created_at = packet.created_at();
+        match packet.carried::<Subframes>() {
+            Some(subframes) => self.separate(&subframes.bytes, &subframes.created_at, created_at, cx),
+            // A medium that rebuilds packets from their bytes leaves no times.
+            None => self.separate(&packet.to_vec()[OUTER_LEN..], &[], created_at, cx),
+        }
+        Time::NEVER
+    }
+
+    fn wake(&mut self, _cx: &mut Cx<'_>) -> Time {
+        Time::NEVER
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        observer.counter(&metrics::SEPARATED, self.packets);
+        observer.counter(&metrics::MALFORMED, self.malformed);
+        observer.counter(&metrics::NOT_DECOMPRESSED, self.not_decompressed);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

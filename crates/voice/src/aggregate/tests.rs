@@ -1,0 +1,141 @@
+//! Packets of several calls through an aggregator and its partner.
+
+use std::net::SocketAddr;
+
+use bentpipe_net::{Outbox, Wire};
+use bentpipe_transport::app::{Endpoints, datagram};
+use bentpipe_units::RandomStream;
+use bentpipe_wire::rtp;
+
+use super::*;
+
+/// Calls a function with a context, and returns what it sent.
+fn with_cx(now: Time, act: impl FnOnce(&mut Cx<'_>)) -> Vec<Packet> {
+    let (mut outbox, wires) = (Outbox::default(), [Wire::new(0, Port(0))]);
+    act(&mut Cx::new(now, &wires, &mut outbox, &mut RandomStream::new(1, "test")));
+    std::iter::from_fn(|| outbox.pop().map(|(_, packet)| packet)).collect()
+}
+
+fn at_ms(ms: u64) -> Time {
+    Time::ZERO + Span::from_millis(ms)
+}
+
+/// Packet `number` of a call with G.729: 60 bytes.
+fn voice(call: u16, number: u16) -> Packet {
+    let [source, destination] = [("10.0.0.1", 5000), ("10.0.0.2", 6000)]
+        .map(|(ip, port)| SocketAddr::new(ip.parse().unwrap(), port + 2 * call));
+    let mut payload = vec![0; 32];
+    rtp::Repr::new(18, number, 160 * u32::from(number), call.into()).emit(&mut payload);
+    let mut packet = Packet::from_bytes(&datagram(Endpoints { source, destination }, &payload));
+    packet.set_created_at(at_ms(20 * u64::from(number)));
+    packet
+}
+
+/// Sends 50 packets of each call, and returns what arrives and the bytes on the medium.
+fn carry(config: Config, calls: u16) -> (Vec<Packet>, usize) {
+    config.check().expect("possible");
+    let (mut front, mut behind) = (Aggregator::new(config), Separator::new(&config));
+    let (mut arrived, mut on_medium) = (Vec::new(), 0);
+    for number in 0..50 {
+        let now = at_ms(20 * u64::from(number));
+        let mut sent = with_cx(now, |cx| {
+            (0..calls).for_each(|call| {
+                front.receive(Port(0), voice(call, number), cx);
+            });
+        });
+        sent.extend(with_cx(now + config.period, |cx| {
+            front.wake(cx);
+        }));
+        for packet in sent {
+            on_medium += packet.len();
+            assert!(packet.len() as u64 <= config.size.get().max(60), "{}", packet.len());
+            arrived.extend(with_cx(now, |cx| {
+                behind.receive(Port(0), packet, cx);
+            }));
+        }
+    }
+    (arrived, on_medium)
+}
+
+#[test]
+fn packets_come_out_as_they_went_in() {
+    for rohc in [false, true] {
+        let (arrived, _) = carry(Config { rohc, ..Config::default() }, 10);
+        assert_eq!(arrived.len(), 500);
+        for (n, packet) in arrived.iter().enumerate() {
+            let sent = voice((n % 10) as u16, (n / 10) as u16);
+            assert_eq!(
+                (packet.to_vec(), packet.created_at()),
+                (sent.to_vec(), sent.created_at()),
+                "packet {n}"
+            );
+        }
+    }
+}
+
+/// Ten calls of 60 bytes: an aggregate has 25 bytes of outer headers, one of protocol, and one of length for each.
+#[test]
+fn savings_are_those_of_the_formats() {
+    let plain = 500 * 60;
+    let (_, alone) = carry(Config { max_packet: Bytes::new(10), ..Config::default() }, 10);
+    assert_eq!(alone, plain);
+    let (_, aggregated) = carry(Config::default(), 10);
+    assert_eq!(aggregated, 50 * (OUTER_LEN + 1 + 10 * 61));
+    let (_, both) = carry(Config { rohc: true, ..Config::default() }, 10);
+    // Compressed headers have at most 6 bytes in place of 40, after the first packets.
+    assert!(both < 50 * (OUTER_LEN + 1 + 10 * 27) + 3 * 10 * 45, "{both}");
+    assert!(both < aggregated / 2 + aggregated / 10);
+}
+
+#[test]
+fn a_size_and_a_period_bound_an_aggregate() {
+    let (arrived, on_medium) =
+        carry(Config { size: Bytes::new(220), max_packet: Bytes::new(200), ..Config::default() }, 10);
+    // Three packets of 60 fit: 25 + 62 + 2 * 61 = 209.
+    assert_eq!((arrived.len(), on_medium), (500, 50 * (3 * 209 + 25 + 62)));
+    let mut front = Aggregator::new(Config { period: Span::from_millis(7), ..Config::default() });
+    let mut deadline = Time::NEVER;
+    let sent = with_cx(at_ms(100), |cx| deadline = front.receive(Port(0), voice(0, 5), cx));
+    assert_eq!((sent.len(), deadline), (0, at_ms(107)));
+    let sent = with_cx(deadline, |cx| deadline = front.wake(cx));
+    assert_eq!((sent.len(), deadline), (1, Time::NEVER));
+    assert_eq!(front.waited_ns, 7_000_000);
+}
+
+#[test]
+fn long_packets_pass_and_keep_their_order() {
+    let mut front = Aggregator::new(Config::default());
+    let long = Packet::new(40, 1000);
+    let sent = with_cx(at_ms(0), |cx| {
+        front.receive(Port(0), voice(0, 0), cx);
+        front.receive(Port(0), long.clone(), cx);
+    });
+    assert_eq!((sent.len(), &sent[1]), (2, &long));
+    assert!(is_aggregate(sent[0].header()));
+}
+
+#[test]
+fn hostile_aggregates_are_counted() {
+    let mut front = Aggregator::new(Config { rohc: true, ..Config::default() });
+    let sent = with_cx(at_ms(0), |cx| {
+        (0..5).for_each(|call| {
+            front.receive(Port(0), voice(call, 0), cx);
+        });
+        front.flush(cx);
+    });
+    let mut stream = RandomStream::new(3, "bits");
+    for _ in 0..2000 {
+        let mut behind = Separator::new(&Config { rohc: true, ..Config::default() });
+        let mut bytes = sent[0].to_vec();
+        for _ in 0..3 {
+            let bit = OUTER_LEN * 8 + (stream.unit() * ((bytes.len() - OUTER_LEN) * 8) as f64) as usize;
+            bytes[bit / 8] ^= 0x80 >> (bit % 8);
+        }
+        bytes.truncate(OUTER_LEN + (stream.unit() * bytes.len() as f64) as usize);
+        with_cx(at_ms(0), |cx| {
+            behind.receive(Port(0), Packet::from_bytes(&bytes), cx);
+        });
+    }
+    assert!(Config { size: Bytes::new(63), ..Config::default() }.check().is_err());
+    assert!(Config { max_packet: Bytes::new(1401), ..Config::default() }.check().is_err());
+}

@@ -1,0 +1,19 @@
+//! Calls: traffic of both directions with RTP and RTCP, playout and quality.
+//!
+//! *Models*: RTP streams of a conversation (RFC 3550, 3551) with silence suppression and comfort noise (RFC 3389, or the
+//! codec's own), sender, receiver and extended reports (RFC 3611), playout buffers, and the E-model over the call and
+//! over windows of it.
+//! *Does not model*: signalling, redundancy and forward error correction, encryption, DTMF events.
+
+mod agent;
+mod config;
+mod kind;
+pub mod metrics;
+mod packets;
+mod rating;
+mod receiver;
+mod reports;
+mod sender;
+
+pub use agent::{Agent, Ends, Plan};
+pub use config::{Config, Good, Rtcp, Settings};

@@ -1,0 +1,404 @@
+//! End of calls: an element that speaks and listens for one party of each.
+
+use std::any::Any;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port};
+use bentpipe_transport::app::metrics as app;
+use bentpipe_units::{RandomStream, Span, Time};
+use bentpipe_wire::rtp;
+use rand::RngCore;
+
+use super::config::{Rtcp, Settings};
+use super::metrics;
+use super::packets::{Datagram, Refusal, Route};
+use super::rating::Delays;
+use super::receiver::{Received, Receiver};
+use super::reports::Reports;
+use super::sender::{Emission, Origin, Sender};
+use crate::conversation::{Conversation, Party};
+
+pub use super::packets::Ends;
+
+/// The only port: packets from and to the node.
+const NODE: Port = Port(0);
+
+/// Calls of one end.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Settings, the same at both ends.
+    pub settings: Settings,
+    /// Addresses of the first call.
+    pub ends: Ends,
+    /// Party that speaks here.
+    pub party: Party,
+    /// Number of calls.
+    pub count: u32,
+    /// Start of the calls.
+    pub start: Time,
+    /// End of the calls; [`Time::NEVER`]: none.
+    pub stop: Time,
+    /// Seed and path of the conversations, the same at both ends.
+    pub conversations: (u64, String),
+}
+
+#[derive(Clone, Debug)]
+struct Call {
+    sender: Sender,
+    receiver: Receiver,
+    reports: Reports,
+}
+
+/// Packet that is decided on, and its time.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    at: Time,
+    call: u32,
+    emission: Emission,
+}
+
+/// End of one or many calls.
+#[derive(Debug)]
+pub struct Agent {
+    plan: Plan,
+    route: Route,
+    calls: Vec<Call>,
+    /// Next interval of each call, in the order of time.
+    intervals: VecDeque<(Time, u32)>,
+    pending: Option<Pending>,
+    reports: BinaryHeap<Reverse<(Time, u32)>>,
+    has_ended: bool,
+    speech_sent: u64,
+    noise_sent: u64,
+    bytes_sent: u64,
+    delays: Histogram,
+    last_delay: Option<Span>,
+    bad_checksum: u64,
+    unexpected: u64,
+    malformed: u64,
+}
+
+impl Agent {
+    /// Creates the end of calls.
+    pub fn new(plan: Plan) -> Agent {
+        Agent {
+            route: Route::new(plan.ends, plan.settings.config.dscp),
+            calls: Vec::new(),
+            intervals: VecDeque::new(),
+            pending: None,
+            reports: BinaryHeap::new(),
+            has_ended: false,
+            speech_sent: 0,
+            noise_sent: 0,
+            bytes_sent: 0,
+            delays: Histogram::default(),
+            last_delay: None,
+            bad_checksum: 0,
+            unexpected: 0,
+            malformed: 0,
+            plan,
+        }
+    }
+
+    /// Sets up all calls with random origins of RTP, each at a random phase.
+    fn begin(&mut self, stream: &mut RandomStream) {
+        let settings = self.plan.settings;
+        let mut slots = Vec::new();
+        for number in 0..self.plan.count {
+            let phase = settings.interval.mul_f64(stream.unit());
+            let epoch = self.plan.start + phase;
+            self.calls.push(self.call(number, epoch, stream));
+            slots.push((epoch + settings.held, number));
+            if settings.config.rtcp != Rtcp::None {
+                let first = self.plan.start + self.next_report(number, stream);
+                self.reports.push(Reverse((first, number)));
+            }
+        }
+        slots.sort_unstable();
+        self.intervals = slots.into();
+    }
+
+    fn call(&self, number: u32, epoch: Time, stream: &mut RandomStream) -> Call {
+        let (settings, start) = (&self.plan.settings, self.plan.start);
+        let (seed, path) = &self.plan.conversations;
+        let talk = RandomStream::new(*seed, &format!("{path}/{number}"));
+        let talk = Conversation::new(settings.config.speech, talk, start);
+        // The lower half, so that an hour of a call does not wrap (RFC 3550, appendix A.1, allows it).
+        let origin = Origin {
+            ssrc: stream.next_u32(),
+            seq: stream.next_u32() as u16 >> 1,
+            timestamp: stream.next_u32(),
+        };
+        Call {
+            sender: Sender::new(talk, origin, epoch),
+            receiver: Receiver::new(settings, start),
+            reports: Reports::new(),
+        }
+    }
+
+    fn next_report(&mut self, call: u32, stream: &mut RandomStream) -> Span {
+        let rate = self.plan.settings.session_bytes_per_s(self.route.ip_header_len());
+        self.calls[call as usize].reports.interval(rate, stream)
+    }
+
+    /// Decides on intervals until one of them has a packet. Pauses cost no wake-up.
+    fn decide(&mut self) {
+        while let (None, Some((at, call))) = (self.pending, self.intervals.front().copied()) {
+            self.intervals.pop_front();
+            if at >= self.plan.stop {
+                continue;
+            }
+            let (settings, begin) = (&self.plan.settings, self.begin_of(at));
+            self.intervals.push_back((at + settings.interval, call));
+            let sender = &mut self.calls[call as usize].sender;
+            let emission = sender.decide(settings, self.plan.party, begin);
+            self.pending = emission.map(|emission| Pending { at, call, emission });
+        }
+    }
+
+    /// Returns the instant of the first sample in a packet that is sent at `at`.
+    fn begin_of(&self, at: Time) -> Time {
+        Time::from_nanos(at.as_nanos().saturating_sub(self.plan.settings.held.as_nanos()))
+    }
+
+    fn send_due(&mut self, cx: &mut Cx<'_>) {
+        self.decide();
+        while let Some(pending) = self.pending.filter(|pending| pending.at <= cx.now()) {
+            self.pending = None;
+            let packet = self.packet(pending);
+            cx.emit(NODE, packet);
+            self.decide();
+        }
+    }
+
+    fn packet(&mut self, Pending { at, call, emission }: Pending) -> Packet {
+        let (settings, begin) = (&self.plan.settings, self.begin_of(at));
+        let sender = &mut self.calls[call as usize].sender;
+        let (header, payload_len) = sender.header(settings, emission, (begin, at));
+        match emission {
+            Emission::Speech { .. } => self.speech_sent += 1,
+            Emission::Noise => self.noise_sent += 1,
+        }
+        self.bytes_sent += u64::from(payload_len) + rtp::HEADER_LEN as u64;
+        self.route.rtp(call as usize, &header, payload_len, at)
+    }
+
+    fn report_due(&mut self, cx: &mut Cx<'_>) {
+        while let Some(Reverse((at, call))) = self.reports.peek().copied() {
+            if at > cx.now() || at >= self.plan.stop {
+                break;
+            }
+            self.reports.pop();
+            self.report(call, false, cx);
+            let next = cx.now() + self.next_report(call, cx.stream());
+            self.reports.push(Reverse((next, call)));
+        }
+    }
+
+    fn report(&mut self, call: u32, is_last: bool, cx: &mut Cx<'_>) {
+        let Call { sender, receiver, reports } = &mut self.calls[call as usize];
+        let payload = reports.compose(&self.plan.settings, (sender, receiver), cx.now(), is_last);
+        cx.emit(NODE, self.route.rtcp(call as usize, &payload, cx.now()));
+    }
+
+    /// Says goodbye in all calls.
+    fn end(&mut self, cx: &mut Cx<'_>) {
+        self.has_ended = true;
+        self.reports.clear();
+        if self.plan.settings.config.rtcp != Rtcp::None {
+            (0..self.plan.count).for_each(|call| self.report(call, true, cx));
+        }
+    }
+
+    fn deadline(&self) -> Time {
+        if self.has_ended {
+            return Time::NEVER;
+        }
+        let packet = self.pending.map_or(Time::NEVER, |pending| pending.at);
+        let report = self.reports.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
+        packet.min(report).min(self.plan.stop)
+    }
+
+    fn take(&mut self, packet: &Packet, now: Time) -> Result<(), Refusal> {
+        let route = self.route;
+        let count = self.calls.len();
+        let created_at = packet.created_at();
+        route.read(packet, count, |datagram| match datagram.is_rtcp {
+            true => self.take_rtcp(&datagram, now),
+            false => self.take_rtp(&datagram, (created_at, now)),
+        })
+    }
+
+    fn take_rtcp(&mut self, datagram: &Datagram<'_>, now: Time) -> Result<(), Refusal> {
+        let call = &mut self.calls[datagram.call];
+        let ssrc = call.sender.ssrc();
+        if call.reports.receive(datagram.payload, ssrc, now).is_err() {
+            self.malformed += 1;
+        }
+        Ok(())
+    }
+
+    fn take_rtp(&mut self, datagram: &Datagram<'_>, (created_at, now): (Time, Time)) -> Result<(), Refusal> {
+        let Ok(rtp) = rtp::Packet::new_elided(datagram.payload, datagram.elided) else {
+            self.malformed += 1;
+            return Ok(());
+        };
+        let settings = &self.plan.settings;
+        let len = rtp.payload_len();
+        let packet = Received {
+            seq: rtp.seq(),
+            timestamp: rtp.timestamp(),
+            ssrc: rtp.ssrc(),
+            marker: rtp.marker(),
+            // The length distinguishes a noise frame in the codec's own format.
+            is_speech: rtp.payload_type() == settings.format.payload_type
+                && len == settings.payload_len as usize,
+            created_at,
+            now,
+        };
+        let receiver = &mut self.calls[datagram.call].receiver;
+        let received = receiver.receive(settings, &packet, len, &mut self.delays);
+        self.last_delay = receiver.last_delay;
+        received.map_err(|()| Refusal::Unexpected)
+    }
+
+    /// Reports on receptions: losses, delays, jitter.
+    fn observe_reception(&self, observer: &mut dyn Observer) {
+        let settings = &self.plan.settings;
+        let mut delays = Delays::default();
+        let (mut expected, mut lost, mut late, mut jitter, mut measured) = (0, 0, 0, 0.0, 0.0);
+        for Call { receiver, .. } in &self.calls {
+            let figures = receiver.figures();
+            delays.add(&figures.delays);
+            expected += figures.losses.expected();
+            lost += figures.losses.lost;
+            late += figures.losses.late;
+            let of_call = receiver.jitter_s(settings);
+            if !of_call.is_nan() {
+                (jitter, measured) = (jitter + of_call, measured + 1.0);
+            }
+        }
+        let share = |packets: u64| packets as f64 / expected as f64;
+        observer.gauge(&app::LOST, lost as f64);
+        observer.gauge(&app::LOSS_RATIO, share(lost));
+        observer.gauge(&metrics::LATE, late as f64);
+        observer.gauge(&metrics::LATE_RATIO, share(late));
+        observer.gauge(&metrics::VOICE_LOSS, share(lost + late));
+        observer.gauge(&app::JITTER, jitter / measured);
+        self.observe_delays(&delays, observer);
+    }
+
+    fn observe_delays(&self, delays: &Delays, observer: &mut dyn Observer) {
+        let seconds = |span: Option<Span>| span.map_or(f64::NAN, Span::as_secs_f64);
+        observer.gauge(&app::DELAY, seconds(self.last_delay));
+        observer.gauge(&app::DELAY_MEAN, seconds(delays.network()));
+        observer.gauge(&app::DELAY_P95, self.delays.quantile(0.95).unwrap_or(f64::NAN));
+        observer.gauge(&metrics::HELD, self.plan.settings.held.as_secs_f64());
+        observer.gauge(&metrics::NETWORK, seconds(delays.network()));
+        observer.gauge(&metrics::BUFFERED, seconds(delays.buffered()));
+        observer.gauge(&metrics::MOUTH_TO_EAR, seconds(delays.mouth_to_ear()));
+        if observer.takes_histograms() {
+            observer.histogram(&app::DELAYS, &self.delays);
+        }
+        let round_trips = self.calls.iter().filter_map(|call| call.reports.round_trip);
+        observer.gauge(&metrics::ROUND_TRIP, mean(round_trips.map(Span::as_secs_f64)));
+    }
+
+    /// Reports on the quality of the calls, of which each has its own rating.
+    fn observe_quality(&mut self, now: Time, observer: &mut dyn Observer) {
+        let settings = &self.plan.settings;
+        let (mut all, mut recent, mut good) = (Vec::new(), Vec::new(), 0_u32);
+        let (mut bursts, mut losses_now) = (Vec::new(), Vec::new());
+        for Call { receiver, .. } in &mut self.calls {
+            receiver.turn_windows(settings, now);
+            let (figures, window) = (receiver.figures(), receiver.window());
+            let ear = figures.delays.mouth_to_ear();
+            let r = settings.rating.map_or(f64::NAN, |rating| rating.r(ear, &figures.losses));
+            let r_now = settings
+                .rating
+                .map_or(f64::NAN, |rating| rating.r(window.delays.mouth_to_ear(), &window.losses));
+            let limits = settings.config.good;
+            let is_good = figures.losses.ratio() <= limits.loss
+                && ear.is_some_and(|ear| ear <= limits.delay)
+                && limits.r.is_none_or(|least| r >= least);
+            good += u32::from(is_good);
+            all.push(r);
+            recent.push(r_now);
+            bursts.push(figures.losses.burst_ratio());
+            losses_now.push(window.losses.ratio());
+        }
+        let known =
+            |values: &[f64]| values.iter().copied().filter(|value| !value.is_nan()).collect::<Vec<f64>>();
+        let scores = known(&all);
+        let mos = settings.rating.map_or(f64::NAN, |rating| mean(scores.iter().map(|r| rating.mos(*r))));
+        observer.gauge(&metrics::BURST_RATIO, mean(bursts.into_iter()));
+        observer.gauge(&metrics::R, mean(scores.iter().copied()));
+        observer.gauge(&metrics::R_MIN, scores.iter().copied().reduce(f64::min).unwrap_or(f64::NAN));
+        observer.gauge(&metrics::R_NOW, mean(known(&recent).into_iter()));
+        observer.gauge(&metrics::MOS, mos);
+        observer.gauge(&metrics::LOSS_NOW, mean(known(&losses_now).into_iter()));
+        observer.gauge(&metrics::CALLS, f64::from(self.plan.count));
+        observer.gauge(&metrics::GOOD_CALLS, f64::from(good));
+        observer.gauge(&metrics::GOOD_RATIO, f64::from(good) / f64::from(self.plan.count));
+    }
+
+    fn total(&self, of: impl Fn(&Call) -> u64) -> u64 {
+        self.calls.iter().map(of).sum()
+    }
+}
+
+/// Returns the mean of values; NaN without any.
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    sum / count
+}
+
+impl Element for Agent {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        match self.take(&packet, cx.now()) {
+            Ok(()) => {}
+            Err(Refusal::BadChecksum) => self.bad_checksum += 1,
+            Err(Refusal::Unexpected) => self.unexpected += 1,
+        }
+        packet.recycle();
+        self.deadline()
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        if self.calls.is_empty() {
+            self.begin(cx.stream());
+            self.decide();
+        }
+        self.send_due(cx);
+        self.report_due(cx);
+        if cx.now() >= self.plan.stop && !self.has_ended {
+            self.end(cx);
+        }
+        self.deadline()
+    }
+
+    fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
+        observer.counter(&app::SENT, self.speech_sent + self.noise_sent);
+        observer.counter(&app::SENT_BYTES, self.bytes_sent);
+        observer.counter(&metrics::NOISE_SENT, self.noise_sent);
+        observer.counter(&app::PACKETS, self.total(|call| call.receiver.counts.packets));
+        observer.counter(&app::DELIVERED_BYTES, self.total(|call| call.receiver.counts.bytes));
+        observer.counter(&app::DUPLICATES, self.total(|call| call.receiver.counts.duplicates));
+        observer.counter(&app::REORDERED, self.total(|call| call.receiver.counts.reordered));
+        observer.counter(&metrics::REPORTS_SENT, self.total(|call| call.reports.sent));
+        observer.counter(&metrics::REPORTS_RECEIVED, self.total(|call| call.reports.received));
+        observer.counter(&metrics::MALFORMED, self.malformed);
+        observer.counter(&app::DROPPED_BAD_CHECKSUM, self.bad_checksum);
+        observer.counter(&app::DROPPED_UNEXPECTED, self.unexpected);
+        self.observe_reception(observer);
+        self.observe_quality(now, observer);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

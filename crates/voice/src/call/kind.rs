@@ -1,0 +1,83 @@
+//! Traffic of calls.
+
+use std::net::SocketAddr;
+
+use bentpipe_site::{
+    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, PortNumbers, Problem, Review, TrafficKind,
+};
+use bentpipe_units::{Bytes, Rate, Time};
+use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::rtp;
+
+use super::agent::{Agent, Ends, Plan};
+use super::config::{Config, Settings};
+use crate::conversation::Party;
+
+/// Length of UDP and RTP header.
+const HEADERS_LEN: u64 = 8 + rtp::HEADER_LEN as u64;
+/// Maximum number of calls between two nodes, each with two ports.
+const MAX_CALLS: u32 = 32_000;
+
+impl TrafficKind for Config {
+    /// Copies that start together are one element at each end: cheaper, and nothing else differs.
+    fn takes(&self) -> FlowTakes {
+        FlowTakes { answers: true, copies: Copies::Together, ..FlowTakes::default() }
+    }
+
+    fn check(&self, key: &str, review: &mut Review<'_>) {
+        if let Err(error) = self.settings() {
+            let problem = Problem::impossible(key, &error);
+            review.refuse(&problem.key, problem.problem);
+        }
+    }
+
+    fn header_len(&self) -> u64 {
+        HEADERS_LEN
+    }
+
+    fn segment_len(&self) -> Option<u64> {
+        Some(u64::from(self.settings().ok()?.payload_len()) + HEADERS_LEN)
+    }
+
+    /// Returns the mean rate of one direction: speech packets, without comfort noise and RTCP.
+    fn offered(&self, _: Bytes) -> Option<Rate> {
+        let settings = self.settings().ok()?;
+        let payload = Bytes::new(settings.payload_len().into());
+        Some(Rate::of(payload, settings.interval()).mul_f64(settings.activity()))
+    }
+
+    fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
+        let settings = self.settings().map_err(|error| at.impossible("", &error))?;
+        at.ensure_fits(Bytes::new(settings.payload_len().into()), HEADERS_LEN, "frames")?;
+        if at.copies > MAX_CALLS {
+            return Err(Problem::new(at.key("count"), format!("expected at most {MAX_CALLS} calls")));
+        }
+        let numbers = PortNumbers::consecutive(2 * at.copies as u16 + 1);
+        let datagrams = ground.datagrams(at, Protocol::UDP, numbers)?;
+        ground.nodes().send_to(at.from, at.ip);
+        let [caller, called] = [datagrams.source, datagrams.destination].map(even);
+        let end = |local, remote, party| Agent::new(plan(settings, at, Ends { local, remote }, party));
+        Ok(FlowEnds {
+            sender: End::new(end(caller, called, Party::A), datagrams.sender),
+            receivers: vec![End::new(end(called, caller, Party::B), datagrams.receivers[0])],
+            judge: None,
+        })
+    }
+}
+
+/// Returns an address with the next even port.
+fn even(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port().next_multiple_of(2))
+}
+
+fn plan(settings: Settings, at: &FlowAt<'_>, ends: Ends, party: Party) -> Plan {
+    Plan {
+        settings,
+        ends,
+        party,
+        count: at.copies,
+        start: Time::ZERO + at.start,
+        stop: at.stop.map_or(Time::NEVER, |stop| Time::ZERO + stop),
+        conversations: (at.seed, format!("flow/{}/conversation/{}", at.name, at.start.as_nanos())),
+    }
+}

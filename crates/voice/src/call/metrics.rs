@@ -1,0 +1,34 @@
+//! Metrics of calls at one end: reception of the other party's voice.
+//!
+//! Packets, bytes, network delays and jitter are those of [`bentpipe_transport::app::metrics`].
+
+use bentpipe_net::metric::{Draw, End, How, Sum};
+
+bentpipe_net::metrics! {
+    Counter NOISE_SENT = "noise-sent", Packets, "Comfort noise packets sent";
+    Counter REPORTS_SENT = "reports-sent", Packets, "RTCP packets sent";
+    Counter REPORTS_RECEIVED = "reports-received", Packets, "RTCP packets received";
+    Counter MALFORMED = "malformed", Packets, "Malformed RTP and RTCP packets" => .drops();
+    Gauge LATE = "late", Packets, "Packets discarded late by playout buffers";
+    Gauge LATE_RATIO = "late-ratio", Ratio, "Late loss" => .summed(&[Sum::new("late", "Late loss", How::Last).at(End::Receiver)]);
+    Gauge VOICE_LOSS = "voice-loss", Ratio, "Loss, late packets included"
+        => .summed(&[Sum::new("voice-loss", "Loss with late packets", How::Last).at(End::Receiver)]);
+    Gauge BURST_RATIO = "burst-ratio", Count, "Burst ratio" => .summed(&[Sum::new("burst-ratio", "Burst ratio", How::Last).at(End::Receiver)]);
+    Gauge BUFFERED = "playout-delay", Seconds, "Mean delay in playout buffers"
+        => .drawn(Draw::Line("Delay of voice")).summed(&[Sum::new("playout-delay", "Mean playout delay", How::Last).at(End::Receiver)]);
+    Gauge HELD = "end-delay", Seconds, "Packetisation and look-ahead" => .drawn(Draw::Line("Delay of voice"));
+    Gauge NETWORK = "network-delay", Seconds, "Mean network delay" => .drawn(Draw::Line("Delay of voice"));
+    Gauge MOUTH_TO_EAR = "mouth-to-ear", Seconds, "Mean mouth-to-ear delay"
+        => .drawn(Draw::Line("Delay of voice")).summed(&[Sum::new("mouth-to-ear", "Mean mouth-to-ear delay", How::Last).at(End::Receiver)]);
+    Gauge ROUND_TRIP = "round-trip", Seconds, "Mean round trip time by RTCP";
+    Gauge R = "r", Count, "Rating R, mean of calls" => .summed(&[Sum::new("r", "R", How::Last).at(End::Receiver)]);
+    Gauge R_MIN = "r-min", Count, "Rating R, worst call" => .summed(&[Sum::new("r-min", "R of the worst call", How::Last).at(End::Receiver)]);
+    Gauge R_NOW = "r-now", Count, "Rating R in the last window, mean of calls" => .drawn(Draw::Line("Rating R"));
+    Gauge MOS = "mos", Count, "Mean opinion score by the E-model, mean of calls"
+        => .summed(&[Sum::new("mos", "Mean opinion score", How::Last).at(End::Receiver)]);
+    Gauge LOSS_NOW = "loss-now", Ratio, "Loss in the last window, late packets included" => .drawn(Draw::Line("Loss of voice"));
+    Gauge CALLS = "calls", Count, "Calls";
+    Gauge GOOD_CALLS = "good-calls", Count, "Good calls" => .summed(&[Sum::new("good-calls", "Good calls", How::Last).at(End::Receiver)]);
+    Gauge GOOD_RATIO = "good-ratio", Ratio, "Share of good calls"
+        => .summed(&[Sum::new("good-ratio", "Share of good calls", How::Last).at(End::Receiver)]);
+}

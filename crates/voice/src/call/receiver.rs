@@ -1,0 +1,317 @@
+//! Receiving side of one call.
+
+use bentpipe_net::Histogram;
+use bentpipe_units::{Span, Time};
+
+use super::config::Settings;
+use super::rating::Delays;
+use crate::losses::{Losses, Outcome};
+use crate::playout::{Arrival, Buffer};
+
+/// Number of packets whose outcome may still change.
+const WINDOW: u32 = 64;
+/// Sequence numbers by which a packet may be ahead or behind (RFC 3550, appendix A.1).
+const MAX_DROPOUT: i16 = 3000;
+
+/// RTP packet as a receiver sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received {
+    pub(super) seq: u16,
+    pub(super) timestamp: u32,
+    pub(super) ssrc: u32,
+    pub(super) marker: bool,
+    pub(super) is_speech: bool,
+    pub(super) created_at: Time,
+    pub(super) now: Time,
+}
+
+/// Source that a receiver follows.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    ssrc: u32,
+    first: u64,
+    highest: u64,
+    /// Bit i is set if number `highest` - i was played, or was late.
+    played: u64,
+    late: u64,
+    /// Number of numbers whose outcome may still change.
+    held: u32,
+    /// Time stamp of the highest number, extended, and as it came.
+    ticks: i64,
+    timestamp: u32,
+    /// Transit time of the last packet in ticks.
+    transit: i64,
+    last_was_speech: bool,
+}
+
+/// Counts of a receiver that are not in its losses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    pub(super) duplicates: u64,
+    pub(super) reordered: u64,
+}
+
+/// Losses and delays at an instant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Figures {
+    pub(super) losses: Losses,
+    pub(super) delays: Delays,
+}
+
+/// Receiving side of one call: losses, jitter, playout, delays.
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    source: Option<Source>,
+    buffer: Buffer,
+    /// Outcomes that do not change any more.
+    settled: Losses,
+    delays: Delays,
+    jitter_ticks: f64,
+    pub(super) counts: Counts,
+    pub(super) last_delay: Option<Span>,
+    /// Figures at the start of the present window, and the window's end.
+    window_start: Figures,
+    window_end: Time,
+    /// Figures of the last whole window.
+    window: Figures,
+}
+
+impl Receiver {
+    pub(super) fn new(settings: &Settings, start: Time) -> Receiver {
+        Receiver {
+            source: None,
+            buffer: Buffer::new(settings.config.playout),
+            settled: Losses::default(),
+            delays: Delays::default(),
+            jitter_ticks: 0.0,
+            counts: Counts::default(),
+            last_delay: None,
+            window_start: Figures::default(),
+            window_end: start + settings.config.window,
+            window: Figures::default(),
+        }
+    }
+
+    /// Counts a packet of `len` payload bytes. Packets of another source, or far from the last, are refused.
+    pub(super) fn receive(
+        &mut self,
+        settings: &Settings,
+        packet: &Received,
+        len: usize,
+        network: &mut Histogram,
+    ) -> Result<(), ()> {
+        self.turn_windows(settings, packet.now);
+        let ahead = self.place(packet)?;
+        let delay = packet.now.since(packet.created_at);
+        self.counts.packets += 1;
+        self.counts.bytes += len as u64;
+        self.last_delay = Some(delay);
+        self.delays.arrived += 1;
+        self.delays.network_ns += u128::from(delay.as_nanos());
+        network.record(delay);
+        let begins_spurt = self.begins_spurt(settings, packet, ahead);
+        let ticks = self.extend_ticks(packet, ahead);
+        self.measure_jitter(settings, packet.now, ticks);
+        let outcome = self.play(settings, packet, (ticks, begins_spurt), delay);
+        self.note(packet.seq, ahead, outcome);
+        Ok(())
+    }
+
+    /// Returns the distance of a packet's number from the highest one. The first packet makes the source.
+    fn place(&mut self, packet: &Received) -> Result<i64, ()> {
+        let Some(source) = &self.source else {
+            let first = 1 << 16 | u64::from(packet.seq);
+            self.source = Some(Source {
+                ssrc: packet.ssrc,
+                first,
+                highest: first,
+                played: 0,
+                late: 0,
+                held: 1,
+                ticks: 0,
+                timestamp: packet.timestamp,
+                transit: 0,
+                last_was_speech: false,
+            });
+            return Ok(0);
+        };
+        let ahead = packet.seq.wrapping_sub(source.highest as u16) as i16;
+        let is_near = (-MAX_DROPOUT..=MAX_DROPOUT).contains(&ahead);
+        let is_source = source.ssrc == packet.ssrc && source.highest as i64 + i64::from(ahead) >= 0;
+        if is_near && is_source { Ok(ahead.into()) } else { Err(()) }
+    }
+
+    /// Returns `true` if marker or time stamp begin a spurt.
+    fn begins_spurt(&self, settings: &Settings, packet: &Received, ahead: i64) -> bool {
+        let Some(source) = self.source.filter(|_| self.counts.packets > 1) else { return packet.is_speech };
+        let ticks = i64::from(packet.timestamp.wrapping_sub(source.timestamp) as i32);
+        let gap = ahead > 0 && ticks > ahead * i64::from(settings.step_ticks);
+        packet.is_speech && ahead > 0 && (packet.marker || gap || !source.last_was_speech)
+    }
+
+    /// Returns the time stamp of a packet, extended.
+    fn extend_ticks(&mut self, packet: &Received, ahead: i64) -> i64 {
+        let Some(source) = &mut self.source else { return 0 };
+        let step = i64::from(packet.timestamp.wrapping_sub(source.timestamp) as i32);
+        let ticks = source.ticks.saturating_add(step);
+        if ahead >= 0 {
+            (source.ticks, source.timestamp) = (ticks, packet.timestamp);
+            source.last_was_speech = packet.is_speech;
+        }
+        ticks
+    }
+
+    /// Updates the interarrival jitter (RFC 3550, section 6.4.1).
+    fn measure_jitter(&mut self, settings: &Settings, now: Time, ticks: i64) {
+        let arrival = settings.format.ticks(now.since(Time::ZERO)) as i64;
+        let transit = arrival.saturating_sub(ticks);
+        let Some(source) = &mut self.source else { return };
+        if self.counts.packets > 1 {
+            let difference = transit.abs_diff(source.transit) as f64;
+            self.jitter_ticks += (difference - self.jitter_ticks) / 16.0;
+        }
+        source.transit = transit;
+    }
+
+    /// Plays a speech packet, or discards it for being late.
+    fn play(
+        &mut self,
+        settings: &Settings,
+        packet: &Received,
+        (ticks, begins_spurt): (i64, bool),
+        delay: Span,
+    ) -> Outcome {
+        if !packet.is_speech {
+            return Outcome::Played;
+        }
+        let stamp = i128::from(ticks) * 1_000_000_000 / i128::from(settings.format.clock_hz);
+        let stamp = stamp.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        let at = packet.now.as_nanos().min(i64::MAX as u64) as i64;
+        let played = self.buffer.arrive(Arrival { stamp, at, begins_spurt });
+        if at > played {
+            return Outcome::Late;
+        }
+        let buffered = played.saturating_sub(at) as u64;
+        self.delays.played += 1;
+        self.delays.buffered_ns += u128::from(buffered);
+        let ear = settings.held + delay + Span::from_nanos(buffered);
+        self.delays.mouth_to_ear_ns += u128::from(ear.as_nanos());
+        Outcome::Played
+    }
+
+    /// Notes the outcome of a packet that is `ahead` of the highest number.
+    fn note(&mut self, seq: u16, ahead: i64, outcome: Outcome) {
+        let Some(source) = &mut self.source else { return };
+        debug_assert_eq!(seq, (source.highest as i64 + ahead) as u16);
+        if ahead > 0 {
+            source.advance(ahead as u64, &mut self.settled);
+        }
+        let back = if ahead > 0 { 0 } else { ahead.unsigned_abs() };
+        let is_reordered = ahead < 0;
+        if back >= u64::from(source.held) {
+            // Its number is settled as lost, or is before the first.
+            self.counts.reordered += 1;
+            return;
+        }
+        let bit = 1 << back;
+        if (source.played | source.late) & bit != 0 {
+            self.counts.duplicates += 1;
+            return;
+        }
+        self.counts.reordered += u64::from(is_reordered);
+        match outcome {
+            Outcome::Late => source.late |= bit,
+            _ => source.played |= bit,
+        }
+    }
+
+    /// Returns all outcomes up to the highest number.
+    pub(super) fn losses(&self) -> Losses {
+        let mut losses = self.settled;
+        if let Some(source) = &self.source {
+            (0..source.held).rev().for_each(|back| losses.push(source.outcome(back)));
+        }
+        losses
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        Figures { losses: self.losses(), delays: self.delays }
+    }
+
+    /// Ends the windows that are over by `now`.
+    pub(super) fn turn_windows(&mut self, settings: &Settings, now: Time) {
+        while self.window_end <= now && !self.window_end.is_never() {
+            let figures = self.figures();
+            let Figures { losses, delays } = self.window_start;
+            self.window =
+                Figures { losses: figures.losses.since(&losses), delays: figures.delays.since(&delays) };
+            self.window_start = figures;
+            let over = now.since(self.window_end).as_nanos() / settings.config.window.as_nanos();
+            // Windows without any packet are alike: one stands for all but the last.
+            let skipped = over.saturating_sub(1);
+            self.window_end = self.window_end + settings.config.window * (1 + skipped);
+        }
+    }
+
+    /// Returns the figures of the last whole window.
+    pub(super) fn window(&self) -> Figures {
+        self.window
+    }
+
+    pub(super) fn ssrc(&self) -> Option<u32> {
+        self.source.map(|source| source.ssrc)
+    }
+
+    /// Returns the highest number, and that of its cycles in the upper half.
+    pub(super) fn highest_seq(&self) -> u32 {
+        self.source.map_or(0, |source| (source.highest - (1 << 16)) as u32)
+    }
+
+    /// Returns the numbers of packets expected and received, duplicates included.
+    ///
+    /// RFC 3550, appendix A.3, has them.
+    pub(super) fn expected_and_received(&self) -> (u64, u64) {
+        let expected = self.source.map_or(0, |source| source.highest - source.first + 1);
+        (expected, self.counts.packets)
+    }
+
+    /// Returns the interarrival jitter in ticks of the RTP clock.
+    pub(super) fn jitter_ticks(&self) -> f64 {
+        self.jitter_ticks
+    }
+
+    /// Returns the jitter in seconds; NaN before the second packet.
+    pub(super) fn jitter_s(&self, settings: &Settings) -> f64 {
+        if self.counts.packets > 1 {
+            self.jitter_ticks / f64::from(settings.format.clock_hz)
+        } else {
+            f64::NAN
+        }
+    }
+}
+
+impl Source {
+    /// Advances the highest number by `by`, and settles outcomes that leave the window.
+    fn advance(&mut self, by: u64, settled: &mut Losses) {
+        for _ in 0..by.min(u64::from(WINDOW)) {
+            if self.held == WINDOW {
+                settled.push(self.outcome(WINDOW - 1));
+                self.held -= 1;
+            }
+            (self.played, self.late, self.held) = (self.played << 1, self.late << 1, self.held + 1);
+        }
+        settled.push_run(Outcome::Lost, by.saturating_sub(WINDOW.into()));
+        self.highest += by;
+    }
+
+    /// Returns the outcome of the number that is `back` below the highest.
+    fn outcome(&self, back: u32) -> Outcome {
+        match (self.played >> back & 1, self.late >> back & 1) {
+            (1, _) => Outcome::Played,
+            (_, 1) => Outcome::Late,
+            _ => Outcome::Lost,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Sending side of one call.
+
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::rtp;
+
+use super::config::Settings;
+use crate::conversation::{Conversation, Party};
+
+/// Packet of an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Emission {
+    /// Speech; the first packet of a spurt has the marker.
+    Speech {
+        /// Set if it begins a spurt.
+        marker: bool,
+    },
+    /// Comfort noise.
+    Noise,
+}
+
+/// Speech or pause of a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Start,
+    Speech,
+    /// Pause, with the time of the next noise packet and the number sent.
+    Pause {
+        next: Time,
+        sent: u32,
+    },
+}
+
+/// Sending side of one call: RTP state and voice activity.
+#[derive(Clone, Debug)]
+pub(super) struct Sender {
+    talk: Conversation,
+    mode: Mode,
+    last_spoke: Option<Time>,
+    ssrc: u32,
+    seq: u16,
+    first_timestamp: u32,
+    /// Instant of the sample with the first time stamp.
+    epoch: Time,
+    packets: u32,
+    octets: u32,
+    last_sent: Option<Time>,
+}
+
+/// Random values of a stream (RFC 3550, section 5.1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) ssrc: u32,
+    pub(super) seq: u16,
+    pub(super) timestamp: u32,
+}
+
+impl Sender {
+    /// Creates a sender whose first packet holds speech from `epoch` on.
+    pub(super) fn new(talk: Conversation, origin: Origin, epoch: Time) -> Sender {
+        Sender {
+            talk,
+            mode: Mode::Start,
+            last_spoke: None,
+            ssrc: origin.ssrc,
+            seq: origin.seq,
+            first_timestamp: origin.timestamp,
+            epoch,
+            packets: 0,
+            octets: 0,
+            last_sent: None,
+        }
+    }
+
+    /// Decides on the packet with speech from `begin` on. Calls go forward in time.
+    pub(super) fn decide(&mut self, settings: &Settings, party: Party, begin: Time) -> Option<Emission> {
+        if self.is_active(settings, party, begin) {
+            let marker = settings.config.silence_suppression && self.mode != Mode::Speech;
+            self.mode = Mode::Speech;
+            return Some(Emission::Speech { marker });
+        }
+        self.pause(settings, begin).then_some(Emission::Noise)
+    }
+
+    fn is_active(&mut self, settings: &Settings, party: Party, begin: Time) -> bool {
+        if !settings.config.silence_suppression {
+            return true;
+        }
+        if self.talk.speaks(party, begin) {
+            self.last_spoke = Some(begin);
+            return true;
+        }
+        let hangover = settings.config.hangover;
+        self.last_spoke.is_some_and(|last| begin.since(last) <= hangover && !hangover.is_zero())
+    }
+
+    /// Returns `true` if the pause has a noise packet at `begin`.
+    fn pause(&mut self, settings: &Settings, begin: Time) -> bool {
+        let noise = settings.format.noise;
+        let (next, sent) = match self.mode {
+            Mode::Pause { next, sent } => (next, sent),
+            _ => (begin, 0),
+        };
+        let is_due = next <= begin;
+        if !is_due {
+            return false;
+        }
+        let own = if sent == 0 { noise.second_after.or(noise.interval) } else { noise.interval };
+        let interval = settings.config.comfort_noise.or(own);
+        let next = interval.map_or(Time::NEVER, |interval| begin + interval);
+        self.mode = Mode::Pause { next, sent: sent.saturating_add(1) };
+        true
+    }
+
+    /// Returns the RTP header of a packet with speech from `begin` on, and counts it.
+    pub(super) fn header(
+        &mut self,
+        settings: &Settings,
+        emission: Emission,
+        (begin, now): (Time, Time),
+    ) -> (rtp::Repr<'static>, u32) {
+        let noise = settings.format.noise;
+        let speech_type = settings.format.payload_type;
+        let (payload_type, payload_len, marker) = match emission {
+            Emission::Speech { marker } => (speech_type, settings.payload_len, marker),
+            Emission::Noise => (noise.payload_type.unwrap_or(speech_type), noise.len as u32, false),
+        };
+        let header = rtp::Repr::new(payload_type, self.seq, self.timestamp(settings, begin), self.ssrc);
+        self.seq = self.seq.wrapping_add(1);
+        self.packets = self.packets.wrapping_add(1);
+        self.octets = self.octets.wrapping_add(payload_len);
+        self.last_sent = Some(now);
+        (rtp::Repr { marker, ..header }, payload_len)
+    }
+
+    /// Returns the RTP time stamp of an instant.
+    pub(super) fn timestamp(&self, settings: &Settings, at: Time) -> u32 {
+        let ticks = settings.format.ticks(at.since(self.epoch)) as u32;
+        self.first_timestamp.wrapping_add(ticks)
+    }
+
+    pub(super) fn ssrc(&self) -> u32 {
+        self.ssrc
+    }
+
+    /// Returns packets and payload bytes sent, modulo 2^32.
+    pub(super) fn counts(&self) -> (u32, u32) {
+        (self.packets, self.octets)
+    }
+
+    /// Returns `true` if a packet was sent within `span` before `now`.
+    pub(super) fn has_sent_within(&self, span: Span, now: Time) -> bool {
+        self.last_sent.is_some_and(|last| now.since(last) <= span)
+    }
+}
