@@ -1,6 +1,7 @@
 //! Checks on `bentpipe-signalling`: a message that is read is written so that it reads the same.
 
 use bentpipe_signalling::digest::{Challenge, Credentials};
+use bentpipe_signalling::iax::{Elements, Frame};
 use bentpipe_signalling::sdp::{self, Capabilities, Codec, Direction, Session};
 use bentpipe_signalling::sip::{Framer, Message, name};
 
@@ -8,8 +9,12 @@ use bentpipe_signalling::sip::{Framer, Message, name};
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: &[(&str, Target)] =
-    &[("sip_message", fuzz_sip_message), ("sip_stream", fuzz_sip_stream), ("sdp", fuzz_sdp)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("sip_message", fuzz_sip_message),
+    ("sip_stream", fuzz_sip_stream),
+    ("sdp", fuzz_sdp),
+    ("iax", fuzz_iax),
+];
 
 /// One datagram: parsed, checked, written, and parsed again.
 pub fn fuzz_sip_message(data: &[u8]) {
@@ -71,5 +76,16 @@ pub fn fuzz_sdp(data: &[u8]) {
         assert_eq!(answer.media.len(), session.media.len());
         assert!(sdp::outcome(&session, &answer).is_ok());
         assert_eq!(Session::parse(&answer.emit()), Ok(answer));
+    }
+}
+
+/// One datagram of IAX2: parsed, written, and parsed again, its information elements too.
+pub fn fuzz_iax(data: &[u8]) {
+    let Ok(frame) = Frame::parse(data) else { return };
+    assert_eq!(Frame::parse(&frame.emit()), Ok(frame.clone()));
+    if let Frame::Full(full) = frame
+        && let Ok(elements) = Elements::parse(&full.payload)
+    {
+        assert_eq!(elements.emit(), full.payload);
     }
 }

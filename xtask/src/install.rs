@@ -19,6 +19,7 @@ const TOOLS: &[Tool] = &[
     Tool { program: "ip", package: "iproute2", what_for: "makes network namespaces for real hosts" },
     Tool { program: "ping", package: "iputils-ping", what_for: "measures emulated delays" },
     Tool { program: "ffmpeg", package: "ffmpeg", what_for: "makes and decodes MPEG-2 video" },
+    Tool { program: "sipp", package: "sip-tester", what_for: "places and answers SIP calls" },
     Tool { program: "iperf3", package: "iperf3", what_for: "sends with the kernel's own TCP" },
 ];
 

@@ -36,6 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-atm", &["units", "wire", "net", "sim", "site", "mpeg"]),
     ("bentpipe-wireless", &["units", "wire", "net", "sim", "site"]),
     ("bentpipe-voice", &["units", "wire", "rohc", "net", "site", "transport"]),
+    ("bentpipe-telephony", &["units", "wire", "net", "site", "signalling"]),
     ("bentpipe-emu", &["units", "net", "sim", "wire"]),
     (
         "bentpipe-scenario",
@@ -51,6 +52,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "atm",
             "wireless",
             "voice",
+            "telephony",
             "mpeg",
             "site",
         ],
@@ -105,6 +107,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("bentpipe-gateway", &["units", "wire", "rohc", "net", "dvb", "emu", "scenario", "record"]),
     ("bentpipe-rtp", &["units", "wire", "emu", "record"]),
+    ("bentpipe-phone", &["units", "signalling", "emu"]),
     (
         "bentpipe-emulation",
         &["units", "net", "atm", "sim", "scenario", "record", "assemble", "lab", "report", "study", "emu"],
@@ -134,6 +137,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "emu",
             "gateway",
             "rtp",
+            "signalling",
+            "phone",
             "emulation",
             "offline",
         ],

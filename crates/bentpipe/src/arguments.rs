@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::{channel, dtn, gateway, rohc, rtp, ts, video};
+use crate::{channel, dtn, gateway, phone, rohc, rtp, ts, video};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
 #[derive(Debug, Parser)]
@@ -160,6 +160,24 @@ Examples:
   bentpipe dtn receive 4556 --node ipn:2.0"
     )]
     Dtn(dtn::Command),
+    /// Place SIP calls on real sockets, and measure set-up times
+    #[command(after_help = "\
+Examples:
+  bentpipe call sip:bob@127.0.0.1:5060
+  bentpipe call sip:bob@127.0.0.1:5060 --calls 10000 --rate 500 --hold '60 s' --json calls.json
+  bentpipe call sip:bob@127.0.0.1 --proxy 127.0.0.1:5070 --transport tcp --codec g729
+
+Signalling only: no media is sent. The exit status is 1 if a call failed, 2 for a bad command.")]
+    Call(phone::CallArgs),
+    /// Answer SIP calls on real sockets, over UDP and TCP
+    #[command(after_help = "\
+Examples:
+  bentpipe answer                                  at 127.0.0.1:5060, until Ctrl-C
+  bentpipe answer 5070 --ring '3 s' --hold '60 s'
+  bentpipe answer 10.0.0.1:5060 --calls 100
+
+The exit status is 1 if a call was not established, 2 for a bad command.")]
+    Answer(phone::AnswerArgs),
     /// Send real MPEG-2 transport streams through ATM and measure the picture quality
     #[command(
         subcommand,

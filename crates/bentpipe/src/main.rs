@@ -11,6 +11,7 @@ mod dtn;
 mod gateway;
 mod interrupt;
 mod monitor;
+mod phone;
 mod rohc;
 mod rtp;
 mod session;

@@ -26,4 +26,7 @@ bentpipe_site::traffic! {
 
     /// Voice calls in both directions, over RTP and RTCP.
     Voice "voice" bentpipe_voice::Config;
+
+    /// SIP calls placed at random times, over UDP.
+    Sip "sip" bentpipe_telephony::Config;
 }

@@ -110,6 +110,7 @@ fn declared() -> Vec<(&'static str, &'static [&'static Metric])> {
         ("DVB links", bentpipe_dvb::metrics::ALL),
         ("Return links", bentpipe_dvb::dama::metrics::ALL),
         ("ATM", bentpipe_atm::metrics::ALL),
+        ("SIP calls", bentpipe_telephony::metrics::ALL),
         ("Wi-Fi", bentpipe_wireless::wifi::metrics::ALL),
         ("WiMAX", bentpipe_wireless::wimax::metrics::ALL),
         ("Voice", bentpipe_voice::call::metrics::ALL),

@@ -1,0 +1,309 @@
+//! `bentpipe call` and `bentpipe answer`: SIP calls on real sockets.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use bentpipe_phone::{Answering, Dialling, Figures, Phone, answer, place};
+use bentpipe_record::write_whole;
+use bentpipe_signalling::agent::{Config, Failure};
+use bentpipe_signalling::digest::Account;
+use bentpipe_signalling::sdp::{Capabilities, Codec, Direction};
+use bentpipe_signalling::sip::{SipUri, Transport, Uri};
+use bentpipe_signalling::transaction::Peer;
+use bentpipe_units::Span;
+use clap::{Args, ValueEnum};
+
+use crate::interrupt::{self, INTERRUPTED};
+use crate::show::{note, out};
+
+/// Local user agent.
+#[derive(Debug, Args)]
+struct LocalArgs {
+    /// User name in From and Contact
+    #[arg(long, value_name = "NAME", default_value = "bentpipe")]
+    user: String,
+    /// File with the password of the user, for digest authentication
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// Codecs offered or accepted, preferred first
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "pcma,pcmu,gsm,g729")]
+    codec: Vec<CodecName>,
+    /// RTP port in session descriptions; no media is sent
+    #[arg(long, value_name = "PORT", default_value_t = 4000, value_parser = clap::value_parser!(u16).range(1..))]
+    media_port: u16,
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Codec of session descriptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum CodecName {
+    /// G.711 A-law
+    Pcma,
+    /// G.711 mu-law
+    Pcmu,
+    /// GSM full rate
+    Gsm,
+    /// G.722
+    G722,
+    /// G.723.1
+    G723,
+    /// G.729
+    G729,
+    /// iLBC
+    Ilbc,
+}
+
+/// Transport of requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum TransportName {
+    /// UDP, with retransmission
+    #[default]
+    Udp,
+    /// TCP
+    Tcp,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    /// Callee: sip:USER@HOST:PORT
+    to: Uri,
+    /// Local address. Default: any port of 127.0.0.1, or of the address that leads to the callee
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    local: Option<SocketAddr>,
+    /// Proxy that gets all requests
+    #[arg(long, value_name = "HOST:PORT")]
+    proxy: Option<String>,
+    /// Transport of requests
+    #[arg(long, value_enum, default_value_t)]
+    transport: TransportName,
+    /// Number of calls
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    calls: u64,
+    /// Calls placed per second
+    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = rate)]
+    rate: f64,
+    /// Length of a call, from its answer
+    #[arg(long, value_name = "TIME", default_value = "1 s")]
+    hold: Span,
+    /// Longest ringing before a call is cancelled
+    #[arg(long, value_name = "TIME", default_value = "60 s")]
+    ring_limit: Span,
+    #[command(flatten)]
+    own: LocalArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
+    /// Local address: PORT of 127.0.0.1, or ADDRESS:PORT
+    #[arg(default_value = "5060", value_parser = place_of)]
+    at: SocketAddr,
+    /// Time from INVITE to answer
+    #[arg(long, value_name = "TIME", default_value = "0 s")]
+    ring: Span,
+    /// Length of a call, after which this side ends it. Default: the caller ends it
+    #[arg(long, value_name = "TIME")]
+    hold: Option<Span>,
+    /// Refuse all calls with this status
+    #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(u16).range(400..=699))]
+    refuse: Option<u16>,
+    /// Register with the registrar of this domain
+    #[arg(long, value_name = "HOST:PORT")]
+    register: Option<String>,
+    /// End after this number of calls
+    #[arg(long, value_name = "N")]
+    calls: Option<u64>,
+    /// End after this time
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Span>,
+    #[command(flatten)]
+    own: LocalArgs,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| (1e-3..=1e5).contains(rate));
+    rate.ok_or_else(|| "expected 0.001 to 100,000 calls per second".into())
+}
+
+fn place_of(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    text.parse()
+        .map_err(|_| "expected PORT, as 5060, or ADDRESS:PORT, as 10.0.0.1:5060 or [fd00::1]:5060".into())
+}
+
+/// Places calls, prints the figures, and returns the exit code.
+pub(crate) fn call(args: &CallArgs) -> Result<u8, String> {
+    let stop = interrupt::flag();
+    let uri = args.to.as_sip().ok_or("expected a URI such as \"sip:alice@192.0.2.1:5060\"")?;
+    let hop = args.proxy.clone().unwrap_or_else(|| host_and_port(uri));
+    let peer = Peer { transport: args.transport(uri), address: resolve(&hop)? };
+    let local = args.local.map_or_else(|| local_for(peer.address), Ok)?;
+    let mut phone = open(local, peer.transport, &args.own)?;
+    let plan = Dialling {
+        target: args.to.clone(),
+        peer,
+        calls: args.calls,
+        interval: Span::from_secs_f64(1.0 / args.rate),
+        hold: args.hold,
+        ring_limit: args.ring_limit,
+        capabilities: args.own.capabilities(local.ip()),
+    };
+    let figures = place(&mut phone, &plan, &stop, |_| {});
+    args.own.print(&figures)?;
+    let is_cut = stop.load(std::sync::atomic::Ordering::Relaxed);
+    let is_good = figures.failures() == 0 && figures.calls == args.calls;
+    Ok(if is_cut { INTERRUPTED } else { u8::from(!is_good) })
+}
+
+/// Answers calls, prints the figures, and returns the exit code.
+pub(crate) fn receive(args: &AnswerArgs) -> Result<u8, String> {
+    let stop = interrupt::flag();
+    let mut phone = open(args.at, Transport::Udp, &args.own)?;
+    if !args.own.quiet {
+        note(&format!("listening at {}, UDP and TCP; press Ctrl-C to stop", phone.sockets().local()));
+    }
+    if let Some(registrar) = &args.register {
+        let address = resolve(registrar)?;
+        let domain = registrar.rsplit_once(':').map_or(&registrar[..], |(host, _)| host).to_owned();
+        let (now, peer) = (phone.now(), Peer { transport: Transport::Udp, address });
+        phone.agent().register(now, &domain, peer, 3600);
+    }
+    let plan = Answering {
+        refuse: args.refuse,
+        ring: args.ring,
+        hold: args.hold,
+        calls: args.calls,
+        duration: args.duration,
+        capabilities: args.own.capabilities(args.at.ip()),
+    };
+    let figures = answer(&mut phone, &plan, &stop, |_| {}).map_err(|failure| registration(args, failure))?;
+    args.own.print(&figures)?;
+    Ok(u8::from(args.refuse.is_none() && figures.failures() > 0))
+}
+
+fn registration(args: &AnswerArgs, failure: Failure) -> String {
+    let registrar = args.register.as_deref().unwrap_or_default();
+    match failure {
+        Failure::Status(401) => format!("{registrar} rejected the credentials of \"{}\"", args.own.user),
+        Failure::Status(status) => {
+            format!(
+                "{registrar} refused the registration: {status} {}",
+                bentpipe_signalling::sip::reason(status)
+            )
+        }
+        _ => format!("no response from the registrar {registrar}"),
+    }
+}
+
+impl CallArgs {
+    fn transport(&self, uri: &SipUri) -> Transport {
+        let is_tcp = uri.params.get("transport").is_some_and(|name| name.eq_ignore_ascii_case("tcp"));
+        if is_tcp || self.transport == TransportName::Tcp { Transport::Tcp } else { Transport::Udp }
+    }
+}
+
+impl LocalArgs {
+    fn capabilities(&self, address: IpAddr) -> Capabilities {
+        let codecs = self.codec.iter().map(|codec| codec.description()).collect();
+        Capabilities { address, port: self.media_port, codecs, ptime: 20, direction: Direction::SendRecv }
+    }
+
+    fn account(&self) -> Result<Option<Account>, String> {
+        let Some(path) = &self.password_file else { return Ok(None) };
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let password = text.lines().next().unwrap_or_default().to_owned();
+        Ok(Some(Account { user: self.user.clone(), password }))
+    }
+
+    fn print(&self, figures: &Figures) -> Result<(), String> {
+        if !self.quiet {
+            out(&figures.to_string());
+        }
+        self.json.as_deref().map_or(Ok(()), |path| write(path, &format!("{:#}\n", figures.to_json())))
+    }
+}
+
+impl CodecName {
+    fn description(self) -> Codec {
+        match self {
+            CodecName::Pcma => Codec::new(8, "PCMA", 8000),
+            CodecName::Pcmu => Codec::new(0, "PCMU", 8000),
+            CodecName::Gsm => Codec::new(3, "GSM", 8000),
+            CodecName::G722 => Codec::new(9, "G722", 8000),
+            CodecName::G723 => Codec::new(4, "G723", 8000),
+            CodecName::G729 => Codec::new(18, "G729", 8000),
+            CodecName::Ilbc => Codec { parameters: Some("mode=20".into()), ..Codec::new(97, "iLBC", 8000) },
+        }
+    }
+}
+
+fn open(local: SocketAddr, transport: Transport, own: &LocalArgs) -> Result<Phone, String> {
+    let is_token = own.user.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.!~*'()+".contains(&byte));
+    if own.user.is_empty() || !is_token {
+        return Err(format!("--user: expected letters, digits and -_.!~*'()+, got \"{}\"", own.user));
+    }
+    let config = Config { transport, account: own.account()?, ..Config::new(&own.user, local) };
+    Phone::open(config, seed()).map_err(|error| format!("cannot listen at {local}: {error}"))
+}
+
+/// Returns a seed that cannot be guessed, for tags and branches.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    // Hash maps of std take their keys from the system's random numbers.
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+fn host_and_port(uri: &SipUri) -> String {
+    format!("{}:{}", uri.host, uri.port.unwrap_or(5060))
+}
+
+fn resolve(text: &str) -> Result<SocketAddr, String> {
+    let with_port = if text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        text.to_owned()
+    } else {
+        format!("{text}:5060")
+    };
+    let mut addresses = with_port.to_socket_addrs().map_err(|error| format!("{text}: {error}"))?;
+    addresses.next().ok_or_else(|| format!("{text}: no address"))
+}
+
+/// Returns the local address that leads to a peer, with any port.
+fn local_for(peer: SocketAddr) -> Result<SocketAddr, String> {
+    let any: IpAddr = if peer.is_ipv6() { [0_u16; 8].into() } else { [0, 0, 0, 0].into() };
+    let probe = std::net::UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(peer).map(|()| socket));
+    let address = probe.and_then(|socket| socket.local_addr()).map_err(|error| format!("{peer}: {error}"))?;
+    Ok(SocketAddr::new(address.ip(), 0))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    write_whole(path, |file| file.write_all(text.as_bytes())).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_at_loopback_unless_an_address_is_given() {
+        assert_eq!(place_of("5060"), Ok(SocketAddr::from(([127, 0, 0, 1], 5060))));
+        assert_eq!(place_of("10.0.0.1:7"), Ok(SocketAddr::from(([10, 0, 0, 1], 7))));
+        assert!(place_of("host").is_err() && rate("0").is_err() && rate("500").is_ok());
+    }
+
+    #[test]
+    fn the_port_of_sip_is_the_default() {
+        assert_eq!(resolve("127.0.0.1"), Ok(SocketAddr::from(([127, 0, 0, 1], 5060))));
+        assert_eq!(resolve("[::1]:9").map(|address| address.port()), Ok(9));
+        assert_eq!(
+            local_for(SocketAddr::from(([127, 0, 0, 1], 5060))).map(|local| local.ip().is_loopback()),
+            Ok(true)
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! Calls of the program to and from sipp's built-in scenarios, over UDP and TCP.
+#![allow(clippy::disallowed_methods, reason = "waits for programs in real time")]
+
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::process::{Command, Stdio};
+
+use bentpipe_testkit::{Folder, Process, has, said, text};
+
+/// Returns a port of loopback that is free for UDP and TCP.
+fn free_port() -> u16 {
+    let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let port = udp.local_addr().expect("an address").port();
+    TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).expect("free for TCP too");
+    port
+}
+
+fn bentpipe(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command
+        .args(words)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn sipp(folder: &Folder, words: &[&str]) -> Command {
+    let mut command = Command::new("sipp");
+    command.args(words).args(["-i", "127.0.0.1", "-nostdin"]).current_dir(folder.path());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Waits until a socket of loopback is at a port.
+fn wait_for(protocol: &str, port: u16) {
+    let local = format!("0100007F:{port:04X} ");
+    for _ in 0..500 {
+        let table = std::fs::read_to_string(format!("/proc/net/{protocol}")).unwrap_or_default();
+        if table.lines().any(|line| line.split_once(": ").is_some_and(|(_, rest)| rest.starts_with(&local))) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("nothing listens at {port}");
+}
+
+fn calls_sipp(transport: &str, sipp_transport: &str) {
+    if !has("sipp") {
+        return;
+    }
+    let (folder, port) = (Folder::new(), free_port());
+    let port_text = port.to_string();
+    let mut uas = Process::start(&mut sipp(
+        &folder,
+        &["-sn", "uas", "-p", &port_text, "-t", sipp_transport, "-m", "30"],
+    ));
+    wait_for(transport, port);
+    let target = format!("sip:service@127.0.0.1:{port}");
+    let words =
+        ["call", &target, "--calls", "30", "--rate", "100", "--hold", "300 ms", "--transport", transport];
+    let output = bentpipe(&words).output().expect("bentpipe starts");
+    assert!(said(&output, 0).contains("30 calls: 30 established, 0 failed"), "{}", text(&output));
+    assert_eq!(uas.finish().0, Some(0), "sipp counts a failure");
+}
+
+#[test]
+fn calls_are_answered_by_sipp_over_udp() {
+    calls_sipp("udp", "u1");
+}
+
+#[test]
+fn calls_are_answered_by_sipp_over_tcp() {
+    calls_sipp("tcp", "t1");
+}
+
+fn answers_sipp(sipp_transport: &str, more: &[&str], scenario: &[&str]) -> String {
+    let (folder, port) = (Folder::new(), free_port());
+    let port_text = port.to_string();
+    let words = [&["answer", &port_text[..], "--calls", "30"], more].concat();
+    let mut answerer = Process::start(&mut bentpipe(&words));
+    wait_for("udp", port);
+    let (remote, own) = (format!("127.0.0.1:{port}"), free_port().to_string());
+    let words =
+        [scenario, &[&remote, "-p", &own, "-t", sipp_transport, "-m", "30", "-r", "100", "-d", "200"]]
+            .concat();
+    let output = sipp(&folder, &words).output().expect("sipp starts");
+    said(&output, 0);
+    let mut printed = String::new();
+    let stdout = answerer.stdout.take();
+    let (code, errors) = answerer.finish();
+    stdout.map(|mut pipe| std::io::Read::read_to_string(&mut pipe, &mut printed));
+    assert_eq!(code, Some(0), "{printed}{errors}");
+    printed
+}
+
+#[test]
+fn calls_of_sipp_are_answered_over_udp_and_tcp() {
+    if !has("sipp") {
+        return;
+    }
+    for transport in ["u1", "t1"] {
+        let printed = answers_sipp(transport, &[], &["-sn", "uac"]);
+        assert!(printed.contains("30 calls: 30 established, 0 failed"), "{transport}: {printed}");
+    }
+}
+
+#[test]
+fn ringing_before_the_answer_is_measured_by_the_caller() {
+    let port = free_port();
+    let port_text = port.to_string();
+    let mut answerer =
+        Process::start(&mut bentpipe(&["answer", &port_text, "--calls", "5", "--ring", "300 ms"]));
+    wait_for("udp", port);
+    let folder = Folder::new();
+    let json = folder.file("calls.json").to_string_lossy().into_owned();
+    let target = format!("sip:bob@127.0.0.1:{port}");
+    let words = ["call", &target, "--calls", "5", "--hold", "0 s", "--json", &json];
+    said(&bentpipe(&words).output().expect("bentpipe starts"), 0);
+    let figures: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).expect("written")).expect("JSON");
+    assert_eq!((&figures["established"], &figures["post-dial-delay-ms"]["count"]), (&5.into(), &5.into()));
+    let set_up = figures["set-up-time-ms"]["p50"].as_f64().expect("a number");
+    assert!(set_up >= 300.0, "{figures}");
+    assert_eq!(answerer.finish().0, Some(0));
+}
+
+#[test]
+fn refused_cancelled_and_unanswered_calls_fail_with_their_reason() {
+    let port = free_port();
+    let port_text = port.to_string();
+    let mut answerer =
+        Process::start(&mut bentpipe(&["answer", &port_text, "--calls", "1", "--refuse", "486"]));
+    wait_for("udp", port);
+    let target = format!("sip:bob@127.0.0.1:{port}");
+    let output = bentpipe(&["call", &target]).output().expect("bentpipe starts");
+    assert!(said(&output, 1).contains("1 failed: 486 Busy Here"), "{}", text(&output));
+    assert_eq!(answerer.finish().0, Some(0));
+    let mut answerer =
+        Process::start(&mut bentpipe(&["answer", &port_text, "--calls", "1", "--ring", "60 s"]));
+    wait_for("udp", port);
+    let output = bentpipe(&["call", &target, "--ring-limit", "200 ms"]).output().expect("bentpipe starts");
+    assert!(said(&output, 1).contains("1 failed: cancelled"), "{}", text(&output));
+    assert_eq!(answerer.finish().0, Some(1));
+    let output = bentpipe(&["call", &target, "--transport", "tcp"]).output().expect("bentpipe starts");
+    assert!(said(&output, 1).contains("1 failed: no response"), "{}", text(&output));
+}
+
+#[test]
+fn bad_words_are_refused_with_the_reason() {
+    for (words, problem) in [
+        (&["call", "tel:1"][..], "expected a URI such as"),
+        (&["call", "bob"], "expected a URI such as"),
+        (&["call", "sip:b@127.0.0.1", "--rate", "0"], "0.001 to 100,000"),
+        (&["call", "sip:b@127.0.0.1", "--user", "a b"], "--user: expected letters"),
+        (&["call", "sip:b@127.0.0.1", "--password-file", "/nonexistent"], "/nonexistent: "),
+        (&["answer", "1.2.3.4:5060"], "cannot listen at 1.2.3.4:5060"),
+        (&["answer", "host"], "expected PORT"),
+    ] {
+        let output = bentpipe(words).output().expect("bentpipe starts");
+        assert!(said(&output, 2).contains(problem), "{}", text(&output));
+    }
+}

@@ -1,0 +1,152 @@
+//! Calls answered.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bentpipe_signalling::agent::{CallId, Event, Failure};
+use bentpipe_signalling::sdp::Capabilities;
+use bentpipe_units::{Span, Time};
+
+use crate::schedule::Schedule;
+use crate::{Figures, Phone};
+
+/// Way to answer calls.
+#[derive(Clone, Debug)]
+pub struct Answering {
+    /// Status that refuses all calls.
+    pub refuse: Option<u16>,
+    /// Time from INVITE to answer.
+    pub ring: Span,
+    /// Time from the ACK after which this side ends a call. Default: the caller ends it.
+    pub hold: Option<Span>,
+    /// Number of calls after which to stop.
+    pub calls: Option<u64>,
+    /// Time after which to stop.
+    pub duration: Option<Span>,
+    /// Audio.
+    pub capabilities: Capabilities,
+}
+
+struct Answerer<'a> {
+    plan: &'a Answering,
+    figures: Figures,
+    received: HashMap<CallId, Received>,
+    ringing: Schedule,
+    holding: Schedule,
+}
+
+struct Received {
+    at: Time,
+    is_up: bool,
+}
+
+/// Time for which repeated requests of the last call are still answered.
+const LINGER: Span = Span::from_secs(4);
+
+/// Answers calls until the limits of the plan, a stop, or a failed registration.
+///
+/// # Errors
+/// Returns the reason if the registration failed.
+pub fn answer(
+    phone: &mut Phone,
+    plan: &Answering,
+    stop: &AtomicBool,
+    mut watch: impl FnMut(&Figures),
+) -> Result<Figures, Failure> {
+    let (ringing, holding) = (Schedule::default(), Schedule::default());
+    let mut answerer =
+        Answerer { plan, figures: Figures::default(), received: HashMap::new(), ringing, holding };
+    let end = plan.duration.map_or(Time::NEVER, |duration| phone.now() + duration);
+    let mut last = Time::NEVER;
+    let mut is_refused = None;
+    while !stop.load(Ordering::Relaxed) && is_refused.is_none() {
+        let now = phone.now();
+        if plan.calls.is_some_and(|calls| answerer.figures.over() >= calls) {
+            last = last.min(now + LINGER.min(end - now));
+        }
+        if now >= end.min(last) {
+            break;
+        }
+        answerer.act_on_due(phone);
+        for event in phone.turn(end.min(last).min(answerer.next_action())) {
+            is_refused = is_refused.or(answerer.note(phone, &event));
+        }
+        watch(&answerer.figures);
+    }
+    answerer.leave(phone);
+    match is_refused {
+        Some(failure) => Err(failure),
+        None => Ok(answerer.figures),
+    }
+}
+
+impl Answerer<'_> {
+    fn next_action(&self) -> Time {
+        self.ringing.next().min(self.holding.next())
+    }
+
+    fn act_on_due(&mut self, phone: &mut Phone) {
+        let now = phone.now();
+        while let Some(call) = self.ringing.due(now) {
+            phone.agent().answer(now, call, self.plan.capabilities.clone());
+        }
+        while let Some(call) = self.holding.due(now) {
+            phone.agent().hang_up(now, call);
+        }
+        phone.flush();
+    }
+
+    /// Acts on an event, and returns the failure of the registration.
+    fn note(&mut self, phone: &mut Phone, event: &Event) -> Option<Failure> {
+        let now = phone.now();
+        match event {
+            Event::Incoming { call, .. } => self.greet(phone, *call),
+            Event::Confirmed { call, .. } => {
+                let received = self.received.get_mut(call)?;
+                received.is_up = true;
+                self.figures.note_established(now - received.at);
+                self.plan.hold.into_iter().for_each(|hold| self.holding.add(now + hold, *call));
+            }
+            Event::Ended { call, .. } => match self.received.remove(call) {
+                Some(Received { is_up: true, .. }) => self.figures.note_ended(),
+                Some(_) => self.figures.note_failed(Failure::NotAcknowledged, false),
+                None => {}
+            },
+            Event::Failed { call, failure } => {
+                let received = self.received.remove(call)?;
+                self.figures.note_failed(*failure, received.is_up);
+            }
+            Event::NotRegistered(failure) => return Some(*failure),
+            _ => {}
+        }
+        None
+    }
+
+    fn greet(&mut self, phone: &mut Phone, call: CallId) {
+        let now = phone.now();
+        self.figures.calls += 1;
+        self.received.insert(call, Received { at: now, is_up: false });
+        if let Some(status) = self.plan.refuse {
+            return phone.agent().reject(now, call, status);
+        }
+        phone.agent().ring(now, call);
+        if self.plan.ring.is_zero() {
+            phone.agent().answer(now, call, self.plan.capabilities.clone());
+        } else {
+            self.ringing.add(now + self.plan.ring, call);
+        }
+        phone.flush();
+    }
+
+    /// Ends the calls that are left.
+    fn leave(&mut self, phone: &mut Phone) {
+        let now = phone.now();
+        let mut calls: Vec<CallId> = self.received.keys().copied().collect();
+        calls.sort_unstable();
+        calls.into_iter().for_each(|call| phone.agent().hang_up(now, call));
+        phone.flush();
+        let counters = phone.agent().stack().counters();
+        (self.figures.repeated, self.figures.absorbed) =
+            (counters.requests_repeated, counters.requests_absorbed);
+    }
+}

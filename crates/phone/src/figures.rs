@@ -1,0 +1,139 @@
+//! Counts and delays of calls.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bentpipe_signalling::agent::Failure;
+use bentpipe_units::Span;
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+
+/// Longest delay recorded, in microseconds.
+const LONGEST_US: u64 = 600_000_000;
+
+/// Counts and delays of the calls of one side.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// Calls placed or received.
+    pub calls: u64,
+    /// Calls established: with ACK.
+    pub established: u64,
+    /// Established calls that are over.
+    pub ended: u64,
+    /// Failed calls by reason.
+    pub failed: BTreeMap<String, u64>,
+    /// Largest number of calls established at a time.
+    pub peak: u64,
+    /// Requests sent again.
+    pub repeated: u64,
+    /// Repeated requests received.
+    pub absorbed: u64,
+    up: u64,
+    post_dial: Histogram<u64>,
+    set_up: Histogram<u64>,
+}
+
+impl Default for Figures {
+    fn default() -> Figures {
+        let histogram =
+            || Histogram::new_with_bounds(1, LONGEST_US, 3).unwrap_or_else(|_| unreachable!("valid bounds"));
+        Figures {
+            calls: 0,
+            established: 0,
+            ended: 0,
+            failed: BTreeMap::new(),
+            peak: 0,
+            repeated: 0,
+            absorbed: 0,
+            up: 0,
+            post_dial: histogram(),
+            set_up: histogram(),
+        }
+    }
+}
+
+impl Figures {
+    /// Returns the number of calls that are established.
+    pub fn up(&self) -> u64 {
+        self.up
+    }
+
+    /// Returns the number of failed calls.
+    pub fn failures(&self) -> u64 {
+        self.failed.values().sum()
+    }
+
+    /// Returns the number of calls that are over, established or not.
+    pub fn over(&self) -> u64 {
+        self.ended + self.failures()
+    }
+
+    pub(crate) fn note_ringing(&mut self, after: Span) {
+        self.post_dial.saturating_record((after.as_nanos() / 1000).max(1));
+    }
+
+    pub(crate) fn note_established(&mut self, after: Span) {
+        self.established += 1;
+        self.up += 1;
+        self.peak = self.peak.max(self.up);
+        self.set_up.saturating_record((after.as_nanos() / 1000).max(1));
+    }
+
+    pub(crate) fn note_ended(&mut self) {
+        self.ended += 1;
+        self.up -= 1;
+    }
+
+    pub(crate) fn note_failed(&mut self, failure: Failure, was_up: bool) {
+        self.up -= u64::from(was_up);
+        *self.failed.entry(reason(failure)).or_default() += 1;
+    }
+
+    /// Returns the figures as JSON, delays in milliseconds.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "calls": self.calls, "established": self.established, "ended": self.ended, "failed": self.failed,
+            "peak": self.peak, "requests-repeated": self.repeated, "requests-absorbed": self.absorbed,
+            "post-dial-delay-ms": delays(&self.post_dial), "set-up-time-ms": delays(&self.set_up),
+        })
+    }
+}
+
+fn reason(failure: Failure) -> String {
+    match failure {
+        Failure::Status(status) => format!("{status} {}", bentpipe_signalling::sip::reason(status)),
+        Failure::TimedOut => "no response (timer B)".into(),
+        Failure::NotAcknowledged => "no ACK".into(),
+        Failure::NoCodec => "no codec in common".into(),
+        Failure::Cancelled => "cancelled".into(),
+    }
+}
+
+fn delays(histogram: &Histogram<u64>) -> Value {
+    let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
+    json!({ "count": histogram.len(), "p50": at(0.5), "p95": at(0.95), "p99": at(0.99), "max": at(1.0) })
+}
+
+fn write_delays(f: &mut fmt::Formatter<'_>, name: &str, histogram: &Histogram<u64>) -> fmt::Result {
+    if histogram.is_empty() {
+        return Ok(());
+    }
+    let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
+    let (p50, p95, p99, max) = (at(0.5), at(0.95), at(0.99), at(1.0));
+    writeln!(f, "{name}: p50 {p50:.1} ms, p95 {p95:.1}, p99 {p99:.1}, max {max:.1}")
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figures { calls, established, peak, repeated, absorbed, .. } = self;
+        writeln!(f, "{calls} calls: {established} established, {} failed", self.failures())?;
+        writeln!(f, "most at a time: {peak}")?;
+        self.failed.iter().try_for_each(|(reason, count)| writeln!(f, "  {count} failed: {reason}"))?;
+        write_delays(f, "post-dial delay", &self.post_dial)?;
+        write_delays(f, "set-up time", &self.set_up)?;
+        if repeated + absorbed > 0 {
+            writeln!(f, "{repeated} requests sent again, {absorbed} received again")?;
+        }
+        Ok(())
+    }
+}

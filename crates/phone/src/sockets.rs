@@ -1,0 +1,205 @@
+//! UDP socket, TCP listener and TCP connections of an agent.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use bentpipe_signalling::sip::{Framer, Malformed, Message, Transport};
+use bentpipe_signalling::transaction::{Peer, Transmit};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// Maximum number of TCP connections.
+const MAX_CONNECTIONS: usize = 1024;
+/// Maximum number of bytes that wait for a connection.
+const MAX_WAITING: usize = 4 << 20;
+/// Maximum number of datagrams or connections taken before other sockets have their turn.
+const BATCH: usize = 256;
+/// Buffers of the UDP socket in bytes.
+const BUFFER: usize = 4 << 20;
+
+/// Arrival at the sockets.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    /// Datagram.
+    Datagram(Peer, Vec<u8>),
+    /// Message of a connection, or the defect found in its place.
+    Message(Peer, Result<Message, Box<Malformed>>),
+    /// Connection that ended or could not be made.
+    Lost(Peer),
+}
+
+struct Connection {
+    stream: TcpStream,
+    framer: Framer,
+    waiting: Vec<u8>,
+}
+
+/// UDP socket and TCP listener at the same address, with the connections made and accepted.
+pub struct Sockets {
+    udp: UdpSocket,
+    listener: TcpListener,
+    connections: HashMap<SocketAddr, Connection>,
+    local: SocketAddr,
+    refused: u64,
+    buffer: Vec<u8>,
+}
+
+impl Sockets {
+    /// Opens the sockets at an address. Port 0 chooses a free port.
+    ///
+    /// # Errors
+    /// Returns an error if the address is taken or not local.
+    pub fn open(at: SocketAddr) -> io::Result<Sockets> {
+        let listener = TcpListener::bind(at)?;
+        let local = listener.local_addr()?;
+        let socket = Socket::new(Domain::for_address(local), Type::DGRAM, None)?;
+        // Smaller buffers than asked for lose datagrams, which are then sent again.
+        let _ = (socket.set_recv_buffer_size(BUFFER), socket.set_send_buffer_size(BUFFER));
+        socket.bind(&SockAddr::from(local))?;
+        let udp = UdpSocket::from(socket);
+        udp.set_nonblocking(true)?;
+        listener.set_nonblocking(true)?;
+        Ok(Sockets { udp, listener, connections: HashMap::new(), local, refused: 0, buffer: vec![0; 65_536] })
+    }
+
+    /// Returns the local address.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Returns the number of messages that the kernel did not accept.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Returns `true` if bytes wait for a connection.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.connections.values().any(|connection| !connection.waiting.is_empty())
+    }
+
+    /// Returns the descriptors to wait for.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let connections = self.connections.values().map(|connection| connection.stream.as_fd());
+        [self.udp.as_fd(), self.listener.as_fd()].into_iter().chain(connections)
+    }
+
+    /// Sends a message. Returns the peer if it cannot be reached.
+    pub(crate) fn send(&mut self, transmit: &Transmit) -> Result<(), Peer> {
+        match transmit.to.transport {
+            Transport::Udp => {
+                // A datagram that the kernel has no room for is lost, as on any path.
+                self.refused += u64::from(self.udp.send_to(&transmit.bytes, transmit.to.address).is_err());
+                Ok(())
+            }
+            Transport::Tcp => self.send_stream(transmit).map_err(|_| transmit.to),
+        }
+    }
+
+    fn send_stream(&mut self, transmit: &Transmit) -> io::Result<()> {
+        let address = transmit.to.address;
+        if !self.connections.contains_key(&address) {
+            let stream = connect(address)?;
+            self.insert(address, stream)?;
+        }
+        let Some(connection) = self.connections.get_mut(&address) else { return Ok(()) };
+        if connection.waiting.len() > MAX_WAITING {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        connection.waiting.extend(&transmit.bytes);
+        connection.flush()
+    }
+
+    fn insert(&mut self, address: SocketAddr, stream: TcpStream) -> io::Result<()> {
+        if self.connections.len() >= MAX_CONNECTIONS {
+            return Err(ErrorKind::ConnectionRefused.into());
+        }
+        stream.set_nonblocking(true)?;
+        let _ = stream.set_nodelay(true);
+        self.connections.insert(address, Connection { stream, framer: Framer::default(), waiting: vec![] });
+        Ok(())
+    }
+
+    /// Receives what has arrived, in batches.
+    pub(crate) fn take(&mut self) -> Vec<Arrival> {
+        let mut arrivals = vec![];
+        for _ in 0..BATCH {
+            let Ok((len, address)) = self.udp.recv_from(&mut self.buffer) else { break };
+            let peer = Peer { transport: Transport::Udp, address };
+            arrivals.push(Arrival::Datagram(peer, self.buffer[..len].to_vec()));
+        }
+        for _ in 0..BATCH {
+            let Ok((stream, address)) = self.listener.accept() else { break };
+            self.refused += u64::from(self.insert(address, stream).is_err());
+        }
+        self.take_streams(&mut arrivals);
+        arrivals
+    }
+
+    fn take_streams(&mut self, arrivals: &mut Vec<Arrival>) {
+        let mut addresses: Vec<SocketAddr> = self.connections.keys().copied().collect();
+        addresses.sort_unstable();
+        for address in addresses {
+            let Some(connection) = self.connections.get_mut(&address) else { continue };
+            let peer = Peer { transport: Transport::Tcp, address };
+            let is_open = connection.flush().is_ok() && connection.read(&mut self.buffer);
+            while let Some(message) = connection.framer.next_message() {
+                arrivals.push(Arrival::Message(peer, message));
+            }
+            if !is_open || connection.framer.is_broken() {
+                self.connections.remove(&address);
+                arrivals.push(Arrival::Lost(peer));
+            }
+        }
+    }
+}
+
+/// Starts a connection without waiting for it.
+fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&SockAddr::from(address)) {
+        Err(error) if !is_pending(&error) => Err(error),
+        _ => Ok(socket.into()),
+    }
+}
+
+/// Returns `true` if the error says that a connection is being made.
+fn is_pending(error: &io::Error) -> bool {
+    const EINPROGRESS: i32 = 115;
+    error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(EINPROGRESS)
+}
+
+impl Connection {
+    /// Writes waiting bytes, as many as the kernel accepts.
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.waiting.is_empty() {
+            match self.stream.write(&self.waiting) {
+                Ok(len) => drop(self.waiting.drain(..len)),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => {
+                    return self.stream.take_error()?.map_or(Ok(()), Err);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if the connection is open, after reading one buffer of bytes.
+    fn read(&mut self, buffer: &mut [u8]) -> bool {
+        match self.stream.read(buffer) {
+            Ok(0) => false,
+            Ok(len) => {
+                self.framer.push(&buffer[..len]);
+                true
+            }
+            Err(error) => {
+                matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::NotConnected
+                )
+            }
+        }
+    }
+}
