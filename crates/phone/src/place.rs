@@ -140,11 +140,7 @@ impl Placing<'_> {
                 self.figures.note_established(now - started.at);
                 self.holding.add(now + self.plan.hold, *call);
             }
-            Event::Ended { call, .. } => {
-                if self.started.remove(call).is_some() {
-                    self.figures.note_ended();
-                }
-            }
+            Event::Ended { call, .. } if self.started.remove(call).is_some() => self.figures.note_ended(),
             Event::Failed { call, failure } => {
                 if let Some(started) = self.started.remove(call) {
                     self.figures.note_failed(*failure, started.is_up);

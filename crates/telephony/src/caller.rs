@@ -127,7 +127,7 @@ impl Caller {
             Event::Progress { call, status: 180..=199 } => {
                 let Some(placed) = self.calls.get_mut(call) else { return };
                 if !std::mem::replace(&mut placed.rang, true) {
-                    self.post_dial.add(now - placed.at, 1);
+                    self.post_dial.record(now - placed.at);
                 }
             }
             Event::Answered { call, .. } => {
@@ -135,17 +135,13 @@ impl Caller {
                 placed.is_up = true;
                 self.established += 1;
                 self.up += 1;
-                self.set_up.add(now - placed.at, 1);
+                self.set_up.record(now - placed.at);
                 self.ends.remove(&(placed.end, *call));
                 placed.end =
                     now + Span::from_secs_f64(cx.stream().exponential(self.config.hold.as_secs_f64()));
                 self.ends.insert((placed.end, *call));
             }
-            Event::Ended { call, .. } => {
-                if self.forget(*call) {
-                    self.ended += 1;
-                }
-            }
+            Event::Ended { call, .. } => self.ended += u64::from(self.forget(*call)),
             Event::Failed { call, failure } => {
                 self.forget(*call);
                 match failure {
@@ -203,10 +199,8 @@ impl Element for Caller {
         observer.counter(&metrics::CALLS_FAILED, self.failed);
         Station::observe(self.station.as_ref(), observer);
         observer.gauge(&metrics::CALLS_UP, self.up as f64);
-        if observer.takes_histograms() {
-            observer.histogram(&metrics::POST_DIAL_DELAYS, &self.post_dial);
-            observer.histogram(&metrics::SET_UP_TIMES, &self.set_up);
-        }
+        observer.histogram(&metrics::POST_DIAL_DELAYS, &self.post_dial);
+        observer.histogram(&metrics::SET_UP_TIMES, &self.set_up);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

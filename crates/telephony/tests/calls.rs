@@ -58,9 +58,6 @@ impl Observer for Seen {
     fn gauge(&mut self, metric: &'static Of<Gauge>, value: f64) {
         self.values.push((metric.name, value));
     }
-    fn takes_histograms(&self) -> bool {
-        true
-    }
     fn histogram(&mut self, metric: &'static Of<Distribution>, values: &Histogram) {
         self.distributions.push((metric.name, values.clone()));
     }

@@ -298,9 +298,7 @@ impl Agent {
         observer.gauge(&metrics::NETWORK, seconds(delays.network()));
         observer.gauge(&metrics::BUFFERED, seconds(delays.buffered()));
         observer.gauge(&metrics::MOUTH_TO_EAR, seconds(delays.mouth_to_ear()));
-        if observer.takes_histograms() {
-            observer.histogram(&app::DELAYS, &self.delays);
-        }
+        observer.histogram(&app::DELAYS, &self.delays);
         let round_trips = self.calls.iter().filter_map(|call| call.reports.round_trip);
         observer.gauge(&metrics::ROUND_TRIP, mean(round_trips.map(Span::as_secs_f64)));
     }

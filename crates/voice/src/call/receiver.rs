@@ -251,7 +251,7 @@ impl Receiver {
             let over = now.since(self.window_end).as_nanos() / settings.config.window.as_nanos();
             // Windows without any packet are alike: one stands for all but the last.
             let skipped = over.saturating_sub(1);
-            self.window_end = self.window_end + settings.config.window * (1 + skipped);
+            self.window_end += settings.config.window * (1 + skipped);
         }
     }
 

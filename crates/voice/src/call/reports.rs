@@ -222,7 +222,7 @@ impl Reports {
 fn ntp(at: Time) -> u64 {
     let nanos = at.as_nanos();
     let (seconds, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
-    (NTP_EPOCH_S + seconds) << 32 | (rest << 32) / 1_000_000_000
+    ((NTP_EPOCH_S + seconds) << 32) | ((rest << 32) / 1_000_000_000)
 }
 
 /// Returns a span in units of 2^-16 s.
