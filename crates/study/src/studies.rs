@@ -6,6 +6,7 @@ mod rohc_ule;
 mod voip_satellite;
 mod votos;
 mod wichmo;
+mod wimax_voip;
 
 use bentpipe_net::channel::Fit;
 use bentpipe_net::channel::loss::Model;
@@ -129,15 +130,30 @@ const CURVES: &[(&str, CurveCode)] = &[
 
 /// Returns the curve of that name.
 pub(crate) fn curve(name: &str) -> Option<CurveCode> {
-    CURVES.iter().chain(rohc_ule::CURVES).find(|(known, _)| *known == name).map(|(_, code)| *code)
+    CURVES
+        .iter()
+        .chain(rohc_ule::CURVES)
+        .chain(wimax_voip::CURVES)
+        .find(|(known, _)| *known == name)
+        .map(|(_, code)| *code)
 }
 
 /// Returns the function of that name whose value depends on the seed.
 pub(crate) fn code(name: &str) -> Option<Code> {
-    CODES.iter().chain(rohc_ule::CODES).find(|(known, _)| *known == name).map(|(_, code)| *code)
+    CODES
+        .iter()
+        .chain(rohc_ule::CODES)
+        .chain(wimax_voip::CODES)
+        .find(|(known, _)| *known == name)
+        .map(|(_, code)| *code)
 }
 
 /// Returns the function of that name whose value is the same for every seed.
 pub(crate) fn constant(name: &str) -> Option<Code> {
-    CONSTANTS.iter().chain(rohc_ule::CONSTANTS).find(|(known, _)| *known == name).map(|(_, code)| *code)
+    CONSTANTS
+        .iter()
+        .chain(rohc_ule::CONSTANTS)
+        .chain(wimax_voip::CONSTANTS)
+        .find(|(known, _)| *known == name)
+        .map(|(_, code)| *code)
 }

@@ -1,0 +1,152 @@
+//! Calls over fixed WiMAX: the schedule of IR packets, and how many calls fit.
+
+use crate::runs::{Points, StudyRuns};
+use crate::study::At;
+
+use super::{Code, CurveCode};
+
+/// Loss ratio that a call may have.
+const MOST_LOSS: f64 = 0.05;
+/// Mean one-way delay in seconds that a call may have.
+const MOST_DELAY: f64 = 0.2;
+/// Wait in seconds of the first of two frames for the second.
+const AGGREGATION: f64 = 0.02;
+
+/// Final distance of IR packets.
+const N: u64 = 30;
+
+/// Values that depend on the seed.
+pub(super) const CODES: &[(&str, Code)] = &[
+    ("wimax-voip-plain", |runs| limit(runs, "plain", 0.0)),
+    ("wimax-voip-rohc", |runs| limit(runs, "rohc", 0.0)),
+    ("wimax-voip-two", |runs| limit(runs, "two", AGGREGATION)),
+    ("wimax-voip-both", |runs| limit(runs, "both", AGGREGATION)),
+    ("wimax-voip-short-limit", |runs| limit(runs, "both-10", AGGREGATION)),
+    ("wimax-voip-plain-tdd", |runs| limit(runs, "plain-tdd", 0.0)),
+    ("wimax-voip-gain-two", |runs| gain(runs, "two")),
+    ("wimax-voip-gain-both", |runs| gain(runs, "both")),
+    ("wimax-voip-gain-rohc-of-two", |runs| {
+        Ok((limit(runs, "both", AGGREGATION)? / limit(runs, "two", AGGREGATION)? - 1.0) * 100.0)
+    }),
+    ("wimax-voip-goodput", |runs| goodput(runs, "plain", 65.0)),
+    ("wimax-voip-use", |runs| Ok(goodput(runs, "plain", 65.0)? / base(runs)? * 100.0)),
+    ("wimax-voip-use-ratio", |runs| {
+        let voice = |run, calls, frame| Ok::<_, String>(goodput(runs, run, calls)? * 40.0 / frame);
+        // Of 52 bytes of UDP payload 40 are voice, of 56 compressed ones 80 of two frames in 57.2 on average.
+        Ok(voice("both", 121.0, 57.2)? * 2.0 / voice("plain", 65.0, 52.0)?)
+    }),
+    ("wimax-voip-delay-66", |runs| Ok(delay(runs, "plain", 66.0)? * 1e3)),
+    ("wimax-voip-rohc-delay-72", |runs| Ok(delay(runs, "rohc", 72.0)? * 1e3)),
+    ("wimax-voip-rohc-loss-72", |runs| Ok(loss(runs, "rohc", 72.0)? * 100.0)),
+    ("wimax-voip-two-loss-96", |runs| Ok(loss(runs, "two", 96.0)? * 100.0)),
+    ("wimax-voip-two-loss-97", |runs| Ok(loss(runs, "two", 97.0)? * 100.0)),
+    ("wimax-voip-two-loss-step", |runs| Ok((loss(runs, "two", 98.0)? - loss(runs, "two", 97.0)?) * 100.0)),
+];
+
+/// Values of arithmetic.
+pub(super) const CONSTANTS: &[(&str, Code)] = &[
+    ("wimax-voip-schedule", |_| Ok(index(N) as f64)),
+    ("wimax-voip-schedule-to-period", |_| Ok((index(N) + 1) as f64)),
+    ("wimax-voip-schedule-of-eq-2", |_| Ok((index(N) + N + 1 + 1) as f64)),
+    ("wimax-voip-printed-gain", |_| Ok((121.0 / 94.0 - 1.0) * 100.0)),
+];
+
+/// Curves by name.
+pub(super) const CURVES: &[(&str, CurveCode)] = &[
+    ("wimax-voip-loss-plain", |runs| curve(runs, "plain", loss_of, 0.0)),
+    ("wimax-voip-loss-rohc", |runs| curve(runs, "rohc", loss_of, 0.0)),
+    ("wimax-voip-loss-two", |runs| curve(runs, "two", loss_of, 0.0)),
+    ("wimax-voip-loss-both", |runs| curve(runs, "both", loss_of, 0.0)),
+    ("wimax-voip-delay-plain", |runs| curve(runs, "plain", delay_of, 0.0)),
+    ("wimax-voip-delay-rohc", |runs| curve(runs, "rohc", delay_of, 0.0)),
+    ("wimax-voip-delay-two", |runs| curve(runs, "two", delay_of, AGGREGATION)),
+    ("wimax-voip-delay-both", |runs| curve(runs, "both", delay_of, AGGREGATION)),
+];
+
+/// Returns the index of IR packet `k` (equation 1).
+fn index(k: u64) -> u64 {
+    (1..=k).sum()
+}
+
+/// Measure of the two directions of the calls, averaged.
+type Of = fn(&dyn Fn(&str) -> Option<f64>) -> Option<f64>;
+
+/// Returns the ratio of drops on the way. A sink does not know of flows that lose all packets.
+fn loss_of(value: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
+    let drops = |way: &str| value(&format!("link.{way}.drop-ratio"));
+    let lost = |up, down| Some(1.0 - (1.0 - drops(up)?) * (1.0 - drops(down)?));
+    Some((lost("first.return", "second.forward")? + lost("second.return", "first.forward")?) / 2.0)
+}
+
+fn delay_of(value: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
+    Some((value("flow.forth.delay-mean")? + value("flow.back.delay-mean")?) / 2.0)
+}
+
+/// Returns a measure against the number of calls, in rising order.
+fn curve(runs: &StudyRuns, run: &str, of: Of, more: f64) -> Result<Points, String> {
+    let mut points = Points::new();
+    for point in runs.points(run, &At::default())? {
+        let calls = point.settings.iter().find(|(key, _)| key.ends_with("count"));
+        let calls = calls.and_then(|(_, text)| text.parse().ok()).ok_or("no number of calls")?;
+        let value = |name: &str| point.value(name).map(|value| value.estimate.mean);
+        points.push((calls, of(&value).ok_or("no loss or delay")? + more));
+    }
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Ok(points)
+}
+
+fn at(points: &Points, calls: f64) -> Result<f64, String> {
+    let found = points.iter().find(|(x, _)| (x - calls).abs() < 0.5);
+    found.map(|(_, y)| *y).ok_or_else(|| format!("not simulated with {calls} calls"))
+}
+
+fn loss(runs: &StudyRuns, run: &str, calls: f64) -> Result<f64, String> {
+    at(&curve(runs, run, loss_of, 0.0)?, calls)
+}
+
+fn delay(runs: &StudyRuns, run: &str, calls: f64) -> Result<f64, String> {
+    at(&curve(runs, run, delay_of, 0.0)?, calls)
+}
+
+/// Returns the largest simulated number of calls that are good, with all smaller ones.
+fn limit(runs: &StudyRuns, run: &str, more: f64) -> Result<f64, String> {
+    let (losses, delays) = (curve(runs, run, loss_of, 0.0)?, curve(runs, run, delay_of, more)?);
+    let good = losses
+        .iter()
+        .zip(&delays)
+        .take_while(|((_, loss), (_, delay))| *loss < MOST_LOSS && *delay < MOST_DELAY);
+    good.last().map(|((calls, _), _)| *calls).ok_or_else(|| "no number of calls is good".to_owned())
+}
+
+/// Returns the gain in percent of calls over plain ones.
+fn gain(runs: &StudyRuns, run: &str) -> Result<f64, String> {
+    Ok((limit(runs, run, AGGREGATION)? / limit(runs, "plain", 0.0)? - 1.0) * 100.0)
+}
+
+/// Returns the UDP payload in Mbit/s that all calls of one direction deliver.
+fn goodput(runs: &StudyRuns, run: &str, calls: f64) -> Result<f64, String> {
+    let of: Of = |value| value("flow.forth.goodput");
+    Ok(at(&curve(runs, run, of, 0.0)?, calls)? / 1e6)
+}
+
+/// Returns the goodput in Mbit/s of the baseline of the uplink.
+fn base(runs: &StudyRuns) -> Result<f64, String> {
+    let points = runs.points("baseline-up", &At::default())?;
+    let point = points.first().ok_or("no baseline")?;
+    point
+        .value("flow.bulk.goodput")
+        .map(|value| value.estimate.mean / 1e6)
+        .ok_or_else(|| "no goodput".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ir_packets_have_the_indices_of_the_equation() {
+        let indices: Vec<u64> = (0..6).map(index).collect();
+        assert_eq!(indices, [0, 1, 3, 6, 10, 15]);
+        assert_eq!((index(N), index(10)), (465, 55));
+    }
+}
