@@ -25,7 +25,7 @@ fn a_scenario_with_calls_reports_their_set_up() {
     folder.write("calls.toml", SCENARIO);
     let program = env!("CARGO_BIN_EXE_bentpipe");
     let printed = said(&run(program, &folder, &["run", "calls.toml", "--pcap", "b:sat"]), 0);
-    let page = printed.lines().last().and_then(|line| line.strip_prefix("report: ")).expect("a report");
+    let page = printed.lines().find_map(|line| line.strip_prefix("report: ")).expect("a report");
     let page = folder.file(page);
     let summary = std::fs::read_to_string(page.with_file_name("summary.json")).expect("a summary");
     let measure = |name: &str| {

@@ -56,9 +56,9 @@ fn calls_pass_both_ways_and_are_counted() {
         let found = measures.iter().chain(&totals).find(|measure| measure.name == name);
         found.unwrap_or_else(|| panic!("{name}")).value
     };
-    assert!(value("flow.up.loss") < 0.001 && value("flow.down.loss") < 0.001);
+    assert!(value("flow.up.1.loss") < 0.001 && value("flow.down.1.loss") < 0.001);
     // A downlink packet waits for a frame of 5 ms; an uplink packet asks first.
-    assert!(value("flow.down.delay-mean") < 0.01 && value("flow.up.delay-mean") > 0.01);
+    assert!(value("flow.down.1.delay-mean") < 0.01 && value("flow.up.1.delay-mean") > 0.01);
     assert!(value("wimax.hill.uplink-use") > 0.1);
 }
 

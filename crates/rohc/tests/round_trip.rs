@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_rohc::{
     Channel, CidSpace, Compressor, CompressorConfig, DecompressError, Decompressor, DecompressorConfig, Mode,
-    PacketType, RtpRule,
+    PacketType, Profiles, RtpRule,
 };
 use support::{Dice, Ends, Outcome, Record, corpus, files, name, read_pcap};
 
@@ -161,15 +161,20 @@ fn every_packet_type_is_sent() {
     let Some(corpus) = corpus() else { return };
     let mut missing: BTreeSet<PacketType> = PacketType::ALL.iter().copied().collect();
     let confirmations = [CompressorConfig::default().confirm, 0];
-    let streams = MODES.into_iter().flat_map(|mode| confirmations.map(|confirm| (mode, confirm)));
-    for ((mode, confirm), capture) in
+    let versions = [Profiles::V1, Profiles::V2];
+    let of_mode = |mode| {
+        confirmations.into_iter().flat_map(move |confirm| versions.map(|profiles| (mode, confirm, profiles)))
+    };
+    let streams = MODES.into_iter().flat_map(of_mode);
+    for ((mode, confirm, profiles), capture) in
         streams.flat_map(|stream| captures(&corpus).into_iter().map(move |path| (stream, path)))
     {
         let rtp = RtpRule::Ports(RTP_PORTS.to_vec());
-        let config = CompressorConfig { rtp, confirm, ..CompressorConfig::default() };
+        let channel = Channel { profiles, ..Channel::default() };
+        let config = CompressorConfig { channel, rtp, confirm, ..CompressorConfig::default() };
         let mut compressor = Compressor::new(config);
         let mut decompressor =
-            Decompressor::new(DecompressorConfig { mode, ..DecompressorConfig::default() });
+            Decompressor::new(DecompressorConfig { channel, mode, ..DecompressorConfig::default() });
         for record in read_pcap(&capture) {
             let (mut rohc, mut ip, mut feedback) = (Vec::new(), Vec::new(), Vec::new());
             let sent = compressor.compress(record.at, &record.bytes, &mut rohc).expect("anything goes");

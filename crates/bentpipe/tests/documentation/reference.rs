@@ -115,6 +115,7 @@ fn declared() -> Vec<(&'static str, &'static [&'static Metric])> {
         ("WiMAX", bentpipe_wireless::wimax::metrics::ALL),
         ("Voice", bentpipe_voice::call::metrics::ALL),
         ("Aggregation", bentpipe_voice::aggregate::metrics::ALL),
+        ("Bundle nodes", bentpipe_dtn::metrics::ALL),
     ]
 }
 

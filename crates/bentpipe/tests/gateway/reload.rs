@@ -49,7 +49,7 @@ fn a_reload_changes_what_was_changed_and_keeps_contexts() {
     // What cannot change says so.
     std::fs::write(&one.path, text.replace("bent0", "bent1")).expect("written");
     let (fine, said) = one.ask("reload");
-    assert!(!fine && said.contains("cannot change while the gateway runs"), "{said}");
+    assert!(!fine && said.contains("cannot change while the gateway is running"), "{said}");
     // Back by a signal.
     std::fs::write(&one.path, site(1, ROHC)).expect("written");
     one.signal("-HUP");

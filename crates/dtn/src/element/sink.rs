@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port};
 use bentpipe_transport::app::metrics;
 use bentpipe_units::{Span, Time};
 
@@ -22,8 +22,7 @@ pub struct Sink {
     seen: Vec<u64>,
     expected: u64,
     delay: Span,
-    total: f64,
-    max: Span,
+    delays: Histogram,
     last: Time,
 }
 
@@ -43,8 +42,7 @@ impl Sink {
         if self.is_new(number) {
             self.bytes += payload.len();
             self.delay = if created <= now.as_nanos() { now - Time::from_nanos(created) } else { Span::ZERO };
-            self.total += self.delay.as_secs_f64();
-            self.max = self.max.max(self.delay);
+            self.delays.record(self.delay);
             self.last = now;
         } else {
             self.duplicates += 1;
@@ -84,14 +82,16 @@ impl Element for Sink {
 
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
         let unique = self.packets - self.duplicates;
-        let or_nan = |value: f64| if unique > 0 { value } else { f64::NAN };
+        let or_nan = |span: Option<Span>| span.map_or(f64::NAN, Span::as_secs_f64);
         observer.counter(&metrics::PACKETS, self.packets);
         observer.counter(&metrics::DELIVERED_BYTES, self.bytes);
         observer.counter(&metrics::DUPLICATES, self.duplicates);
+        observer.counter(&metrics::EXPECTED, self.expected);
         observer.gauge(&metrics::LOST, self.expected.saturating_sub(unique) as f64);
-        observer.gauge(&metrics::DELAY, or_nan(self.delay.as_secs_f64()));
-        observer.gauge(&metrics::DELAY_MEAN, or_nan(self.total / unique.max(1) as f64));
-        observer.gauge(&metrics::DELAY_MAX, or_nan(self.max.as_secs_f64()));
+        observer.gauge(&metrics::DELAY, or_nan((unique > 0).then_some(self.delay)));
+        observer.gauge(&metrics::DELAY_MEAN, or_nan(self.delays.mean()));
+        observer.gauge(&metrics::DELAY_MAX, or_nan(self.delays.range().map(|range| range.1)));
+        observer.histogram(&metrics::DELAYS, &self.delays);
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -44,9 +44,9 @@ impl TryFrom<String> for Bandwidth {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Bandwidth, &'static str> {
-        const EXPECTED: &str = "expected a bandwidth of 1.25 to 28 MHz, as \"3.5 MHz\"";
+        const EXPECTED: &str = "expected a bandwidth in MHz, as \"3.5 MHz\"";
         let number = text.strip_suffix("MHz").map(str::trim).and_then(|number| number.parse::<f64>().ok());
-        let hertz = number.filter(|mhz| (1.25..=28.0).contains(mhz)).ok_or(EXPECTED)?;
+        let hertz = number.filter(|mhz| (0.0..=4000.0).contains(mhz)).ok_or(EXPECTED)?;
         Ok(Bandwidth { hertz: libm::round(hertz * 1e6) as u32 })
     }
 }
@@ -216,8 +216,10 @@ impl Phy {
     /// Creates the arithmetic of a channel.
     ///
     /// # Errors
-    /// Returns an error if the standard has no such frame duration.
+    /// Returns an error if the standard has no such bandwidth or frame duration.
     pub fn new(bandwidth: Bandwidth, guard: Guard, frame: Span) -> Result<Phy, InvalidConfig> {
+        let range = 1_250_000..=28_000_000;
+        InvalidConfig::ensure(range.contains(&bandwidth.hertz), "bandwidth", "1.25 to 28 MHz")?;
         let known = FRAMES.iter().any(|micros| Span::from_micros(*micros) == frame);
         InvalidConfig::ensure(known, "frame", "2.5, 4, 5, 8, 10, 12.5 or 20 ms")?;
         Ok(Phy { sampling: bandwidth.sampling(), guard, frame })
