@@ -51,10 +51,10 @@ fn calls_sipp(transport: &str, sipp_transport: &str) {
     }
     let (folder, port) = (Folder::new(), free_port());
     let port_text = port.to_string();
-    let mut uas = Process::start(&mut sipp(
-        &folder,
-        &["-sn", "uas", "-p", &port_text, "-t", sipp_transport, "-m", "30"],
-    ));
+    // sipp waits some seconds after each BYE, and fails the calls of a connection that closes before, unless told otherwise.
+    let keep = ["-reconnect_close", "false", "-max_reconnect", "5"];
+    let words = [&["-sn", "uas", "-p", &port_text, "-t", sipp_transport, "-m", "30"], &keep[..]].concat();
+    let mut uas = Process::start(&mut sipp(&folder, &words));
     wait_for(transport, port);
     let target = format!("sip:service@127.0.0.1:{port}");
     let words =
