@@ -1,6 +1,6 @@
 //! Histograms of spans of time.
 //!
-//! Models: 1024 buckets an octave from 1.024 us to 1100 s, with 32-bit counts, kept from the least to the greatest that was
+//! Models: 1024 buckets an octave from 1.024 us to 417 days, with 32-bit counts, kept from the least to the greatest that was
 //! recorded; exact mean, minimum and maximum. A difference of two histograms of one element is the histogram of what came
 //! between.
 //! Does not model: exact quantiles; a quantile is within 0.1 % of its value.
@@ -8,7 +8,7 @@
 use bentpipe_units::Span;
 
 /// Number of buckets.
-pub const BUCKETS: usize = 30 * OCTAVE;
+pub const BUCKETS: usize = 45 * OCTAVE;
 
 /// Number of buckets of an octave.
 const OCTAVE: usize = 1 << OCTAVE_BITS;
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn spans_are_within_the_bounds_of_their_buckets() {
-        for nanos in [1 << 10, 1500, 123_456, 270_000_000, 999_999_999_999] {
+        for nanos in [1 << 10, 1500, 123_456, 270_000_000, 999_999_999_999, 31_622_400_000_000_000] {
             let bucket = bucket(nanos);
             let seconds = nanos as f64 / 1e9;
             let (low, high) = (lower_bound_s(bucket), lower_bound_s(bucket + 1));

@@ -33,13 +33,21 @@ const MAX_SEQUENCES: usize = 8;
 const MAX_TIMED: usize = 12;
 
 /// Measures plotted for sweeps, in order: name suffix and title.
-const SWEPT: [(&str, &str); 14] = [
+const SWEPT: [(&str, &str); 22] = [
     ("goodput", "Goodput"),
     ("completion", "Completion time"),
     ("retransmitted", "Retransmitted segments"),
     ("loss", "Loss"),
+    ("voice-loss", "Loss of voice, with late packets"),
+    ("mos", "Mean opinion score"),
+    ("r", "Rating R"),
+    ("good-ratio", "Share of good calls"),
     ("rtt", "Mean round-trip time"),
     ("delay-mean", "Mean one-way delay"),
+    ("mouth-to-ear", "Mean mouth-to-ear delay"),
+    ("post-dial-p50", "Median post-dial delay"),
+    ("set-up-p50", "Median set-up time"),
+    ("calls-timed-out", "Calls without a response (Timer B)"),
     ("utilisation", "Link utilisation"),
     ("queue-mean-bytes", "Mean queue"),
     ("drop-ratio", "Drop ratio"),

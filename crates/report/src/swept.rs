@@ -28,7 +28,46 @@ fn of_words(label: &str, values: &[&str]) -> (Axis, Vec<f64>) {
         }) as f64
     };
     let places = values.iter().map(place).collect();
+    axis.words = shortened(axis.words);
     (axis, places)
+}
+
+/// Maximum number of characters of a word on an axis.
+const LONGEST_WORD: usize = 20;
+
+/// Leaves out of long values, such as tables, what all begin or end with, and cuts what is still long. Values that would look
+/// the same keep their number in front.
+fn shortened(words: Vec<String>) -> Vec<String> {
+    if words.iter().all(|word| word.chars().count() <= LONGEST_WORD) {
+        return words;
+    }
+    let chars: Vec<Vec<char>> = words.iter().map(|word| word.chars().collect()).collect();
+    let backwards: Vec<Vec<char>> = chars.iter().map(|word| word.iter().rev().copied().collect()).collect();
+    let (front, back) = (common(&chars), common(&backwards));
+    let cut = |word: &Vec<char>| -> String {
+        let own = &word[front..(word.len() - back).max(front)];
+        let own: String = own.iter().collect();
+        let own = own.trim_matches(['"', ' ', ',']);
+        match own.char_indices().nth(LONGEST_WORD - 1) {
+            Some((end, _)) if own.chars().count() > LONGEST_WORD => format!("{}…", &own[..end]),
+            _ => own.to_owned(),
+        }
+    };
+    let cut: Vec<String> = chars.iter().map(cut).collect();
+    let is_clear = |word: &String| !word.is_empty() && cut.iter().filter(|other| *other == word).count() == 1;
+    if cut.iter().all(is_clear) {
+        return cut;
+    }
+    cut.iter().enumerate().map(|(n, word)| format!("{}. {word}", n + 1)).collect()
+}
+
+/// Returns the number of characters that all words begin with, back to the end of a part.
+fn common(words: &[Vec<char>]) -> usize {
+    let Some(first) = words.first() else { return 0 };
+    let agrees = |n: &usize| words.iter().all(|word| word.get(*n) == first.get(*n));
+    let same = (0..first.len()).take_while(agrees).count();
+    let is_end = |c: &char| matches!(c, '"' | ' ' | ',' | '[' | ']' | '{' | '}' | '=');
+    first[..same].iter().rposition(is_end).map_or(0, |end| end + 1)
 }
 
 /// Returns a curve of means and confidence intervals, in rising order on the axis. Points without the measure are
@@ -63,4 +102,27 @@ pub fn spread(plot: Plot) -> Plot {
     let (low, high) = (places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max));
     let from_zero = !logarithmic && plot.x.from_zero && low <= high / 2.0;
     Plot { x: Axis { from_zero, ..plot.x }, ..plot }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(values: &[&str]) -> Vec<String> {
+        of_words("value", values).0.words
+    }
+
+    #[test]
+    fn long_values_on_an_axis_are_what_they_differ_in() {
+        let services = [
+            r#"[{ service = "be", dscp = [46] }, {}]"#,
+            r#"[{ service = "rt-ps", interval = "20 ms", dscp = [46] }, {}]"#,
+            r#"[{ service = "ugs", interval = "10 ms", dscp = [46] }, {}]"#,
+        ];
+        assert_eq!(words(&services), ["be", "rt-ps\", interval = …", "ugs\", interval = \"1…"]);
+        assert_eq!(words(&["cubic", "new reno"]), ["cubic", "new reno"]);
+        let alike = ["a value of twenty characters, and one", "a value of twenty characters, and two"];
+        assert_eq!(words(&alike), ["one", "two"]);
+        assert_eq!(words(&["", "twenty characters and some"]), ["1. ", "2. twenty characters a…"]);
+    }
 }

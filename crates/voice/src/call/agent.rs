@@ -180,8 +180,9 @@ impl Agent {
             Emission::Speech { .. } => self.speech_sent += 1,
             Emission::Noise => self.noise_sent += 1,
         }
-        self.bytes_sent += u64::from(payload_len) + rtp::HEADER_LEN as u64;
-        self.route.rtp(call as usize, &header, payload_len, at)
+        let packet = self.route.rtp(call as usize, &header, payload_len, at);
+        self.bytes_sent += packet.len() as u64;
+        packet
     }
 
     fn report_due(&mut self, cx: &mut Cx<'_>) {
