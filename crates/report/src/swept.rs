@@ -35,8 +35,9 @@ fn of_words(label: &str, values: &[&str]) -> (Axis, Vec<f64>) {
 /// Maximum number of characters of a word on an axis.
 const LONGEST_WORD: usize = 20;
 
-/// Leaves out of long values, such as tables, what all begin or end with, and cuts what is still long. Values that would look
-/// the same keep their number in front.
+/// Shortens long values to the parts in which they differ.
+///
+/// What is still long is cut. Values that would look the same get their number in front.
 fn shortened(words: Vec<String>) -> Vec<String> {
     if words.iter().all(|word| word.chars().count() <= LONGEST_WORD) {
         return words;
@@ -61,7 +62,7 @@ fn shortened(words: Vec<String>) -> Vec<String> {
     cut.iter().enumerate().map(|(n, word)| format!("{}. {word}", n + 1)).collect()
 }
 
-/// Returns the number of characters that all words begin with, back to the end of a part.
+/// Returns the length of the common beginning of all words, back to the end of a part.
 fn common(words: &[Vec<char>]) -> usize {
     let Some(first) = words.first() else { return 0 };
     let agrees = |n: &usize| words.iter().all(|word| word.get(*n) == first.get(*n));
