@@ -21,6 +21,13 @@ const MARGIN: f64 = 24.0;
 /// Maximum number of letters of a name or label.
 const MAX_LETTERS: usize = 28;
 
+/// Maximum shift of the labels of links that fan out, as a share of [`LAYER`].
+const FAN: f64 = 0.08;
+
+/// Width of a satellite's panel, and half the width of a letter.
+const PANEL: f64 = 16.0;
+const HALF_LETTER: f64 = 3.4;
+
 /// Returns the network as an `<svg>` element, or `None`.
 ///
 /// A network without links, or with more nodes than can be read, is not drawn.
@@ -148,26 +155,34 @@ fn draw_link(
         via_y -= bend;
     }
     let _ = write!(svg, "<path class=\"link\" d=\"M{x} {y}Q{via_x} {via_y} {to_x} {to_y}\"/>");
+    // A label that is too long has its delay on a line of its own.
+    let (first, second) = match link.label.rsplit_once(", ") {
+        Some(lines) if link.label.chars().count() > MAX_LETTERS => lines,
+        _ => (&link.label[..], ""),
+    };
+    let letters = [&link.name[..], first, second].map(|text| text.chars().count().min(MAX_LETTERS));
+    let shift = FAN.min(slack(letters.into_iter().max().unwrap_or_default()));
     let t = match degree.cmp(&to_degree) {
-        Ordering::Less => 0.42,
+        Ordering::Less => 0.5 - shift,
         Ordering::Equal => 0.5,
-        Ordering::Greater => 0.58,
+        Ordering::Greater => 0.5 + shift,
     };
     let on_curve = |from: f64, via: f64, to: f64| {
         let (before, after) = (1.0 - t, t);
         before * before * from + 2.0 * before * after * via + after * after * to
     };
     let (x, y) = (on_curve(x, via_x, to_x), on_curve(y, via_y, to_y));
-    // A label that is too long has its delay on a line of its own.
-    let (first, second) = match link.label.rsplit_once(", ") {
-        Some(lines) if link.label.chars().count() > MAX_LETTERS => lines,
-        _ => (&link.label[..], ""),
-    };
     let lines = [(&link.name[..], "name", y - 7.0), (first, "label", y + 16.0), (second, "label", y + 31.0)];
     for (text, class, y) in lines.into_iter().filter(|(text, ..)| !text.is_empty()) {
         let text = escape(&shortened(text));
         let _ = write!(svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
     }
+}
+
+/// Returns the possible shift of a label off the middle, as a share of [`LAYER`].
+fn slack(letters: usize) -> f64 {
+    let room = LAYER / 2.0 - HALF.0 - PANEL - letters as f64 * HALF_LETTER;
+    room.max(0.0) / LAYER
 }
 
 fn draw_node(node: &MappedNode, (x, y): (f64, f64), svg: &mut String) {
@@ -221,6 +236,23 @@ mod tests {
         let link =
             |between: &[usize; 2]| MappedLink { name: "l".into(), between: *between, label: "1 s".into() };
         NetworkMap { nodes: names.iter().map(node).collect(), links: links.iter().map(link).collect() }
+    }
+
+    #[test]
+    fn long_labels_stay_between_the_nodes() {
+        let mut fan = map(&["hub", "a", "b"], &[[0, 1], [0, 2]]);
+        fan.links[0].label = "10.80 Mbit/s / 7.20 Mbit/s".into();
+        let svg = draw(&fan).expect("a drawing");
+        let before = svg.split("10.80 Mbit").next().expect("a label");
+        let x: f64 = before
+            .rsplit("x=\"")
+            .next()
+            .and_then(|x| x.split('"').next())
+            .and_then(|x| x.parse().ok())
+            .expect("x");
+        let (from, to) = (MARGIN + 2.0 * HALF.0, MARGIN + LAYER);
+        let half = 26.0 * HALF_LETTER;
+        assert!(x - half >= from && x + half <= to, "{x}");
     }
 
     #[test]

@@ -32,14 +32,15 @@ fn of_words(label: &str, values: &[&str]) -> (Axis, Vec<f64>) {
     (axis, places)
 }
 
-/// Maximum number of characters of a word on an axis.
-const LONGEST_WORD: usize = 20;
+/// Number of characters for which an axis has room.
+const ROOM: usize = 44;
 
 /// Shortens long values to the parts in which they differ.
 ///
 /// What is still long is cut. Values that would look the same get their number in front.
 fn shortened(words: Vec<String>) -> Vec<String> {
-    if words.iter().all(|word| word.chars().count() <= LONGEST_WORD) {
+    let longest = (ROOM / words.len().max(1)).clamp(6, 20);
+    if words.iter().all(|word| word.chars().count() <= longest) {
         return words;
     }
     let chars: Vec<Vec<char>> = words.iter().map(|word| word.chars().collect()).collect();
@@ -49,8 +50,8 @@ fn shortened(words: Vec<String>) -> Vec<String> {
         let own = &word[front..(word.len() - back).max(front)];
         let own: String = own.iter().collect();
         let own = own.trim_matches(['"', ' ', ',']);
-        match own.char_indices().nth(LONGEST_WORD - 1) {
-            Some((end, _)) if own.chars().count() > LONGEST_WORD => format!("{}…", &own[..end]),
+        match own.char_indices().nth(longest - 1) {
+            Some((end, _)) if own.chars().count() > longest => format!("{}…", &own[..end]),
             _ => own.to_owned(),
         }
     };
@@ -62,7 +63,7 @@ fn shortened(words: Vec<String>) -> Vec<String> {
     cut.iter().enumerate().map(|(n, word)| format!("{}. {word}", n + 1)).collect()
 }
 
-/// Returns the length of the common beginning of all words, back to the end of a part.
+/// Returns the length of what all words begin with, without a part that is cut.
 fn common(words: &[Vec<char>]) -> usize {
     let Some(first) = words.first() else { return 0 };
     let agrees = |n: &usize| words.iter().all(|word| word.get(*n) == first.get(*n));
@@ -120,7 +121,7 @@ mod tests {
             r#"[{ service = "rt-ps", interval = "20 ms", dscp = [46] }, {}]"#,
             r#"[{ service = "ugs", interval = "10 ms", dscp = [46] }, {}]"#,
         ];
-        assert_eq!(words(&services), ["be", "rt-ps\", interval = …", "ugs\", interval = \"1…"]);
+        assert_eq!(words(&services), ["be", "rt-ps\", inter…", "ugs\", interva…"]);
         assert_eq!(words(&["cubic", "new reno"]), ["cubic", "new reno"]);
         let alike = ["a value of twenty characters, and one", "a value of twenty characters, and two"];
         assert_eq!(words(&alike), ["one", "two"]);
