@@ -122,12 +122,15 @@ fn tcp(data: &[u8], mode: Mode) {
     }
 }
 
-/// Profiles of version 2. Each packet of `data` comes back from one pair of ends, or is refused. Another pair, which has contexts of
+/// Profiles of version 2. Each packet of `data` comes back from one pair of ends. Another pair, which has contexts of
 /// them, gets the packets as ROHC packets and as feedback, and its ROHC packets with octets of the next one over theirs.
 pub fn fuzz_v2(data: &[u8]) {
-    for (mode, reorder) in
-        [(Mode::Unidirectional, ReorderRatio::Half), (Mode::Optimistic, ReorderRatio::None)]
-    {
+    for (mode, reorder) in [
+        (Mode::Unidirectional, ReorderRatio::Half),
+        (Mode::Optimistic, ReorderRatio::None),
+        (Mode::Optimistic, ReorderRatio::Quarter),
+        (Mode::Unidirectional, ReorderRatio::ThreeQuarters),
+    ] {
         v2(data, mode, reorder);
     }
 }
@@ -150,8 +153,8 @@ fn v2(data: &[u8], mode: Mode, reorder: ReorderRatio) {
             decompressor.take_feedback(&mut feedback);
             compressor.feedback(&feedback);
             if index == 0 {
-                // Known gap: numbers that fall back before the compressor may cost a packet, never make one wrong.
-                assert!(restored.is_err() || ip == packet, "{restored:?}");
+                assert!(matches!(restored, Ok(Some(_))), "{restored:?}");
+                assert_eq!(ip, packet);
             }
         }
         let (compressor, decompressor) = &mut attacked;

@@ -134,6 +134,50 @@ fn captures_come_back() {
     assert!(packets > 1000);
 }
 
+/// An ESP or RTP packet with this number.
+fn numbered(number: u16, timestamp: u32, rtp: bool) -> Vec<u8> {
+    let [high, low] = number.to_be_bytes();
+    let transport = if rtp {
+        let ts = timestamp.to_be_bytes();
+        let mut udp = vec![0x13, 0x8a, 0x13, 0x8a, 0, 20, 0, 0, 0x80, 0, high, low];
+        udp.extend_from_slice(&[ts[0], ts[1], ts[2], ts[3], 1, 2, 3, 4]);
+        udp
+    } else {
+        vec![0, 0, 0, 9, 0, 0, high, low, 7, 7, 7, 7]
+    };
+    let mut packet = vec![0x60, 0, 0, 0, 0, transport.len() as u8, if rtp { 17 } else { 50 }, 64];
+    packet.resize(40, 1);
+    packet.extend_from_slice(&transport);
+    packet
+}
+
+/// Numbers that step back before the compressor, a little or far, for one packet or for good, cost nothing.
+#[test]
+fn numbers_that_fall_back_before_the_compressor_come_back() {
+    for (seed, ratio) in (0..400).zip([0, 1, 2, 3].into_iter().cycle()) {
+        let ratio =
+            [ReorderRatio::None, ReorderRatio::Quarter, ReorderRatio::Half, ReorderRatio::ThreeQuarters]
+                [ratio];
+        let mode = if seed % 8 < 4 { Mode::Unidirectional } else { Mode::Optimistic };
+        let mut dice = Dice(seed + 1);
+        let mut ends = ends(mode, CidSpace::SMALL, ratio);
+        let (mut number, mut ts) = (1000u16, 0u32);
+        for _ in 0..60 {
+            let step = if dice.percent(75) { 1 } else { dice.below(90) as i16 - 60 };
+            number = number.wrapping_add_signed(step);
+            ts = ts.wrapping_add_signed(160 * if dice.percent(95) { i32::from(step) } else { 1 });
+            let packet = numbered(number, ts, seed % 3 > 0);
+            let sent = ends.compress(std::time::Duration::ZERO, &packet);
+            let result = ends.arrive(std::time::Duration::ZERO, &packet);
+            assert!(
+                matches!(result, Ok(Some(_))) && ends.outcome.wrong == 0,
+                "{seed} {mode:?} {ratio:?} {number}: {result:?} {sent:?}"
+            );
+            ends.answer(|| false);
+        }
+    }
+}
+
 /// Every capture over a channel that loses `burst` packets in a row.
 fn lossy(mode: Mode, percent: u64, burst: usize, seed: u64) -> Outcome {
     let mut total = Outcome::default();
@@ -205,10 +249,10 @@ fn reordered(capture: &Path, ratio: ReorderRatio, depth: usize, seed: u64) -> Ou
 #[test]
 fn ratios_keep_their_promise() {
     for (ratio, depth, most_refused) in [
-        (ReorderRatio::None, 1, 20),
-        (ReorderRatio::Quarter, 3, 4),
-        (ReorderRatio::Half, 7, 10),
-        (ReorderRatio::ThreeQuarters, 11, 164),
+        (ReorderRatio::None, 1, 19),
+        (ReorderRatio::Quarter, 3, 2),
+        (ReorderRatio::Half, 7, 7),
+        (ReorderRatio::ThreeQuarters, 11, 5),
     ] {
         let mut total = Outcome::default();
         for (number, capture) in captures().iter().enumerate() {

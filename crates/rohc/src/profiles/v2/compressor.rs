@@ -4,6 +4,7 @@ mod choose;
 mod emit;
 mod groups;
 mod observe;
+mod place;
 mod reply;
 mod steady;
 
@@ -12,6 +13,7 @@ use alloc::vec::Vec;
 
 use self::groups::{Group, Groups, Set};
 use self::observe::{IdWatch, Sequences, StrideWatch};
+use self::place::{Place, Step};
 pub(super) use self::steady::Plain;
 use self::steady::Steady;
 use super::chain::Chain;
@@ -39,6 +41,15 @@ struct Ref {
     ts: u32,
     /// Offset of the innermost IP-ID from the master sequence number.
     offset: u16,
+}
+
+/// Values and demands of a packet in order.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    current: Ref,
+    /// Place of the packets before.
+    before: Place,
+    is_strong_due: bool,
 }
 
 /// A packet, its headers found.
@@ -97,8 +108,7 @@ pub(super) struct Compressor {
     id_run: u8,
     /// Packets in a row whose sequence number went on.
     number_run: u8,
-    /// The highest number of late, which the decompressor may still hold.
-    peak: u32,
+    place: Place,
     groups: Groups,
     id_watch: IdWatch,
     stride_watch: StrideWatch,
@@ -131,7 +141,7 @@ impl Compressor {
             ts_run: 0,
             id_run: 0,
             number_run: 0,
-            peak: 0,
+            place: Place::default(),
             groups: Groups::default(),
             id_watch: IdWatch::default(),
             stride_watch: StrideWatch::default(),
@@ -205,8 +215,9 @@ impl Compressor {
         };
         self.refresh(job);
         let number = self.number_of(&view);
-        self.observe(job, &view, number);
-        Ok(self.write(job, &view, out))
+        let before = self.place;
+        let step = self.observe(job, &view, number);
+        Ok(self.write(job, &view, before, step, out))
     }
 
     /// Begins with a new chain of headers.
@@ -320,16 +331,25 @@ impl Compressor {
     }
 
     /// Writes the packet and remembers it.
-    fn write(&mut self, job: &Job<'_>, view: &View<'_>, out: &mut Vec<u8>) -> Built {
+    fn write(
+        &mut self,
+        job: &Job<'_>,
+        view: &View<'_>,
+        before: Place,
+        step: Step,
+        out: &mut Vec<u8>,
+    ) -> Built {
         let current = self.values(view, self.control.number);
         let plan = self.plan(view);
-        let is_strong_due = self.must_confirm(job, &current);
-        let kind = self.emit(job, view, &current, plan.as_ref(), is_strong_due, out);
-        let is_list = kind != PacketType::CoCommon || self.groups.due().has(Group::List);
-        if let (Some(csrcs), Some(plan), true) = (&mut self.csrcs, &plan, is_list && is_updating(kind)) {
-            csrcs.sent(plan);
+        let kind = if step == Step::Behind {
+            self.emit_whole(job, view, plan.as_ref(), out)
+        } else {
+            let next = Next { current, before, is_strong_due: self.must_confirm(job, &current) };
+            self.emit(job, view, &next, plan.as_ref(), out)
+        };
+        if step != Step::Behind {
+            self.carried(kind, plan.as_ref());
         }
-        self.groups.sent(kind);
         self.confirmed(kind, job.config);
         self.refreshed(kind, job);
         let width = usize::from(Self::width(job.config));
@@ -341,6 +361,15 @@ impl Compressor {
         self.timing.note(job.now);
         self.set_template(job, view);
         Built { kind, header_in: view.headers.len() }
+    }
+
+    /// Notes that changes went out in a packet of this kind, which the decompressor adopts.
+    fn carried(&mut self, kind: PacketType, plan: Option<&Plan>) {
+        let is_list = kind != PacketType::CoCommon || self.groups.due().has(Group::List);
+        if let (Some(csrcs), Some(plan), true) = (&mut self.csrcs, plan, is_list && is_updating(kind)) {
+            csrcs.sent(plan);
+        }
+        self.groups.sent(kind);
     }
 
     /// Returns the indices of the CSRCs.

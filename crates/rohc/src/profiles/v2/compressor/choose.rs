@@ -1,6 +1,6 @@
 //! The smallest header that carries what is due.
 
-use super::{Compressor, Group, Ref, Set, View};
+use super::{Compressor, Group, Next, Ref, Set, View};
 use crate::framework::config::CompressorConfig;
 use crate::framework::lsb;
 use crate::profiles::v2::common::{IdCode, TsCode};
@@ -14,16 +14,16 @@ impl Compressor {
         &self,
         config: &CompressorConfig,
         view: &View<'_>,
-        current: &Ref,
-        is_strong_due: bool,
+        next: &Next,
     ) -> Option<&'static Format> {
+        let current = &next.current;
         let sequential = self.chain.inner().ip_id.is_sequential();
         let marker = self.profile.has_rtp() && view.rtp()[1] & transport::MARKER != 0;
         let scaled = self.scaled(current);
         let fits = |format: &&Format| {
-            (format.has_crc7 || !is_strong_due)
+            (format.has_crc7 || !next.is_strong_due)
                 && (format.has_marker || !marker)
-                && self.number_fits(config, current, format.msn_bits)
+                && self.number_fits(config, next, format.msn_bits)
                 && (!sequential || self.id_fits(current, format.id_bits))
                 && (!self.profile.has_rtp() || self.ts_fits(scaled, format.ts_bits))
         };
@@ -31,12 +31,12 @@ impl Compressor {
     }
 
     /// Returns `true` if `bits` bits of the sequence number are enough after every likely reference.
-    pub(super) fn number_fits(&self, config: &CompressorConfig, current: &Ref, bits: u32) -> bool {
+    pub(super) fn number_fits(&self, config: &CompressorConfig, next: &Next, bits: u32) -> bool {
         let p = self.control.reorder.depth(bits);
-        let fits = |reference: &Ref| lsb::fits(reference.number, current.number, bits, p, mask(self.profile));
-        let peak = Ref { number: self.peak, ..Ref::default() };
-        let is_peak_fit = self.peak == current.number || fits(&peak);
-        is_peak_fit && self.window.iter().rev().take(usize::from(config.repeats.max(1))).all(fits)
+        let number = next.current.number;
+        let fits = |reference: u32| lsb::fits(reference, number, bits, p, mask(self.profile));
+        let mut recent = self.window.iter().rev().take(usize::from(config.repeats.max(1)));
+        next.before.ends().into_iter().all(fits) && recent.all(|reference| fits(reference.number))
     }
 
     /// Returns `true` if `bits` bits of the IP-ID's offset are enough; 0: none.
@@ -75,10 +75,10 @@ impl Compressor {
     }
 
     /// Returns the sequence number of `co_common`.
-    pub(super) fn common_number(&self, config: &CompressorConfig, current: &Ref) -> Bits {
-        let fits = |&bits: &u32| self.number_fits(config, current, bits);
+    pub(super) fn common_number(&self, config: &CompressorConfig, next: &Next) -> Bits {
+        let fits = |&bits: &u32| self.number_fits(config, next, bits);
         let bits = SDVL_BITS.into_iter().find(fits).unwrap_or(32);
-        Bits { value: current.number, bits }
+        Bits { value: next.current.number, bits }
     }
 
     /// Returns the IP-ID of `co_common`.

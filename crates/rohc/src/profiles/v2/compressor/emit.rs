@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Compressor, Group, Ref, View};
+use super::{Compressor, Group, Next, Ref, View};
 use crate::framework::crc::{CRC7, crc3};
 use crate::framework::frame::seal_ir;
 use crate::framework::octets::Writer;
@@ -24,29 +24,39 @@ impl Compressor {
         &self,
         job: &Job<'_>,
         view: &View<'_>,
-        current: &Ref,
+        next: &Next,
         plan: Option<&Plan>,
-        is_strong_due: bool,
         out: &mut Vec<u8>,
     ) -> PacketType {
         let due = self.groups.due();
-        if due.has(Group::Static) {
-            return self.write_ir(job, view, plan, out);
+        if due.has(Group::Static) || due.has(Group::Dynamic) {
+            return self.emit_whole(job, view, plan, out);
         }
-        if due.has(Group::Dynamic) && !job.config.only_ir_and_so {
-            return self.write_repair(job, view, plan, out);
-        }
-        let format =
-            if self.has_nothing_due() { self.choose(job.config, view, current, is_strong_due) } else { None };
+        let format = if self.has_nothing_due() { self.choose(job.config, view, next) } else { None };
         let is_type_0 =
             |format: &Format| matches!(format.packet_type, PacketType::Pt0Crc3 | PacketType::Pt0Crc7);
         match format {
             Some(format) if !job.config.only_ir_and_so || is_type_0(format) => {
-                self.write_short(format, job, view, current, out);
+                self.write_short(format, job, view, &next.current, out);
                 format.packet_type
             }
             _ if job.config.only_ir_and_so => self.write_ir(job, view, plan, out),
-            _ => self.write_common(job, view, current, plan, out),
+            _ => self.write_common(job, view, next, plan, out),
+        }
+    }
+
+    /// Writes the dynamic part whole, and the static part where due; returns the type.
+    pub(super) fn emit_whole(
+        &self,
+        job: &Job<'_>,
+        view: &View<'_>,
+        plan: Option<&Plan>,
+        out: &mut Vec<u8>,
+    ) -> PacketType {
+        if self.groups.due().has(Group::Static) || job.config.only_ir_and_so {
+            self.write_ir(job, view, plan, out)
+        } else {
+            self.write_repair(job, view, plan, out)
         }
     }
 
@@ -98,16 +108,17 @@ impl Compressor {
         &self,
         job: &Job<'_>,
         view: &View<'_>,
-        current: &Ref,
+        next: &Next,
         plan: Option<&Plan>,
         out: &mut Vec<u8>,
     ) -> PacketType {
+        let current = &next.current;
         let inner = self.chain.inner();
         let header = &view.headers[inner.range()];
         let updates = self.updates(view);
         let common = Common {
             updates,
-            number: self.common_number(job.config, current),
+            number: self.common_number(job.config, next),
             id: self.common_id(current, ip_id(header)),
             ts: self.common_ts(current),
             marker: self.profile.has_rtp() && view.rtp()[1] & transport::MARKER != 0,

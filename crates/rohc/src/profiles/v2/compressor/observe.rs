@@ -2,8 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Compressor, Group, Ref, Set, View, WINDOW, coverage_after};
-use crate::framework::lsb::Window;
+use super::{Compressor, Group, Place, Set, Step, View, WINDOW, coverage_after};
 use crate::framework::profile::Profile;
 use crate::profiles::tcp::extension::{same_static, sequence_at};
 use crate::profiles::tcp::ip::{IpId, df, ip_id, same_static as same_static_ip, tos, ttl, u16_at, u32_at};
@@ -134,8 +133,8 @@ impl Sequences {
 }
 
 impl Compressor {
-    /// Records what of the packet changed, and what went on as before.
-    pub(super) fn observe(&mut self, job: &Job<'_>, view: &View<'_>, number: u32) {
+    /// Records the changes of a packet; returns the place of its number.
+    pub(super) fn observe(&mut self, job: &Job<'_>, view: &View<'_>, number: u32) -> Step {
         let width = Self::width(job.config);
         let last_number = self.control.number;
         self.control.number = number;
@@ -144,16 +143,22 @@ impl Compressor {
             self.control.reorder = job.config.reorder;
             changed = changed.with_if(Group::Reorder, true);
         }
+        let mut step = Step::Ahead;
         if self.window.newest().is_some() {
             changed = changed.and(self.number_changes(view, last_number));
-            changed = changed.and(self.number_falls_back(width));
+            let changed_by_step;
+            (step, changed_by_step) = self.step_to(number);
+            changed = changed.and(changed_by_step);
         } else {
-            self.peak = number;
+            self.place = Place::at(number);
         }
         if self.sequences.are_long(&self.chain, view.headers).is_none() {
             changed = changed.with_if(Group::Dynamic, true);
         }
-        self.groups.changed(changed, self.control.msn(), width);
+        // What comes behind others is not adopted: the next packet ahead of them is the first to bring the change.
+        let first = if step == Step::Behind { self.place.highest().wrapping_add(1) } else { number };
+        self.groups.changed(changed, first as u16, width);
+        step
     }
 
     fn chain_changes(&mut self, view: &View<'_>) -> Set {
@@ -239,18 +244,19 @@ impl Compressor {
         changed
     }
 
-    /// Begins again where the numbers stay behind an earlier one: these are not late packets.
-    fn number_falls_back(&mut self, width: u8) -> Set {
-        let number = self.control.number;
-        let is_ahead = control::distance(self.profile, self.peak, number) > 0;
-        let holds_peak = |window: &Window<Ref, WINDOW>| {
-            window.iter().rev().take(usize::from(width)).any(|reference| reference.number == self.peak)
+    /// Moves on to `number`; returns its place and the groups that it calls for.
+    ///
+    /// Numbers that fall back begin again. Where they pass one that left the window, all but the static part does.
+    fn step_to(&mut self, number: u32) -> (Step, Set) {
+        let highest = self.place.highest();
+        let step = self.place.step(self.profile, number);
+        let is_reference = || self.window.iter().any(|reference| reference.number == highest);
+        let changed = match step {
+            Step::Back => Set::ALL,
+            Step::Ahead if !is_reference() => Set::ALL.without(Group::Static),
+            _ => Set::NONE,
         };
-        let falls_back = !is_ahead && !holds_peak(&self.window);
-        if is_ahead || falls_back {
-            self.peak = number;
-        }
-        if falls_back { Set::ALL } else { Set::NONE }
+        (step, changed)
     }
 
     /// Returns `true` if the stride is another one.

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::observe::{IdWatch, StrideWatch};
-use super::{Compressor, Ref, Set, View};
+use super::{Compressor, Place, Ref, Set, View};
 use crate::framework::config::CompressorConfig;
 use crate::framework::crc::{CRC7, crc3};
 use crate::framework::frame::Cid;
@@ -215,7 +215,7 @@ impl Compressor {
             self.window.iter().rev().nth(repeats - 1)
         };
         let p = self.control.reorder.depth(super::SHORTEST_MSN_BITS);
-        self.peak == last.number
+        self.place == Place::at(last.number)
             && usize::from(self.number_run) + 1 >= self.window.len().min(repeats)
             && oldest.is_some_and(|oldest| {
                 lsb::fits(oldest.number, number, super::SHORTEST_MSN_BITS, p, mask(self.profile))
@@ -241,7 +241,7 @@ impl Compressor {
     #[inline]
     fn keep(&mut self, next: &Next, header: &[u8], kind: PacketType, config: &CompressorConfig) {
         let number = next.reference.number;
-        (self.control.number, self.peak) = (number, number);
+        (self.control.number, self.place) = (number, Place::at(number));
         self.number_run = self.number_run.saturating_add(1);
         self.ts_run = self.ts_run.saturating_add(u8::from(self.profile == Profile::RtpV2));
         let goes_on = self.window.newest().is_some_and(|last| last.offset == next.reference.offset);
