@@ -5,14 +5,14 @@
 #[allow(unreachable_pub, reason = "shared between test files")]
 mod support;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bentpipe_rohc::{
     Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, Profile,
     Profiles, ReorderRatio,
 };
-use support::{Dice, Ends, Outcome, corpus, crc32, files, name, read_pcap, read_rows};
+use support::streams::decompress_all;
+use support::{Dice, Ends, Outcome, corpus, files, name, read_pcap};
 
 fn channel(cids: CidSpace) -> Channel {
     // Without TCP, whose packets go by IP then: its profile wants them in order.
@@ -23,60 +23,19 @@ fn cids(name: &str) -> CidSpace {
     if name.contains(".large16383") { CidSpace::LARGE } else { CidSpace::SMALL }
 }
 
-/// Packets of a stream of librohc's that are right; adds what is not to `wrong`.
-fn decompress(stream: &Path, wrong: &mut BTreeMap<String, usize>, examples: &mut Vec<String>) -> usize {
-    let table = stream.with_file_name(name(stream).replace(".rohc.pcap", ".csv"));
-    let records = read_pcap(stream);
-    let channel = Channel { cids: cids(&name(stream)), profiles: Profiles::V2, mrru_bytes: 0 };
-    let config = DecompressorConfig { channel, ..DecompressorConfig::default() };
-    let mut decompressor = Decompressor::new(config);
-    let mut right = 0;
-    for row in read_rows(&table) {
-        let Some(record) = row.record else { continue };
-        let (record, mut ip) = (&records[record - 1], Vec::new());
-        let result = decompressor.decompress(record.at, &record.bytes, &mut ip);
-        if matches!(result, Ok(Some(_))) && ip.len() == row.ip_len && crc32(&ip) == row.ip_crc32 {
-            right += 1;
-            continue;
-        }
-        let what = match result {
-            Ok(Some(_)) => "wrong packet".to_owned(),
-            Ok(None) => "no packet".to_owned(),
-            Err(error) => error.to_string(),
-        };
-        *wrong.entry(format!("{} {}: {what}", row.profile, row.packet_type)).or_default() += 1;
-        if examples.len() < 20 {
-            examples.push(format!("{} record {:?} {}: {what}", name(stream), row.record, row.packet_type));
-        }
-    }
-    right
-}
-
-fn decompress_all(set: &str) {
-    let Some(corpus) = corpus() else { return };
-    let (mut right, mut streams) = (0, 0);
-    let (mut wrong, mut examples) = (BTreeMap::new(), Vec::new());
-    for folder in ["librohc", "synthetic/librohc"] {
-        for stream in files(&corpus.join(folder), ".rohc.pcap") {
-            if name(&stream).contains(&format!(".{set}.")) {
-                right += decompress(&stream, &mut wrong, &mut examples);
-                streams += 1;
-            }
-        }
-    }
-    println!("{set}: {right} packets of {streams} streams byte-exact");
-    assert!(streams > 0, "no stream of set {set}");
-    assert!(wrong.is_empty(), "{set}: {right} right, wrong: {wrong:#?}\n{}", examples.join("\n"));
+fn config(name: &str) -> DecompressorConfig {
+    let channel = Channel { cids: cids(name), profiles: Profiles::V2, mrru_bytes: 0 };
+    DecompressorConfig { channel, ..DecompressorConfig::default() }
 }
 
 #[test]
 fn librohcs_unidirectional_streams_are_restored_byte_for_byte() {
-    decompress_all("v2");
+    decompress_all("v2", config);
 }
 
 #[test]
 fn librohcs_optimistic_streams_are_restored_byte_for_byte() {
-    decompress_all("v2-omode");
+    decompress_all("v2-omode", config);
 }
 
 /// Captures of the corpus, or those kept with the tests.

@@ -1,5 +1,7 @@
 //! Feedback: framing (RFC 3095 5.2.2), and contents of the RFC 3095 family (5.7.6).
 
+pub(crate) mod sealed;
+
 use alloc::vec::Vec;
 
 use crate::framework::config::CidSpace;
@@ -129,6 +131,8 @@ pub(crate) mod option {
     pub(crate) const JITTER: u8 = 6;
     pub(crate) const LOSS: u8 = 7;
     pub(crate) const CONTEXT_MEMORY: u8 = 9;
+    /// RFC 5225 6.9.2.4.
+    pub(crate) const CLOCK_RESOLUTION: u8 = 10;
 }
 
 impl Feedback {

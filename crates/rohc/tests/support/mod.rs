@@ -1,6 +1,8 @@
 //! The corpus of captures and reference streams, a reader for classic pcap files, and both ends of a channel that loses packets.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod streams;
+
 use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};

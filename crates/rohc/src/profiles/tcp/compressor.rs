@@ -15,7 +15,7 @@ use super::Job;
 use super::behaviour::{EcnWatch, IpIdWatch, StrideWatch};
 use super::chain::{Chain, Link};
 use super::extension;
-use super::feedback::Feedback;
+use super::feedback;
 use super::groups::{Group, Groups, Set};
 use super::header::{self, Control, FIXED_LEN};
 use super::ip::{self, IpId};
@@ -428,14 +428,14 @@ pub(super) fn begin_ir(job: &Job<'_>, first: u8, out: &mut Vec<u8>) -> (usize, u
 /// Feedback of the decompressor (RFC 6846 5.2.2).
 impl Compressor {
     pub(crate) fn feedback(&mut self, arrived: &ArrivedFeedback<'_>) -> FeedbackOutcome {
-        let Some(feedback) = Feedback::parse(arrived.data, arrived.field) else {
+        let Some(feedback) = feedback::parse(arrived.data, arrived.field) else {
             return FeedbackOutcome::default();
         };
         let outcome = FeedbackOutcome {
             rejected: feedback.reject || feedback.context_memory,
             ..FeedbackOutcome::default()
         };
-        let packet = feedback.msn.map(|(msn, bits)| self.sent_packet(msn, bits, arrived.earlier));
+        let packet = feedback.number.map(|(msn, bits)| self.sent_packet(msn, bits, arrived.earlier));
         // Feedback that may be of an earlier use of the CID confirms nothing, but a NACK still asks for an IR.
         if !self.is_begun || (packet == Some(None) && feedback.kind == Acknowledgement::Ack) {
             return outcome;

@@ -418,6 +418,7 @@ impl Decompressor {
                 input.cid(),
                 Acknowledgement::Ack,
                 Some(self.reference.control.msn),
+                None,
             );
         }
     }
@@ -445,7 +446,7 @@ impl Decompressor {
                 && error == DecompressError::CrcMismatch);
         let kind = if static_suspect { Acknowledgement::StaticNack } else { Acknowledgement::Nack };
         let msn = (self.state != State::NoContext).then_some(self.reference.control.msn);
-        feedback::send(output.feedback, input.cid(), kind, msn);
+        feedback::send(output.feedback, input.cid(), kind, msn, None);
     }
 }
 

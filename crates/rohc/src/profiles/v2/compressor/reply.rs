@@ -3,12 +3,12 @@
 use super::{Compressor, Group, Set};
 use crate::framework::context::{ArrivedFeedback, FeedbackOutcome};
 use crate::framework::feedback::Acknowledgement;
-use crate::profiles::v2::feedback::Feedback;
+use crate::profiles::v2::feedback;
 
 impl Compressor {
     /// Processes feedback.
     pub(in crate::profiles::v2) fn feedback(&mut self, arrived: &ArrivedFeedback<'_>) -> FeedbackOutcome {
-        let Some(feedback) = Feedback::parse(arrived.data, arrived.field) else {
+        let Some(feedback) = feedback::parse(arrived.data, arrived.field) else {
             return FeedbackOutcome::default();
         };
         let is_of_this_flow = match feedback.number {
