@@ -1,13 +1,12 @@
 //! Wi-Fi links in scenarios: built, measured, budgeted, refused.
 
-use std::path::Path;
+mod common;
 
 use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::budget::Budget;
-use bentpipe_lab::measure;
-use bentpipe_record::Recorder;
-use bentpipe_scenario::{Document, Scenario};
+use bentpipe_scenario::Document;
 use bentpipe_units::{Span, Time};
+use common::{built, measured, scenario};
 
 const OFFICE: &str = r#"
 title = "Two laptops"
@@ -33,32 +32,14 @@ to = "ap"
 traffic = { kind = "udp", pattern = { kind = "constant", interval = "10 ms" }, payload = "972 B" }
 "#;
 
-fn scenario(text: &str) -> Result<Scenario, String> {
-    let document = Document::parse("file.toml", text.as_bytes()).map_err(|refusal| refusal.to_string())?;
-    checked(&document).map_err(|refusal| refusal.to_string())
-}
-
 #[test]
 fn directions_of_a_cell_are_measured_one_by_one() {
     let scenario = scenario(OFFICE).expect("a scenario");
-    let mut built = Built::new(&scenario, 1, Path::new("")).expect("possible");
+    let mut built = built(&scenario);
     assert!(built.links.iter().all(|link| link.line == built.links[0].line));
     let ports: Vec<u16> = built.links.iter().map(|link| link.port.0).collect();
     assert_eq!(ports, [0, 1, 2, 3]);
-    let recorder = Recorder {
-        elements: built.network.ids().collect(),
-        interval: Span::from_secs(1),
-        warm_up: Span::ZERO,
-        duration: scenario.duration,
-    };
-    let recording =
-        recorder.run(&mut built.network, |_| std::ops::ControlFlow::Continue(())).expect("no stop");
-    let measures = measure::measures(&scenario, &recording);
-    let totals: Vec<_> = bentpipe_record::FinalValues::of(&recording.end).measures().collect();
-    let value = |name: &str| {
-        let found = measures.iter().chain(&totals).find(|measure| measure.name == name);
-        found.unwrap_or_else(|| panic!("{name}")).value
-    };
+    let value = measured(&scenario, &mut built);
     // The other laptop's 100 packets a second come up, and nothing goes down to it.
     assert!((value("link.other.return.rate") - 800_000.0).abs() < 4000.0);
     assert_eq!(value("link.other.forward.delivered"), 0.0);

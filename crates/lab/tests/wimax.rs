@@ -1,13 +1,9 @@
 //! WiMAX links in scenarios: built, measured, budgeted, refused.
 
-use std::path::Path;
+mod common;
 
-use bentpipe_assemble::{Built, checked};
 use bentpipe_lab::budget::Budget;
-use bentpipe_lab::measure;
-use bentpipe_record::Recorder;
-use bentpipe_scenario::{Document, Scenario};
-use bentpipe_units::Span;
+use common::{built, measured, scenario};
 
 const HILL: &str = r#"
 title = "Calls on a hill"
@@ -33,29 +29,11 @@ to = "house"
 traffic = { kind = "udp", pattern = { kind = "constant", interval = "20 ms" }, payload = "172 B", header = "rtp" }
 "#;
 
-fn scenario(text: &str) -> Result<Scenario, String> {
-    let document = Document::parse("file.toml", text.as_bytes()).map_err(|refusal| refusal.to_string())?;
-    checked(&document).map_err(|refusal| refusal.to_string())
-}
-
 #[test]
 fn calls_pass_both_ways_and_are_counted() {
     let scenario = scenario(HILL).expect("a scenario");
-    let mut built = Built::new(&scenario, 1, Path::new("")).expect("possible");
-    let recorder = Recorder {
-        elements: built.network.ids().collect(),
-        interval: Span::from_secs(1),
-        warm_up: Span::ZERO,
-        duration: scenario.duration,
-    };
-    let recording =
-        recorder.run(&mut built.network, |_| std::ops::ControlFlow::Continue(())).expect("no stop");
-    let measures = measure::measures(&scenario, &recording);
-    let totals: Vec<_> = bentpipe_record::FinalValues::of(&recording.end).measures().collect();
-    let value = |name: &str| {
-        let found = measures.iter().chain(&totals).find(|measure| measure.name == name);
-        found.unwrap_or_else(|| panic!("{name}")).value
-    };
+    let mut built = built(&scenario);
+    let value = measured(&scenario, &mut built);
     assert!(value("flow.up.1.loss") < 0.001 && value("flow.down.1.loss") < 0.001);
     // A downlink packet waits for a frame of 5 ms; an uplink packet asks first.
     assert!(value("flow.down.1.delay-mean") < 0.01 && value("flow.up.1.delay-mean") > 0.01);

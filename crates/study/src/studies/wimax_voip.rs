@@ -41,6 +41,8 @@ pub(super) const CODES: &[(&str, Code)] = &[
     ("wimax-voip-two-loss-96", |runs| Ok(loss(runs, "two", 96.0)? * 100.0)),
     ("wimax-voip-two-loss-97", |runs| Ok(loss(runs, "two", 97.0)? * 100.0)),
     ("wimax-voip-two-loss-step", |runs| Ok((loss(runs, "two", 98.0)? - loss(runs, "two", 97.0)?) * 100.0)),
+    ("wimax-voip-line-loss-97", |runs| Ok(line_loss(runs, 97.0)? * 100.0)),
+    ("wimax-voip-line-loss-step", |runs| Ok((line_loss(runs, 98.0)? - line_loss(runs, 97.0)?) * 100.0)),
 ];
 
 /// Values of arithmetic.
@@ -102,6 +104,12 @@ fn at(points: &Points, calls: f64) -> Result<f64, String> {
 
 fn loss(runs: &StudyRuns, run: &str, calls: f64) -> Result<f64, String> {
     at(&curve(runs, run, loss_of, 0.0)?, calls)
+}
+
+/// Returns the loss of calls over the line of constant capacity.
+fn line_loss(runs: &StudyRuns, calls: f64) -> Result<f64, String> {
+    let of: Of = |value| value("link.uplink.forward.drop-ratio");
+    at(&curve(runs, "line", of, 0.0)?, calls)
 }
 
 fn delay(runs: &StudyRuns, run: &str, calls: f64) -> Result<f64, String> {

@@ -281,6 +281,7 @@ impl Agent {
             }
         }
         let share = |packets: u64| packets as f64 / expected as f64;
+        observer.counter(&app::EXPECTED, expected);
         observer.gauge(&app::LOST, lost as f64);
         observer.gauge(&app::LOSS_RATIO, share(lost));
         observer.gauge(&metrics::LATE, late as f64);
@@ -305,10 +306,12 @@ impl Agent {
     }
 
     /// Reports on the quality of the calls, of which each has its own rating.
+    ///
+    /// Means and the worst rating are those of calls that received packets; the others are counted.
     fn observe_quality(&mut self, now: Time, observer: &mut dyn Observer) {
         let settings = &self.plan.settings;
         let (mut all, mut recent, mut good) = (Vec::new(), Vec::new(), 0_u32);
-        let (mut bursts, mut losses_now) = (Vec::new(), Vec::new());
+        let (mut bursts, mut losses_now, mut silent) = (Vec::new(), Vec::new(), 0_u32);
         for Call { receiver, .. } in &mut self.calls {
             receiver.turn_windows(settings, now);
             let (figures, window) = (receiver.figures(), receiver.window());
@@ -324,7 +327,11 @@ impl Agent {
             good += u32::from(is_good);
             all.push(r);
             recent.push(r_now);
-            bursts.push(figures.losses.burst_ratio());
+            if figures.losses.expected() > 0 {
+                bursts.push(figures.losses.burst_ratio());
+            } else {
+                silent += 1;
+            }
             losses_now.push(window.losses.ratio());
         }
         let known =
@@ -338,6 +345,7 @@ impl Agent {
         observer.gauge(&metrics::MOS, mos);
         observer.gauge(&metrics::LOSS_NOW, mean(known(&losses_now).into_iter()));
         observer.gauge(&metrics::CALLS, f64::from(self.plan.count));
+        observer.gauge(&metrics::SILENT_CALLS, f64::from(silent));
         observer.gauge(&metrics::GOOD_CALLS, f64::from(good));
         observer.gauge(&metrics::GOOD_RATIO, f64::from(good) / f64::from(self.plan.count));
     }

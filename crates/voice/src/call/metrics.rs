@@ -28,6 +28,8 @@ bentpipe_net::metrics! {
         => .summed(&[Sum::new("mos", "Mean opinion score", How::Last).at(End::Receiver)]);
     Gauge LOSS_NOW = "loss-now", Ratio, "Loss in the last window, late packets included" => .drawn(Draw::Line("Loss of voice"));
     Gauge CALLS = "calls", Count, "Calls";
+    Gauge SILENT_CALLS = "silent-calls", Count, "Calls without a received packet"
+        => .summed(&[Sum::new("silent-calls", "Calls without a received packet", How::Last).at(End::Receiver)]);
     Gauge GOOD_CALLS = "good-calls", Count, "Good calls" => .summed(&[Sum::new("good-calls", "Good calls", How::Last).at(End::Receiver)]);
     Gauge GOOD_RATIO = "good-ratio", Ratio, "Share of good calls"
         => .summed(&[Sum::new("good-ratio", "Share of good calls", How::Last).at(End::Receiver)]);

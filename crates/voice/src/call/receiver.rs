@@ -231,7 +231,7 @@ impl Receiver {
     pub(super) fn losses(&self) -> Losses {
         let mut losses = self.settled;
         if let Some(source) = &self.source {
-            (0..source.held).rev().for_each(|back| losses.push(source.outcome(back)));
+            source.settle(&mut losses);
         }
         losses
     }
@@ -304,6 +304,21 @@ impl Source {
         }
         settled.push_run(Outcome::Lost, by.saturating_sub(WINDOW.into()));
         self.highest += by;
+    }
+
+    /// Counts the outcomes that may still change, runs of played packets at once.
+    fn settle(&self, losses: &mut Losses) {
+        let mut left = self.held;
+        while left > 0 {
+            // The number `left` - 1 below the highest is the next; shifted, it is the top bit.
+            let played = (self.played << (WINDOW - left)).leading_ones().min(left);
+            losses.push_run(Outcome::Played, played.into());
+            left -= played;
+            if left > 0 {
+                left -= 1;
+                losses.push(self.outcome(left));
+            }
+        }
     }
 
     /// Returns the outcome of the number that is `back` below the highest.

@@ -150,6 +150,24 @@ fn a_lossless_call_has_the_rating_of_its_delay() {
 }
 
 #[test]
+fn a_call_without_packets_is_counted_and_rates_nothing() {
+    let config = Config { rtcp: Rtcp::None, ..always(Config::new(Codec::G711U)) };
+    let mut line = line(&config, 2, Time::NEVER);
+    // In each interval both calls send one packet; B gets those of one call.
+    line.run(until(10), &mut |end, n| (end == 1 || n % 2 == 0).then_some(SATELLITE));
+    let figures = line.figures(1);
+    assert_eq!((figures["calls"], figures["silent-calls"], figures["good-calls"]), (2.0, 1.0, 1.0));
+    assert_eq!((figures["expected-packets"], figures["burst-ratio"]), (figures["packets"], 1.0));
+    let mut dead = self::line(&config, 2, Time::NEVER);
+    dead.run(until(10), &mut |end, _| (end == 1).then_some(SATELLITE));
+    let figures = dead.figures(1);
+    assert_eq!((figures["silent-calls"], figures["good-calls"]), (2.0, 0.0));
+    for name in ["burst-ratio", "r", "r-min", "mos", "loss-ratio"] {
+        assert!(figures[name].is_nan(), "{name}: {}", figures[name]);
+    }
+}
+
+#[test]
 fn losses_and_late_packets_are_counted_apart() {
     let mut line = line(&always(Config::new(Codec::G711U)), 1, Time::NEVER);
     // Each 50th packet of A is lost, each 20th takes 100 ms more than the buffer.

@@ -1,0 +1,41 @@
+//! Scenarios of tests: read, run and measured.
+
+use std::path::Path;
+
+use bentpipe_assemble::{Built, checked};
+use bentpipe_lab::measure;
+use bentpipe_record::{FinalValues, Recorder};
+use bentpipe_scenario::{Document, Scenario};
+use bentpipe_units::Span;
+
+/// Reads a scenario.
+///
+/// # Errors
+/// Returns the refusal as text.
+pub(crate) fn scenario(text: &str) -> Result<Scenario, String> {
+    let document = Document::parse("file.toml", text.as_bytes()).map_err(|refusal| refusal.to_string())?;
+    checked(&document).map_err(|refusal| refusal.to_string())
+}
+
+/// Builds a scenario.
+pub(crate) fn built(scenario: &Scenario) -> Built {
+    Built::new(scenario, 1, Path::new("")).expect("possible")
+}
+
+/// Runs a scenario with a sample a second, and returns its measures and totals by name.
+pub(crate) fn measured(scenario: &Scenario, built: &mut Built) -> impl Fn(&str) -> f64 + use<> {
+    let recorder = Recorder {
+        elements: built.network.ids().collect(),
+        interval: Span::from_secs(1),
+        warm_up: Span::ZERO,
+        duration: scenario.duration,
+    };
+    let recording =
+        recorder.run(&mut built.network, |_| std::ops::ControlFlow::Continue(())).expect("no stop");
+    let mut measures = measure::measures(scenario, &recording);
+    measures.extend(FinalValues::of(&recording.end).measures());
+    move |name| {
+        let found = measures.iter().find(|measure| measure.name == name);
+        found.unwrap_or_else(|| panic!("{name}")).value
+    }
+}
