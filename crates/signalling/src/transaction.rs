@@ -15,3 +15,6 @@ pub use stack::{ClientId, Counters, Event, Peer, ServerId, Stack, Transmit};
 pub use timers::Timers;
 
 pub(crate) use agenda::Agenda;
+
+#[cfg(test)]
+mod tests;

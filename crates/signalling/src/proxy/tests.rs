@@ -184,6 +184,36 @@ fn of_failures_the_best_is_chosen_once_all_branches_have_failed() {
     assert_eq!(events(&mut net, 5070), [CallEvent::Failed { call, failure: Failure::Status(603) }]);
 }
 
+/// Timer C (RFC 3261 16.6, step 11): each provisional response starts it again; without any, Timer B is earlier.
+#[test]
+fn timer_c_ends_a_call_that_rings_on() {
+    let mut net = net(Path::clean(50), None);
+    add(&mut net, "alice", 5070, None);
+    add(&mut net, "bob", 5080, None);
+    register(&mut net, 5080);
+    let (start, call) = (net.now, dial(&mut net, 5070, "bob"));
+    net.run_for(100.0);
+    let incoming = match &events(&mut net, 5080)[..] {
+        [CallEvent::Incoming { call, .. }] => *call,
+        other => panic!("{other:?}"),
+    };
+    let now = net.now;
+    net.agent(5080).ring(now, incoming);
+    // 180 came to the proxy 100.05 s after the INVITE left the caller.
+    net.run(start + Span::from_secs_f64(281.0));
+    assert_eq!(events(&mut net, 5070), [CallEvent::Progress { call, status: 180 }]);
+    net.run(start + Span::from_secs_f64(281.2));
+    assert_eq!(events(&mut net, 5070), [CallEvent::Failed { call, failure: Failure::Status(408) }]);
+    let start = net.now;
+    net.inject(9, PROXY, &options("sip:bob@192.0.2.1", 70, None));
+    net.run_for(0.06);
+    net.path.loss = 1.0;
+    net.run_for(33.0);
+    let failures = net.times(PROXY, "408 INVITE");
+    let first = failures.iter().find(|time| **time > start.as_secs_f64());
+    assert!(first.is_some_and(|time| (time - start.as_secs_f64() - 32.05).abs() < 0.1), "{failures:?}");
+}
+
 fn options(uri: &str, max_forwards: u32, contact: Option<&str>) -> Vec<u8> {
     let (method, to) = if contact.is_some() {
         ("REGISTER", contact.unwrap_or_default().split_once(' ').expect("two").0)

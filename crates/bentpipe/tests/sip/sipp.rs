@@ -1,48 +1,16 @@
 //! Calls of the program to and from sipp's built-in scenarios, over UDP and TCP.
-#![allow(clippy::disallowed_methods, reason = "waits for programs in real time")]
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
 
 use bentpipe_testkit::{Folder, Process, has, said, text};
 
-/// Returns a port of loopback that is free for UDP and TCP.
-fn free_port() -> u16 {
-    let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    let port = udp.local_addr().expect("an address").port();
-    TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).expect("free for TCP too");
-    port
-}
-
-fn bentpipe(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
-    command
-        .args(words)
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
+use super::{bentpipe, free_port, printed_by, wait_for};
 
 fn sipp(folder: &Folder, words: &[&str]) -> Command {
     let mut command = Command::new("sipp");
     command.args(words).args(["-i", "127.0.0.1", "-nostdin"]).current_dir(folder.path());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-/// Waits until a socket of loopback is at a port.
-fn wait_for(protocol: &str, port: u16) {
-    let local = format!("0100007F:{port:04X} ");
-    for _ in 0..500 {
-        let table = std::fs::read_to_string(format!("/proc/net/{protocol}")).unwrap_or_default();
-        if table.lines().any(|line| line.split_once(": ").is_some_and(|(_, rest)| rest.starts_with(&local))) {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    panic!("nothing listens at {port}");
 }
 
 fn calls_sipp(transport: &str, sipp_transport: &str) {
@@ -86,12 +54,7 @@ fn answers_sipp(sipp_transport: &str, more: &[&str], scenario: &[&str]) -> Strin
             .concat();
     let output = sipp(&folder, &words).output().expect("sipp starts");
     said(&output, 0);
-    let mut printed = String::new();
-    let stdout = answerer.stdout.take();
-    let (code, errors) = answerer.finish();
-    stdout.map(|mut pipe| std::io::Read::read_to_string(&mut pipe, &mut printed));
-    assert_eq!(code, Some(0), "{printed}{errors}");
-    printed
+    printed_by(&mut answerer)
 }
 
 #[test]
