@@ -49,6 +49,7 @@ pub(crate) fn run(count: Option<u32>) -> Result<String> {
         force: true,
         snap_len: usize::MAX,
         build: "bench",
+        commit: None,
         command: &[],
     };
     let assembled = Assembled::new(&document, &plan).map_err(|error| anyhow!("{error}"))?;

@@ -126,6 +126,7 @@ fn simulated(case: &Case, document: &Document) -> Result<String> {
         force: true,
         snap_len: usize::MAX,
         build: "golden",
+        commit: None,
         command: &[],
     };
     let assembled = Assembled::new(document, &plan).map_err(|error| anyhow!("{error}"))?;

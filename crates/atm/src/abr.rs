@@ -27,8 +27,10 @@ pub struct Config {
     pub icr: Option<Rate>,
     /// Rate increase factor: maximum increase per backward RM cell. A share of the peak rate, up to 1.
     /// Default: 1/16.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub rif: f64,
     /// Rate decrease factor: decrease per backward RM cell with CI. A share, up to 1. Default: 1/16.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub rdf: f64,
     /// Number of in-rate cells per forward RM cell, itself included, 2 to 256. Default: 32.
     pub nrm: u32,
@@ -41,10 +43,12 @@ pub struct Config {
     /// Forward RM cells without a backward one after which the rate is cut. Default: `tbe` / `nrm`, rounded up.
     pub crm: Option<u32>,
     /// Cutoff decrease factor: decrease per forward RM cell beyond `crm`. A share; 0 for none. Default: 1/16.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub cdf: f64,
     /// Time without a forward RM cell after which the rate falls to `icr`. Default: "500 ms".
     pub adtf: Span,
     /// The most out-of-rate forward RM cells a second. Default: 10.
+    #[schemars(range(max = 1_000_000.0))]
     pub tcr: f64,
     /// Fixed round-trip time, for the initial rate: at most `tbe` cells go out in it. Default: not used.
     pub frtt: Option<Span>,

@@ -24,21 +24,25 @@ pub struct Measurement {
     /// Or after this time, if that is earlier. Default: "5 ms".
     pub time: Span,
     /// Overload up to which channels still get the previous interval's highest allocation. Default: 0.1.
+    #[schemars(range(min = 0.0))]
     pub delta: f64,
     /// Decay factor of a silent channel's activity, per interval.
     ///
     /// Default: a channel counts if it sent in the last interval.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub activity_decay: Option<f64>,
     /// Enables counting a newly active channel immediately, not only from the next interval. Default: false.
     pub immediate: bool,
     /// Enables measured channel rates in place of those in forward RM cells. Default: false.
     pub count_rates: bool,
     /// Weight of a new interval in the average of the load, up to 1. Default: no averaging.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub load_weight: Option<f64>,
     /// Weight of a new interval in the averages of capacity, cells and interval length. Default: no
     /// averaging.
     ///
     /// The load then follows from these averages.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub parts_weight: Option<f64>,
 }
 
@@ -66,10 +70,13 @@ pub struct QueueControl {
     /// The queueing delay aimed at. Default: "500 us".
     pub t0: Span,
     /// Parameter of the hyperbola above `t0`; at least 1. Default: 1.15.
+    #[schemars(range(min = 1.0))]
     pub a: f64,
     /// Parameter of the hyperbola below `t0`, the share at an empty queue; at least 1. Default: 1.
+    #[schemars(range(min = 1.0))]
     pub b: f64,
     /// Queue drain limit factor: the share that is always given. Default: 0.5.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub qdlf: f64,
 }
 

@@ -32,28 +32,35 @@ pub enum Config {
     /// Each cell is lost with the same probability.
     CellLoss {
         /// The cell loss ratio, 0 to 1. No default.
+        #[schemars(range(min = 0.0, max = 1.0))]
         ratio: f64,
     },
     /// Loss in two states that change from cell to cell (Gilbert 1960, Elliott 1963). Starts in the stationary state.
     CellLossBursts {
         /// The probability of going from good to bad after a cell, 0 to 1. No default.
+        #[schemars(range(min = 0.0, max = 1.0))]
         p: f64,
         /// The probability of going from bad to good after a cell, 0 to 1. No default.
+        #[schemars(range(min = 0.0, max = 1.0))]
         r: f64,
         /// The probability of loss in the good state. Default: 0.
+        #[schemars(range(min = 0.0, max = 1.0))]
         #[serde(default)]
         loss_good: f64,
         /// The probability of loss in the bad state. No default.
+        #[schemars(range(min = 0.0, max = 1.0))]
         loss_bad: f64,
     },
     /// Each of a cell's 424 bits is wrong with the same probability.
     BitErrors {
         /// The bit error rate, 0 to 1. No default.
+        #[schemars(range(min = 0.0, max = 1.0))]
         ber: f64,
     },
     /// Misinserted cells of other connections, with random payload, after cells of this line.
     Misinsertion {
         /// Misinserted cells per second. No default.
+        #[schemars(range(max = 1_000_000.0))]
         per_second: f64,
         /// The VCI that they have, 32 to 4095. No default.
         vci: u16,

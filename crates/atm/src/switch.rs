@@ -79,6 +79,7 @@ pub enum Algorithm {
     /// ERICA: explicit rates for a share of the capacity.
     Erica {
         /// The share. Default: 0.9.
+        #[schemars(range(min = 0.0, max = 1.0))]
         #[serde(default = "most")]
         utilisation: f64,
         /// Measurement of load and capacity.

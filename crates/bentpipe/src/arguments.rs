@@ -94,7 +94,8 @@ Examples:
   bentpipe compare runs/before runs/after
   bentpipe compare runs/sweep#0 runs/sweep#1 --measure goodput
 
-A difference is marked as clear if its 95 % confidence interval leaves out zero.")]
+A difference is marked as clear if its 95 % confidence interval leaves out zero. The page has the plots of
+both side by side, over the same axes.")]
     Compare {
         /// Folder of results; #N after it chooses a point of a sweep
         first: String,
@@ -103,6 +104,34 @@ A difference is marked as clear if its 95 % confidence interval leaves out zero.
         /// Show only measures whose names have this text
         #[arg(long, value_name = "TEXT")]
         measure: Option<String>,
+        /// Write a page with both side by side
+        #[arg(long, value_name = "FILE")]
+        page: Option<PathBuf>,
+    },
+    /// Write the series of all runs of a folder of results as one CSV table
+    #[command(after_help = "\
+Examples:
+  bentpipe series runs/sweep                                      all that vary
+  bentpipe series runs/sweep --select 'flow.*.cwnd' --wide --out cwnd.csv
+  bentpipe series runs/sweep --select 'link.*.queue*' --select '*.delivered-bytes'
+
+Rows have the point, its settings and the seed in front. A pattern is of SUBJECT.METRIC, as in metrics.json;
+* stands for any characters.")]
+    Series {
+        /// Folder of results
+        results: PathBuf,
+        /// Pattern of the columns; repeatable [default: all]
+        #[arg(long, value_name = "PATTERN")]
+        select: Vec<String>,
+        /// Write a column for each metric instead of a row for each sample
+        #[arg(long)]
+        wide: bool,
+        /// Keep columns that have one value in all runs
+        #[arg(long)]
+        constant: bool,
+        /// File, instead of standard output
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
     },
     /// Find the last value of a key with which conditions on measures hold
     #[command(after_help = "\

@@ -5,6 +5,9 @@ use std::io;
 
 use sha2::{Digest, Sha256};
 
+/// Commit of the sources, with "-modified" if they differed from it. `None` if the build knew none.
+pub(crate) const COMMIT: Option<&str> = option_env!("BENTPIPE_COMMIT");
+
 /// Twelve digits that change with the program: a hash of its file. A finished run counts only for the program that made
 /// it, as another may give another result.
 pub(crate) fn identity() -> String {

@@ -11,8 +11,8 @@ use bentpipe_lab::budget::Budget;
 use bentpipe_lab::run::Failure as RunFailure;
 use bentpipe_lab::run::Manifest;
 use bentpipe_record::compare::{Variant, differences};
-use bentpipe_record::{Catalogue, Outcome, Summary};
-use bentpipe_report::difference_table;
+use bentpipe_record::{Catalogue, Form, Outcome, Selection, Summary, write_whole};
+use bentpipe_report::{comparison_page, difference_table};
 use bentpipe_scenario::Document;
 use bentpipe_scenario::catalogue;
 use clap::CommandFactory;
@@ -57,8 +57,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Shell { host, emulation, command } => emulate::shell(&host, emulation, &command),
         Command::Set { assignments, emulation } => emulate::set(&assignments, emulation),
         Command::Check { scenario, set } => check(&scenario, &set),
-        Command::Compare { first, second, measure } => {
-            compare(&first, &second, measure.as_deref().unwrap_or_default())
+        Command::Compare { first, second, measure, page } => {
+            compare(&first, &second, measure.as_deref().unwrap_or_default(), page.as_deref())
+        }
+        Command::Series { results, select, wide, constant, out } => {
+            let selection = Selection { patterns: select, keeps_constant: constant };
+            series(&results, &selection, if wide { Form::Wide } else { Form::Long }, out.as_deref())
         }
         Command::Search(arguments) => search::run(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
@@ -94,7 +98,7 @@ fn document(path: &Path, set: &[String]) -> Result<Document, Failure> {
     Ok(document)
 }
 
-fn compare(first: &str, second: &str, text: &str) -> Result<u8, Failure> {
+fn compare(first: &str, second: &str, text: &str, page: Option<&Path>) -> Result<u8, Failure> {
     let (first, second) =
         (Variant::read(first).map_err(Failure::bad)?, Variant::read(second).map_err(Failure::bad)?);
     let mut differences = differences(&first, &second);
@@ -103,12 +107,27 @@ fn compare(first: &str, second: &str, text: &str) -> Result<u8, Failure> {
         return Err(Failure::bad(format!("no common measure has \"{text}\" in its name")));
     }
     let common = first.runs.keys().filter(|seed| second.runs.contains_key(*seed)).count();
-    let named = |variant: &Variant| match &variant.label[..] {
-        "" => variant.title.clone(),
-        label => format!("{}, {label}", variant.title),
-    };
-    show::out(&format!("first: {}\nsecond: {}\ncommon seeds: {common}\n\n", named(&first), named(&second)));
-    print(&show::table(&difference_table(&differences)))
+    show::out(&format!("first: {}\nsecond: {}\ncommon seeds: {common}\n\n", first.name(), second.name()));
+    show::out(&show::table(&difference_table(&differences)));
+    if let Some(path) = page {
+        comparison_page(&first, &second, &differences).write(path).map_err(Failure::bad)?;
+        show::out(&format!("\npage: {}\n", path.display()));
+    }
+    Ok(0)
+}
+
+/// Writes the selected series of a folder of results.
+fn series(results: &Path, selection: &Selection, form: Form, out: Option<&Path>) -> Result<u8, Failure> {
+    let selected = selection.read(results).map_err(Failure::bad)?;
+    match out {
+        Some(path) => write_whole(path, |file| selected.write_csv(form, file)).map_err(Failure::bad)?,
+        None => {
+            let mut text = Vec::new();
+            selected.write_csv(form, &mut text).map_err(Failure::bad)?;
+            show::out(&String::from_utf8_lossy(&text));
+        }
+    }
+    Ok(0)
 }
 
 fn check(path: &Path, set: &[String]) -> Result<u8, Failure> {

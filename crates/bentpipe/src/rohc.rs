@@ -40,7 +40,7 @@ The exit status is 1 if a packet could not be compressed or a record is not IP (
 const DECOMPRESS_EXAMPLES: &str = "\
 Examples:
   bentpipe rohc decompress voice.rohc.pcap voice.pcap
-  bentpipe rohc decompress --cid large --max-cid 500 --verify --csv packets.csv in.rohc.pcap out.pcap
+  bentpipe rohc decompress --cid large --contexts 501 --verify --csv packets.csv in.rohc.pcap out.pcap
 
 CID space, MRRU and profiles must be those of the compressor. The exit status is 1 if a packet could not be
 decompressed, 2 for a bad command or file.";

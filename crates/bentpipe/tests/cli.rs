@@ -133,9 +133,63 @@ fn two_points_are_compared_over_their_common_seeds() {
     let run = page.parent().expect("a folder").display().to_string();
     let shown = text(&bentpipe(folder.path(), &["compare", &run, &run, "--measure", "one.goodput"]).stdout);
     assert!(shown.contains("common seeds: 2") && shown.contains("flow.one.goodput"), "{shown}");
+    let written = bentpipe(folder.path(), &["compare", &run, &run, "--page", "both.html"]);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    let html = fs::read_to_string(folder.path().join("both.html")).expect("a page");
+    assert!(
+        html.contains("Side by side")
+            && html.contains("<span>first</span>")
+            && html.contains("<span>second</span>")
+    );
     let missing = bentpipe(folder.path(), &["compare", &run, &format!("{run}#7")]);
     let error = text(&missing.stderr);
     assert!(!missing.status.success() && error.contains("expected") && error.contains("#0"), "{error}");
+}
+
+#[test]
+fn series_of_all_runs_are_one_table() {
+    let folder = folder();
+    let sweep = ["run", "small.toml", "--seeds", "2", "--set", "duration=2 s", "--quiet"];
+    let page = report(&bentpipe(folder.path(), &sweep));
+    let run = page.parent().expect("a folder").display().to_string();
+    let table = |more: &[&str]| {
+        let arguments: Vec<&str> = ["series", &run[..]].into_iter().chain(more.iter().copied()).collect();
+        let output = bentpipe(folder.path(), &arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let wide = table(&["--select", "flow.*.cwnd", "--wide"]);
+    let mut lines = wide.lines();
+    let head = lines.next().expect("a head");
+    assert!(head.starts_with("point,") && head.contains("seed,time_s,flow.one.sender.cwnd [B]"), "{head}");
+    let seed = head.split(',').position(|title| title == "seed").expect("the column");
+    let seeds: std::collections::BTreeSet<&str> =
+        lines.map(|line| line.split(',').nth(seed).expect("it")).collect();
+    assert_eq!(seeds.into_iter().collect::<Vec<_>>(), ["1", "2"]);
+    let long = table(&["--select", "flow.one.sender.cwnd"]);
+    assert!(
+        long.starts_with("point,") && long.lines().nth(1).expect("a row").contains("flow.one.sender,cwnd,B,")
+    );
+    let none = bentpipe(folder.path(), &["series", &run, "--select", "nothing*"]);
+    assert!(!none.status.success() && text(&none.stderr).contains("no series matches nothing*"));
+}
+
+#[test]
+fn a_manifest_names_the_commit_of_the_program() {
+    let folder = folder();
+    let page = folder.path().join(report(&bentpipe(folder.path(), &["run", "small.toml", "--quiet"])));
+    let manifest = fs::read(page.with_file_name("manifest.json")).expect("a manifest");
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("JSON");
+    let head =
+        Command::new("git").args(["rev-parse", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let is_own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.git").exists();
+    match head.ok().filter(|output| is_own && output.status.success()) {
+        Some(head) => {
+            let commit = manifest["commit"].as_str().expect("a commit");
+            assert!(commit.starts_with(text(&head.stdout).trim()), "{commit}");
+        }
+        None => assert!(manifest["commit"].is_null(), "no repository, no commit"),
+    }
 }
 
 #[test]

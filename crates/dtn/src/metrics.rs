@@ -3,6 +3,8 @@
 use bentpipe_net::metric::{Draw, How, Sum};
 
 bentpipe_net::metrics! {
+    // Not the metric of datagrams: bundles may wait for contacts for any time, so those that have not arrived are not lost.
+    Counter SENT = "sent", Packets, "Bundles sent";
     Gauge STORED = "stored", Count, "Bundles stored" => .drawn(Draw::Line("Bundles stored"));
     Gauge STORED_BYTES = "stored-bytes", Bytes, "Bytes stored" => .drawn(Draw::Line("Bytes stored"))
         .summed(&[Sum::new("stored-mean", "Mean of stored bytes", How::Mean)]);

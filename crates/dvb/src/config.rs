@@ -249,8 +249,8 @@ pub struct Rohc {
     /// Restricts packets to IR and type 0.
     pub only_ir_and_so: bool,
     /// Length above which packets go through the profile Uncompressed. Default: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub below: Option<Bytes>,
+    #[serde(alias = "below", skip_serializing_if = "Option::is_none")]
+    pub max_packet: Option<Bytes>,
     /// Destination ports of RTP; an empty list: none.
     ///
     /// Without it, packets that look like RTP: ports of 1024 and up, an even destination port, version 2, a payload type of RFC 3551.
@@ -283,7 +283,7 @@ impl Default for Rohc {
             spread: compressor.spread_refreshes,
             slow_start: compressor.slow_start,
             only_ir_and_so: compressor.only_ir_and_so,
-            below: None,
+            max_packet: None,
             rtp_ports: None,
             verify: decompressor.verify,
             repair: decompressor.repair,
@@ -303,8 +303,8 @@ impl Rohc {
         InvalidConfig::ensure((1..=16).contains(&self.repeats), "repeats", "1 to 16")?;
         InvalidConfig::ensure((1..=16).contains(&self.refresh_repeats), "refresh_repeats", "1 to 16")?;
         InvalidConfig::ensure(self.confirm <= 32, "confirm", "0 to 32")?;
-        let fits = self.below.is_none_or(|below| u32::try_from(below.get()).is_ok_and(|below| below > 0));
-        InvalidConfig::ensure(fits, "below", "a length of packets, 1 B or more")
+        let fits = self.max_packet.is_none_or(|most| u32::try_from(most.get()).is_ok_and(|most| most > 0));
+        InvalidConfig::ensure(fits, "max_packet", "a length of packets, 1 B or more")
     }
 
     fn channel(&self) -> Channel {
@@ -335,7 +335,7 @@ impl Rohc {
             slow_start: self.slow_start,
             spread_refreshes: self.spread,
             only_ir_and_so: self.only_ir_and_so,
-            max_packet_bytes: self.below.map_or(0, |below| below.get() as u32),
+            max_packet_bytes: self.max_packet.map_or(0, |most| most.get() as u32),
             compatibility: match self.compatibility {
                 Compatibility::Standard => bentpipe_rohc::Compatibility::Standard,
                 Compatibility::Librohc => bentpipe_rohc::Compatibility::Librohc,

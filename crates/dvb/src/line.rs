@@ -145,6 +145,7 @@ pub struct Step {
     /// Es/N0 of the receivers in dB.
     ///
     /// The most efficient MODCOD that it suffices for is used. A frame received below the threshold of its MODCOD is lost.
+    #[schemars(range(min = -30.0, max = 50.0))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub es_n0_db: Option<f64>,
 }

@@ -41,6 +41,8 @@ pub struct ThisMachine<'a> {
     pub display: Option<fn() -> Display>,
     /// Identity of the program.
     pub build: &'a str,
+    /// Commit that the program was built from, if it is known.
+    pub commit: Option<&'a str>,
     /// Command line for the manifest.
     pub command: &'a [String],
 }
@@ -120,6 +122,7 @@ impl Emulation<'_> {
             force: true,
             snap_len: 0,
             build: self.machine.build,
+            commit: self.machine.commit,
             command: self.machine.command,
         };
         let results = run::follow(&request, live, (Vec::new(), None), look, RealTimeRun::conclude);

@@ -47,6 +47,8 @@ pub struct Emulation<'a> {
     pub snap_len: usize,
     /// Identity of the program.
     pub build: &'a str,
+    /// Commit that the program was built from, if it is known.
+    pub commit: Option<&'a str>,
     /// Command line for the manifest.
     pub command: &'a [String],
     /// Ends the emulation early.
@@ -158,7 +160,8 @@ impl Emulation<'_> {
 
     fn request<'b>(&'b self, plan: &'b Plan, folder: Folder) -> Request<'b> {
         let (document, snap_len, build, command) = (self.document, self.snap_len, self.build, self.command);
-        Request { document, plan, folder, jobs: 1, force: true, snap_len, build, command }
+        let commit = self.commit;
+        Request { document, plan, folder, jobs: 1, force: true, snap_len, build, commit, command }
     }
 
     /// Writes the report, and returns its page.

@@ -134,8 +134,9 @@ impl Budget {
             let sharing = Sharing::new(scenario, &media, &paths, path.bottleneck(&media).0);
             FlowBudget::new(scenario, &media, *n, path, &sharing)
         };
-        let flows = paths.iter().map(flow).collect();
+        let mut flows: Vec<FlowBudget> = paths.iter().map(flow).collect();
         let terminals = Medium::shares(&media.layout.members(), &scenario.shared)?;
+        flows.iter_mut().for_each(|flow| flow.contend(&terminals));
         Ok(Budget { links, terminals, flows })
     }
 }
@@ -317,6 +318,27 @@ impl FlowBudget {
         budget.tcp = kind.window().map(|window| TcpBudget::new(window, &budget));
         budget.warnings = warnings(scenario, media, flow, &budget, bottleneck, sharing);
         budget
+    }
+}
+
+impl FlowBudget {
+    /// Limits the fair share to that under contention for a carrier, and notes the contenders.
+    fn contend(&mut self, terminals: &[ShareBudget]) {
+        let is_bottleneck = |terminal: &&ShareBudget| {
+            self.bottleneck.strip_suffix(terminal.direction).map(str::trim_end) == Some(&*terminal.name)
+        };
+        let Some(terminal) = terminals.iter().find(is_bottleneck) else { return };
+        let of_carrier = terminals.iter().filter(|other| other.carrier == terminal.carrier);
+        let count: u32 = of_carrier.map(|other| other.copies).sum();
+        if count < 2 || terminal.share >= terminal.most {
+            return;
+        }
+        self.fair_share =
+            self.fair_share.mul_f64(terminal.share.as_bps() as f64 / terminal.most.as_bps().max(1) as f64);
+        self.warnings.push(format!(
+            "{count} terminals share carrier {}; if all request, {} has {} of {}",
+            terminal.carrier, self.bottleneck, terminal.share, terminal.most
+        ));
     }
 }
 

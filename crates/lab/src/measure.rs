@@ -7,18 +7,21 @@
 
 mod flows;
 mod groups;
+mod loss;
 mod run;
 mod subjects;
+mod unloaded;
 
 use bentpipe_record::{Measure, Recording};
 use bentpipe_scenario::Scenario;
 use run::{Run, Summed};
 use subjects::Kind;
+pub(crate) use unloaded::empty_paths;
 
 /// Returns the measures of a recording's flows and links. Values that do not exist (the loss ratio of a flow that
 /// sent nothing) are left out.
 pub fn measures(scenario: &Scenario, recording: &Recording) -> Vec<Measure> {
-    let (run, subjects) = (Run::of(recording), subjects::of(&recording.end.parts));
+    let (run, subjects) = (Run::of(scenario, recording), subjects::of(&recording.end.parts));
     let flows = flows::sums(scenario, &run, &subjects);
     let others = subjects.iter().filter(|subject| subject.kind != Kind::Flow);
     let others: Vec<Summed<'_>> = others.flat_map(|subject| run.sums(subject, run.whole())).collect();

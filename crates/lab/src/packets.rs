@@ -15,9 +15,12 @@ use bentpipe_record::{
     Delivery, FIRST_PACKETS_FILE, PACKETS_FILE, PacketRecord, Packets, RecordedFlow, TcpFields,
     write_first_packets,
 };
+use bentpipe_scenario::Scenario;
 use bentpipe_sim::{ElementId, Network};
 use bentpipe_site::{Artefact, Input};
-use bentpipe_units::Time;
+use bentpipe_units::{Span, Time};
+
+use crate::measure::empty_paths;
 
 /// Maximum number of packets of a run that are recorded: half a gigabyte.
 const MAX_RECORDS: usize = 4_000_000;
@@ -28,8 +31,13 @@ const IDENTIFYING: usize = 20;
 /// Protocol number of TCP.
 const TCP: u8 = 6;
 
-/// Watches the packets of the flows that `wanted` names. Returns the files that are written of them.
-pub(crate) fn record(network: &mut Network, flows: &[FlowHandle], wanted: &[String]) -> Vec<Artefact<Input>> {
+/// Watches the packets of the flows that the scenario's probe names. Returns the files that are written of them.
+pub(crate) fn record(
+    network: &mut Network,
+    flows: &[FlowHandle],
+    scenario: &Scenario,
+) -> Vec<Artefact<Input>> {
+    let wanted = &scenario.probe.packets;
     let is_wanted = |flow: &&FlowHandle| {
         wanted.iter().any(|name| name == "*" || *name == flow.name || *name == flow.flow)
     };
@@ -37,7 +45,11 @@ pub(crate) fn record(network: &mut Network, flows: &[FlowHandle], wanted: &[Stri
     if flows.is_empty() {
         return Vec::new();
     }
-    let follower = Arc::new(Mutex::new(Follower::new(network, &flows)));
+    let mut follower = Follower::new(network, &flows);
+    let empty_paths = empty_paths(scenario);
+    let delay = |flow: &&FlowHandle| empty_paths.get(&flow.flow).copied().unwrap_or_default();
+    follower.empty_paths = flows.iter().map(delay).collect();
+    let follower = Arc::new(Mutex::new(follower));
     let watching = Arc::clone(&follower);
     network.watch(move |now, element, port, packet| {
         watching.lock().unwrap_or_else(PoisonError::into_inner).see(now, (element, port), packet);
@@ -53,7 +65,7 @@ fn files(follower: &Arc<Mutex<Follower>>) -> Vec<Artefact<Input>> {
         taps: Vec::new(),
         write: Box::new(move |out: &mut dyn io::Write| {
             let mut follower = taken.lock().unwrap_or_else(PoisonError::into_inner);
-            follower.packets.settle();
+            follower.settle();
             let mut bytes = Vec::new();
             follower.packets.write_parquet(&mut bytes).map_err(io::Error::other)?;
             out.write_all(&bytes)
@@ -83,6 +95,10 @@ struct Follower {
     exits: HashMap<ElementId, End>,
     /// Records of packets in flight.
     open: HashMap<u64, usize>,
+    /// Delays of empty paths by flow.
+    empty_paths: Vec<Span>,
+    /// Time of the last packet seen.
+    now: Time,
 }
 
 impl Follower {
@@ -104,11 +120,18 @@ impl Follower {
         };
         let places = network.ids().map(|id| network.path(id).to_owned()).collect();
         let packets = Packets { flows: flows.iter().map(named).collect(), places, records: Vec::new() };
-        Follower { packets, entries, exits, open: HashMap::new() }
+        let empty_paths = vec![Span::ZERO; flows.len()];
+        Follower { packets, entries, exits, open: HashMap::new(), empty_paths, now: Time::ZERO }
+    }
+
+    /// Sets the fates of packets at the end of the run.
+    fn settle(&mut self) {
+        self.packets.settle(self.now, |flow| self.empty_paths[flow]);
     }
 
     /// Notes that a packet is at an input.
     fn see(&mut self, now: Time, at: Input, packet: &Packet) {
+        self.now = now;
         let Some(seen) = Seen::of(packet) else { return };
         let key = seen.key(packet);
         if let Some(end) = self.entries.get(&at) {

@@ -1,6 +1,7 @@
 //! Networks ready to run, with their captures and logs.
 
 use bentpipe_assemble::{self as assemble, Built};
+use bentpipe_scenario::Scenario;
 use bentpipe_sim::Network;
 use bentpipe_site::{Artefact, CaptureFormat, Input};
 
@@ -47,13 +48,13 @@ impl CapturePoint {
 }
 
 impl Prepared {
-    /// Prepares a network that is built. `keeps_files`: what is judged after the run stays in its folder. `recorded` names the
-    /// flows whose packets are recorded.
-    pub fn new(built: Built, keeps_files: bool, recorded: &[String]) -> Prepared {
+    /// Prepares a network that is built. `keeps_files`: what is judged after the run stays in its folder. The probe of the
+    /// scenario names the flows whose packets are recorded.
+    pub fn new(built: Built, keeps_files: bool, scenario: &Scenario) -> Prepared {
         let Built { mut network, mut artefacts, flows, .. } = built;
         let captures = CapturePoint::of(built.captures);
         let finish = video::finish(built.judges, keeps_files);
-        artefacts.extend(packets::record(&mut network, &flows, recorded));
+        artefacts.extend(packets::record(&mut network, &flows, scenario));
         Prepared { network, captures, artefacts, finish }
     }
 }

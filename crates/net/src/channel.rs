@@ -36,11 +36,13 @@ pub enum Config {
     /// Each packet is lost with the same probability (Bernoulli).
     PacketErrors {
         /// The probability, 0 to 1. No default.
+        #[schemars(range(min = 0.0, max = 1.0))]
         loss: f64,
     },
     /// Each bit of an IP packet is flipped with the same probability.
     BitErrors {
         /// The bit error rate, 0 to 1. No default.
+        #[schemars(range(min = 0.0, max = 1.0))]
         ber: f64,
         /// Enables the link layer's CRC, which drops corrupted packets. Otherwise the receiver's checksums
         /// have to detect them. Default: false.
@@ -51,27 +53,35 @@ pub enum Config {
     /// Starts in the stationary state.
     BitBursts {
         /// The probability of going from good to bad after a bit, 0 to 1. No default.
+        #[schemars(range(min = 0.0, max = 1.0))]
         p: f64,
         /// Probability of going from bad to good after a bit, 0 to 1. The mean burst length is 1 / r bits. No
         /// default.
+        #[schemars(range(min = 0.0, max = 1.0))]
         r: f64,
         /// The bit error rate in the good state. Default: 0.
+        #[schemars(range(min = 0.0, max = 1.0))]
         #[serde(default)]
         ber_good: f64,
         /// The bit error rate in the bad state. Default: 0.5.
+        #[schemars(range(min = 0.0, max = 1.0))]
         #[serde(default = "half")]
         ber_bad: f64,
     },
     /// Two states that change from packet to packet (Gilbert 1960, Elliott 1963). Starts in the stationary state.
     GilbertElliott {
         /// The probability of going from good to bad after a packet, 0 to 1. No default.
+        #[schemars(range(min = 0.0, max = 1.0))]
         p: f64,
         /// The probability of going from bad to good after a packet, 0 to 1. No default.
+        #[schemars(range(min = 0.0, max = 1.0))]
         r: f64,
         /// The probability of loss in the good state. Default: 0.
+        #[schemars(range(min = 0.0, max = 1.0))]
         #[serde(default)]
         loss_good: f64,
         /// The probability of loss in the bad state. Default: 1.
+        #[schemars(range(min = 0.0, max = 1.0))]
         #[serde(default = "certain")]
         loss_bad: f64,
     },
@@ -82,11 +92,13 @@ pub enum Config {
     /// Packets that come twice.
     Duplication {
         /// The probability, 0 to 1. No default.
+        #[schemars(range(min = 0.0, max = 1.0))]
         probability: f64,
     },
     /// Packets that are held back, so that others pass them.
     Reordering {
         /// The probability, 0 to 1. No default.
+        #[schemars(range(min = 0.0, max = 1.0))]
         probability: f64,
         /// Additional delay of such a packet. No default.
         delay: Span,

@@ -167,6 +167,15 @@ pub enum How {
     MedianPerSecond,
     /// Growth divided by the growth of another metric of the same subject.
     Over(&'static Of<Counter>),
+    /// Ratio of packets that did not arrive, those that may be in flight left out.
+    ///
+    /// The metric counts missing numbers up to the latest received.
+    Loss {
+        /// Packets sent up to the latest received, at the receiver.
+        expected: &'static Of<Counter>,
+        /// Packets sent, at the sender.
+        sent: &'static Of<Counter>,
+    },
     /// Growth of all drops of the same part, added to that of the metric.
     Dropped,
     /// Drops divided by the sum of drops and packets not dropped.

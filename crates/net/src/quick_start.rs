@@ -36,6 +36,7 @@ const APPROVALS: usize = 2;
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Maximum share of the link's rate that may be used, 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub threshold: f64,
     /// Number of 150 ms intervals whose highest use counts: 1 to 1000.
     pub intervals: u16,

@@ -3,14 +3,13 @@
 //! Runs of both with the same seed have the same random numbers wherever the variants use them alike, so differences are taken
 //! in pairs: their interval leaves out what the seed does to both (A. M. Law, *Simulation Modeling and Analysis*, section 11.2).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use serde::Deserialize;
 
+use super::results_folder::{Run, manifest, read_json};
 use super::stats::Estimate;
-use super::{Measure, Outcome};
+use super::{Declaration, Measure, Outcome, Series, SeriesError, read_series};
 
 /// Runs of one point.
 #[derive(Clone, Debug)]
@@ -21,6 +20,12 @@ pub struct Variant {
     pub label: String,
     /// Outcomes, by seed.
     pub runs: IndexMap<u64, Outcome>,
+    /// Command that made them.
+    pub command: String,
+    /// Commit of the program that made them, if it knew it.
+    pub commit: Option<String>,
+    /// Folder of the run with the first seed.
+    folder: PathBuf,
 }
 
 /// A measure of two variants.
@@ -38,18 +43,6 @@ pub struct Difference {
     pub paired: Option<Estimate>,
 }
 
-#[derive(Deserialize)]
-struct Manifest {
-    title: String,
-    runs: Vec<Run>,
-}
-
-#[derive(Deserialize)]
-struct Run {
-    folder: PathBuf,
-    settings: IndexMap<String, String>,
-}
-
 impl Variant {
     /// Reads the runs of one point of a folder of results. The path is "runs/geo-1234", or "runs/sweep-1234#2" for
     /// point 2.
@@ -64,7 +57,7 @@ impl Variant {
             }
             None => (Path::new(path), None),
         };
-        let manifest: Manifest = read_json(&folder.join("manifest.json"))?;
+        let manifest = manifest(folder)?;
         let mut points: Vec<(&IndexMap<String, String>, Vec<&Run>)> = Vec::new();
         for run in &manifest.runs {
             match points.iter_mut().find(|(settings, _)| **settings == run.settings) {
@@ -84,7 +77,27 @@ impl Variant {
         });
         let label =
             settings.iter().map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ");
-        Ok(Variant { title: manifest.title, label, runs: outcomes.collect::<Result<_, String>>()? })
+        Ok(Variant {
+            label,
+            runs: outcomes.collect::<Result<_, String>>()?,
+            folder: runs.first().map(|run| folder.join(&run.folder)).unwrap_or_default(),
+            title: manifest.title,
+            command: manifest.command.join(" "),
+            commit: manifest.commit,
+        })
+    }
+
+    /// Returns the name for readers: title and settings.
+    pub fn name(&self) -> String {
+        if self.label.is_empty() { self.title.clone() } else { format!("{}, {}", self.title, self.label) }
+    }
+
+    /// Reads the series of the run with the first seed that `wanted` returns `true` for.
+    ///
+    /// # Errors
+    /// Returns an error if they are missing or unreadable.
+    pub fn series(&self, wanted: impl Fn(&str, &Declaration) -> bool) -> Result<Series, SeriesError> {
+        read_series(&self.folder, wanted)
     }
 
     /// Returns the unit of each measure, and its values by seed.
@@ -96,6 +109,13 @@ impl Variant {
             }
         }
         values
+    }
+}
+
+impl Difference {
+    /// Returns `true` if the interval of the paired difference leaves out zero.
+    pub fn is_clear(&self) -> bool {
+        self.paired.as_ref().is_some_and(|paired| paired.ci95.is_some_and(|half| half < paired.mean.abs()))
     }
 }
 
@@ -117,12 +137,6 @@ pub fn differences(first: &Variant, second: &Variant) -> Vec<Difference> {
     first.values().into_iter().filter_map(difference).collect()
 }
 
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
-    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let bytes = fs::read(path).map_err(|error| named(&error))?;
-    serde_json::from_slice(&bytes).map_err(|error| named(&error))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,7 +150,9 @@ mod tests {
             );
             (seed, serde_json::from_str(&json).expect("an outcome"))
         };
-        Variant { title: String::new(), label: String::new(), runs: values.iter().map(outcome).collect() }
+        let runs = values.iter().map(outcome).collect();
+        let (title, label, command) = (String::new(), String::new(), String::new());
+        Variant { title, label, runs, command, commit: None, folder: PathBuf::new() }
     }
 
     #[test]

@@ -31,8 +31,8 @@ fn write_cell(data: &Data, row: usize, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// Returns a field, quoted if necessary.
-pub(crate) fn quoted(field: &str) -> String {
+/// Returns a field of CSV, quoted if necessary.
+pub fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {

@@ -30,7 +30,7 @@ const GROUP_ROWS: usize = 1 << 18;
 pub enum Delivery {
     /// Arrival at the other end.
     Arrived,
-    /// Loss: a later packet of its flow and direction arrived.
+    /// Loss: a later packet arrived, or it cannot be in flight.
     Lost,
     /// No arrival by the end of the run, nor of a later packet.
     InFlight,
@@ -124,19 +124,38 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Sets the fates of packets that did not arrive. Lines keep the order of a flow's packets, so a packet is lost if one
-    /// that was sent later has arrived.
-    pub fn settle(&mut self) {
+    /// Sets the fates of packets that did not arrive by the end of the run.
+    ///
+    /// Lines keep the order of a flow's packets, so a packet is lost if one that was sent later has arrived. It is lost as well if
+    /// it was sent more than twice the longest delay of its flow and direction before the end. Where none arrived, `empty_path`
+    /// has the delay of a flow's empty path.
+    pub fn settle(&mut self, end: Time, empty_path: impl Fn(usize) -> Span) {
+        let waiting = self.waiting(empty_path);
         let mut has_later = vec![[false; 2]; self.flows.len()];
         for record in self.records.iter_mut().rev() {
-            let later = &mut has_later[record.flow as usize][usize::from(record.is_return)];
+            let (flow, direction) = (record.flow as usize, usize::from(record.is_return));
+            let later = &mut has_later[flow][direction];
             record.delivery = match record.arrived {
                 Some(_) => Delivery::Arrived,
-                None if *later => Delivery::Lost,
+                None if *later || end.since(record.sent) > waiting[flow][direction] => Delivery::Lost,
                 None => Delivery::InFlight,
             };
             *later |= record.arrived.is_some();
         }
+    }
+
+    /// Returns the time after which missing packets of each flow and direction are lost.
+    fn waiting(&self, empty_path: impl Fn(usize) -> Span) -> Vec<[Span; 2]> {
+        let mut longest = vec![[None; 2]; self.flows.len()];
+        for record in &self.records {
+            let longest = &mut longest[record.flow as usize][usize::from(record.is_return)];
+            *longest = record.delay().max(*longest);
+        }
+        let any = longest.iter().flatten().flatten().max().copied().unwrap_or_default();
+        let of = |(flow, delays): (usize, [Option<Span>; 2])| {
+            delays.map(|delay| delay.unwrap_or_else(|| any.max(empty_path(flow))) * 2)
+        };
+        longest.into_iter().enumerate().map(of).collect()
     }
 
     /// Returns where a packet was lost.
@@ -364,7 +383,7 @@ mod tests {
             places: vec!["node/server".into(), "link/sky/forward".into()],
             records,
         };
-        packets.settle();
+        packets.settle(Time::from_nanos(1_200_000_000), |_| Span::from_secs(1));
         packets
     }
 
@@ -372,6 +391,23 @@ mod tests {
     fn a_packet_is_lost_if_a_later_one_arrived() {
         let fates: Vec<&str> = packets().records.iter().map(|record| record.delivery.word()).collect();
         assert_eq!(fates, ["arrived", "arrived", "lost", "arrived", "arrived", "in-flight"]);
+    }
+
+    #[test]
+    fn a_packet_is_lost_if_it_was_sent_too_long_before_the_end() {
+        let mut packets = packets();
+        let fates = |packets: &Packets| -> Vec<&str> {
+            packets.records.iter().skip(4).map(|record| record.delivery.word()).collect()
+        };
+        // The longest delay is 270 ms.
+        packets.settle(Time::from_nanos(1_621_000_000), |_| Span::from_secs(1));
+        assert_eq!(fates(&packets), ["arrived", "in-flight"]);
+        packets.settle(Time::from_nanos(1_622_000_000), |_| Span::from_secs(1));
+        assert_eq!(fates(&packets), ["arrived", "lost"]);
+        packets.records.iter_mut().for_each(|record| record.arrived = None);
+        packets.settle(Time::from_nanos(2_500_000_000), |_| Span::from_secs(1));
+        let arrived_none: Vec<&str> = packets.records.iter().map(|record| record.delivery.word()).collect();
+        assert_eq!(arrived_none, ["lost", "lost", "in-flight", "in-flight", "in-flight", "in-flight"]);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Axis {
     pub ends_with_values: bool,
     /// Words in place of numbers: value 0 is the first, and so on.
     pub words: Vec<String>,
+    /// Values that the axis covers at least, as those of another plot next to it.
+    pub covers: Option<(f64, f64)>,
 }
 
 impl Axis {
@@ -37,6 +39,7 @@ impl Axis {
             from_zero: true,
             ends_with_values: false,
             words: Vec::new(),
+            covers: None,
         }
     }
 

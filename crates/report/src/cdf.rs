@@ -1,6 +1,6 @@
 //! Diagrams of distributions.
 
-use bentpipe_record::{Distribution, RunResult, pattern};
+use bentpipe_record::{Distribution, Outcome, pattern};
 use indexmap::IndexMap;
 
 use super::axis::Axis;
@@ -10,8 +10,8 @@ use super::plot::{Curve, Plot};
 const MAX_CURVES: usize = 8;
 
 /// Returns the distributions of delay over all seeds of a point.
-pub(super) fn plot<'a>(runs: impl Iterator<Item = &'a RunResult> + Clone) -> Option<Plot> {
-    let all = || runs.clone().flat_map(|run| &run.outcome.distributions).filter(|d| d.metric == "delays");
+pub(super) fn plot<'a>(runs: impl Iterator<Item = &'a Outcome> + Clone) -> Option<Plot> {
+    let all = || runs.clone().flat_map(|run| &run.distributions).filter(|d| d.metric == "delays");
     let mut flows = merged(all(), str::to_owned);
     if flows.len() > MAX_CURVES {
         flows = merged(all(), pattern);

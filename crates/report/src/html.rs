@@ -6,11 +6,12 @@ use std::path::Path;
 
 use bentpipe_record::{Cell, Table};
 
+use super::escape::escape;
 use super::network;
 use super::page::{Block, Page, Picture};
 use super::plot::{Mark, Plot};
 use super::sequence;
-use super::svg::{self, escape};
+use super::svg;
 
 /// The page's style and what it does when a pointer is over a plot.
 const STYLE: &str = include_str!("style.css");

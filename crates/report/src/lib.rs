@@ -8,7 +8,10 @@ pub mod amount;
 mod axis;
 mod captures;
 mod cdf;
+mod comparison;
+mod data;
 mod decimate;
+mod escape;
 mod html;
 pub mod losses;
 mod network;
@@ -16,6 +19,7 @@ mod numbers;
 mod page;
 mod plan;
 mod plot;
+mod points;
 mod results;
 mod sequence;
 mod svg;
@@ -29,6 +33,7 @@ pub use numbers::{number, quantity, with_interval};
 pub use page::{Block, Page, Picture};
 pub use plot::{Curve, Mark, Plot};
 
+pub use comparison::comparison_page;
 pub use results::results_page;
 pub use tables::{difference_table, flow_table, group_table, link_table};
 

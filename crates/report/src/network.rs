@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use bentpipe_record::{MappedKind, MappedLink, MappedNode, NetworkMap};
 
-use super::svg::escape;
+use super::escape::escape;
 
 /// Maximum number of nodes drawn; more cannot be read.
 const MAX_NODES: usize = 40;

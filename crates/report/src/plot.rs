@@ -17,6 +17,9 @@ pub enum Mark {
     Dots,
     /// Bars from point to point, in rows. Points come in pairs with NaN between them.
     Rows,
+    /// Filled area between the points less and plus their errors, behind the other curves.
+    #[serde(skip)]
+    Band,
 }
 
 /// Points in the order they are joined; NaN breaks the line.
@@ -74,19 +77,22 @@ impl Plot {
 
     /// The least and greatest finite x.
     pub(super) fn x_range(&self) -> Option<(f64, f64)> {
-        range(self.curves.iter().flat_map(|curve| curve.points.iter().map(|p| p.0)))
+        let covered = self.x.covers.into_iter().flat_map(|(low, high)| [low, high]);
+        range(self.curves.iter().flat_map(|curve| curve.points.iter().map(|p| p.0)).chain(covered))
     }
 
     /// Returns the least and greatest finite y, error bars included. For quantities that are never negative, negative
     /// parts of bars are ignored.
     pub(super) fn y_range(&self) -> Option<(f64, f64)> {
         let is_positive = !self.curves.iter().flat_map(|curve| &curve.points).any(|point| point.1 < 0.0);
-        range(self.curves.iter().flat_map(|curve| {
+        let covered = self.y.covers.into_iter().flat_map(|(low, high)| [low, high]);
+        let of_curves = self.curves.iter().flat_map(|curve| {
             curve.points.iter().enumerate().flat_map(|(i, p)| {
                 let half = curve.errors.get(i).copied().filter(|e| e.is_finite()).unwrap_or(0.0);
                 [if is_positive { (p.1 - half).max(0.0) } else { p.1 - half }, p.1 + half]
             })
-        }))
+        });
+        range(of_curves.chain(covered))
     }
 }
 

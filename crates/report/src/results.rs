@@ -10,9 +10,9 @@ use super::numbers::{number, quantity};
 use super::page::{Block, Page};
 use super::plot::{Curve, Plot};
 use super::tables::{
-    all_flows_table, end_table, flow_table, group_table, line_table, link_table, measure_table, text,
+    all_flows_table, end_table, flow_table, group_table, line_table, link_table, measure_table,
 };
-use super::{amount, cdf, plan, swept, timed};
+use super::{amount, cdf, plan, points, swept, timed};
 
 /// Tables of ATM lines and channels with more rows than this are folded away.
 const MAX_ROWS: usize = 12;
@@ -32,32 +32,6 @@ const MAX_SEQUENCES: usize = 8;
 /// Maximum number of points all shown over time.
 const MAX_TIMED: usize = 12;
 
-/// Measures plotted for sweeps, in order: name suffix and title.
-const SWEPT: [(&str, &str); 22] = [
-    ("goodput", "Goodput"),
-    ("completion", "Completion time"),
-    ("retransmitted", "Retransmitted segments"),
-    ("loss", "Loss"),
-    ("voice-loss", "Loss of voice, with late packets"),
-    ("mos", "Mean opinion score"),
-    ("r", "Rating R"),
-    ("good-ratio", "Share of good calls"),
-    ("rtt", "Mean round-trip time"),
-    ("delay-mean", "Mean one-way delay"),
-    ("mouth-to-ear", "Mean mouth-to-ear delay"),
-    ("post-dial-p50", "Median post-dial delay"),
-    ("set-up-p50", "Median set-up time"),
-    ("calls-timed-out", "Calls without a response (Timer B)"),
-    ("utilisation", "Link utilisation"),
-    ("queue-mean-bytes", "Mean queue"),
-    ("drop-ratio", "Drop ratio"),
-    ("vbr-queue-max", "Peak VBR queue"),
-    ("abr-queue-max", "Peak ABR queue"),
-    ("ubr-queue-max", "Peak UBR queue"),
-    ("cell-loss-ratio", "Cell loss ratio"),
-    ("wrong-crc", "PDUs of wrong CRC"),
-];
-
 /// Returns the page: summary with confidence intervals, plots, scenario, budget, and command to reproduce it.
 pub fn results_page(results: &ResultSet<'_>) -> Page {
     let mut blocks = vec![Block::Network(results.network.clone())];
@@ -75,7 +49,8 @@ pub fn results_page(results: &ResultSet<'_>) -> Page {
         }
         points => {
             blocks.push(Block::Plots(swept_plots(results)));
-            blocks.push(Block::Folded("All points".into(), vec![Block::Table(point_table(points))]));
+            blocks.push(Block::Folded("All points".into(), vec![Block::Table(points::chosen(points))]));
+            blocks.extend(points::all(points));
             blocks.push(Block::Heading("Over time".into()));
             blocks.extend(timed_blocks(results));
         }
@@ -210,32 +185,14 @@ fn long(title: &str, table: Table) -> Block {
     Block::Folded(title.to_owned(), vec![Block::Table(table)])
 }
 
-/// A row for each point: its settings, and the goodput of its flows.
-fn point_table(points: &[PointSummary]) -> Table {
-    let settings: Vec<&String> =
-        points.first().map(|point| point.settings.keys().collect()).unwrap_or_default();
-    let measures: Vec<&String> = points
-        .first()
-        .map(|point| point.measures.keys().filter(|name| name.ends_with(".goodput")).take(8).collect())
-        .unwrap_or_default();
-    let row = |point: &PointSummary| {
-        let set = point.settings.values().map(|value| Cell::Text(value.clone()));
-        let value = |name: &&String| point.value(name).map(|averaged| text(&averaged));
-        let values = measures.iter().map(|name| Cell::Number(value(name).unwrap_or_default()));
-        set.chain(values).collect()
-    };
-    let short = |name: &&String| name.strip_prefix("flow.").unwrap_or(name).replace(".goodput", ": goodput");
-    let head = settings.iter().map(|key| (*key).clone()).chain(measures.iter().map(short)).collect();
-    Table { caption: String::new(), head, rows: points.iter().map(row).collect() }
-}
-
 /// Returns the time plots of each point's first seed, collapsed if there are several points.
 fn timed_blocks(results: &ResultSet<'_>) -> Vec<Block> {
     let several = results.points.len() > 1;
     let step = results.points.len().div_ceil(MAX_TIMED);
     let block = |(number, point): (usize, &Point<'_>)| {
         let mut plots = timed::plots(&point.series(timed::is_drawn).ok()?);
-        plots.extend(cdf::plot(results.runs.iter().filter(|run| run.point == number)));
+        let of_point = results.runs.iter().filter(|run| run.point == number);
+        plots.extend(cdf::plot(of_point.map(|run| &run.outcome)));
         plots.extend(point.plans().flat_map(|(carrier, bursts)| plan::plots(carrier, &bursts)));
         let plots = Block::Plots(plots);
         Some(if several { Block::Folded(point.label.clone(), vec![plots]) } else { plots })
@@ -247,7 +204,7 @@ fn timed_blocks(results: &ResultSet<'_>) -> Vec<Block> {
 /// other axes, has a curve.
 fn swept_plots(results: &ResultSet<'_>) -> Vec<Plot> {
     let Some(axis) = longest_axis(results) else { return Vec::new() };
-    SWEPT.iter().filter_map(|(measure, title)| swept_plot(results, axis, measure, title)).collect()
+    swept::SWEPT.iter().filter_map(|(measure, title)| swept_plot(results, axis, measure, title)).collect()
 }
 
 /// Returns the axis of numbers with the most values, or else that of words.

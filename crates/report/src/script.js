@@ -8,7 +8,7 @@ for (const svg of document.querySelectorAll("svg.plot[data-x]")) {
     return log ? low * (high / low) ** share : low + share * (high - low);
   };
   const points = path => [...path.getAttribute("d").matchAll(coordinates)].map(m => [+m[2], +m[3]]);
-  const curves = [...svg.querySelectorAll("path[data-curve]")];
+  const curves = [...svg.querySelectorAll("path[data-curve][d]")];
   const entries = svg.parentElement.querySelectorAll(".legend li");
   const outputs = [...entries].map(li => li.appendChild(document.createElement("output")));
   const draw = name => svg.appendChild(document.createElementNS("http://www.w3.org/2000/svg", name));
@@ -24,7 +24,7 @@ for (const svg of document.querySelectorAll("svg.plot[data-x]")) {
   };
   // The horizontal axis is drawn again: positions of all paths, and five labels in place of the round ones.
   const whole = svg.dataset.x, labels = svg.querySelector(".xlab"), first = labels.innerHTML;
-  const drawn = [...svg.querySelectorAll("g[clip-path] path")].map(path => [path, path.getAttribute("d")]);
+  const drawn = [...svg.querySelectorAll("g[clip-path] path[d]")].map(path => [path, path.getAttribute("d")]);
   const ticks = [...svg.querySelectorAll(".grid path")].filter(path => path.getAttribute("d").includes("v"));
   const zoom = (begin, end) => {
     const [left, right, , , log] = axis("x"), to = x => left + (x - begin) / (end - begin) * (right - left);
@@ -65,15 +65,17 @@ for (const svg of document.querySelectorAll("svg.plot[data-x]")) {
     }
     cross.setAttribute("d", `M${x.toFixed(1)} ${top}V${bottom}`);
     at.textContent = ` ${svg.dataset.xname}: ${text(value(x, axis("x")))}`;
-    curves.forEach((curve, i) => {
+    curves.forEach(curve => {
       let best = null;
+      const output = outputs[curve.dataset.curve];
       for (const p of points(curve)) if (!best || Math.abs(p[0] - x) < Math.abs(best[0] - x)) best = p;
-      if (best && outputs[i]) outputs[i].textContent = text(value(best[1], axis("y")));
+      if (best && output) output.textContent = text(value(best[1], axis("y")));
     });
   });
 }
 
-// Offers each plot as a file: the drawing as SVG, and the points that are drawn as CSV.
+// Offers each plot as a file: the drawing as SVG, and its values as CSV; where the page does not have them, the points that are
+// drawn, to four digits.
 const save = (name, type, text) => {
   const link = document.createElement("a");
   link.setAttribute("download", name);
@@ -89,12 +91,17 @@ for (const svg of document.querySelectorAll("svg.plot[data-x]")) {
     const share = (at - from) / (to - from);
     return +(log ? low * (high / low) ** share : low + share * (high - low)).toPrecision(4);
   };
-  const rows = () => [...svg.querySelectorAll("path[data-curve]")].flatMap((path, i) => {
-    const entry = figure.querySelectorAll(".legend li")[i], output = entry?.querySelector("output")?.textContent ?? "";
-    const name = (entry?.textContent ?? "").slice(0, -output.length || undefined);
-    return [...path.getAttribute("d").matchAll(/[ML](-?[\d.]+) (-?[\d.]+)/g)]
-      .map(m => `"${name.replaceAll('"', '""')}",${scaled(+m[1], numbers("x"))},${scaled(+m[2], numbers("y"))}`);
-  });
+  const exact = [...svg.querySelectorAll("path[data-values]")];
+  const rows = () => exact.length
+    ? exact.flatMap(path => path.dataset.values.split("\n").filter(row => row).map(row => `${path.dataset.name},${row}`))
+    : [...svg.querySelectorAll("path[data-curve][d]")].flatMap(path => {
+      const entry = figure.querySelectorAll(".legend li")[path.dataset.curve];
+      const output = entry?.querySelector("output")?.textContent ?? "";
+      const name = (entry?.textContent ?? "").slice(0, -output.length || undefined);
+      return [...path.getAttribute("d").matchAll(/[ML](-?[\d.]+) (-?[\d.]+)/g)]
+        .map(m => `"${name.replaceAll('"', '""')}",${scaled(+m[1], numbers("x"))},${scaled(+m[2], numbers("y"))}`);
+    });
+  const head = exact.length ? svg.dataset.head : "curve,x,y";
   const drawing = () => {
     const copy = svg.cloneNode(true);
     copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
@@ -114,6 +121,6 @@ for (const svg of document.querySelectorAll("svg.plot[data-x]")) {
   buttons.setAttribute("class", "save");
   buttons.append(
     button("SVG", () => save(`${file}.svg`, "image/svg+xml", drawing())),
-    button("CSV", () => save(`${file}.csv`, "text/csv", ["curve,x,y", ...rows()].join("\n") + "\n")),
+    button("CSV", () => save(`${file}.csv`, "text/csv", [head, ...rows()].join("\n") + "\n")),
   );
 }

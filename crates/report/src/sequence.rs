@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use bentpipe_record::{FirstPacket, FirstPackets};
 
-use super::svg::escape;
+use super::escape::escape;
 
 const WIDTH: f64 = 900.0;
 /// Horizontal positions of both ends.

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use super::axis::Ruler;
+use super::data::Data;
 use super::decimate::decimate;
+use super::escape::escape;
 use super::plot::{Curve, Mark, Plot};
 
 const WIDTH: f64 = 560.0;
@@ -30,7 +32,7 @@ pub(super) const PALETTE: usize = 8;
 pub(super) const FILE_STYLE: &str = "svg{font:13px system-ui,\"DejaVu Sans\",sans-serif}text{fill:#59626d}.name{font-weight:bold;\
     fill:#000}.title,.xtitle{fill:#000}.ylab,.xtitle{text-anchor:end}.xlab{text-anchor:middle}.grid path{stroke:#e3e6ea;\
     fill:none}.axis{stroke:#8b949e;fill:none}.line,.dash,.bar{fill:none;stroke-width:1.6}.dash{stroke-dasharray:5 4}\
-    .mark{stroke:#fff}.rows{fill:none}\
+    .mark{stroke:#fff}.rows{fill:none}.band{fill-opacity:.2}\
     .s0{stroke:#0072b2}.s1{stroke:#d55e00}.s2{stroke:#009068}.s3{stroke:#b0478c}\
     .s4{stroke:#b98300}.s5{stroke:#4c4fb8}.s6{stroke:#5b6570}.s7{stroke:#7a4a21}\
     .m0{fill:#0072b2}.m1{fill:#d55e00}.m2{fill:#009068}.m3{fill:#b0478c}\
@@ -45,10 +47,11 @@ pub(super) fn draw(plot: &Plot, id: &str) -> String {
     let mut svg = String::new();
     let _ = write!(
         svg,
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}t {id}d\" class=\"plot\"{}>\
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}t {id}d\" class=\"plot\"{}{}>\
          <title id=\"{id}t\">{}</title><desc id=\"{id}d\">{}</desc>\
          <clipPath id=\"{id}c\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>",
         canvas.data(),
+        Data::head(plot),
         escape(&plot.title),
         escape(&described(plot, &canvas)),
         canvas.left - 6.0,
@@ -58,7 +61,16 @@ pub(super) fn draw(plot: &Plot, id: &str) -> String {
     );
     canvas.grid(&mut svg);
     let _ = write!(svg, "<g clip-path=\"url(#{id}c)\">");
-    plot.curves.iter().for_each(|curve| canvas.curve(curve, &mut svg));
+    let data = Data::of(plot);
+    let bands = |curve: &&Curve| curve.mark == Mark::Band;
+    plot.curves.iter().filter(bands).for_each(|curve| canvas.band(curve, &data, &mut svg));
+    let mut entry = 0;
+    for curve in &plot.curves {
+        if !bands(&curve) {
+            canvas.curve(curve, &data.of_curve(curve, entry), &mut svg);
+        }
+        entry += usize::from(!curve.name.is_empty());
+    }
     svg.push_str("</g></svg>");
     svg
 }
@@ -110,10 +122,16 @@ pub(super) fn swatch(curve: &Curve) -> String {
     let colour = curve.colour % PALETTE;
     let class = if curve.mark == Mark::Dashed { "dash" } else { "line" };
     let mut svg = String::from("<svg viewBox=\"0 0 34 12\" class=\"swatch\" aria-hidden=\"true\">");
-    if curve.mark != Mark::Dots {
-        let _ = write!(svg, "<path class=\"{class} s{colour}\" d=\"M1 6H33\"/>");
+    match curve.mark {
+        Mark::Dots => {}
+        Mark::Band => {
+            let _ = write!(svg, "<path class=\"band m{colour}\" d=\"M1 1H33V11H1Z\"/>");
+        }
+        _ => {
+            let _ = write!(svg, "<path class=\"{class} s{colour}\" d=\"M1 6H33\"/>");
+        }
     }
-    if !matches!(curve.mark, Mark::Dashed | Mark::Rows) {
+    if !matches!(curve.mark, Mark::Dashed | Mark::Rows | Mark::Band) {
         let _ = write!(svg, "<path class=\"mark m{colour}\" d=\"{}\"/>", marker(colour, 17.0, 6.0));
     }
     svg.push_str("</svg>");
@@ -212,7 +230,29 @@ impl Canvas {
         (needed / room).ceil().max(1.0) as usize
     }
 
-    fn curve(&self, curve: &Curve, svg: &mut String) {
+    /// Draws the area between the edges of a band.
+    fn band(&self, curve: &Curve, data: &Data<'_>, svg: &mut String) {
+        let edge = |sign: f64| {
+            let shifted = curve.points.iter().zip(&curve.errors).map(|(p, half)| (p.0, p.1 + sign * half));
+            shifted.filter(|p| p.1.is_finite()).collect::<Vec<(f64, f64)>>()
+        };
+        let (low, high) = (edge(-1.0), edge(1.0));
+        let placed = |(x, y): &(f64, f64)| (self.at_x(self.x.place(*x)), self.at_y(self.y.place(*y)));
+        let shown = |edge: &[(f64, f64)]| {
+            let placed: Vec<(f64, f64)> = edge.iter().map(placed).filter(|p| finite(&p)).collect();
+            decimate(&placed, self.left, WIDTH - RIGHT, COLUMNS)
+        };
+        let outline: Vec<(f64, f64)> =
+            shown(&high).into_iter().chain(shown(&low).into_iter().rev()).collect();
+        let colour = curve.colour % PALETTE;
+        let _ = write!(svg, "<path class=\"band m{colour}\" d=\"{}\"/>", path(&outline));
+        for (name, edge) in [("low", low), ("high", high)] {
+            let _ = write!(svg, "<path{}/>", data.of_points(&format!("{}, {name}", curve.name), &edge, &[]));
+        }
+    }
+
+    /// Draws a curve. `data` has the attributes of its values.
+    fn curve(&self, curve: &Curve, data: &str, svg: &mut String) {
         let colour = curve.colour % PALETTE;
         let placed: Vec<(f64, f64)> = curve
             .points
@@ -229,11 +269,13 @@ impl Canvas {
         let shown = decimate(&placed, self.left, WIDTH - RIGHT, COLUMNS);
         if curve.mark != Mark::Dots {
             let class = if curve.mark == Mark::Dashed { "dash" } else { "line" };
-            let _ = write!(svg, "<path data-curve=\"\" class=\"{class} s{colour}\" d=\"{}\"/>", path(&shown));
+            let _ = write!(svg, "<path{data} class=\"{class} s{colour}\" d=\"{}\"/>", path(&shown));
+        } else {
+            let _ = write!(svg, "<path{data}/>");
         }
         self.error_bars(curve, &placed, svg);
         let marked = match curve.mark {
-            Mark::Dashed | Mark::Rows => Vec::new(),
+            Mark::Dashed | Mark::Rows | Mark::Band => Vec::new(),
             Mark::Line => now_and_then(&shown, curve.colour),
             Mark::Points | Mark::Dots => shown,
         };
@@ -310,21 +352,4 @@ fn marker(colour: usize, x: f64, y: f64) -> String {
         6 => format!("M{:.1} {:.1}h8.4v3h-8.4z", x - 4.2, y - 1.5),
         _ => format!("M{:.1} {:.1}h3v8.4h-3z", x - 1.5, y - 4.2),
     }
-}
-
-/// Text with HTML's special characters written out.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c if c.is_control() && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -6,6 +6,33 @@ use super::amount;
 use super::axis::{Axis, Scale};
 use super::plot::{Curve, Mark, Plot};
 
+/// Measures plotted for sweeps, in order: name suffix and title.
+pub(super) const SWEPT: [(&str, &str); 23] = [
+    ("goodput", "Goodput"),
+    ("completion", "Completion time"),
+    ("burst-completion-p50", "Median completion time of bursts"),
+    ("retransmitted", "Retransmitted segments"),
+    ("loss", "Loss"),
+    ("voice-loss", "Loss of voice, with late packets"),
+    ("mos", "Mean opinion score"),
+    ("r", "Rating R"),
+    ("good-ratio", "Share of good calls"),
+    ("rtt", "Mean round-trip time"),
+    ("delay-mean", "Mean one-way delay"),
+    ("mouth-to-ear", "Mean mouth-to-ear delay"),
+    ("post-dial-p50", "Median post-dial delay"),
+    ("set-up-p50", "Median set-up time"),
+    ("calls-timed-out", "Calls without a response (Timer B)"),
+    ("utilisation", "Link utilisation"),
+    ("queue-mean-bytes", "Mean queue"),
+    ("drop-ratio", "Drop ratio"),
+    ("vbr-queue-max", "Peak VBR queue"),
+    ("abr-queue-max", "Peak ABR queue"),
+    ("ubr-queue-max", "Peak UBR queue"),
+    ("cell-loss-ratio", "Cell loss ratio"),
+    ("wrong-crc", "PDUs of wrong CRC"),
+];
+
 /// Returns an axis for the values of a swept key, and their positions.
 pub fn axis(label: &str, values: &[&str]) -> (Axis, Vec<f64>) {
     let numbers: Option<Vec<(f64, &str)>> = values.iter().map(|value| amount::number(value)).collect();

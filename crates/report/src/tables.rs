@@ -20,6 +20,8 @@ const FLOW: &[(&str, &str)] = &[
     ("copies", "flows together"),
     ("goodput", "goodput"),
     ("completion", "completion time"),
+    ("burst-completion-p50", "median burst completion"),
+    ("burst-completion-p95", "95th-percentile burst completion"),
     ("retransmitted", "retransmitted"),
     ("timeouts", "timeouts"),
     ("loss", "loss"),
@@ -203,11 +205,10 @@ pub fn difference_table(differences: &[Difference]) -> Table {
         let paired_text = paired.map(|paired| estimate(&paired, unit)).unwrap_or_default();
         let share = paired.filter(|_| first.mean != 0.0).map(|paired| paired.mean / first.mean);
         let share = share.map(|share| quantity(share, None, "ratio")).unwrap_or_default();
-        let is_clear = paired.is_some_and(|paired| paired.ci95.is_some_and(|half| half < paired.mean.abs()));
         let cells = [estimate(first, unit), estimate(second, unit), paired_text, share];
         let mut row = vec![Cell::Text(name.clone())];
         row.extend(cells.map(Cell::Number));
-        row.push(Cell::Text(if is_clear { "clear".to_owned() } else { String::new() }));
+        row.push(Cell::Text(if difference.is_clear() { "clear".to_owned() } else { String::new() }));
         row
     };
     let head = ["measure", "first", "second", "difference", "of first", ""].map(String::from).to_vec();

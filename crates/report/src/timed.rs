@@ -198,34 +198,37 @@ fn few(curves: Vec<Named>) -> Vec<Curve> {
     groups.into_iter().flatten().collect()
 }
 
-/// Returns the mean of copies, and two dashed lines between which nine of ten are.
+/// Returns the mean of copies, and the band that nine of ten are in.
 fn spread(name: &str, copies: &[Curve]) -> Vec<Curve> {
     let rows = copies.iter().map(|copy| copy.points.len()).max().unwrap_or(0);
-    let (mut mean, mut low, mut high) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut mean, mut middle, mut halves) = (Vec::new(), Vec::new(), Vec::new());
     for row in 0..rows {
         let points = copies.iter().filter_map(|copy| copy.points.get(row));
         let Some(at) = points.clone().next().map(|point| point.0) else { continue };
         let mut values: Vec<f64> = points.map(|point| point.1).filter(|y| y.is_finite()).collect();
         values.sort_by(f64::total_cmp);
-        let quantile = |q: f64| values.get((q * values.len().saturating_sub(1) as f64).round() as usize);
+        let quantile = |q: f64| {
+            let place = (q * values.len().saturating_sub(1) as f64).round() as usize;
+            values.get(place).copied().unwrap_or(f64::NAN)
+        };
+        let (low, high) = (quantile(0.05), quantile(0.95));
         mean.push((at, values.iter().sum::<f64>() / values.len() as f64));
-        low.push((at, quantile(0.05).copied().unwrap_or(f64::NAN)));
-        high.push((at, quantile(0.95).copied().unwrap_or(f64::NAN)));
+        middle.push((at, f64::midpoint(low, high)));
+        halves.push((high - low) / 2.0);
     }
-    let curve = |name: String, points, mark| Curve { name, points, mark, ..Curve::default() };
+    let curve = |name: String, points, errors, mark| Curve { name, points, errors, mark, ..Curve::default() };
     vec![
-        curve(format!("{name}, mean of {}", copies.len()), mean, Mark::Line),
-        curve(format!("{name}, 5 %"), low, Mark::Dashed),
-        curve(format!("{name}, 95 %"), high, Mark::Dashed),
+        curve(format!("{name}, mean of {}", copies.len()), mean, Vec::new(), Mark::Line),
+        curve(format!("{name}, 5 % to 95 %"), middle, halves, Mark::Band),
     ]
 }
 
-/// Colours the dashed lines of a spread as the mean that precedes them.
+/// Colours the band of a spread as the mean that precedes it.
 fn bands(curves: &mut [Curve]) {
     let mut colour = 0;
     for curve in curves {
         match curve.mark {
-            Mark::Dashed => curve.colour = colour,
+            Mark::Band => curve.colour = colour,
             _ => colour = curve.colour,
         }
     }
@@ -286,7 +289,14 @@ mod tests {
     #[test]
     fn many_copies_are_a_mean_and_a_spread() {
         let series = series(&[20.0; 19]);
-        let names: Vec<String> = plots(&series)[0].curves.iter().map(|curve| curve.name.clone()).collect();
-        assert_eq!(names, ["a.*, mean of 19", "a.*, 5 %", "a.*, 95 %"]);
+        let plots = plots(&series);
+        let [mean, band] = &plots[0].curves[..] else { panic!("a mean and a band") };
+        assert_eq!((&mean.name[..], &band.name[..]), ("a.*, mean of 19", "a.*, 5 % to 95 %"));
+        assert_eq!((band.mark, band.colour, band.errors.len()), (Mark::Band, mean.colour, mean.points.len()));
+        let drawn = plots[0].to_svg();
+        assert!(
+            drawn.contains("class=\"band m0\" d=\"M") && drawn.contains("a.*, 5 % to 95 %, low"),
+            "{drawn}"
+        );
     }
 }

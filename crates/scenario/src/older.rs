@@ -24,6 +24,7 @@ const OLDER: &[(&str, &str, &str)] = &[
 const RENAMED: &[(&str, &[&str], &str)] = &[
     ("link", &["carries"], "ip_versions"),
     ("link", &["medium", "cell"], "bss"),
+    ("link", &["medium", "rohc", "below"], "max_packet"),
     ("link", &["channel", "stand_in"], "synthetic"),
     ("flow", &["traffic", "unused_window"], "window_validation"),
     ("flow", &["traffic", "control", "edition"], "revision"),

@@ -82,7 +82,7 @@ impl Review<'_> {
         self.unless(!interval.is_zero(), "probe.interval", "expected more than no time");
         self.unless(interval.is_zero() || samples <= MAX_SAMPLES, "probe.interval", problem);
         self.unless(
-            self.scenario.probe.warm_up < duration,
+            self.scenario.probe.warm_up < duration || duration.is_zero(),
             "probe.warm_up",
             format!("expected less than the duration, {duration}"),
         );

@@ -23,6 +23,8 @@ pub struct Request<'a> {
     pub force: bool,
     /// Identity of the program, which differs from others that may give other results.
     pub build: &'a str,
+    /// Commit that the program was built from, if it is known.
+    pub commit: Option<&'a str>,
     /// Command line for the manifests.
     pub command: &'a [String],
     /// Sender with the kernel's TCP, if its transfers are requested.
@@ -82,6 +84,7 @@ impl Request<'_> {
             force: self.force,
             snap_len: usize::MAX,
             build: self.build,
+            commit: self.commit,
             command: self.command,
         };
         let assembled =

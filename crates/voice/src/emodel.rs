@@ -47,8 +47,10 @@ impl Sensitivity {
 #[serde(deny_unknown_fields)]
 pub struct Impairment {
     /// Equipment impairment factor without loss.
+    #[schemars(range(min = 0.0, max = 95.0))]
     pub ie: f64,
     /// Packet loss robustness factor.
+    #[schemars(range(min = 1.0))]
     pub bpl: f64,
 }
 

@@ -61,6 +61,7 @@ pub enum Playout {
         #[serde(default = "ten_thousand")]
         window: u32,
         /// Share of packets to be in time. Default: 0.99.
+        #[schemars(range(min = 0.0, max = 1.0))]
         #[serde(default = "most")]
         quantile: f64,
     },

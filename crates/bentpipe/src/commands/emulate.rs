@@ -70,6 +70,7 @@ pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
         name: &arguments.scenario.file_stem().unwrap_or_default().to_string_lossy(),
         snap_len: arguments.snap_len,
         build: &build,
+        commit: build::COMMIT,
         command: &command,
         stop: interrupt::flag(),
         console: &Streams,

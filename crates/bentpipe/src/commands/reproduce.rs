@@ -25,6 +25,7 @@ pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
         console: &Streams,
         display: (!arguments.common.quiet).then_some(display as fn() -> _),
         build: &build,
+        commit: build::COMMIT,
         command: &command,
     });
     let mut all_met = true;
@@ -36,6 +37,7 @@ pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
             jobs: arguments.common.jobs.into(),
             force: arguments.common.force,
             build: &build,
+            commit: build::COMMIT,
             command: &command,
             kernel: this_machine.as_ref().map(|kernel| kernel as &dyn Kernel),
         };

@@ -30,6 +30,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
         force: arguments.common.force,
         snap_len: arguments.snap_len,
         build: &build,
+        commit: build::COMMIT,
         command: &command,
     };
     let assembled = Assembled::unfinished(&request).map_err(Failure::bad)?;

@@ -82,6 +82,7 @@ fn run_point(arguments: &SearchArguments, document: &Document, set: &str) -> Res
         force: arguments.common.force,
         snap_len: usize::MAX,
         build: &build,
+        commit: build::COMMIT,
         command: &command,
     };
     let assembled = Assembled::unfinished(&request).map_err(Failure::bad)?;

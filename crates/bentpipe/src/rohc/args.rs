@@ -20,8 +20,11 @@ pub(crate) struct ChannelArgs {
     /// CID space: small CIDs take no octet or one, large CIDs one or two
     #[arg(long, value_enum, default_value_t = Cid::Small)]
     cid: Cid,
-    /// Highest CID [default: 15 for small CIDs, 16383 for large]
-    #[arg(long, value_name = "N")]
+    /// Number of contexts [default: 16 for small CIDs, 16384 for large]
+    #[arg(long, value_name = "N", conflicts_with = "max_cid")]
+    contexts: Option<u16>,
+    /// Highest CID, the earlier form of --contexts less one
+    #[arg(long, value_name = "N", hide = true)]
     max_cid: Option<u16>,
     /// Profiles by name or number: all, or a list such as "rtp,udp,0x0006"
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = profiles)]
@@ -29,8 +32,8 @@ pub(crate) struct ChannelArgs {
     /// Largest unit that is reassembled from segments, in bytes with its CRC-32; 0: no segmentation
     #[arg(long, value_name = "N", default_value_t = 0)]
     mrru: u32,
-    /// Mode that contexts are brought to: unidirectional, optimistic or reliable
-    #[arg(long, value_enum, default_value_t = ModeName::U)]
+    /// Mode that contexts are brought to; u, o and r for short
+    #[arg(long, value_enum, default_value_t = ModeName::Unidirectional)]
     mode: ModeName,
 }
 
@@ -42,9 +45,12 @@ enum Cid {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ModeName {
-    U,
-    O,
-    R,
+    #[value(alias = "u")]
+    Unidirectional,
+    #[value(alias = "o")]
+    Optimistic,
+    #[value(alias = "r")]
+    Reliable,
 }
 
 impl ChannelArgs {
@@ -55,7 +61,10 @@ impl ChannelArgs {
     pub(super) fn channel(&self) -> Result<Channel, String> {
         let space = if matches!(self.cid, Cid::Small) { CidSpace::SMALL } else { CidSpace::LARGE };
         let highest = space.max_cid();
-        let max_cid = self.max_cid.unwrap_or(highest);
+        if let Some(contexts) = self.contexts.filter(|contexts| !(1..=highest + 1).contains(contexts)) {
+            return Err(format!("--contexts: expected 1 to {} with these CIDs, got {contexts}", highest + 1));
+        }
+        let max_cid = self.contexts.map(|contexts| contexts - 1).or(self.max_cid).unwrap_or(highest);
         if max_cid > highest {
             return Err(format!("--max-cid {max_cid} is above {highest}, the highest CID of this CID space"));
         }
@@ -68,9 +77,9 @@ impl ChannelArgs {
 
     pub(super) fn mode(&self) -> Mode {
         match self.mode {
-            ModeName::U => Mode::Unidirectional,
-            ModeName::O => Mode::Optimistic,
-            ModeName::R => Mode::Reliable,
+            ModeName::Unidirectional => Mode::Unidirectional,
+            ModeName::Optimistic => Mode::Optimistic,
+            ModeName::Reliable => Mode::Reliable,
         }
     }
 }
@@ -166,9 +175,9 @@ pub(crate) struct CompressorArgs {
     /// Packets between CRC-7 confirmations of the context, up to 32; 0: none
     #[arg(long, value_name = "N", default_value_t = CompressorConfig::default().confirm, value_parser = clap::value_parser!(u8).range(0..=32))]
     confirm: u8,
-    /// Decompressor at the other end; "librohc" avoids headers that librohc refuses
-    #[arg(long, value_enum, default_value_t = PeerName::Any)]
-    peer: PeerName,
+    /// ROHC implementation at the other end; "librohc" avoids headers that librohc refuses
+    #[arg(long, alias = "peer", value_enum, default_value_t = PeerName::Standard)]
+    compatibility: PeerName,
     /// Send first IR refreshes at growing gaps (1, 2, 4 ... packets)
     #[arg(long)]
     slow_start: bool,
@@ -176,8 +185,8 @@ pub(crate) struct CompressorArgs {
     #[arg(long)]
     spread: bool,
     /// Only IR packets and those of type 0
-    #[arg(long)]
-    only_ir_so: bool,
+    #[arg(long, alias = "only-ir-so")]
+    only_ir_and_so: bool,
     /// Send packets longer than N bytes uncompressed; 0: no limit
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     max_packet: u32,
@@ -201,7 +210,8 @@ pub(crate) struct CompressorArgs {
 /// Implementation at the other end.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PeerName {
-    Any,
+    #[value(alias = "any")]
+    Standard,
     Librohc,
 }
 
@@ -228,13 +238,13 @@ impl CompressorArgs {
             confirm: self.confirm,
             slow_start: self.slow_start,
             spread_refreshes: self.spread,
-            only_ir_and_so: self.only_ir_so,
+            only_ir_and_so: self.only_ir_and_so,
             max_packet_bytes: self.max_packet,
             timer_jitter: self.timer_jitter,
             constant_id_everywhere: !self.strict_ip_id,
             replication: !self.no_replication,
-            compatibility: match self.peer {
-                PeerName::Any => Compatibility::Standard,
+            compatibility: match self.compatibility {
+                PeerName::Standard => Compatibility::Standard,
                 PeerName::Librohc => Compatibility::Librohc,
             },
             ..CompressorConfig::default()

@@ -18,7 +18,7 @@ const FILES: &[&str] = &[
     "bentpipe ts encap --bridge lan.pcap in.ts",
     "cp voice.ts recording.ts; cp a.ts.pcap udp-multicast.pcap; bentpipe ts encap --pid 0x300 voice.pcap film.ts",
     "bentpipe rohc compress voice.pcap voice.rohc.pcap",
-    "bentpipe rohc compress --cid large --max-cid 500 trunk.pcapng in.rohc.pcap",
+    "bentpipe rohc compress --cid large --contexts 501 trunk.pcapng in.rohc.pcap",
     "bentpipe channel generate bistable --burst 3 --gap 27 --frames 20000 office.trace",
     "cp studies/koreasat/video.toml .",
     "bentpipe run geo.toml --set duration='2 s' --out made -q && mkdir -p runs && mv made/geo-* runs/before",

@@ -83,7 +83,7 @@ impl Element for Sender {
     }
 
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
-        observer.counter(&metrics::SENT, self.sent);
+        observer.counter(&crate::metrics::SENT, self.sent);
         observer.counter(&metrics::SENT_BYTES, self.sent * self.len);
     }
 

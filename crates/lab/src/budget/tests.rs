@@ -45,6 +45,29 @@ fn copies_of_a_line_are_not_shared() {
 }
 
 #[test]
+fn terminals_share_their_carrier() {
+    let text = |count| {
+        format!(
+            "title = \"t\"\nduration = \"9 s\"\nnode.hub = {{}}\nnode.home = {{ count = {count} }}\n\
+             carrier.r = {{ preset = \"skyplex\" }}\n\
+             link.access = {{ between = [\"home\", \"hub\"], delay = \"250 ms\", return.rate = \"1 Mbit/s\", \
+             forward.medium = {{ kind = \"dama\", carrier = \"r\", cra = \"44 kbit/s\", rbdc = \"1 Mbit/s\" }} }}\n\
+             flow.up = {{ from = \"home\", to = \"hub\", traffic = \"tcp\" }}\n"
+        )
+    };
+    let (few, many) = (budget(&text(2)), budget(&text(10)));
+    let [few, many] = [&few, &many].map(|budget| (&budget.terminals[0], &budget.flows[0]));
+    let share = many.0.share.as_bps() as f64 / many.0.most.as_bps() as f64;
+    assert!(share < 0.9, "the carrier is contended: {share}");
+    let expected = many.1.ceiling.as_bps() as f64 * share;
+    assert!((many.1.fair_share.as_bps() as f64 / expected - 1.0).abs() < 1e-3);
+    let named =
+        |flow: &FlowBudget| flow.warnings.iter().any(|warning| warning.contains("terminals share carrier r"));
+    assert!(named(many.1), "{:?}", many.1.warnings);
+    assert!(few.0.share < few.0.most || few.1.fair_share == few.1.ceiling);
+}
+
+#[test]
 fn aal5_is_counted_to_the_byte() {
     let budget = budget(ATM);
     let forward = &budget.links[0];

@@ -1,20 +1,28 @@
 //! Making the declared measures of a subject from what its parts reported.
 
+use std::cell::OnceCell;
+
 use bentpipe_net::Histogram;
 use bentpipe_net::metric::{End, How, Metric, Sum, Unit};
+use bentpipe_scenario::Scenario;
 use bentpipe_units::Span;
 
 use super::subjects::{Kind, Subject};
+use super::unloaded::Unloaded;
 use bentpipe_record::{Column, Measure, Recording, Series, Total, Totals, stats};
 
 /// Recording of a run, with the end of its warm-up.
 pub(super) struct Run<'a> {
-    end: &'a Totals,
-    warm: &'a Totals,
-    series: &'a Series,
-    seconds: Vec<f64>,
+    pub(super) end: &'a Totals,
+    pub(super) warm: &'a Totals,
+    pub(super) series: &'a Series,
+    pub(super) seconds: Vec<f64>,
     warm_up_s: f64,
-    duration_s: f64,
+    pub(super) duration_s: f64,
+    /// Scenario, for the delays of empty paths.
+    pub(super) scenario: &'a Scenario,
+    /// Delays for flows from which nothing arrived, once they are needed.
+    pub(super) unloaded: OnceCell<Unloaded>,
 }
 
 /// A measure of a subject in the making: values of several parts are added up.
@@ -65,6 +73,7 @@ impl<'a> Summed<'a> {
             | How::Mean
             | How::Median
             | How::Over(_)
+            | How::Loss { .. }
             | How::DropRatio => self.mean(),
         }
     }
@@ -73,7 +82,7 @@ impl<'a> Summed<'a> {
         match self.sum.how {
             How::PerSecond | How::MedianPerSecond => self.metric.unit.per_second(),
             How::Over(other) if other.unit == self.metric.unit => Unit::Ratio,
-            How::DropRatio => Unit::Ratio,
+            How::DropRatio | How::Loss { .. } => Unit::Ratio,
             _ => self.metric.unit,
         }
     }
@@ -86,8 +95,10 @@ impl<'a> Summed<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn of(recording: &'a Recording) -> Run<'a> {
+    pub(super) fn of(scenario: &'a Scenario, recording: &'a Recording) -> Run<'a> {
         Run {
+            scenario,
+            unloaded: OnceCell::new(),
             end: &recording.end,
             warm: &recording.warm,
             series: &recording.series,
@@ -182,6 +193,7 @@ impl<'a> Run<'a> {
             How::Median => stats::median(samples()?.into_iter().map(|(_, value)| value).collect()).map(one),
             How::MedianPerSecond => median_growth(&samples()?, active.end_s).map(one),
             How::Over(other) => Some((self.grown(reported), self.grown_of(subject, sum, other))),
+            How::Loss { expected, sent } => Some(self.lost(subject, reported, [expected, sent])),
             How::Dropped => Some(one(self.dropped(reported.part))),
             How::DropRatio => {
                 let dropped = self.dropped(reported.part);
@@ -195,7 +207,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns how much a total grew after the warm-up.
-    fn grown(&self, reported: &Total) -> f64 {
+    pub(super) fn grown(&self, reported: &Total) -> f64 {
         let mut before = self.warm.of(reported.part).iter();
         let before = before.find(|total| total.metric.is(reported.metric));
         let before = before.map_or(0.0, |total| total.value().as_f64());

@@ -30,8 +30,10 @@ fn run(text: &str, flows: &[&str]) -> (Network, Packets) {
     let watching = Arc::clone(&follower);
     network.watch(move |now, at, port, packet| watching.lock().expect("alone").see(now, (at, port), packet));
     network.run_until(Time::ZERO + scenario.duration);
-    let mut packets = follower.lock().expect("alone").packets.clone();
-    packets.settle();
+    let mut follower = follower.lock().expect("alone");
+    follower.settle();
+    let packets = std::mem::take(&mut follower.packets);
+    drop(follower);
     (network, packets)
 }
 
@@ -80,10 +82,11 @@ fn value(network: &mut Network, name: &str) -> f64 {
 #[test]
 fn recording_changes_nothing() {
     let document = Document::parse("test.toml", text(LOSSY).as_bytes()).expect("TOML");
-    let scenario = document.scenario().expect("a scenario");
-    let run = |recorded: &[String]| {
+    let mut scenario = document.scenario().expect("a scenario");
+    let mut run = |recorded: &[String]| {
+        scenario.probe.packets = recorded.to_vec();
         let built = Built::new(&scenario, 1, document.folder()).expect("a network");
-        let mut prepared = Prepared::new(built, false, recorded);
+        let mut prepared = Prepared::new(built, false, &scenario);
         prepared.network.run_until(Time::ZERO + scenario.duration);
         (prepared.network.fingerprint(), prepared.artefacts)
     };

@@ -72,8 +72,7 @@ impl<'a> Assembled<'a> {
         let folder = &self.plan.folder;
         let is_alone = point.settings.is_empty() && point.seeds.len() == 1;
         let built = self.take(point, seed).map_or_else(|| Built::new(&point.scenario, seed, folder), Ok);
-        let recorded = &point.scenario.probe.packets;
-        built.map(|built| Prepared::new(built, is_alone, recorded)).map_err(refused)
+        built.map(|built| Prepared::new(built, is_alone, &point.scenario)).map_err(refused)
     }
 
     /// Removes and returns the kept network of a point, if it has this seed.

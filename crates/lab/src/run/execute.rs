@@ -43,6 +43,8 @@ pub struct Request<'a> {
     pub snap_len: usize,
     /// Identifier of the program's build, as another one may give other results.
     pub build: &'a str,
+    /// Commit that the program was built from, if it is known.
+    pub commit: Option<&'a str>,
     /// The command line, for the manifest.
     pub command: &'a [String],
 }
@@ -335,6 +337,8 @@ pub struct Manifest<'a> {
     title: &'a str,
     version: &'a str,
     build: &'a str,
+    /// Commit that the program was built from, with "-modified" if its sources differed.
+    commit: Option<&'a str>,
     command: &'a [String],
     scenario: &'a str,
     hash: String,
@@ -372,6 +376,7 @@ pub(super) fn write_results(request: &Request<'_>, results: &Results, wall_s: f6
         title: &request.plan.points[0].scenario.title,
         version: VERSION,
         build: request.build,
+        commit: request.commit,
         command: request.command,
         scenario: request.document.name(),
         hash: request.plan.hash().to_hex(),

@@ -58,6 +58,7 @@ fn run_in(parent: &Path, seeds: u32, jobs: usize, monitor: &dyn Monitor) -> Resu
         force: false,
         snap_len: 96,
         build: "test",
+        commit: Some("c0ffee"),
         command: &[],
     };
     execute(&request, &prepare, monitor)
@@ -169,8 +170,17 @@ fn a_failure_to_build_is_passed_on_and_interruption_ends_a_run() {
     let plan = plan(1);
     let (document, folder) = (document(), Folder::new(parent.path(), "x", &plan));
     let (jobs, force, snap_len, build) = (2, false, 96, "test");
-    let request =
-        Request { document: &document, plan: &plan, folder, jobs, force, snap_len, build, command: &[] };
+    let request = Request {
+        document: &document,
+        plan: &plan,
+        folder,
+        jobs,
+        force,
+        snap_len,
+        build,
+        commit: None,
+        command: &[],
+    };
     let refuse = |_: &Point, _| Err("no such link".to_owned());
     assert!(matches!(execute(&request, &refuse, &Silent), Err(Failure::Build(why)) if why == "no such link"));
     struct Impatient(AtomicBool);

@@ -25,6 +25,7 @@ pub struct Config {
     /// The most bytes that wait at any moment. No default.
     pub limit: Bytes,
     /// The probability of marking or dropping at `max`, 0 to 1. Default: 0.02.
+    #[schemars(range(min = 0.0, max = 1.0))]
     #[serde(default = "default_probability")]
     pub probability: f64,
     /// The usual packet's length. Default: "1000 B".

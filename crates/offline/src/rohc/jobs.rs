@@ -210,7 +210,7 @@ impl LikelyRtp {
 }
 
 const OTHER_CHANNEL: &str =
-    "no packet could be decompressed: are --cid, --max-cid, --profiles and --mrru those of the compressor?";
+    "no packet could be decompressed: are --cid, --contexts, --profiles and --mrru those of the compressor?";
 
 impl Decompress {
     /// Runs the job.

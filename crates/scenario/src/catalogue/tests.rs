@@ -130,3 +130,42 @@ fn an_older_spelling_says_the_present_one() {
         assert!(describe(kind).is_ok(), "{kind}");
     }
 }
+
+/// Numbers without bounds in the schema: parameters of laws, which have no unit.
+const UNBOUNDED: [&str; 12] = [
+    "alpha",
+    "beta",
+    "c",
+    "gamma",
+    "hurst",
+    "max_exponent",
+    "pacing_margin",
+    "pole",
+    "r",
+    "shape",
+    "startup_gain",
+    "window_gain",
+];
+
+#[test]
+fn numbers_have_bounds_in_the_schema() {
+    fn unbounded(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+        let Some(fields) = value.as_object() else {
+            value.as_array().into_iter().flatten().for_each(|item| unbounded(item, found));
+            return;
+        };
+        for (name, property) in fields.get("properties").and_then(|it| it.as_object()).into_iter().flatten() {
+            let kind = &property["type"];
+            let is_number =
+                kind == "number" || kind.as_array().is_some_and(|all| all.iter().any(|it| it == "number"));
+            let has_bound = ["minimum", "maximum"].iter().any(|bound| property.get(bound).is_some());
+            if is_number && !has_bound {
+                found.insert(name.clone());
+            }
+        }
+        fields.values().for_each(|value| unbounded(value, found));
+    }
+    let mut found = std::collections::BTreeSet::new();
+    unbounded(schema(), &mut found);
+    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), UNBOUNDED);
+}

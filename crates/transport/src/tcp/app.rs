@@ -1,5 +1,8 @@
 //! Applications at the ends of a connection: times and sizes of writes, rate of reads.
 
+use std::collections::VecDeque;
+
+use bentpipe_net::Histogram;
 pub use bentpipe_site::application::{Application as Source, Bulk, OnOff, Paced};
 use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
 use schemars::JsonSchema;
@@ -38,12 +41,58 @@ pub(super) struct Writer {
     until: Time,
     on_since: Time,
     offered: u64,
+    bursts: Bursts,
+}
+
+/// Most bursts that wait for their acknowledgement. Of more the oldest are not measured.
+const MAX_OPEN_BURSTS: usize = 1 << 16;
+
+/// Bursts of an on-off writer and their completion times.
+#[derive(Debug, Default)]
+struct Bursts {
+    /// Start, and the offset behind the last byte, of bursts that are not yet acknowledged.
+    open: VecDeque<(Time, u64)>,
+    /// Times from the start of a burst to the acknowledgement of its last byte.
+    completions: Histogram,
+}
+
+impl Bursts {
+    /// Adds a burst that has been written up to `end`, unless it is empty.
+    fn add(&mut self, since: Time, before: u64, end: u64) {
+        if end == before {
+            return;
+        }
+        if self.open.len() == MAX_OPEN_BURSTS {
+            self.open.pop_front();
+        }
+        self.open.push_back((since, end));
+    }
+
+    #[inline]
+    fn acknowledged(&mut self, now: Time, acked: u64) {
+        while let Some((since, _)) = self.open.front().filter(|(_, end)| *end <= acked) {
+            self.completions.record(now.since(*since));
+            self.open.pop_front();
+        }
+    }
 }
 
 impl Writer {
     /// Creates a writer whose times count from `begin`.
     pub(super) fn new(source: Source, begin: Time) -> Writer {
-        Writer { source, begin, written: 0, on: false, until: begin, on_since: begin, offered: 0 }
+        let (bursts, on_since) = (Bursts::default(), begin);
+        Writer { source, begin, written: 0, on: false, until: begin, on_since, offered: 0, bursts }
+    }
+
+    /// Notes the total number of bytes that the peer has acknowledged.
+    #[inline]
+    pub(super) fn acknowledged(&mut self, now: Time, bytes: u64) {
+        self.bursts.acknowledged(now, bytes);
+    }
+
+    /// Returns the times from the start of each burst to its acknowledgement.
+    pub(super) fn burst_completions(&self) -> &Histogram {
+        &self.bursts.completions
     }
 
     /// Returns the amount to write when the buffer has `room`, which then counts as written.
@@ -131,8 +180,9 @@ impl Writer {
     /// Switches between burst and silence.
     fn turn(&mut self, on_off: OnOff, stream: &mut RandomStream) {
         if self.on {
-            let span = self.until.since(self.on_since);
-            self.offered += on_off.rate.map_or(0, |rate| rate.bdp(span).get());
+            let (span, before) = (self.until.since(self.on_since), self.offered);
+            self.offered = on_off.rate.map_or(self.written, |rate| before + rate.bdp(span).get());
+            self.bursts.add(self.on_since, before, self.offered);
         }
         self.on = !self.on;
         let mean = if self.on { on_off.on } else { on_off.off };
@@ -256,6 +306,36 @@ mod tests {
         }
         let rate = writer.written as f64 * 8.0 / 5000.0;
         assert!((rate / 300_000.0 - 1.0).abs() < 0.05, "{rate}");
+    }
+
+    #[test]
+    fn bursts_complete_when_their_last_byte_is_acknowledged() {
+        let on_off = OnOff {
+            on: Span::from_millis(300),
+            off: Span::from_millis(700),
+            exponential: false,
+            rate: Some(Rate::from_bps(800_000)),
+            duration: None,
+        };
+        let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        for on_off in [on_off, OnOff { rate: None, ..on_off }] {
+            let mut writer = Writer::new(Source::OnOff(on_off), Time::ZERO);
+            // Without a rate, 30 kB fit into the buffer in each burst.
+            [0, 100, 299, 300, 1000, 1299, 1300].into_iter().for_each(|at| {
+                let room = (30_000 * (1 + at / 1000)) - writer.written;
+                writer.poll(ms(at), room, &mut stream());
+            });
+            assert_eq!(writer.written, 60_000);
+            writer.acknowledged(ms(1400), 29_999);
+            assert!(writer.burst_completions().is_empty());
+            writer.acknowledged(ms(1500), 30_000);
+            writer.acknowledged(ms(1600), 60_000);
+            let times = writer.burst_completions();
+            assert_eq!(
+                (times.len(), times.range()),
+                (2, Some((Span::from_millis(600), Span::from_millis(1500))))
+            );
+        }
     }
 
     #[test]

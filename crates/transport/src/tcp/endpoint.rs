@@ -200,6 +200,7 @@ impl Endpoint {
                 } else {
                     self.connection.writable()
                 };
+                writer.acknowledged(now, self.connection.sender.bytes_acked());
                 let wish = writer.poll(now, room, cx.stream());
                 self.connection.write(wish.bytes);
                 self.write_at = wish.again;
@@ -243,6 +244,11 @@ impl Element for Endpoint {
         let delay = self.delay.map_or(f64::NAN, Span::as_secs_f64);
         observer.gauge(&metrics::ONE_WAY_DELAY, delay);
         observer.histogram(&metrics::DELAYS, &self.delays);
+        if matches!(self.source, Source::OnOff(_)) {
+            let none = Histogram::default();
+            let times = self.writer.as_ref().map_or(&none, Writer::burst_completions);
+            observer.histogram(&metrics::BURSTS, times);
+        }
         observer.gauge(&metrics::COMPLETED, self.completed.map_or(f64::NAN, Time::as_secs_f64));
     }
 

@@ -12,6 +12,15 @@ pub(crate) const RTT: &[Sum] = &[
 pub(crate) const COMPLETION: &[Sum] =
     &[Sum::new("completion", "Completion time", How::SinceStart).at(End::Receiver)];
 
+/// Measures that are made of the completion times of bursts.
+const BURST: &[Sum] = &[
+    Sum::new("burst-completion-mean", "Mean completion time of bursts", How::DistributionMean)
+        .at(End::Sender),
+    Sum::new("burst-completion-p50", "Median completion time of bursts", How::Quantile(50)).at(End::Sender),
+    Sum::new("burst-completion-p95", "95th-percentile completion time of bursts", How::Quantile(95))
+        .at(End::Sender),
+];
+
 bentpipe_net::metrics! {
     Counter SEGMENTS_SENT = "segments-sent", Packets, "Segments sent" => .once(&["segments_sent"]);
     Counter SEGMENTS_RECEIVED = "segments-received", Packets, "Segments received" => .once(&["segments_received"]);
@@ -67,5 +76,6 @@ bentpipe_net::metrics! {
     Gauge ONE_WAY_DELAY = "delay", Seconds, "One-way delay" => .drawn_at(End::Receiver, Draw::Line("One-way delay"))
         .once(&["one_way_delay"]);
     Gauge COMPLETED = "completed", Seconds, "Time at which all data had been delivered" => .summed(COMPLETION);
+    Histogram BURSTS = "burst-completions", Seconds, "Distribution of the completion time of bursts" => .summed(BURST);
     Histogram DELAYS = "delays", Seconds, "Distribution of the one-way delay" => .summed(crate::app::metrics::ONE_WAY_DELAY);
 }

@@ -283,6 +283,7 @@ impl Agent {
         let share = |packets: u64| packets as f64 / expected as f64;
         observer.counter(&app::EXPECTED, expected);
         observer.gauge(&app::LOST, lost as f64);
+        observer.gauge(&metrics::LOST_OR_LATE, (lost + late) as f64);
         observer.gauge(&app::LOSS_RATIO, share(lost));
         observer.gauge(&metrics::LATE, late as f64);
         observer.gauge(&metrics::LATE_RATIO, share(late));

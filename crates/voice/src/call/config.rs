@@ -89,6 +89,7 @@ pub enum Rtcp {
 #[serde(deny_unknown_fields)]
 pub struct Good {
     /// Maximum share of packets lost or late. Default: 0.05.
+    #[schemars(range(min = 0.0, max = 1.0))]
     #[serde(default = "five_percent")]
     pub loss: f64,
     /// Maximum mean mouth-to-ear delay. Default: 400 ms (ITU-T G.114).

@@ -3,6 +3,7 @@
 //! Packets, bytes, network delays and jitter are those of [`bentpipe_transport::app::metrics`].
 
 use bentpipe_net::metric::{Draw, End, How, Sum};
+use bentpipe_transport::app::metrics as app;
 
 bentpipe_net::metrics! {
     Counter NOISE_SENT = "noise-sent", Packets, "Comfort noise packets sent";
@@ -11,8 +12,10 @@ bentpipe_net::metrics! {
     Counter MALFORMED = "malformed", Packets, "Malformed RTP and RTCP packets" => .drops();
     Gauge LATE = "late", Packets, "Packets discarded late by playout buffers";
     Gauge LATE_RATIO = "late-ratio", Ratio, "Late loss" => .summed(&[Sum::new("late", "Late loss", How::Last).at(End::Receiver)]);
-    Gauge VOICE_LOSS = "voice-loss", Ratio, "Loss, late packets included"
-        => .summed(&[Sum::new("voice-loss", "Loss with late packets", How::Last).at(End::Receiver)]);
+    Gauge LOST_OR_LATE = "lost-or-late", Packets, "Packets lost or discarded late" => .summed(&[
+        Sum::new("voice-loss", "Loss with late packets", How::Loss { expected: &app::EXPECTED, sent: &app::SENT }).at(End::Receiver),
+    ]);
+    Gauge VOICE_LOSS = "voice-loss", Ratio, "Loss, late packets included";
     Gauge BURST_RATIO = "burst-ratio", Count, "Burst ratio" => .summed(&[Sum::new("burst-ratio", "Burst ratio", How::Last).at(End::Receiver)]);
     Gauge BUFFERED = "playout-delay", Seconds, "Mean delay in playout buffers"
         => .drawn(Draw::Line("Delay of voice")).summed(&[Sum::new("playout-delay", "Mean playout delay", How::Last).at(End::Receiver)]);

@@ -38,16 +38,18 @@ pub(super) enum FrameReception {
 
 impl Signal {
     pub(super) fn new(config: &SignalConfig) -> Result<Signal, InvalidConfig> {
-        let level = |level: &SignalLevel| level.power_dbm.is_finite() && !level.hold.is_zero();
+        // From far below the noise of any receiver to ten megawatts.
+        let is_power = |dbm: f64| (-200.0..=100.0).contains(&dbm);
+        let level = |level: &SignalLevel| is_power(level.power_dbm) && !level.hold.is_zero();
         let is_real = !config.levels.is_empty() && config.levels.iter().all(level);
         InvalidConfig::ensure(
             is_real,
             "levels",
-            "at least one level, each with a power and more than no time",
+            "at least one level, each with a power from -200 to 100 dBm and more than no time",
         )?;
         let is_falling = config.levels.is_sorted_by(|a, b| a.power_dbm >= b.power_dbm);
         InvalidConfig::ensure(is_falling, "levels", "levels from the strongest to the weakest")?;
-        InvalidConfig::ensure(config.sensitivity_dbm.is_finite(), "sensitivity_dbm", "a power in dBm")?;
+        InvalidConfig::ensure(is_power(config.sensitivity_dbm), "sensitivity_dbm", "from -200 to 100 dBm")?;
         InvalidConfig::ensure((0.0..=100.0).contains(&config.step_db), "step_db", "from 0 to 100 dB")?;
         let has_slope = config.slope_db > 0.0 && config.slope_db <= 100.0;
         InvalidConfig::ensure(has_slope, "slope_db", "more than 0, at most 100 dB")?;

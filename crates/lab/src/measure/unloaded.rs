@@ -1,0 +1,57 @@
+//! Delays that packets of a flow may have if none arrived.
+
+use std::collections::HashMap;
+
+use bentpipe_net::Histogram;
+use bentpipe_net::metric::Metric;
+use bentpipe_record::Totals;
+use bentpipe_scenario::Scenario;
+use bentpipe_transport::app::metrics::DELAYS;
+use bentpipe_units::Span;
+
+use crate::budget::Budget;
+
+/// Delays of empty paths and of other flows.
+pub(super) struct Unloaded {
+    /// Delays of empty paths by flow.
+    of_flows: HashMap<String, Span>,
+    /// Longest delay of any packet.
+    longest: Span,
+}
+
+impl Unloaded {
+    /// Returns the delays of a scenario whose run ended with these totals.
+    pub(super) fn of(scenario: &Scenario, end: &Totals) -> Unloaded {
+        let longest = longest(&end.histograms).unwrap_or_default();
+        Unloaded { of_flows: empty_paths(scenario), longest }
+    }
+
+    /// Returns the delay of the flow's empty path, or any packet's longest delay.
+    pub(super) fn delay(&self, scenario: &Scenario, path: &str) -> Span {
+        let empty = base(scenario, path).and_then(|name| self.of_flows.get(name)).copied();
+        empty.unwrap_or_default().max(self.longest)
+    }
+}
+
+/// Returns the name of a flow in the scenario, which its copies share.
+fn base<'a>(scenario: &'a Scenario, path: &str) -> Option<&'a str> {
+    let name = path.strip_prefix("flow/").unwrap_or(path);
+    let copied = || scenario.flow.get_key_value(name.rsplit_once('.')?.0);
+    scenario.flow.get_key_value(name).or_else(copied).map(|(name, _)| &**name)
+}
+
+/// Returns the longest one-way delay in distributions.
+pub(super) fn longest(histograms: &[(u32, &'static Metric, Histogram)]) -> Option<Span> {
+    let delays = histograms.iter().filter(|(_, metric, _)| metric.name == DELAYS.name);
+    delays.filter_map(|(.., delays)| Some(delays.range()?.1)).max()
+}
+
+/// Returns the delays of empty paths by flow, the longest of each.
+pub(crate) fn empty_paths(scenario: &Scenario) -> HashMap<String, Span> {
+    let mut delays: HashMap<String, Span> = HashMap::new();
+    for flow in Budget::new(scenario).map_or(Vec::new(), |budget| budget.flows) {
+        let delay = delays.entry(flow.name).or_default();
+        *delay = flow.one_way.max(*delay);
+    }
+    delays
+}

@@ -1,0 +1,258 @@
+//! Series of all runs of a folder of results, chosen by pattern, as one table.
+//!
+//! Rows have the point, its settings and the seed in front. The long form has a row for each sample of each metric, the wide form one
+//! for each instant of a run with a column for each metric. Columns that have one value in all runs are left out unless asked for.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use indexmap::{IndexMap, IndexSet};
+
+use super::results_folder::{RunFolder, runs};
+use super::{Column, Series, quoted, read_series};
+
+/// Form of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Row for each sample of each metric.
+    Long,
+    /// Row for each instant of a run.
+    Wide,
+}
+
+/// Selection of columns by patterns.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Patterns of "SUBJECT.METRIC", of which one has to match. `*` stands for any characters. Empty: all.
+    pub patterns: Vec<String>,
+    /// Set to keep columns that have one value in all runs.
+    pub keeps_constant: bool,
+}
+
+/// Error returned when series cannot be selected.
+#[derive(Debug, thiserror::Error)]
+pub enum SelectionError {
+    /// Files of the folder cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+    /// No column is left.
+    #[error("no series matches {0}")]
+    NoMatch(String),
+    /// Columns that match have one value in all runs.
+    #[error("all {0} series that match have one value; `--constant` keeps them")]
+    OnlyConstant(usize),
+}
+
+/// Series of a run with the identity of the run.
+#[derive(Debug)]
+struct Of {
+    run: RunFolder,
+    series: Series,
+}
+
+/// Selected series of all runs of a folder.
+#[derive(Debug)]
+pub struct Selected {
+    runs: Vec<Of>,
+    /// Titles of the columns that are kept: "flow.cubic.sender.cwnd [B]".
+    titles: IndexSet<String>,
+}
+
+impl Selection {
+    /// Returns `true` if the selection has this column.
+    fn has(&self, subject: &str, metric: &str) -> bool {
+        let name = format!("{subject}.{metric}");
+        self.patterns.is_empty() || self.patterns.iter().any(|pattern| matches(pattern, &name))
+    }
+
+    /// Reads the selected series of all runs in a folder of results.
+    ///
+    /// # Errors
+    /// Returns an error if the folder has no readable results, or nothing matches.
+    pub fn read(&self, folder: &Path) -> Result<Selected, SelectionError> {
+        let found = runs(folder).map_err(SelectionError::Unreadable)?;
+        let read = |run: RunFolder| {
+            let series = read_series(&run.path, |subject, metric| self.has(subject, &metric.name));
+            let series = series
+                .map_err(|error| SelectionError::Unreadable(format!("{}: {error}", run.path.display())))?;
+            Ok(Of { run, series })
+        };
+        let runs = found.into_iter().map(read).collect::<Result<Vec<Of>, SelectionError>>()?;
+        let all = values(&runs);
+        if all.is_empty() {
+            return Err(SelectionError::NoMatch(self.patterns.join(", ")));
+        }
+        let count = all.len();
+        let kept = all.into_iter().filter(|(_, value)| self.keeps_constant || value.is_none());
+        let titles: IndexSet<String> = kept.map(|(title, _)| title).collect();
+        if titles.is_empty() {
+            Err(SelectionError::OnlyConstant(count))
+        } else {
+            Ok(Selected { runs, titles })
+        }
+    }
+}
+
+/// Returns the titles of all columns, with the values of constant ones.
+fn values(runs: &[Of]) -> IndexMap<String, Option<u64>> {
+    let mut values: IndexMap<String, Option<u64>> = IndexMap::new();
+    for column in runs.iter().flat_map(|of| &of.series.columns) {
+        let first = (!column.data.is_empty()).then(|| column.data.at(0).as_f64().to_bits());
+        let own = first.filter(|_| column.data.is_constant());
+        let known = values.entry(column.title()).or_insert(own);
+        if *known != own {
+            *known = None;
+        }
+    }
+    values
+}
+
+impl Selected {
+    /// Writes the table as CSV. Numbers have all their digits; NaN is an empty field.
+    ///
+    /// # Errors
+    /// As `out` gives.
+    pub fn write_csv(&self, form: Form, out: &mut impl Write) -> io::Result<()> {
+        let keys = self.runs.first().into_iter().flat_map(|of| of.run.settings.keys());
+        let keys: String = keys.map(|key| quoted(key) + ",").collect();
+        write!(out, "point,{keys}seed,time_s")?;
+        match form {
+            Form::Long => writeln!(out, ",subject,metric,unit,value")?,
+            Form::Wide => {
+                self.titles.iter().try_for_each(|title| write!(out, ",{}", quoted(title)))?;
+                writeln!(out)?;
+            }
+        }
+        for of in &self.runs {
+            match form {
+                Form::Long => self.write_long(of, out)?,
+                Form::Wide => self.write_wide(of, out)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn write_long(&self, of: &Of, out: &mut impl Write) -> io::Result<()> {
+        let front = of.run.front();
+        for column in of.series.columns.iter().filter(|column| self.titles.contains(&column.title())) {
+            let named =
+                format!("{},{},{}", quoted(&column.element), quoted(column.name()), column.unit().symbol());
+            for (row, time) in of.series.times.iter().enumerate() {
+                writeln!(out, "{front}{},{named},{}", time.as_secs_f64(), cell(column, row))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_wide(&self, of: &Of, out: &mut impl Write) -> io::Result<()> {
+        let own: IndexMap<String, &Column> =
+            of.series.columns.iter().map(|column| (column.title(), column)).collect();
+        let columns: Vec<Option<&Column>> = self.titles.iter().map(|title| own.get(title).copied()).collect();
+        let front = of.run.front();
+        for (row, time) in of.series.times.iter().enumerate() {
+            write!(out, "{front}{}", time.as_secs_f64())?;
+            for column in &columns {
+                write!(out, ",{}", column.map(|column| cell(column, row)).unwrap_or_default())?;
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns a sample with all its digits.
+fn cell(column: &Column, row: usize) -> String {
+    let value = column.data.at(row).as_f64();
+    if value.is_nan() { String::new() } else { value.to_string() }
+}
+
+/// Returns `true` if a text matches a pattern, in which `*` stands for any characters.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bentpipe_net::Unit;
+    use bentpipe_net::metric::Kind;
+    use bentpipe_units::Time;
+
+    use super::*;
+    use crate::{Data, Declaration, Declared};
+
+    #[test]
+    fn stars_stand_for_any_characters() {
+        for (pattern, text) in
+            [("flow.*.cwnd", "flow.a.1.sender.cwnd"), ("*", ""), ("a*b*c", "abbc"), ("a", "a"), ("*x", "xx")]
+        {
+            assert!(matches(pattern, text), "{pattern} {text}");
+        }
+        for (pattern, text) in [("flow.*.cwnd", "flow.a.cwnd-x"), ("a*b*c", "acb"), ("a", "ab"), ("a*a", "a")]
+        {
+            assert!(!matches(pattern, text), "{pattern} {text}");
+        }
+    }
+
+    fn of(seed: u64, columns: &[(&str, [f64; 2])]) -> Of {
+        let column = |(n, (element, values)): (usize, &(&str, [f64; 2]))| Column {
+            part: n as u32,
+            element: (*element).into(),
+            metric: Declared::Read(Arc::new(Declaration {
+                name: "cwnd".into(),
+                unit: Unit::Bytes,
+                kind: Kind::Gauge,
+                label: String::new(),
+                draw: None,
+                measures: Vec::new(),
+                once: Vec::new(),
+                of: Vec::new(),
+            })),
+            data: Data::Gauge(values.to_vec()),
+        };
+        let settings = [("rate".to_owned(), "1 Mbit/s, or so".to_owned())].into_iter().collect();
+        let run = RunFolder { path: "".into(), point: 0, settings, seed };
+        let times = vec![Time::ZERO, Time::from_nanos(100_000_000)];
+        Of { run, series: Series { times, columns: columns.iter().enumerate().map(column).collect() } }
+    }
+
+    #[test]
+    fn rows_have_point_settings_and_seed_and_constant_columns_are_left_out() {
+        let runs = vec![
+            of(1, &[("flow.a", [1.0, 0.1 + 0.2]), ("flow.b", [5.0, 5.0]), ("flow.c", [7.0, 7.0])]),
+            of(2, &[("flow.a", [1.0, f64::NAN]), ("flow.b", [5.0, 5.0]), ("flow.c", [8.0, 8.0])]),
+        ];
+        let titles = values(&runs).into_iter().filter(|(_, value)| value.is_none()).map(|(title, _)| title);
+        let selected = Selected { titles: titles.collect(), runs };
+        let csv = |form| {
+            let mut out = Vec::new();
+            selected.write_csv(form, &mut out).expect("memory");
+            String::from_utf8(out).expect("text")
+        };
+        let wide = csv(Form::Wide);
+        let lines: Vec<&str> = wide.lines().collect();
+        assert_eq!(lines[0], "point,rate,seed,time_s,flow.a.cwnd [B],flow.c.cwnd [B]");
+        assert_eq!(lines[2], "0,\"1 Mbit/s, or so\",1,0.1,0.30000000000000004,7");
+        assert_eq!((lines[4], lines.len()), ("0,\"1 Mbit/s, or so\",2,0.1,,8", 5));
+        let long = csv(Form::Long);
+        let lines: Vec<&str> = long.lines().collect();
+        assert_eq!(lines[0], "point,rate,seed,time_s,subject,metric,unit,value");
+        assert_eq!((lines[3], lines.len()), ("0,\"1 Mbit/s, or so\",1,0,flow.c,cwnd,B,7", 9));
+    }
+}
