@@ -108,6 +108,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-gateway", &["units", "wire", "rohc", "net", "dvb", "emu", "scenario", "record"]),
     ("bentpipe-rtp", &["units", "wire", "emu", "record"]),
     ("bentpipe-phone", &["units", "signalling", "emu"]),
+    ("bentpipe-bundles", &["units", "wire", "dtn", "emu"]),
     (
         "bentpipe-emulation",
         &["units", "net", "atm", "sim", "scenario", "record", "assemble", "lab", "report", "study", "emu"],
@@ -139,6 +140,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "rtp",
             "signalling",
             "phone",
+            "bundles",
             "emulation",
             "offline",
         ],

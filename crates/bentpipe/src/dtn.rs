@@ -3,11 +3,31 @@
 mod plan;
 mod receive;
 mod send;
-mod wire;
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 
 use crate::interrupt;
+
+/// Convergence layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Layer {
+    /// Datagrams of one bundle each (RFC 7122)
+    Udp,
+    /// Byte strings of one bundle each, without acknowledgements
+    Mtcp,
+    /// TCP convergence layer version 4 (RFC 9174), without TLS
+    Tcpcl,
+}
+
+impl From<Layer> for bentpipe_bundles::Layer {
+    fn from(layer: Layer) -> bentpipe_bundles::Layer {
+        match layer {
+            Layer::Udp => bentpipe_bundles::Layer::Udp,
+            Layer::Mtcp => bentpipe_bundles::Layer::Mtcp,
+            Layer::Tcpcl => bentpipe_bundles::Layer::Tcpcl,
+        }
+    }
+}
 
 /// Delay-tolerant networking.
 #[derive(Debug, Subcommand)]

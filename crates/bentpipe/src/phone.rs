@@ -1,10 +1,10 @@
 //! `bentpipe call` and `bentpipe answer`: SIP calls on real sockets.
 
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use bentpipe_phone::{Answering, Dialling, Figures, Phone, answer, place};
+use bentpipe_phone::{Answering, Dialling, Figures, Phone, answer, local_for, place, random_seed, resolve};
 use bentpipe_record::write_whole;
 use bentpipe_signalling::agent::{Config, Failure};
 use bentpipe_signalling::digest::Account;
@@ -250,36 +250,11 @@ fn open(local: SocketAddr, transport: Transport, own: &LocalArgs) -> Result<Phon
         return Err(format!("--user: expected letters, digits and -_.!~*'()+, got \"{}\"", own.user));
     }
     let config = Config { transport, account: own.account()?, ..Config::new(&own.user, local) };
-    Phone::open(config, seed()).map_err(|error| format!("cannot listen at {local}: {error}"))
-}
-
-/// Returns a seed that cannot be guessed, for tags and branches.
-fn seed() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    // Hash maps of std take their keys from the system's random numbers.
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
+    Phone::open(config, random_seed()).map_err(|error| format!("cannot listen at {local}: {error}"))
 }
 
 fn host_and_port(uri: &SipUri) -> String {
     format!("{}:{}", uri.host, uri.port.unwrap_or(5060))
-}
-
-fn resolve(text: &str) -> Result<SocketAddr, String> {
-    let with_port = if text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
-        text.to_owned()
-    } else {
-        format!("{text}:5060")
-    };
-    let mut addresses = with_port.to_socket_addrs().map_err(|error| format!("{text}: {error}"))?;
-    addresses.next().ok_or_else(|| format!("{text}: no address"))
-}
-
-/// Returns the local address that leads to a peer, with any port.
-fn local_for(peer: SocketAddr) -> Result<SocketAddr, String> {
-    let any: IpAddr = if peer.is_ipv6() { [0_u16; 8].into() } else { [0, 0, 0, 0].into() };
-    let probe = std::net::UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(peer).map(|()| socket));
-    let address = probe.and_then(|socket| socket.local_addr()).map_err(|error| format!("{peer}: {error}"))?;
-    Ok(SocketAddr::new(address.ip(), 0))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
@@ -295,15 +270,5 @@ mod tests {
         assert_eq!(place_of("5060"), Ok(SocketAddr::from(([127, 0, 0, 1], 5060))));
         assert_eq!(place_of("10.0.0.1:7"), Ok(SocketAddr::from(([10, 0, 0, 1], 7))));
         assert!(place_of("host").is_err() && rate("0").is_err() && rate("500").is_ok());
-    }
-
-    #[test]
-    fn the_port_of_sip_is_the_default() {
-        assert_eq!(resolve("127.0.0.1"), Ok(SocketAddr::from(([127, 0, 0, 1], 5060))));
-        assert_eq!(resolve("[::1]:9").map(|address| address.port()), Ok(9));
-        assert_eq!(
-            local_for(SocketAddr::from(([127, 0, 0, 1], 5060))).map(|local| local.ip().is_loopback()),
-            Ok(true)
-        );
     }
 }

@@ -9,6 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use bentpipe_record::{Averaged, PointSummary};
+use bentpipe_scenario::Document;
 use bentpipe_units::{Bytes, Rate, Span};
 
 /// Condition on a measure: `flow.call.delay-p95 <= 400 ms`. `*` in the name stands for any text.
@@ -112,6 +113,24 @@ fn matches(pattern: &str, name: &str) -> bool {
         (last, rest) = (Some(part), &rest[from..]);
     }
     last.map_or(rest.is_empty(), |last| last.is_empty() || name.ends_with(last))
+}
+
+/// Returns the assignments "KEY=VALUE" of a swept key.
+///
+/// `over` is `KEY=[VALUE, ...]` or `KEY="LOW to HIGH by STEP"`.
+///
+/// # Errors
+/// Returns an error if the scenario has a sweep already, or the key and its values are wrong.
+pub fn values(document: &Document, over: &str) -> Result<Vec<String>, String> {
+    let mut swept = document.clone();
+    if swept.axes().next().is_some() {
+        return Err("the scenario has a sweep: expected one without, or its keys set with --set".to_owned());
+    }
+    swept.set_by(&format!("--over {over}"), &format!("sweep.{over}")).map_err(|error| error.to_string())?;
+    let count = swept.axes().next().map_or(0, |(_, count)| count);
+    let assignment =
+        |n: usize| swept.settings_at(&[n]).next().map(|(_, key, value)| format!("{key}={value}"));
+    Ok((0..count).filter_map(assignment).collect())
 }
 
 /// Returns the number of values, from the first on, for which `holds` returns `true`.

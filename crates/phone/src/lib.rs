@@ -5,6 +5,7 @@
 //!
 //! *Does not model*: media. Session descriptions name a port, but no RTP is sent or received there.
 
+mod address;
 mod answer;
 mod figures;
 mod phone;
@@ -12,6 +13,7 @@ mod place;
 mod schedule;
 mod sockets;
 
+pub use address::{local_for, random_seed, resolve};
 pub use answer::{Answering, answer};
 pub use figures::Figures;
 pub use phone::Phone;

@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &SearchArguments) -> Result<u8, Failure> {
         .map(|text| text.parse())
         .collect::<Result<_, _>>()
         .map_err(Failure::bad)?;
-    let values = values(&document, &arguments.over)?;
+    let values = search::values(&document, &arguments.over).map_err(Failure::bad)?;
     let mut trials: Vec<Trial> = Vec::new();
     let found = search::last(values.len(), |value| -> Result<bool, Failure> {
         let point = run_point(arguments, &document, &values[value])?;
@@ -49,21 +49,6 @@ pub(super) fn run(arguments: &SearchArguments) -> Result<u8, Failure> {
     show::out(&show::table(&table(&conditions, &values, &trials)));
     show::out(&conclusion(&values, found));
     Ok(if found == 0 { NONE } else { 0 })
-}
-
-/// Returns the assignments of all values of the key.
-fn values(document: &Document, over: &str) -> Result<Vec<String>, Failure> {
-    let mut swept = document.clone();
-    if swept.axes().next().is_some() {
-        return Err(Failure::bad(
-            "the scenario has a sweep: expected one without, or its keys set with --set",
-        ));
-    }
-    swept.set_by(&format!("--over {over}"), &format!("sweep.{over}")).map_err(Failure::bad)?;
-    let count = swept.axes().next().map_or(0, |(_, count)| count);
-    let assignment =
-        |n: usize| swept.settings_at(&[n]).next().map(|(_, key, value)| format!("{key}={value}"));
-    Ok((0..count).filter_map(assignment).collect())
 }
 
 /// Runs the scenario with one value, and returns its measures.

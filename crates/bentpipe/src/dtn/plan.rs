@@ -1,12 +1,12 @@
 //! `bentpipe dtn plan`.
 
-use std::collections::BTreeSet;
-use std::fmt::Write;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use bentpipe_bundles::forecast::{self, Forecast, Question};
 use bentpipe_dtn::plan::Plan;
-use bentpipe_dtn::route::{Demand, Graph, Ledger, Options, Route};
-use bentpipe_units::{Bytes, Span, Time};
+use bentpipe_record::write_whole;
+use bentpipe_units::{Bytes, Span};
 use clap::Args;
 
 use crate::show::{note, out};
@@ -50,78 +50,26 @@ pub(super) fn run(args: &PlanArgs) -> Result<u8, String> {
     if let Some(path) = &args.write {
         let is_json = path.extension().is_some_and(|ending| ending == "json");
         let text = if is_json { plan.to_hdtn().map_err(|error| error.to_string())? } else { plan.to_ion() };
-        super::wire::write(path, text.as_bytes())?;
+        write_whole(path, |file| file.write_all(text.as_bytes())).map_err(|error| error.to_string())?;
     }
     match (args.from, args.to) {
-        (Some(from), Some(to)) => routes(args, plan, (from, to)),
+        (Some(from), Some(to)) => routes(args, plan, from, to),
         _ => {
-            out(&pairs(&plan));
+            out(&forecast::pairs(&plan));
             Ok(0)
         }
     }
 }
 
-/// Returns a table of all pairs.
-fn pairs(plan: &Plan) -> String {
-    let pairs: BTreeSet<(u64, u64)> =
-        plan.contacts.iter().map(|contact| (contact.from, contact.to)).collect();
-    let mut text = format!(
-        "{:>6} {:>6} {:>9} {:>12} {:>14} {:>12}\n",
-        "from", "to", "contacts", "open (s)", "capacity (B)", "light (s)"
-    );
-    for (from, to) in pairs {
-        let open: f64 =
-            plan.between(from, to).map(|contact| (contact.end - contact.start).as_secs_f64()).sum();
-        let light = plan.between(from, to).find_map(|contact| contact.light_time);
-        let light = light.map_or("-".to_owned(), |light| format!("{:.3}", light.as_secs_f64()));
-        let (count, capacity) = (plan.between(from, to).count(), plan.capacity(from, to));
-        let _ = writeln!(text, "{from:>6} {to:>6} {count:>9} {open:>12.1} {capacity:>14} {light:>12}");
-    }
-    let silent = plan.contacts.iter().filter(|contact| contact.light_time.is_none()).count();
-    if silent > 0 {
-        let _ = writeln!(text, "{silent} contacts have no range: no route uses them");
-    }
-    text
-}
-
-fn routes(args: &PlanArgs, plan: Plan, (from, to): (u64, u64)) -> Result<u8, String> {
-    let graph = Graph::new(plan, Options { candidates: args.routes.into(), margin: 0.0 });
-    let now = Time::ZERO + args.at;
-    let routes = graph.routes(from, to, now, &|_| false);
-    if routes.is_empty() {
-        note(&format!("no route from {from} to {to} at {} s", args.at.as_secs_f64()));
-        return Ok(1);
-    }
-    let mut text = format!("{:>12} {:>12} {:>9}  {}\n", "arrival (s)", "ends (s)", "contacts", "route");
-    for route in &routes {
-        let (arrival, end, count) =
-            (route.arrival.as_secs_f64(), route.end.as_secs_f64(), route.contacts.len());
-        let _ = writeln!(text, "{arrival:>12.3} {end:>12.3} {count:>9}  {}", path(&graph, route));
-    }
-    let demand = Demand { size: args.size.get(), priority: 1, may_fragment: false, expiry: Time::NEVER };
-    let choice = graph.choose(&routes, &demand, &Ledger::new(&graph), now, &|_| 0);
-    match choice {
-        Some(choice) => {
-            let path = path(&graph, &routes[choice.route]);
-            let _ = writeln!(
-                text,
-                "a bundle of {} arrives at {:.3} s by {path}",
-                args.size,
-                choice.arrival.as_secs_f64()
-            );
-        }
-        None => {
-            let _ = writeln!(text, "a bundle of {} fits no route", args.size);
+fn routes(args: &PlanArgs, plan: Plan, from: u64, to: u64) -> Result<u8, String> {
+    let question = Question { from, to, size: args.size, at: args.at, routes: args.routes.into() };
+    match forecast::routes(plan, &question) {
+        Forecast::NoRoute => note(&format!("no route from {from} to {to} at {} s", args.at.as_secs_f64())),
+        Forecast::NoFit(text) => out(&text),
+        Forecast::Arrival(text) => {
+            out(&text);
+            return Ok(0);
         }
     }
-    out(&text);
-    Ok(u8::from(choice.is_none()))
-}
-
-/// Returns the nodes of a route: "1-3-5".
-fn path(graph: &Graph, route: &Route) -> String {
-    let contacts = &graph.plan().contacts;
-    let first = contacts[route.contacts[0]].from;
-    let nodes = route.contacts.iter().map(|contact| contacts[*contact].to);
-    std::iter::once(first).chain(nodes).map(|node| node.to_string()).collect::<Vec<_>>().join("-")
+    Ok(1)
 }

@@ -1,0 +1,39 @@
+//! Delay-tolerant networking on real sockets.
+//!
+//! [`send`] and [`receive`] carry bundles between two programs over UDP, MTCP or TCPCLv4. [`forecast`] makes tables of contact plans.
+//! The protocols are the state machines of [`bentpipe_dtn`], which the simulator runs too.
+//!
+//! Linux only.
+#![allow(clippy::disallowed_methods, reason = "programs on sockets run in real time")]
+
+mod clock;
+pub mod forecast;
+mod receive;
+mod send;
+mod stream;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+pub use clock::dtn_time;
+pub use receive::{Arrival, Receiving, receive};
+pub use send::{Sending, send};
+
+/// Convergence layer of a program without a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// Datagrams of one bundle each (RFC 7122).
+    Udp,
+    /// Byte strings of one bundle each, without acknowledgements.
+    Mtcp,
+    /// TCP convergence layer version 4 (RFC 9174).
+    Tcpcl,
+}
+
+/// Returns the first address of "HOST:PORT".
+///
+/// # Errors
+/// Returns an error if the name has no address.
+pub fn resolve(place: &str) -> Result<SocketAddr, String> {
+    let found = place.to_socket_addrs().map_err(|error| format!("{place}: {error}"))?.next();
+    found.ok_or_else(|| format!("{place}: no address"))
+}

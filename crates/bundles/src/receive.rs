@@ -1,0 +1,173 @@
+//! Bundles received without a node: checked, acknowledged, and given to the caller.
+
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bentpipe_dtn::session::{Config, Event, Session};
+use bentpipe_emu::{Clock, Monotonic};
+use bentpipe_wire::dtn::KEEP_ALIVE;
+use bentpipe_wire::dtn::bundle::Bundle;
+use bentpipe_wire::dtn::eid::Eid;
+use bentpipe_wire::dtn::mtcp;
+
+use crate::Layer;
+use crate::stream::{TURN, is_idle, prepare, turn};
+
+/// Longest bundle that is accepted, in bytes.
+const LIMIT: u64 = 1 << 30;
+
+/// Settings of a receiver.
+#[derive(Clone, Debug)]
+pub struct Receiving {
+    /// Local address.
+    pub at: SocketAddr,
+    /// Convergence layer.
+    pub layer: Layer,
+    /// Endpoint of this node, for TCPCL.
+    pub node: Eid,
+    /// Number of bundles after which it ends.
+    pub count: Option<u64>,
+}
+
+/// Arrival at a receiver.
+#[derive(Clone, Debug)]
+pub enum Arrival<'a> {
+    /// Bundle and its encoded length.
+    Bundle(&'a Bundle, usize),
+    /// Bundle that breaks a rule, with the reason, or a connection that failed.
+    Refused(&'a str),
+}
+
+/// Receives bundles and returns the number of those refused.
+///
+/// It ends when the count is reached or `stop` is set. One connection is served at a time.
+///
+/// # Errors
+/// Returns an error if the address cannot be used, or the first that `take` returns.
+pub fn receive(
+    receiving: &Receiving,
+    stop: &AtomicBool,
+    take: &mut dyn FnMut(Arrival<'_>) -> Result<(), String>,
+) -> Result<u64, String> {
+    let mut inbox = Inbox { receiving, stop, take, received: 0, refused: 0 };
+    match receiving.layer {
+        Layer::Udp => inbox.datagrams()?,
+        Layer::Mtcp | Layer::Tcpcl => inbox.connections()?,
+    }
+    Ok(inbox.refused)
+}
+
+struct Inbox<'a> {
+    receiving: &'a Receiving,
+    stop: &'a AtomicBool,
+    take: &'a mut dyn FnMut(Arrival<'_>) -> Result<(), String>,
+    received: u64,
+    refused: u64,
+}
+
+impl Inbox<'_> {
+    fn is_over(&self) -> bool {
+        self.receiving.count.is_some_and(|count| self.received >= count) || self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Checks an encoded bundle and gives it to the caller.
+    fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let bundle = Bundle::parse(bytes).map_err(|error| error.to_string());
+        let bundle = bundle.and_then(|bundle| match bundle.check() {
+            Ok(()) => Ok(bundle),
+            Err(breach) => Err(breach.to_string()),
+        });
+        match bundle {
+            Ok(bundle) => {
+                self.received += 1;
+                (self.take)(Arrival::Bundle(&bundle, bytes.len()))
+            }
+            Err(problem) => {
+                self.refused += 1;
+                (self.take)(Arrival::Refused(&format!("bundle of {} B refused: {problem}", bytes.len())))
+            }
+        }
+    }
+
+    fn datagrams(&mut self) -> Result<(), String> {
+        let wrong = |error: std::io::Error| format!("{}: {error}", self.receiving.at);
+        let socket = UdpSocket::bind(self.receiving.at).map_err(wrong)?;
+        socket.set_read_timeout(Some(TURN)).map_err(|error| error.to_string())?;
+        let mut buffer = vec![0; 1 << 16];
+        while !self.is_over() {
+            match socket.recv(&mut buffer) {
+                Ok(len) if buffer[..len] == KEEP_ALIVE => {}
+                Ok(len) => self.take(&buffer[..len])?,
+                Err(error) if is_idle(&error) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn connections(&mut self) -> Result<(), String> {
+        let wrong = |error: std::io::Error| format!("{}: {error}", self.receiving.at);
+        let listener = TcpListener::bind(self.receiving.at).map_err(wrong)?;
+        listener.set_nonblocking(true).map_err(|error| error.to_string())?;
+        while !self.is_over() {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    stream.set_nonblocking(false).map_err(|error| error.to_string())?;
+                    self.connection(stream)?;
+                }
+                Err(error) if is_idle(&error) => std::thread::sleep(TURN),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves a connection. One that fails ends itself alone.
+    fn connection(&mut self, stream: TcpStream) -> Result<(), String> {
+        prepare(&stream)?;
+        let ended = match self.receiving.layer {
+            Layer::Mtcp => self.mtcp(stream),
+            _ => self.tcpcl(stream),
+        };
+        ended.or_else(|problem| (self.take)(Arrival::Refused(&problem)))
+    }
+
+    fn mtcp(&mut self, mut stream: TcpStream) -> Result<(), String> {
+        let (mut input, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+        while !self.is_over() {
+            match stream.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(len) => input.extend(&buffer[..len]),
+                Err(error) if is_idle(&error) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+            while let Some((len, head)) = mtcp::read_head(&input, LIMIT).map_err(|error| error.to_string())? {
+                if input.len() < head + len {
+                    break;
+                }
+                self.take(&input[head..head + len])?;
+                input.drain(..head + len);
+            }
+        }
+        Ok(())
+    }
+
+    fn tcpcl(&mut self, mut stream: TcpStream) -> Result<(), String> {
+        let clock = Monotonic::start();
+        let mut session = Session::new(Config::new(self.receiving.node.node().to_string()), clock.now());
+        let mut is_open = true;
+        while is_open {
+            is_open = turn(&mut session, &mut stream, &clock)?;
+            while let Some(event) = session.poll_event() {
+                if let Event::Received(bundle) = event {
+                    self.take(&bundle)?;
+                }
+            }
+            if self.is_over() {
+                session.end(0);
+            }
+        }
+        Ok(())
+    }
+}
