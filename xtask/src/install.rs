@@ -23,6 +23,9 @@ const TOOLS: &[Tool] = &[
     Tool { program: "kamailio", package: "kamailio", what_for: "is a SIP proxy and registrar" },
     Tool { program: "baresip", package: "baresip-core", what_for: "places and answers SIP calls with media" },
     Tool { program: "iperf3", package: "iperf3", what_for: "sends with the kernel's own TCP" },
+    Tool { program: "chromium", package: "chromium", what_for: "opens the controller's pages" },
+    Tool { program: "node", package: "nodejs", what_for: "drives the browser" },
+    Tool { program: "npm", package: "npm", what_for: "installs the browser's driver" },
 ];
 
 /// Installs missing tools where that is possible, and says which tests will be skipped otherwise.

@@ -143,8 +143,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "bundles",
             "emulation",
             "offline",
+            "serve",
         ],
     ),
+    ("bentpipe-serve", &["units", "scenario", "record", "assemble", "lab", "report"]),
     (
         "bentpipe-bench",
         &[

@@ -228,6 +228,29 @@ Examples:
 
 docs/tutorial/two-gateways.md runs two sites on one machine.")]
     Gateway(gateway::Arguments),
+    /// Run the test controller: web pages and an API over scenarios, jobs and users
+    #[cfg(feature = "serve")]
+    #[command(after_help = "\
+Examples:
+  bentpipe serve init                        make the data folder and the first administrator
+  bentpipe serve                             at http://127.0.0.1:8080, until Ctrl-C
+  bentpipe serve --listen 127.0.0.1:9000 --host lab.example.org --behind-tls
+  bentpipe serve backup lab.sqlite           copy the database while it is in use
+
+Running jobs go on after Ctrl-C; the next server adopts them.")]
+    Serve(crate::serve::ServeArguments),
+    /// Use a controller: a command for each operation of its API
+    #[cfg(feature = "serve")]
+    #[command(after_help = "\
+Examples:
+  bentpipe remote list-scenarios
+  bentpipe remote add-scenario --name geo --text scenarios/geo.toml
+  bentpipe remote launch-job --scenario 1 --seeds 5 --header idempotency-key=nightly
+  bentpipe remote follow-job 1
+  bentpipe remote get-artifact 1 0 --output report.html
+
+The environment variable BENTPIPE_TOKEN holds the token, made on the page \"Account\".")]
+    Remote(crate::remote::RemoteArguments),
     /// List scenarios, studies, elements and congestion controllers
     #[command(after_help = "\
 Examples:
@@ -305,6 +328,12 @@ pub(crate) struct RunArguments {
     /// Also write each run's samples as series.csv, with a column for each metric
     #[arg(long)]
     pub(crate) csv: bool,
+    /// Append the progress to a file, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) progress: Option<PathBuf>,
+    /// Append samples to a file during the run, a JSON object a line
+    #[arg(long, value_name = "FILE", requires = "progress")]
+    pub(crate) live: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

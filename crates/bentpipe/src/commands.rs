@@ -75,6 +75,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Answer(arguments) => phone::receive(&arguments).map_err(Failure::bad),
         Command::Video(command) => Ok(video::run(&command)),
         Command::Gateway(arguments) => gateway::run(&arguments).map_err(Failure::bad),
+        #[cfg(feature = "serve")]
+        Command::Serve(arguments) => crate::serve::run(arguments).map_err(Failure::bad),
+        #[cfg(feature = "serve")]
+        Command::Remote(arguments) => crate::remote::run(&arguments).map_err(Failure::bad),
         Command::List => print(&catalogue::list(Path::new(".")).to_string()),
         Command::Describe { name } => describe(&name),
         Command::Schema { of } => schema(of),

@@ -12,8 +12,13 @@ mod gateway;
 mod interrupt;
 mod monitor;
 mod phone;
+mod progress;
+#[cfg(feature = "serve")]
+mod remote;
 mod rohc;
 mod rtp;
+#[cfg(feature = "serve")]
+mod serve;
 mod session;
 mod show;
 mod ts;

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bentpipe_lab::run::Monitor;
+use bentpipe_record::Series;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::interrupt;
+use crate::progress::Journal;
 
 /// Steps of the bar for each run.
 const STEPS: f64 = 1000.0;
@@ -21,6 +23,8 @@ pub(crate) struct Terminal {
     done: AtomicUsize,
     stop: Arc<AtomicBool>,
     started: Instant,
+    /// File that the progress is written to as well.
+    journal: Option<Journal>,
 }
 
 impl Terminal {
@@ -36,7 +40,12 @@ impl Terminal {
             ProgressStyle::with_template("{bar:32} {percent:>3} %  {msg}  {elapsed} gone, {eta} to go");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let (runs, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Terminal { bar, lines: !quiet && !terminal, runs, done, stop, started: Instant::now() }
+        Terminal { bar, lines: !quiet && !terminal, runs, done, stop, started: Instant::now(), journal: None }
+    }
+
+    /// Writes the progress to a file as well.
+    pub(crate) fn write_to(&mut self, journal: Journal) {
+        self.journal = Some(journal);
     }
 
     /// Returns the flag that Ctrl-C sets.
@@ -58,6 +67,9 @@ impl Terminal {
 impl Monitor for Terminal {
     fn begin(&self, runs: usize, finished: usize) {
         self.runs.store(runs, Ordering::Relaxed);
+        if let Some(journal) = &self.journal {
+            journal.begin(runs, finished);
+        }
         self.done.store(0, Ordering::Relaxed);
         self.bar.reset();
         self.bar.set_length((runs as f64 * STEPS) as u64);
@@ -70,11 +82,23 @@ impl Monitor for Terminal {
 
     fn advance(&self, share: f64) {
         self.bar.inc((share * STEPS).round() as u64);
+        if let Some(journal) = &self.journal {
+            journal.advance(share, self.clock_s());
+        }
+    }
+
+    fn sampled(&self, label: &str, series: &Series) {
+        if let Some(journal) = &self.journal {
+            journal.sampled(label, series, self.clock_s());
+        }
     }
 
     fn done(&self, label: &str) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         self.bar.set_message(self.message());
+        if let Some(journal) = &self.journal {
+            journal.done(label);
+        }
         if self.lines {
             let runs = self.runs.load(Ordering::Relaxed);
             let _ = writeln!(std::io::stderr(), "{done}/{runs}  {label}");

@@ -37,6 +37,7 @@ pub use execute::{Failure, Manifest, ManifestRun, Request, Results, execute};
 pub use folder::Folder;
 pub use follow::follow;
 pub use monitor::{Monitor, Silent};
+pub use network::network_map;
 
 #[cfg(test)]
 mod tests;

@@ -42,6 +42,15 @@ impl Declared {
         }
     }
 
+    /// Returns `true` if the metric is drawn of this end of a flow.
+    pub(super) fn is_drawn_at(&self, subject: &str) -> bool {
+        let end = match self {
+            Declared::Own(metric) => metric.drawn_at,
+            Declared::Read(declaration) => declaration.draw.as_ref().and_then(|drawing| drawing.at),
+        };
+        end.is_none_or(|end| is_end(end, subject))
+    }
+
     /// Returns the kind of the metric's values.
     pub fn kind(&self) -> Kind {
         match self {
@@ -126,11 +135,7 @@ pub struct DeclaredMeasure {
 impl Declaration {
     /// Returns `true` if it is drawn of this subject.
     pub fn is_drawn_of(&self, subject: &str) -> bool {
-        self.draw.as_ref().is_some_and(|drawing| match drawing.at {
-            Some(End::Sender) => subject.ends_with(".sender"),
-            Some(End::Receiver) => subject.ends_with(".receiver"),
-            None => true,
-        })
+        self.draw.as_ref().is_some_and(|drawing| drawing.at.is_none_or(|end| is_end(end, subject)))
     }
 
     /// Returns `true` if this measure is made of it.
@@ -257,4 +262,11 @@ pub fn pattern(path: &str) -> String {
         text.push_str(if is_number(part) { "*" } else { part });
     }
     text
+}
+
+fn is_end(end: End, subject: &str) -> bool {
+    match end {
+        End::Sender => subject.ends_with(".sender"),
+        End::Receiver => subject.ends_with(".receiver"),
+    }
 }

@@ -56,6 +56,18 @@ impl Recorder {
         network: &mut Network,
         mut progress: impl FnMut(Time) -> ControlFlow<()>,
     ) -> Result<Recording, Stopped> {
+        self.run_watched(network, |now, _| progress(now))
+    }
+
+    /// Runs `network` to the end, and shows `progress` the samples as well.
+    ///
+    /// # Errors
+    /// If `progress` ends the run, or there are far too many values to record.
+    pub fn run_watched(
+        &self,
+        network: &mut Network,
+        mut progress: impl FnMut(Time, &Series) -> ControlFlow<()>,
+    ) -> Result<Recording, Stopped> {
         let (parts, mut series) = (Parts::of(network), Series::default());
         self.sample(network, &parts, &mut series);
         let interval = self.interval_for(series.columns.len(), MAX_CELLS)?;
@@ -73,7 +85,7 @@ impl Recorder {
             network.run_until(until);
             if until == next_look {
                 next_look = until + step;
-                if progress(until).is_break() {
+                if progress(until, &series).is_break() {
                     return Err(Stopped::Interrupted(until));
                 }
             }

@@ -137,6 +137,11 @@ impl Column {
         format!("{}.{} [{}]", self.element, self.name(), self.unit().symbol())
     }
 
+    /// Returns `true` if the column is in a diagram over time.
+    pub fn is_drawn(&self) -> bool {
+        self.metric.drawing().is_some() && self.metric.is_drawn_at(&self.element)
+    }
+
     /// Returns the metric's name, such as "cwnd".
     pub fn name(&self) -> &str {
         self.metric.name()

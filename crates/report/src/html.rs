@@ -13,8 +13,9 @@ use super::plot::{Mark, Plot};
 use super::sequence;
 use super::svg;
 
-/// The page's style and what it does when a pointer is over a plot.
-const STYLE: &str = include_str!("style.css");
+/// Style of pages, which the controller's pages share.
+pub const STYLE: &str = include_str!("style.css");
+/// Behaviour of a page when a pointer is over a plot.
 const SCRIPT: &str = include_str!("script.js");
 
 impl Page {

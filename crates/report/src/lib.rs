@@ -29,6 +29,8 @@ mod timed;
 
 pub use axis::{Axis, Scale};
 pub use bentpipe_record::{Cell, Table};
+pub use html::STYLE;
+pub use network::{DrawnPart, draw_with};
 pub use numbers::{number, quantity, with_interval};
 pub use page::{Block, Page, Picture};
 pub use plot::{Curve, Mark, Plot};

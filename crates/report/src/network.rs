@@ -28,10 +28,29 @@ const FAN: f64 = 0.08;
 const PANEL: f64 = 16.0;
 const HALF_LETTER: f64 = 3.4;
 
+/// Part of a drawing that may lead to a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrawnPart<'a> {
+    /// Node of this name.
+    Node(&'a str),
+    /// Link of this name.
+    Link(&'a str),
+}
+
+/// Address of the page that a part of a drawing leads to, if any.
+type Target<'a> = dyn Fn(DrawnPart<'_>) -> Option<String> + 'a;
+
 /// Returns the network as an `<svg>` element, or `None`.
 ///
 /// A network without links, or with more nodes than can be read, is not drawn.
 pub(super) fn draw(map: &NetworkMap) -> Option<String> {
+    draw_with(map, &|_| None)
+}
+
+/// Returns the network as an `<svg>` element with links to pages.
+///
+/// A network without links, or with more nodes than can be read, is not drawn.
+pub fn draw_with(map: &NetworkMap, target: &Target<'_>) -> Option<String> {
     if map.links.is_empty() || map.nodes.len() > MAX_NODES {
         return None;
     }
@@ -40,8 +59,14 @@ pub(super) fn draw(map: &NetworkMap) -> Option<String> {
     let (width, height) =
         ((layers.len() - 1) as f64 * LAYER + 2.0 * (HALF.0 + MARGIN), rows as f64 * ROW + MARGIN);
     let places = places(map.nodes.len(), &layers, height);
+    // Links in a picture are for readers of screens too only if it is a group.
+    let role = if map.nodes.iter().any(|node| target(DrawnPart::Node(&node.name)).is_some()) {
+        "group"
+    } else {
+        "img"
+    };
     let mut svg = format!(
-        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" class=\"network\" style=\"max-width:{width}px\">\
+        "<svg viewBox=\"0 0 {width} {height}\" role=\"{role}\" class=\"network\" width=\"{width}\" height=\"{height}\">\
          <title>Network: {} nodes, {} links</title>",
         map.nodes.len(),
         map.links.len()
@@ -49,11 +74,29 @@ pub(super) fn draw(map: &NetworkMap) -> Option<String> {
     for (n, link) in map.links.iter().enumerate() {
         let twins = map.links[..n].iter().filter(|other| same_ends(other, link)).count();
         let degrees = link.between.map(|end| neighbours(map, end).count());
-        draw_link(link, &places, degrees, twins, &mut svg);
+        anchored(target(DrawnPart::Link(&link.name)), &mut svg, |svg| {
+            draw_link(link, &places, degrees, twins, svg);
+        });
     }
-    map.nodes.iter().zip(&places).for_each(|(node, place)| draw_node(node, *place, &mut svg));
+    for (node, place) in map.nodes.iter().zip(&places) {
+        anchored(target(DrawnPart::Node(&node.name)), &mut svg, |svg| {
+            draw_node(node, *place, svg);
+        });
+    }
     svg.push_str("</svg>");
     Some(svg)
+}
+
+/// Draws a part as an anchor, if it has an address.
+fn anchored(target: Option<String>, svg: &mut String, draw: impl FnOnce(&mut String)) {
+    match target {
+        Some(target) => {
+            let _ = write!(svg, "<a href=\"{}\">", escape(&target));
+            draw(svg);
+            svg.push_str("</a>");
+        }
+        None => draw(svg),
+    }
 }
 
 fn same_ends(first: &MappedLink, second: &MappedLink) -> bool {

@@ -1,5 +1,7 @@
 //! `bentpipe run`.
 
+use std::path::PathBuf;
+
 use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_lab::run::{self, Assembled, Folder, Request, Results};
 use bentpipe_record::PointSummary;
@@ -9,12 +11,30 @@ use bentpipe_scenario::Document;
 use super::{Failure, command_line, document};
 use crate::arguments::RunArguments;
 use crate::monitor::Terminal;
+use crate::progress::Journal;
 use crate::{build, show};
 
 /// Maximum number of points that are printed; the report shows all.
 const MAX_POINTS_SHOWN: usize = 40;
 
 pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
+    let Some(path) = &arguments.progress else { return run_with(arguments, |_| ()).map(|_| 0) };
+    let wrong = |error| Failure::bad(format!("{}: {error}", path.display()));
+    let journal = Journal::append(path, arguments.live.as_deref()).map_err(wrong)?;
+    let ended = run_with(arguments, |terminal| terminal.write_to(journal.clone()));
+    match &ended {
+        Ok(folder) => journal.end(0, folder.file_name().and_then(|name| name.to_str())),
+        Err(failure) => {
+            show::error(&failure.text);
+            journal.end(failure.code, None);
+            return Ok(failure.code);
+        }
+    }
+    Ok(0)
+}
+
+/// Runs a scenario and returns the folder of its results. `set_up` is called with the monitor before the first run.
+fn run_with(arguments: &RunArguments, set_up: impl FnOnce(&mut Terminal)) -> Result<PathBuf, Failure> {
     let mut document = document(&arguments.scenario, &arguments.set)?;
     add_captures(&mut document, &arguments.pcap)?;
     record_packets(&mut document, &arguments.packets)?;
@@ -34,7 +54,8 @@ pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
         command: &command,
     };
     let assembled = Assembled::unfinished(&request).map_err(Failure::bad)?;
-    let monitor = Terminal::new(arguments.common.quiet);
+    let mut monitor = Terminal::new(arguments.common.quiet);
+    set_up(&mut monitor);
     let prepare = |point: &_, seed| assembled.prepare(point, seed);
     let results = run::execute(&request, &prepare, &monitor);
     monitor.clear();
@@ -45,7 +66,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
         show::out(&shown(&results));
     }
     show::out(&format!("report: {}\n", page.display()));
-    Ok(0)
+    Ok(results.folder.path().to_owned())
 }
 
 /// Adds the flows of `--packets` to those whose packets the scenario records.

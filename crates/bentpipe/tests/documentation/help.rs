@@ -84,7 +84,7 @@ enum Kind {
 }
 
 fn kind(example: &str) -> Kind {
-    let until_ended = ["shell", "set", "rtp", "call", "answer", "gateway", "reproduce"];
+    let until_ended = ["shell", "set", "rtp", "call", "answer", "gateway", "reproduce", "serve", "remote"];
     let words: Vec<&str> = example.split_whitespace().collect();
     match example {
         "bentpipe gateway check gateway/site-a.toml" | "bentpipe gateway check site-a.toml" => Kind::Once,

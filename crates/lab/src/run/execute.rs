@@ -218,7 +218,7 @@ fn run_one(
     let mut prepared = prepare(point, seed).map_err(Failure::Build)?;
     let captures = start_captures(&mut prepared.network, prepared.captures, &folder, request.snap_len)?;
     let artefacts = tap_artefacts(&mut prepared.network, prepared.artefacts);
-    let recording = record(point, &mut prepared.network, &captures, monitor)?;
+    let recording = record((point, seed), &mut prepared.network, &captures, monitor)?;
     // Its memory serves for the files.
     drop(prepared.network);
     for (name, write) in artefacts {
@@ -273,7 +273,7 @@ fn tap_artefacts(network: &mut Network, artefacts: Vec<Artefact<Input>>) -> Vec<
 }
 
 fn record(
-    point: &Point,
+    (point, seed): (&Point, u64),
     network: &mut Network,
     captures: &[(String, Capture)],
     monitor: &dyn Monitor,
@@ -285,8 +285,9 @@ fn record(
         warm_up: scenario.probe.warm_up,
         duration: scenario.duration,
     };
-    let mut shown = 0.0;
-    let recording = recorder.run(network, |now| {
+    let (mut shown, label) = (0.0, label(point, seed));
+    let recording = recorder.run_watched(network, |now, series| {
+        monitor.sampled(&label, series);
         let share = now.as_secs_f64() / scenario.duration.max(Span::from_nanos(1)).as_secs_f64();
         // Often enough for the eye.
         if share - shown >= 0.01 {

@@ -1,5 +1,7 @@
 //! Monitor of runs: shows progress, interrupts, and has a clock.
 
+use bentpipe_record::Series;
+
 /// Watches runs. All methods are called from several threads.
 pub trait Monitor: Sync {
     /// Begins `runs` runs, in addition to `finished` earlier ones.
@@ -7,6 +9,9 @@ pub trait Monitor: Sync {
 
     /// Records progress of a run by this share of it. Each run's shares add up to one.
     fn advance(&self, _share: f64) {}
+
+    /// Shows the samples taken of the run `label`, now and then.
+    fn sampled(&self, _label: &str, _series: &Series) {}
 
     /// Ends the run `label`.
     fn done(&self, _label: &str) {}

@@ -7,7 +7,7 @@ use bentpipe_units::Span;
 use crate::budget::{Budget, LinkBudget, show};
 
 /// Returns the nodes and links of a scenario.
-pub(super) fn network_map(scenario: &Scenario, budget: Option<&Budget>) -> NetworkMap {
+pub fn network_map(scenario: &Scenario, budget: Option<&Budget>) -> NetworkMap {
     let node = |(name, node): (&String, &bentpipe_scenario::Node)| {
         let kind = match node.kind {
             NodeKind::Host => MappedKind::Host,

@@ -1,0 +1,222 @@
+//! `bentpipe remote`: a command for each operation of a controller.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use bentpipe_serve::RemoteOperation;
+use clap::error::Error as ClapError;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use serde_json::{Map, Value};
+
+use crate::show;
+
+/// Properties whose values are read from files: long texts, and secrets.
+const FROM_FILES: [&str; 4] = ["text", "password", "old", "new"];
+/// Largest file that is sent.
+const MAX_SENT: u64 = 1 << 20;
+
+/// Arguments of `bentpipe remote`.
+#[derive(Debug)]
+pub(crate) struct RemoteArguments(ArgMatches);
+
+impl FromArgMatches for RemoteArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<RemoteArguments, ClapError> {
+        Ok(RemoteArguments(matches.clone()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), ClapError> {
+        self.0 = matches.clone();
+        Ok(())
+    }
+}
+
+impl Args for RemoteArguments {
+    fn augment_args(command: Command) -> Command {
+        let own = [
+            Arg::new("server")
+                .long("server")
+                .value_name("URL")
+                .default_value("http://127.0.0.1:8080")
+                .help("Address of the controller"),
+            Arg::new("header")
+                .long("header")
+                .value_name("NAME=VALUE")
+                .action(clap::ArgAction::Append)
+                .help("Send a header, such as If-Match; repeatable"),
+            Arg::new("output").long("output").value_name("FILE").help("Write the answer to a file"),
+        ];
+        let operations = bentpipe_serve::remote_operations();
+        command
+            .args(own.map(|arg| arg.global(true)))
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommands(operations.iter().map(subcommand))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        RemoteArguments::augment_args(command)
+    }
+}
+
+fn subcommand(operation: &'static RemoteOperation) -> Command {
+    let places = operation.places.iter().map(|(name, capitals)| {
+        Arg::new(&name[..]).required(true).value_name(&capitals[..]).help("Number of the object")
+    });
+    let query = operation
+        .query
+        .iter()
+        .map(|(name, help)| Arg::new(&name[..]).long(&name[..]).value_name("VALUE").help(&help[..]));
+    let body = operation.body.iter().map(|property| {
+        let is_file = FROM_FILES.contains(&&property.name[..]);
+        let help = property.description.trim_end_matches('.').to_owned();
+        let help = if is_file { format!("File with it, - for standard input: {help}") } else { help };
+        let value = if is_file { "FILE" } else { "VALUE" };
+        Arg::new(&property.key[..])
+            .long(&property.flag[..])
+            .value_name(value)
+            .required(property.required)
+            .help(help)
+    });
+    Command::new(&operation.command[..]).about(&operation.summary[..]).args(places).args(query).args(body)
+}
+
+pub(crate) fn run(arguments: &RemoteArguments) -> Result<u8, String> {
+    let (command, matches) = arguments.0.subcommand().ok_or("no operation")?;
+    let operations = bentpipe_serve::remote_operations();
+    let operation =
+        operations.iter().find(|operation| operation.command == command).ok_or("unknown operation")?;
+    let text = |name: &str| matches.get_one::<String>(name).cloned();
+    let mut path = operation.path.clone();
+    for (place, _) in &operation.places {
+        let number: u64 =
+            text(place).unwrap_or_default().parse().map_err(|_| format!("{place}: expected a number"))?;
+        path = path.replace(&format!("{{{place}}}"), &number.to_string());
+    }
+    let query: Vec<String> = operation
+        .query
+        .iter()
+        .filter_map(|(name, _)| Some(format!("{name}={}", encoded(&text(name)?))))
+        .collect();
+    let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+    let server = text("server").unwrap_or_default();
+    let address = format!("{}/api/v1{path}{query}", server.trim_end_matches('/'));
+    send(operation, &address, &body(operation, &text)?, matches)
+}
+
+fn body(
+    operation: &RemoteOperation,
+    text: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<String>, String> {
+    if !operation.has_body {
+        return Ok(None);
+    }
+    let mut body = Map::new();
+    for property in &operation.body {
+        let Some(given) = text(&property.key) else { continue };
+        let value = match () {
+            () if FROM_FILES.contains(&&property.name[..]) => Value::from(contents(&given)?),
+            () if property.is_text => Value::from(given),
+            () => serde_json::from_str(&given)
+                .map_err(|_| format!("--{}: expected a number, true or false", property.name))?,
+        };
+        body.insert(property.name.clone(), value);
+    }
+    Ok(Some(Value::from(body).to_string()))
+}
+
+/// Returns the text of a file. The line end of a single line is cut.
+fn contents(path: &str) -> Result<String, String> {
+    let wrong = |error: io::Error| format!("{path}: {error}");
+    let mut text = String::new();
+    let read = match path {
+        "-" => io::stdin().lock().take(MAX_SENT).read_to_string(&mut text),
+        _ => File::open(path).map_err(wrong)?.take(MAX_SENT).read_to_string(&mut text),
+    };
+    read.map_err(wrong)?;
+    let is_line = text.lines().count() == 1;
+    Ok(if is_line { text.trim_end_matches(['\r', '\n']).to_owned() } else { text })
+}
+
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+fn send(
+    operation: &RemoteOperation,
+    address: &str,
+    body: &Option<String>,
+    matches: &ArgMatches,
+) -> Result<u8, String> {
+    let agent: ureq::Agent =
+        ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
+    let mut request =
+        ureq::http::Request::builder().method(&operation.method.to_uppercase()[..]).uri(address);
+    if let Ok(token) = std::env::var("BENTPIPE_TOKEN") {
+        request = request.header("authorization", format!("Bearer {token}"));
+    } else {
+        request = request.header("sec-fetch-site", "none");
+    }
+    if let Ok(session) = std::env::var("BENTPIPE_SESSION") {
+        request = request.header("cookie", session);
+    }
+    for header in matches.get_many::<String>("header").into_iter().flatten() {
+        let (name, value) =
+            header.split_once('=').ok_or_else(|| format!("--header {header}: expected NAME=VALUE"))?;
+        request = request.header(name, value);
+    }
+    let wrong = |error: &dyn std::fmt::Display| format!("{address}: {error}");
+    let answer = match body {
+        Some(body) => {
+            let request = request.header("content-type", "application/json").body(body.clone());
+            agent.run(request.map_err(|error| wrong(&error))?)
+        }
+        None => agent.run(request.body(()).map_err(|error| wrong(&error))?),
+    };
+    let mut answer = answer.map_err(|error| wrong(&error))?;
+    if !answer.status().is_success() {
+        let text = answer.body_mut().read_to_string().unwrap_or_default();
+        return Err(refusal(answer.status().as_u16(), &text));
+    }
+    if let Some(cookie) = answer.headers().get("set-cookie").and_then(|cookie| cookie.to_str().ok()) {
+        show::note(&format!("BENTPIPE_SESSION='{}'", cookie.split(';').next().unwrap_or_default()));
+    }
+    let output = matches.get_one::<String>("output").map(Path::new);
+    print(answer.body_mut().as_reader(), operation.is_json, output).map_err(|error| wrong(&error))?;
+    Ok(0)
+}
+
+/// Returns a problem of the controller in words.
+fn refusal(status: u16, text: &str) -> String {
+    let Ok(problem) = serde_json::from_str::<Value>(text) else { return format!("HTTP status {status}") };
+    let of = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let mut all = format!("{} ({status})", of(&problem, "detail"));
+    for finding in problem["problems"].as_array().into_iter().flatten() {
+        let place = format!("{}:{}", finding["line"], finding["column"]);
+        all.push_str(&format!("\n{place}: {}: {}", of(finding, "key"), of(finding, "message")));
+    }
+    all
+}
+
+fn print(mut answer: impl Read, is_json: bool, output: Option<&Path>) -> io::Result<()> {
+    let mut out: Box<dyn Write> = match output {
+        Some(path) => Box::new(File::create(path)?),
+        None => Box::new(io::stdout().lock()),
+    };
+    if !is_json {
+        io::copy(&mut answer, &mut out)?;
+        return out.flush();
+    }
+    let mut text = String::new();
+    answer.read_to_string(&mut text)?;
+    if let Ok(value) = serde_json::from_str::<Value>(&text) {
+        text = serde_json::to_string_pretty(&value)?;
+    }
+    if !text.is_empty() {
+        writeln!(out, "{text}")?;
+    }
+    out.flush()
+}

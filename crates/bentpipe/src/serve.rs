@@ -1,0 +1,119 @@
+//! `bentpipe serve`.
+
+use std::io::{BufRead, IsTerminal};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use bentpipe_serve::Address;
+use clap::{Args, Subcommand};
+
+use crate::show;
+
+/// Arguments of `bentpipe serve`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct ServeArguments {
+    #[command(subcommand)]
+    command: Option<ServeCommand>,
+    /// Data folder [default: ~/.local/share/bentpipe]
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+    /// Address of this machine to listen at; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Further name by which browsers reach the server, with its port; repeatable
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+    /// Browsers reach the server through a proxy with TLS
+    #[arg(long)]
+    behind_tls: bool,
+    /// Number of jobs that run at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+}
+
+#[derive(Debug, Subcommand)]
+enum ServeCommand {
+    /// Make the data folder and the first administrator
+    #[command(after_help = "\
+Examples:
+  bentpipe serve init
+  bentpipe serve init --name ann --password-stdin < password
+
+Without a password on standard input one is generated and printed once.")]
+    Init {
+        /// Data folder [default: ~/.local/share/bentpipe]
+        #[arg(long, value_name = "FOLDER")]
+        data: Option<PathBuf>,
+        /// Name of the administrator
+        #[arg(long, value_name = "NAME", default_value = "admin")]
+        name: String,
+        /// Read the password from standard input, one line
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// Copy the database while it is in use, and verify the copy
+    #[command(after_help = "\
+Examples:
+  bentpipe serve backup lab.sqlite
+
+To restore it, put it in the data folder as data.sqlite while no server runs.")]
+    Backup {
+        /// File of the copy
+        file: PathBuf,
+        /// Data folder [default: ~/.local/share/bentpipe]
+        #[arg(long, value_name = "FOLDER")]
+        data: Option<PathBuf>,
+    },
+}
+
+pub(crate) fn run(arguments: ServeArguments) -> Result<u8, String> {
+    match arguments.command {
+        Some(ServeCommand::Init { data, name, password_stdin }) => {
+            init(&folder(data)?, &name, password_stdin)
+        }
+        Some(ServeCommand::Backup { file, data }) => {
+            bentpipe_serve::back_up(&folder(data)?, &file).map_err(|error| error.to_string())?;
+            show::out(&format!("{}\n", file.display()));
+            Ok(0)
+        }
+        None => serve(arguments),
+    }
+}
+
+fn folder(given: Option<PathBuf>) -> Result<PathBuf, String> {
+    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/share/bentpipe"));
+    given.or_else(home).ok_or_else(|| "no home folder: name one with --data".to_owned())
+}
+
+fn init(folder: &Path, name: &str, reads_password: bool) -> Result<u8, String> {
+    let password = match reads_password {
+        true => {
+            if std::io::stdin().is_terminal() {
+                show::note("the password is shown while you type it");
+            }
+            let mut line = String::new();
+            std::io::stdin().lock().read_line(&mut line).map_err(|error| error.to_string())?;
+            Some(line.trim_end_matches(['\r', '\n']).to_owned())
+        }
+        false => None,
+    };
+    let generated = bentpipe_serve::init(folder, name, password).map_err(|error| error.to_string())?;
+    show::out(&format!("data: {}\nadministrator: {name}\n", folder.display()));
+    if let Some(password) = generated {
+        show::out(&format!("password: {password}\n"));
+        show::note("it is stored nowhere in this form; change it on the page \"Account\"");
+    }
+    Ok(0)
+}
+
+fn serve(arguments: ServeArguments) -> Result<u8, String> {
+    let folder = folder(arguments.data)?;
+    let program = std::env::current_exe().map_err(|error| format!("this program's file: {error}"))?;
+    let ServeArguments { listen, host: hosts, behind_tls, jobs, .. } = arguments;
+    let address = Address { listen, hosts, behind_tls };
+    let ready = |address: SocketAddr| show::out(&format!("bentpipe serve: http://{address}\n"));
+    bentpipe_serve::run(&folder, &address, (jobs.into(), program), ready)
+        .map_err(|error| error.to_string())?;
+    Ok(0)
+}

@@ -1,0 +1,134 @@
+// Journeys through the pages in a real browser. Arguments: address, password, folder for screenshots (optional).
+// Every error on a page's console fails the test, so that the policy of contents is tested with it.
+import { chromium } from "playwright-core";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import assert from "node:assert/strict";
+
+const [address, password, pictures] = process.argv.slice(2);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const path = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const browser = await chromium.launch({ executablePath: path, args: ["--no-sandbox"] });
+const errors = [];
+
+async function open(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.on("console", (message) => { if (message.type() === "error") errors.push(page.url() + ": " + message.text()); });
+  page.on("pageerror", (error) => errors.push(page.url() + ": " + error));
+  page.on("dialog", (dialog) => { errors.push("dialog: " + dialog.message()); dialog.dismiss(); });
+  return page;
+}
+
+async function accessible(page) {
+  await page.evaluate(axe);
+  const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+  const found = await page.evaluate((tags) => axe.run(document, { runOnly: tags }), tags);
+  const told = found.violations.map((one) => one.id + ": " + one.nodes.map((node) => node.html.slice(0, 160)).join(" | "));
+  assert.deepEqual(told, [], page.url());
+}
+
+async function logIn(page) {
+  await page.goto(address + "/login");
+  await page.getByLabel("Name").fill("boss");
+  await page.getByLabel("Password").fill(password);
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.waitForURL(address + "/");
+}
+
+let shots = 0;
+async function picture(page, name) {
+  if (pictures) await page.screenshot({ path: `${pictures}/${String(++shots).padStart(2, "0")}-${name}.png`, fullPage: true });
+}
+
+// Five steps to a report: router 1 gets RED with every parameter of figure 16.
+const page = await open();
+await page.goto(address + "/");
+assert.equal(new URL(page.url()).pathname, "/login", "a page without a session leads to the login");
+await accessible(page);
+await logIn(page);
+await page.getByRole("link", { name: "First look" }).first().click();
+await page.getByRole("button", { name: "Copy" }).click();
+await page.waitForSelector("svg.network");
+const scenario = new URL(page.url()).pathname.split("/")[2];
+const link = page.locator("svg.network a[href*='path=link']").first();
+await link.focus();
+await page.keyboard.press("Enter");
+await page.waitForURL(/form\?path=link/);
+const kind = page.locator("select[name$='.queue.kind']").first();
+await kind.selectOption("red");
+const field = (name) => page.locator(`[name$='.queue.${name}@red']`).first();
+const values = { limit: "75 kB", min: "7500 B", max: "22500 B", probability: "0.1", average_packet: "1500 B", burst: "12", bandwidth: "10 Mbit/s" };
+for (const [name, value] of Object.entries(values)) await field(name).fill(value);
+await page.getByRole("button", { name: "Apply" }).click();
+await page.waitForLoadState();
+assert.equal(await field("min").inputValue(), "7500 B");
+assert.equal(await page.getByRole("alert").count(), 0, "the scenario has no errors");
+// A preset takes the settings to another link.
+await page.getByText("Presets").click();
+await page.getByLabel("Save the present settings as").fill("figure 16");
+await page.getByRole("button", { name: "Save" }).click();
+await page.waitForLoadState();
+await page.goto(page.url().replace("link.satellite", "link.home"));
+await page.getByText("Presets").click();
+await page.getByRole("button", { name: "Load" }).click();
+await page.waitForLoadState();
+assert.equal(await field("burst").inputValue(), "12");
+await page.goBack();
+await page.getByRole("link", { name: "Connections" }).click();
+await page.getByRole("link", { name: "Test", exact: true }).click();
+await page.getByRole("link", { name: "Go on to launch" }).click();
+await page.getByLabel("Simulated time").fill("30 s");
+await page.getByRole("button", { name: "Launch" }).click();
+await page.waitForURL(/jobs\/\d+$/);
+const job = page.url();
+// The page follows the job to its end by itself.
+await page.getByRole("link", { name: "Open the report" }).waitFor({ timeout: 60000 });
+await page.getByRole("link", { name: "Open the report" }).click();
+await page.waitForSelector("h1");
+assert.ok(await page.locator("svg.plot").count() > 0);
+await page.goBack();
+
+// Text: an error is shown at its line while it is typed.
+await page.goto(`${address}/scenarios/${scenario}/text`);
+const text = page.locator("#text");
+await text.fill((await text.inputValue()).replace("duration", "durration"));
+await page.locator("#problems .alert li").first().waitFor();
+assert.match(await page.locator("#problems").innerText(), /did you mean/);
+await page.getByRole("button", { name: "Check only" }).click();
+await page.waitForLoadState();
+assert.match(await page.locator(".toast").innerText(), /Not saved/);
+
+// The same without scripts.
+const plain = await open({ javaScriptEnabled: false });
+await logIn(plain);
+await plain.goto(`${address}/scenarios/${scenario}/form?path=`);
+await plain.locator("[name='duration']").fill("60 s");
+await plain.getByRole("button", { name: "Apply" }).click();
+await plain.waitForLoadState();
+assert.equal(await plain.locator("[name='duration']").inputValue(), "60 s");
+await plain.goto(`${address}/scenarios/${scenario}/launch`);
+await plain.getByRole("button", { name: "Launch" }).click();
+await plain.waitForURL(/jobs\/\d+$/);
+
+// All pages: no findings of axe, no scroll sideways at 320 px, in both schemes.
+const path_of_link = await page.evaluate(async (id) => (await (await fetch(`/scenarios/${id}/system`)).text()).match(/form\?path=link[^"]*/)[0], scenario);
+const all = ["/", "/jobs", "/account", "/users", "/audit", new URL(job).pathname, `/compare?job=${job.split("/").pop()}`,
+  ...["system", "connections", "test", "launch", "report", "text", "history", path_of_link, "form?path="].map((step) => `/scenarios/${scenario}/${step}`)];
+for (const colorScheme of ["light", "dark"]) {
+  for (const width of [1280, 320]) {
+    const page = await open({ colorScheme, viewport: { width, height: 800 } });
+    await logIn(page);
+    for (const one of all) {
+      await page.goto(address + one);
+      await accessible(page);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= width, `${one} is ${wide} px wide at ${width}`);
+      await picture(page, `${one.replace(/[^a-z0-9]+/g, "-")}-${colorScheme}-${width}`);
+    }
+    await page.context().close();
+  }
+}
+await browser.close();
+assert.deepEqual(errors, []);
+console.log("journeys done");

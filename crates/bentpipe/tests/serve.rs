@@ -1,0 +1,12 @@
+//! The controller as a whole: requests over HTTP, jobs as child processes, security of each operation.
+#![cfg(feature = "serve")]
+#![allow(clippy::disallowed_methods, reason = "waits for a server in real time")]
+
+#[path = "serve/browser.rs"]
+mod browser;
+#[path = "serve/client.rs"]
+mod client;
+#[path = "serve/jobs.rs"]
+mod jobs;
+#[path = "serve/security.rs"]
+mod security;

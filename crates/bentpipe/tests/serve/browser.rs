@@ -1,0 +1,35 @@
+//! Journeys through the pages in a real browser.
+
+use std::path::Path;
+use std::process::Command;
+
+use bentpipe_testkit::has;
+
+use crate::client::{PASSWORD, Server};
+
+#[test]
+fn journeys_in_a_browser() {
+    if !["chromium", "node", "npm"].into_iter().all(has) {
+        return;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for name in ["package.json", "package-lock.json", "journeys.mjs"] {
+        std::fs::copy(source.join(name), folder.join(name)).expect("copied");
+    }
+    if !folder.join("node_modules/axe-core").is_dir() {
+        let installed =
+            Command::new("npm").args(["ci", "--ignore-scripts", "--no-audit"]).current_dir(&folder).status();
+        assert!(installed.is_ok_and(|status| status.success()), "npm ci");
+    }
+    let server = Server::new();
+    let mut journeys = Command::new("node");
+    journeys.arg("journeys.mjs").arg(format!("http://{}", server.host)).arg(PASSWORD).current_dir(&folder);
+    if let Some(pictures) = std::env::var_os("BENTPIPE_PICTURES") {
+        journeys.arg(pictures);
+    }
+    let output = journeys.output().expect("runs");
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success(), "{}\n{}", text[0], text[1]);
+}

@@ -1,0 +1,128 @@
+//! The interface of programs, `/api/v1`: one table of operations makes routes, access and OpenAPI.
+
+pub(crate) mod access;
+pub(crate) mod body;
+pub(crate) mod jobs;
+mod openapi;
+pub(crate) mod people;
+pub(crate) mod presets;
+pub(crate) mod scenarios;
+mod stream;
+
+pub(crate) use openapi::document;
+pub(crate) use people::name_refusal;
+
+use axum::http::Method;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
+use schemars::{Schema, SchemaGenerator};
+
+use crate::app::App;
+use crate::guard::Access;
+use crate::problem::Problem;
+
+/// Returns a refusal as problem details.
+pub(crate) fn refuse(problem: &Problem, _: &Method) -> Response {
+    problem.clone().into_response()
+}
+
+/// Maker of a type's schema.
+type Shape = fn(&mut SchemaGenerator) -> Schema;
+
+/// Operation of the interface.
+pub(crate) struct Operation {
+    /// Name, the same in OpenAPI and in the command line's table.
+    pub(crate) id: &'static str,
+    /// Method in lower case.
+    pub(crate) method: &'static str,
+    /// Path below `/api/v1`.
+    pub(crate) path: &'static str,
+    /// Access that it needs.
+    pub(crate) access: Access,
+    /// Description in a line.
+    pub(crate) summary: &'static str,
+    /// Parameters of the query: name and description.
+    pub(crate) query: &'static [(&'static str, &'static str)],
+    /// Type of the body.
+    pub(crate) body: Option<Shape>,
+    /// Status and type of the answer.
+    pub(crate) answer: (u16, Option<Shape>),
+    /// Handler.
+    pub(crate) route: fn() -> MethodRouter<App>,
+}
+
+fn shape<T: schemars::JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// Expands to the rows of [`operations`].
+macro_rules! rows {
+    ($($id:ident $method:ident $path:literal, $access:expr, $summary:literal
+        $(, query $query:expr)? $(, body $body:ty)? => $status:literal $($answer:ty)?, $handler:expr;)*) => {
+        vec![$(Operation {
+            id: stringify!($id),
+            method: stringify!($method),
+            path: $path,
+            access: $access,
+            summary: $summary,
+            query: rows!(@query $($query)?),
+            body: rows!(@shape $($body)?),
+            answer: ($status, rows!(@shape $($answer)?)),
+            route: || $method($handler),
+        }),*]
+    };
+    (@query) => { &[] };
+    (@query $query:expr) => { $query };
+    (@shape) => { None };
+    (@shape $shape:ty) => { Some(shape::<$shape>) };
+}
+
+const PAGE: &[(&str, &str)] =
+    &[("after", "Number of the last item of the page before"), ("limit", "Most items, 1 to 1000")];
+
+/// Returns all operations.
+pub(crate) fn operations() -> Vec<Operation> {
+    use crate::store::{audit::Logged, jobs as j, people as p, presets::Preset, scenarios as s};
+    let level = Access::Level;
+    rows! {
+        getOpenapi get "/openapi.json", Access::Public, "Describe this interface" => 200 serde_json::Value, openapi::get_document;
+        getHealth get "/health", Access::Public, "Report that the server answers" => 200 body::Health, people::health;
+        logIn post "/session", Access::Public, "Log in and receive a session cookie", body people::LogIn => 200 p::User, people::start_session;
+        logOut delete "/session", level(0), "End this session" => 204, people::log_out;
+        getMe get "/me", level(0), "Show the user of this session or token" => 200 p::User, people::me;
+        setPassword put "/me/password", level(0), "Change the own password and end the own sessions", body people::NewPassword => 204, people::set_password;
+        listSessions get "/me/sessions", level(0), "List the own sessions" => 200 Vec<p::Session>, people::sessions;
+        endSession delete "/me/sessions/{id}", level(0), "End one of the own sessions" => 204, people::end_session;
+        listTokens get "/me/tokens", level(0), "List the own tokens" => 200 Vec<p::Token>, people::tokens;
+        addToken post "/me/tokens", level(0), "Make a token; its secret is shown once", body people::NewToken => 201 people::MadeToken, people::add_token;
+        revokeToken delete "/me/tokens/{id}", level(0), "Revoke one of the own tokens" => 204, people::revoke_token;
+        listUsers get "/users", level(3), "List users" => 200 Vec<p::User>, people::users;
+        addUser post "/users", level(3), "Add a user", body people::NewUser => 201 p::User, people::add_user;
+        changeUser patch "/users/{id}", level(3), "Change the level or password of a user, or disable it", body people::UserChange => 200 p::User, people::change_user;
+        listAudit get "/audit", level(3), "List the audit log, newest first", query &[("before", "Entries before this number")] => 200 Vec<Logged>, people::audit;
+        listScenarios get "/scenarios", level(0), "List scenarios", query PAGE => 200 Vec<s::Scenario>, scenarios::list;
+        addScenario post "/scenarios", level(1), "Add a scenario", body scenarios::NewScenario => 201 scenarios::ScenarioText, scenarios::add;
+        getScenario get "/scenarios/{id}", level(0), "Show a scenario with its text" => 200 scenarios::ScenarioText, scenarios::show;
+        saveScenario put "/scenarios/{id}", level(1), "Save a new version; `If-Match` names the version it is based on", body scenarios::Text => 200 scenarios::ScenarioText, scenarios::save;
+        renameScenario patch "/scenarios/{id}", level(1), "Rename or share a scenario", body scenarios::Rename => 200 s::Scenario, scenarios::rename;
+        archiveScenario delete "/scenarios/{id}", level(1), "Take a scenario out of the list; its jobs stay" => 204, scenarios::archive;
+        listVersions get "/scenarios/{id}/versions", level(0), "List the versions of a scenario, newest first" => 200 Vec<s::Version>, scenarios::versions;
+        getVersion get "/scenarios/{id}/versions/{version}", level(0), "Show the text of a version" => 200 scenarios::Text, scenarios::version;
+        checkScenario post "/check", level(0), "Check a text as `bentpipe check` does", body scenarios::Text => 200 scenarios::Verdict, scenarios::check;
+        editScenario post "/edit", level(0), "Set or remove a key of a text and check it; comments stay", body scenarios::Edit => 200 scenarios::Edited, scenarios::edit;
+        listPresets get "/presets", level(0), "List presets: named settings of entries", query &[("section", "Section, such as link")] => 200 Vec<Preset>, presets::list;
+        savePreset post "/presets", level(1), "Save a preset, in place of an own one of that name", body presets::NewPreset => 201 Preset, presets::save;
+        removePreset delete "/presets/{id}", level(1), "Remove a preset" => 204, presets::remove;
+        getSchema get "/schema", level(0), "Show the JSON Schema of scenarios" => 200 serde_json::Value, scenarios::schema;
+        listJobs get "/jobs", level(0), "List jobs, newest first",
+            query &[("before", "Jobs before this number"), ("limit", "Most jobs, 1 to 1000"), ("state", "State"), ("search", "Text in the name"), ("scenario", "Number of the scenario")] => 200 Vec<j::Job>, jobs::list;
+        launchJob post "/jobs", level(1), "Launch a job; a repeated `Idempotency-Key` launches nothing", body jobs::NewJob => 201 j::Job, jobs::launch;
+        getJob get "/jobs/{id}", level(0), "Show a job" => 200 j::Job, jobs::show;
+        cancelJob post "/jobs/{id}/cancel", level(1), "Request the end of a job; finished runs stay" => 200 j::Job, jobs::cancel;
+        listEvents get "/jobs/{id}/events", level(0), "List events of a job", query PAGE => 200 Vec<j::Event>, jobs::events;
+        followJob get "/jobs/{id}/stream", level(0), "Follow the events of a job as they come (server-sent events), after `Last-Event-ID`", query PAGE => 200, stream::stream;
+        listMeasures get "/jobs/{id}/measures", level(0), "List measures of a finished job", query &[("search", "Text in the name")] => 200 Vec<j::JobMeasure>, jobs::measures;
+        listArtifacts get "/jobs/{id}/artifacts", level(0), "List files of a finished job" => 200 Vec<j::Artifact>, jobs::artifacts;
+        getArtifact get "/jobs/{id}/artifacts/{number}", level(0), "Download a file of a job" => 200, jobs::artifact;
+    }
+}

@@ -1,0 +1,324 @@
+//! Operations on jobs.
+
+use std::fs::File;
+
+use axum::body::Body as HttpBody;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use bentpipe_scenario::Document;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::io::AsyncReadExt;
+
+use super::access::may_change;
+use super::body::{Body, Ids, Search};
+use super::scenarios::Page;
+use crate::app::{App, blocking};
+use crate::drafts;
+use crate::guard::{Caller, log};
+use crate::problem::{Problem, Result, findings};
+use crate::store::jobs::{self, Artifact, Event, Job, JobMeasure, Launch, Selection};
+use crate::store::scenarios;
+
+/// Most jobs of a user that are queued or running.
+const MAX_UNFINISHED: i64 = 100;
+
+/// Most runs of a job: points times seeds.
+const MAX_RUNS: usize = 10_000;
+
+/// Bytes of a download that are read at a time.
+const CHUNK: usize = 64 << 10;
+
+/// Job to be launched.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewJob {
+    /// Number of the scenario.
+    pub(crate) scenario: i64,
+    /// Number of the version. Default: the newest.
+    #[serde(default)]
+    pub(crate) version: Option<i64>,
+    /// Number of seeds, 1 to 1000. Default: the scenario's.
+    #[serde(default)]
+    pub(crate) seeds: Option<u32>,
+    /// Simulated time with its unit. Default: the scenario's.
+    #[serde(default)]
+    pub(crate) duration: Option<String>,
+    /// Priority, -100 to 100; smaller numbers run first, and negative ones need level 2. Default: 0.
+    #[serde(default)]
+    pub(crate) priority: i64,
+}
+
+/// Launches a job of the caller after a check of its scenario.
+pub(crate) async fn start(app: &App, caller: &Caller, new: NewJob, key: Option<String>) -> Result<Job> {
+    if new.seeds.is_some_and(|seeds| !(1..=1000).contains(&seeds)) {
+        return Err(Problem::bad("seeds: expected 1 to 1000"));
+    }
+    if !(-100..=100).contains(&new.priority) {
+        return Err(Problem::bad("priority: expected -100 to 100"));
+    }
+    if new.priority < 0 && caller.user.level < 2 {
+        return Err(Problem::forbidden("a priority below 0 needs level 2"));
+    }
+    let (user, id, wanted) = (caller.user.clone(), new.scenario, new.version);
+    let (scenario, version, text) = app
+        .read(move |db| {
+            let scenario = scenarios::find(db, &user, id)?.ok_or_else(Problem::not_found)?;
+            let version = wanted.unwrap_or(scenario.version);
+            if version != scenario.version && !scenarios::versions(db, id)?.iter().any(|v| v.id == version) {
+                return Err(Problem::not_found());
+            }
+            Ok((scenario, version, scenarios::text(db, version)?))
+        })
+        .await?;
+    let settings = new.clone();
+    blocking(move || check(&text, &settings)).await?;
+    let user = caller.user.clone();
+    let job = app
+        .write(move |db| {
+            let launch = Launch {
+                owner: user.id,
+                version,
+                name: &scenario.name,
+                shared: scenario.shared,
+                seeds: new.seeds,
+                duration: new.duration.as_deref(),
+                priority: new.priority,
+                request_key: key.as_deref(),
+            };
+            let id = jobs::launch(db, &launch)?;
+            if jobs::unfinished_of(db, user.id)? > MAX_UNFINISHED {
+                let detail =
+                    format!("you have {MAX_UNFINISHED} unfinished jobs: wait for them, or cancel some");
+                return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, detail));
+            }
+            jobs::find(db, &user, id)?.ok_or_else(Problem::not_found)
+        })
+        .await?;
+    app.announce(job.id);
+    log(app, &caller.user.name, &caller.address, ("launch job", &job.id.to_string(), "done")).await?;
+    Ok(job)
+}
+
+/// Checks a scenario with the settings of a job.
+fn check(text: &str, new: &NewJob) -> Result<()> {
+    let draft = drafts::checked(text)?;
+    let mut document =
+        Document::parse("scenario.toml", text.as_bytes()).map_err(|error| Problem::from(&error))?;
+    if let Some(duration) = &new.duration {
+        let refused = |error: &bentpipe_scenario::ScenarioError| Problem {
+            problems: findings(error),
+            ..Problem::bad("duration: the scenario has errors with it")
+        };
+        // As text, so that it cannot be anything but a duration.
+        let assignment = format!("duration={}", serde_json::Value::from(duration.as_str()));
+        document.set(&assignment).map_err(|error| refused(&error))?;
+        document.scenario().map_err(|error| refused(&error))?;
+    }
+    let seeds = new.seeds.unwrap_or(draft.scenario.seeds).max(1) as usize;
+    let runs = draft.points.saturating_mul(seeds);
+    if runs > MAX_RUNS {
+        return Err(Problem::bad(format!("{runs} runs of points times seeds: expected at most {MAX_RUNS}")));
+    }
+    Ok(())
+}
+
+pub(crate) async fn launch(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    Body(body): Body<NewJob>,
+) -> Result<impl IntoResponse> {
+    let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok());
+    if key.is_some_and(|key| key.is_empty() || key.len() > 200) {
+        return Err(Problem::bad("Idempotency-Key: expected 1 to 200 characters"));
+    }
+    let job = start(&app, &caller, body, key.map(str::to_owned)).await?;
+    Ok((StatusCode::CREATED, Json(job)))
+}
+
+/// Selection of the list.
+#[derive(Deserialize)]
+pub(crate) struct JobSearch {
+    pub(crate) before: Option<i64>,
+    pub(crate) limit: Option<u32>,
+    pub(crate) state: Option<String>,
+    pub(crate) search: Option<String>,
+    pub(crate) scenario: Option<i64>,
+}
+
+impl From<JobSearch> for Selection {
+    fn from(search: JobSearch) -> Selection {
+        let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+        Selection {
+            before: search.before,
+            state: filled(search.state),
+            search: filled(search.search),
+            scenario: search.scenario,
+            limit: search.limit.unwrap_or(100).clamp(1, 1000),
+        }
+    }
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Search(search): Search<JobSearch>,
+) -> Result<Json<Vec<Job>>> {
+    let selection = Selection::from(search);
+    Ok(Json(app.read(move |db| Ok(jobs::list(db, &caller.user, &selection)?)).await?))
+}
+
+/// Returns a job that the caller sees.
+pub(crate) async fn found(app: &App, caller: &Caller, id: i64) -> Result<Job> {
+    let user = caller.user.clone();
+    app.read(move |db| jobs::find(db, &user, id)?.ok_or_else(Problem::not_found)).await
+}
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Result<Json<Job>> {
+    Ok(Json(found(&app, &caller, id).await?))
+}
+
+/// Requests the end of a job.
+pub(crate) async fn stop(app: &App, caller: &Caller, id: i64) -> Result<Job> {
+    let job = found(app, caller, id).await?;
+    may_change(&caller.user, job.owner_id)?;
+    let is_stopped = app.write(move |db| Ok(jobs::cancel(db, id)?)).await?;
+    if !is_stopped {
+        return Err(Problem::new(StatusCode::CONFLICT, "the job is over"));
+    }
+    app.announce(id);
+    log(app, &caller.user.name, &caller.address, ("cancel job", &id.to_string(), "done")).await?;
+    found(app, caller, id).await
+}
+
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Result<Json<Job>> {
+    Ok(Json(stop(&app, &caller, id).await?))
+}
+
+pub(crate) async fn events(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    Search(page): Search<Page>,
+) -> Result<Json<Vec<Event>>> {
+    found(&app, &caller, id).await?;
+    let (after, limit) = (page.after.unwrap_or(0), page.limit());
+    Ok(Json(app.read(move |db| Ok(jobs::events(db, id, after, limit)?)).await?))
+}
+
+/// Text searched for.
+#[derive(Deserialize)]
+pub(crate) struct TextSearch {
+    search: Option<String>,
+}
+
+pub(crate) async fn measures(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    Search(search): Search<TextSearch>,
+) -> Result<Json<Vec<JobMeasure>>> {
+    found(&app, &caller, id).await?;
+    let text = search.search.unwrap_or_default();
+    Ok(Json(app.read(move |db| Ok(jobs::measures(db, id, &text)?)).await?))
+}
+
+pub(crate) async fn artifacts(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Result<Json<Vec<Artifact>>> {
+    found(&app, &caller, id).await?;
+    Ok(Json(app.read(move |db| Ok(jobs::artifacts(db, id)?)).await?))
+}
+
+/// Opens a file of a job that the caller sees. Its path comes from the database, and no link in it is followed.
+pub(crate) async fn open_artifact(
+    app: &App,
+    caller: &Caller,
+    id: i64,
+    number: i64,
+) -> Result<(Artifact, File)> {
+    found(app, caller, id).await?;
+    let (artifact, folder) = app
+        .read(move |db| {
+            let all = jobs::artifacts(db, id)?;
+            let found = all.into_iter().find(|artifact| artifact.number == number);
+            Ok((found.ok_or_else(Problem::not_found)?, jobs::folder(db, id)?.unwrap_or_default()))
+        })
+        .await?;
+    let root = app.job_folder(id).join("results").join(folder);
+    blocking(move || {
+        let root = File::open(root).map_err(|_| Problem::not_found())?;
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat2(&root, &artifact.path, flags, Mode::empty(), beneath);
+        Ok((artifact, File::from(file.map_err(|_| Problem::not_found())?)))
+    })
+    .await
+}
+
+pub(crate) async fn artifact(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids((id, number)): Ids<(i64, i64)>,
+) -> Result<Response> {
+    let (artifact, file) = open_artifact(&app, &caller, id, number).await?;
+    let name = artifact.path.rsplit('/').next().unwrap_or_default();
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
+        (header::CONTENT_LENGTH, artifact.bytes.to_string()),
+    ];
+    Ok((headers, streamed(file, artifact.bytes.unsigned_abs())).into_response())
+}
+
+/// Returns the first `bytes` bytes of a file as a streamed body.
+fn streamed(file: File, bytes: u64) -> HttpBody {
+    let (mut sender, receiver) = tokio::io::duplex(CHUNK);
+    tokio::spawn(async move {
+        let mut file = tokio::fs::File::from_std(file).take(bytes);
+        let _ = tokio::io::copy(&mut file, &mut sender).await;
+    });
+    HttpBody::from_stream(Chunks(receiver))
+}
+
+/// Stream of what is read from a pipe.
+struct Chunks(tokio::io::DuplexStream);
+
+impl futures_core::Stream for Chunks {
+    type Item = std::io::Result<Vec<u8>>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        use tokio::io::AsyncRead;
+        let mut bytes = vec![0; CHUNK];
+        let mut buffer = tokio::io::ReadBuf::new(&mut bytes);
+        let read = std::pin::Pin::new(&mut self.0).poll_read(context, &mut buffer);
+        let filled = buffer.filled().len();
+        read.map(|result| match result {
+            Ok(()) if filled == 0 => None,
+            Ok(()) => {
+                bytes.truncate(filled);
+                Some(Ok(bytes))
+            }
+            Err(error) => Some(Err(error)),
+        })
+    }
+}

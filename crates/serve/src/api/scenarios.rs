@@ -1,0 +1,309 @@
+//! Operations on scenarios.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::IntoResponse;
+use axum::{Extension, Json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::access::{may_change, may_share};
+use super::body::{Body, Ids, Search};
+use super::people::checked_title;
+use crate::app::{App, blocking};
+use crate::drafts;
+use crate::guard::Caller;
+use crate::problem::{Finding, Problem, Result};
+use crate::store::scenarios::{self, Scenario, Version};
+
+/// Text of a scenario.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Text {
+    /// Text, TOML.
+    pub(crate) text: String,
+}
+
+/// Scenario to be added.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewScenario {
+    /// Name.
+    name: String,
+    /// Text, TOML.
+    text: String,
+    /// Set if all users see it; needs level 2. Default: `false`.
+    #[serde(default)]
+    shared: bool,
+}
+
+/// Name and visibility of a scenario.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rename {
+    /// Name.
+    name: String,
+    /// Set if all users see it; needs level 2.
+    shared: bool,
+}
+
+/// Scenario with the text of its newest version.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ScenarioText {
+    #[serde(flatten)]
+    scenario: Scenario,
+    /// Text, TOML.
+    text: String,
+}
+
+/// Verdict on a text.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Verdict {
+    /// Errors. A scenario without any can be run.
+    problems: Vec<Finding>,
+    /// Number of points of its sweep.
+    points: usize,
+    /// Budget in words: capacities, round-trip times, windows and buffers.
+    budget: String,
+}
+
+/// Change of a key.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Edit {
+    /// Text, TOML.
+    text: String,
+    /// Key, its parts joined by dots.
+    key: String,
+    /// Value as TOML, or a plain text. `null` removes the key.
+    value: Option<String>,
+}
+
+/// Changed text.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Edited {
+    /// Text, TOML.
+    text: String,
+    /// Errors of the text.
+    problems: Vec<Finding>,
+}
+
+/// Page of a list.
+#[derive(Deserialize)]
+pub(crate) struct Page {
+    pub(crate) after: Option<i64>,
+    pub(crate) limit: Option<u32>,
+}
+
+impl Page {
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit.unwrap_or(100).clamp(1, 1000)
+    }
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Search(page): Search<Page>,
+) -> Result<Json<Vec<Scenario>>> {
+    let (after, limit) = (page.after.unwrap_or(0), page.limit());
+    Ok(Json(app.read(move |db| Ok(scenarios::list(db, &caller.user, after, limit)?)).await?))
+}
+
+/// Returns a scenario that the caller sees, with its text.
+pub(crate) async fn found(app: &App, caller: &Caller, id: i64) -> Result<(Scenario, String)> {
+    let user = caller.user.clone();
+    app.read(move |db| {
+        let scenario = scenarios::find(db, &user, id)?.ok_or_else(Problem::not_found)?;
+        let text = scenarios::text(db, scenario.version)?;
+        Ok((scenario, text))
+    })
+    .await
+}
+
+fn with_etag(status: StatusCode, (scenario, text): (Scenario, String)) -> impl IntoResponse {
+    let tag = format!("\"{}\"", scenario.version);
+    (status, [(header::ETAG, tag)], Json(ScenarioText { scenario, text }))
+}
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Result<impl IntoResponse> {
+    Ok(with_etag(StatusCode::OK, found(&app, &caller, id).await?))
+}
+
+fn sized(text: String) -> Result<String> {
+    let most = drafts::MAX_TEXT;
+    if text.len() > most {
+        return Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("text: expected at most {most} bytes"),
+        ));
+    }
+    Ok(text)
+}
+
+/// Adds a scenario of the caller and returns its number. The text may have errors: a draft is kept as it is.
+pub(crate) async fn make(
+    app: &App,
+    caller: &Caller,
+    (name, text): (&str, String),
+    shared: bool,
+) -> Result<i64> {
+    may_share(&caller.user, shared)?;
+    let (name, text, owner) = (checked_title(name)?, sized(text)?, caller.user.id);
+    app.write(move |db| Ok(scenarios::add(db, owner, &name, &text, shared)?)).await
+}
+
+pub(crate) async fn add(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(body): Body<NewScenario>,
+) -> Result<impl IntoResponse> {
+    let id = make(&app, &caller, (&body.name, body.text), body.shared).await?;
+    Ok(with_etag(StatusCode::CREATED, found(&app, &caller, id).await?))
+}
+
+/// Saves a version of a scenario, based on version `base` if that is given.
+///
+/// # Errors
+/// Returns "precondition failed" if another version was saved since `base`.
+pub(crate) async fn save_version(
+    app: &App,
+    caller: &Caller,
+    id: i64,
+    (base, text): (Option<i64>, String),
+) -> Result<()> {
+    let (user, text) = (caller.user.clone(), sized(text)?);
+    app.write(move |db| {
+        let scenario = scenarios::find(db, &user, id)?.ok_or_else(Problem::not_found)?;
+        may_change(&user, scenario.owner_id)?;
+        if base.is_some_and(|base| base != scenario.version) {
+            let detail =
+                format!("the scenario was changed since: version {} is the newest", scenario.version);
+            return Err(Problem::new(StatusCode::PRECONDITION_FAILED, detail));
+        }
+        if scenarios::text(db, scenario.version)? != text {
+            scenarios::add_version(db, id, Some(scenario.version), user.id, &text)?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+pub(crate) async fn save(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    headers: HeaderMap,
+    Body(body): Body<Text>,
+) -> Result<impl IntoResponse> {
+    let base = match headers.get(header::IF_MATCH).and_then(|tag| tag.to_str().ok()) {
+        None | Some("*") => None,
+        Some(tag) => Some(tag.trim_matches('"').parse().unwrap_or(-1)),
+    };
+    save_version(&app, &caller, id, (base, body.text)).await?;
+    Ok(with_etag(StatusCode::OK, found(&app, &caller, id).await?))
+}
+
+/// Renames or shares a scenario.
+pub(crate) async fn set_name(
+    app: &App,
+    caller: &Caller,
+    id: i64,
+    (name, shared): (&str, bool),
+) -> Result<Scenario> {
+    let (user, name) = (caller.user.clone(), checked_title(name)?);
+    app.write(move |db| {
+        let scenario = scenarios::find(db, &user, id)?.ok_or_else(Problem::not_found)?;
+        may_change(&user, scenario.owner_id)?;
+        if shared != scenario.shared {
+            may_share(&user, true)?;
+        }
+        scenarios::rename(db, id, &name, shared)?;
+        scenarios::find(db, &user, id)?.ok_or_else(Problem::not_found)
+    })
+    .await
+}
+
+pub(crate) async fn rename(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    Body(body): Body<Rename>,
+) -> Result<Json<Scenario>> {
+    Ok(Json(set_name(&app, &caller, id, (&body.name, body.shared)).await?))
+}
+
+pub(crate) async fn archive(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Result<StatusCode> {
+    app.write(move |db| {
+        let scenario = scenarios::find(db, &caller.user, id)?.ok_or_else(Problem::not_found)?;
+        may_change(&caller.user, scenario.owner_id)?;
+        Ok(scenarios::archive(db, id)?)
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn versions(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Result<Json<Vec<Version>>> {
+    let versions = app.read(move |db| {
+        scenarios::find(db, &caller.user, id)?.ok_or_else(Problem::not_found)?;
+        Ok(scenarios::versions(db, id)?)
+    });
+    Ok(Json(versions.await?))
+}
+
+/// Returns the text of a version of a scenario that the caller sees.
+pub(crate) async fn version_text(app: &App, caller: &Caller, id: i64, version: i64) -> Result<String> {
+    let user = caller.user.clone();
+    app.read(move |db| {
+        scenarios::find(db, &user, id)?.ok_or_else(Problem::not_found)?;
+        let known = scenarios::versions(db, id)?.iter().any(|known| known.id == version);
+        if known { Ok(scenarios::text(db, version)?) } else { Err(Problem::not_found()) }
+    })
+    .await
+}
+
+pub(crate) async fn version(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids((id, version)): Ids<(i64, i64)>,
+) -> Result<Json<Text>> {
+    Ok(Json(Text { text: version_text(&app, &caller, id, version).await? }))
+}
+
+pub(crate) async fn check(Body(body): Body<Text>) -> Result<Json<Verdict>> {
+    let verdict = blocking(move || {
+        Ok(match drafts::check(&body.text) {
+            Ok(draft) => {
+                let budget = draft.budget.map(|budget| budget.to_string()).unwrap_or_default();
+                Verdict { problems: Vec::new(), points: draft.points, budget }
+            }
+            Err(problems) => Verdict { problems, points: 0, budget: String::new() },
+        })
+    });
+    Ok(Json(verdict.await?))
+}
+
+pub(crate) async fn edit(Body(body): Body<Edit>) -> Result<Json<Edited>> {
+    let edited = blocking(move || {
+        let text = drafts::edit(&sized(body.text)?, &body.key, body.value.as_deref())?;
+        let problems = drafts::check(&text).err().unwrap_or_default();
+        Ok(Edited { text, problems })
+    });
+    Ok(Json(edited.await?))
+}
+
+pub(crate) async fn schema() -> Json<&'static serde_json::Value> {
+    Json(bentpipe_scenario::catalogue::schema())
+}

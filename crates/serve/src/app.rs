@@ -1,0 +1,122 @@
+//! Shared state of the controller.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::Transaction;
+use tokio::sync::{Semaphore, broadcast};
+
+use crate::limits::Buckets;
+use crate::password;
+use crate::problem::{Problem, Result};
+use crate::store::Store;
+
+/// Password hashes that are computed at a time; each takes 19 MiB.
+const HASHES_AT_ONCE: usize = 2;
+
+/// Events that a slow stream may lag behind before it reads them from the database.
+const EVENT_BACKLOG: usize = 256;
+
+/// Settings of the controller.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Data folder.
+    pub folder: PathBuf,
+    /// Program that runs jobs: this one.
+    pub program: PathBuf,
+    /// Names by which browsers reach the server, with the port.
+    pub hosts: Vec<String>,
+    /// Number of jobs that run at a time.
+    pub jobs: usize,
+    /// Set if browsers reach the server over TLS.
+    pub secure: bool,
+}
+
+/// State of the controller that all requests share.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) settings: Settings,
+    pub(crate) store: Store,
+    /// Limit of requests for each session or address.
+    pub(crate) buckets: Buckets,
+    /// Turns at hashing passwords.
+    pub(crate) hashing: Semaphore,
+    /// Hash that no password has.
+    pub(crate) dummy: password::Dummy,
+    /// Numbers of jobs with new events.
+    pub(crate) news: broadcast::Sender<i64>,
+}
+
+impl std::ops::Deref for App {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl App {
+    pub(crate) fn new(settings: Settings, store: Store) -> App {
+        App(Arc::new(Inner {
+            settings,
+            store,
+            buckets: Buckets::default(),
+            hashing: Semaphore::new(HASHES_AT_ONCE),
+            dummy: password::Dummy(password::hash(&crate::clock::secret())),
+            news: broadcast::channel(EVENT_BACKLOG).0,
+        }))
+    }
+
+    /// Runs a query outside of the threads that serve requests.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let app = self.clone();
+        blocking(move || app.store.read(query)).await
+    }
+
+    /// Runs a change in a transaction, outside of the threads that serve requests.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let app = self.clone();
+        blocking(move || app.store.write(change)).await
+    }
+
+    /// Returns the hash of a password, after a wait for a turn.
+    pub(crate) async fn hash(&self, password: String) -> Result<String> {
+        let _turn = self.hashing.acquire().await.map_err(|error| Problem::internal(&error))?;
+        blocking(move || Ok(password::hash(&password))).await
+    }
+
+    /// Returns `true` if a password fits a hash, after a wait for a turn.
+    pub(crate) async fn is_right(&self, password: String, hash: String) -> Result<bool> {
+        let _turn = self.hashing.acquire().await.map_err(|error| Problem::internal(&error))?;
+        blocking(move || Ok(password::is_right(&password, &hash))).await
+    }
+
+    /// Reports that a job has new events.
+    pub(crate) fn announce(&self, job: i64) {
+        let _ = self.news.send(job);
+    }
+
+    /// Returns the folder of a job.
+    pub(crate) fn job_folder(&self, job: i64) -> PathBuf {
+        job_folder(&self.settings.folder, job)
+    }
+}
+
+/// Returns the folder of a job in a data folder.
+pub(crate) fn job_folder(data: &Path, job: i64) -> PathBuf {
+    data.join("jobs").join(job.to_string())
+}
+
+/// Runs `work` on a thread that may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Problem::internal(&error))?
+}

@@ -1,0 +1,58 @@
+//! Wall clock and randomness of the controller. No result of a run depends on them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Returns the milliseconds since 1970, UTC.
+#[expect(clippy::disallowed_methods, reason = "sessions and jobs have dates")]
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Returns a secret of 256 random bits in hexadecimal digits.
+///
+/// # Panics
+/// Panics if the operating system has no random numbers.
+pub(crate) fn secret() -> String {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).expect("the operating system has random numbers");
+    hex(&bytes)
+}
+
+/// Returns bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns an instant as date and time, UTC: "2026-11-25 08:36:27".
+pub(crate) fn shown(ms: i64) -> String {
+    let (days, second) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000) / 1000);
+    let (year, month, day) = date(days);
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60)
+}
+
+/// Returns year, month and day of a number of days since 1970.
+fn date(days: i64) -> (i64, i64, i64) {
+    // Days since 1 March of the year 0, so that the leap day ends a year of 400 x 365.2425 days.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_shown_as_dates() {
+        assert_eq!(shown(0), "1970-01-01 00:00:00");
+        assert_eq!(shown(951_782_400_000), "2000-02-29 00:00:00");
+        assert_eq!(shown(1_795_595_787_123), "2026-11-25 08:36:27");
+    }
+}

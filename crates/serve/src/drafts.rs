@@ -1,0 +1,366 @@
+//! Scenario texts of users: checks, the network, and changes of keys in place.
+
+use bentpipe_lab::budget::Budget;
+use bentpipe_record::NetworkMap;
+use bentpipe_scenario::{Document, Scenario};
+use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
+
+use crate::problem::{Finding, Problem, Result, findings};
+
+/// Name of a scenario's text in messages.
+const NAME: &str = "scenario.toml";
+
+/// Most bytes of a scenario.
+pub(crate) const MAX_TEXT: usize = 256 << 10;
+
+/// Checked scenario of a user.
+pub(crate) struct Draft {
+    /// Scenario of the first point.
+    pub(crate) scenario: Scenario,
+    /// Number of points of the sweep.
+    pub(crate) points: usize,
+    /// Budget, as `bentpipe check` prints it.
+    pub(crate) budget: Option<Budget>,
+}
+
+/// Checks a text as `bentpipe check` does, and refuses files of the server.
+///
+/// # Errors
+/// Returns the errors with their lines.
+pub(crate) fn check(text: &str) -> std::result::Result<Draft, Vec<Finding>> {
+    let whole = |message: String| vec![Finding { line: 0, column: 0, key: String::new(), message }];
+    if text.len() > MAX_TEXT {
+        return Err(whole(format!("longer than {MAX_TEXT} bytes")));
+    }
+    if let Some(key) = named_file(text) {
+        let message = "files of the server cannot be named".to_owned();
+        return Err(vec![Finding { line: line_of(text, &key), column: 1, key, message }]);
+    }
+    let document = Document::parse(NAME, text.as_bytes()).map_err(|error| findings(&error))?;
+    let checked = bentpipe_lab::check::check(&document).map_err(|error| {
+        let mut found = findings(&error.error);
+        if !error.settings.is_empty() {
+            let at = format!(" (at the point of the sweep with {})", error.settings);
+            found.iter_mut().for_each(|finding| finding.message.push_str(&at));
+        }
+        found
+    })?;
+    // The same key may hide behind an older name, so that the typed scenario is searched too.
+    let typed = serde_json::to_value(&checked.first).unwrap_or_default();
+    if has_file(&typed) {
+        return Err(whole("files of the server cannot be named".to_owned()));
+    }
+    let budget = Budget::new(&checked.first).ok();
+    Ok(Draft { points: checked.of, scenario: checked.first, budget })
+}
+
+/// Checks a text and returns its errors as a problem.
+pub(crate) fn checked(text: &str) -> Result<Draft> {
+    check(text).map_err(|problems| Problem { problems, ..Problem::bad("the scenario has errors") })
+}
+
+/// Returns the network of a text that may have errors elsewhere.
+pub(crate) fn network(draft: &Draft) -> NetworkMap {
+    bentpipe_lab::run::network_map(&draft.scenario, draft.budget.as_ref())
+}
+
+/// Returns the first key named `file` in a TOML text.
+fn named_file(text: &str) -> Option<String> {
+    let document: DocumentMut = text.parse().ok()?;
+    file_in(document.as_table())
+}
+
+fn file_in(table: &dyn TableLike) -> Option<String> {
+    table.iter().find_map(|(key, item)| {
+        // A sweep has whole keys, with their dots in quotes.
+        let is_file = key.rsplit('.').next().is_some_and(|last| last.trim_matches(['"', ' ']) == "file");
+        let names = is_file && (item.is_value() && !item.is_inline_table());
+        if names { Some(key.to_owned()) } else { file_in_item(item).map(|inner| format!("{key}.{inner}")) }
+    })
+}
+
+fn file_in_item(item: &Item) -> Option<String> {
+    match item {
+        Item::Value(value) => file_in_value(value),
+        Item::ArrayOfTables(list) => list.iter().find_map(|table| file_in(table)),
+        other => file_in(other.as_table_like()?),
+    }
+}
+
+fn file_in_value(value: &Value) -> Option<String> {
+    match value {
+        Value::InlineTable(table) => file_in(table),
+        Value::Array(list) => list.iter().find_map(file_in_value),
+        _ => None,
+    }
+}
+
+fn has_file(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Object(table) => {
+            table.get("file").is_some_and(|file| file.is_string()) || table.values().any(has_file)
+        }
+        serde_json::Value::Array(list) => list.iter().any(has_file),
+        _ => false,
+    }
+}
+
+/// Returns the first line that mentions the last part of `key`, or 0.
+fn line_of(text: &str, key: &str) -> usize {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    text.lines().position(|line| line.contains(last)).map_or(0, |line| line + 1)
+}
+
+/// Sets or removes a key of a TOML text. Comments and order stay.
+///
+/// `value` is TOML; a text that is not TOML is taken as a string. `None` removes the key.
+///
+/// # Errors
+/// Returns an error if the text is not TOML, or a part of the key is not a table.
+pub(crate) fn edit(text: &str, key: &str, value: Option<&str>) -> Result<String> {
+    let mut document: DocumentMut =
+        text.parse().map_err(|error: toml_edit::TomlError| Problem::bad(error.message().to_owned()))?;
+    let parts = parts(key).ok_or_else(|| Problem::bad(format!("\"{key}\" is not a key")))?;
+    let (last, path) = parts.split_last().ok_or_else(|| Problem::bad("the key is empty"))?;
+    let mut table: &mut dyn TableLike = document.as_table_mut();
+    let mut is_inline = false;
+    for part in path {
+        if table.get(part).is_none() {
+            if value.is_none() {
+                return Ok(text.to_owned());
+            }
+            let mut new = Table::new();
+            new.set_implicit(true);
+            table.insert(part, Item::Table(new));
+        }
+        let item = table.get_mut(part).ok_or_else(Problem::not_found)?;
+        is_inline = item.is_inline_table();
+        table = match item.as_table_like_mut() {
+            Some(table) => table,
+            None => return Err(Problem::bad(format!("`{part}` of \"{key}\" is not a table: edit the text"))),
+        };
+    }
+    let entries = table.len();
+    match value {
+        Some(value) => set(table, last, parsed(value)),
+        None => {
+            table.remove(last);
+        }
+    }
+    // The space before the brace belongs to the last entry.
+    if is_inline && table.len() != entries {
+        table.fmt();
+    }
+    Ok(document.to_string())
+}
+
+/// Sets a value with the spaces and the comment of the one before.
+fn set(table: &mut dyn TableLike, key: &str, mut value: Value) {
+    if let Some(Item::Value(old)) = table.get_mut(key) {
+        *value.decor_mut() = old.decor().clone();
+        *old = value;
+    } else {
+        table.insert(key, Item::Value(value));
+    }
+}
+
+fn parsed(text: &str) -> Value {
+    let value: Option<Value> = text.trim().parse().ok();
+    let mut value = value.filter(|value| !value.is_datetime()).unwrap_or_else(|| Value::from(text));
+    value.decor_mut().clear();
+    if let Value::InlineTable(table) = &mut value {
+        table.fmt();
+    }
+    value
+}
+
+/// Adds an empty table to a section of a TOML text.
+///
+/// # Errors
+/// Returns an error if the text is not TOML, or the section has such an entry.
+pub(crate) fn add_table(text: &str, section: &str, name: &str) -> Result<String> {
+    let mut document: DocumentMut =
+        text.parse().map_err(|error: toml_edit::TomlError| Problem::bad(error.message().to_owned()))?;
+    let mut implicit = Table::new();
+    implicit.set_implicit(true);
+    let item = document.as_table_mut().entry(section).or_insert(Item::Table(implicit));
+    let table =
+        item.as_table_like_mut().ok_or_else(|| Problem::bad(format!("`{section}` is not a table")))?;
+    if table.contains_key(name) {
+        return Err(Problem::bad(format!("`{section}.{name}` is there already")));
+    }
+    let mut new = Table::new();
+    new.decor_mut().set_prefix("\n");
+    table.insert(name, Item::Table(new));
+    Ok(document.to_string())
+}
+
+/// Keys that name an entry's place in the network. Presets leave them as they are.
+const PLACE: [&str; 4] = ["between", "from", "to", "members"];
+
+/// Returns the keys of an entry as TOML, without those of its place.
+pub(crate) fn preset_of(text: &str, [section, name]: [&str; 2]) -> Result<String> {
+    let document: DocumentMut = text.parse().map_err(|_| Problem::bad("the text is not TOML"))?;
+    let entry = document
+        .get(section)
+        .and_then(|table| table.as_table_like()?.get(name))
+        .and_then(Item::as_table_like);
+    let mut preset = DocumentMut::new();
+    for (key, item) in entry.ok_or_else(Problem::not_found)?.iter().filter(|(key, _)| !PLACE.contains(key)) {
+        let value = item
+            .clone()
+            .into_value()
+            .map_err(|_| Problem::bad(format!("`{key}` cannot be kept in a preset")))?;
+        let mut value = value;
+        value.decor_mut().clear();
+        preset.insert(key, Item::Value(value));
+    }
+    Ok(preset.to_string())
+}
+
+/// Sets the keys of an entry to those of a preset. Equal values stay as they are written.
+pub(crate) fn load_preset(text: &str, [section, name]: [&str; 2], preset: &str) -> Result<String> {
+    let preset: DocumentMut = preset.parse().map_err(|_| Problem::bad("the preset is not TOML"))?;
+    let key_in = |key: &str| key_of(&[section, name, key].map(str::to_owned));
+    let document: DocumentMut = text.parse().map_err(|_| Problem::bad("the text is not TOML"))?;
+    let entry = document
+        .get(section)
+        .and_then(|table| table.as_table_like()?.get(name))
+        .and_then(Item::as_table_like);
+    let entry = entry.ok_or_else(Problem::not_found)?;
+    let mut text = text.to_owned();
+    let value = |item: &Item| {
+        item.clone().into_value().ok().map(|mut value| {
+            value.decor_mut().clear();
+            value.to_string()
+        })
+    };
+    for (key, _) in entry.iter().filter(|(key, _)| !PLACE.contains(key) && !preset.contains_key(key)) {
+        text = edit(&text, &key_in(key), None)?;
+    }
+    for (key, item) in preset.iter().filter(|(key, _)| !PLACE.contains(key)) {
+        let new = value(item);
+        if entry.get(key).and_then(value) != new {
+            text = edit(&text, &key_in(key), new.as_deref())?;
+        }
+    }
+    Ok(text)
+}
+
+/// Returns `true` if a text is TOML.
+pub(crate) fn is_table(text: &str) -> bool {
+    text.parse::<DocumentMut>().is_ok()
+}
+
+/// Returns a key whose parts are joined by dots, in quotes where they need them.
+pub(crate) fn key_of(path: &[String]) -> String {
+    let part = |part: &String| Key::new(part).display_repr().into_owned();
+    path.iter().map(part).collect::<Vec<_>>().join(".")
+}
+
+/// Returns the parts of a dotted key; parts in double quotes may have dots.
+fn parts(key: &str) -> Option<Vec<String>> {
+    if key.is_empty() || key.len() > 300 {
+        return None;
+    }
+    let parsed = Key::parse(key).ok()?;
+    Some(parsed.iter().map(|part| part.get().to_owned()).collect())
+}
+
+/// Returns all keys of a text with their values as TOML. A text that is not TOML has none.
+pub(crate) fn leaves(text: &str) -> Vec<(String, String)> {
+    let document: DocumentMut = text.parse().unwrap_or_default();
+    let mut all = Vec::new();
+    collect(document.as_table(), "", &mut all);
+    all
+}
+
+fn collect(table: &dyn TableLike, prefix: &str, into: &mut Vec<(String, String)>) {
+    for (name, item) in table.iter() {
+        let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+        match (item.as_table_like(), item.as_str(), item.as_value()) {
+            (Some(table), ..) => collect(table, &key, into),
+            (_, Some(text), _) => into.push((key, text.to_owned())),
+            (_, _, Some(value)) => into.push((key, value.to_string().trim().to_owned())),
+            _ => into.push((key, item.to_string())),
+        }
+    }
+}
+
+/// Returns the value of a key as TOML.
+pub(crate) fn value_of(text: &str, key: &str) -> Option<String> {
+    let document: DocumentMut = text.parse().ok()?;
+    let mut item: &Item = document.as_item();
+    for part in parts(key)? {
+        item = item.as_table_like()?.get(&part)?;
+    }
+    Some(item.as_value()?.to_string().trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+title = \"x\" # the title
+
+# Around the satellite.
+[link.satellite]
+between = [\"a\", \"b\"]
+rate = \"10 Mbit/s\"   # forward and return
+queue = { kind = \"drop-tail\", limit = \"20 kB\" }
+";
+
+    #[test]
+    fn a_change_keeps_comments_order_and_spaces() {
+        let edited = edit(TEXT, "link.satellite.rate", Some("\"2 Mbit/s\"")).expect("edited");
+        assert_eq!(edited, TEXT.replace("10 Mbit/s", "2 Mbit/s"));
+        let edited = edit(TEXT, "link.satellite.queue.limit", Some("40 kB")).expect("edited");
+        assert_eq!(edited, TEXT.replace("20 kB", "40 kB"));
+        assert_eq!(value_of(&edited, "link.satellite.queue.limit").as_deref(), Some("\"40 kB\""));
+    }
+
+    #[test]
+    fn keys_are_added_and_removed() {
+        let edited = edit(TEXT, "link.satellite.delay", Some("250 ms")).expect("edited");
+        assert!(edited.contains("\ndelay = \"250 ms\"\n"), "{edited}");
+        assert_eq!(edit(&edited, "link.satellite.delay", None).expect("edited"), TEXT);
+        assert_eq!(edit(TEXT, "no.such.key", None).expect("edited"), TEXT);
+        let edited = edit(TEXT, "node.new.kind", Some("host")).expect("edited");
+        assert!(edited.contains("[node.new]\nkind = \"host\""), "{edited}");
+        assert!(edit(TEXT, "title.x", Some("1")).is_err() && edit(TEXT, "", Some("1")).is_err());
+    }
+
+    #[test]
+    fn a_preset_goes_from_one_link_to_another_and_leaves_its_place() {
+        let preset = preset_of(TEXT, ["link", "satellite"]).expect("a preset");
+        assert!(!preset.contains("between") && preset.contains("20 kB"), "{preset}");
+        let other =
+            "[link.x]\nbetween = [\"c\", \"d\"] # ends\nrate = \"10 Mbit/s\" # kept\nmtu = \"600 B\"\n";
+        let loaded = load_preset(other, ["link", "x"], &preset).expect("loaded");
+        assert!(
+            loaded.starts_with("[link.x]\nbetween = [\"c\", \"d\"] # ends\nrate = \"10 Mbit/s\" # kept\n"),
+            "{loaded}"
+        );
+        assert!(loaded.contains("drop-tail") && !loaded.contains("mtu"), "{loaded}");
+        assert_eq!(load_preset(TEXT, ["link", "satellite"], &preset).expect("loaded"), TEXT);
+        assert!(preset_of(TEXT, ["link", "none"]).is_err());
+    }
+
+    #[test]
+    fn files_of_the_server_are_refused_wherever_they_are_named() {
+        for text in [
+            "file = \"/etc/shadow\"",
+            "[link.a.channel]\nfile = \"../../x\"",
+            "[flow.a]\ntraffic = { kind = \"replay\", file = \"x.pcap\" }",
+            "x = [{ y = [{ file = \"x\" }] }]",
+            "[[x]]\nfile = 'x'",
+            "[sweep]\n\"link.a.channel.file\" = [\"x\"]",
+            "\"fi\\u006ce\" = \"x\"",
+        ] {
+            assert!(named_file(text).is_some(), "{text}");
+            assert!(check(text).is_err(), "{text}");
+        }
+        assert_eq!(named_file("[node.file]\nkind = \"host\""), None);
+    }
+}

@@ -1,0 +1,222 @@
+//! Checks before every request: host, origin, limits, session or token, level.
+
+use std::net::IpAddr;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use crate::app::App;
+use crate::limits::{KNOWN, UNKNOWN};
+use crate::problem::{Problem, Result};
+use crate::store::audit::{self, Entry};
+use crate::store::people::{self, TOKEN_PREFIX, User};
+
+/// Name of the session cookie. Over TLS it has the prefix `__Host-`.
+pub(crate) const COOKIE: &str = "bentpipe-session";
+
+/// Access that an operation needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// No session.
+    Public,
+    /// A user of at least this level.
+    Level(u8),
+}
+
+/// Maker of the answer to a refused request of this method.
+pub(crate) type Refuse = fn(&Problem, &Method) -> Response;
+
+/// Address of the client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// Origin of a request: the user, and how the request proved it.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// User, with the level lowered to the scope of a token.
+    pub(crate) user: User,
+    /// Number of the session, of a browser.
+    pub(crate) session: Option<i64>,
+    /// Address.
+    pub(crate) address: String,
+}
+
+/// Guard of one route.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    pub(crate) app: App,
+    pub(crate) access: Access,
+    pub(crate) refuse: Refuse,
+}
+
+/// Passes a request to its handler, or refuses it.
+pub(crate) async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+    let checked = check(&guard, &mut request).await;
+    let mut response = match checked {
+        Ok(()) => next.run(request).await,
+        Err(problem) => (guard.refuse)(&problem, request.method()),
+    };
+    add_headers(&guard, response.headers_mut());
+    response
+}
+
+async fn check(guard: &Guard, request: &mut Request) -> Result<()> {
+    let Guard { app, access, .. } = guard;
+    let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([127, 0, 0, 1]), |peer| peer.0);
+    let address = peer.to_string();
+    check_host(app, request.headers())?;
+    let bearer = bearer(request.headers());
+    if bearer.is_none() {
+        check_origin(request.method(), request.headers())?;
+    }
+    let caller = match bearer {
+        Some(token) => by_token(app, token, &address).await?,
+        None => by_cookie(app, request.headers(), &address).await?,
+    };
+    let (key, limit) = match &caller {
+        Some(caller) => (format!("user {}", caller.user.id), KNOWN),
+        None => (format!("from {}", prefix(peer)), UNKNOWN),
+    };
+    app.buckets.take(&key, limit).map_err(Problem::later)?;
+    if let Access::Level(level) = access {
+        let caller = caller.as_ref().ok_or_else(Problem::unauthorized)?;
+        if caller.user.level < *level {
+            let object = format!("{} {}", request.method(), request.uri().path());
+            log(app, &caller.user.name, &address, ("request", &object, "level too low")).await?;
+            let has = caller.user.level;
+            return Err(Problem::forbidden(format!("this needs level {level}; yours is {has}")));
+        }
+    }
+    if let Some(caller) = caller {
+        request.extensions_mut().insert(caller);
+    }
+    Ok(())
+}
+
+/// Refuses names that a foreign page may have pointed at this address.
+fn check_host(app: &App, headers: &HeaderMap) -> Result<()> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if app.settings.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) {
+        return Ok(());
+    }
+    let detail = "the server does not answer to this name: add it with `bentpipe serve --host NAME`";
+    Err(Problem::new(axum::http::StatusCode::MISDIRECTED_REQUEST, detail))
+}
+
+/// Refuses changes that a page of another origin asks a browser for.
+fn check_origin(method: &Method, headers: &HeaderMap) -> Result<()> {
+    if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Ok(());
+    }
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let same = match (text("sec-fetch-site"), text("origin")) {
+        (Some(site), _) => matches!(site, "same-origin" | "none"),
+        (None, Some(origin)) => {
+            let host = origin.split_once("://").map(|(_, host)| host);
+            host.is_some() && host == text("host")
+        }
+        (None, None) => false,
+    };
+    let detail = "request of another origin, or of a program without a token";
+    same.then_some(()).ok_or_else(|| Problem::forbidden(detail))
+}
+
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    Some(value.strip_prefix("Bearer ")?.trim().to_owned())
+}
+
+async fn by_token(app: &App, token: String, address: &str) -> Result<Option<Caller>> {
+    if !token.starts_with(TOKEN_PREFIX) {
+        return Err(Problem::unauthorized());
+    }
+    let found = app.read(move |db| Ok(people::token(db, &token)?)).await?;
+    let (mut user, scope) = found.ok_or_else(Problem::unauthorized)?;
+    let most = match &scope[..] {
+        "admin" => 3,
+        "run" => 2,
+        _ => 0,
+    };
+    user.level = user.level.min(most);
+    Ok(Some(Caller { user, session: None, address: address.to_owned() }))
+}
+
+async fn by_cookie(app: &App, headers: &HeaderMap, address: &str) -> Result<Option<Caller>> {
+    let Some(secret) = cookie(headers, &cookie_name(app)) else { return Ok(None) };
+    let found = app.read(move |db| Ok(people::session(db, &secret)?)).await?;
+    let Some((user, id, is_stale)) = found else { return Ok(None) };
+    if is_stale {
+        app.write(move |db| Ok(people::touch_session(db, id)?)).await?;
+    }
+    Ok(Some(Caller { user, session: Some(id), address: address.to_owned() }))
+}
+
+/// Returns the name of the session cookie.
+pub(crate) fn cookie_name(app: &App) -> String {
+    if app.settings.secure { format!("__Host-{COOKIE}") } else { COOKIE.to_owned() }
+}
+
+/// Returns the value of a cookie.
+pub(crate) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+    let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = all.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(found, _)| *found == name).map(|(_, value)| value.to_owned())
+}
+
+/// Returns the cookie that starts a session, or ends it if `secret` is empty.
+pub(crate) fn session_cookie(app: &App, secret: &str) -> String {
+    let name = cookie_name(app);
+    let secure = if app.settings.secure { "; Secure" } else { "" };
+    let age = if secret.is_empty() { "; Max-Age=0" } else { "" };
+    format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict{secure}{age}")
+}
+
+/// Returns the network of an address: /24 of IPv4, /64 of IPv6.
+pub(crate) fn prefix(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let [a, b, c, _] = address.octets();
+            format!("{a}.{b}.{c}.0/24")
+        }
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+        }
+    }
+}
+
+/// Adds an entry to the audit log.
+pub(crate) async fn log(
+    app: &App,
+    user: &str,
+    address: &str,
+    (action, object, outcome): (&str, &str, &str),
+) -> Result<()> {
+    let texts = [user, address, action, object, outcome].map(str::to_owned);
+    app.write(move |db| {
+        let [user, address, action, object, outcome] = &texts;
+        Ok(audit::append(db, &Entry { user, address, action, object, outcome })?)
+    })
+    .await
+}
+
+/// Policy of pages: what the server itself serves, nothing inline.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+    connect-src 'self'; form-action 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+fn add_headers(guard: &Guard, headers: &mut HeaderMap) {
+    let mut set = |name: &'static str, value: &'static str| {
+        headers.entry(HeaderName::from_static(name)).or_insert(HeaderValue::from_static(value));
+    };
+    set("content-security-policy", POLICY);
+    set("x-content-type-options", "nosniff");
+    set("referrer-policy", "same-origin");
+    set("cross-origin-opener-policy", "same-origin");
+    set("cross-origin-resource-policy", "same-origin");
+    set("cache-control", "no-store");
+    if guard.app.settings.secure {
+        set("strict-transport-security", "max-age=31536000");
+    }
+}

@@ -1,0 +1,36 @@
+//! Test controller: web pages and an API over scenarios, jobs and users.
+//!
+//! People who never touch the testbed configure it, launch a test and read the report in a browser, in the five steps of the
+//! UCIT/TATPA controller: system, connections, test, launch, report.
+//!
+//! - `store` has all SQL: users, sessions, versions of scenarios, jobs with their events, an audit log.
+//! - `runner` runs jobs as child processes, `bentpipe run`, and adopts those that outlived a server.
+//! - `api` has one table of operations, of which routes, access and OpenAPI are made; `guard` checks each request.
+//! - `pages` writes HTML that works without scripts.
+//!
+//! The server binds to loopback addresses alone. It has no TLS of its own: other machines reach it through a tunnel or a
+//! proxy that ends TLS.
+
+mod api;
+mod app;
+mod clock;
+mod diff;
+mod drafts;
+mod forms;
+mod guard;
+mod limits;
+mod log;
+mod nightly;
+mod pages;
+mod password;
+mod problem;
+mod remote;
+mod runner;
+mod server;
+mod setup;
+mod store;
+
+pub use app::Settings;
+pub use remote::{Property, RemoteOperation, remote_operations};
+pub use server::{Address, run};
+pub use setup::{Error, back_up, init};

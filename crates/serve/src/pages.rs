@@ -1,0 +1,79 @@
+//! Pages for people: server-rendered HTML that works without scripts.
+
+mod assets;
+mod entry;
+mod form;
+mod jobs;
+mod layout;
+mod people;
+mod scenarios;
+
+pub(crate) use layout::{problem, refuse};
+
+use axum::routing::{MethodRouter, get, post};
+
+use crate::app::App;
+use crate::guard::Access;
+
+/// Page, or target of a form.
+pub(crate) struct Page {
+    /// Path.
+    pub(crate) path: &'static str,
+    /// Access that it needs.
+    pub(crate) access: Access,
+    /// Handlers.
+    pub(crate) route: fn() -> MethodRouter<App>,
+}
+
+/// Expands to the rows of [`pages`].
+macro_rules! rows {
+    ($($path:literal, $access:expr => $route:expr;)*) => {
+        vec![$(Page { path: $path, access: $access, route: || $route }),*]
+    };
+}
+
+/// Returns all pages.
+pub(crate) fn pages() -> Vec<Page> {
+    let level = Access::Level;
+    rows! {
+        "/style.css", Access::Public => get(assets::style);
+        "/script.js", Access::Public => get(assets::script);
+        "/login", Access::Public => get(entry::login_page).post(entry::log_in);
+        "/logout", level(0) => post(entry::log_out);
+        "/", level(0) => get(scenarios::list);
+        "/scenarios", level(1) => post(scenarios::add);
+        "/scenarios/{id}/copy", level(1) => post(scenarios::copy);
+        "/scenarios/{id}/settings", level(1) => post(scenarios::settings);
+        "/scenarios/{id}/archive", level(1) => post(scenarios::archive);
+        "/scenarios/{id}/system", level(0) => get(scenarios::system);
+        "/scenarios/{id}/connections", level(0) => get(scenarios::connections);
+        "/scenarios/{id}/test", level(0) => get(scenarios::test);
+        "/scenarios/{id}/launch", level(0) => get(scenarios::launch_page);
+        "/scenarios/{id}/launch/start", level(1) => post(scenarios::launch);
+        "/scenarios/{id}/report", level(0) => get(scenarios::report);
+        "/scenarios/{id}/text", level(0) => get(scenarios::text);
+        "/scenarios/{id}/text/save", level(1) => post(scenarios::save_text);
+        "/scenarios/{id}/history", level(0) => get(scenarios::history);
+        "/scenarios/{id}/form", level(0) => get(form::show);
+        "/scenarios/{id}/form/save", level(1) => post(form::save);
+        "/scenarios/{id}/entry/add", level(1) => post(form::add);
+        "/scenarios/{id}/entry/remove", level(1) => post(form::remove);
+        "/scenarios/{id}/preset/save", level(1) => post(form::save_preset);
+        "/scenarios/{id}/preset/load", level(1) => post(form::load_preset);
+        "/scenarios/{id}/preset/remove", level(1) => post(form::remove_preset);
+        "/jobs", level(0) => get(jobs::list);
+        "/jobs/{id}", level(0) => get(jobs::show);
+        "/jobs/{id}/cancel", level(1) => post(jobs::cancel);
+        "/jobs/{id}/report", level(0) => get(jobs::report);
+        "/jobs/{id}/files/{number}", level(0) => get(crate::api::jobs::artifact);
+        "/compare", level(0) => get(jobs::compare);
+        "/account", level(0) => get(people::account);
+        "/account/password", level(0) => post(people::password);
+        "/account/sessions/end", level(0) => post(people::end_session);
+        "/account/tokens", level(0) => post(people::add_token);
+        "/account/tokens/revoke", level(0) => post(people::revoke_token);
+        "/users", level(3) => get(people::users).post(people::add_user);
+        "/users/{id}", level(3) => post(people::change_user);
+        "/audit", level(3) => get(people::audit);
+    }
+}

@@ -1,0 +1,70 @@
+//! Log in and out.
+
+use axum::Extension;
+use axum::extract::{Form, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::layout::{Sheet, page};
+use crate::api::people;
+use crate::app::App;
+use crate::guard::{Caller, Peer, session_cookie};
+use crate::problem::{Problem, Result};
+
+/// Name and password.
+#[derive(Deserialize)]
+pub(super) struct Credentials {
+    name: String,
+    password: String,
+}
+
+fn form(problem: Option<&Problem>) -> Markup {
+    page(
+        None,
+        "Log in",
+        &html! {
+            div.narrow {
+                h1 { "bentpipe" }
+                p.lead { "Satellite-network laboratory: configure, launch, report." }
+                @if let Some(problem) = problem {
+                    div.alert role="alert" { (problem.detail) }
+                }
+                form.stack method="post" action="/login" {
+                    label { "Name" input name="name" autocomplete="username" required autofocus maxlength="64"; }
+                    label { "Password" input name="password" type="password" autocomplete="current-password" required maxlength="1024"; }
+                    button { "Log in" }
+                }
+            }
+        },
+    )
+}
+
+pub(super) async fn login_page(caller: Option<Extension<Caller>>) -> Response {
+    match caller {
+        Some(_) => Redirect::to("/").into_response(),
+        None => Sheet { status: axum::http::StatusCode::OK, html: form(None) }.into_response(),
+    }
+}
+
+pub(super) async fn log_in(
+    State(app): State<App>,
+    Extension(Peer(peer)): Extension<Peer>,
+    headers: HeaderMap,
+    Form(sent): Form<Credentials>,
+) -> Response {
+    match people::log_in(&app, peer, people::agent(&headers), &sent.name, sent.password).await {
+        Ok((_, secret)) => {
+            let cookie = AppendHeaders([(header::SET_COOKIE, session_cookie(&app, &secret))]);
+            (cookie, Redirect::to("/")).into_response()
+        }
+        Err(problem) => Sheet { status: problem.code(), html: form(Some(&problem)) }.into_response(),
+    }
+}
+
+pub(super) async fn log_out(State(app): State<App>, caller: Extension<Caller>) -> Result<Response> {
+    people::log_out(State(app.clone()), caller).await?;
+    let cookie = AppendHeaders([(header::SET_COOKIE, session_cookie(&app, ""))]);
+    Ok((cookie, Redirect::to("/login")).into_response())
+}

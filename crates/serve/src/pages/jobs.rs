@@ -1,0 +1,344 @@
+//! Pages of jobs: list, progress, results, comparison.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::layout::{Answer, Done, Refused, encoded, sheet, state, time};
+use crate::api::body::{Ids, Search};
+use crate::api::{access, jobs as api};
+use crate::app::{App, blocking};
+use crate::guard::Caller;
+use crate::problem::Problem;
+use crate::store::jobs::{self, Artifact, Job, JobMeasure, Selection};
+
+/// Largest report that is shown.
+const MAX_REPORT: u64 = 64 << 20;
+/// Most files in the list of a page.
+const MAX_LISTED: usize = 200;
+/// Most jobs that are compared.
+const MAX_COMPARED: usize = 200;
+
+/// Returns jobs as a table; with boxes to choose some for a comparison.
+pub(super) fn job_table(all: &[Job], choose: bool) -> Markup {
+    let table = html! {
+        div.scroll tabindex="0" role="region" aria-label="Jobs" { table {
+            thead { tr {
+                @if choose { th scope="col" { span.hidden { "Compare" } } }
+                th scope="col" { "Job" } th scope="col" { "Scenario" } th scope="col" { "State" }
+                th scope="col" { "Runs" } th scope="col" { "Owner" } th scope="col" { "Launched (UTC)" }
+            } }
+            tbody { @for job in all { tr {
+                @if choose { td { input type="checkbox" name="job" value=(job.id) aria-label={ "compare job " (job.id) }; } }
+                td { a href={ "/jobs/" (job.id) } { "#" (job.id) } }
+                td { (job.name) }
+                td { (state(&job.state)) @if job.state == "running" { " " (percent(job.share)) } }
+                td.num { (job.finished) @if job.runs > 0 { " of " (job.runs) } }
+                td { (job.owner) }
+                td { (time(job.created)) }
+            } } }
+        } }
+    };
+    if !choose {
+        return table;
+    }
+    html! { form method="get" action="/compare" { (table) p { button.quiet { "Compare the chosen jobs" } } } }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Search(search): Search<api::JobSearch>,
+) -> Answer {
+    let (state, text) = (search.state.clone().unwrap_or_default(), search.search.clone().unwrap_or_default());
+    let selection = Selection::from(search);
+    let (user, asked) = (caller.user.clone(), selection.clone());
+    let all = app.read(move |db| Ok(jobs::list(db, &user, &asked)?)).await?;
+    let last = all.last().filter(|_| all.len() as u32 == selection.limit).map(|job| job.id);
+    let body = html! {
+        h1 { "Jobs" }
+        form.row method="get" role="search" {
+            label { "Name" input name="search" value=(text) maxlength="100"; }
+            label { "State" select name="state" {
+                option value="" { "any" }
+                @for word in ["queued", "running", "done", "failed", "cancelled"] { option value=(word) selected[word == state] { (word) } }
+            } }
+            button.quiet { "Search" }
+        }
+        @if all.is_empty() { p { "No jobs." } } @else { (job_table(&all, true)) }
+        @if let Some(before) = last {
+            p { a href={ "/jobs?before=" (before) "&state=" (encoded(&state)) "&search=" (encoded(&text)) } { "Older jobs" } }
+        }
+    };
+    Ok(sheet(&caller, "Jobs", &body))
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Answer {
+    let job = api::found(&app, &caller, id).await?;
+    let (measures, files, events, points) = app
+        .read(move |db| {
+            Ok((
+                jobs::measures(db, id, "")?,
+                jobs::artifacts(db, id)?,
+                jobs::events(db, id, 0, 1000)?,
+                jobs::points(db, id)?,
+            ))
+        })
+        .await?;
+    let can_stop = caller.user.level >= 1 && access::may_change(&caller.user, job.owner_id).is_ok();
+    let report = files.iter().find(|file| file.path == "report.html");
+    let last = events.last().map_or(0, |event| event.id);
+    let body = html! {
+        p.crumb { a href="/jobs" { "Jobs" } " / " a href={ "/scenarios/" (job.scenario) "/report" } { (job.name) } }
+        h1 { "Job #" (job.id) }
+        div #live data-job=[(!job.is_over()).then_some(job.id)] data-last=(last) {
+            dl.facts aria-live="polite" {
+                div { dt { "State" } dd #state { (state(&job.state)) } }
+                div { dt { "Runs" } dd #runs { (job.finished) @if job.runs > 0 { " of " (job.runs) } } }
+                div { dt { "Owner" } dd { (job.owner) } }
+                div { dt { "Launched (UTC)" } dd { (time(job.created)) } }
+                @if let Some(ended) = job.ended { div { dt { "Ended (UTC)" } dd { (time(ended)) } } }
+                @if job.attempt > 1 { div { dt { "Attempt" } dd { (job.attempt) } } }
+                @if let [(_, fingerprint)] = &points[..] { div { dt { "Fingerprint" } dd { (fingerprint) } } }
+            }
+            @if !job.is_over() {
+                progress #progress max="1" value=(job.share) aria-label="Progress" { (percent(job.share)) }
+                p.hint { "This page follows the job. It can be closed: the job goes on." }
+                div #plots.plots {}
+                @if can_stop && !job.cancel {
+                    form method="post" action={ "/jobs/" (job.id) "/cancel" } { button.quiet { "Cancel, and keep finished runs" } }
+                } @else if job.cancel { p { "Its end was requested." } }
+            }
+        }
+        @if !job.message.is_empty() { h2 { "Message" } pre tabindex="0" { (job.message) } }
+        @if let Some(report) = report {
+            p { a.button href={ "/jobs/" (job.id) "/report" } { "Open the report" } " " a href={ "/jobs/" (job.id) "/files/" (report.number) } { "Download it" } }
+        }
+        (measure_table(&measures, &points))
+        (file_table(job.id, &files))
+        details { summary { "Events" }
+            div.scroll tabindex="0" role="region" aria-label="Events" { table {
+                thead { tr { th scope="col" { "Time (UTC)" } th scope="col" { "Kind" } th scope="col" { "Content" } } }
+                tbody { @for event in &events { tr { td { (time(event.at)) } td { (event.kind) } td { code { (event.content) } } } } }
+            } }
+        }
+    };
+    Ok(sheet(&caller, &format!("Job #{id}"), &body))
+}
+
+fn settings_text(settings: &Value) -> String {
+    let pairs = settings.as_object().into_iter().flatten();
+    pairs
+        .map(|(key, value)| format!("{key} = {}", value.as_str().unwrap_or_default()))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn measure_table(measures: &[JobMeasure], points: &[(Value, String)]) -> Markup {
+    html! {
+        @if !measures.is_empty() {
+            h2 { "Measures" }
+            details open[measures.len() <= 40] {
+            summary { (measures.len()) " values" }
+            div.scroll tabindex="0" role="region" aria-label="Measures" { table {
+                thead { tr { @if points.len() > 1 { th scope="col" { "Point" } } th scope="col" { "Measure" } th.num scope="col" { "Mean" } th scope="col" { "Unit" } th.num scope="col" { "Seeds" } } }
+                tbody { @for measure in measures.iter().take(500) { tr {
+                    @if points.len() > 1 { td { (points.get(measure.point as usize).map(|(settings, _)| settings_text(settings)).unwrap_or_default()) } }
+                    td { (measure.name) }
+                    td.num { (estimate(measure)) }
+                    td { (measure.unit) }
+                    td.num { (measure.n) }
+                } } }
+            } }
+            @if measures.len() > 500 { p.hint { "The first 500 of " (measures.len()) "; the file summary.csv has all." } }
+            }
+        }
+    }
+}
+
+fn estimate(measure: &JobMeasure) -> String {
+    match (measure.mean, measure.half) {
+        (Some(mean), Some(half)) => bentpipe_report::with_interval(mean, Some(half)),
+        (Some(mean), None) => bentpipe_report::number(mean),
+        (None, _) => "\u{2013}".to_owned(),
+    }
+}
+
+fn file_table(job: i64, files: &[Artifact]) -> Markup {
+    html! {
+        @if !files.is_empty() {
+            h2 { "Files" }
+            div.scroll tabindex="0" role="region" aria-label="Files" { table {
+                thead { tr { th scope="col" { "File" } th.num scope="col" { "Bytes" } } }
+                tbody { @for file in files.iter().take(MAX_LISTED) { tr {
+                    td { a href={ "/jobs/" (job) "/files/" (file.number) } { (file.path) } }
+                    td.num { (file.bytes) }
+                } } }
+            } }
+            @if files.len() > MAX_LISTED { p.hint { "The first " (MAX_LISTED) " of " (files.len()) "; the API lists all." } }
+        }
+    }
+}
+
+pub(super) async fn cancel(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Done {
+    api::stop(&app, &caller, id).await?;
+    Ok(Redirect::to(&format!("/jobs/{id}")))
+}
+
+/// Policy of reports: inline style and script, in an isolated origin.
+const REPORT_POLICY: &str = "sandbox allow-scripts allow-downloads; default-src 'none'; style-src 'unsafe-inline'; \
+    script-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'self'";
+
+pub(super) async fn report(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Result<Response, Refused> {
+    api::found(&app, &caller, id).await?;
+    let files = app.read(move |db| Ok(jobs::artifacts(db, id)?)).await?;
+    let report = files.iter().find(|file| file.path == "report.html").ok_or_else(Problem::not_found)?;
+    let (_, file) = api::open_artifact(&app, &caller, id, report.number).await?;
+    let html = blocking(move || {
+        let mut html = Vec::new();
+        file.take(MAX_REPORT).read_to_end(&mut html).map_err(|error| Problem::internal(&error))?;
+        Ok(html)
+    })
+    .await?;
+    let mut response = ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], html).into_response();
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
+    Ok(response)
+}
+
+/// Pairs of a query: numbers of jobs, and a text in names of measures.
+type Pairs = Vec<(String, String)>;
+
+/// Point of a job in a comparison.
+struct Row {
+    job: Job,
+    settings: Vec<(String, String)>,
+    measures: Vec<JobMeasure>,
+}
+
+pub(super) async fn compare(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Search(query): Search<Pairs>,
+) -> Answer {
+    let ids: BTreeSet<i64> = query
+        .iter()
+        .filter(|(name, _)| name == "job")
+        .filter_map(|(_, id)| id.parse().ok())
+        .take(MAX_COMPARED)
+        .collect();
+    let text = query.iter().find(|(name, _)| name == "measure").map(|(_, text)| text.clone());
+    let text = text.unwrap_or_else(|| "goodput".to_owned());
+    let (user, wanted, asked) = (caller.user.clone(), ids.clone(), text.clone());
+    let rows = app
+        .read(move |db| {
+            let mut rows = Vec::new();
+            for id in wanted {
+                let job = jobs::find(db, &user, id)?.ok_or_else(Problem::not_found)?;
+                let measures = jobs::measures(db, id, &asked)?;
+                let keys = crate::drafts::leaves(&crate::store::scenarios::text(db, job.version)?);
+                for (number, (settings, _)) in jobs::points(db, id)?.into_iter().enumerate() {
+                    rows.push(row(&job, &keys, &settings, &measures, number as i64));
+                }
+            }
+            Ok(rows)
+        })
+        .await?;
+    let body = comparison(&ids, &text, &rows);
+    Ok(sheet(&caller, "Compare", &body))
+}
+
+fn row(job: &Job, keys: &[(String, String)], settings: &Value, measures: &[JobMeasure], point: i64) -> Row {
+    let mut all = keys.to_vec();
+    let mut set = |key: &str, value: &str| {
+        all.retain(|(known, _)| known != key);
+        all.push((key.to_owned(), value.to_owned()));
+    };
+    for (key, value) in settings.as_object().into_iter().flatten() {
+        set(key, value.as_str().unwrap_or_default());
+    }
+    if let Some(duration) = &job.duration {
+        set("duration", duration);
+    }
+    if let Some(seeds) = job.seeds {
+        set("seeds", &seeds.to_string());
+    }
+    let measures = measures.iter().filter(|measure| measure.point == point).cloned().collect();
+    Row { job: job.clone(), settings: all, measures }
+}
+
+/// Returns rows of points; the keys that differ come first, then the measures.
+fn comparison(ids: &BTreeSet<i64>, text: &str, rows: &[Row]) -> Markup {
+    let value = |row: &Row, key: &str| {
+        row.settings
+            .iter()
+            .find(|(known, _)| known == key)
+            .map(|(_, value)| value.clone())
+            .unwrap_or_default()
+    };
+    let keys: BTreeSet<&str> = rows
+        .iter()
+        .flat_map(|row| row.settings.iter().map(|(key, _)| key.as_str()))
+        .filter(|key| !key.starts_with("sweep."))
+        .collect();
+    let differing: Vec<&str> = keys
+        .into_iter()
+        .filter(|key| rows.iter().map(|row| value(row, key)).collect::<BTreeSet<_>>().len() > 1)
+        .take(20)
+        .collect();
+    let names: Vec<&JobMeasure> = {
+        let mut seen = BTreeSet::new();
+        rows.iter()
+            .flat_map(|row| &row.measures)
+            .filter(|measure| seen.insert(measure.name.clone()))
+            .take(12)
+            .collect()
+    };
+    html! {
+        h1 { "Compare" }
+        form.row method="get" {
+            @for id in ids { input type="hidden" name="job" value=(id); }
+            label { "Measures with" input name="measure" value=(text) maxlength="100"; }
+            button.quiet { "Show" }
+        }
+        @if rows.is_empty() { p { "Choose finished jobs in the list of jobs, or in the report of a scenario." } } @else {
+            @if differing.is_empty() { p { "No keys differ." } }
+            div.scroll tabindex="0" role="region" aria-label="Comparison" { table {
+                thead { tr {
+                    th scope="col" { "Job" }
+                    @for key in &differing { th scope="col" { code { (key) } } }
+                    @for measure in &names { th.num scope="col" { (measure.name) " (" (measure.unit) ")" } }
+                } }
+                tbody { @for row in rows { tr {
+                    td { a href={ "/jobs/" (row.job.id) } { "#" (row.job.id) " " (row.job.name) } }
+                    @for key in &differing { td { (value(row, key)) } }
+                    @for named in &names {
+                        td.num { (row.measures.iter().find(|measure| measure.name == named.name).map(estimate).unwrap_or_default()) }
+                    }
+                } } }
+            } }
+            p.hint { "Means over the seeds, with 95 % confidence intervals where a job has several." }
+        }
+    }
+}

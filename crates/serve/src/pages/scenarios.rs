@@ -1,0 +1,561 @@
+//! Pages of a scenario: its five steps, its text and its history.
+
+use axum::Extension;
+use axum::extract::{Form, State};
+use axum::response::Redirect;
+use bentpipe_report::{DrawnPart, draw_with};
+use maud::{Markup, PreEscaped, html};
+use serde::Deserialize;
+use toml_edit::DocumentMut;
+
+use super::jobs::job_table;
+use super::layout::{Answer, Done, Refused, encoded, findings, sheet, time};
+use crate::api::body::{Ids, Search};
+use crate::api::{access, jobs as api_jobs, scenarios as api};
+use crate::app::{App, blocking};
+use crate::drafts::{self, Draft};
+use crate::forms::{self, SECTIONS, SINGLE};
+use crate::guard::Caller;
+use crate::problem::{Finding, Problem};
+use crate::store::jobs::{self, Selection};
+use crate::store::scenarios::{self, Scenario};
+
+/// Steps, in the order of the controller of UCIT/TATPA.
+const STEPS: &[(&str, &str)] = &[
+    ("system", "System"),
+    ("connections", "Connections"),
+    ("test", "Test"),
+    ("launch", "Launch"),
+    ("report", "Report"),
+];
+
+/// Sections that are connections; the others belong to the system.
+const CONNECTIONS: &[&str] = &["flow", "group", "tunnel"];
+
+/// Scenario on its page, with its check.
+pub(super) struct Open {
+    pub(super) scenario: Scenario,
+    pub(super) text: String,
+    pub(super) draft: Result<Draft, Vec<Finding>>,
+}
+
+impl Open {
+    pub(super) fn findings(&self) -> &[Finding] {
+        self.draft.as_ref().err().map_or(&[], |findings| findings)
+    }
+
+    /// Returns the text as a tree; an empty one if it is not TOML.
+    pub(super) fn document(&self) -> DocumentMut {
+        self.text.parse().unwrap_or_default()
+    }
+
+    pub(super) fn may_change(&self, caller: &Caller) -> bool {
+        caller.user.level >= 1 && access::may_change(&caller.user, self.scenario.owner_id).is_ok()
+    }
+}
+
+pub(super) async fn open(app: &App, caller: &Caller, id: i64) -> Result<Open, Refused> {
+    let (scenario, text) = api::found(app, caller, id).await?;
+    let checked = text.clone();
+    let draft = blocking(move || Ok(drafts::check(&checked))).await?;
+    Ok(Open { scenario, text, draft })
+}
+
+/// Returns the head of a scenario's page.
+pub(super) fn head(scenario: &Scenario, step: &str) -> Markup {
+    let id = scenario.id;
+    html! {
+        header.top {
+            p.crumb { a href="/" { "Scenarios" } }
+            h1 { (scenario.name) }
+        }
+        nav.steps aria-label="Steps" {
+            ol {
+                @for (name, title) in STEPS {
+                    li { a href={ "/scenarios/" (id) "/" (name) } aria-current=[(*name == step).then_some("page")] { (title) } }
+                }
+            }
+            ul {
+                @for (name, title) in [("text", "Text"), ("history", "History")] {
+                    li { a href={ "/scenarios/" (id) "/" (name) } aria-current=[(name == step).then_some("page")] { (title) } }
+                }
+            }
+        }
+    }
+}
+
+pub(super) async fn list(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answer {
+    let user = caller.user.clone();
+    let (all, recent) = app
+        .read(move |db| {
+            let selection = Selection { limit: 5, ..Selection::default() };
+            Ok((scenarios::list(db, &user, 0, 1000)?, jobs::list(db, &user, &selection)?))
+        })
+        .await?;
+    let body = html! {
+        h1 { "Scenarios" }
+        @if all.is_empty() { p { "The list is empty." } } @else {
+            div.scroll tabindex="0" role="region" aria-label="Scenarios" { table {
+                thead { tr { th scope="col" { "Name" } th scope="col" { "Owner" } th scope="col" { "Changed (UTC)" } th scope="col" { "Visible to" } } }
+                tbody { @for scenario in &all { tr {
+                    td { a href={ "/scenarios/" (scenario.id) "/system" } { (scenario.name) } }
+                    td { (scenario.owner) }
+                    td { (time(scenario.changed)) }
+                    td { (if scenario.shared { "all" } else { "owner" }) }
+                } } }
+            } }
+        }
+        @if caller.user.level >= 1 {
+            details {
+                summary { "New scenario" }
+                form.stack method="post" action="/scenarios" {
+                    label { "Name" input name="name" required maxlength="100"; }
+                    label { "Text (TOML); empty for a small one to start from" textarea name="text" rows="8" spellcheck="false" {} }
+                    button { "Add" }
+                }
+            }
+        }
+        @if !recent.is_empty() {
+            h2 { "Latest jobs" }
+            (job_table(&recent, false))
+        }
+    };
+    Ok(sheet(&caller, "Scenarios", &body))
+}
+
+/// Smallest scenario that can be run.
+const BLANK: &str = "\
+title = \"New scenario\"
+duration = \"30 s\"
+
+[node.server]
+[node.client]
+
+[link.satellite]
+between = [\"server\", \"client\"]
+rate = \"10 Mbit/s\"
+delay = \"270 ms\"
+
+[flow.download]
+from = \"server\"
+to = \"client\"
+traffic = { kind = \"tcp\" }
+";
+
+/// Scenario to be added.
+#[derive(Deserialize)]
+pub(super) struct NewScenario {
+    name: String,
+    #[serde(default)]
+    text: String,
+}
+
+pub(super) async fn add(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Form(sent): Form<NewScenario>,
+) -> Done {
+    let text = if sent.text.trim().is_empty() { BLANK.to_owned() } else { sent.text.replace("\r\n", "\n") };
+    let id = api::make(&app, &caller, (&sent.name, text), false).await?;
+    Ok(Redirect::to(&format!("/scenarios/{id}/system")))
+}
+
+pub(super) async fn copy(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Done {
+    let (scenario, text) = api::found(&app, &caller, id).await?;
+    let name: String = format!("{}, copy", scenario.name).chars().take(100).collect();
+    let copy = api::make(&app, &caller, (&name, text), false).await?;
+    Ok(Redirect::to(&format!("/scenarios/{copy}/system")))
+}
+
+/// Name and visibility.
+#[derive(Deserialize)]
+pub(super) struct NameSettings {
+    name: String,
+    #[serde(default)]
+    shared: Option<String>,
+}
+
+pub(super) async fn settings(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    Form(sent): Form<NameSettings>,
+) -> Done {
+    api::set_name(&app, &caller, id, (&sent.name, sent.shared.is_some())).await?;
+    Ok(Redirect::to(&format!("/scenarios/{id}/system")))
+}
+
+pub(super) async fn archive(State(app): State<App>, caller: Extension<Caller>, id: Ids<i64>) -> Done {
+    api::archive(State(app), caller, id).await?;
+    Ok(Redirect::to("/"))
+}
+
+/// Returns the address of the form of a path.
+fn form_address(id: i64, path: &[&str]) -> String {
+    let path: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
+    format!("/scenarios/{id}/form?path={}", encoded(&drafts::key_of(&path)))
+}
+
+/// Returns the entries of sections as tables with links to their forms.
+fn entries(open: &Open, sections: &[(&str, &str)], can_change: bool) -> Markup {
+    let (document, id) = (open.document(), open.scenario.id);
+    let columns = |section: &str| -> &[&str] {
+        match section {
+            "node" => &["kind", "role"],
+            "link" => &["between", "rate", "delay", "queue"],
+            "flow" => &["from", "to", "traffic"],
+            _ => &["kind"],
+        }
+    };
+    html! {
+        @for (section, title) in sections {
+            @let names = forms::names(&document, section);
+            @if !names.is_empty() {
+                h2 { (title) "s" }
+                div.scroll tabindex="0" role="region" aria-label={ (title) "s" } { table {
+                    thead { tr {
+                        th scope="col" { "Name" }
+                        @for column in columns(section) { th scope="col" { (column) } }
+                    } }
+                    tbody { @for name in &names { tr {
+                        td { a href=(form_address(id, &[section, name])) { (name) } }
+                        @for column in columns(section) { td { (shortened(&forms::short(&document, &[section, name, column]))) } }
+                    } } }
+                } }
+            }
+        }
+        @if can_change {
+            form.row method="post" action={ "/scenarios/" (id) "/entry/add" } {
+                label { "Add" select name="section" { @for (section, title) in sections { option value=(section) { (title) } } } }
+                label { "Name" input name="name" required maxlength="60"; }
+                button.quiet { "Add" }
+            }
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= 60 {
+        return text.to_owned();
+    }
+    text.chars().take(59).chain(['\u{2026}']).collect()
+}
+
+pub(super) async fn system(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Answer {
+    let open = open(&app, &caller, id).await?;
+    let can_change = open.may_change(&caller);
+    let target = |part: DrawnPart<'_>| match part {
+        DrawnPart::Node(name) => Some(form_address(id, &["node", name])),
+        DrawnPart::Link(name) => Some(form_address(id, &["link", name])),
+    };
+    let drawing = open.draft.as_ref().ok().and_then(|draft| draw_with(&drafts::network(draft), &target));
+    let sections: Vec<_> = SECTIONS.iter().filter(|(name, _)| !CONNECTIONS.contains(name)).copied().collect();
+    let document = open.document();
+    let body = html! {
+        (head(&open.scenario, "system"))
+        (findings(open.findings()))
+        @if let Some(drawing) = drawing { figure.scroll tabindex="0" { (PreEscaped(drawing)) } }
+        @else if open.findings().is_empty() { p { "The network is too large to be drawn." } }
+        (entries(&open, &sections, can_change))
+        h2 { "Further settings" }
+        ul.plain {
+            li { a href={ "/scenarios/" (id) "/form?path=" } { "Title, duration and seeds" } }
+            @for (table, title) in SINGLE { @if document.contains_key(table) || *table == "probe" {
+                li { a href=(form_address(id, &[table])) { (title) } }
+            } }
+        }
+        (manage(&open, &caller, can_change))
+    };
+    Ok(sheet(&caller, &format!("System: {}", open.scenario.name), &body))
+}
+
+fn manage(open: &Open, caller: &Caller, can_change: bool) -> Markup {
+    let Scenario { id, name, shared, .. } = &open.scenario;
+    html! {
+        @if caller.user.level >= 1 {
+            h2 { "This scenario" }
+            div.row {
+                form method="post" action={ "/scenarios/" (id) "/copy" } { button.quiet { "Copy" } }
+                @if can_change {
+                    form.row method="post" action={ "/scenarios/" (id) "/settings" } {
+                        label { "Name" input name="name" value=(name) required maxlength="100"; }
+                        @if caller.user.level >= 2 {
+                            label.check { input type="checkbox" name="shared" checked[*shared]; " visible to all" }
+                        } @else if *shared { input type="hidden" name="shared" value="on"; }
+                        button.quiet { "Rename" }
+                    }
+                    form method="post" action={ "/scenarios/" (id) "/archive" } { button.quiet { "Archive" } }
+                }
+            }
+        }
+    }
+}
+
+pub(super) async fn connections(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Answer {
+    let open = open(&app, &caller, id).await?;
+    let sections: Vec<_> = CONNECTIONS
+        .iter()
+        .filter_map(|name| SECTIONS.iter().find(|(known, _)| known == name))
+        .copied()
+        .collect();
+    let body = html! {
+        (head(&open.scenario, "connections"))
+        (findings(open.findings()))
+        (entries(&open, &sections, open.may_change(&caller)))
+    };
+    Ok(sheet(&caller, &format!("Connections: {}", open.scenario.name), &body))
+}
+
+pub(super) async fn test(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Answer {
+    let open = open(&app, &caller, id).await?;
+    let document = open.document();
+    let sweep = document.get("sweep").map(|sweep| sweep.to_string()).unwrap_or_default();
+    let body = html! {
+        (head(&open.scenario, "test"))
+        (findings(open.findings()))
+        @if let Ok(draft) = &open.draft {
+            dl.facts {
+                div { dt { "Kind" } dd { (if draft.points > 1 { "sweep, simulated" } else { "simulation" }) } }
+                div { dt { "Simulated time" } dd { (draft.scenario.duration) } }
+                div { dt { "Points" } dd { (draft.points) } }
+                div { dt { "Seeds" } dd { (draft.scenario.seeds) " from " (draft.scenario.seed) } }
+            }
+        }
+        p { a href={ "/scenarios/" (id) "/form?path=" } { "Change title, duration, seeds and sweep" } }
+        @if !sweep.trim().is_empty() { h2 { "Sweep" } pre tabindex="0" { (sweep.trim()) } }
+        @if let Ok(Draft { budget: Some(budget), .. }) = &open.draft {
+            h2 { "Expected before the run" }
+            pre tabindex="0" { (budget.to_string().trim_end()) }
+        }
+        p { a.button href={ "/scenarios/" (id) "/launch" } { "Go on to launch" } }
+    };
+    Ok(sheet(&caller, &format!("Test: {}", open.scenario.name), &body))
+}
+
+pub(super) async fn launch_page(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Answer {
+    let open = open(&app, &caller, id).await?;
+    let user = caller.user.clone();
+    let queue = app
+        .read(move |db| {
+            let of = |state: &str| Selection { state: Some(state.into()), limit: 20, ..Selection::default() };
+            let mut all = jobs::list(db, &user, &of("running"))?;
+            all.extend(jobs::list(db, &user, &of("queued"))?);
+            Ok(all)
+        })
+        .await?;
+    let body = html! {
+        (head(&open.scenario, "launch"))
+        (findings(open.findings()))
+        @match &open.draft {
+            Ok(draft) if caller.user.level >= 1 => {
+                form.stack method="post" action={ "/scenarios/" (id) "/launch/start" } {
+                    input type="hidden" name="version" value=(open.scenario.version);
+                    label { "Simulated time" input name="duration" placeholder=(draft.scenario.duration) maxlength="40"; }
+                    label { "Seeds" input name="seeds" type="number" min="1" max="1000" placeholder=(draft.scenario.seeds); }
+                    label { "Priority (smaller numbers first)" input name="priority" type="number" min="-100" max="100" value="0"; }
+                    p.hint { "Empty fields take the scenario's values. The job runs in a process of its own and goes on when this page is closed." }
+                    button { "Launch" }
+                }
+            }
+            Ok(_) => p { "Launching needs level 1." },
+            Err(_) => p { "Mend the errors first: in the forms of the system, or in the text." },
+        }
+        @if !queue.is_empty() { h2 { "Queue" } (job_table(&queue, false)) }
+    };
+    Ok(sheet(&caller, &format!("Launch: {}", open.scenario.name), &body))
+}
+
+/// Settings of a launch.
+#[derive(Deserialize)]
+pub(super) struct LaunchForm {
+    version: i64,
+    #[serde(default)]
+    duration: String,
+    #[serde(default)]
+    seeds: String,
+    #[serde(default)]
+    priority: i64,
+}
+
+pub(super) async fn launch(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    Form(sent): Form<LaunchForm>,
+) -> Done {
+    let seeds = match sent.seeds.trim() {
+        "" => None,
+        text => Some(text.parse().map_err(|_| Problem::bad("seeds: expected a number"))?),
+    };
+    let duration = Some(sent.duration.trim().to_owned()).filter(|text| !text.is_empty());
+    let new = api_jobs::NewJob {
+        scenario: id,
+        version: Some(sent.version),
+        seeds,
+        duration,
+        priority: sent.priority,
+    };
+    let job = api_jobs::start(&app, &caller, new, None).await?;
+    Ok(Redirect::to(&format!("/jobs/{}", job.id)))
+}
+
+pub(super) async fn report(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+) -> Answer {
+    let (scenario, _) = api::found(&app, &caller, id).await?;
+    let user = caller.user.clone();
+    let selection = Selection { scenario: Some(id), limit: 200, ..Selection::default() };
+    let all = app.read(move |db| Ok(jobs::list(db, &user, &selection)?)).await?;
+    let body = html! {
+        (head(&scenario, "report"))
+        @if all.is_empty() { p { "Nothing was launched yet." } } @else { (job_table(&all, true)) }
+    };
+    Ok(sheet(&caller, &format!("Report: {}", scenario.name), &body))
+}
+
+/// Version that is shown.
+#[derive(Deserialize)]
+pub(super) struct Shown {
+    version: Option<i64>,
+}
+
+pub(super) async fn text(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    Search(shown): Search<Shown>,
+) -> Answer {
+    let open = open(&app, &caller, id).await?;
+    let (text, found) = match shown.version {
+        None => (open.text.clone(), open.findings().to_vec()),
+        Some(version) => (api::version_text(&app, &caller, id, version).await?, Vec::new()),
+    };
+    let body = editor(&open, (&text, &found), open.may_change(&caller));
+    Ok(sheet(&caller, &format!("Text: {}", open.scenario.name), &body))
+}
+
+fn editor(open: &Open, (text, found): (&str, &[Finding]), can_change: bool) -> Markup {
+    let Scenario { id, version, .. } = open.scenario;
+    html! {
+        (head(&open.scenario, "text"))
+        div #problems aria-live="polite" { (findings(found)) }
+        form.stack method="post" action={ "/scenarios/" (id) "/text/save" } {
+            input type="hidden" name="base" value=(version);
+            label for="text" { "Scenario, TOML" }
+            div.editor {
+                div.gutter #gutter aria-hidden="true" {}
+                textarea #text name="text" rows="28" spellcheck="false" autocomplete="off" wrap="off" readonly[!can_change] { "\n" (text) }
+            }
+            @if can_change { div.row { button { "Save" } button.quiet name="check" value="on" { "Check only" } } }
+            @else { p.hint { "Copy the scenario to change it." } }
+        }
+    }
+}
+
+/// Text that was sent.
+#[derive(Deserialize)]
+pub(super) struct SentText {
+    base: i64,
+    text: String,
+    #[serde(default)]
+    check: Option<String>,
+}
+
+pub(super) async fn save_text(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    Form(sent): Form<SentText>,
+) -> Answer {
+    let text = sent.text.replace("\r\n", "\n");
+    let text = if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" };
+    if sent.check.is_none() {
+        api::save_version(&app, &caller, id, (Some(sent.base), text.clone())).await?;
+    }
+    let open = open(&app, &caller, id).await?;
+    let checked = text.clone();
+    let found = blocking(move || Ok(drafts::check(&checked).err().unwrap_or_default())).await?;
+    let outcome = match (found.is_empty(), sent.check.is_some()) {
+        (true, true) => "The scenario has no errors. It is not saved yet.",
+        (true, false) => "Saved. The scenario has no errors.",
+        (false, true) => "Not saved.",
+        (false, false) => "Saved, with errors: it cannot be launched.",
+    };
+    let can_change = open.may_change(&caller);
+    let body = html! {
+        (editor(&open, (&text, &found), can_change))
+        p.toast role="status" { (outcome) }
+    };
+    Ok(sheet(&caller, &format!("Text: {}", open.scenario.name), &body))
+}
+
+/// Versions to be compared.
+#[derive(Deserialize)]
+pub(super) struct Pair {
+    from: Option<i64>,
+    to: Option<i64>,
+}
+
+pub(super) async fn history(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    Search(pair): Search<Pair>,
+) -> Answer {
+    let (scenario, _) = api::found(&app, &caller, id).await?;
+    let versions = app.read(move |db| Ok(scenarios::versions(db, id)?)).await?;
+    let mut texts = Vec::new();
+    for version in [pair.from, pair.to].into_iter().flatten() {
+        texts.push(api::version_text(&app, &caller, id, version).await?);
+    }
+    let difference = match &texts[..] {
+        [from, to] => Some(crate::diff::lines(from, to)),
+        _ => None,
+    };
+    let body = html! {
+        (head(&scenario, "history"))
+        form method="get" {
+            div.scroll tabindex="0" role="region" aria-label="Versions" { table {
+                thead { tr { th scope="col" { "Version" } th scope="col" { "From" } th scope="col" { "To" } th scope="col" { "Saved (UTC)" } th scope="col" { "By" } th scope="col" { "SHA-256" } } }
+                tbody { @for (n, version) in versions.iter().enumerate() { tr {
+                    td { a href={ "/scenarios/" (id) "/text?version=" (version.id) } { (version.id) } }
+                    td { input type="radio" name="from" value=(version.id) aria-label={ "from version " (version.id) } checked[pair.from.map_or(n == 1, |from| from == version.id)]; }
+                    td { input type="radio" name="to" value=(version.id) aria-label={ "to version " (version.id) } checked[pair.to.map_or(n == 0, |to| to == version.id)]; }
+                    td { (time(version.created)) }
+                    td { (version.author) }
+                    td { code { (version.hash[..12]) } }
+                } } }
+            } }
+            @if versions.len() > 1 { p { button.quiet { "Show the difference" } } }
+        }
+        @if let Some(lines) = difference {
+            h2 { "Difference" }
+            pre.diff tabindex="0" { @for (mark, line) in &lines {
+                @match mark { '+' => ins { "+ " (line) "\n" }, '-' => del { "- " (line) "\n" }, _ => { "  " (line) "\n" } }
+            } }
+        }
+    };
+    Ok(sheet(&caller, &format!("History: {}", scenario.name), &body))
+}

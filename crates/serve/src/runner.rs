@@ -1,0 +1,411 @@
+//! Execution of jobs as child processes.
+//!
+//! A child holds a lock on a file of its job for life, as its standard input. So a server that starts again knows which
+//! children live, adopts them, and starts no job twice. Children write their progress to a file, which outlives the server;
+//! how much of it is in the database changes in the same transaction as the events made of it.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use bentpipe_record::Summary;
+use rusqlite::Transaction;
+use rustix::fs::FlockOperation;
+use rustix::process::{Pid, Resource, Rlimit, Signal};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::app::App;
+use crate::clock::now_ms;
+use crate::store::jobs::{self, Job, MAX_ATTEMPTS};
+use crate::store::{Result, StoreError, scenarios};
+use crate::{log, nightly};
+
+/// Time between two looks at running children.
+const TURN: Duration = Duration::from_millis(100);
+/// Time between two looks at an empty queue.
+const IDLE: Duration = Duration::from_millis(1000);
+/// Time that a child has to end after it was interrupted, in milliseconds.
+const PATIENCE_MS: i64 = 10_000;
+/// Time between two looks for the backup of the day, in milliseconds.
+const BACKUP_LOOK_MS: i64 = 600_000;
+/// Most running jobs of one user.
+const MAX_PER_USER: u32 = 2;
+/// Most bytes of progress that are read in a turn.
+const MAX_READ: u64 = 1 << 20;
+/// Bytes of a child's last errors that are kept.
+const STDERR_TAIL: u64 = 64 << 10;
+/// Most files of a job that are listed.
+const MAX_FILES: usize = 20_000;
+/// Largest file that a child may write, and its address space, in bytes.
+const MAX_FILE: u64 = 4 << 30;
+const MAX_SPACE: u64 = 16 << 30;
+/// Lowered priority of children.
+const NICENESS: i32 = 10;
+
+/// Line of a child's progress.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+enum Line {
+    Start { pid: i32 },
+    Begin { runs: i64, finished: i64 },
+    Progress { share: f64 },
+    Done { label: String },
+    End { code: i32, folder: Option<String> },
+}
+
+/// Runner of jobs.
+pub(crate) struct Runner {
+    app: App,
+    /// Children that this process started, to be reaped.
+    children: HashMap<i64, Child>,
+    /// Times at which children were asked to end, in milliseconds.
+    interrupted: HashMap<i64, i64>,
+}
+
+/// Progress that was read in a turn.
+#[derive(Default)]
+struct News {
+    /// Events: kind and content.
+    events: Vec<(&'static str, serde_json::Value)>,
+    /// Exit code and folder of results, after the end.
+    end: Option<(i32, Option<String>)>,
+}
+
+impl Runner {
+    pub(crate) fn new(app: App) -> Runner {
+        Runner { app, children: HashMap::new(), interrupted: HashMap::new() }
+    }
+
+    /// Runs jobs until the channel closes. Children outlive it.
+    pub(crate) fn run(mut self, wake: &Receiver<()>) {
+        let mut looked = i64::MIN;
+        loop {
+            if now_ms() >= looked.saturating_add(BACKUP_LOOK_MS) {
+                looked = now_ms();
+                nightly::back_up(&self.app.store, &self.app.settings.folder);
+            }
+            let busy = self.turn().unwrap_or_else(|error| {
+                log::line(&format!("error: jobs: {error}"));
+                false
+            });
+            match wake.recv_timeout(if busy { TURN } else { IDLE }) {
+                Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Follows running jobs and starts others. Returns `true` while any runs.
+    fn turn(&mut self) -> Result<bool> {
+        self.children.retain(|_, child| !matches!(child.try_wait(), Ok(Some(_))));
+        let mut running = 0;
+        for job in self.app.store.read(jobs::running)? {
+            running += usize::from(self.follow(job)?);
+        }
+        while running < self.app.settings.jobs {
+            let Some(job) = self.app.store.write(|db| jobs::claim(db, MAX_PER_USER))? else { break };
+            self.app.announce(job.id);
+            self.start(&job)?;
+            running += 1;
+        }
+        Ok(running > 0)
+    }
+
+    /// Updates the database from a child. Returns `true` while it runs.
+    fn follow(&mut self, mut job: Job) -> Result<bool> {
+        // First, as a child that has ended writes no more.
+        let lives = self.lives(job.id);
+        if lives && job.cancel {
+            self.end_child(&job);
+        }
+        let offset = self.app.store.read(|db| jobs::offset(db, job.id))?;
+        let (text, more) = new_text(&progress_file(&self.folder(job.id), job.attempt), offset);
+        let news = read_lines(&mut job, &text);
+        let is_over = news.end.is_some() || (!lives && !more);
+        if news.events.is_empty() && !is_over && text.is_empty() {
+            return Ok(true);
+        }
+        self.app.store.write(|db| {
+            for (kind, content) in &news.events {
+                jobs::add_event(db, job.id, kind, content)?;
+            }
+            jobs::set_progress(db, &job, offset + text.len() as u64)?;
+            if is_over { self.conclude(db, &job, news.end) } else { Ok(()) }
+        })?;
+        self.app.announce(job.id);
+        if is_over {
+            self.interrupted.remove(&job.id);
+        }
+        Ok(!is_over)
+    }
+
+    fn folder(&self, job: i64) -> PathBuf {
+        self.app.job_folder(job)
+    }
+
+    /// Returns `true` if a child holds the lock of a job.
+    fn lives(&self, job: i64) -> bool {
+        let Ok(file) = File::open(self.folder(job).join("lock")) else { return false };
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
+    }
+
+    /// Interrupts a child; kills it if it does not end.
+    fn end_child(&mut self, job: &Job) {
+        let Some(pid) = pid_of(&progress_file(&self.folder(job.id), job.attempt)) else { return };
+        let since = self.interrupted.get(&job.id).copied();
+        let signal = match since {
+            None => Signal::INT,
+            Some(at) if now_ms() - at > PATIENCE_MS => Signal::KILL,
+            Some(_) => return,
+        };
+        self.interrupted.entry(job.id).or_insert_with(now_ms);
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+
+    /// Ends a job whose child has ended, as its exit code says. A killed child is started again some times.
+    fn conclude(&self, db: &Transaction<'_>, job: &Job, end: Option<(i32, Option<String>)>) -> Result<()> {
+        let (code, results) = match end {
+            Some((code, results)) => (Some(code), results),
+            None => (None, None),
+        };
+        let results = results.or_else(|| only_folder(&self.folder(job.id).join("results")));
+        if let Some(results) = &results {
+            self.keep_results(db, job, results)?;
+        }
+        match code {
+            Some(0) => jobs::set_state(db, job.id, "done", ""),
+            _ if job.cancel => jobs::set_state(db, job.id, "cancelled", ""),
+            None if job.attempt < MAX_ATTEMPTS => jobs::set_state(
+                db,
+                job.id,
+                "queued",
+                "its process was killed: it goes on from the last finished run",
+            ),
+            None => {
+                jobs::set_state(db, job.id, "failed", &format!("its process was killed {MAX_ATTEMPTS} times"))
+            }
+            Some(_) => jobs::set_state(db, job.id, "failed", &last_errors(&self.folder(job.id))),
+        }
+    }
+
+    fn keep_results(&self, db: &Transaction<'_>, job: &Job, results: &str) -> Result<()> {
+        let folder = self.folder(job.id).join("results").join(results);
+        jobs::set_folder(db, job.id, results)?;
+        let mut files = Vec::new();
+        list_files(&folder, "", &mut files);
+        files.sort();
+        jobs::set_artifacts(db, job.id, &files)?;
+        let summary: Option<Summary> =
+            fs::read(folder.join("summary.json")).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        summary.map_or(Ok(()), |summary| jobs::set_summary(db, job.id, &summary))
+    }
+
+    /// Starts the child of a job that was claimed.
+    fn start(&mut self, job: &Job) -> Result<()> {
+        let text = self.app.store.read(|db| scenarios::text(db, job.version))?;
+        match self.spawn(job, &text) {
+            Ok(child) => {
+                self.children.insert(job.id, child);
+                Ok(())
+            }
+            Err(error) => {
+                log::line(&format!("error: job {}: {error}", job.id));
+                let message = format!("its process could not be started: {error}");
+                self.app.store.write(|db| jobs::set_state(db, job.id, "failed", &message))?;
+                self.app.announce(job.id);
+                Ok(())
+            }
+        }
+    }
+
+    fn spawn(&self, job: &Job, text: &str) -> io::Result<Child> {
+        let folder = self.folder(job.id);
+        fs::create_dir_all(folder.join("results"))?;
+        fs::write(folder.join("scenario.toml"), text)?;
+        let lock = OpenOptions::new().create(true).append(true).read(true).open(folder.join("lock"))?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| io::Error::other("an earlier process of the job still runs"))?;
+        let mut command = Command::new(&self.app.settings.program);
+        command.args(["run", "scenario.toml", "--out", "results", "--jobs", "1", "--quiet", "--progress"]);
+        command.arg(progress_file(Path::new(""), job.attempt));
+        command.arg("--live").arg(live_file(Path::new(""), job.attempt));
+        if let Some(seeds) = job.seeds {
+            command.arg("--seeds").arg(seeds.to_string());
+        }
+        if let Some(duration) = &job.duration {
+            command.arg("--set").arg(format!("duration={}", serde_json::Value::from(duration.as_str())));
+        }
+        let errors = File::create(folder.join("errors.txt"))?;
+        command.current_dir(&folder).process_group(0).env_clear();
+        for name in ["PATH", "LANG", "TMPDIR"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        let child = command.stdin(lock).stdout(Stdio::null()).stderr(errors).spawn()?;
+        limit(&child);
+        Ok(child)
+    }
+}
+
+/// Limits what a child takes of the machine.
+fn limit(child: &Child) {
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
+    let most = |bytes| Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    let _ = rustix::process::prlimit(Some(pid), Resource::Fsize, most(MAX_FILE));
+    let _ = rustix::process::prlimit(Some(pid), Resource::As, most(MAX_SPACE));
+    let _ = rustix::process::setpriority_process(Some(pid), NICENESS);
+}
+
+fn progress_file(folder: &Path, attempt: i64) -> PathBuf {
+    folder.join(format!("progress-{attempt}.jsonl"))
+}
+
+/// Returns the file of live samples of a job's attempt.
+pub(crate) fn live_file(folder: &Path, attempt: i64) -> PathBuf {
+    folder.join(format!("live-{attempt}.jsonl"))
+}
+
+/// Returns whole lines from `offset` on, and `true` if there are more.
+pub(crate) fn new_text(path: &Path, offset: u64) -> (String, bool) {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|mut file| {
+        file.seek(SeekFrom::Start(offset))?;
+        file.take(MAX_READ).read_to_end(&mut bytes)
+    });
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    let more = read.is_ok_and(|read| read as u64 == MAX_READ) && whole > 0;
+    bytes.truncate(whole);
+    (String::from_utf8_lossy(&bytes).into_owned(), more)
+}
+
+/// Applies lines of progress to a job. Unknown lines are ignored.
+fn read_lines(job: &mut Job, text: &str) -> News {
+    let mut news = News::default();
+    let mut moved = false;
+    for line in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
+        match line {
+            Line::Start { .. } => {}
+            Line::Begin { runs, finished } => {
+                (job.runs, job.finished) = (runs + finished, finished);
+                moved = true;
+            }
+            Line::Progress { share } => {
+                job.share = share.clamp(0.0, 1.0);
+                moved = true;
+            }
+            Line::Done { label } => {
+                job.finished += 1;
+                let content = json!({ "label": label, "finished": job.finished, "runs": job.runs });
+                news.events.push(("run", content));
+            }
+            Line::End { code, folder } => {
+                news.end = Some((code, folder.filter(|name| is_name(name))));
+                if code == 0 {
+                    job.share = 1.0;
+                }
+            }
+        }
+    }
+    // One event for all steps of a turn.
+    if moved {
+        let content = json!({ "share": job.share, "finished": job.finished, "runs": job.runs });
+        news.events.push(("progress", content));
+    }
+    news
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0'])
+}
+
+/// Returns the process that writes a progress file.
+fn pid_of(path: &Path) -> Option<Pid> {
+    let (text, _) = new_text(path, 0);
+    match serde_json::from_str(text.lines().next()?).ok()? {
+        Line::Start { pid } if pid > 1 => Pid::from_raw(pid),
+        _ => None,
+    }
+}
+
+/// Returns the name of the only folder in `path`.
+fn only_folder(path: &Path) -> Option<String> {
+    let mut names = fs::read_dir(path).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.next().filter(|_| names.next().is_none())
+}
+
+/// Lists the regular files below `folder` with their sizes. Links are left out.
+fn list_files(folder: &Path, prefix: &str, into: &mut Vec<(String, u64)>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else { continue };
+        let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+        if into.len() >= MAX_FILES {
+            return;
+        }
+        if kind.is_dir() && path.matches('/').count() < 8 {
+            list_files(&entry.path(), &path, into);
+        } else if kind.is_file() {
+            into.push((path, entry.metadata().map_or(0, |data| data.len())));
+        }
+    }
+}
+
+/// Returns the last errors that a child wrote.
+fn last_errors(folder: &Path) -> String {
+    let mut bytes = Vec::new();
+    let _ = File::open(folder.join("errors.txt")).and_then(|mut file| {
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(STDERR_TAIL)))?;
+        file.take(STDERR_TAIL).read_to_end(&mut bytes)
+    });
+    let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+    if text.is_empty() { "its process ended without a reason".to_owned() } else { text }
+}
+
+impl From<io::Error> for StoreError {
+    fn from(error: io::Error) -> StoreError {
+        StoreError::Sqlite(rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_lines_count() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("progress-1.jsonl");
+        assert_eq!(new_text(&path, 0), (String::new(), false));
+        fs::write(&path, "{\"event\":\"start\",\"pid\":77}\n{\"event\":\"pro").expect("written");
+        let (text, _) = new_text(&path, 0);
+        assert_eq!(text, "{\"event\":\"start\",\"pid\":77}\n");
+        assert_eq!(new_text(&path, text.len() as u64), (String::new(), false));
+        assert_eq!(pid_of(&path), Pid::from_raw(77));
+    }
+
+    #[test]
+    fn names_that_lead_out_of_the_folder_are_refused() {
+        for bad in ["", ".", "..", "a/b", "../x", "/etc", "a\0"] {
+            assert!(!is_name(bad), "{bad:?}");
+        }
+        assert!(is_name("scenario-0123abc"));
+    }
+
+    #[test]
+    fn links_are_no_results() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("points")).expect("made");
+        fs::write(folder.path().join("points/outcome.json"), "{}").expect("written");
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("planted")).expect("linked");
+        let mut files = Vec::new();
+        list_files(folder.path(), "", &mut files);
+        assert_eq!(files, [("points/outcome.json".to_owned(), 2)]);
+    }
+}

@@ -1,0 +1,187 @@
+//! Data folder: creation, lock, first administrator, backup.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+
+use crate::api::name_refusal;
+use crate::store::audit::{self, Entry};
+use crate::store::people;
+use crate::store::scenarios;
+use crate::store::{Store, StoreError};
+use crate::{clock, password};
+
+/// Scenarios that a new data folder has, shared by the first administrator.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("First look", include_str!("../../../scenarios/first-look.toml")),
+    ("Geostationary satellite", include_str!("../../../scenarios/geo.toml")),
+    ("Router with RED", include_str!("../../../scenarios/red-router.toml")),
+    ("Lossy link, swept", include_str!("../../../scenarios/lossy-link-sweep.toml")),
+    ("Calls over a geostationary satellite", include_str!("../../../scenarios/voice-geo.toml")),
+    ("Return link by demand assignment", include_str!("../../../scenarios/return-link.toml")),
+    ("Deep space", include_str!("../../../scenarios/deep-space.toml")),
+];
+
+/// Error returned when the controller cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The data folder cannot be used.
+    #[error("{path}: {source}")]
+    Folder {
+        /// Path.
+        path: String,
+        /// Reason.
+        source: io::Error,
+    },
+    /// Another server uses the data folder.
+    #[error("{0}: another server uses this data folder")]
+    InUse(String),
+    /// Users are missing.
+    #[error("{0} has no users: make the first administrator with `bentpipe serve init`")]
+    NoUsers(String),
+    /// There are users already.
+    #[error("{0} has an administrator already: add users on its page")]
+    HasUsers(String),
+    /// Name or password is refused.
+    #[error("{0}")]
+    Refused(String),
+    /// The address cannot be used.
+    #[error("{0}")]
+    Address(String),
+    /// The database failed.
+    #[error("{0}")]
+    Database(String),
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        Error::Database(error.to_string())
+    }
+}
+
+/// Data folder in use by this process.
+pub(crate) struct Data {
+    pub(crate) store: Store,
+    /// Lock that ends with the process.
+    pub(crate) lock: File,
+}
+
+/// Opens a data folder, or makes it, for its owner alone.
+pub(crate) fn open(folder: &Path) -> Result<Data, Error> {
+    let wrap = |source| Error::Folder { path: folder.display().to_string(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(wrap)?;
+    fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(wrap)?;
+    refuse_network_file_system(folder).map_err(wrap)?;
+    let open = |name: &str| {
+        OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(name)).map_err(wrap)
+    };
+    let lock = open("lock")?;
+    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| Error::InUse(folder.display().to_string()))?;
+    // SQLite gives its journal the permissions of the database.
+    open("data.sqlite")?;
+    let store = Store::open(&folder.join("data.sqlite"))?;
+    Ok(Data { store, lock })
+}
+
+/// Refuses file systems on which SQLite's write-ahead log loses data.
+fn refuse_network_file_system(folder: &Path) -> io::Result<()> {
+    const NETWORK: &[(i64, &str)] =
+        &[(0x6969, "NFS"), (0xff53_4d42, "CIFS"), (0xfe53_4d42, "SMB"), (0x517b, "SMB"), (0x0102_1997, "9P")];
+    let kind = rustix::fs::statfs(folder)?.f_type as i64;
+    match NETWORK.iter().find(|(magic, _)| *magic == kind) {
+        Some((_, name)) => Err(io::Error::other(format!("on {name}: the database needs a local disk"))),
+        None => Ok(()),
+    }
+}
+
+/// Creates the first administrator. Returns the password if one was generated.
+///
+/// # Errors
+/// Returns an error if there are users, or if name or password is refused.
+pub fn init(folder: &Path, name: &str, password: Option<String>) -> Result<Option<String>, Error> {
+    let data = open(folder)?;
+    if data.store.read(people::count)? > 0 {
+        return Err(Error::HasUsers(folder.display().to_string()));
+    }
+    let (password, generated) = match password {
+        Some(password) => (password, None),
+        None => {
+            let generated = clock::secret()[..24].to_owned();
+            (generated.clone(), Some(generated))
+        }
+    };
+    if let Some(reason) = name_refusal(name).or_else(|| password::refusal(name, &password)) {
+        return Err(Error::Refused(reason));
+    }
+    let hash = password::hash(&password);
+    data.store.write(|db| {
+        let id = people::add(db, name, &hash, 3)?.unwrap_or_default();
+        let entry = Entry { user: name, address: "", action: "add user", object: name, outcome: "done" };
+        audit::append(db, &entry)?;
+        for (title, text) in EXAMPLES {
+            scenarios::add(db, id, title, text, true)?;
+        }
+        Ok::<(), StoreError>(())
+    })?;
+    Ok(generated)
+}
+
+/// Copies the database of a data folder, which may be in use, to `file`.
+///
+/// # Errors
+/// Returns an error if the copy exists, cannot be written, or is not whole.
+pub fn back_up(folder: &Path, file: &Path) -> Result<(), Error> {
+    let path = folder.join("data.sqlite");
+    if !path.is_file() {
+        let source = io::Error::from(io::ErrorKind::NotFound);
+        return Err(Error::Folder { path: path.display().to_string(), source });
+    }
+    if file.exists() {
+        let source = io::Error::from(io::ErrorKind::AlreadyExists);
+        return Err(Error::Folder { path: file.display().to_string(), source });
+    }
+    Store::open(&path)?.back_up(file)?;
+    let wrap = |source| Error::Folder { path: file.display().to_string(), source };
+    fs::set_permissions(file, Permissions::from_mode(0o600)).map_err(wrap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_can_be_run() {
+        for (name, text) in EXAMPLES {
+            assert!(crate::drafts::check(text).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_for_its_owner_and_for_one_server() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = parent.path().join("data");
+        let password = init(&folder, "ann", None).expect("made").expect("generated");
+        assert!(password.len() >= 24);
+        assert!(matches!(init(&folder, "bob", None), Err(Error::HasUsers(_))));
+        let mode = |path: &Path| fs::metadata(path).expect("exists").permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700);
+        assert_eq!(mode(&folder.join("data.sqlite")), 0o600);
+        let first = open(&folder).expect("opens");
+        assert!(matches!(open(&folder), Err(Error::InUse(_))));
+        drop(first);
+        open(&folder).expect("opens again");
+    }
+
+    #[test]
+    fn there_is_no_default_password() {
+        let parent = tempfile::tempdir().expect("a folder");
+        for (name, password) in [("ann", "ann"), ("ann", "password1234"), ("<b>", "correct horse battery")] {
+            let result = init(&parent.path().join("data"), name, Some(password.to_owned()));
+            assert!(matches!(result, Err(Error::Refused(_))), "{name} {password}");
+        }
+    }
+}

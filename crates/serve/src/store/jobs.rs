@@ -1,0 +1,397 @@
+//! Jobs, their events, measures and artifacts.
+
+use rusqlite::{OptionalExtension, Row, Transaction, params};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Result;
+use super::people::User;
+use super::scenarios::SEEN;
+use crate::clock::now_ms;
+
+/// Attempts after which a job whose child was killed fails.
+pub(crate) const MAX_ATTEMPTS: i64 = 3;
+
+/// Job: a version of a scenario to be run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Job {
+    /// Number.
+    pub(crate) id: i64,
+    /// Kind: "simulate", "emulate" or "study".
+    pub(crate) kind: String,
+    /// Name of the scenario when the job was launched.
+    pub(crate) name: String,
+    /// Name of the owner.
+    pub(crate) owner: String,
+    /// Number of the owner.
+    pub(crate) owner_id: i64,
+    /// Number of the scenario.
+    pub(crate) scenario: i64,
+    /// Number of the scenario's version.
+    pub(crate) version: i64,
+    /// Set if all users see it.
+    pub(crate) shared: bool,
+    /// State: "queued", "running", "done", "failed" or "cancelled".
+    pub(crate) state: String,
+    /// Priority; jobs with a smaller number run first.
+    pub(crate) priority: i64,
+    /// Number of times that it was started.
+    pub(crate) attempt: i64,
+    /// Number of seeds, if the scenario's is overridden.
+    pub(crate) seeds: Option<u32>,
+    /// Duration, if the scenario's is overridden.
+    pub(crate) duration: Option<String>,
+    /// Set if its end was requested.
+    pub(crate) cancel: bool,
+    /// Number of runs: points times seeds. Zero until they are counted.
+    pub(crate) runs: i64,
+    /// Number of finished runs.
+    pub(crate) finished: i64,
+    /// Finished share of all runs, 0 to 1.
+    pub(crate) share: f64,
+    /// Reason of a failure.
+    pub(crate) message: String,
+    /// Time of the launch in milliseconds since 1970, UTC.
+    pub(crate) created: i64,
+    /// Time of the first start in milliseconds since 1970, UTC.
+    pub(crate) started: Option<i64>,
+    /// Time of the end in milliseconds since 1970, UTC.
+    pub(crate) ended: Option<i64>,
+}
+
+impl Job {
+    /// Returns `true` if the job will change no more.
+    pub(crate) fn is_over(&self) -> bool {
+        !matches!(&self.state[..], "queued" | "running")
+    }
+}
+
+/// Event of a job.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Event {
+    /// Number, ascending over all jobs.
+    pub(crate) id: i64,
+    /// Time in milliseconds since 1970, UTC.
+    pub(crate) at: i64,
+    /// Kind: "state", "progress" or "run".
+    pub(crate) kind: String,
+    /// Content.
+    pub(crate) content: Value,
+}
+
+/// Measure of a job's point, averaged over the seeds.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct JobMeasure {
+    /// Number of the point.
+    pub(crate) point: i64,
+    /// Name.
+    pub(crate) name: String,
+    /// Unit.
+    pub(crate) unit: String,
+    /// Number of seeds.
+    pub(crate) n: i64,
+    /// Mean.
+    pub(crate) mean: Option<f64>,
+    /// Half of the 95 % confidence interval.
+    pub(crate) half: Option<f64>,
+}
+
+/// File that a job left.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Artifact {
+    /// Number in the job.
+    pub(crate) number: i64,
+    /// Path in the folder of results.
+    pub(crate) path: String,
+    /// Size in bytes.
+    pub(crate) bytes: i64,
+}
+
+const JOB: &str =
+    "job.id, job.name, user.name, job.owner, version.scenario, job.version, job.shared, state, priority,
+    attempt, seeds, duration, cancel, runs, finished, share, message, job.created, started, ended, job.kind
+    FROM job JOIN user ON user.id = job.owner JOIN version ON version.id = job.version";
+
+fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
+    Ok(Job {
+        id: row.get(0)?,
+        name: row.get(1)?,
+        owner: row.get(2)?,
+        owner_id: row.get(3)?,
+        scenario: row.get(4)?,
+        version: row.get(5)?,
+        shared: row.get(6)?,
+        state: row.get(7)?,
+        priority: row.get(8)?,
+        attempt: row.get(9)?,
+        seeds: row.get(10)?,
+        duration: row.get(11)?,
+        cancel: row.get(12)?,
+        runs: row.get(13)?,
+        finished: row.get(14)?,
+        share: row.get(15)?,
+        message: row.get(16)?,
+        created: row.get(17)?,
+        started: row.get(18)?,
+        ended: row.get(19)?,
+        kind: row.get(20)?,
+    })
+}
+
+/// Selection of a list of jobs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    /// Jobs before this number.
+    pub(crate) before: Option<i64>,
+    /// State.
+    pub(crate) state: Option<String>,
+    /// Text in the name.
+    pub(crate) search: Option<String>,
+    /// Scenario.
+    pub(crate) scenario: Option<i64>,
+    /// Most jobs.
+    pub(crate) limit: u32,
+}
+
+/// Returns the jobs that a user sees, newest first.
+pub(crate) fn list(db: &Transaction<'_>, user: &User, selection: &Selection) -> Result<Vec<Job>> {
+    let seen = SEEN.replace("owner", "job.owner").replace("shared", "job.shared");
+    let mut query = db.prepare(&format!(
+        "SELECT {JOB} WHERE {seen} AND job.id < ?3 AND (?4 IS NULL OR state = ?4)
+         AND (?5 IS NULL OR instr(lower(job.name), lower(?5)) > 0) AND (?6 IS NULL OR version.scenario = ?6)
+         ORDER BY job.id DESC LIMIT ?7"
+    ))?;
+    let Selection { before, state, search, scenario, limit } = selection;
+    let before = before.unwrap_or(i64::MAX);
+    let rows = query.query_map(params![user.id, user.level, before, state, search, scenario, limit], job)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Returns a job that a user sees.
+pub(crate) fn find(db: &Transaction<'_>, user: &User, id: i64) -> Result<Option<Job>> {
+    let seen = SEEN.replace("owner", "job.owner").replace("shared", "job.shared");
+    let query = format!("SELECT {JOB} WHERE {seen} AND job.id = ?3");
+    Ok(db.query_row(&query, params![user.id, user.level, id], job).optional()?)
+}
+
+/// Returns all running jobs.
+pub(crate) fn running(db: &Transaction<'_>) -> Result<Vec<Job>> {
+    let mut query = db.prepare(&format!("SELECT {JOB} WHERE state = 'running' ORDER BY job.id"))?;
+    let rows = query.query_map([], job)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Job to be launched.
+pub(crate) struct Launch<'a> {
+    pub(crate) owner: i64,
+    pub(crate) version: i64,
+    pub(crate) name: &'a str,
+    pub(crate) shared: bool,
+    pub(crate) seeds: Option<u32>,
+    pub(crate) duration: Option<&'a str>,
+    pub(crate) priority: i64,
+    /// Key by which a repeated request finds the job of the first one.
+    pub(crate) request_key: Option<&'a str>,
+}
+
+/// Adds a job and returns its number.
+///
+/// An earlier launch with the same request key is returned instead.
+pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
+    let Launch { owner, version, name, shared, seeds, duration, priority, request_key } = launch;
+    let earlier = db.query_row(
+        "SELECT id FROM job WHERE owner = ?1 AND request_key = ?2",
+        params![owner, request_key],
+        |row| row.get(0),
+    );
+    if let Some(id) = earlier.optional()? {
+        return Ok(id);
+    }
+    db.execute(
+        "INSERT INTO job(owner, version, name, shared, seeds, duration, priority, request_key, created)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![owner, version, name, shared, seeds, duration, priority, request_key, now_ms()],
+    )?;
+    let id = db.last_insert_rowid();
+    add_event(db, id, "state", &json!({ "state": "queued" }))?;
+    Ok(id)
+}
+
+/// Returns the number of a user's jobs that are not over.
+pub(crate) fn unfinished_of(db: &Transaction<'_>, owner: i64) -> Result<i64> {
+    let query = "SELECT count(*) FROM job WHERE owner = ?1 AND state IN ('queued', 'running')";
+    Ok(db.query_row(query, [owner], |row| row.get(0))?)
+}
+
+/// Adds an event.
+pub(crate) fn add_event(db: &Transaction<'_>, job: i64, kind: &str, content: &Value) -> Result<()> {
+    db.execute(
+        "INSERT INTO job_event(job, at, kind, json) VALUES (?1, ?2, ?3, ?4)",
+        params![job, now_ms(), kind, content.to_string()],
+    )?;
+    Ok(())
+}
+
+/// Returns the events of a job after number `after`.
+pub(crate) fn events(db: &Transaction<'_>, job: i64, after: i64, limit: u32) -> Result<Vec<Event>> {
+    let mut query = db.prepare(
+        "SELECT id, at, kind, json FROM job_event WHERE job = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
+    )?;
+    let rows = query.query_map(params![job, after, limit], |row| {
+        let json: String = row.get(3)?;
+        let content = serde_json::from_str(&json).unwrap_or_default();
+        Ok(Event { id: row.get(0)?, at: row.get(1)?, kind: row.get(2)?, content })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Sets the state of a job, with its event. The database refuses illegal changes.
+pub(crate) fn set_state(db: &Transaction<'_>, id: i64, state: &str, message: &str) -> Result<()> {
+    let over = !matches!(state, "queued" | "running");
+    db.execute(
+        "UPDATE job SET state = ?2, message = ?3, ended = CASE WHEN ?4 THEN ?5 END WHERE id = ?1",
+        params![id, state, message, over, now_ms()],
+    )?;
+    let content = match message {
+        "" => json!({ "state": state }),
+        _ => json!({ "state": state, "message": message }),
+    };
+    add_event(db, id, "state", &content)
+}
+
+/// Starts the first job in the queue and returns it.
+pub(crate) fn claim(db: &Transaction<'_>, most_per_user: u32) -> Result<Option<Job>> {
+    let next: Option<i64> = db
+        .query_row(
+            "SELECT id FROM job WHERE state = 'queued' AND cancel = 0 AND
+             (SELECT count(*) FROM job AS other WHERE other.owner = job.owner AND other.state = 'running') < ?1
+             ORDER BY priority, id LIMIT 1",
+            [most_per_user],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let Some(id) = next else { return Ok(None) };
+    db.execute(
+        "UPDATE job SET attempt = attempt + 1, offset = 0, started = coalesce(started, ?2) WHERE id = ?1",
+        params![id, now_ms()],
+    )?;
+    set_state(db, id, "running", "")?;
+    Ok(Some(db.query_row(&format!("SELECT {JOB} WHERE job.id = ?1"), [id], job)?))
+}
+
+/// Requests the end of a job. A queued job ends at once. Returns `false` if it was over.
+pub(crate) fn cancel(db: &Transaction<'_>, id: i64) -> Result<bool> {
+    let state: String = db.query_row("SELECT state FROM job WHERE id = ?1", [id], |row| row.get(0))?;
+    match &state[..] {
+        "queued" => set_state(db, id, "cancelled", "")?,
+        "running" => {
+            db.execute("UPDATE job SET cancel = 1 WHERE id = ?1", [id])?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Returns the number of times that a job was started.
+pub(crate) fn attempt(db: &Transaction<'_>, id: i64) -> Result<i64> {
+    Ok(db.query_row("SELECT attempt FROM job WHERE id = ?1", [id], |row| row.get(0))?)
+}
+
+/// Returns how much of a job's progress file is in the database, in bytes.
+pub(crate) fn offset(db: &Transaction<'_>, id: i64) -> Result<u64> {
+    Ok(db.query_row("SELECT offset FROM job WHERE id = ?1", [id], |row| row.get::<_, i64>(0))?.unsigned_abs())
+}
+
+/// Sets the progress of a job, and the length read of its file.
+pub(crate) fn set_progress(db: &Transaction<'_>, job: &Job, offset: u64) -> Result<()> {
+    db.execute(
+        "UPDATE job SET offset = ?2, runs = ?3, finished = ?4, share = ?5 WHERE id = ?1",
+        params![job.id, offset as i64, job.runs, job.finished, job.share],
+    )?;
+    Ok(())
+}
+
+/// Sets the folder of a job's results, relative to the job's own.
+pub(crate) fn set_folder(db: &Transaction<'_>, id: i64, folder: &str) -> Result<()> {
+    db.execute("UPDATE job SET folder = ?2 WHERE id = ?1", params![id, folder])?;
+    Ok(())
+}
+
+/// Returns the folder of a job's results, relative to the job's own.
+pub(crate) fn folder(db: &Transaction<'_>, id: i64) -> Result<Option<String>> {
+    Ok(db.query_row("SELECT folder FROM job WHERE id = ?1", [id], |row| row.get(0))?)
+}
+
+/// Replaces the artifacts of a job.
+pub(crate) fn set_artifacts(db: &Transaction<'_>, id: i64, files: &[(String, u64)]) -> Result<()> {
+    db.execute("DELETE FROM artifact WHERE job = ?1", [id])?;
+    for (number, (path, bytes)) in files.iter().enumerate() {
+        db.execute(
+            "INSERT INTO artifact(job, number, path, bytes) VALUES (?1, ?2, ?3, ?4)",
+            params![id, number as i64, path, *bytes as i64],
+        )?;
+    }
+    Ok(())
+}
+
+/// Returns the artifacts of a job.
+pub(crate) fn artifacts(db: &Transaction<'_>, id: i64) -> Result<Vec<Artifact>> {
+    let mut query = db.prepare("SELECT number, path, bytes FROM artifact WHERE job = ?1 ORDER BY number")?;
+    let rows = query
+        .query_map([id], |row| Ok(Artifact { number: row.get(0)?, path: row.get(1)?, bytes: row.get(2)? }))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Replaces the points and measures of a job by those of a summary.
+pub(crate) fn set_summary(db: &Transaction<'_>, id: i64, summary: &bentpipe_record::Summary) -> Result<()> {
+    db.execute("DELETE FROM point WHERE job = ?1", [id])?;
+    db.execute("DELETE FROM measure WHERE job = ?1", [id])?;
+    let mut add = db.prepare(
+        "INSERT OR REPLACE INTO measure(job, point, name, unit, n, mean, half) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    for (number, point) in summary.points.iter().enumerate() {
+        let settings = json!(point.settings).to_string();
+        let fingerprints = point.fingerprints.join(" ");
+        db.execute(
+            "INSERT INTO point(job, number, settings, fingerprints) VALUES (?1, ?2, ?3, ?4)",
+            params![id, number as i64, settings, fingerprints],
+        )?;
+        for (name, averaged) in &point.measures {
+            let estimate = &averaged.estimate;
+            let finite = |value: f64| value.is_finite().then_some(value);
+            let (mean, half) = (finite(estimate.mean), estimate.ci95.and_then(finite));
+            add.execute(params![id, number as i64, name, averaged.unit, estimate.n as i64, mean, half])?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the measures of a job whose names contain `text`.
+pub(crate) fn measures(db: &Transaction<'_>, id: i64, text: &str) -> Result<Vec<JobMeasure>> {
+    let mut query = db.prepare(
+        "SELECT point, name, unit, n, mean, half FROM measure WHERE job = ?1 AND instr(name, ?2) > 0
+         ORDER BY point, name LIMIT 20000",
+    )?;
+    let rows = query.query_map(params![id, text], |row| {
+        Ok(JobMeasure {
+            point: row.get(0)?,
+            name: row.get(1)?,
+            unit: row.get(2)?,
+            n: row.get(3)?,
+            mean: row.get(4)?,
+            half: row.get(5)?,
+        })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Returns the settings and fingerprints of a job's points.
+pub(crate) fn points(db: &Transaction<'_>, id: i64) -> Result<Vec<(Value, String)>> {
+    let mut query = db.prepare("SELECT settings, fingerprints FROM point WHERE job = ?1 ORDER BY number")?;
+    let rows = query.query_map([id], |row| {
+        let settings: String = row.get(0)?;
+        Ok((serde_json::from_str(&settings).unwrap_or_default(), row.get(1)?))
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}

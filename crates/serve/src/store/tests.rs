@@ -1,0 +1,163 @@
+use rusqlite::Connection;
+
+use super::{MIGRATIONS, Store, StoreError, audit, jobs, people, scenarios};
+
+fn store() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::open(&folder.path().join("data.sqlite")).expect("opens");
+    (folder, store)
+}
+
+fn write<T>(store: &Store, change: impl FnOnce(&rusqlite::Transaction<'_>) -> super::Result<T>) -> T {
+    store.write(change).expect("written")
+}
+
+fn launch(db: &rusqlite::Transaction<'_>, owner: i64, key: Option<&str>) -> super::Result<i64> {
+    let scenario = scenarios::add(db, owner, "geo", "title = \"x\"", false)?;
+    let user = people::find(db, owner)?.expect("exists");
+    let version = scenarios::find(db, &user, scenario)?.expect("exists").version;
+    let launch = jobs::Launch {
+        owner,
+        version,
+        name: "geo",
+        shared: false,
+        seeds: None,
+        duration: None,
+        priority: 0,
+        request_key: key,
+    };
+    jobs::launch(db, &launch)
+}
+
+#[test]
+fn a_later_schema_is_refused_in_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("data.sqlite");
+    let raw = Connection::open(&path).expect("opens");
+    raw.pragma_update(None, "user_version", MIGRATIONS.len() as i64 + 1).expect("set");
+    drop(raw);
+    let error = Store::open(&path).err().expect("refused");
+    assert!(matches!(error, StoreError::Newer { .. }) && error.to_string().contains("later version"));
+}
+
+#[test]
+fn states_change_only_along_their_arrows_and_each_change_has_an_event() {
+    let (_folder, store) = store();
+    let owner = write(&store, |db| people::add(db, "ann", "x", 1)).expect("added");
+    let id = write(&store, |db| launch(db, owner, None));
+    assert_eq!(write(&store, |db| jobs::claim(db, 1)).expect("queued").id, id);
+    assert!(write(&store, |db| jobs::claim(db, 1)).is_none(), "it is taken once");
+    write(&store, |db| jobs::set_state(db, id, "done", ""));
+    for state in ["queued", "running", "failed"] {
+        let result: super::Result<()> = store.write(|db| jobs::set_state(db, id, state, ""));
+        assert!(result.is_err(), "done -> {state}");
+    }
+    let events = write(&store, |db| jobs::events(db, id, 0, 100));
+    let states: Vec<&str> = events.iter().filter_map(|event| event.content["state"].as_str()).collect();
+    assert_eq!(states, ["queued", "running", "done"]);
+}
+
+#[test]
+fn a_repeated_request_launches_nothing() {
+    let (_folder, store) = store();
+    let owner = write(&store, |db| people::add(db, "ann", "x", 1)).expect("added");
+    let first = write(&store, |db| launch(db, owner, Some("k")));
+    assert_eq!(write(&store, |db| launch(db, owner, Some("k"))), first);
+    assert_ne!(write(&store, |db| launch(db, owner, None)), first);
+}
+
+#[test]
+fn users_see_their_own_and_shared_scenarios() {
+    let (_folder, store) = store();
+    let [ann, bob, boss] = [("ann", 1), ("bob", 1), ("boss", 2)].map(|(name, level)| {
+        let id = write(&store, |db| people::add(db, name, "x", level)).expect("added");
+        write(&store, |db| people::find(db, id)).expect("exists")
+    });
+    write(&store, |db| scenarios::add(db, ann.id, "own", "", false));
+    write(&store, |db| scenarios::add(db, ann.id, "shared", "", true));
+    let seen = |user| write(&store, |db| scenarios::list(db, user, 0, 10)).len();
+    assert_eq!([seen(&ann), seen(&bob), seen(&boss)], [2, 1, 2]);
+}
+
+#[test]
+fn the_audit_chain_shows_a_changed_row() {
+    let (folder, store) = store();
+    for object in ["a", "b\r\nc", "d"] {
+        let entry = audit::Entry { user: "ann", address: "::1", action: "log in", object, outcome: "done" };
+        write(&store, |db| audit::append(db, &entry));
+    }
+    assert_eq!(write(&store, audit::broken_at), None);
+    assert!(!write(&store, |db| audit::list(db, i64::MAX, 9)).iter().any(|row| row.object.contains('\n')));
+    for forbidden in ["UPDATE audit SET outcome = 'x'", "DELETE FROM audit"] {
+        let result: super::Result<()> = store.write(|db| Ok(db.execute(forbidden, []).map(drop)?));
+        assert!(result.is_err(), "{forbidden}");
+    }
+    let raw = Connection::open(folder.path().join("data.sqlite")).expect("opens");
+    raw.execute_batch("DROP TRIGGER audit_is_kept; UPDATE audit SET outcome = 'x' WHERE id = 2")
+        .expect("forged");
+    assert_eq!(write(&store, audit::broken_at), Some(2));
+}
+
+#[test]
+fn a_copy_made_under_writes_is_whole() {
+    let (folder, store) = store();
+    write(&store, |db| people::add(db, "ann", "x", 3));
+    let copy = folder.path().join("copy.sqlite");
+    store.back_up(&copy).expect("copied");
+    let copy = Store::open(&copy).expect("opens");
+    assert_eq!(write(&copy, people::count), 1);
+    assert_eq!(write(&copy, audit::broken_at), None);
+}
+
+#[test]
+fn sessions_end_with_a_new_level_and_secrets_are_not_stored() {
+    let (folder, store) = store();
+    let id = write(&store, |db| people::add(db, "ann", "x", 1)).expect("added");
+    let secret = write(&store, |db| people::start_session(db, id, "::1", "test"));
+    let (_, token) = write(&store, |db| people::add_token(db, id, ("ci", "run"), 1));
+    assert!(write(&store, |db| people::session(db, &secret)).is_some());
+    write(&store, |db| people::set_level(db, id, 2));
+    assert!(write(&store, |db| people::session(db, &secret)).is_none());
+    assert!(write(&store, |db| people::token(db, &token)).is_some());
+    drop(store);
+    for file in std::fs::read_dir(folder.path()).expect("a folder") {
+        let bytes = std::fs::read(file.expect("a file").path()).expect("read");
+        let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        assert!(!has(&secret) && !has(&token));
+    }
+}
+
+#[test]
+fn a_database_of_every_schema_opens_and_answers() {
+    let all: &[&[u8]] = &[include_bytes!("../../tests/schema-1.sqlite")];
+    assert_eq!(all.len(), MIGRATIONS.len(), "a schema has no committed database");
+    for committed in all {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("data.sqlite");
+        std::fs::write(&path, committed).expect("written");
+        let store = Store::open(&path).expect("migrated");
+        let ann = write(&store, |db| people::find(db, 1)).expect("a user");
+        assert_eq!(write(&store, |db| scenarios::list(db, &ann, 0, 9)).len(), 1);
+        let job = write(&store, |db| jobs::find(db, &ann, 1)).expect("a job");
+        assert!(job.is_over() && job.kind == "simulate");
+        assert_eq!(write(&store, |db| jobs::measures(db, 1, "goodput"))[0].mean, Some(1e6));
+        assert_eq!(write(&store, audit::broken_at), None);
+        write(&store, |db| launch(db, 1, None));
+    }
+}
+
+#[test]
+fn a_page_of_ten_thousand_jobs_is_found_by_its_indexes() {
+    let (_folder, store) = store();
+    let owner = write(&store, |db| people::add(db, "ann", "x", 1)).expect("added");
+    let user = write(&store, |db| people::find(db, owner)).expect("exists");
+    write(&store, |db| {
+        let first = launch(db, owner, None)?;
+        let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+            INSERT INTO job(owner, version, name, created) SELECT owner, version, name, i FROM job, n WHERE job.id = ?1";
+        Ok(db.execute(many, [first])?)
+    });
+    let selection = jobs::Selection { before: Some(5000), limit: 100, ..jobs::Selection::default() };
+    let page = write(&store, |db| jobs::list(db, &user, &selection));
+    assert_eq!((page.len(), page[0].id), (100, 4999));
+}
