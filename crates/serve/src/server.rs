@@ -83,7 +83,7 @@ pub fn run(
     let jobs = std::thread::spawn(move || runner.run(&woken));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(16)
+        .max_blocking_threads(8)
         .enable_all()
         .build()
         .map_err(wrong)?;

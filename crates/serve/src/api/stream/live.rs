@@ -4,16 +4,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::response::sse;
-use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::app::{App, blocking};
-use crate::problem::Result;
+use crate::problem::{Problem, Result};
 use crate::runner::{live_file, new_text};
 use crate::store::jobs;
 
 /// Time between two looks at the file: ten pictures a second.
 const FRAME: Duration = Duration::from_millis(100);
+/// Turns at reading the past, which bound the memory of many streams opened at once.
+static TURNS: Semaphore = Semaphore::const_new(2);
 /// Most points of each curve of the past.
 const MAX_POINTS: usize = 2000;
 
@@ -42,59 +45,98 @@ pub(super) async fn tail(app: &App, job: i64, sender: &mpsc::Sender<sse::Event>)
 
 /// Returns new lines, and how many bytes they had. `condenses`: the lines become few.
 async fn read(path: PathBuf, offset: u64, condenses: bool) -> Result<(Vec<String>, u64)> {
+    if !condenses {
+        return blocking(move || {
+            let (text, _) = new_text(&path, offset);
+            Ok((text.lines().map(str::to_owned).collect(), text.len() as u64))
+        })
+        .await;
+    }
+    let _turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
     blocking(move || {
-        let (mut text, mut read) = (String::new(), 0);
+        let (mut past, mut read) = (Past::default(), 0);
         loop {
-            let (new, more) = new_text(&path, offset + read);
-            read += new.len() as u64;
-            text.push_str(&new);
-            // Of a long file only the present run is kept.
-            if let Some(start) = text.rfind("{\"event\":\"columns\"") {
-                text.drain(..start);
-            }
-            if !more || !condenses {
-                break;
+            let (text, more) = new_text(&path, offset + read);
+            read += text.len() as u64;
+            text.lines().for_each(|line| past.add(line));
+            if !more {
+                return Ok((past.lines(), read));
             }
         }
-        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        Ok((if condenses { condensed(&lines) } else { lines }, read))
     })
     .await
 }
 
-/// Joins the lines of a run into its columns and few samples.
-fn condensed(lines: &[String]) -> Vec<String> {
-    let Some((columns, samples)) = lines.split_first() else { return Vec::new() };
-    let (mut times, mut values): (Vec<Value>, Vec<Vec<Value>>) = (Vec::new(), Vec::new());
-    for line in samples.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-        times.extend(line["t"].as_array().cloned().unwrap_or_default());
-        let new = line["v"].as_array().cloned().unwrap_or_default();
-        values.resize(new.len().max(values.len()), Vec::new());
-        for (all, new) in values.iter_mut().zip(new) {
-            all.extend(new.as_array().cloned().unwrap_or_default());
+/// Samples of the present run, in few points however long it is.
+#[derive(Default)]
+struct Past {
+    columns: String,
+    times: Vec<f64>,
+    values: Vec<Vec<Option<f64>>>,
+}
+
+/// Line of samples.
+#[derive(Deserialize)]
+struct Samples {
+    t: Vec<f64>,
+    v: Vec<Vec<Option<f64>>>,
+}
+
+impl Past {
+    fn add(&mut self, line: &str) {
+        if line.starts_with("{\"event\":\"columns\"") {
+            *self = Past { columns: line.to_owned(), ..Past::default() };
+            return;
+        }
+        let Ok(Samples { t, v }) = serde_json::from_str(line) else { return };
+        if v.iter().any(|column| column.len() != t.len()) || t.len() % 2 != 0 {
+            return;
+        }
+        if self.values.is_empty() {
+            self.values.resize(v.len(), Vec::new());
+        }
+        if self.values.len() != v.len() {
+            return;
+        }
+        self.times.extend(t);
+        self.values.iter_mut().zip(v).for_each(|(all, new)| all.extend(new));
+        while self.times.len() > MAX_POINTS {
+            self.halve();
         }
     }
-    let step = times.len().div_ceil(MAX_POINTS / 2).max(1);
-    let times: Vec<Value> =
-        times.chunks(step).flat_map(|chunk| [chunk[0].clone(), chunk[chunk.len() - 1].clone()]).collect();
-    let values: Vec<Vec<Value>> =
-        values.iter().map(|all| all.chunks(step).flat_map(extremes).collect()).collect();
-    vec![columns.clone(), json!({ "event": "samples", "t": times, "v": values }).to_string()]
+
+    /// Joins each two steps of time, and keeps their extremes.
+    fn halve(&mut self) {
+        self.times = self.times.chunks(4).flat_map(|chunk| [chunk[0], chunk[chunk.len() - 1]]).collect();
+        for column in &mut self.values {
+            *column = column.chunks(4).flat_map(extremes).collect();
+        }
+    }
+
+    fn lines(self) -> Vec<String> {
+        if self.columns.is_empty() {
+            return Vec::new();
+        }
+        let samples = json!({ "event": "samples", "t": self.times, "v": self.values }).to_string();
+        vec![self.columns, samples]
+    }
 }
 
 /// Returns the least and the greatest value in the order in which they come.
-fn extremes(chunk: &[Value]) -> [Value; 2] {
-    let numbers = || chunk.iter().enumerate().filter_map(|(n, value)| Some((n, value.as_f64()?)));
+fn extremes(chunk: &[Option<f64>]) -> [Option<f64>; 2] {
+    let numbers = || chunk.iter().enumerate().filter_map(|(n, value)| Some((n, (*value)?)));
     let low = numbers().min_by(|a, b| a.1.total_cmp(&b.1));
     let high = numbers().max_by(|a, b| a.1.total_cmp(&b.1));
     match (low, high) {
-        (Some((low, _)), Some((high, _))) => [low.min(high), low.max(high)].map(|n| chunk[n].clone()),
-        _ => [Value::Null, Value::Null],
+        (Some((low, _)), Some((high, _))) => [chunk[low.min(high)], chunk[low.max(high)]],
+        _ => [None, None],
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
@@ -104,14 +146,20 @@ mod tests {
             let peak = if n == 4321 { 1e9 } else { f64::from(n % 7) };
             json!({ "event": "samples", "t": [n, n], "v": [[peak, peak], [null, 1]] }).to_string()
         };
-        let lines: Vec<String> = std::iter::once(columns).chain((0..9000).map(sample)).collect();
-        let few = condensed(&lines);
+        let mut past = Past::default();
+        std::iter::once(columns).chain((0..9000).map(sample)).for_each(|line| past.add(&line));
+        assert!(past.times.capacity() < 4 * MAX_POINTS, "memory is bounded while it is read");
+        let few = past.lines();
         assert_eq!(few.len(), 2);
         let line: Value = serde_json::from_str(&few[1]).expect("JSON");
         let (times, values) =
             (line["t"].as_array().expect("times"), line["v"][0].as_array().expect("values"));
         assert!(times.len() <= MAX_POINTS && times.len() == values.len());
         assert!(values.iter().any(|value| value.as_f64() == Some(1e9)));
-        assert_eq!(condensed(&[]), Vec::<String>::new());
+        let mut broken = Past::default();
+        for line in ["x", "{}", "{\"t\":[1],\"v\":[[1]]}", "{\"t\":[1,2],\"v\":[[1]]}"] {
+            broken.add(line);
+        }
+        assert_eq!(broken.lines(), Vec::<String>::new());
     }
 }
