@@ -1,5 +1,9 @@
 mod conservation;
+mod effects;
+mod minima;
+mod nat;
 mod path_mtu;
+mod ping;
 mod roles;
 mod shipped;
 mod stream;

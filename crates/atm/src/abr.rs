@@ -56,6 +56,8 @@ pub struct Config {
     ///
     /// The rate falls to the one used since the last forward RM cell plus `icr`. Default: false.
     pub use_it_or_lose_it: bool,
+    /// Weight of the share above `mcr` at switches with "mcr-plus-weighted-share". Default: 1.
+    pub weight: f64,
 }
 
 impl Default for Config {
@@ -76,6 +78,7 @@ impl Default for Config {
             tcr: 10.0,
             frtt: None,
             use_it_or_lose_it: false,
+            weight: 1.0,
         }
     }
 }
@@ -91,6 +94,8 @@ impl Config {
         InvalidConfig::ensure((1..1 << 24).contains(&self.tbe), "tbe", "from 1 to 16777215")?;
         InvalidConfig::ensure(self.crm.is_none_or(|crm| crm > 0), "crm", "at least 1")?;
         InvalidConfig::ensure(!self.trm.is_zero(), "trm", "more than no time")?;
+        let weighs = self.weight > 0.0 && self.weight <= 1e6;
+        InvalidConfig::ensure(weighs, "weight", "above 0 and at most 1000000")?;
         InvalidConfig::ensure(self.tcr > 0.0 && self.tcr <= 1e6, "tcr", "above 0 and at most 1000000")
     }
 }

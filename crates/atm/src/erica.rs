@@ -7,7 +7,8 @@
 //! allocation of the interval before. The target of ERICA is a share of the capacity below one; ERICA+
 //! targets all of it, reduced to keep the queueing delay at `t0`.
 //!
-//! Not modelled: weights (GW-ERICA), minimum rates, per-channel queues.
+//! Minimum cell rates enter by [`Fairness`]: load and fair share are then those of the rates above the
+//! minima (Vandalore et al., ICNP 1998). Not modelled: per-channel queues.
 
 use bentpipe_net::InvalidConfig;
 use bentpipe_units::{Span, Time};
@@ -101,6 +102,39 @@ impl QueueControl {
     }
 }
 
+/// Fairness of the shares of channels with minimum cell rates (TM 4.0, appendix I.3).
+///
+/// Without minimum rates all but the weighted one are max-min fair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fairness {
+    /// Minimum rate, and an equal share of the capacity above all minima.
+    #[default]
+    McrPlusEqualShare,
+    /// The larger of minimum rate and max-min share.
+    MaxOfMcrAndShare,
+    /// Minimum rate, and a share of the capacity above all minima in proportion to it.
+    ///
+    /// Channels with a minimum of zero get none.
+    McrProportional,
+    /// Minimum rate, and a share of the capacity above all minima in proportion to `service.weight`.
+    McrPlusWeightedShare,
+}
+
+/// Contract of a channel with its switches: minimum cell rate and weight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Guarantee {
+    /// Minimum cell rate, in cells per second.
+    pub mcr: f64,
+    /// Weight of the share above the minimum.
+    pub weight: f64,
+}
+
+impl Guarantee {
+    /// No minimum, and a weight of one.
+    pub const NONE: Guarantee = Guarantee { mcr: 0.0, weight: 1.0 };
+}
+
 /// Target of the allocation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
@@ -111,8 +145,13 @@ pub enum Target {
 }
 
 /// Channel at a port.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Channel {
+    /// Minimum cell rate, in cells per second.
+    mcr: f64,
+    /// Rate given before the shares, in cells per second, and weight of the share.
+    floor: f64,
+    weight: f64,
     /// Rate of the channel, as reported or measured, in cells per second.
     ccr: f64,
     cells: u32,
@@ -124,11 +163,35 @@ struct Channel {
     given: Option<f64>,
 }
 
+impl Channel {
+    fn new(mcr: f64, floor: f64, weight: f64) -> Channel {
+        Channel {
+            mcr,
+            floor,
+            weight,
+            ccr: 0.0,
+            cells: 0,
+            seen: false,
+            seen_before: false,
+            activity: 0.0,
+            given: None,
+        }
+    }
+
+    /// Returns how active the channel is in this interval, from 0 to 1.
+    fn presence(&self, decay: Option<f64>) -> f64 {
+        if decay.is_some() { self.activity } else { f64::from(u8::from(self.seen)) }
+    }
+}
+
 /// ERICA at one output port.
 #[derive(Clone, Debug)]
 pub(crate) struct Erica {
     measurement: Measurement,
     target: Target,
+    fairness: Fairness,
+    /// Set if all channels share alike, without minima.
+    is_even: bool,
     /// Cells per second.
     line: f64,
     channels: Vec<Channel>,
@@ -137,15 +200,22 @@ pub(crate) struct Erica {
     other_cells: u32,
     /// The load: cells that came in for cells to be given.
     load: f64,
+    /// The load above the minima.
+    excess_load: f64,
+    /// Share of a weight of one, above the minimum.
     fair_share: f64,
     max_before: f64,
     max_now: f64,
     active: f64,
     /// Sum of activities of this interval, if activities decay.
     activities: f64,
-    /// Target capacity in cells per second.
+    /// Sum and maximum of the weights of active channels.
+    weights: f64,
+    heaviest: f64,
+    /// Target capacity in cells per second, and the part of it above the minima.
     capacity: f64,
-    averages: Option<[f64; 3]>,
+    shared: f64,
+    averages: Option<[f64; 5]>,
     intervals: u64,
 }
 
@@ -181,26 +251,43 @@ impl Erica {
         Ok(Erica {
             measurement,
             target,
+            fairness: Fairness::default(),
+            is_even: true,
             line: cells_per_second,
             channels: Vec::new(),
             started: Time::ZERO,
             abr_cells: 0,
             other_cells: 0,
             load: 1.0,
+            excess_load: 1.0,
             fair_share: cells_per_second,
             max_before: 0.0,
             max_now: 0.0,
             active: 1.0,
             activities: 0.0,
+            weights: 1.0,
+            heaviest: 1.0,
             capacity: cells_per_second,
+            shared: cells_per_second,
             averages: None,
             intervals: 0,
         })
     }
 
+    /// Sets the fairness of the shares.
+    pub(crate) fn with_fairness(self, fairness: Fairness) -> Erica {
+        Erica { fairness, ..self }
+    }
+
     /// Adds a channel; gives its number.
-    pub(crate) fn add(&mut self) -> usize {
-        self.channels.push(Channel::default());
+    pub(crate) fn add(&mut self, Guarantee { mcr, weight }: Guarantee) -> usize {
+        self.channels.push(match self.fairness {
+            Fairness::McrPlusEqualShare => Channel::new(mcr, mcr, 1.0),
+            Fairness::MaxOfMcrAndShare => Channel::new(mcr, 0.0, 1.0),
+            Fairness::McrProportional => Channel::new(mcr, mcr, mcr),
+            Fairness::McrPlusWeightedShare => Channel::new(mcr, mcr, weight),
+        });
+        self.is_even = self.channels.iter().all(|channel| channel.mcr == 0.0 && channel.weight == 1.0);
         self.channels.len() - 1
     }
 
@@ -247,40 +334,65 @@ impl Erica {
             state.seen = true;
             if self.measurement.immediate && !state.seen_before {
                 state.seen_before = true;
-                self.active += 1.0;
-                self.fair_share = self.capacity / self.active;
+                self.enter(channel, 1.0);
             }
             return;
         };
         if state.activity < 1.0 {
-            self.activities += 1.0 - state.activity;
-            if self.measurement.immediate && state.activity < decay {
-                self.active += 1.0 - state.activity / decay;
-                self.fair_share = self.capacity / self.active;
-            }
+            let before = state.activity;
             state.activity = 1.0;
+            self.activities += 1.0 - before;
+            if self.measurement.immediate && before < decay {
+                self.enter(channel, 1.0 - before / decay);
+            }
         }
+    }
+
+    /// Counts a channel that becomes active within the interval. `more` is the share that was not active.
+    fn enter(&mut self, channel: usize, more: f64) {
+        self.active += more;
+        if self.is_even {
+            self.weights = self.active;
+        } else {
+            let Channel { floor, weight, .. } = self.channels[channel];
+            self.weights += weight * more;
+            self.heaviest = self.heaviest.max(weight);
+            self.shared = (self.shared - floor * more).max(0.0);
+        }
+        self.fair_share = share_of(self.shared, self.weights);
     }
 
     /// Ends the interval at `now`, with `queue` ABR cells waiting.
     pub(crate) fn end_interval(&mut self, now: Time, queue: usize) {
         let seconds = now.since(self.started).as_secs_f64();
+        let present = self.present();
         self.count_active();
         let left = (self.line - f64::from(self.other_cells) / seconds).max(0.0);
-        let mut capacity = match self.target {
+        // The queue's share is of what is above the minima: of all, it would take several times as much from them.
+        let (mut capacity, share) = match self.target {
             Target::Utilisation(share) => {
-                (share * self.line - f64::from(self.other_cells) / seconds).max(0.0)
+                ((share * self.line - f64::from(self.other_cells) / seconds).max(0.0), 1.0)
             }
-            Target::Queue(control) => left * control.share(drain_time(queue, left, control.t0)),
+            Target::Queue(control) => {
+                let share = control.share(drain_time(queue, left, control.t0));
+                (left * share, share)
+            }
         };
-        let mut input = f64::from(self.abr_cells) / seconds;
+        let guaranteed = self.guarantee(&present, capacity, seconds);
+        let cells = f64::from(self.abr_cells);
+        let mut input = cells / seconds;
+        let mut shared = (capacity - share * guaranteed).max(0.0);
+        let mut excess = (input - guaranteed).max(0.0);
         if let Some(weight) = self.measurement.parts_weight {
-            [capacity, input] =
-                self.average([capacity * seconds, f64::from(self.abr_cells), seconds], weight);
+            let above = (cells - guaranteed * seconds).max(0.0);
+            let parts = [capacity * seconds, shared * seconds, cells, above, seconds];
+            [capacity, shared, input, excess] = self.average(parts, weight);
         }
-        self.load = self.new_load(capacity, input);
+        self.shared = shared;
+        self.excess_load = self.new_load(self.excess_load, shared, excess);
+        self.load = self.new_load(self.load, capacity, input);
         self.capacity = capacity;
-        self.fair_share = capacity / self.active;
+        self.fair_share = share_of(self.shared, self.weights);
         (self.max_before, self.max_now) = (self.max_now, self.fair_share);
         for channel in &mut self.channels {
             channel.given = None;
@@ -310,21 +422,72 @@ impl Erica {
         }
     }
 
-    /// Averages target cells, arrived cells and time. Returns the first two per unit of time.
-    fn average(&mut self, parts: [f64; 3], weight: f64) -> [f64; 2] {
+    /// Returns how active each channel was in this interval, unless all share alike.
+    fn present(&self) -> Vec<f64> {
+        let decay = self.measurement.activity_decay;
+        let all = self.channels.iter().filter(|_| !self.is_even);
+        all.map(|channel| channel.presence(decay)).collect()
+    }
+
+    /// Adds up the weights of active channels, and returns what they sent within their minima.
+    ///
+    /// A channel that sends less than its minimum leaves the rest of it to the others.
+    fn guarantee(&mut self, present: &[f64], capacity: f64, seconds: f64) -> f64 {
+        if self.is_even {
+            self.weights = self.active;
+            return 0.0;
+        }
+        if self.fairness == Fairness::MaxOfMcrAndShare {
+            self.raise_to_minima(present, capacity);
+        }
+        let all = || self.channels.iter().zip(present);
+        self.weights = all().map(|(channel, present)| channel.weight * present).sum();
+        self.heaviest =
+            all().filter(|(_, present)| **present > 0.0).fold(0.0, |most, (c, _)| c.weight.max(most));
+        let sent = |channel: &Channel| f64::from(channel.cells) / seconds;
+        all().map(|(channel, _)| channel.floor.min(sent(channel))).sum()
+    }
+
+    /// Raises channels to their minimum where it exceeds the share of the others.
+    ///
+    /// The largest minima come first.
+    fn raise_to_minima(&mut self, present: &[f64], capacity: f64) {
+        let mut order: Vec<usize> = (0..self.channels.len()).filter(|n| present[*n] > 0.0).collect();
+        order.sort_by(|a, b| self.channels[*b].mcr.total_cmp(&self.channels[*a].mcr));
+        let (mut left, mut count) = (capacity, present.iter().sum::<f64>());
+        let raised = order.iter().take_while(|n| {
+            let mcr = self.channels[**n].mcr;
+            let is_raised = mcr * count > left;
+            if is_raised {
+                left = (left - mcr * present[**n]).max(0.0);
+                count -= present[**n];
+            }
+            is_raised
+        });
+        let raised = raised.count();
+        self.channels.iter_mut().for_each(|channel| (channel.floor, channel.weight) = (0.0, 1.0));
+        for n in &order[..raised] {
+            (self.channels[*n].floor, self.channels[*n].weight) = (self.channels[*n].mcr, 0.0);
+        }
+    }
+
+    /// Averages target cells and arrived cells, each in all and above the minima, and time.
+    ///
+    /// Returns all but the last per unit of time.
+    fn average(&mut self, parts: [f64; 5], weight: f64) -> [f64; 4] {
         let mut averages = self.averages.unwrap_or(parts);
         averages.iter_mut().zip(parts).for_each(|(average, part)| *average += weight * (part - *average));
         self.averages = Some(averages);
-        let [capacity, input, seconds] = averages;
-        [capacity / seconds, input / seconds]
+        let [rest @ .., seconds] = averages;
+        rest.map(|part| part / seconds)
     }
 
-    fn new_load(&self, capacity: f64, input: f64) -> f64 {
+    fn new_load(&self, before: f64, capacity: f64, input: f64) -> f64 {
         if capacity <= 0.0 {
             return f64::INFINITY;
         }
-        match self.measurement.load_weight.filter(|_| self.load.is_finite() && self.intervals > 0) {
-            Some(weight) => (1.0 - weight) * self.load + weight * input / capacity,
+        match self.measurement.load_weight.filter(|_| before.is_finite() && self.intervals > 0) {
+            Some(weight) => (1.0 - weight) * before + weight * input / capacity,
             None => input / capacity,
         }
     }
@@ -337,20 +500,29 @@ impl Erica {
         if let Some(given) = self.channels[channel].given {
             return given;
         }
-        let ccr = self.channels[channel].ccr;
-        let own = if self.load > 0.0 { ccr / self.load } else { f64::INFINITY };
-        let mut rate = self.fair_share.max(own);
-        if self.load <= 1.0 + self.measurement.delta {
-            rate = rate.max(self.max_before);
-        }
-        self.max_now = self.max_now.max(rate.min(self.capacity));
-        // A channel below the fair share first comes up to it, so that no queue grows by jumps.
-        if ccr < as_written(self.fair_share) && rate >= self.fair_share {
-            rate = self.fair_share;
-        }
-        let rate = rate.min(self.capacity);
+        let Channel { ccr, mcr, floor, weight, .. } = self.channels[channel];
+        let share = if weight > 0.0 { self.share(ccr, floor, weight) } else { 0.0 };
+        let rate = (floor + weight * share).min(self.capacity).max(mcr);
         self.channels[channel].given = Some(rate);
         rate
+    }
+
+    /// Returns a channel's share for each unit of its weight, above its minimum.
+    fn share(&mut self, ccr: f64, floor: f64, weight: f64) -> f64 {
+        let excess = (ccr - floor).max(0.0) / weight;
+        let own = if self.excess_load > 0.0 { excess / self.excess_load } else { f64::INFINITY };
+        let mut share = self.fair_share.max(own);
+        if self.load <= 1.0 + self.measurement.delta {
+            share = share.max(self.max_before);
+        }
+        // What the heaviest can have bounds what all are raised to.
+        let for_all = self.shared / self.heaviest.max(weight);
+        self.max_now = self.max_now.max(share.min(for_all));
+        // A channel below the fair share first comes up to it, so that no queue grows by jumps.
+        if ccr < as_written(floor + weight * self.fair_share) && share >= self.fair_share {
+            share = self.fair_share;
+        }
+        share.min(self.shared / weight)
     }
 
     /// Returns load, fair share, capacity and active channels. Fair share and capacity are in cells per
@@ -358,6 +530,11 @@ impl Erica {
     pub(crate) fn state(&self) -> [f64; 4] {
         [self.load, self.fair_share, self.capacity, self.active]
     }
+}
+
+/// Returns the share of a weight of one.
+fn share_of(shared: f64, weights: f64) -> f64 {
+    if weights > 0.0 { shared / weights } else { 0.0 }
 }
 
 /// Returns a rate as RM cells encode it, slightly reduced.
@@ -413,7 +590,7 @@ mod tests {
     fn loaded(target: Target) -> Erica {
         let mut erica = Erica::new(Measurement::default(), target, 100_000.0).unwrap();
         for channel in 0..3 {
-            erica.add();
+            erica.add(Guarantee::NONE);
             erica.on_abr(channel, 100);
             erica.on_rate(channel, 20_000.0);
         }
@@ -432,6 +609,54 @@ mod tests {
         let mut plus = loaded(Target::Queue(plus()));
         assert_eq!(plus.state(), [0.75, 80_000.0 / 3.0, 80_000.0, 3.0]);
         assert!((plus.feedback(1) - 80_000.0 / 3.0).abs() < 1e-6);
+    }
+
+    /// Feedback to channels with these minima, in units of 1000 cells/s.
+    fn with_minima(fairness: Fairness, minima: &[f64]) -> Vec<f64> {
+        let erica = Erica::new(Measurement::default(), Target::Utilisation(1.0), 100_000.0);
+        let mut erica = erica.unwrap().with_fairness(fairness);
+        for (n, mcr) in minima.iter().enumerate() {
+            erica.add(Guarantee { mcr: mcr * 1000.0, weight: 1.0 + n as f64 });
+            erica.on_abr(n, 10 + (mcr * 7.5) as u32);
+        }
+        erica.end_interval(Time::from_nanos(5_000_000), 0);
+        (0..minima.len()).map(|n| (erica.feedback(n) / 100.0).round() / 10.0).collect()
+    }
+
+    #[test]
+    fn minima_are_shared_as_the_forum_defines() {
+        use Fairness::*;
+        // B(i) = MCR(i) + (B - M) / n.
+        assert_eq!(with_minima(McrPlusEqualShare, &[70.0, 0.0, 0.0]), [80.0, 10.0, 10.0]);
+        // B(i) = max(MCR(i), max-min share): one is above the share of 33, or one and then two.
+        assert_eq!(with_minima(MaxOfMcrAndShare, &[70.0, 0.0, 0.0]), [70.0, 15.0, 15.0]);
+        assert_eq!(with_minima(MaxOfMcrAndShare, &[10.0, 60.0, 25.0]), [15.0, 60.0, 25.0]);
+        // B(i) = B * MCR(i) / M.
+        assert_eq!(with_minima(McrProportional, &[10.0, 30.0, 40.0]), [12.5, 37.5, 50.0]);
+        // Weights are 1, 2 and 3 here.
+        assert_eq!(with_minima(McrPlusWeightedShare, &[10.0, 30.0, 0.0]), [20.0, 50.0, 30.0]);
+    }
+
+    #[test]
+    fn activity_decays_and_new_channels_count_immediately_if_configured() {
+        let active = |measurement: Measurement| {
+            let mut erica = Erica::new(measurement, Target::Utilisation(0.9), 100_000.0).unwrap();
+            for _ in 0..3 {
+                erica.add(Guarantee::NONE);
+            }
+            (0..2).for_each(|channel| erica.on_abr(channel, 100));
+            erica.end_interval(Time::from_nanos(5_000_000), 0);
+            erica.on_abr(0, 100);
+            erica.end_interval(Time::from_nanos(10_000_000), 0);
+            let before = erica.state()[3];
+            erica.on_abr(2, 1);
+            [before, erica.state()[3]]
+        };
+        let plain = Measurement::default();
+        assert_eq!(active(plain), [1.0, 1.0]);
+        assert_eq!(active(Measurement { immediate: true, ..plain }), [1.0, 2.0]);
+        let [decayed, _] = active(Measurement { activity_decay: Some(0.9), ..plain });
+        assert!((decayed - 1.9).abs() < 1e-12, "{decayed}");
     }
 
     #[test]

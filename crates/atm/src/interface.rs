@@ -392,6 +392,8 @@ enum Carries {
     Payloads {
         waiting: VecDeque<(bool, Packet)>,
         marked: bool,
+        /// Maximum number of waiting payloads; further ones are dropped.
+        limit: usize,
     },
     Streams(Streams),
     Nothing,
@@ -443,8 +445,11 @@ impl End {
                 let (segmenter, reassembler) = (Segmenter::new(limit), Reassembler::default());
                 Carries::Packets { encapsulation, segmenter, reassembler }
             }
-            Content::Payloads => Carries::Payloads { waiting: VecDeque::new(), marked: false },
-            Content::Cells => Carries::Payloads { waiting: VecDeque::new(), marked: true },
+            Content::Payloads | Content::Cells => Carries::Payloads {
+                waiting: VecDeque::new(),
+                marked: matches!(content, Content::Cells),
+                limit: limit.map_or(usize::MAX, |cells| cells as usize),
+            },
             Content::Streams(rates) => Carries::Streams(Streams::new(rates)),
             Content::Sink => Carries::Nothing,
         };
@@ -538,8 +543,8 @@ impl End {
                 }
                 segmenter.push(packet)
             }
-            Carries::Payloads { waiting, marked } => {
-                let cell = unmarked(packet, *marked);
+            Carries::Payloads { waiting, marked, limit } => {
+                let cell = unmarked(packet, *marked).filter(|_| waiting.len() < *limit);
                 let is_taken = cell.is_some();
                 waiting.extend(cell);
                 is_taken
@@ -671,6 +676,9 @@ impl End {
             observer.counter(&metrics::WRONG_LENGTH, self.wrong_length);
             observer.counter(&metrics::WRONG_CRC, self.wrong_crc);
             observer.counter(&metrics::WRONG_HEADER, self.wrong_header);
+            observer.counter(&metrics::REFUSED, self.refused);
+        }
+        if matches!(&self.carries, Carries::Payloads { limit, .. } if *limit != usize::MAX) {
             observer.counter(&metrics::REFUSED, self.refused);
         }
         if let Some(buffer) = &self.buffer {

@@ -3,12 +3,13 @@
 //! A link that is a virtual channel is to its nodes as any other: packets go in at one end and come out at the other. Cells
 //! pass the lines of least delay, then the fewest.
 
+mod bottleneck;
 mod capture;
 mod config;
 mod network;
 mod paths;
 
-use crate::{Encapsulation, Faults, Interface, Service};
+use crate::{Class, Encapsulation, Faults, Interface, Service};
 use bentpipe_net::{Framing, InvalidConfig};
 use bentpipe_sim::ElementId;
 use bentpipe_units::{Bytes, Rate};
@@ -18,6 +19,7 @@ use bentpipe_site::{
     Assembly, At, CaptureFormat, Changes, Changing, Cost, Facts, Form, MediumKind, Member, NativeChannel,
     Part, Problem, Review, Scope, SharedParts, Site, Takes, Way, Wired, set_all,
 };
+use bottleneck::Bottleneck;
 pub use config::{Atm, AtmLine, AtmStream, CellChannel, CellSource, Kind};
 use network::Network;
 use paths::path;
@@ -65,7 +67,10 @@ impl MediumKind for Kind {
         let cost = |member: &Member<'_, Self>| -> Result<Box<dyn Cost>, Problem> {
             let lines = facts(member, atm)?.rate;
             let vc = member.medium.clone();
-            Ok(Box::new(ChannelCost(peak(vc.service).map_or(lines, |peak| peak.min(lines)), vc)))
+            let rate = peak(vc.service).map_or(lines, |peak| peak.min(lines));
+            let yields = matches!(vc.service.class(), Class::Abr | Class::Ubr);
+            let bottleneck = if yields { Bottleneck::of(member, atm) } else { None };
+            Ok(Box::new(ChannelCost { rate, vc, bottleneck }))
         };
         all.iter().map(cost).collect()
     }
@@ -185,13 +190,19 @@ fn peak(service: Service) -> Option<Rate> {
     }
 }
 
-/// Maximum rate of a virtual channel on its lines, with its service.
-struct ChannelCost(Rate, Kind);
+/// Cost of packets on a virtual channel.
+struct ChannelCost {
+    /// Maximum rate of the channel on its lines.
+    rate: Rate,
+    vc: Kind,
+    /// Line with the least capacity left, for ABR and UBR.
+    bottleneck: Option<Bottleneck>,
+}
 
 impl ChannelCost {
     /// Returns the length of a CPCS-PDU's payload with a packet of `len` bytes (RFC 2684).
     fn pdu_len(&self, len: usize) -> usize {
-        match self.1.encapsulation {
+        match self.vc.encapsulation {
             Encapsulation::LlcSnap => len + llc::HEADER_LEN,
             Encapsulation::VcMux => len,
         }
@@ -200,18 +211,25 @@ impl ChannelCost {
 
 impl Cost for ChannelCost {
     fn rate(&self) -> Rate {
-        self.0
+        self.rate
     }
 
-    /// Returns the usable rate. That of ABR excludes one RM cell in each `nrm`.
+    /// Returns the usable rate: what streams of other categories leave. That of ABR excludes one RM cell in each
+    /// `nrm`.
     fn usable(&self) -> Rate {
-        match self.1.service {
+        let left = self.bottleneck.as_ref().map_or(self.rate, |bottleneck| bottleneck.left.min(self.rate));
+        match self.vc.service {
             Service::Abr(abr) => {
                 let nrm = u128::from(abr.nrm.max(1));
-                Rate::from_bps((u128::from(self.0.as_bps()) * (nrm - 1) / nrm) as u64)
+                Rate::from_bps((u128::from(left.as_bps()) * (nrm - 1) / nrm) as u64)
             }
-            _ => self.0,
+            _ => left,
         }
+    }
+
+    fn notes(&self, _len: usize) -> Vec<String> {
+        let is_abr = matches!(self.vc.service, Service::Abr(_));
+        self.bottleneck.as_ref().map(|bottleneck| bottleneck.notes(is_abr)).unwrap_or_default()
     }
 
     fn cells(&self, len: usize) -> Option<(u64, Bytes)> {

@@ -4,7 +4,8 @@ use bentpipe_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::abr;
+use super::erica::Guarantee;
+use super::{abr, line};
 
 /// Service category of a virtual channel, with the source's rate (ATM Forum Traffic Management 4.0).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +41,23 @@ impl Service {
             Service::Vbr { .. } => Class::Vbr,
             Service::Abr(_) => Class::Abr,
             Service::Ubr { .. } => Class::Ubr,
+        }
+    }
+
+    /// Returns the rate that the network guarantees: that of CBR, or the minimum of ABR.
+    pub fn guaranteed(&self) -> Rate {
+        match self {
+            Service::Cbr { pcr } => pcr.unwrap_or_default(),
+            Service::Abr(abr) => abr.mcr,
+            Service::Vbr { .. } | Service::Ubr { .. } => Rate::default(),
+        }
+    }
+
+    /// Returns the minimum rate and weight that switches share out capacity by.
+    pub fn guarantee(&self) -> Guarantee {
+        match self {
+            Service::Abr(abr) => Guarantee { mcr: line::cells_per_second(abr.mcr), weight: abr.weight },
+            _ => Guarantee::NONE,
         }
     }
 }

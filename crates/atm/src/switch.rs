@@ -1,8 +1,8 @@
 //! ATM switch with output queues.
 //!
 //! Modelled: virtual channels from input to output with translation; at each output a queue for each service
-//! category, finite or not, the categories served in strict order; early and partial packet discard for UBR;
-//! EFCI; ERICA and ERICA+. Not modelled: delay or blocking inside the fabric, which takes no time; policing.
+//! category, finite or not, the categories served in strict order; early and partial packet discard for each
+//! category; EFCI; ERICA and ERICA+. Not modelled: delay or blocking inside the fabric, which takes no time; policing.
 //! VS/VD is a separate node ([`vsvd`](super::vsvd)).
 //!
 //! Cells of all inputs are processed in the order of their arrival, those of one instant in the order of the
@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cell::{Cell, Inbox, Vc, Word, unload};
-use super::erica::{Measurement, QueueControl, Target};
+use super::erica::{Erica, Fairness, Guarantee, Measurement, QueueControl, Target};
 use super::line;
 use super::service::Class;
 use crate::metrics;
@@ -46,13 +46,55 @@ pub struct Config {
     pub becn: Option<u32>,
     /// Maximum number of waiting cells of each category. Default: no limit.
     pub limit: Limits,
-    /// Early packet discard: number of waiting UBR cells at which new AAL5 PDUs are dropped. Default: none
-    /// are.
-    pub epd: Option<u32>,
-    /// Enables partial packet discard for UBR: a lost cell dooms the rest of its PDU.
+    /// Early packet discard: number of waiting cells at which new AAL5 PDUs are dropped.
     ///
-    /// The last cell of the PDU is kept. Default: false.
-    pub ppd: bool,
+    /// Each category has its own. A number alone holds for ABR and UBR. Default: none are dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epd: Option<Discard<u32>>,
+    /// Enables partial packet discard: a lost cell dooms the rest of its PDU.
+    ///
+    /// Each category has its own value. The last cell of the PDU is kept. `true` alone holds for ABR and UBR. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ppd: Option<Discard<bool>>,
+}
+
+/// Discard of whole AAL5 PDUs, of ABR and UBR or of each category.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Discard<T> {
+    /// ABR and UBR alike.
+    Data(T),
+    /// Each category by itself.
+    Each(ByCategory<T>),
+}
+
+impl<T: Copy> Discard<T> {
+    /// Returns the values of the categories, in the order in which they are served.
+    fn each(discard: Option<Discard<T>>) -> [Option<T>; 4] {
+        match discard {
+            None => [None; 4],
+            Some(Discard::Data(value)) => [None, None, Some(value), Some(value)],
+            Some(Discard::Each(ByCategory { cbr, vbr, abr, ubr })) => [cbr, vbr, abr, ubr],
+        }
+    }
+}
+
+/// Values for each service category. Default: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ByCategory<T> {
+    /// Constant bit rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cbr: Option<T>,
+    /// Variable bit rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vbr: Option<T>,
+    /// Available bit rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub abr: Option<T>,
+    /// Unspecified bit rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ubr: Option<T>,
 }
 
 /// Maximum number of waiting cells of each category at an output. Default: no limit.
@@ -82,6 +124,9 @@ pub enum Algorithm {
         #[schemars(range(min = 0.0, max = 1.0))]
         #[serde(default = "most")]
         utilisation: f64,
+        /// Fairness of shares with minimum rates. Default: "mcr-plus-equal-share".
+        #[serde(default)]
+        fairness: Fairness,
         /// Measurement of load and capacity.
         #[serde(default)]
         measure: Measurement,
@@ -91,6 +136,9 @@ pub enum Algorithm {
         /// Control of the queue.
         #[serde(default)]
         queue: QueueControl,
+        /// Fairness of shares with minimum rates. Default: "mcr-plus-equal-share".
+        #[serde(default)]
+        fairness: Fairness,
         /// Measurement of load and capacity.
         #[serde(default)]
         measure: Measurement,
@@ -105,9 +153,39 @@ impl Algorithm {
     fn target(&self) -> Option<(Measurement, Target)> {
         match *self {
             Algorithm::None => None,
-            Algorithm::Erica { utilisation, measure } => Some((measure, Target::Utilisation(utilisation))),
-            Algorithm::EricaPlus { queue, measure } => Some((measure, Target::Queue(queue))),
+            Algorithm::Erica { utilisation, measure, .. } => {
+                Some((measure, Target::Utilisation(utilisation)))
+            }
+            Algorithm::EricaPlus { queue, measure, .. } => Some((measure, Target::Queue(queue))),
         }
+    }
+
+    /// Returns the feedback of an output whose line has this rate.
+    fn at(&self, cells_per_second: f64) -> Result<Option<Erica>, InvalidConfig> {
+        let fairness = match *self {
+            Algorithm::None => return Ok(None),
+            Algorithm::Erica { fairness, .. } | Algorithm::EricaPlus { fairness, .. } => fairness,
+        };
+        let erica = self.target().map(|(measure, target)| Erica::new(measure, target, cells_per_second));
+        Ok(erica.transpose()?.map(|erica| erica.with_fairness(fairness)))
+    }
+}
+
+/// Contract of a channel with a switch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Contract {
+    /// Service category.
+    pub class: Class,
+    /// Set if its cells are those of AAL5 PDUs. If not, a first mark of a PDU's end sets it.
+    pub has_pdus: bool,
+    /// Minimum cell rate and weight.
+    pub guarantee: Guarantee,
+}
+
+impl From<Class> for Contract {
+    /// Returns the contract of packets in AAL5 without a minimum rate.
+    fn from(class: Class) -> Contract {
+        Contract { class, has_pdus: true, guarantee: Guarantee::NONE }
     }
 }
 
@@ -159,6 +237,28 @@ enum Does {
     Signal(Vc),
 }
 
+impl Config {
+    /// Rejects keys that have no effect with the others.
+    ///
+    /// # Errors
+    /// Returns an error that names the key.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        let Limits { cbr, vbr, abr, ubr } = self.limit;
+        let limits = [cbr, vbr, abr, ubr];
+        let (early, partial) = (Discard::each(self.epd), Discard::each(self.ppd));
+        let filled = limits.iter().zip(partial).any(|(limit, ppd)| limit.is_some() && ppd == Some(true));
+        let is_idle = partial.contains(&Some(true)) && !filled;
+        InvalidConfig::ensure(
+            !is_idle,
+            "ppd",
+            "a category with a `limit`, or none: cells are lost at full queues",
+        )?;
+        let pairs = || limits.iter().zip(early).filter_map(|(limit, epd)| epd.map(|epd| (*limit, epd)));
+        let is_reached = pairs().any(|(limit, epd)| limit.is_none_or(|limit| epd < limit));
+        InvalidConfig::ensure(is_reached || pairs().count() == 0, "epd", "fewer cells than the `limit`")
+    }
+}
+
 impl Switch {
     /// Creates a switch without ports.
     pub fn new(config: &Config) -> Switch {
@@ -191,9 +291,11 @@ impl Switch {
     ///
     /// # Panics
     /// Panics if a port does not exist, or already has a channel of this number.
-    pub fn connect(&mut self, (a, vc_a): (Port, Vc), (b, vc_b): (Port, Vc), class: Class) {
-        let to_a = self.outputs[usize::from(a.0)].add_channel(vc_a, class, b.0);
-        let to_b = self.outputs[usize::from(b.0)].add_channel(vc_b, class, a.0);
+    pub fn connect(&mut self, (a, vc_a): (Port, Vc), (b, vc_b): (Port, Vc), contract: impl Into<Contract>) {
+        let contract = contract.into();
+        let class = contract.class;
+        let to_a = self.outputs[usize::from(a.0)].add_channel(vc_a, contract, b.0);
+        let to_b = self.outputs[usize::from(b.0)].add_channel(vc_b, contract, a.0);
         for (input, came, output, vc, number, back) in
             [(a, vc_a, b, vc_b, to_b, to_a), (b, vc_b, a, vc_a, to_a, to_b)]
         {

@@ -3,10 +3,12 @@
 mod atm_path;
 
 use atm_path::{Adjust, Greedy, Load, OC3, Path, Values, World, seed_abr, seed_tcp};
-use bentpipe_atm::erica::Measurement;
+use bentpipe_atm::erica::{Fairness, Measurement};
 use bentpipe_atm::interface::LINE;
-use bentpipe_atm::switch::{self, Algorithm};
-use bentpipe_atm::{Channel, Content, Coupling, Interface, Service, Switch, Vc, abr, line, receive, vsvd};
+use bentpipe_atm::switch::{self, Algorithm, ByCategory, Discard};
+use bentpipe_atm::{
+    Channel, Class, Content, Coupling, Interface, Service, Switch, Vc, abr, line, receive, vsvd,
+};
 use bentpipe_net::Port;
 use bentpipe_sim::{Builder, ElementId, Network};
 use bentpipe_units::{Rate, Span, Time};
@@ -159,7 +161,8 @@ fn erica_plus_is_fair_and_uses_the_line() {
 
 #[test]
 fn erica_keeps_to_its_share() {
-    let abr = Algorithm::Erica { utilisation: 0.9, measure: Default::default() };
+    let abr =
+        Algorithm::Erica { utilisation: 0.9, fairness: Default::default(), measure: Default::default() };
     let switch = switch::Config { abr, ..Default::default() };
     let mut world = Path { switch, ..Path::wan(5) }.build();
     let (rates, used) = shares(&mut world, 1000, 2000);
@@ -295,7 +298,7 @@ fn over_satellite(vsvd: Option<vsvd::Config>) -> World {
     // A virtual source that has less to send than it may must not count as if it did not.
     let count_rates = vsvd.is_some_and(|vsvd| !vsvd.transparent);
     let measure = Measurement { count_rates, ..Measurement::default() };
-    let abr = Algorithm::EricaPlus { queue: Default::default(), measure };
+    let abr = Algorithm::EricaPlus { queue: Default::default(), fairness: Default::default(), measure };
     let switch = switch::Config { abr, ..Default::default() };
     let mut path = Path { delays: [ms(250), ms(5), ms(1)], vsvd, switch, ..Path::wan(4) };
     path.background = Some(|| {
@@ -464,6 +467,7 @@ fn no_cell_is_lost_or_made() {
 /// UBR from three greedy sources into a queue of 2000 cells: PDUs that arrive whole a second, and the use of the trunk.
 fn ubr(epd: Option<u32>, ppd: bool) -> (f64, f64) {
     let limit = switch::Limits { ubr: Some(2000), ..Default::default() };
+    let (epd, ppd) = (epd.map(Discard::Data), Some(Discard::Data(ppd)));
     let switch = switch::Config { limit, epd, ppd, ..Default::default() };
     let service = |_| Service::Ubr { pcr: None };
     let mut world = Path { switch, service, ..Path::wan(3) }.build();
@@ -482,4 +486,101 @@ fn discarding_whole_pdus_saves_the_others() {
     assert!(used > 0.99 && used_early > 0.99, "{used} {used_early}");
     assert!(plain < 0.7 * early && partial < early, "{plain} {partial} {early}");
     assert!(early > 0.98 * 366_792.0 / 12.0 * (1.3 - 0.015) / 1.3, "{early}");
+}
+
+/// Sources at the line's rate without feedback, into a queue of 2000 cells.
+///
+/// Returns PDUs that arrive whole, and cells that EPD, PPD and the full queue drop.
+fn without_feedback(class: Class, epd: Option<Discard<u32>>, ppd: Option<Discard<bool>>) -> [f64; 4] {
+    let most = Some(2000);
+    let limit = switch::Limits { cbr: most, vbr: most, abr: most, ubr: most };
+    let switch = switch::Config { limit, epd, ppd, ..Default::default() };
+    let service = match class {
+        Class::Cbr => |_| Service::Cbr { pcr: None },
+        Class::Vbr => |_| Service::Vbr { pcr: None },
+        Class::Ubr => |_| Service::Ubr { pcr: None },
+        Class::Abr => |_| Service::Abr(abr::Config { tbe: 16_777_215, cdf: 0.0, ..abr::Config::default() }),
+    };
+    let mut world = Path { switch, service, ..Path::wan(3) }.build();
+    world.run_ms(300);
+    let whole = (0..3).map(|n| world.value(&format!("receiver/{n}"), "packets")).sum::<f64>();
+    let full = match class {
+        Class::Cbr => "dropped-cbr",
+        Class::Vbr => "dropped-vbr",
+        Class::Abr => "dropped-abr",
+        Class::Ubr => "dropped-ubr",
+    };
+    let [early, partial, full] =
+        ["dropped-epd", "dropped-ppd", full].map(|name| world.value("link/trunk/forward", name));
+    [whole, early, partial, full]
+}
+
+#[test]
+fn each_category_discards_whole_pdus_as_configured() {
+    for class in Class::ALL {
+        let each = |value: u32| {
+            let [cbr, vbr, abr, ubr] = Class::ALL.map(|other| (other == class).then_some(value));
+            Some(Discard::Each(ByCategory { cbr, vbr, abr, ubr }))
+        };
+        let all = Some(true);
+        let ppd = Some(Discard::Each(ByCategory { cbr: all, vbr: all, abr: all, ubr: all }));
+        let plain = without_feedback(class, None, None);
+        let partial = without_feedback(class, None, ppd);
+        let early = without_feedback(class, each(1500), ppd);
+        assert_eq!(plain[1..3], [0.0, 0.0], "{class:?}");
+        assert!(partial[1] == 0.0 && partial[2] > 0.0, "{class:?}: {partial:?}");
+        // Below the threshold by more than a PDU of each source: nothing is dropped but whole PDUs, and RM cells.
+        assert!(early[1] > 0.0 && early[0] > 1.2 * plain[0], "{class:?}: {plain:?} {early:?}");
+        assert!(early[3] < 0.01 * plain[3], "{class:?}: {plain:?} {early:?}");
+    }
+    // A number alone holds for ABR and UBR, and for no other.
+    for (class, drops) in [(Class::Abr, true), (Class::Ubr, true), (Class::Vbr, false), (Class::Cbr, false)] {
+        let found = without_feedback(class, Some(Discard::Data(1500)), None);
+        assert_eq!(found[1] > 0.0, drops, "{class:?}: {found:?}");
+    }
+}
+
+/// Rates in Mbit/s, use of the trunk, and ABR queues after one second and two.
+fn with_minima(fairness: Fairness, minima: &'static [u64]) -> (Vec<f64>, f64, [f64; 2]) {
+    let abr = Algorithm::EricaPlus { queue: Default::default(), fairness, measure: Default::default() };
+    let switch = switch::Config { abr, ..Default::default() };
+    let start: fn(usize) -> Service = |n| match seed_abr(n) {
+        Service::Abr(config) => {
+            // The third weighs two.
+            Service::Abr(abr::Config { weight: if n == 2 { 2.0 } else { 1.0 }, ..config })
+        }
+        other => other,
+    };
+    let mut path = Path { switch, service: start, ..Path::wan(minima.len()) };
+    path.minima = minima;
+    let mut world = path.build();
+    world.run_ms(1000);
+    let early = world.value("link/trunk/forward", "abr-queue");
+    let (rates, used) = shares(&mut world, 1001, 2000);
+    let late = world.value("link/trunk/forward", "abr-queue");
+    (rates.iter().map(|rate| rate * 424.0 / 1e6).collect(), used, [early, late])
+}
+
+#[test]
+fn minimum_rates_have_their_share_and_the_queue_ends() {
+    const MINIMA: &[u64] = &[116_000_000, 4_000_000, 0, 0];
+    let line = 155.52;
+    let above = (line - 120.0) / 4.0;
+    let expected = [
+        (Fairness::McrPlusEqualShare, [116.0 + above, 4.0 + above, above, above]),
+        (
+            Fairness::MaxOfMcrAndShare,
+            [116.0, (line - 116.0) / 3.0, (line - 116.0) / 3.0, (line - 116.0) / 3.0],
+        ),
+        (Fairness::McrProportional, [line * 116.0 / 120.0, line * 4.0 / 120.0, 0.0, 0.0]),
+        (Fairness::McrPlusWeightedShare, [116.0 + above * 0.8, 4.0 + above * 0.8, above * 1.6, above * 0.8]),
+    ];
+    for (fairness, expected) in expected {
+        let (rates, used, [early, late]) = with_minima(fairness, MINIMA);
+        for (rate, expected) in rates.iter().zip(expected) {
+            assert!((rate - expected).abs() < 0.5 + 0.03 * expected, "{fairness:?}: {rates:?} {expected:?}");
+        }
+        assert!(used > 0.95, "{fairness:?}: {used}");
+        assert!(late < early + 200.0 && late < 2000.0, "{fairness:?}: {early} {late}");
+    }
 }

@@ -12,6 +12,9 @@ bentpipe_site::roles! {
     Dtn "dtn" bentpipe_dtn::kind::Kind, shares
         /// Networks of bundles.
         dtn: bentpipe_dtn::network::Networks;
+
+    /// Network address and port translation (NAPT, RFC 3022) of IPv4.
+    Nat "nat" site::nat::Kind;
 }
 
 /// Role of a node, or several.

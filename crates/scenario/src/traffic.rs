@@ -1,6 +1,6 @@
 //! Table of traffic: one row a kind.
 
-use bentpipe_transport::{app, tcp, tfrc};
+use bentpipe_transport::{app, ping, tcp, tfrc};
 
 bentpipe_site::traffic! {
     /// A TCP connection.
@@ -29,4 +29,7 @@ bentpipe_site::traffic! {
 
     /// SIP calls placed at random times, over UDP.
     Sip "sip" bentpipe_telephony::Config;
+
+    /// ICMP echo requests, whose replies give the round-trip time.
+    Ping "ping" ping::Ping;
 }

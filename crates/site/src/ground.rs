@@ -108,6 +108,11 @@ impl<'g, 'a> Ground<'g, 'a> {
         Ok(())
     }
 
+    /// Adds routes of all nodes to this node, whose address the role gives others.
+    pub fn advertise(&mut self, ip: IpVersion) {
+        self.nodes.send_to(self.node, ip);
+    }
+
     fn join(&mut self, endpoint: Port) -> Port {
         self.joined.push(endpoint);
         Port(self.joined.len() as u16 - 1)

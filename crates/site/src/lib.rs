@@ -24,6 +24,7 @@ mod line_keys;
 pub mod marker;
 mod medium;
 mod member;
+pub mod nat;
 mod nodes;
 mod problem;
 mod review;

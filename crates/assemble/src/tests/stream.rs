@@ -111,6 +111,24 @@ fn damaged_cells_are_dropped_or_marked_or_repaired() {
 }
 
 #[test]
+fn cells_of_a_stream_obey_the_channels_rate_and_limit() {
+    let with = |medium: &str| {
+        judged(&format!(
+            "node.a = {{}}\nnode.b = {{}}\n[atm.line.sky]\nbetween = [\"a\", \"b\"]\nrate = \"149.76 Mbit/s\"\n\
+             [link.sky]\nbetween = [\"a\", \"b\"]\nmedium = {{ kind = \"vc\"{medium} }}\n\
+             [flow.tv]\nfrom = \"a\"\nto = \"b\"\n\
+             traffic = {{ kind = \"stream\", file = \"card.ts\", adaptation = \"aal5\" }}\n"
+        ))
+    };
+    let [free, slow, short] =
+        ["", ", service = { kind = \"ubr\", pcr = \"5 Mbit/s\" }", ", limit = 4"].map(with);
+    assert_eq!((value(&free, "intact"), value(&slow, "intact")), (1.0, 1.0));
+    assert!(value(&slow, "pcr-jitter") > 10.0 * value(&free, "pcr-jitter"));
+    // A PDU of two packets is eight cells, which come in one burst: four of them find no room.
+    assert!(value(&short, "cells-arrived") < 0.7 * value(&short, "cells-sent"), "{:?}", short.measures);
+}
+
+#[test]
 fn misinserted_cells_are_told_by_crc_and_numbers() {
     let [aal5, aal1] = ["aal5", "aal1"].map(|adaptation| in_cells(adaptation, "", ", misinsertion = 1e-3"));
     assert!(value(&aal5, "cells-arrived") > value(&aal5, "cells-sent"));

@@ -118,6 +118,30 @@ fn connections_share_what_other_cells_leave() {
     assert!(rates.iter().all(|rate| (rate / rates[0] - 1.0).abs() < 0.1), "{rates:?}");
 }
 
+#[test]
+fn budgets_deduct_streams_and_name_the_feedback_delay() {
+    let costs = |text: &str| {
+        let scenario = read(text).unwrap();
+        let scenario = bentpipe_scenario::copies::spread(&scenario).into_owned();
+        bentpipe_scenario::Medium::costs(&Layout::new(&scenario).members(), &scenario.shared).unwrap()
+    };
+    let all = costs(NETWORK);
+    // The trunk's 155.52 Mbit/s less 50, of which one cell in 32 is an RM cell; 1 ms of access there and back.
+    assert_eq!(all[0].usable().as_bps(), 105_520_000 / 32 * 31);
+    let expected = [
+        "line \"trunk\": 155.52 Mbit/s less 50 Mbit/s of streams on average leaves 105.52 Mbit/s of cells",
+        "feedback delay of line \"trunk\": 2 ms",
+    ];
+    assert_eq!(all[0].notes(1500), expected);
+    // No stream goes back; the access lines are the slower ones there, at the far end.
+    assert_eq!(all[1].notes(1500), ["feedback delay of line \"access.1\": 12 ms"]);
+    let video = "source = { kind = \"on-off\", rate = \"80 Mbit/s\", on = \"1 s\", off = \"3 s\" }";
+    let other = costs(&NETWORK.replace("source = { kind = \"constant\", rate = \"50 Mbit/s\" }", video));
+    assert!(other[0].notes(1500)[0].contains("less 20 Mbit/s of streams"), "{:?}", other[0].notes(1500));
+    let cbr = costs(&NETWORK.replace("{ kind = \"abr\" }", "{ kind = \"cbr\" }"));
+    assert_eq!((cbr[0].usable().as_bps(), cbr[0].notes(1500)), (149_760_000, vec![]));
+}
+
 /// The network with a box of VS/VD in front of the far switch, whose trunk is the satellite.
 fn with_box() -> String {
     let boxed = "[atm.vs_vd.hub]\nlimit = 50000\n[atm.line.feeder]\nbetween = [\"near\", \"hub\"]\nrate = \"155.52 Mbit/s\"\n\

@@ -155,6 +155,16 @@ pub enum CellSource {
     Video(RateConfig),
 }
 
+impl CellSource {
+    /// Returns the rates of a video source.
+    pub fn video(&self) -> Option<RateConfig> {
+        match self {
+            CellSource::Video(config) => Some(*config),
+            CellSource::Constant { .. } | CellSource::OnOff { .. } => None,
+        }
+    }
+}
+
 /// Maximum simulated time with cells. Their merge order reaches 52 days with 4096 channels.
 const MAX_DURATION: Span = Span::from_secs(50 * 86_400);
 

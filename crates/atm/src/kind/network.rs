@@ -1,6 +1,7 @@
 //! Switches, boxes and interfaces while channels are led through them.
 
 use crate::interface::LINE;
+use crate::switch::Contract;
 use crate::{Channel, Content, Coupling, Faults, Interface, Rates, Service, Switch, Vc, line};
 use bentpipe_mpeg as video;
 use bentpipe_net::Port;
@@ -31,6 +32,8 @@ pub(super) struct Network<'a> {
     interfaces: Vec<(String, Interface)>,
     /// The ends of each line.
     plugs: Vec<[Plug; 2]>,
+    /// Sum of guaranteed rates on each line, the same in both directions.
+    guaranteed: Vec<Rate>,
     /// The number of the next channel, the same on all its lines.
     next: u16,
     /// The channel led last.
@@ -42,9 +45,20 @@ impl<'a> Network<'a> {
         let switches = atm.switch.values().map(Switch::new).collect();
         let couplings = atm.vs_vd.keys().map(|name| coupling(atm, name));
         let couplings = couplings.collect::<Result<_, Problem>>()?;
+        for (name, switch) in &atm.switch {
+            switch.check().map_err(|error| Problem::impossible(&format!("atm.switch.{name}"), &error))?;
+        }
         let (interfaces, plugs) = (Vec::new(), Vec::new());
-        let mut network =
-            Network { atm, switches, couplings, interfaces, plugs, next: Vc::FIRST.vci(), last: Vc::FIRST };
+        let mut network = Network {
+            atm,
+            switches,
+            couplings,
+            interfaces,
+            plugs,
+            guaranteed: vec![Rate::default(); atm.line.len()],
+            next: Vc::FIRST.vci(),
+            last: Vc::FIRST,
+        };
         for (name, line) in &atm.line {
             let config = line::Config { rate: line.cell_rate(), delay: line.delay };
             let mut plug = |node: &String, way: Way| {
@@ -91,6 +105,10 @@ impl<'a> Network<'a> {
         let path = path(self.atm, between[0], between[1]).map_err(|problem| Problem::new(key, problem))?;
         let vc = Vc::new(self.next).ok_or_else(|| Problem::new(key, "more than 4064 virtual channels"))?;
         (self.next, self.last) = (self.next + 1, vc);
+        path.iter().try_for_each(|(line, _)| self.admit(key, *line, given.service))?;
+        let has_pdus = contents.iter().all(|content| matches!(content, Content::Packets(_)));
+        let contract =
+            Contract { class: given.service.class(), has_pdus, guarantee: given.service.guarantee() };
         // The two ends of each line in the order that the channel passes them.
         let plugs: Vec<Plug> = path.iter().flat_map(|(line, way)| self.ends(*line, *way)).collect();
         let [first, middle @ .., last] = &plugs[..] else {
@@ -99,7 +117,7 @@ impl<'a> Network<'a> {
         for pair in middle.chunks(2) {
             match *pair {
                 [Plug::Switch(switch, a), Plug::Switch(_, b)] => {
-                    self.switches[switch].connect((a, vc), (b, vc), given.service.class());
+                    self.switches[switch].connect((a, vc), (b, vc), contract);
                 }
                 [Plug::Coupling(n, a), Plug::Coupling(..)] => {
                     self.couple(key, (n, a), vc, name, given.service)?
@@ -126,6 +144,30 @@ impl<'a> Network<'a> {
             port.map(|port| (n, port)).map_err(|error| Problem::impossible(&of_service, &error))
         };
         Ok([end(first, between[0], near)?, end(last, between[1], far)?])
+    }
+
+    /// Admits a channel to a line if guaranteed rates fit there (TM 4.0, section 5.1.2).
+    ///
+    /// Rates are the same in both directions.
+    fn admit(&mut self, key: &str, line: usize, service: Service) -> Result<(), Problem> {
+        let rate = service.guaranteed();
+        let (Some((name, config)), Some(sum)) =
+            (self.atm.line.get_index(line), self.guaranteed.get_mut(line))
+        else {
+            return Ok(());
+        };
+        *sum = Rate::from_bps(sum.as_bps().saturating_add(rate.as_bps()));
+        if rate.as_bps() == 0 || *sum <= config.cell_rate() {
+            return Ok(());
+        }
+        let of_service = if key.starts_with("link.") { "medium.service" } else { "service" };
+        let field = if matches!(service, Service::Abr(_)) { "mcr" } else { "pcr" };
+        let all = *sum;
+        let problem = format!(
+            "minimum rates of ABR and peak rates of CBR on line \"{name}\" sum to {all}: expected at most its {}",
+            config.cell_rate()
+        );
+        Err(Problem::new(format!("{key}.{of_service}.{field}"), problem))
     }
 
     /// Connects a channel through a VS/VD node, entered at `side` on its way forward.
@@ -194,7 +236,18 @@ impl<'a> Network<'a> {
         let rates = rates(name, stream, seed).map_err(|(field, expected)| {
             Problem::new(format!("{key}.source.{field}"), format!("expected {expected}"))
         })?;
-        let given = Kind { service: stream.service, ..Kind::default() };
+        if matches!(
+            stream.service,
+            Service::Cbr { pcr: Some(_) } | Service::Vbr { pcr: Some(_) } | Service::Ubr { pcr: Some(_) }
+        ) {
+            const SOURCE: &str = "a stream sends at the rate of its source: expected none";
+            return Err(Problem::new(format!("{key}.service.pcr"), SOURCE));
+        }
+        let service = match (stream.service, &stream.source) {
+            (Service::Cbr { .. }, CellSource::Constant { rate }) => Service::Cbr { pcr: Some(*rate) },
+            (service, _) => service,
+        };
+        let given = Kind { service, ..Kind::default() };
         let contents = [Content::Streams(rates), Content::Sink];
         self.lead(&key, name, [&stream.from, &stream.to], &given, contents).map(drop)
     }

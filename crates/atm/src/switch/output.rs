@@ -12,8 +12,8 @@ use bentpipe_units::{Span, Time};
 use bentpipe_wire::atm::rm;
 
 use super::waiting::Waiting;
-use super::{Config, Moment};
-use crate::cell::{Cell, Vc, Word, reload, unload};
+use super::{Config, Contract, Discard, Moment};
+use crate::cell::{Cell, Kind, Vc, Word, reload, unload};
 use crate::erica::Erica;
 use crate::line::{self, CELL_BITS, Line, cells_per_second};
 use crate::metrics;
@@ -82,12 +82,8 @@ struct Frames {
     refused: bool,
     /// Set if a cell of this PDU was dropped.
     broken: bool,
-}
-
-impl Default for Frames {
-    fn default() -> Frames {
-        Frames { starting: true, refused: false, broken: false }
-    }
+    /// Set once the channel is known to carry PDUs.
+    is_known: bool,
 }
 
 /// Data that accompanies the cells of a category.
@@ -114,8 +110,9 @@ pub(super) struct Output {
     interval_ends: Time,
     efci: usize,
     becn: usize,
-    epd: usize,
-    ppd: bool,
+    /// Thresholds of EPD, and PPD, for each category.
+    epd: [usize; 4],
+    ppd: [bool; 4],
     dropped_epd: u64,
     dropped_ppd: u64,
     rm_made: u64,
@@ -125,17 +122,16 @@ impl Output {
     pub(super) fn new(path: String, config: &Config, line: &line::Config) -> Result<Output, InvalidConfig> {
         let limits = config.limit;
         let cells = cells_per_second(line.rate);
-        let erica = config.abr.target().map(|(measure, target)| Erica::new(measure, target, cells));
-        let erica = erica.transpose()?;
+        let erica = config.abr.at(cells)?;
         let threshold = |cells: Option<u32>| cells.map_or(usize::MAX, |cells| cells as usize);
         // Where PDUs may be dropped each cell is examined, as each marks the beginning of one.
-        let frames = limits.ubr.or(config.epd).map(|_| 0);
-        let waiting = [
-            Waiting::new(limits.cbr, None),
-            Waiting::new(limits.vbr, None),
-            Waiting::new(limits.abr, config.efci),
-            Waiting::new(limits.ubr, frames),
-        ];
+        let (limits, epd) = ([limits.cbr, limits.vbr, limits.abr, limits.ubr], Discard::each(config.epd));
+        let ppd = Discard::each(config.ppd).map(Option::unwrap_or_default);
+        let waiting = [CBR, VBR, ABR, UBR].map(|class| {
+            let is_examined = epd[class].is_some() || (ppd[class] && limits[class].is_some());
+            let marked = config.efci.filter(|_| class == ABR);
+            Waiting::new(limits[class], if is_examined { Some(0) } else { marked })
+        });
         Ok(Output {
             path,
             line: Line::new(line)?,
@@ -147,8 +143,8 @@ impl Output {
             erica,
             efci: threshold(config.efci),
             becn: threshold(config.becn),
-            epd: threshold(config.epd),
-            ppd: config.ppd,
+            epd: epd.map(threshold),
+            ppd,
             dropped_epd: 0,
             dropped_ppd: 0,
             rm_made: 0,
@@ -161,12 +157,14 @@ impl Output {
     }
 
     /// Adds a channel that arrives by `input` and leaves on `vc`, and returns its index.
-    pub(super) fn add_channel(&mut self, vc: Vc, class: Class, input: u16) -> u16 {
+    pub(super) fn add_channel(&mut self, vc: Vc, contract: Contract, input: u16) -> u16 {
+        let Contract { class, has_pdus, guarantee } = contract;
         if let Some(erica) = &mut self.erica {
-            erica.add();
+            erica.add(guarantee);
         }
         let number = self.channels.all.len() as u16;
-        let (frames, cargo, quiet_until) = Default::default();
+        let (cargo, quiet_until) = Default::default();
+        let frames = Frames { starting: true, refused: false, broken: false, is_known: has_pdus };
         self.channels.all.push(Channel { input, frames, cargo, quiet_until });
         self.waiting[class as usize].add_input(input);
         self.channels.numbers[vc.index()] = number;
@@ -293,11 +291,10 @@ impl Output {
         if self.is_asked() && word.is_backward_rm() {
             word = self.attached[class].answers.pop_front().unwrap_or(word);
         }
-        let waiting = &mut self.waiting[class];
-        if class == ABR && waiting.len() >= self.efci {
+        if class == ABR && self.waiting[ABR].len() >= self.efci {
             word = word.congested();
         }
-        let is_admitted = if class == UBR { self.admits(word) } else { waiting.has_room() };
+        let is_admitted = self.admits(class, word);
         let (waiting, cargo) = (&mut self.waiting[class], &mut self.channels.of(word).cargo);
         if is_admitted {
             waiting.admit(Cell { at, word });
@@ -347,18 +344,25 @@ impl Output {
         }
     }
 
-    /// Returns `true` if a UBR cell is admitted, and counts it if not.
+    /// Returns `true` if a cell is admitted, and counts it if not.
+    ///
+    /// RM and OAM cells belong to no PDU, so that room alone decides.
     #[inline(never)]
-    fn admits(&mut self, word: Word) -> bool {
-        let (waiting, frames) = (&mut self.waiting[UBR], &mut self.channels.of(word).frames);
+    fn admits(&mut self, class: usize, word: Word) -> bool {
+        let (waiting, frames) = (&mut self.waiting[class], &mut self.channels.of(word).frames);
+        let (epd, ppd) = (self.epd[class], self.ppd[class]);
+        if matches!(word.kind(), Kind::Rm | Kind::Oam) || !frames.is_known {
+            frames.is_known |= word.is_last();
+            return waiting.has_room();
+        }
         let queue = waiting.len();
         if frames.starting {
-            *frames = Frames { starting: false, refused: queue >= self.epd, broken: false };
+            (frames.refused, frames.broken) = (queue >= epd, false);
         }
         frames.starting = word.is_last();
         if frames.refused {
             self.dropped_epd += 1;
-        } else if frames.broken && self.ppd && !word.is_last() {
+        } else if frames.broken && ppd && !word.is_last() {
             self.dropped_ppd += 1;
         } else {
             let has_room = waiting.has_room();

@@ -115,14 +115,16 @@ impl Plain {
         let limit =
             [limit.cbr, limit.vbr, limit.abr, limit.ubr][class as usize].map_or(usize::MAX, |n| n as usize);
         let (starting, refused, broken) = self.frames.entry(word.vc()).or_insert((true, false, false));
-        if class != Class::Ubr {
+        if matches!(word.kind(), Kind::Rm | Kind::Oam) {
             return queue < limit;
         }
+        let (epd, ppd) =
+            (Discard::each(config.epd)[class as usize], Discard::each(config.ppd)[class as usize]);
         if *starting {
-            (*refused, *broken) = (config.epd.is_some_and(|epd| queue >= epd as usize), false);
+            (*refused, *broken) = (epd.is_some_and(|epd| queue >= epd as usize), false);
         }
         *starting = word.is_last();
-        if *refused || (*broken && config.ppd && !word.is_last()) {
+        if *refused || (*broken && ppd == Some(true) && !word.is_last()) {
             return false;
         }
         *broken |= queue >= limit;
@@ -195,7 +197,7 @@ fn routes(outputs: &mut [Plain]) -> BTreeMap<(usize, Vc), Route> {
     for ((a, vc_a), (b, vc_b), class) in (0..CHANNELS).map(channel) {
         let [from, to] = [a, b].map(|port| usize::from(port.0));
         let [back, forth] = [from, to].map(|port| {
-            outputs[port].erica.as_mut().map(Erica::add);
+            outputs[port].erica.as_mut().map(|erica| erica.add(Guarantee::NONE));
             numbers[port] += 1;
             numbers[port] - 1
         });
@@ -318,8 +320,18 @@ fn config() -> impl Strategy<Value = Config> {
     let some = |range: std::ops::Range<u32>| proptest::option::of(range);
     let limits = (some(0..20), some(0..20), some(0..20), some(0..20));
     let abr = (0..3, 1_u32..30, 5_u64..400, any::<[bool; 3]>());
-    (limits, some(0..15), some(0..15), some(0..15), any::<bool>(), abr).prop_map(
-        |((cbr, vbr, abr, ubr), efci, becn, epd, ppd, (kind, cells, micros, flags))| {
+    let discards =
+        proptest::option::of((some(0..15), some(0..15), some(0..15), some(0..15), any::<[bool; 4]>()));
+    (limits, some(0..15), some(0..15), some(0..15), (any::<bool>(), discards), abr).prop_map(
+        |((cbr, vbr, abr, ubr), efci, becn, epd, (ppd, discards), (kind, cells, micros, flags))| {
+            let discards = discards.map_or(
+                (epd.map(Discard::Data), Some(Discard::Data(ppd))),
+                |(cbr, vbr, abr, ubr, ppd)| {
+                    let ppd = ppd.map(Some);
+                    let ppd = ByCategory { cbr: ppd[0], vbr: ppd[1], abr: ppd[2], ubr: ppd[3] };
+                    (Some(Discard::Each(ByCategory { cbr, vbr, abr, ubr })), Some(Discard::Each(ppd)))
+                },
+            );
             let measure = Measurement {
                 cells,
                 time: Span::from_micros(micros),
@@ -330,10 +342,21 @@ fn config() -> impl Strategy<Value = Config> {
             };
             let algorithm = match kind {
                 0 => Algorithm::None,
-                1 => Algorithm::Erica { utilisation: 0.9, measure },
-                _ => Algorithm::EricaPlus { queue: QueueControl::default(), measure },
+                1 => Algorithm::Erica { utilisation: 0.9, fairness: Fairness::default(), measure },
+                _ => Algorithm::EricaPlus {
+                    queue: QueueControl::default(),
+                    fairness: Fairness::default(),
+                    measure,
+                },
             };
-            Config { abr: algorithm, efci, becn, limit: Limits { cbr, vbr, abr, ubr }, epd, ppd }
+            Config {
+                abr: algorithm,
+                efci,
+                becn,
+                limit: Limits { cbr, vbr, abr, ubr },
+                epd: discards.0,
+                ppd: discards.1,
+            }
         },
     )
 }

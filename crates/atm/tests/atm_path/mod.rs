@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use bentpipe_atm::interface::LINE;
+use bentpipe_atm::switch::Contract;
 use bentpipe_atm::{
-    Channel, Class, Content, Coupling, Interface, Rates, Service, Switch, Vc, abr, line, receive, switch,
-    vsvd,
+    Channel, Content, Coupling, Interface, Rates, Service, Switch, Vc, abr, line, receive, switch, vsvd,
 };
 use bentpipe_net::metric::{Counter, Gauge, Of};
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
@@ -43,6 +43,8 @@ pub(crate) struct Path {
     /// A box in front of the first switch's port where each source's loop ends and another one begins.
     pub(crate) vsvd: Option<vsvd::Config>,
     pub(crate) load: Load,
+    /// Minimum rates of the first sources, in bits per second.
+    pub(crate) minima: &'static [u64],
     /// Rates of a source of VBR cells.
     pub(crate) background: Option<fn() -> Vec<Rates>>,
     pub(crate) adjust: Adjust,
@@ -76,7 +78,11 @@ pub(crate) fn seed_abr(_: usize) -> Service {
 
 /// ERICA+ as seed 004 has it.
 pub(crate) fn seed_switch() -> switch::Config {
-    let abr = switch::Algorithm::EricaPlus { queue: Default::default(), measure: Default::default() };
+    let abr = switch::Algorithm::EricaPlus {
+        queue: Default::default(),
+        fairness: Default::default(),
+        measure: Default::default(),
+    };
     switch::Config { abr, ..switch::Config::default() }
 }
 
@@ -92,6 +98,7 @@ impl Path {
             receive: |_| None,
             vsvd: None,
             load: Load::Greedy(|_| Span::ZERO),
+            minima: &[],
             background: None,
             adjust: Adjust::NONE,
         }
@@ -115,9 +122,11 @@ impl Path {
             (0..count).map(|n| add(&mut far, format!("link/exit.{n}/forward"), exit)).collect();
         let far_trunk = add(&mut far, "link/trunk/return".into(), trunk);
         for n in 0..count {
-            let class = if n < self.sources { (self.service)(n).class() } else { Class::Vbr };
-            near.connect((near_ports[n], vc(n)), (near_trunk, vc(n)), class);
-            far.connect((far_trunk, vc(n)), (far_ports[n], vc(n)), class);
+            let service = if n < self.sources { self.service_of(n) } else { Service::Vbr { pcr: None } };
+            let has_pdus = n < self.sources;
+            let contract = Contract { class: service.class(), has_pdus, guarantee: service.guarantee() };
+            near.connect((near_ports[n], vc(n)), (near_trunk, vc(n)), contract);
+            far.connect((far_trunk, vc(n)), (far_ports[n], vc(n)), contract);
         }
         [&mut near, &mut far].into_iter().for_each(self.adjust.switch);
         let (near, far) = (builder.add("near", near), builder.add("far", far));
@@ -156,6 +165,17 @@ impl Path {
         world
     }
 
+    /// Returns the service of a source, with its minimum rate.
+    fn service_of(&self, n: usize) -> Service {
+        match (self.service)(n) {
+            Service::Abr(config) => {
+                let mcr = self.minima.get(n).map_or(config.mcr, |mcr| Rate::from_bps(*mcr));
+                Service::Abr(abr::Config { mcr, icr: config.icr.map(|icr| icr.max(mcr)), ..config })
+            }
+            other => other,
+        }
+    }
+
     /// Whether a box is between the host of a source and its switch.
     fn is_boxed(&self, n: usize) -> bool {
         self.vsvd.is_some() && n < self.sources
@@ -174,7 +194,7 @@ impl Path {
         let delay = self.delays[if side == "access" { 0 } else { 2 }];
         let config = line::Config { rate: self.rate, delay };
         let mut interface = Interface::new(format!("link/{side}.{n}/host"), &config).unwrap();
-        let service = if n < self.sources { (self.service)(n) } else { Service::Vbr { pcr: None } };
+        let service = if n < self.sources { self.service_of(n) } else { Service::Vbr { pcr: None } };
         let path = format!("vc/{n}/{side}");
         let receive = (self.receive)(n).filter(|_| side == "exit");
         interface.add(Channel { path, vc: vc(n), service, content, limit: None, receive }).unwrap();
@@ -200,7 +220,7 @@ impl Path {
         let config = self.vsvd.unwrap_or_default();
         let mut coupling = Coupling::new(&config, paths, lines.each_ref()).unwrap();
         let paths = ["back", "on"].map(|way| format!("vc/{n}/box/{way}"));
-        coupling.connect(vc(n), &(self.service)(n), paths).unwrap();
+        coupling.connect(vc(n), &self.service_of(n), paths).unwrap();
         (self.adjust.coupling)(&mut coupling);
         coupling
     }

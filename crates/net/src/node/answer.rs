@@ -232,9 +232,21 @@ impl Node {
         if is_echo(&upper) && !ip.dst().is_multicast() {
             return self.send_own((ip.dst(), ip.src()), echo_reply(&upper), cx);
         }
-        if let Some(endpoint) = self.concerned(&upper) {
+        if let Some(endpoint) = self.concerned(&upper).or_else(|| self.requester(&upper)) {
             cx.emit(endpoint, packet);
         }
+    }
+
+    /// Returns the endpoint whose identifier an echo reply has.
+    fn requester(&self, upper: &Upper<'_>) -> Option<Port> {
+        let is_reply = match upper.protocol {
+            Protocol::ICMP => upper.bytes.first() == Some(&0),
+            Protocol::ICMPV6 => upper.bytes.first() == Some(&129),
+            _ => false,
+        };
+        let &[a, b] = upper.bytes.get(4..6).filter(|_| is_reply)? else { return None };
+        let identifier = u16::from_be_bytes([a, b]);
+        self.demux.find_service(Service::new(upper.protocol, identifier))
     }
 
     /// Returns the endpoint of the TCP connection that an ICMP error is about.

@@ -48,6 +48,11 @@ impl Demux {
         self.rest = Some(endpoint);
     }
 
+    /// Returns the endpoint that is bound to a service itself.
+    pub(super) fn find_service(&self, service: Service) -> Option<Port> {
+        self.services.get(&service).copied()
+    }
+
     /// Returns the endpoint of packets from a port of `source`. It is the connection's, else the port's, else the one
     /// for the rest.
     #[inline]

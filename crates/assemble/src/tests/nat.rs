@@ -1,0 +1,83 @@
+//! Flows through an address translator.
+
+use bentpipe_net::Nat;
+use bentpipe_transport::ping::Pinger;
+use bentpipe_transport::tcp;
+
+use super::*;
+
+/// Two hosts behind a router. Each has a call, an upload and a ping to one host outside.
+fn site(role: &str) -> Built {
+    let mut built = built(&format!(
+        r#"
+title = "site"
+duration = "20 s"
+node.one = {{}}
+node.two = {{}}
+node.edge = {{ kind = "router"{role} }}
+node.far = {{}}
+link.a = {{ between = ["one", "edge"], rate = "100 Mbit/s" }}
+link.b = {{ between = ["two", "edge"], rate = "100 Mbit/s" }}
+link.sky = {{ between = ["edge", "far"], rate = "2 Mbit/s", delay = "260 ms", queue = {{ kind = "drop-tail", bytes = "50 kB" }} }}
+[flow.call-one]
+from = "one"
+to = "far"
+traffic = {{ kind = "udp", pattern = {{ kind = "constant", interval = "20 ms" }}, payload = "32 B", packets = 100 }}
+[flow.call-two]
+from = "two"
+to = "far"
+traffic = {{ kind = "udp", pattern = {{ kind = "constant", interval = "20 ms" }}, payload = "32 B", packets = 100 }}
+[flow.upload-one]
+from = "one"
+to = "far"
+application = {{ kind = "bulk", size = "300 kB" }}
+traffic = "tcp"
+[flow.upload-two]
+from = "two"
+to = "far"
+application = {{ kind = "bulk", size = "300 kB" }}
+traffic = "tcp"
+[flow.ping-one]
+from = "one"
+to = "far"
+traffic = {{ kind = "ping", packets = 5 }}
+[flow.ping-two]
+from = "two"
+to = "far"
+traffic = {{ kind = "ping", packets = 5 }}"#
+    ));
+    built.network.run_until(at(20));
+    built
+}
+
+#[test]
+fn connections_calls_and_pings_of_two_hosts_pass() {
+    for role in ["", ", role = { kind = \"nat\", inside = [\"a\", \"b\"], filtering = \"address\" }"] {
+        let mut built = site(role);
+        for n in [0, 1] {
+            let sink: &mut Sink = built.network.element(built.flows[n].receivers[0]).expect("a sink");
+            assert_eq!((sink.flows()[0].packets, sink.flows()[0].lost()), (100, 0), "{role}");
+        }
+        for n in [2, 3] {
+            let end: &mut tcp::Endpoint = built.network.element(built.flows[n].receivers[0]).expect("an end");
+            assert_eq!(end.bytes_delivered(), 300_000, "{role}");
+        }
+        for n in [4, 5] {
+            let pinger: &mut Pinger = built.network.element(built.flows[n].sender).expect("a source");
+            assert!(pinger.rtts().mean().is_some_and(|mean| mean >= Span::from_millis(520)), "{role}");
+        }
+    }
+}
+
+#[test]
+fn packets_have_the_translators_address_outside() {
+    let mut built = site(", role = { kind = \"nat\", inside = [\"a\", \"b\"] }");
+    let nat = built.roles[0].element;
+    let nat: &mut Nat = built.network.element(nat).expect("a translator");
+    // Connections are closed and time out late; pings and calls of 20 s ago are still there.
+    assert_eq!(nat.mappings(), 6);
+    let mut few = site(", role = { kind = \"nat\", inside = [\"a\", \"b\"], ports = 1 }");
+    let sinks = [0, 1].map(|n| few.flows[n].receivers[0]);
+    let packets = sinks.map(|sink| few.network.element::<Sink>(sink).expect("a sink").flows()[0].packets);
+    assert_eq!(packets.iter().filter(|packets| **packets == 0).count(), 1, "{packets:?}");
+}
