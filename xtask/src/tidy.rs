@@ -115,7 +115,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "bentpipe-offline",
-        &["units", "wire", "rohc", "net", "site", "dvb", "scenario", "record", "assemble", "lab", "report"],
+        &[
+            "units", "wire", "rohc", "net", "site", "dvb", "mpeg", "scenario", "record", "assemble", "lab",
+            "report",
+        ],
     ),
     (
         "bentpipe",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::{channel, dtn, gateway, phone, rohc, rtp, ts, video};
+use crate::{channel, dtn, gateway, phone, rohc, rtp, traffic, ts, video};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
 #[derive(Debug, Parser)]
@@ -162,6 +162,15 @@ Examples:
     /// Fit loss models to traces and captures, and generate traces
     #[command(subcommand)]
     Channel(channel::Command),
+    /// Describe rates of captures, streams and sources, and draw time-sequence graphs
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  bentpipe traffic describe film.ts
+  bentpipe traffic describe --report lan.html lan.pcapng"
+    )]
+    Traffic(traffic::Command),
     /// Encapsulate and inspect IP in transport streams and DVB-S2 frames: ULE, MPE, GSE, multiplexing
     #[command(
         subcommand,

@@ -20,7 +20,7 @@ use schemars::schema_for;
 
 use crate::arguments::{Arguments, Command, SchemaOf};
 use crate::interrupt::INTERRUPTED;
-use crate::{channel, dtn, gateway, phone, rohc, rtp, show, ts, video};
+use crate::{channel, dtn, gateway, phone, rohc, rtp, show, traffic, ts, video};
 
 /// Error returned when a command ends without a result.
 pub(crate) struct Failure {
@@ -68,6 +68,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Rohc(command) => Ok(rohc::run(&command)),
         Command::Channel(command) => print(&channel::run(&command).map_err(Failure::bad)?),
+        Command::Traffic(command) => Ok(traffic::run(&command)),
         Command::Ts(command) => Ok(ts::run(&command)),
         Command::Rtp(command) => rtp::run(&command).map_err(Failure::bad),
         Command::Dtn(command) => dtn::run(&command).map_err(Failure::bad),

@@ -21,6 +21,7 @@ mod rtp;
 mod serve;
 mod session;
 mod show;
+mod traffic;
 mod ts;
 mod video;
 

@@ -48,7 +48,7 @@ something was lost or wrong, 2 for a bad command or file.";
 const INSPECT_EXAMPLES: &str = "\
 Examples:
   bentpipe ts inspect recording.ts
-  bentpipe ts inspect udp-multicast.pcap
+  bentpipe ts inspect --measure udp-multicast.pcap
   ffmpeg -i film.mp4 -f mpegts - | bentpipe ts inspect -
   bentpipe ts inspect --csv pids.csv --json all.json recording.ts
 

@@ -12,6 +12,7 @@
 mod fft;
 mod fgn;
 mod kind;
+pub mod lrd;
 mod rates;
 mod source;
 pub mod stream;

@@ -71,7 +71,7 @@ struct Mapping {
     is_established: bool,
 }
 
-/// Maximum number of remote addresses of a mapping that are remembered; packets from others are filtered.
+/// Maximum number of remote addresses of a mapping. Packets from others are filtered.
 const MAX_REMOTES: usize = 1024;
 
 /// Reason for which a packet is dropped.
@@ -186,7 +186,9 @@ impl Table {
         }
     }
 
-    /// Returns the number of an inside end's mapping, which may be a new one; `None` if all are taken.
+    /// Returns the number of an inside end's mapping, which may be a new one.
+    ///
+    /// Returns `None` if all are taken.
     fn number(&mut self, inside: SocketAddrV4, count: u16) -> Option<u16> {
         if let Some(number) = self.numbers.get(&inside) {
             return Some(*number);

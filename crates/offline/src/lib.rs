@@ -2,12 +2,13 @@
 //!
 //! Each job is a struct of its settings with a `run` method: header compression of captures ([`rohc`]), encapsulation of
 //! captures in transport streams and DVB-S2 frames, and back ([`ts`]), loss models of traces and captures ([`channel`]), real
-//! transport streams through ATM ([`video`]). A job reads and writes files, reports to its [`Session`], and returns an
+//! transport streams through ATM ([`video`]), statistics of rates ([`traffic`]). A job reads and writes files, reports to its [`Session`], and returns an
 //! [`Outcome`]; it prints nothing.
 
 pub mod capture;
 pub mod channel;
 pub mod rohc;
+pub mod traffic;
 pub mod ts;
 pub mod video;
 

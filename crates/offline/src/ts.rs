@@ -8,6 +8,7 @@ mod decap;
 mod encap;
 mod files;
 mod inspect;
+mod measurement;
 mod mux;
 mod survey;
 

@@ -146,13 +146,16 @@ pub(crate) struct InspectArgs {
     /// Write everything as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Measure by TR 101 290: indicators of priority 1 and 2, clock references
+    #[arg(long)]
+    measure: bool,
 }
 
 impl InspectArgs {
     /// Returns the job.
     pub(super) fn job(&self) -> Inspect {
         let (input, csv, json) = (self.input.clone(), self.csv.clone(), self.json.clone());
-        Inspect { input, csv, json, colours: show::coloured() }
+        Inspect { input, csv, json, measure: self.measure, colours: show::coloured() }
     }
 }
 

@@ -129,6 +129,29 @@ impl TransportStream {
         self.times_by(clock)
     }
 
+    /// Returns durations in seconds and bits between the first programme's clock references.
+    ///
+    /// NULL packets are left out. Intervals across a jump of the clock are left out.
+    ///
+    /// # Errors
+    /// If there are not two references within a second of each other.
+    pub fn rate_pieces(&self) -> Result<Vec<(f64, f64)>, Unreadable> {
+        let clock = self.programmes.first().map_or(Pid::NULL, |programme| programme.clock);
+        let piece = |pair: &[(usize, Pcr)]| {
+            let &[(from, before), (to, after)] = pair else { return None };
+            let ticks = after.since(before);
+            let data = self.packets[from..to].iter().filter(|packet| pid(packet) != Some(Pid::NULL));
+            let bits = data.count() as f64 * 8.0 * ts::PACKET_LEN as f64;
+            (1..=MAX_TICKS).contains(&ticks).then_some((ticks as f64 / Pcr::TICKS_PER_S as f64, bits))
+        };
+        let pieces: Vec<(f64, f64)> = self.references(clock).windows(2).filter_map(piece).collect();
+        if pieces.is_empty() {
+            let pid = clock.number();
+            return Err(Unreadable(format!("no two clock references (PCR) within a second on PID {pid}")));
+        }
+        Ok(pieces)
+    }
+
     /// Returns [`TransportStream::times`] by another clock.
     pub(super) fn times_by(&self, clock: Pid) -> Result<Vec<Span>, Unreadable> {
         let references = self.references(clock);

@@ -9,7 +9,8 @@ use bentpipe_report::{Cell, Table};
 use bentpipe_wire::ts::{PACKET_LEN, Pid};
 use serde_json::{Value, json};
 
-use super::files::Stream;
+use super::files::{Stream, Unit};
+use super::measurement::{self, Clock, Indicator, Measurement};
 use super::percent;
 use super::survey::{Carried, Kinds, PidStream, Role, Survey};
 use crate::{Error, Outcome, Session};
@@ -23,6 +24,8 @@ pub struct Inspect {
     pub csv: Option<PathBuf>,
     /// JSON file with everything.
     pub json: Option<PathBuf>,
+    /// Enables the measurements of TR 101 290.
+    pub measure: bool,
     /// Enables ANSI colours in the text.
     pub colours: bool,
 }
@@ -33,24 +36,54 @@ impl Inspect {
     /// # Errors
     /// Returns an error if a file cannot be read or written, or has no stream.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
-        let mut survey = Survey::new();
-        let skipped = Stream::read(&self.input, session)?.for_each(session, |_, unit| {
+        let (mut survey, mut measurement) = (Survey::new(), Measurement::default());
+        let stream = Stream::read(&self.input, session)?;
+        let skipped = stream.for_each(session, |time_ns, unit| {
             survey.add(unit);
+            if let Unit::Ts(packet) = unit {
+                measurement.survey(time_ns, packet);
+            }
             Ok(())
         })?;
+        let measured = if self.measure { Some(measure(measurement, &stream, session)?) } else { None };
         if let Some(path) = &self.csv {
             write(path, &csv(&survey))?;
         }
         if let Some(path) = &self.json {
-            let text = serde_json::to_string_pretty(&json(&survey, skipped)).expect("figures are JSON");
+            let mut value = json(&survey, skipped);
+            if let (Some((indicators, clocks)), Some(all)) = (&measured, value.as_object_mut()) {
+                all.insert("tr_101_290".to_owned(), measurement::json(indicators, clocks));
+            }
+            let text = serde_json::to_string_pretty(&value).expect("figures are JSON");
             write(path, &(text + "\n"))?;
         }
         let remarks = [(skipped, "bytes outside packets"), (survey.malformed, "malformed TS packets")];
         for (count, what) in remarks.iter().filter(|(count, _)| *count > 0) {
             session.note(&format!("{count} {what}"));
         }
-        Ok(Outcome::new(text(&survey, self.colours), session, false))
+        let mut text = text(&survey, self.colours);
+        for table in measured.iter().flat_map(|(indicators, clocks)| measurement::tables(indicators, clocks))
+        {
+            text += &format!("\n{}", table.to_text(self.colours));
+        }
+        Ok(Outcome::new(text, session, false))
     }
+}
+
+/// Measures a stream in a second pass.
+fn measure(
+    mut measurement: Measurement,
+    stream: &Stream,
+    session: &dyn Session,
+) -> Result<(Vec<Indicator>, Vec<Clock>), Error> {
+    measurement.choose_clock();
+    let skipped = stream.for_each(session, |time_ns, unit| {
+        if let Unit::Ts(packet) = unit {
+            measurement.add(time_ns, packet);
+        }
+        Ok(())
+    })?;
+    Ok((measurement.indicators(skipped), measurement.clocks()))
 }
 
 fn text(survey: &Survey, colours: bool) -> String {

@@ -186,3 +186,32 @@ fn hostile_streams_are_read_or_refused() {
     }
     assert!(read > 300, "{read}");
 }
+
+#[test]
+fn the_rate_between_references_leaves_out_null_packets() {
+    let stream = crate::stream::testing::stream(4000, 0);
+    let pieces = stream.rate_pieces().unwrap();
+    let (span, bits) = pieces.iter().fold((0.0, 0.0), |(span, bits), piece| (span + piece.0, bits + piece.1));
+    let times = stream.times().unwrap();
+    let clock = stream.programmes[0].clock;
+    let references = stream.references(clock);
+    let (first, last) = (references[0].0, references[references.len() - 1].0);
+    assert!((span - (times[last] - times[first]).as_secs_f64()).abs() < 1e-6);
+    let is_null = |n: usize| pid(&stream.packets[n]) == Some(Pid::NULL);
+    let data = (first..last).filter(|n| !is_null(*n)).count();
+    assert!(data < last - first);
+    assert_eq!(bits, data as f64 * 1504.0);
+    // Every third packet becomes a NULL packet.
+    let mut packets = stream.packets.clone();
+    let is_reference = |n: usize| references.iter().any(|(of, _)| *of == n);
+    let mut nulls = 0;
+    for n in (first..last).step_by(3).filter(|n| !is_reference(*n) && !is_null(*n)) {
+        (packets[n][1], packets[n][2], nulls) = (0x1f, 0xff, nulls + 1);
+    }
+    assert!(nulls > 500);
+    let thinned = TransportStream { packets, ..stream.clone() };
+    let left: f64 = thinned.rate_pieces().unwrap().iter().map(|(_, bits)| bits).sum();
+    assert_eq!(left, bits - f64::from(nulls) * 1504.0);
+    let none = TransportStream { packets: stream.packets[..1].to_vec(), ..stream };
+    assert!(none.rate_pieces().is_err());
+}

@@ -1,0 +1,150 @@
+//! Rates of captures, transport streams and sources of scenarios.
+
+use std::path::Path;
+
+use bentpipe_mpeg::lrd::resample;
+use bentpipe_mpeg::stream::{MAX_LEN, TransportStream};
+use bentpipe_mpeg::{RateConfig, Rates};
+use bentpipe_scenario::files::{open, read_at_most};
+use bentpipe_scenario::{Document, Scenario, Traffic};
+use bentpipe_units::{RandomStream, Time};
+
+use super::{Describe, Series};
+use crate::capture::{Capture, Content};
+use crate::{Error, Session};
+
+/// Maximum number of intervals.
+const MAX_INTERVALS: usize = 1 << 22;
+
+/// Reads the rate of an input.
+pub(super) fn read(job: &Describe, session: &dyn Session) -> Result<Series, Error> {
+    let interval_s = job.interval.as_secs_f64();
+    let is_scenario = job.input.extension().is_some_and(|end| end == "toml");
+    if job.source.is_some() && !is_scenario {
+        return Err(Error::Usage("--source: expected a scenario file".to_owned()));
+    }
+    let (about, rates) = if is_scenario {
+        of_scenario(job, interval_s)?
+    } else if is_capture(&job.input)? {
+        of_capture(&job.input, interval_s, session)?
+    } else {
+        of_stream(&job.input, interval_s, session)?
+    };
+    Ok(Series { about, interval_s, rates })
+}
+
+/// Returns `true` if a file starts as a capture.
+fn is_capture(path: &Path) -> Result<bool, Error> {
+    let failed = |source| Error::Open { path: path.into(), source };
+    let mut start = [0; 4];
+    let read = std::io::Read::read(&mut open(path).map_err(failed)?, &mut start).map_err(failed)?;
+    let magic = u32::from_be_bytes(start);
+    Ok(read == 4 && matches!(magic, 0xa1b2_c3d4 | 0xd4c3_b2a1 | 0xa1b2_3c4d | 0x4d3c_b2a1 | 0x0a0d_0d0a))
+}
+
+fn too_many(path: &Path) -> Error {
+    let shown = path.display();
+    Error::Usage(format!("{shown}: more than {MAX_INTERVALS} intervals: expected a longer --interval"))
+}
+
+fn of_capture(path: &Path, interval_s: f64, session: &dyn Session) -> Result<(String, Vec<f64>), Error> {
+    let (mut first, mut packets, mut early) = (None, 0_u64, 0_u64);
+    let mut bits: Vec<f64> = Vec::new();
+    let mut capture = Capture::open(path, Content::Ip, session)?;
+    capture.for_each(|packet| {
+        let first = *first.get_or_insert(packet.time_ns);
+        let Some(since) = packet.time_ns.checked_sub(first) else {
+            early += 1;
+            return Ok(!session.is_interrupted());
+        };
+        let place = (since as f64 / 1e9 / interval_s) as usize;
+        if place >= MAX_INTERVALS {
+            return Err(too_many(path));
+        }
+        if place >= bits.len() {
+            bits.resize(place + 1, 0.0);
+        }
+        bits[place] += 8.0 * packet.len as f64;
+        packets += 1;
+        Ok(!session.is_interrupted())
+    })?;
+    if early > 0 {
+        session.note(&format!("{early} packets before the first one in time are not counted"));
+    }
+    // The last interval is not whole.
+    bits.pop();
+    let rates = bits.into_iter().map(|bits| bits / interval_s).collect();
+    Ok((format!("{}: {packets} IP packets", path.display()), rates))
+}
+
+fn of_stream(path: &Path, interval_s: f64, session: &dyn Session) -> Result<(String, Vec<f64>), Error> {
+    let bytes = read_at_most(path, MAX_LEN).map_err(|source| Error::Open { path: path.into(), source })?;
+    let unreadable = |error| Error::Usage(format!("{}: {error}", path.display()));
+    let stream = TransportStream::read(&bytes).map_err(unreadable)?;
+    stream.remark().iter().for_each(|remark| session.note(remark));
+    let pieces = stream.rate_pieces().map_err(unreadable)?;
+    let lasts: f64 = pieces.iter().map(|(span, _)| span).sum();
+    if lasts / interval_s > MAX_INTERVALS as f64 {
+        return Err(too_many(path));
+    }
+    let about = format!(
+        "{}: transport stream of {} packets, rate without NULL packets between {} clock references",
+        path.display(),
+        stream.len(),
+        pieces.len() + 1
+    );
+    Ok((about, resample(&pieces, interval_s)))
+}
+
+fn of_scenario(job: &Describe, interval_s: f64) -> Result<(String, Vec<f64>), Error> {
+    let usage = |error: &dyn std::fmt::Display| Error::Usage(error.to_string());
+    let document = Document::read(&job.input).map_err(|error| usage(&error))?;
+    let scenario = document.scenario().map_err(|error| usage(&error))?;
+    let (name, config) = chosen(job, &scenario)?;
+    let duration = scenario.duration.as_secs_f64();
+    if duration / interval_s > MAX_INTERVALS as f64 {
+        return Err(too_many(&job.input));
+    }
+    let mut stream = RandomStream::new(job.seed, &name);
+    let rates = Rates::new(&config, Time::ZERO, &mut stream);
+    let mut rates = rates.map_err(|error| usage(&format!("{name}: expected {}", error.expected)))?;
+    let (mut pieces, mut at) = (Vec::new(), 0.0);
+    while at < duration {
+        let piece = rates.next_piece(&mut stream);
+        let span = piece.span.as_secs_f64();
+        pieces.push((span, span * piece.rate.as_bps() as f64));
+        at += span;
+    }
+    let about = format!("{}: video source of {name}, {} s, seed {}", job.input.display(), duration, job.seed);
+    Ok((about, resample(&pieces, interval_s)))
+}
+
+/// Returns the video source that is described, with its key.
+fn chosen(job: &Describe, scenario: &Scenario) -> Result<(String, RateConfig), Error> {
+    let flows = scenario.flow.iter().filter_map(|(name, flow)| match &flow.traffic {
+        Traffic::Video(source) => Some((format!("flow.{name}"), source.rate)),
+        _ => None,
+    });
+    let streams = scenario.shared.atm.stream.iter();
+    let streams = streams.filter_map(|(name, stream)| {
+        stream.source.video().map(|rates| (format!("atm.stream.{name}"), rates))
+    });
+    let all: Vec<(String, RateConfig)> = flows.chain(streams).collect();
+    let names = || all.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    let shown = job.input.display();
+    match (&job.source, &all[..]) {
+        (_, []) => Err(Error::Usage(format!(
+            "{shown}: no video source: expected a flow or ATM stream of video; for other traffic, run it with --pcap and \
+             describe the capture"
+        ))),
+        (None, [one]) => Ok(one.clone()),
+        (None, _) => Err(Error::Usage(format!("{shown}: choose one by --source: {}", names()))),
+        (Some(wanted), _) => {
+            let found =
+                all.iter().find(|(name, _)| name == wanted || name.rsplit('.').next() == Some(wanted));
+            let unknown =
+                || Error::Usage(format!("--source: no video source \"{wanted}\": expected {}", names()));
+            found.cloned().ok_or_else(unknown)
+        }
+    }
+}

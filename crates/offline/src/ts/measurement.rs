@@ -1,0 +1,421 @@
+//! Measurements of a transport stream by ETSI TR 101 290.
+//!
+//! They are the indicators of first and second priority, and clock references.
+//!
+//! Time is that of the capture, or without one that of the PID with the most clock references: its rate is constant between two.
+//! The accuracy of a reference is its distance from a line through all of its PID over the packets, which has a meaning in streams of
+//! constant rate alone; the overall jitter is that from the times of a capture.
+//!
+//! *Does not measure*: the loss of synchronisation in bits, CRCs of tables other than PAT, CAT and PMT, buffers (third priority).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bentpipe_report::{Cell, Table, number};
+use bentpipe_wire::psi::{Pat, Pmt};
+use bentpipe_wire::section;
+use bentpipe_wire::ts::{Continuity, PACKET_LEN, Packet, Pcr, Pid};
+use serde_json::{Value, json};
+
+/// Maximum interval of PAT and PMT in seconds (items 1.3.a and 1.5.a).
+const TABLES_S: f64 = 0.5;
+/// Maximum interval of a PID that a PMT names, in seconds. The document leaves it to the user.
+const PID_S: f64 = 5.0;
+/// Maximum interval of clock references, in seconds (item 2.3a).
+const REFERENCES_S: f64 = 0.1;
+/// Maximum interval of presentation time stamps, in seconds (item 2.5).
+const STAMPS_S: f64 = 0.7;
+/// Maximum error of a clock reference, in seconds (item 2.4).
+const ACCURACY_S: f64 = 500e-9;
+/// Conditional access table.
+const CAT: u16 = 1;
+/// Maximum number of clock references that are kept.
+const MAX_REFERENCES: usize = 1 << 22;
+
+/// Clock reference at a packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Reference {
+    packet: u64,
+    time_s: Option<f64>,
+    pcr: Pcr,
+    /// Set if the packet announces a jump of the clock.
+    is_jump: bool,
+}
+
+/// Intervals between events, and those that are too long.
+#[derive(Clone, Copy, Debug, Default)]
+struct Intervals {
+    last_s: Option<f64>,
+    longest_s: f64,
+    errors: u64,
+}
+
+impl Intervals {
+    fn note(&mut self, at_s: f64, limit_s: f64) {
+        if let Some(last_s) = self.last_s {
+            let gap_s = at_s - last_s;
+            self.longest_s = self.longest_s.max(gap_s);
+            self.errors += u64::from(gap_s > limit_s);
+        }
+        self.last_s = Some(at_s);
+    }
+
+    /// Counts the time to the end of the stream, and a stream without any event.
+    fn end(&mut self, end_s: f64, limit_s: f64) {
+        let gap_s = end_s - self.last_s.unwrap_or(0.0);
+        if gap_s > limit_s {
+            self.errors += 1;
+            self.longest_s = self.longest_s.max(gap_s);
+        }
+    }
+}
+
+/// Indicator with its errors.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Indicator {
+    /// Number in the document.
+    pub(super) item: &'static str,
+    /// Name in the document.
+    pub(super) name: &'static str,
+    /// Number of errors; `None` if it cannot be measured.
+    pub(super) errors: Option<u64>,
+    /// Worst value and limit, as text.
+    pub(super) remark: String,
+}
+
+/// Clock references of a PID.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Clock {
+    /// PID.
+    pub(super) pid: u16,
+    /// Number of references.
+    pub(super) references: usize,
+    /// Mean and maximum interval in seconds.
+    pub(super) interval_s: [f64; 2],
+    /// Largest distance from a constant rate, in seconds.
+    pub(super) accuracy_s: Option<f64>,
+    /// Standard deviation and range of arrival less reference, in seconds, without drift; in captures.
+    pub(super) jitter_s: Option<[f64; 2]>,
+}
+
+/// Measurement of a stream in one pass, after a first one for the clock.
+#[derive(Debug, Default)]
+pub(super) struct Measurement {
+    packets: u64,
+    references: BTreeMap<Pid, Vec<Reference>>,
+    /// Line of packets and seconds between references of the chosen clock.
+    line: Vec<(u64, f64)>,
+    continuity: BTreeMap<Pid, Continuity>,
+    tables: BTreeMap<Pid, section::Receiver>,
+    maps: BTreeSet<Pid>,
+    named: BTreeSet<Pid>,
+    pat: Intervals,
+    pmts: BTreeMap<Pid, Intervals>,
+    pids: BTreeMap<Pid, Intervals>,
+    stamps: BTreeMap<Pid, Intervals>,
+    continuity_errors: u64,
+    transport_errors: u64,
+    sync_errors: u64,
+    pat_errors: u64,
+    pmt_errors: u64,
+    crc_errors: u64,
+    scrambled: u64,
+    cats: u64,
+    last_s: f64,
+    /// Time of the first packet in the capture.
+    first_ns: Option<u64>,
+}
+
+impl Measurement {
+    /// Notes a packet's clock reference in the first pass. `time_ns` is the time of its capture.
+    pub(super) fn survey(&mut self, time_ns: Option<u64>, bytes: &[u8; PACKET_LEN]) {
+        let number = self.packets;
+        self.packets += 1;
+        self.first_ns = self.first_ns.or(time_ns);
+        let Ok(packet) = Packet::new_checked(bytes) else { return };
+        let Ok(Some(adaptation)) = packet.adaptation() else { return };
+        let Some(pcr) = adaptation.pcr else { return };
+        let time_s = time_ns.map(|time_ns| self.since_first(time_ns));
+        let all = self.references.entry(packet.pid()).or_default();
+        if all.len() < MAX_REFERENCES {
+            all.push(Reference { packet: number, time_s, pcr, is_jump: packet.is_discontinuous() });
+        }
+    }
+
+    fn since_first(&self, time_ns: u64) -> f64 {
+        time_ns.saturating_sub(self.first_ns.unwrap_or(time_ns)) as f64 / 1e9
+    }
+
+    /// Ends the first pass: chooses the clock that packets are timed by.
+    pub(super) fn choose_clock(&mut self) {
+        self.packets = 0;
+        let Some(clock) = self.references.values().max_by_key(|all| all.len()) else { return };
+        let mut at_s = 0.0;
+        for pair in clock.windows(2) {
+            if self.line.is_empty() {
+                self.line.push((pair[0].packet, 0.0));
+            }
+            at_s += forwards_s(pair[0].pcr, pair[1].pcr).unwrap_or(0.0);
+            self.line.push((pair[1].packet, at_s));
+        }
+    }
+
+    /// Returns the time of a packet by the line of the clock.
+    ///
+    /// The line is extended at both ends.
+    fn time_s(&self, packet: u64) -> f64 {
+        let place = self.line.partition_point(|(number, _)| *number <= packet);
+        let place = place.clamp(1, self.line.len().saturating_sub(1).max(1));
+        let (Some(&(a, from_s)), Some(&(b, to_s))) = (self.line.get(place - 1), self.line.get(place)) else {
+            return 0.0;
+        };
+        from_s + (packet as f64 - a as f64) * (to_s - from_s) / (b as f64 - a as f64).max(1.0)
+    }
+
+    /// Adds a packet in the second pass.
+    pub(super) fn add(&mut self, time_ns: Option<u64>, bytes: &[u8; PACKET_LEN]) {
+        let at_s = time_ns.map_or_else(|| self.time_s(self.packets), |time_ns| self.since_first(time_ns));
+        self.packets += 1;
+        self.last_s = self.last_s.max(at_s);
+        let Ok(packet) = Packet::new_checked(bytes) else {
+            self.sync_errors += 1;
+            return;
+        };
+        let pid = packet.pid();
+        self.transport_errors += u64::from(packet.has_error());
+        if packet.has_error() || pid == Pid::NULL {
+            return;
+        }
+        self.pids.entry(pid).or_default().note(at_s, PID_S);
+        let is_gap = matches!(self.continuity.entry(pid).or_default().admit(&packet), Ok(true));
+        self.continuity_errors += u64::from(is_gap);
+        let is_scrambled = packet.scrambling() != 0;
+        self.scrambled += u64::from(is_scrambled);
+        self.pat_errors += u64::from(pid == Pid::PAT && is_scrambled);
+        self.pmt_errors += u64::from(self.maps.contains(&pid) && is_scrambled);
+        if pid == Pid::PAT || pid.number() == CAT || self.maps.contains(&pid) {
+            self.table(pid, at_s, bytes);
+        } else if packet.unit_start() && packet.payload().is_ok_and(has_stamp) {
+            self.stamps.entry(pid).or_default().note(at_s, STAMPS_S);
+        }
+    }
+
+    fn table(&mut self, pid: Pid, at_s: f64, bytes: &[u8; PACKET_LEN]) {
+        let mut receiver = self.tables.remove(&pid).unwrap_or_else(|| section::Receiver::new(pid));
+        receiver.push(bytes, |section| self.section(pid, at_s, section));
+        self.tables.insert(pid, receiver);
+    }
+
+    fn section(&mut self, pid: Pid, at_s: f64, section: &[u8]) {
+        match (pid, section.first()) {
+            (Pid::PAT, Some(0)) => match Pat::parse(section) {
+                Ok(pat) => {
+                    self.pat.note(at_s, TABLES_S);
+                    self.maps.extend(pat.programmes.iter().map(|programme| programme.map));
+                }
+                Err(_) => self.crc_errors += 1,
+            },
+            (Pid::PAT, _) => self.pat_errors += 1,
+            (_, Some(1)) if pid.number() == CAT => self.cats += 1,
+            (_, Some(2)) => match Pmt::parse(section) {
+                Ok(pmt) => {
+                    self.pmts.entry(pid).or_default().note(at_s, TABLES_S);
+                    self.named.extend(pmt.streams.iter().map(|stream| stream.pid));
+                    self.named.insert(pmt.clock);
+                }
+                Err(_) => self.crc_errors += 1,
+            },
+            _ => {}
+        }
+    }
+
+    /// Returns the indicators after both passes. `skipped` is the number of bytes outside packets.
+    pub(super) fn indicators(&mut self, skipped: u64) -> Vec<Indicator> {
+        let end_s = self.last_s;
+        let is_timed = self.first_ns.is_some() || self.line.len() > 1;
+        let timed = |errors: u64| is_timed.then_some(errors);
+        let worst =
+            |longest_s: f64, limit_s: f64| format!("longest {} s, limit {limit_s} s", number(longest_s));
+        self.pat.end(end_s, TABLES_S);
+        let mut maps = Intervals::default();
+        for pid in self.maps.clone() {
+            let of = self.pmts.entry(pid).or_default();
+            of.end(end_s, TABLES_S);
+            (maps.errors, maps.longest_s) = (maps.errors + of.errors, maps.longest_s.max(of.longest_s));
+        }
+        let null = Pid::NULL;
+        let missing =
+            self.named.iter().filter(|pid| **pid != null && !self.pids.contains_key(pid)).count() as u64;
+        let rare = |(pid, of): (&Pid, &Intervals)| self.named.contains(pid).then_some(of.errors);
+        let rare: u64 = self.pids.iter().filter_map(rare).sum();
+        let (repetition, jumps, longest_s) = self.reference_errors();
+        let clocks = self.clocks();
+        let accuracy_s = clocks.iter().filter_map(|clock| clock.accuracy_s).reduce(f64::max);
+        let is_inaccurate = |clock: &&Clock| clock.accuracy_s.is_some_and(|error_s| error_s > ACCURACY_S);
+        let inaccurate = clocks.iter().filter(is_inaccurate).count() as u64;
+        let stamps = self
+            .stamps
+            .values()
+            .fold((0, 0.0_f64), |(errors, longest_s), of| (errors + of.errors, longest_s.max(of.longest_s)));
+        let of = |item, name, errors, remark: String| Indicator { item, name, errors, remark };
+        let plain = String::new;
+        vec![
+            of(
+                "1.1",
+                "TS_sync_loss",
+                Some(u64::from(skipped > 0)),
+                format!("{skipped} bytes outside packets"),
+            ),
+            of("1.2", "Sync_byte_error", Some(self.sync_errors), plain()),
+            of(
+                "1.3.a",
+                "PAT_error_2",
+                timed(self.pat.errors + self.pat_errors),
+                worst(self.pat.longest_s, TABLES_S),
+            ),
+            of("1.4", "Continuity_count_error", Some(self.continuity_errors), plain()),
+            of("1.5.a", "PMT_error_2", timed(maps.errors + self.pmt_errors), worst(maps.longest_s, TABLES_S)),
+            of("1.6", "PID_error", timed(missing + rare), format!("{missing} never came, limit {PID_S} s")),
+            of("2.1", "Transport_error", Some(self.transport_errors), plain()),
+            of("2.2", "CRC_error", Some(self.crc_errors), "PAT and PMT".to_owned()),
+            of("2.3a", "PCR_repetition_error", timed(repetition), worst(longest_s, REFERENCES_S)),
+            of("2.3b", "PCR_discontinuity_indicator_error", timed(jumps), plain()),
+            of(
+                "2.4",
+                "PCR_accuracy_error",
+                accuracy_s.map(|_| inaccurate),
+                accuracy_s
+                    .map_or_else(plain, |error_s| format!("largest {} ns of 500 ns", number(error_s * 1e9))),
+            ),
+            of("2.5", "PTS_error", timed(stamps.0), worst(stamps.1, STAMPS_S)),
+            of("2.6", "CAT_error", Some(u64::from(self.scrambled > 0 && self.cats == 0)), plain()),
+            of("", "duration", None, format!("{} s", number(end_s))),
+        ]
+    }
+
+    /// Returns intervals that are too long, jumps that are not announced, and the longest interval.
+    fn reference_errors(&self) -> (u64, u64, f64) {
+        let (mut repetition, mut jumps, mut longest_s) = (0, 0, 0.0_f64);
+        for pair in self.references.values().flat_map(|all| all.windows(2)).filter(|pair| !pair[1].is_jump) {
+            match forwards_s(pair[0].pcr, pair[1].pcr) {
+                Some(gap_s) => {
+                    longest_s = longest_s.max(gap_s);
+                    repetition += u64::from(gap_s > REFERENCES_S);
+                }
+                None => jumps += 1,
+            }
+        }
+        (repetition, jumps, longest_s)
+    }
+
+    /// Returns the clocks of all PIDs with two references or more.
+    pub(super) fn clocks(&self) -> Vec<Clock> {
+        self.references.iter().filter(|(_, all)| all.len() > 1).map(|(pid, all)| clock(*pid, all)).collect()
+    }
+}
+
+/// Returns the seconds from one reference to the next.
+///
+/// Returns `None` for a jump back or of more than a second.
+fn forwards_s(from: Pcr, to: Pcr) -> Option<f64> {
+    let ticks = to.since(from);
+    (ticks <= Pcr::TICKS_PER_S).then_some(ticks as f64 / Pcr::TICKS_PER_S as f64)
+}
+
+/// Returns `true` if a payload starts a PES packet with a presentation time stamp.
+///
+/// See ISO/IEC 13818-1, 2.4.3.6.
+fn has_stamp(payload: &[u8]) -> bool {
+    matches!(payload, [0, 0, 1, stream, _, _, first, second, ..]
+        if (0xbd..=0xfd).contains(stream) && first >> 6 == 2 && second & 0x80 != 0)
+}
+
+fn clock(pid: Pid, all: &[Reference]) -> Clock {
+    let gaps: Vec<f64> = all.windows(2).filter_map(|pair| forwards_s(pair[0].pcr, pair[1].pcr)).collect();
+    let mean_s = gaps.iter().sum::<f64>() / gaps.len().max(1) as f64;
+    let longest_s = gaps.iter().fold(0.0_f64, |most, gap| most.max(*gap));
+    let is_whole = gaps.len() + 1 == all.len();
+    let first = all[0];
+    let seconds = |at: &Reference| at.pcr.since(first.pcr) as f64 / Pcr::TICKS_PER_S as f64;
+    let by_packet: Vec<(f64, f64)> =
+        all.iter().map(|at| ((at.packet - first.packet) as f64, seconds(at))).collect();
+    let residuals = residuals(&by_packet).filter(|_| is_whole && all.len() > 2);
+    let accuracy_s = residuals.map(|all| all.iter().fold(0.0_f64, |most, error| most.max(error.abs())));
+    let by_time: Option<Vec<(f64, f64)>> =
+        all.iter().map(|at| at.time_s.map(|time_s| (seconds(at), time_s))).collect();
+    let late = by_time.and_then(|points| self::residuals(&points)).filter(|_| is_whole && all.len() > 2);
+    let jitter_s = late.map(|late| {
+        let square = late.iter().map(|late| late * late).sum::<f64>() / late.len() as f64;
+        let (low, high) =
+            late.iter().fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(*x), high.max(*x)));
+        [square.sqrt(), high - low]
+    });
+    Clock { pid: pid.number(), references: all.len(), interval_s: [mean_s, longest_s], accuracy_s, jitter_s }
+}
+
+/// Returns the distances of points from their least-squares line; `None` without two different abscissas.
+fn residuals(points: &[(f64, f64)]) -> Option<Vec<f64>> {
+    let n = points.len() as f64;
+    let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / n, y + point.1 / n));
+    let (up, square) = points.iter().fold((0.0, 0.0), |(up, square), point| {
+        (up + (point.0 - x) * (point.1 - y), square + (point.0 - x).powi(2))
+    });
+    let slope = (square > 0.0).then_some(up / square)?;
+    Some(points.iter().map(|point| point.1 - y - slope * (point.0 - x)).collect())
+}
+
+/// Returns the tables of indicators and clocks.
+pub(super) fn tables(indicators: &[Indicator], clocks: &[Clock]) -> [Table; 2] {
+    let errors = |errors: Option<u64>| match errors {
+        None => Cell::Number(String::new()),
+        Some(0) => Cell::Number("0".to_owned()),
+        Some(errors) => Cell::Bad(errors.to_string()),
+    };
+    let row = |of: &Indicator| -> Vec<Cell> {
+        let texts = [of.item, of.name].map(|text| Cell::Text(text.to_owned()));
+        [&texts[..], &[errors(of.errors), Cell::Text(of.remark.clone())]].concat()
+    };
+    let head = ["TR 101 290", "indicator", "errors", ""].map(str::to_owned).to_vec();
+    let first = Table { caption: String::new(), head, rows: indicators.iter().map(row).collect() };
+    let optional =
+        |value: Option<f64>, scale: f64| value.map_or_else(String::new, |value| number(value * scale));
+    let row = |of: &Clock| -> Vec<Cell> {
+        let [mean_s, longest_s] = of.interval_s;
+        let numbers = [
+            of.references.to_string(),
+            number(mean_s * 1e3),
+            number(longest_s * 1e3),
+            optional(of.accuracy_s, 1e9),
+            optional(of.jitter_s.map(|jitter| jitter[0]), 1e6),
+            optional(of.jitter_s.map(|jitter| jitter[1]), 1e6),
+        ];
+        std::iter::once(Cell::Text(of.pid.to_string())).chain(numbers.map(Cell::Number)).collect()
+    };
+    let head = [
+        "PCR PID",
+        "references",
+        "interval (ms)",
+        "longest (ms)",
+        "accuracy (ns)",
+        "jitter (us)",
+        "peak to peak (us)",
+    ];
+    let head = head.map(str::to_owned).to_vec();
+    [first, Table { caption: String::new(), head, rows: clocks.iter().map(row).collect() }]
+}
+
+/// Returns the measurement as JSON.
+pub(super) fn json(indicators: &[Indicator], clocks: &[Clock]) -> Value {
+    let of = |of: &Indicator| json!({ "item": of.item, "name": of.name, "errors": of.errors, "remark": of.remark });
+    let clock = |of: &Clock| {
+        json!({
+            "pid": of.pid, "references": of.references, "interval_s": of.interval_s[0], "longest_s": of.interval_s[1],
+            "accuracy_s": of.accuracy_s, "jitter_s": of.jitter_s.map(|jitter| jitter[0]),
+            "peak_to_peak_s": of.jitter_s.map(|jitter| jitter[1]),
+        })
+    };
+    let all: Vec<Value> = indicators.iter().map(of).collect();
+    json!({ "indicators": all, "clocks": clocks.iter().map(clock).collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests;

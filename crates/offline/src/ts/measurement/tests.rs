@@ -1,0 +1,93 @@
+use bentpipe_mpeg::stream::testing::stream;
+use bentpipe_wire::ts::restamp;
+
+use super::*;
+
+type Bytes = [u8; PACKET_LEN];
+
+/// Packets of 1.2 s at a constant rate.
+///
+/// Every tenth has a clock reference; tables are at the start alone.
+fn packets() -> Vec<Bytes> {
+    stream(4000, 0).to_bytes().as_chunks().0.to_vec()
+}
+
+fn measured(packets: &[Bytes], time_ns: impl Fn(u64) -> Option<u64>) -> (Vec<Indicator>, Vec<Clock>) {
+    let mut measurement = Measurement::default();
+    let numbered = || (0_u64..).zip(packets);
+    numbered().for_each(|(n, packet)| measurement.survey(time_ns(n), packet));
+    measurement.choose_clock();
+    numbered().for_each(|(n, packet)| measurement.add(time_ns(n), packet));
+    (measurement.indicators(0), measurement.clocks())
+}
+
+fn errors(indicators: &[Indicator], item: &str) -> u64 {
+    let found = indicators.iter().find(|of| of.item == item).expect("an indicator");
+    found.errors.expect("measured")
+}
+
+#[test]
+fn a_stream_of_constant_rate_has_no_errors_but_rare_tables() {
+    let (found, clocks) = measured(&packets(), |_| None);
+    assert_eq!((errors(&found, "1.3.a"), errors(&found, "1.5.a")), (1, 1));
+    for item in ["1.1", "1.2", "1.4", "1.6", "2.1", "2.2", "2.3a", "2.3b", "2.4", "2.5", "2.6"] {
+        assert_eq!(errors(&found, item), 0, "{item}: {found:?}");
+    }
+    let clock = &clocks[0];
+    assert_eq!((clocks.len(), clock.pid, clock.jitter_s), (1, 0x100, None));
+    // Ten packets of 8000 ticks.
+    assert!(
+        (clock.interval_s[0] - 80_000.0 / 27e6).abs() < 1e-12 && clock.accuracy_s < Some(1e-9),
+        "{clock:?}"
+    );
+}
+
+#[test]
+fn each_fault_has_its_indicator() {
+    let with = |change: fn(&mut Vec<Bytes>)| {
+        let mut packets = packets();
+        change(&mut packets);
+        measured(&packets, |_| None)
+    };
+    let (lost, _) = with(|packets| {
+        packets.remove(1001);
+    });
+    assert_eq!(errors(&lost, "1.4"), 1);
+    let (damaged, _) = with(|packets| packets[1001][1] |= 0x80);
+    assert_eq!((errors(&damaged, "2.1"), errors(&damaged, "1.4")), (1, 1));
+    let (late, clocks) = with(|packets| restamp(&mut packets[1000], 27));
+    assert_eq!(errors(&late, "2.4"), 1);
+    assert!(clocks[0].accuracy_s.is_some_and(|error_s| (error_s - 1e-6).abs() < 5e-8), "{clocks:?}");
+    let (jump, _) =
+        with(|packets| packets[2000..].iter_mut().for_each(|packet| restamp(packet, 270_000_000)));
+    assert_eq!((errors(&jump, "2.3b"), errors(&jump, "2.3a")), (1, 0));
+    let (crc, _) = with(|packets| packets[0][20] ^= 1);
+    assert_eq!((errors(&crc, "2.2"), errors(&crc, "1.3.a")), (1, 1));
+    let (scrambled, _) = with(|packets| packets[1001][3] |= 0x80);
+    assert_eq!(errors(&scrambled, "2.6"), 1);
+}
+
+#[test]
+fn times_of_a_capture_give_jitter() {
+    // 188 bytes in 8000 ticks of 27 MHz, every other reference 10 us late.
+    let time = |n: u64| Some(1_000_000_000_000 + n * 8_000_000 / 27 + if n % 20 == 10 { 10_000 } else { 0 });
+    let (found, clocks) = measured(&packets(), time);
+    let [deviation_s, range_s] = clocks[0].jitter_s.expect("times");
+    assert!((deviation_s - 5e-6).abs() < 2e-7 && (range_s - 10e-6).abs() < 2e-7, "{clocks:?}");
+    assert_eq!(errors(&found, "2.3a"), 0);
+}
+
+#[test]
+fn stamps_are_found_in_packets_that_start_a_picture() {
+    assert!(has_stamp(&[0, 0, 1, 0xe0, 0, 0, 0x80, 0x80, 5, 0x21]));
+    assert!(!has_stamp(&[0, 0, 1, 0xe0, 0, 0, 0x80, 0x00]) && !has_stamp(&[0, 0, 1]) && !has_stamp(&[]));
+}
+
+#[test]
+fn noise_and_nothing_are_measured_too() {
+    let (found, clocks) = measured(&[], |_| None);
+    assert_eq!((errors(&found, "1.4"), clocks.len()), (0, 0));
+    let noise: Vec<Bytes> =
+        (0..300_u32).map(|n| std::array::from_fn(|i| (n * 31 + i as u32 * 7) as u8)).collect();
+    measured(&noise, |n| (n % 3 == 0).then_some(n * 1000));
+}
