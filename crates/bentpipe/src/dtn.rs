@@ -1,6 +1,10 @@
 //! `bentpipe dtn`: contact plans, and bundles on real sockets.
 
+mod node;
+mod perf;
+mod ping;
 mod plan;
+mod proxy;
 mod receive;
 mod send;
 
@@ -41,7 +45,49 @@ pub(crate) enum Command {
     /// Receive bundles over UDP, MTCP or TCPCLv4 and list them
     #[command(after_help = RECEIVE_EXAMPLES)]
     Receive(receive::ReceiveArgs),
+    /// Run a bundle node with a store that survives crashes
+    #[command(after_help = NODE_EXAMPLES)]
+    Node(node::NodeArgs),
+    /// Measure round trips to the echo service of a node
+    #[command(after_help = PING_EXAMPLES)]
+    Ping(ping::PingArgs),
+    /// Carry TCP connections as bundles between two proxies
+    #[command(after_help = PROXY_EXAMPLES)]
+    Proxy(proxy::ProxyArgs),
+    /// Measure goodput and round trips of a load by delivery reports
+    #[command(after_help = PERF_EXAMPLES)]
+    Perf(perf::PerfArgs),
 }
+
+const NODE_EXAMPLES: &str = "\
+Examples:
+  bentpipe dtn node node.toml                     until Ctrl-C
+  bentpipe dtn node node.toml --json figures.json
+
+The node file has `eid`, `store`, [[listen]], [[neighbour]] and [routes] or `plan`: docs/reference/dtn.md. Applications of this
+machine connect to its TCPCL listener: ping, perf, receive --via and send.";
+
+const PING_EXAMPLES: &str = "\
+Examples:
+  bentpipe dtn ping 127.0.0.1:4556 --from ipn:1.50 ipn:2.7
+  bentpipe dtn ping 127.0.0.1:4556 --from ipn:1.50 ipn:2.7 --count 100 --interval '10 ms'
+
+The exit status is 1 if an answer did not come.";
+
+const PROXY_EXAMPLES: &str = "\
+Examples:
+  bentpipe dtn proxy 127.0.0.1:4556 --from ipn:1.20 --to ipn:2.20 --listen 127.0.0.1:8080
+  bentpipe dtn proxy 127.0.0.1:4557 --from ipn:2.20 --to ipn:1.20 --connect 127.0.0.1:80
+
+A connection to the first proxy reaches the address of the second, for all delays between. The exit status is 1 if a stream was reset.";
+
+const PERF_EXAMPLES: &str = "\
+Examples:
+  bentpipe dtn perf 127.0.0.1:4556 --from ipn:1.60 ipn:2.9 --size '1 kB' --window 1000 --duration '10 s'
+  bentpipe dtn perf 127.0.0.1:4556 --from ipn:1.60 ipn:2.9 --size '25 B' --rate 20 --count 2000
+
+Service 9 of a bentpipe node drops what it gets. Goodput is the payload of the bundles reported as delivered over the time to the last
+report; a round trip ends with the report. The exit status is 1 if a bundle was not delivered.";
 
 const PLAN_EXAMPLES: &str = "\
 Examples:
@@ -62,6 +108,7 @@ const RECEIVE_EXAMPLES: &str = "\
 Examples:
   bentpipe dtn receive 4556 --layer udp                  until Ctrl-C
   bentpipe dtn receive 4556 --node ipn:2.0 --count 1 --out received
+  bentpipe dtn receive --via 127.0.0.1:4556 --node ipn:2.5    as an application of a node
 
 One connection is served at a time. A bundle that breaks a rule is refused and counted; then the exit status is 1.";
 
@@ -71,5 +118,9 @@ pub(crate) fn run(command: &Command) -> Result<u8, String> {
         Command::Plan(args) => plan::run(args),
         Command::Send(args) => send::run(args, &interrupt::flag()),
         Command::Receive(args) => receive::run(args, &interrupt::flag()),
+        Command::Node(args) => node::run(args, &interrupt::flag()),
+        Command::Ping(args) => ping::run(args, &interrupt::flag()),
+        Command::Proxy(args) => proxy::run(args, &interrupt::flag()),
+        Command::Perf(args) => perf::run(args, &interrupt::flag()),
     }
 }

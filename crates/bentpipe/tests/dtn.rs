@@ -113,3 +113,77 @@ fn a_plan_has_routes_a_forecast_and_another_form() {
     let wrong = run(&["plan", wrong.to_str().expect("a path")]);
     assert!(wrong.status.code() == Some(2) && text(&wrong).contains("wrong.ionrc:1"), "{}", text(&wrong));
 }
+
+/// Node file of a chain: applications at `own`, and the neighbour at `next`.
+fn node_file(folder: &Folder, number: u32, own: &str, peer: u32, next: &str) -> String {
+    let text = format!(
+        "eid = \"ipn:{number}.0\"\nstore = \"store-{number}\"\n[[listen]]\nlayer = \"tcpcl\"\nat = \"{own}\"\n\
+         [[neighbour]]\nnode = {peer}\nlayer = \"tcpcl\"\nat = \"{next}\"\n[routes]\ndefault = {peer}\n"
+    );
+    folder.write(format!("node-{number}.toml"), text.as_bytes()).display().to_string()
+}
+
+/// Starts a node, and waits until it listens.
+fn start(file: &str, at: &str) -> Child {
+    let child = dtn(&["node", file, "--quiet"]).spawn().expect("bentpipe starts");
+    while std::net::TcpStream::connect(at).is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+/// Returns the folder of dtn7's programs, if they are installed.
+fn dtn7() -> Option<std::path::PathBuf> {
+    let folders = std::env::var_os("PATH")
+        .into_iter()
+        .flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
+    folders.into_iter().find(|folder| folder.join("dtnd").is_file() && folder.join("dtnsend").is_file())
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "says why the test is skipped: dtn7 is not a package of Debian")]
+fn bundles_cross_to_dtn7() {
+    let Some(programs) = dtn7() else {
+        eprintln!("skipped: no dtnd on the path; help: cargo install dtn7 --locked");
+        return;
+    };
+    let folder = Folder::new();
+    let [one, peer, web] = [(); 3].map(|()| free_port());
+    let (at, there) = (format!("127.0.0.1:{one}"), format!("127.0.0.1:{peer}"));
+    let work = folder.file("dtn7");
+    std::fs::create_dir_all(&work).expect("a folder");
+    let words =
+        format!("-n 23 -w {web} -i0 -p 1h -r epidemic -C tcp:port={peer} -e 42 -W {}", work.display());
+    let mut daemon = Command::new(programs.join("dtnd"))
+        .args(words.split(' '))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("dtnd starts");
+    std::thread::sleep(Duration::from_millis(1500));
+    let file = node_file(&folder, 1, &at, 23, &there);
+    let mut node = start(&file, &at);
+    std::thread::sleep(Duration::from_millis(1500));
+    let sent =
+        run(&["send", &at, "--from", "ipn:1.5", "--to", "ipn:23.42", "--size", "20 kB", "--count", "3"]);
+    let mut bundles = Vec::new();
+    for _ in 0..60 {
+        std::thread::sleep(Duration::from_millis(100));
+        let got = Command::new(programs.join("dtnrecv"))
+            .args(["-p", &web.to_string(), "-e", "42"])
+            .output()
+            .expect("dtnrecv starts");
+        if got.status.success() && got.stdout.len() == 20_000 {
+            bundles.push(got.stdout);
+        }
+        if bundles.len() == 3 {
+            break;
+        }
+    }
+    for child in [&mut daemon, &mut node] {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent));
+    assert_eq!(bundles.len(), 3, "bundles at dtn7");
+}

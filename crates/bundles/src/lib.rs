@@ -1,13 +1,20 @@
 //! Delay-tolerant networking on real sockets.
 //!
-//! [`send`] and [`receive`] carry bundles between two programs over UDP, MTCP or TCPCLv4. [`forecast`] makes tables of contact plans.
+//! [`send`] and [`receive`] carry bundles between two programs over UDP, MTCP or TCPCLv4. [`node`] is a bundle node with a store on
+//! disk; a [`client`] is an application at a node, such as [`ping`], [`perf`] and [`proxy`]. [`forecast`] makes tables of contact plans.
 //! The protocols are the state machines of [`bentpipe_dtn`], which the simulator runs too.
 //!
 //! Linux only.
 #![allow(clippy::disallowed_methods, reason = "programs on sockets run in real time")]
 
+pub mod client;
 mod clock;
 pub mod forecast;
+mod link;
+pub mod node;
+pub mod perf;
+pub mod ping;
+pub mod proxy;
 mod receive;
 mod send;
 mod stream;
@@ -15,7 +22,7 @@ mod stream;
 use std::net::{SocketAddr, ToSocketAddrs};
 
 pub use clock::dtn_time;
-pub use receive::{Arrival, Receiving, receive};
+pub use receive::{Arrival, Receiving, receive, receive_via};
 pub use send::{Sending, send};
 
 /// Convergence layer of a program without a node.

@@ -1,17 +1,20 @@
 //! Bundles received without a node: checked, acknowledged, and given to the caller.
 
+use std::collections::{HashSet, VecDeque};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bentpipe_dtn::session::{Config, Event, Session};
 use bentpipe_emu::{Clock, Monotonic};
+use bentpipe_units::Span;
 use bentpipe_wire::dtn::KEEP_ALIVE;
 use bentpipe_wire::dtn::bundle::Bundle;
 use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::dtn::mtcp;
 
 use crate::Layer;
+use crate::client::Client;
 use crate::stream::{TURN, is_idle, prepare, turn};
 
 /// Longest bundle that is accepted, in bytes.
@@ -56,6 +59,52 @@ pub fn receive(
         Layer::Mtcp | Layer::Tcpcl => inbox.connections()?,
     }
     Ok(inbox.refused)
+}
+
+/// Bundles that are remembered, to recognise one that a node delivers again after a crash.
+const MEMORY: usize = 100_000;
+
+/// Receives the bundles of an endpoint from its node, each once.
+///
+/// It connects again after a break, and ends when `count` bundles have come or `stop` is set.
+///
+/// # Errors
+/// Returns an error if the node cannot be reached at first, or the first that `take` returns.
+pub fn receive_via(
+    node: &str,
+    endpoint: &Eid,
+    count: Option<u64>,
+    stop: &AtomicBool,
+    take: &mut dyn FnMut(Arrival<'_>) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut client = Some(Client::connect(node, endpoint)?);
+    let (mut known, mut order) = (HashSet::new(), VecDeque::new());
+    let mut received = 0;
+    while !stop.load(Ordering::Relaxed) && count.is_none_or(|count| received < count) {
+        let Some(connected) = &mut client else {
+            std::thread::sleep(4 * TURN);
+            client = Client::connect(node, endpoint).ok();
+            continue;
+        };
+        let ended = connected.turn(Span::from_millis(50)).err();
+        while let Some(bundle) = connected.receive() {
+            if known.insert(bundle.key()) {
+                order.push_back(bundle.key());
+                received += 1;
+                take(Arrival::Bundle(&bundle, bundle.encoded_len() as usize))?;
+            }
+            if order.len() > MEMORY
+                && let Some(key) = order.pop_front()
+            {
+                known.remove(&key);
+            }
+        }
+        if ended.is_some() {
+            client = None;
+        }
+    }
+    client.into_iter().for_each(Client::close);
+    Ok(())
 }
 
 struct Inbox<'a> {

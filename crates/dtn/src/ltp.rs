@@ -44,6 +44,10 @@ pub struct Config {
     pub block: u64,
     /// Seed of serial numbers, which begin at random.
     pub seed: u64,
+    /// Number of the first session. Default: a random one.
+    ///
+    /// An engine that starts again must not use numbers that its peers remember.
+    pub first_session: Option<u64>,
 }
 
 impl Config {
@@ -57,6 +61,7 @@ impl Config {
             imports: 1000,
             block: 1 << 24,
             seed: engine,
+            first_session: None,
         }
     }
 }
@@ -192,7 +197,8 @@ impl Engine {
     pub fn new(config: Config) -> Engine {
         assert!(config.segment >= 64, "segments of at least 64 bytes");
         let mut stream = RandomStream::new(config.seed, "ltp");
-        let next_session = 1 + (stream.unit() * 16_000.0) as u64;
+        let random = 1 + (stream.unit() * 16_000.0) as u64;
+        let next_session = config.first_session.unwrap_or(random);
         Engine {
             config,
             peers: HashMap::new(),

@@ -12,7 +12,7 @@ mod reports;
 mod routing;
 mod store;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::admin::reason;
@@ -21,6 +21,7 @@ use bentpipe_wire::dtn::cbor;
 use bentpipe_wire::dtn::eid::Eid;
 
 pub use routing::Routing;
+pub use store::Change;
 use store::{Entry, Place, Store};
 
 /// Type code of the priority block.
@@ -85,6 +86,8 @@ pub struct Node {
     /// Fragments of bundles for this node.
     partial: HashMap<(Eid, Timestamp), Vec<Bundle>>,
     deliveries: VecDeque<Bundle>,
+    /// Neighbours that are reached directly, not by the routes.
+    direct: HashSet<u64>,
     sequence: u64,
     counts: Counts,
 }
@@ -123,6 +126,7 @@ impl Node {
             queues: HashMap::new(),
             partial: HashMap::new(),
             deliveries: VecDeque::new(),
+            direct: HashSet::new(),
             sequence: 0,
             counts: Counts::default(),
         }
@@ -136,6 +140,65 @@ impl Node {
     /// Returns the number of bundles in storage and their bytes.
     pub fn stored(&self) -> (usize, u64) {
         (self.store.len(), self.store.bytes())
+    }
+
+    /// Records changes of the storage from here on, for [`Node::take_changes`]. New bundles are numbered from `next`.
+    pub fn record_changes(&mut self, next: u64) {
+        self.store.record(next);
+    }
+
+    /// Removes and returns the recorded changes.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        self.store.take_changes()
+    }
+
+    /// Returns a stored bundle, its sender among the neighbours, and its arrival.
+    pub fn bundle(&self, id: u64) -> Option<(&Bundle, Option<u64>, Time)> {
+        self.store.get(id).map(|entry| (&entry.bundle, entry.from, entry.arrival))
+    }
+
+    /// Stores a bundle of an earlier run again under its number.
+    ///
+    /// It has been at this node for `resided`.
+    ///
+    /// Its route is chosen by [`Node::reroute`].
+    pub fn restore(&mut self, id: u64, mut bundle: Bundle, from: Option<u64>, resided: Span, now: Time) {
+        if let Some(age) = bundle.age() {
+            bundle.set(Content::Age(age.saturating_add(resided.as_nanos() / 1_000_000)));
+        }
+        let (size, priority, expiry) = (bundle.encoded_len(), priority(&bundle), self.expiry(&bundle, now));
+        self.store.put(id, Entry { size, priority, from, expiry, arrival: now, place: Place::Limbo, bundle });
+    }
+
+    /// Adds a neighbour that can be reached at this time. Bundles for it need no route.
+    pub fn add_direct(&mut self, neighbour: u64, now: Time) {
+        if self.direct.insert(neighbour) {
+            self.reroute(now);
+        }
+    }
+
+    /// Removes a neighbour of [`Node::add_direct`]. Bundles that wait for it are routed again.
+    pub fn remove_direct(&mut self, neighbour: u64, now: Time) {
+        if self.direct.remove(&neighbour) {
+            self.release(&|hop| hop.neighbour == neighbour && hop.route.is_none());
+            self.reroute(now);
+        }
+    }
+
+    /// Removes bundles from their hops.
+    fn release(&mut self, is_over: &dyn Fn(&hop::Hop) -> bool) {
+        for id in self.store.stranded(is_over) {
+            if let Some(gone) = self.store.get(id).map(Entry::clone_place) {
+                self.forget(&gone);
+                self.store.place(id, Place::Limbo);
+            }
+        }
+    }
+
+    /// Replaces the rule by which next hops are found. Waiting bundles are routed again.
+    pub fn set_routing(&mut self, routing: Routing) {
+        self.release(&|_| true);
+        self.routing = routing;
     }
 
     /// Returns the endpoint identifier of the node.
@@ -257,7 +320,11 @@ impl Node {
         let backlog = |neighbour: u64| {
             queues.get(&neighbour).map_or(0, |queue| queue.bytes[entry.priority..].iter().sum())
         };
-        let Some(hop) = self.routing.choose(entry, now, &backlog) else { return };
+        let hop = match direct(&self.direct, entry) {
+            Some(hop) => Some(hop),
+            None => self.routing.choose(entry, now, &backlog),
+        };
+        let Some(hop) = hop else { return };
         let (size, priority) = (entry.size, entry.priority);
         let queue = self.queues.entry(hop.neighbour).or_default();
         queue.waiting[priority].push_back(id);
@@ -389,6 +456,14 @@ impl Node {
                 || parts.iter().any(|part| created.time.saturating_add(part.primary.lifetime) > epoch)
         });
     }
+}
+
+/// Returns the hop to a destination that is a direct neighbour.
+fn direct(neighbours: &HashSet<u64>, entry: &Entry) -> Option<hop::Hop> {
+    let Eid::Ipn(ipn) = &entry.bundle.primary.destination else { return None };
+    let neighbour = ipn.number();
+    let is_direct = neighbours.contains(&neighbour) && Some(neighbour) != entry.from;
+    is_direct.then_some(hop::Hop { neighbour, route: None })
 }
 
 /// Returns the offset and length of a fragment, for reports.

@@ -2,7 +2,7 @@
 //!
 //! Models contact, initialisation, transfers in segments up to the peer's limits, acknowledgements, refusals, keepalives,
 //! rejections and an orderly end. Bytes go in by [`Session::handle_bytes`] and come out by [`Session::poll_output`].
-//! Does not model TLS: the flag is never set, and a peer that demands it ends the session.
+//! TLS is the caller's: the session agrees on it, and waits at [`Session::wants_tls`] until [`Session::start_in_tls`].
 //!
 //! Memory is bounded by the limits of segments and transfers that this node announces.
 
@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::tcpcl::{
-    self, CONTACT, CONTACT_LEN, Extension, Message, Read, SegmentFlags, SessionInit, TRANSFER_LENGTH,
-    parse_contact, refusal, rejection, termination,
+    self, CAN_TLS, CONTACT, CONTACT_LEN, Extension, Message, Read, SegmentFlags, SessionInit,
+    TRANSFER_LENGTH, parse_contact, refusal, rejection, termination,
 };
 
 /// Settings of a session.
@@ -27,13 +27,37 @@ pub struct Config {
     pub transfer_mru: u64,
     /// Time that contact and initialisation may take.
     pub handshake: Span,
+    /// Use of TLS.
+    pub tls: Tls,
+    /// Set if the caller acknowledges each bundle by [`Session::accept`] or [`Session::decline`].
+    pub is_deferred: bool,
+}
+
+/// Use of TLS (RFC 9174, section 4.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tls {
+    /// Not offered.
+    #[default]
+    Off,
+    /// Used if the peer offers it too.
+    Offered,
+    /// Required of the peer.
+    Required,
 }
 
 impl Config {
     /// Creates the settings of a node, with defaults elsewhere.
     pub fn new(node: impl Into<String>) -> Config {
         let (segment_mru, transfer_mru) = (1 << 20, 1 << 30);
-        Config { node: node.into(), keepalive: 60, segment_mru, transfer_mru, handshake: Span::from_secs(30) }
+        Config {
+            node: node.into(),
+            keepalive: 60,
+            segment_mru,
+            transfer_mru,
+            handshake: Span::from_secs(30),
+            tls: Tls::Off,
+            is_deferred: false,
+        }
     }
 }
 
@@ -42,7 +66,7 @@ impl Config {
 pub enum Event {
     /// The session is established with the node of this identifier.
     Established(String),
-    /// A bundle has arrived and is acknowledged.
+    /// A bundle has arrived; it is acknowledged unless that is deferred.
     Received(Vec<u8>),
     /// A bundle of [`Session::send`] has been acknowledged whole.
     Sent(u64),
@@ -58,6 +82,8 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Contact,
+    /// TLS is agreed on and not yet established.
+    Tls,
     Init,
     Established,
     /// SESS_TERM has been sent.
@@ -108,6 +134,8 @@ pub struct Session {
     /// Transfers sent whole that are not acknowledged, with their lengths.
     unacknowledged: VecDeque<(u64, u64)>,
     incoming: Option<Incoming>,
+    /// Bundles that the caller has not acknowledged: flags of the last segment, transfer and length.
+    unaccepted: VecDeque<(SegmentFlags, u64, u64)>,
     last_sent: Time,
     last_received: Time,
     /// Messages that arrived at a stage which forbids them.
@@ -127,7 +155,7 @@ impl Session {
     /// Creates a session whose connection has just been made; both sides begin alike.
     pub fn new(config: Config, now: Time) -> Session {
         let mut output = CONTACT.to_vec();
-        output.push(0);
+        output.push(if config.tls == Tls::Off { 0 } else { CAN_TLS });
         Session {
             config,
             stage: Stage::Contact,
@@ -140,6 +168,7 @@ impl Session {
             outgoing: VecDeque::new(),
             unacknowledged: VecDeque::new(),
             incoming: None,
+            unaccepted: VecDeque::new(),
             last_sent: now,
             last_received: now,
             violations: 0,
@@ -153,6 +182,39 @@ impl Session {
         self.stage == Stage::Established
     }
 
+    /// Returns `true` if TLS is to be established, once the output is written.
+    pub fn wants_tls(&self) -> bool {
+        self.stage == Stage::Tls
+    }
+
+    /// Removes and returns bytes that arrived after the contact header: they belong to TLS.
+    pub fn take_input(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.input)
+    }
+
+    /// Notes that TLS is established: from here on bytes are those inside.
+    pub fn start_in_tls(&mut self) {
+        if self.wants_tls() {
+            self.initialise();
+        }
+    }
+
+    /// Acknowledges the first received bundle that waits for it.
+    pub fn accept(&mut self) {
+        if let Some((flags, transfer, len)) = self.unaccepted.pop_front() {
+            self.put(&Message::Ack { flags, transfer, len });
+            self.end_if_idle();
+        }
+    }
+
+    /// Refuses the first received bundle that waits for an acknowledgement.
+    pub fn decline(&mut self, reason: u8) {
+        if let Some((_, transfer, _)) = self.unaccepted.pop_front() {
+            self.put(&Message::Refuse { reason, transfer });
+            self.end_if_idle();
+        }
+    }
+
     /// Returns `true` if the session has ended.
     pub fn is_ended(&self) -> bool {
         self.stage == Stage::Ended
@@ -161,6 +223,16 @@ impl Session {
     /// Returns the number of bundles that are not acknowledged.
     pub fn pending(&self) -> usize {
         self.outgoing.len() + self.unacknowledged.len()
+    }
+
+    /// Returns the length of the longest bundle that the peer accepts.
+    pub fn transfer_limit(&self) -> u64 {
+        self.peer.transfer
+    }
+
+    /// Returns the bytes of incomplete messages and bundles in memory.
+    pub fn buffered(&self) -> usize {
+        self.input.len() + self.incoming.as_ref().map_or(0, |incoming| incoming.data.len())
     }
 
     /// Sends a bundle and returns the number of its transfer.
@@ -270,8 +342,10 @@ impl Session {
 
     /// Handles the front of the input and returns its length, if it is whole.
     fn handle_front(&mut self, input: &[u8]) -> Option<usize> {
-        if self.stage == Stage::Contact {
-            return self.handle_contact(input);
+        match self.stage {
+            Stage::Contact => return self.handle_contact(input),
+            Stage::Tls => return None,
+            _ => {}
         }
         match Message::parse(input, self.config.segment_mru) {
             Ok(Read::Whole(message, len)) => {
@@ -294,16 +368,18 @@ impl Session {
     fn handle_contact(&mut self, input: &[u8]) -> Option<usize> {
         match parse_contact(input) {
             Ok(None) => None,
-            Ok(Some((version, _))) if version >= CONTACT[4] => {
-                self.stage = Stage::Init;
-                let Config { node, keepalive, segment_mru, transfer_mru, .. } = self.config.clone();
-                self.put(&Message::Init(SessionInit {
-                    keepalive,
-                    segment_mru,
-                    transfer_mru,
-                    node: &node,
-                    extensions: &[],
-                }));
+            Ok(Some((version, flags))) if version >= CONTACT[4] => {
+                let is_offered = flags & CAN_TLS != 0;
+                match self.config.tls {
+                    Tls::Offered | Tls::Required if is_offered => self.stage = Stage::Tls,
+                    Tls::Required => {
+                        let reason = termination::CONTACT_FAILURE;
+                        self.put(&Message::Terminate { is_reply: false, reason });
+                        self.stop();
+                        return None;
+                    }
+                    _ => self.initialise(),
+                }
                 Some(CONTACT_LEN)
             }
             Ok(Some(_)) => {
@@ -316,6 +392,20 @@ impl Session {
                 None
             }
         }
+    }
+
+    /// Sends SESS_INIT.
+    fn initialise(&mut self) {
+        self.stage = Stage::Init;
+        let Config { node, keepalive, segment_mru, transfer_mru, .. } = self.config.clone();
+        let extensions = &[];
+        self.put(&Message::Init(SessionInit {
+            keepalive,
+            segment_mru,
+            transfer_mru,
+            node: &node,
+            extensions,
+        }));
     }
 
     fn handle_message(&mut self, message: &Message<'_>) {
@@ -417,7 +507,11 @@ impl Session {
         if !incoming.is_refused {
             incoming.data.extend(data);
             let len = incoming.data.len() as u64;
-            self.put(&Message::Ack { flags, transfer, len });
+            if flags.is_end() && self.config.is_deferred {
+                self.unaccepted.push_back((flags, transfer, len));
+            } else {
+                self.put(&Message::Ack { flags, transfer, len });
+            }
         }
         if flags.is_end()
             && let Some(incoming) = self.incoming.take()
@@ -476,7 +570,7 @@ impl Session {
 
     /// Ends an ending session that has no transfer left.
     fn end_if_idle(&mut self) {
-        let is_idle = self.pending() == 0 && self.incoming.is_none();
+        let is_idle = self.pending() == 0 && self.incoming.is_none() && self.unaccepted.is_empty();
         if self.stage == Stage::Ending && self.is_answered && is_idle {
             self.stop();
         }
@@ -499,7 +593,7 @@ impl Session {
     pub fn next_timeout(&self) -> Time {
         match self.stage {
             Stage::Ended => Time::NEVER,
-            Stage::Contact | Stage::Init => self.last_received + self.config.handshake,
+            Stage::Contact | Stage::Tls | Stage::Init => self.last_received + self.config.handshake,
             Stage::Ending if self.keepalive.is_zero() => self.last_received + self.config.handshake,
             _ if self.keepalive.is_zero() => Time::NEVER,
             _ => (self.last_sent + self.keepalive).min(self.last_received + self.keepalive * 2),
@@ -512,7 +606,7 @@ impl Session {
             return;
         }
         let silence = match self.stage {
-            Stage::Contact | Stage::Init => self.config.handshake,
+            Stage::Contact | Stage::Tls | Stage::Init => self.config.handshake,
             Stage::Ending if self.keepalive.is_zero() => self.config.handshake,
             _ => self.keepalive * 2,
         };

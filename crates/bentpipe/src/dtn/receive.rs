@@ -17,8 +17,11 @@ use crate::show::{note, out};
 #[derive(Debug, Args)]
 pub(crate) struct ReceiveArgs {
     /// Local address: PORT for all IPv4 addresses, or ADDRESS:PORT
-    #[arg(value_parser = place)]
-    at: SocketAddr,
+    #[arg(value_parser = place, required_unless_present = "via")]
+    at: Option<SocketAddr>,
+    /// Receive as an application of the node at this address, at the endpoint --node
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "at")]
+    via: Option<String>,
     /// Convergence layer
     #[arg(long, value_enum, default_value_t = Layer::Tcpcl)]
     layer: Layer,
@@ -48,8 +51,6 @@ pub(super) fn run(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
     if let Some(folder) = &args.out {
         std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    let (node, layer) = (args.node.clone(), args.layer.into());
-    let receiving = Receiving { at: args.at, layer, node, count: args.count };
     let mut received = 0;
     let mut take = |arrival: Arrival<'_>| match arrival {
         Arrival::Bundle(bundle, len) => {
@@ -61,7 +62,16 @@ pub(super) fn run(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
             Ok(())
         }
     };
-    let refused = bentpipe_bundles::receive(&receiving, stop, &mut take)?;
+    let refused = match (&args.via, args.at) {
+        (Some(via), _) => {
+            bentpipe_bundles::receive_via(via, &args.node, args.count, stop, &mut take).map(|()| 0)?
+        }
+        (None, Some(at)) => {
+            let (node, layer) = (args.node.clone(), args.layer.into());
+            bentpipe_bundles::receive(&Receiving { at, layer, node, count: args.count }, stop, &mut take)?
+        }
+        (None, None) => 0,
+    };
     if refused > 0 {
         note(&format!("{refused} bundles refused"));
     }

@@ -24,6 +24,7 @@ const FILES: &[&str] = &[
     "bentpipe run geo.toml --set duration='2 s' --out made -q && mkdir -p runs && mv made/geo-* runs/before",
     "cp -r runs/before runs/after; bentpipe run sweep.toml --set duration='2 s' --set probe.warm_up='0 s' --out made -q && mv made/sweep-* runs/sweep",
     "printf 'a range +0 +60 1 5 1\\na contact +0 +60 1 5 1000000\\n' > mission.ionrc; cp geo.toml picture.jpg",
+    "printf 'eid = \"ipn:1.0\"\\nstore = \"store\"\\n[[listen]]\\nlayer = \"tcpcl\"\\nat = \"127.0.0.1:0\"\\n' > node.toml",
     "mkdir -p .local/share/bash-completion/completions .config/fish/completions",
 ];
 

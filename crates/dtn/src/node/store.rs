@@ -44,6 +44,15 @@ impl Entry {
     }
 }
 
+/// Change of the storage, for a copy on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A bundle is stored under a number.
+    Stored(u64),
+    /// The bundle of a number is not stored any more.
+    Removed(u64),
+}
+
 #[derive(Debug)]
 pub(crate) struct Store {
     limit: u64,
@@ -54,6 +63,8 @@ pub(crate) struct Store {
     /// Entries that may be displaced, the first of them first.
     displaceable: BTreeSet<(usize, Time, u64)>,
     limbo: BTreeSet<u64>,
+    /// Changes since they were last taken, if they are recorded.
+    changes: Option<Vec<Change>>,
 }
 
 impl Store {
@@ -66,7 +77,23 @@ impl Store {
             by_expiry: BTreeSet::new(),
             displaceable: BTreeSet::new(),
             limbo: BTreeSet::new(),
+            changes: None,
         }
+    }
+
+    /// Records changes from here on, and numbers entries from `next`.
+    pub(crate) fn record(&mut self, next: u64) {
+        self.changes = Some(Vec::new());
+        self.next = self.next.max(next);
+    }
+
+    /// Removes and returns the recorded changes.
+    pub(crate) fn take_changes(&mut self) -> Vec<Change> {
+        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn note(&mut self, change: Change) {
+        self.changes.iter_mut().for_each(|changes| changes.push(change));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -99,13 +126,19 @@ impl Store {
         }
         let evicted = victims.into_iter().filter_map(|id| self.remove(id)).collect();
         let id = self.next;
-        self.next += 1;
+        self.put(id, entry);
+        self.note(Change::Stored(id));
+        Ok((id, evicted))
+    }
+
+    /// Stores an entry under a number that was given before, even beyond the limit.
+    pub(crate) fn put(&mut self, id: u64, entry: Entry) {
+        self.next = self.next.max(id.saturating_add(1));
         self.bytes += entry.size;
         self.by_expiry.insert((entry.expiry, id));
         self.displaceable.insert((entry.priority, entry.expiry, id));
         self.limbo.insert(id);
         self.entries.insert(id, entry);
-        Ok((id, evicted))
     }
 
     pub(crate) fn remove(&mut self, id: u64) -> Option<Entry> {
@@ -114,6 +147,7 @@ impl Store {
         self.by_expiry.remove(&(entry.expiry, id));
         self.displaceable.remove(&(entry.priority, entry.expiry, id));
         self.limbo.remove(&id);
+        self.note(Change::Removed(id));
         Some(entry)
     }
 

@@ -166,3 +166,39 @@ proptest! {
         prop_assert_eq!(events(&mut one), (0..lens.len() as u64).map(Event::Sent).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn deferred_bundles_are_acknowledged_or_refused_by_the_caller() {
+    let deferred = Config { is_deferred: true, ..config("ipn:2.0") };
+    let [mut one, mut other] = [config("ipn:1.0"), deferred].map(|config| Session::new(config, at(0)));
+    pump([&mut one, &mut other], 7, at(0));
+    (0..3).for_each(|n| assert_eq!(one.send(vec![n; 250]), Some(n.into())));
+    pump([&mut one, &mut other], 50, at(1));
+    assert_eq!(events(&mut one).len(), 1, "nothing but the start");
+    other.accept();
+    other.decline(refusal::NO_RESOURCES);
+    one.end(termination::UNKNOWN);
+    pump([&mut one, &mut other], 50, at(2));
+    assert_eq!(events(&mut one), [Event::Sent(0), Event::Refused(1, refusal::NO_RESOURCES)]);
+    assert!(!other.is_ended(), "a bundle waits for its verdict");
+    other.accept();
+    pump([&mut one, &mut other], 50, at(3));
+    assert_eq!(events(&mut one), [Event::Sent(2), Event::Ended]);
+}
+
+#[test]
+fn tls_is_agreed_on_before_anything_else_is_sent() {
+    let with = |tls: Tls| Config { tls, ..config("ipn:1.0") };
+    let [mut one, mut other] = [Tls::Offered, Tls::Required].map(|tls| Session::new(with(tls), at(0)));
+    pump([&mut one, &mut other], 6, at(0));
+    assert!(one.wants_tls() && other.wants_tls());
+    one.handle_bytes(b"hello of TLS", at(0));
+    assert_eq!(one.take_input(), b"hello of TLS");
+    one.start_in_tls();
+    other.start_in_tls();
+    pump([&mut one, &mut other], 6, at(0));
+    assert!(one.is_established() && other.is_established());
+    let [mut one, mut other] = [Tls::Off, Tls::Required].map(|tls| Session::new(with(tls), at(0)));
+    pump([&mut one, &mut other], 6, at(0));
+    assert!(other.is_ended() && !one.is_established());
+}

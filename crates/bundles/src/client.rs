@@ -1,0 +1,182 @@
+//! Application at a bundle node: a TCPCL session whose node identifier is the application's endpoint.
+//!
+//! A node of this project hands it the bundles of its endpoint, and keeps them while it is away. To other nodes it is a neighbour.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use bentpipe_dtn::session::{Config, Event, Session};
+use bentpipe_emu::{Clock, Monotonic};
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Content, HopCount, Payload, Primary, Timestamp};
+use bentpipe_wire::dtn::crc::CrcKind;
+use bentpipe_wire::dtn::eid::Eid;
+
+use rustix::event::PollFlags;
+
+use crate::clock::dtn_time;
+use crate::link::{Link, SessionLink, wait};
+use crate::resolve;
+
+/// Time within which the session must be established.
+const SET_UP: Span = Span::from_secs(10);
+
+/// Options of bundles that an application sends.
+#[derive(Clone, Debug)]
+pub struct Letter {
+    /// Destination endpoint.
+    pub to: Eid,
+    /// Lifetime in milliseconds.
+    pub lifetime: u64,
+    /// Hop limit.
+    pub hops: u8,
+    /// Flags, such as the reports asked for.
+    pub flags: BundleFlags,
+}
+
+/// Application at a node.
+pub struct Client {
+    connection: SessionLink,
+    endpoint: Eid,
+    clock: Monotonic,
+    sequence: u64,
+    received: VecDeque<Bundle>,
+    acknowledged: u64,
+    lost: Option<String>,
+}
+
+impl Client {
+    /// Connects to a node, and waits until the session is established.
+    ///
+    /// # Errors
+    /// Returns an error if the node does not answer, or not in time.
+    pub fn connect(place: &str, endpoint: &Eid) -> Result<Client, String> {
+        let address: SocketAddr = resolve(place)?;
+        let wrong = |error: std::io::Error| format!("{place}: {error}");
+        let link = Link::connect(address).map_err(wrong)?;
+        let clock = Monotonic::start();
+        let session = Session::new(Config::new(endpoint.to_string()), clock.now());
+        let mut client = Client {
+            connection: SessionLink { session, link },
+            endpoint: endpoint.clone(),
+            clock,
+            sequence: 0,
+            received: VecDeque::new(),
+            acknowledged: 0,
+            lost: None,
+        };
+        while !client.connection.session.is_established() {
+            client.turn(Span::from_millis(50)).map_err(|problem| format!("{place}: {problem}"))?;
+            if client.now() > Time::ZERO + SET_UP {
+                return Err(format!("{place}: no answer in {} s", SET_UP.as_secs_f64()));
+            }
+        }
+        Ok(client)
+    }
+
+    /// Returns the time since the connection began.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Returns the number of sent bundles that the node has acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// Returns the number of sent bundles that the node has not acknowledged.
+    pub fn pending(&self) -> usize {
+        self.connection.session.pending()
+    }
+
+    /// Returns a creation timestamp that no other bundle of the application has.
+    fn timestamp(&mut self) -> Timestamp {
+        self.sequence += 1;
+        Timestamp { time: dtn_time(), sequence: self.sequence }
+    }
+
+    /// Sends a payload and returns the creation timestamp of its bundle.
+    ///
+    /// # Errors
+    /// Returns an error if the node accepts no bundle of this length.
+    pub fn send(&mut self, letter: &Letter, payload: Vec<u8>) -> Result<Timestamp, String> {
+        let stamp = self.timestamp();
+        let mut primary = Primary::new(self.endpoint.clone(), letter.to.clone(), stamp, letter.lifetime);
+        primary.flags = letter.flags;
+        if letter.flags.has(BundleFlags::ANY_REPORT) {
+            primary.report_to = self.endpoint.clone();
+        }
+        let payload = Payload { crc: CrcKind::Castagnoli, ..Payload::new(payload) };
+        let mut bundle = Bundle { primary, blocks: vec![], payload };
+        bundle.set(Content::HopCount(HopCount { limit: letter.hops, count: 0 }));
+        let bytes = bundle.to_vec();
+        let len = bytes.len();
+        match self.connection.session.send(bytes) {
+            Some(_) => Ok(stamp),
+            None => Err(format!("the node accepts no bundle of {len} B")),
+        }
+    }
+
+    /// Writes, and waits until the session or another descriptor is ready, for at most `longest`.
+    pub(crate) fn wait_with<'fd>(
+        &'fd mut self,
+        others: impl IntoIterator<Item = (BorrowedFd<'fd>, PollFlags)>,
+        longest: Span,
+    ) {
+        let now = self.now();
+        self.write(now);
+        if self.received.is_empty() {
+            wait([self.connection.link.interest()].into_iter().chain(others), longest);
+        }
+    }
+
+    /// Sends and receives for at most `longest`.
+    ///
+    /// # Errors
+    /// Returns an error if the session has ended.
+    pub fn turn(&mut self, longest: Span) -> Result<(), String> {
+        let now = self.now();
+        self.write(now);
+        if self.received.is_empty() {
+            wait([self.connection.link.interest()], longest);
+        }
+        let now = self.now();
+        if let Err(problem) = self.connection.read(now) {
+            self.lost.get_or_insert(problem);
+        }
+        while let Some(event) = self.connection.session.poll_event() {
+            match event {
+                Event::Received(bytes) => self.received.extend(Bundle::parse(&bytes).ok()),
+                Event::Sent(_) => self.acknowledged += 1,
+                Event::Refused(_, reason) => {
+                    self.lost.get_or_insert(format!("the node refused a bundle, reason {reason}"));
+                }
+                Event::Ended => {
+                    self.lost.get_or_insert("the session has ended".to_owned());
+                }
+                Event::Established(_) | Event::Failed(_) => {}
+            }
+        }
+        self.write(now);
+        self.lost.clone().map_or(Ok(()), Err)
+    }
+
+    fn write(&mut self, now: Time) {
+        if let Err(problem) = self.connection.write(now) {
+            self.lost.get_or_insert(problem);
+        }
+    }
+
+    /// Removes and returns the next received bundle.
+    pub fn receive(&mut self) -> Option<Bundle> {
+        self.received.pop_front()
+    }
+
+    /// Ends the session in order, for at most a second.
+    pub fn close(mut self) {
+        self.connection.session.end(0);
+        let until = self.now() + Span::from_secs(1);
+        while self.turn(Span::from_millis(50)).is_ok() && self.now() < until {}
+    }
+}

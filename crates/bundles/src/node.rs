@@ -1,0 +1,25 @@
+//! Bundle node on sockets, with a store that survives a crash.
+//!
+//! A [`Daemon`] drives [`bentpipe_dtn::node::Node`] in turns of one thread: it receives, commits what is to be kept to the
+//! [`journal`], acknowledges that, and sends. So what was acknowledged is not lost when the program is killed, and is delivered once:
+//! a bundle that a neighbour sends again is recognised by source, creation, fragment, neighbour and hop count.
+//!
+//! *Models* TCPCLv4 (both directions of a session), MTCP, UDP and LTP over UDP; static routes or contact plans, to whose contacts
+//! transmission keeps; applications of this machine as TCPCL sessions whose node identifier is an endpoint of this node; echo
+//! (services 7 and 2047) and discard (service 9).
+//!
+//! *Does not model* discovery, endpoints of scheme dtn at this node, and storage beyond memory: waiting bundles are in both.
+
+mod counters;
+mod file;
+mod identity;
+pub mod journal;
+mod local;
+mod peers;
+mod radio;
+mod run;
+mod schedule;
+
+pub use counters::Counters;
+pub use file::{Listen, Neighbour, NodeFile, NodeLayer};
+pub use run::Daemon;

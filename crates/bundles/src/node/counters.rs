@@ -1,0 +1,57 @@
+//! Counters of a daemon.
+
+use bentpipe_dtn::node::Counts;
+
+/// Counters of a daemon, with those of its node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Counters of the node.
+    pub node: Counts,
+    /// Bundles that were received before.
+    pub duplicates: u64,
+    /// Bundles that could not be read or break a rule.
+    pub malformed: u64,
+    /// Bundles that applications have acknowledged.
+    pub delivered: u64,
+    /// Bundles echoed.
+    pub echoed: u64,
+    /// Bundles dropped by the discard service.
+    pub discarded: u64,
+    /// Datagrams of unknown neighbours, or that the kernel did not take.
+    pub datagrams_refused: u64,
+    /// Bundles waiting for neighbours and their bytes.
+    pub stored: (u64, u64),
+    /// Bundles waiting for applications.
+    pub waiting: u64,
+    /// Bundles found in the store at the start.
+    pub restored: u64,
+}
+
+impl Counters {
+    /// Returns the counters as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        let Counters { node, stored, .. } = self;
+        serde_json::json!({
+            "originated": node.originated,
+            "received": node.received,
+            "forwarded": node.forwarded,
+            "delivered": self.delivered,
+            "duplicates": self.duplicates,
+            "malformed": self.malformed + node.malformed,
+            "expired": node.expired,
+            "evicted": node.evicted,
+            "refused": node.refused,
+            "hop_limit": node.hop_limit,
+            "rerouted": node.rerouted,
+            "fragments": node.fragments,
+            "reports": node.reports,
+            "echoed": self.echoed,
+            "discarded": self.discarded,
+            "datagrams_refused": self.datagrams_refused,
+            "stored": stored.0,
+            "stored_bytes": stored.1,
+            "waiting": self.waiting,
+            "restored": self.restored,
+        })
+    }
+}

@@ -1,0 +1,258 @@
+//! Node file.
+//!
+//! These declarations are the format: reading and messages are made from them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use bentpipe_units::{Bytes, Rate, Span};
+use serde::{Deserialize, Deserializer, de};
+
+use bentpipe_wire::dtn::eid::Eid;
+
+/// Bundle node: endpoint, store, listeners, neighbours and routes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeFile {
+    /// Endpoint of the node: "ipn:NUMBER.0".
+    #[serde(deserialize_with = "eid")]
+    pub eid: Eid,
+    /// Folder of the store, from the folder of this file.
+    pub store: PathBuf,
+    /// Bytes of bundles that wait, in memory and on disk. Default: 256 MB.
+    #[serde(default = "default_storage")]
+    pub storage: Bytes,
+    /// Longest bundle that is accepted. Default: 64 MB.
+    #[serde(default = "default_bundle")]
+    pub max_bundle: Bytes,
+    /// Enables waiting for the disk before a bundle is acknowledged. Default: true.
+    #[serde(default = "default_true")]
+    pub sync: bool,
+    /// Enables status reports. Default: true.
+    #[serde(default = "default_true")]
+    pub reports: bool,
+    /// Contact plan, in ION's form or HDTN's JSON. Without one, routes are static.
+    pub plan: Option<PathBuf>,
+    /// Start of the plan's relative times, in Unix seconds. Default: the start of the node.
+    pub plan_start: Option<u64>,
+    /// Listeners.
+    #[serde(default)]
+    pub listen: Vec<Listen>,
+    /// Neighbours.
+    #[serde(default)]
+    pub neighbour: Vec<Neighbour>,
+    /// Neighbours by destination node; `default` for all others.
+    #[serde(default)]
+    pub routes: BTreeMap<String, u64>,
+    /// Interval of keepalives on TCPCL. Default: 30 s.
+    #[serde(default = "default_keepalive")]
+    pub keepalive: Span,
+}
+
+/// Convergence layer of a listener or neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeLayer {
+    /// TCP convergence layer version 4 (RFC 9174).
+    Tcpcl,
+    /// Minimal TCP convergence layer, without acknowledgements.
+    Mtcp,
+    /// Bundles in datagrams (RFC 7122).
+    Udp,
+    /// Licklider Transmission Protocol over UDP (RFC 5326, RFC 7122).
+    Ltp,
+}
+
+/// Listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listen {
+    /// Convergence layer.
+    pub layer: NodeLayer,
+    /// Local address.
+    pub at: SocketAddr,
+    /// Enables applications of other machines, for endpoints of this node. Default: those of this machine only.
+    #[serde(default)]
+    pub applications: bool,
+}
+
+/// Neighbour.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Neighbour {
+    /// Node number.
+    pub node: u64,
+    /// Convergence layer.
+    pub layer: NodeLayer,
+    /// Address. Without one, a neighbour on TCPCL has to connect itself.
+    pub at: Option<SocketAddr>,
+    /// Rate of UDP and LTP without a contact plan. Default: 10 Mbit/s.
+    #[serde(default = "default_rate")]
+    pub rate: Rate,
+    /// Light time for LTP without a contact plan, one way. Default: 0 s.
+    #[serde(default)]
+    pub light_time: Span,
+    /// Time that segments of LTP wait at both ends. Default: 1 s.
+    #[serde(default = "default_margin")]
+    pub margin: Span,
+    /// Longest datagram of UDP or segment of LTP. Default: 1400 B.
+    #[serde(default = "default_datagram")]
+    pub datagram: Bytes,
+    /// Red part of LTP blocks: acknowledged. Default: true.
+    #[serde(default = "default_true")]
+    pub red: bool,
+}
+
+fn default_storage() -> Bytes {
+    Bytes::new(256_000_000)
+}
+
+fn default_bundle() -> Bytes {
+    Bytes::new(64_000_000)
+}
+
+fn default_true() -> bool {
+    true
+}
+
+fn default_rate() -> Rate {
+    Rate::from_bps(10_000_000)
+}
+
+fn default_margin() -> Span {
+    Span::from_secs(1)
+}
+
+fn default_keepalive() -> Span {
+    Span::from_secs(30)
+}
+
+fn default_datagram() -> Bytes {
+    Bytes::new(1400)
+}
+
+fn eid<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Eid, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let eid: Eid = text.parse().map_err(de::Error::custom)?;
+    match &eid {
+        Eid::Ipn(ipn) if ipn.service == 0 && !eid.is_null() && !eid.is_local() => Ok(eid),
+        _ => Err(de::Error::custom(format!("expected a node as \"ipn:1.0\", got \"{text}\""))),
+    }
+}
+
+impl NodeFile {
+    /// Reads a node file. Paths in it are from its folder.
+    ///
+    /// # Errors
+    /// Returns an error with file, line and key if the file cannot be read or has a mistake.
+    pub fn read(path: &Path) -> Result<NodeFile, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut file = NodeFile::parse(&text)
+            .map_err(|problem| format!("{}: {}", path.display(), problem.trim_end()))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        file.store = folder.join(&file.store);
+        file.plan = file.plan.map(|plan| folder.join(plan));
+        Ok(file)
+    }
+
+    /// Parses a node file.
+    ///
+    /// # Errors
+    /// Returns an error with line and key if it has a mistake.
+    pub fn parse(text: &str) -> Result<NodeFile, String> {
+        let file: NodeFile = toml::from_str(text).map_err(|error| error.to_string())?;
+        file.check()?;
+        Ok(file)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (n, neighbour) in self.neighbour.iter().enumerate() {
+            neighbour.check().map_err(|problem| format!("neighbour {}: {problem}", n + 1))?;
+            if self.neighbour[..n].iter().any(|other| other.node == neighbour.node) {
+                return Err(format!("neighbour {}: node {} is listed twice", n + 1, neighbour.node));
+            }
+        }
+        let ltp = self.listen.iter().filter(|listen| listen.layer == NodeLayer::Ltp).count();
+        if ltp == 0 && self.neighbour.iter().any(|neighbour| neighbour.layer == NodeLayer::Ltp) {
+            return Err(
+                "a neighbour on LTP needs a listener with `layer = \"ltp\"`: reports arrive there".into()
+            );
+        }
+        if !(1_000..=1 << 40).contains(&self.storage.get()) || self.max_bundle > self.storage {
+            return Err("`storage`: expected 1 kB to 1 TB, and `max_bundle` within it".into());
+        }
+        self.routes.iter().try_for_each(|(to, via)| self.check_route(to, *via))
+    }
+
+    fn check_route(&self, to: &str, via: u64) -> Result<(), String> {
+        if to != "default" && to.parse::<u64>().is_err() {
+            return Err(format!("`routes.{to}`: expected a node number or `default`"));
+        }
+        if self.plan.is_some() {
+            return Err("`routes` conflicts with `plan`: routes are computed from the plan".into());
+        }
+        match self.neighbour.iter().any(|neighbour| neighbour.node == via) {
+            true => Ok(()),
+            false => Err(format!("`routes.{to}`: node {via} is not a neighbour")),
+        }
+    }
+}
+
+impl Neighbour {
+    fn check(&self) -> Result<(), String> {
+        if self.at.is_none() && self.layer != NodeLayer::Tcpcl {
+            return Err("missing key `at`: only a neighbour on TCPCL can connect itself".into());
+        }
+        if !(64..=65_000).contains(&self.datagram.get()) {
+            return Err(format!("`datagram`: expected 64 to 65,000 B, got {}", self.datagram));
+        }
+        if self.rate.as_bps() == 0 {
+            return Err("`rate`: expected more than 0".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+        eid = "ipn:1.0"
+        store = "store"
+        [[listen]]
+        layer = "tcpcl"
+        at = "127.0.0.1:4556"
+        [[neighbour]]
+        node = 2
+        layer = "tcpcl"
+        at = "127.0.0.1:4557"
+        [routes]
+        default = 2
+    "#;
+
+    #[test]
+    fn a_file_has_defaults() {
+        let file = NodeFile::parse(GOOD).expect("a good file");
+        assert_eq!((file.storage.get(), file.sync, file.neighbour[0].red), (256_000_000, true, true));
+    }
+
+    #[test]
+    fn mistakes_name_their_key() {
+        let wrong = |from: &str, to: &str| NodeFile::parse(&GOOD.replace(from, to)).expect_err("a mistake");
+        assert!(
+            wrong("ipn:1.0", "ipn:1.5").contains("expected a node as"),
+            "{}",
+            wrong("ipn:1.0", "ipn:1.5")
+        );
+        assert!(wrong("default = 2", "default = 3").contains("node 3 is not a neighbour"));
+        assert!(wrong("store = ", "stor = ").contains("stor"));
+        assert!(
+            wrong("node = 2\n        layer = \"tcpcl\"", "node = 2\n        layer = \"ltp\"")
+                .contains("needs a listener")
+        );
+        assert!(wrong("default = 2", "x = 2").contains("routes.x"));
+        assert!(wrong("at = \"127.0.0.1:4557\"", "rate = \"0 bit/s\"").contains("rate"));
+    }
+}

@@ -1,0 +1,411 @@
+//! Store on disk: a log in segments that survives a crash at any instant.
+//!
+//! Each record has its length and a CRC-32. Records are written by [`Journal::commit`], and what was acknowledged before is there
+//! after a crash. At the end of the last segment an incomplete record is cut off. The oldest segment is removed once nothing in it
+//! is needed; [`Journal::oldest_entries`] are to be written again before that, when the log has grown to twice its content.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// Length of a segment in bytes, after which the next one begins.
+const SEGMENT: u64 = 64 << 20;
+/// Length of the head of a record: length and CRC.
+const HEAD: usize = 8;
+/// Maximum number of remembered bundles.
+const MAX_SEEN: usize = 1_000_000;
+
+/// Place of a bundle in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Slot {
+    /// Bundle to be forwarded.
+    Waiting(u64),
+    /// Bundle, or fragment, for an endpoint of this node.
+    Local(u64),
+}
+
+/// Bundle that the store had when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Neighbour that it came from; 0 if none.
+    pub from: u64,
+    /// Arrival in milliseconds since 2000.
+    pub arrival: u64,
+    /// Encoded bundle.
+    pub bundle: Vec<u8>,
+}
+
+/// Content of a store that was opened.
+#[derive(Debug, Default)]
+pub struct Content {
+    /// Bundles by their place.
+    pub kept: BTreeMap<Slot, Kept>,
+    /// First number that no bundle has had.
+    pub next: u64,
+    /// Bytes that were damaged, or incomplete at the end.
+    pub lost: u64,
+}
+
+#[derive(Debug, Default)]
+struct Segment {
+    len: u64,
+    live: u64,
+}
+
+/// Log of a node.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    file: File,
+    /// Keeps other programs out.
+    _lock: File,
+    current: u64,
+    pending: Vec<u8>,
+    segments: BTreeMap<u64, Segment>,
+    /// Segment and length of each bundle's record.
+    index: HashMap<Slot, (u64, u64)>,
+    /// Ends of life of remembered bundles, and the segments that have them.
+    seen: HashMap<u128, (u64, u64)>,
+    by_expiry: BTreeSet<(u64, u128)>,
+    is_synced: bool,
+}
+
+const STORED: u8 = 1;
+const LOCAL: u8 = 2;
+const REMOVED: u8 = 3;
+const REMOVED_LOCAL: u8 = 4;
+const SEEN: u8 = 5;
+
+impl Journal {
+    /// Opens the store in a folder, which is made if it does not exist.
+    ///
+    /// With `is_synced` each commit waits for the disk, so that records survive a loss of power.
+    ///
+    /// # Errors
+    /// Returns an error if the folder is in use by another program or cannot be read or written.
+    pub fn open(folder: &Path, is_synced: bool, now: u64) -> io::Result<(Journal, Content)> {
+        std::fs::create_dir_all(folder)?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("lock"))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| io::Error::other("the store is in use by another program"))?;
+        let numbers = segment_numbers(folder)?;
+        let current = numbers.last().map_or(1, |last| last + 1);
+        let mut journal = Journal {
+            file: open_segment(folder, current)?,
+            folder: folder.to_owned(),
+            _lock: lock,
+            current,
+            pending: Vec::new(),
+            segments: BTreeMap::from([(current, Segment::default())]),
+            index: HashMap::new(),
+            seen: HashMap::new(),
+            by_expiry: BTreeSet::new(),
+            is_synced,
+        };
+        let mut content = Content::default();
+        for number in numbers {
+            journal.replay(number, now, &mut content)?;
+        }
+        Ok((journal, content))
+    }
+
+    /// Reads a segment.
+    fn replay(&mut self, number: u64, now: u64, content: &mut Content) -> io::Result<()> {
+        let bytes = std::fs::read(path(&self.folder, number))?;
+        self.segments.insert(number, Segment { len: bytes.len() as u64, live: 0 });
+        let mut at = 0;
+        while let Some(body) = record(&bytes[at..]) {
+            at += HEAD + body.len();
+            self.apply(number, body, now, content);
+        }
+        content.lost += (bytes.len() - at) as u64;
+        Ok(())
+    }
+
+    fn apply(&mut self, segment: u64, body: &[u8], now: u64, content: &mut Content) {
+        let word = |n: usize| body.get(1 + 8 * n..9 + 8 * n).and_then(|bytes| bytes.try_into().ok());
+        let word = |n: usize| word(n).map_or(0, u64::from_le_bytes);
+        let id = word(0);
+        let slot = match body[0] {
+            STORED | REMOVED => Slot::Waiting(id),
+            LOCAL | REMOVED_LOCAL => Slot::Local(id),
+            SEEN => {
+                let hash = u128::from(word(0)) | u128::from(word(1)) << 64;
+                if word(2) > now {
+                    self.insert_seen(hash, word(2), segment);
+                }
+                return;
+            }
+            _ => return,
+        };
+        content.next = content.next.max(id.saturating_add(1));
+        self.unindex(slot);
+        content.kept.remove(&slot);
+        if matches!(body[0], STORED | LOCAL) && body.len() > 25 {
+            self.enter(slot, segment, (HEAD + body.len()) as u64);
+            content.kept.insert(slot, Kept { from: word(1), arrival: word(2), bundle: body[25..].to_vec() });
+        }
+    }
+
+    fn enter(&mut self, slot: Slot, segment: u64, len: u64) {
+        self.index.insert(slot, (segment, len));
+        if let Some(segment) = self.segments.get_mut(&segment) {
+            segment.live += len;
+        }
+    }
+
+    fn unindex(&mut self, slot: Slot) {
+        if let Some((segment, len)) = self.index.remove(&slot)
+            && let Some(segment) = self.segments.get_mut(&segment)
+        {
+            segment.live -= len;
+        }
+    }
+
+    /// Appends a record and returns its length.
+    fn append(&mut self, kind: u8, words: &[u64], data: &[u8]) -> u64 {
+        let start = self.pending.len();
+        self.pending.extend([0; HEAD]);
+        self.pending.push(kind);
+        words.iter().for_each(|word| self.pending.extend(word.to_le_bytes()));
+        self.pending.extend(data);
+        let body = &self.pending[start + HEAD..];
+        let (len, crc) = (body.len() as u32, crc32fast::hash(body));
+        self.pending[start..start + 4].copy_from_slice(&len.to_le_bytes());
+        self.pending[start + 4..start + HEAD].copy_from_slice(&crc.to_le_bytes());
+        let len = (self.pending.len() - start) as u64;
+        if let Some(segment) = self.segments.get_mut(&self.current) {
+            segment.len += len;
+        }
+        len
+    }
+
+    /// Notes a bundle.
+    pub fn store(&mut self, slot: Slot, from: u64, arrival: u64, bundle: &[u8]) {
+        let (kind, id) = match slot {
+            Slot::Waiting(id) => (STORED, id),
+            Slot::Local(id) => (LOCAL, id),
+        };
+        self.unindex(slot);
+        let len = self.append(kind, &[id, from, arrival], bundle);
+        self.enter(slot, self.current, len);
+    }
+
+    /// Notes that a bundle is not needed any more.
+    pub fn remove(&mut self, slot: Slot) {
+        if self.index.contains_key(&slot) {
+            self.unindex(slot);
+            match slot {
+                Slot::Waiting(id) => self.append(REMOVED, &[id], &[]),
+                Slot::Local(id) => self.append(REMOVED_LOCAL, &[id], &[]),
+            };
+        }
+    }
+
+    /// Returns `true` if a bundle with this hash has been noted by [`Journal::note_seen`].
+    pub fn has_seen(&self, hash: u128) -> bool {
+        self.seen.contains_key(&hash)
+    }
+
+    /// Remembers a bundle until the end of its life, in milliseconds since 2000.
+    pub fn note_seen(&mut self, hash: u128, expiry: u64) {
+        self.append(SEEN, &[hash as u64, (hash >> 64) as u64, expiry], &[]);
+        self.insert_seen(hash, expiry, self.current);
+    }
+
+    fn insert_seen(&mut self, hash: u128, expiry: u64, segment: u64) {
+        if let Some((old, _)) = self.seen.insert(hash, (expiry, segment)) {
+            self.by_expiry.remove(&(old, hash));
+        }
+        self.by_expiry.insert((expiry, hash));
+        if self.seen.len() > MAX_SEEN {
+            self.forget_first();
+        }
+    }
+
+    fn forget_first(&mut self) {
+        if let Some((_, hash)) = self.by_expiry.pop_first() {
+            self.seen.remove(&hash);
+        }
+    }
+
+    /// Forgets bundles whose life has ended.
+    pub fn expire(&mut self, now: u64) {
+        while self.by_expiry.first().is_some_and(|(expiry, _)| *expiry <= now) {
+            self.forget_first();
+        }
+    }
+
+    /// Writes all records that wait.
+    ///
+    /// # Errors
+    /// Returns an error if the disk does not accept them; then nothing may be acknowledged.
+    pub fn commit(&mut self) -> io::Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        self.file.write_all(&self.pending)?;
+        self.pending.clear();
+        self.pending.shrink_to(1 << 20);
+        if self.is_synced {
+            self.file.sync_data()?;
+        }
+        if self.segments.get(&self.current).is_some_and(|segment| segment.len >= SEGMENT) {
+            self.current += 1;
+            self.file = open_segment(&self.folder, self.current)?;
+            self.segments.insert(self.current, Segment::default());
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes on disk, and those that are needed.
+    pub fn bytes(&self) -> (u64, u64) {
+        let sum = |part: fn(&Segment) -> u64| self.segments.values().map(part).sum();
+        (sum(|segment| segment.len), sum(|segment| segment.live))
+    }
+
+    /// Returns the bundles of the oldest segment, if it is to be removed; see [`Journal::remove_oldest`].
+    pub fn oldest_entries(&self) -> Option<Vec<Slot>> {
+        let (number, segment) = self.segments.first_key_value()?;
+        if *number == self.current {
+            return None;
+        }
+        let (len, live) = self.bytes();
+        let is_due = segment.live == 0 || len > 2 * live + 4 * SEGMENT;
+        let slots = self.index.iter().filter(|(_, (at, _))| at == number).map(|(slot, _)| *slot);
+        is_due.then(|| slots.collect())
+    }
+
+    /// Removes the oldest segment, once its bundles are stored again and committed.
+    ///
+    /// # Errors
+    /// Returns an error if the disk does not accept what is still to be remembered.
+    pub fn remove_oldest(&mut self) -> io::Result<()> {
+        let Some((&number, _)) = self.segments.first_key_value() else { return Ok(()) };
+        let again: Vec<(u128, u64)> = self
+            .seen
+            .iter()
+            .filter(|(_, (_, segment))| *segment == number)
+            .map(|(hash, (expiry, _))| (*hash, *expiry))
+            .collect();
+        again.into_iter().for_each(|(hash, expiry)| self.note_seen(hash, expiry));
+        self.commit()?;
+        self.segments.remove(&number);
+        std::fs::remove_file(path(&self.folder, number))
+    }
+}
+
+/// Returns the body of the first record, if it is whole and undamaged.
+fn record(bytes: &[u8]) -> Option<&[u8]> {
+    let (head, rest) = bytes.split_at_checked(HEAD)?;
+    let len = u32::from_le_bytes(head[..4].try_into().ok()?) as usize;
+    let body = rest.get(..len).filter(|body| !body.is_empty())?;
+    (crc32fast::hash(body).to_le_bytes() == head[4..]).then_some(body)
+}
+
+fn path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:012}.log"))
+}
+
+fn open_segment(folder: &Path, number: u64) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path(folder, number))
+}
+
+/// Returns the numbers of the segments in a folder, in their order.
+fn segment_numbers(folder: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let number: Option<u64> = name.to_str().and_then(|name| name.strip_suffix(".log")?.parse().ok());
+        numbers.extend(number);
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use bentpipe_testkit::Folder;
+
+    use super::*;
+
+    fn open(folder: &Path) -> (Journal, Content) {
+        Journal::open(folder, false, 100).expect("a store")
+    }
+
+    #[test]
+    fn content_survives_and_removals_too() {
+        let folder = Folder::new();
+        let place = folder.file("store");
+        let (mut journal, content) = open(&place);
+        assert!(content.kept.is_empty());
+        journal.store(Slot::Waiting(3), 7, 50, b"three");
+        journal.store(Slot::Waiting(4), 0, 51, b"four");
+        journal.store(Slot::Local(4), 0, 52, b"local");
+        journal.note_seen(1 << 70, 200);
+        journal.note_seen(2, 90);
+        journal.remove(Slot::Waiting(3));
+        journal.commit().expect("a disk");
+        journal.store(Slot::Waiting(9), 0, 53, b"never committed");
+        assert!(Journal::open(&place, false, 100).is_err(), "the store is locked");
+        drop(journal);
+        let (journal, content) = open(&place);
+        let kept: Vec<_> = content.kept.iter().map(|(slot, kept)| (*slot, kept.bundle.as_slice())).collect();
+        assert_eq!(kept, [(Slot::Waiting(4), &b"four"[..]), (Slot::Local(4), b"local")]);
+        assert_eq!((content.next, content.lost), (5, 0));
+        assert!(journal.has_seen(1 << 70) && !journal.has_seen(2), "its life has ended");
+    }
+
+    #[test]
+    fn a_record_cut_anywhere_is_lost_alone() {
+        let folder = Folder::new();
+        let place = folder.file("store");
+        let (mut journal, _) = open(&place);
+        journal.store(Slot::Waiting(1), 0, 0, b"first");
+        journal.commit().expect("a disk");
+        let whole = std::fs::metadata(path(&place, 1)).expect("a file").len();
+        journal.store(Slot::Waiting(2), 0, 0, b"second");
+        journal.commit().expect("a disk");
+        drop(journal);
+        let bytes = std::fs::read(path(&place, 1)).expect("a file");
+        for len in whole as usize..bytes.len() {
+            let copy = folder.file(&format!("cut-{len}"));
+            std::fs::create_dir_all(&copy).expect("a folder");
+            std::fs::write(path(&copy, 1), &bytes[..len]).expect("a file");
+            let (mut journal, content) = open(&copy);
+            assert_eq!(content.kept.keys().collect::<Vec<_>>(), [&Slot::Waiting(1)]);
+            assert_eq!(content.lost, (len as u64) - whole);
+            // What is written after the cut is read again.
+            journal.store(Slot::Waiting(8), 0, 0, b"later");
+            journal.commit().expect("a disk");
+            drop(journal);
+            assert_eq!(open(&copy).1.kept.len(), 2);
+        }
+    }
+
+    #[test]
+    fn the_oldest_segment_goes_when_it_is_not_needed() {
+        let folder = Folder::new();
+        let place = folder.file("store");
+        let (mut journal, _) = open(&place);
+        let large = vec![1; 40 << 20];
+        journal.note_seen(5, 1000);
+        for id in 0..4 {
+            journal.store(Slot::Waiting(id), 0, 0, &large);
+            journal.commit().expect("a disk");
+        }
+        assert_eq!(journal.oldest_entries(), None);
+        journal.remove(Slot::Waiting(0));
+        journal.remove(Slot::Waiting(1));
+        assert_eq!(journal.oldest_entries(), Some(vec![]));
+        journal.remove_oldest().expect("a disk");
+        let (len, live) = journal.bytes();
+        assert!(len < 90 << 20 && live > 80 << 20, "{len} {live}");
+        drop(journal);
+        let (journal, content) = open(&place);
+        assert!(journal.has_seen(5) && content.kept.len() == 2);
+    }
+}

@@ -1,0 +1,163 @@
+//! Bundles for endpoints of the node: waiting for applications, and fragments in reassembly.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use bentpipe_wire::dtn::bundle::{Bundle, Timestamp};
+use bentpipe_wire::dtn::eid::Eid;
+
+/// Memory of a bundle in addition to its bytes.
+const OVERHEAD: u64 = 256;
+
+#[derive(Debug)]
+struct Item {
+    bundle: Bundle,
+    len: u64,
+    expiry: u64,
+}
+
+/// Mailboxes of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Mailboxes {
+    limit: u64,
+    bytes: u64,
+    items: HashMap<u64, Item>,
+    /// Bundles that wait for an application, by service.
+    waiting: BTreeMap<u32, VecDeque<u64>>,
+    fragments: HashMap<(Eid, Timestamp), Vec<u64>>,
+}
+
+/// Returns the service of an endpoint of scheme ipn.
+pub(crate) fn service(eid: &Eid) -> u32 {
+    if let Eid::Ipn(ipn) = eid { ipn.service } else { 0 }
+}
+
+impl Mailboxes {
+    pub(crate) fn new(limit: u64) -> Mailboxes {
+        Mailboxes { limit, ..Mailboxes::default() }
+    }
+
+    /// Returns `true` if a bundle of this length can be kept.
+    pub(crate) fn has_room(&self, len: u64) -> bool {
+        self.bytes + len + OVERHEAD <= self.limit
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Keeps a bundle, at the end of its endpoint's line. Its life ends at `expiry`.
+    pub(crate) fn keep(&mut self, id: u64, bundle: Bundle, len: u64, expiry: u64) {
+        self.bytes += len + OVERHEAD;
+        if bundle.primary.fragment.is_some() {
+            self.fragments.entry(bundle.key()).or_default().push(id);
+        } else {
+            self.waiting.entry(service(&bundle.primary.destination)).or_default().push_back(id);
+        }
+        self.items.insert(id, Item { bundle, len, expiry });
+    }
+
+    /// Removes and returns the next bundle that waits for a service.
+    pub(crate) fn next(&mut self, service: u32) -> Option<(u64, &Bundle)> {
+        let line = self.waiting.get_mut(&service)?;
+        let id = loop {
+            let Some(id) = line.pop_front() else {
+                self.waiting.remove(&service);
+                return None;
+            };
+            if self.items.contains_key(&id) {
+                break id;
+            }
+        };
+        self.items.get(&id).map(|item| (id, &item.bundle))
+    }
+
+    /// Returns a bundle to the front of its line.
+    pub(crate) fn put_back(&mut self, id: u64) {
+        if let Some(item) = self.items.get(&id) {
+            self.waiting.entry(service(&item.bundle.primary.destination)).or_default().push_front(id);
+        }
+    }
+
+    pub(crate) fn bundle(&self, id: u64) -> Option<&Bundle> {
+        self.items.get(&id).map(|item| &item.bundle)
+    }
+
+    pub(crate) fn remove(&mut self, id: u64) {
+        if let Some(item) = self.items.remove(&id) {
+            self.bytes -= item.len + OVERHEAD;
+        }
+    }
+
+    /// Returns the whole bundle of kept fragments and their numbers, if none is missing.
+    pub(crate) fn reassemble(&mut self, key: &(Eid, Timestamp)) -> Option<(Bundle, Vec<u64>)> {
+        let ids = self.fragments.get(key)?;
+        let parts = || ids.iter().filter_map(|id| self.items.get(id)).map(|item| &item.bundle);
+        let total = parts().next()?.primary.fragment?.total;
+        if parts().map(|part| part.payload.len()).sum::<u64>() < total {
+            return None;
+        }
+        let whole = Bundle::reassemble(&parts().cloned().collect::<Vec<_>>())?;
+        Some((whole, self.fragments.remove(key)?))
+    }
+
+    /// Removes bundles whose life has ended, and returns their numbers.
+    pub(crate) fn expire(&mut self, now: u64) -> Vec<u64> {
+        let over: Vec<u64> =
+            self.items.iter().filter(|(_, item)| item.expiry <= now).map(|(id, _)| *id).collect();
+        over.iter().for_each(|id| self.remove(*id));
+        if !over.is_empty() {
+            let items = &self.items;
+            self.fragments.retain(|_, ids| {
+                ids.retain(|id| items.contains_key(id));
+                !ids.is_empty()
+            });
+        }
+        over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bentpipe_wire::dtn::bundle::{Payload, Primary};
+
+    use super::*;
+
+    fn bundle(service: u32, sequence: u64, len: usize) -> Bundle {
+        let stamp = Timestamp { time: 1, sequence };
+        let primary = Primary::new(Eid::ipn(1, 1), Eid::ipn(2, service), stamp, 1000);
+        Bundle { primary, blocks: vec![], payload: Payload::new(vec![7; len]) }
+    }
+
+    #[test]
+    fn lines_are_in_order_bounded_and_expire() {
+        let mut boxes = Mailboxes::new(1000);
+        for id in 0..3 {
+            assert!(boxes.has_room(50));
+            boxes.keep(id, bundle(5, id, 10), 50, 100 + id);
+        }
+        assert!(!boxes.has_room(50), "each bundle costs its overhead too");
+        assert_eq!(boxes.next(5).map(|(id, _)| id), Some(0));
+        boxes.put_back(0);
+        assert_eq!(boxes.expire(100), [0]);
+        assert_eq!(boxes.next(5).map(|(id, _)| id), Some(1));
+        boxes.remove(1);
+        assert!(boxes.next(6).is_none());
+        assert_eq!(boxes.next(5).map(|(id, _)| id), Some(2));
+        assert_eq!(boxes.len(), 1);
+    }
+
+    #[test]
+    fn fragments_wait_for_each_other() {
+        let mut boxes = Mailboxes::new(1 << 20);
+        let whole = bundle(5, 1, 900);
+        let parts = whole.clone().fragments(300).expect("fragments");
+        let count = parts.len() as u64;
+        for (id, part) in parts.into_iter().enumerate() {
+            assert_eq!(boxes.reassemble(&whole.key()), None);
+            boxes.keep(id as u64, part, 300, 100);
+        }
+        let (found, ids) = boxes.reassemble(&whole.key()).expect("all parts");
+        assert_eq!((found.payload.to_vec(), ids.len() as u64), (whole.payload.to_vec(), count));
+        assert_eq!(boxes.next(5), None);
+    }
+}

@@ -1,0 +1,231 @@
+//! Connections of a node: TCPCL sessions with neighbours and applications, and MTCP.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+
+use bentpipe_dtn::node::Node;
+use bentpipe_dtn::session::{Config, Session};
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::dtn::mtcp;
+
+use crate::link::{Link, SessionLink};
+
+/// Shortest and longest wait before a connection is tried again.
+pub(super) const RETRY: (Span, Span) = (Span::from_secs(1), Span::from_secs(60));
+/// Bytes in flight to a peer.
+const MAX_FLIGHT: u64 = 8 << 20;
+/// Bundles in flight to a peer.
+const MAX_PENDING: usize = 2000;
+
+/// Peer of a TCPCL session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The session is not established.
+    Unknown,
+    /// Node with a number.
+    Neighbour(u64),
+    /// Application at a service of this node.
+    Application(u32),
+}
+
+/// Bundle in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    /// Bundle of the node's storage, and its length.
+    Waiting(u64, u64),
+    /// Bundle for an application, and its length.
+    Local(u64, u64),
+}
+
+impl Item {
+    fn len(self) -> u64 {
+        let (Item::Waiting(_, len) | Item::Local(_, len)) = self;
+        len
+    }
+}
+
+/// TCPCL session.
+pub(super) struct Peer {
+    pub(super) connection: SessionLink,
+    pub(super) role: Role,
+    pub(super) address: SocketAddr,
+    /// Configured neighbour that was dialled.
+    pub(super) dialled: Option<u64>,
+    /// Set if it may be an application.
+    pub(super) may_apply: bool,
+    pub(super) items: HashMap<u64, Item>,
+    flight: u64,
+    /// Verdicts on received bundles, `None` to accept, once they are committed.
+    pub(super) verdicts: VecDeque<Option<u8>>,
+    /// Instant until which the peer has no room.
+    pub(super) paused_until: Time,
+    /// Reason of the end.
+    pub(super) failure: Option<String>,
+}
+
+impl Peer {
+    pub(super) fn new(link: Link, config: Config, address: SocketAddr, now: Time) -> Peer {
+        Peer {
+            connection: SessionLink { session: Session::new(config, now), link },
+            role: Role::Unknown,
+            address,
+            dialled: None,
+            may_apply: false,
+            items: HashMap::new(),
+            flight: 0,
+            verdicts: VecDeque::new(),
+            paused_until: Time::ZERO,
+            failure: None,
+        }
+    }
+
+    /// Returns `true` if another bundle may be sent.
+    pub(super) fn has_room(&self, now: Time) -> bool {
+        let session = &self.connection.session;
+        session.is_established()
+            && now >= self.paused_until
+            && self.flight < MAX_FLIGHT
+            && session.pending() < MAX_PENDING
+    }
+
+    /// Returns `true` if the session accepts a bundle to send.
+    pub(super) fn send(&mut self, bytes: Vec<u8>, make: impl FnOnce(u64) -> Item) -> bool {
+        let item = make(bytes.len() as u64);
+        match self.connection.session.send(bytes) {
+            Some(transfer) => {
+                self.flight += item.len();
+                self.items.insert(transfer, item);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Removes and returns the bundle of a transfer.
+    pub(super) fn take(&mut self, transfer: u64) -> Option<Item> {
+        let item = self.items.remove(&transfer)?;
+        self.flight -= item.len();
+        Some(item)
+    }
+
+    /// Acknowledges or refuses what has been committed.
+    pub(super) fn answer(&mut self) {
+        for verdict in self.verdicts.drain(..) {
+            match verdict {
+                None => self.connection.session.accept(),
+                Some(reason) => self.connection.session.decline(reason),
+            }
+        }
+    }
+}
+
+/// Neighbour that is dialled, with the wait after failures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dial {
+    pub(super) number: u64,
+    pub(super) address: SocketAddr,
+    pub(super) next_at: Time,
+    wait: Span,
+}
+
+impl Dial {
+    pub(super) fn new(number: u64, address: SocketAddr) -> Dial {
+        Dial { number, address, next_at: Time::ZERO, wait: RETRY.0 }
+    }
+
+    /// Notes a failure, after which the wait doubles.
+    pub(super) fn fail(&mut self, now: Time) {
+        self.next_at = now + self.wait;
+        self.wait = (self.wait * 2).min(RETRY.1);
+    }
+
+    /// Notes a connection that works.
+    pub(super) fn succeed(&mut self) {
+        self.wait = RETRY.0;
+    }
+}
+
+/// MTCP connection that brings bundles.
+pub(super) struct MtcpInput {
+    pub(super) link: Link,
+    input: Vec<u8>,
+    limit: u64,
+}
+
+impl MtcpInput {
+    pub(super) fn new(link: Link, limit: u64) -> MtcpInput {
+        MtcpInput { link, input: Vec::new(), limit }
+    }
+
+    pub(super) fn buffered(&self) -> usize {
+        self.input.len()
+    }
+
+    /// Reads, and returns whole bundles. `None` in the end: the connection is over.
+    pub(super) fn read(&mut self) -> (Vec<Vec<u8>>, bool) {
+        let input = &mut self.input;
+        let mut is_open = self.link.read(&mut |bytes| input.extend(bytes)).unwrap_or(false);
+        let (mut bundles, mut at) = (Vec::new(), 0);
+        loop {
+            match mtcp::read_head(&self.input[at..], self.limit) {
+                Ok(Some((len, head))) if self.input.len() - at >= head + len => {
+                    bundles.push(self.input[at + head..at + head + len].to_vec());
+                    at += head + len;
+                }
+                Ok(_) => break,
+                Err(_) => {
+                    is_open = false;
+                    break;
+                }
+            }
+        }
+        self.input.drain(..at);
+        (bundles, is_open)
+    }
+}
+
+/// MTCP connection to a neighbour.
+pub(super) struct MtcpOutput {
+    pub(super) dial: Dial,
+    pub(super) link: Option<Link>,
+    ids: Vec<u64>,
+}
+
+impl MtcpOutput {
+    pub(super) fn new(dial: Dial) -> MtcpOutput {
+        MtcpOutput { dial, link: None, ids: Vec::new() }
+    }
+
+    /// Sends waiting bundles. Those that the kernel has accepted are sent; those of a broken connection are not.
+    pub(super) fn transmit(&mut self, node: &mut Node, now: Time) {
+        let is_wanted = self.link.is_none() && node.has_bundle(self.dial.number);
+        if is_wanted && now >= self.dial.next_at {
+            self.link = Link::connect(self.dial.address).ok();
+            if self.link.is_none() {
+                self.dial.fail(now);
+            }
+        }
+        let Some(link) = &mut self.link else { return };
+        while !link.is_full()
+            && let Some((id, bundle)) = node.poll_transmit(self.dial.number, u64::MAX, now)
+        {
+            let bytes = bundle.to_vec();
+            let mut head = Vec::new();
+            mtcp::put_head(&mut head, bytes.len());
+            link.put(&head);
+            link.put(&bytes);
+            self.ids.push(id);
+        }
+        let is_broken = link.flush().is_err() || !link.read(&mut |_| {}).unwrap_or(false);
+        let is_done = link.backlog() == 0;
+        if is_broken {
+            self.link = None;
+            self.dial.fail(now);
+        } else if is_done && !self.ids.is_empty() {
+            self.dial.succeed();
+        }
+        if is_broken || is_done {
+            self.ids.drain(..).for_each(|id| node.done(id, is_done && !is_broken, now));
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! UDP and LTP of a node: sockets, engine, and the pace of each neighbour.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use bentpipe_dtn::ltp::{Config, Engine, Event, Peer};
+use bentpipe_dtn::node::Node;
+use bentpipe_units::{Rate, Span, Time};
+use bentpipe_wire::dtn::KEEP_ALIVE;
+use bentpipe_wire::dtn::ltp::{BUNDLE_PROTOCOL, SessionId};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::file::{Neighbour, NodeLayer};
+
+/// Datagrams taken of a socket before others have their turn.
+const BATCH: usize = 1024;
+/// Buffers of a socket in bytes.
+const BUFFER: usize = 4 << 20;
+/// Bytes of headers that a datagram has on the line: UDP and IPv4.
+const HEADERS: usize = 28;
+/// Bytes of LTP blocks in flight to a neighbour.
+const MAX_FLIGHT: u64 = 64 << 20;
+/// Time for which a neighbour may send in one batch.
+const BURST: Span = Span::from_millis(5);
+
+/// Contact at an instant: whether a neighbour can be sent to, and how fast.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Opening {
+    pub(crate) rate: Rate,
+    pub(crate) light_time: Span,
+}
+
+struct Target {
+    number: u64,
+    layer: NodeLayer,
+    address: SocketAddr,
+    datagram: u64,
+    is_red: bool,
+    margin: Span,
+    free_at: Time,
+    is_open: bool,
+    flight: u64,
+}
+
+/// Datagram that arrived with a bundle.
+pub(crate) struct Arrived {
+    /// Neighbour by its address or engine; 0 if unknown.
+    pub(crate) from: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Neighbours and sockets of datagrams.
+pub(crate) struct Radio {
+    sockets: Vec<(NodeLayer, UdpSocket)>,
+    targets: Vec<Target>,
+    pub(crate) engine: Engine,
+    /// Bundles in LTP sessions, with their lengths.
+    sessions: HashMap<SessionId, (u64, u64, u64)>,
+    pub(crate) refused: u64,
+}
+
+fn open(at: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, None)?;
+    // Smaller buffers than asked for lose datagrams, as any path does.
+    let _ = (socket.set_recv_buffer_size(BUFFER), socket.set_send_buffer_size(BUFFER));
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::from(at))?;
+    Ok(socket.into())
+}
+
+impl Radio {
+    pub(crate) fn new(own: u64, neighbours: &[Neighbour], max_bundle: u64, seed: u64, first: u64) -> Radio {
+        let segment = neighbours
+            .iter()
+            .filter(|neighbour| neighbour.layer == NodeLayer::Ltp)
+            .map(|neighbour| neighbour.datagram.get() as usize)
+            .min();
+        let config = Config {
+            segment: segment.unwrap_or(1400),
+            block: max_bundle,
+            seed,
+            first_session: Some(first),
+            imports: 256,
+            ..Config::new(own)
+        };
+        let mut engine = Engine::new(config);
+        let mut targets = Vec::new();
+        for neighbour in neighbours {
+            let (true, Some(address)) = (is_datagram(neighbour.layer), neighbour.at) else { continue };
+            let peer = Peer { light_time: neighbour.light_time, margin: neighbour.margin };
+            engine.set_peer(neighbour.node, peer);
+            targets.push(Target {
+                number: neighbour.node,
+                layer: neighbour.layer,
+                address,
+                datagram: neighbour.datagram.get(),
+                is_red: neighbour.red,
+                margin: neighbour.margin,
+                free_at: Time::ZERO,
+                is_open: true,
+                flight: 0,
+            });
+        }
+        Radio { sockets: Vec::new(), targets, engine, sessions: HashMap::new(), refused: 0 }
+    }
+
+    pub(crate) fn listen(&mut self, layer: NodeLayer, at: SocketAddr) -> io::Result<SocketAddr> {
+        let socket = open(at)?;
+        let local = socket.local_addr()?;
+        self.sockets.push((layer, socket));
+        Ok(local)
+    }
+
+    /// Opens sockets for neighbours whose layer and family no listener has.
+    pub(crate) fn complete(&mut self) -> io::Result<()> {
+        for n in 0..self.targets.len() {
+            let Target { layer, address, .. } = self.targets[n];
+            if self.socket(layer, address).is_none() {
+                let any: SocketAddr =
+                    if address.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+                self.listen(layer, any)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn socket(&self, layer: NodeLayer, to: SocketAddr) -> Option<&UdpSocket> {
+        let fits = |socket: &UdpSocket| socket.local_addr().is_ok_and(|at| at.is_ipv4() == to.is_ipv4());
+        let mut all = self.sockets.iter().filter(|(kind, _)| *kind == layer).map(|(_, socket)| socket);
+        all.find(|socket| fits(socket))
+    }
+
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets.iter().map(|(_, socket)| socket.as_fd())
+    }
+
+    /// Receives what has arrived, in batches, and returns the bundles.
+    pub(crate) fn receive(&mut self, now: Time) -> Vec<Arrived> {
+        let mut bundles = Vec::new();
+        let mut buffer = vec![0; 1 << 16];
+        for (layer, socket) in &self.sockets {
+            for _ in 0..BATCH {
+                let Ok((len, source)) = socket.recv_from(&mut buffer) else { break };
+                let bytes = &buffer[..len];
+                let of = |target: &&Target| target.layer == *layer && same(target.address, source);
+                let from = self.targets.iter().find(of).map(|target| target.number);
+                match (layer, from) {
+                    _ if bytes == KEEP_ALIVE => {}
+                    (NodeLayer::Udp, from) => {
+                        bundles.push(Arrived { from: from.unwrap_or(0), bytes: bytes.to_vec() });
+                    }
+                    (_, Some(from)) => self.engine.handle_segment(from, bytes, now),
+                    (_, None) => self.refused += 1,
+                }
+            }
+        }
+        self.engine.handle_timeout(now);
+        bundles
+    }
+
+    /// Handles events of LTP and returns the bundles that arrived.
+    pub(crate) fn events(&mut self, node: &mut Node, now: Time) -> Vec<Arrived> {
+        let mut bundles = Vec::new();
+        while let Some(event) = self.engine.poll_event() {
+            match event {
+                Event::Received { session, data, client } if client == BUNDLE_PROTOCOL => {
+                    bundles.push(Arrived { from: session.engine, bytes: data });
+                }
+                Event::Received { .. } => self.refused += 1,
+                Event::Sent(session) => self.close(session, true, node, now),
+                Event::Failed(session, _) => self.close(session, false, node, now),
+                Event::Cancelled(..) => {}
+            }
+        }
+        bundles
+    }
+
+    fn close(&mut self, session: SessionId, is_sent: bool, node: &mut Node, now: Time) {
+        let Some((id, number, len)) = self.sessions.remove(&session) else { return };
+        if let Some(target) = self.targets.iter_mut().find(|target| target.number == number) {
+            target.flight -= len;
+        }
+        node.done(id, is_sent, now);
+    }
+
+    /// Sends what the contacts and the pace of all neighbours allow.
+    pub(crate) fn transmit(&mut self, node: &mut Node, now: Time, opening: &dyn Fn(u64) -> Option<Opening>) {
+        for n in 0..self.targets.len() {
+            let open = opening(self.targets[n].number);
+            self.follow(n, open, now);
+            let Some(open) = open else { continue };
+            while self.targets[n].free_at <= now + BURST {
+                let Some(bytes) = self.next(n, node, now) else { break };
+                let Target { layer, address, free_at, .. } = self.targets[n];
+                let sent = self.socket(layer, address).map(|socket| socket.send_to(&bytes, address));
+                // What the kernel does not take is lost as on any path.
+                self.refused += u64::from(!matches!(sent, Some(Ok(_))));
+                let seconds = (bytes.len() + HEADERS) as f64 / open.rate.as_bytes_per_sec();
+                self.targets[n].free_at = free_at.max(now) + Span::from_secs_f64(seconds);
+            }
+        }
+    }
+
+    /// Suspends or resumes the timers of a neighbour when a contact ends or begins.
+    fn follow(&mut self, n: usize, open: Option<Opening>, now: Time) {
+        let target = &mut self.targets[n];
+        if let Some(open) = open {
+            let peer = Peer { light_time: open.light_time, margin: target.margin };
+            self.engine.set_peer(target.number, peer);
+        }
+        if open.is_some() != target.is_open {
+            target.is_open = open.is_some();
+            match target.is_open {
+                true => self.engine.resume(target.number, now),
+                false => self.engine.suspend(target.number, now),
+            }
+        }
+    }
+
+    /// Returns the next datagram for a neighbour.
+    fn next(&mut self, n: usize, node: &mut Node, now: Time) -> Option<Vec<u8>> {
+        let Target { number, layer, datagram, is_red, .. } = self.targets[n];
+        if layer == NodeLayer::Udp {
+            let (id, bundle) = node.poll_transmit(number, datagram, now)?;
+            node.done(id, true, now);
+            return Some(bundle.to_vec());
+        }
+        while !self.engine.has_segment(number)
+            && self.targets[n].flight < MAX_FLIGHT
+            && self.engine.has_session()
+            && let Some((id, bundle)) = node.poll_transmit(number, u64::MAX, now)
+        {
+            let bytes = bundle.to_vec();
+            let len = bytes.len() as u64;
+            match self.engine.send(number, BUNDLE_PROTOCOL, bytes, if is_red { len } else { 0 }) {
+                Ok(session) => {
+                    self.targets[n].flight += len;
+                    self.sessions.insert(session, (id, number, len));
+                }
+                Err(_) => node.done(id, false, now),
+            }
+        }
+        let segment = self.engine.poll_transmit(number, now)?;
+        Some(segment)
+    }
+
+    /// Returns the instant of the next transmission or timer in the present contacts.
+    pub(crate) fn next_timeout(&self, node: &Node) -> Time {
+        let is_busy = |target: &&Target| {
+            target.is_open && (self.engine.has_segment(target.number) || node.has_bundle(target.number))
+        };
+        let paced = self.targets.iter().filter(is_busy).map(|target| target.free_at);
+        paced.min().unwrap_or(Time::NEVER).min(self.engine.next_timeout())
+    }
+}
+
+pub(crate) fn is_datagram(layer: NodeLayer) -> bool {
+    matches!(layer, NodeLayer::Udp | NodeLayer::Ltp)
+}
+
+fn same(one: SocketAddr, other: SocketAddr) -> bool {
+    (one.ip(), one.port()) == (other.ip(), other.port())
+}

@@ -1,0 +1,659 @@
+//! Loop of a node.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bentpipe_dtn::node::{Change, Config, Node};
+use bentpipe_dtn::session::{self, Event};
+use bentpipe_emu::{Clock, Monotonic};
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Content as Block, HopCount, Primary, UNIX_OFFSET};
+use bentpipe_wire::dtn::eid::Eid;
+use bentpipe_wire::dtn::tcpcl::refusal;
+use rustix::event::PollFlags;
+
+use super::counters::Counters;
+use super::file::{Listen, NodeFile, NodeLayer};
+use super::identity::{expiry, identity};
+use super::journal::{Content, Journal, Slot};
+use super::local::{Mailboxes, service};
+use super::peers::{Dial, Item, MtcpInput, MtcpOutput, Peer, Role};
+use super::radio::{Radio, is_datagram};
+use super::schedule::{Schedule, opening, routing};
+use crate::clock::dtn_time;
+use crate::link::{Link, wait};
+
+/// Longest wait, so that a stop is seen.
+const LONGEST_WAIT: Span = Span::from_millis(50);
+/// Maximum number of connections.
+const MAX_CONNECTIONS: usize = 1024;
+/// Wait after a peer had no room.
+const PAUSE: Span = Span::from_secs(1);
+/// Interval of the search for bundles of applications whose life has ended.
+const SWEEP: Span = Span::from_secs(1);
+/// Services that send each bundle back.
+const ECHO: [u32; 2] = [7, 2047];
+/// Service that drops each bundle.
+const DISCARD: u32 = 9;
+
+/// Bundle node on sockets.
+pub struct Daemon {
+    file: NodeFile,
+    own: u64,
+    node: Node,
+    journal: Journal,
+    mailboxes: Mailboxes,
+    radio: Radio,
+    listeners: Vec<(Listen, TcpListener)>,
+    peers: BTreeMap<u64, Peer>,
+    inputs: Vec<MtcpInput>,
+    outputs: Vec<MtcpOutput>,
+    dials: Vec<Dial>,
+    schedule: Option<Schedule>,
+    clock: Monotonic,
+    /// Time of the node at the start of the clock.
+    offset: Span,
+    next_local: u64,
+    next_peer: u64,
+    next_sweep: Time,
+    counters: Counters,
+    log: Vec<String>,
+}
+
+impl Daemon {
+    /// Opens the store and the sockets of a node.
+    ///
+    /// # Errors
+    /// Returns an error if a file, the store or an address cannot be used.
+    pub fn open(file: NodeFile) -> Result<Daemon, String> {
+        let Eid::Ipn(ipn) = file.eid else { return Err("expected a node of scheme ipn".into()) };
+        let (own, start) = (ipn.number(), dtn_time());
+        let epoch = match (&file.plan, file.plan_start) {
+            (Some(_), Some(unix)) => unix.saturating_sub(UNIX_OFFSET) * 1000,
+            _ => start,
+        };
+        let offset = start.checked_sub(epoch).ok_or("`plan_start` lies in the future")?;
+        let (routing, schedule) = routing(&file, own, epoch)?;
+        let config =
+            Config { eid: file.eid.clone(), storage: file.storage.get(), reports: file.reports, epoch };
+        let (journal, content) = Journal::open(&file.store, file.sync, start)
+            .map_err(|error| format!("{}: {error}", file.store.display()))?;
+        let seed = start ^ u64::from(std::process::id()) << 40;
+        let mut daemon = Daemon {
+            own,
+            node: Node::new(config, routing),
+            journal,
+            mailboxes: Mailboxes::new(file.storage.get()),
+            radio: Radio::new(own, &file.neighbour, file.max_bundle.get(), seed, start << 4),
+            listeners: Vec::new(),
+            peers: BTreeMap::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            dials: Vec::new(),
+            schedule,
+            clock: Monotonic::start(),
+            offset: Span::from_millis(offset),
+            next_local: content.next,
+            next_peer: 0,
+            next_sweep: Time::ZERO,
+            counters: Counters::default(),
+            log: Vec::new(),
+            file,
+        };
+        daemon.restore(content);
+        daemon.listen()?;
+        daemon.know_neighbours();
+        Ok(daemon)
+    }
+
+    fn restore(&mut self, content: Content) {
+        let (now, today) = (self.now(), dtn_time());
+        if content.lost > 0 {
+            self.log.push(format!("store: {} B at the end of a segment were incomplete", content.lost));
+        }
+        for (slot, kept) in content.kept {
+            let Ok(bundle) = Bundle::parse(&kept.bundle) else {
+                self.journal.remove(slot);
+                continue;
+            };
+            self.counters.restored += 1;
+            match slot {
+                Slot::Waiting(id) => {
+                    let from = (kept.from != 0).then_some(kept.from);
+                    let resided = Span::from_millis(today.saturating_sub(kept.arrival).min(1 << 40));
+                    self.node.restore(id, bundle, from, resided, now);
+                }
+                Slot::Local(id) => {
+                    let expiry = expiry(&bundle, kept.arrival);
+                    self.mailboxes.keep(id, bundle, kept.bundle.len() as u64, expiry);
+                }
+            }
+        }
+        self.node.record_changes(content.next);
+    }
+
+    fn listen(&mut self) -> Result<(), String> {
+        for listen in self.file.listen.clone() {
+            let wrong = |error: std::io::Error| format!("{}: {error}", listen.at);
+            let at = if is_datagram(listen.layer) {
+                self.radio.listen(listen.layer, listen.at).map_err(wrong)?
+            } else {
+                let listener = TcpListener::bind(listen.at).map_err(wrong)?;
+                listener.set_nonblocking(true).map_err(wrong)?;
+                let at = listener.local_addr().map_err(wrong)?;
+                self.listeners.push((listen, listener));
+                at
+            };
+            self.log.push(format!("listening for {} at {at}", name(listen.layer)));
+        }
+        self.radio.complete().map_err(|error| error.to_string())
+    }
+
+    fn know_neighbours(&mut self) {
+        let now = self.now();
+        for neighbour in self.file.neighbour.clone() {
+            if self.schedule.is_none() {
+                self.node.add_direct(neighbour.node, now);
+            }
+            match (neighbour.layer, neighbour.at) {
+                (NodeLayer::Tcpcl, Some(at)) => self.dials.push(Dial::new(neighbour.node, at)),
+                (NodeLayer::Mtcp, Some(at)) => {
+                    self.outputs.push(MtcpOutput::new(Dial::new(neighbour.node, at)));
+                }
+                _ => {}
+            }
+        }
+        self.node.reroute(now);
+    }
+
+    /// Returns the time of the node: from the start of its plan.
+    fn now(&self) -> Time {
+        self.clock.now() + self.offset
+    }
+
+    /// Returns the address of the first listener on TCP.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.listeners.first().and_then(|(_, listener)| listener.local_addr().ok())
+    }
+
+    /// Returns the counters.
+    pub fn counters(&self) -> Counters {
+        let (count, bytes) = self.node.stored();
+        Counters {
+            node: self.node.counts(),
+            datagrams_refused: self.radio.refused,
+            stored: (count as u64, bytes),
+            waiting: self.mailboxes.len() as u64,
+            ..self.counters
+        }
+    }
+
+    /// Runs until `stop` is set. `log` gets a line for each event that an operator is to know.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be written.
+    pub fn run(&mut self, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<(), String> {
+        while !stop.load(Ordering::Relaxed) {
+            self.log.drain(..).for_each(|line| log(&line));
+            self.turn()?;
+        }
+        self.peers.values_mut().for_each(|peer| peer.connection.session.end(0));
+        self.turn()
+    }
+
+    /// Receives, commits, acknowledges and sends once.
+    fn turn(&mut self) -> Result<(), String> {
+        self.wait();
+        let now = self.now();
+        self.accept_connections(now);
+        self.dial(now);
+        self.receive(now);
+        self.deliver(now);
+        self.node.handle_timeout(now);
+        self.sweep(now);
+        self.commit().map_err(|error| format!("{}: {error}", self.file.store.display()))?;
+        self.peers.values_mut().for_each(Peer::answer);
+        self.follow_plan(now);
+        self.feed(now);
+        self.write(now);
+        self.bound();
+        Ok(())
+    }
+
+    fn wait(&self) {
+        let now = self.now();
+        let sessions = self.peers.values().map(|peer| peer.connection.session.next_timeout());
+        let first = sessions.min().unwrap_or(Time::NEVER).min(self.node.next_timeout());
+        let until = first.min(self.radio.next_timeout(&self.node));
+        let links = self.peers.values().map(|peer| &peer.connection.link);
+        let links = links.chain(self.inputs.iter().map(|input| &input.link));
+        let links = links.chain(self.outputs.iter().filter_map(|output| output.link.as_ref()));
+        let listeners = self.listeners.iter().map(|(_, listener)| listener.as_fd());
+        let others = listeners.chain(self.radio.descriptors()).map(|fd| (fd, PollFlags::IN));
+        wait(links.map(Link::interest).chain(others), (until - now).min(LONGEST_WAIT));
+    }
+
+    fn session_config(&self) -> session::Config {
+        session::Config {
+            keepalive: (self.file.keepalive.as_nanos() / 1_000_000_000).min(u16::MAX.into()) as u16,
+            transfer_mru: self.file.max_bundle.get(),
+            is_deferred: true,
+            ..session::Config::new(self.file.eid.to_string())
+        }
+    }
+
+    fn connections(&self) -> usize {
+        self.peers.len() + self.inputs.len()
+    }
+
+    fn accept_connections(&mut self, now: Time) {
+        for n in 0..self.listeners.len() {
+            while let Ok((stream, address)) = self.listeners[n].1.accept() {
+                let Ok(link) = Link::new(stream) else { continue };
+                if self.connections() >= MAX_CONNECTIONS {
+                    continue;
+                }
+                let listen = self.listeners[n].0;
+                if listen.layer == NodeLayer::Mtcp {
+                    self.inputs.push(MtcpInput::new(link, self.file.max_bundle.get()));
+                    continue;
+                }
+                let mut peer = Peer::new(link, self.session_config(), address, now);
+                peer.may_apply = listen.applications || address.ip().is_loopback();
+                self.add_peer(peer);
+            }
+        }
+    }
+
+    fn add_peer(&mut self, peer: Peer) {
+        self.peers.insert(self.next_peer, peer);
+        self.next_peer += 1;
+    }
+
+    fn dial(&mut self, now: Time) {
+        for n in 0..self.dials.len() {
+            let Dial { number, address, next_at, .. } = self.dials[n];
+            let is_there = |peer: &Peer| peer.dialled == Some(number) || peer.role == Role::Neighbour(number);
+            if next_at > now || self.peers.values().any(is_there) {
+                continue;
+            }
+            match Link::connect(address) {
+                Ok(link) => {
+                    let mut peer = Peer::new(link, self.session_config(), address, now);
+                    peer.dialled = Some(number);
+                    self.add_peer(peer);
+                }
+                Err(_) => self.dials[n].fail(now),
+            }
+        }
+    }
+
+    fn receive(&mut self, now: Time) {
+        for id in self.peers.keys().copied().collect::<Vec<_>>() {
+            self.receive_of(id, now);
+        }
+        let mut inputs = std::mem::take(&mut self.inputs);
+        inputs.retain_mut(|input| {
+            let (bundles, is_open) = input.read();
+            // Nothing is acknowledged on MTCP, so what is refused is lost.
+            for bytes in bundles {
+                let _ = self.take(&bytes, 0, false, now);
+            }
+            is_open
+        });
+        self.inputs = inputs;
+        let mut arrived = self.radio.receive(now);
+        arrived.extend(self.radio.events(&mut self.node, now));
+        for arrived in arrived {
+            let _ = self.take(&arrived.bytes, arrived.from, false, now);
+        }
+    }
+
+    /// Reads a peer and handles its events.
+    fn receive_of(&mut self, id: u64, now: Time) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if let Err(problem) = peer.connection.read(now) {
+            peer.failure = Some(problem);
+            peer.connection.session.disconnect();
+        }
+        while let Some(event) = self.peers.get_mut(&id).and_then(|peer| peer.connection.session.poll_event())
+        {
+            self.handle(id, event, now);
+        }
+    }
+
+    fn handle(&mut self, id: u64, event: Event, now: Time) {
+        match event {
+            Event::Established(node) => self.establish(id, &node, now),
+            Event::Received(bytes) => {
+                let role = self.peers.get(&id).map(|peer| peer.role);
+                let (from, is_own) = match role {
+                    Some(Role::Neighbour(number)) => (number, false),
+                    _ => (self.own, true),
+                };
+                let verdict = self.take(&bytes, from, is_own, now).err();
+                self.peers.get_mut(&id).into_iter().for_each(|peer| peer.verdicts.push_back(verdict));
+            }
+            Event::Sent(transfer) => self.finish(id, transfer, true, now),
+            Event::Failed(transfer) => self.finish(id, transfer, false, now),
+            // Sending again would be refused again.
+            Event::Refused(transfer, refusal::COMPLETED | refusal::NOT_ACCEPTABLE) => {
+                self.finish(id, transfer, true, now);
+            }
+            Event::Refused(transfer, _) => {
+                let pause = now + PAUSE;
+                self.peers.get_mut(&id).into_iter().for_each(|peer| peer.paused_until = pause);
+                self.finish(id, transfer, false, now);
+            }
+            Event::Ended => self.leave(id, now),
+        }
+    }
+
+    /// Notes who the peer is.
+    fn establish(&mut self, id: u64, node: &str, now: Time) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let eid = node.parse::<Eid>();
+        let role = match &eid {
+            Ok(eid) if eid.is_at(&self.file.eid) && peer.may_apply => Role::Application(service(eid)),
+            Ok(Eid::Ipn(ipn))
+                if !eid.as_ref().is_ok_and(|eid| eid.is_at(&self.file.eid) || eid.is_null()) =>
+            {
+                Role::Neighbour(ipn.number())
+            }
+            _ => {
+                self.log.push(format!("{}: refused a peer that is \"{node}\"", peer.address));
+                return peer.connection.session.end(4);
+            }
+        };
+        peer.role = role;
+        match role {
+            Role::Neighbour(number) => {
+                self.log.push(format!("neighbour {number} connected, {}", peer.address));
+                self.dials.iter_mut().filter(|dial| dial.number == number).for_each(Dial::succeed);
+                if self.schedule.as_ref().is_none_or(|schedule| !schedule.contacts.contains_key(&number)) {
+                    self.node.add_direct(number, now);
+                }
+            }
+            Role::Application(service) => {
+                self.log.push(format!("application at service {service} connected"))
+            }
+            Role::Unknown => {}
+        }
+    }
+
+    fn finish(&mut self, id: u64, transfer: u64, is_sent: bool, now: Time) {
+        match self.peers.get_mut(&id).and_then(|peer| peer.take(transfer)) {
+            Some(Item::Waiting(bundle, _)) => self.node.done(bundle, is_sent, now),
+            Some(Item::Local(bundle, _)) if is_sent => {
+                self.counters.delivered += 1;
+                self.mailboxes.remove(bundle);
+                self.journal.remove(Slot::Local(bundle));
+            }
+            Some(Item::Local(bundle, _)) => self.mailboxes.put_back(bundle),
+            None => {}
+        }
+    }
+
+    /// Removes a peer whose session has ended.
+    fn leave(&mut self, id: u64, now: Time) {
+        let Some(mut peer) = self.peers.remove(&id) else { return };
+        // The last words of the session, such as SESS_TERM.
+        let _ = peer.connection.write(now);
+        for dial in self.dials.iter_mut().filter(|dial| peer.dialled == Some(dial.number)) {
+            dial.fail(now);
+        }
+        let why = peer.failure.map_or(String::new(), |failure| format!(": {failure}"));
+        match peer.role {
+            Role::Neighbour(number) => {
+                self.log.push(format!("neighbour {number} disconnected{why}"));
+                let is_other = |other: &Peer| other.role == peer.role;
+                let is_configured = self.file.neighbour.iter().any(|neighbour| neighbour.node == number);
+                if !is_configured && !self.peers.values().any(is_other) {
+                    self.node.remove_direct(number, now);
+                }
+            }
+            Role::Application(service) => self.log.push(format!("application at service {service} left")),
+            Role::Unknown if peer.dialled.is_none() => {
+                self.log.push(format!("{}: no session{why}", peer.address));
+            }
+            Role::Unknown => {}
+        }
+    }
+
+    /// Accepts a bundle, or returns the reason for which it is refused.
+    fn take(&mut self, bytes: &[u8], from: u64, is_own: bool, now: Time) -> Result<(), u8> {
+        let bundle = Bundle::parse(bytes).ok().filter(|bundle| bundle.check().is_ok());
+        let Some(mut bundle) = bundle else {
+            self.counters.malformed += 1;
+            return Err(refusal::NOT_ACCEPTABLE);
+        };
+        let from = match (from, bundle.previous_node()) {
+            (0, Some(Eid::Ipn(ipn))) => ipn.number(),
+            _ => from,
+        };
+        let hash = identity(&bundle, from);
+        if self.journal.has_seen(hash) {
+            self.counters.duplicates += 1;
+            return Ok(());
+        }
+        let expiry = expiry(&bundle, dtn_time());
+        bundle.payload.elide();
+        let is_local = bundle.primary.destination.is_at(&self.file.eid);
+        if is_local && !self.mailboxes.has_room(bytes.len() as u64) {
+            return Err(refusal::NO_RESOURCES);
+        }
+        if is_local && bundle.primary.fragment.is_some() {
+            self.collect(bundle, bytes, from, expiry, now);
+        } else {
+            self.pass(bundle, from, is_own, now)?;
+        }
+        self.journal.note_seen(hash, expiry);
+        Ok(())
+    }
+
+    fn pass(&mut self, bundle: Bundle, from: u64, is_own: bool, now: Time) -> Result<(), u8> {
+        let refused = self.node.counts().refused;
+        let is_kept = match is_own {
+            true => self.node.originate(bundle, now),
+            false => self.node.receive(bundle, from, now),
+        };
+        match is_kept {
+            true => Ok(()),
+            false if self.node.counts().refused > refused => Err(refusal::NO_RESOURCES),
+            false => Err(refusal::NOT_ACCEPTABLE),
+        }
+    }
+
+    /// Keeps a fragment for this node until the others are there.
+    fn collect(&mut self, bundle: Bundle, bytes: &[u8], from: u64, expiry: u64, now: Time) {
+        let (key, id) = (bundle.key(), self.next_local);
+        self.next_local += 1;
+        self.journal.store(Slot::Local(id), from, dtn_time(), bytes);
+        self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry);
+        if let Some((whole, parts)) = self.mailboxes.reassemble(&key) {
+            for part in parts {
+                self.mailboxes.remove(part);
+                self.journal.remove(Slot::Local(part));
+            }
+            self.node.receive(whole, from, now);
+        }
+    }
+
+    /// Delivers bundles for this node to their services.
+    fn deliver(&mut self, now: Time) {
+        while let Some(bundle) = self.node.poll_delivery() {
+            match service(&bundle.primary.destination) {
+                // Status reports on what the node itself has sent.
+                0 => {}
+                DISCARD => self.counters.discarded += 1,
+                service if ECHO.contains(&service) => self.echo(&bundle, now),
+                _ => self.wait_for_application(bundle),
+            }
+        }
+    }
+
+    fn echo(&mut self, bundle: &Bundle, now: Time) {
+        let Primary { source, destination, lifetime, flags, .. } = &bundle.primary;
+        if source.is_null() || flags.has(BundleFlags::ADMIN) {
+            return;
+        }
+        let stamp = self.node.timestamp(now);
+        let primary = Primary::new(destination.clone(), source.clone(), stamp, *lifetime);
+        let mut answer = Bundle { primary, blocks: vec![], payload: bundle.payload.clone() };
+        answer.set(Block::HopCount(HopCount { limit: 64, count: 0 }));
+        self.counters.echoed += u64::from(self.node.originate(answer, now));
+    }
+
+    fn wait_for_application(&mut self, bundle: Bundle) {
+        let (id, bytes, now) = (self.next_local, bundle.to_vec(), dtn_time());
+        self.next_local += 1;
+        self.journal.store(Slot::Local(id), 0, now, &bytes);
+        let expiry = expiry(&bundle, now);
+        self.mailboxes.keep(id, bundle, bytes.len() as u64, expiry);
+    }
+
+    fn sweep(&mut self, now: Time) {
+        if now < self.next_sweep {
+            return;
+        }
+        self.next_sweep = now + SWEEP;
+        let today = dtn_time();
+        self.journal.expire(today);
+        let over = self.mailboxes.expire(today);
+        over.into_iter().for_each(|id| self.journal.remove(Slot::Local(id)));
+    }
+
+    /// Writes changes of the storage to disk.
+    fn commit(&mut self) -> std::io::Result<()> {
+        for change in self.node.take_changes() {
+            match change {
+                Change::Removed(id) => self.journal.remove(Slot::Waiting(id)),
+                Change::Stored(id) => self.write_waiting(id),
+            }
+        }
+        self.journal.commit()?;
+        let Some(entries) = self.journal.oldest_entries() else { return Ok(()) };
+        for slot in entries {
+            match slot {
+                Slot::Waiting(id) => self.write_waiting(id),
+                Slot::Local(id) => {
+                    if let Some(bundle) = self.mailboxes.bundle(id) {
+                        self.journal.store(slot, 0, dtn_time(), &bundle.to_vec());
+                    }
+                }
+            }
+        }
+        self.journal.remove_oldest()
+    }
+
+    fn write_waiting(&mut self, id: u64) {
+        // A bundle may be gone again in the turn in which it came.
+        if let Some((bundle, from, arrival)) = self.node.bundle(id) {
+            let arrival = self.node.dtn_time(arrival);
+            self.journal.store(Slot::Waiting(id), from.unwrap_or(0), arrival, &bundle.to_vec());
+        }
+    }
+
+    /// Routes bundles again when a contact begins or ends.
+    fn follow_plan(&mut self, now: Time) {
+        let Some(schedule) = &mut self.schedule else { return };
+        let before = schedule.done;
+        while schedule.changes.get(schedule.done).is_some_and(|change| *change <= now) {
+            schedule.done += 1;
+        }
+        if schedule.done > before {
+            self.node.reroute(now);
+        }
+    }
+
+    /// Sends bundles to neighbours and applications.
+    fn feed(&mut self, now: Time) {
+        let (node, mailboxes) = (&mut self.node, &mut self.mailboxes);
+        for peer in self.peers.values_mut() {
+            while peer.has_room(now) {
+                let is_fed = match peer.role {
+                    Role::Neighbour(number) => {
+                        let is_open = opening(&self.schedule, &self.file, number, now).is_some();
+                        is_open && feed_neighbour(peer, number, node, now)
+                    }
+                    Role::Application(service) => feed_application(peer, service, mailboxes),
+                    Role::Unknown => false,
+                };
+                if !is_fed {
+                    break;
+                }
+            }
+        }
+        for output in &mut self.outputs {
+            if opening(&self.schedule, &self.file, output.dial.number, now).is_some() {
+                output.transmit(node, now);
+            }
+        }
+        let opening = |number: u64| opening(&self.schedule, &self.file, number, now);
+        self.radio.transmit(node, now, &opening);
+    }
+
+    fn write(&mut self, now: Time) {
+        for id in self.peers.keys().copied().collect::<Vec<_>>() {
+            let Some(peer) = self.peers.get_mut(&id) else { continue };
+            if let Err(problem) = peer.connection.write(now) {
+                peer.failure = Some(problem);
+                peer.connection.session.disconnect();
+            }
+            if peer.connection.session.is_ended() {
+                self.receive_of(id, now);
+            }
+        }
+    }
+
+    /// Ends the connection with most incomplete data if all of it exceeds the storage.
+    fn bound(&mut self) {
+        let sizes = self.peers.iter().map(|(id, peer)| (peer.connection.session.buffered(), *id));
+        let total: usize = sizes.clone().map(|(size, _)| size).sum();
+        let inputs: usize = self.inputs.iter().map(MtcpInput::buffered).sum();
+        if (total + inputs) as u64 <= self.file.storage.get() {
+            return;
+        }
+        if inputs > total {
+            let worst = self.inputs.iter().map(MtcpInput::buffered).max();
+            self.inputs.retain(|input| Some(input.buffered()) != worst);
+        } else if let Some((_, id)) = sizes.max()
+            && let Some(peer) = self.peers.get_mut(&id)
+        {
+            peer.failure = Some("incomplete bundles exceed the storage".to_owned());
+            peer.connection.session.disconnect();
+        }
+    }
+}
+
+fn feed_neighbour(peer: &mut Peer, number: u64, node: &mut Node, now: Time) -> bool {
+    let limit = peer.connection.session.transfer_limit();
+    let Some((id, bundle)) = node.poll_transmit(number, limit, now) else { return false };
+    let is_sent = peer.send(bundle.to_vec(), |len| Item::Waiting(id, len));
+    if !is_sent {
+        peer.paused_until = now + PAUSE;
+        node.done(id, false, now);
+    }
+    is_sent
+}
+
+fn feed_application(peer: &mut Peer, service: u32, mailboxes: &mut Mailboxes) -> bool {
+    let Some((id, bundle)) = mailboxes.next(service) else { return false };
+    let bytes = bundle.to_vec();
+    let is_sent = peer.send(bytes, |len| Item::Local(id, len));
+    if !is_sent {
+        mailboxes.put_back(id);
+    }
+    is_sent
+}
+
+fn name(layer: NodeLayer) -> &'static str {
+    match layer {
+        NodeLayer::Tcpcl => "TCPCL",
+        NodeLayer::Mtcp => "MTCP",
+        NodeLayer::Udp => "UDP",
+        NodeLayer::Ltp => "LTP",
+    }
+}

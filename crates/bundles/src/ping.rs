@@ -1,0 +1,113 @@
+//! Round trips of bundles to an echo service.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::dtn::bundle::BundleFlags;
+use bentpipe_wire::dtn::eid::Eid;
+
+use crate::client::{Client, Letter};
+
+/// Settings of a ping.
+#[derive(Clone, Debug)]
+pub struct Pinging {
+    /// Address of the node, as "HOST:PORT".
+    pub node: String,
+    /// Endpoint of this program.
+    pub from: Eid,
+    /// Echo service: ipn:NODE.7 or ipn:NODE.2047.
+    pub to: Eid,
+    /// Number of bundles.
+    pub count: u64,
+    /// Interval between bundles.
+    pub interval: Span,
+    /// Length of the payload, at least 8 B.
+    pub size: usize,
+    /// Wait for answers after the last bundle, and lifetime.
+    pub wait: Span,
+}
+
+/// Result of a ping.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RoundTrips {
+    /// Bundles sent.
+    pub sent: u64,
+    /// Round-trip times of the answers.
+    pub times: Vec<Span>,
+    /// Answers that came more than once.
+    pub duplicates: u64,
+}
+
+impl fmt::Display for RoundTrips {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let received = self.times.len() as u64;
+        let loss = 100.0 * (self.sent - received.min(self.sent)) as f64 / self.sent.max(1) as f64;
+        write!(f, "{} sent, {received} received, {loss:.0} % lost", self.sent)?;
+        if self.duplicates > 0 {
+            write!(f, ", {} duplicates", self.duplicates)?;
+        }
+        let mut times: Vec<f64> = self.times.iter().map(|time| 1e3 * time.as_secs_f64()).collect();
+        times.sort_by(f64::total_cmp);
+        let (Some(first), Some(last)) = (times.first(), times.last()) else { return writeln!(f) };
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        writeln!(
+            f,
+            "\nround trip min {first:.3} ms, mean {mean:.3} ms, median {:.3} ms, max {last:.3} ms",
+            times[times.len() / 2]
+        )
+    }
+}
+
+/// Sends bundles to an echo service and returns the round trips.
+///
+/// `answered` gets the number and time of each answer.
+///
+/// # Errors
+/// Returns an error if the node cannot be reached or ends the session.
+pub fn ping(
+    pinging: &Pinging,
+    stop: &AtomicBool,
+    answered: &mut dyn FnMut(u64, Span),
+) -> Result<RoundTrips, String> {
+    let mut client = Client::connect(&pinging.node, &pinging.from)?;
+    let lifetime = (pinging.wait.as_nanos() / 1_000_000).max(1);
+    let letter = Letter { to: pinging.to.clone(), lifetime, hops: 64, flags: BundleFlags::default() };
+    let (start, mut found) = (client.now(), RoundTrips::default());
+    let mut waiting: HashMap<u64, Time> = HashMap::new();
+    let mut last = start;
+    while !stop.load(Ordering::Relaxed) {
+        let now = client.now();
+        let due = start + pinging.interval * found.sent;
+        if found.sent < pinging.count && now >= due {
+            let mut payload = vec![0; pinging.size.max(8)];
+            payload[..8].copy_from_slice(&found.sent.to_be_bytes());
+            client.send(&letter, payload)?;
+            waiting.insert(found.sent, now);
+            found.sent += 1;
+            last = now;
+        }
+        let is_over = found.sent == pinging.count && (waiting.is_empty() || now > last + pinging.wait);
+        if is_over {
+            break;
+        }
+        let next =
+            if found.sent < pinging.count { start + pinging.interval * found.sent } else { Time::NEVER };
+        client.turn((next - client.now()).min(Span::from_millis(50)))?;
+        while let Some(bundle) = client.receive() {
+            let payload = bundle.payload.to_vec();
+            let number = payload.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+            match number.and_then(|number| Some((number, waiting.remove(&number)?))) {
+                Some((number, sent_at)) => {
+                    let time = client.now() - sent_at;
+                    found.times.push(time);
+                    answered(number, time);
+                }
+                None => found.duplicates += 1,
+            }
+        }
+    }
+    client.close();
+    Ok(found)
+}

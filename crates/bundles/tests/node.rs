@@ -1,0 +1,240 @@
+//! Bundle nodes on loopback: layers, stores, outages, hostile peers.
+#![allow(clippy::disallowed_methods, reason = "nodes run in real time")]
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use bentpipe_bundles::client::{Client, Letter};
+use bentpipe_bundles::node::{Counters, Daemon, NodeFile};
+use bentpipe_bundles::perf::{Control, Load, perf};
+use bentpipe_bundles::ping::{Pinging, RoundTrips, ping};
+use bentpipe_testkit::Folder;
+use bentpipe_units::Span;
+use bentpipe_wire::dtn::bundle::BundleFlags;
+use bentpipe_wire::dtn::eid::Eid;
+
+fn free_tcp() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
+}
+
+fn free_udp() -> SocketAddr {
+    UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port")
+}
+
+/// Node in a thread.
+struct Running {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Counters>>,
+}
+
+impl Running {
+    fn start(file: NodeFile) -> Running {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        let mut daemon = Daemon::open(file).expect("a node");
+        let thread = std::thread::spawn(move || {
+            daemon.run(&asked, &mut |_| {}).expect("a store");
+            daemon.counters()
+        });
+        Running { stop, thread: Some(thread) }
+    }
+
+    fn end(mut self) -> Counters {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().expect("a thread").join().expect("no panic")
+    }
+}
+
+fn file(folder: &Path, number: u32, rest: &str) -> NodeFile {
+    let store = folder.join(format!("store-{number}"));
+    let text = format!("eid = \"ipn:{number}.0\"\nstore = {store:?}\nsync = false\n{rest}");
+    NodeFile::parse(&text).expect("a good file")
+}
+
+fn round_trips(at: SocketAddr, to: Eid, size: usize) -> RoundTrips {
+    let pinging = Pinging {
+        node: at.to_string(),
+        from: Eid::ipn(1, 50),
+        to,
+        count: 5,
+        interval: Span::from_millis(5),
+        size,
+        wait: Span::from_secs(20),
+    };
+    ping(&pinging, &AtomicBool::new(false), &mut |_, _| {}).expect("a session")
+}
+
+/// Returns the files of two nodes that are neighbours over a layer, and the address for applications of the first.
+fn pair(folder: &Path, layer: &str, more: &str) -> (NodeFile, NodeFile, SocketAddr) {
+    let free = if layer == "udp" || layer == "ltp" { free_udp } else { free_tcp };
+    let (one, other, apps) = (free(), free(), free_tcp());
+    let node = |number: u32, at: SocketAddr, peer: u32, to: SocketAddr, apps: SocketAddr| {
+        file(
+            folder,
+            number,
+            &format!(
+                "[[listen]]\nlayer = \"tcpcl\"\nat = \"{apps}\"\n[[listen]]\nlayer = \"{layer}\"\nat = \"{at}\"\n\
+                 [[neighbour]]\nnode = {peer}\nlayer = \"{layer}\"\nat = \"{to}\"\n{more}[routes]\ndefault = {peer}\n"
+            ),
+        )
+    };
+    (node(1, one, 2, other, apps), node(2, other, 1, one, free_tcp()), apps)
+}
+
+#[test]
+fn pings_cross_every_layer() {
+    for layer in ["tcpcl", "mtcp", "udp", "ltp"] {
+        let folder = Folder::new();
+        let (one, two, apps) = pair(&folder.file(""), layer, "");
+        let (one, two) = (Running::start(one), Running::start(two));
+        // Bundles of several datagrams are fragmented on UDP and cut into segments on LTP.
+        let found = round_trips(apps, Eid::ipn(2, 7), 5000);
+        let (one, two) = (one.end(), two.end());
+        assert_eq!((found.sent, found.times.len(), found.duplicates), (5, 5, 0), "{layer}: {one:?} {two:?}");
+        assert_eq!(two.echoed, 5, "{layer}");
+        assert_eq!((one.stored, two.stored), ((0, 0), (0, 0)), "{layer}");
+    }
+}
+
+#[test]
+fn bundles_wait_on_disk_for_a_neighbour_and_an_application() {
+    let folder = Folder::new();
+    let (one, two, apps) = pair(&folder.file(""), "tcpcl", "");
+    let second_apps = two.listen[0].at;
+    let first = Running::start(one.clone());
+    let mut client = Client::connect(&apps.to_string(), &Eid::ipn(1, 5)).expect("a node");
+    let letter = Letter { to: Eid::ipn(2, 6), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+    for n in 0..100u8 {
+        client.send(&letter, vec![n; 300]).expect("a session");
+    }
+    while client.acknowledged() < 100 {
+        client.turn(Span::from_millis(50)).expect("a session");
+    }
+    client.close();
+    assert_eq!(first.end().stored.0, 100);
+    // Nothing but the store is left of the first node.
+    let first = Running::start(one);
+    let second = Running::start(two.clone());
+    let mut waited = 0;
+    while !folder.file("store-2").exists() || waited < 40 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        waited += 1;
+    }
+    let counters = first.end();
+    assert_eq!((counters.restored, counters.stored.0, counters.node.forwarded), (100, 0, 100));
+    assert_eq!(second.end().waiting, 100);
+    let second = Running::start(two);
+    let mut found = Vec::new();
+    let mut take = |arrival: bentpipe_bundles::Arrival<'_>| {
+        if let bentpipe_bundles::Arrival::Bundle(bundle, _) = arrival {
+            found.push(bundle.payload.to_vec());
+        }
+        Ok(())
+    };
+    let stop = AtomicBool::new(false);
+    bentpipe_bundles::receive_via(&second_apps.to_string(), &Eid::ipn(2, 6), Some(100), &stop, &mut take)
+        .expect("a node");
+    assert_eq!(found, (0..100u8).map(|n| vec![n; 300]).collect::<Vec<_>>());
+    let counters = second.end();
+    assert_eq!((counters.restored, counters.delivered, counters.waiting), (100, 100, 0));
+}
+
+#[test]
+fn a_load_is_reported_bundle_by_bundle() {
+    let folder = Folder::new();
+    let (one, two, apps) = pair(&folder.file(""), "tcpcl", "");
+    let (one, two) = (Running::start(one), Running::start(two));
+    let load = Load {
+        node: apps.to_string(),
+        from: Eid::ipn(1, 60),
+        to: Eid::ipn(2, 9),
+        size: 1000,
+        control: Control::Window(100),
+        count: Some(2000),
+        duration: None,
+        wait: Span::from_secs(20),
+        lifetime: Span::from_secs(100),
+    };
+    let figures = perf(&load, &AtomicBool::new(false)).expect("a session");
+    assert_eq!((figures.sent, figures.delivered, figures.deleted), (2000, 2000, 0));
+    assert!(figures.goodput() > 0.0 && figures.times.len() == 2000);
+    one.end();
+    assert_eq!(two.end().discarded, 2000);
+}
+
+#[test]
+fn hostile_peers_end_alone() {
+    let folder = Folder::new();
+    let (one, _, apps) = pair(&folder.file(""), "mtcp", "");
+    let mtcp = one.listen[1].at;
+    let node = Running::start(one);
+    let garbage = |at: SocketAddr, bytes: &[u8]| {
+        TcpStream::connect(at).expect("a listener").write_all(bytes).expect("a connection");
+    };
+    garbage(apps, b"GET / HTTP/1.1\r\n\r\n");
+    garbage(apps, b"dtn!\x04\x00\x07\xff\xff");
+    garbage(mtcp, &[0x5b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+    garbage(mtcp, b"\x43abc");
+    let silent = TcpStream::connect(apps).expect("a listener");
+    let found = round_trips(apps, Eid::ipn(1, 7), 64);
+    drop(silent);
+    assert_eq!(found.times.len(), 5, "the node still serves");
+    assert_eq!(node.end().malformed, 1);
+}
+
+#[test]
+fn tcp_streams_cross_as_bundles() {
+    use std::io::Read;
+
+    use bentpipe_bundles::proxy::{Proxying, proxy};
+    let folder = Folder::new();
+    let (one, two, apps) = pair(&folder.file(""), "tcpcl", "");
+    let far_apps = two.listen[0].at;
+    let (one, two) = (Running::start(one), Running::start(two));
+    let target = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let (front, back) = (free_tcp(), target.local_addr().expect("an address"));
+    let side = |node: SocketAddr, own: u32, other: u32, listen, connect| Proxying {
+        node: node.to_string(),
+        from: Eid::ipn(own, 20),
+        to: Eid::ipn(other, 20),
+        listen,
+        connect,
+        segment: 5000,
+        lifetime: Span::from_secs(100),
+    };
+    let sides = [side(apps, 1, 2, Some(front), None), side(far_apps, 2, 1, None, Some(back))];
+    let stop = Arc::new(AtomicBool::new(false));
+    let proxies = sides.map(|side| {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || proxy(&side, &stop, &mut || ()).expect("a node"))
+    });
+    // The server reads to the end of the stream, and answers after that.
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = target.accept().expect("a connection");
+        let mut question = Vec::new();
+        stream.read_to_end(&mut question).expect("a stream");
+        stream.write_all(&question.iter().rev().copied().collect::<Vec<_>>()).expect("a stream");
+    });
+    let question: Vec<u8> = (0..300_000u32).map(|n| (n / 3) as u8).collect();
+    let mut client = loop {
+        match TcpStream::connect(front) {
+            Ok(client) => break client,
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(20)),
+        }
+    };
+    client.write_all(&question).expect("a stream");
+    client.shutdown(std::net::Shutdown::Write).expect("a stream");
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).expect("a stream");
+    assert!(answer.iter().rev().eq(&question), "{} B came back", answer.len());
+    server.join().expect("no panic");
+    stop.store(true, Ordering::Relaxed);
+    let totals = proxies.map(|proxy| proxy.join().expect("no panic"));
+    assert!(totals.iter().all(|totals| totals.streams == 1 && totals.resets == 0 && totals.sent == 300_000));
+    one.end();
+    two.end();
+}
