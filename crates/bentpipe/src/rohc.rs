@@ -23,7 +23,7 @@ pub(crate) enum Command {
     /// Compress and decompress, with losses in between, and compare
     #[command(after_help = ROUNDTRIP_EXAMPLES)]
     Roundtrip(RoundtripArgs),
-    /// Report the savings of ROHC on a capture
+    /// Report the savings of ROHC on a capture, by version 1 and 2
     #[command(after_help = STATS_EXAMPLES)]
     Stats(StatsArgs),
 }
@@ -58,6 +58,7 @@ Examples:
   bentpipe rohc stats capture.pcap
   bentpipe rohc stats --rtp-ports likely --cid large --plot headers.svg capture.pcapng
   bentpipe rohc stats --mode o --profiles ip,udp capture.pcap
+  bentpipe rohc stats --profiles v2 --reorder half capture.pcap
   bentpipe rohc stats --flows capture.pcap          and the flows with the most header bytes";
 
 #[derive(Debug, Args)]

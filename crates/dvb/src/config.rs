@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use bentpipe_rohc::{Channel, CidSpace, CompressorConfig, DecompressorConfig, Mode, Refresh, RtpRule};
+use bentpipe_rohc::{
+    Channel, CidSpace, CompressorConfig, DecompressorConfig, Mode, Refresh, ReorderRatio, RtpRule,
+};
 use bentpipe_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +13,7 @@ use bentpipe_net::InvalidConfig;
 use bentpipe_wire::ethernet::{self, EtherType, MacAddr};
 use bentpipe_wire::{gse, mpe, section, ts, ule};
 
-use super::filter::{Filter, ProfileName, profiles};
+use super::filter::{ChannelProfiles, Filter};
 use super::text::{Address, DataPid};
 
 /// Encapsulation.
@@ -207,18 +209,51 @@ impl Compatibility {
     }
 }
 
-/// Header compression (RFC 3095, RFC 6846).
+/// Share of the sequence numbers that version 2 keeps for late packets (RFC 5225 6.3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reorder {
+    /// Up to 1 packet late.
+    #[default]
+    None,
+    /// Up to 3 packets late.
+    Quarter,
+    /// Up to 7 packets late.
+    Half,
+    /// Up to 11 packets late.
+    ThreeQuarters,
+}
+
+impl Reorder {
+    fn is_none(&self) -> bool {
+        *self == Reorder::None
+    }
+
+    const fn ratio(self) -> ReorderRatio {
+        match self {
+            Reorder::None => ReorderRatio::None,
+            Reorder::Quarter => ReorderRatio::Quarter,
+            Reorder::Half => ReorderRatio::Half,
+            Reorder::ThreeQuarters => ReorderRatio::ThreeQuarters,
+        }
+    }
+}
+
+/// Header compression (RFC 3095, RFC 5225, RFC 6846).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rohc {
-    /// Profiles of the channel; Uncompressed is always one. Default: all.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub profiles: Vec<ProfileName>,
+    /// Profiles of the channel: a version, or a list of version 1. Uncompressed is always one. Default: "v1".
+    #[serde(skip_serializing_if = "ChannelProfiles::is_default")]
+    pub profiles: ChannelProfiles,
     /// Mode. Optimistic and reliable need a feedback channel.
     pub mode: RohcMode,
     /// ROHC implementation at the other end. Default: standard.
     #[serde(skip_serializing_if = "Compatibility::is_standard")]
     pub compatibility: Compatibility,
+    /// Reordering that profiles of version 2 allow for. A change is repeated in as many more packets. Default: none.
+    #[serde(skip_serializing_if = "Reorder::is_none")]
+    pub reorder: Reorder,
     /// Size of CIDs.
     pub cid: Cid,
     /// Number of contexts: at most 16 with small CIDs, 16384 with large ones.
@@ -268,9 +303,10 @@ impl Default for Rohc {
     fn default() -> Rohc {
         let (compressor, decompressor) = (CompressorConfig::default(), DecompressorConfig::default());
         Rohc {
-            profiles: Vec::new(),
+            profiles: ChannelProfiles::default(),
             mode: RohcMode::Unidirectional,
             compatibility: Compatibility::Standard,
+            reorder: Reorder::None,
             cid: Cid::Small,
             contexts: 16,
             refresh: compressor.ir_refresh.packets,
@@ -313,9 +349,7 @@ impl Rohc {
             Cid::Small => CidSpace::Small { max_cid: max_cid.min(15) as u8 },
             Cid::Large => CidSpace::Large { max_cid },
         };
-        let all = Channel::default();
-        let profiles = if self.profiles.is_empty() { all.profiles } else { profiles(&self.profiles) };
-        Channel { cids, profiles, ..all }
+        Channel { cids, profiles: self.profiles.set(), ..Channel::default() }
     }
 
     /// Returns the configuration of the compressor.
@@ -336,6 +370,7 @@ impl Rohc {
             spread_refreshes: self.spread,
             only_ir_and_so: self.only_ir_and_so,
             max_packet_bytes: self.max_packet.map_or(0, |most| most.get() as u32),
+            reorder: self.reorder.ratio(),
             compatibility: match self.compatibility {
                 Compatibility::Standard => bentpipe_rohc::Compatibility::Standard,
                 Compatibility::Librohc => bentpipe_rohc::Compatibility::Librohc,

@@ -56,9 +56,54 @@ impl ProfileName {
     }
 }
 
-/// Returns the set of these profiles and Uncompressed.
+/// Version of ROHC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RohcVersion {
+    /// Every profile of version 1 (RFC 3095, 3843, 4019 and 6846).
+    V1,
+    /// Every profile of version 2 (RFC 5225), and TCP.
+    V2,
+}
+
+/// Profiles of a channel: those of a version, or a list, of version 1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ChannelProfiles {
+    /// Profiles of a version.
+    Version(RohcVersion),
+    /// A list, of version 1.
+    List(Vec<ProfileName>),
+}
+
+impl Default for ChannelProfiles {
+    fn default() -> Self {
+        ChannelProfiles::Version(RohcVersion::V1)
+    }
+}
+
+impl ChannelProfiles {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the set of the profiles.
+    pub(super) fn set(&self) -> Profiles {
+        match self {
+            ChannelProfiles::Version(RohcVersion::V1) => Profiles::V1,
+            ChannelProfiles::Version(RohcVersion::V2) => Profiles::V2,
+            ChannelProfiles::List(names) => {
+                names.iter().fold(Profiles::NONE, |set, name| set.with(name.profile()))
+            }
+        }
+    }
+}
+
+/// Returns the set of these profiles, of either version, and Uncompressed.
 pub(super) fn profiles(names: &[ProfileName]) -> Profiles {
-    names.iter().fold(Profiles::NONE, |set, name| set.with(name.profile()))
+    let versions =
+        |name: &ProfileName| [0, 0x100].map(|version| Profile::from_id(name.profile().id() | version));
+    names.iter().flat_map(versions).flatten().fold(Profiles::NONE, Profiles::with)
 }
 
 /// Rule of a filter. A packet has to meet every condition given.

@@ -34,10 +34,10 @@ mod tests;
 mod text;
 mod unit;
 
-pub use config::{Cid, Compatibility, Config, Encapsulation, Rohc, RohcMode};
+pub use config::{Cid, Compatibility, Config, Encapsulation, Reorder, Rohc, RohcMode};
 pub use decapsulator::{Anomaly, Decapsulator, Event, Received};
 pub use encapsulator::{Encapsulator, Kind, Pdu, Refused, Sent};
-pub use filter::{Action, Filter, FilterDecision, ProfileName, Rule};
+pub use filter::{Action, ChannelProfiles, Filter, FilterDecision, ProfileName, RohcVersion, Rule};
 pub use framed::Idle;
 pub use line::{CodeRate, FrameSize, InputStreams, Line, Modcod, RollOff, Step};
 pub use receiver::Receiver;

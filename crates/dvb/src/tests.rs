@@ -330,24 +330,36 @@ fn the_first_rule_that_matches_decides() {
     assert_eq!(both.judge(&matching, 0).action, Action::Drop);
 }
 
+/// Compressed header bytes of an RTP packet that a rule gives to these profiles.
+fn header_with_rule(version: RohcVersion, profiles: &[ProfileName]) -> f64 {
+    let rule = Rule { profiles: profiles.to_vec(), ..Rule::default() };
+    let rohc = Rohc { profiles: ChannelProfiles::Version(version), ..Rohc::default() };
+    let config = Config { filter: Filter { rules: vec![rule] }, ..config(Encapsulation::Ule, None, false) };
+    mean_header(&Config { rohc: Some(rohc), ..config }, false)
+}
+
+/// Compressed header bytes of 400 RTP packets; every packet must come out as it went in.
+fn mean_header(config: &Config, is_v6: bool) -> f64 {
+    let mut pair = Pair::new(config);
+    let packets: Vec<Vec<u8>> = (0..400).map(|n| packet(is_v6, n, 33)).collect();
+    for packet in &packets {
+        pair.sender.push(Time::ZERO, &Pdu::ip(packet)).unwrap();
+        pair.carry(Time::ZERO, &[]);
+    }
+    assert!(pair.ip == packets, "every packet comes out as it was");
+    let stats = pair.sender.compression();
+    stats.header_out as f64 / stats.packets as f64
+}
+
 #[test]
 fn a_rule_chooses_the_profiles() {
-    let only = |profiles: &[ProfileName]| {
-        let rule = Rule { profiles: profiles.to_vec(), ..Rule::default() };
-        let config =
-            Config { filter: Filter { rules: vec![rule] }, ..config(Encapsulation::Ule, None, true) };
-        let mut pair = Pair::new(&config);
-        for n in 0..200 {
-            pair.sender.push(Time::ZERO, &Pdu::ip(&packet(false, n, 33))).unwrap();
-            pair.carry(Time::ZERO, &[]);
-        }
-        assert_eq!(pair.ip.len(), 200);
-        let stats = pair.sender.compression();
-        stats.header_out as f64 / stats.packets as f64
-    };
-    // What IP leaves of UDP and RTP, and UDP of RTP, is payload.
-    let (rtp, udp, ip) = (only(&[]), only(&[ProfileName::Udp]), only(&[ProfileName::Ip]));
-    assert!(ip < udp && udp < rtp + 3.0, "header lengths {rtp} {udp} {ip}");
+    for version in [RohcVersion::V1, RohcVersion::V2] {
+        let only = |profiles| header_with_rule(version, profiles);
+        // What IP leaves of UDP and RTP, and UDP of RTP, is payload.
+        let (rtp, udp, ip) = (only(&[]), only(&[ProfileName::Udp]), only(&[ProfileName::Ip]));
+        assert!(ip < udp && udp < rtp + 3.0, "header lengths {rtp} {udp} {ip}");
+        assert_eq!(only(&[ProfileName::Rtp]), rtp, "a rule names the profiles of either version");
+    }
     let plain = Rule { action: Action::Plain, max_size: Some(Bytes::new(72)), ..Rule::default() };
     let config = Config { filter: Filter { rules: vec![plain] }, ..config(Encapsulation::Ule, None, true) };
     let mut pair = Pair::new(&config);
@@ -355,6 +367,27 @@ fn a_rule_chooses_the_profiles() {
         pair.sender.push(Time::ZERO, &Pdu::ip(&packet(false, 0, size))).unwrap();
     }
     assert_eq!((pair.sender.sent().pdus, pair.sender.sent().compressed), (3, 1));
+}
+
+#[test]
+fn both_versions_carry_what_goes_in_with_like_headers() {
+    for is_v6 in [false, true] {
+        let with = |profiles, reorder| {
+            let rohc = Some(Rohc { profiles, reorder, ..Rohc::default() });
+            mean_header(&Config { rohc, ..config(Encapsulation::Ule, None, false) }, is_v6)
+        };
+        let version = |version, reorder| with(ChannelProfiles::Version(version), reorder);
+        let v1 = version(RohcVersion::V1, Reorder::None);
+        let v2 = version(RohcVersion::V2, Reorder::None);
+        assert!(v1 < 5.0 && (v2 / v1 - 1.0).abs() < 0.25, "header of v1 {v1}, of v2 {v2}");
+        // Of 400 packets up to 10 more are IR.
+        for reorder in [Reorder::Quarter, Reorder::Half, Reorder::ThreeQuarters] {
+            let late = version(RohcVersion::V2, reorder);
+            assert!(late >= v2 && late < v2 + 2.0, "header of v2 {v2}, {reorder:?} {late}");
+        }
+        let listed = with(ChannelProfiles::List(vec![ProfileName::Rtp]), Reorder::None);
+        assert_eq!(listed, v1, "a list is of version 1");
+    }
 }
 
 /// The mean compressed header of each of four flows that take turns, where there are two CIDs.

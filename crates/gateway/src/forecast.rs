@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use bentpipe_dvb::{self as dvb, Encapsulation, Encapsulator, Pdu};
+use bentpipe_dvb::{self as dvb, ChannelProfiles, Encapsulation, Encapsulator, Pdu, RohcVersion};
 use bentpipe_record::{Cell, Table};
 use bentpipe_units::Time;
 use bentpipe_wire::checksum::Pseudo;
@@ -184,9 +184,9 @@ fn remote_text(config: &Config, remote: &Remote) -> String {
     let packing =
         stream.packing.map_or("padding".to_owned(), |threshold| format!("packing, at most {threshold}"));
     let rohc = stream.rohc.as_ref().map_or("no header compression".to_owned(), |rohc| {
-        format!("ROHC, {:?} mode, {} contexts", rohc.mode, rohc.contexts)
-            .to_lowercase()
-            .replace("rohc", "ROHC")
+        let version = if rohc.profiles == ChannelProfiles::Version(RohcVersion::V2) { "v2" } else { "" };
+        let mode = format!("{:?}", rohc.mode).to_lowercase();
+        format!("ROHC{version}, {mode} mode, {} contexts", rohc.contexts)
     });
     let receive: Vec<String> = remote.receive.iter().map(|pid| format!("{pid:#x}")).collect();
     let receive =

@@ -89,7 +89,7 @@ fn captured(text: &str, name: &str, options: &[&str], fields: &[&str]) -> Option
 
 #[test]
 fn tshark_reads_the_transport_stream() {
-    let dvb = "packing = \"1 ms\"\nrohc = { mode = \"optimistic\", contexts = 12 }";
+    let dvb = "packing = \"1 ms\"\nrohc = { profiles = \"v2\", mode = \"optimistic\", contexts = 12 }";
     let text = text(TS, dvb, "");
     let built = Built::new(&scenario(&text), 1, Path::new(".")).unwrap();
     assert_eq!(built.captures[0].on_line.as_ref().map(|point| point.suffix), Some("ts"));
@@ -327,6 +327,7 @@ fn mistakes_say_what_would_be_right() {
         &["link.sky.medium", "conflicts with the medium: the line has a rate"],
     );
     has(&text(TS, "rohc = { contexts = 17 }", ""), &["contexts", "large"]);
+    has(&text(TS, "rohc = { profiles = \"v3\" }", ""), &["rohc.profiles", "v1", "v2"]);
     has(&text(TS, "filter = [{ action = \"plain\", dst = \"10.1\" }]", ""), &["addresses such as"]);
     has(&text(&S2.replace("8PSK 2/3", "8PSK 9/10"), "encapsulation = \"gse\"", ""), &["dvb.carrier.frame"]);
     has(&text(TS, "", "").replace("line = \"carrier\"", "line = \"carier\""), &["carier", "carrier"]);

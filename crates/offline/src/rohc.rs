@@ -4,19 +4,22 @@
 //! decompressed packets are written as raw IP (101). A packet of which a snapshot kept only the start is compressed all the
 //! same; the record of its ROHC packet is cut by as much.
 
+mod comparison;
 mod ends;
 mod flows;
 mod impairments;
 mod jobs;
 mod packet_log;
 mod path;
+mod sending;
 mod series;
 pub mod text;
 mod totals;
 
 pub use impairments::ImpairmentConfig;
-pub use jobs::{Compress, Decompress, RoundTrip, Sending, Stats};
+pub use jobs::{Compress, Decompress, RoundTrip, Stats};
 pub use packet_log::Outputs;
+pub use sending::Sending;
 
 /// CID that is kept for the flow of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! and allocations are in; *warm* goes on with the same flows. Each figure is the median of the rounds.
 //!
 //! For an instruction counter, `--once KIND FLOWS` runs one round, with `--confirm 0` without confirmations;
-//! `--warm` adds another one, `--linear` searches the contexts one by one. `--searches` prints the table of searches alone.
+//! `--v2` uses the profiles of version 2, `--warm` adds another round, `--linear` searches the contexts one by one. `--searches` prints the table of searches alone.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints what a clock says")]
 #![allow(missing_docs, reason = "a program")]
@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use bentpipe_rohc::{
-    Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Lookup,
+    Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Lookup, Profiles,
 };
 
 /// Packets of each flow in a round, at least.
@@ -51,6 +51,9 @@ const KINDS: [(&str, Kind); 5] = [
     ("tcp-data", Kind::TcpData),
     ("tcp-acks", Kind::TcpAcks),
 ];
+
+/// Versions with their profiles. There is one of TCP.
+const VERSIONS: [(&str, Profiles); 2] = [("v1", Profiles::V1), ("v2", Profiles::V2)];
 
 fn packet(kind: Kind, flow: usize, number: usize) -> Vec<u8> {
     let (protocol, payload_len) = match kind {
@@ -97,6 +100,14 @@ fn tcp(seq: u32, ack: u32, number: usize, packet: &mut Vec<u8>) {
     packet.extend_from_slice(&(number as u32 / 4).to_be_bytes());
 }
 
+/// Settings of a channel.
+#[derive(Clone, Copy)]
+struct Settings {
+    profiles: Profiles,
+    confirm: u8,
+    lookup: Lookup,
+}
+
 /// Both ends, and the octets between them.
 struct Ends {
     compressor: Compressor,
@@ -107,8 +118,9 @@ struct Ends {
 }
 
 impl Ends {
-    fn new(confirm: u8, lookup: Lookup) -> Self {
-        let channel = Channel { cids: CidSpace::Large { max_cid: 16_383 }, ..Channel::default() };
+    fn new(settings: Settings) -> Self {
+        let Settings { profiles, confirm, lookup } = settings;
+        let channel = Channel { cids: CidSpace::LARGE, profiles, ..Channel::default() };
         let compressor = CompressorConfig { channel, confirm, lookup, ..CompressorConfig::default() };
         let decompressor =
             DecompressorConfig { channel, peer_confirms: confirm > 0, ..DecompressorConfig::default() };
@@ -175,13 +187,14 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-fn measure(name: &str, kind: Kind, flows: usize) {
+fn measure(name: &str, kind: Kind, version: (&str, Profiles), flows: usize) {
     let [first, second] = rounds(flows);
+    let (version, profiles) = version;
     for confirm in [CompressorConfig::default().confirm, 0] {
         // Fresh and warm, each compress, decompress and octets.
         let mut figures: [Vec<f64>; 6] = Default::default();
         for _ in 0..ROUNDS {
-            let mut ends = Ends::new(confirm, Lookup::Hashed);
+            let mut ends = Ends::new(Settings { profiles, confirm, lookup: Lookup::Hashed });
             let [fresh, warm] = [&first, &second].map(|numbers| ends.carry(kind, flows, numbers.clone()));
             figures
                 .iter_mut()
@@ -190,7 +203,7 @@ fn measure(name: &str, kind: Kind, flows: usize) {
         }
         let [fresh_in, fresh_out, fresh_octets, warm_in, warm_out, warm_octets] = figures.map(median);
         println!(
-            "{name:8} {flows:>6} {confirm:>8} {fresh_in:>9.0} {fresh_out:>9.0} {fresh_octets:>7.2} \
+            "{name:8} {version} {flows:>6} {confirm:>8} {fresh_in:>9.0} {fresh_out:>9.0} {fresh_octets:>7.2} \
              {warm_in:>9.0} {warm_out:>9.0} {warm_octets:>7.2}"
         );
     }
@@ -199,7 +212,7 @@ fn measure(name: &str, kind: Kind, flows: usize) {
 /// Nanoseconds a packet of RTP takes to compress in the steady state, without confirmations.
 fn searched(lookup: Lookup, flows: usize) -> f64 {
     let [first, second] = rounds(flows);
-    let mut ends = Ends::new(0, lookup);
+    let mut ends = Ends::new(Settings { profiles: Profiles::V1, confirm: 0, lookup });
     ends.carry(Kind::Rtp, flows, first);
     ends.carry(Kind::Rtp, flows, second)[0]
 }
@@ -229,8 +242,9 @@ fn main() {
             *KINDS.iter().find(|kind| kind.0 == name).expect("rtp, udp, esp, tcp-data or tcp-acks");
         let default = CompressorConfig::default().confirm;
         let confirm = after("--confirm", 1).and_then(|value| value.parse().ok()).unwrap_or(default);
-        let mut ends =
-            Ends::new(confirm, if after("--linear", 0).is_some() { Lookup::Linear } else { Lookup::Hashed });
+        let lookup = if after("--linear", 0).is_some() { Lookup::Linear } else { Lookup::Hashed };
+        let profiles = if after("--v2", 0).is_some() { Profiles::V2 } else { Profiles::V1 };
+        let mut ends = Ends::new(Settings { profiles, confirm, lookup });
         let [first, second] = rounds(number(flows));
         ends.carry(kind, number(flows), first);
         if after("--warm", 0).is_some() {
@@ -238,11 +252,14 @@ fn main() {
         }
         return;
     }
-    println!("ns a packet                     fresh                         warm");
-    println!("traffic   flows  confirm  compress  decompr.  octets  compress  decompr.  octets");
+    println!("ns a packet                        fresh                         warm");
+    println!("traffic     flows  confirm  compress  decompr.  octets  compress  decompr.  octets");
     for (name, kind) in KINDS {
         let counts: &[usize] = if matches!(kind, Kind::Rtp) { &[1, 300, 4000] } else { &[1, 300] };
-        counts.iter().for_each(|&flows| measure(name, kind, flows));
+        let versions = if matches!(kind, Kind::TcpData | Kind::TcpAcks) { &VERSIONS[..1] } else { &VERSIONS };
+        for &version in versions {
+            counts.iter().for_each(|&flows| measure(name, kind, version, flows));
+        }
     }
     print_searches();
 }

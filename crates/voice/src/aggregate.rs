@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bentpipe_net::{Body, Carried, Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_rohc::{
-    Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode,
+    Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, Profiles,
 };
 use bentpipe_site::{Ahead, Stage, StageElements};
 use bentpipe_units::{Bytes, Span, Time};
@@ -60,6 +60,27 @@ pub struct Config {
     /// Enables header compression of each packet (ROHC in U-mode) before it is aggregated. Default: false.
     #[serde(default)]
     pub rohc: bool,
+    /// Version of the profiles of ROHC. Default: "v1".
+    #[serde(default, skip_serializing_if = "RohcVersion::is_first")]
+    pub rohc_version: RohcVersion,
+}
+
+/// Version of ROHC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum RohcVersion {
+    /// RFC 3095 and its successors.
+    #[default]
+    V1,
+    /// RFC 5225, and TCP.
+    V2,
+}
+
+impl RohcVersion {
+    fn is_first(&self) -> bool {
+        *self == RohcVersion::V1
+    }
 }
 
 const fn usual_period() -> Span {
@@ -76,13 +97,25 @@ const fn usual_packet() -> Bytes {
 
 impl Default for Config {
     fn default() -> Config {
-        Config { period: usual_period(), size: usual_size(), max_packet: usual_packet(), rohc: false }
+        Config {
+            period: usual_period(),
+            size: usual_size(),
+            max_packet: usual_packet(),
+            rohc: false,
+            rohc_version: RohcVersion::V1,
+        }
     }
 }
 
-/// Channel of ROHC at both ends.
-fn channel() -> Channel {
-    Channel { cids: CidSpace::Large { max_cid: 16_383 }, ..Channel::default() }
+impl Config {
+    /// Returns the channel of ROHC at both ends.
+    fn channel(&self) -> Channel {
+        let profiles = match self.rohc_version {
+            RohcVersion::V1 => Profiles::V1,
+            RohcVersion::V2 => Profiles::V2,
+        };
+        Channel { cids: CidSpace::LARGE, profiles, ..Channel::default() }
+    }
 }
 
 impl Stage for Config {
@@ -152,9 +185,9 @@ pub struct Aggregator {
 impl Aggregator {
     /// Creates an aggregator without packets.
     pub fn new(config: Config) -> Aggregator {
-        let compressor = config
-            .rohc
-            .then(|| Compressor::new(CompressorConfig { channel: channel(), ..CompressorConfig::default() }));
+        let rohc =
+            || Compressor::new(CompressorConfig { channel: config.channel(), ..CompressorConfig::default() });
+        let compressor = config.rohc.then(rohc);
         Aggregator {
             config,
             compressor,
@@ -303,7 +336,7 @@ impl Separator {
     pub fn new(config: &Config) -> Separator {
         let rohc = || {
             Decompressor::new(DecompressorConfig {
-                channel: channel(),
+                channel: config.channel(),
                 mode: Mode::Unidirectional,
                 ..DecompressorConfig::default()
             })

@@ -10,7 +10,8 @@ use bentpipe_offline::rohc::text::{
 };
 use bentpipe_offline::rohc::{ImpairmentConfig, Outputs, Reservation, Sending};
 use bentpipe_rohc::{
-    Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Mode, Profiles, RtpRule,
+    Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Mode, Profiles, ReorderRatio,
+    RtpRule,
 };
 use clap::{Args, ValueEnum};
 
@@ -26,8 +27,8 @@ pub(crate) struct ChannelArgs {
     /// Highest CID, the earlier form of --contexts less one
     #[arg(long, value_name = "N", hide = true)]
     max_cid: Option<u16>,
-    /// Profiles by name or number: all, or a list such as "rtp,udp,0x0006"
-    #[arg(long, value_name = "LIST", default_value = "all", value_parser = profiles)]
+    /// Profiles: v1, v2, or a list of names or numbers such as "rtp,udp,0x0006"
+    #[arg(long, value_name = "LIST", default_value = "v1", value_parser = profiles)]
     profiles: Profiles,
     /// Largest unit that is reassembled from segments, in bytes with its CRC-32; 0: no segmentation
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -175,6 +176,9 @@ pub(crate) struct CompressorArgs {
     /// Packets between CRC-7 confirmations of the context, up to 32; 0: none
     #[arg(long, value_name = "N", default_value_t = CompressorConfig::default().confirm, value_parser = clap::value_parser!(u8).range(0..=32))]
     confirm: u8,
+    /// Sequence numbers that version 2 keeps for late packets: 1, 3, 7 or 11 packets late
+    #[arg(long, value_enum, default_value_t = Reorder::None)]
+    reorder: Reorder,
     /// ROHC implementation at the other end; "librohc" avoids headers that librohc refuses
     #[arg(long, alias = "peer", value_enum, default_value_t = PeerName::Standard)]
     compatibility: PeerName,
@@ -205,6 +209,26 @@ pub(crate) struct CompressorArgs {
     /// Maximum length of ROHC segments in bytes; needs --mrru
     #[arg(long, value_name = "BYTES", requires = "mrru", value_parser = mtu)]
     mtu: Option<usize>,
+}
+
+/// Share of the sequence numbers that version 2 keeps for late packets.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Reorder {
+    None,
+    Quarter,
+    Half,
+    ThreeQuarters,
+}
+
+impl Reorder {
+    const fn ratio(self) -> ReorderRatio {
+        match self {
+            Reorder::None => ReorderRatio::None,
+            Reorder::Quarter => ReorderRatio::Quarter,
+            Reorder::Half => ReorderRatio::Half,
+            Reorder::ThreeQuarters => ReorderRatio::ThreeQuarters,
+        }
+    }
 }
 
 /// Implementation at the other end.
@@ -243,6 +267,7 @@ impl CompressorArgs {
             timer_jitter: self.timer_jitter,
             constant_id_everywhere: !self.strict_ip_id,
             replication: !self.no_replication,
+            reorder: self.reorder.ratio(),
             compatibility: match self.compatibility {
                 PeerName::Standard => Compatibility::Standard,
                 PeerName::Librohc => Compatibility::Librohc,

@@ -21,7 +21,7 @@ fn remote(n: usize, other: usize, keys: &str) -> String {
 const ULE_OPTIMISTIC: &str =
     "packing = \"1 ms\"\nrohc = { mode = \"optimistic\", cid = \"large\", contexts = 100 }";
 const MPE_REFRESHED: &str =
-    "encapsulation = \"mpe\"\npacking = \"1 ms\"\nrohc = { refresh_interval = \"1 s\" }";
+    "encapsulation = \"mpe\"\npacking = \"1 ms\"\nrohc = { profiles = \"v2\", refresh_interval = \"1 s\" }";
 const ULE_PLAIN: &str = "packing = \"1 ms\"";
 
 fn site(n: usize) -> String {

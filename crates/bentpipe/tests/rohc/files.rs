@@ -232,6 +232,9 @@ fn tables_and_plots() {
     let text = said(&rohc(&["stats"], &files), 0);
     assert!(text.starts_with("Headers shrink from 28.0 to "), "{text}");
     assert!(text.lines().any(|line| line.starts_with("UDP/IP           IR ")), "{text}");
+    let versions: Vec<&str> = text.lines().filter(|line| line.starts_with("ROHC")).collect();
+    assert!(versions[0].starts_with("ROHC, v1") && versions[1].starts_with("ROHCv2"), "{text}");
+    assert!(versions.iter().all(|row| row.contains(" 100 ") && row.contains(" 28.0 ")), "{text}");
     let rows = rows(&table);
     assert_eq!(rows.len(), 100);
     assert_eq!(rows[0][11..], ["U-mode", "IR", "0.000000000", "10.0.0.1 4096 > 10.0.0.2 8192"]);

@@ -2,28 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use bentpipe_rohc::{CompressorConfig, DecompressorConfig, Mode, Profile, RtpRule};
+use bentpipe_rohc::DecompressorConfig;
 use bentpipe_wire::pcap::LinkType;
 
-use super::Reservation;
+use super::comparison::{LikelyRtp, Versions};
 use super::ends::{Received, Receiver, Refusal, Sender, Sent, Unit};
 use super::impairments::ImpairmentConfig;
 use super::packet_log::{Entry, Outputs, PacketLog, entry};
 use super::path::{PacketOutcome, Path as Channel};
+use super::sending::{Sending, receiver, sizes_sent};
 use super::totals::Sizes;
 use crate::capture::{Capture, Content, Output, Packet};
 use crate::{Error, Outcome, Session};
-
-/// Sending end of a job.
-#[derive(Clone, Debug)]
-pub struct Sending {
-    /// Compressor.
-    pub compressor: CompressorConfig,
-    /// Maximum unit in bytes, above which packets are segmented. Default: none.
-    pub mtu_bytes: Option<usize>,
-    /// CIDs kept for flows.
-    pub reservations: Vec<Reservation>,
-}
 
 /// Compression of a capture. In O-mode and R-mode a decompressor gives feedback.
 #[derive(Clone, Debug)]
@@ -157,55 +147,17 @@ impl Stats {
         let mut channel = channel(&self.sending, &self.decompressor, false)?;
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
         let mut likely = LikelyRtp::new(&self.sending, &self.decompressor);
+        let mut versions = Versions::new(&self.sending, &self.decompressor);
         input.for_each(|packet| {
             let carried = channel.carry(packet);
             likely.compare(packet, &carried);
+            versions.compare(packet, &carried);
             record_carried(&mut log, packet, carried, None, true)?;
             Ok(!session.is_interrupted())
         })?;
         likely.remark().iter().for_each(|remark| session.note(remark));
-        end_sending(&channel, log, &input, session)
-    }
-}
-
-/// Compression of the same packets with the rule `likely` for RTP, to compare.
-#[derive(Debug)]
-struct LikelyRtp {
-    /// Path with that rule. `None`: the job's own rule finds as much.
-    path: Option<Channel>,
-    /// Bytes of packets before compression, after it, and after it with that rule.
-    bytes: [u64; 3],
-}
-
-impl LikelyRtp {
-    /// Smallest share of all bytes worth a remark, in percent.
-    const MIN_PERCENT: u64 = 1;
-
-    fn new(sending: &Sending, decompressor: &DecompressorConfig) -> LikelyRtp {
-        let config = &sending.compressor;
-        let may_miss_rtp = matches!(config.rtp, RtpRule::Ports(_) | RtpRule::Never)
-            && config.channel.profiles.contains(Profile::Rtp);
-        let config = CompressorConfig { rtp: RtpRule::Likely, ..config.clone() };
-        let path = || Channel::new(Sender::new(config, None), receiver(decompressor, false));
-        LikelyRtp { path: may_miss_rtp.then(path), bytes: [0; 3] }
-    }
-
-    fn compare(&mut self, packet: &Packet<'_>, carried: &Result<(Sent, PacketOutcome), Refusal>) {
-        let Some(path) = &mut self.path else { return };
-        let (Ok((own, _)), Ok((likely, _))) = (carried, path.carry(packet)) else { return };
-        let lens = [packet.len, own.len, likely.len];
-        self.bytes.iter_mut().zip(lens).for_each(|(sum, len)| *sum += len as u64);
-    }
-
-    /// Returns the remark that the rule would save more.
-    fn remark(&self) -> Option<String> {
-        let [before, own, likely] = self.bytes;
-        let saves = own.saturating_sub(likely) * 100 >= before * Self::MIN_PERCENT;
-        let gain = |after: u64| 100.0 * (before as f64 - after as f64) / before as f64;
-        (saves && own > likely).then(|| {
-            let (own, likely) = (gain(own), gain(likely));
-            format!("with --rtp-ports likely packets shrink by {likely:.1} % instead of {own:.1} %")
-        })
+        let outcome = end_sending(&channel, log, &input, session)?;
+        Ok(Outcome { text: outcome.text + &versions.text(), ..outcome })
     }
 }
 
@@ -263,12 +215,6 @@ fn channel(sending: &Sending, decompressor: &DecompressorConfig, compares: bool)
     Ok(Channel::new(sender, receiver(decompressor, compares)))
 }
 
-/// Creates the receiver if it gives feedback or its output is compared.
-fn receiver(decompressor: &DecompressorConfig, compares: bool) -> Option<Receiver> {
-    let needed = compares || decompressor.mode != Mode::Unidirectional;
-    needed.then(|| Receiver::new(*decompressor))
-}
-
 fn record_carried(
     log: &mut PacketLog<'_>,
     packet: &Packet<'_>,
@@ -290,17 +236,6 @@ fn record_carried(
     let flow = Some((sent.compressed.cid, sizes_sent(&sent, packet.len)));
     let (rohc_len, state) = (sent.len, sent.state);
     log.record(&Entry { record, rohc_len, flow, state, ..entry(packet, &status, is_failure) })
-}
-
-fn sizes_sent(sent: &Sent, ip_len: usize) -> Sizes {
-    Sizes {
-        profile: sent.compressed.profile,
-        packet_type: sent.compressed.packet_type,
-        ip_len,
-        ip_header: sent.compressed.header_in,
-        rohc_len: sent.len,
-        rohc_header: sent.compressed.header_out,
-    }
 }
 
 fn sizes_received(received: &Received, rohc_len: usize) -> Sizes {

@@ -133,11 +133,7 @@ pub(crate) fn name(profile: Profile) -> &'static str {
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:<16} {:<9} {:>9} {:>12} {:>12} {:>10} {:>10} {:>8}",
-            "profile", "packet", "packets", "bytes in", "bytes out", "header in", "header out", "gain"
-        )?;
+        heading(f, "profile", "packet")?;
         for profile in Profile::ALL {
             let rows: Vec<_> = self.of(profile).collect();
             for (index, (packet_type, sum)) in rows.iter().enumerate() {
@@ -155,6 +151,15 @@ impl fmt::Display for Totals {
         }
         row(f, "all", "", &self.total())
     }
+}
+
+/// Writes the heading of a table.
+pub(crate) fn heading(f: &mut fmt::Formatter<'_>, first: &str, second: &str) -> fmt::Result {
+    writeln!(
+        f,
+        "{first:<16} {second:<9} {:>9} {:>12} {:>12} {:>10} {:>10} {:>8}",
+        "packets", "bytes in", "bytes out", "header in", "header out", "gain"
+    )
 }
 
 /// Writes a row of a table.

@@ -66,7 +66,7 @@ fn sections_kinds_controllers_and_fields_are_found() {
     );
     assert_eq!(shown("flow.traffic.send_buffer"), field);
     let profiles = shown("link.forward.medium.rohc.profiles");
-    assert!(profiles.contains("profiles: list of \"rtp\" or \"udp\" or "), "{profiles}");
+    assert!(profiles.contains("list of \"rtp\" or \"udp\" or ") && profiles.contains("\"v2\""), "{profiles}");
     let rules = shown("link.medium.filter");
     assert!(
         rules.contains("filter: list of table") && rules.contains("  cid: whole number from 0 to 16383"),

@@ -1,0 +1,148 @@
+//! Compression of the same packets with other settings, to compare.
+
+use std::fmt;
+
+use bentpipe_rohc::{Channel, CompressorConfig, DecompressorConfig, Profile, Profiles, RtpRule};
+
+use super::ends::{Refusal, Sender, Sent};
+use super::path::{PacketOutcome, Path};
+use super::sending::{Sending, receiver, sizes_sent};
+use super::totals::{PacketTotals, heading, row};
+use crate::capture::Packet;
+
+/// Compression of the same packets with the rule `likely` for RTP, to compare.
+#[derive(Debug)]
+pub(super) struct LikelyRtp {
+    /// Path with that rule. `None`: the job's own rule finds as much.
+    path: Option<Path>,
+    /// Bytes of packets before compression, after it, and after it with that rule.
+    bytes: [u64; 3],
+}
+
+impl LikelyRtp {
+    /// Smallest share of all bytes worth a remark, in percent.
+    const MIN_PERCENT: u64 = 1;
+
+    pub(super) fn new(sending: &Sending, decompressor: &DecompressorConfig) -> LikelyRtp {
+        let config = &sending.compressor;
+        let may_miss_rtp = matches!(config.rtp, RtpRule::Ports(_) | RtpRule::Never)
+            && config.channel.profiles.contains(Profile::Rtp);
+        let config = CompressorConfig { rtp: RtpRule::Likely, ..config.clone() };
+        let path = || Path::new(Sender::new(config, None), receiver(decompressor, false));
+        LikelyRtp { path: may_miss_rtp.then(path), bytes: [0; 3] }
+    }
+
+    pub(super) fn compare(&mut self, packet: &Packet<'_>, carried: &Result<(Sent, PacketOutcome), Refusal>) {
+        let Some(path) = &mut self.path else { return };
+        let (Ok((own, _)), Ok((likely, _))) = (carried, path.carry(packet)) else { return };
+        let lens = [packet.len, own.len, likely.len];
+        self.bytes.iter_mut().zip(lens).for_each(|(sum, len)| *sum += len as u64);
+    }
+
+    /// Returns the remark that the rule would save more.
+    pub(super) fn remark(&self) -> Option<String> {
+        let [before, own, likely] = self.bytes;
+        let saves = own.saturating_sub(likely) * 100 >= before * Self::MIN_PERCENT;
+        let gain = |after: u64| 100.0 * (before as f64 - after as f64) / before as f64;
+        (saves && own > likely).then(|| {
+            let (own, likely) = (gain(own), gain(likely));
+            format!("with --rtp-ports likely packets shrink by {likely:.1} % instead of {own:.1} %")
+        })
+    }
+}
+
+/// Compression of the same packets by both versions of ROHC.
+#[derive(Debug)]
+pub(super) struct Versions {
+    /// Path of the other version, and its number. `None`: the job's profiles are not all of one version.
+    other: Option<(Path, u8)>,
+    own_sum: PacketTotals,
+    other_sum: PacketTotals,
+}
+
+impl Versions {
+    pub(super) fn new(sending: &Sending, decompressor: &DecompressorConfig) -> Versions {
+        let other = match sending.compressor.channel.profiles {
+            Profiles::V1 => Some((Profiles::V2, 2)),
+            Profiles::V2 => Some((Profiles::V1, 1)),
+            _ => None,
+        };
+        let path = |(profiles, version)| {
+            let channel = Channel { profiles, ..sending.compressor.channel };
+            let sender = Sender::new(CompressorConfig { channel, ..sending.compressor.clone() }, None);
+            let receiver = receiver(&DecompressorConfig { channel, ..*decompressor }, false);
+            (Path::new(sender, receiver), version)
+        };
+        Versions {
+            other: other.map(path),
+            own_sum: PacketTotals::default(),
+            other_sum: PacketTotals::default(),
+        }
+    }
+
+    /// Counts a packet that both versions carry.
+    pub(super) fn compare(&mut self, packet: &Packet<'_>, carried: &Result<(Sent, PacketOutcome), Refusal>) {
+        let Some((path, _)) = &mut self.other else { return };
+        let (Ok((own, _)), Ok((other, _))) = (carried, path.carry(packet)) else { return };
+        self.own_sum.add(&sizes_sent(own, packet.len));
+        self.other_sum.add(&sizes_sent(&other, packet.len));
+    }
+
+    /// Returns a table of both. It is empty if there was nothing to compare.
+    pub(super) fn text(&self) -> String {
+        match self.other {
+            Some(_) if self.own_sum != PacketTotals::default() => format!("{self}\n"),
+            _ => String::new(),
+        }
+    }
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_other_first = self.other.as_ref().is_some_and(|(_, version)| *version == 1);
+        let (first, second) = match is_other_first {
+            true => (&self.other_sum, &self.own_sum),
+            false => (&self.own_sum, &self.other_sum),
+        };
+        heading(f, "version", "")?;
+        row(f, "ROHC, v1", "", first)?;
+        row(f, "ROHCv2", "", second)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bentpipe_rohc::Channel;
+
+    fn sending(profiles: Profiles) -> (Sending, DecompressorConfig) {
+        let channel = Channel { profiles, ..Channel::default() };
+        let compressor = CompressorConfig { channel, ..CompressorConfig::default() };
+        let sending = Sending { compressor, mtu_bytes: None, reservations: Vec::new() };
+        (sending, DecompressorConfig { channel, ..DecompressorConfig::default() })
+    }
+
+    /// Rows of the comparison of 50 UDP packets of IPv6.
+    fn rows(profiles: Profiles) -> Vec<String> {
+        let (sending, decompressor) = sending(profiles);
+        let mut versions = Versions::new(&sending, &decompressor);
+        let mut own = Path::new(Sender::new(sending.compressor.clone(), None), None);
+        let mut bytes = [&[0x60, 0, 0, 0, 0, 12, 17, 64][..], &[1; 32]].concat();
+        bytes.extend([0x13, 0x8a, 0x13, 0x8c, 0, 12, 1, 1, b'd', b'a', b't', b'a']);
+        for number in 1..=50 {
+            let packet = Packet { number, time_ns: 0, len: bytes.len(), bytes: &bytes };
+            let carried = own.carry(&packet);
+            versions.compare(&packet, &carried);
+        }
+        versions.text().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn both_versions_are_in_the_table_whichever_is_asked_for() {
+        let (v1, v2) = (rows(Profiles::V1), rows(Profiles::V2));
+        assert_eq!(v1, v2);
+        assert!(v1[1].starts_with("ROHC, v1") && v1[2].starts_with("ROHCv2"), "{v1:?}");
+        assert!(v1[1..3].iter().all(|row| row.contains(" 50 ") && row.contains(" 48.0 ")), "{v1:?}");
+        assert!(rows(Profiles::V1.without(Profile::Udp)).is_empty(), "nothing to compare with");
+    }
+}
