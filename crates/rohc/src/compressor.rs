@@ -32,12 +32,12 @@ use crate::profiles::Compressors;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Compressor(pub(crate) CompressorEngine<Compressors>);
+pub struct Compressor(pub(crate) CompressorEngine<Compressors>, Vec<u8>);
 
 impl Compressor {
     /// Creates a compressor without contexts.
     pub fn new(config: CompressorConfig) -> Self {
-        Self(CompressorEngine::new(config, Compressors::default()))
+        Self(CompressorEngine::new(config, Compressors::default()), Vec::new())
     }
 
     /// Compresses `packet` and appends the ROHC packet to `out`. Packets that are not IP go Uncompressed.
@@ -51,6 +51,43 @@ impl Compressor {
         out: &mut Vec<u8>,
     ) -> Result<Compressed, CompressError> {
         self.0.compress(now, packet, out)
+    }
+
+    /// Compresses `packet` into `buffer`, and returns the length of the ROHC packet there.
+    ///
+    /// A buffer with room for the packet, what is piggybacked and 64 octets is large enough but for packets with lists.
+    ///
+    /// ```
+    /// # use bentpipe_rohc::{Compressor, CompressorConfig};
+    /// # let mut ip = [0u8; 24];
+    /// # ip[..4].copy_from_slice(&[0x45, 0, 0, 24]);
+    /// let mut buffer = [0; 1564];
+    /// let mut compressor = Compressor::new(CompressorConfig::default());
+    /// let (len, _) = compressor.compress_into(std::time::Duration::ZERO, &ip, &mut buffer)?;
+    /// let rohc = &buffer[..len];
+    /// # assert!(rohc.ends_with(&ip[20..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CompressError`]. With [`CompressError::BufferTooSmall`] the packet counts as sent: to the contexts it is one that the
+    /// channel lost.
+    pub fn compress_into(
+        &mut self,
+        now: Duration,
+        packet: &[u8],
+        buffer: &mut [u8],
+    ) -> Result<(usize, Compressed), CompressError> {
+        let Self(engine, header) = self;
+        header.clear();
+        let compressed = engine.compress_header(now, packet, packet.len(), header)?;
+        let payload = &packet[compressed.header_in..];
+        let len = header.len() + payload.len();
+        let out = buffer.get_mut(..len).ok_or(CompressError::BufferTooSmall(len))?;
+        let (front, rest) = out.split_at_mut(header.len());
+        front.copy_from_slice(header);
+        rest.copy_from_slice(payload);
+        Ok((len, compressed))
     }
 
     /// Compresses the header of a packet and appends the ROHC header to `out`. `bytes` is the start of the packet of

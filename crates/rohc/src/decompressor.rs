@@ -15,12 +15,12 @@ use crate::profiles::Decompressors;
 /// See [`Compressor`](crate::Compressor) for an example. Like it, it has no clock: times only matter for timer-based
 /// RTP timestamps and for the repair of contexts after long losses.
 #[derive(Debug)]
-pub struct Decompressor(pub(crate) DecompressorEngine<Decompressors>);
+pub struct Decompressor(pub(crate) DecompressorEngine<Decompressors>, Vec<u8>);
 
 impl Decompressor {
     /// Creates a decompressor without contexts.
     pub fn new(config: DecompressorConfig) -> Self {
-        Self(DecompressorEngine::new(config, Decompressors::default()))
+        Self(DecompressorEngine::new(config, Decompressors::default()), Vec::new())
     }
 
     /// Decompresses the ROHC packet `packet` and appends the IP packet to `out`. `None` when there is no packet in it:
@@ -35,6 +35,25 @@ impl Decompressor {
         out: &mut Vec<u8>,
     ) -> Result<Option<Decompressed>, DecompressError> {
         self.0.decompress(now, packet, out)
+    }
+
+    /// Decompresses `packet` into `buffer`, and returns the length of the IP packet there. `None` when there is no packet in it.
+    ///
+    /// # Errors
+    /// [`DecompressError`]. With [`DecompressError::BufferTooSmall`] the context is updated all the same: later packets
+    /// are understood.
+    pub fn decompress_into(
+        &mut self,
+        now: Duration,
+        packet: &[u8],
+        buffer: &mut [u8],
+    ) -> Result<Option<(usize, Decompressed)>, DecompressError> {
+        let Self(engine, restored) = self;
+        restored.clear();
+        let Some(decompressed) = engine.decompress(now, packet, restored)? else { return Ok(None) };
+        let len = restored.len();
+        buffer.get_mut(..len).ok_or(DecompressError::BufferTooSmall(len))?.copy_from_slice(restored);
+        Ok(Some((len, decompressed)))
     }
 
     /// Decompresses the header of a ROHC packet and appends the IP header to `out`. `bytes` is the start of the

@@ -13,6 +13,8 @@
 //! * The payload need not be there: [`Compressor::compress_header`] and [`Decompressor::decompress_header`] work on
 //!   headers and lengths.
 //! * [`segment`] cuts a ROHC packet for a link that cannot take it whole.
+//! * [`Compressor::compress_into`] and [`Decompressor::decompress_into`] write to a buffer of the caller's.
+//! * `examples/pcap.rs` compresses a capture file.
 //!
 //! `README.md` of this crate says how it is built inside and how a profile is added.
 //!
@@ -38,6 +40,10 @@
 //! ```
 
 #![no_std]
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
@@ -51,7 +57,7 @@ pub use compressor::Compressor;
 pub use decompressor::Decompressor;
 pub use framework::config::{
     Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Lookup, Refresh, ReorderRatio,
-    RtpCandidate, RtpRule,
+    RtpCandidate, RtpMatch, RtpRule,
 };
 pub use framework::error::{CompressError, DecompressError};
 pub use framework::profile::{CompressorState, Mode, PacketType, Profile, Profiles};

@@ -1,6 +1,7 @@
 //! Channel parameters and per-endpoint configuration.
 
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use crate::framework::profile::{Mode, Profiles};
@@ -96,8 +97,32 @@ pub enum RtpRule {
     /// type of RFC 3551.
     #[default]
     Likely,
+    /// Packets that meet one of the conditions, if the payload can be RTP version 2.
+    Matching(Vec<RtpMatch>),
     /// Packets that the function accepts, if the payload can be RTP version 2.
     Custom(fn(&RtpCandidate<'_>) -> bool),
+}
+
+/// Condition on UDP packets that carry RTP. Every part that is given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RtpMatch {
+    /// Source ports.
+    pub source_ports: Option<RangeInclusive<u16>>,
+    /// Destination ports.
+    pub destination_ports: Option<RangeInclusive<u16>>,
+    /// Payload types (RFC 3551).
+    pub payload_types: Option<RangeInclusive<u8>>,
+}
+
+impl RtpMatch {
+    fn holds(&self, candidate: &RtpCandidate<'_>) -> bool {
+        let is_port = |ports: &Option<RangeInclusive<u16>>, port| {
+            ports.as_ref().is_none_or(|ports| ports.contains(&port))
+        };
+        is_port(&self.source_ports, candidate.source_port)
+            && is_port(&self.destination_ports, candidate.destination_port)
+            && self.payload_types.as_ref().is_none_or(|types| types.contains(&(candidate.payload[1] & 0x7f)))
+    }
 }
 
 /// Packet given to an [`RtpRule::Custom`].
@@ -118,6 +143,7 @@ impl RtpRule {
             Self::Never => false,
             Self::Ports(ports) => ports.contains(&candidate.destination_port),
             Self::Likely => likely_rtp(candidate),
+            Self::Matching(conditions) => conditions.iter().any(|condition| condition.holds(candidate)),
             Self::Custom(rule) => rule(candidate),
         }
     }

@@ -14,6 +14,8 @@ pub enum CompressError {
     BadLength,
     /// A CID to reserve is above MAX_CID.
     CidOutOfRange(u16),
+    /// The buffer has no room for the ROHC packet, of this many octets.
+    BufferTooSmall(usize),
 }
 
 impl fmt::Display for CompressError {
@@ -21,6 +23,7 @@ impl fmt::Display for CompressError {
         match self {
             Self::Empty => f.write_str("the packet is empty"),
             Self::CidOutOfRange(cid) => write!(f, "CID {cid} is above the channel's MAX_CID"),
+            Self::BufferTooSmall(needed) => write!(f, "the ROHC packet takes {needed} octets"),
             Self::BadLength => {
                 f.write_str("packet length smaller than the octets given, or above 65575 octets")
             }
@@ -57,6 +60,8 @@ pub enum DecompressError {
     Reassembly,
     /// The context would exceed the memory limit.
     TooLarge,
+    /// The buffer has no room for the IP packet, of this many octets.
+    BufferTooSmall(usize),
 }
 
 impl fmt::Display for DecompressError {
@@ -73,6 +78,7 @@ impl fmt::Display for DecompressError {
             Self::RepairPending => f.write_str("context not confirmed yet after repair or losses"),
             Self::Reassembly => f.write_str("reassembly failed"),
             Self::TooLarge => f.write_str("context would grow too large"),
+            Self::BufferTooSmall(needed) => write!(f, "the IP packet takes {needed} octets"),
         }
     }
 }

@@ -191,6 +191,15 @@ impl Profiles {
     }
 }
 
+impl core::fmt::Display for Profiles {
+    /// Writes the names, separated by commas.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut names = Profile::ALL.into_iter().filter(|&profile| self.contains(profile)).map(Profile::name);
+        names.next().map_or(Ok(()), |first| f.write_str(first))?;
+        names.try_for_each(|name| write!(f, ", {name}"))
+    }
+}
+
 /// A mode of operation (RFC 3095 4.4); the numbers are those of the Mode field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
@@ -342,6 +351,14 @@ mod tests {
         assert_eq!(Profile::from_octet(1, mixed), Some(Profile::Rtp));
         assert_eq!(Profile::from_octet(2, mixed), Some(Profile::UdpV2));
         assert_eq!(Profile::from_octet(5, Profiles::ALL), None);
+    }
+
+    #[test]
+    fn sets_name_their_profiles() {
+        use std::string::ToString;
+        let set = Profiles::NONE.with(Profile::RtpV2).with(Profile::Tcp);
+        assert_eq!(set.to_string(), "Uncompressed, TCP, RTP (v2)");
+        assert_eq!(Profiles::NONE.to_string(), "Uncompressed");
     }
 
     #[test]
