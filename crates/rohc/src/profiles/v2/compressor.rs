@@ -350,6 +350,9 @@ impl Compressor {
         if step != Step::Behind {
             self.carried(kind, plan.as_ref());
         }
+        if let (Some(csrcs), Some(plan), PacketType::Ir) = (&mut self.csrcs, &plan, kind) {
+            csrcs.keep(plan);
+        }
         self.confirmed(kind, job.config);
         self.refreshed(kind, job);
         let width = usize::from(Self::width(job.config));

@@ -148,6 +148,7 @@ impl Decompressor {
         }
         state.since = state.control.number;
         if is_same_flow && self.state.is_like(&state) {
+            state.table.complete(&self.state.table);
             if state.has_same_slow_fields(profile, &self.state) {
                 state.since = self.state.since;
             } else {

@@ -19,6 +19,16 @@ pub(super) struct Table {
     known: u16,
 }
 
+impl Table {
+    /// Adds the items of `older` that this one lacks.
+    pub(super) fn complete(&mut self, older: &Self) {
+        for index in (0..ITEMS).filter(|&index| !self.known & older.known & 1 << index != 0) {
+            self.items[index] = older.items[index];
+        }
+        self.known |= older.known;
+    }
+}
+
 /// Reads a list into the RTP header at `at`, at the end of `headers`.
 ///
 /// In a dynamic chain (`whole`) all items must be there. `table` is that of a draft, adopted with the packet.
@@ -136,6 +146,13 @@ impl Sender {
         for &index in indices.iter().filter(|&&index| present(index)) {
             out.bytes(&self.items[usize::from(index)].0);
         }
+    }
+
+    /// Forgets the items that are not in a list: an IR packet may leave the decompressor with those of its list alone.
+    pub(super) fn keep(&mut self, plan: &Plan) {
+        let kept = plan.indices.iter().take(usize::from(plan.len)).fold(0u16, |kept, &index| kept | 1 << index);
+        let others = self.items.iter_mut().enumerate().filter(|(index, _)| kept >> index & 1 == 0);
+        others.for_each(|(_, (_, sent))| *sent = 0);
     }
 
     /// Counts a list that was sent.
