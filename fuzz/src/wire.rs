@@ -427,6 +427,7 @@ pub fn fuzz_erf(data: &[u8]) {
 /// Captured frames of a link type, which the first two bytes give, down to IP.
 pub fn fuzz_link(data: &[u8]) {
     let Some((number, bytes)) = split(data) else { return };
+    let _ = link::ppp(LinkType(number as u16), bytes);
     let Ok(network) = link::network(LinkType(number as u16), bytes) else { return };
     assert!(network.offset + network.bytes.len() <= bytes.len());
     if let Ok(packet) = Packet::new_checked(network.bytes) {

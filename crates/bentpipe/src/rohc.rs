@@ -85,7 +85,7 @@ pub(crate) struct CompressArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DecompressArgs {
-    /// Capture of ROHC packets, link type USER0; "-" for standard input
+    /// Capture of ROHC packets, link type USER0 or PPP; "-" for standard input
     input: PathBuf,
     /// Capture of IP packets to write, link type RAW; "-" for standard output
     output: PathBuf,

@@ -1,4 +1,4 @@
-//! Captures in and out: IP packets of any link type, ROHC packets as linktype USER0.
+//! Captures in and out: IP packets of any link type, ROHC packets as linktype USER0 and in PPP.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, BufWriter, Read, StdoutLock, Write};
@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use crate::{Error, Session};
 use bentpipe_record::WholeFile;
+use bentpipe_wire as wire;
 use bentpipe_wire::ethernet::EtherType;
+use bentpipe_wire::link::{self, Ppp};
 use bentpipe_wire::pcap::{self, LinkType, ReadError, Record};
-use bentpipe_wire::{self as wire, link};
 
 /// Size from which reading a file takes long enough for progress to be shown.
 const LONG_FILE_BYTES: u64 = 16 << 20;
@@ -46,8 +47,11 @@ pub enum Content {
     Ip,
     /// Every record of a raw IP capture, and the IP packets of any link layer.
     Network,
-    /// ROHC packets, whole records of linktype USER0.
-    Rohc,
+    /// ROHC packets, whole records of linktype USER0, or in frames of PPP (RFC 3241).
+    Rohc {
+        /// Enables large CIDs. PPP has a protocol number for either size.
+        has_large_cids: bool,
+    },
     /// Ethernet frames.
     Ethernet,
 }
@@ -146,8 +150,9 @@ impl Capture {
     /// Returns an error if there are records, and none holds one.
     pub(crate) fn check_found(&self) -> Result<(), Error> {
         let skipped: u64 = self.skipped.values().map(|skipped| skipped.records).sum();
-        let Some(why) = self.skipped.keys().next().filter(|_| skipped == self.records) else { return Ok(()) };
-        let wanted = if self.content == Content::Rohc { "ROHC" } else { "IP" };
+        let most = self.skipped.iter().max_by_key(|(_, skipped)| skipped.records);
+        let Some((why, _)) = most.filter(|_| skipped == self.records) else { return Ok(()) };
+        let wanted = if matches!(self.content, Content::Rohc { .. }) { "ROHC" } else { "IP" };
         Err(Error::Usage(format!("{}: no {wanted} packets: records are {why}", self.path.display())))
     }
 }
@@ -178,10 +183,10 @@ pub(crate) fn is_cut_short(error: &ReadError) -> bool {
 fn packet<'a>(record: &Record<'a>, content: Content, number: u64) -> Result<Packet<'a>, String> {
     let time_ns = record.time_ns.unwrap_or(0);
     match content {
-        Content::Rohc if record.link_type == LinkType::USER0 => {
+        Content::Rohc { .. } if record.link_type == LinkType::USER0 => {
             Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
         }
-        Content::Rohc => Err(format!("of link type {}, not 147 (USER0)", record.link_type.0)),
+        Content::Rohc { has_large_cids } => rohc_in_ppp(record, has_large_cids, number),
         Content::Ethernet if record.link_type == LinkType::ETHERNET => {
             Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
         }
@@ -208,6 +213,28 @@ fn packet<'a>(record: &Record<'a>, content: Content, number: u64) -> Result<Pack
             Ok(Packet { number, time_ns, len, bytes })
         }
     }
+}
+
+/// Returns the ROHC packet in a PPP frame (RFC 3241 2.1).
+fn rohc_in_ppp<'a>(record: &Record<'a>, has_large_cids: bool, number: u64) -> Result<Packet<'a>, String> {
+    let ppp = link::ppp(record.link_type, record.bytes).map_err(|error| match error.kind {
+        wire::Kind::Unsupported("link type") => {
+            format!("of link type {}, neither 147 (USER0) nor PPP", record.link_type.0)
+        }
+        _ => error.to_string(),
+    })?;
+    let (small, large) = (Ppp::ROHC_SMALL_CIDS, Ppp::ROHC_LARGE_CIDS);
+    match (ppp.protocol, has_large_cids) {
+        (protocol, false) if protocol == small => {}
+        (protocol, true) if protocol == large => {}
+        (protocol, _) if protocol == small => return Err("of ROHC with small CIDs (--cid small)".to_owned()),
+        (protocol, _) if protocol == large => return Err("of ROHC with large CIDs (--cid large)".to_owned()),
+        (protocol, _) => return Err(format!("of PPP protocol {protocol:#06x}, not ROHC")),
+    }
+    // What the snapshot left out was behind what it kept; PPPoE's padding is not among it.
+    let cut = record.original_len.saturating_sub(record.bytes.len());
+    let time_ns = record.time_ns.unwrap_or(0);
+    Ok(Packet { number, time_ns, len: ppp.bytes.len() + cut, bytes: ppp.bytes })
 }
 
 /// Describes the protocol of a frame by its EtherType.
@@ -373,8 +400,16 @@ mod tests {
         let arp = ethernet(0x0806, &[0; 28]);
         let why = packet(&record(LinkType::ETHERNET, &arp, 42), Content::Ip, 1).unwrap_err();
         assert_eq!(why, "of EtherType 0x0806 (ARP), not IP");
-        let why = packet(&record(LinkType::RAW, &[0x45], 1), Content::Rohc, 1).unwrap_err();
+        let rohc = |has_large_cids| Content::Rohc { has_large_cids };
+        let why = packet(&record(LinkType::RAW, &[0x45], 1), rohc(false), 1).unwrap_err();
         assert!(why.contains("101"));
+        let frame = [0xff, 3, 0, 5, 0xfd, 7];
+        let found = packet(&record(LinkType::PPP, &frame, 9), rohc(true), 1).unwrap();
+        assert_eq!((found.bytes, found.len), (&frame[4..], 5));
+        let why = packet(&record(LinkType::PPP, &frame, 6), rohc(false), 1).unwrap_err();
+        assert_eq!(why, "of ROHC with large CIDs (--cid large)");
+        let why = packet(&record(LinkType::PPP, &[0xc0, 0x21, 1], 3), rohc(false), 1).unwrap_err();
+        assert_eq!(why, "of PPP protocol 0xc021, not ROHC");
     }
 
     #[test]
@@ -384,7 +419,8 @@ mod tests {
         let mut file = writer.into_inner();
         file.extend([0, 0]);
         let source = Box::new(io::Cursor::new(file));
-        let mut capture = Capture::new(Path::new("x"), source, Content::Rohc).unwrap();
+        let mut capture =
+            Capture::new(Path::new("x"), source, Content::Rohc { has_large_cids: false }).unwrap();
         let mut found = Vec::new();
         let mut keep = |packet: &Packet<'_>| {
             found.extend_from_slice(packet.bytes);

@@ -159,6 +159,41 @@ fn every_link_type_is_read() {
     assert_eq!(packets(&back).1, vec![once; LINKS.len()].concat());
 }
 
+/// Returns a capture of PPP with the records of a stream, behind one of another protocol.
+fn in_ppp(stream: &[u8], protocol: [u8; 2]) -> Vec<u8> {
+    let mut file = stream[..24].to_vec();
+    file[20..24].copy_from_slice(&9u32.to_le_bytes());
+    // A frame of IPCP comes first.
+    let ipcp = [0x80, 0x21, 1, 1, 0, 4];
+    file.extend([[0; 8].as_slice(), &6u32.to_le_bytes(), &6u32.to_le_bytes(), &ipcp].concat());
+    let mut rest = &stream[24..];
+    while let Some((head, behind)) = rest.split_at_checked(16) {
+        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (record, next) = behind.split_at(word(8) as usize);
+        file.extend(&head[..8]);
+        file.extend([word(8), word(12)].map(|len| (len + 2).to_le_bytes()).concat());
+        file.extend(protocol.iter().chain(record));
+        rest = next;
+    }
+    file
+}
+
+#[test]
+fn rohc_over_ppp_is_read() {
+    let folder = Folder::new();
+    let [input, stream, ppp, out] = ["in", "rohc", "ppp", "out"].map(|name| folder.file(name));
+    udp_capture(&input, 30, 65_535);
+    for (cids, protocol) in [("small", [0, 3]), ("large", [0, 5])] {
+        said(&rohc(&["compress", "--cid", cids], &[&input, &stream]), 0);
+        fs::write(&ppp, in_ppp(&fs::read(&stream).expect("a stream"), protocol)).expect("a file");
+        let text = said(&rohc(&["decompress", "--cid", cids], &[&ppp, &out]), 0);
+        assert!(text.contains("skipped record 1: of PPP protocol 0x8021, not ROHC"), "{text}");
+        assert_eq!(fs::read(&out).expect("packets").len(), 24 + 30 * (16 + 48));
+    }
+    let text = said(&rohc(&words("decompress --cid small"), &[&ppp, &out]), 2);
+    assert!(text.contains("of ROHC with large CIDs (--cid large)"), "{text}");
+}
+
 /// Whoever looks for a mistake is told file, packet and what was expected.
 #[test]
 fn failures_name_file_and_packet() {

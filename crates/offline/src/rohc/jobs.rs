@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bentpipe_rohc::DecompressorConfig;
+use bentpipe_rohc::{CidSpace, DecompressorConfig};
 use bentpipe_wire::pcap::LinkType;
 
 use super::comparison::{LikelyRtp, Versions};
@@ -170,7 +170,8 @@ impl Decompress {
     /// # Errors
     /// Returns an error if a file cannot be read or written.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
-        let mut input = Capture::open(&self.input, Content::Rohc, session)?;
+        let has_large_cids = matches!(self.decompressor.channel.cids, CidSpace::Large { .. });
+        let mut input = Capture::open(&self.input, Content::Rohc { has_large_cids }, session)?;
         let mut receiver = Receiver::new(self.decompressor);
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?.with_hint(OTHER_CHANNEL);
         let mut output = Output::create(&self.output, LinkType::RAW, &self.input)?;

@@ -41,9 +41,9 @@ pub struct Network<'a> {
 pub fn network(link_type: LinkType, bytes: &[u8]) -> Result<Network<'_>, Error> {
     let network = match link_type {
         LinkType::ETHERNET => ethernet(bytes),
-        LinkType::PPP => ppp(bytes, 0),
+        LinkType::PPP => of_ppp(ppp_frame(bytes, 0)?),
         LinkType::PPP_HDLC | LinkType::C_HDLC => hdlc(bytes),
-        LinkType::PPP_ETHER => pppoe(bytes, 0),
+        LinkType::PPP_ETHER => of_ppp(pppoe_frame(bytes, 0)?),
         LinkType::RAW => raw(bytes, 0),
         LinkType::LINUX_SLL => cooked(bytes, SLL_LEN, 14),
         LinkType::LINUX_SLL2 => cooked(bytes, SLL2_LEN, 0),
@@ -51,7 +51,44 @@ pub fn network(link_type: LinkType, bytes: &[u8]) -> Result<Network<'_>, Error> 
         LinkType::ERF => from_erf(bytes),
         _ => Err(Error::unsupported(Layer::Link, 0, "link type")),
     }?;
-    if network.ethertype == PPPOE_SESSION { pppoe(bytes, network.offset) } else { Ok(network) }
+    match network.ethertype {
+        PPPOE_SESSION => of_ppp(pppoe_frame(bytes, network.offset)?),
+        _ => Ok(network),
+    }
+}
+
+/// Content of a PPP frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ppp<'a> {
+    /// Protocol (RFC 1661 2).
+    pub protocol: u16,
+    /// Offset in the frame in bytes.
+    pub offset: usize,
+    /// Captured bytes, with any padding of the link.
+    pub bytes: &'a [u8],
+}
+
+impl Ppp<'_> {
+    /// Protocol number of ROHC with small CIDs (RFC 3241 2.1).
+    pub const ROHC_SMALL_CIDS: u16 = 0x0003;
+    /// Protocol number of ROHC with large CIDs (RFC 3241 2.1).
+    pub const ROHC_LARGE_CIDS: u16 = 0x0005;
+}
+
+/// Strips PPP and what is before it: HDLC's address and control, PPPoE, or PPPoE in Ethernet.
+///
+/// # Errors
+/// Returns an error if a header is truncated or malformed, `Unsupported` for frames of other links.
+pub fn ppp(link_type: LinkType, bytes: &[u8]) -> Result<Ppp<'_>, Error> {
+    match link_type {
+        LinkType::PPP | LinkType::PPP_HDLC => ppp_frame(bytes, 0),
+        LinkType::PPP_ETHER => pppoe_frame(bytes, 0),
+        LinkType::ETHERNET => match ethernet(bytes)? {
+            Network { ethertype: PPPOE_SESSION, offset, .. } => pppoe_frame(bytes, offset),
+            _ => Err(Error::unsupported(Layer::Link, 0, "frame without PPP")),
+        },
+        _ => Err(Error::unsupported(Layer::Link, 0, "link type")),
+    }
 }
 
 fn at(ethertype: EtherType, offset: usize, bytes: &[u8]) -> Network<'_> {
@@ -139,25 +176,26 @@ fn loopback(bytes: &[u8]) -> Result<Network<'_>, Error> {
 fn hdlc(bytes: &[u8]) -> Result<Network<'_>, Error> {
     match bytes.first_chunk::<C_HDLC_LEN>() {
         Some(&[0x0f | 0x8f, 0, a, b]) => Ok(at(EtherType(u16::from_be_bytes([a, b])), C_HDLC_LEN, bytes)),
-        _ => ppp(bytes, 0),
+        _ => of_ppp(ppp_frame(bytes, 0)?),
     }
 }
 
-/// Strips a PPPoE session header (RFC 2516 4).
-fn pppoe(bytes: &[u8], offset: usize) -> Result<Network<'_>, Error> {
+/// Strips a PPPoE session header, and what is behind the length in it (RFC 2516 4).
+fn pppoe_frame(bytes: &[u8], offset: usize) -> Result<Ppp<'_>, Error> {
     const VERSION_1_TYPE_1: u8 = 0x11;
     const SESSION_DATA: u8 = 0;
     match bytes.get(offset..offset + PPPOE_LEN) {
         None => Err(Error::truncated(Layer::Link, offset, offset + PPPOE_LEN, bytes.len())),
-        Some([VERSION_1_TYPE_1, SESSION_DATA, ..]) => ppp(bytes, offset + PPPOE_LEN),
+        Some([VERSION_1_TYPE_1, SESSION_DATA, _, _, high, low]) => {
+            let end = offset + PPPOE_LEN + usize::from(u16::from_be_bytes([*high, *low]));
+            ppp_frame(&bytes[..end.min(bytes.len())], offset + PPPOE_LEN)
+        }
         Some(_) => Err(Error::malformed(Layer::Link, offset, "PPPoE header")),
     }
 }
 
 /// Strips PPP, with or without address, control and a compressed protocol field. RFC 1661 6.5, 6.6.
-fn ppp(bytes: &[u8], start: usize) -> Result<Network<'_>, Error> {
-    const IPV4: u16 = 0x21;
-    const IPV6: u16 = 0x57;
+fn ppp_frame(bytes: &[u8], start: usize) -> Result<Ppp<'_>, Error> {
     let framed = bytes.get(start..).is_some_and(|rest| rest.starts_with(&[0xff, 3]));
     let start = if framed { start + 2 } else { start };
     let (protocol, len) = match bytes.get(start..).unwrap_or_default() {
@@ -165,10 +203,18 @@ fn ppp(bytes: &[u8], start: usize) -> Result<Network<'_>, Error> {
         [high, low, ..] => (u16::from_be_bytes([*high, *low]), 2),
         _ => return Err(Error::truncated(Layer::Link, start, start + 2, bytes.len())),
     };
+    let offset = start + len;
+    Ok(Ppp { protocol, offset, bytes: &bytes[offset..] })
+}
+
+fn of_ppp(ppp: Ppp<'_>) -> Result<Network<'_>, Error> {
+    const IPV4: u16 = 0x21;
+    const IPV6: u16 = 0x57;
+    let Ppp { protocol, offset, bytes } = ppp;
     match protocol {
-        IPV4 => Ok(at(EtherType::IPV4, start + len, bytes)),
-        IPV6 => Ok(at(EtherType::IPV6, start + len, bytes)),
-        _ => Err(Error::unsupported(Layer::Link, start, "PPP protocol other than IP")),
+        IPV4 => Ok(Network { ethertype: EtherType::IPV4, offset, bytes }),
+        IPV6 => Ok(Network { ethertype: EtherType::IPV6, offset, bytes }),
+        _ => Err(Error::unsupported(Layer::Link, offset, "PPP protocol other than IP")),
     }
 }
 
@@ -245,6 +291,28 @@ mod tests {
             let kind = network(LinkType::PPP_ETHER, &session[..cut]).unwrap_err().kind;
             assert!(matches!(kind, Kind::Truncated { .. }), "{cut}: {kind:?}");
         }
+    }
+
+    #[test]
+    fn rohc_in_ppp() {
+        let content = |link_type, frame: &[u8]| {
+            let found =
+                ppp(link_type, frame).map(|found| (found.protocol, found.offset, found.bytes.to_vec()));
+            found.map_err(|error| error.kind)
+        };
+        let rohc = [0xfd, 1, 2];
+        let with = |header: &[u8]| [header, &rohc].concat();
+        let (small, large) = (Ppp::ROHC_SMALL_CIDS, Ppp::ROHC_LARGE_CIDS);
+        assert_eq!(content(LinkType::PPP, &with(&[0, 3])), Ok((small, 2, rohc.to_vec())));
+        assert_eq!(content(LinkType::PPP, &with(&[5])), Ok((large, 1, rohc.to_vec())));
+        assert_eq!(content(LinkType::PPP_HDLC, &with(&[0xff, 3, 0, 5])), Ok((large, 4, rohc.to_vec())));
+        let session = [0x11, 0, 0, 7, 0, 5, 0, 3];
+        let padded = [&[2; 12][..], &[0x88, 0x64], &with(&session), &[0; 30]].concat();
+        assert_eq!(content(LinkType::ETHERNET, &padded), Ok((small, 22, rohc.to_vec())));
+        assert_eq!(content(LinkType::PPP_ETHER, &with(&session)), Ok((small, 8, rohc.to_vec())));
+        let ip = [&[2; 12][..], &[8, 0, 0x45]].concat();
+        assert_eq!(content(LinkType::ETHERNET, &ip), Err(Kind::Unsupported("frame without PPP")));
+        assert!(content(LinkType::RAW, &[0, 3]).is_err() && content(LinkType::PPP, &[0]).is_err());
     }
 
     #[test]

@@ -150,7 +150,8 @@ impl Sender {
 
     /// Forgets the items that are not in a list: an IR packet may leave the decompressor with those of its list alone.
     pub(super) fn keep(&mut self, plan: &Plan) {
-        let kept = plan.indices.iter().take(usize::from(plan.len)).fold(0u16, |kept, &index| kept | 1 << index);
+        let kept =
+            plan.indices.iter().take(usize::from(plan.len)).fold(0u16, |kept, &index| kept | 1 << index);
         let others = self.items.iter_mut().enumerate().filter(|(index, _)| kept >> index & 1 == 0);
         others.for_each(|(_, (_, sent))| *sent = 0);
     }
