@@ -161,7 +161,7 @@ pub(super) struct Peer {
 /// Local configuration of the compressor.
 #[derive(Debug, Args)]
 pub(crate) struct CompressorArgs {
-    /// UDP destination ports of RTP: a list, "all", "none" or "likely" (heuristic)
+    /// UDP destination ports of RTP: a list such as "5004,16384-32767", "all", "none" or "likely" (heuristic)
     #[arg(long, value_name = "LIST", default_value = RTP_PORTS, value_parser = rtp_ports)]
     rtp_ports: RtpRule,
     /// Refresh periods IR,FO in U-mode, in packets or times ("5 s,1 s"); 0: never

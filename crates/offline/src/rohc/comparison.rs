@@ -25,7 +25,7 @@ impl LikelyRtp {
 
     pub(super) fn new(sending: &Sending, decompressor: &DecompressorConfig) -> LikelyRtp {
         let config = &sending.compressor;
-        let may_miss_rtp = matches!(config.rtp, RtpRule::Ports(_) | RtpRule::Never)
+        let may_miss_rtp = matches!(config.rtp, RtpRule::Ports(_) | RtpRule::Matching(_) | RtpRule::Never)
             && config.channel.profiles.contains(Profile::Rtp);
         let config = CompressorConfig { rtp: RtpRule::Likely, ..config.clone() };
         let path = || Path::new(Sender::new(config, None), receiver(decompressor, false));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bentpipe_rohc::{Profile, Profiles, Refresh, RtpRule};
+use bentpipe_rohc::{Profile, Profiles, Refresh, RtpMatch, RtpRule};
 use bentpipe_units::Span;
 
 use super::Reservation;
@@ -98,7 +98,7 @@ pub fn short_name(profile: Profile) -> &'static str {
     }
 }
 
-/// Parses the rule for RTP: "all", "none", "likely", or a list of ports.
+/// Parses the rule for RTP: "all", "none", "likely", or a list of ports and ranges of ports.
 ///
 /// # Errors
 /// Returns the values expected.
@@ -107,12 +107,23 @@ pub fn rtp_ports(list: &str) -> Result<RtpRule, String> {
         "all" => Ok(RtpRule::Custom(|_| true)),
         "none" => Ok(RtpRule::Never),
         "likely" => Ok(RtpRule::Likely),
-        _ => list
-            .split(',')
-            .map(|port| port.trim().parse().map_err(|_| format!("\"{port}\" is not a port")))
-            .collect::<Result<_, _>>()
-            .map(RtpRule::Ports),
+        _ if list.contains('-') => {
+            list.split(',').map(rtp_range).collect::<Result<_, _>>().map(RtpRule::Matching)
+        }
+        _ => list.split(',').map(port).collect::<Result<_, _>>().map(RtpRule::Ports),
     }
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    text.trim().parse().map_err(|_| format!("\"{text}\" is not a port"))
+}
+
+fn rtp_range(text: &str) -> Result<RtpMatch, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (port(first)?, port(last)?);
+    let ports = (first <= last).then_some(first..=last);
+    let ports = ports.ok_or_else(|| format!("\"{text}\" ends before it begins"))?;
+    Ok(RtpMatch { destination_ports: Some(ports), ..RtpMatch::default() })
 }
 
 /// Parses a threshold of K failures among N packets: "K,N".
@@ -204,6 +215,10 @@ mod tests {
         assert!(matches!(rtp_ports(RTP_PORTS), Ok(RtpRule::Ports(ports)) if ports.len() == 6));
         assert!(matches!(rtp_ports("all"), Ok(RtpRule::Custom(_))));
         assert!(rtp_ports("70000").is_err());
+        let Ok(RtpRule::Matching(ranges)) = rtp_ports("5004, 16384-32767") else { panic!("ranges") };
+        assert_eq!(ranges[0].destination_ports, Some(5004..=5004));
+        assert_eq!(ranges[1].destination_ports, Some(16384..=32767));
+        assert!(["9-5", "5-", "a-b"].iter().all(|text| rtp_ports(text).is_err()));
     }
 
     #[test]
