@@ -1,4 +1,4 @@
-//! Captures in and out: IP packets of any link type, ROHC packets as linktype USER0 and in PPP.
+//! Captures in and out: IP packets of any link type, ROHC packets.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, BufWriter, Read, StdoutLock, Write};

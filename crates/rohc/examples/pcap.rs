@@ -1,4 +1,4 @@
-//! Compresses and restores the IPv4 and IPv6 packets of a capture, and says what that saves.
+//! Compresses and restores the packets of a capture, and says what that saves.
 //!
 //! `cargo run -p bentpipe-rohc --example pcap -- IN.pcap`: a classic pcap file of raw IP (link type 101), either byte order.
 

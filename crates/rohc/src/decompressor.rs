@@ -37,7 +37,9 @@ impl Decompressor {
         self.0.decompress(now, packet, out)
     }
 
-    /// Decompresses `packet` into `buffer`, and returns the length of the IP packet there. `None` when there is no packet in it.
+    /// Decompresses `packet` into `buffer`, and returns the length of the IP packet there.
+    ///
+    /// `None` as for [`Self::decompress`].
     ///
     /// # Errors
     /// [`DecompressError`]. With [`DecompressError::BufferTooSmall`] the context is updated all the same: later packets

@@ -98,7 +98,7 @@ pub fn short_name(profile: Profile) -> &'static str {
     }
 }
 
-/// Parses the rule for RTP: "all", "none", "likely", or a list of ports and ranges of ports.
+/// Parses the rule for RTP: "all", "none", "likely", or ports and ranges.
 ///
 /// # Errors
 /// Returns the values expected.

@@ -75,7 +75,7 @@ impl Ppp<'_> {
     pub const ROHC_LARGE_CIDS: u16 = 0x0005;
 }
 
-/// Strips PPP and what is before it: HDLC's address and control, PPPoE, or PPPoE in Ethernet.
+/// Strips PPP, and HDLC's address and control or PPPoE before it.
 ///
 /// # Errors
 /// Returns an error if a header is truncated or malformed, `Unsupported` for frames of other links.
@@ -180,7 +180,7 @@ fn hdlc(bytes: &[u8]) -> Result<Network<'_>, Error> {
     }
 }
 
-/// Strips a PPPoE session header, and what is behind the length in it (RFC 2516 4).
+/// Strips a PPPoE session header, and padding behind the session (RFC 2516 4).
 fn pppoe_frame(bytes: &[u8], offset: usize) -> Result<Ppp<'_>, Error> {
     const VERSION_1_TYPE_1: u8 = 0x11;
     const SESSION_DATA: u8 = 0;

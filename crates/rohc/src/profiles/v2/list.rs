@@ -148,7 +148,9 @@ impl Sender {
         }
     }
 
-    /// Forgets the items that are not in a list: an IR packet may leave the decompressor with those of its list alone.
+    /// Forgets the items that are not in a list.
+    ///
+    /// An IR packet may leave the decompressor with those of its own list alone.
     pub(super) fn keep(&mut self, plan: &Plan) {
         let kept =
             plan.indices.iter().take(usize::from(plan.len)).fold(0u16, |kept, &index| kept | 1 << index);
