@@ -227,6 +227,26 @@ fn confirmations_end_doubts_before_late_feedback() {
     }
 }
 
+/// Gaps in a flow's own numbers, of which the channel loses the first packet with its CRC-7: those behind it carry one too, as a NACK
+/// would bring it a round trip later.
+#[test]
+fn gaps_before_the_compressor_survive_losses_behind_them() {
+    let mut total = Outcome::default();
+    for seed in 0..10 {
+        let mut ends = ends(CidSpace::SMALL, Mode::Optimistic).with_feedback_delay(30);
+        let (mut dice, mut number) = (Dice(seed + 1), 0u16);
+        for sent in 0..5_000 {
+            number = number.wrapping_add(if dice.one_in(50) { 12 } else { 1 });
+            let packet = packet_with_id(1, 500, number, number);
+            ends.send(GAP * sent, &packet, dice.percent(10));
+        }
+        total.add(ends.outcome);
+    }
+    println!("{total:?}");
+    assert_eq!(total.wrong, 0, "{total:?}");
+    assert!(total.refused * 1000 < 8 * total.packets, "{total:?}");
+}
+
 /// The hop limit changes while the acknowledgement that leads to R-mode is on its way, and none of the packets that say so
 /// arrives: R-mode says it until it is acknowledged.
 #[test]

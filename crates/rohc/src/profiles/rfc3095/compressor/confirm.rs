@@ -20,6 +20,8 @@ use crate::profiles::rfc3095::header::Numbering;
 
 /// Number of times a change is sent again after the repeats.
 const RESENDS: u8 = 3;
+/// Packets with CRC-7 after the one behind a gap, where feedback is late.
+const BEHIND_GAPS: u8 = 2;
 /// Maximum distance of the first CRC-7 from the packet that set the context up.
 const REACH: i32 = 9;
 
@@ -29,6 +31,8 @@ pub(super) struct Confirm {
     schedule: ConfirmSchedule,
     /// Remaining packets with CRC-7 after a change.
     owed: u8,
+    /// Remaining packets with CRC-7 after a gap in the flow's own numbers.
+    owed_behind_gap: u8,
     /// Number of times that changes of IP headers are still to be resent.
     resends: u8,
     /// Set if the last feedback took longer than the next CRC-7 would.
@@ -91,7 +95,8 @@ impl Confirm {
         self.is_new = matches!(kind, PacketType::Ir | PacketType::IrDyn);
         self.is_calm = kind == PacketType::Uo0;
         let is_idle = core::mem::take(&mut self.is_idle);
-        self.is_steady = self.is_calm || is_idle && self.owed == 0 && !self.is_new;
+        let is_steady = self.is_calm || is_idle && self.owed == 0 && !self.is_new;
+        self.is_steady = is_steady && self.owed_behind_gap == 0;
         self.schedule.sent(is_strong);
         // The next packet confirms a context just set up.
         if self.is_new {
@@ -197,7 +202,21 @@ impl Compressor {
         if is_due {
             self.confirm.schedule.plan(config, self.confirm.is_prompt(self.mode));
         }
-        has_gap || seems_late || is_due || is_idle && owed > 0 && self.mode == Mode::Unidirectional
+        let is_behind_gap = self.is_behind_gap(has_gap);
+        let is_behind_change = is_idle && owed > 0 && self.mode == Mode::Unidirectional;
+        has_gap || seems_late || is_due || is_behind_change || is_behind_gap
+    }
+
+    /// Returns `true` if a packet repeats the proof that a gap is not of the channel. A NACK would bring it too late.
+    fn is_behind_gap(&mut self, has_gap: bool) -> bool {
+        let confirm = &mut self.confirm;
+        if has_gap && self.mode == Mode::Optimistic && confirm.is_feedback_late {
+            confirm.owed_behind_gap = BEHIND_GAPS;
+            return true;
+        }
+        let is_owed = confirm.owed_behind_gap > 0;
+        confirm.owed_behind_gap = confirm.owed_behind_gap.saturating_sub(1);
+        is_owed
     }
 
     fn checksum_is_right(&self, packet: &Packet<'_>, current: &Current) -> bool {
