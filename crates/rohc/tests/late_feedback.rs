@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bentpipe_rohc::{
     Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, PacketType,
-    Profile, RtpRule,
+    Profile, Profiles, RtpRule,
 };
 use support::{Dice, Ends, Outcome, corpus, files, read_pcap};
 
@@ -39,7 +39,15 @@ fn packet_with_id(flow: u16, first_sn: u16, number: u16, id: u16) -> Vec<u8> {
 }
 
 fn ends(cids: CidSpace, mode: Mode) -> Ends {
-    let channel = Channel { cids, ..Channel::default() };
+    ends_of(Channel { cids, ..Channel::default() }, mode)
+}
+
+/// Both ends of a channel with these profiles, in O-mode with feedback 30 packets late.
+fn late_ends(profiles: Profiles) -> Ends {
+    ends_of(Channel { profiles, ..Channel::default() }, Mode::Optimistic).with_feedback_delay(30)
+}
+
+fn ends_of(channel: Channel, mode: Mode) -> Ends {
     Ends::new(
         CompressorConfig { channel, ..CompressorConfig::default() },
         DecompressorConfig { channel, mode, peer_confirms: true, ..DecompressorConfig::default() },
@@ -206,10 +214,14 @@ fn confirmations_are_acknowledged_seldom() {
 /// identification leads away from what was received last. There, nothing but the IR-DYN that the NACK brings is delivered.
 #[test]
 fn confirmations_end_doubts_before_late_feedback() {
-    for (id_step, most_per_mille) in ID_STEPS.into_iter().zip([12, 12, 75]) {
+    let versions = [Profiles::V1, Profiles::V2];
+    let steps = ID_STEPS.into_iter().zip([12, 12, 75]);
+    for (profiles, (id_step, most_per_mille)) in
+        versions.into_iter().flat_map(|version| steps.clone().map(move |step| (version, step)))
+    {
         let mut total = Outcome::default();
         for seed in 0..10 {
-            let mut ends = ends(CidSpace::SMALL, Mode::Optimistic).with_feedback_delay(30);
+            let mut ends = late_ends(profiles);
             let (mut dice, mut burst) = (Dice(100 * seed + u64::from(id_step)), 0_u8);
             for number in 0..20_000 {
                 if burst == 0 && dice.one_in(400) {
@@ -231,9 +243,13 @@ fn confirmations_end_doubts_before_late_feedback() {
 /// would bring it a round trip later.
 #[test]
 fn gaps_before_the_compressor_survive_losses_behind_them() {
+    [Profiles::V1, Profiles::V2].into_iter().for_each(losses_behind_gaps);
+}
+
+fn losses_behind_gaps(profiles: Profiles) {
     let mut total = Outcome::default();
     for seed in 0..10 {
-        let mut ends = ends(CidSpace::SMALL, Mode::Optimistic).with_feedback_delay(30);
+        let mut ends = late_ends(profiles);
         let (mut dice, mut number) = (Dice(seed + 1), 0u16);
         for sent in 0..5_000 {
             number = number.wrapping_add(if dice.one_in(50) { 12 } else { 1 });

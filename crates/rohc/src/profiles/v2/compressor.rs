@@ -124,6 +124,8 @@ pub(super) struct Compressor {
     slow_start_gap: u32,
     /// Feedback came, so that there is a way back.
     is_bidirectional: bool,
+    /// Set if the last feedback took longer than the next CRC-7 would.
+    is_feedback_late: bool,
     is_begun: bool,
     packets: u32,
     steady: Steady,
@@ -154,6 +156,7 @@ impl Compressor {
             fo_clock: RefreshClock::default(),
             slow_start_gap: 0,
             is_bidirectional: false,
+            is_feedback_late: false,
             is_begun: false,
             packets: 0,
             steady: Steady::default(),
@@ -409,7 +412,7 @@ impl Compressor {
             self.behind_changes = self.behind_changes.saturating_sub(1);
         }
         if is_strong {
-            self.confirm.plan(config, self.is_bidirectional);
+            self.confirm.plan(config, self.is_bidirectional && !self.is_feedback_late);
         }
         self.confirm.sent(is_strong);
     }

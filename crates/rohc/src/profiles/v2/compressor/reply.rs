@@ -1,6 +1,7 @@
 //! Feedback (RFC 5225 5.1.3 and 6.9).
 
 use super::{Compressor, Group, Set};
+use crate::framework::config::CompressorConfig;
 use crate::framework::context::{ArrivedFeedback, FeedbackOutcome};
 use crate::framework::feedback::Acknowledgement;
 use crate::profiles::v2::feedback;
@@ -18,7 +19,10 @@ impl Compressor {
         if is_of_this_flow {
             self.is_bidirectional = true;
             self.slow_start_gap = 0;
-            feedback.number.into_iter().for_each(|(number, bits)| self.acknowledged(number, bits));
+            feedback
+                .number
+                .into_iter()
+                .for_each(|(number, bits)| self.acknowledged(number, bits, arrived.config));
         }
         let repeats = Self::width(arrived.config);
         let is_static = feedback.kind == Acknowledgement::StaticNack || feedback.number.is_none();
@@ -42,11 +46,17 @@ impl Compressor {
     }
 
     /// Notes that the packet whose number ends in `number` arrived.
-    fn acknowledged(&mut self, number: u16, bits: u32) {
+    fn acknowledged(&mut self, number: u16, bits: u32, config: &CompressorConfig) {
         let back = self.control.msn().wrapping_sub(number) & (u16::MAX >> (16 - bits));
         if u32::from(back) >= self.packets {
             return;
         }
+        let is_late = back > u16::from(config.confirm);
+        if is_late && !self.is_feedback_late && config.confirms() {
+            // A CRC-7 comes by itself before a NACK could bring one.
+            self.confirm.expedite();
+        }
+        self.is_feedback_late = is_late;
         let msn = self.control.msn().wrapping_sub(back);
         // The references stay: a packet that repeats a number is read against the one before.
         self.groups.acknowledged(msn);
