@@ -207,7 +207,9 @@ impl Compressor {
         has_gap || seems_late || is_due || is_behind_change || is_behind_gap
     }
 
-    /// Returns `true` if a packet repeats the proof that a gap is not of the channel. A NACK would bring it too late.
+    /// Returns `true` if a packet proves that a gap is not of the channel.
+    ///
+    /// Where feedback is late, those behind the gap repeat the proof: a NACK would bring it too late.
     fn is_behind_gap(&mut self, has_gap: bool) -> bool {
         let confirm = &mut self.confirm;
         if has_gap && self.mode == Mode::Optimistic && confirm.is_feedback_late {
