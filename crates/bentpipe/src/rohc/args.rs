@@ -176,7 +176,7 @@ pub(crate) struct CompressorArgs {
     /// Packets between CRC-7 confirmations of the context, up to 32; 0: none
     #[arg(long, value_name = "N", default_value_t = CompressorConfig::default().confirm, value_parser = clap::value_parser!(u8).range(0..=32))]
     confirm: u8,
-    /// How late packets of version 2 may come: 1, 3, 7 or 11 packets
+    /// Lateness of packets that version 2 allows for: 1, 3, 7 or 11
     #[arg(long, value_enum, default_value_t = Reorder::None)]
     reorder: Reorder,
     /// ROHC implementation at the other end; "librohc" avoids headers that librohc refuses
