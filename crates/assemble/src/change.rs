@@ -1,6 +1,6 @@
 //! Changing a network while it runs, in the words of its scenario.
 
-use bentpipe_scenario::{Framing, Layout, Link, Medium, Problem, Scenario, Shared, Stages};
+use bentpipe_scenario::{Framing, Layout, Link, Medium, Moment, Problem, Scenario, Shared, Stages};
 use bentpipe_sim::ElementId;
 use bentpipe_site::{Change, Changes, Changing, LinkHandle, RoleHandle, SharedParts, UNCHANGEABLE, stage};
 
@@ -26,9 +26,38 @@ impl Changer {
     ///
     /// `asked` is the scenario that the network was made from.
     pub fn new(emulated: &Emulated, asked: &Scenario) -> Changer {
-        let Built { sides, roles, shared, .. } = &emulated.built;
+        Changer { asked: asked.clone(), ..Changer::of(&emulated.built, &emulated.scenario) }
+    }
+
+    /// Creates a changer of a network made from `scenario`, which has no copies.
+    pub(super) fn of(built: &Built, scenario: &Scenario) -> Changer {
+        let Built { sides, roles, shared, .. } = built;
         let (sides, roles, shared) = (sides.clone(), roles.clone(), shared.clone());
-        Changer { scenario: emulated.scenario.clone(), asked: asked.clone(), sides, roles, shared }
+        Changer { scenario: scenario.clone(), asked: scenario.clone(), sides, roles, shared }
+    }
+
+    /// Returns the changes of an event, and takes them as made.
+    ///
+    /// # Errors
+    /// Returns an error if a running network cannot make them.
+    pub(super) fn advance(&mut self, moment: &Moment) -> Result<Vec<Change>, Problem> {
+        let mut after = moment.scenario.clone();
+        // Traffic is planned once: paths that are shorter now do not change it.
+        if !moment.changes.iter().any(|(key, _)| key.starts_with("flow.")) {
+            after.flow = self.scenario.flow.clone();
+        }
+        let changes = self.turn_into(&after)?;
+        self.scenario = after;
+        Ok(changes)
+    }
+
+    /// Records an event's changes, which the network applies by itself. `after` is the scenario from then on.
+    ///
+    /// # Errors
+    /// Returns an error if `after` cannot be emulated.
+    pub fn pass(&mut self, after: &Scenario) -> Result<(), Problem> {
+        (self.scenario, self.asked) = (adapted(after)?.0, after.clone());
+        Ok(())
     }
 
     /// Returns the changes that turn the network into that of `new`.
@@ -39,20 +68,25 @@ impl Changer {
     pub fn change(&mut self, new: &Scenario) -> Result<Vec<Change>, Problem> {
         let asked = new;
         let (new, _) = adapted(new)?;
-        let mut of_shared = Changes::default();
-        Medium::change_shared(&self.scenario.shared, &new.shared, &self.shared, &mut of_shared)?;
-        if without_changeable(&self.scenario) != without_changeable(&new) {
-            return Err(Problem::new("", UNCHANGEABLE));
-        }
-        let mut changes = Changes::default();
-        self.links(&new, &mut changes)?;
-        self.roles(&new, &mut changes)?;
-        let changes: Vec<Change> = changes.into_vec().into_iter().chain(of_shared.into_vec()).collect();
+        let changes = self.turn_into(&new)?;
         if changes.is_empty() && self.asked != *asked {
             return Err(Problem::new("", self.without_effect(asked)));
         }
         (self.scenario, self.asked) = (new, asked.clone());
         Ok(changes)
+    }
+
+    /// Returns the changes that turn the network into that of `new`, which has no copies.
+    pub(super) fn turn_into(&self, new: &Scenario) -> Result<Vec<Change>, Problem> {
+        let mut of_shared = Changes::default();
+        Medium::change_shared(&self.scenario.shared, &new.shared, &self.shared, &mut of_shared)?;
+        if without_changeable(&self.scenario) != without_changeable(new) {
+            return Err(Problem::new("", UNCHANGEABLE));
+        }
+        let mut changes = Changes::default();
+        self.links(new, &mut changes)?;
+        self.roles(new, &mut changes)?;
+        Ok(changes.into_vec().into_iter().chain(of_shared.into_vec()).collect())
     }
 
     /// Returns the reason why `asked`, another scenario than before, changes nothing.
@@ -103,7 +137,8 @@ fn number_of_roles(before: &Scenario, after: &Scenario) -> Result<(), Problem> {
 
 /// Returns a scenario without what media, stages and shared objects decide about.
 fn without_changeable(scenario: &Scenario) -> Scenario {
-    let mut rest = Scenario { shared: Shared::default(), ..scenario.clone() };
+    let (event, timeline) = (Vec::new(), Vec::new());
+    let mut rest = Scenario { shared: Shared::default(), event, timeline, ..scenario.clone() };
     rest.link.values_mut().for_each(clear);
     rest.node.values_mut().for_each(|node| node.role = None);
     rest

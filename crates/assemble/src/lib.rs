@@ -15,6 +15,7 @@ mod links;
 mod multicast;
 mod real;
 pub mod scratch;
+mod timeline;
 pub mod traces;
 
 use std::net::IpAddr;
@@ -120,6 +121,7 @@ pub struct Capture {
 }
 
 /// Loader of files named by a scenario, relative to a folder.
+#[derive(Clone)]
 struct Folder {
     path: PathBuf,
     /// Set if programs make what is ordered: a check orders nothing.
@@ -170,6 +172,7 @@ impl Built {
     /// capture file that cannot be read.
     pub fn new(scenario: &Scenario, seed: u64, folder: &Path) -> Result<Built, Problem> {
         let folder = Folder::new(folder);
+        rehearse(scenario, seed, &Folder { makes: false, ..folder.clone() })?;
         Built::with_gates(scenario, seed, &folder, |_, _| Vec::new()).map(|(built, _)| built)
     }
 
@@ -187,11 +190,24 @@ impl Built {
         folder: &Folder,
         real: impl FnOnce(&mut Nodes<'_>, &mut Site<'_>) -> Vec<real::GateAt<Part>>,
     ) -> Result<(Built, Vec<real::GateAt<ElementId>>), Problem> {
-        let spread = copies::spread(scenario);
+        let spread = timeline::prepared(scenario);
         Plan::new(&spread)
             .and_then(|plan| plan.install(&mut Site::new(seed, folder), real))
+            .and_then(|(mut built, gates)| {
+                timeline::schedule(&mut built, &spread)?;
+                Ok((built, gates))
+            })
             .map_err(|problem| copies::in_file(scenario, problem))
     }
+}
+
+/// Checks that a network takes the changes of its scenario's events.
+fn rehearse(scenario: &Scenario, seed: u64, folder: &Folder) -> Result<(), Problem> {
+    if scenario.timeline.is_empty() {
+        return Ok(());
+    }
+    let (mut built, _) = Built::with_gates(scenario, seed, folder, |_, _| Vec::new())?;
+    timeline::rehearse(&mut built, &timeline::prepared(scenario))
 }
 
 /// Scenario without copies of nodes, with the directions of its links and its graph.
@@ -323,6 +339,7 @@ pub fn checked(document: &Document) -> Result<Scenario, ScenarioError> {
 pub fn check(document: &Document, scenario: &Scenario) -> Result<(), ScenarioError> {
     let folder = Folder { makes: false, ..Folder::new(document.folder()) };
     let built = Built::with_gates(scenario, scenario.seed, &folder, |_, _| Vec::new()).map(drop);
+    let built = built.and_then(|()| rehearse(scenario, scenario.seed, &folder));
     built.map_err(|Problem { key, problem }| document.refusal(&key, problem))
 }
 

@@ -154,6 +154,9 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
     }
     scenario.shared.bound(&mut notices);
     scenario.role_tables.bound(&mut notices);
+    for moment in &mut scenario.timeline {
+        moment.scenario = adapted(&moment.scenario)?.0;
+    }
     Ok((scenario, notices))
 }
 
@@ -204,7 +207,7 @@ fn needs_ipv6(scenario: &Scenario, ends: &[String; 2]) -> bool {
 }
 
 /// Adds an idle channel to directions without one, so that it can change later.
-fn fill_channels(name: &str, link: &mut Link) {
+pub(super) fn fill_channels(name: &str, link: &mut Link) {
     for way in Way::BOTH {
         let side = link.side(name, way);
         if side.medium.takes().channel.is_none() {

@@ -1,5 +1,6 @@
 mod conservation;
 mod effects;
+mod events;
 mod minima;
 mod nat;
 mod path_mtu;

@@ -2,16 +2,17 @@
 //!
 //! A request is `{"set": "link.satellite.delay=300 ms"}`, its answer `{"ok": true}` or `{"error": "..."}`.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bentpipe_assemble::{Changer, checked};
 use bentpipe_emu::Control;
-use bentpipe_scenario::{Document, ScenarioError};
+use bentpipe_scenario::{Document, Moment, ScenarioError};
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -27,12 +28,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(document: Document, changer: Changer, control: Control) -> io::Result<Server> {
+    pub(crate) fn start(
+        document: &Document,
+        timeline: Vec<Moment>,
+        changer: Changer,
+        control: Control,
+    ) -> io::Result<Server> {
         fs::create_dir_all(FOLDER)?;
         let path = Path::new(FOLDER).join(format!("{}.sock", std::process::id()));
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
-        let mut target = Target { document, changer, control };
+        let (document, events) = (document.without_events(), timeline.into());
+        let mut target = Target { document, events, changer, control, start: Instant::now() };
         // It ends with the program; one client is served at a time.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -65,9 +72,13 @@ pub(crate) fn remove_orphans() {
 }
 
 struct Target {
+    /// The file as it holds now, without events.
     document: Document,
+    /// Events to come.
+    events: VecDeque<Moment>,
     changer: Changer,
     control: Control,
+    start: Instant,
 }
 
 impl Target {
@@ -97,7 +108,23 @@ impl Target {
         self.change(assignment, key).map_err(|problem| format!("cannot set {key} to {value}: {problem}"))
     }
 
+    /// Records the events that have happened.
+    fn catch_up(&mut self) -> Result<(), String> {
+        let now = self.start.elapsed().as_nanos();
+        while self.events.front().is_some_and(|event| u128::from(event.at.as_nanos()) <= now) {
+            let Some(event) = self.events.pop_front() else { break };
+            for (key, value) in &event.changes {
+                let placed = self.document.set(&format!("{key}={value}"));
+                placed.map_err(|refusal| without_places(&refusal, key))?;
+            }
+            let after = self.document.scenario().map_err(|refusal| without_places(&refusal, ""))?;
+            self.changer.pass(&after).map_err(|problem| problem.problem)?;
+        }
+        Ok(())
+    }
+
     fn change(&mut self, assignment: &str, key: &str) -> Result<(), String> {
+        self.catch_up()?;
         let mut document = self.document.clone();
         document.set(assignment).map_err(|refusal| without_places(&refusal, key))?;
         let scenario = checked(&document).map_err(|refusal| without_places(&refusal, key))?;

@@ -128,7 +128,8 @@ impl Emulation<'_> {
         let mut driver = Driver::new(emulated.built.network, Monotonic::start());
         driver.set_pace(self.pace);
         hosts.open(&mut driver);
-        let control = control::Server::start(self.document.clone(), changer, driver.control());
+        let timeline = plan.points[0].scenario.timeline.clone();
+        let control = control::Server::start(self.document, timeline, changer, driver.control());
         let control =
             control.map_err(|error| Error::other(format!("no socket for `bentpipe set`: {error}")))?;
         let mut programs = Some(Programs::new(&self.programs, &hosts)?).filter(|_| !self.programs.is_empty());

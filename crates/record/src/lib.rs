@@ -45,7 +45,7 @@ pub use packets::{
 pub use parquet::{SeriesError, read_series, write_parquet};
 pub use plan::{Burst, plan_file, read_plan};
 pub use recorder::{Recorder, Stopped};
-pub use results::{Point, ResultSet};
+pub use results::{EventRow, Point, ResultSet};
 pub use selection::{Form, Selected, Selection, SelectionError};
 pub use series::{Column, Data, Recording, Sampling, Series, Total, Totals, Value};
 pub use summary::{Averaged, PointSummary, Setting, Summary, write_measures};

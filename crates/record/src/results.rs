@@ -49,6 +49,19 @@ pub struct Point<'a> {
     pub folder: PathBuf,
     /// Names of the carriers whose burst time plans are there.
     pub carriers: Vec<&'a str>,
+    /// Changes of settings during the run, in the order of their times.
+    pub events: Vec<EventRow>,
+    /// Starts and ends of events, in seconds.
+    pub event_times_s: Vec<f64>,
+}
+
+/// Change of settings at a time of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventRow {
+    /// Time in seconds.
+    pub at_s: f64,
+    /// Changed keys and their new values.
+    pub changes: Vec<(String, String)>,
 }
 
 impl ResultSet<'_> {

@@ -20,6 +20,9 @@ pub enum Mark {
     /// Filled area between the points less and plus their errors, behind the other curves.
     #[serde(skip)]
     Band,
+    /// Vertical lines at the x of each point, whose y is NaN: instants.
+    #[serde(skip)]
+    Instants,
 }
 
 /// Points in the order they are joined; NaN breaks the line.

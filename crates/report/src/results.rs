@@ -1,14 +1,14 @@
 //! The page of a run or sweep.
 
 use bentpipe_record::{Cell, FirstPackets, Table};
-use bentpipe_record::{Point, PointSummary, RealTime, ResultSet, RunResult, VERSION};
+use bentpipe_record::{EventRow, Point, PointSummary, RealTime, ResultSet, RunResult, VERSION};
 use indexmap::IndexMap;
 
 use super::axis::Axis;
 use super::captures::capture_table;
 use super::numbers::{number, quantity};
 use super::page::{Block, Page};
-use super::plot::{Curve, Plot};
+use super::plot::{Curve, Mark, Plot};
 use super::tables::{
     all_flows_table, end_table, flow_table, group_table, line_table, link_table, measure_table,
 };
@@ -149,6 +149,9 @@ fn how(results: &ResultSet<'_>) -> Vec<Block> {
         Block::Verbatim(results.command.clone()),
         Block::Folded("Scenario".into(), vec![Block::Verbatim(results.scenario.to_owned())]),
     ];
+    if let Some(events) = event_table(results) {
+        blocks.push(Block::Folded("Events".into(), vec![Block::Table(events)]));
+    }
     if let Some(captures) = capture_table(results) {
         blocks.push(Block::Folded("Captures".into(), vec![Block::Table(captures)]));
     }
@@ -191,6 +194,7 @@ fn timed_blocks(results: &ResultSet<'_>) -> Vec<Block> {
     let step = results.points.len().div_ceil(MAX_TIMED);
     let block = |(number, point): (usize, &Point<'_>)| {
         let mut plots = timed::plots(&point.series(timed::is_drawn).ok()?);
+        plots.iter_mut().for_each(|plot| plot.curves.extend(event_lines(point)));
         let of_point = results.runs.iter().filter(|run| run.point == number);
         plots.extend(cdf::plot(of_point.map(|run| &run.outcome)));
         plots.extend(point.plans().flat_map(|(carrier, bursts)| plan::plots(carrier, &bursts)));
@@ -198,6 +202,26 @@ fn timed_blocks(results: &ResultSet<'_>) -> Vec<Block> {
         Some(if several { Block::Folded(point.label.clone(), vec![plots]) } else { plots })
     };
     results.points.iter().enumerate().step_by(step.max(1)).filter_map(block).collect()
+}
+
+/// Returns the times of events as vertical lines.
+fn event_lines(point: &Point<'_>) -> Option<Curve> {
+    let points: Vec<(f64, f64)> = point.event_times_s.iter().map(|at| (*at, f64::NAN)).collect();
+    let curve = Curve { name: "events".into(), points, mark: Mark::Instants, colour: 6, ..Curve::default() };
+    (!curve.points.is_empty()).then_some(curve)
+}
+
+/// Returns the events of the first point.
+fn event_table(results: &ResultSet<'_>) -> Option<Table> {
+    let events = &results.points.first()?.events;
+    let shown = |(key, value): &(String, String)| format!("{key} = {value}");
+    let row = |event: &EventRow| {
+        let changes: Vec<String> = event.changes.iter().map(shown).collect();
+        vec![Cell::Text(format!("{} s", event.at_s)), Cell::Text(changes.join(", "))]
+    };
+    let head = vec!["time".to_owned(), "change".to_owned()];
+    let table = Table { caption: String::new(), head, rows: events.iter().map(row).collect() };
+    (!events.is_empty()).then_some(table)
 }
 
 /// Returns a plot of each measure against the axis with the most values. Each flow or link, and each combination of

@@ -127,11 +127,14 @@ pub(super) fn swatch(curve: &Curve) -> String {
         Mark::Band => {
             let _ = write!(svg, "<path class=\"band m{colour}\" d=\"M1 1H33V11H1Z\"/>");
         }
+        Mark::Instants => {
+            let _ = write!(svg, "<path class=\"dash s{colour}\" d=\"M17 0V12\"/>");
+        }
         _ => {
             let _ = write!(svg, "<path class=\"{class} s{colour}\" d=\"M1 6H33\"/>");
         }
     }
-    if !matches!(curve.mark, Mark::Dashed | Mark::Rows | Mark::Band) {
+    if !matches!(curve.mark, Mark::Dashed | Mark::Rows | Mark::Band | Mark::Instants) {
         let _ = write!(svg, "<path class=\"mark m{colour}\" d=\"{}\"/>", marker(colour, 17.0, 6.0));
     }
     svg.push_str("</svg>");
@@ -259,6 +262,12 @@ impl Canvas {
             .iter()
             .map(|(x, y)| (self.at_x(self.x.place(*x)), self.at_y(self.y.place(*y))))
             .collect();
+        if curve.mark == Mark::Instants {
+            let bottom = TOP + INNER_HEIGHT;
+            let lines: String = placed.iter().map(|(x, _)| format!("M{x:.1} {TOP}V{bottom}")).collect();
+            let _ = write!(svg, "<path class=\"dash s{colour}\" d=\"{lines}\"/>");
+            return;
+        }
         if curve.mark == Mark::Rows {
             let row = (self.at_y(self.y.place(0.0)) - self.at_y(self.y.place(1.0))).abs();
             let width = (row * 0.8).clamp(0.8, 18.0);
@@ -275,7 +284,7 @@ impl Canvas {
         }
         self.error_bars(curve, &placed, svg);
         let marked = match curve.mark {
-            Mark::Dashed | Mark::Rows | Mark::Band => Vec::new(),
+            Mark::Dashed | Mark::Rows | Mark::Band | Mark::Instants => Vec::new(),
             Mark::Line => now_and_then(&shown, curve.colour),
             Mark::Points | Mark::Dots => shown,
         };

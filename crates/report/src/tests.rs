@@ -106,6 +106,22 @@ fn odd_values_break_curves_not_pages() {
     }
 }
 
+#[test]
+fn instants_are_vertical_lines_that_leave_the_axes_alone() {
+    let mut plot = sample_plot();
+    let before = plot.to_svg();
+    let points = vec![(1.0, f64::NAN), (2.0, f64::NAN)];
+    plot.curves.push(Curve { name: "events".into(), points, mark: Mark::Instants, ..Curve::default() });
+    let svg = plot.to_svg();
+    let vertical = svg.split("class=\"dash s0\" d=\"").filter(|d| d.matches('V').count() == 2);
+    assert_eq!(vertical.count(), 1, "{svg}");
+    let axes = |svg: &str| {
+        svg.split("<g class=\"ylab\">").nth(1).map(|rest| rest.split("</g>").next().map(str::to_owned))
+    };
+    assert_eq!(axes(&svg), axes(&before));
+    assert!(!svg.contains("NaN"));
+}
+
 /// `cargo test -p bentpipe-lab write_a_sample_page -- --ignored` leaves a page to look at.
 #[test]
 #[ignore = "for the eye"]

@@ -10,10 +10,13 @@ use super::check::Checker;
 use super::error::{Diagnostic, Origin, Problem, ScenarioError};
 use super::schema::SCHEMA;
 use super::tree::{Node, OutOfRange, Table, Value};
-use super::{Scenario, copies, files, older, place, resolve, separate, validate};
+use super::{Moment, Scenario, copies, events, files, older, place, resolve, separate, validate};
 
 /// The longest scenario file that is read.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Maximum number of nodes, links and flows in all states of a scenario with events.
+const MAX_STATES: usize = 1_000_000;
 
 /// Error returned when a scenario cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -159,11 +162,48 @@ impl Document {
                 }
             }
         }
-        separate::separate(&mut root);
-        let found = Checker::check(&SCHEMA, &root);
-        diagnostics.extend(found.diagnostics);
         if !diagnostics.is_empty() {
             return Err(self.refuse(diagnostics));
+        }
+        let mut scenario = self.typed_scenario(root.clone())?;
+        if let Some(written) = events::take(&mut root) {
+            scenario.timeline = self.timeline(&scenario, &written, root)?;
+        }
+        Ok(scenario)
+    }
+
+    /// Returns the states of a scenario after each of its events. `root` is the file without them.
+    fn timeline(
+        &self,
+        scenario: &Scenario,
+        written: &Node,
+        mut root: Node,
+    ) -> Result<Vec<Moment>, ScenarioError> {
+        let refuse = |diagnostics| self.refuse(diagnostics);
+        let steps = events::steps(&scenario.event, written, &root).map_err(refuse)?;
+        let size = scenario.node.len() + scenario.link.len() + scenario.flow.len();
+        if steps.len().saturating_mul(size) > MAX_STATES {
+            let problem = format!("{} changes of {size} nodes, links and flows: expected fewer", steps.len());
+            return Err(self.refusal("event", problem));
+        }
+        let moment = |step: events::Step| {
+            let diagnostics = events::apply(&mut root, &step);
+            if !diagnostics.is_empty() {
+                return Err(self.refuse(diagnostics));
+            }
+            let after = self.typed_scenario(root.clone())?;
+            let changes = step.values.iter().map(|(key, value)| (key.clone(), value.shown())).collect();
+            Ok(Moment { at: step.at, event: step.event, changes, scenario: after })
+        };
+        steps.into_iter().map(moment).collect()
+    }
+
+    /// Returns the scenario of a tree whose sweep is resolved.
+    fn typed_scenario(&self, mut root: Node) -> Result<Scenario, ScenarioError> {
+        separate::separate(&mut root);
+        let found = Checker::check(&SCHEMA, &root);
+        if !found.diagnostics.is_empty() {
+            return Err(self.refuse(found.diagnostics));
         }
         found.shorthands.iter().for_each(|(key, tag)| place::expand(&mut root, key, tag));
         let mut scenario: Scenario = typed(&root).map_err(|diagnostic| self.refuse(vec![diagnostic]))?;
@@ -189,6 +229,13 @@ impl Document {
 
     fn refuse(&self, diagnostics: Vec<Diagnostic>) -> ScenarioError {
         ScenarioError::new(&self.name, &self.text, diagnostics)
+    }
+
+    /// Returns the document without its events.
+    pub fn without_events(&self) -> Document {
+        let mut document = self.clone();
+        events::take(&mut document.root);
+        document
     }
 
     /// Returns notes about the file: older spellings that it has.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Schema;
 use super::elements::{Application, Channel, Framing, Queue};
+use super::event_keys::Event;
 use super::media::{Medium, Shared};
 use super::roles::{NodeRoles, RoleTables};
 use super::stages::Stages;
@@ -60,12 +61,31 @@ pub struct Scenario {
     /// Traffic.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub flow: Named<Flow>,
+    /// Changes of settings during the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub event: Vec<Event>,
     /// Recorded data, in addition to each element's counters and gauges.
     #[serde(default)]
     pub probe: Probe,
     /// Parameters that vary from run to run.
     #[serde(default, skip_serializing_if = "Sweep::is_empty")]
     pub sweep: Sweep,
+    /// States after the events, computed from them.
+    #[serde(skip)]
+    pub timeline: Vec<Moment>,
+}
+
+/// State of a scenario from a time of the run on, because of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moment {
+    /// Time from the start of the run.
+    pub at: Span,
+    /// Number of the event in the file, from zero; of the first if several coincide.
+    pub event: usize,
+    /// Changed keys and their values as text.
+    pub changes: Vec<(String, String)>,
+    /// The scenario from then on, without events.
+    pub scenario: Scenario,
 }
 
 const fn one() -> u64 {

@@ -1,6 +1,7 @@
 //! The network of wired elements, and the loop that runs it.
 
 use std::any::Any;
+use std::collections::VecDeque;
 
 use bentpipe_net::{Cx, Element, Observer, Outbox, Packet, Port, Wire};
 use bentpipe_units::{RandomStream, Time};
@@ -32,6 +33,9 @@ pub enum BuildError {
 
 /// Callback invoked for each packet at a tapped input.
 type Tap = Box<dyn FnMut(Time, &Packet) + Send>;
+
+/// Action on the network at a scheduled time.
+type Action = Box<dyn FnOnce(&mut Network) + Send>;
 
 /// Callback invoked for each packet at any input.
 type Watch = Box<dyn FnMut(Time, ElementId, Port, &Packet) + Send>;
@@ -138,6 +142,8 @@ pub struct Network {
     taps: Vec<(Wire, Tap)>,
     watch: Option<Watch>,
     clusters: Clusters,
+    /// Scheduled actions, in the order of their times.
+    scheduled: VecDeque<(Time, Action)>,
 }
 
 impl Network {
@@ -161,6 +167,7 @@ impl Network {
             taps: Vec::new(),
             watch: None,
             clusters,
+            scheduled: VecDeque::new(),
         }
     }
 
@@ -169,15 +176,33 @@ impl Network {
         self.now
     }
 
-    /// Returns the time of the next wake-up; [`Time::NEVER`] when no event is left.
+    /// Returns the time of the next wake-up or action; [`Time::NEVER`] when none is left.
     pub fn next_deadline(&self) -> Time {
-        self.agenda.first().0
+        let scheduled = self.scheduled.front().map_or(Time::NEVER, |(at, _)| *at);
+        self.agenda.first().0.min(scheduled)
+    }
+
+    /// Schedules an action on the network for a time. It follows all else that happens at that instant, and actions of one
+    /// time run in the order in which they were scheduled. A time that has passed counts as the present.
+    pub fn schedule(&mut self, at: Time, action: impl FnOnce(&mut Network) + Send + 'static) {
+        let at = at.max(self.now);
+        let place = self.scheduled.partition_point(|(other, _)| *other <= at);
+        self.scheduled.insert(place, (at, Box::new(action)));
     }
 
     /// Runs all events up to and including `end`, each at its own instant.
     ///
     /// The network is then at `end`.
     pub fn run_until(&mut self, end: Time) {
+        while self.scheduled.front().is_some_and(|(at, _)| *at <= end) {
+            let Some((at, action)) = self.scheduled.pop_front() else { break };
+            self.run_elements_until(at);
+            action(self);
+        }
+        self.run_elements_until(end);
+    }
+
+    fn run_elements_until(&mut self, end: Time) {
         self.deliver_all();
         let mut ahead = None;
         while let Some((time, element)) = self.next(&mut ahead, end) {

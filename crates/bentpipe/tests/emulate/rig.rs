@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use bentpipe_testkit::{Folder, Process};
 pub(crate) use bentpipe_testkit::{namespaces, skip};
 
-const SCENARIO: &str = r#"
+pub(crate) const SCENARIO: &str = r#"
 title = "One hop"
 duration = "10 s"
 

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::rig::{Running, rtts_ms, shortest};
+use crate::rig::{Running, SCENARIO, rtts_ms, shortest};
 
 #[test]
 fn set_changes_what_a_shell_sees() {
@@ -89,4 +89,16 @@ fn the_socket_answers_each_line_and_survives_nonsense() {
     stream.write_all(&[0xff, 0xfe, b'\n']).expect("sent");
     drop(stream);
     assert!((80.0..110.0).contains(&running.rtt_ms()));
+}
+
+#[test]
+fn events_change_an_emulation_and_what_is_set_after_them_holds() {
+    let event = "\n[[event]]\nat = \"3 s\"\nset = { \"link.hop.delay\" = \"20 ms\" }\n";
+    let Some(running) = Running::start_scenario(&(SCENARIO.to_owned() + event), "eventful") else { return };
+    assert!((400.0..430.0).contains(&running.rtt_ms()));
+    std::thread::sleep(Duration::from_secs(3));
+    assert!((40.0..70.0).contains(&running.rtt_ms()));
+    // The file's own delay is another value now.
+    assert_eq!(running.set("link.hop.delay=200 ms"), (Some(0), String::new()));
+    assert!((400.0..430.0).contains(&running.rtt_ms()));
 }

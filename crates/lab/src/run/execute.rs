@@ -1,6 +1,6 @@
 //! Execution of unfinished runs, several at a time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use bentpipe_record::{
-    Capture, CaptureFile, Distribution, FinalValues, Outcome, Recorder, Recording, ResultSet, RunResult,
-    Stopped, Summary, Timing, VERSION, write_json, write_measures, write_whole,
+    Capture, CaptureFile, Distribution, EventRow, FinalValues, Outcome, Recorder, Recording, ResultSet,
+    RunResult, Stopped, Summary, Timing, VERSION, write_json, write_measures, write_whole,
 };
-use bentpipe_scenario::Document;
+use bentpipe_scenario::{Document, Event, Moment, Scenario};
 use bentpipe_sim::Network;
 use bentpipe_site::{Artefact, Input, WriteArtefact};
 use bentpipe_units::Span;
@@ -94,8 +94,21 @@ impl Results {
             seeds: &point.seeds,
             folder: self.folder.of_run(point, point.seeds.first().copied().unwrap_or_default()),
             carriers: point.scenario.shared.carrier.keys().map(String::as_str).collect(),
+            events: point.scenario.timeline.iter().map(event_row).collect(),
+            event_times_s: event_times(&point.scenario),
         }
     }
+}
+
+fn event_row(moment: &Moment) -> EventRow {
+    EventRow { at_s: moment.at.as_secs_f64(), changes: moment.changes.clone() }
+}
+
+/// Returns the starts and ends of events within the run, in seconds.
+fn event_times(scenario: &Scenario) -> Vec<f64> {
+    let times = scenario.event.iter().flat_map(Event::times).filter(|at| *at <= scenario.duration);
+    let times: BTreeSet<Span> = times.collect();
+    times.into_iter().map(Span::as_secs_f64).collect()
 }
 
 /// Error returned when a request has no results.

@@ -106,3 +106,28 @@ fn taps_see_and_unconnected_outputs_count() {
     assert_eq!(*seen.lock().expect("log"), [(Time::ZERO, 25)]);
     assert_eq!(network.unrouted_packets(), 1);
 }
+
+#[test]
+fn scheduled_actions_run_at_their_time_behind_all_else_of_it() {
+    let mut network = ring(&[Span::from_millis(3), Span::from_millis(7)]).expect("delays");
+    let first = network.ids().next().expect("one");
+    network.inject(first, Port(0), Packet::new(0, 100));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let action = |name: &'static str| {
+        let seen = Arc::clone(&seen);
+        move |network: &mut Network| {
+            let passed = network.element::<Delay>(first).expect("a delay").passed;
+            seen.lock().expect("a lock").push((name, network.now().as_nanos() / 1_000_000, passed));
+        }
+    };
+    network.schedule(Time::ZERO + Span::from_millis(13), action("later"));
+    network.schedule(Time::ZERO + Span::from_millis(3), action("sooner"));
+    network.schedule(Time::ZERO + Span::from_millis(13), action("last"));
+    assert_eq!(network.next_deadline(), Time::ZERO);
+    network.run_until(Time::ZERO + Span::from_millis(4));
+    network.run_until(Time::ZERO + Span::from_millis(30));
+    network.schedule(Time::ZERO + Span::from_millis(2), action("past"));
+    network.run_until(Time::ZERO + Span::from_millis(31));
+    let expected = [("sooner", 3, 1), ("later", 13, 2), ("last", 13, 2), ("past", 30, 3)];
+    assert_eq!(*seen.lock().expect("a lock"), expected);
+}

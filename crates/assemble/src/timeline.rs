@@ -1,0 +1,71 @@
+//! Events of a scenario, scheduled in its network.
+
+use std::borrow::Cow;
+
+use bentpipe_scenario::{Moment, Problem, Scenario, copies};
+use bentpipe_site::Change;
+use bentpipe_units::Time;
+
+use super::change::Changer;
+use super::{Built, real};
+
+/// Returns the scenario to build. It has no copies, and idle channels for events to set.
+pub(super) fn prepared(scenario: &Scenario) -> Cow<'_, Scenario> {
+    let mut spread = copies::spread(scenario);
+    if !scenario.timeline.is_empty() {
+        let scenario = spread.to_mut();
+        scenario.link.iter_mut().for_each(|(name, link)| real::fill_channels(name, link));
+        scenario.timeline.iter_mut().for_each(|moment| moment.scenario = ready(&moment.scenario));
+    }
+    spread
+}
+
+fn ready(scenario: &Scenario) -> Scenario {
+    let mut scenario = copies::spread(scenario).into_owned();
+    scenario.link.iter_mut().for_each(|(name, link)| real::fill_channels(name, link));
+    scenario
+}
+
+/// Schedules the events of `scenario`, from which `built` was made.
+///
+/// # Errors
+/// Returns an error if an event changes what a running network cannot change.
+pub(super) fn schedule(built: &mut Built, scenario: &Scenario) -> Result<(), Problem> {
+    for (moment, changes) in changes(built, scenario)? {
+        built.network.schedule(Time::ZERO + moment.at, move |network| {
+            // Values were checked by `rehearse`.
+            changes.into_iter().for_each(|change| drop(change.apply(network)));
+        });
+    }
+    Ok(())
+}
+
+/// Applies all changes at once to a network that will not run.
+///
+/// # Errors
+/// Returns the refusal of an element.
+pub(super) fn rehearse(built: &mut Built, scenario: &Scenario) -> Result<(), Problem> {
+    for (moment, changes) in changes(built, scenario)? {
+        for change in changes {
+            change.apply(&mut built.network).map_err(|problem| at_event(moment, problem))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the changes of elements at each moment.
+fn changes<'a>(built: &Built, scenario: &'a Scenario) -> Result<Vec<(&'a Moment, Vec<Change>)>, Problem> {
+    let mut changer = Changer::of(built, scenario);
+    let mut all = Vec::new();
+    for moment in &scenario.timeline {
+        all.push((moment, changer.advance(moment).map_err(|problem| at_event(moment, problem))?));
+    }
+    Ok(all)
+}
+
+/// Returns a problem at its event.
+fn at_event(moment: &Moment, Problem { key, problem }: Problem) -> Problem {
+    let keys: Vec<&str> = moment.changes.iter().map(|(key, _)| key.as_str()).collect();
+    let what = if key.is_empty() { keys.join(", ") } else { key };
+    Problem::new(format!("event.{}", moment.event), format!("{what}: {problem}"))
+}

@@ -1,0 +1,294 @@
+//! Events: keys that change during a run, at once or along a ramp.
+
+use std::collections::BTreeMap;
+
+use super::error::{Diagnostic, Origin};
+use super::event_keys::Event;
+use super::place;
+use super::tree::{Node, Table, Value};
+use bentpipe_units::{Bytes, Rate, Span};
+
+/// Maximum number of changes of all events, steps of ramps counted.
+pub(crate) const MAX_CHANGES: usize = 10_000;
+
+/// Default number of steps in a ramp.
+const STEPS: u64 = 20;
+
+/// Changes of one instant.
+pub(crate) struct Step {
+    pub(crate) at: Span,
+    pub(crate) event: usize,
+    pub(crate) values: Vec<(String, Node)>,
+}
+
+/// Removes the events of a tree.
+pub(crate) fn take(root: &mut Node) -> Option<Node> {
+    root.table_mut()?.remove("event")
+}
+
+/// Returns the changes of all events in the order of their times.
+///
+/// `written` is the list in the file, and `root` the rest of it.
+///
+/// # Errors
+/// Returns the errors of all events: keys without a value to start from, amounts of different kinds, overlapping changes.
+pub(crate) fn steps(events: &[Event], written: &Node, root: &Node) -> Result<Vec<Step>, Vec<Diagnostic>> {
+    let mut order: Vec<usize> = (0..events.len()).collect();
+    order.sort_by_key(|&number| events[number].at);
+    let mut schedule = Schedule { root, now: BTreeMap::new(), steps: Vec::new(), diagnostics: Vec::new() };
+    for number in order {
+        schedule.event(number, &events[number], written);
+    }
+    schedule.finish()
+}
+
+/// Changes up to an event, and the state of the keys that they changed.
+struct Schedule<'a> {
+    root: &'a Node,
+    /// Value of each changed key, and the end of its last change.
+    now: BTreeMap<String, (Node, Span)>,
+    steps: Vec<(Span, usize, String, Node)>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Schedule<'_> {
+    fn event(&mut self, number: usize, event: &Event, written: &Node) {
+        let place = format!("event.{number}");
+        let empty = Table::default();
+        let mut count = 0;
+        for part in ["set", "add", "scale"] {
+            let table = written.at(&format!("{number}.{part}"));
+            for (key, node) in flat(table.and_then(Node::table).unwrap_or(&empty)) {
+                count += 1;
+                if let Err(problem) = self.key(number, event, part, &key, node) {
+                    let (key, origin) = (format!("{place}.{part}.\"{key}\""), node.origin.clone());
+                    self.diagnostics.push(Diagnostic { key, problem, origin });
+                }
+            }
+        }
+        if count == 0 {
+            let origin = written.nearest_origin(&number.to_string());
+            let problem = "changes nothing: expected `set`, `add` or `scale`".to_owned();
+            self.diagnostics.push(Diagnostic { key: place, problem, origin });
+        }
+    }
+
+    /// Adds the changes of one key.
+    fn key(
+        &mut self,
+        number: usize,
+        event: &Event,
+        part: &str,
+        key: &str,
+        node: &Node,
+    ) -> Result<(), String> {
+        place::place(&mut self.root.clone(), key, &node.origin, node.clone())?;
+        if self.now.get(key).is_some_and(|(_, until)| *until > event.at) {
+            return Err("another event still changes it at that time".to_owned());
+        }
+        let before = self.now.get(key).map(|(value, _)| value).or_else(|| inherited(self.root, key)).cloned();
+        let is_relative = part != "set" || event.over.is_some() || event.hold.is_some();
+        if is_relative && before.is_none() {
+            return Err("the file has no value of this key to start from: expected one".to_owned());
+        }
+        let before = before.unwrap_or_else(|| node.clone());
+        let value = match part {
+            "set" => node.value.clone(),
+            "add" => Amount::of(&before)?.plus(node)?.value(),
+            _ => Amount::of(&before)?.times(node)?.value(),
+        };
+        let after = Node { value, origin: node.origin.clone() };
+        let mut end = event.at + self.ramp(number, event, event.at, key, (&before, &after))?;
+        if let Some(hold) = event.hold {
+            end += hold;
+            let back = Node { origin: node.origin.clone(), ..before.clone() };
+            end += self.ramp(number, event, end, key, (&after, &back))?;
+        }
+        let last = if event.hold.is_some() { before } else { after };
+        self.now.insert(key.to_owned(), (last, end));
+        Ok(())
+    }
+
+    /// Adds the steps from one value to another, and returns their duration.
+    fn ramp(
+        &mut self,
+        number: usize,
+        event: &Event,
+        start: Span,
+        key: &str,
+        (from, to): (&Node, &Node),
+    ) -> Result<Span, String> {
+        let over = event.over.unwrap_or(Span::ZERO);
+        let steps = match event.ramp {
+            Some(step) if step.is_zero() => return Err("`ramp`: expected more than no time".to_owned()),
+            Some(step) => over.as_nanos().div_ceil(step.as_nanos()),
+            None => STEPS,
+        };
+        let steps = if over.is_zero() { 1 } else { steps };
+        if self.steps.len() as u64 + steps > MAX_CHANGES as u64 {
+            return Err(format!("more than {MAX_CHANGES} changes: expected fewer steps"));
+        }
+        for n in 1..steps {
+            let at = start + Span::from_nanos(portion(over.as_nanos(), n, steps));
+            let value = Amount::of(from)?.towards(&Amount::of(to)?, n as f64 / steps as f64)?.value();
+            self.steps.push((at, number, key.to_owned(), Node { value, origin: to.origin.clone() }));
+        }
+        self.steps.push((start + over, number, key.to_owned(), to.clone()));
+        Ok(over)
+    }
+
+    fn finish(mut self) -> Result<Vec<Step>, Vec<Diagnostic>> {
+        if !self.diagnostics.is_empty() {
+            return Err(self.diagnostics);
+        }
+        self.steps.sort_by_key(|(at, ..)| *at);
+        let mut steps: Vec<Step> = Vec::new();
+        for (at, event, key, value) in self.steps {
+            match steps.last_mut().filter(|step| step.at == at) {
+                Some(step) => step.values.push((key, value)),
+                None => steps.push(Step { at, event, values: vec![(key, value)] }),
+            }
+        }
+        Ok(steps)
+    }
+}
+
+/// Returns `n` of `of` equal parts of `whole`.
+fn portion(whole: u64, n: u64, of: u64) -> u64 {
+    (u128::from(whole) * u128::from(n) / u128::from(of)) as u64
+}
+
+/// Returns keys and values of a table. A key without quotes is a table in a table.
+fn flat(table: &Table) -> Vec<(String, &Node)> {
+    let mut found = Vec::new();
+    for (key, _, node) in table.iter() {
+        match node.table() {
+            Some(inner) if !key.contains('.') => {
+                found.extend(flat(inner).into_iter().map(|(rest, node)| (format!("{key}.{rest}"), node)));
+            }
+            _ => found.push((key.to_owned(), node)),
+        }
+    }
+    found
+}
+
+/// Returns the value of a key. A direction without its own has that of its link.
+fn inherited<'a>(root: &'a Node, key: &str) -> Option<&'a Node> {
+    let of_link = || {
+        let (link, rest) = key.split_once(".forward.").or_else(|| key.split_once(".return."))?;
+        root.at(&format!("{link}.{rest}"))
+    };
+    root.at(key).or_else(of_link)
+}
+
+/// A value that can be added to, multiplied, and interpolated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Amount {
+    Rate(f64),
+    Span(f64),
+    Bytes(f64),
+    Whole(f64),
+    Number(f64),
+}
+
+/// Constructor of a kind of amount.
+type Kind = fn(f64) -> Amount;
+
+const AMOUNT: &str = "expected a number, or an amount such as \"2 Mbit/s\", \"20 ms\" or \"60 kB\"";
+
+impl Amount {
+    /// Reads a value, which may be negative.
+    fn of(node: &Node) -> Result<Amount, String> {
+        match &node.value {
+            Value::Integer(value) => Ok(Amount::Whole(*value as f64)),
+            Value::Float(value) => Ok(Amount::Number(*value)),
+            Value::String(text) => Amount::parse(text).ok_or_else(|| format!("\"{text}\": {AMOUNT}")),
+            _ => Err(format!("{}: {AMOUNT}", node.kind())),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Amount> {
+        let (sign, text) =
+            text.trim().strip_prefix('-').map_or((1.0, text.trim()), |rest| (-1.0, rest.trim()));
+        let rate = text.parse::<Rate>().map(|rate| Amount::Rate(sign * rate.as_bps() as f64));
+        let span = || text.parse::<Span>().map(|span| Amount::Span(sign * span.as_nanos() as f64));
+        let bytes = || text.parse::<Bytes>().map(|bytes| Amount::Bytes(sign * bytes.get() as f64));
+        rate.ok().or_else(|| span().ok()).or_else(|| bytes().ok())
+    }
+
+    /// Returns kind and number.
+    const fn parts(self) -> (Kind, f64) {
+        match self {
+            Amount::Rate(value) => (Amount::Rate, value),
+            Amount::Span(value) => (Amount::Span, value),
+            Amount::Bytes(value) => (Amount::Bytes, value),
+            Amount::Whole(value) => (Amount::Whole, value),
+            Amount::Number(value) => (Amount::Number, value),
+        }
+    }
+
+    /// Returns the number of another amount if it is of the same kind.
+    fn same_kind(self, other: Amount) -> Result<(Kind, f64, f64), String> {
+        let ((kind, value), (_, more)) = (self.parts(), other.parts());
+        match (self, other) {
+            (Amount::Whole(_), Amount::Number(_)) => Ok((Amount::Number, value, more)),
+            (Amount::Number(_), Amount::Whole(_)) => Ok((kind, value, more)),
+            _ if std::mem::discriminant(&self) == std::mem::discriminant(&other) => Ok((kind, value, more)),
+            _ => Err("of another kind than the value at that time".to_owned()),
+        }
+    }
+
+    fn plus(self, more: &Node) -> Result<Amount, String> {
+        let (kind, value, more) = self.same_kind(Amount::of(more)?)?;
+        kind(value + more).not_negative()
+    }
+
+    fn times(self, factor: &Node) -> Result<Amount, String> {
+        let Ok(Amount::Whole(factor) | Amount::Number(factor)) = Amount::of(factor) else {
+            return Err("expected a factor, a number without a unit".to_owned());
+        };
+        let (kind, value) = self.parts();
+        kind(value * factor).not_negative()
+    }
+
+    /// Returns the value at `part` of the way to another.
+    fn towards(self, to: &Amount, part: f64) -> Result<Amount, String> {
+        let (kind, from, to) = self.same_kind(*to)?;
+        Ok(kind(from + (to - from) * part))
+    }
+
+    /// Refuses what has a unit and falls below zero.
+    fn not_negative(self) -> Result<Amount, String> {
+        match self {
+            Amount::Rate(value) | Amount::Span(value) | Amount::Bytes(value) if value < 0.0 => {
+                Err("the value would fall below zero".to_owned())
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn value(self) -> Value {
+        match self {
+            Amount::Rate(value) => Value::String(Rate::from_bps(value.round() as u64).to_string()),
+            Amount::Span(value) => Value::String(Span::from_nanos(value.round() as u64).to_string()),
+            Amount::Bytes(value) => Value::String(Bytes::new(value.round() as u64).to_string()),
+            Amount::Whole(value) => Value::Integer(value.round() as i64),
+            Amount::Number(value) => Value::Float(value),
+        }
+    }
+}
+
+/// Applies the values of a step to a tree.
+pub(crate) fn apply(root: &mut Node, step: &Step) -> Vec<Diagnostic> {
+    let mut diagnostics = Vec::new();
+    for (key, node) in &step.values {
+        let origin: &Origin = &node.origin;
+        if let Err(problem) = place::place(root, key, origin, node.clone()) {
+            diagnostics.push(Diagnostic { key: key.clone(), problem, origin: origin.clone() });
+        }
+    }
+    diagnostics
+}
+
+#[cfg(test)]
+mod tests;

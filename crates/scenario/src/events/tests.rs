@@ -1,0 +1,115 @@
+use super::*;
+use crate::{Document, Moment, Scenario};
+
+const LINK: &str = r#"
+title = "t"
+duration = "60 s"
+node.a = {}
+node.b = {}
+[link.hop]
+between = ["a", "b"]
+rate = "8 Mbit/s"
+delay = "10 ms"
+channel = { kind = "packet-errors", loss = 0.1 }
+"#;
+
+fn scenario(events: &str) -> Result<Scenario, String> {
+    let document = Document::parse("file.toml", format!("{LINK}{events}").as_bytes()).expect("TOML");
+    document.scenario().map_err(|refusal| refusal.to_string())
+}
+
+/// Returns times and changes, as text.
+fn timeline(events: &str) -> Vec<String> {
+    let scenario = scenario(events).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let shown = |moment: &Moment| {
+        let changes: Vec<String> =
+            moment.changes.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        format!("{}: {}", moment.at, changes.join(", "))
+    };
+    scenario.timeline.iter().map(shown).collect()
+}
+
+#[test]
+fn steps_and_ramps_take_values_from_what_holds_at_their_time() {
+    let set = "[[event]]\nat = \"5 s\"\nset = { \"link.hop.rate\" = \"2 Mbit/s\" }\n";
+    assert_eq!(timeline(set), ["5 s: link.hop.rate 2 Mbit/s"]);
+    let scaled =
+        "[[event]]\nat = \"9 s\"\nscale.link.hop.rate = 0.5\nadd = { \"link.hop.delay\" = \"-4 ms\" }\n";
+    // An event that comes first in time counts first, wherever it is in the file.
+    let both = format!("{scaled}{set}");
+    assert_eq!(
+        timeline(&both),
+        ["5 s: link.hop.rate 2 Mbit/s", "9 s: link.hop.delay 6 ms, link.hop.rate 1 Mbit/s"]
+    );
+    let ramp = "[[event]]\nat = \"10 s\"\nset = { \"link.hop.forward.rate\" = \"2 Mbit/s\" }\nover = \"3 s\"\nramp = \"1 s\"\n";
+    assert_eq!(
+        timeline(ramp),
+        [
+            "11 s: link.hop.forward.rate 6 Mbit/s",
+            "12 s: link.hop.forward.rate 4 Mbit/s",
+            "13 s: link.hop.forward.rate 2 Mbit/s"
+        ],
+        "a direction starts from its link's value"
+    );
+    assert_eq!(timeline(&ramp.replace("ramp = \"1 s\"\n", "")).len(), 20);
+}
+
+#[test]
+fn a_held_change_returns_along_its_ramp() {
+    let held = "[[event]]\nat = \"10 s\"\nset = { \"link.hop.channel.loss\" = 0.3 }\nover = \"2 s\"\nramp = \"1 s\"\nhold = \"5 s\"\n";
+    let loss = |value: &str| format!("link.hop.channel.loss {value}");
+    assert_eq!(
+        timeline(held),
+        [
+            format!("11 s: {}", loss("0.2")),
+            format!("12 s: {}", loss("0.3")),
+            format!("18 s: {}", loss("0.2")),
+            format!("19 s: {}", loss("0.1"))
+        ]
+    );
+    let times: Vec<Span> = scenario(held).expect("a scenario").event[0].times().collect();
+    assert_eq!(times, [10, 12, 17, 19].map(Span::from_secs));
+}
+
+#[test]
+fn states_are_scenarios_of_their_own_and_the_first_is_untouched() {
+    let scenario = scenario("[[event]]\nat = \"5 s\"\nset = { \"link.hop.rate\" = \"2 Mbit/s\" }\n");
+    let scenario = scenario.expect("a scenario");
+    let rate = |scenario: &Scenario| scenario.link["hop"].rate.map(Rate::as_bps);
+    assert_eq!((rate(&scenario), rate(&scenario.timeline[0].scenario)), (Some(8_000_000), Some(2_000_000)));
+    assert!(scenario.timeline[0].scenario.event.is_empty());
+}
+
+#[test]
+fn wrong_events_are_reported_at_their_place() {
+    let event = |rest: &str| format!("[[event]]\nat = \"5 s\"\n{rest}\n");
+    for (rest, place, problem) in [
+        ("set = { \"link.hop.rate\" = \"fast\" }", "file.toml:13:", "a rate such as"),
+        ("set = { \"link.hopp.rate\" = \"1 Mbit/s\" }", "file.toml:13:", "no link is called \"hopp\""),
+        ("set = { \"link.hop.speed\" = 1 }", "file.toml:13:", "unknown key"),
+        ("set = { \"link.hop.rate\" = \"0 bit/s\" }", "file.toml", "more than zero"),
+        ("add = { \"link.hop.delay\" = \"-1 s\" }", "file.toml:13:", "would fall below zero"),
+        ("add = { \"link.hop.delay\" = \"1 Mbit/s\" }", "file.toml:13:", "of another kind"),
+        ("scale = { \"link.hop.rate\" = \"2 s\" }", "file.toml:13:", "expected a factor"),
+        ("scale = { \"link.hop.forward.mtu\" = 2 }", "file.toml:13:", "no value of this key"),
+        ("over = \"1 s\"", "file.toml:11:", "changes nothing"),
+        (
+            "set = { \"link.hop.rate\" = \"1 Mbit/s\" }\nover = \"9 s\"\nramp = \"0 s\"",
+            "file.toml:13:",
+            "more than no time",
+        ),
+        (
+            "set = { \"link.hop.rate\" = \"1 Mbit/s\" }\nover = \"9 s\"\nramp = \"1 us\"",
+            "file.toml:13:",
+            "more than 10000 changes",
+        ),
+        ("set = { \"link.hop.channel\" = \"none\" }\nover = \"9 s\"", "file.toml:13:", "expected a number"),
+    ] {
+        let refusal = scenario(&event(rest)).err().unwrap_or_else(|| panic!("{rest} is taken"));
+        assert!(refusal.contains(place) && refusal.contains(problem), "{rest}: {refusal}");
+    }
+    let overlapping =
+        "[[event]]\nat = \"1 s\"\nset = { \"link.hop.rate\" = \"1 Mbit/s\" }\nover = \"9 s\"\n".to_owned();
+    let refusal = scenario(&(overlapping + &event("set = { \"link.hop.rate\" = \"2 Mbit/s\" }"))).err();
+    assert!(refusal.is_some_and(|text| text.contains("another event still changes it")));
+}
