@@ -347,7 +347,10 @@ fn atm_lines_get_other_faults_and_queues_of_cells_are_bounded() {
     let inserted = format!("{:?}", CellFault::Misinsertion { per_second: 5.0, vci: 99 });
     assert_eq!(changed_cells(strange), Ok(vec![inserted; 2]));
     for (assignment, why) in [
-        ("atm.line.down.channel.0.ratio=1.5", "atm.line.down.channel.0.ratio: expected a probability"),
+        (
+            "atm.line.down.channel.0.ratio=1.5",
+            "atm.line.down.channel.0.ratio: 1.5 is out of range: expected from 0 to 1",
+        ),
         (r#"atm.line.down.channel={ kind = "cell-loss", ratio = 0.5 }"#, "has 2 faults: expected as many"),
         ("atm.line.up.rate=1 Mbit/s", "cannot be changed while it runs"),
         ("link.path.rate=1 Mbit/s", "link.path.rate: of a virtual channel is that of the lines"),

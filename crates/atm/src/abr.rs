@@ -57,6 +57,7 @@ pub struct Config {
     /// The rate falls to the one used since the last forward RM cell plus `icr`. Default: false.
     pub use_it_or_lose_it: bool,
     /// Weight of the share above `mcr` at switches with "mcr-plus-weighted-share". Default: 1.
+    #[schemars(range(min = 0.0, max = 1_000_000.0))]
     pub weight: f64,
 }
 

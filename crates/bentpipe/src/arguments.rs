@@ -167,7 +167,7 @@ Examples:
         subcommand,
         after_help = "\
 Examples:
-  bentpipe traffic describe film.ts
+  bentpipe traffic describe video.ts
   bentpipe traffic describe --report lan.html lan.pcapng"
     )]
     Traffic(traffic::Command),

@@ -15,7 +15,7 @@ pub(crate) enum Command {
     /// Describe the rate of traffic: distribution, autocorrelation, Hurst parameter
     #[command(after_help = "\
 Examples:
-  bentpipe traffic describe film.ts
+  bentpipe traffic describe video.ts
   bentpipe traffic describe --interval '10 ms' --report lan.html lan.pcapng
   bentpipe traffic describe --source television scenarios/video.toml
 

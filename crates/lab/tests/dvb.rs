@@ -351,5 +351,8 @@ fn a_nested_value_is_shown_in_its_place() {
     assert!(lines[0].starts_with(expected), "{lines:?}");
     assert_eq!(lines[3], "   |                                    ^^");
     let lines = said("ber = 0.0", "ber = 2.0");
-    assert!(lines[0].contains("link.sky.channel.0.ber: expected a probability"), "{lines:?}");
+    assert!(
+        lines[0].contains("link.sky.channel.0.ber: 2 is out of range: expected from 0 to 1"),
+        "{lines:?}"
+    );
 }

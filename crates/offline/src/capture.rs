@@ -221,6 +221,7 @@ fn rohc_in_ppp<'a>(record: &Record<'a>, has_large_cids: bool, number: u64) -> Re
         wire::Kind::Unsupported("link type") => {
             format!("of link type {}, neither 147 (USER0) nor PPP", record.link_type.0)
         }
+        wire::Kind::Unsupported(_) => format!("without PPP, of link type {}", record.link_type.0),
         _ => error.to_string(),
     })?;
     let (small, large) = (Ppp::ROHC_SMALL_CIDS, Ppp::ROHC_LARGE_CIDS);

@@ -242,7 +242,7 @@ fn mistakes_are_named() {
     let say = refused("[node.sink]\ncount = 3", "[node.sink]\ncount = 2");
     assert!(say.contains("3 copies of one end and 2 of the other: expected as many, or one"), "{say}");
     let say = refused("kind = \"abr\" }", "kind = \"abr\", rif = 2.0 }");
-    assert!(say.contains("link.path.medium.service.rif: expected above 0 and at most 1"), "{say}");
+    assert!(say.contains("link.path.medium.service.rif: 2 is out of range: expected from 0 to 1"), "{say}");
     for (receive, why) in [
         ("rate = \"0 bit/s\", limit = 9", "receive.rate: expected above zero"),
         ("rate = \"1 Mbit/s\"", "receive: `limit` is missing"),
@@ -281,7 +281,8 @@ fn a_virtual_channel_has_nothing_that_its_lines_have() {
         "sdh = true\nchannel = [{ kind = \"cell-loss\", ratio = 0.1 }, { kind = \"bit-errors\", ber = 2.0 }]";
     let say = refused("sdh = true", several);
     assert!(
-        say.contains("file.toml:17:78") && say.contains("channel.1.ber: expected a probability"),
+        say.contains("file.toml:17:78")
+            && say.contains("channel.1.ber: 2 is out of range: expected from 0 to 1"),
         "{say}"
     );
 }

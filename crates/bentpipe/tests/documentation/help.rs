@@ -22,15 +22,18 @@ const FILES: &[&str] = &[
     "bentpipe channel generate bistable --burst 3 --gap 27 --frames 20000 office.trace",
     "cp studies/koreasat/video.toml .",
     "bentpipe run geo.toml --set duration='2 s' --out made -q && mkdir -p runs && mv made/geo-* runs/before",
+    "bentpipe run geo.toml --set duration='31 s' --set flow.download.count=2 --pcap server:lan --snap-len 128 --out made -q && mv made/geo-*/server-lan.pcap download.pcap && rm -r made/geo-*",
     "cp -r runs/before runs/after; bentpipe run sweep.toml --set duration='2 s' --set probe.warm_up='0 s' --out made -q && mv made/sweep-* runs/sweep",
     "printf 'a range +0 +60 1 5 1\\na contact +0 +60 1 5 1000000\\n' > mission.ionrc; cp geo.toml picture.jpg",
     "printf 'eid = \"ipn:1.0\"\\nstore = \"store\"\\n[[listen]]\\nlayer = \"tcpcl\"\\nat = \"127.0.0.1:0\"\\n' > node.toml",
+    "printf 'correct horse battery staple\\n' > password; mkdir -p scenarios; cp geo.toml scenarios",
     "mkdir -p .local/share/bash-completion/completions .config/fish/completions",
 ];
 
 /// Commands that make video, where ffmpeg is installed.
 const VIDEO: &[&str] = &[
     "bentpipe video card --width 320 --height 240 --length '2 s' --rate '2 Mbit/s' card.ts",
+    "cp card.ts video.ts",
     "cp card.ts left.ts; cp card.ts right.ts; cp card.ts film.mp4; bentpipe video mux left.ts right.ts both.ts",
     "bentpipe video carry card.ts received.ts; bentpipe video carry both.ts arrived.ts",
 ];

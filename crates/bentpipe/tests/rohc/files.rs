@@ -82,7 +82,10 @@ fn records_of_other_protocols_are_incomplete_work() {
     }
     fs::write(&other, pcapng).expect("a file");
     let text = said(&rohc_as_is(&["decompress"], &[&other, &out]), 1);
-    assert!(text.contains("skipped record 51: of link type 1, not 147 (USER0)"), "{text}");
+    assert!(
+        text.contains("skipped record 51: Ethernet at byte 0: truncated: 14 bytes needed, 5 there"),
+        "{text}"
+    );
     said(&rohc_as_is(&["decompress", "--skip-other"], &[&other, &out]), 0);
     assert_eq!(packets(&out).1.len(), 50);
 }
@@ -531,7 +534,7 @@ fn what_holds_other_packets_is_refused() {
     let [input, output] = ["in.pcap", "out.pcap"].map(|name| folder.file(name));
     udp_capture(&input, 3, 65_535);
     let text = said(&rohc(&["decompress"], &[&input, &output]), 2);
-    assert!(text.contains("link type 1, not 147"), "{text}");
+    assert!(text.contains("no ROHC packets: records are without PPP, of link type 1"), "{text}");
     let stream = folder.file("rohc.pcap");
     said(&rohc(&["compress"], &[&input, &stream]), 0);
     for command in [&["stats"][..], &["roundtrip"]] {

@@ -11,7 +11,16 @@ fn swept() -> String {
 
 fn pid_of(server: &Server, job: i64, attempt: i64) -> i32 {
     let file = server.data().join(format!("jobs/{job}/progress-{attempt}.jsonl"));
-    let text = std::fs::read_to_string(file).expect("progress");
+    // The server starts the process, which then writes its first line.
+    let begin = std::time::Instant::now();
+    let text = loop {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        if text.contains('\n') {
+            break text;
+        }
+        assert!(begin.elapsed() < std::time::Duration::from_secs(60), "no progress in {}", file.display());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
     let first: Value = serde_json::from_str(text.lines().next().expect("a line")).expect("JSON");
     i32::try_from(first["pid"].as_i64().expect("a number")).expect("a process")
 }

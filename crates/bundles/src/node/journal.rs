@@ -372,7 +372,7 @@ mod tests {
         drop(journal);
         let bytes = std::fs::read(path(&place, 1)).expect("a file");
         for len in whole as usize..bytes.len() {
-            let copy = folder.file(&format!("cut-{len}"));
+            let copy = folder.file(format!("cut-{len}"));
             std::fs::create_dir_all(&copy).expect("a folder");
             std::fs::write(path(&copy, 1), &bytes[..len]).expect("a file");
             let (mut journal, content) = open(&copy);
