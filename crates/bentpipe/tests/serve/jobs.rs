@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::client::{SCENARIO, Server, User};
 
-/// Scenario with a sweep of many short runs.
+/// Scenario with a sweep of many runs, each of a fraction of a second.
 fn swept() -> String {
-    SCENARIO.replace("2 s", "20 s") + "[sweep]\n\"link.l.delay\" = \"1 to 30 ms by 1\"\n"
+    SCENARIO.replace("2 s", "2000 s") + "[sweep]\n\"link.l.delay\" = \"1 to 30 ms by 1\"\n"
 }
 
 fn pid_of(server: &Server, job: i64, attempt: i64) -> i32 {
@@ -110,7 +110,7 @@ fn killed_servers_and_processes_lose_nothing_and_run_nothing_twice() {
 fn a_cancelled_job_keeps_its_finished_runs() {
     let server = Server::new();
     let boss = server.boss();
-    let scenario = server.scenario(&boss, &swept().replace("20 s", "60 s"));
+    let scenario = server.scenario(&boss, &swept());
     let id = server.launch(&boss, &json!({ "scenario": scenario }));
     let waiting = server.launch(&boss, &json!({ "scenario": scenario }));
     server.wait(&boss, id, |job| job["finished"].as_i64() > Some(1));
