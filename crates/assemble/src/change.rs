@@ -41,14 +41,35 @@ impl Changer {
     /// # Errors
     /// Returns an error if a running network cannot make them.
     pub(super) fn advance(&mut self, moment: &Moment) -> Result<Vec<Change>, Problem> {
-        let mut after = moment.scenario.clone();
-        // Traffic is planned once: paths that are shorter now do not change it.
-        if !moment.changes.iter().any(|(key, _)| key.starts_with("flow.")) {
-            after.flow = self.scenario.flow.clone();
-        }
+        let after = self.as_built(moment);
         let changes = self.turn_into(&after)?;
         self.scenario = after;
         Ok(changes)
+    }
+
+    /// Returns the state after an event. What it does not name is as the network was built.
+    ///
+    /// Traffic is planned once, so shorter paths do not change it; a run may have another duration or seed than the file.
+    fn as_built(&self, moment: &Moment) -> Scenario {
+        let mut after = moment.scenario.clone();
+        let names = |section: &str| {
+            let of_section = |key: &str| key.split('.').next() == Some(section);
+            moment.changes.iter().any(|(key, _)| of_section(key))
+        };
+        let built = &self.scenario;
+        if !names("flow") {
+            after.flow.clone_from(&built.flow);
+        }
+        if !names("probe") {
+            after.probe.clone_from(&built.probe);
+        }
+        if !names("duration") {
+            after.duration = built.duration;
+        }
+        if !names("seed") && !names("seeds") {
+            (after.seed, after.seeds) = (built.seed, built.seeds);
+        }
+        after
     }
 
     /// Records an event's changes, which the network applies by itself. `after` is the scenario from then on.
