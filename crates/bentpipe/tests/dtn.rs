@@ -132,6 +132,91 @@ fn start(file: &str, at: &str) -> Child {
     child
 }
 
+/// Sends numbered bundles, and returns the number of those that the node has acknowledged when it ends.
+fn send_numbers(at: &str, first: u32) -> u32 {
+    use bentpipe_bundles::client::{Client, Letter};
+    use bentpipe_wire::dtn::bundle::BundleFlags;
+    use bentpipe_wire::dtn::eid::Eid;
+    let Ok(mut client) = Client::connect(at, &Eid::ipn(1, 5)) else { return 0 };
+    let letter = Letter { to: Eid::ipn(2, 6), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
+    let mut sent = 0;
+    loop {
+        while client.pending() < 50 && client.send(&letter, (first + sent).to_be_bytes().to_vec()).is_ok() {
+            sent += 1;
+        }
+        if client.turn(bentpipe_units::Span::from_millis(10)).is_err() {
+            return client.acknowledged() as u32;
+        }
+    }
+}
+
+#[test]
+fn killed_nodes_lose_nothing_that_was_acknowledged_and_deliver_once() {
+    let folder = Folder::new();
+    let (one, two) = (format!("127.0.0.1:{}", free_port()), format!("127.0.0.1:{}", free_port()));
+    let files = [node_file(&folder, 1, &one, 2, &two), node_file(&folder, 2, &two, 1, &one)];
+    let mut second = start(&files[1], &two);
+    let (mut next, mut acknowledged) = (0, Vec::new());
+    for round in 0..4u64 {
+        let mut first = start(&files[0], &one);
+        let at = one.clone();
+        let sender = std::thread::spawn(move || send_numbers(&at, next));
+        std::thread::sleep(Duration::from_millis(200 + 70 * round));
+        if round % 2 == 1 {
+            second.kill().expect("a process");
+            second.wait().expect("it ends");
+            second = start(&files[1], &two);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        // SIGKILL, in the middle of a transfer.
+        first.kill().expect("a process");
+        first.wait().expect("it ends");
+        let count = sender.join().expect("a thread");
+        assert!(count > 0, "round {round} sent nothing");
+        acknowledged.extend(next..next + count);
+        next += 1_000_000;
+    }
+    let mut first = start(&files[0], &one);
+    let inbox = folder.file("inbox");
+    let mut receiver =
+        dtn(&["receive", "--via", &two, "--node", "ipn:2.6", "--out", inbox.to_str().expect("a path")])
+            // A pipe that nobody reads would fill with a line per bundle, and stop it.
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("bentpipe starts");
+    let found = || {
+        let files = std::fs::read_dir(&inbox).into_iter().flatten().flatten();
+        let numbers = files.filter_map(|file| std::fs::read(file.path()).ok()?.try_into().ok());
+        let mut numbers: Vec<u32> = numbers.map(u32::from_be_bytes).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    // Until nothing has come for five seconds.
+    let mut stable = (0, 0);
+    while stable.1 < 50 {
+        std::thread::sleep(Duration::from_millis(100));
+        let count = std::fs::read_dir(&inbox).map_or(0, Iterator::count);
+        stable = if count == stable.0 { (count, stable.1 + 1) } else { (count, 0) };
+    }
+    for child in [&mut receiver, &mut first, &mut second] {
+        child.kill().expect("a process");
+        child.wait().expect("it ends");
+    }
+    let found = found();
+    let mut once = found.clone();
+    once.dedup();
+    assert_eq!(found.len(), once.len(), "delivered twice");
+    let missing: Vec<u32> =
+        acknowledged.iter().copied().filter(|number| once.binary_search(number).is_err()).collect();
+    assert!(
+        missing.is_empty(),
+        "{} of {} lost: {:?}",
+        missing.len(),
+        acknowledged.len(),
+        &missing[..5.min(missing.len())]
+    );
+}
+
 /// Returns the folder of dtn7's programs, if they are installed.
 fn dtn7() -> Option<std::path::PathBuf> {
     let folders = std::env::var_os("PATH")

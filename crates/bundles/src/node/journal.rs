@@ -1,7 +1,8 @@
 //! Store on disk: a log in segments that survives a crash at any instant.
 //!
-//! Each record has its length and a CRC-32. Records are written by [`Journal::commit`], and what was acknowledged before is there
-//! after a crash. At the end of the last segment an incomplete record is cut off. The oldest segment is removed once nothing in it
+//! [`Journal::commit`] writes all records since the last one as a batch, which has its length and a CRC-32. What was acknowledged
+//! before is there after a crash, and of an incomplete batch nothing is: a bundle is not remembered as seen without being
+//! stored. The oldest segment is removed once nothing in it
 //! is needed; [`Journal::oldest_entries`] are to be written again before that, when the log has grown to twice its content.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,8 +14,10 @@ use rustix::fs::{FlockOperation, flock};
 
 /// Length of a segment in bytes, after which the next one begins.
 const SEGMENT: u64 = 64 << 20;
-/// Length of the head of a record: length and CRC.
+/// Length of the head of a batch: length and CRC.
 const HEAD: usize = 8;
+/// Length of the head of a record in a batch: its length.
+const RECORD_HEAD: usize = 4;
 /// Maximum number of remembered bundles.
 const MAX_SEEN: usize = 1_000_000;
 
@@ -117,9 +120,12 @@ impl Journal {
         let bytes = std::fs::read(path(&self.folder, number))?;
         self.segments.insert(number, Segment { len: bytes.len() as u64, live: 0 });
         let mut at = 0;
-        while let Some(body) = record(&bytes[at..]) {
-            at += HEAD + body.len();
-            self.apply(number, body, now, content);
+        while let Some(mut batch) = batch(&bytes[at..]) {
+            at += HEAD + batch.len();
+            while let Some((body, rest)) = record(batch) {
+                self.apply(number, body, now, content);
+                batch = rest;
+            }
         }
         content.lost += (bytes.len() - at) as u64;
         Ok(())
@@ -145,7 +151,7 @@ impl Journal {
         self.unindex(slot);
         content.kept.remove(&slot);
         if matches!(body[0], STORED | LOCAL) && body.len() > 25 {
-            self.enter(slot, segment, (HEAD + body.len()) as u64);
+            self.enter(slot, segment, (RECORD_HEAD + body.len()) as u64);
             content.kept.insert(slot, Kept { from: word(1), arrival: word(2), bundle: body[25..].to_vec() });
         }
     }
@@ -167,20 +173,22 @@ impl Journal {
 
     /// Appends a record and returns its length.
     fn append(&mut self, kind: u8, words: &[u64], data: &[u8]) -> u64 {
-        let start = self.pending.len();
-        self.pending.extend([0; HEAD]);
+        let body = 1 + 8 * words.len() + data.len();
+        if self.pending.is_empty() {
+            self.pending.extend([0; HEAD]);
+        }
+        self.pending.extend((body as u32).to_le_bytes());
         self.pending.push(kind);
         words.iter().for_each(|word| self.pending.extend(word.to_le_bytes()));
         self.pending.extend(data);
-        let body = &self.pending[start + HEAD..];
-        let (len, crc) = (body.len() as u32, crc32fast::hash(body));
-        self.pending[start..start + 4].copy_from_slice(&len.to_le_bytes());
-        self.pending[start + 4..start + HEAD].copy_from_slice(&crc.to_le_bytes());
-        let len = (self.pending.len() - start) as u64;
-        if let Some(segment) = self.segments.get_mut(&self.current) {
-            segment.len += len;
-        }
-        len
+        (RECORD_HEAD + body) as u64
+    }
+
+    /// Completes the head of the batch that waits.
+    fn seal(&mut self) {
+        let (head, body) = self.pending.split_at_mut(HEAD);
+        head[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
+        head[4..].copy_from_slice(&crc32fast::hash(body).to_le_bytes());
     }
 
     /// Notes a bundle.
@@ -239,7 +247,7 @@ impl Journal {
         }
     }
 
-    /// Writes all records that wait.
+    /// Writes all records that wait, as one batch: a crash leaves all of them or none.
     ///
     /// # Errors
     /// Returns an error if the disk does not accept them; then nothing may be acknowledged.
@@ -247,7 +255,11 @@ impl Journal {
         if self.pending.is_empty() {
             return Ok(());
         }
+        self.seal();
         self.file.write_all(&self.pending)?;
+        if let Some(segment) = self.segments.get_mut(&self.current) {
+            segment.len += self.pending.len() as u64;
+        }
         self.pending.clear();
         self.pending.shrink_to(1 << 20);
         if self.is_synced {
@@ -298,8 +310,15 @@ impl Journal {
     }
 }
 
-/// Returns the body of the first record, if it is whole and undamaged.
-fn record(bytes: &[u8]) -> Option<&[u8]> {
+/// Returns the first record of a batch and the rest.
+fn record(batch: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (head, rest) = batch.split_at_checked(RECORD_HEAD)?;
+    let len = u32::from_le_bytes(head.try_into().ok()?) as usize;
+    rest.split_at_checked(len).filter(|(body, _)| !body.is_empty())
+}
+
+/// Returns the records of the first batch, if it is whole and undamaged.
+fn batch(bytes: &[u8]) -> Option<&[u8]> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let len = u32::from_le_bytes(head[..4].try_into().ok()?) as usize;
     let body = rest.get(..len).filter(|body| !body.is_empty())?;
@@ -360,13 +379,15 @@ mod tests {
     }
 
     #[test]
-    fn a_record_cut_anywhere_is_lost_alone() {
+    fn a_batch_cut_anywhere_is_lost_whole_and_alone() {
         let folder = Folder::new();
         let place = folder.file("store");
         let (mut journal, _) = open(&place);
         journal.store(Slot::Waiting(1), 0, 0, b"first");
         journal.commit().expect("a disk");
         let whole = std::fs::metadata(path(&place, 1)).expect("a file").len();
+        // A bundle must not count as seen where it is not stored, or its repetition would be dropped.
+        journal.note_seen(77, 1000);
         journal.store(Slot::Waiting(2), 0, 0, b"second");
         journal.commit().expect("a disk");
         drop(journal);
@@ -377,6 +398,7 @@ mod tests {
             std::fs::write(path(&copy, 1), &bytes[..len]).expect("a file");
             let (mut journal, content) = open(&copy);
             assert_eq!(content.kept.keys().collect::<Vec<_>>(), [&Slot::Waiting(1)]);
+            assert!(!journal.has_seen(77), "cut at {len}");
             assert_eq!(content.lost, (len as u64) - whole);
             // What is written after the cut is read again.
             journal.store(Slot::Waiting(8), 0, 0, b"later");
