@@ -227,7 +227,7 @@ fn dtn7() -> Option<std::path::PathBuf> {
 
 #[test]
 #[allow(clippy::print_stderr, reason = "says why the test is skipped: dtn7 is not a package of Debian")]
-fn bundles_cross_to_dtn7() {
+fn bundles_cross_to_dtn7_and_back() {
     let Some(programs) = dtn7() else {
         eprintln!("skipped: no dtnd on the path; help: cargo install dtn7 --locked");
         return;
@@ -265,10 +265,33 @@ fn bundles_cross_to_dtn7() {
             break;
         }
     }
-    for child in [&mut daemon, &mut node] {
+    let payload = folder.write("payload", b"hello from dtn7");
+    let back = Command::new(programs.join("dtnsend"))
+        .args(["-p", &web.to_string(), "-r", "ipn:1.6", payload.to_str().expect("a path")])
+        .output()
+        .expect("dtnsend starts");
+    let inbox = folder.file("inbox");
+    let mut receiver = dtn(&["receive", "--via", &at, "--node", "ipn:1.6", "--count", "1"])
+        .args(["--out", inbox.to_str().expect("a path")])
+        .spawn()
+        .expect("bentpipe starts");
+    let arrived = || {
+        let file = std::fs::read_dir(&inbox).ok()?.flatten().next()?;
+        std::fs::read(file.path()).ok().filter(|payload| !payload.is_empty())
+    };
+    let mut payload = None;
+    for _ in 0..100 {
+        payload = arrived();
+        if payload.is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for child in [&mut daemon, &mut node, &mut receiver] {
         let _ = child.kill();
         let _ = child.wait();
     }
+    assert_eq!(payload.as_deref(), Some(&b"hello from dtn7"[..]), "{}", text(&back));
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent));
     assert_eq!(bundles.len(), 3, "bundles at dtn7");
 }

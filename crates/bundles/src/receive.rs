@@ -123,7 +123,7 @@ impl Inbox<'_> {
     /// Checks an encoded bundle and gives it to the caller.
     fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
         let bundle = Bundle::parse(bytes).map_err(|error| error.to_string());
-        let bundle = bundle.and_then(|bundle| match bundle.check() {
+        let bundle = bundle.and_then(|bundle| match bundle.check_received() {
             Ok(()) => Ok(bundle),
             Err(breach) => Err(breach.to_string()),
         });

@@ -227,7 +227,7 @@ impl Node {
     pub fn receive(&mut self, mut bundle: Bundle, from: u64, now: Time) -> bool {
         self.counts.received += 1;
         bundle.payload.elide();
-        if bundle.check().is_err() || !reports::discard_unknown(&mut bundle) {
+        if bundle.check_received().is_err() || !reports::discard_unknown(&mut bundle) {
             self.counts.malformed += 1;
             return false;
         }

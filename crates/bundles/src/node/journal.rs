@@ -247,7 +247,7 @@ impl Journal {
         }
     }
 
-    /// Writes all records that wait, as one batch: a crash leaves all of them or none.
+    /// Writes all records that wait. A crash leaves all of them or none.
     ///
     /// # Errors
     /// Returns an error if the disk does not accept them; then nothing may be acknowledged.

@@ -424,7 +424,7 @@ impl Daemon {
 
     /// Accepts a bundle, or returns the reason for which it is refused.
     fn take(&mut self, bytes: &[u8], from: u64, is_own: bool, now: Time) -> Result<(), u8> {
-        let bundle = Bundle::parse(bytes).ok().filter(|bundle| bundle.check().is_ok());
+        let bundle = Bundle::parse(bytes).ok().filter(|bundle| bundle.check_received().is_ok());
         let Some(mut bundle) = bundle else {
             self.counters.malformed += 1;
             return Err(refusal::NOT_ACCEPTABLE);

@@ -118,16 +118,28 @@ impl Bundle {
         (2..).find(|number| self.blocks.iter().all(|block| block.number != *number)).expect("few blocks")
     }
 
-    /// Checks the rules that a node enforces on bundles from others.
+    /// Checks the rules of RFC 9171 for a bundle's fields.
     ///
     /// # Errors
     /// Returns the first breach.
     pub fn check(&self) -> Result<(), Breach> {
+        if self.primary.crc.is_empty() && !self.is_signed(0) {
+            return Err(Breach::UnprotectedPrimary);
+        }
+        self.check_received()
+    }
+
+    /// Checks the rules that a node enforces on bundles from others.
+    ///
+    /// They are those of [`Bundle::check`] without the CRC of the primary block (RFC 9171 4.3.1): dtn7 sends none.
+    ///
+    /// # Errors
+    /// Returns the first breach.
+    pub fn check_received(&self) -> Result<(), Breach> {
         let Primary { flags, source, timestamp, fragment, .. } = &self.primary;
         let end = fragment.map(|fragment| fragment.offset.saturating_add(self.payload.len()));
         let asks = flags.has(BundleFlags::ANY_REPORT);
         let rules = [
-            (self.primary.crc.is_empty() && !self.is_signed(0), Breach::UnprotectedPrimary),
             (timestamp.time == 0 && self.age().is_none(), Breach::NoAge),
             (source.is_null() && (asks || !flags.has(BundleFlags::WHOLE)), Breach::AnonymousFlags),
             (flags.has(BundleFlags::ADMIN) && asks, Breach::ReportedRecord),

@@ -86,6 +86,7 @@ fn disputed_bundles() {
     let no_crc = "9f88071844008202820301820100820100821b000000b5998c982b011a000493e0850602100045820282020085070401004218\
         3485010101004454455354ff";
     assert_eq!(parsed(no_crc).unwrap().check(), Err(Breach::UnprotectedPrimary));
+    assert_eq!(parsed(no_crc).unwrap().check_received(), Ok(()), "as dtn7 sends them");
     let text = "9f88070000820282020282028201018202820100821b000000bb0e20b4ea001a000927c08507020100410086010100016d48656c\
         6c6f2c20576f726c64214254b3ff";
     assert!(matches!(parsed(text).unwrap_err().kind, Kind::Malformed(_)));
