@@ -70,7 +70,11 @@ fn present(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
-fn install(packages: &[&str]) -> Result<()> {
+/// Installs Debian packages.
+///
+/// # Errors
+/// Returns an error if this is not a Debian, or the packages cannot be had.
+pub(crate) fn install(packages: &[&str]) -> Result<()> {
     let Some(id) = output_of("id", &["-u"]) else { bail!("not a Unix") };
     if !present("apt-get") {
         bail!("no apt-get here; install them by hand");

@@ -1,10 +1,11 @@
-//! The project's only automation: `cargo xtask test`, `tidy`, `reference`, `bench`, `golden`, `fuzz`.
+//! The project's only automation: `cargo xtask test`, `tidy`, `reference`, `bench`, `golden`, `python`, `fuzz`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 mod bench;
 mod fuzz;
 mod golden;
 mod install;
+mod python;
 mod test;
 mod tidy;
 
@@ -29,6 +30,7 @@ usage: cargo xtask COMMAND
   golden [--update] [NAME...]
                    run every scenario and study, shortened, and compare all results with benches/golden/; with --update
                    write them there. NAME is the beginning of a run's name, as in scenarios/geo or koreasat
+  python           make the virtual environment target/python and run the tests of the Python package; needs Python 3.11
   fuzz all|TARGET... [--for TIME]
                    run all targets of fuzz/fuzz_targets, or those named, under libFuzzer, each for a minute or for TIME (90s,
                    10m, 2h), several at a time; installs cargo-fuzz where it is missing
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         ["tidy", "--update"] => tidy::update(),
         ["tidy", "--list"] => tidy::list(""),
         ["tidy", "--list", name] => tidy::list(name),
+        ["python"] => python::run(),
         ["reference"] => test::reference(),
         ["golden", ref words @ ..] => {
             let names: Vec<&str> = words.iter().copied().filter(|word| *word != "--update").collect();

@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::{files, golden, install, root, sh, tidy};
+use crate::{files, golden, install, python, root, sh, tidy};
 
 /// A processor without an operating system: what builds for it needs no standard library.
 const BARE_METAL: &str = "thumbv7em-none-eabi";
@@ -16,6 +16,7 @@ const BARE_METAL: &str = "thumbv7em-none-eabi";
 /// The first thing that does not hold.
 pub(crate) fn run() -> Result<()> {
     install::tools()?;
+    python::prepare()?;
     sh("cargo", &["fmt", "--all", "--check"])?;
     tidy::run()?;
     sh("cargo", &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;

@@ -13,6 +13,7 @@ mod distribution;
 mod files;
 mod finals;
 mod follow;
+mod frame;
 mod measure;
 mod network_map;
 mod outcome;
@@ -25,6 +26,7 @@ mod results_folder;
 mod selection;
 mod series;
 pub mod stats;
+mod stored;
 mod summary;
 mod table;
 
@@ -35,6 +37,7 @@ pub use distribution::Distribution;
 pub use files::{WholeFile, remove_unfinished, write_compact, write_json, write_whole};
 pub use finals::FinalValues;
 pub use follow::Live;
+pub use frame::{Frame, FrameColumn, FrameValues};
 pub use measure::Measure;
 pub use network_map::{MappedKind, MappedLink, MappedNode, NetworkMap};
 pub use outcome::{CaptureFile, Outcome, RealTime, RunResult, Timing};
@@ -48,7 +51,8 @@ pub use recorder::{Recorder, Stopped};
 pub use results::{EventRow, Point, ResultSet};
 pub use selection::{Form, Selected, Selection, SelectionError};
 pub use series::{Column, Data, Recording, Sampling, Series, Total, Totals, Value};
-pub use summary::{Averaged, PointSummary, Setting, Summary, write_measures};
+pub use stored::StoredResults;
+pub use summary::{Averaged, PointSummary, Setting, Summary, measures_frame, write_measures};
 pub use table::{Cell, Table};
 
 /// Version of bentpipe that results are of.

@@ -9,7 +9,7 @@ use std::path::Path;
 use indexmap::{IndexMap, IndexSet};
 
 use super::results_folder::{RunFolder, runs};
-use super::{Column, Series, quoted, read_series};
+use super::{Column, Frame, FrameColumn, Series, quoted, read_series};
 
 /// Form of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,16 @@ pub enum SelectionError {
 struct Of {
     run: RunFolder,
     series: Series,
+}
+
+impl Of {
+    fn seconds(&self, row: usize) -> f64 {
+        self.series.times[row].as_secs_f64()
+    }
+
+    fn by_title(&self) -> IndexMap<String, &Column> {
+        self.series.columns.iter().map(|column| (column.title(), column)).collect()
+    }
 }
 
 /// Selected series of all runs of a folder.
@@ -108,6 +118,70 @@ fn values(runs: &[Of]) -> IndexMap<String, Option<u64>> {
 }
 
 impl Selected {
+    /// Returns the table with typed columns.
+    pub fn frame(&self, form: Form) -> Frame {
+        match form {
+            Form::Long => self.long_frame(),
+            Form::Wide => self.wide_frame(),
+        }
+    }
+
+    fn long_frame(&self) -> Frame {
+        let kept = |of: &'_ Of| -> Vec<usize> {
+            let columns = of.series.columns.iter().enumerate();
+            columns.filter(|(_, column)| self.titles.contains(&column.title())).map(|(n, _)| n).collect()
+        };
+        let cells: Vec<(&Of, &Column, usize)> = self
+            .runs
+            .iter()
+            .flat_map(|of| {
+                let columns = kept(of).into_iter().map(move |n| &of.series.columns[n]);
+                columns.flat_map(move |column| (0..of.series.times.len()).map(move |row| (of, column, row)))
+            })
+            .collect();
+        let mut columns = self.front(cells.iter().map(|(of, ..)| *of));
+        columns.extend([
+            FrameColumn::numbers("time_s", "s", cells.iter().map(|(of, _, row)| of.seconds(*row))),
+            FrameColumn::texts("subject", cells.iter().map(|(_, column, _)| &column.element)),
+            FrameColumn::texts("metric", cells.iter().map(|(_, column, _)| column.name())),
+            FrameColumn::texts("unit", cells.iter().map(|(_, column, _)| column.unit().symbol())),
+            FrameColumn::numbers(
+                "value",
+                "",
+                cells.iter().map(|(_, column, row)| column.data.at(*row).as_f64()),
+            ),
+        ]);
+        Frame { columns }
+    }
+
+    fn wide_frame(&self) -> Frame {
+        let rows = || self.runs.iter().flat_map(|of| (0..of.series.times.len()).map(move |row| (of, row)));
+        let mut columns = self.front(rows().map(|(of, _)| of));
+        columns.push(FrameColumn::numbers("time_s", "s", rows().map(|(of, row)| of.seconds(row))));
+        let number = |column: Option<&Column>, row| column.map_or(f64::NAN, |it| it.data.at(row).as_f64());
+        let own: Vec<IndexMap<String, &Column>> = self.runs.iter().map(Of::by_title).collect();
+        for title in &self.titles {
+            let of_runs = self.runs.iter().zip(&own).map(|(of, own)| (of, own.get(title).copied()));
+            let unit = of_runs.clone().find_map(|(_, column)| Some(column?.unit().symbol()));
+            let values = of_runs
+                .flat_map(|(of, column)| (0..of.series.times.len()).map(move |row| number(column, row)));
+            columns.push(FrameColumn::numbers(title, unit.unwrap_or_default(), values));
+        }
+        Frame { columns }
+    }
+
+    /// Returns the first columns of rows that belong to these runs: point, settings and seed.
+    fn front<'a>(&self, runs: impl Iterator<Item = &'a Of> + Clone) -> Vec<FrameColumn> {
+        let keys = self.runs.first().into_iter().flat_map(|of| of.run.settings.keys());
+        let mut columns = vec![FrameColumn::integers("point", runs.clone().map(|of| of.run.point as u64))];
+        columns.extend(keys.map(|key| {
+            let value = |of: &'a Of| of.run.settings.get(key).map_or("", |value| value);
+            FrameColumn::texts(key, runs.clone().map(value))
+        }));
+        columns.push(FrameColumn::integers("seed", runs.map(|of| of.run.seed)));
+        columns
+    }
+
     /// Writes the table as CSV. Numbers have all their digits; NaN is an empty field.
     ///
     /// # Errors
@@ -145,8 +219,7 @@ impl Selected {
     }
 
     fn write_wide(&self, of: &Of, out: &mut impl Write) -> io::Result<()> {
-        let own: IndexMap<String, &Column> =
-            of.series.columns.iter().map(|column| (column.title(), column)).collect();
+        let own = of.by_title();
         let columns: Vec<Option<&Column>> = self.titles.iter().map(|title| own.get(title).copied()).collect();
         let front = of.run.front();
         for (row, time) in of.series.times.iter().enumerate() {
@@ -254,5 +327,10 @@ mod tests {
         let lines: Vec<&str> = long.lines().collect();
         assert_eq!(lines[0], "point,rate,seed,time_s,subject,metric,unit,value");
         assert_eq!((lines[3], lines.len()), ("0,\"1 Mbit/s, or so\",1,0,flow.c,cwnd,B,7", 9));
+        for (form, csv) in [(Form::Wide, wide), (Form::Long, long)] {
+            let mut same = Vec::new();
+            selected.frame(form).write_csv(&mut same).expect("memory");
+            assert_eq!(String::from_utf8_lossy(&same), csv);
+        }
     }
 }

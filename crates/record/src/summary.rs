@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::stats::Estimate;
-use super::{FinalValues, Measure, RunResult, VERSION, quoted};
+use super::{FinalValues, Frame, FrameColumn, Measure, RunResult, VERSION};
 
 /// A key that a sweep set, and the value.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,25 +96,56 @@ impl Summary {
             && points.all(|runs| runs.iter().all(|fingerprint| *fingerprint == runs[0]))
     }
 
+    /// Returns a row for each point and measure.
+    pub fn frame(&self) -> Frame {
+        let all = self.points.iter().enumerate();
+        let rows: Vec<(usize, &String, &Averaged)> = all
+            .flat_map(|(number, point)| point.measures.iter().map(move |(name, of)| (number, name, of)))
+            .collect();
+        let mut columns = self.front(rows.iter().map(|row| row.0));
+        columns.extend([
+            FrameColumn::texts("measure", rows.iter().map(|row| row.1)),
+            FrameColumn::texts("unit", rows.iter().map(|row| &row.2.unit)),
+            FrameColumn::integers("n", rows.iter().map(|row| row.2.estimate.n)),
+            FrameColumn::numbers("mean", "", rows.iter().map(|row| row.2.estimate.mean)),
+            FrameColumn::numbers("ci95", "", rows.iter().map(|row| row.2.estimate.ci95.unwrap_or(f64::NAN))),
+        ]);
+        Frame { columns }
+    }
+
+    /// Returns the first columns of rows that belong to these points: number and settings.
+    fn front(&self, points: impl Iterator<Item = usize> + Clone) -> Vec<FrameColumn> {
+        let setting = |point: usize, key| self.points.get(point)?.settings.get_index(key);
+        let keys = self.points.first().into_iter().flat_map(|point| point.settings.keys().enumerate());
+        let columns = keys.map(|(number, key)| {
+            let values = points.clone().map(|point| setting(point, number).map_or("", |(_, value)| value));
+            FrameColumn::texts(key, values)
+        });
+        let number = FrameColumn::integers("point", points.clone().map(|point| point as u64));
+        [number].into_iter().chain(columns).collect()
+    }
+
     /// Writes a row for each point and measure.
     ///
     /// # Errors
     /// As `out` gives.
     pub fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
-        let keys: Vec<&String> =
-            self.points.first().map(|point| point.settings.keys().collect()).unwrap_or_default();
-        let titles = keys.iter().map(|key| quoted(key) + ",").collect::<String>();
-        writeln!(out, "point,{titles}measure,unit,n,mean,ci95")?;
-        for (index, point) in self.points.iter().enumerate() {
-            let settings = point.settings.values().map(|value| quoted(value) + ",").collect::<String>();
-            for (name, Averaged { unit, estimate }) in &point.measures {
-                let ci95 = estimate.ci95.map(|half| half.to_string()).unwrap_or_default();
-                let (name, n, mean) = (quoted(name), estimate.n, estimate.mean);
-                writeln!(out, "{index},{settings}{name},{unit},{n},{mean},{ci95}")?;
-            }
-        }
-        Ok(())
+        self.frame().write_csv(out)
     }
+}
+
+/// Returns a row for each run and measure.
+pub fn measures_frame(summary: &Summary, runs: &[RunResult]) -> Frame {
+    let of = |run: &'_ RunResult| run.outcome.measures.len();
+    let rows = runs.iter().flat_map(|run| run.outcome.measures.iter().map(move |measure| (run, measure)));
+    let mut columns = summary.front(runs.iter().flat_map(|run| std::iter::repeat_n(run.point, of(run))));
+    columns.extend([
+        FrameColumn::integers("seed", rows.clone().map(|(run, _)| run.outcome.seed)),
+        FrameColumn::texts("measure", rows.clone().map(|(_, measure)| &measure.name)),
+        FrameColumn::texts("unit", rows.clone().map(|(_, measure)| &measure.unit)),
+        FrameColumn::numbers("value", "", rows.map(|(_, measure)| measure.value)),
+    ]);
+    Frame { columns }
 }
 
 /// Writes a row for each run and measure.
@@ -122,18 +153,7 @@ impl Summary {
 /// # Errors
 /// As `out` gives.
 pub fn write_measures(summary: &Summary, runs: &[RunResult], out: &mut impl Write) -> io::Result<()> {
-    let keys = summary.points.first().into_iter().flat_map(|point| point.settings.keys());
-    let titles = keys.map(|key| quoted(key) + ",").collect::<String>();
-    writeln!(out, "point,{titles}seed,measure,unit,value")?;
-    for run in runs {
-        let settings = summary.points.get(run.point).into_iter().flat_map(|point| point.settings.values());
-        let settings = settings.map(|value| quoted(value) + ",").collect::<String>();
-        for Measure { name, unit, value } in &run.outcome.measures {
-            let (point, seed, name) = (run.point, run.outcome.seed, quoted(name));
-            writeln!(out, "{point},{settings}{seed},{name},{unit},{value}")?;
-        }
-    }
-    Ok(())
+    measures_frame(summary, runs).write_csv(out)
 }
 
 impl PointSummary {

@@ -71,6 +71,12 @@ impl Document {
         Ok(Document { name: name.to_owned(), text, folder: PathBuf::new(), root, axes, notes })
     }
 
+    /// Returns the document with another folder, at which relative paths start.
+    #[must_use]
+    pub fn in_folder(self, folder: PathBuf) -> Document {
+        Document { folder, ..self }
+    }
+
     /// Sets a key, as `--set key=value` does. A value that is not TOML is taken as text, so quotes are not needed. If the
     /// key was swept, it no longer is. `sweep.KEY=[...]` sweeps a key over a list of values, `sweep.KEY=1 to 9 by 2` over a
     /// range.

@@ -63,6 +63,11 @@ impl ScenarioError {
         &self.diagnostics
     }
 
+    /// Returns the file's name.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
     /// Returns line and column, from one, of a byte of the file.
     pub fn position(&self, at: usize) -> (usize, usize) {
         let before = &self.text.as_bytes()[..at.min(self.text.len())];

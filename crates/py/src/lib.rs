@@ -1,0 +1,65 @@
+//! Python extension `bentpipe._native`: scenarios, runs and results.
+//!
+//! Each function calls the library functions that the command line calls; nothing is computed here. Work runs on a thread of its own
+//! without the interpreter's lock, while the calling thread shows progress and looks for signals ([`watch`]). Tables are passed by the
+//! Arrow PyCapsule interface ([`frame`]). The package around it is in `python/bentpipe`.
+
+mod build;
+mod errors;
+mod frame;
+mod results;
+mod scenario;
+mod values;
+mod watch;
+
+use pyo3::prelude::*;
+
+/// Extension module.
+#[pymodule]
+mod _native {
+    use super::*;
+
+    #[pymodule_export]
+    use super::frame::Frame;
+    #[pymodule_export]
+    use super::results::Results;
+    #[pymodule_export]
+    use super::scenario::Scenario;
+
+    /// Returns the version, and an identifier of the build that changes with the program.
+    #[pyfunction]
+    fn build_info(py: Python<'_>) -> PyResult<(String, String)> {
+        Ok((bentpipe_record::VERSION.to_owned(), build::identity(py)?.to_owned()))
+    }
+
+    /// Reads a scenario file.
+    #[pyfunction]
+    fn load(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Scenario> {
+        Scenario::read(py, &path)
+    }
+
+    /// Parses the text of a scenario file. Relative paths in it start at `folder`.
+    #[pyfunction]
+    #[pyo3(signature = (text, name = "scenario.toml", folder = None))]
+    fn parse(
+        py: Python<'_>,
+        text: &str,
+        name: &str,
+        folder: Option<std::path::PathBuf>,
+    ) -> PyResult<Scenario> {
+        Scenario::parse(py, text, name, folder)
+    }
+
+    /// Opens a folder of results.
+    #[pyfunction]
+    fn open(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Results> {
+        Results::read(py, &path)
+    }
+
+    /// Returns the description of a scenario key, controller, medium or traffic.
+    #[pyfunction]
+    fn describe(name: &str) -> PyResult<String> {
+        let found = bentpipe_scenario::catalogue::describe(name).map_err(errors::value)?;
+        Ok(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    }
+}

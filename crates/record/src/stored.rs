@@ -1,0 +1,63 @@
+//! Results read back from their folder.
+
+use std::path::{Path, PathBuf};
+
+use super::results_folder::{RunFolder, manifest, read_json, runs};
+use super::{Frame, Outcome, RunResult, Summary, Timing, measures_frame};
+
+/// Results of a plan, read from the folder that a run left.
+#[derive(Clone, Debug)]
+pub struct StoredResults {
+    /// The folder.
+    pub path: PathBuf,
+    /// Title of the scenario.
+    pub title: String,
+    /// Command that made the results.
+    pub command: String,
+    /// Commit of the program that made them, if it knew it.
+    pub commit: Option<String>,
+    /// Means over the seeds, with the final values of all runs.
+    pub summary: Summary,
+    /// Runs, in the order of the plan. They count as reused.
+    pub runs: Vec<RunResult>,
+    /// Folders of the runs, in the same order.
+    pub folders: Vec<PathBuf>,
+}
+
+impl StoredResults {
+    /// Reads a folder of results.
+    ///
+    /// # Errors
+    /// Returns what cannot be read, in words.
+    pub fn read(folder: &Path) -> Result<StoredResults, String> {
+        let about = manifest(folder)?;
+        let found = runs(folder)?;
+        let mut summary: Summary = read_json(&folder.join("summary.json"))?;
+        let runs = found.iter().map(run).collect::<Result<Vec<RunResult>, String>>()?;
+        for run in &runs {
+            let point = summary.points.get_mut(run.point);
+            let point = point.ok_or_else(|| format!("{}: summary.json lacks a point", folder.display()))?;
+            point.totals.push(run.outcome.totals.clone());
+        }
+        Ok(StoredResults {
+            path: folder.to_owned(),
+            title: about.title,
+            command: about.command.join(" "),
+            commit: about.commit,
+            summary,
+            runs,
+            folders: found.into_iter().map(|run| run.path).collect(),
+        })
+    }
+
+    /// Returns a row for each run and measure.
+    pub fn measures(&self) -> Frame {
+        measures_frame(&self.summary, &self.runs)
+    }
+}
+
+fn run(of: &RunFolder) -> Result<RunResult, String> {
+    let outcome: Outcome = read_json(&of.path.join("outcome.json"))?;
+    let timing: Timing = read_json(&of.path.join("timing.json"))?;
+    Ok(RunResult { point: of.point, outcome, timing, reused: true })
+}

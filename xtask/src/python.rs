@@ -1,0 +1,69 @@
+//! The virtual environment of the Python tests.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use crate::{install, output_of, root, sh};
+
+/// Python versions whose wheels the tests' packages have.
+const INTERPRETERS: &[&str] = &["python3", "python3.13", "python3.12", "python3.11"];
+
+/// List of the packages that the tests use.
+const REQUIREMENTS: &str = "crates/py/tests/requirements.txt";
+
+/// Makes the environment in `target/python`, and runs the tests of the Python package.
+///
+/// # Errors
+/// Returns an error if the environment cannot be made or a test fails.
+pub(crate) fn run() -> Result<()> {
+    environment()?;
+    sh("cargo", &["test", "--package", "bentpipe-py"])
+}
+
+/// Makes the environment, if it is missing or its list has changed. Without it the tests are skipped.
+///
+/// # Errors
+/// In CI (`CI` set), if it cannot be made.
+pub(crate) fn prepare() -> Result<()> {
+    match environment() {
+        Err(error) if std::env::var_os("CI").is_none() => {
+            println!("without Python packages: tests of the Python package are skipped ({error:#})");
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+fn environment() -> Result<()> {
+    let folder = folder();
+    let (list, made) = (root().join(REQUIREMENTS), folder.join("requirements.txt"));
+    let wanted = std::fs::read_to_string(&list)?;
+    if std::fs::read_to_string(&made).is_ok_and(|present| present == wanted) {
+        return Ok(());
+    }
+    let python = interpreter()?;
+    let (shown, list) = (folder.display().to_string(), list.display().to_string());
+    sh(python, &["-m", "venv", "--clear", &shown])?;
+    let pip = folder.join("bin/pip").display().to_string();
+    sh(&pip, &["install", "--quiet", "--disable-pip-version-check", "--requirement", &list])?;
+    // Last, as it marks the environment as complete.
+    Ok(std::fs::write(made, wanted)?)
+}
+
+/// Returns an interpreter that makes environments. Installs Debian's if there is none.
+fn interpreter() -> Result<&'static str> {
+    let find = || INTERPRETERS.iter().find(|python| is_recent(python));
+    if find().is_none() {
+        install::install(&["python3-venv"])?;
+    }
+    find().copied().context("no Python of at least 3.11")
+}
+
+fn folder() -> PathBuf {
+    root().join("target/python")
+}
+
+fn is_recent(python: &str) -> bool {
+    output_of(python, &["-c", "import sys, ensurepip; sys.exit(sys.version_info < (3, 11))"]).is_some()
+}
