@@ -37,6 +37,10 @@ bentpipe_net::metrics! {
     Gauge DELAY_MAX = "delay-max", Seconds, "Maximum one-way delay";
     Gauge JITTER = "jitter", Seconds, "Jitter (RFC 3550)"
         => .summed(&[Sum::new("jitter", "Jitter", How::Last).at(End::Receiver)]);
+    Gauge INTERARRIVAL = "interarrival", Seconds, "Mean interval between arrivals of a flow"
+        => .summed(&[Sum::new("interarrival", "Mean interarrival time", How::Last).at(End::Receiver)]);
+    Gauge INTERARRIVAL_DEVIATION = "interarrival-deviation", Seconds, "Standard deviation of a flow's intervals between arrivals"
+        => .summed(&[Sum::new("interarrival-deviation", "Deviation of interarrival time", How::Last).at(End::Receiver)]);
     Counter ENDED = "ended", Count, "Sources that have sent all";
     Gauge LAST_ARRIVAL = "last-arrival", Seconds, "Time of the last arrival" => .summed(&[
         Sum::new("completion", "Completion time", How::SinceStart).at(End::Receiver).given(&ENDED),

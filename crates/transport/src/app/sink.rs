@@ -44,6 +44,10 @@ pub struct FlowStats {
     recent: u64,
     /// The last packet's one-way delay.
     transit_ns: u64,
+    /// Arrivals of the first and the last packet.
+    arrived: [Time; 2],
+    /// Sum of squared intervals between arrivals, in square seconds.
+    squares: f64,
 }
 
 impl FlowStats {
@@ -56,6 +60,8 @@ impl FlowStats {
         highest: 0,
         recent: 0,
         transit_ns: 0,
+        arrived: [Time::ZERO; 2],
+        squares: 0.0,
     };
 
     /// Returns the number of missing packets up to the highest number received. Packets in flight count until
@@ -69,10 +75,28 @@ impl FlowStats {
         if self.packets == 0 { 0 } else { self.highest + 1 }
     }
 
+    /// Returns the mean interval between arrivals in seconds, if there are two.
+    pub fn interarrival_s(&self) -> Option<f64> {
+        let [first, last] = self.arrived;
+        (self.packets > 1).then(|| last.since(first).as_secs_f64() / (self.packets - 1) as f64)
+    }
+
+    /// Returns the standard deviation of intervals between arrivals in seconds, if there are two arrivals.
+    pub fn interarrival_deviation_s(&self) -> Option<f64> {
+        let mean = self.interarrival_s()?;
+        Some((self.squares / (self.packets - 1) as f64 - mean * mean).max(0.0).sqrt())
+    }
+
     #[inline]
-    pub(crate) fn take(&mut self, sequence: u32, bits: u32, len: usize, transit: Span) {
+    pub(crate) fn take(&mut self, sequence: u32, bits: u32, len: usize, (transit, at): (Span, Time)) {
         self.place(extend(self.highest, sequence, bits));
         let transit_ns = transit.as_nanos();
+        if self.packets == 0 {
+            self.arrived[0] = at;
+        } else {
+            self.squares += at.since(self.arrived[1]).as_secs_f64().powi(2);
+        }
+        self.arrived[1] = at;
         if self.packets > 0 {
             // D is the difference of two transit times; J moves by a sixteenth of the error.
             let difference = transit_ns.abs_diff(self.transit_ns) as f64;
@@ -204,15 +228,22 @@ impl Sink {
     }
 
     #[inline]
-    fn count(&mut self, arrival: &Arrival, delay: Span) -> Result<(), Refusal> {
+    fn count(&mut self, arrival: &Arrival, (delay, at): (Span, Time)) -> Result<(), Refusal> {
         let flow = self.flows.get_mut(arrival.flow).ok_or(Refusal::Unexpected)?;
-        flow.take(arrival.sequence, self.config.header.sequence_bits(), arrival.payload_len, delay);
+        flow.take(arrival.sequence, self.config.header.sequence_bits(), arrival.payload_len, (delay, at));
         self.delays.record(delay);
         Ok(())
     }
 
     fn total(&self, of: impl Fn(&FlowStats) -> u64) -> u64 {
         self.flows.iter().map(of).sum()
+    }
+
+    /// Returns the mean over all flows with two packets of a figure of each; NaN without any.
+    fn mean_of(&self, of: impl Fn(&FlowStats) -> Option<f64>) -> f64 {
+        let values = self.flows.iter().filter_map(of);
+        let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+        sum / count
     }
 
     /// Returns the mean of the flows' jitter in seconds; NaN without any.
@@ -227,7 +258,7 @@ impl Sink {
 impl Element for Sink {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
         let delay = cx.now().since(packet.created_at());
-        let counted = self.read(&packet).and_then(|arrival| self.count(&arrival, delay));
+        let counted = self.read(&packet).and_then(|arrival| self.count(&arrival, (delay, cx.now())));
         match counted {
             Ok(()) => self.last = Some(Arrived { at: cx.now(), delay }),
             Err(Refusal::BadChecksum) => self.bad_checksum += 1,
@@ -262,6 +293,8 @@ impl Element for Sink {
         observer.gauge(&metrics::DELAY, self.last.map_or(f64::NAN, |last| last.delay.as_secs_f64()));
         delays::observe(&self.delays, observer);
         observer.gauge(&metrics::JITTER, self.mean_jitter());
+        observer.gauge(&metrics::INTERARRIVAL, self.mean_of(FlowStats::interarrival_s));
+        observer.gauge(&metrics::INTERARRIVAL_DEVIATION, self.mean_of(FlowStats::interarrival_deviation_s));
         observer.gauge(&metrics::LAST_ARRIVAL, self.last.map_or(f64::NAN, |last| last.at.as_secs_f64()));
     }
 

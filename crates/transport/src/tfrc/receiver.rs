@@ -135,7 +135,7 @@ impl Receiver {
 
     fn count(&mut self, packet: &Packet, number: u32, payload_len: usize, cx: &Cx<'_>) {
         let delay = cx.now().since(packet.created_at());
-        self.stats.take(number, 32, payload_len, delay);
+        self.stats.take(number, 32, payload_len, (delay, cx.now()));
         self.delays.record(delay);
         self.delay = Some(delay);
     }

@@ -68,6 +68,9 @@ fn delay_and_jitter_follow_their_formulas() {
     assert!((rig.value("delay-mean") - 0.006).abs() < 1e-12);
     assert!((rig.value("delay-p50") - 0.006).abs() < 6e-6);
     assert_eq!((rig.value("delay-min"), rig.value("delay-max")), (0.005, 0.007));
+    // Arrivals at 5, 17 and 26 ms: intervals of 12 and 9 ms.
+    assert!((rig.value("interarrival") - 0.0105).abs() < 1e-12);
+    assert!((rig.value("interarrival-deviation") - 0.0015).abs() < 1e-12);
     assert_eq!(rig.value("copies"), f64::from(CONFIG.count), "goodput is that of all together");
     assert_eq!((rig.value("packets"), rig.value("delivered-bytes"), rig.value("lost")), (3.0, 120.0, 0.0));
 }
