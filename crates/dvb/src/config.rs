@@ -89,6 +89,11 @@ impl Config {
     ///
     /// Padded packets take whole TS packets. Packed ones take their share of an endless sequence, rounded up.
     pub fn line_len(&self, packet_len: usize) -> Bytes {
+        Bytes::new(self.octets(packet_len, EtherType::IPV4).ceil() as u64)
+    }
+
+    /// Returns the mean bytes of a packet in TS packets or data fields.
+    pub(crate) fn octets(&self, packet_len: usize, kind: EtherType) -> f64 {
         let packet_len = packet_len + if self.bridged { ethernet::HEADER_LEN } else { 0 };
         let (sndu, pointers) = match self.encapsulation {
             Encapsulation::Ule => {
@@ -97,25 +102,26 @@ impl Config {
             }
             Encapsulation::Mpe => {
                 let dst = self.to.map_or(MacAddr::BROADCAST, |to| to.0);
-                let repr = mpe::Repr { dst, ethertype: self.llc.then_some(EtherType::IPV4) };
+                let is_named = self.llc || kind == EtherType::ROHC;
+                let repr = mpe::Repr { dst, ethertype: is_named.then_some(kind) };
                 (repr.section_len(packet_len), repr.sections(packet_len))
             }
             Encapsulation::Gse => {
                 let label = self.to.map_or(gse::Label::Broadcast, |to| gse::Label::Six(to.0));
-                return Bytes::new(gse::Repr::new(ule::Type::IPV4, label).packet_len(packet_len) as u64);
+                return gse::Repr::new(ule::Type(kind.0), label).packet_len(packet_len) as f64;
             }
         };
-        let len = match self.packing {
+        let of_payload = |bytes: usize, room: usize| (bytes * ts::PACKET_LEN) as f64 / room as f64;
+        match self.packing {
             None => {
                 let longest = pointers - 1;
                 let rest = ule::packets(sndu - longest * section::MAX_LEN);
-                (longest * section::packets(section::MAX_LEN) + rest) * ts::PACKET_LEN
+                ((longest * section::packets(section::MAX_LEN) + rest) * ts::PACKET_LEN) as f64
             }
             // A pointer in every TS packet, or one for each SNDU or section.
-            Some(_) if sndu < ts::PAYLOAD_LEN => (sndu * ts::PACKET_LEN).div_ceil(ts::PAYLOAD_LEN - 1),
-            Some(_) => ((sndu + pointers) * ts::PACKET_LEN).div_ceil(ts::PAYLOAD_LEN),
-        };
-        Bytes::new(len as u64)
+            Some(_) if sndu < ts::PAYLOAD_LEN => of_payload(sndu, ts::PAYLOAD_LEN - 1),
+            Some(_) => of_payload(sndu + pointers, ts::PAYLOAD_LEN),
+        }
     }
 
     /// Checks the values.

@@ -3,6 +3,7 @@
 //! Each node that sends on a carrier has a multiplex of its streams there.
 
 mod capture;
+mod compressed;
 
 use crate::{Config, Encapsulation, Idle, Line, Modcod, PathConfig, Receiver, Refusal, RohcMode, Sender};
 use bentpipe_net::Port;
@@ -12,8 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use bentpipe_site::{
-    Assembly, At, CapturePoint, Changes, Changing, Cost, Facts, MediumKind, Member, Named, Order, Part,
-    Problem, Review, SharedParts, Site, Slot, Wired, line,
+    Assembly, At, CapturePoint, Changes, Changing, Compressed, Cost, Facts, MediumKind, Member, Named, Order,
+    Part, Problem, Review, Sample, SharedParts, Site, Slot, Wired, line,
 };
 pub use capture::frame_in_udp;
 
@@ -160,6 +161,10 @@ impl Cost for StreamCost {
 
     fn wire_len(&self, len: usize) -> Bytes {
         self.stream.line_len(len)
+    }
+
+    fn compressed(&self, flows: u64, sample: &dyn Fn(u16) -> Option<Sample>) -> Option<Compressed> {
+        compressed::compressed(&self.stream, flows, sample)
     }
 
     fn shared(&self) -> Option<&str> {

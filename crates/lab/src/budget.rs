@@ -11,7 +11,7 @@ pub(crate) mod show;
 use bentpipe_net::queue::DEFAULT_PACKETS;
 use bentpipe_scenario::copies::copies as copies_between;
 use bentpipe_scenario::{Flow, Link, Medium, Problem, Queue, Scenario, Way};
-pub use bentpipe_site::{Airtime, ShareBudget};
+pub use bentpipe_site::{Airtime, Compressed, ShareBudget};
 use bentpipe_site::{Router, Window};
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::Serialize;
@@ -85,6 +85,9 @@ pub struct FlowBudget {
     pub one_way: Span,
     /// Propagation and transmission of a packet there and an ACK back; TCP only.
     pub min_rtt: Option<Span>,
+    /// Links that compress its headers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub compressed: Vec<CompressedFlow>,
     /// The link that limits it.
     pub bottleneck: String,
     /// Most goodput: of payload, at the bottleneck, alone.
@@ -97,6 +100,20 @@ pub struct FlowBudget {
     pub tcp: Option<TcpBudget>,
     /// Warnings about its limits, in sentences.
     pub warnings: Vec<String>,
+}
+
+/// Header compression of a flow on a link.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CompressedFlow {
+    /// The link and its direction.
+    pub link: String,
+    /// Mean lengths of its packets.
+    #[serde(flatten)]
+    pub lengths: Compressed,
+    /// Number of such flows that the link has room for.
+    ///
+    /// Usable rate / (packets per second * bytes on the line).
+    pub room: Option<u64>,
 }
 
 /// Window that a flow needs to fill its path.
@@ -126,7 +143,9 @@ impl Budget {
         let mut paths = Vec::new();
         for (n, (name, flow)) in scenario.flow.iter().enumerate() {
             for to in receivers(scenario, flow) {
-                paths.push((n, Path::new(&topology, &mut router, name, flow, to)?));
+                let mut path = Path::new(&topology, &mut router, name, flow, to)?;
+                path.compress(&media, flow, |link| flows_on(scenario, &scenario.link[link], flow));
+                paths.push((n, path));
             }
         }
         let links = link_budgets(scenario, &media, &paths);
@@ -295,6 +314,7 @@ impl FlowBudget {
         let (name, flow) = scenario.flow.get_index(n).expect("a path is of a flow");
         let kind = flow.traffic.kind();
         let (bottleneck, ceiling) = path.bottleneck(media);
+        let offered = kind.offered(Bytes::new(path.packet));
         let mut budget = FlowBudget {
             name: name.clone(),
             copies: flow.count * copies_between(scenario, [&flow.from, &flow.to]),
@@ -304,14 +324,11 @@ impl FlowBudget {
             packet: Bytes::new(path.packet),
             one_way: path.one_way(media),
             min_rtt: kind.takes().answers.then(|| path.min_rtt(media)),
-            bottleneck: format!(
-                "{} {}",
-                scenario.link.get_index(bottleneck.0).map_or("", |(name, _)| name),
-                bottleneck.1.name()
-            ),
+            compressed: compressed(scenario, media, path, offered),
+            bottleneck: direction(scenario, bottleneck),
             ceiling,
             fair_share: ceiling.mul_f64(1.0 / sharing.count() as f64),
-            offered: kind.offered(Bytes::new(path.packet)),
+            offered,
             tcp: None,
             warnings: Vec::new(),
         };
@@ -319,6 +336,29 @@ impl FlowBudget {
         budget.warnings = warnings(scenario, media, flow, &budget, bottleneck, sharing);
         budget
     }
+}
+
+/// Returns the name of a direction of a link.
+fn direction(scenario: &Scenario, (link, way): (usize, Way)) -> String {
+    format!("{} {}", scenario.link.get_index(link).map_or("", |(name, _)| name), way.name())
+}
+
+/// Returns header compression on the links of a path, for flows of `offered` payload.
+fn compressed(
+    scenario: &Scenario,
+    media: &Media<'_>,
+    path: &Path,
+    offered: Option<Rate>,
+) -> Vec<CompressedFlow> {
+    let of_link = |((link, way), lengths): ((usize, Way), Compressed)| {
+        let rate = media.cost(link, way).usable().as_bps() as f64;
+        let room = |offered: Rate| {
+            let per_s = offered.as_bps() as f64 / (8.0 * path.payload.max(1) as f64);
+            (rate / (8.0 * lengths.on_line_bytes * per_s)) as u64
+        };
+        CompressedFlow { link: direction(scenario, (link, way)), lengths, room: offered.map(room) }
+    };
+    path.compressed().map(of_link).collect()
 }
 
 impl FlowBudget {

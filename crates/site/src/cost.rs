@@ -3,6 +3,8 @@
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::Serialize;
 
+use crate::sample::Sample;
+
 /// Cost of packets on a direction of a link.
 pub trait Cost {
     /// Returns the rate of frames or cells.
@@ -43,10 +45,28 @@ pub trait Cost {
         Vec::new()
     }
 
+    /// Returns the mean lengths of packets of `flows` flows behind header compression.
+    ///
+    /// `sample` returns packets of a number of them. `None` without compression, which is the default.
+    fn compressed(&self, _flows: u64, _sample: &dyn Fn(u16) -> Option<Sample>) -> Option<Compressed> {
+        None
+    }
+
     /// Returns the time that a packet takes on a medium which both directions share.
     fn airtime(&self, _len: usize) -> Option<Airtime> {
         None
     }
+}
+
+/// Mean lengths of a flow's packets behind header compression, over whole cycles of refreshes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Compressed {
+    /// IP packet before compression, in bytes.
+    pub packet_bytes: f64,
+    /// Packet after compression, in bytes.
+    pub compressed_bytes: f64,
+    /// Bytes that it takes on the line.
+    pub on_line_bytes: f64,
 }
 
 /// Time that a packet takes on a shared medium, of which the capacity is made.

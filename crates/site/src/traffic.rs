@@ -7,6 +7,7 @@ use bentpipe_units::{Bytes, Rate};
 use crate::flow::{FlowAt, FlowEnds, FlowGround};
 use crate::problem::Problem;
 use crate::review::Review;
+use crate::sample::Sample;
 use crate::topology::IpVersion;
 
 /// Number of elements that copies of a flow have.
@@ -79,6 +80,13 @@ pub trait TrafficKind: Debug {
     ///
     /// `packet` is the length of its packets.
     fn offered(&self, _packet: Bytes) -> Option<Rate> {
+        None
+    }
+
+    /// Returns the packets that `copies` of it send, where they are known before the run. Default: `None`.
+    ///
+    /// Addresses are examples; ports are those of the first flow between two nodes.
+    fn sample(&self, _ip: IpVersion, _copies: u16) -> Option<Sample> {
         None
     }
 

@@ -16,7 +16,7 @@ mod timetable;
 
 pub use arrivals::Arrivals;
 pub use flow::{Endpoints, Header, Identification, Template, datagram};
-pub use kind::{Udp, datagram_ends, endpoints, port_numbers};
+pub use kind::{Udp, datagram_ends, endpoints, port_numbers, sample};
 pub use refresh::Refresh;
 pub use replay::{Replay, ReplayConfig};
 pub use sink::{FlowStats, Sink, SinkConfig};

@@ -1,7 +1,7 @@
 //! The way of a flow: its links, and the lengths of its packets on each.
 
 use bentpipe_scenario::{Flow, Hop, Ip, Problem, Way};
-use bentpipe_site::{Router, Topology, header_len, path_mtu, stage};
+use bentpipe_site::{Compressed, Router, Topology, header_len, path_mtu, stage};
 use bentpipe_units::{Rate, Span};
 
 use super::medium::Media;
@@ -16,6 +16,8 @@ pub(super) struct Path {
     /// Links with what tunnels add to a packet there.
     there: Vec<(usize, Way, u64)>,
     back: Vec<(usize, Way, u64)>,
+    /// Lengths behind header compression, by the links there.
+    compressed: Vec<Option<Compressed>>,
 }
 
 impl Path {
@@ -40,7 +42,24 @@ impl Path {
         let longest = kind.segment_len().map_or(mtu, |len| header_len(flow.ip, len).get());
         let packet = longest.min(mtu);
         let nodes = nodes(topology, from, &there);
-        Ok(Path { nodes, mtu, payload: packet.saturating_sub(headers), packet, ack: headers, there, back })
+        let payload = packet.saturating_sub(headers);
+        Ok(Path { nodes, mtu, payload, packet, ack: headers, there, back, compressed: Vec::new() })
+    }
+
+    /// Computes header compression of `flows` copies on each link outside of tunnels.
+    pub(super) fn compress(&mut self, media: &Media<'_>, flow: &Flow, flows: impl Fn(usize) -> u64) {
+        let sample = |copies| flow.traffic.kind().sample(flow.ip, copies);
+        let on = |&(link, way, more): &(usize, Way, u64)| {
+            let cost = (more == 0).then(|| media.cost(link, way))?;
+            cost.compressed(flows(link), &sample)
+        };
+        self.compressed = self.there.iter().map(on).collect();
+    }
+
+    /// Returns the links there that compress headers, with the lengths.
+    pub(super) fn compressed(&self) -> impl Iterator<Item = ((usize, Way), Compressed)> {
+        let links = self.there.iter().map(|(link, way, _)| (*link, *way));
+        links.zip(&self.compressed).filter_map(|(link, compressed)| Some((link, (*compressed)?)))
     }
 
     /// Returns the length of its packets on a link: data forward, ACKs back.
@@ -55,7 +74,13 @@ impl Path {
     /// Returns the link with the least rate of payload, and that rate.
     pub(super) fn bottleneck(&self, media: &Media<'_>) -> ((usize, Way), Rate) {
         let rate = |&(link, way, more): &(usize, Way, u64)| {
-            let ip = media.cost(link, way).capacity((self.packet + more) as usize);
+            let ip = match self.compressed().find(|(at, _)| *at == (link, way)) {
+                Some((_, compressed)) => media
+                    .cost(link, way)
+                    .usable()
+                    .mul_f64(self.packet as f64 / compressed.on_line_bytes.max(1.0)),
+                None => media.cost(link, way).capacity((self.packet + more) as usize),
+            };
             let limit = stage::limit(&media.side(link, way).stages.by_row());
             let ip = limit.map_or(ip, |limit| limit.min(ip));
             ((link, way), ip.mul_f64(self.payload as f64 / (self.packet + more).max(1) as f64))

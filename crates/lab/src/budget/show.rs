@@ -4,7 +4,7 @@ use std::fmt;
 
 use bentpipe_units::{Rate, Span};
 
-use super::{Budget, FlowBudget, LinkBudget, ShareBudget};
+use super::{Budget, Compressed, CompressedFlow, FlowBudget, LinkBudget, ShareBudget};
 
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,6 +97,7 @@ impl fmt::Display for FlowBudget {
             ("bottleneck", self.bottleneck.clone()),
             ("max goodput", rate(self.ceiling)),
         ];
+        rows.extend(self.compressed.iter().map(|on| ("compressed", compressed(on))));
         if self.fair_share != self.ceiling {
             rows.push(("fair share", rate(self.fair_share)));
         }
@@ -111,6 +112,16 @@ impl fmt::Display for FlowBudget {
         rows.iter().try_for_each(|(name, value)| writeln!(f, "  {name:<22} {value}"))?;
         self.warnings.iter().try_for_each(|warning| writeln!(f, "  note: {warning}"))
     }
+}
+
+/// Describes header compression on a link.
+fn compressed(on: &CompressedFlow) -> String {
+    let Compressed { packet_bytes, compressed_bytes, on_line_bytes } = on.lengths;
+    let room = on.room.map_or_else(String::new, |room| format!("; room for {room} such flows"));
+    format!(
+        "{packet_bytes:.1} B to {compressed_bytes:.1} B on {}, {on_line_bytes:.1} B on the line{room}",
+        on.link
+    )
 }
 
 /// Returns a rate with four digits.

@@ -171,3 +171,44 @@ fn a_queue_that_is_too_long_is_named() {
     }
     assert_eq!(note("queue = { kind = \"drop-tail\", packets = 50 }"), None);
 }
+
+/// GSM streams over 8 Mbit/s of bridged ULE, with header compression. The publication's equations 14 and 15.
+fn streams(count: u32, rohc: &str) -> CompressedFlow {
+    let budget = budget(&format!(
+        "title = \"t\"\nduration = \"9 s\"\nnode.a = {{}}\nnode.b = {{}}\n\
+         dvb.up = {{ kind = \"transport-stream\", rate = \"8 Mbit/s\" }}\n\
+         link.sky = {{ between = [\"a\", \"b\"], delay = \"250 ms\", medium = {{ kind = \"dvb\", line = \"up\", pid = \"0x201\", \
+         packing = \"1 ms\", bridged = true, rohc = {{ {rohc} }} }} }}\n\
+         flow.calls = {{ from = \"a\", to = \"b\", count = {count}, ip = 6, traffic = {{ kind = \"udp\", \
+         pattern = {{ kind = \"constant\", interval = \"20 ms\" }}, payload = \"45 B\", header = \"rtp\", shared_ports = true }} }}\n"
+    ));
+    budget.flows[0].compressed[0].clone()
+}
+
+const REFRESHED: &str = "cid = \"large\", contexts = 16384, refresh = 350, refresh_repeats = 3, repeats = 3, \
+                         dynamic_refresh = 0, confirm = 0";
+
+#[test]
+fn compressed_streams_fit_as_published() {
+    // The publication's average header is 2 B longer.
+    for (profiles, published) in [("[\"ip\", \"rtp\"]", 314.0), ("[\"ip\"]", 249.0)] {
+        let flow = streams(published as u32, &format!("profiles = {profiles}, {REFRESHED}"));
+        let room = flow.room.expect("a rate") as f64;
+        assert!((room / published - 1.0).abs() < 0.03, "{profiles}: {room} for {published}");
+        assert_eq!(flow.lengths.packet_bytes, 93.0);
+        // 22 B around each, and 188 B of TS for 183.
+        let on_line = (flow.lengths.compressed_bytes + 22.0) * 188.0 / 183.0;
+        assert!((flow.lengths.on_line_bytes - on_line).abs() < 1e-6, "{flow:?}");
+    }
+}
+
+#[test]
+fn cids_and_too_few_contexts_count() {
+    let compressed = |count, rohc: &str| streams(count, rohc).lengths.compressed_bytes;
+    let alone = compressed(1, "profiles = [\"rtp\"], confirm = 0");
+    let few = compressed(10, "profiles = [\"rtp\"], confirm = 0");
+    assert!((few - alone - 0.9).abs() < 1e-6, "nine of ten have an octet of CID: {alone}, {few}");
+    // Flows that take each other's contexts begin anew with each packet.
+    let crowded = compressed(17, "profiles = [\"rtp\"]");
+    assert!(crowded > few + 5.0, "{few}, {crowded}");
+}

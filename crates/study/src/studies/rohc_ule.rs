@@ -1,5 +1,6 @@
 //! ROHC over ULE over DVB-S: compressor headers, equations 8 to 15, simulated values.
 
+mod carriers;
 mod contexts;
 mod damage;
 mod encapsulations;
@@ -54,6 +55,10 @@ pub(super) const CODES: &[(&str, Code)] = &[
     ("rohc-ule-routed", streams::routed),
     ("rohc-ule-noise-ratio", |runs| damage::ratio(runs, "noise-udp", "noise")),
     ("rohc-ule-noise-ratio-bursts", |runs| damage::ratio(runs, "bursts-udp", "bursts")),
+    ("rohc-ule-noise-ratio-ip", |runs| damage::ratio(runs, "noise-ip", "noise")),
+    ("rohc-ule-noise-ratio-rtp", |runs| damage::ratio(runs, "noise-rtp", "noise")),
+    ("rohc-ule-bursts-ratio-ip", |runs| damage::ratio(runs, "bursts-ip", "bursts")),
+    ("rohc-ule-bursts-ratio-rtp", |runs| damage::ratio(runs, "bursts-rtp", "bursts")),
     ("rohc-ule-noise-ahead", damage::ahead),
     ("rohc-ule-noise-refused-random", |runs| damage::refused(runs, "noise-udp")),
     ("rohc-ule-noise-refused-bursts", |runs| damage::refused(runs, "bursts-udp")),
@@ -92,6 +97,9 @@ pub(super) const CONSTANTS: &[(&str, Code)] = &[
         let (packets, saved) = headers::selective(128);
         Ok(saved / packets)
     }),
+    ("rohc-ule-s2-gain", |_| Ok(carriers::gain())),
+    ("rohc-ule-ule-over-gse", |_| encapsulations::over_gse(Carriage::UleInFrames, V4, &SHARE_PAYLOADS)),
+    ("rohc-ule-mpe-over-gse", |_| encapsulations::over_gse(Carriage::MpeInFrames, V4, &SHARE_PAYLOADS)),
     ("rohc-ule-contexts-compared", |_| {
         Ok(contexts::compared(311, Lookup::Hashed) / contexts::compared(311, Lookup::Linear))
     }),
@@ -164,12 +172,16 @@ pub(super) const CURVES: &[(&str, CurveCode)] = &[
     ("rohc-ule-share-ule-v4", |_| share(Carriage::Ule, V4, false)),
     ("rohc-ule-share-mpe-v4", |_| share(Carriage::Mpe, V4, false)),
     ("rohc-ule-share-gse-v4", |_| share(Carriage::Gse, V4, false)),
+    ("rohc-ule-share-ule-s2-v4", |_| share(Carriage::UleInFrames, V4, false)),
+    ("rohc-ule-share-mpe-s2-v4", |_| share(Carriage::MpeInFrames, V4, false)),
     ("rohc-ule-share-ule-v4-rohc", |_| share(Carriage::Ule, V4, true)),
     ("rohc-ule-share-mpe-v4-rohc", |_| share(Carriage::Mpe, V4, true)),
     ("rohc-ule-share-gse-v4-rohc", |_| share(Carriage::Gse, V4, true)),
     ("rohc-ule-share-ule-v6", |_| share(Carriage::Ule, Ip::V6, false)),
     ("rohc-ule-share-mpe-v6", |_| share(Carriage::Mpe, Ip::V6, false)),
     ("rohc-ule-share-gse-v6", |_| share(Carriage::Gse, Ip::V6, false)),
+    ("rohc-ule-share-ule-s2-v6", |_| share(Carriage::UleInFrames, Ip::V6, false)),
+    ("rohc-ule-share-mpe-s2-v6", |_| share(Carriage::MpeInFrames, Ip::V6, false)),
     ("rohc-ule-share-ule-v6-rohc", |_| share(Carriage::Ule, Ip::V6, true)),
     ("rohc-ule-share-mpe-v6-rohc", |_| share(Carriage::Mpe, Ip::V6, true)),
     ("rohc-ule-share-gse-v6-rohc", |_| share(Carriage::Gse, Ip::V6, true)),

@@ -1,8 +1,11 @@
 //! Traffic of UDP datagrams.
 
+use std::net::{IpAddr, SocketAddr};
+
 use bentpipe_net::Element;
 use bentpipe_site::{
-    Copies, Datagrams, End, FlowAt, FlowEnds, FlowGround, FlowTakes, PortNumbers, Problem, TrafficKind,
+    Copies, Datagrams, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PortNumbers, Problem, Sample,
+    TrafficKind,
 };
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::ip::Protocol;
@@ -13,6 +16,9 @@ use super::flow::{Endpoints, Header, Identification};
 use super::refresh::Refresh;
 use super::sink::{Sink, SinkConfig};
 use super::source::{Pattern, Source, SourceConfig};
+
+/// Port of both ends of samples: the first that flows have.
+const SAMPLE_PORT: u16 = 1024;
 
 /// UDP datagrams of one length.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -95,6 +101,10 @@ impl TrafficKind for Udp {
         })
     }
 
+    fn sample(&self, ip: IpVersion, copies: u16) -> Option<Sample> {
+        sample(&self.source(Span::ZERO, None, copies), ip)
+    }
+
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
         at.ensure_fits(self.payload, self.header_len(), "payload")?;
         if let Some(refresh) = self.refresh {
@@ -110,6 +120,16 @@ impl TrafficKind for Udp {
         let sink = SinkConfig { first_port, count, header: self.header, shared_ports: self.shared_ports };
         Ok(datagram_ends(source, sink, &datagrams))
     }
+}
+
+/// Returns the packets of a source between example addresses; `None` if a value is impossible.
+pub fn sample(config: &SourceConfig, ip: IpVersion) -> Option<Sample> {
+    let addresses: [IpAddr; 2] = match ip {
+        IpVersion::V4 => [[192, 0, 2, 1].into(), [192, 0, 2, 130].into()],
+        IpVersion::V6 => [[0x2001, 0xdb8, 0, 1, 0, 0, 0, 1].into(), [0x2001, 0xdb8, 0, 2, 0, 0, 0, 2].into()],
+    };
+    let [source, destination] = addresses.map(|address| SocketAddr::new(address, SAMPLE_PORT));
+    Some(Sample::new(Source::new(config, Endpoints { source, destination }).ok()?))
 }
 
 /// Returns the addresses of datagrams as their source has them.

@@ -239,7 +239,7 @@ impl Sink {
         self.flows.iter().map(of).sum()
     }
 
-    /// Returns the mean over all flows with two packets of a figure of each; NaN without any.
+    /// Returns the mean of a figure over flows with two packets; NaN without any.
     fn mean_of(&self, of: impl Fn(&FlowStats) -> Option<f64>) -> f64 {
         let values = self.flows.iter().filter_map(of);
         let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 
 use bentpipe_site::{
-    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, PortNumbers, Problem, Review, TrafficKind,
+    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PortNumbers, Problem, Review, Sample,
+    TrafficKind,
 };
+use bentpipe_transport::app::{self, Header, Pattern, SourceConfig};
 use bentpipe_units::{Bytes, Rate, Time};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::rtp;
@@ -44,6 +46,16 @@ impl TrafficKind for Config {
         let settings = self.settings().ok()?;
         let payload = Bytes::new(settings.payload_len().into());
         Some(Rate::of(payload, settings.interval()).mul_f64(settings.activity()))
+    }
+
+    /// Returns speech packets alone, without pauses and RTCP.
+    fn sample(&self, ip: IpVersion, copies: u16) -> Option<Sample> {
+        let settings = self.settings().ok()?;
+        let payload = Bytes::new(u64::from(settings.payload_len()) + rtp::HEADER_LEN as u64);
+        let pattern = Pattern::Constant { interval: settings.interval() };
+        let source =
+            SourceConfig { header: Header::Rtp, count: copies, ..SourceConfig::new(pattern, payload) };
+        app::sample(&source, ip)
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
