@@ -1,14 +1,16 @@
-//! Checks on `bentpipe-transport`: any segments at a TCP, any datagrams at both ends of TFRC.
+//! Checks on `bentpipe-transport`: any segments at a TCP and at a proxy that splits it, any datagrams at both ends of
+//! TFRC.
 //!
 //! What arrives has right checksums, and numbers near those that the end expects: all else is refused at the door, and the
 //! formats have targets of their own. An end may send for what it hears, but never for ever at one instant, and never more
 //! than its window.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use bentpipe_net::{Cx, Element, Outbox, Packet, Port, Wire};
 use bentpipe_transport::app::Endpoints;
-use bentpipe_transport::tcp::{self, Bulk, Endpoint};
+use bentpipe_transport::tcp::{self, Bulk, Endpoint, Pep, PepConfig, PepState};
 use bentpipe_transport::tfrc;
 use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
 use bentpipe_wire::checksum::Pseudo;
@@ -19,7 +21,7 @@ use bentpipe_wire::{dccp, udp};
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: &[(&str, Target)] = &[("tcp_end", fuzz_tcp_end), ("tfrc", fuzz_tfrc)];
+pub const TARGETS: &[(&str, Target)] = &[("tcp_end", fuzz_tcp_end), ("tfrc", fuzz_tfrc), ("pep", fuzz_pep)];
 
 /// An element alone, and what it sent at each of its outputs.
 struct Bench<E> {
@@ -281,4 +283,87 @@ fn dccp_packet(bytes: &[u8], sequence: &mut u64, ack: u64) -> Packet {
             view.fill_checksum(pseudo);
         }
     })
+}
+
+/// Most connections of the proxy.
+const SPLITS: usize = 4;
+/// Most bytes that one of its connections holds: a receive and a send buffer each way.
+const HELD: u64 = 2 * 40_000;
+
+/// Two bytes of configuration. Then segments of eight bytes: time; direction, port number and content; flags; distance of the
+/// sequence number from the expected one; of the acknowledgement from the highest sent; window; length of the payload, in two.
+pub fn fuzz_pep(data: &[u8]) {
+    let Some((&[first, second], mut rest)) = data.split_first_chunk::<2>() else { return };
+    let side = |byte| tcp::Config { quick_start: None, ..tcp_config(byte, second) };
+    let config = PepConfig {
+        satellite: side(first & 0xe),
+        ground: side(0),
+        answers_at_once: first & 1 != 0,
+        connections: SPLITS,
+        behind_satellite: [address(2, 0).ip()].into(),
+        own: Vec::new(),
+        state: PepState::On,
+    };
+    let mut bench = Bench::new(Pep::new(config).expect("possible"));
+    let mut known = HashMap::new();
+    bench.call(None);
+    while let Some((event, behind)) = rest.split_first_chunk::<8>() {
+        rest = behind;
+        bench.pass(span(event[0]), |bench| note(&mut known, &bench.sent));
+        bench.call(Some(any_segment(event, &known)));
+        note(&mut known, &bench.sent);
+        let (count, held) = (bench.element.connections(), bench.element.held());
+        assert!(count <= SPLITS && held <= count as u64 * HELD, "{count} connections hold {held} B");
+        assert!(bench.sent.len() <= 500, "{} packets at once", bench.sent.len());
+    }
+    bench.pass(Span::from_secs(400), |_| {});
+    bench.element.set_state(PepState::Down);
+    bench.call(None);
+    assert_eq!((bench.element.connections(), bench.element.held()), (0, 0));
+}
+
+/// Numbers that each end may use: the one that the proxy expects of it, and the end of what the proxy sent it.
+type Known = HashMap<(SocketAddr, SocketAddr), (u32, u32)>;
+
+fn note(known: &mut Known, packets: &[Packet]) {
+    for packet in packets {
+        let elided = packet.elided();
+        let bytes = if elided > 0 { packet.header().to_vec() } else { packet.to_vec() };
+        let Ok(ip) = ip::Packet::new_elided(&bytes[..], elided) else { continue };
+        let Ok(upper) = ip.upper() else { continue };
+        let Ok(segment) = bentpipe_wire::tcp::Segment::new_elided(upper.bytes, upper.elided) else {
+            continue;
+        };
+        let ends =
+            (SocketAddr::new(ip.dst(), segment.dst_port()), SocketAddr::new(ip.src(), segment.src_port()));
+        let flags = segment.flags();
+        let unseen = [bentpipe_wire::tcp::Flags::SYN, bentpipe_wire::tcp::Flags::FIN];
+        let unseen = unseen.into_iter().filter(|flag| flags.contains(*flag)).count();
+        let end = segment.seq().0.wrapping_add((segment.payload_len() + unseen) as u32);
+        let expected = segment.ack().map_or(0, |ack| ack.0);
+        known.insert(ends, (expected, end));
+    }
+}
+
+fn any_segment(event: &[u8; 8], known: &Known) -> Packet {
+    let port = PEERS + u16::from(event[1] >> 1 & 7);
+    let (client, server) = (address(2, port), address(1, OURS));
+    let (src, dst) = if event[1] & 1 == 0 { (client, server) } else { (server, client) };
+    let (seq, ack) = known.get(&(src, dst)).copied().unwrap_or_default();
+    let distance = |byte: u8| i32::from(byte as i8) as u32;
+    let mut upper = [src.port().to_be_bytes(), dst.port().to_be_bytes()].concat();
+    upper.extend(seq.wrapping_add(distance(event[3])).to_be_bytes());
+    upper.extend(ack.wrapping_add(distance(event[4])).to_be_bytes());
+    upper.extend([0x50, event[2]]);
+    upper.extend((u16::from(event[5]) * 64).to_be_bytes());
+    upper.extend([0; 4]);
+    let len = usize::from(u16::from_be_bytes([event[6], event[7]]) % 1500);
+    upper.resize(20 + len, event[1] >> 7);
+    let pseudo = Pseudo::new(src.ip(), dst.ip(), Protocol::TCP);
+    bentpipe_wire::tcp::Segment::new_unchecked(&mut upper[..]).fill_checksum(&pseudo);
+    let header = ip::Repr::new(src.ip(), dst.ip(), Protocol::TCP, upper.len());
+    let mut bytes = vec![0; header.buffer_len()];
+    header.emit(&mut bytes);
+    bytes.extend(upper);
+    Packet::from_bytes(&bytes)
 }

@@ -4,6 +4,7 @@ mod events;
 mod minima;
 mod nat;
 mod path_mtu;
+mod pep;
 mod ping;
 mod roles;
 mod shipped;

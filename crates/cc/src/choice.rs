@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Connection, Controller, bbr, cubic, hybla, new_reno, vegas, westwood};
+use crate::{Connection, Controller, bbr, cubic, fixed, hybla, new_reno, vegas, westwood};
 
 /// Declares the variants of [`ControllerConfig`] once, with all that names, builds, reads and writes them.
 macro_rules! choices {
@@ -66,6 +66,7 @@ choices! {
     Cubic, cubic, "cubic", "a cubic function of the time since the last loss (RFC 8312)";
     Vegas, vegas, "vegas", "keeps two to four segments queued, estimated from delay (Brakmo & Peterson 1995)";
     Bbr, bbr, "bbr", "paces at the measured rate, ignores loss (BBR version 1, 2016)";
+    Fixed, fixed, "fixed", "sends at a given rate, for capacity that is known and not shared (RFC 3135)";
 }
 
 impl Default for ControllerConfig {
@@ -155,7 +156,9 @@ mod tests {
             let choice: ControllerConfig = name.parse().unwrap();
             assert_eq!(choice.name(), *name);
             let controller = choice.build(&connection);
-            assert_eq!((controller.name(), controller.window()), (*name, 3 * 1448));
+            // A fixed rate is bounded by buffers alone.
+            let window = if *name == "fixed" { 1 << 30 } else { 3 * 1448 };
+            assert_eq!((controller.name(), controller.window()), (*name, window));
             assert_eq!(controller.state().ssthresh, u64::MAX);
         }
         let error = "cubik".parse::<ControllerConfig>().unwrap_err().to_string();

@@ -28,6 +28,7 @@ mod choice;
 mod classic;
 pub mod cubic;
 mod delivery;
+pub mod fixed;
 pub mod hybla;
 pub mod new_reno;
 mod rho;

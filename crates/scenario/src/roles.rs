@@ -15,6 +15,9 @@ bentpipe_site::roles! {
 
     /// Network address and port translation (NAPT, RFC 3022) of IPv4.
     Nat "nat" site::nat::Kind;
+
+    /// Performance-enhancing proxy that splits TCP connections (RFC 3135).
+    Pep "pep" bentpipe_transport::tcp::pep::kind::Kind;
 }
 
 /// Role of a node, or several.

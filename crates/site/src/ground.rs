@@ -6,7 +6,7 @@ use bentpipe_net::Port;
 use bentpipe_net::node::Divert;
 use bentpipe_wire::ip::Protocol;
 
-use crate::{IpVersion, Nodes, PortNumbers, Problem, Router, Topology};
+use crate::{IpVersion, Nodes, PortNumbers, Problem, Router, Topology, Way};
 
 /// Node of a role while networks are planned. Each call that makes a port of the role's element returns the next one.
 pub struct Ground<'g, 'a> {
@@ -63,6 +63,28 @@ impl<'g, 'a> Ground<'g, 'a> {
         let links = self.topology.link.iter().enumerate();
         let own = links.filter(|(_, (of, at))| is_meant(of) && at.between.iter().any(|end| end == name));
         own.map(|(n, _)| self.nodes.interface(self.node, n)).collect()
+    }
+
+    /// Returns the addresses of all nodes whose packets arrive over a link.
+    ///
+    /// Copies of the link count as it.
+    pub fn behind(&mut self, link: &str) -> Vec<IpAddr> {
+        let is_meant = |(n, _): &(usize, Way)| {
+            let (name, _) = self.topology.link.get_index(*n).expect("a link of the topology");
+            name == link || is_copy(name, link)
+        };
+        let mut found = Vec::new();
+        let versions = [IpVersion::V4, IpVersion::V6];
+        for (node, ip) in (0..self.topology.node.len()).flat_map(|node| versions.map(|ip| (node, ip))) {
+            if self.router.towards(self.node, ip)[node].is_none() {
+                continue;
+            }
+            let way = self.router.path_of_links(node, self.node, ip).unwrap_or_default();
+            if way.last().is_some_and(is_meant) {
+                found.push(self.nodes.address(node, ip));
+            }
+        }
+        found
     }
 
     /// Diverts the packets in transit that match.

@@ -2,6 +2,7 @@
 
 mod abr_video;
 mod koreasat;
+mod pep;
 mod rohc_ule;
 mod voip_satellite;
 mod votos;
@@ -132,6 +133,7 @@ const CURVES: &[(&str, CurveCode)] = &[
 pub(crate) fn curve(name: &str) -> Option<CurveCode> {
     CURVES
         .iter()
+        .chain(pep::CURVES)
         .chain(rohc_ule::CURVES)
         .chain(wimax_voip::CURVES)
         .find(|(known, _)| *known == name)

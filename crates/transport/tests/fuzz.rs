@@ -12,7 +12,7 @@ use targets::TARGETS;
 
 #[test]
 fn attacks_on_ends_pass() {
-    for name in ["tcp_end", "tfrc"] {
+    for name in ["tcp_end", "tfrc", "pep"] {
         let target = TARGETS.iter().find(|target| target.0 == name).expect("a target");
         let inputs = corpus(env!("CARGO_MANIFEST_DIR"), name);
         assert!(inputs.len() >= 6, "{name}: {} inputs", inputs.len());

@@ -117,6 +117,7 @@ fn declared() -> Vec<(&'static str, &'static [&'static Metric])> {
         ("WiMAX", bentpipe_wireless::wimax::metrics::ALL),
         ("Voice", bentpipe_voice::call::metrics::ALL),
         ("Aggregation", bentpipe_voice::aggregate::metrics::ALL),
+        ("TCP-splitting proxies", tcp::pep::metrics::ALL),
         ("Bundle nodes", bentpipe_dtn::metrics::ALL),
     ]
 }

@@ -1,0 +1,284 @@
+//! Splitting proxy alone: its segments at refusals, half-closed connections, floods and unexpected packets.
+
+use std::net::SocketAddr;
+
+use bentpipe_net::testing::Harness;
+use bentpipe_net::{Body, Packet};
+use bentpipe_transport::tcp::{Config, Pep, PepConfig, PepState};
+use bentpipe_units::Bytes;
+use bentpipe_wire::checksum::Pseudo;
+use bentpipe_wire::ip::{self, Protocol};
+use bentpipe_wire::tcp::{Flags, Options, Repr, Segment, SeqNumber};
+
+const SECOND: u64 = 1_000_000_000;
+const CLIENT: &str = "10.0.0.1:1000";
+const SERVER: &str = "10.0.1.1:80";
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+fn pep(edit: impl FnOnce(&mut PepConfig)) -> Harness<Pep> {
+    let side = Config { timestamps: false, send_buffer: Bytes::new(20_000), ..Config::default() };
+    let mut config = PepConfig {
+        satellite: side.clone(),
+        ground: side,
+        answers_at_once: true,
+        connections: 100,
+        behind_satellite: [address(CLIENT).ip()].into(),
+        own: vec![address("10.0.9.9:1").ip()],
+        state: PepState::On,
+    };
+    edit(&mut config);
+    Harness::new(Pep::new(config).expect("a possible configuration"))
+}
+
+/// Segment with `len` bytes of data.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Seg {
+    src: SocketAddr,
+    dst: SocketAddr,
+    flags: Flags,
+    seq: u32,
+    ack: Option<u32>,
+    len: usize,
+}
+
+impl Seg {
+    fn new((src, dst): (&str, &str), flags: Flags, seq: u32, ack: Option<u32>) -> Seg {
+        let flags = if ack.is_some() { flags | Flags::ACK } else { flags };
+        Seg { src: address(src), dst: address(dst), flags, seq, ack, len: 0 }
+    }
+
+    fn with(mut self, len: usize) -> Seg {
+        self.len = len;
+        self
+    }
+
+    fn bytes(&self, fill: u8) -> Vec<u8> {
+        let repr = Repr {
+            src_port: self.src.port(),
+            dst_port: self.dst.port(),
+            seq: SeqNumber(self.seq),
+            ack: self.ack.map(SeqNumber),
+            flags: self.flags,
+            window: 60_000,
+            urgent: None,
+            options: Options::NONE,
+        };
+        let mut upper = vec![0; repr.buffer_len()];
+        repr.emit(&mut upper);
+        upper.resize(upper.len() + self.len, fill);
+        let pseudo = Pseudo::new(self.src.ip(), self.dst.ip(), Protocol::TCP);
+        Segment::new_unchecked(&mut upper[..]).fill_checksum(&pseudo);
+        let header = ip::Repr::new(self.src.ip(), self.dst.ip(), Protocol::TCP, upper.len());
+        let mut bytes = vec![0; header.buffer_len()];
+        header.emit(&mut bytes);
+        bytes.extend(upper);
+        bytes
+    }
+
+    fn read(packet: &Packet) -> Seg {
+        let elided = if let Body::Zeros(count) = packet.body() { *count as usize } else { 0 };
+        let bytes = if elided > 0 { packet.header().to_vec() } else { packet.to_vec() };
+        let ip = ip::Packet::new_elided(&bytes[..], elided).expect("IP");
+        let upper = ip.upper().expect("a protocol");
+        let segment = Segment::new_elided(upper.bytes, upper.elided).expect("TCP");
+        segment.verify_checksum(&upper.pseudo).expect("a right checksum");
+        Seg {
+            src: SocketAddr::new(ip.src(), segment.src_port()),
+            dst: SocketAddr::new(ip.dst(), segment.dst_port()),
+            flags: segment.flags(),
+            seq: segment.seq().0,
+            ack: segment.ack().map(|ack| ack.0),
+            len: segment.payload_len(),
+        }
+    }
+}
+
+/// Hands a segment in and returns the answers.
+fn send(pep: &mut Harness<Pep>, at: u64, segment: Seg) -> Vec<Seg> {
+    pep.out.clear();
+    pep.receive(at, 0, Packet::from_bytes(&segment.bytes(0)));
+    pep.out.iter().map(|(_, _, packet)| Seg::read(packet)).collect()
+}
+
+const UP: (&str, &str) = (CLIENT, SERVER);
+const DOWN: (&str, &str) = (SERVER, CLIENT);
+
+/// Proxy with an established connection, and its initial sequence numbers towards client and server.
+fn established(edit: impl FnOnce(&mut PepConfig)) -> (Harness<Pep>, u32, u32) {
+    let mut pep = pep(edit);
+    let out = send(&mut pep, 0, Seg::new(UP, Flags::SYN, 100, None));
+    let to_server = out.iter().find(|seg| seg.dst == address(SERVER)).expect("a SYN").seq;
+    let mut out = [out, send(&mut pep, 1, Seg::new(DOWN, Flags::SYN, 500, Some(to_server + 1)))].concat();
+    out.retain(|seg| seg.dst == address(CLIENT));
+    let to_client = out[0].seq;
+    send(&mut pep, 2, Seg::new(UP, Flags::NONE, 101, Some(to_client + 1)));
+    (pep, to_client + 1, to_server + 1)
+}
+
+#[test]
+fn a_client_is_answered_at_once_or_after_the_server() {
+    let mut at_once = pep(|_| {});
+    let out = send(&mut at_once, 0, Seg::new(UP, Flags::SYN, 100, None));
+    let ways: Vec<_> = out.iter().map(|seg| (seg.src, seg.dst, seg.flags, seg.ack)).collect();
+    let (client, server) = (address(CLIENT), address(SERVER));
+    assert_eq!(
+        ways,
+        [(client, server, Flags::SYN, None), (server, client, Flags::SYN | Flags::ACK, Some(101))]
+    );
+    let mut after = pep(|config| config.answers_at_once = false);
+    let out = send(&mut after, 0, Seg::new(UP, Flags::SYN, 100, None));
+    assert_eq!((out.len(), out[0].src), (1, client));
+    // The client's repeated SYN is not answered either.
+    assert_eq!(send(&mut after, 5, Seg::new(UP, Flags::SYN, 100, None)), []);
+    let out = send(&mut after, 9, Seg::new(DOWN, Flags::SYN, 500, Some(out[0].seq + 1)));
+    let ways: Vec<_> = out.iter().map(|seg| (seg.dst, seg.flags)).collect();
+    assert!(
+        ways.contains(&(client, Flags::SYN | Flags::ACK)) && ways.contains(&(server, Flags::ACK)),
+        "{ways:?}"
+    );
+}
+
+#[test]
+fn a_refusal_is_passed_on() {
+    for at_once in [true, false] {
+        let mut pep = pep(|config| config.answers_at_once = at_once);
+        let out = send(&mut pep, 0, Seg::new(UP, Flags::SYN, 100, None));
+        let iss = out.iter().find(|seg| seg.dst == address(SERVER)).expect("a SYN").seq;
+        let out = send(&mut pep, 5, Seg::new(DOWN, Flags::RST, 0, Some(iss + 1)));
+        assert_eq!((out.len(), out[0].dst, out[0].ack), (1, address(CLIENT), Some(101)), "{out:?}");
+        assert!(out[0].flags.contains(Flags::RST));
+        assert_eq!(pep.element.connections(), 0);
+    }
+}
+
+#[test]
+fn a_half_closed_connection_delivers_the_other_direction() {
+    let (mut pep, client, server) = established(|_| {});
+    let out = send(&mut pep, 10, Seg::new(UP, Flags::FIN, 101, Some(client)).with(300));
+    let request = out.iter().find(|seg| seg.dst == address(SERVER)).expect("the request");
+    assert_eq!((request.seq, request.len, request.flags.contains(Flags::FIN)), (server, 300, true));
+    send(&mut pep, 20, Seg::new(DOWN, Flags::NONE, 501, Some(server + 301)));
+    for (n, at) in [(0, 30), (1, 40)] {
+        let out =
+            send(&mut pep, at, Seg::new(DOWN, Flags::NONE, 501 + n * 500, Some(server + 301)).with(500));
+        let data = out.iter().find(|seg| seg.dst == address(CLIENT) && seg.len > 0).expect("the answer");
+        assert_eq!((data.seq, data.len), (client + n * 500, 500));
+        send(&mut pep, at + 1, Seg::new(UP, Flags::NONE, 402, Some(client + (n + 1) * 500)));
+    }
+    let out = send(&mut pep, 50, Seg::new(DOWN, Flags::FIN, 1501, Some(server + 301)));
+    let fin = out.iter().find(|seg| seg.dst == address(CLIENT)).expect("the end");
+    assert!(fin.flags.contains(Flags::FIN) && !fin.flags.contains(Flags::RST));
+    send(&mut pep, 60, Seg::new(UP, Flags::NONE, 402, Some(client + 1001)));
+    assert_eq!((pep.element.connections(), pep.element.held()), (1, 0));
+    // Its port numbers may be used again during TIME-WAIT.
+    let out = send(&mut pep, SECOND, Seg::new(UP, Flags::SYN, 90_000, None));
+    assert_eq!((out.len(), pep.element.connections()), (2, 1));
+}
+
+#[test]
+fn a_reset_of_either_end_reaches_the_other() {
+    for is_clients in [true, false] {
+        let (mut pep, client, server) = established(|_| {});
+        let reset = match is_clients {
+            true => Seg::new(UP, Flags::RST, 101, Some(client)),
+            false => Seg::new(DOWN, Flags::RST, 501, Some(server)),
+        };
+        let out = send(&mut pep, 10, reset);
+        assert_eq!((out.len(), out[0].dst), (1, reset.dst));
+        assert!(out[0].flags.contains(Flags::RST));
+        assert_eq!(out[0].seq, if is_clients { server } else { client });
+        assert_eq!(pep.element.connections(), 0);
+    }
+    // A reset with another number is a stranger's (RFC 5961).
+    let (mut pep, client, _) = established(|_| {});
+    let out = send(&mut pep, 10, Seg::new(UP, Flags::RST, 111, Some(client)));
+    assert_eq!((out.len(), out[0].dst, pep.element.connections()), (1, address(CLIENT), 1));
+}
+
+#[test]
+fn a_reset_after_the_end_of_a_direction_reaches_the_other_too() {
+    // The client has sent all and gives up: the server's data has no place to go.
+    let (mut pep, client, server) = established(|_| {});
+    send(&mut pep, 10, Seg::new(UP, Flags::FIN, 101, Some(client)));
+    send(&mut pep, 20, Seg::new(DOWN, Flags::NONE, 501, Some(server + 1)).with(700));
+    assert_eq!(pep.element.held(), 700);
+    let out = send(&mut pep, 30, Seg::new(UP, Flags::RST, 102, Some(client)));
+    assert!(out.iter().any(|seg| seg.dst == address(SERVER) && seg.flags.contains(Flags::RST)), "{out:?}");
+    assert_eq!(pep.element.connections(), 0);
+}
+
+#[test]
+fn a_flood_of_connections_takes_bounded_memory_and_the_rest_passes() {
+    let mut pep = pep(|config| config.connections = 50);
+    for n in 0..20_000_u32 {
+        let client = format!("10.0.0.1:{}", 1 + n);
+        let out = send(&mut pep, u64::from(n), Seg::new((&client, SERVER), Flags::SYN, 100, None));
+        assert_eq!(out.len(), if n < 50 { 2 } else { 1 });
+        assert_eq!(out.last().expect("a SYN").seq == 100, n >= 50, "{out:?}");
+    }
+    assert_eq!(pep.element.connections(), 50);
+    // Neither end answers: all time out.
+    pep.run_until(600 * SECOND);
+    assert_eq!(pep.element.connections(), 0);
+}
+
+#[test]
+fn packets_that_are_not_of_a_split_connection_pass_unchanged() {
+    let mut pep = pep(|_| {});
+    let alien = ("10.0.5.5:7", "10.0.6.6:7");
+    let others = [
+        Seg::new(UP, Flags::NONE, 77, Some(88)).with(40),
+        Seg::new(UP, Flags::RST, 77, None),
+        Seg::new(DOWN, Flags::SYN, 77, Some(88)),
+        Seg::new(alien, Flags::SYN, 1, None),
+        Seg::new((CLIENT, "10.0.9.9:1"), Flags::SYN, 1, None),
+    ];
+    for segment in others {
+        assert_eq!(send(&mut pep, 0, segment), [segment]);
+    }
+    let mut fragment = Seg::new(UP, Flags::SYN, 1, None).bytes(0);
+    fragment[6] = 0x20;
+    for bytes in [vec![0x45], vec![0; 40], Vec::new(), fragment] {
+        pep.out.clear();
+        pep.receive(0, 0, Packet::from_bytes(&bytes));
+        assert_eq!(pep.out[0].2.to_vec(), bytes);
+    }
+    assert_eq!(pep.element.connections(), 0);
+}
+
+#[test]
+fn a_connection_with_content_is_reset() {
+    let (mut pep, client, server) = established(|_| {});
+    pep.out.clear();
+    let data = Seg::new(UP, Flags::NONE, 101, Some(client)).with(9);
+    pep.receive(10, 0, Packet::from_bytes(&data.bytes(b'x')));
+    let out: Vec<_> = pep.out.iter().map(|(_, _, packet)| Seg::read(packet)).collect();
+    let resets = [(address(CLIENT), client), (address(SERVER), server)];
+    assert_eq!(out.iter().map(|seg| (seg.dst, seg.seq)).collect::<Vec<_>>(), resets);
+    assert_eq!(pep.element.connections(), 0);
+}
+
+#[test]
+fn a_stalled_receiver_stops_its_sender() {
+    let (mut pep, client, server) = established(|config| {
+        config.ground.receive_buffer = bentpipe_transport::tcp::ReceiveBuffer::Exact(Bytes::new(10_000));
+    });
+    // The client never acknowledges: 20000 bytes wait to be sent, 10000 to be read.
+    let mut sent = 0;
+    for n in 0..100 {
+        let data = Seg::new(DOWN, Flags::NONE, 501 + sent, Some(server)).with(1000);
+        send(&mut pep, 10 + n, data);
+        sent = (sent + 1000).min(30_000);
+        assert!(pep.element.held() <= 30_000);
+    }
+    assert_eq!((pep.element.held(), client), (30_000, client));
+    // In the end it gives up, and resets the server.
+    pep.out.clear();
+    pep.run_until(3000 * SECOND);
+    let last = Seg::read(&pep.out.last().expect("a reset").2);
+    assert!(last.flags.contains(Flags::RST), "{last:?}");
+    assert_eq!(pep.element.connections(), 0);
+}
