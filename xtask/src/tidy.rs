@@ -149,7 +149,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "serve",
         ],
     ),
-    ("bentpipe-py", &["scenario", "record", "lab", "report", "offline"]),
+    ("bentpipe-py", &["rohc", "scenario", "record", "lab", "report", "offline"]),
     ("bentpipe-serve", &["units", "scenario", "record", "assemble", "lab", "report"]),
     (
         "bentpipe-bench",

@@ -43,14 +43,29 @@ impl Fit {
         self.compare().map_err(Error::Usage)
     }
 
-    fn compare(&self) -> Result<String, String> {
-        let (trace, about) = match self.sequence {
+    /// Returns the figures as JSON; writes nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read or has no trace.
+    pub fn figures(&self) -> Result<String, Error> {
+        let (trace, _) = self.measured().map_err(Error::Usage)?;
+        let comparison = loss::comparison(&trace, self.attempts);
+        serde_json::to_string(&comparison).map_err(|error| Error::Usage(error.to_string()))
+    }
+
+    /// Returns the trace, and a remark on its measurement.
+    fn measured(&self) -> Result<(Trace, String), String> {
+        match self.sequence {
             Some(numbers) => {
                 let wanted = measured::Wanted { numbers, port: self.port, ssrc: self.ssrc };
-                measured::of_capture(&self.trace, wanted)?
+                measured::of_capture(&self.trace, wanted)
             }
-            None => (measured::trace(&self.trace)?, String::new()),
-        };
+            None => Ok((measured::trace(&self.trace)?, String::new())),
+        }
+    }
+
+    fn compare(&self) -> Result<String, String> {
+        let (trace, about) = self.measured()?;
         let comparison = loss::comparison(&trace, self.attempts);
         let title = format!("Loss models of {}", self.trace.display());
         let page = losses::page(&title, &about, &trace, &comparison);

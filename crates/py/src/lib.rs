@@ -7,7 +7,9 @@
 mod build;
 mod errors;
 mod frame;
+mod offline;
 mod results;
+mod rohc;
 mod scenario;
 mod values;
 mod watch;
@@ -22,7 +24,11 @@ mod _native {
     #[pymodule_export]
     use super::frame::Frame;
     #[pymodule_export]
+    use super::offline::{fit_losses, rohc_stats};
+    #[pymodule_export]
     use super::results::Results;
+    #[pymodule_export]
+    use super::rohc::{Compressor, Decompressor};
     #[pymodule_export]
     use super::scenario::Scenario;
 

@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use bentpipe_record::{Form, Selection, SelectionError, StoredResults};
-use pyo3::exceptions::{PyKeyError, PyOSError};
+use bentpipe_record::compare::{Variant, difference_frame, differences};
+use bentpipe_record::stats::samples_needed;
+use bentpipe_record::{Cell, Form, RunResult, Selection, SelectionError, StoredResults, Table};
+use bentpipe_report::{delay_plot, flow_table, link_table, run_plots};
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyOSError};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -18,6 +21,9 @@ type Estimate = (f64, Option<f64>, u64, String);
 
 /// Point, settings, seed, fingerprint, folder, events and seconds taken.
 type Run = (usize, Vec<(String, String)>, u64, String, PathBuf, u64, f64);
+
+/// Titles and rows of a table.
+type Texts = (Vec<String>, Vec<Vec<String>>);
 
 impl Results {
     pub(crate) fn read(py: Python<'_>, path: &Path) -> PyResult<Results> {
@@ -93,14 +99,76 @@ impl Results {
         Ok((found.estimate.mean, found.estimate.ci95, found.estimate.n, found.unit))
     }
 
+    /// Returns the values of a measure or final value, seed by seed.
+    fn _values(&self, name: &str, point: usize) -> Vec<f64> {
+        self.0.values(name, point)
+    }
+
+    /// Returns the number of seeds for an interval of at most this half-width.
+    fn _seeds_needed(&self, name: &str, half_width: f64, point: usize) -> Option<u64> {
+        samples_needed(&self.0.values(name, point), half_width)
+    }
+
+    /// Cumulative distributions, such as delays, over all seeds of each point.
+    #[getter]
+    fn _distributions(&self) -> Frame {
+        self.0.distributions().into()
+    }
+
+    /// Returns differences to a point of other results, seed by seed.
+    fn _compare(&self, py: Python<'_>, point: usize, other: &Results, of_other: usize) -> PyResult<Frame> {
+        let read = |results: &Results, point| Variant::read(&format!("{}#{point}", results.0.path.display()));
+        let both = py.detach(|| Ok((read(self, point)?, read(other, of_other)?)));
+        let (first, second) = both.map_err(|error: String| PyOSError::new_err(error))?;
+        Ok(difference_frame(&differences(&first, &second)).into())
+    }
+
+    /// Returns the tables of flows and links of a point: titles and cells.
+    fn _tables(&self, point: usize) -> PyResult<Vec<Texts>> {
+        let found = self.0.summary.points.get(point);
+        let point = found.ok_or_else(|| PyIndexError::new_err(format!("point {point}")))?;
+        let cells = |row: &Vec<Cell>| row.iter().map(|cell| cell.text().to_owned()).collect();
+        let texts = |table: Table| (table.head, table.rows.iter().map(cells).collect());
+        Ok([flow_table(point), link_table(point)].into_iter().flatten().map(texts).collect())
+    }
+
+    /// Returns the diagrams of a point: title and SVG. They are of its first seed, distributions of all.
+    fn _plots(&self, py: Python<'_>, point: usize) -> PyResult<Vec<(String, String)>> {
+        let is_first = |(run, _): &(&RunResult, &PathBuf)| run.point == point;
+        let (_, folder) = self
+            .0
+            .runs
+            .iter()
+            .zip(&self.0.folders)
+            .find(is_first)
+            .ok_or_else(|| PyIndexError::new_err(format!("point {point}")))?;
+        let outcomes = self.0.runs.iter().filter(|run| run.point == point).map(|run| &run.outcome);
+        py.detach(|| {
+            let mut plots = run_plots(folder).map_err(|error| PyOSError::new_err(error.to_string()))?;
+            plots.extend(delay_plot(outcomes));
+            Ok(plots.iter().map(|plot| (plot.title.clone(), plot.to_svg())).collect())
+        })
+    }
+
+    /// Returns quantiles over the seeds of the series whose names match a pattern.
+    fn _quantiles(&self, py: Python<'_>, patterns: Vec<String>, shares: Vec<f64>) -> PyResult<Frame> {
+        let selection = Selection { patterns, keeps_constant: false };
+        let read = py.detach(|| selection.read(&self.0.path).map(|selected| selected.quantiles(&shares)));
+        read.map(Frame::from).map_err(unselected)
+    }
+
     /// Returns the series whose names match a pattern, of all runs.
     fn _series(&self, py: Python<'_>, patterns: Vec<String>, constant: bool, long: bool) -> PyResult<Frame> {
         let selection = Selection { patterns, keeps_constant: constant };
         let form = if long { Form::Long } else { Form::Wide };
         let read = py.detach(|| selection.read(&self.0.path).map(|selected| selected.frame(form)));
-        read.map(Frame::from).map_err(|error| match error {
-            SelectionError::Unreadable(text) => PyOSError::new_err(text),
-            other => errors::value(other),
-        })
+        read.map(Frame::from).map_err(unselected)
+    }
+}
+
+fn unselected(error: SelectionError) -> PyErr {
+    match error {
+        SelectionError::Unreadable(text) => PyOSError::new_err(text),
+        other => errors::value(other),
     }
 }

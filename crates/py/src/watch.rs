@@ -14,6 +14,18 @@ use crate::errors;
 /// Time between two looks for signals.
 const STEP: Duration = Duration::from_millis(50);
 
+/// Work that can be ended, and may have progress.
+pub(crate) trait Stop: Sync {
+    /// Requests the end.
+    fn stop(&self);
+
+    /// Calls a function with the progress, if there is any.
+    fn show(&self, progress: &Bound<'_, PyAny>) -> PyResult<()> {
+        let _ = progress;
+        Ok(())
+    }
+}
+
 /// Progress of runs, and the wish to end them.
 pub(crate) struct Watch {
     stop: AtomicBool,
@@ -30,6 +42,12 @@ impl Watch {
     pub(crate) fn new() -> Watch {
         let (runs, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Watch { stop: AtomicBool::new(false), runs, finished, gone: Mutex::new(0.0), started: Instant::now() }
+    }
+}
+
+impl Stop for Watch {
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Calls a function with the progress.
@@ -74,7 +92,7 @@ impl Monitor for Watch {
 /// The calling thread looks for signals and calls `progress`. An exception of either ends the work and is raised.
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
-    watch: &Watch,
+    watch: &dyn Stop,
     progress: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce() -> T + Send,
 ) -> PyResult<T> {
@@ -96,7 +114,7 @@ pub(crate) fn watched<T: Send>(
 /// Checks for signals until the work has ended. Returns the first exception.
 fn look(
     py: Python<'_>,
-    watch: &Watch,
+    watch: &dyn Stop,
     progress: Option<&Bound<'_, PyAny>>,
     mut receiver: Receiver<()>,
 ) -> PyResult<()> {
@@ -109,7 +127,9 @@ fn look(
         });
         if raised.is_ok() {
             raised = py.check_signals().and_then(|()| progress.map_or(Ok(()), |call| watch.show(call)));
-            watch.stop.fetch_or(raised.is_err(), Ordering::Relaxed);
+            if raised.is_err() {
+                watch.stop();
+            }
         }
         if waited != Err(RecvTimeoutError::Timeout) {
             return raised;

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 
 use super::results_folder::{Run, manifest, read_json};
 use super::stats::Estimate;
-use super::{Declaration, Measure, Outcome, Series, SeriesError, read_series};
+use super::{Declaration, Frame, FrameColumn, Measure, Outcome, Series, SeriesError, read_series};
 
 /// Runs of one point.
 #[derive(Clone, Debug)]
@@ -135,6 +135,24 @@ pub fn differences(first: &Variant, second: &Variant) -> Vec<Difference> {
         })
     };
     first.values().into_iter().filter_map(difference).collect()
+}
+
+/// Returns a row for each difference. An interval leaves out zero where `clear` is 1.
+pub fn difference_frame(differences: &[Difference]) -> Frame {
+    let of = |value: fn(&Difference) -> f64| differences.iter().map(value);
+    let numbers = |title, value: fn(&Difference) -> f64| FrameColumn::numbers(title, "", of(value));
+    Frame {
+        columns: vec![
+            FrameColumn::texts("measure", differences.iter().map(|difference| &difference.name)),
+            FrameColumn::texts("unit", differences.iter().map(|difference| &difference.unit)),
+            numbers("first", |difference| difference.first.mean),
+            numbers("second", |difference| difference.second.mean),
+            FrameColumn::integers("n", differences.iter().map(|it| it.paired.map_or(0, |paired| paired.n))),
+            numbers("difference", |it| it.paired.map_or(f64::NAN, |paired| paired.mean)),
+            numbers("ci95", |it| it.paired.and_then(|paired| paired.ci95).unwrap_or(f64::NAN)),
+            FrameColumn::integers("clear", differences.iter().map(|it| u64::from(it.is_clear()))),
+        ],
+    }
 }
 
 #[cfg(test)]

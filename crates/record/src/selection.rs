@@ -9,6 +9,7 @@ use std::path::Path;
 use indexmap::{IndexMap, IndexSet};
 
 use super::results_folder::{RunFolder, runs};
+use super::stats::quantile;
 use super::{Column, Frame, FrameColumn, Series, quoted, read_series};
 
 /// Form of the table.
@@ -170,6 +171,52 @@ impl Selected {
         Frame { columns }
     }
 
+    /// Returns quantiles of each series over the seeds of a point, at each common instant.
+    ///
+    /// A column is titled "p95 of flow.cubic.sender.cwnd [B]".
+    pub fn quantiles(&self, shares: &[f64]) -> Frame {
+        let mut points: IndexMap<usize, Vec<usize>> = IndexMap::new();
+        for (number, of) in self.runs.iter().enumerate() {
+            points.entry(of.run.point).or_default().push(number);
+        }
+        let rows: Vec<(&[usize], usize)> = points
+            .values()
+            .flat_map(|numbers| (0..self.common_rows(numbers)).map(move |row| (&numbers[..], row)))
+            .collect();
+        let first = |numbers: &[usize]| &self.runs[numbers[0]];
+        let mut columns = self.front(rows.iter().map(|(numbers, _)| first(numbers)));
+        columns.retain(|column| column.title != "seed");
+        columns.extend([
+            FrameColumn::integers("seeds", rows.iter().map(|(numbers, _)| numbers.len() as u64)),
+            FrameColumn::numbers(
+                "time_s",
+                "s",
+                rows.iter().map(|(numbers, row)| first(numbers).seconds(*row)),
+            ),
+        ]);
+        let own: Vec<IndexMap<String, &Column>> = self.runs.iter().map(Of::by_title).collect();
+        for title in &self.titles {
+            let own: Vec<Option<&Column>> = own.iter().map(|columns| columns.get(title).copied()).collect();
+            let unit =
+                own.iter().find_map(|column| Some(column.as_ref()?.unit().symbol())).unwrap_or_default();
+            let sorted: Vec<Vec<f64>> =
+                rows.iter().map(|(numbers, row)| sorted(&own, numbers, *row)).collect();
+            columns.extend(shares.iter().map(|&share| {
+                let values = sorted.iter().map(|values| quantile(values, share).unwrap_or(f64::NAN));
+                FrameColumn::numbers(&format!("p{} of {title}", share * 100.0), unit, values)
+            }));
+        }
+        Frame { columns }
+    }
+
+    /// Returns the number of instants from the start that these runs have in common.
+    fn common_rows(&self, numbers: &[usize]) -> usize {
+        let times = |number: &usize| &self.runs[*number].series.times;
+        let Some(first) = numbers.first().map(times) else { return 0 };
+        let is_common = |row: &usize| numbers.iter().all(|number| times(number).get(*row) == first.get(*row));
+        (0..first.len()).take_while(is_common).count()
+    }
+
     /// Returns the first columns of rows that belong to these runs: point, settings and seed.
     fn front<'a>(&self, runs: impl Iterator<Item = &'a Of> + Clone) -> Vec<FrameColumn> {
         let keys = self.runs.first().into_iter().flat_map(|of| of.run.settings.keys());
@@ -231,6 +278,14 @@ impl Selected {
         }
         Ok(())
     }
+}
+
+/// Returns the values of some runs at a row in rising order, NaN left out.
+fn sorted(columns: &[Option<&Column>], numbers: &[usize], row: usize) -> Vec<f64> {
+    let values = numbers.iter().filter_map(|number| Some(columns[*number]?.data.at(row).as_f64()));
+    let mut values: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
+    values.sort_by(f64::total_cmp);
+    values
 }
 
 /// Returns a sample with all its digits.
@@ -303,6 +358,17 @@ mod tests {
         let run = RunFolder { path: "".into(), point: 0, settings, seed };
         let times = vec![Time::ZERO, Time::from_nanos(100_000_000)];
         Of { run, series: Series { times, columns: columns.iter().enumerate().map(column).collect() } }
+    }
+
+    #[test]
+    fn quantiles_are_over_the_seeds_of_a_point() {
+        let runs = vec![of(1, &[("flow.a", [1.0, 0.0])]), of(2, &[("flow.a", [3.0, f64::NAN])])];
+        let selected = Selected { titles: values(&runs).into_keys().collect(), runs };
+        let mut csv = Vec::new();
+        selected.quantiles(&[0.25, 1.0]).write_csv(&mut csv).expect("memory");
+        let expected = "point,rate,seeds,time_s,p25 of flow.a.cwnd [B],p100 of flow.a.cwnd [B]\n\
+                        0,\"1 Mbit/s, or so\",2,0,1.5,3\n0,\"1 Mbit/s, or so\",2,0.1,0,0\n";
+        assert_eq!(String::from_utf8_lossy(&csv), expected);
     }
 
     #[test]

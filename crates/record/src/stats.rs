@@ -73,6 +73,25 @@ pub fn batch_means(samples: &[f64], batches: usize) -> Option<Estimate> {
     Estimate::of(&means)
 }
 
+/// Returns the number of samples for a 95 % interval of this half-width.
+///
+/// See Law, section 9.4.1. It takes the variance of the given samples. `None` if there are fewer than two samples, the half-width is not positive, or more
+/// than a billion samples are needed.
+pub fn samples_needed(samples: &[f64], half_width: f64) -> Option<u64> {
+    let kept: Vec<f64> = samples.iter().copied().filter(|x| !x.is_nan()).collect();
+    let deviation = variance(&kept).sqrt();
+    let suffices = |n: u64| student_t_quantile(0.975, n - 1) * deviation / (n as f64).sqrt() <= half_width;
+    let (mut few, mut enough) = (1, 1_000_000_000);
+    if kept.len() < 2 || half_width.is_nan() || half_width <= 0.0 || !suffices(enough) {
+        return None;
+    }
+    while enough - few > 1 {
+        let middle = few + (enough - few) / 2;
+        if suffices(middle) { enough = middle } else { few = middle }
+    }
+    Some(enough)
+}
+
 /// Returns the median, without NaN samples; `None` without samples.
 pub fn median(mut samples: Vec<f64>) -> Option<f64> {
     samples.retain(|sample| !sample.is_nan());
@@ -129,6 +148,20 @@ mod tests {
         assert_eq!(Estimate::of(&[3.0, 3.0]).expect("two").ci95, Some(0.0));
         let rounded = [0.1 + 0.2, 0.3, 0.3];
         assert_eq!(Estimate::of(&rounded).expect("three").ci95, Some(0.0));
+    }
+
+    #[test]
+    fn the_number_of_samples_is_the_least_that_suffices() {
+        // Law's example 4.27: the half-width of ten samples is 0.293, so ten give it and nine do not.
+        let samples = [1.20, 1.50, 1.68, 1.89, 0.95, 1.49, 1.58, 1.55, 0.50, 1.09];
+        let half = Estimate::of(&samples).and_then(|estimate| estimate.ci95).expect("ten samples");
+        assert_eq!(samples_needed(&samples, half * (1.0 + 1e-9)), Some(10));
+        // For many samples (1.96 s / h)^2.
+        let needed = samples_needed(&samples, 0.01).expect("enough") as f64;
+        assert!((needed - 1.959_964_f64.powi(2) * variance(&samples) / 1e-4).abs() < 4.0, "{needed}");
+        assert_eq!(samples_needed(&[2.0, 2.0], 0.1), Some(2));
+        assert_eq!([samples_needed(&samples, 0.0), samples_needed(&samples, f64::NAN)], [None, None]);
+        assert_eq!([samples_needed(&[1.0], 1.0), samples_needed(&samples, 1e-12)], [None, None]);
     }
 
     #[test]

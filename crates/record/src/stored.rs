@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use indexmap::IndexMap;
+use indexmap::map::Entry;
+
 use super::results_folder::{RunFolder, manifest, read_json, runs};
-use super::{Frame, Outcome, RunResult, Summary, Timing, measures_frame};
+use super::{Distribution, Frame, FrameColumn, Outcome, RunResult, Summary, Timing, measures_frame};
 
 /// Results of a plan, read from the folder that a run left.
 #[derive(Clone, Debug)]
@@ -48,6 +51,47 @@ impl StoredResults {
             runs,
             folders: found.into_iter().map(|run| run.path).collect(),
         })
+    }
+
+    /// Returns the values of a measure or of a final value, seed by seed.
+    pub fn values(&self, name: &str, point: usize) -> Vec<f64> {
+        let outcomes = self.runs.iter().filter(|run| run.point == point).map(|run| &run.outcome);
+        let of_measures = |outcome: &Outcome| {
+            let found = outcome.measures.iter().find(|measure| measure.name == name)?;
+            Some(found.value)
+        };
+        let value = |outcome| of_measures(outcome).or_else(|| Some(outcome.totals.get(name)?.0));
+        outcomes.filter_map(value).collect()
+    }
+
+    /// Returns the cumulative distributions of each point, over all its seeds.
+    ///
+    /// A row has the share of values below a bound.
+    pub fn distributions(&self) -> Frame {
+        let mut merged: IndexMap<(usize, &str, &str), Distribution> = IndexMap::new();
+        for run in &self.runs {
+            for own in &run.outcome.distributions {
+                match merged.entry((run.point, &own.subject, &own.metric)) {
+                    Entry::Occupied(mut known) => known.get_mut().add(own),
+                    Entry::Vacant(new) => drop(new.insert(own.clone())),
+                }
+            }
+        }
+        let rows: Vec<(usize, &Distribution, f64, f64)> = merged
+            .iter()
+            .flat_map(|((point, ..), of)| {
+                of.cumulative().into_iter().map(move |(at, share)| (*point, of, at, share))
+            })
+            .collect();
+        let mut columns = self.summary.front(rows.iter().map(|row| row.0));
+        columns.extend([
+            FrameColumn::texts("subject", rows.iter().map(|row| &row.1.subject)),
+            FrameColumn::texts("metric", rows.iter().map(|row| &row.1.metric)),
+            FrameColumn::texts("unit", rows.iter().map(|row| &row.1.unit)),
+            FrameColumn::numbers("value", "", rows.iter().map(|row| row.2)),
+            FrameColumn::numbers("share", "", rows.iter().map(|row| row.3)),
+        ]);
+        Frame { columns }
     }
 
     /// Returns a row for each run and measure.

@@ -114,7 +114,7 @@ impl Summary {
     }
 
     /// Returns the first columns of rows that belong to these points: number and settings.
-    fn front(&self, points: impl Iterator<Item = usize> + Clone) -> Vec<FrameColumn> {
+    pub(super) fn front(&self, points: impl Iterator<Item = usize> + Clone) -> Vec<FrameColumn> {
         let setting = |point: usize, key| self.points.get(point)?.settings.get_index(key);
         let keys = self.points.first().into_iter().flat_map(|point| point.settings.keys().enumerate());
         let columns = keys.map(|(number, key)| {

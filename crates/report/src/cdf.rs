@@ -10,7 +10,7 @@ use super::plot::{Curve, Plot};
 const MAX_CURVES: usize = 8;
 
 /// Returns the distributions of delay over all seeds of a point.
-pub(super) fn plot<'a>(runs: impl Iterator<Item = &'a Outcome> + Clone) -> Option<Plot> {
+pub fn plot<'a>(runs: impl Iterator<Item = &'a Outcome> + Clone) -> Option<Plot> {
     let all = || runs.clone().flat_map(|run| &run.distributions).filter(|d| d.metric == "delays");
     let mut flows = merged(all(), str::to_owned);
     if flows.len() > MAX_CURVES {

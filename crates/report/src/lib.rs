@@ -35,9 +35,11 @@ pub use numbers::{number, quantity, with_interval};
 pub use page::{Block, Page, Picture};
 pub use plot::{Curve, Mark, Plot};
 
+pub use cdf::plot as delay_plot;
 pub use comparison::comparison_page;
 pub use results::results_page;
 pub use tables::{difference_table, flow_table, group_table, link_table};
+pub use timed::run_plots;
 
 #[cfg(test)]
 mod tests;

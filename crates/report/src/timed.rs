@@ -1,9 +1,10 @@
 //! Diagrams of a run's series over time, as the metrics' declarations hint.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use bentpipe_net::metric::{Kind, Style};
-use bentpipe_record::{Column, Declaration, Series, pattern};
+use bentpipe_record::{Column, Declaration, Series, SeriesError, pattern};
 use indexmap::IndexMap;
 
 use super::axis::Axis;
@@ -47,6 +48,14 @@ impl<'a> Times<'a> {
         let flow = element.rsplit_once('.').map_or(element, |(flow, _)| flow);
         self.ends.get(flow).copied().unwrap_or(f64::INFINITY)
     }
+}
+
+/// Reads the series of the run in a folder, and returns its diagrams.
+///
+/// # Errors
+/// Returns an error if they are missing or unreadable.
+pub fn run_plots(folder: &Path) -> Result<Vec<Plot>, SeriesError> {
+    bentpipe_record::read_series(folder, is_drawn).map(|series| plots(&series))
 }
 
 /// Returns the diagrams of one run, those with something to show.

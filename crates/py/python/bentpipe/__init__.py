@@ -9,32 +9,37 @@
 Everything is computed by the code that the command line runs, so results and fingerprints are the same.
 """
 
-from bentpipe import _native
-from bentpipe._errors import BentpipeError, InternalError, Problem, RunError, ScenarioError
+from bentpipe import _native, channel, rohc
+from bentpipe._errors import BentpipeError, InternalError, Problem, RohcError, RunError, ScenarioError
 from bentpipe._progress import Progress
-from bentpipe._results import Estimate, Results, Run
+from bentpipe._results import Estimate, Plot, Results, Run
 from bentpipe._results import open_results as open
 from bentpipe._scenario import EXAMPLE, Scenario, load, parse
-from bentpipe._table import Table
+from bentpipe._table import Table, TextTable
 
 __all__ = [
     "EXAMPLE",
     "BentpipeError",
     "Estimate",
     "InternalError",
+    "Plot",
     "Problem",
     "Progress",
     "Results",
+    "RohcError",
     "Run",
     "RunError",
     "Scenario",
     "ScenarioError",
     "Table",
+    "TextTable",
     "build_info",
+    "channel",
     "describe",
     "load",
     "open",
     "parse",
+    "rohc",
 ]
 
 __version__: str = _native.build_info()[0]

@@ -65,5 +65,9 @@ class RunError(BentpipeError, RuntimeError):
     """Error raised when a run cannot be made or recorded."""
 
 
+class RohcError(BentpipeError, ValueError):
+    """Error raised when a packet cannot be compressed or restored."""
+
+
 class InternalError(BentpipeError, RuntimeError):
     """Error raised when bentpipe has a bug: the extension panicked."""

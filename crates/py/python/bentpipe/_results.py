@@ -1,5 +1,6 @@
 """Folders of results."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from html import escape
 from os import PathLike
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bentpipe import _native
-from bentpipe._table import Table
+from bentpipe._table import Table, TextTable
 
 
 class Estimate(NamedTuple):
@@ -29,6 +30,20 @@ class Run(NamedTuple):
     path: Path
     events: int
     wall_s: float
+
+
+class Plot(NamedTuple):
+    """Diagram of the report."""
+
+    title: str
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the diagram as an SVG file."""
+        Path(path).write_text(self.svg, encoding="utf-8")
 
 
 class Results:
@@ -119,12 +134,78 @@ class Results:
         """
         return Table(self._native._series(list(patterns), constant, long))
 
+    def values(self, name: str, point: int = 0) -> list[float]:
+        """Return the values of a measure, or of a counter or gauge at the end, in the order of a point's seeds."""
+        return self._native._values(name, point)
+
+    def seeds_needed(
+        self, name: str, *, relative: float | None = None, absolute: float | None = None, point: int = 0
+    ) -> int | None:
+        """Return the number of seeds for a 95 % interval of at most this half-width.
+
+        It takes the variance of the present seeds (Law, *Simulation Modeling and Analysis*, section 9.4.1), so a few more seeds than
+        two make it reliable.
+
+        Parameters
+        ----------
+        relative, absolute
+            Half-width, as a share of the mean or in the measure's unit. Exactly one of them.
+
+        Returns
+        -------
+        The number, or ``None`` if there are fewer than two seeds or more than a billion are needed.
+
+        >>> import bentpipe
+        >>> results = bentpipe.parse(bentpipe.EXAMPLE).set("duration", "2 s").run(seeds=2, out=folder)
+        >>> results.seeds_needed("flow.file.goodput", relative=0.05)  # nothing in it is random
+        2
+        """
+        if (relative is None) == (absolute is None):
+            raise TypeError("expected either relative or absolute")
+        half_width = absolute if absolute is not None else (relative or 0.0) * abs(self.value(name, point).mean)
+        return self._native._seeds_needed(name, half_width, point)
+
+    @cached_property
+    def distributions(self) -> Table:
+        """Cumulative distributions, such as of one-way delays, over all seeds of each point: the ``share`` below each ``value``."""
+        return Table(self._native._distributions)
+
+    def percentiles(self, *patterns: str, shares: Sequence[float] = (0.05, 0.5, 0.95)) -> Table:
+        """Return quantiles over the seeds of the series whose names match, at each instant.
+
+        >>> import bentpipe
+        >>> results = bentpipe.parse(bentpipe.EXAMPLE).set("duration", "2 s").run(seeds=2, out=folder)
+        >>> results.percentiles("*.sender.cwnd", shares=[0.5]).columns
+        ['point', 'seeds', 'time_s', 'p50 of flow.file.sender.cwnd [B]']
+        """
+        if not all(0 <= share <= 1 for share in shares):
+            raise ValueError(f"shares: expected 0 to 1, got {list(shares)}")
+        return Table(self._native._quantiles(list(patterns), list(shares)))
+
+    def compare(self, other: "Results | None" = None, *, point: int = 0, other_point: int = 0) -> Table:
+        """Return the differences of measures to another point, seed by seed.
+
+        Runs with the same seed have the same random numbers, so the interval of a paired difference leaves out what the seed does to
+        both. ``clear`` is 1 where it leaves out zero. Without `other` both points are of these results.
+        """
+        return Table(self._native._compare(point, (other or self)._native, other_point))
+
+    def tables(self, point: int = 0) -> list[TextTable]:
+        """Return the tables of flows and links of a point, as the report has them: with units and intervals."""
+        return [TextTable(*table) for table in self._native._tables(point)]
+
+    def plots(self, point: int = 0) -> list[Plot]:
+        """Return the report's diagrams of a point: of its first seed over time, and distributions over all seeds."""
+        return [Plot(*plot) for plot in self._native._plots(point)]
+
     def __repr__(self) -> str:
         points, runs = len(self.points), len(self.runs)
         return f"<bentpipe.Results {self.title!r}: {_counted(points, 'point')}, {_counted(runs, 'run')}>"
 
     def _repr_html_(self) -> str:
-        return f"<p><b>{escape(self.title)}</b> ({escape(str(self.path))})</p>{self.summary._repr_html_()}"
+        tables = "".join(table._repr_html_() for table in self.tables())
+        points = f"<p>point 0 of {len(self.points)}</p>" if len(self.points) > 1 else ""
+        return f"<p><b>{escape(self.title)}</b> ({escape(str(self.path))})</p>{points}{tables}"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -2,7 +2,7 @@
 
 import importlib
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bentpipe import _native
 
@@ -92,6 +92,39 @@ class Table:
         more = len(self) - _SHOWN
         foot = f"<p>and {more} more rows</p>" if more > 0 else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{foot}"
+
+
+class TextTable(NamedTuple):
+    """Table for readers, whose cells have units and intervals.
+
+    >>> print(TextTable(["flow", "goodput"], [["file", "1 Mbit/s"]]).to_latex())
+    \\begin{tabular}{ll}
+    flow & goodput \\\\
+    \\hline
+    file & 1 Mbit/s \\\\
+    \\end{tabular}
+    """
+
+    head: list[str]
+    rows: list[list[str]]
+
+    def to_latex(self) -> str:
+        """Return the table as a LaTeX ``tabular``."""
+        lines = [" & ".join(map(_latex, row)) + r" \\" for row in [self.head, *self.rows]]
+        body = [lines[0], r"\hline", *lines[1:]]
+        columns = "l" * len(self.head)
+        return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}"])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(title)}</th>" for title in self.head)
+        rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in self.rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _latex(text: str) -> str:
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\u202f": r"\,", "\xa0": "~"}
+    special |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"\xb1": r"$\pm$", "\u2013": "--"}
+    return "".join(special.get(sign, sign) for sign in text)
 
 
 def _cell(value: object) -> str:

@@ -1,0 +1,69 @@
+"""Robust Header Compression (RFC 3095, 4815, 5225, 6846) of packets and captures.
+
+>>> import bentpipe.rohc
+>>> sender, receiver = bentpipe.rohc.Compressor(), bentpipe.rohc.Decompressor()
+>>> ip = bytes.fromhex("4500001c000040004011b8cd0a0000010a000002 0400 0500 0008 0000")
+>>> packets = [sender.compress(ip) for _ in range(10)]
+>>> all(receiver.decompress(packet) == ip for packet in packets)
+True
+>>> len(packets[0]) > len(packets[-1])
+True
+"""
+
+from os import PathLike
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from bentpipe import _native
+
+
+class Header(NamedTuple):
+    """Compressed header: its context, and the lengths in bytes of the headers before and after."""
+
+    cid: int
+    profile: str
+    packet_type: str
+    len_before: int
+    len_after: int
+
+
+class Compressor:
+    """Compressor of one direction in U-mode. Both ends need the same profiles and the same `max_cid`.
+
+    Up to 15 CIDs are small ones, more are large ones.
+    """
+
+    def __init__(self, *, profiles: Literal["v1", "v2"] = "v1", max_cid: int = 15) -> None:
+        self._native = _native.Compressor(profiles, max_cid)
+        self.last: Header | None = None
+
+    def compress(self, packet: bytes, time_s: float = 0.0) -> bytes:
+        """Return the ROHC packet of an IP packet. `last` then describes its header."""
+        rohc, header = self._native.compress(packet, time_s)
+        self.last = Header(*header)
+        return rohc
+
+
+class Decompressor:
+    """Decompressor of one direction in U-mode."""
+
+    def __init__(self, *, profiles: Literal["v1", "v2"] = "v1", max_cid: int = 15) -> None:
+        self._native = _native.Decompressor(profiles, max_cid)
+
+    def decompress(self, packet: bytes, time_s: float = 0.0) -> bytes | None:
+        """Return the IP packet of a ROHC packet; ``None`` for one without a packet in it, such as feedback."""
+        return self._native.decompress(packet, time_s)
+
+
+def stats(
+    capture: str | PathLike[str], *, profiles: Literal["v1", "v2"] = "v1", max_cid: int = 15, flows: int | None = None
+) -> str:
+    """Return the savings of header compression on a capture, as ``bentpipe rohc stats`` prints them.
+
+    Parameters
+    ----------
+    flows
+        Number of flows to list, those with the most header bytes first.
+    """
+    text, _ = _native.rohc_stats(Path(capture), profiles, max_cid, flows)
+    return text
