@@ -1,7 +1,8 @@
-//! The project's only automation: `cargo xtask test`, `tidy`, `reference`, `bench`, `golden`, `python`, `fuzz`.
+//! The project's only automation: `cargo xtask test`, `tidy`, `reference`, `bench`, `golden`, `python`, `dist`, `fuzz`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 mod bench;
+mod dist;
 mod fuzz;
 mod golden;
 mod install;
@@ -31,6 +32,9 @@ usage: cargo xtask COMMAND
                    run every scenario and study, shortened, and compare all results with benches/golden/; with --update
                    write them there. NAME is the beginning of a run's name, as in scenarios/geo or koreasat
   python           make the virtual environment target/python and run the tests of the Python package; needs Python 3.11
+  dist [--no-wheel]
+                   leave program, Debian package, wheel, bill of materials and checksums in dist/, and install each in a clean
+                   place: a virtual environment, and with root and debootstrap a new Debian
   fuzz all|TARGET... [--for TIME]
                    run all targets of fuzz/fuzz_targets, or those named, under libFuzzer, each for a minute or for TIME (90s,
                    10m, 2h), several at a time; installs cargo-fuzz where it is missing
@@ -45,6 +49,8 @@ fn main() -> ExitCode {
         ["tidy", "--update"] => tidy::update(),
         ["tidy", "--list"] => tidy::list(""),
         ["tidy", "--list", name] => tidy::list(name),
+        ["dist"] => dist::run(true),
+        ["dist", "--no-wheel"] => dist::run(false),
         ["python"] => python::run(),
         ["reference"] => test::reference(),
         ["golden", ref words @ ..] => {

@@ -35,7 +35,11 @@ pub(crate) fn prepare() -> Result<()> {
     }
 }
 
-fn environment() -> Result<()> {
+/// Makes the environment, if it is missing or its list has changed.
+///
+/// # Errors
+/// Returns an error if Python or a package cannot be had.
+pub(crate) fn environment() -> Result<()> {
     let folder = folder();
     let (list, made) = (root().join(REQUIREMENTS), folder.join("requirements.txt"));
     let wanted = std::fs::read_to_string(&list)?;
@@ -60,7 +64,8 @@ fn interpreter() -> Result<&'static str> {
     find().copied().context("no Python of at least 3.11")
 }
 
-fn folder() -> PathBuf {
+/// Returns the environment's folder.
+pub(crate) fn folder() -> PathBuf {
     root().join("target/python")
 }
 

@@ -294,6 +294,12 @@ Examples:
         /// The shell
         shell: Shell,
     },
+    /// Write the manual pages of all commands, for packages
+    #[command(hide = true)]
+    Man {
+        /// Folder to write to
+        folder: PathBuf,
+    },
 }
 
 /// File that has a schema.

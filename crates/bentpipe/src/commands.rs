@@ -87,6 +87,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
             clap_complete::generate(shell, &mut Arguments::command(), "bentpipe", &mut std::io::stdout());
             Ok(0)
         }
+        Command::Man { folder } => {
+            clap_mangen::generate_to(Arguments::command(), folder).map(|()| 0).map_err(Failure::bad)
+        }
     }
 }
 

@@ -1,0 +1,32 @@
+//! The wheel: the extension, the package around it, and the program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::VERSION;
+use crate::{files, python, root, sh};
+
+/// Builds the wheel and returns its path.
+///
+/// The program goes in afterwards, so that `pip install` from the sources does not need it.
+pub(super) fn build(program: &Path, dist: &Path) -> Result<PathBuf> {
+    python::environment()?;
+    let folder = root().join("target/wheel");
+    let _ = fs::remove_dir_all(&folder);
+    let (shown, to) = (folder.display().to_string(), dist.display().to_string());
+    let tool = |name: &str| python::folder().join("bin").join(name).display().to_string();
+    let words =
+        ["build", "--locked", "--profile=dist", "--manifest-path=crates/py/Cargo.toml", "--out", &shown];
+    sh(&tool("maturin"), &words)?;
+    let wheels = files(&folder, ".whl");
+    let made = wheels.first().context("maturin left no wheel")?.display().to_string();
+    sh(&tool("python"), &["-m", "wheel", "unpack", "--dest", &shown, &made])?;
+    let unpacked = folder.join(format!("bentpipe-{VERSION}"));
+    let scripts = unpacked.join(format!("bentpipe-{VERSION}.data/scripts"));
+    fs::create_dir_all(&scripts)?;
+    fs::copy(program, scripts.join("bentpipe"))?;
+    sh(&tool("python"), &["-m", "wheel", "pack", "--dest-dir", &to, &unpacked.display().to_string()])?;
+    files(dist, ".whl").into_iter().next().context("no wheel was packed")
+}
