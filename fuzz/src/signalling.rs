@@ -1,9 +1,12 @@
 //! Checks on `bentpipe-signalling`: a message that is read is written so that it reads the same.
 
+use std::net::SocketAddr;
+
 use bentpipe_signalling::digest::{Challenge, Credentials};
-use bentpipe_signalling::iax::{Elements, Frame};
+use bentpipe_signalling::iax::{Config, Elements, Endpoint, Event, Frame, format};
 use bentpipe_signalling::sdp::{self, Capabilities, Codec, Direction, Session};
 use bentpipe_signalling::sip::{Framer, Message, name};
+use bentpipe_units::{RandomStream, Span, Time};
 
 /// Function under test.
 pub type Target = fn(&[u8]);
@@ -14,6 +17,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("sip_stream", fuzz_sip_stream),
     ("sdp", fuzz_sdp),
     ("iax", fuzz_iax),
+    ("iax_endpoint", fuzz_iax_endpoint),
 ];
 
 /// One datagram: parsed, checked, written, and parsed again.
@@ -87,5 +91,47 @@ pub fn fuzz_iax(data: &[u8]) {
         && let Ok(elements) = Elements::parse(&full.payload)
     {
         assert_eq!(elements.emit(), full.payload);
+    }
+}
+
+/// Datagrams of a length and after a time of one byte each, at an endpoint with a call and a registration.
+pub fn fuzz_iax_endpoint(data: &[u8]) {
+    let Some((first, mut rest)) = data.split_first() else { return };
+    let users = [("modem".to_owned(), "password".to_owned())];
+    let config = Config {
+        users: users.into_iter().filter(|_| first & 1 != 0).collect(),
+        password: (first & 2 != 0).then(|| "password".to_owned()),
+        max_calls: 20,
+        ..Config::new("fuzz", vec![format::GSM, format::LINEAR])
+    };
+    let peer = SocketAddr::from(([192, 0, 2, 1], 4569));
+    let mut endpoint = Endpoint::new(config, RandomStream::new(7, "fuzz"));
+    let mut now = Time::ZERO;
+    let own = endpoint.call(now, peer, "1");
+    endpoint.register(now, peer, 60);
+    let mut ends = 0;
+    while let Some((&[len, step], more)) = rest.split_first_chunk() {
+        let (datagram, more) = more.split_at(usize::from(len).min(more.len()));
+        rest = more;
+        now += Span::from_millis(u64::from(step) * 20);
+        endpoint.receive(now, peer, datagram);
+        endpoint.handle_timeout(now);
+        while let Some((_, bytes)) = endpoint.poll_transmit() {
+            assert!(Frame::parse(&bytes).is_ok(), "{bytes:?}");
+        }
+        while let Some(event) = endpoint.poll_event() {
+            match event {
+                Event::Incoming { call, .. } => {
+                    endpoint.ring(now, call);
+                    endpoint.answer(now, call);
+                    endpoint.send_voice(now, call, 0, vec![0; 33]);
+                }
+                Event::Ended { call, .. } | Event::Failed { call, .. } => {
+                    ends += u32::from(Some(call) == own)
+                }
+                _ => {}
+            }
+        }
+        assert!(endpoint.legs() <= 20 && endpoint.deadline() > now && ends <= 1);
     }
 }

@@ -21,6 +21,7 @@ const TOOLS: &[Tool] = &[
     Tool { program: "ffmpeg", package: "ffmpeg", what_for: "makes and decodes MPEG-2 video" },
     Tool { program: "sipp", package: "sip-tester", what_for: "places and answers SIP calls" },
     Tool { program: "kamailio", package: "kamailio", what_for: "is a SIP proxy and registrar" },
+    Tool { program: "iaxmodem", package: "iaxmodem", what_for: "registers, places and answers IAX2 calls" },
     Tool { program: "baresip", package: "baresip-core", what_for: "places and answers SIP calls with media" },
     Tool { program: "iperf3", package: "iperf3", what_for: "sends with the kernel's own TCP" },
     Tool { program: "chromium", package: "chromium", what_for: "opens the controller's pages" },

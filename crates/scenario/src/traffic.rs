@@ -32,4 +32,7 @@ bentpipe_site::traffic! {
 
     /// ICMP echo requests, whose replies give the round-trip time.
     Ping "ping" ping::Ping;
+
+    /// IAX2 calls placed at random times, with voice in both directions.
+    Iax "iax" bentpipe_telephony::IaxConfig;
 }

@@ -8,7 +8,7 @@
 //! - [`digest`]: authentication by MD5 and SHA-256 (RFC 2617, RFC 7616).
 //! - [`transaction`]: transactions with all timers, over UDP and TCP.
 //! - [`dialog`], [`agent`]: user agents, which place and answer calls and register.
-//! - [`iax`]: frames of IAX2 (RFC 5456).
+//! - [`iax`]: calls and registrations of IAX2 (RFC 5456).
 //! - [`registrar`], [`proxy`]: a stateful proxy with forks and Record-Route, and its location service.
 
 pub mod agent;

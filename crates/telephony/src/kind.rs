@@ -1,9 +1,12 @@
-//! Traffic of SIP calls.
+//! Traffic of SIP and IAX2 calls.
 
+use bentpipe_net::InvalidConfig;
 use bentpipe_site::{End, FlowAt, FlowEnds, FlowGround, FlowTakes, Problem, TrafficKind};
-use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::ip::Protocol as Transport;
 
-use crate::{Callee, Caller, Config};
+use crate::config::Calls;
+use crate::protocol::{Iax, Protocol, Sip};
+use crate::{Callee, Caller, Config, IaxConfig};
 
 impl TrafficKind for Config {
     fn takes(&self) -> FlowTakes {
@@ -11,13 +14,36 @@ impl TrafficKind for Config {
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
-        let pair = ground.pair(at, Protocol::UDP)?;
-        let caller = Caller::new(self, (pair.local, pair.remote), at.start, at.stop);
-        let caller = caller.map_err(|error| at.impossible("", &error))?;
-        Ok(FlowEnds {
-            sender: End::new(caller, pair.sender),
-            receivers: vec![End::new(Callee::new(self, pair.remote), pair.receiver)],
-            judge: None,
-        })
+        plan::<Sip>((at, ground), &self.calls(), self.settings(), self.ensure())
     }
+}
+
+impl TrafficKind for IaxConfig {
+    fn takes(&self) -> FlowTakes {
+        FlowTakes { answers: true, ..FlowTakes::default() }
+    }
+
+    fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
+        plan::<Iax>((at, ground), &self.calls(), self.settings(), self.ensure())
+    }
+}
+
+/// Creates both ends of a flow.
+fn plan<P: Protocol>(
+    (at, ground): (&FlowAt<'_>, &mut FlowGround<'_, '_>),
+    calls: &Calls,
+    settings: P::Settings,
+    checked: Result<(), InvalidConfig>,
+) -> Result<FlowEnds, Problem> {
+    let pair = ground.pair(at, Transport::UDP)?;
+    let caller = checked.and_then(|()| {
+        Caller::<P>::new(calls, settings.clone(), (pair.local, pair.remote), at.start, at.stop)
+    });
+    let caller = caller.map_err(|error| at.impossible("", &error))?;
+    let callee = Callee::<P>::new(calls, settings, pair.remote);
+    Ok(FlowEnds {
+        sender: End::new(caller, pair.sender),
+        receivers: vec![End::new(callee, pair.receiver)],
+        judge: None,
+    })
 }

@@ -1,9 +1,9 @@
-//! SIP calls between hosts of the simulator.
+//! SIP and IAX2 calls between hosts of the simulator.
 //!
-//! *Models*: a [`Caller`] that places calls at random times and a [`Callee`] that lets them ring and answers, with the transactions and
-//! dialogs of [`bentpipe_signalling`] over UDP. Messages have their real bytes.
+//! *Models*: a [`Caller`] that places calls at random times and a [`Callee`] that lets them ring and answers. Their [`Protocol`] is that
+//! of [`bentpipe_signalling`] over UDP: [`Sip`], or [`Iax`] with voice in mini frames or trunks. Messages have their real bytes.
 //!
-//! *Does not model*: media; proxies between the hosts; SIP over TCP.
+//! *Does not model*: media of SIP calls, which are traffic of their own; proxies between the hosts; SIP over TCP.
 
 mod callee;
 mod caller;
@@ -11,8 +11,13 @@ mod config;
 mod datagram;
 mod kind;
 pub mod metrics;
+mod party;
+mod protocol;
 mod station;
 
-pub use callee::Callee;
-pub use caller::Caller;
-pub use config::Config;
+pub use callee::{Answering, Callee};
+pub use caller::{Caller, Placing};
+pub use config::{Calls, Config, IaxConfig};
+pub use party::{Party, Role};
+pub use protocol::{Happening, Iax, IaxSettings, Protocol, Repeats, Sip, SipSettings, Voice};
+pub use station::Station;

@@ -1,25 +1,21 @@
-//! Agent behind a port of a node.
+//! End of calls behind a port of a node.
 
 use std::net::SocketAddr;
 
 use bentpipe_net::{Cx, Observer, Packet, Port};
-use bentpipe_signalling::agent::{Agent, Config as AgentConfig, Event};
-use bentpipe_signalling::sdp::{Capabilities, Codec, Direction};
-use bentpipe_signalling::sip::Transport;
-use bentpipe_signalling::transaction::{Peer, Timers};
 use bentpipe_units::{RandomStream, Time};
 
-use crate::config::Config;
 use crate::datagram::{self, Refusal};
 use crate::metrics;
+use crate::protocol::{Happening, Protocol, Repeats};
 
 /// The only port: packets from and to the node.
 const NODE: Port = Port(0);
 
-/// User agent with its UDP port.
+/// Protocol with its UDP port.
 #[derive(Debug)]
-pub(crate) struct Station {
-    pub(crate) agent: Agent,
+pub struct Station<P> {
+    pub(crate) protocol: P,
     local: SocketAddr,
     dscp: u8,
     messages: u64,
@@ -28,58 +24,54 @@ pub(crate) struct Station {
     unexpected: u64,
 }
 
-impl Station {
-    pub(crate) fn new(config: &Config, user: &str, local: SocketAddr, stream: &mut RandomStream) -> Station {
-        let timers = Timers { t1: config.t1, t2: config.t2, ..Timers::default() };
+impl<P: Protocol> Station<P> {
+    pub(crate) fn new(
+        settings: &P::Settings,
+        dscp: u8,
+        (user, local): (&str, SocketAddr),
+        stream: &mut RandomStream,
+    ) -> Station<P> {
         let seed = (stream.unit() * (1_u64 << 53) as f64) as u64;
-        let agent_config = AgentConfig { timers, ..AgentConfig::new(user, local) };
-        let agent = Agent::new(agent_config, RandomStream::new(seed, "sip"));
-        Station { agent, local, dscp: config.dscp, messages: 0, bytes: 0, bad_checksum: 0, unexpected: 0 }
-    }
-
-    /// Returns the audio of session descriptions.
-    pub(crate) fn capabilities(&self) -> Capabilities {
-        let codecs = vec![Codec::new(8, "PCMA", 8000), Codec::new(18, "G729", 8000)];
-        let (address, port) = (self.local.ip(), 4000);
-        Capabilities { address, port, codecs, ptime: 20, direction: Direction::SendRecv }
+        let protocol = P::new(settings, user, local, seed);
+        Station { protocol, local, dscp, messages: 0, bytes: 0, bad_checksum: 0, unexpected: 0 }
     }
 
     pub(crate) fn receive(&mut self, packet: &Packet, now: Time) {
         match datagram::read(packet) {
-            Ok((address, bytes)) => {
-                self.agent.receive(now, Peer { transport: Transport::Udp, address }, &bytes)
-            }
+            Ok((from, bytes)) => self.protocol.receive(now, from, &bytes),
             Err(Refusal::BadChecksum) => self.bad_checksum += 1,
             Err(Refusal::Unexpected) => self.unexpected += 1,
         }
     }
 
-    /// Returns the next event of the agent.
-    pub(crate) fn event(&mut self) -> Option<Event> {
-        self.agent.poll_event()
+    /// Returns the next event.
+    pub(crate) fn event(&mut self) -> Option<(P::Call, Happening)> {
+        self.protocol.event()
     }
 
-    /// Sends the messages of the agent.
-    pub(crate) fn send(&mut self, cx: &mut Cx<'_>) {
-        while let Some(transmit) = self.agent.poll_transmit() {
-            let packet = datagram::packet(self.local, transmit.to.address, self.dscp, &transmit.bytes);
-            let Some(mut packet) = packet else { continue };
+    /// Sends all messages, and returns the time of the next timer.
+    pub(crate) fn send(&mut self, cx: &mut Cx<'_>) -> Time {
+        while let Some((to, bytes)) = self.protocol.transmit() {
+            let Some(mut packet) = datagram::packet(self.local, to, self.dscp, &bytes) else { continue };
             packet.set_created_at(cx.now());
             self.messages += 1;
-            self.bytes += transmit.bytes.len() as u64;
+            self.bytes += bytes.len() as u64;
             cx.emit(NODE, packet);
         }
+        self.protocol.deadline()
     }
 
     /// Reports the counters, which are zero before the start.
-    pub(crate) fn observe(station: Option<&Station>, observer: &mut dyn Observer) {
-        let counters = station.map(|station| station.agent.stack().counters()).unwrap_or_default();
-        let own = |value: fn(&Station) -> u64| station.map_or(0, value);
-        observer.counter(&metrics::MESSAGES, own(|station| station.messages));
-        observer.counter(&metrics::SIP_BYTES, own(|station| station.bytes));
-        observer.counter(&metrics::REQUESTS_REPEATED, counters.requests_repeated);
-        observer.counter(&metrics::REQUESTS_ABSORBED, counters.requests_absorbed);
+    pub(crate) fn observe(station: Option<&Station<P>>, observer: &mut dyn Observer) {
+        let Repeats { sent, absorbed } =
+            station.map(|station| station.protocol.repeats()).unwrap_or_default();
+        let own = |value: fn(&Station<P>) -> u64| station.map_or(0, value);
+        observer.counter(P::MESSAGES, own(|station| station.messages));
+        observer.counter(P::BYTES, own(|station| station.bytes));
+        observer.counter(&metrics::REQUESTS_REPEATED, sent);
+        observer.counter(&metrics::REQUESTS_ABSORBED, absorbed);
         observer.counter(&metrics::DROPPED_BAD_CHECKSUM, own(|station| station.bad_checksum));
         observer.counter(&metrics::DROPPED_UNEXPECTED, own(|station| station.unexpected));
+        P::observe(station.map(|station| &station.protocol), observer);
     }
 }

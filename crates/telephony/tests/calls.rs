@@ -4,7 +4,7 @@ use bentpipe_net::metric::{Counter, Gauge, Histogram as Distribution, Of};
 use bentpipe_net::testing::check_metrics;
 use bentpipe_net::{Channel, Histogram, Link, Observer, Port, channel, link};
 use bentpipe_sim::{Builder, ElementId, Network};
-use bentpipe_telephony::{Callee, Caller, Config, metrics};
+use bentpipe_telephony::{Callee, Caller, Calls, Config, Iax, IaxConfig, Protocol, Sip, metrics};
 use bentpipe_units::{Rate, Span, Time};
 
 struct Pair {
@@ -15,6 +15,15 @@ struct Pair {
 
 /// A caller and a callee with a delay and a loss ratio each way.
 fn pair(config: &Config, delay: Span, loss: f64, ipv6: bool) -> Pair {
+    pair_of::<Sip>((&config.calls(), config.settings()), delay, loss, ipv6)
+}
+
+fn pair_of<P: Protocol>(
+    (calls, settings): (&Calls, P::Settings),
+    delay: Span,
+    loss: f64,
+    ipv6: bool,
+) -> Pair {
     let (from, to) = match ipv6 {
         true => ("[fd00::1]:5060", "[fd00::2]:5060"),
         false => ("10.0.0.1:5060", "10.0.0.2:5060"),
@@ -27,9 +36,9 @@ fn pair(config: &Config, delay: Span, loss: f64, ipv6: bool) -> Pair {
     };
     let channel = || Channel::new(&channel::Config::PacketErrors { loss }).expect("possible");
     let mut builder = Builder::new(5);
-    let caller = builder
-        .add("caller", Caller::new(config, ends, Span::ZERO, Some(Span::from_secs(2000))).expect("possible"));
-    let callee = builder.add("callee", Callee::new(config, ends.1));
+    let caller = Caller::<P>::new(calls, settings.clone(), ends, Span::ZERO, Some(Span::from_secs(2000)));
+    let caller = builder.add("caller", caller.expect("possible"));
+    let callee = builder.add("callee", Callee::<P>::new(calls, settings, ends.1));
     let (there, back) = (builder.add("there", line()), builder.add("back", line()));
     let (loss_there, loss_back) = (builder.add("loss-there", channel()), builder.add("loss-back", channel()));
     for (a, b) in [
@@ -143,15 +152,81 @@ fn losses_delay_calls_and_a_dead_path_fails_them_by_timer_b() {
     assert_eq!(dead.value(dead.caller, "requests-repeated"), 6.0 * placed);
 }
 
+/// One long IAX2 call after another: the round trip sets nothing off twice, and voice is a frame each 20 ms.
+#[test]
+fn iax_calls_over_geo_repeat_nothing_and_carry_their_voice() {
+    for trunk in [None, Some(Span::from_millis(20))] {
+        let config = IaxConfig { hold: Span::from_secs(60), trunk, ..IaxConfig::default() };
+        let mut pair =
+            pair_of::<Iax>((&config.calls(), config.settings()), Span::from_millis(270), 0.0, false);
+        pair.run_to(3000);
+        let placed = pair.value(pair.caller, "calls");
+        assert!((150.0..250.0).contains(&placed), "{placed} calls in 2000 s, one each 10 s");
+        for (end, name) in
+            [(pair.caller, "calls-established"), (pair.caller, "calls-ended"), (pair.callee, "calls-ended")]
+        {
+            assert_eq!(pair.value(end, name), placed, "{name}");
+        }
+        let (post_dial, set_up) =
+            (pair.quantile("post-dial-delays", 0.5), pair.quantile("set-up-times", 0.95));
+        assert!((0.49..0.6).contains(&post_dial) && (3.2..3.9).contains(&set_up), "{post_dial} {set_up}");
+        assert_eq!(pair.value(pair.caller, "requests-repeated"), 0.0);
+        let (sent, received) =
+            (pair.value(pair.caller, "voice-sent"), pair.value(pair.callee, "voice-received"));
+        // 50 frames a second in calls of 60 s on average; those that pass HANGUP on its way are not counted.
+        assert!((sent / (placed * 3000.0) - 1.0).abs() < 0.3, "{sent} of {placed} calls");
+        assert!(sent - received <= 15.0 * placed && received <= sent, "{sent} {received}");
+    }
+}
+
+/// A recording has the same columns in all samples.
+#[test]
+fn ends_report_the_same_metrics_before_and_after_their_start() {
+    let config = IaxConfig::default();
+    let mut pair = pair_of::<Iax>((&config.calls(), config.settings()), Span::from_millis(1), 0.0, false);
+    let names =
+        |pair: &mut Pair, end| pair.seen(end).values.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    let ends = [pair.caller, pair.callee];
+    let before = ends.map(|end| names(&mut pair, end));
+    pair.run_to(60);
+    assert_eq!(before, ends.map(|end| names(&mut pair, end)));
+    assert!(before[0].contains(&"voice-sent"));
+}
+
+/// Bytes at IP of one GSM call: 29.2 kbit/s over RTP, 26 kbit/s in mini frames.
+#[test]
+fn voice_in_mini_frames_has_the_rate_of_the_literature() {
+    let config = IaxConfig {
+        interval: Span::from_secs(1),
+        hold: Span::from_secs(100_000),
+        calls: Some(1),
+        ..IaxConfig::default()
+    };
+    let mut pair = pair_of::<Iax>((&config.calls(), config.settings()), Span::from_millis(270), 0.0, false);
+    pair.run_to(100);
+    let before = pair.value(pair.caller, "iax-bytes") + 28.0 * pair.value(pair.caller, "iax-frames");
+    pair.run_to(1100);
+    let after = pair.value(pair.caller, "iax-bytes") + 28.0 * pair.value(pair.caller, "iax-frames");
+    let rate = (after - before) * 8.0 / 1000.0;
+    // Mini frames of 65 bytes. In 1000 s there are 50 times PING, PONG and ACK of 40 bytes, and 15 times a full frame with 8 bytes
+    // more and an ACK.
+    let expected = 26_000.0 + 8.0 * f64::from(3 * 50 * 40 + 15 * (8 + 40)) / 1000.0;
+    assert!((rate - expected).abs() < 3.0, "{rate} bit/s instead of {expected}");
+}
+
 #[test]
 fn impossible_settings_are_refused() {
     let ends = ("10.0.0.1:1".parse().expect("one"), "10.0.0.2:2".parse().expect("one"));
-    let refused =
-        |config: Config| Caller::new(&config, ends, Span::ZERO, None).expect_err("refused").to_string();
+    let refused = |config: Config| {
+        let caller = Caller::<Sip>::new(&config.calls(), config.settings(), ends, Span::ZERO, None);
+        config.ensure().and(caller.map(|_| ())).expect_err("refused").to_string()
+    };
     assert!(refused(Config { interval: Span::ZERO, ..Config::default() }).contains("interval"));
     assert!(refused(Config { t1: Span::ZERO, ..Config::default() }).contains("t1"));
     assert!(refused(Config { t2: Span::ZERO, ..Config::default() }).contains("t2"));
     assert!(refused(Config { dscp: 64, ..Config::default() }).contains("dscp"));
+    let trunk = IaxConfig { trunk: Some(Span::ZERO), ..IaxConfig::default() };
+    assert!(trunk.ensure().expect_err("refused").to_string().contains("trunk"));
 }
 
 #[test]

@@ -1,0 +1,80 @@
+//! Element of one end of calls, whichever end and protocol it has.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::net::SocketAddr;
+
+use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_units::Time;
+
+use crate::protocol::Protocol;
+use crate::station::Station;
+
+/// Behaviour of an end: that of a caller or a callee.
+pub trait Role<P: Protocol>: Debug + Send + 'static {
+    /// User name.
+    const USER: &'static str;
+
+    /// Plans the first action.
+    fn start(&mut self, _cx: &mut Cx<'_>) {}
+    /// Acts on all that is due, and returns the time of the next action.
+    fn act(&mut self, station: &mut Station<P>, cx: &mut Cx<'_>) -> Time;
+    /// Reports counters, gauges and distributions.
+    fn observe(&self, observer: &mut dyn Observer);
+}
+
+/// End of a flow of calls. Port 0, in and out, carries whole IP packets.
+#[derive(Debug)]
+pub struct Party<P: Protocol, R> {
+    settings: P::Settings,
+    dscp: u8,
+    local: SocketAddr,
+    /// Absent until the start.
+    station: Option<Station<P>>,
+    role: R,
+}
+
+impl<P: Protocol, R: Role<P>> Party<P, R> {
+    pub(crate) fn with_role(settings: P::Settings, dscp: u8, local: SocketAddr, role: R) -> Party<P, R> {
+        Party { settings, dscp, local, station: None, role }
+    }
+
+    /// Acts, sends, and returns the next time.
+    fn turn(&mut self, cx: &mut Cx<'_>) -> Time {
+        let Some(station) = &mut self.station else { return Time::NEVER };
+        let next = self.role.act(station, cx);
+        station.send(cx).min(next).max(cx.now())
+    }
+}
+
+impl<P: Protocol, R: Role<P>> Element for Party<P, R> {
+    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        if let Some(station) = &mut self.station {
+            station.receive(&packet, now);
+        }
+        self.turn(cx)
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        match &mut self.station {
+            Some(station) => station.protocol.handle_timeout(now),
+            None => {
+                let station = Station::new(&self.settings, self.dscp, (R::USER, self.local), cx.stream());
+                self.station = Some(station);
+                self.role.start(cx);
+            }
+        }
+        self.turn(cx)
+    }
+
+    fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
+        self.role.observe(observer);
+        Station::observe(self.station.as_ref(), observer);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -1,0 +1,79 @@
+//! Protocols of calls as callers and callees use them.
+
+mod iax;
+mod sip;
+
+use std::fmt::Debug;
+use std::net::SocketAddr;
+
+use bentpipe_net::Observer;
+use bentpipe_net::metric::{Counter, Of};
+use bentpipe_units::Time;
+
+pub use iax::{Iax, Settings as IaxSettings, Voice};
+pub use sip::{Settings as SipSettings, Sip};
+
+/// Event of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// The call comes in.
+    Incoming,
+    /// The callee rings.
+    Ringing,
+    /// The callee answered.
+    Answered,
+    /// The caller has the answer.
+    Confirmed,
+    /// The call is over.
+    Ended,
+    /// The peer does not answer the protocol.
+    TimedOut,
+    /// The call failed for another reason.
+    Failed,
+}
+
+/// Messages sent again, and repeated ones received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repeats {
+    /// Sent again.
+    pub sent: u64,
+    /// Received again.
+    pub absorbed: u64,
+}
+
+/// Protocol of calls, with the state of one end.
+pub trait Protocol: Debug + Send + Sized + 'static {
+    /// Settings other than those of the calls.
+    type Settings: Clone + Debug + Send;
+    /// Identity of a call.
+    type Call: Copy + Debug + Ord + Send;
+    /// Counter of messages sent.
+    const MESSAGES: &'static Of<Counter>;
+    /// Counter of bytes sent.
+    const BYTES: &'static Of<Counter>;
+
+    /// Creates an end without calls.
+    fn new(settings: &Self::Settings, user: &str, local: SocketAddr, seed: u64) -> Self;
+    /// Calls the callee at an address.
+    fn place(&mut self, now: Time, remote: SocketAddr) -> Option<Self::Call>;
+    /// Has an incoming call ring.
+    fn ring(&mut self, now: Time, call: Self::Call);
+    /// Answers an incoming call.
+    fn answer(&mut self, now: Time, call: Self::Call);
+    /// Ends or cancels a call.
+    fn hang_up(&mut self, now: Time, call: Self::Call);
+    /// Receives a datagram.
+    fn receive(&mut self, now: Time, from: SocketAddr, datagram: &[u8]);
+    /// Handles timers that are due.
+    fn handle_timeout(&mut self, now: Time);
+    /// Returns the time of the next timer.
+    fn deadline(&mut self) -> Time;
+    /// Returns the next event.
+    fn event(&mut self) -> Option<(Self::Call, Happening)>;
+    /// Returns the next datagram to send.
+    fn transmit(&mut self) -> Option<(SocketAddr, Vec<u8>)>;
+    /// Returns the counts of repeated messages.
+    fn repeats(&self) -> Repeats;
+    /// Reports the counters of the protocol, which are zero before the start.
+    fn observe(_protocol: Option<&Self>, _observer: &mut dyn Observer) {}
+}

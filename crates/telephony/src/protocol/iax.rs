@@ -1,0 +1,198 @@
+//! IAX2 with voice of a constant rate in both directions.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+use bentpipe_net::Observer;
+use bentpipe_net::metric::{Counter, Of};
+use bentpipe_signalling::iax::{CallId, Config as EndpointConfig, Endpoint, Event, Failure, format};
+use bentpipe_units::{RandomStream, Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Happening, Protocol, Repeats};
+use crate::metrics;
+
+/// Interval of voice frames.
+const INTERVAL: Span = Span::from_millis(20);
+
+/// Voice of a call: its format and the frame of 20 ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Voice {
+    /// GSM full rate: 33 bytes.
+    #[default]
+    Gsm,
+    /// G.711 A-law: 160 bytes.
+    G711a,
+    /// G.711 mu-law: 160 bytes.
+    G711u,
+    /// G.729: 20 bytes.
+    G729,
+    /// iLBC at 15.2 kbit/s: 38 bytes.
+    Ilbc,
+}
+
+impl Voice {
+    /// Returns the format of RFC 5456 and the bytes of a frame.
+    fn frame(self) -> (u32, usize) {
+        match self {
+            Voice::Gsm => (format::GSM, 33),
+            Voice::G711a => (format::PCMA, 160),
+            Voice::G711u => (format::PCMU, 160),
+            Voice::G729 => (format::G729, 20),
+            Voice::Ilbc => (format::ILBC, 38),
+        }
+    }
+}
+
+/// Settings of IAX2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Voice of both directions.
+    pub voice: Voice,
+    /// Period of trunk frames. None: mini frames.
+    pub trunk: Option<Span>,
+}
+
+/// Endpoint with its voice.
+#[derive(Debug)]
+pub struct Iax {
+    endpoint: Endpoint,
+    frame_len: usize,
+    /// Times of the next voice of calls that are up.
+    due: BTreeSet<(Time, CallId)>,
+    next: BTreeMap<CallId, Time>,
+    events: VecDeque<(CallId, Happening)>,
+    sent: u64,
+    received: u64,
+}
+
+impl Iax {
+    fn start_voice(&mut self, now: Time, call: CallId) {
+        self.next.insert(call, now);
+        self.due.insert((now, call));
+    }
+
+    fn stop_voice(&mut self, call: CallId) {
+        if let Some(at) = self.next.remove(&call) {
+            self.due.remove(&(at, call));
+        }
+    }
+
+    fn send_voice(&mut self, now: Time) {
+        while let Some((at, call)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            self.stop_voice(call);
+            self.start_voice(at + INTERVAL, call);
+            let Some(elapsed) = self.endpoint.elapsed(now, call) else { continue };
+            self.endpoint.send_voice(now, call, elapsed / 20 * 20, vec![0; self.frame_len]);
+            self.sent += 1;
+        }
+    }
+}
+
+impl Protocol for Iax {
+    type Settings = Settings;
+    type Call = CallId;
+    const MESSAGES: &'static Of<Counter> = &metrics::IAX_FRAMES;
+    const BYTES: &'static Of<Counter> = &metrics::IAX_BYTES;
+
+    fn new(settings: &Settings, user: &str, _local: SocketAddr, seed: u64) -> Iax {
+        let (format, frame_len) = settings.voice.frame();
+        let config = EndpointConfig { trunk: settings.trunk, ..EndpointConfig::new(user, vec![format]) };
+        let endpoint = Endpoint::new(config, RandomStream::new(seed, "iax"));
+        Iax {
+            endpoint,
+            frame_len,
+            due: BTreeSet::new(),
+            next: BTreeMap::new(),
+            events: VecDeque::new(),
+            sent: 0,
+            received: 0,
+        }
+    }
+
+    fn place(&mut self, now: Time, remote: SocketAddr) -> Option<CallId> {
+        self.endpoint.call(now, remote, "callee")
+    }
+
+    fn ring(&mut self, now: Time, call: CallId) {
+        self.endpoint.ring(now, call);
+    }
+
+    fn answer(&mut self, now: Time, call: CallId) {
+        self.endpoint.answer(now, call);
+        self.start_voice(now, call);
+    }
+
+    fn hang_up(&mut self, now: Time, call: CallId) {
+        self.endpoint.hang_up(now, call);
+        self.note_events(now);
+    }
+
+    fn receive(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
+        self.endpoint.receive(now, from, datagram);
+        self.note_events(now);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.endpoint.handle_timeout(now);
+        self.note_events(now);
+        self.send_voice(now);
+    }
+
+    fn deadline(&mut self) -> Time {
+        let voice = self.due.first().map_or(Time::NEVER, |(at, _)| *at);
+        self.endpoint.deadline().min(voice)
+    }
+
+    fn event(&mut self) -> Option<(CallId, Happening)> {
+        self.events.pop_front()
+    }
+
+    fn transmit(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+        self.endpoint.poll_transmit()
+    }
+
+    fn repeats(&self) -> Repeats {
+        let counters = self.endpoint.counters();
+        Repeats { sent: counters.repeated, absorbed: counters.absorbed }
+    }
+
+    fn observe(protocol: Option<&Iax>, observer: &mut dyn Observer) {
+        let (sent, received) = protocol.map_or((0, 0), |iax| (iax.sent, iax.received));
+        observer.counter(&metrics::VOICE_SENT, sent);
+        observer.counter(&metrics::VOICE_RECEIVED, received);
+    }
+}
+
+impl Iax {
+    /// Counts voice, and starts and stops that of calls.
+    fn note_events(&mut self, now: Time) {
+        while let Some(event) = self.endpoint.poll_event() {
+            let (call, happening) = match event {
+                Event::Voice { .. } => {
+                    self.received += 1;
+                    continue;
+                }
+                Event::Incoming { call, .. } => (call, Happening::Incoming),
+                Event::Ringing { call } => (call, Happening::Ringing),
+                Event::Answered { call } => (call, Happening::Answered),
+                Event::Confirmed { call } => (call, Happening::Confirmed),
+                Event::Ended { call, .. } => (call, Happening::Ended),
+                Event::Failed { call, failure: Failure::TimedOut } => (call, Happening::TimedOut),
+                Event::Failed { call, .. } => (call, Happening::Failed),
+                Event::Accepted { .. }
+                | Event::Registered(_)
+                | Event::NotRegistered(_)
+                | Event::Bound { .. } => continue,
+            };
+            match happening {
+                Happening::Answered => self.start_voice(now, call),
+                Happening::Ended | Happening::TimedOut | Happening::Failed => self.stop_voice(call),
+                _ => {}
+            }
+            self.events.push_back((call, happening));
+        }
+    }
+}

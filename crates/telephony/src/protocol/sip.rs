@@ -1,0 +1,117 @@
+//! SIP over UDP, without media.
+
+use std::net::SocketAddr;
+
+use bentpipe_net::metric::{Counter, Of};
+use bentpipe_signalling::agent::{Agent, CallId, Config as AgentConfig, Event, Failure};
+use bentpipe_signalling::sdp::{Capabilities, Codec, Direction};
+use bentpipe_signalling::sip::{SipUri, Transport};
+use bentpipe_signalling::transaction::{Peer, Timers};
+use bentpipe_units::{RandomStream, Span, Time};
+
+use super::{Happening, Protocol, Repeats};
+use crate::metrics;
+
+/// Timers of SIP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// RFC 3261 T1.
+    pub t1: Span,
+    /// RFC 3261 T2.
+    pub t2: Span,
+}
+
+/// User agent.
+#[derive(Debug)]
+pub struct Sip {
+    agent: Agent,
+    local: SocketAddr,
+}
+
+impl Sip {
+    /// Returns the audio of session descriptions.
+    fn capabilities(&self) -> Capabilities {
+        let codecs = vec![Codec::new(8, "PCMA", 8000), Codec::new(18, "G729", 8000)];
+        let (address, port) = (self.local.ip(), 4000);
+        Capabilities { address, port, codecs, ptime: 20, direction: Direction::SendRecv }
+    }
+}
+
+impl Protocol for Sip {
+    type Settings = Settings;
+    type Call = CallId;
+    const MESSAGES: &'static Of<Counter> = &metrics::MESSAGES;
+    const BYTES: &'static Of<Counter> = &metrics::SIP_BYTES;
+
+    fn new(settings: &Settings, user: &str, local: SocketAddr, seed: u64) -> Sip {
+        let timers = Timers { t1: settings.t1, t2: settings.t2, ..Timers::default() };
+        let config = AgentConfig { timers, ..AgentConfig::new(user, local) };
+        Sip { agent: Agent::new(config, RandomStream::new(seed, "sip")), local }
+    }
+
+    fn place(&mut self, now: Time, remote: SocketAddr) -> Option<CallId> {
+        let mut target = SipUri::new(Some("callee"), &host(remote));
+        target.port = Some(remote.port());
+        let peer = Peer { transport: Transport::Udp, address: remote };
+        let capabilities = self.capabilities();
+        self.agent.call(now, &target.into(), peer, capabilities)
+    }
+
+    fn ring(&mut self, now: Time, call: CallId) {
+        self.agent.ring(now, call);
+    }
+
+    fn answer(&mut self, now: Time, call: CallId) {
+        let capabilities = self.capabilities();
+        self.agent.answer(now, call, capabilities);
+    }
+
+    fn hang_up(&mut self, now: Time, call: CallId) {
+        self.agent.hang_up(now, call);
+    }
+
+    fn receive(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) {
+        self.agent.receive(now, Peer { transport: Transport::Udp, address: from }, datagram);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.agent.handle_timeout(now);
+    }
+
+    fn deadline(&mut self) -> Time {
+        self.agent.deadline()
+    }
+
+    fn event(&mut self) -> Option<(CallId, Happening)> {
+        std::iter::from_fn(|| self.agent.poll_event()).find_map(|event| {
+            let (call, happening) = match event {
+                Event::Incoming { call, .. } => (call, Happening::Incoming),
+                Event::Progress { call, status: 180..=199 } => (call, Happening::Ringing),
+                Event::Answered { call, .. } => (call, Happening::Answered),
+                Event::Confirmed { call, .. } => (call, Happening::Confirmed),
+                Event::Ended { call, .. } => (call, Happening::Ended),
+                Event::Failed { call, failure: Failure::TimedOut } => (call, Happening::TimedOut),
+                Event::Failed { call, .. } => (call, Happening::Failed),
+                _ => return None,
+            };
+            Some((call, happening))
+        })
+    }
+
+    fn transmit(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+        self.agent.poll_transmit().map(|transmit| (transmit.to.address, transmit.bytes))
+    }
+
+    fn repeats(&self) -> Repeats {
+        let counters = self.agent.stack().counters();
+        Repeats { sent: counters.requests_repeated, absorbed: counters.requests_absorbed }
+    }
+}
+
+/// Returns the host of an address as URIs write it.
+fn host(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(address) => address.ip().to_string(),
+        SocketAddr::V6(address) => format!("[{}]", address.ip()),
+    }
+}
