@@ -182,7 +182,9 @@ fn add_copy(
     site: &mut Site<'_>,
 ) -> FlowHandle<Part> {
     let (name, flow) = scenario.flow.get_index(plan.flow).expect("planned from it");
+    let mut calls = Vec::new();
     let mut join = |n: usize, end: End, path: String| {
+        let (node, read) = (end_node(&end.at, nodes), end.calls);
         let element = site.add_boxed(Order::Flow(plan.flow, copy, n), path, end.element);
         let own = (element, Port(0));
         match end.at {
@@ -199,6 +201,7 @@ fn add_copy(
             Attach::Entry(channel) => site.connect(own, natives[channel][0]),
             Attach::Exit(channel) => site.connect(natives[channel][1], own),
         }
+        calls.extend(node.zip(read).map(|(node, read)| (node, element, read)));
         element
     };
     let base = format!("flow/{}", plan.name);
@@ -212,8 +215,9 @@ fn add_copy(
         };
         join(n + 1, end, path)
     });
+    let receivers = receivers.collect();
     FlowHandle {
-        receivers: receivers.collect(),
+        receivers,
         name: plan.name,
         flow: name.clone(),
         traffic: flow.traffic.word(),
@@ -222,5 +226,14 @@ fn add_copy(
         sender,
         copies: plan.copies,
         start: plan.start,
+        calls,
+    }
+}
+
+/// Returns the name of an end's node.
+fn end_node(at: &Attach, nodes: &[NodeHandle]) -> Option<String> {
+    match at {
+        Attach::Node(node, _) => Some(nodes[*node].name.to_owned()),
+        _ => None,
     }
 }

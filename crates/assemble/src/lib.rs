@@ -27,8 +27,8 @@ use bentpipe_net::link::DelayChange;
 use bentpipe_scenario::{DelayChanges, Document, Layout, Medium, Problem, Scenario, ScenarioError, copies};
 use bentpipe_sim::{BuildError, ElementId, Network};
 use bentpipe_site::{
-    Artefact, CaptureFormat, CapturePoint, Facts, Input, Installed, Judge, Member, Nodes, Opened, Part,
-    RoleHandle, RolePlans, Router, SharedParts, Site, Topology, numbered_parts,
+    Artefact, CallReader, CaptureFormat, CapturePoint, Facts, Input, Installed, Judge, Member, Nodes, Opened,
+    Part, RoleHandle, RolePlans, Router, SharedParts, Site, Topology, numbered_parts,
 };
 use bentpipe_units::Span;
 
@@ -94,15 +94,18 @@ pub struct FlowHandle<E = ElementId> {
     pub copies: u32,
     /// Start.
     pub start: Span,
+    /// Ends with calls: the node, the element and the reader.
+    pub calls: Vec<(String, E, CallReader)>,
 }
 
 impl FlowHandle<Part> {
     /// Returns the flow with the numbers of its elements.
     fn numbered(self, installed: &Installed) -> FlowHandle {
-        let FlowHandle { name, flow, traffic, from, to, sender, receivers, copies, start } = self;
+        let FlowHandle { name, flow, traffic, from, to, sender, receivers, copies, start, calls } = self;
         let receivers = receivers.into_iter().map(|receiver| installed.element(receiver)).collect();
         let sender = installed.element(sender);
-        FlowHandle { name, flow, traffic, from, to, sender, receivers, copies, start }
+        let calls = calls.into_iter().map(|(node, end, read)| (node, installed.element(end), read)).collect();
+        FlowHandle { name, flow, traffic, from, to, sender, receivers, copies, start, calls }
     }
 }
 

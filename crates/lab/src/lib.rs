@@ -10,6 +10,7 @@
 //! - [`video`] carries, decodes and compares real transport streams.
 
 pub mod budget;
+mod calls;
 pub mod check;
 pub mod measure;
 mod packets;

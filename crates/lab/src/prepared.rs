@@ -5,6 +5,7 @@ use bentpipe_scenario::Scenario;
 use bentpipe_sim::Network;
 use bentpipe_site::{Artefact, CaptureFormat, Input};
 
+use crate::calls::CallSource;
 use crate::packets;
 use crate::video::{self, Finish};
 
@@ -16,6 +17,8 @@ pub struct Prepared {
     pub captures: Vec<CapturePoint>,
     /// Other files that a run leaves, such as burst time plans.
     pub artefacts: Vec<Artefact<Input>>,
+    /// Ends of flows that have records of calls.
+    pub calls: Vec<CallSource>,
     /// Evaluation after the run.
     pub finish: Option<Finish>,
 }
@@ -55,6 +58,7 @@ impl Prepared {
         let captures = CapturePoint::of(built.captures);
         let finish = video::finish(built.judges, keeps_files);
         artefacts.extend(packets::record(&mut network, &flows, scenario));
-        Prepared { network, captures, artefacts, finish }
+        let calls = CallSource::of(&flows);
+        Prepared { network, captures, artefacts, calls, finish }
     }
 }

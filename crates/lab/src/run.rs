@@ -12,6 +12,7 @@
 //!     timing.json               how long it took, and the build that ran it
 //!     <node>-<link>.pcap        captures asked for; of a terminal also <node>-<link>-bursts.pcap, its MPEG cells,
 //!                               of DVB <node>-<link>-ts.pcap or -frames.pcap
+//!     calls.parquet             calls of flows with voice or signalling, a row for each end with a record
 //!     plan-<carrier>.csv        the burst time plan, from the beginning on
 //!     summary.json, .csv        means and confidence intervals over the seeds, for each point
 //!     measures.csv              a row for each run and measure: point, settings, seed, value
@@ -30,6 +31,7 @@ mod follow;
 mod monitor;
 mod network;
 
+pub use crate::calls::CallSource;
 pub use crate::prepared::{CapturePoint, Prepared};
 pub use crate::video::Finish;
 pub use assembled::Assembled;

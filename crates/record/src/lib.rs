@@ -4,6 +4,7 @@
 //! nothing: the fingerprint is the same with any interval, with captures and without. Memory is bounded: a
 //! run of more samples than fit is sampled more coarsely, and the recording reports it.
 
+mod calls;
 mod capture;
 pub mod compare;
 mod csv;
@@ -30,6 +31,7 @@ mod stored;
 mod summary;
 mod table;
 
+pub use calls::{CALLS_FILE, CallRow, write_calls};
 pub use capture::Capture;
 pub use csv::{quoted, write_csv};
 pub use declared::{Catalogue, Declaration, Declared, DeclaredMeasure, Drawing, pattern};

@@ -309,7 +309,7 @@ pub fn read_first_packets(file: impl BufRead) -> Vec<FirstPackets> {
 }
 
 /// Writes a column of values, of which some may be missing.
-fn column<T: DataType, W: Write + Send>(
+pub(super) fn column<T: DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: impl Iterator<Item = Option<T::T>>,
 ) -> Result<()> {

@@ -8,6 +8,7 @@ use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::ip::Protocol;
 
 use crate::application::Application;
+use crate::call::{CallReader, KeepsCalls};
 use crate::files::{Files, Opened};
 use crate::judge::Judge;
 use crate::nodes::{Nodes, PortNumbers};
@@ -128,6 +129,8 @@ pub struct End {
     pub element: Box<dyn Element>,
     /// Place.
     pub at: Attach,
+    /// Reader of the calls at this end.
+    pub calls: Option<CallReader>,
 }
 
 impl End {
@@ -138,7 +141,12 @@ impl End {
 
     /// Creates the end of an element at any place.
     pub fn attached(element: impl Element + 'static, at: Attach) -> End {
-        End { element: Box::new(element), at }
+        End { element: Box::new(element), at, calls: None }
+    }
+
+    /// Creates the end of an element of calls at a node.
+    pub fn of_calls<E: Element + KeepsCalls>(element: E, at: (usize, Port)) -> End {
+        End { calls: Some(CallReader::of::<E>()), ..End::new(element, at) }
     }
 }
 

@@ -9,6 +9,7 @@
 //! Does no I/O and knows no scenario file, nor any technology: kinds are in the rooms above, the plain [`line`] apart.
 
 pub mod application;
+mod call;
 mod capture;
 mod change;
 mod channel;
@@ -39,6 +40,7 @@ mod table;
 mod topology;
 mod traffic;
 
+pub use call::{CallEnd, CallQuality, CallReader, CallRecord, KeepsCalls};
 pub use capture::{Artefact, CaptureFormat, CapturePoint, Input, RawIp, Records, Tap, WriteArtefact};
 pub use change::{Change, Changes, Changing, UNCHANGEABLE, set_all};
 pub use channel::Channel;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use bentpipe_net::{Cx, Histogram, InvalidConfig, Observer};
+use bentpipe_site::{CallEnd, CallRecord, KeepsCalls};
 use bentpipe_units::{Span, Time};
 
 use crate::config::Calls;
@@ -34,14 +35,30 @@ pub struct Placing<P: Protocol> {
     up: u64,
     post_dial: Histogram,
     set_up: Histogram,
+    records: Vec<Record>,
 }
+
+/// Maximum number of calls with a record.
+const MAX_RECORDS: usize = 500_000;
 
 #[derive(Debug)]
 struct Placed {
+    /// Number of its record.
+    record: usize,
     at: Time,
     rang: bool,
     is_up: bool,
     end: Time,
+}
+
+/// Times of a call, kept after its end.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    placed: Time,
+    rang: Option<Time>,
+    answered: Option<Time>,
+    ended: Option<Time>,
+    end: CallEnd,
 }
 
 impl<P: Protocol> Party<P, Placing<P>> {
@@ -73,6 +90,7 @@ impl<P: Protocol> Party<P, Placing<P>> {
             up: 0,
             post_dial: Histogram::default(),
             set_up: Histogram::default(),
+            records: Vec::new(),
         };
         Ok(Party::with_role(settings, calls.dscp, local, role))
     }
@@ -91,24 +109,43 @@ impl<P: Protocol> Placing<P> {
         let now = cx.now();
         if let Some(call) = station.protocol.place(now, self.remote) {
             let end = now + self.plan.ring_limit;
-            self.calls.insert(call, Placed { at: now, rang: false, is_up: false, end });
+            let record = self.record(now);
+            self.calls.insert(call, Placed { record, at: now, rang: false, is_up: false, end });
             self.ends.insert((end, call));
             self.placed += 1;
         }
         self.draw_next(now, cx);
     }
 
+    /// Begins a record, and returns its number.
+    fn record(&mut self, placed: Time) -> usize {
+        if self.records.len() < MAX_RECORDS {
+            let end = CallEnd::Waiting;
+            self.records.push(Record { placed, rang: None, answered: None, ended: None, end });
+            return self.records.len() - 1;
+        }
+        MAX_RECORDS
+    }
+
+    /// Notes that this side ends a call, which cancels it before the answer.
+    fn note_given_up(&mut self, call: P::Call) {
+        let waiting = self.calls.get(&call).filter(|placed| !placed.is_up);
+        if let Some(record) = waiting.and_then(|placed| self.records.get_mut(placed.record)) {
+            record.end = CallEnd::Cancelled;
+        }
+    }
+
     fn note(&mut self, call: P::Call, happening: Happening, cx: &mut Cx<'_>) {
         match happening {
             Happening::Ringing => self.note_ringing(cx.now(), call),
             Happening::Answered => self.note_answer(call, cx),
-            Happening::Ended => self.ended += u64::from(self.forget(call)),
+            Happening::Ended => self.ended += u64::from(self.forget(cx.now(), call, CallEnd::Ended)),
             Happening::TimedOut => {
-                self.forget(call);
+                self.forget(cx.now(), call, CallEnd::TimedOut);
                 self.timed_out += 1;
             }
             Happening::Failed => {
-                self.forget(call);
+                self.forget(cx.now(), call, CallEnd::Failed);
                 self.failed += 1;
             }
             Happening::Incoming | Happening::Confirmed => {}
@@ -119,6 +156,9 @@ impl<P: Protocol> Placing<P> {
         let Some(placed) = self.calls.get_mut(&call) else { return };
         if !std::mem::replace(&mut placed.rang, true) {
             self.post_dial.record(now - placed.at);
+            if let Some(record) = self.records.get_mut(placed.record) {
+                record.rang = Some(now);
+            }
         }
     }
 
@@ -126,6 +166,9 @@ impl<P: Protocol> Placing<P> {
         let now = cx.now();
         let Some(placed) = self.calls.get_mut(&call) else { return };
         placed.is_up = true;
+        if let Some(record) = self.records.get_mut(placed.record) {
+            (record.answered, record.end) = (Some(now), CallEnd::Up);
+        }
         self.established += 1;
         self.up += 1;
         self.set_up.record(now - placed.at);
@@ -135,11 +178,33 @@ impl<P: Protocol> Placing<P> {
     }
 
     /// Returns `true` if the call was established, and removes it.
-    fn forget(&mut self, call: P::Call) -> bool {
+    fn forget(&mut self, now: Time, call: P::Call, end: CallEnd) -> bool {
         let Some(placed) = self.calls.remove(&call) else { return false };
+        if let Some(record) = self.records.get_mut(placed.record) {
+            record.ended = Some(now);
+            // A call that this side gave up keeps that.
+            record.end = if record.end == CallEnd::Cancelled { record.end } else { end };
+        }
         self.ends.remove(&(placed.end, call));
         self.up -= u64::from(placed.is_up);
         placed.is_up
+    }
+}
+
+impl<P: Protocol> KeepsCalls for Caller<P> {
+    fn calls(&self, _now: Time) -> Vec<CallRecord> {
+        let codec = P::codec(&self.settings);
+        let of = |record: &Record| CallRecord {
+            protocol: P::NAME,
+            codec: codec.clone(),
+            placed: record.placed,
+            post_dial: record.rang.map(|rang| rang - record.placed),
+            set_up: record.answered.map(|answered| answered - record.placed),
+            ended: record.ended,
+            end: record.end,
+            quality: None,
+        };
+        self.role.records.iter().map(of).collect()
     }
 }
 
@@ -157,6 +222,7 @@ impl<P: Protocol> Role<P> for Placing<P> {
         }
         while let Some((_, call)) = self.ends.first().copied().filter(|(time, _)| *time <= now) {
             self.ends.pop_first();
+            self.note_given_up(call);
             station.protocol.hang_up(now, call);
         }
         while let Some((call, happening)) = station.event() {

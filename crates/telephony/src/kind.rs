@@ -42,7 +42,7 @@ fn plan<P: Protocol>(
     let caller = caller.map_err(|error| at.impossible("", &error))?;
     let callee = Callee::<P>::new(calls, settings, pair.remote);
     Ok(FlowEnds {
-        sender: End::new(caller, pair.sender),
+        sender: End::of_calls(caller, pair.sender),
         receivers: vec![End::new(callee, pair.receiver)],
         judge: None,
     })

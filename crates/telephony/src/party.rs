@@ -26,12 +26,12 @@ pub trait Role<P: Protocol>: Debug + Send + 'static {
 /// End of a flow of calls. Port 0, in and out, carries whole IP packets.
 #[derive(Debug)]
 pub struct Party<P: Protocol, R> {
-    settings: P::Settings,
+    pub(crate) settings: P::Settings,
     dscp: u8,
     local: SocketAddr,
     /// Absent until the start.
     station: Option<Station<P>>,
-    role: R,
+    pub(crate) role: R,
 }
 
 impl<P: Protocol, R: Role<P>> Party<P, R> {

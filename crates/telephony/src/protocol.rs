@@ -47,6 +47,8 @@ pub trait Protocol: Debug + Send + Sized + 'static {
     type Settings: Clone + Debug + Send;
     /// Identity of a call.
     type Call: Copy + Debug + Ord + Send;
+    /// Name in call records.
+    const NAME: &'static str;
     /// Counter of messages sent.
     const MESSAGES: &'static Of<Counter>;
     /// Counter of bytes sent.
@@ -54,6 +56,10 @@ pub trait Protocol: Debug + Send + Sized + 'static {
 
     /// Creates an end without calls.
     fn new(settings: &Self::Settings, user: &str, local: SocketAddr, seed: u64) -> Self;
+    /// Returns the codec of the voice that calls carry.
+    fn codec(_settings: &Self::Settings) -> Option<String> {
+        None
+    }
     /// Calls the callee at an address.
     fn place(&mut self, now: Time, remote: SocketAddr) -> Option<Self::Call>;
     /// Has an incoming call ring.

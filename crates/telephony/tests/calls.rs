@@ -4,6 +4,7 @@ use bentpipe_net::metric::{Counter, Gauge, Histogram as Distribution, Of};
 use bentpipe_net::testing::check_metrics;
 use bentpipe_net::{Channel, Histogram, Link, Observer, Port, channel, link};
 use bentpipe_sim::{Builder, ElementId, Network};
+use bentpipe_site::{CallEnd, CallReader, CallRecord};
 use bentpipe_telephony::{Callee, Caller, Calls, Config, Iax, IaxConfig, Protocol, Sip, metrics};
 use bentpipe_units::{Rate, Span, Time};
 
@@ -212,6 +213,45 @@ fn voice_in_mini_frames_has_the_rate_of_the_literature() {
     // more and an ACK.
     let expected = 26_000.0 + 8.0 * f64::from(3 * 50 * 40 + 15 * (8 + 40)) / 1000.0;
     assert!((rate - expected).abs() < 3.0, "{rate} bit/s instead of {expected}");
+}
+
+/// Records of calls that were answered, given up, refused by a dead path, and still up at the end.
+#[test]
+fn each_call_has_a_record_of_its_times_and_end() {
+    let config = Config { hold: Span::from_secs(20), calls: Some(40), ..Config::default() };
+    let mut pair = pair(&config, Span::from_millis(270), 0.0, false);
+    pair.run_to(2000);
+    let records = records_of(&mut pair);
+    assert_eq!(records.len(), 40);
+    let is_over = |record: &CallRecord| record.end == CallEnd::Ended && record.protocol == "sip";
+    assert!(records.iter().all(is_over), "{records:?}");
+    let mean = |of: fn(&CallRecord) -> Option<Span>| {
+        records.iter().filter_map(of).map(Span::as_secs_f64).sum::<f64>() / 40.0
+    };
+    let (post_dial, set_up) = (mean(|call| call.post_dial), mean(|call| call.set_up));
+    assert!((0.54..0.56).contains(&post_dial) && (3.5..4.1).contains(&set_up), "{post_dial} {set_up}");
+    let held = mean(|call| call.duration(Time::NEVER));
+    assert!((10.0..30.0).contains(&held), "{held} s instead of 20 s");
+    let impatient = Config { ring_limit: Span::from_secs(2), calls: Some(5), ..Config::default() };
+    let mut given_up = self::pair(&impatient, Span::from_millis(270), 0.0, false);
+    given_up.run_to(500);
+    let records = records_of(&mut given_up);
+    assert!(records.len() == 5 && records.iter().all(|call| call.end == CallEnd::Cancelled), "{records:?}");
+    assert!(records.iter().all(|call| call.post_dial.is_some() && call.set_up.is_none()));
+    let mut dead = self::pair(&impatient, Span::from_millis(270), 1.0, false);
+    dead.run_to(40);
+    assert!(records_of_dead(&mut dead));
+}
+
+/// Returns `true` if calls on a dead path have failed or still wait.
+fn records_of_dead(pair: &mut Pair) -> bool {
+    let records = records_of(pair);
+    let ends = [CallEnd::Waiting, CallEnd::Cancelled, CallEnd::TimedOut];
+    !records.is_empty() && records.iter().all(|call| ends.contains(&call.end) && call.post_dial.is_none())
+}
+
+fn records_of(pair: &mut Pair) -> Vec<CallRecord> {
+    CallReader::of::<Caller<Sip>>().read(&mut pair.network, pair.caller)
 }
 
 #[test]

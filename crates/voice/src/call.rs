@@ -12,6 +12,7 @@ pub mod metrics;
 mod packets;
 mod rating;
 mod receiver;
+mod records;
 mod reports;
 mod sender;
 

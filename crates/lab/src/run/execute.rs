@@ -23,6 +23,7 @@ use super::Monitor;
 use super::folder::Folder;
 use super::network::network_map;
 use crate::budget::Budget;
+use crate::calls;
 use crate::measure;
 use crate::plan::{Plan, Point};
 use crate::prepared::{CapturePoint, Prepared};
@@ -232,6 +233,7 @@ fn run_one(
     let captures = start_captures(&mut prepared.network, prepared.captures, &folder, request.snap_len)?;
     let artefacts = tap_artefacts(&mut prepared.network, prepared.artefacts);
     let recording = record((point, seed), &mut prepared.network, &captures, monitor)?;
+    calls::write(&prepared.calls, &mut prepared.network, &folder)?;
     // Its memory serves for the files.
     drop(prepared.network);
     for (name, write) in artefacts {

@@ -34,6 +34,17 @@ pub enum Voice {
 }
 
 impl Voice {
+    /// Returns the name.
+    fn name(self) -> &'static str {
+        match self {
+            Voice::Gsm => "GSM full rate",
+            Voice::G711a => "G.711 A-law",
+            Voice::G711u => "G.711 mu-law",
+            Voice::G729 => "G.729",
+            Voice::Ilbc => "iLBC",
+        }
+    }
+
     /// Returns the format of RFC 5456 and the bytes of a frame.
     fn frame(self) -> (u32, usize) {
         match self {
@@ -94,6 +105,7 @@ impl Iax {
 impl Protocol for Iax {
     type Settings = Settings;
     type Call = CallId;
+    const NAME: &'static str = "iax";
     const MESSAGES: &'static Of<Counter> = &metrics::IAX_FRAMES;
     const BYTES: &'static Of<Counter> = &metrics::IAX_BYTES;
 
@@ -110,6 +122,10 @@ impl Protocol for Iax {
             sent: 0,
             received: 0,
         }
+    }
+
+    fn codec(settings: &Settings) -> Option<String> {
+        Some(settings.voice.name().to_owned())
     }
 
     fn place(&mut self, now: Time, remote: SocketAddr) -> Option<CallId> {

@@ -40,6 +40,7 @@ impl Sip {
 impl Protocol for Sip {
     type Settings = Settings;
     type Call = CallId;
+    const NAME: &'static str = "sip";
     const MESSAGES: &'static Of<Counter> = &metrics::MESSAGES;
     const BYTES: &'static Of<Counter> = &metrics::SIP_BYTES;
 

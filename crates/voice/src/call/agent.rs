@@ -101,6 +101,16 @@ impl Agent {
         }
     }
 
+    /// Returns the plan.
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Returns the receiving sides of all calls.
+    pub(super) fn receivers(&self) -> impl Iterator<Item = &Receiver> {
+        self.calls.iter().map(|call| &call.receiver)
+    }
+
     /// Sets up all calls with random origins of RTP, each at a random phase.
     fn begin(&mut self, stream: &mut RandomStream) {
         let settings = self.plan.settings;

@@ -70,8 +70,8 @@ impl TrafficKind for Config {
         let [caller, called] = [datagrams.source, datagrams.destination].map(even);
         let end = |local, remote, party| Agent::new(plan(settings, at, Ends { local, remote }, party));
         Ok(FlowEnds {
-            sender: End::new(end(caller, called, Party::A), datagrams.sender),
-            receivers: vec![End::new(end(called, caller, Party::B), datagrams.receivers[0])],
+            sender: End::of_calls(end(caller, called, Party::A), datagrams.sender),
+            receivers: vec![End::of_calls(end(called, caller, Party::B), datagrams.receivers[0])],
             judge: None,
         })
     }
