@@ -175,6 +175,14 @@ impl Conversation {
         self.p59_phase(speaks, until)
     }
 
+    /// Returns the end of the state of a party at the last time asked for.
+    pub fn state_end(&self, party: Party) -> Time {
+        match self.speech {
+            Speech::OnOff { .. } => self.phases[party as usize].until,
+            Speech::P59 | Speech::Continuous => self.phases[0].until,
+        }
+    }
+
     /// Returns `true` if a party speaks at `at`. Calls go forward in time.
     pub fn speaks(&mut self, party: Party, at: Time) -> bool {
         let one = party as usize;

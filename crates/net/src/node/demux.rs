@@ -22,17 +22,24 @@ impl Service {
     }
 }
 
+/// Ports of a block.
+const BLOCK: u32 = 16;
+/// Endpoints of consecutive ports.
+type Block = [Option<Port>; BLOCK as usize];
+
 /// Endpoints by what they listen to. Only looked up, never gone through, so the order in the tables does not matter.
 #[derive(Debug, Default)]
 pub(super) struct Demux {
     connections: Map<(u64, Key), Port>,
-    services: Map<Service, Port>,
+    /// Neighbouring ports together, as a flow of many calls has thousands of them.
+    services: Map<u32, Block>,
     rest: Option<Port>,
 }
 
 impl Demux {
     pub(super) fn bind(&mut self, service: Service, endpoint: Port) {
-        self.services.insert(service, endpoint);
+        let block = self.services.entry(service.0 / BLOCK).or_default();
+        block[(service.0 % BLOCK) as usize] = Some(endpoint);
     }
 
     pub(super) fn bind_connection(&mut self, service: Service, remote: (Key, u16), endpoint: Port) {
@@ -49,8 +56,9 @@ impl Demux {
     }
 
     /// Returns the endpoint that is bound to a service itself.
+    #[inline]
     pub(super) fn find_service(&self, service: Service) -> Option<Port> {
-        self.services.get(&service).copied()
+        self.services.get(&(service.0 / BLOCK))?[(service.0 % BLOCK) as usize]
     }
 
     /// Returns the endpoint of packets from a port of `source`. It is the connection's, else the port's, else the one
@@ -63,7 +71,7 @@ impl Demux {
                 return found.copied();
             }
         }
-        self.services.get(&service).copied().or(self.rest)
+        self.find_service(service).or(self.rest)
     }
 }
 

@@ -58,6 +58,17 @@ struct Pending {
     emission: Emission,
 }
 
+/// Interval of a call.
+///
+/// With the end of its pause here, intervals in pauses do not access the call, which is seldom in a cache when there are many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Interval {
+    at: Time,
+    call: u32,
+    /// Time of speech before which nothing is sent.
+    quiet_until: Time,
+}
+
 /// End of one or many calls.
 #[derive(Debug)]
 pub struct Agent {
@@ -65,7 +76,7 @@ pub struct Agent {
     route: Route,
     calls: Vec<Call>,
     /// Next interval of each call, in the order of time.
-    intervals: VecDeque<(Time, u32)>,
+    intervals: VecDeque<Interval>,
     pending: Option<Pending>,
     reports: BinaryHeap<Reverse<(Time, u32)>>,
     has_ended: bool,
@@ -119,7 +130,7 @@ impl Agent {
             let phase = settings.interval.mul_f64(stream.unit());
             let epoch = self.plan.start + phase;
             self.calls.push(self.call(number, epoch, stream));
-            slots.push((epoch + settings.held, number));
+            slots.push(Interval { at: epoch + settings.held, call: number, quiet_until: Time::ZERO });
             if settings.config.rtcp != Rtcp::None {
                 let first = self.plan.start + self.next_report(number, stream);
                 self.reports.push(Reverse((first, number)));
@@ -154,16 +165,21 @@ impl Agent {
 
     /// Decides on intervals until one of them has a packet. Pauses cost no wake-up.
     fn decide(&mut self) {
-        while let (None, Some((at, call))) = (self.pending, self.intervals.front().copied()) {
+        while let (None, Some(Interval { at, call, mut quiet_until })) =
+            (self.pending, self.intervals.front().copied())
+        {
             self.intervals.pop_front();
             if at >= self.plan.stop {
                 continue;
             }
             let (settings, begin) = (&self.plan.settings, self.begin_of(at));
-            self.intervals.push_back((at + settings.interval, call));
-            let sender = &mut self.calls[call as usize].sender;
-            let emission = sender.decide(settings, self.plan.party, begin);
-            self.pending = emission.map(|emission| Pending { at, call, emission });
+            if begin >= quiet_until {
+                let sender = &mut self.calls[call as usize].sender;
+                let emission = sender.decide(settings, self.plan.party, begin);
+                quiet_until = sender.quiet_until(self.plan.party);
+                self.pending = emission.map(|emission| Pending { at, call, emission });
+            }
+            self.intervals.push_back(Interval { at: at + settings.interval, call, quiet_until });
         }
     }
 

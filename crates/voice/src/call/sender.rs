@@ -81,6 +81,14 @@ impl Sender {
         self.pause(settings, begin).then_some(Emission::Noise)
     }
 
+    /// Returns the time before which a pause has no further packet.
+    pub(super) fn quiet_until(&self, party: Party) -> Time {
+        match self.mode {
+            Mode::Pause { next, .. } => next.min(self.talk.state_end(party)),
+            Mode::Start | Mode::Speech => Time::ZERO,
+        }
+    }
+
     fn is_active(&mut self, settings: &Settings, party: Party, begin: Time) -> bool {
         if !settings.config.silence_suppression {
             return true;
