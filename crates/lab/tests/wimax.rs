@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::path::Path;
+
+use bentpipe_assemble::Built;
 use bentpipe_lab::budget::Budget;
 use common::{built, measured, scenario};
 
@@ -79,4 +82,17 @@ fn what_is_wrong_in_a_cell_is_said_at_its_key() {
         let problem = scenario(&HILL.replacen(from, to, 1)).expect_err(to);
         assert!(problem.contains(expected), "{to}: {problem}");
     }
+}
+
+/// Four base stations with a station each were one cell, in which all packets went by the uplink.
+#[test]
+fn copies_of_a_base_station_are_refused() {
+    let text = HILL
+        .replace("kind = \"router\"", "kind = \"router\", count = 4")
+        .replace("node.office = {}", "node.office = { count = 4 }");
+    let built = scenario(&text).and_then(|scenario| {
+        Built::new(&scenario, 1, Path::new("")).map(|_| ()).map_err(|problem| problem.to_string())
+    });
+    let problem = built.expect_err("no common base station");
+    assert!(problem.contains("no base station"), "{problem}");
 }

@@ -44,6 +44,9 @@ fn of_cell<'a, 's>(
     all.iter().enumerate().filter(move |(_, member)| member.medium.cell_name == cell)
 }
 
+/// Problem of a cell whose links have no node in common.
+const NO_BASE: &str = "no base station: expected links of a cell to have one node in common, or `base`";
+
 /// Returns the node of the base station of a member's cell.
 fn base<'s>(all: &[Member<'s, Kind>], of: &Member<'s, Kind>) -> Option<&'s str> {
     let of_it = || of_cell(all, &of.medium.cell_name).map(|(_, member)| member);
@@ -138,11 +141,10 @@ fn check(all: &[Member<'_, Kind>], member: &Member<'_, Kind>, cells: &Named<Cell
         review.refuse(&place.key("rate"), "a WiMAX link has no rate of a line: expected none");
     }
     line::refuse_framing(member, "a WiMAX link has its own: expected none", review);
-    let expected = "no base station: expected links of a cell to have one node in common, or `base`";
     review.ensure(
         base(all, member).is_some_and(|node| [member.from, member.to].contains(&node)),
         &place.key("medium.cell_name"),
-        expected,
+        NO_BASE,
     );
     let mut found = |part: &str, checked: Result<(), InvalidConfig>| {
         if let Err(error) = checked {
@@ -321,13 +323,21 @@ impl Assembly for Cells<'_> {
     }
 }
 
-impl Cells<'_> {
+impl<'s> Cells<'s> {
+    /// Returns the base station of a cell with links.
+    ///
+    /// Copies of a base station are nodes of their own, and have no cell in common.
+    fn base(&self, members: &[usize]) -> Result<Option<&'s str>, Problem> {
+        let Some(first) = members.first().map(|n| &self.all[*n]) else { return Ok(None) };
+        let found = base(&self.all, first);
+        found.map(Some).ok_or_else(|| Problem::new(first.place.key("medium.cell_name"), NO_BASE))
+    }
+
     fn build(&self, name: &str, cell: &Cell, members: &[usize]) -> Result<Wimax, Problem> {
         let mut links: Vec<usize> = members.iter().map(|n| self.all[*n].link).collect();
         links.sort_unstable();
         links.dedup();
-        let first = members.first().map(|n| &self.all[*n]);
-        let base = first.and_then(|first| base(&self.all, first));
+        let base = self.base(members)?;
         let path = |n: &usize| {
             let member = &self.all[*n];
             let station = links.binary_search(&member.link).unwrap_or_default();
