@@ -1,4 +1,4 @@
-//! Channel impairments: loss, bit errors, duplication, reordering, jitter.
+//! Channel impairments: loss, outages, bit errors, duplication, reordering, jitter.
 //!
 //! A channel follows a link and adds no time except jitter's and reordering's. Each kind is an element;
 //! several in a row make a channel with several faults. Losses and errors are drawn as distances, so a low
@@ -21,11 +21,13 @@ use crate::{Cx, Element, Observer, Packet, Port};
 mod frames;
 pub mod loss;
 pub mod metrics;
+mod outage;
 mod signal;
 mod synthetic;
 mod trace;
 
 pub use frames::FrameErrors;
+pub use outage::Outage;
 pub use signal::{SignalConfig, SignalLevel};
 pub use trace::{MAX_FRAMES, Trace, TraceError};
 
@@ -89,6 +91,15 @@ pub enum Config {
     Trace(TraceConfig),
     /// A received power that wanders between levels, and with it the errors of each rate. Only on a Wi-Fi link.
     Signal(SignalConfig),
+    /// Times without reception, as behind a planet. Packets that arrive meanwhile are lost.
+    Outages {
+        /// Outages in order, each after the end of the one before. No default.
+        #[schemars(length(min = 1, max = 10_000))]
+        outages: Vec<Outage>,
+        /// Time after which all of them repeat. Default: they do not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        every: Option<Span>,
+    },
     /// Packets that come twice.
     Duplication {
         /// The probability, 0 to 1. No default.
@@ -291,6 +302,7 @@ enum Fault {
     BitBursts(GilbertElliott),
     Bursts(GilbertElliott),
     Trace(trace::Reader),
+    Outages(outage::Outages),
     Duplication(Trials),
     Reordering { trials: Trials, delay: Span },
     Jitter { law: JitterLaw, keep_order: bool },
@@ -314,6 +326,7 @@ impl Fault {
                 Fault::Bursts(GilbertElliott::new([p, r], [loss_good, loss_bad])?)
             }
             Config::Trace(ref config) => Fault::Trace(config.reader(fault.trace.as_ref())?),
+            Config::Outages { ref outages, every } => Fault::Outages(outage::Outages::new(outages, every)?),
             Config::Signal(_) => {
                 let expected = "a Wi-Fi link: other media have no rates that it could act on";
                 return Err(InvalidConfig::new("kind", expected));
@@ -396,6 +409,10 @@ impl Element for Channel {
             }
             Fault::Trace(reader) => {
                 let is_lost = reader.loses(cx.now(), cx.stream());
+                self.pass_or_lose(is_lost, packet, cx);
+            }
+            Fault::Outages(outages) => {
+                let is_lost = outages.is_out(cx.now());
                 self.pass_or_lose(is_lost, packet, cx);
             }
             Fault::Bits { errors, crc } => {

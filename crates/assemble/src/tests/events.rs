@@ -111,3 +111,15 @@ fn copies_change_together() {
         assert_eq!(line.delay(at(2)), Span::from_millis(20), "{}", side.name);
     }
 }
+
+#[test]
+fn an_outage_by_plan_and_one_by_event_lose_the_same_packets() {
+    let channel = |fault: &str| OVERLOADED.replace("[flow", &format!("forward.channel = {fault}\n[flow"));
+    let plan = channel("{ kind = \"outages\", outages = [{ at = \"5 s\", lasts = \"3 s\" }] }");
+    let event =
+        "[[event]]\nat = \"5 s\"\nset = { \"link.hop.forward.channel.loss\" = 1.0 }\nhold = \"3 s\"\n";
+    let event = channel("{ kind = \"packet-errors\", loss = 0.0 }") + event;
+    let [plan, event] = [plan, event].map(|text| arrivals(&text));
+    assert_eq!(plan, event);
+    assert!(plan[5..8].iter().all(|bits| *bits == 0.0) && plan[8] > 7e6, "{plan:?}");
+}

@@ -36,6 +36,7 @@ impl FrameErrors {
             }
             Config::Trace(config) => FrameErrors::Trace(config.reader(fault.trace.as_ref())?),
             Config::Signal(_)
+            | Config::Outages { .. }
             | Config::BitBursts { .. }
             | Config::Duplication { .. }
             | Config::Reordering { .. }

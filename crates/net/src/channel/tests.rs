@@ -178,3 +178,32 @@ fn bits_are_flipped_in_bursts() {
         rig.out.iter().filter(|(_, _, packet)| packet.to_vec().iter().any(|byte| *byte != 0)).count();
     assert_eq!(rig.value("damaged"), damaged as f64);
 }
+
+#[test]
+fn outages_lose_exactly_the_packets_that_arrive_meanwhile() {
+    let outage = |at, lasts| Outage { at: Span::from_nanos(at), lasts: Span::from_nanos(lasts) };
+    let lost = |outages: Vec<Outage>, every: Option<u64>, count| {
+        let fates = losses(Config::Outages { outages, every: every.map(Span::from_nanos) }, count);
+        fates.iter().enumerate().filter(|(_, lost)| **lost).map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    assert_eq!(lost(vec![outage(3, 2), outage(5, 0), outage(9, 1)], None, 30), [3, 4, 9]);
+    assert_eq!(lost(vec![outage(0, 1), outage(3, 2)], Some(10), 30), [0, 3, 4, 10, 13, 14, 20, 23, 24]);
+    assert_eq!(lost(vec![outage(7, u64::MAX - 7)], None, 9), [7, 8]);
+}
+
+#[test]
+fn outages_out_of_order_are_refused() {
+    let outage = |at, lasts| Outage { at: Span::from_secs(at), lasts: Span::from_secs(lasts) };
+    let key = |outages, every| {
+        let every: Option<u64> = every;
+        let config = Config::Outages { outages, every: every.map(Span::from_secs) };
+        Channel::new(&config).err().map(|error| error.key)
+    };
+    assert_eq!(key(vec![outage(3, 2), outage(4, 1)], None), Some("outages"));
+    assert_eq!(key(vec![outage(5, 2), outage(3, 1)], None), Some("outages"));
+    assert_eq!(key(vec![outage(5, 6)], Some(10)), Some("every"));
+    assert_eq!(key(vec![outage(5, 1)], Some(0)), Some("every"));
+    let endless = Outage { at: Span::from_nanos(u64::MAX), lasts: Span::from_nanos(1) };
+    assert_eq!(key(vec![endless], None), Some("outages"));
+    assert_eq!(key(vec![outage(1, 1); 10_001], None), Some("outages"));
+}
