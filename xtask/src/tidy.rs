@@ -90,6 +90,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "wireless",
             "voice",
             "mpeg",
+            "dtn",
             "sim",
             "site",
             "scenario",

@@ -101,7 +101,7 @@ impl Network {
     ///
     /// # Errors
     /// Returns an error at the plan's key.
-    pub(crate) fn plan(&self, name: &str, number: &dyn Fn(&str) -> Option<u64>) -> Result<Plan, Problem> {
+    pub fn plan(&self, name: &str, number: &dyn Fn(&str) -> Option<u64>) -> Result<Plan, Problem> {
         let text = if self.plan.trim_start().starts_with('{') {
             self.plan.clone()
         } else {

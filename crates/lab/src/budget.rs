@@ -4,6 +4,7 @@
 //! require. Formulas are next to the fields of their results. Not considered: interactions of flows other
 //! than fair sharing, loss, and needs of random traffic beyond its mean.
 
+mod contacts;
 mod medium;
 mod path;
 pub(crate) mod show;
@@ -16,6 +17,8 @@ use bentpipe_site::{Router, Window};
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::Serialize;
 
+use contacts::Contacts;
+pub use contacts::{Arrival, BundleForecast, ContactBudget};
 use medium::Media;
 use path::Path;
 
@@ -28,6 +31,12 @@ pub struct Budget {
     pub terminals: Vec<ShareBudget>,
     /// Each flow, towards each of its receivers.
     pub flows: Vec<FlowBudget>,
+    /// Contacts of networks of bundles.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contacts: Vec<ContactBudget>,
+    /// Forecasts of flows of bundles.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bundles: Vec<BundleForecast>,
 }
 
 /// Budget of one direction of a link, with the cost of a full-sized packet.
@@ -156,7 +165,9 @@ impl Budget {
         let mut flows: Vec<FlowBudget> = paths.iter().map(flow).collect();
         let terminals = Medium::shares(&media.layout.members(), &scenario.shared)?;
         flows.iter_mut().for_each(|flow| flow.contend(&terminals));
-        Ok(Budget { links, terminals, flows })
+        let plans = Contacts::new(scenario, topology.node.keys().map(String::as_str).collect());
+        let (contacts, bundles) = (plans.pairs()?, plans.forecasts()?);
+        Ok(Budget { links, terminals, flows, contacts, bundles })
     }
 }
 

@@ -57,6 +57,11 @@ const fn yes() -> bool {
 const OVERHEAD: u64 = 55;
 
 impl Bundles {
+    /// Returns the length of a bundle, about.
+    pub fn bundle_len(&self) -> Bytes {
+        Bytes::new(self.payload.get() + OVERHEAD)
+    }
+
     /// Returns a bundle from an endpoint to another.
     fn template(&self, [source, destination]: [Eid; 2]) -> Bundle {
         let lifetime = self.lifetime.as_nanos() / 1_000_000;
@@ -87,7 +92,7 @@ impl TrafficKind for Bundles {
     }
 
     fn segment_len(&self) -> Option<u64> {
-        Some(self.payload.get() + OVERHEAD + self.header_len())
+        Some(self.bundle_len().get() + self.header_len())
     }
 
     fn offered(&self, _packet: Bytes) -> Option<Rate> {

@@ -4,7 +4,10 @@ use std::fmt;
 
 use bentpipe_units::{Rate, Span};
 
-use super::{Budget, Compressed, CompressedFlow, FlowBudget, LinkBudget, ShareBudget};
+use super::{
+    Arrival, Budget, BundleForecast, Compressed, CompressedFlow, ContactBudget, FlowBudget, LinkBudget,
+    ShareBudget,
+};
 
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,7 +35,39 @@ impl fmt::Display for Budget {
         for flow in &self.flows {
             write!(f, "\n{flow}")?;
         }
+        if !self.contacts.is_empty() {
+            writeln!(f, "\nContacts\n")?;
+            let head = ["network", "from", "to", "contacts", "open", "capacity", "light time"];
+            table(f, &head, self.contacts.iter().map(contact_row).collect())?;
+        }
+        self.bundles.iter().try_for_each(|bundles| write!(f, "\n{bundles}"))?;
         Ok(())
+    }
+}
+
+fn contact_row(pair: &ContactBudget) -> Vec<String> {
+    vec![
+        pair.network.clone(),
+        pair.from.clone(),
+        pair.to.clone(),
+        pair.contacts.to_string(),
+        pair.open.to_string(),
+        pair.capacity.to_string(),
+        pair.light_time.map_or_else(|| "none: not used".to_owned(), time),
+    ]
+}
+
+impl fmt::Display for BundleForecast {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Bundles of {}\n", self.flow)?;
+        writeln!(f, "  {:<22} {} bundles, {}", "offered", self.bundles, self.offered)?;
+        for (name, arrival) in [("first bundle", &self.first), ("last bundle", &self.last)] {
+            if let Some(Arrival { ready, at, path }) = arrival {
+                let (from, to) = (ready.as_secs_f64(), at.as_secs_f64());
+                writeln!(f, "  {name:<22} of {from:.1} s arrives at {to:.1} s by {}", path.join(" - "))?;
+            }
+        }
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "  note: {warning}"))
     }
 }
 

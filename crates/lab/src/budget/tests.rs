@@ -212,3 +212,72 @@ fn cids_and_too_few_contexts_count() {
     let crowded = compressed(17, "profiles = [\"rtp\"]");
     assert!(crowded > few + 5.0, "{few}, {crowded}");
 }
+
+/// Rover, orbiter and Earth with a plan of two contacts.
+fn relay(rest: &str) -> Budget {
+    budget(&format!(
+        r#"
+title = "t"
+duration = "5000 s"
+node.rover = {{ role = {{ kind = "dtn", network = "mars" }} }}
+node.orbiter = {{ kind = "satellite", role = {{ kind = "dtn", network = "mars" }} }}
+node.earth = {{ role = {{ kind = "dtn", network = "mars" }} }}
+link.near = {{ between = ["rover", "orbiter"], rate = "1 Mbit/s" }}
+link.far = {{ between = ["orbiter", "earth"], rate = "256 kbit/s", delay = "760 s" }}
+[dtn.mars]
+plan = """
+a range +0 +9000 rover orbiter 0.5
+a range +0 +9000 orbiter earth 760
+a contact +600 +1200 rover orbiter 100000
+a contact +1800 +2000 orbiter earth 32000
+a contact +3000 +3100 orbiter earth 32000
+"""
+[flow.measures]
+from = "rover"
+to = "earth"
+{rest}"#
+    ))
+}
+
+#[test]
+fn contact_plans_have_their_capacity_and_bundles_their_arrival() {
+    let rest = "start = \"100 s\"\nstop = \"200 s\"\n\
+        traffic = { kind = \"bundles\", payload = \"945 B\", interval = \"1 s\", lifetime = \"1 d\" }\n";
+    let relay = relay(rest);
+    let pairs: Vec<_> =
+        relay.contacts.iter().map(|pair| (&pair.from[..], &pair.to[..], pair.contacts)).collect();
+    assert_eq!(pairs, [("rover", "orbiter", 1), ("orbiter", "earth", 2)]);
+    let capacities: Vec<u64> = relay.contacts.iter().map(|pair| pair.capacity.get()).collect();
+    assert_eq!(capacities, [60_000_000, 300 * 32_000]);
+    assert_eq!(relay.contacts[1].open, Span::from_secs(300));
+    let bundles = &relay.bundles[0];
+    assert_eq!((bundles.bundles, bundles.offered.get()), (100, 100_000));
+    assert_eq!(bundles.warnings, Vec::<String>::new());
+    let first = bundles.first.as_ref().expect("a route");
+    assert_eq!(first.path, ["rover", "orbiter", "earth"]);
+    assert_eq!(first.ready, Span::from_secs(100));
+    // The next contact, the transmission of some 1000 B and the light time, at each hop.
+    let best = 1800.0 + 1000.0 / 32_000.0 + 760.0;
+    assert!((first.at.as_secs_f64() - best).abs() < 0.01, "{} {best}", first.at);
+    let text = relay.to_string();
+    assert!(text.contains("arrives at 2560.0 s by rover - orbiter - earth"), "{text}");
+}
+
+#[test]
+fn bundles_that_do_not_fit_their_plan_are_reported() {
+    let traffic = |payload, interval, lifetime| {
+        format!(
+            "traffic = {{ kind = \"bundles\", payload = \"{payload} B\", interval = \"{interval} ms\", \
+             lifetime = \"{lifetime} s\" }}\n"
+        )
+    };
+    let warnings = |rest: &str| relay(rest).bundles[0].warnings.join("; ");
+    let much = warnings(&traffic(10_000, 500, 90_000));
+    assert!(much.contains("contacts from orbiter to earth carry 9.6 MB"), "{much}");
+    assert!(much.contains("no route takes the last bundle within its lifetime"), "{much}");
+    assert!(!much.contains("first"), "{much}");
+    let old = warnings(&traffic(100, 1000, 60));
+    assert!(old.contains("no route takes the first bundle within its lifetime"), "{old}");
+    let late = warnings(&format!("start = \"1190 s\"\nstop = \"1191 s\"\n{}", traffic(100, 1000, 90_000)));
+    assert_eq!(late, "");
+}
