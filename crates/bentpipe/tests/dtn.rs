@@ -295,3 +295,74 @@ fn bundles_cross_to_dtn7_and_back() {
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent));
     assert_eq!(bundles.len(), 3, "bundles at dtn7");
 }
+
+/// Takes the bundles of dtn7's endpoint 42 until there are `count`, or for some seconds.
+fn taken_by_dtn7(programs: &std::path::Path, web: u16, count: usize) -> Vec<Vec<u8>> {
+    let mut bundles = Vec::new();
+    for _ in 0..60 {
+        std::thread::sleep(Duration::from_millis(100));
+        let got = Command::new(programs.join("dtnrecv"))
+            .args(["-p", &web.to_string(), "-e", "42"])
+            .output()
+            .expect("dtnrecv starts");
+        bundles.extend((got.status.success() && got.stdout.len() == 20_000).then_some(got.stdout));
+        if bundles.len() == count {
+            break;
+        }
+    }
+    bundles
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "says why the test is skipped: dtn7 is not a package of Debian")]
+fn bundles_cross_to_dtn7_and_back_over_mtcp_and_udp() {
+    let Some(programs) = dtn7() else {
+        eprintln!("skipped: no dtnd on the path; help: cargo install dtn7 --locked");
+        return;
+    };
+    for layer in ["mtcp", "udp"] {
+        let folder = Folder::new();
+        let [own, peer, web] = [(); 3].map(|()| free_port());
+        let (at, there) = (format!("127.0.0.1:{own}"), format!("127.0.0.1:{peer}"));
+        let (work, inbox) = (folder.file("dtn7"), folder.file("inbox"));
+        std::fs::create_dir_all(&work).expect("a folder");
+        let words = format!(
+            "-n 23 -w {web} -i0 -p 1h -r epidemic -C {layer}:port={peer} -s {layer}://{at}/1 -e 42 -W {}",
+            work.display()
+        );
+        let mut daemon = Command::new(programs.join("dtnd"))
+            .args(words.split(' '))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("dtnd starts");
+        let mut receiver = dtn(&["receive", &at, "--layer", layer, "--node", "ipn:1.0", "--count", "1"])
+            .args(["--out", inbox.to_str().expect("a path")])
+            .spawn()
+            .expect("bentpipe starts");
+        std::thread::sleep(Duration::from_millis(1500));
+        let ends = ["--from", "ipn:1.5", "--to", "ipn:23.42", "--size", "20 kB", "--count", "2"];
+        let sent = run(&[&["send", &there, "--layer", layer][..], &ends].concat());
+        let bundles = taken_by_dtn7(&programs, web, 2);
+        let payload = folder.write("payload", b"hello from dtn7");
+        let back = Command::new(programs.join("dtnsend"))
+            .args(["-p", &web.to_string(), "-r", "ipn:1.6", payload.to_str().expect("a path")])
+            .output()
+            .expect("dtnsend starts");
+        for _ in 0..100 {
+            if receiver.try_wait().expect("a process").is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        for child in [&mut daemon, &mut receiver] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let files = std::fs::read_dir(&inbox).into_iter().flatten().flatten();
+        let payloads: Vec<_> = files.filter_map(|file| std::fs::read(file.path()).ok()).collect();
+        assert_eq!(sent.status.code(), Some(0), "{layer}: {}", text(&sent));
+        assert_eq!(bundles.len(), 2, "{layer}: bundles at dtn7");
+        assert_eq!(payloads, [b"hello from dtn7".to_vec()], "{layer}: {}", text(&back));
+    }
+}
