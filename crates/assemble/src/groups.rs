@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use bentpipe_scenario::{Hop, Ip, Problem, Scenario, Unreachable};
+use bentpipe_scenario::{Hop, Ip, Layout, Problem, Scenario, Unreachable};
 use bentpipe_site::{Nodes, Router, Topology};
 
 /// Returns the address of a group by its number in the file.
@@ -19,6 +19,7 @@ pub(super) fn address(scenario: &Scenario, group: usize, ip: Ip) -> IpAddr {
 /// Sets the branches of each group's tree at its nodes.
 pub(super) fn route(
     scenario: &Scenario,
+    layout: &Layout<'_>,
     topology: &Topology,
     nodes: &mut Nodes<'_>,
     router: &mut Router<'_>,
@@ -38,8 +39,15 @@ pub(super) fn route(
             return Err(Problem::new(format!("flow.{other}.{key}"), problem));
         }
         let to = address(scenario, n, sender.ip);
+        let mut streams = BTreeSet::new();
         for (node, hop) in tree(topology, &sender.from, &group.members, sender.ip, router, name)? {
             match hop {
+                Hop::Link(link, way)
+                    if layout
+                        .side(link, way)
+                        .medium
+                        .multicast()
+                        .is_some_and(|name| !streams.insert((node, name))) => {}
                 Hop::Link(link, _) => {
                     let interface = nodes.interface(node, link);
                     nodes.node(node).add_group_interface(to, interface);

@@ -248,7 +248,7 @@ impl<'a> Plan<'a> {
             &mut natives,
             &mut roles,
         )?;
-        groups::route(self.scenario, &self.topology, &mut nodes, &mut router)?;
+        groups::route(self.scenario, &self.layout, &self.topology, &mut nodes, &mut router)?;
         let gates = real(&mut nodes, site);
         let interfaces = links::Interfaces::new(&self.topology, &nodes);
         let nodes = nodes.install(site, &mut router);

@@ -129,6 +129,12 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
     }
     for (name, link) in &scenario.link {
         let what = link.side(name, Way::Forward).medium.takes().real_ends;
+        let ways = [Way::Forward, Way::Return];
+        if ways.into_iter().any(|way| link.side(name, way).medium.multicast().is_some()) {
+            let problem =
+                "hosts join groups by IGMP and MLD here, link by link: expected none in an emulation";
+            return Err(Problem::new(format!("link.{name}.medium.multicast"), problem));
+        }
         if let Some((what, end)) = what.zip(link.between.iter().find(|end| is_real(end))) {
             let problem = format!(
                 "{what} ends at \"{end}\", which is real: expected a router there, the host behind it"

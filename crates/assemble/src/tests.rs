@@ -1,3 +1,4 @@
+mod broadcast;
 mod conservation;
 mod effects;
 mod events;

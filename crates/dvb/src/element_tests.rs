@@ -23,6 +23,7 @@ fn packet(n: u16, len: usize) -> Packet {
 
 fn path(dvb: Config) -> PathConfig {
     PathConfig {
+        common: None,
         name: "link/sky/forward".into(),
         dvb,
         modcod: None,
@@ -34,7 +35,7 @@ fn path(dvb: Config) -> PathConfig {
 }
 
 fn transport_stream(rate: &str, group: u32) -> Line {
-    Line::TransportStream { rate: rate.parse().unwrap(), group, tables: None }
+    Line::TransportStream { rate: rate.parse().unwrap(), group, buffers: 2, tables: None }
 }
 
 fn s2(symbol_rate: u64, modcod: &str, steps: Vec<Step>) -> Line {
@@ -113,6 +114,41 @@ fn slots_are_exact_and_nulls_cost_nothing() {
     let slots = (hour + 1000 * MS) / 188_000 + 1;
     assert_eq!((rig.value("nulls"), rig.value("units-sent")), ((slots - 4) as f64, 4.0));
     assert_eq!(rig.value("delivered-bytes"), 500.0);
+}
+
+/// Groups of 6 slots of 188 us. With 2B buffers a group is fixed B - 1 groups before it begins.
+#[test]
+fn a_card_sends_once_half_of_its_buffers_are_full() {
+    for (buffers, first) in [(2, 6), (4, 12), (10, 30)] {
+        let Line::TransportStream { rate, group, tables, .. } = transport_stream("8 Mbit/s", 6) else {
+            unreachable!()
+        };
+        let mut rig = sender(&Line::TransportStream { rate, group, buffers, tables }, Config::default());
+        rig.receive(1, 0, packet(1, 100));
+        rig.run_until(1000 * MS);
+        let at: Vec<u64> = rig.times().iter().map(|(at, _)| *at).collect();
+        assert_eq!(at, [(first + 1) * 188_000 + DELAY], "{buffers} buffers");
+    }
+    let odd = Line::TransportStream { rate: Rate::from_bps(8_000_000), group: 6, buffers: 3, tables: None };
+    assert!(Sender::new(&odd, &[path(Config::default())]).is_err());
+}
+
+/// A packet in slot 2 waits for the end of its buffer.
+#[test]
+fn a_receiver_hands_over_full_buffers() {
+    for (packets, end) in [(1, 3), (3, 3), (5, 5), (12, 12)] {
+        let line = transport_stream("8 Mbit/s", 1);
+        let mut rig = sender(&line, Config::default());
+        rig.receive(376_000, 0, packet(1, 100));
+        rig.run_until(1000 * MS);
+        let (at, _, sent) = rig.out.remove(0);
+        let receiver = Receiver::new(&Config::default()).expect("possible").behind_card(&line, packets);
+        let mut receiver = Harness::new(receiver);
+        receiver.receive(at.as_nanos(), 0, sent);
+        receiver.run_until(1000 * MS);
+        let came: Vec<u64> = receiver.times().iter().map(|(at, _)| *at).collect();
+        assert_eq!(came, [end * 188_000 + DELAY], "{packets} TS packets");
+    }
 }
 
 #[test]
@@ -596,7 +632,10 @@ fn bit_errors_are_in_the_bytes_of_ts_packets() {
 #[test]
 fn rates_that_cannot_be_are_refused() {
     let refused = |line: &Line| Sender::new(line, &[path(Config::default())]).err().unwrap().impossible.key;
-    assert_eq!(refused(&Line::TransportStream { rate: Rate::from_bps(0), group: 1, tables: None }), "rate");
+    assert_eq!(
+        refused(&Line::TransportStream { rate: Rate::from_bps(0), group: 1, buffers: 2, tables: None }),
+        "rate"
+    );
     assert_eq!(refused(&transport_stream("1 Mbit/s", 0)), "group");
     assert_eq!(
         refused(&Line::DvbS { symbol_rate: 0, code_rate: CodeRate::Half, tables: None }),

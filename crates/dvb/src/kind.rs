@@ -5,7 +5,9 @@
 mod capture;
 mod compressed;
 
-use crate::{Config, Encapsulation, Idle, Line, Modcod, PathConfig, Receiver, Refusal, RohcMode, Sender};
+use crate::{
+    Config, DataPid, Encapsulation, Idle, Line, Modcod, PathConfig, Receiver, Refusal, RohcMode, Sender,
+};
 use bentpipe_net::Port;
 use bentpipe_units::{Bytes, Rate};
 use indexmap::IndexMap;
@@ -28,6 +30,17 @@ pub struct Kind {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-change" = true))]
     pub modcod: Option<Modcod>,
+    /// PID of packets to groups. Default: they go in the stream of each link.
+    ///
+    /// All links from a node on this line with the same PID have that stream in common: each packet is sent once, to all receivers. Encapsulation and compression are those of the links, alike for all of them, without `to`. Only with ULE and MPE.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multicast: Option<DataPid>,
+    /// TS packets of the carrier in a buffer of the receiver's card, NULL packets counted. Full buffers are handed over. Default: 1.
+    ///
+    /// Not with DVB-S2, whose receivers hand over frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub receive_buffer: Option<u32>,
     /// Encapsulation and compression.
     #[serde(flatten)]
     pub stream: Config,
@@ -99,6 +112,10 @@ impl MediumKind for Kind {
         }
     }
 
+    fn multicast(&self) -> Option<String> {
+        self.multicast.map(|pid| format!("{} {}", self.line, pid.pid().number()))
+    }
+
     fn copy(&mut self, n: u32) {
         self.stream.pid = self.stream.pid.plus(n).unwrap_or(self.stream.pid);
     }
@@ -113,6 +130,16 @@ fn check(member: &Member<'_, Kind>, all: &[Member<'_, Kind>], lines: &Named<Line
         "conflicts with the medium: the line has a rate",
     );
     line::refuse_framing(member, "conflicts with the medium: a stream has its own framing", review);
+    check_multicast(member, all, review);
+    let is_possible = kind.receive_buffer.is_none_or(|packets| (1..=100_000).contains(&packets));
+    let key = place.key("medium.receive_buffer");
+    review.ensure(is_possible, &key, "expected 1 to 100000 TS packets");
+    let in_frames = matches!(lines.get(&kind.line), Some(Line::DvbS2 { .. }));
+    review.ensure(
+        kind.receive_buffer.is_none() || !in_frames,
+        &key,
+        "conflicts with DVB-S2, whose receivers hand over frames: expected a line of TS packets",
+    );
     let back = all.iter().find(|other| other.link == member.link && other.way != member.way);
     let has_feedback = back.is_some_and(|back| back.medium.stream.rohc.is_some());
     let mode = kind.stream.rohc.as_ref().map_or(RohcMode::Unidirectional, |rohc| rohc.mode);
@@ -121,6 +148,36 @@ fn check(member: &Member<'_, Kind>, all: &[Member<'_, Kind>], lines: &Named<Line
         &place.key("medium.rohc.mode"),
         "no way back for feedback: expected \"unidirectional\", or `dvb` with `rohc` in the other direction",
     );
+}
+
+/// Checks that a stream for groups is the same in all its members.
+fn check_multicast(member: &Member<'_, Kind>, all: &[Member<'_, Kind>], review: &mut Review<'_>) {
+    let (place, kind) = (member.place, member.medium);
+    if kind.multicast.is_none() {
+        return;
+    }
+    let key = place.key("medium.multicast");
+    let in_packets = kind.stream.encapsulation != Encapsulation::Gse;
+    review.ensure(in_packets, &key, "conflicts with GSE, which has no PIDs: expected \"ule\" or \"mpe\"");
+    let mode = kind.stream.rohc.as_ref().map_or(RohcMode::Unidirectional, |rohc| rohc.mode);
+    review.ensure(
+        mode == RohcMode::Unidirectional,
+        &place.key("medium.rohc.mode"),
+        "conflicts with `multicast`: one compressor cannot heed the feedback of many decompressors. Expected \"unidirectional\"",
+    );
+    let is_of_it =
+        |other: &&Member<'_, Kind>| other.from == member.from && other.medium.multicast() == kind.multicast();
+    let first = all.iter().find(is_of_it).map_or(member, |first| first);
+    review.ensure(
+        common_stream(first.medium) == common_stream(kind),
+        &key,
+        "expected the same encapsulation and compression as other links with this PID have, apart from `pid` and `to`",
+    );
+}
+
+/// Returns the configuration of the stream for groups, if there is one.
+fn common_stream(kind: &Kind) -> Option<Config> {
+    kind.multicast.map(|pid| Config { pid, to: None, ..kind.stream.clone() })
 }
 
 /// Refuses changes that both ends of a stream would have to make.
@@ -142,6 +199,16 @@ fn refuse_fixed(at: &Changing<'_, Kind>) -> Result<(), Problem> {
             "the receiver of shared frames listens to the one it started with",
         ),
         ("medium.rohc", old.rohc == new.rohc, "contexts at both ends go by it"),
+        (
+            "medium.multicast",
+            had.multicast == wanted.multicast,
+            "receivers listen to the one they started with",
+        ),
+        (
+            "medium.receive_buffer",
+            had.receive_buffer == wanted.receive_buffer,
+            "a card keeps the buffers that it started with",
+        ),
         ("medium.modcod", is_varied(had) == is_varied(wanted), "expected another one where there is one"),
         ("delay", at.before.common.delay == at.after.common.delay, "slots arrive in their order"),
     ])
@@ -235,6 +302,16 @@ impl Assembly for Multiplexes<'_> {
         let last = channels.last().map_or(line, |last| (*last, Port(0)));
         let receiver = Receiver::new(&member.medium.stream)
             .map_err(|error| Problem::impossible(&member.place.key("medium"), &error))?;
+        let receiver = match common_stream(member.medium) {
+            Some(common) => receiver
+                .hearing(&common)
+                .map_err(|error| Problem::impossible(&member.place.key("medium"), &error))?,
+            None => receiver,
+        };
+        let receiver = match member.medium.receive_buffer {
+            Some(packets) => receiver.behind_card(&self.lines[&member.medium.line], packets),
+            None => receiver,
+        };
         let stream = &member.medium.stream;
         let label = self.lines[&member.medium.line].label(stream, spot.number.0.into(), spot.streams.into());
         let receiver = match label {
@@ -322,6 +399,7 @@ fn path(member: &Member<'_, Kind>) -> PathConfig {
     PathConfig {
         name: member.path(),
         dvb: kind.stream.clone(),
+        common: common_stream(kind),
         modcod: kind.modcod,
         queue: common.queue.unwrap_or_default(),
         delay: common.delay,

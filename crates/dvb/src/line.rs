@@ -164,6 +164,12 @@ pub enum Line {
         #[serde(default = "one")]
         #[schemars(range(min = 1, max = 1000))]
         group: u32,
+        /// Number of buffers of `group` TS packets in the card, even. Default: 2.
+        ///
+        /// The card sends once half of them are full.
+        #[serde(default = "two", skip_serializing_if = "is_two")]
+        #[schemars(range(min = 2, max = 100))]
+        buffers: u32,
         /// Interval of PAT and PMT, which describe the streams. Default: never.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tables: Option<Span>,
@@ -223,6 +229,14 @@ const fn one() -> u32 {
     1
 }
 
+const fn two() -> u32 {
+    2
+}
+
+const fn is_two(buffers: &u32) -> bool {
+    *buffers == 2
+}
+
 impl Line {
     /// Checks the carrier. `in_frames`: it carries GSE; `varies`: a stream has its own MODCOD.
     ///
@@ -237,10 +251,12 @@ impl Line {
         InvalidConfig::ensure(!in_frames, "kind", "\"dvb-s2\": GSE is in baseband frames")?;
         InvalidConfig::ensure(!varies, "kind", "\"dvb-s2\": no other line has MODCODs")?;
         match self {
-            Line::TransportStream { rate, group, .. } => {
+            Line::TransportStream { rate, group, buffers, .. } => {
                 let is_real = (1..=MAX_RATE).contains(&rate.as_bps());
                 InvalidConfig::ensure(is_real, "rate", "more than zero, and at most 100 Gbit/s")?;
-                InvalidConfig::ensure((1..=1000).contains(group), "group", "1 to 1000 TS packets")
+                InvalidConfig::ensure((1..=1000).contains(group), "group", "1 to 1000 TS packets")?;
+                let has_halves = (2..=100).contains(buffers) && buffers.is_multiple_of(2);
+                InvalidConfig::ensure(has_halves, "buffers", "an even number from 2 to 100")
             }
             Line::DvbS { symbol_rate, .. } | Line::DvbS2 { symbol_rate, .. } => check_symbols(*symbol_rate),
         }
@@ -330,7 +346,10 @@ impl Line {
 
     /// Returns the slots of TS packets of a carrier that was checked.
     pub(super) fn grid(&self) -> Grid {
-        let group = if let Line::TransportStream { group, .. } = self { u64::from(*group) } else { 1 };
+        let (group, halves) = match self {
+            Line::TransportStream { group, buffers, .. } => (u64::from(*group), u64::from(buffers / 2)),
+            _ => (1, 1),
+        };
         let frames = match self {
             Line::DvbS2 { symbol_rate, .. } => {
                 let (bits, symbols) = self.frame();
@@ -341,7 +360,13 @@ impl Line {
         let of_frames =
             |(frame, bits): (Ratio, u128)| Ratio { num: frame.num * TS_BITS, den: frame.den * bits };
         let slot = self.slot().or_else(|| frames.map(of_frames));
-        Grid { slot: slot.unwrap_or(Ratio { num: 1, den: 1 }), group, frames, next: 0 }
+        Grid {
+            slot: slot.unwrap_or(Ratio { num: 1, den: 1 }),
+            group,
+            ahead: halves.saturating_sub(1) * group,
+            frames,
+            next: 0,
+        }
     }
 
     /// Returns the frames of a carrier that was checked; `None` without frames.
@@ -427,6 +452,8 @@ pub(super) struct Grid {
     slot: Ratio,
     /// Number of slots that are fixed when the first of them begins.
     group: u64,
+    /// Number of slots between the time at which a group is fixed and its begin.
+    ahead: u64,
     /// Duration of a BBFRAME and bits of its data field.
     frames: Option<(Ratio, u128)>,
     /// First slot that is not taken.
@@ -436,13 +463,18 @@ pub(super) struct Grid {
 impl Grid {
     /// Returns the time at which the content of a slot is fixed.
     ///
-    /// It is the begin of its group, or of the frame with its first bit.
+    /// It is the begin of its group or of one before it, or of the frame with its first bit.
     fn opens(&self, slot: u64) -> Time {
         let first = slot / self.group * self.group;
         match self.frames {
             Some((frame, bits)) => frame.at((u128::from(first) * TS_BITS / bits) as u64),
-            None => self.slot.at(first),
+            None => self.slot.at(first.saturating_sub(self.ahead)),
         }
+    }
+
+    /// Returns the end of the buffer of `packets` slots with this slot.
+    pub(super) fn fills(&self, slot: u64, packets: u64) -> Time {
+        self.closes((slot / packets + 1).saturating_mul(packets) - 1)
     }
 
     /// Returns the time at which the first part of a slot is received.
@@ -475,7 +507,7 @@ impl Grid {
             Some((frame, bits)) => (u128::from(frame.first_from(time)) * bits).div_ceil(TS_BITS) as u64,
             None => self.slot.first_from(time),
         };
-        first.next_multiple_of(self.group)
+        first.next_multiple_of(self.group) + self.ahead
     }
 
     /// Returns the number of slots that have begun.

@@ -1,15 +1,18 @@
 //! Receiver of a stream.
 
 use std::any::Any;
+use std::collections::VecDeque;
 
 use bentpipe_net::LONGEST_HEADERS;
 use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::Time;
 use bentpipe_wire::bbframe::{self, Deframer};
+use bentpipe_wire::ts::PACKET_LEN;
 use bentpipe_wire::{ethernet, gse};
 
 use super::config::Config;
-use super::decapsulator::{Decapsulator, Event};
+use super::decapsulator::{Decapsulator, Event, Received};
+use super::line::{Grid, Line};
 use super::unit::{CarriedPacket, Unit, digest};
 use crate::metrics;
 
@@ -19,6 +22,9 @@ use crate::metrics;
 #[derive(Debug)]
 pub struct Receiver {
     decapsulator: Decapsulator,
+    /// Decapsulator of what goes to groups, which other receivers get as well.
+    common: Option<Decapsulator>,
+    card: Option<Card>,
     deframer: Deframer,
     packets: Vec<Packet>,
     feedback: Vec<u8>,
@@ -38,6 +44,8 @@ impl Receiver {
         let deframer = Deframer::new();
         Ok(Receiver {
             decapsulator,
+            common: None,
+            card: None,
             deframer,
             packets: Vec::new(),
             feedback: Vec::new(),
@@ -52,8 +60,28 @@ impl Receiver {
         Receiver { decapsulator: self.decapsulator.of_label(label), ..self }
     }
 
+    /// Receives a second stream of the same multiplex, which others receive as well. It gives no feedback.
+    ///
+    /// # Errors
+    /// Returns the key whose value is not possible.
+    pub fn hearing(self, common: &Config) -> Result<Receiver, InvalidConfig> {
+        Ok(Receiver { common: Some(Decapsulator::new(common, ethernet::Filter::All)?), ..self })
+    }
+
+    /// Receives through a card that delivers full buffers of `packets` slots.
+    #[must_use]
+    pub fn behind_card(self, carrier: &Line, packets: u32) -> Receiver {
+        let card = Card { grid: carrier.grid(), packets: packets.max(1).into(), waiting: VecDeque::new() };
+        Receiver { card: Some(card), ..self }
+    }
+
+    /// Returns a count of both streams.
+    fn received(&self, of: impl Fn(&Received) -> u64) -> u64 {
+        of(&self.decapsulator.received()) + self.common.as_ref().map_or(0, |common| of(&common.received()))
+    }
+
     fn unit(&mut self, now: Time, unit: &Unit) {
-        let Receiver { decapsulator, deframer, packets, frame_errors, altered, .. } = self;
+        let Receiver { decapsulator, common, deframer, packets, frame_errors, altered, .. } = self;
         let mut carried_packets = &unit.carried_packets[..];
         let mut sink = |event: Event<'_>| {
             let bytes = match event {
@@ -63,14 +91,67 @@ impl Receiver {
             };
             packets.extend(bytes.map(|bytes| created_at(bytes, &mut carried_packets, altered)));
         };
+        let mut push = |packet: &[u8; PACKET_LEN]| {
+            decapsulator.push(now, packet, &mut sink);
+            if let Some(common) = &mut *common {
+                common.push(now, packet, &mut sink);
+            }
+        };
         match (unit.ts(), bbframe::parse(&unit.bytes)) {
-            (Some(packet), _) => decapsulator.push(now, packet, sink),
+            (Some(packet), _) => push(packet),
             (None, Ok((repr, field))) if repr.stream == bbframe::Stream::Transport => {
-                deframer.push(&repr, field, |packet| decapsulator.push(now, packet, &mut sink));
+                deframer.push(&repr, field, push);
             }
             (None, Ok((_, field))) => decapsulator.push_field(now, field, sink),
             (None, Err(_)) => *frame_errors += 1,
         }
+    }
+}
+
+/// Buffer of the receiver's card.
+#[derive(Debug)]
+struct Card {
+    grid: Grid,
+    packets: u64,
+    /// TS packets, and when the buffer with them is full.
+    waiting: VecDeque<(Time, Packet)>,
+}
+
+impl Card {
+    fn take(&mut self, now: Time, packet: Packet) {
+        let number = packet.carried::<Unit>().map_or(0, |unit| unit.number);
+        let rest = self.grid.fills(number, self.packets).since(self.grid.closes(number));
+        self.waiting.push_back((now + rest, packet));
+    }
+
+    fn pop(&mut self, now: Time) -> Option<Packet> {
+        if self.due() > now {
+            return None;
+        }
+        self.waiting.pop_front().map(|(_, packet)| packet)
+    }
+
+    fn due(&self) -> Time {
+        self.waiting.front().map_or(Time::NEVER, |(due, _)| *due)
+    }
+}
+
+impl Receiver {
+    /// Decapsulates a unit, and emits its packets and feedback.
+    fn process(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        if let Some(unit) = packet.carried::<Unit>() {
+            self.unit(cx.now(), unit);
+        }
+        self.packets.drain(..).for_each(|packet| cx.emit(Port(0), packet));
+        self.feedback.clear();
+        if self.decapsulator.take_feedback(&mut self.feedback) {
+            cx.emit(Port(1), Packet::from_bytes(&self.feedback));
+            self.feedback.clear();
+        }
+        if self.decapsulator.take_received_feedback(&mut self.feedback) {
+            cx.emit(Port(2), Packet::from_bytes(&self.feedback));
+        }
+        packet.recycle();
     }
 }
 
@@ -103,41 +184,38 @@ fn restore(bytes: &[u8]) -> Packet {
 
 impl Element for Receiver {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        if let Some(unit) = packet.carried::<Unit>() {
-            self.unit(cx.now(), unit);
+        match &mut self.card {
+            Some(card) => card.take(cx.now(), packet),
+            None => self.process(packet, cx),
         }
-        self.packets.drain(..).for_each(|packet| cx.emit(Port(0), packet));
-        self.feedback.clear();
-        if self.decapsulator.take_feedback(&mut self.feedback) {
-            cx.emit(Port(1), Packet::from_bytes(&self.feedback));
-            self.feedback.clear();
-        }
-        if self.decapsulator.take_received_feedback(&mut self.feedback) {
-            cx.emit(Port(2), Packet::from_bytes(&self.feedback));
-        }
-        packet.recycle();
-        Time::NEVER
+        self.wake(cx)
     }
 
-    fn wake(&mut self, _cx: &mut Cx<'_>) -> Time {
-        Time::NEVER
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        while let Some(packet) = self.card.as_mut().and_then(|card| card.pop(cx.now())) {
+            self.process(packet, cx);
+        }
+        self.card.as_ref().map_or(Time::NEVER, Card::due)
     }
 
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
-        let received = self.decapsulator.received();
-        observer.counter(&metrics::UNITS, received.frames);
-        observer.counter(&metrics::SNDUS_RECEIVED, received.sndus);
-        observer.counter(&metrics::DELIVERED, received.pdus);
-        observer.counter(&metrics::DELIVERED_BYTES, received.pdu_bytes);
-        observer.counter(&metrics::DAMAGED_UNITS, received.damaged + self.frame_errors);
-        observer.counter(&metrics::CONTINUITY_BREAKS, received.continuity_errors);
-        observer.counter(&metrics::CRC_ERRORS, received.crc_errors);
-        observer.counter(&metrics::FORMAT_ERRORS, received.format_errors);
-        observer.counter(&metrics::RESYNCHRONISED, received.resynchronised);
+        observer.counter(&metrics::UNITS, self.received(|received| received.frames));
+        observer.counter(&metrics::SNDUS_RECEIVED, self.received(|received| received.sndus));
+        observer.counter(&metrics::DELIVERED, self.received(|received| received.pdus));
+        observer.counter(&metrics::DELIVERED_BYTES, self.received(|received| received.pdu_bytes));
+        observer
+            .counter(&metrics::DAMAGED_UNITS, self.received(|received| received.damaged) + self.frame_errors);
+        observer.counter(&metrics::CONTINUITY_BREAKS, self.received(|received| received.continuity_errors));
+        observer.counter(&metrics::CRC_ERRORS, self.received(|received| received.crc_errors));
+        observer.counter(&metrics::FORMAT_ERRORS, self.received(|received| received.format_errors));
+        observer.counter(&metrics::RESYNCHRONISED, self.received(|received| received.resynchronised));
         observer.counter(&metrics::ALTERED, self.altered);
-        observer.counter(&metrics::ROHC_REFUSED, received.rohc.refused);
-        observer.counter(&metrics::ROHC_CRC_FAILURES, received.rohc.crc_failures);
-        observer.counter(&metrics::ROHC_CHECKSUM_FAILURES, received.rohc.checksum_failures);
+        observer.counter(&metrics::ROHC_REFUSED, self.received(|received| received.rohc.refused));
+        observer.counter(&metrics::ROHC_CRC_FAILURES, self.received(|received| received.rohc.crc_failures));
+        observer.counter(
+            &metrics::ROHC_CHECKSUM_FAILURES,
+            self.received(|received| received.rohc.checksum_failures),
+        );
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -1,5 +1,6 @@
 //! Sender of a DVB carrier: streams with a queue each, in one multiplex.
 
+mod common;
 mod path;
 
 use std::any::Any;
@@ -19,6 +20,7 @@ use super::multiplex::{Fields, Multiplex, Origin};
 use super::tables::{self, Tables};
 use super::unit::Unit;
 use crate::metrics;
+use common::Common;
 use path::Path;
 
 /// Refusal of a change of a stream that the multiplex does not have.
@@ -33,6 +35,8 @@ pub struct PathConfig {
     pub name: String,
     /// Encapsulation and compression.
     pub dvb: Config,
+    /// Stream for groups, which receivers of other streams with the same one get as well.
+    pub common: Option<Config>,
     /// MODCOD of its frames, where streams may have their own (VCM).
     pub modcod: Option<Modcod>,
     /// Queue of packets to be encapsulated.
@@ -41,6 +45,13 @@ pub struct PathConfig {
     pub delay: Span,
     /// Maximum length of an IP packet.
     pub mtu: Bytes,
+}
+
+impl PathConfig {
+    /// Returns `true` if it is a stream for groups itself.
+    fn is_common(&self) -> bool {
+        self.common.as_ref().is_some_and(|common| common.pid == self.dvb.pid)
+    }
 }
 
 /// Error returned when a multiplex is not possible.
@@ -72,7 +83,9 @@ pub struct Sender {
     /// Transport stream in BBFRAMEs.
     framed: Option<Framed>,
     rate: Rate,
+    /// Streams of one receiver, and then those for groups.
     paths: Vec<Path>,
+    common: Common,
     /// Units in flight, in the order of arrival.
     pipe: VecDeque<(Time, Port, Packet)>,
     /// Minimum and maximum propagation delay.
@@ -92,12 +105,16 @@ impl Sender {
     /// # Errors
     /// Returns an error if the carrier or a stream is not possible.
     pub fn new(line: &Line, paths: &[PathConfig]) -> Result<Sender, Refusal> {
+        let common = Common::new(paths);
+        let paths = &*common.all(paths);
         let is_gse = |path: &PathConfig| path.dvb.encapsulation == Encapsulation::Gse;
         let in_frames = paths.first().is_some_and(is_gse);
         let varies = paths.iter().any(|path| path.modcod.is_some());
         let of_line = |impossible| Refusal { path: None, part: "", impossible };
         line.check(in_frames, varies).map_err(of_line)?;
-        check_streams(line, paths, in_frames)?;
+        let placed =
+            |refusal: Refusal| Refusal { path: refusal.path.map(|n| common.receivers(n)[0]), ..refusal };
+        check_streams(line, paths, in_frames).map_err(placed)?;
         let timing = match line.frames(varies).filter(|_| in_frames) {
             Some(frames) => Timing::Frames(frames),
             None => Timing::Grid(line.grid()),
@@ -119,6 +136,7 @@ impl Sender {
         }
         Ok(Sender {
             rate: line.rate(),
+            common,
             multiplex: Multiplex::new(tables),
             framed: line.frames(false).filter(|_| !in_frames).map(Framed::new),
             paths: built,
@@ -221,7 +239,12 @@ impl Sender {
         self.sent += 1;
         let unit = Unit { number: slot, ..path.ts_unit(packet) };
         self.remember(slot, &unit);
-        self.dispatch(number, end, unit);
+        if number < self.common.streams() {
+            return self.dispatch(number, end, unit);
+        }
+        for receiver in self.common.receivers(number) {
+            self.dispatch(receiver, end, unit.clone());
+        }
     }
 
     /// Returns `true` if a BBFRAME of one group of streams was sent, with data.
@@ -262,7 +285,7 @@ impl Sender {
         self.sent += 1;
         let unit = Unit { number, bytes: packet.to_vec(), ..Unit::default() };
         self.remember(number, &unit);
-        (0..self.paths.len()).for_each(|path| self.dispatch(path, end, unit.clone()));
+        (0..self.common.streams()).for_each(|path| self.dispatch(path, end, unit.clone()));
     }
 
     /// Records the packet of a slot, if frames are made of slots.
@@ -355,7 +378,8 @@ fn check_streams(line: &Line, paths: &[PathConfig], in_frames: bool) -> Result<(
         InvalidConfig::ensure(is_alike, "encapsulation", expected).map_err(refusal)?;
         let is_new = in_frames || before.iter().all(|other| other.dvb.pid != dvb.pid);
         let expected = "another one: a stream of the same multiplex has it";
-        InvalidConfig::ensure(is_new, "pid", expected).map_err(refusal)?;
+        let key = if path.is_common() { "multicast" } else { "pid" };
+        InvalidConfig::ensure(is_new, key, expected).map_err(refusal)?;
         let is_shared = line.label(dvb, n, paths.len()).is_some();
         let is_new = dvb.to.is_none() || before.iter().all(|other| other.dvb.to != dvb.to);
         let expected =
@@ -403,8 +427,9 @@ impl Element for Sender {
         let now = cx.now();
         self.catch_up(now);
         self.timing.seek(now);
-        let count = self.paths.len();
-        let (kind, number) = (usize::from(port.0) / count.max(1), usize::from(port.0) % count.max(1));
+        let count = self.common.streams().max(1);
+        let (kind, stream) = (usize::from(port.0) / count, usize::from(port.0) % count);
+        let number = if kind == 0 { self.common.path_of(stream, &packet) } else { stream };
         if let Some(path) = self.paths.get_mut(number) {
             match kind {
                 0 => path.take(packet, cx),
@@ -437,8 +462,8 @@ impl Element for Sender {
     }
 
     fn forwards(&self, from: Port, to: Port) -> bool {
-        let count = self.paths.len().max(1);
-        usize::from(from.0) % count == usize::from(to.0)
+        let count = self.common.streams().max(1);
+        self.common.are_joined(usize::from(from.0) % count, usize::from(to.0))
     }
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {

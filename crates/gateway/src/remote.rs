@@ -151,3 +151,69 @@ impl PduSource for Remote {
         self.encapsulator.end_field(at, is_full);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bentpipe_wire::ip::{self, Protocol};
+    use bentpipe_wire::udp;
+
+    use super::*;
+
+    /// PID of what goes to groups.
+    const GROUPS: u16 = 0x1f0;
+    const PACKETS: u16 = 600;
+
+    fn remote(receive: Vec<u16>, mode: RohcMode) -> Remote {
+        let rohc = dvb::Rohc { mode, refresh: 100, confirm: 0, ..dvb::Rohc::default() };
+        let config = Config {
+            name: "a".to_owned(),
+            send: GROUPS,
+            receive,
+            networks: Vec::new(),
+            stream: dvb::Config { rohc: Some(rohc), ..dvb::Config::default() },
+            own_addresses: Vec::new(),
+        };
+        Remote::new(&config, usize::MAX).expect("possible")
+    }
+
+    fn packet(number: u16) -> Vec<u8> {
+        let (source, group) = ([192, 0, 2, 1].into(), [239, 0, 0, 7].into());
+        let repr = ip::Repr::new(source, group, Protocol::UDP, udp::HEADER_LEN + 20);
+        let mut packet = vec![0; repr.buffer_len() + udp::HEADER_LEN + 20];
+        repr.emit(&mut packet);
+        let datagram = &mut packet[repr.buffer_len()..];
+        udp::Repr { src_port: 4000, dst_port: 4001, payload_len: 20 }.emit(datagram);
+        datagram[udp::HEADER_LEN..][..2].copy_from_slice(&number.to_be_bytes());
+        packet
+    }
+
+    /// One PID to two sites, of which one loses each tenth TS packet. Both have another PID before it, with feedback.
+    #[test]
+    fn sites_that_hear_one_pid_decompress_apart() {
+        let mut sender = remote(Vec::new(), RohcMode::Unidirectional);
+        let mut sites = [0x112, 0x113].map(|pid| remote(vec![pid, GROUPS], RohcMode::Optimistic));
+        let mut received = [0; 2];
+        for number in 0..PACKETS {
+            let (now, packet) = (Time::from_nanos(u64::from(number) * 20_000_000), packet(number));
+            sender.push(now, &Pdu::ip(&packet));
+            while let Some(unit) = sender.pop(now) {
+                for (site, remote) in sites.iter_mut().enumerate() {
+                    let is_lost = site == 1 && number % 10 == 9;
+                    let piece = Piece::Packet(&unit);
+                    let sink = |event: Event<'_>| match event {
+                        Event::Ip(bytes) if bytes == packet => received[site] += 1,
+                        Event::Ip(bytes) => panic!("{bytes:?} for {packet:?}"),
+                        _ => {}
+                    };
+                    if !is_lost {
+                        remote.receive(now, 1, piece, sink);
+                    }
+                }
+            }
+        }
+        assert_eq!(received[0], PACKETS);
+        assert!((PACKETS * 4 / 5..=PACKETS * 9 / 10).contains(&received[1]), "{received:?}");
+        let no_feedback = sites.iter().all(|site| site.encapsulator().sent().feedback == 0);
+        assert!(no_feedback, "of a PID that others hear");
+    }
+}

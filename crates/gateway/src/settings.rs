@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::{
     Carrier, Config, Framing, InputConfig, Lan, LanKind, Listen, Nulls, OutputConfig, Remote, Send, Tables,
 };
-use bentpipe_dvb::{self as dvb, Encapsulation};
+use bentpipe_dvb::{self as dvb, Encapsulation, RohcMode};
 use bentpipe_scenario::{ScenarioError, Settings};
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::bbframe::{FrameSize, Modcod};
@@ -242,6 +242,12 @@ fn remotes(site: &Site, problems: &mut Problems) -> Vec<Remote> {
             !(is_bridge && remote.encapsulation == Encapsulation::Mpe),
             key("encapsulation"),
             "MPE carries no Ethernet frames: expected \"ule\" or \"gse\" for a bridge",
+        );
+        let mode = remote.rohc.as_ref().map_or(RohcMode::Unidirectional, |rohc| rohc.mode);
+        problems.unless(
+            mode == RohcMode::Unidirectional || !remote.receive.is_empty(),
+            key("rohc.mode"),
+            "nothing is received from it that could bring feedback: expected \"unidirectional\", or a PID in `receive`",
         );
         problems.unless(
             is_bridge || !remote.networks.is_empty(),

@@ -163,6 +163,13 @@ pub trait MediumKind: Sized + Clone + PartialEq + 'static {
         if before == after { Ok(()) } else { Err(Problem::new("", UNCHANGEABLE)) }
     }
 
+    /// Returns the name of the stream that links have in common for groups. Default: none.
+    ///
+    /// A node sends such packets once into all of its links with the same name.
+    fn multicast(&self) -> Option<String> {
+        None
+    }
+
     /// Converts it to the medium of copy `n` of its link.
     fn copy(&mut self, _n: u32) {}
 

@@ -165,6 +165,11 @@ macro_rules! media {
                 match self { $( Medium::$Variant(kind) => $crate::MediumKind::mtu(kind), )* }
             }
 
+            /// Returns the name of the stream that links have in common for groups.
+            pub fn multicast(&self) -> Option<String> {
+                match self { $( Medium::$Variant(kind) => $crate::MediumKind::multicast(kind), )* }
+            }
+
             /// Converts it to the medium of copy `n` of its link.
             pub fn copy(&mut self, n: u32) {
                 match self { $( Medium::$Variant(kind) => $crate::MediumKind::copy(kind, n), )* }

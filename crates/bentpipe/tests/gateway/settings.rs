@@ -60,6 +60,7 @@ fn mistakes_are_named_with_line_key_and_what_would_be_right() {
     for (from, to, expected) in [
         ("\"8 Mbit/s\"", "\"8 MB\"", "carrier.rate: "),
         ("\"0x101\"", "\"0x102\"", "0x102 is taken by remote.b.send: expected another"),
+        ("[\"0x102\"]", "[]", "remote.b.rohc.mode: nothing is received from it"),
         ("\"0x101\"", "\"0x1\"", "remote.b.send: expected a PID from \"0x20\" to \"0x1ffe\""),
         ("\"0x101\"", "\"x\"", "expected a PID such as"),
         ("[\"192.0.2.2:5004\"]", "[\"192.0.2.2\"]", "expected an address and a port such as"),
