@@ -58,6 +58,7 @@ fn ack(now: Time, window_segments: u32) -> Ack {
         acked: bytes,
         delivered: bytes,
         flight: u64::from(window_segments) * bytes,
+        pipe: u64::from(window_segments) * bytes,
         rtt,
         srtt: rtt,
         min_rtt: rtt,
@@ -67,5 +68,5 @@ fn ack(now: Time, window_segments: u32) -> Ack {
 }
 
 fn lose(cc: &mut dyn Controller, now: Time) {
-    cc.on_loss(&Loss { now, flight: cc.window(), min_rtt: None });
+    cc.on_loss(&Loss { now, flight: cc.window(), pipe: cc.window(), min_rtt: None });
 }

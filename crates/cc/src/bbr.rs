@@ -90,6 +90,8 @@ pub struct Bbr {
     initial_window: f64,
     delivery: Delivery,
     rounds: Rounds,
+    /// Start of the current round.
+    round_at: Time,
     rate: HighestRate,
     min_rtt: Option<Span>,
     min_rtt_at: Time,
@@ -123,6 +125,7 @@ impl Bbr {
             initial_window: window.cwnd(),
             delivery: Delivery::new(),
             rounds: Rounds::default(),
+            round_at: Time::ZERO,
             rate: HighestRate::default(),
             min_rtt: None,
             min_rtt_at: Time::ZERO,
@@ -167,6 +170,18 @@ impl Bbr {
         }
     }
 
+    /// Returns `true` if an ACK begins a round.
+    ///
+    /// In recovery the cumulative ACK stands still; there a round takes the smoothed RTT.
+    fn begins_round(&mut self, ack: &Ack) -> bool {
+        let is_later = ack.in_recovery && ack.srtt.is_some_and(|srtt| ack.now.since(self.round_at) >= srtt);
+        let begins = self.rounds.on_ack(ack) || is_later;
+        if begins {
+            self.round_at = ack.now;
+        }
+        begins
+    }
+
     /// Detects a full pipe: Startup no longer raises the rate.
     fn check_full(&mut self) {
         if self.pipe_full {
@@ -180,7 +195,7 @@ impl Bbr {
         self.pipe_full = self.full_rounds >= FULL_ROUNDS;
     }
 
-    /// Advances from Startup to Drain to ProbeBW and through its phases. `flight` is that before the ACK.
+    /// Advances from Startup to Drain to ProbeBW and through its phases. `flight` is the data in the network before the ACK.
     fn advance(&mut self, now: Time, flight: f64) {
         if self.mode == Mode::Startup && self.pipe_full {
             self.mode = Mode::Drain;
@@ -228,9 +243,9 @@ impl Bbr {
 
     fn probe_rtt(&mut self, ack: &Ack, begins: bool) {
         let Mode::ProbeRtt { until, round_over } = &mut self.mode else { return };
-        self.delivery.limit(ack.flight);
+        self.delivery.limit(ack.pipe);
         match until {
-            None if ack.flight as f64 <= MIN_SEGMENTS * self.window.smss() => {
+            None if ack.pipe as f64 <= MIN_SEGMENTS * self.window.smss() => {
                 *until = Some(ack.now + self.params.probe_rtt);
             }
             None => {}
@@ -266,7 +281,7 @@ impl Bbr {
         }
         let delivered = ack.delivered as f64;
         if self.recovery == Recovery::Conserve {
-            self.window.set(self.window.cwnd().max(ack.flight as f64 + delivered));
+            self.window.set(self.window.cwnd().max(ack.pipe as f64 + delivered));
             return;
         }
         let gain = if self.pipe_full { self.params.window_gain } else { self.params.startup_gain };
@@ -349,10 +364,10 @@ impl Controller for Bbr {
         if self.recovery != Recovery::Open && !ack.in_recovery {
             self.on_recovered(ack);
         }
-        let begins = self.rounds.on_ack(ack);
+        let begins = self.begins_round(ack);
         let sample = self.delivery.on_ack(ack);
         self.note_rate(sample, begins);
-        self.advance(ack.now, ack.flight as f64 + ack.delivered as f64);
+        self.advance(ack.now, ack.pipe as f64 + ack.delivered as f64);
         self.note_rtt(ack);
         self.probe_rtt(ack, begins);
         self.set_pacing();
@@ -362,7 +377,7 @@ impl Controller for Bbr {
     fn on_loss(&mut self, loss: &Loss) {
         self.prior = self.prior_window();
         self.recovery = Recovery::Conserve;
-        self.window.set(loss.flight as f64);
+        self.window.set(loss.pipe as f64);
     }
 
     fn on_recovered(&mut self, _ack: &Ack) {

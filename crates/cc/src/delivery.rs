@@ -60,9 +60,13 @@ impl Delivery {
         self.marks.push_back(Mark { at: now, delivered: self.delivered, rtt: Span::ZERO });
     }
 
+    /// Records an ACK and returns its sample.
+    ///
+    /// SACKs in recovery have no RTT of their own: the smoothed RTT stands for it.
     pub(crate) fn on_ack(&mut self, ack: &Ack) -> Option<Sample> {
         self.delivered = self.delivered.saturating_add(ack.delivered);
-        let rtt = ack.rtt?;
+        let sacked = ack.srtt.filter(|_| ack.in_recovery && ack.delivered > 0);
+        let rtt = ack.rtt.or(sacked)?;
         let sent = Time::from_nanos(ack.now.as_nanos().saturating_sub(rtt.as_nanos()));
         let sample = self.since(sent, ack.now);
         self.mark(ack.now, rtt, ack.srtt.unwrap_or(rtt));

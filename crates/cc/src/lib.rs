@@ -81,6 +81,8 @@ pub struct Ack {
     pub delivered: u64,
     /// Bytes still outstanding after it (RFC 5681 FlightSize).
     pub flight: u64,
+    /// Outstanding bytes estimated to be in the network (RFC 6675 pipe).
+    pub pipe: u64,
     /// The RTT sample this ACK gave, if it gave one (Karn, RFC 7323).
     pub rtt: Option<Span>,
     /// The smoothed RTT after the sample, once there is one.
@@ -100,6 +102,8 @@ pub struct Loss {
     pub now: Time,
     /// Bytes outstanding at that moment, limited-transmit segments not counted (RFC 5681 eq. 4).
     pub flight: u64,
+    /// Bytes estimated to be in the network at that moment (RFC 6675 pipe).
+    pub pipe: u64,
     /// The lowest RTT seen on the connection, once there is one.
     pub min_rtt: Option<Span>,
 }

@@ -76,7 +76,7 @@ fn maybe_span() -> impl Strategy<Value = Option<Span>> {
 #[derive(Clone, Debug)]
 enum Event {
     Sent(u64, u64),
-    Ack([u64; 3], [Option<Span>; 3], bool, bool),
+    Ack([u64; 4], [Option<Span>; 3], bool, bool),
     Loss(u64),
     Recovered,
     Timeout(u64, bool),
@@ -89,7 +89,7 @@ fn events() -> impl Strategy<Value = Event> {
     let ack = (
         any::<bool>(),
         any::<bool>(),
-        [amount(), amount(), amount()],
+        [amount(), amount(), amount(), amount()],
         [maybe_span(), maybe_span(), maybe_span()],
     )
         .prop_map(|(limited, recovery, amounts, rtts)| Event::Ack(amounts, rtts, limited, recovery));
@@ -107,12 +107,12 @@ fn events() -> impl Strategy<Value = Event> {
 
 fn ack(
     now: Time,
-    [acked, delivered, flight]: [u64; 3],
+    [acked, delivered, flight, pipe]: [u64; 4],
     [rtt, srtt, min_rtt]: [Option<Span>; 3],
     limited: bool,
     in_recovery: bool,
 ) -> Ack {
-    Ack { now, acked, delivered, flight, rtt, srtt, min_rtt, cwnd_limited: limited, in_recovery }
+    Ack { now, acked, delivered, flight, pipe, rtt, srtt, min_rtt, cwnd_limited: limited, in_recovery }
 }
 
 proptest! {
@@ -136,9 +136,9 @@ proptest! {
             match event {
                 Event::Sent(bytes, flight) => cc.on_sent(&Sent { now, bytes, flight }),
                 Event::Ack(amounts, rtts, limited, recovery) => cc.on_ack(&ack(now, amounts, rtts, limited, recovery)),
-                Event::Loss(flight) => cc.on_loss(&Loss { now, flight, min_rtt: None }),
-                Event::Recovered => cc.on_recovered(&ack(now, [0; 3], [None; 3], false, true)),
-                Event::Timeout(flight, first) => cc.on_timeout(&Loss { now, flight, min_rtt: None }, first),
+                Event::Loss(flight) => cc.on_loss(&Loss { now, flight, pipe: flight, min_rtt: None }),
+                Event::Recovered => cc.on_recovered(&ack(now, [0; 4], [None; 3], false, true)),
+                Event::Timeout(flight, first) => cc.on_timeout(&Loss { now, flight, pipe: flight, min_rtt: None }, first),
                 Event::Spurious => cc.on_spurious(),
                 Event::Idle(restart_window) => cc.on_idle(restart_window),
                 Event::AppLimited(flight) => cc.on_app_limited(flight),

@@ -4,7 +4,8 @@
 
 mod path;
 
-use bentpipe_cc::{ControllerConfig, Loss, bbr};
+use bentpipe_cc::{Ack, ControllerConfig, Loss, bbr};
+use bentpipe_units::Span;
 use path::{Bottleneck, SMSS, at, connection};
 
 const RATE: f64 = 1000.0;
@@ -55,6 +56,41 @@ fn probe_rtt_empties_the_path_after_startup() {
 }
 
 #[test]
+fn probe_rtt_ends_in_loss_recovery() {
+    let mut path = path();
+    while path.segments() > 4.0 {
+        path.ack();
+    }
+    // Much is outstanding, as SACKed and lost, and two segments are in the network.
+    let bytes = u64::from(SMSS);
+    let srtt = Some(Span::from_millis(550));
+    for n in 1..20 {
+        path.cc.on_ack(&Ack {
+            now: at(path.now + 0.1 * f64::from(n)),
+            acked: 0,
+            delivered: bytes,
+            flight: 10_000 * bytes,
+            pipe: 2 * bytes,
+            rtt: None,
+            srtt,
+            min_rtt: srtt,
+            cwnd_limited: true,
+            in_recovery: true,
+        });
+    }
+    assert!(path.segments() > 20.0, "{} segments", path.segments());
+}
+
+#[test]
+fn recovery_sends_what_is_in_the_network() {
+    let mut path = path();
+    path.run_until(14.0);
+    let (now, flight) = (at(path.now), path.flight());
+    path.cc.on_loss(&Loss { now, flight, pipe: flight / 2, min_rtt: None });
+    assert_eq!(path.cc.window(), flight / 2);
+}
+
+#[test]
 fn the_link_is_full_and_the_queue_short() {
     let mut longest = 0.0_f64;
     let used = utilisation(&mut path(), 14.0, 100.0, |path| longest = longest.max(path.queued()));
@@ -71,7 +107,8 @@ fn random_loss_is_no_signal() {
     let used = utilisation(&mut path(), 14.0, 100.0, |path| {
         count += 1;
         if count % 100 == 0 {
-            path.cc.on_loss(&Loss { now: at(path.now), flight: path.flight(), min_rtt: None });
+            let (now, flight) = (at(path.now), path.flight());
+            path.cc.on_loss(&Loss { now, flight, pipe: flight, min_rtt: None });
         }
     });
     println!("BBR, {:.1} % of the link at a loss of 1 %", 100.0 * used);

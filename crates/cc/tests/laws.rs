@@ -259,7 +259,8 @@ fn westwood_learns_the_bottleneck_and_keeps_it_full_after_a_loss() {
         path.run_until(secs);
         let bandwidth = path.cc.state().bandwidth.unwrap().as_bps() as f64;
         near(bandwidth, rate * 8000.0, 0.01, "Westwood+, estimate in bit/s");
-        let loss = bentpipe_cc::Loss { now: path::at(path.now), flight: path.flight(), min_rtt: None };
+        let (now, flight) = (path::at(path.now), path.flight());
+        let loss = bentpipe_cc::Loss { now, flight, pipe: flight, min_rtt: None };
         path.cc.on_loss(&loss);
         near(
             path.cc.state().ssthresh as f64 / 1000.0,

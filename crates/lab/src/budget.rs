@@ -196,9 +196,28 @@ fn link_budgets(scenario: &Scenario, media: &Media<'_>, paths: &[(usize, Path)])
 
 /// Returns the number of copies of a flow on one copy of a link.
 fn flows_on(scenario: &Scenario, link: &Link, flow: &Flow) -> u64 {
-    let copies = copies_between(scenario, [&link.between[0], &link.between[1]]);
-    let all = flow.count * copies_between(scenario, [&flow.from, &flow.to]);
-    u64::from(all.div_ceil(copies))
+    flows_on_copies(scenario, link, flow, 1)
+}
+
+/// Returns the number of copies of a flow on some copies of a link.
+fn flows_on_copies(scenario: &Scenario, link: &Link, flow: &Flow, some: u32) -> u64 {
+    let copies = u64::from(copies_between(scenario, [&link.between[0], &link.between[1]]));
+    let all = u64::from(flow.count) * u64::from(copies_between(scenario, [&flow.from, &flow.to]));
+    (all * u64::from(some)).div_ceil(copies)
+}
+
+/// Returns the number of copies of a link that share the resource of one.
+fn sharing_copies(scenario: &Scenario, media: &Media<'_>, (link, way): (usize, Way)) -> u32 {
+    let cost = media.cost(link, way);
+    let between = &scenario.link[link].between;
+    let [from, to] = [&between[way.index()], &between[1 - way.index()]].map(String::as_str);
+    let all = copies_between(scenario, [from, to]);
+    match (cost.shared(), cost.is_shared_by_copies()) {
+        (None, _) => 1,
+        (Some(_), true) => all,
+        // Those from copies of a node have separate ones.
+        (Some(_), false) => all / copies_between(scenario, [from; 2]),
+    }
 }
 
 /// Flows that share the rate of a direction of a link, or of its multiplex.
@@ -223,15 +242,18 @@ impl Sharing {
             *at == (link, way) || (shared.is_some() && media.cost(at.0, at.1).shared() == shared)
         };
         let mut flows: Vec<(String, u64)> = Vec::new();
+        let mut counted = Vec::new();
         for (n, way) in all.filter(is_same) {
             let link = &scenario.link[n];
-            let ends = [&link.between[way.index()], &link.between[1 - way.index()]].map(String::as_str);
-            // Copies of a link from one node share its multiplex; those from copies of a node, and lines, do not.
-            let of_node = copies_between(scenario, ends) / copies_between(scenario, [ends[0]; 2]);
-            let copies = if shared.is_some() { u64::from(of_node) } else { 1 };
+            let copies = sharing_copies(scenario, media, (n, way));
             for (flow, _) in paths.iter().filter(|(_, path)| path.packet_on(n, way).is_some()) {
+                // Where both directions are one medium, a flow shares it once, with its ACKs.
+                if way == Way::Return && counted.contains(&(n, *flow)) {
+                    continue;
+                }
+                counted.push((n, *flow));
                 let (name, flow) = scenario.flow.get_index(*flow).expect("a path is of a flow");
-                let count = copies * flows_on(scenario, link, flow);
+                let count = flows_on_copies(scenario, link, flow, copies);
                 match flows.iter_mut().find(|(other, _)| other == name) {
                     Some((_, all)) => *all += count,
                     None => flows.push((name.clone(), count)),

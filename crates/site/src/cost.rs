@@ -40,6 +40,11 @@ pub trait Cost {
         None
     }
 
+    /// Returns `true` if copies of a link share that resource even from different nodes. Default: only those from one node do.
+    fn is_shared_by_copies(&self) -> bool {
+        false
+    }
+
     /// Returns what the capacity for packets of `len` bytes is made of, a line each. Default: nothing.
     fn notes(&self, _len: usize) -> Vec<String> {
         Vec::new()

@@ -53,6 +53,7 @@ impl Clock {
             acked,
             delivered: acked,
             flight: self.cc.window(),
+            pipe: self.cc.window(),
             rtt,
             srtt: rtt,
             min_rtt: rtt,
@@ -81,7 +82,12 @@ impl Clock {
     }
 
     pub fn loss_of(&self) -> Loss {
-        Loss { now: at(self.now), flight: self.cc.window(), min_rtt: Some(span(self.rtt)) }
+        Loss {
+            now: at(self.now),
+            flight: self.cc.window(),
+            pipe: self.cc.window(),
+            min_rtt: Some(span(self.rtt)),
+        }
     }
 
     pub fn lose(&mut self) {
@@ -211,6 +217,7 @@ impl Bottleneck {
             self.cc.on_loss(&Loss {
                 now: at(self.now),
                 flight: self.flight(),
+                pipe: self.flight(),
                 min_rtt: Some(span(self.min_rtt)),
             });
         }
@@ -228,6 +235,7 @@ impl Bottleneck {
             acked: u64::from(SMSS),
             delivered: u64::from(SMSS),
             flight: self.flight(),
+            pipe: self.flight(),
             rtt: Some(span(self.last_rtt)),
             srtt: Some(span(self.srtt)),
             min_rtt: Some(span(self.min_rtt)),

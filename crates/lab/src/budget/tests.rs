@@ -67,6 +67,40 @@ fn terminals_share_their_carrier() {
     assert!(few.0.share < few.0.most || few.1.fair_share == few.1.ceiling);
 }
 
+/// Returns the notes of a budget on who shares a resource.
+fn shares(budget: &Budget) -> Vec<&str> {
+    let all = budget.flows.iter().flat_map(|flow| &flow.warnings);
+    all.filter_map(|warning| warning.contains(" flows share ").then_some(&warning[..])).collect()
+}
+
+#[test]
+fn stations_share_their_wifi_cell() {
+    let text = |bss: &str| {
+        format!(
+            "title = \"t\"\nduration = \"9 s\"\n[node.ap]\nkind = \"router\"\n[node.laptop]\ncount = 4\n[node.desk]\n\
+             [link.wlan]\nbetween = [\"ap\", \"laptop\"]\nmedium = {{ kind = \"wifi\"{bss} }}\n\
+             [link.bench]\nbetween = [\"ap\", \"desk\"]\nmedium = {{ kind = \"wifi\"{bss} }}\n\
+             [flow.down]\nfrom = \"ap\"\nto = \"laptop\"\ntraffic = \"tcp\"\n\
+             [flow.up]\nfrom = \"desk\"\nto = \"laptop.1\"\ntraffic = \"tcp\"\n"
+        )
+    };
+    let one = budget(&text(", bss = \"hall\""));
+    // The upload crosses the cell twice.
+    let all = "6 flows share cell hall: down (4), up (2)";
+    assert_eq!(shares(&one), [all, all]);
+    assert_eq!(one.flows[0].fair_share, one.flows[0].ceiling.mul_f64(1.0 / 6.0));
+    let apart = budget(&text(""));
+    assert_eq!(shares(&apart), ["2 flows share wlan: down, up"]);
+}
+
+#[test]
+fn stations_share_both_directions_of_a_wimax_cell() {
+    let text = "title = \"t\"\nduration = \"9 s\"\n[node.base]\nkind = \"router\"\n[node.house]\ncount = 5\n[cell.hill]\n\
+        [link.radio]\nbetween = [\"base\", \"house\"]\nmedium = { kind = \"wimax\", cell_name = \"hill\" }\n\
+        [flow.up]\nfrom = \"house\"\nto = \"base\"\ntraffic = { kind = \"udp\", pattern = { kind = \"constant-rate\", rate = \"1 Mbit/s\" }, payload = \"1000 B\" }\n";
+    assert_eq!(shares(&budget(text)), ["5 flows share cell hill uplink: up (5)"]);
+}
+
 #[test]
 fn aal5_is_counted_to_the_byte() {
     let budget = budget(ATM);

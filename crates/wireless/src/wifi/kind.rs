@@ -32,7 +32,14 @@ impl MediumKind for Config {
     }
 
     fn costs(all: &[Member<'_, Self>], (): &()) -> Result<Vec<Box<dyn Cost>>, Problem> {
-        Ok(all.iter().map(|member| Box::new(WifiCost(member.medium.clone())) as Box<dyn Cost>).collect())
+        let cost = |member: &Member<'_, Self>| {
+            let cell = match &member.medium.bss {
+                Some(bss) => format!("cell {bss}"),
+                None => member.name.to_owned(),
+            };
+            Box::new(WifiCost { config: member.medium.clone(), cell }) as Box<dyn Cost>
+        };
+        Ok(all.iter().map(cost).collect())
     }
 
     fn assembly<'s>(row: usize, all: Vec<Member<'s, Self>>, (): &'s ()) -> Box<dyn Assembly + 's> {
@@ -66,11 +73,16 @@ impl MediumKind for Config {
     }
 }
 
-struct WifiCost(Config);
+/// Cost of packets in a cell.
+struct WifiCost {
+    config: Config,
+    /// Name of the cell in sentences.
+    cell: String,
+}
 
 impl Cost for WifiCost {
     fn rate(&self) -> Rate {
-        self.0.data_rate()
+        self.config.data_rate()
     }
 
     fn wire_len(&self, len: usize) -> Bytes {
@@ -79,23 +91,31 @@ impl Cost for WifiCost {
 
     /// Returns the throughput of a lone sender with one packet per exchange.
     fn capacity(&self, len: usize) -> Rate {
-        Rate::of(Bytes::new(len as u64), self.0.exchange(len).with_access(self.0.standard))
+        Rate::of(Bytes::new(len as u64), self.config.exchange(len).with_access(self.config.standard))
     }
 
     fn time(&self, len: usize) -> Span {
-        let exchange = self.0.exchange(len);
+        let exchange = self.config.exchange(len);
         exchange.lead + exchange.data
     }
 
     fn airtime(&self, len: usize) -> Option<Airtime> {
-        let exchange = self.0.exchange(len);
+        let exchange = self.config.exchange(len);
         Some(Airtime {
             before: exchange.lead,
             data: exchange.data,
             ack: exchange.ack,
-            access: exchange.with_access(self.0.standard) - exchange.total(),
-            attempts: self.0.attempts,
+            access: exchange.with_access(self.config.standard) - exchange.total(),
+            attempts: self.config.attempts,
         })
+    }
+
+    fn shared(&self) -> Option<&str> {
+        Some(&self.cell)
+    }
+
+    fn is_shared_by_copies(&self) -> bool {
+        self.config.bss.is_some()
     }
 }
 

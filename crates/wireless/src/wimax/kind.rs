@@ -269,6 +269,10 @@ impl Cost for CellCost {
         Some(&self.shared)
     }
 
+    fn is_shared_by_copies(&self) -> bool {
+        true
+    }
+
     fn notes(&self, len: usize) -> Vec<String> {
         let (pdu, bytes) = (self.mac.pdu_len(len), self.profile.bytes());
         let symbols = self.profile.symbols(pdu);

@@ -199,6 +199,7 @@ impl Sender {
             acked: news.acked,
             delivered: news.delivered,
             flight: self.board.flight(),
+            pipe: self.board.pipe(),
             rtt,
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),

@@ -128,6 +128,6 @@ impl Sender {
             WindowValidation::Validate => self.usage.pipe_ack().unwrap_or(0),
             _ => 0,
         };
-        Loss { now, flight: flight.max(used), min_rtt: self.rtt.min_rtt() }
+        Loss { now, flight: flight.max(used), pipe: self.board.pipe(), min_rtt: self.rtt.min_rtt() }
     }
 }
