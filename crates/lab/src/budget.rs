@@ -13,7 +13,7 @@ use bentpipe_net::queue::DEFAULT_PACKETS;
 use bentpipe_scenario::copies::copies as copies_between;
 use bentpipe_scenario::{Flow, Link, Medium, Problem, Queue, Scenario, Way};
 pub use bentpipe_site::{Airtime, Compressed, ShareBudget};
-use bentpipe_site::{Router, Window};
+use bentpipe_site::{Router, SharingCopies, Window};
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::Serialize;
 
@@ -212,11 +212,10 @@ fn sharing_copies(scenario: &Scenario, media: &Media<'_>, (link, way): (usize, W
     let between = &scenario.link[link].between;
     let [from, to] = [&between[way.index()], &between[1 - way.index()]].map(String::as_str);
     let all = copies_between(scenario, [from, to]);
-    match (cost.shared(), cost.is_shared_by_copies()) {
-        (None, _) => 1,
-        (Some(_), true) => all,
-        // Those from copies of a node have separate ones.
-        (Some(_), false) => all / copies_between(scenario, [from; 2]),
+    match cost.shared().map(|_| cost.sharing_copies()) {
+        None | Some(SharingCopies::One) => 1,
+        Some(SharingCopies::All) => all,
+        Some(SharingCopies::OfNode) => all / copies_between(scenario, [from; 2]),
     }
 }
 

@@ -5,6 +5,17 @@ use serde::Serialize;
 
 use crate::sample::Sample;
 
+/// Copies of a link that share a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharingCopies {
+    /// Only the copy itself, in both directions.
+    One,
+    /// Copies from one node.
+    OfNode,
+    /// Every copy, also those from different nodes.
+    All,
+}
+
 /// Cost of packets on a direction of a link.
 pub trait Cost {
     /// Returns the rate of frames or cells.
@@ -40,9 +51,9 @@ pub trait Cost {
         None
     }
 
-    /// Returns `true` if copies of a link share that resource even from different nodes. Default: only those from one node do.
-    fn is_shared_by_copies(&self) -> bool {
-        false
+    /// Returns the copies of a link that share that resource. Default: those from one node.
+    fn sharing_copies(&self) -> SharingCopies {
+        SharingCopies::OfNode
     }
 
     /// Returns what the capacity for packets of `len` bytes is made of, a line each. Default: nothing.

@@ -44,7 +44,7 @@ pub use call::{CallEnd, CallQuality, CallReader, CallRecord, KeepsCalls};
 pub use capture::{Artefact, CaptureFormat, CapturePoint, Input, RawIp, Records, Tap, WriteArtefact};
 pub use change::{Change, Changes, Changing, UNCHANGEABLE, set_all};
 pub use channel::Channel;
-pub use cost::{Airtime, Compressed, Cost, ShareBudget};
+pub use cost::{Airtime, Compressed, Cost, ShareBudget, SharingCopies};
 pub use files::{Files, Opened};
 pub use flow::{Attach, Datagrams, End, FlowAt, FlowEnds, FlowGround, Form, NativeChannel, Pair};
 pub use ground::Ground;

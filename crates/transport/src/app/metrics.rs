@@ -17,6 +17,16 @@ bentpipe_net::metrics! {
     Gauge RATE = "rate", BitsPerSecond, "Rate of the source";
     Gauge COPIES = "copies", Count, "Flows that are counted together"
         => .summed(&[Sum::new("copies", "Flows counted together", How::Last).at(End::Receiver)]);
+    Gauge COPIES_SILENT = "copies-silent", Count, "Copies from which nothing arrived"
+        => .summed(&[Sum::new("copies-silent", "Copies from which nothing arrived", How::Last).at(End::Receiver)]);
+    Gauge COPIES_LOSS_P50 = "copies-loss-p50", Ratio, "Loss of the median copy"
+        => .summed(&[Sum::new("copies-loss-p50", "Loss of the median copy", How::Last).at(End::Receiver)]);
+    Gauge COPIES_LOSS_P95 = "copies-loss-p95", Ratio, "95th percentile of the copies' loss"
+        => .summed(&[Sum::new("copies-loss-p95", "95th percentile of the copies' loss", How::Last).at(End::Receiver)]);
+    Gauge COPIES_LOSS_MAX = "copies-loss-max", Ratio, "Loss of the worst copy"
+        => .summed(&[Sum::new("copies-loss-max", "Loss of the worst copy", How::Last).at(End::Receiver)]);
+    Gauge COPIES_JAIN = "copies-jain", Ratio, "Jain's index of the copies' bytes"
+        => .summed(&[Sum::new("copies-jain", "Jain's index of the copies' bytes", How::Last).at(End::Receiver)]);
     Counter PACKETS = "packets", Packets, "Packets received";
     Counter DELIVERED_BYTES = "delivered-bytes", Bytes, "Bytes received" => .drawn_at(End::Receiver, Draw::Rate("Goodput"))
         .summed(&[Sum::new("goodput", "Goodput", How::PerSecond).at(End::Receiver)]).once(&["bytes"]);

@@ -1,5 +1,7 @@
 //! Sink of numbered UDP packets that measures loss, reordering, one-way delay and jitter.
 
+mod spread;
+
 use std::any::Any;
 
 use bentpipe_net::{Cx, Element, Histogram, Observer, Packet, Port};
@@ -280,6 +282,7 @@ impl Element for Sink {
         let (lost, expected) = (self.total(FlowStats::lost), self.total(FlowStats::expected));
         if self.flows.len() > 1 {
             observer.gauge(&metrics::COPIES, self.flows.len() as f64);
+            spread::observe(&self.flows, observer);
         }
         observer.counter(&metrics::PACKETS, self.total(|flow| flow.packets));
         observer.counter(&metrics::DELIVERED_BYTES, self.total(|flow| flow.bytes));

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use bentpipe_site::{
     Airtime, Assembly, At, Changes, Changing, Cost, Facts, MediumKind, Member, Order, Problem, Review, Scope,
-    Site, Wired, line,
+    SharingCopies, Site, Wired, line,
 };
 
 impl MediumKind for Config {
@@ -114,8 +114,8 @@ impl Cost for WifiCost {
         Some(&self.cell)
     }
 
-    fn is_shared_by_copies(&self) -> bool {
-        self.config.bss.is_some()
+    fn sharing_copies(&self) -> SharingCopies {
+        if self.config.bss.is_some() { SharingCopies::All } else { SharingCopies::One }
     }
 }
 

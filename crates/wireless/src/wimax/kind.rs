@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use bentpipe_site::{
     Assembly, At, Changes, Changing, Cost, Facts, MediumKind, Member, Named, Order, Problem, Review, Scope,
-    Site, Takes, Wired, line,
+    SharingCopies, Site, Takes, Wired, line,
 };
 
 use super::cell::Wimax;
@@ -269,8 +269,8 @@ impl Cost for CellCost {
         Some(&self.shared)
     }
 
-    fn is_shared_by_copies(&self) -> bool {
-        true
+    fn sharing_copies(&self) -> SharingCopies {
+        SharingCopies::All
     }
 
     fn notes(&self, len: usize) -> Vec<String> {

@@ -76,6 +76,21 @@ fn delay_and_jitter_follow_their_formulas() {
 }
 
 #[test]
+fn the_spread_over_copies_is_reported() {
+    let mut rig = Harness::new(Sink::new(SinkConfig { count: 3, ..CONFIG }));
+    for number in [0, 1, 2, 3] {
+        rig.receive(5 * MS, 0, packet(Header::Sequence, 0, number, 0));
+    }
+    [0, 3].map(|number| rig.receive(5 * MS, 0, packet(Header::Sequence, 1, number, 0)));
+    assert_eq!(
+        (rig.value("copies-silent"), rig.value("copies-loss-p50"), rig.value("copies-loss-max")),
+        (1.0, 0.0, 0.5)
+    );
+    // Packets 4, 2 and 0: 36 / (3 * 20).
+    assert!((rig.value("copies-jain") - 0.6).abs() < 1e-12);
+}
+
+#[test]
 fn damage_and_strangers_are_not_counted_as_received() {
     let mut rig = Harness::new(Sink::new(CONFIG));
     assert!(rig.value("delay-mean").is_nan() && rig.value("jitter").is_nan());
