@@ -81,7 +81,9 @@ fn the_spread_over_copies_is_reported() {
     for number in [0, 1, 2, 3] {
         rig.receive(5 * MS, 0, packet(Header::Sequence, 0, number, 0));
     }
-    [0, 3].map(|number| rig.receive(5 * MS, 0, packet(Header::Sequence, 1, number, 0)));
+    for number in [0, 3] {
+        rig.receive(5 * MS, 0, packet(Header::Sequence, 1, number, 0));
+    }
     assert_eq!(
         (rig.value("copies-silent"), rig.value("copies-loss-p50"), rig.value("copies-loss-max")),
         (1.0, 0.0, 0.5)
