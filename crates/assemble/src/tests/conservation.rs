@@ -151,10 +151,11 @@ fn faults_of_nodes(scenario: &Scenario, built: &Built, counts: &[[u64; 2]], valu
         let into: u64 = to_it.map(|(_, [_, out])| out).sum();
         let path = format!("node/{}", node.name);
         let count = |names: &[&str]| values.sum(&path, names);
-        let ended = count(&["delivered", "icmp-received"]) + count(&NODE_DROPS);
+        let ended = count(&["delivered", "icmp-received", "segments-ended"]) + count(&NODE_DROPS);
         let is_host = scenario.node[&node.name].kind == NodeKind::Host;
-        // What a host forwards is from its own endpoints; a router's own packets are ICMP.
-        let (made, forwarded) = if is_host { (0, 0) } else { (count(&["icmp-sent"]), count(&["forwarded"])) };
+        // What a host forwards is from its own endpoints; a router's own packets are ICMP, and segments of its proxy.
+        let made = if is_host { 0 } else { count(&["icmp-sent", "segments-made"]) };
+        let forwarded = if is_host { 0 } else { count(&["forwarded"]) };
         // Packets to a group are forwarded or delivered once for each branch.
         let (known, found) = (into + made, ended + forwarded);
         if known > found || known < found && scenario.group.is_empty() {

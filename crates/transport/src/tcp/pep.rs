@@ -68,6 +68,10 @@ struct Tally {
     opened: u64,
     over_limit: u64,
     passed: u64,
+    /// Segments that ended in split connections.
+    ended: u64,
+    /// Segments sent by connections that are no more.
+    made: u64,
     broken: u64,
     lost: u64,
     /// Bytes of ended connections that arrived at their other end.
@@ -189,6 +193,7 @@ impl Pep {
         let sides = if is_behind { [satellite, ground] } else { [ground, satellite] };
         let split = Split::open(ends, sides, syn, self.config.answers_at_once, cx);
         self.tally.opened += 1;
+        self.tally.ended += 1;
         self.splits.insert(ends, split);
         self.finish(ends, cx);
     }
@@ -215,6 +220,7 @@ impl Pep {
         self.deadlines.remove(&(split.listed_at, ends));
         self.lingering.remove(&(split.listed_at, ends));
         self.tally.relayed += split.relayed();
+        self.tally.made += split.segments_sent();
         self.tally.lost += split.held();
         self.tally.broken += u64::from(split.is_broken());
     }
@@ -252,6 +258,7 @@ impl Element for Pep {
         }
         match found.and_then(|ends| Some((ends, self.splits.get_mut(&ends)?))) {
             Some((ends, split)) => {
+                self.tally.ended += 1;
                 split.deliver(packet, ends == (src, dst), has_content, cx);
                 self.finish(ends, cx);
             }
@@ -278,10 +285,13 @@ impl Element for Pep {
 
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
         let relayed: u64 = self.splits.values().map(Split::relayed).sum();
+        let made: u64 = self.splits.values().map(Split::segments_sent).sum();
         let present = self.splits.len() - self.lingering.len();
         observer.counter(&metrics::OPENED, self.tally.opened);
         observer.counter(&metrics::OVER_LIMIT, self.tally.over_limit);
         observer.counter(&metrics::PASSED, self.tally.passed);
+        observer.counter(&metrics::ENDED, self.tally.ended);
+        observer.counter(&metrics::MADE, self.tally.made + made);
         observer.counter(&metrics::BROKEN, self.tally.broken);
         observer.counter(&metrics::LOST, self.tally.lost);
         observer.counter(&metrics::RELAYED, self.tally.relayed + relayed);

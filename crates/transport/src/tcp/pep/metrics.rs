@@ -7,6 +7,8 @@ bentpipe_net::metrics! {
         => .summed(&[Sum::new("connections-split", "Connections split", How::Grown)]);
     Counter OVER_LIMIT = "connections-over-limit", Count, "Connections not split because of the limit";
     Counter PASSED = "packets-passed", Packets, "Packets forwarded as they are";
+    Counter ENDED = "segments-ended", Packets, "Segments that ended at the proxy";
+    Counter MADE = "segments-made", Packets, "Segments that the proxy sent";
     Counter BROKEN = "connections-broken", Count, "Split connections of which one side failed";
     Counter LOST = "lost-bytes", Bytes, "Bytes acknowledged and lost when a connection broke"
         => .summed(&[Sum::new("lost-bytes", "Bytes acknowledged and lost", How::Grown)]);

@@ -141,6 +141,11 @@ impl Split {
         self.client.sender.bytes_acked() + self.server.sender.bytes_acked()
     }
 
+    /// Returns the segments that both connections sent.
+    pub(super) fn segments_sent(&self) -> u64 {
+        self.client.tally.segments_sent + self.server.tally.segments_sent
+    }
+
     /// Returns `true` if one side failed.
     pub(super) fn is_broken(&self) -> bool {
         self.is_broken
