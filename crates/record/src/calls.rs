@@ -3,16 +3,15 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use ::parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use ::parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use ::parquet::errors::Result;
-use ::parquet::file::properties::WriterProperties;
-use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use ::parquet::schema::types::Type;
+use ::parquet::file::writer::SerializedRowGroupWriter;
 use bentpipe_site::{CallQuality, CallRecord};
 use bentpipe_units::{Span, Time};
 
-use super::packets::{RecordedFlow, column};
+use super::nullable::Kind::{self, Number, Text, Whole};
+use super::nullable::{column, writer};
+use super::packets::RecordedFlow;
 
 /// Name of the file with the calls of a run.
 pub const CALLS_FILE: &str = "calls.parquet";
@@ -38,10 +37,7 @@ pub struct CallRow {
 /// # Errors
 /// Returns an error if `out` cannot be written to.
 pub fn write_calls(rows: &[CallRow], now: Time, out: impl Write + Send) -> Result<()> {
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .set_created_by(concat!("bentpipe ", env!("CARGO_PKG_VERSION")).into());
-    let mut file = SerializedFileWriter::new(out, Arc::new(schema()?), Arc::new(properties.build()))?;
+    let mut file = writer(out, "calls", COLUMNS)?;
     for rows in rows.chunks(GROUP_ROWS) {
         let mut group = file.next_row_group()?;
         write_names(rows, &mut group)?;
@@ -93,35 +89,25 @@ fn write_quality<W: Write + Send>(rows: &[CallRow], group: &mut Group<'_, W>) ->
 }
 
 /// Columns of the file.
-fn schema() -> Result<Type> {
-    let number = |name| Type::primitive_type_builder(name, Physical::DOUBLE);
-    let whole = |name| Type::primitive_type_builder(name, Physical::INT64);
-    let text = |name| {
-        Type::primitive_type_builder(name, Physical::BYTE_ARRAY).with_logical_type(Some(LogicalType::String))
-    };
-    let columns = [
-        text("flow"),
-        text("caller"),
-        text("callee"),
-        text("at"),
-        text("protocol"),
-        text("codec"),
-        text("end"),
-        whole("call"),
-        number("placed_s"),
-        number("post_dial_s"),
-        number("set_up_s"),
-        number("duration_s"),
-        whole("packets"),
-        number("loss"),
-        number("mouth_to_ear_s"),
-        number("r"),
-        number("mos"),
-    ];
-    let columns =
-        columns.into_iter().map(|column| column.with_repetition(Repetition::OPTIONAL).build().map(Arc::new));
-    Type::group_type_builder("calls").with_fields(columns.collect::<Result<_>>()?).build()
-}
+const COLUMNS: &[(&str, Kind)] = &[
+    ("flow", Text),
+    ("caller", Text),
+    ("callee", Text),
+    ("at", Text),
+    ("protocol", Text),
+    ("codec", Text),
+    ("end", Text),
+    ("call", Whole),
+    ("placed_s", Number),
+    ("post_dial_s", Number),
+    ("set_up_s", Number),
+    ("duration_s", Number),
+    ("packets", Whole),
+    ("loss", Number),
+    ("mouth_to_ear_s", Number),
+    ("r", Number),
+    ("mos", Number),
+];
 
 #[cfg(test)]
 mod tests {

@@ -17,6 +17,7 @@ mod follow;
 mod frame;
 mod measure;
 mod network_map;
+mod nullable;
 mod outcome;
 mod packets;
 mod parquet;

@@ -1,16 +1,15 @@
 //! Packets of flows, one by one, with their times, delays and losses.
 
 use std::io::{self, BufRead, Write};
-use std::sync::Arc;
 
-use ::parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
-use ::parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use ::parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use ::parquet::errors::Result;
-use ::parquet::file::properties::WriterProperties;
-use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use ::parquet::schema::types::Type;
+use ::parquet::file::writer::SerializedRowGroupWriter;
 use bentpipe_units::{Span, Time};
 use serde::{Deserialize, Serialize};
+
+use super::nullable::Kind::{self, Number, Text, Whole};
+use super::nullable::{column, writer};
 
 /// Name of the file with the packets of a run.
 pub const PACKETS_FILE: &str = "packets.parquet";
@@ -169,10 +168,7 @@ impl Packets {
     /// # Errors
     /// Returns an error if `out` cannot be written to.
     pub fn write_parquet(&self, out: impl Write + Send) -> Result<()> {
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_created_by(concat!("bentpipe ", env!("CARGO_PKG_VERSION")).into());
-        let mut file = SerializedFileWriter::new(out, Arc::new(schema()?), Arc::new(properties.build()))?;
+        let mut file = writer(out, "packets", COLUMNS)?;
         for rows in self.records.chunks(GROUP_ROWS) {
             let mut group = file.next_row_group()?;
             self.write_rows(rows, &mut group)?;
@@ -308,45 +304,22 @@ pub fn read_first_packets(file: impl BufRead) -> Vec<FirstPackets> {
     file.lines().map_while(io::Result::ok).filter_map(|line| serde_json::from_str(&line).ok()).collect()
 }
 
-/// Writes a column of values, of which some may be missing.
-pub(super) fn column<T: DataType, W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    values: impl Iterator<Item = Option<T::T>>,
-) -> Result<()> {
-    let values: Vec<Option<T::T>> = values.collect();
-    let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
-    let present: Vec<T::T> = values.into_iter().flatten().collect();
-    let mut out = group.next_column()?.expect("a column for each in the schema");
-    out.typed::<T>().write_batch(&present, Some(&levels), None)?;
-    out.close()
-}
-
 /// Columns of the file.
-fn schema() -> Result<Type> {
-    let number = |name| Type::primitive_type_builder(name, Physical::DOUBLE);
-    let whole = |name| Type::primitive_type_builder(name, Physical::INT64);
-    let text = |name| {
-        Type::primitive_type_builder(name, Physical::BYTE_ARRAY).with_logical_type(Some(LogicalType::String))
-    };
-    let columns = [
-        number("time_s"),
-        text("flow"),
-        text("direction"),
-        whole("size_bytes"),
-        whole("payload_bytes"),
-        number("delay_s"),
-        text("fate"),
-        text("lost_at"),
-        whole("source_port"),
-        whole("destination_port"),
-        whole("sequence"),
-        whole("acknowledgement"),
-        text("flags"),
-    ];
-    let columns =
-        columns.into_iter().map(|column| column.with_repetition(Repetition::OPTIONAL).build().map(Arc::new));
-    Type::group_type_builder("packets").with_fields(columns.collect::<Result<_>>()?).build()
-}
+const COLUMNS: &[(&str, Kind)] = &[
+    ("time_s", Number),
+    ("flow", Text),
+    ("direction", Text),
+    ("size_bytes", Whole),
+    ("payload_bytes", Whole),
+    ("delay_s", Number),
+    ("fate", Text),
+    ("lost_at", Text),
+    ("source_port", Whole),
+    ("destination_port", Whole),
+    ("sequence", Whole),
+    ("acknowledgement", Whole),
+    ("flags", Text),
+];
 
 #[cfg(test)]
 mod tests {

@@ -56,10 +56,11 @@ impl Entry {
 /// Deeper than the deepest table.
 const MAX_DEPTH: usize = 12;
 
-/// Returns all tables and kinds, outermost first.
+/// Returns all tables and kinds, outermost first. Roles of nodes are last, as they repeat tables of flows.
 pub(super) fn entries() -> Vec<Entry> {
     let mut walk = Walk { entries: Vec::new(), changeable: false };
     walk.table(SCHEMA.root(), "scenario", "", None, 0);
+    walk.entries.sort_by_key(|entry| entry.at.starts_with("node.NAME.role"));
     walk.entries
 }
 

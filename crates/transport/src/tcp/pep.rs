@@ -70,7 +70,7 @@ struct Tally {
     passed: u64,
     /// Segments that ended in split connections.
     ended: u64,
-    /// Segments sent by connections that are no more.
+    /// Segments sent by ended connections.
     made: u64,
     broken: u64,
     lost: u64,
