@@ -251,20 +251,7 @@ fn bundles_cross_to_dtn7_and_back() {
     std::thread::sleep(Duration::from_millis(1500));
     let sent =
         run(&["send", &at, "--from", "ipn:1.5", "--to", "ipn:23.42", "--size", "20 kB", "--count", "3"]);
-    let mut bundles = Vec::new();
-    for _ in 0..60 {
-        std::thread::sleep(Duration::from_millis(100));
-        let got = Command::new(programs.join("dtnrecv"))
-            .args(["-p", &web.to_string(), "-e", "42"])
-            .output()
-            .expect("dtnrecv starts");
-        if got.status.success() && got.stdout.len() == 20_000 {
-            bundles.push(got.stdout);
-        }
-        if bundles.len() == 3 {
-            break;
-        }
-    }
+    let bundles = taken_by_dtn7(&programs, web, 3);
     let payload = folder.write("payload", b"hello from dtn7");
     let back = Command::new(programs.join("dtnsend"))
         .args(["-p", &web.to_string(), "-r", "ipn:1.6", payload.to_str().expect("a path")])
