@@ -29,10 +29,13 @@ const MIN_SEGMENTS: f64 = 4.0;
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Startup's gain, and the inverse of Drain's: 2/ln 2 doubles the rate in a round.
+    #[schemars(range(min = 1, max = 100))]
     pub startup_gain: f64,
     /// The window in bandwidth-delay products.
+    #[schemars(range(min = 1, max = 100))]
     pub window_gain: f64,
     /// Part of the estimated rate that is used (Linux: 0.99).
+    #[schemars(range(min = 0.01, max = 1))]
     pub pacing_margin: f64,
     /// Age at which the lowest RTT is measured again.
     pub min_rtt_age: Span,

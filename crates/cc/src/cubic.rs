@@ -34,8 +34,10 @@ params! {
     /// Specification of the window equations.
     form: Form = Form::Rfc8312,
     /// C in segments per second cubed (RFC 8312 5.1).
+    #[schemars(range(min = 1e-6, max = 1e6))]
     c: f64 = 0.4,
     /// Share of the window kept after a loss, between 0 and 1. RFC 8312 4.5: 0.7; early Linux: 0.8.
+    #[schemars(range(min = 0.01, max = 0.99))]
     beta: f64 = 0.7,
     /// Give up more when the window did not reach its last maximum (RFC 8312 4.6).
     fast_convergence: bool = true,

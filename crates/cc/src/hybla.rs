@@ -23,6 +23,7 @@ params! {
     /// Multiply the initial window and a finite initial ssthresh by rho, as the paper does. Needs the handshake's RTT.
     scale_initial: bool = false,
     /// Largest exponent of slow start's `2^rho - 1` (Linux: 16). The window's maximum bounds the result in any case.
+    #[schemars(range(min = 1, max = 1000))]
     max_exponent: f64 = 16.0,
 }
 

@@ -21,10 +21,13 @@ params! {
     /// Parameters of Vegas.
     slow_start: Growth::Standard;
     /// Number of queued segments below which the window grows by one.
+    #[schemars(range(min = 0, max = 1e6))]
     alpha: f64 = 2.0,
     /// Number of queued segments above which it shrinks by one.
+    #[schemars(range(min = 0, max = 1e6))]
     beta: f64 = 4.0,
     /// Number of queued segments above which slow start ends.
+    #[schemars(range(min = 0, max = 1e6))]
     gamma: f64 = 1.0,
     /// Enables growth in every second round of slow start only, with measurement between. Source: the paper.
     alternate_rounds: bool = false,

@@ -49,6 +49,7 @@ params! {
     /// The filter.
     filter: Filter = Filter::Paper,
     /// The paper filter's pole a, from 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pole: f64 = 0.9,
     /// A sample takes at least this long (Linux: 50 ms).
     min_sample: Span = Span::from_millis(50),

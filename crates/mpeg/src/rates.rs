@@ -24,6 +24,7 @@ pub struct RateConfig {
     pub programmes: u16,
     /// Hurst parameter of the rates, before pruning. 0.5 is white noise, more is long-range dependence.
     /// Default: 0.8.
+    #[schemars(range(min = 0.001, max = 0.999))]
     #[serde(default = "hurst")]
     pub hurst: f64,
     /// Rates below are thrown away, and the next one is taken. Default: "0 bit/s".

@@ -131,22 +131,6 @@ fn an_older_spelling_says_the_present_one() {
     }
 }
 
-/// Numbers without bounds in the schema: parameters of laws, which have no unit.
-const UNBOUNDED: [&str; 12] = [
-    "alpha",
-    "beta",
-    "c",
-    "gamma",
-    "hurst",
-    "max_exponent",
-    "pacing_margin",
-    "pole",
-    "r",
-    "shape",
-    "startup_gain",
-    "window_gain",
-];
-
 #[test]
 fn numbers_have_bounds_in_the_schema() {
     fn unbounded(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
@@ -167,5 +151,5 @@ fn numbers_have_bounds_in_the_schema() {
     }
     let mut found = std::collections::BTreeSet::new();
     unbounded(schema(), &mut found);
-    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), UNBOUNDED);
+    assert!(found.is_empty(), "{found:?}");
 }

@@ -125,6 +125,7 @@ pub enum Law {
     /// Pareto: heavy tails, and for a shape under 2 long-range dependence of many flows together.
     Pareto {
         /// The exponent of the tail, above 1. No default.
+        #[schemars(range(min = 1.01, max = 100))]
         shape: f64,
     },
 }

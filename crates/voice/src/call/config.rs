@@ -97,6 +97,7 @@ pub struct Good {
     pub delay: Span,
     /// Minimum rating R. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
     pub r: Option<f64>,
 }
 
