@@ -98,6 +98,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "assemble",
         ],
     ),
+    ("bentpipe-campaign", &["scenario", "record", "lab"]),
     ("bentpipe-report", &["units", "net", "record"]),
     (
         "bentpipe-study",
@@ -137,6 +138,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "record",
             "assemble",
             "lab",
+            "campaign",
             "report",
             "study",
             "emu",
@@ -150,7 +152,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "serve",
         ],
     ),
-    ("bentpipe-py", &["rohc", "scenario", "record", "lab", "report", "offline"]),
+    ("bentpipe-py", &["rohc", "scenario", "record", "lab", "campaign", "report", "offline"]),
     ("bentpipe-serve", &["units", "scenario", "record", "assemble", "lab", "report"]),
     (
         "bentpipe-bench",

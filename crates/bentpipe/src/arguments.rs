@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::{channel, dtn, gateway, phone, rohc, rtp, traffic, ts, video};
+use crate::{campaign, channel, dtn, gateway, phone, rohc, rtp, traffic, ts, video};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
 #[derive(Debug, Parser)]
@@ -142,6 +142,19 @@ Examples:
 Conditions are expected to hold for the first values and to fail from some value on. With several
 seeds the end of the confidence interval is compared. Exit code 1 if the first value fails.")]
     Search(SearchArguments),
+    /// Run sweeps that are too long for one command or one machine
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  bentpipe campaign plan geo.toml --seeds 8 --set duration='5 s' --out campaign
+  bentpipe campaign run campaign
+  bentpipe campaign status campaign
+  bentpipe campaign gather campaign
+
+The folder is all that the parts share: any number of processes, on any machines that see it, may run them."
+    )]
+    Campaign(campaign::Command),
     /// Reproduce published studies and compare the results; exit code 1 if a value is missed
     #[command(after_help = "\
 Examples:

@@ -20,7 +20,7 @@ use schemars::schema_for;
 
 use crate::arguments::{Arguments, Command, SchemaOf};
 use crate::interrupt::INTERRUPTED;
-use crate::{channel, dtn, gateway, phone, rohc, rtp, show, traffic, ts, video};
+use crate::{campaign, channel, dtn, gateway, phone, rohc, rtp, show, traffic, ts, video};
 
 /// Error returned when a command ends without a result.
 pub(crate) struct Failure {
@@ -65,6 +65,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
             series(&results, &selection, if wide { Form::Wide } else { Form::Long }, out.as_deref())
         }
         Command::Search(arguments) => search::run(&arguments),
+        Command::Campaign(command) => campaign::run(&command).map_err(|(text, code)| Failure { text, code }),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Rohc(command) => Ok(rohc::run(&command)),
         Command::Channel(command) => print(&channel::run(&command).map_err(Failure::bad)?),

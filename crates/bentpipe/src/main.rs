@@ -5,6 +5,7 @@
 
 mod arguments;
 mod build;
+mod campaign;
 mod channel;
 mod commands;
 mod dtn;

@@ -67,6 +67,15 @@ impl Hash {
         Hash(hasher.finalize().into())
     }
 
+    /// Returns the hash of a file's contents: zeros if it cannot be read.
+    pub fn of_file(path: &Path) -> Hash {
+        let mut hasher = Sha256::new();
+        // A device or a pipe has no contents to speak of, and perhaps no end.
+        let copied = path.is_file()
+            && std::fs::File::open(path).and_then(|mut file| std::io::copy(&mut file, &mut hasher)).is_ok();
+        if copied { Hash(hasher.finalize().into()) } else { Hash([0; 32]) }
+    }
+
     /// Returns all 64 hexadecimal digits.
     pub fn to_hex(self) -> String {
         self.0.iter().fold(String::new(), |mut hex, byte| {
@@ -88,25 +97,28 @@ impl Plan {
     /// # Errors
     /// Returns the errors of the first invalid point, or of the number of runs.
     pub fn new(document: &Document, seeds: Seeds) -> Result<Plan, ScenarioError> {
-        let lengths: Vec<usize> = document.axes().map(|(_, values)| values).collect();
-        let count: usize = lengths.iter().product();
+        let mut all = Points::new(document, seeds);
+        let count = all.len();
+        if count > MAX_POINTS {
+            let problem = format!(
+                "{count} points: expected at most {MAX_POINTS}, or a campaign, which has room for more (`bentpipe campaign`)"
+            );
+            return Err(document.refusal("sweep", problem));
+        }
         let elements = elements(&document.scenario()?);
         if elements.saturating_mul(count) > MAX_ELEMENTS {
             let problem =
                 format!("{count} points of {elements} nodes, links and flows each: more than is sensible");
             return Err(document.refusal("sweep", problem));
         }
-        let mut files = Files { folder: document.folder(), known: BTreeMap::new() };
-        let points = (0..count)
-            .map(|index| Point::new(document, index, &coordinates(index, &lengths), seeds, &mut files));
-        let points = points.collect::<Result<Vec<_>, _>>()?;
+        let points = (0..count).map(|index| all.at(index)).collect::<Result<Vec<_>, _>>()?;
         let runs: usize = points.iter().map(|point| point.seeds.len()).sum();
         if runs > MAX_POINTS {
             let problem = format!("{runs} runs of points times seeds: expected at most {MAX_POINTS}");
             return Err(document.refusal("seeds", problem));
         }
         let axes = document.axes().map(|(name, _)| name.to_owned()).collect();
-        let mut inputs = files.known;
+        let mut inputs = all.into_inputs();
         inputs.insert(document.name().into(), Hash(Sha256::digest(document.text()).into()));
         Ok(Plan { axes, points, folder: document.folder().to_owned(), inputs })
     }
@@ -124,6 +136,51 @@ impl Plan {
     }
 }
 
+/// Points of a sweep, read one at a time.
+///
+/// There may be more than fit into memory.
+#[derive(Debug)]
+pub struct Points<'a> {
+    document: &'a Document,
+    /// Number of values on each axis.
+    lengths: Vec<usize>,
+    seeds: Seeds,
+    files: Files<'a>,
+}
+
+impl<'a> Points<'a> {
+    /// Returns the points of a file.
+    pub fn new(document: &'a Document, seeds: Seeds) -> Points<'a> {
+        let lengths = document.axes().map(|(_, values)| values).collect();
+        let files = Files { folder: document.folder(), known: BTreeMap::new() };
+        Points { document, lengths, seeds, files }
+    }
+
+    /// Returns the number of points; one if nothing is swept.
+    pub fn len(&self) -> usize {
+        self.lengths.iter().product()
+    }
+
+    /// Returns `true` if there are none, which cannot be: an axis has a value.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads and checks a point. The last axis varies fastest.
+    ///
+    /// # Errors
+    /// Returns the errors of the point.
+    pub fn at(&mut self, index: usize) -> Result<Point, ScenarioError> {
+        let at = coordinates(index, &self.lengths);
+        Point::new(self.document, index, &at, self.seeds, &mut self.files)
+    }
+
+    /// Returns the SHA-256 of every file that a point which was read names, by path.
+    pub fn into_inputs(self) -> BTreeMap<PathBuf, Hash> {
+        self.files.known
+    }
+}
+
 /// Returns the number of nodes, links and flows, copies counted.
 pub(crate) fn elements(scenario: &Scenario) -> usize {
     let flows: usize = scenario.flow.values().map(|flow| flow.count as usize).sum();
@@ -131,6 +188,7 @@ pub(crate) fn elements(scenario: &Scenario) -> usize {
 }
 
 /// Contents of the files that a scenario names, each read once.
+#[derive(Debug)]
 struct Files<'a> {
     folder: &'a Path,
     known: BTreeMap<PathBuf, Hash>,
@@ -154,15 +212,7 @@ impl Files<'_> {
     /// Returns the hash of a file's contents. An unreadable file counts as empty: the run reports the error.
     fn hash(&mut self, file: &str) -> Hash {
         let path = self.folder.join(file);
-        *self.known.entry(path).or_insert_with_key(|path| {
-            let mut hasher = Sha256::new();
-            // A device or a pipe has no contents to speak of, and perhaps no end.
-            let copied = path.is_file()
-                && std::fs::File::open(path)
-                    .and_then(|mut file| std::io::copy(&mut file, &mut hasher))
-                    .is_ok();
-            if copied { Hash(hasher.finalize().into()) } else { Hash([0; 32]) }
-        })
+        *self.known.entry(path).or_insert_with_key(|path| Hash::of_file(path))
     }
 }
 

@@ -35,7 +35,7 @@ pub use crate::calls::CallSource;
 pub use crate::prepared::{CapturePoint, Prepared};
 pub use crate::video::Finish;
 pub use assembled::Assembled;
-pub use execute::{Failure, Manifest, ManifestRun, Request, Results, execute};
+pub use execute::{Failure, Manifest, ManifestRun, Request, Results, execute, outcome_alone};
 pub use folder::Folder;
 pub use follow::follow;
 pub use monitor::{Monitor, Silent};

@@ -5,6 +5,7 @@
 //! Arrow PyCapsule interface ([`frame`]). The package around it is in `python/bentpipe`.
 
 mod build;
+mod campaign;
 mod errors;
 mod frame;
 mod offline;
@@ -21,6 +22,8 @@ use pyo3::prelude::*;
 mod _native {
     use super::*;
 
+    #[pymodule_export]
+    use super::campaign::Campaign;
     #[pymodule_export]
     use super::frame::Frame;
     #[pymodule_export]

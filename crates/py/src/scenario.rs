@@ -69,6 +69,11 @@ impl Scenario {
         Ok(Scenario { document, set })
     }
 
+    /// Returns the file and its overrides.
+    pub(crate) fn parts(&self) -> (&Document, Vec<String>) {
+        (&self.document, self.set.iter().map(|(_, set)| set.clone()).collect())
+    }
+
     /// Returns the command line that gives the same results.
     fn command(&self, seeds: Seeds) -> Vec<String> {
         let mut words = vec!["bentpipe".to_owned(), "run".to_owned(), self.document.name().to_owned()];

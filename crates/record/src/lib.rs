@@ -15,6 +15,7 @@ mod files;
 mod finals;
 mod follow;
 mod frame;
+mod frame_file;
 mod measure;
 mod network_map;
 mod nullable;
@@ -41,6 +42,7 @@ pub use files::{WholeFile, remove_unfinished, write_compact, write_json, write_w
 pub use finals::FinalValues;
 pub use follow::Live;
 pub use frame::{Frame, FrameColumn, FrameValues};
+pub use frame_file::{FrameKind, FrameWriter, read_frame};
 pub use measure::Measure;
 pub use network_map::{MappedKind, MappedLink, MappedNode, NetworkMap};
 pub use outcome::{CaptureFile, Outcome, RealTime, RunResult, Timing};

@@ -6,8 +6,11 @@ use super::ranges;
 use super::schema::SCHEMA;
 use super::tree::{Node, Table, Value};
 
-/// The most points that a sweep may have.
+/// The most points of a sweep in one plan, and values of an axis.
 pub const MAX_POINTS: usize = 100_000;
+
+/// The most points that a sweep may have; a campaign runs them in parts.
+pub const MAX_SWEEP: usize = 1_000_000_000;
 
 /// Keys that vary together and their values.
 #[derive(Clone, Debug)]
@@ -149,8 +152,8 @@ impl Reader {
 
     fn finish(mut self, origin: &Origin) -> Result<Vec<Axis>, Vec<Diagnostic>> {
         let points = self.axes.iter().try_fold(1_usize, |points, axis| points.checked_mul(axis.len()));
-        if points.is_none_or(|points| points > MAX_POINTS) {
-            let problem = format!("more than {MAX_POINTS} points");
+        if points.is_none_or(|points| points > MAX_SWEEP) {
+            let problem = format!("more than {MAX_SWEEP} points");
             self.diagnostics.push(Diagnostic { key: "sweep".to_owned(), problem, origin: origin.clone() });
         }
         let keys: Vec<_> = self.axes.iter().flat_map(|axis| &axis.keys).cloned().collect();

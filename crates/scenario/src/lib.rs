@@ -34,7 +34,7 @@ mod traffic;
 mod tree;
 mod validate;
 
-pub use axes::MAX_POINTS;
+pub use axes::{MAX_POINTS, MAX_SWEEP};
 pub use bentpipe_atm::kind::{Atm, AtmLine, AtmStream, CellChannel, CellSource};
 pub use bentpipe_mpeg::stream::{Adaptation, Card, Stream};
 pub use bentpipe_site::line::DelayChanges;

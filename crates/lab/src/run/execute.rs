@@ -7,11 +7,12 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use bentpipe_assemble::Built;
 use bentpipe_record::{
     Capture, CaptureFile, Distribution, EventRow, FinalValues, Outcome, Recorder, Recording, ResultSet,
     RunResult, Stopped, Summary, Timing, VERSION, write_json, write_measures, write_whole,
 };
-use bentpipe_scenario::{Document, Event, Moment, Scenario};
+use bentpipe_scenario::{Document, Event, Moment, Problem, Scenario};
 use bentpipe_sim::Network;
 use bentpipe_site::{Artefact, Input, WriteArtefact};
 use bentpipe_units::Span;
@@ -251,6 +252,34 @@ fn run_one(
     request.folder.write_run((point, seed), &recording.series, &outcome, &timing)?;
     monitor.done(&label(point, seed));
     Ok((outcome, timing))
+}
+
+/// Runs a point with a seed and returns its outcome, without files.
+///
+/// It is for campaigns, which have too many runs for a folder each.
+/// Captures and records of packets that the scenario asks for are not made. `scratch` is a folder for what is judged after the run.
+///
+/// # Errors
+/// What cannot be assembled, recorded or judged; [`Failure::Interrupted`] if the monitor wanted to stop.
+pub fn outcome_alone(
+    (point, seed): (&Point, u64),
+    document: &Document,
+    scratch: &std::path::Path,
+    monitor: &dyn Monitor,
+) -> Result<Outcome, Failure> {
+    let refused = |Problem { key, problem }| Failure::Build(document.refusal(&key, problem).to_string());
+    let built = Built::new(&point.scenario, seed, document.folder()).map_err(refused)?;
+    // Records of packets would only fill memory.
+    let mut scenario = point.scenario.clone();
+    scenario.probe.packets.clear();
+    let mut prepared = Prepared::new(built, false, &scenario);
+    let recording = record((point, seed), &mut prepared.network, &[], monitor)?;
+    drop(prepared.network);
+    let mut outcome = outcome(point, seed, &recording, Vec::new());
+    if let Some(finish) = prepared.finish {
+        outcome.measures.extend(finish(scratch).map_err(Failure::Build)?);
+    }
+    Ok(outcome)
 }
 
 /// Returns the name of a run for the user.

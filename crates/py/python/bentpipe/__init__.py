@@ -9,7 +9,7 @@
 Everything is computed by the code that the command line runs, so results and fingerprints are the same.
 """
 
-from bentpipe import _native, channel, rohc
+from bentpipe import _native, campaign, channel, rohc
 from bentpipe._errors import BentpipeError, InternalError, Problem, RohcError, RunError, ScenarioError
 from bentpipe._progress import Progress
 from bentpipe._results import Estimate, Plot, Results, Run
@@ -34,6 +34,7 @@ __all__ = [
     "Table",
     "TextTable",
     "build_info",
+    "campaign",
     "channel",
     "describe",
     "load",

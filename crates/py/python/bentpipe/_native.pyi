@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, final
 
 __all__ = [
+    "Campaign",
     "Compressor",
     "Decompressor",
     "Frame",
@@ -18,6 +19,29 @@ __all__ = [
     "parse",
     "rohc_stats",
 ]
+
+@final
+class Campaign:
+    @staticmethod
+    def plan(scenario: Scenario, folder: Path, seed: int | None, seeds: int | None) -> Campaign: ...
+    @staticmethod
+    def open(folder: Path) -> Campaign: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def build(self) -> str: ...
+    @property
+    def runs(self) -> int: ...
+    def status(
+        self, retry: bool
+    ) -> tuple[int, list[tuple[int, int]], list[tuple[int, str]], list[tuple[Path, str]]]: ...
+    def part(
+        self, first: int, end: int, retry: bool, progress: Callable[[float, int, int], object] | None = None
+    ) -> int: ...
+    def note_failure(self, run: int, reason: str) -> None: ...
+    def gather(self) -> tuple[Path, Path, int]: ...
 
 @final
 class Compressor:

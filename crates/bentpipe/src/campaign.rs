@@ -1,0 +1,277 @@
+//! `bentpipe campaign`: sweeps too long for one command or one machine.
+
+use std::io::IsTerminal;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use bentpipe_campaign::{Campaign, CampaignError, Driver, Planned, Status, drive, gather, plan, work};
+use bentpipe_lab::plan::Seeds;
+use bentpipe_scenario::Document;
+use clap::{Args, Subcommand};
+
+use crate::interrupt::INTERRUPTED;
+use crate::monitor::Terminal;
+use crate::{build, show};
+
+/// Exit code where runs are missing or have no result.
+const INCOMPLETE: u8 = 1;
+
+/// Most ranges and failures that are printed.
+const MAX_SHOWN: usize = 10;
+
+/// Campaigns.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Plan a campaign: write its folder from a scenario with a sweep
+    #[command(after_help = "\
+Examples:
+  bentpipe campaign plan sweep.toml --out losses
+  bentpipe campaign plan geo.toml --seeds 8 --set duration='5 s' --out campaign
+
+Up to 1000 points are read and checked; of a longer sweep a sample, with the values of each axis.")]
+    Plan(PlanArguments),
+    /// Run a part of a campaign in this process
+    #[command(after_help = "\
+Examples:
+  bentpipe campaign part campaign --runs 1200..1300
+  bentpipe campaign part campaign --part 3/16
+
+Finished runs are left out. Rows are written every ten seconds and at Ctrl-C. As an array of Slurm:
+sbatch --array=1-100 --wrap='bentpipe campaign part campaign --part $SLURM_ARRAY_TASK_ID/100'")]
+    Part(PartArguments),
+    /// Run all that is missing, on the processors of this machine
+    #[command(after_help = "\
+Examples:
+  bentpipe campaign run campaign
+  bentpipe campaign run campaign --jobs 8
+
+Child processes run about ten seconds of work each. A run that ends its process, as without memory, is found by
+halving and noted; the others go on. The same command resumes after Ctrl-C or a crash.")]
+    Run(RunArguments),
+    /// Show what is finished, failed and missing; exit code 1 if something is
+    #[command(after_help = "\
+Examples:
+  bentpipe campaign status campaign")]
+    Status {
+        /// Folder of the campaign
+        folder: PathBuf,
+    },
+    /// Write tables of runs and of means; exit code 1 if runs are missing
+    #[command(after_help = "\
+Examples:
+  bentpipe campaign gather campaign
+
+runs.parquet has a row for each run in their order; polars, pandas and DuckDB read it. summary.csv has the mean
+of each measure at each point with its 95 % confidence interval over the seeds.")]
+    Gather {
+        /// Folder of the campaign
+        folder: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    /// Scenario file
+    scenario: PathBuf,
+    /// Folder of the campaign
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+    /// Set a key of the scenario, as KEY=VALUE; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// First seed, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Number of seeds, in place of the scenario's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    seeds: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PartArguments {
+    /// Folder of the campaign
+    folder: PathBuf,
+    /// Runs, as FIRST..END; END is left out
+    #[arg(long, value_name = "A..B", value_parser = range, conflicts_with = "part")]
+    runs: Option<Range<u64>>,
+    /// Part K of N equal ones, from 1 on
+    #[arg(long, value_name = "K/N", value_parser = fraction)]
+    part: Option<(u64, u64)>,
+    /// Run again what has no result
+    #[arg(long)]
+    retry: bool,
+    /// No progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// Folder of the campaign
+    folder: PathBuf,
+    /// Number of runs at a time; 0 for one per processor
+    #[arg(long, short, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
+    jobs: u16,
+    /// Run again what has no result
+    #[arg(long)]
+    retry: bool,
+    /// No progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let ends = text.split_once("..").and_then(|(first, end)| Some((first.parse().ok()?, end.parse().ok()?)));
+    match ends {
+        Some((first, end)) if first < end => Ok(first..end),
+        _ => Err("expected FIRST..END, such as 1200..1300".to_owned()),
+    }
+}
+
+fn fraction(text: &str) -> Result<(u64, u64), String> {
+    let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+    match parts {
+        Some((part, of)) if (1..=of).contains(&part) => Ok((part, of)),
+        _ => Err("expected K/N with K from 1 to N, such as 3/16".to_owned()),
+    }
+}
+
+/// Does what was asked; the exit code.
+pub(crate) fn run(command: &Command) -> Result<u8, (String, u8)> {
+    let done = match command {
+        Command::Plan(arguments) => planned(arguments),
+        Command::Part(arguments) => part(arguments),
+        Command::Run(arguments) => run_all(arguments),
+        Command::Status { folder } => Campaign::open(folder).and_then(|campaign| status(&campaign)),
+        Command::Gather { folder } => Campaign::open(folder).and_then(|campaign| gathered(&campaign)),
+    };
+    done.map_err(|error| {
+        let code = if matches!(error, CampaignError::Interrupted { .. }) { INTERRUPTED } else { 2 };
+        (error.to_string(), code)
+    })
+}
+
+fn planned(arguments: &PlanArguments) -> Result<u8, CampaignError> {
+    let wrong = |error: &dyn std::fmt::Display| CampaignError::File(error.to_string());
+    let mut document = Document::read(&arguments.scenario).map_err(|error| wrong(&error))?;
+    for setting in &arguments.set {
+        document.set(setting).map_err(|error| wrong(&error))?;
+    }
+    let seeds = Seeds { first: arguments.seed, count: arguments.seeds };
+    let planned = plan(&document, &arguments.set, seeds, &arguments.out, &build::identity())?;
+    document.notes().iter().for_each(|note| show::note(note));
+    let Planned { manifest, checked } = planned;
+    let what = match checked == manifest.points {
+        true => "all checked".to_owned(),
+        false => format!("{checked} checked"),
+    };
+    show::out(&format!(
+        "{}\n\n{} runs: {} points ({what}) of {} seeds\n\nbentpipe campaign run {}\n",
+        manifest.title,
+        manifest.runs(),
+        manifest.points,
+        manifest.seeds,
+        arguments.out.display()
+    ));
+    Ok(0)
+}
+
+fn part(arguments: &PartArguments) -> Result<u8, CampaignError> {
+    let campaign = Campaign::open(&arguments.folder)?;
+    let runs = campaign.manifest().runs();
+    let of_part = |(part, of): (u64, u64)| {
+        let end = |part: u64| (u128::from(runs) * u128::from(part) / u128::from(of)) as u64;
+        end(part - 1)..end(part)
+    };
+    let range = arguments.runs.clone().or(arguments.part.map(of_part)).unwrap_or(0..runs);
+    let monitor = Terminal::new(is_quiet(arguments.quiet));
+    let done = work(&campaign, range, arguments.retry, (&build::identity(), &host()), &monitor);
+    monitor.clear();
+    let done = done?;
+    if !arguments.quiet {
+        show::out(&format!("{done} runs made\n"));
+    }
+    Ok(0)
+}
+
+fn run_all(arguments: &RunArguments) -> Result<u8, CampaignError> {
+    let campaign = Campaign::open(&arguments.folder)?;
+    let program = std::env::current_exe().map_err(|error| CampaignError::File(error.to_string()))?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = if arguments.jobs == 0 { processors } else { arguments.jobs.into() };
+    let driver = Driver { program, jobs, retry: arguments.retry, build: build::identity(), host: host() };
+    let monitor = Terminal::new(is_quiet(arguments.quiet));
+    let ended = drive(&campaign, &driver, &monitor);
+    monitor.clear();
+    ended?;
+    status(&campaign)
+}
+
+fn status(campaign: &Campaign) -> Result<u8, CampaignError> {
+    let status = campaign.status(false)?;
+    show::out(&text(campaign, &status));
+    let is_complete = status.missing.finished() == status.missing.runs() && status.failures == 0;
+    Ok(if is_complete { 0 } else { INCOMPLETE })
+}
+
+fn text(campaign: &Campaign, status: &Status) -> String {
+    let (finished, runs) = (status.missing.finished(), status.missing.runs());
+    let mut text = format!(
+        "{}\n\n{finished} of {runs} runs finished, {} of them without a result\n{} parts\n",
+        campaign.manifest().title,
+        status.failures,
+        status.parts
+    );
+    let ranges: Vec<_> = status.missing.ranges().take(MAX_SHOWN + 1).collect();
+    if !ranges.is_empty() {
+        let shown: Vec<String> =
+            ranges.iter().take(MAX_SHOWN).map(|range| format!("{}..{}", range.start, range.end)).collect();
+        let more = if ranges.len() > MAX_SHOWN { ", and more" } else { "" };
+        text.push_str(&format!("missing: {}{more}\n", shown.join(", ")));
+    }
+    for (run, error) in status.failed.iter().take(MAX_SHOWN) {
+        let (point, seed) = campaign.manifest().place(*run);
+        text.push_str(&format!("run {run} (point {point}, seed {seed}): {error}\n"));
+    }
+    if status.failures > MAX_SHOWN as u64 {
+        text.push_str(&format!(
+            "and {} more; runs.parquet has them all\n",
+            status.failures - MAX_SHOWN as u64
+        ));
+    }
+    for (path, problem) in status.damaged.iter().take(MAX_SHOWN) {
+        text.push_str(&format!("{}: damaged ({problem}); its runs count as missing\n", path.display()));
+    }
+    text
+}
+
+fn gathered(campaign: &Campaign) -> Result<u8, CampaignError> {
+    let gathered = gather(campaign, |_, _| {})?;
+    let status = campaign.status(false)?;
+    let mut said = text(campaign, &status);
+    if gathered.duplicates > 0 {
+        said.push_str(&format!("{} runs were made twice, with the same fingerprints\n", gathered.duplicates));
+    }
+    said.push_str(&format!(
+        "\n{}: {} rows, {} columns\n{}: means of each point\n",
+        gathered.runs.display(),
+        gathered.rows,
+        gathered.columns,
+        gathered.summary.display()
+    ));
+    show::out(&said);
+    Ok(if status.missing.finished() == status.missing.runs() { 0 } else { INCOMPLETE })
+}
+
+/// Returns `true` if no progress is shown.
+///
+/// Off a terminal, a line for each run would be too many.
+fn is_quiet(asked: bool) -> bool {
+    asked || !std::io::stderr().is_terminal()
+}
+
+/// Returns the name of this machine.
+fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| String::new(), |name| name.trim().into())
+}

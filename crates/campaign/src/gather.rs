@@ -1,0 +1,278 @@
+//! Gathering: one table of all runs, and the means of each point.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+
+use bentpipe_record::stats::Estimate;
+use bentpipe_record::{Frame, FrameColumn, FrameKind, FrameValues, FrameWriter, WholeFile, quoted};
+use indexmap::IndexMap;
+
+use crate::campaign::Campaign;
+use crate::part::{self, ERROR, FINGERPRINT, RUN};
+use crate::{CampaignError, Result, at};
+
+/// Most values of a row group of `runs.parquet`, which bounds the memory.
+const MAX_VALUES: usize = 4 << 20;
+
+/// Most frames of parts that are kept in memory.
+const MAX_KEPT: usize = 64;
+
+/// Name of the table of all runs.
+const RUNS_FILE: &str = "runs.parquet";
+
+/// Name of the table of means.
+const SUMMARY_FILE: &str = "summary.csv";
+
+/// Result of gathering.
+#[derive(Clone, Debug)]
+pub struct Gathered {
+    /// The table of all runs.
+    pub runs: PathBuf,
+    /// The table of the means of each point.
+    pub summary: PathBuf,
+    /// Number of rows of the table.
+    pub rows: u64,
+    /// Number of columns of the table.
+    pub columns: usize,
+    /// Runs that several parts have.
+    pub duplicates: u64,
+}
+
+/// Row of a part with the result of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    run: u64,
+    /// Set if the run has no result: any other row is better.
+    has_failed: bool,
+    part: u32,
+    row: u32,
+    fingerprint: u64,
+}
+
+/// Writes the tables of runs and of means.
+///
+/// `runs.parquet` has a row for each finished run in their order, and `summary.csv` the mean of each measure at each point with its 95 %
+/// confidence interval over the seeds. Parts that cannot be read are left out; [`Campaign::status`] names them.
+///
+/// `progress` is called with the number of rows that are written and of all.
+///
+/// # Errors
+/// Returns an error if a file cannot be written, or two parts have different results of a run.
+pub fn gather(campaign: &Campaign, mut progress: impl FnMut(u64, u64)) -> Result<Gathered> {
+    let index = Index::read(campaign)?;
+    let (runs, summary) = (campaign.folder().join(RUNS_FILE), campaign.folder().join(SUMMARY_FILE));
+    let mut file = WholeFile::create(&runs).map_err(at(&runs))?;
+    let mut table = FrameWriter::new(&mut file, "runs", index.columns.clone()).map_err(at(&runs))?;
+    let mut means = WholeFile::create(&summary).map_err(at(&summary))?;
+    let mut points = Points::new(&campaign.manifest().keys, &index.columns);
+    points.head(&mut means).map_err(at(&summary))?;
+    let mut kept = Kept { parts: &index.parts, frames: BTreeMap::new() };
+    let size = (MAX_VALUES / index.columns.len().max(1)).max(1);
+    let (mut rows, total) = (0, index.places.len() as u64);
+    for places in index.places.chunks(size) {
+        let frame = index.frame(places, &mut kept)?;
+        table.write(&frame).map_err(at(&runs))?;
+        points.add(&frame, &mut means).map_err(at(&summary))?;
+        rows += places.len() as u64;
+        progress(rows, total);
+    }
+    points.end(&mut means).map_err(at(&summary))?;
+    table.close().map_err(at(&runs))?;
+    file.finish().map_err(at(&runs))?;
+    means.finish().map_err(at(&summary))?;
+    let columns = index.columns.len();
+    Ok(Gathered { runs, summary, rows, columns, duplicates: index.duplicates })
+}
+
+/// Index of the parts: rows by run, and columns.
+struct Index {
+    parts: Vec<PathBuf>,
+    /// A row for each run, in the order of the runs.
+    places: Vec<Place>,
+    columns: Vec<(String, FrameKind)>,
+    duplicates: u64,
+}
+
+impl Index {
+    fn read(campaign: &Campaign) -> Result<Index> {
+        let mut index = Index { parts: Vec::new(), places: Vec::new(), columns: Vec::new(), duplicates: 0 };
+        let mut columns: IndexMap<String, FrameKind> = IndexMap::new();
+        let (mut front, keys) = (Vec::new(), campaign.manifest().keys.len());
+        for path in part::list(&campaign.parts())? {
+            // Only the heads of the other columns are kept, and a damaged part is left out.
+            let Ok(frame) = part::read(&path, |_| true) else { continue };
+            let number = index.parts.len() as u32;
+            for (row, &run) in part::whole(&frame, RUN).iter().enumerate() {
+                let fingerprint = u64::from_str_radix(part::text(&frame, FINGERPRINT, row), 16).unwrap_or(0);
+                let has_failed = !part::text(&frame, ERROR, row).is_empty();
+                if run < campaign.manifest().runs() {
+                    index.places.push(Place { run, has_failed, part: number, row: row as u32, fingerprint });
+                }
+            }
+            let titles = frame.columns.iter().map(|column| (column.title.clone(), column.values.kind()));
+            let (first, rest): (Vec<_>, Vec<_>) =
+                titles.enumerate().partition(|(number, _)| *number < part::front(keys));
+            if front.is_empty() {
+                front = first.into_iter().map(|(_, column)| column).collect();
+            }
+            for (_, (title, kind)) in rest {
+                let known = *columns.entry(title.clone()).or_insert(kind);
+                if known != kind {
+                    return Err(at(&path)(format!("column \"{title}\": another type than in other parts")));
+                }
+            }
+            index.parts.push(path);
+        }
+        if index.places.is_empty() {
+            let problem = "no run is finished yet: expected parts, as `bentpipe campaign run` makes them";
+            return Err(at(campaign.folder())(problem));
+        }
+        index.columns = front;
+        index.columns.extend(columns);
+        index.unite()?;
+        Ok(index)
+    }
+
+    /// Keeps one row of each run.
+    fn unite(&mut self) -> Result<()> {
+        self.places.sort_unstable();
+        let mut kept: Vec<Place> = Vec::with_capacity(self.places.len());
+        for &place in &self.places {
+            let Some(last) = kept.last().filter(|last| last.run == place.run) else {
+                kept.push(place);
+                continue;
+            };
+            self.duplicates += 1;
+            if !place.has_failed && place.fingerprint != last.fingerprint {
+                let [one, other] = [last, &place].map(|it| self.parts[it.part as usize].display());
+                return Err(CampaignError::Changed(format!(
+                    "run {}: other results in {one} and {other}: one of the machines or programs is at fault",
+                    place.run
+                )));
+            }
+        }
+        self.places = kept;
+        Ok(())
+    }
+
+    /// Returns the rows at places, with all columns.
+    fn frame(&self, places: &[Place], kept: &mut Kept<'_>) -> Result<Frame> {
+        let mut columns: Vec<FrameColumn> =
+            self.columns.iter().map(|(title, kind)| empty(title, *kind, places.len())).collect();
+        for (row, place) in places.iter().enumerate() {
+            let (frame, of) = kept.part(place.part, &self.columns)?;
+            for (column, from) in columns.iter_mut().zip(of) {
+                if let Some(from) = from {
+                    copy(&frame.columns[*from].values, place.row as usize, &mut column.values, row);
+                }
+            }
+        }
+        Ok(Frame { columns })
+    }
+}
+
+/// Returns a column without values in `rows` rows.
+fn empty(title: &str, kind: FrameKind, rows: usize) -> FrameColumn {
+    let none = || std::iter::repeat_n((), rows);
+    match kind {
+        FrameKind::Texts => FrameColumn::texts(title, none().map(|()| "")),
+        FrameKind::Integers => FrameColumn::integers(title, none().map(|()| 0)),
+        FrameKind::Numbers => FrameColumn::numbers(title, "", none().map(|()| f64::NAN)),
+    }
+}
+
+fn copy(from: &FrameValues, at: usize, to: &mut FrameValues, row: usize) {
+    match (from, to) {
+        (FrameValues::Texts(from), FrameValues::Texts(to)) => to[row] = from[at].clone(),
+        (FrameValues::Integers(from), FrameValues::Integers(to)) => to[row] = from[at],
+        (FrameValues::Numbers(from), FrameValues::Numbers(to)) => to[row] = from[at],
+        // The types were compared when the parts were read.
+        _ => {}
+    }
+}
+
+/// Parts in memory: neighbouring runs are in few of them.
+struct Kept<'a> {
+    parts: &'a [PathBuf],
+    /// Frames, with the number of their column for each of the table.
+    frames: BTreeMap<u32, (Frame, Vec<Option<usize>>)>,
+}
+
+impl Kept<'_> {
+    fn part(&mut self, number: u32, columns: &[(String, FrameKind)]) -> Result<&(Frame, Vec<Option<usize>>)> {
+        if !self.frames.contains_key(&number) {
+            if self.frames.len() >= MAX_KEPT {
+                self.frames.clear();
+            }
+            let path = &self.parts[number as usize];
+            let frame = part::read(path, |_| true).map_err(at(path))?;
+            let titles: IndexMap<&str, usize> = frame
+                .columns
+                .iter()
+                .enumerate()
+                .map(|(number, column)| (&column.title[..], number))
+                .collect();
+            let of = columns.iter().map(|(title, _)| titles.get(&title[..]).copied()).collect();
+            self.frames.insert(number, (frame, of));
+        }
+        Ok(&self.frames[&number])
+    }
+}
+
+/// Means of the measures of each point, as its rows pass.
+struct Points {
+    keys: Vec<String>,
+    /// Titles of the measures and their units.
+    measures: Vec<(String, String)>,
+    /// The present point, the values of its keys, and those of its measures.
+    point: Option<(u64, Vec<String>, Vec<Vec<f64>>)>,
+}
+
+impl Points {
+    fn new(keys: &[String], columns: &[(String, FrameKind)]) -> Points {
+        let measures = columns.iter().skip(part::front(keys.len())).map(|(title, _)| {
+            let split = title.strip_suffix(']').and_then(|title| title.rsplit_once(" ["));
+            split.map_or((title.clone(), String::new()), |(name, unit)| (name.to_owned(), unit.to_owned()))
+        });
+        Points { keys: keys.to_vec(), measures: measures.collect(), point: None }
+    }
+
+    fn head(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let keys: String = self.keys.iter().map(|key| quoted(key) + ",").collect();
+        writeln!(out, "point,{keys}measure,unit,n,mean,ci95")
+    }
+
+    fn add(&mut self, frame: &Frame, out: &mut impl Write) -> std::io::Result<()> {
+        let numbers: Vec<&[f64]> = frame.columns[part::front(self.keys.len())..]
+            .iter()
+            .map(|column| match &column.values {
+                FrameValues::Numbers(values) => &values[..],
+                _ => &[],
+            })
+            .collect();
+        for (row, &point) in part::whole(frame, part::POINT).iter().enumerate() {
+            if self.point.as_ref().is_none_or(|(last, ..)| *last != point) {
+                self.end(out)?;
+                let values = self.keys.iter().map(|key| part::text(frame, key, row).to_owned()).collect();
+                self.point = Some((point, values, vec![Vec::new(); self.measures.len()]));
+            }
+            let Some((_, _, samples)) = &mut self.point else { continue };
+            for (samples, numbers) in samples.iter_mut().zip(&numbers) {
+                samples.extend(numbers.get(row).filter(|number| !number.is_nan()));
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut impl Write) -> std::io::Result<()> {
+        let Some((point, values, samples)) = self.point.take() else { return Ok(()) };
+        let keys: String = values.iter().map(|value| quoted(value) + ",").collect();
+        for ((name, unit), samples) in self.measures.iter().zip(&samples) {
+            let Some(Estimate { n, mean, ci95 }) = Estimate::of(samples) else { continue };
+            let ci95 = ci95.map_or_else(String::new, |half| half.to_string());
+            writeln!(out, "{point},{keys}{},{},{n},{mean},{ci95}", quoted(name), quoted(unit))?;
+        }
+        Ok(())
+    }
+}

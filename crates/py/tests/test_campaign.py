@@ -1,0 +1,107 @@
+"""Campaigns from Python: parts, drivers, runs that end their process."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+
+import bentpipe
+from bentpipe import campaign as campaigns
+
+RUNS = 12
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> campaigns.Campaign:
+    """A campaign of twelve short runs."""
+    scenario = bentpipe.parse(bentpipe.EXAMPLE).set("duration", "2 s")
+    swept = scenario.sweep({"link.satellite.delay": ["9 ms", "20 ms", "100 ms", "270 ms"]})
+    return campaigns.plan(swept, tmp_path / "campaign", seeds=3)
+
+
+def test_processes_give_the_rows_of_one_run(planned: campaigns.Campaign, tmp_path: Path) -> None:
+    shares = []
+    status = planned.run(2, progress=lambda it: shares.append(it.share))
+    assert (status.finished, status.missing, status.failed) == (RUNS, [], {})
+    assert shares[-1] == 1.0 and shares == sorted(shares)
+    runs = polars.read_parquet(planned.gather().runs)
+    one = bentpipe.load(planned.path / "scenario.toml").set("duration", "2 s")
+    one = one.sweep({"link.satellite.delay": ["9 ms", "20 ms", "100 ms", "270 ms"]})
+    results = one.run(seeds=3, out=tmp_path)
+    assert runs["fingerprint"].to_list() == [run.fingerprint for run in results.runs]
+    assert runs.columns[:4] == ["run", "point", "seed", "link.satellite.delay"]
+    assert "flow.file.goodput [bit/s]" in runs.columns
+
+
+def test_a_part_that_is_interrupted_keeps_its_rows(planned: campaigns.Campaign) -> None:
+    assert planned.part(0, 5) == 5
+    assert planned.part(3, 8) == 3
+    assert planned.status().missing == [range(8, RUNS)]
+
+    def stop(_: bentpipe.Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        planned.part(8, RUNS, progress=stop)
+    assert planned.run(1).finished == RUNS
+
+
+def test_a_run_that_ends_its_process_is_found(
+    planned: campaigns.Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = campaigns._work
+
+    def deadly(folder: str, first: int, end: int, retry: bool) -> tuple[int, str, float]:
+        return (-9, "", 0.0) if first <= 7 < end else work(folder, first, end, retry)
+
+    monkeypatch.setattr(campaigns, "_work", deadly)
+    status = planned.run(2)
+    assert status.finished == RUNS and list(status.failed) == [7]
+    assert "killed" in status.failed[7]
+    monkeypatch.undo()
+    assert not planned.run(2, retry=True).failed
+
+
+def test_another_build_is_refused(planned: campaigns.Campaign) -> None:
+    manifest = planned.path / "manifest.json"
+    text = manifest.read_text()
+    manifest.write_text(text.replace(bentpipe.build_info()["build"], "another"))
+    other = campaigns.open(planned.path)
+    with pytest.raises(bentpipe.RunError, match="planned by build another"):
+        other.run(1)
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    """Two workers of Dask on this machine, each a process."""
+    distributed = pytest.importorskip("distributed")
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+    )
+    with cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_workers_of_dask_run_it_and_one_may_die(planned: campaigns.Campaign, client: Any) -> None:
+    pids = client.run(os.getpid)
+    os.kill(next(iter(pids.values())), signal.SIGKILL)
+    assert planned.run(client).finished == RUNS
+    assert planned.gather().rows == RUNS
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_driver_that_dies_loses_nothing(planned: campaigns.Campaign) -> None:
+    program = f"import bentpipe; bentpipe.campaign.open({str(planned.path)!r}).run(1)"
+    driver = subprocess.Popen([sys.executable, "-c", program])
+    while not list((planned.path / "parts").iterdir()):
+        assert driver.poll() is None or list((planned.path / "parts").iterdir())
+    driver.kill()
+    driver.wait()
+    assert planned.run(1).finished == RUNS
