@@ -152,6 +152,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "serve",
         ],
     ),
+    ("bentpipe-rohc-c", &["rohc"]),
     ("bentpipe-py", &["rohc", "scenario", "record", "lab", "campaign", "report", "offline"]),
     ("bentpipe-serve", &["units", "scenario", "record", "assemble", "lab", "report"]),
     (
