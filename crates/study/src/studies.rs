@@ -4,6 +4,7 @@ mod abr_video;
 mod koreasat;
 mod pep;
 mod rohc_ule;
+mod tatpa;
 mod voip_satellite;
 mod votos;
 mod wichmo;
@@ -152,6 +153,7 @@ pub(crate) fn code(name: &str) -> Option<Code> {
     CODES
         .iter()
         .chain(rohc_ule::CODES)
+        .chain(tatpa::CODES)
         .chain(wimax_voip::CODES)
         .find(|(known, _)| *known == name)
         .map(|(_, code)| *code)
