@@ -455,6 +455,12 @@ pub(crate) struct ReproduceArguments {
     /// Folder that holds the studies
     #[arg(long, value_name = "FOLDER", default_value = "studies")]
     pub(crate) studies: PathBuf,
+    /// Append the progress to a file, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) progress: Option<PathBuf>,
+    /// Append samples to a file during the runs, a JSON object a line
+    #[arg(long, value_name = "FILE", requires = "progress")]
+    pub(crate) live: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

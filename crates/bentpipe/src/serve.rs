@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use bentpipe_serve::Address;
+use bentpipe_serve::{Address, JobSettings};
 use clap::{Args, Subcommand};
 
 use crate::show;
@@ -27,6 +27,9 @@ pub(crate) struct ServeArguments {
     /// Browsers reach the server through a proxy with TLS
     #[arg(long)]
     behind_tls: bool,
+    /// Folder that holds the studies [default: "studies" here, or of the package]
+    #[arg(long, value_name = "FOLDER")]
+    studies: Option<PathBuf>,
     /// Number of jobs that run at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
@@ -66,6 +69,9 @@ To restore it, put it in the data folder as data.sqlite while no server runs.")]
         data: Option<PathBuf>,
     },
 }
+
+/// Folders of studies that are looked for.
+const STUDIES: [&str; 2] = ["studies", "/usr/share/doc/bentpipe/examples/studies"];
 
 pub(crate) fn run(arguments: ServeArguments) -> Result<u8, String> {
     match arguments.command {
@@ -110,10 +116,11 @@ fn init(folder: &Path, name: &str, reads_password: bool) -> Result<u8, String> {
 fn serve(arguments: ServeArguments) -> Result<u8, String> {
     let folder = folder(arguments.data)?;
     let program = std::env::current_exe().map_err(|error| format!("this program's file: {error}"))?;
-    let ServeArguments { listen, host: hosts, behind_tls, jobs, .. } = arguments;
+    let ServeArguments { listen, host: hosts, behind_tls, studies, jobs, .. } = arguments;
     let address = Address { listen, hosts, behind_tls };
     let ready = |address: SocketAddr| show::out(&format!("bentpipe serve: http://{address}\n"));
-    bentpipe_serve::run(&folder, &address, (jobs.into(), program), ready)
-        .map_err(|error| error.to_string())?;
+    let known = STUDIES.iter().map(PathBuf::from).find(|folder| folder.is_dir());
+    let jobs = JobSettings { at_once: jobs.into(), program, studies: studies.or(known) };
+    bentpipe_serve::run(&folder, &address, jobs, ready).map_err(|error| error.to_string())?;
     Ok(0)
 }

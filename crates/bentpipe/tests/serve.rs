@@ -10,3 +10,7 @@ mod client;
 mod jobs;
 #[path = "serve/security.rs"]
 mod security;
+#[path = "serve/tatpa.rs"]
+mod tatpa;
+#[path = "serve/testbed.rs"]
+mod testbed;

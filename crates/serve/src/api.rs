@@ -6,6 +6,7 @@ pub(crate) mod jobs;
 mod openapi;
 pub(crate) mod people;
 pub(crate) mod presets;
+pub(crate) mod reservations;
 pub(crate) mod scenarios;
 mod stream;
 
@@ -82,7 +83,9 @@ const PAGE: &[(&str, &str)] =
 
 /// Returns all operations.
 pub(crate) fn operations() -> Vec<Operation> {
-    use crate::store::{audit::Logged, jobs as j, people as p, presets::Preset, scenarios as s};
+    use crate::store::{
+        audit::Logged, jobs as j, people as p, presets::Preset, reservations::Reservation, scenarios as s,
+    };
     let level = Access::Level;
     rows! {
         getOpenapi get "/openapi.json", Access::Public, "Describe this interface" => 200 serde_json::Value, openapi::get_document;
@@ -115,13 +118,19 @@ pub(crate) fn operations() -> Vec<Operation> {
         removePreset delete "/presets/{id}", level(1), "Remove a preset" => 204, presets::remove;
         getSchema get "/schema", level(0), "Show the JSON Schema of scenarios" => 200 serde_json::Value, scenarios::schema;
         listJobs get "/jobs", level(0), "List jobs, newest first",
-            query &[("before", "Jobs before this number"), ("limit", "Most jobs, 1 to 1000"), ("state", "State"), ("search", "Text in the name"), ("scenario", "Number of the scenario")] => 200 Vec<j::Job>, jobs::list;
+            query &[("before", "Jobs before this number"), ("limit", "Most jobs, 1 to 1000"), ("state", "State"), ("search", "Text in the name or the note, or a tag"), ("scenario", "Number of the scenario")] => 200 Vec<j::Job>, jobs::list;
         launchJob post "/jobs", level(1), "Launch a job; a repeated `Idempotency-Key` launches nothing", body jobs::NewJob => 201 j::Job, jobs::launch;
         getJob get "/jobs/{id}", level(0), "Show a job" => 200 j::Job, jobs::show;
+        annotateJob patch "/jobs/{id}", level(1), "Set note and tags of a job", body jobs::Remarks => 200 j::Job, jobs::annotate;
+        listStudies get "/studies", level(0), "List studies that a job can reproduce" => 200 Vec<jobs::StudyEntry>, jobs::studies;
+        listReservations get "/reservations", level(0), "List reservations of the testbed that are not over" => 200 Vec<Reservation>, reservations::list;
+        addReservation post "/reservations", level(1), "Reserve the testbed: only jobs of its owner start in that time", body reservations::NewReservation => 201 Reservation, reservations::add;
+        removeReservation delete "/reservations/{id}", level(1), "Remove a reservation" => 204, reservations::remove;
         cancelJob post "/jobs/{id}/cancel", level(1), "Request the end of a job; finished runs stay" => 200 j::Job, jobs::cancel;
         listEvents get "/jobs/{id}/events", level(0), "List events of a job", query PAGE => 200 Vec<j::Event>, jobs::events;
         followJob get "/jobs/{id}/stream", level(0), "Follow the events of a job as they come (server-sent events), after `Last-Event-ID`", query PAGE => 200, stream::stream;
         listMeasures get "/jobs/{id}/measures", level(0), "List measures of a finished job", query &[("search", "Text in the name")] => 200 Vec<j::JobMeasure>, jobs::measures;
+        getSeries get "/jobs/{id}/series", level(0), "Show series over time of a finished job as CSV, a row for each instant", query &[("select", "Patterns of SUBJECT.METRIC, separated by spaces, such as flow.*.sender.cwnd")] => 200, jobs::series;
         listArtifacts get "/jobs/{id}/artifacts", level(0), "List files of a finished job" => 200 Vec<j::Artifact>, jobs::artifacts;
         getArtifact get "/jobs/{id}/artifacts/{number}", level(0), "Download a file of a job" => 200, jobs::artifact;
     }

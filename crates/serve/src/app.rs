@@ -26,6 +26,8 @@ pub struct Settings {
     pub program: PathBuf,
     /// Names by which browsers reach the server, with the port.
     pub hosts: Vec<String>,
+    /// Folder that holds the studies, if there is one.
+    pub studies: Option<PathBuf>,
     /// Number of jobs that run at a time.
     pub jobs: usize,
     /// Set if browsers reach the server over TLS.

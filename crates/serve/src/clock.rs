@@ -32,6 +32,29 @@ pub(crate) fn shown(ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60)
 }
 
+/// Returns the instant of a date and time, UTC, such as "2026-11-25T14:30" or "2026-11-25T14:30:15".
+pub(crate) fn parsed(text: &str) -> Option<i64> {
+    let number = |text: &str, length: usize| -> Option<i64> {
+        let is_number = text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| text.parse().ok()).flatten()
+    };
+    let (day, clock) = text.trim().split_once('T')?;
+    let [year, month, of_month] = day.split('-').collect::<Vec<_>>().try_into().ok()?;
+    let (year, month, of_month) = (number(year, 4)?, number(month, 2)?, number(of_month, 2)?);
+    let mut parts = clock.split(':');
+    let (hour, minute) = (number(parts.next()?, 2)?, number(parts.next()?, 2)?);
+    let second = parts.next().map_or(Some(0), |second| number(second, 2))?;
+    if parts.next().is_some() || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    // As `date` counts, from 1 March.
+    let (from_march, start) = ((month + 9) % 12, year - i64::from(month <= 2));
+    let leap_days = start.div_euclid(4) - start.div_euclid(100) + start.div_euclid(400);
+    let days = start * 365 + leap_days + (153 * from_march + 2) / 5 + of_month - 1 - 719_468;
+    let is_date = date(days) == (year, month, of_month);
+    is_date.then_some(((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000)
+}
+
 /// Returns year, month and day of a number of days since 1970.
 fn date(days: i64) -> (i64, i64, i64) {
     // Days since 1 March of the year 0, so that the leap day ends a year of 400 x 365.2425 days.
@@ -48,6 +71,25 @@ fn date(days: i64) -> (i64, i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_read_as_instants() {
+        for ms in [0, 951_782_400_000, 1_795_595_787_000, 4_107_542_399_000] {
+            assert_eq!(parsed(&shown(ms).replace(' ', "T")), Some(ms));
+        }
+        assert_eq!(parsed("2026-11-25T14:30"), parsed("2026-11-25T14:30:00"));
+        for bad in [
+            "",
+            "soon",
+            "2026-02-30T10:00",
+            "2026-13-01T10:00",
+            "2026-11-25 10:00",
+            "2026-11-25T24:00",
+            "26-1-1T1:1",
+        ] {
+            assert_eq!(parsed(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn instants_are_shown_as_dates() {

@@ -29,8 +29,9 @@ mod runner;
 mod server;
 mod setup;
 mod store;
+mod studies;
 
 pub use app::Settings;
 pub use remote::{Property, RemoteOperation, remote_operations};
-pub use server::{Address, run};
+pub use server::{Address, JobSettings, run};
 pub use setup::{Error, back_up, init};

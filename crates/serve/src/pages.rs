@@ -6,7 +6,9 @@ mod form;
 mod jobs;
 mod layout;
 mod people;
+mod reservations;
 mod scenarios;
+mod studies;
 
 pub(crate) use layout::{problem, refuse};
 
@@ -64,6 +66,12 @@ pub(crate) fn pages() -> Vec<Page> {
         "/jobs", level(0) => get(jobs::list);
         "/jobs/{id}", level(0) => get(jobs::show);
         "/jobs/{id}/cancel", level(1) => post(jobs::cancel);
+        "/jobs/{id}/remarks", level(1) => post(jobs::annotate);
+        "/studies", level(0) => get(studies::list);
+        "/studies/launch", level(1) => post(studies::launch);
+        "/reservations", level(0) => get(reservations::list);
+        "/reservations/add", level(1) => post(reservations::add);
+        "/reservations/{id}/remove", level(1) => post(reservations::remove);
         "/jobs/{id}/report", level(0) => get(jobs::report);
         "/jobs/{id}/files/{number}", level(0) => get(crate::api::jobs::artifact);
         "/compare", level(0) => get(jobs::compare);

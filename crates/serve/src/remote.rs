@@ -123,10 +123,11 @@ mod tests {
     fn every_operation_is_there_with_its_parameters() {
         let all = remote_operations();
         assert_eq!(all.len(), crate::api::operations().len());
-        let launch = all.iter().find(|operation| operation.id == "launchJob").expect("an operation");
-        let required: Vec<&str> =
-            launch.body.iter().filter(|one| one.required).map(|one| &one.name[..]).collect();
-        assert_eq!(required, ["scenario"]);
+        let reserve = all.iter().find(|operation| operation.id == "addReservation").expect("an operation");
+        let mut required: Vec<&str> =
+            reserve.body.iter().filter(|one| one.required).map(|one| &one.name[..]).collect();
+        required.sort_unstable();
+        assert_eq!(required, ["end", "purpose", "start"]);
         let file = all.iter().find(|operation| operation.id == "getArtifact").expect("an operation");
         assert_eq!((file.places.len(), file.is_json), (2, false));
     }

@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::clock::now_ms;
 use crate::store::jobs::{self, Job, MAX_ATTEMPTS};
-use crate::store::{Result, StoreError, scenarios};
+use crate::store::{Result, StoreError};
 use crate::{log, nightly};
 
 /// Time between two looks at running children.
@@ -36,6 +36,8 @@ const PATIENCE_MS: i64 = 10_000;
 const BACKUP_LOOK_MS: i64 = 600_000;
 /// Most running jobs of one user.
 const MAX_PER_USER: u32 = 2;
+/// Exit code of a study that misses a published value.
+const MISSED: i32 = 1;
 /// Most bytes of progress that are read in a turn.
 const MAX_READ: u64 = 1 << 20;
 /// Bytes of a child's last errors that are kept.
@@ -180,6 +182,9 @@ impl Runner {
         }
         match code {
             Some(0) => jobs::set_state(db, job.id, "done", ""),
+            Some(MISSED) if job.study.is_some() && results.is_some() => {
+                jobs::set_state(db, job.id, "done", "a published value was missed: see the report")
+            }
             _ if job.cancel => jobs::set_state(db, job.id, "cancelled", ""),
             None if job.attempt < MAX_ATTEMPTS => jobs::set_state(
                 db,
@@ -208,7 +213,7 @@ impl Runner {
 
     /// Starts the child of a job that was claimed.
     fn start(&mut self, job: &Job) -> Result<()> {
-        let text = self.app.store.read(|db| scenarios::text(db, job.version))?;
+        let text = self.app.store.read(|db| jobs::text(db, job))?;
         match self.spawn(job, &text) {
             Ok(child) => {
                 self.children.insert(job.id, child);
@@ -227,12 +232,25 @@ impl Runner {
     fn spawn(&self, job: &Job, text: &str) -> io::Result<Child> {
         let folder = self.folder(job.id);
         fs::create_dir_all(folder.join("results"))?;
-        fs::write(folder.join("scenario.toml"), text)?;
+        if job.study.is_none() {
+            fs::write(folder.join("scenario.toml"), text)?;
+        }
         let lock = OpenOptions::new().create(true).append(true).read(true).open(folder.join("lock"))?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| io::Error::other("an earlier process of the job still runs"))?;
         let mut command = Command::new(&self.app.settings.program);
-        command.args(["run", "scenario.toml", "--out", "results", "--jobs", "1", "--quiet", "--progress"]);
+        match &job.study {
+            Some(study) => {
+                let studies = self.app.settings.studies.clone();
+                let missing = || io::Error::other("the server has no folder of studies");
+                command.args(["reproduce", study, "--studies"]).arg(studies.ok_or_else(missing)?);
+                command.args(job.quick.then_some("--quick"));
+            }
+            None => {
+                command.args(["run", "scenario.toml"]);
+            }
+        }
+        command.args(["--out", "results", "--jobs", "1", "--quiet", "--progress"]);
         command.arg(progress_file(Path::new(""), job.attempt));
         command.arg("--live").arg(live_file(Path::new(""), job.attempt));
         if let Some(seeds) = job.seeds {
@@ -292,6 +310,11 @@ fn read_lines(job: &mut Job, text: &str) -> News {
     for line in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
         match line {
             Line::Start { .. } => {}
+            // A study begins once for each of its scenarios.
+            Line::Begin { runs, finished } if job.study.is_some() => {
+                (job.runs, job.finished) = (job.runs + runs + finished, job.finished + finished);
+                moved = true;
+            }
             Line::Begin { runs, finished } => {
                 (job.runs, job.finished) = (runs + finished, finished);
                 moved = true;

@@ -42,6 +42,17 @@ pub struct Address {
     pub behind_tls: bool,
 }
 
+/// Settings of jobs.
+#[derive(Clone, Debug)]
+pub struct JobSettings {
+    /// Number of jobs that run at a time.
+    pub at_once: usize,
+    /// Program that runs them: this one.
+    pub program: PathBuf,
+    /// Folder that holds the studies, if there is one.
+    pub studies: Option<PathBuf>,
+}
+
 /// Serves a data folder until SIGINT or SIGTERM. Running jobs go on, and the next server adopts them.
 ///
 /// `ready` is called with the address once requests are answered.
@@ -51,7 +62,7 @@ pub struct Address {
 pub fn run(
     folder: &Path,
     address: &Address,
-    (jobs, program): (usize, PathBuf),
+    jobs: JobSettings,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), Error> {
     if !address.listen.ip().is_loopback() {
@@ -70,9 +81,10 @@ pub fn run(
     let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let settings = Settings {
         folder,
-        program,
+        program: jobs.program,
+        studies: jobs.studies.and_then(|folder| std::fs::canonicalize(folder).ok()),
         hosts: hosts(bound.port(), &address.hosts),
-        jobs,
+        jobs: jobs.at_once,
         secure: address.behind_tls,
     };
     // The lock lasts as long as the jobs are looked after.

@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod jobs;
 pub(crate) mod people;
 pub(crate) mod presets;
+pub(crate) mod reservations;
 pub(crate) mod scenarios;
 
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 /// Steps from each schema to the next. A step that was released is never edited.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql")];
 
 /// Number of idle connections for reading that are kept.
 const READERS: usize = 4;
@@ -27,6 +28,9 @@ pub(crate) enum StoreError {
     /// The file was written by a later version.
     #[error("database: schema {found} is of a later version of bentpipe; this one knows {known}")]
     Newer { found: usize, known: usize },
+    /// A migration would leave rows that refer to nothing.
+    #[error("database: schema {0} cannot be reached, as rows refer to missing ones; restore a backup")]
+    Dangling(usize),
 }
 
 pub(crate) type Result<T> = std::result::Result<T, StoreError>;
@@ -110,12 +114,18 @@ fn migrate(connection: &mut Connection) -> Result<()> {
     if found > MIGRATIONS.len() {
         return Err(StoreError::Newer { found, known: MIGRATIONS.len() });
     }
+    // A table that others refer to can be made again only without their checks, which are made up for.
+    connection.execute_batch("PRAGMA foreign_keys = OFF")?;
     for (version, step) in MIGRATIONS.iter().enumerate().skip(found) {
         let transaction = connection.transaction()?;
         transaction.execute_batch(step)?;
+        if transaction.prepare("PRAGMA foreign_key_check")?.exists([])? {
+            return Err(StoreError::Dangling(version + 1));
+        }
         transaction.pragma_update(None, "user_version", version as i64 + 1)?;
         transaction.commit()?;
     }
+    connection.execute_batch("PRAGMA foreign_keys = ON")?;
     Ok(())
 }
 

@@ -28,7 +28,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// Folders of examples.
-const EXAMPLES: &[&str] = &["scenarios", "gateway", "contrib/wireshark"];
+const EXAMPLES: &[&str] = &["scenarios", "studies", "gateway", "contrib/wireshark"];
 
 /// Builds the package and returns its path.
 pub(super) fn build(program: &Path, dist: &Path) -> Result<PathBuf> {

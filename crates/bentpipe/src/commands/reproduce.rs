@@ -9,17 +9,43 @@ use super::emulate::{Streams, display};
 use super::{Failure, command_line};
 use crate::arguments::ReproduceArguments;
 use crate::monitor::Terminal;
+use crate::progress::Journal;
 use crate::{build, show};
 
 /// The exit code if a published value is missed.
 const MISSED: u8 = 1;
 
 pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
+    let Some(path) = &arguments.progress else {
+        return reproduce_with(arguments, |_| ()).map(|ended| ended.0);
+    };
+    let wrong = |error| Failure::bad(format!("{}: {error}", path.display()));
+    let journal = Journal::append(path, arguments.live.as_deref()).map_err(wrong)?;
+    match reproduce_with(arguments, |terminal| terminal.write_to(journal.clone())) {
+        Ok((code, folder)) => {
+            let name = folder.as_ref().and_then(|folder| folder.file_name()?.to_str());
+            journal.end(code, name);
+            Ok(code)
+        }
+        Err(failure) => {
+            show::error(&failure.text);
+            journal.end(failure.code, None);
+            Ok(failure.code)
+        }
+    }
+}
+
+/// Reproduces studies, and returns the exit code and the folder of the last.
+fn reproduce_with(
+    arguments: &ReproduceArguments,
+    set_up: impl FnOnce(&mut Terminal),
+) -> Result<(u8, Option<PathBuf>), Failure> {
     let studies = folders(arguments)?;
     let studies = studies.iter().map(|folder| Study::read(folder).map_err(Failure::bad));
     let studies = studies.collect::<Result<Vec<_>, _>>()?;
     let (build, command) = (build::identity(), command_line());
-    let monitor = Terminal::new(arguments.common.quiet);
+    let mut monitor = Terminal::new(arguments.common.quiet);
+    set_up(&mut monitor);
     let this_machine = is_emulated(arguments, &studies)?.then(|| ThisMachine {
         stop: monitor.stop_flag(),
         console: &Streams,
@@ -28,7 +54,7 @@ pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
         commit: build::COMMIT,
         command: &command,
     });
-    let mut all_met = true;
+    let (mut all_met, mut folder) = (true, None);
     for study in &studies {
         let request = Request {
             study,
@@ -46,8 +72,9 @@ pub(super) fn reproduce(arguments: &ReproduceArguments) -> Result<u8, Failure> {
         let reproduced = reproduced?;
         all_met &= reproduced.is_met();
         show::out(&shown(study, &reproduced, arguments.common.quiet));
+        folder = Some(reproduced.folder);
     }
-    Ok(if all_met { 0 } else { MISSED })
+    Ok((if all_met { 0 } else { MISSED }, folder))
 }
 
 fn shown(study: &Study, reproduced: &Reproduced, quiet: bool) -> String {

@@ -89,6 +89,21 @@ await page.waitForSelector("h1");
 assert.ok(await page.locator("svg.plot").count() > 0);
 await page.goBack();
 
+// A note and tags, and the testbed reserved by typed times.
+await page.getByText("Note and tags", { exact: true }).click();
+await page.getByLabel("Note", { exact: true }).fill("RED as in figure 16");
+await page.getByLabel("Tags, separated by spaces").fill("red figure-16");
+await page.getByRole("button", { name: "Save note and tags" }).click();
+await page.goto(address + "/jobs?search=figure-16");
+assert.equal(await page.locator("tbody tr").count(), 1);
+await page.getByRole("link", { name: "Reservations" }).click();
+const tomorrow = (hour) => new Date(Date.now() + 86400e3).toISOString().slice(0, 11) + hour;
+await page.getByLabel("From (UTC)").fill(tomorrow("10:00"));
+await page.getByLabel("To (UTC)").fill(tomorrow("12:30"));
+await page.getByLabel("Purpose").fill("Campaign with RED");
+await page.getByRole("button", { name: "Reserve" }).click();
+await page.getByRole("cell", { name: "Campaign with RED", exact: true }).waitFor();
+
 // Text: an error is shown at its line while it is typed.
 await page.goto(`${address}/scenarios/${scenario}/text`);
 const text = page.locator("#text");
@@ -113,7 +128,7 @@ await plain.waitForURL(/jobs\/\d+$/);
 
 // All pages: no findings of axe, no scroll sideways at 320 px, in both schemes.
 const path_of_link = await page.evaluate(async (id) => (await (await fetch(`/scenarios/${id}/system`)).text()).match(/form\?path=link[^"]*/)[0], scenario);
-const all = ["/", "/jobs", "/account", "/users", "/audit", new URL(job).pathname, `/compare?job=${job.split("/").pop()}`,
+const all = ["/", "/jobs", "/studies", "/reservations", "/account", "/users", "/audit", new URL(job).pathname, `/compare?job=${job.split("/").pop()}`,
   ...["system", "connections", "test", "launch", "report", "text", "history", path_of_link, "form?path="].map((step) => `/scenarios/${scenario}/${step}`)];
 for (const colorScheme of ["light", "dark"]) {
   for (const width of [1280, 320]) {

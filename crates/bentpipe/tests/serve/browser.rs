@@ -23,7 +23,8 @@ fn journeys_in_a_browser() {
             Command::new("npm").args(["ci", "--ignore-scripts", "--no-audit"]).current_dir(&folder).status();
         assert!(installed.is_ok_and(|status| status.success()), "npm ci");
     }
-    let server = Server::new();
+    let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let server = Server::with(&["--studies", &studies.display().to_string()]);
     let mut journeys = Command::new("node");
     journeys.arg("journeys.mjs").arg(format!("http://{}", server.host)).arg(PASSWORD).current_dir(&folder);
     if let Some(pictures) = std::env::var_os("BENTPIPE_PICTURES") {

@@ -74,10 +74,11 @@ pub(crate) fn initialised() -> tempfile::TempDir {
     folder
 }
 
-fn start(data: &Path, listen: &str) -> (Child, String) {
+fn start(data: &Path, listen: &str, arguments: &[&str]) -> (Child, String) {
     let mut child = program()
         .args(["serve", "--listen", listen, "--data"])
         .arg(data)
+        .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -90,8 +91,13 @@ fn start(data: &Path, listen: &str) -> (Child, String) {
 
 impl Server {
     pub(crate) fn new() -> Server {
+        Server::with(&[])
+    }
+
+    /// Starts a server with further arguments.
+    pub(crate) fn with(arguments: &[&str]) -> Server {
         let folder = initialised();
-        let (child, host) = start(&folder.path().join("data"), "127.0.0.1:0");
+        let (child, host) = start(&folder.path().join("data"), "127.0.0.1:0", arguments);
         Server { folder, child, host }
     }
 
@@ -103,7 +109,7 @@ impl Server {
     pub(crate) fn kill_and_restart(&mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("ended");
-        (self.child, self.host) = start(&self.data(), &self.host.clone());
+        (self.child, self.host) = start(&self.data(), &self.host.clone(), &[]);
     }
 
     /// Sends a request as it is, and reads the answer.

@@ -7,10 +7,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use bentpipe_record::{Form, Selection as Selected};
 use bentpipe_scenario::Document;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
 
 use super::access::may_change;
@@ -29,6 +30,9 @@ const MAX_UNFINISHED: i64 = 100;
 /// Most runs of a job: points times seeds.
 const MAX_RUNS: usize = 10_000;
 
+/// Most bytes of files whose series are selected from.
+const MAX_SERIES: i64 = 64 << 20;
+
 /// Bytes of a download that are read at a time.
 const CHUNK: usize = 64 << 10;
 
@@ -36,8 +40,15 @@ const CHUNK: usize = 64 << 10;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewJob {
-    /// Number of the scenario.
-    pub(crate) scenario: i64,
+    /// Number of the scenario. Exactly one of `scenario` and `study` is given.
+    #[serde(default)]
+    pub(crate) scenario: Option<i64>,
+    /// Name of the study.
+    #[serde(default)]
+    pub(crate) study: Option<String>,
+    /// Set for shorter runs of a study, with one seed. Default: `false`.
+    #[serde(default)]
+    pub(crate) quick: bool,
     /// Number of the version. Default: the newest.
     #[serde(default)]
     pub(crate) version: Option<i64>,
@@ -63,27 +74,22 @@ pub(crate) async fn start(app: &App, caller: &Caller, new: NewJob, key: Option<S
     if new.priority < 0 && caller.user.level < 2 {
         return Err(Problem::forbidden("a priority below 0 needs level 2"));
     }
-    let (user, id, wanted) = (caller.user.clone(), new.scenario, new.version);
-    let (scenario, version, text) = app
-        .read(move |db| {
-            let scenario = scenarios::find(db, &user, id)?.ok_or_else(Problem::not_found)?;
-            let version = wanted.unwrap_or(scenario.version);
-            if version != scenario.version && !scenarios::versions(db, id)?.iter().any(|v| v.id == version) {
-                return Err(Problem::not_found());
-            }
-            Ok((scenario, version, scenarios::text(db, version)?))
-        })
-        .await?;
-    let settings = new.clone();
-    blocking(move || check(&text, &settings)).await?;
+    let subject = match (new.scenario, &new.study) {
+        (Some(id), None) => of_scenario(app, caller, id, &new).await?,
+        (None, Some(name)) => of_study(app, name, &new)?,
+        _ => return Err(Problem::bad("expected one of `scenario` and `study`")),
+    };
     let user = caller.user.clone();
     let job = app
         .write(move |db| {
             let launch = Launch {
                 owner: user.id,
-                version,
-                name: &scenario.name,
-                shared: scenario.shared,
+                kind: if new.study.is_some() { "study" } else { "simulate" },
+                version: subject.version,
+                study: new.study.as_deref(),
+                quick: new.quick,
+                name: &subject.name,
+                shared: subject.shared,
                 seeds: new.seeds,
                 duration: new.duration.as_deref(),
                 priority: new.priority,
@@ -101,6 +107,49 @@ pub(crate) async fn start(app: &App, caller: &Caller, new: NewJob, key: Option<S
     app.announce(job.id);
     log(app, &caller.user.name, &caller.address, ("launch job", &job.id.to_string(), "done")).await?;
     Ok(job)
+}
+
+/// Scenario or study of a job.
+struct Subject {
+    version: Option<i64>,
+    name: String,
+    shared: bool,
+}
+
+async fn of_scenario(app: &App, caller: &Caller, id: i64, new: &NewJob) -> Result<Subject> {
+    if new.quick {
+        return Err(Problem::bad("quick: only a study has shorter runs"));
+    }
+    let (user, wanted) = (caller.user.clone(), new.version);
+    let (scenario, version, text) = app
+        .read(move |db| {
+            let scenario = scenarios::find(db, &user, id)?.ok_or_else(Problem::not_found)?;
+            let version = wanted.unwrap_or(scenario.version);
+            if version != scenario.version && !scenarios::versions(db, id)?.iter().any(|v| v.id == version) {
+                return Err(Problem::not_found());
+            }
+            Ok((scenario, version, scenarios::text(db, version)?))
+        })
+        .await?;
+    let settings = new.clone();
+    blocking(move || check(&text, &settings)).await?;
+    Ok(Subject { version: Some(version), name: scenario.name, shared: scenario.shared })
+}
+
+fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
+    let all = crate::studies::list(app.settings.studies.as_deref());
+    if all.is_empty() {
+        let detail = "study: this server has no folder of studies; start it with `--studies FOLDER`";
+        return Err(Problem::bad(detail));
+    }
+    if !all.iter().any(|(known, _)| known == name) {
+        let names: Vec<&str> = all.iter().map(|(name, _)| &name[..]).collect();
+        return Err(Problem::bad(format!("study: expected one of {}", names.join(", "))));
+    }
+    if new.version.is_some() || new.seeds.is_some() || new.duration.is_some() {
+        return Err(Problem::bad("`version`, `seeds` and `duration` are of scenarios: a study has its own"));
+    }
+    Ok(Subject { version: None, name: format!("study {name}"), shared: true })
 }
 
 /// Checks a scenario with the settings of a job.
@@ -218,6 +267,75 @@ pub(crate) async fn events(
     Ok(Json(app.read(move |db| Ok(jobs::events(db, id, after, limit)?)).await?))
 }
 
+/// Study that a job can reproduce.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct StudyEntry {
+    /// Name.
+    name: String,
+    /// Title.
+    title: String,
+}
+
+pub(crate) async fn studies(State(app): State<App>) -> Result<Json<Vec<StudyEntry>>> {
+    let all = blocking(move || Ok(crate::studies::list(app.settings.studies.as_deref()))).await?;
+    Ok(Json(all.into_iter().map(|(name, title)| StudyEntry { name, title }).collect()))
+}
+
+/// Note and tags of a job.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Remarks {
+    /// Note, at most 4000 characters. Default: unchanged.
+    #[serde(default)]
+    pub(crate) note: Option<String>,
+    /// Tags, separated by spaces. They replace the old ones.
+    ///
+    /// At most 20 of at most 40 letters, digits, "-", "_", "." and ":". Default: unchanged.
+    #[serde(default)]
+    pub(crate) tags: Option<String>,
+}
+
+/// Returns the tags of a text.
+fn tags_of(text: &str) -> Result<Vec<String>> {
+    let is_tag = |tag: &str| {
+        tag.chars().count() <= 40 && tag.chars().all(|c| c.is_alphanumeric() || "-_.:".contains(c))
+    };
+    let all: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    match all.len() <= 20 && all.iter().all(|tag| is_tag(tag)) {
+        true => Ok(all),
+        false => Err(Problem::bad(
+            "tags: expected at most 20 of at most 40 letters, digits, \"-\", \"_\", \".\" and \":\"",
+        )),
+    }
+}
+
+/// Sets note and tags of a job.
+pub(crate) async fn remark(app: &App, caller: &Caller, id: i64, remarks: Remarks) -> Result<Job> {
+    let job = found(app, caller, id).await?;
+    may_change(&caller.user, job.owner_id)?;
+    let note = remarks.note.map(|note| note.replace("\r\n", "\n"));
+    if note.as_ref().is_some_and(|note| note.chars().count() > 4000) {
+        return Err(Problem::bad("note: expected at most 4000 characters"));
+    }
+    let tags = remarks.tags.as_deref().map(tags_of).transpose()?;
+    app.write(move |db| {
+        note.map_or(Ok(()), |note| jobs::set_note(db, id, &note))?;
+        tags.map_or(Ok(()), |tags| jobs::set_tags(db, id, &tags))?;
+        Ok::<(), Problem>(())
+    })
+    .await?;
+    found(app, caller, id).await
+}
+
+pub(crate) async fn annotate(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    Body(body): Body<Remarks>,
+) -> Result<Json<Job>> {
+    Ok(Json(remark(&app, &caller, id, body).await?))
+}
+
 /// Text searched for.
 #[derive(Deserialize)]
 pub(crate) struct TextSearch {
@@ -268,6 +386,45 @@ pub(crate) async fn open_artifact(
         Ok((artifact, File::from(file.map_err(|_| Problem::not_found())?)))
     })
     .await
+}
+
+/// Patterns of series.
+#[derive(Deserialize)]
+pub(crate) struct SeriesSearch {
+    select: Option<String>,
+}
+
+/// Returns the selected series of a finished job as CSV.
+pub(crate) async fn series(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    Search(search): Search<SeriesSearch>,
+) -> Result<Response> {
+    found(&app, &caller, id).await?;
+    let patterns: Vec<String> =
+        search.select.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    if patterns.is_empty() || patterns.len() > 20 {
+        return Err(Problem::bad("select: expected 1 to 20 patterns such as flow.*.sender.cwnd"));
+    }
+    let (artifacts, folder) =
+        app.read(move |db| Ok((jobs::artifacts(db, id)?, jobs::folder(db, id)?))).await?;
+    let is_series = |artifact: &&Artifact| artifact.path.ends_with("series.parquet");
+    let bytes: i64 = artifacts.iter().filter(is_series).map(|artifact| artifact.bytes).sum();
+    if bytes > MAX_SERIES {
+        let detail = "the series of this job have over 64 MB: download the files of the runs you need";
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
+    }
+    let root = app.job_folder(id).join("results").join(folder.ok_or_else(Problem::not_found)?);
+    let csv = blocking(move || {
+        let selection = Selected { patterns, keeps_constant: true };
+        let selected = selection.read(&root).map_err(|error| Problem::bad(format!("select: {error}")))?;
+        let mut csv = Vec::new();
+        selected.write_csv(Form::Wide, &mut csv).map_err(|error| Problem::internal(&error))?;
+        Ok(csv)
+    })
+    .await?;
+    Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], csv).into_response())
 }
 
 pub(crate) async fn artifact(

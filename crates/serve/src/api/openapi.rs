@@ -58,7 +58,11 @@ fn describe(operation: &Operation, generator: &mut schemars::SchemaGenerator) ->
     if let Some(answer) = answer {
         ok["content"] = json!({ "application/json": { "schema": answer(generator) } });
     } else if status == 200 {
-        let kind = if operation.id == "followJob" { "text/event-stream" } else { "application/octet-stream" };
+        let kind = match operation.id {
+            "followJob" => "text/event-stream",
+            "getSeries" => "text/csv",
+            _ => "application/octet-stream",
+        };
         ok["content"] = json!({ kind: {} });
     }
     let mut described = json!({
@@ -90,7 +94,7 @@ fn parameters(operation: &Operation) -> Vec<Value> {
     let in_path =
         names.map(|name| json!({ "name": name, "in": "path", "required": true, "schema": integer }));
     let in_query = operation.query.iter().map(|(name, description)| {
-        let is_text = matches!(*name, "state" | "search" | "section");
+        let is_text = matches!(*name, "state" | "search" | "section" | "select");
         let schema = if is_text { json!({ "type": "string" }) } else { integer.clone() };
         json!({ "name": name, "in": "query", "required": false, "description": description, "schema": schema })
     });

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 
 use axum::Extension;
-use axum::extract::State;
+use axum::extract::{Form, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
@@ -37,7 +37,7 @@ pub(super) fn job_table(all: &[Job], choose: bool) -> Markup {
             tbody { @for job in all { tr {
                 @if choose { td { input type="checkbox" name="job" value=(job.id) aria-label={ "compare job " (job.id) }; } }
                 td { a href={ "/jobs/" (job.id) } { "#" (job.id) } }
-                td { (job.name) }
+                td { (job.name) @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
                 td { (state(&job.state)) @if job.state == "running" { " " (percent(job.share)) } }
                 td.num { (job.finished) @if job.runs > 0 { " of " (job.runs) } }
                 td { (job.owner) }
@@ -68,7 +68,7 @@ pub(super) async fn list(
     let body = html! {
         h1 { "Jobs" }
         form.row method="get" role="search" {
-            label { "Name" input name="search" value=(text) maxlength="100"; }
+            label { "Name, note or tag" input name="search" value=(text) maxlength="100"; }
             label { "State" select name="state" {
                 option value="" { "any" }
                 @for word in ["queued", "running", "done", "failed", "cancelled"] { option value=(word) selected[word == state] { (word) } }
@@ -103,7 +103,10 @@ pub(super) async fn show(
     let report = files.iter().find(|file| file.path == "report.html");
     let last = events.last().map_or(0, |event| event.id);
     let body = html! {
-        p.crumb { a href="/jobs" { "Jobs" } " / " a href={ "/scenarios/" (job.scenario) "/report" } { (job.name) } }
+        p.crumb {
+            a href="/jobs" { "Jobs" } " / "
+            @if let Some(scenario) = job.scenario { a href={ "/scenarios/" (scenario) "/report" } { (job.name) } } @else { (job.name) }
+        }
         h1 { "Job #" (job.id) }
         div #live data-job=[(!job.is_over()).then_some(job.id)] data-last=(last) {
             dl.facts aria-live="polite" {
@@ -128,6 +131,7 @@ pub(super) async fn show(
         @if let Some(report) = report {
             p { a.button href={ "/jobs/" (job.id) "/report" } { "Open the report" } " " a href={ "/jobs/" (job.id) "/files/" (report.number) } { "Download it" } }
         }
+        (remarks(&job, can_stop))
         (measure_table(&measures, &points))
         (file_table(job.id, &files))
         details { summary { "Events" }
@@ -138,6 +142,36 @@ pub(super) async fn show(
         }
     };
     Ok(sheet(&caller, &format!("Job #{id}"), &body))
+}
+
+/// Returns note and tags, as a form for those who may change them.
+fn remarks(job: &Job, can_change: bool) -> Markup {
+    html! {
+        @if can_change {
+            details open[!job.note.is_empty() || !job.tags.is_empty()] {
+                summary { "Note and tags" }
+                form.stack method="post" action={ "/jobs/" (job.id) "/remarks" } {
+                    label { "Note" textarea name="note" rows="3" maxlength="4000" { "\n" (job.note) } }
+                    label { "Tags, separated by spaces" input name="tags" value=(job.tags.join(" ")) maxlength="900"; }
+                    button.quiet { "Save note and tags" }
+                }
+            }
+        } @else if !job.note.is_empty() || !job.tags.is_empty() {
+            h2 { "Note and tags" }
+            @if !job.note.is_empty() { p.note { (job.note) } }
+            p { @for tag in &job.tags { a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } " " } }
+        }
+    }
+}
+
+pub(super) async fn annotate(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    Form(sent): Form<api::Remarks>,
+) -> Done {
+    api::remark(&app, &caller, id, sent).await?;
+    Ok(Redirect::to(&format!("/jobs/{id}")))
 }
 
 fn settings_text(settings: &Value) -> String {
@@ -257,7 +291,7 @@ pub(super) async fn compare(
             for id in wanted {
                 let job = jobs::find(db, &user, id)?.ok_or_else(Problem::not_found)?;
                 let measures = jobs::measures(db, id, &asked)?;
-                let keys = crate::drafts::leaves(&crate::store::scenarios::text(db, job.version)?);
+                let keys = crate::drafts::leaves(&jobs::text(db, &job)?);
                 for (number, (settings, _)) in jobs::points(db, id)?.into_iter().enumerate() {
                     rows.push(row(&job, &keys, &settings, &measures, number as i64));
                 }

@@ -90,7 +90,9 @@ fn bar(caller: &Caller) -> Markup {
             nav aria-label="Main" {
                 a.brand href="/" { "bentpipe" }
                 a href="/" { "Scenarios" }
+                a href="/studies" { "Studies" }
                 a href="/jobs" { "Jobs" }
+                a href="/reservations" { "Reservations" }
                 @if caller.user.level >= 3 {
                     a href="/users" { "Users" }
                     a href="/audit" { "Audit" }

@@ -409,11 +409,12 @@ pub(super) async fn launch(
     };
     let duration = Some(sent.duration.trim().to_owned()).filter(|text| !text.is_empty());
     let new = api_jobs::NewJob {
-        scenario: id,
+        scenario: Some(id),
         version: Some(sent.version),
         seeds,
         duration,
         priority: sent.priority,
+        ..api_jobs::NewJob::default()
     };
     let job = api_jobs::start(&app, &caller, new, None).await?;
     Ok(Redirect::to(&format!("/jobs/{}", job.id)))

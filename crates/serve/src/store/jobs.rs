@@ -26,10 +26,18 @@ pub(crate) struct Job {
     pub(crate) owner: String,
     /// Number of the owner.
     pub(crate) owner_id: i64,
-    /// Number of the scenario.
-    pub(crate) scenario: i64,
-    /// Number of the scenario's version.
-    pub(crate) version: i64,
+    /// Number of the scenario, unless it is a study.
+    pub(crate) scenario: Option<i64>,
+    /// Number of the scenario's version, unless it is a study.
+    pub(crate) version: Option<i64>,
+    /// Name of the study.
+    pub(crate) study: Option<String>,
+    /// Set if the study is shortened.
+    pub(crate) quick: bool,
+    /// Note of the users who may change it.
+    pub(crate) note: String,
+    /// Tags, in alphabetical order.
+    pub(crate) tags: Vec<String>,
     /// Set if all users see it.
     pub(crate) shared: bool,
     /// State: "queued", "running", "done", "failed" or "cancelled".
@@ -110,8 +118,10 @@ pub(crate) struct Artifact {
 
 const JOB: &str =
     "job.id, job.name, user.name, job.owner, version.scenario, job.version, job.shared, state, priority,
-    attempt, seeds, duration, cancel, runs, finished, share, message, job.created, started, ended, job.kind
-    FROM job JOIN user ON user.id = job.owner JOIN version ON version.id = job.version";
+    attempt, seeds, duration, cancel, runs, finished, share, message, job.created, started, ended, job.kind,
+    study, quick, note,
+    (SELECT json_group_array(name) FROM (SELECT name FROM tag WHERE tag.job = job.id ORDER BY name))
+    FROM job JOIN user ON user.id = job.owner LEFT JOIN version ON version.id = job.version";
 
 fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
     Ok(Job {
@@ -136,6 +146,10 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         started: row.get(18)?,
         ended: row.get(19)?,
         kind: row.get(20)?,
+        study: row.get(21)?,
+        quick: row.get(22)?,
+        note: row.get(23)?,
+        tags: serde_json::from_str(&row.get::<_, String>(24)?).unwrap_or_default(),
     })
 }
 
@@ -146,7 +160,7 @@ pub(crate) struct Selection {
     pub(crate) before: Option<i64>,
     /// State.
     pub(crate) state: Option<String>,
-    /// Text in the name.
+    /// Text in the name or note, or a tag.
     pub(crate) search: Option<String>,
     /// Scenario.
     pub(crate) scenario: Option<i64>,
@@ -159,7 +173,8 @@ pub(crate) fn list(db: &Transaction<'_>, user: &User, selection: &Selection) -> 
     let seen = SEEN.replace("owner", "job.owner").replace("shared", "job.shared");
     let mut query = db.prepare(&format!(
         "SELECT {JOB} WHERE {seen} AND job.id < ?3 AND (?4 IS NULL OR state = ?4)
-         AND (?5 IS NULL OR instr(lower(job.name), lower(?5)) > 0) AND (?6 IS NULL OR version.scenario = ?6)
+         AND (?5 IS NULL OR instr(lower(job.name), lower(?5)) > 0 OR instr(lower(note), lower(?5)) > 0
+           OR EXISTS (SELECT 1 FROM tag WHERE tag.job = job.id AND lower(tag.name) = lower(?5))) AND (?6 IS NULL OR version.scenario = ?6)
          ORDER BY job.id DESC LIMIT ?7"
     ))?;
     let Selection { before, state, search, scenario, limit } = selection;
@@ -185,7 +200,11 @@ pub(crate) fn running(db: &Transaction<'_>) -> Result<Vec<Job>> {
 /// Job to be launched.
 pub(crate) struct Launch<'a> {
     pub(crate) owner: i64,
-    pub(crate) version: i64,
+    pub(crate) kind: &'a str,
+    /// Version of the scenario, unless it is a study.
+    pub(crate) version: Option<i64>,
+    pub(crate) study: Option<&'a str>,
+    pub(crate) quick: bool,
     pub(crate) name: &'a str,
     pub(crate) shared: bool,
     pub(crate) seeds: Option<u32>,
@@ -199,7 +218,20 @@ pub(crate) struct Launch<'a> {
 ///
 /// An earlier launch with the same request key is returned instead.
 pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
-    let Launch { owner, version, name, shared, seeds, duration, priority, request_key } = launch;
+    let Launch {
+        owner,
+        kind,
+        version,
+        study,
+        quick,
+        name,
+        shared,
+        seeds,
+        duration,
+        priority,
+        request_key,
+        ..
+    } = launch;
     let earlier = db.query_row(
         "SELECT id FROM job WHERE owner = ?1 AND request_key = ?2",
         params![owner, request_key],
@@ -209,9 +241,9 @@ pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
         return Ok(id);
     }
     db.execute(
-        "INSERT INTO job(owner, version, name, shared, seeds, duration, priority, request_key, created)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        params![owner, version, name, shared, seeds, duration, priority, request_key, now_ms()],
+        "INSERT INTO job(owner, version, name, shared, seeds, duration, priority, request_key, created, kind, study, quick)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        params![owner, version, name, shared, seeds, duration, priority, request_key, now_ms(), kind, study, quick],
     )?;
     let id = db.last_insert_rowid();
     add_event(db, id, "state", &json!({ "state": "queued" }))?;
@@ -261,19 +293,33 @@ pub(crate) fn set_state(db: &Transaction<'_>, id: i64, state: &str, message: &st
 }
 
 /// Starts the first job in the queue and returns it.
+///
+/// While the testbed is reserved, only jobs of the reservation's owner start. An emulation runs alone: it waits for others to
+/// end, and nothing overtakes it.
 pub(crate) fn claim(db: &Transaction<'_>, most_per_user: u32) -> Result<Option<Job>> {
-    let next: Option<i64> = db
+    let next: Option<(i64, bool)> = db
         .query_row(
-            "SELECT id FROM job WHERE state = 'queued' AND cancel = 0 AND
+            "SELECT id, kind = 'emulate' FROM job WHERE state = 'queued' AND cancel = 0 AND
              (SELECT count(*) FROM job AS other WHERE other.owner = job.owner AND other.state = 'running') < ?1
+             AND NOT EXISTS (SELECT 1 FROM reservation WHERE start <= ?2 AND end > ?2 AND reservation.owner <> job.owner)
              ORDER BY priority, id LIMIT 1",
-            [most_per_user],
-            |row| row.get(0),
+            params![most_per_user, now_ms()],
+            |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .optional()?;
+    let running = |condition: &str| -> Result<bool> {
+        let query = format!("SELECT EXISTS (SELECT 1 FROM job WHERE state = 'running' AND {condition})");
+        Ok(db.query_row(&query, [], |row| row.get(0))?)
+    };
+    let next = match next {
+        Some((_, true)) if running("true")? => None,
+        Some(_) if running("kind = 'emulate'")? => None,
+        next => next.map(|(id, _)| id),
+    };
     let Some(id) = next else { return Ok(None) };
     db.execute(
-        "UPDATE job SET attempt = attempt + 1, offset = 0, started = coalesce(started, ?2) WHERE id = ?1",
+        "UPDATE job SET attempt = attempt + 1, offset = 0, runs = 0, finished = 0, started = coalesce(started, ?2)
+         WHERE id = ?1",
         params![id, now_ms()],
     )?;
     set_state(db, id, "running", "")?;
@@ -394,4 +440,24 @@ pub(crate) fn points(db: &Transaction<'_>, id: i64) -> Result<Vec<(Value, String
         Ok((serde_json::from_str(&settings).unwrap_or_default(), row.get(1)?))
     })?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Sets the note of a job.
+pub(crate) fn set_note(db: &Transaction<'_>, id: i64, note: &str) -> Result<()> {
+    db.execute("UPDATE job SET note = ?2 WHERE id = ?1", params![id, note])?;
+    Ok(())
+}
+
+/// Replaces the tags of a job.
+pub(crate) fn set_tags(db: &Transaction<'_>, id: i64, tags: &[String]) -> Result<()> {
+    db.execute("DELETE FROM tag WHERE job = ?1", [id])?;
+    for tag in tags {
+        db.execute("INSERT OR IGNORE INTO tag(job, name) VALUES (?1, ?2)", params![id, tag])?;
+    }
+    Ok(())
+}
+
+/// Returns the scenario of a job; an empty text for a study.
+pub(crate) fn text(db: &Transaction<'_>, job: &Job) -> Result<String> {
+    job.version.map_or(Ok(String::new()), |version| super::scenarios::text(db, version))
 }

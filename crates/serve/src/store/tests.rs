@@ -1,6 +1,6 @@
 use rusqlite::Connection;
 
-use super::{MIGRATIONS, Store, StoreError, audit, jobs, people, scenarios};
+use super::{MIGRATIONS, Store, StoreError, audit, jobs, people, reservations, scenarios};
 
 fn store() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -18,7 +18,10 @@ fn launch(db: &rusqlite::Transaction<'_>, owner: i64, key: Option<&str>) -> supe
     let version = scenarios::find(db, &user, scenario)?.expect("exists").version;
     let launch = jobs::Launch {
         owner,
-        version,
+        kind: "simulate",
+        version: Some(version),
+        study: None,
+        quick: false,
         name: "geo",
         shared: false,
         seeds: None,
@@ -129,7 +132,8 @@ fn sessions_end_with_a_new_level_and_secrets_are_not_stored() {
 
 #[test]
 fn a_database_of_every_schema_opens_and_answers() {
-    let all: &[&[u8]] = &[include_bytes!("../../tests/schema-1.sqlite")];
+    let all: &[&[u8]] =
+        &[include_bytes!("../../tests/schema-1.sqlite"), include_bytes!("../../tests/schema-2.sqlite")];
     assert_eq!(all.len(), MIGRATIONS.len(), "a schema has no committed database");
     for committed in all {
         let folder = tempfile::tempdir().expect("a folder");
@@ -143,7 +147,71 @@ fn a_database_of_every_schema_opens_and_answers() {
         assert_eq!(write(&store, |db| jobs::measures(db, 1, "goodput"))[0].mean, Some(1e6));
         assert_eq!(write(&store, audit::broken_at), None);
         write(&store, |db| launch(db, 1, None));
+        assert!(write(&store, |db| reservations::after(db, 0)).len() < 2);
     }
+}
+
+#[test]
+fn reservations_overlap_exactly_where_minutes_do_and_the_database_refuses_it() {
+    let (_folder, store) = store();
+    let ann = write(&store, |db| people::add(db, "ann", "x", 1)).expect("added");
+    // A model of 60 minutes, each of which is taken or not.
+    let mut taken = [false; 60];
+    let mut state = 7_u32;
+    let mut next = |below: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 16) % below
+    };
+    for _ in 0..300 {
+        let start = next(55);
+        let end = start + 1 + next(5);
+        let minutes = start as usize..end as usize;
+        let is_free = !taken[minutes.clone()].contains(&true);
+        let time = (i64::from(start), i64::from(end));
+        assert_eq!(write(&store, |db| reservations::clash(db, time)).is_none(), is_free);
+        let added = store.write(|db| reservations::add(db, ann, time, "test"));
+        assert_eq!(added.is_ok(), is_free, "{time:?}");
+        if is_free {
+            taken[minutes].fill(true);
+        }
+    }
+    let moved: super::Result<()> =
+        store.write(|db| Ok(db.execute("UPDATE reservation SET start = start - 1", []).map(drop)?));
+    assert!(moved.is_err());
+}
+
+#[test]
+fn while_the_testbed_is_reserved_only_its_owner_starts() {
+    let (_folder, store) = store();
+    let [ann, bob] =
+        ["ann", "bob"].map(|name| write(&store, |db| people::add(db, name, "x", 1)).expect("added"));
+    let first = write(&store, |db| launch(db, ann, None));
+    let second = write(&store, |db| launch(db, bob, None));
+    let now = crate::clock::now_ms();
+    let reservation =
+        write(&store, |db| reservations::add(db, bob, (now - 1000, now + 3_600_000), "campaign"));
+    assert_eq!(write(&store, |db| jobs::claim(db, 9)).expect("queued").id, second);
+    assert!(write(&store, |db| jobs::claim(db, 9)).is_none());
+    write(&store, |db| reservations::remove(db, reservation));
+    assert_eq!(write(&store, |db| jobs::claim(db, 9)).expect("queued").id, first);
+}
+
+#[test]
+fn jobs_are_found_by_note_and_tag() {
+    let (_folder, store) = store();
+    let ann = write(&store, |db| people::add(db, "ann", "x", 1)).expect("added");
+    let user = write(&store, |db| people::find(db, ann)).expect("exists");
+    let id = write(&store, |db| launch(db, ann, None));
+    write(&store, |db| launch(db, ann, None));
+    write(&store, |db| jobs::set_note(db, id, "with the long Queue"));
+    write(&store, |db| jobs::set_tags(db, id, &["red".to_owned(), "fig-17".to_owned(), "red".to_owned()]));
+    let found = |text: &str| {
+        let selection =
+            jobs::Selection { search: Some(text.to_owned()), limit: 9, ..jobs::Selection::default() };
+        write(&store, |db| jobs::list(db, &user, &selection)).len()
+    };
+    assert_eq!(["long queue", "RED", "re", "geo", "green"].map(found), [1, 1, 0, 2, 0]);
+    assert_eq!(write(&store, |db| jobs::find(db, &user, id)).expect("exists").tags, ["fig-17", "red"]);
 }
 
 #[test]

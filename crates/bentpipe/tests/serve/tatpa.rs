@@ -1,0 +1,120 @@
+//! The TATPA testbed through the interface: router 1 both ways, and figure 17.
+
+use serde_json::{Value, json};
+
+use crate::client::{Server, User};
+
+fn study(file: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/tatpa").join(file);
+    std::fs::read_to_string(path).expect("a file of the study")
+}
+
+/// Sets keys of a scenario as the forms do, and saves it.
+fn configure(server: &Server, user: &User, scenario: i64, settings: &[(&str, Value)]) {
+    let path = format!("/scenarios/{scenario}");
+    let mut text = server.api(user, "GET", &path, &Value::Null).json()["text"].clone();
+    for (key, value) in settings {
+        let edit = json!({ "text": text, "key": key, "value": value });
+        let edited = server.api(user, "POST", "/edit", &edit);
+        assert_eq!(edited.status, 200, "{edited:?}");
+        text = edited.json()["text"].clone();
+    }
+    let check = server.api(user, "POST", "/check", &json!({ "text": text })).json();
+    assert_eq!(check["problems"], json!([]));
+    assert_eq!(server.api(user, "PUT", &path, &json!({ "text": text })).status, 200);
+}
+
+fn mean(server: &Server, user: &User, job: i64, name: &str) -> f64 {
+    let all = server.api(user, "GET", &format!("/jobs/{job}/measures?search={name}"), &Value::Null).json();
+    let found = all.as_array().expect("a list").iter().find(|measure| measure["name"] == name);
+    found.and_then(|measure| measure["mean"].as_f64()).unwrap_or_else(|| panic!("no {name} in {all}"))
+}
+
+#[test]
+fn router_1_is_configured_both_ways() {
+    let server = Server::new();
+    let boss = server.boss();
+    let scenario = server.scenario(&boss, &study("network.toml"));
+    let queue = "link.core.forward.queue";
+    let few = json!("[\"newreno\"]");
+    let red = [
+        ("sweep.\"flow.satellite.traffic.controller\"", few.clone()),
+        ("link.core.forward.queue.max", json!("20000 B")),
+        ("link.core.forward.queue.probability", json!("0.2")),
+    ];
+    configure(&server, &boss, scenario, &red);
+    let launch = |server: &Server| {
+        server.launch(&boss, &json!({ "scenario": scenario, "seeds": 1, "duration": "60 s" }))
+    };
+    let with_red = launch(&server);
+    let drop_tail = [(queue, json!("{ kind = \"drop-tail\", bytes = \"75000 B\" }"))];
+    configure(&server, &boss, scenario, &drop_tail);
+    let with_drop_tail = launch(&server);
+    let [red, tail] = [with_red, with_drop_tail].map(|job| {
+        server.wait_for(&boss, job, "done");
+        mean(&server, &boss, job, "link.core.forward.queue-mean-bytes")
+    });
+    assert!((4_000.0..20_000.0).contains(&red), "RED keeps the queue between its thresholds: {red} B");
+    assert!(tail > 3.0 * red, "drop tail fills its buffer: {tail} B against {red} B");
+}
+
+#[test]
+fn the_curves_of_figure_17_come_back() {
+    let server = Server::new();
+    let boss = server.boss();
+    let scenario = server.scenario(&boss, &study("figure-17.toml"));
+    let job = server.launch(&boss, &json!({ "scenario": scenario }));
+    server.wait_for(&boss, job, "done");
+    let path = format!(
+        "/jobs/{job}/series?select=flow.satellite.sender.cwnd+flow.satellite.sender.ssthresh+\
+                        flow.satellite.sender.data-segments-sent"
+    );
+    let answer = server.api(&boss, "GET", &path, &Value::Null);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let head: Vec<&str> = answer.body.lines().next().expect("a head").split(',').collect();
+    let column = |name: &str| {
+        let place = head.iter().position(|title| title.contains(name)).unwrap_or_else(|| panic!("{head:?}"));
+        let cells = answer.body.lines().skip(1).filter_map(move |line| line.split(',').nth(place));
+        cells.filter_map(|cell| cell.parse::<f64>().ok()).collect::<Vec<f64>>()
+    };
+    let (time, cwnd, ssthresh, sent) =
+        (column("time"), column("cwnd"), column("ssthresh"), column("data-segments-sent"));
+    assert_eq!((time.len(), cwnd.len(), sent.len()), (1001, 1001, 1001));
+    // Without a value until the first slow start ends.
+    assert!((900..1001).contains(&ssthresh.len()), "{}", ssthresh.len());
+    assert_eq!(time.last(), Some(&200.0));
+    assert!(sent.windows(2).all(|pair| pair[0] <= pair[1]) && sent[1000] > 20_000.0);
+    // After each fall cwnd is back at what it was within five seconds: seven round trips.
+    let falls: Vec<usize> = (1..1001).filter(|&n| cwnd[n] < 0.6 * cwnd[n - 1] && time[n] < 195.0).collect();
+    assert!(falls.len() >= 5, "{falls:?}");
+    for fall in falls {
+        let before = cwnd[fall - 1].min(180_000.0);
+        assert!(cwnd[fall..fall + 25].iter().any(|&now| now >= 0.9 * before), "at {} s", time[fall]);
+    }
+    for (select, status) in [("", 422), ("flow.nobody.*", 422)] {
+        let answer = server.api(&boss, "GET", &format!("/jobs/{job}/series?select={select}"), &Value::Null);
+        assert_eq!(answer.status, status, "{select}");
+    }
+}
+
+#[test]
+fn the_study_runs_every_controller_that_there_is() {
+    let output =
+        std::process::Command::new(env!("CARGO_BIN_EXE_bentpipe")).arg("list").output().expect("runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let listed = text.split("Controllers\n").nth(1).expect("a section");
+    let names: Vec<&str> = listed
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(names.len() >= 7, "{text}");
+    let network = study("network.toml");
+    let sweep = network.split("[sweep]").nth(1).expect("a sweep");
+    for name in names {
+        assert!(
+            sweep.contains(&format!("\"{name}\"")),
+            "{name} is missing in the sweep of studies/tatpa/network.toml"
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! Studies as jobs, reservations, notes and tags.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::client::{SCENARIO, Server};
+
+#[test]
+fn a_study_runs_as_a_job_and_leaves_its_comparison() {
+    // The server is started in this crate, so that a relative folder of studies is not there.
+    let server = Server::new();
+    let boss = server.boss();
+    let refused = server.api(&boss, "POST", "/jobs", &json!({ "study": "tatpa" }));
+    assert_eq!(refused.status, 422);
+    assert!(refused.body.contains("--studies"), "{refused:?}");
+    let studies = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let server = Server::with(&["--studies", &studies.display().to_string()]);
+    let boss = server.boss();
+    for bad in [
+        json!({ "study": "nothing" }),
+        json!({ "study": "--help" }),
+        json!({ "study": "../studies/pep" }),
+        json!({ "study": "pep", "seeds": 3 }),
+        json!({ "study": "pep", "scenario": 1 }),
+        json!({}),
+    ] {
+        assert_eq!(server.api(&boss, "POST", "/jobs", &bad).status, 422, "{bad}");
+    }
+    let names = server.api(&boss, "GET", "/studies", &Value::Null).json();
+    assert!(names.as_array().expect("a list").iter().any(|study| study["name"] == "tatpa"), "{names}");
+    let id = server.launch(&boss, &json!({ "study": "tatpa", "quick": true }));
+    let job = server.wait_for(&boss, id, "done");
+    assert_eq!((job["kind"].as_str(), job["study"].as_str()), (Some("study"), Some("tatpa")));
+    assert_eq!(job["finished"], job["runs"]);
+    let files = server.api(&boss, "GET", &format!("/jobs/{id}/artifacts"), &Value::Null).json();
+    let has = |name: &str| files.as_array().expect("a list").iter().any(|file| file["path"] == name);
+    assert!(has("report.html") && has("comparison.json"), "{files}");
+    let page = server.send(&boss, ("GET", &format!("/jobs/{id}")), &[], "");
+    assert!(page.status == 200 && page.body.contains("study tatpa"));
+}
+
+#[test]
+fn reservations_hold_the_jobs_of_others_and_clashes_are_refused() {
+    let server = Server::new();
+    let boss = server.boss();
+    let (ann, bob) = (server.user(&boss, "ann", 1), server.user(&boss, "bob", 1));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as i64;
+    let reserve =
+        |start: i64, end: i64| json!({ "start": now + start, "end": now + end, "purpose": "campaign" });
+    let made = server.api(&ann, "POST", "/reservations", &reserve(-1000, 3_600_000));
+    assert_eq!(made.status, 201, "{made:?}");
+    let clash = server.api(&bob, "POST", "/reservations", &reserve(60_000, 7_200_000));
+    assert_eq!(clash.status, 409);
+    assert!(clash.body.contains("reserved by ann"), "{clash:?}");
+    for bad in [reserve(10, 5), reserve(-20_000, -10_000), reserve(0, 8 * 86_400_000)] {
+        assert_eq!(server.api(&bob, "POST", "/reservations", &bad).status, 422, "{bad}");
+    }
+    let [of_bob, of_ann] = [&bob, &ann].map(|user| {
+        let scenario = server.scenario(user, SCENARIO);
+        server.launch(user, &json!({ "scenario": scenario }))
+    });
+    server.wait_for(&ann, of_ann, "done");
+    assert_eq!(server.job(&bob, of_bob)["state"], "queued");
+    let path = format!("/reservations/{}", made.json()["id"]);
+    assert_eq!(server.api(&bob, "DELETE", &path, &Value::Null).status, 403);
+    assert_eq!(server.api(&ann, "DELETE", &path, &Value::Null).status, 204);
+    server.wait_for(&bob, of_bob, "done");
+}
+
+#[test]
+fn notes_and_tags_are_kept_and_found() {
+    let server = Server::new();
+    let boss = server.boss();
+    let ann = server.user(&boss, "ann", 1);
+    let scenario = server.scenario(&ann, SCENARIO);
+    let id = server.launch(&ann, &json!({ "scenario": scenario }));
+    let path = format!("/jobs/{id}");
+    let note = json!({ "note": "<b>first</b> try", "tags": "red fig-17" });
+    assert_eq!(server.api(&ann, "PATCH", &path, &note).json()["tags"], json!(["fig-17", "red"]));
+    assert_eq!(server.api(&ann, "PATCH", &path, &json!({ "tags": "a,b" })).status, 422);
+    assert_eq!(
+        server.api(&ann, "PATCH", &path, &json!({ "tags": "green" })).json()["note"],
+        "<b>first</b> try"
+    );
+    let found = |text: &str| {
+        let all = server.api(&ann, "GET", &format!("/jobs?search={text}"), &Value::Null).json();
+        all.as_array().expect("a list").len()
+    };
+    assert_eq!(["first", "green", "red"].map(found), [1, 1, 0]);
+    let page = server.send(&ann, ("GET", &path), &[], "");
+    assert!(page.body.contains("&lt;b&gt;first") && !page.body.contains("<b>first"));
+    server.wait_for(&ann, id, "done");
+}
