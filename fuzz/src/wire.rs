@@ -9,7 +9,7 @@ use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
     aal1, aal5, arp, atm, bbframe, dccp, erf, ethernet, gse, icmp, ipv4, ipv6, link, llc, membership, mpe,
-    psi, rle, rtcp, rtp, section, sixin4, tcp, ts, udp, udplite, wman,
+    psi, rle, rtcp, rtp, section, sixin4, tcp, ts, udp, udplite, wman, wpan,
 };
 
 /// A decoder under test.
@@ -56,6 +56,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("tcpcl", fuzz_tcpcl),
     ("mtcp", fuzz_mtcp),
     ("wman", fuzz_wman),
+    ("wpan", fuzz_wpan),
 ];
 
 /// The first two bytes of an input say how many zeros are elided behind the rest.
@@ -765,6 +766,20 @@ pub fn fuzz_mtcp(data: &[u8]) {
         let mut out = Vec::new();
         mtcp::put_head(&mut out, len);
         assert_eq!(out, data[..head]);
+    }
+}
+
+/// Frames of 802.15.4, which are written again in the same bytes.
+pub fn fuzz_wpan(data: &[u8]) {
+    // The FCS is made true, as mutations would hardly ever find it.
+    let mut bytes = data.to_vec();
+    bytes.extend(wpan::fcs(data).to_le_bytes());
+    for bytes in [data, &bytes] {
+        if let Ok(frame) = wpan::Frame::new_checked(bytes) {
+            let mut out = Vec::new();
+            frame.header().emit(frame.payload(), &mut out);
+            assert_eq!(out, bytes);
+        }
     }
 }
 

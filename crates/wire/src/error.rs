@@ -112,6 +112,7 @@ pub enum Layer {
     UdpLite,
     Ule,
     Wman,
+    Wpan,
 }
 
 impl fmt::Display for Layer {
@@ -153,6 +154,7 @@ impl fmt::Display for Layer {
             Layer::UdpLite => "UDP-Lite",
             Layer::Ule => "ULE",
             Layer::Wman => "802.16",
+            Layer::Wpan => "802.15.4",
         })
     }
 }

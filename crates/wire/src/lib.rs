@@ -26,6 +26,7 @@ pub mod ip;
 mod lan;
 mod media;
 pub mod wman;
+pub mod wpan;
 
 pub use atm::{aal1, aal5};
 pub use capture::{erf, link, pcap};

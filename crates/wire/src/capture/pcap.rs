@@ -52,6 +52,8 @@ impl LinkType {
     pub const USER0: LinkType = LinkType(147);
     /// Endace's extensible record format, which can hold an AAL5 PDU.
     pub const ERF: LinkType = LinkType(197);
+    /// IEEE 802.15.4 with FCS.
+    pub const IEEE802_15_4: LinkType = LinkType(195);
     /// MPEG-2 transport stream packets.
     pub const MPEG_2_TS: LinkType = LinkType(243);
     /// Linux "cooked" capture, version 2.
