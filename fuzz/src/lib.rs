@@ -8,6 +8,7 @@ pub mod lab;
 pub mod net;
 pub mod rohc;
 pub mod rtp;
+pub mod sensor;
 pub mod signalling;
 pub mod transport;
 pub mod voice;

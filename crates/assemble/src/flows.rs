@@ -201,6 +201,11 @@ fn add_copy(
             Attach::Entry(channel) => site.connect(own, natives[channel][0]),
             Attach::Exit(channel) => site.connect(natives[channel][1], own),
         }
+        if let Some(client) = end.second {
+            let (own, at) = ((element, Port(1)), roles.client(client));
+            site.connect(own, at);
+            site.connect(at, own);
+        }
         calls.extend(node.zip(read).map(|(node, read)| (node, element, read)));
         element
     };

@@ -48,7 +48,7 @@ const fn yes() -> bool {
 }
 
 /// Returns the endpoint of a service at a node. Node numbers count from 1.
-pub(crate) fn endpoint(node: usize, service: u16) -> Eid {
+pub fn endpoint(node: usize, service: u16) -> Eid {
     Eid::ipn(node as u32 + 1, service.into())
 }
 

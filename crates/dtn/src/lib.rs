@@ -2,7 +2,7 @@
 //!
 //! The protocols are state machines without I/O, so that the simulator and programs on sockets run the same code.
 
-mod carry;
+pub mod carry;
 pub mod element;
 pub mod kind;
 pub mod ltp;

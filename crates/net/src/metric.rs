@@ -38,11 +38,14 @@ pub enum Unit {
     /// Decibels.
     #[serde(rename = "dB")]
     Decibels,
+    /// Joules.
+    #[serde(rename = "J")]
+    Joules,
 }
 
 impl Unit {
     /// Every unit.
-    pub const ALL: [Unit; 8] = [
+    pub const ALL: [Unit; 9] = [
         Unit::Bytes,
         Unit::Packets,
         Unit::Cells,
@@ -51,6 +54,7 @@ impl Unit {
         Unit::Count,
         Unit::Ratio,
         Unit::Decibels,
+        Unit::Joules,
     ];
 
     /// Returns the symbol used in plots and column names.
@@ -64,6 +68,7 @@ impl Unit {
             Unit::Count => "count",
             Unit::Ratio => "ratio",
             Unit::Decibels => "dB",
+            Unit::Joules => "J",
         }
     }
 

@@ -18,6 +18,11 @@ bentpipe_site::roles! {
 
     /// Performance-enhancing proxy that splits TCP connections (RFC 3135).
     Pep "pep" bentpipe_transport::tcp::pep::kind::Kind;
+
+    /// Gateway of a field of sensors on 802.15.4, in which queries run.
+    SensorGateway "sensor-gateway" bentpipe_sensor::kind::Kind, shares
+        /// Fields of sensors.
+        field: bentpipe_sensor::field::Fields;
 }
 
 /// Role of a node, or several.

@@ -35,4 +35,7 @@ bentpipe_site::traffic! {
 
     /// IAX2 calls placed at random times, with voice in both directions.
     Iax "iax" bentpipe_telephony::IaxConfig;
+
+    /// A query to a field of sensors and its rows, as bundles.
+    Query "query" bentpipe_sensor::kind::Queries;
 }

@@ -129,6 +129,8 @@ pub struct End {
     pub element: Box<dyn Element>,
     /// Place.
     pub at: Attach,
+    /// Role that port 1 is connected with, if the element has that port.
+    pub second: Option<Client>,
     /// Reader of the calls at this end.
     pub calls: Option<CallReader>,
 }
@@ -141,7 +143,12 @@ impl End {
 
     /// Creates the end of an element at any place.
     pub fn attached(element: impl Element + 'static, at: Attach) -> End {
-        End { element: Box::new(element), at, calls: None }
+        End { element: Box::new(element), at, second: None, calls: None }
+    }
+
+    /// Connects port 1 of the element with a role.
+    pub fn joined(self, role: Client) -> End {
+        End { second: Some(role), ..self }
     }
 
     /// Creates the end of an element of calls at a node.

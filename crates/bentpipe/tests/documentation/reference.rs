@@ -119,6 +119,7 @@ fn declared() -> Vec<(&'static str, &'static [&'static Metric])> {
         ("Aggregation", bentpipe_voice::aggregate::metrics::ALL),
         ("TCP-splitting proxies", tcp::pep::metrics::ALL),
         ("Bundle nodes", bentpipe_dtn::metrics::ALL),
+        ("Sensor fields", bentpipe_sensor::metrics::ALL),
     ]
 }
 

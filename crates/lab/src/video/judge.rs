@@ -27,7 +27,11 @@ pub fn finish(judges: Vec<(String, Box<dyn Judge>)>, keeps_files: bool) -> Optio
         let mut measures = Vec::new();
         for (flow, mut judge) in judges {
             let prefix = if several { format!("{flow}-") } else { String::new() };
-            let Judged { measures: mut found, videos, .. } = judge.judge();
+            let Judged { measures: mut found, videos, files, .. } = judge.judge();
+            for (name, content) in files {
+                let path = folder.join(format!("{flow}-{name}"));
+                std::fs::write(&path, content).map_err(|error| format!("{}: {error}", path.display()))?;
+            }
             if !videos.is_empty() {
                 found.extend(pictures_measures(&compared(&videos, folder, keeps_files.then_some(&prefix))?));
             }

@@ -170,7 +170,7 @@ impl Judge for Verdict {
         measures.push(("intact", "ratio", same.sum::<f64>() / parts.len().max(1) as f64));
         let pairs = self.original.parts.iter().zip(&parts);
         let videos = pairs.map(|(sent, part)| [sent.to_bytes(), part.to_bytes()]).collect();
-        Judged { measures, videos, received: stream.to_bytes() }
+        Judged { measures, videos, received: stream.to_bytes(), ..Judged::default() }
     }
 }
 
