@@ -9,7 +9,7 @@ use bentpipe_net::channel::Trace;
 use bentpipe_net::channel::loss;
 use bentpipe_net::metric::{Counter, Gauge, Of};
 use bentpipe_report::losses;
-use bentpipe_scenario::{Document, Scenario};
+use bentpipe_scenario::{Document, Scenario, event_series};
 use bentpipe_units::Time;
 
 /// What is under test.
@@ -20,6 +20,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("scenario", fuzz_scenario),
     ("run", fuzz_run),
     ("delays", fuzz_delays),
+    ("series", fuzz_series),
     ("losses", fuzz_losses),
     ("video", fuzz_video),
 ];
@@ -79,6 +80,15 @@ pub fn fuzz_delays(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match delay_changes(text) {
         Ok(changes) => assert!(changes.windows(2).all(|pair| pair[0].at < pair[1].at)),
+        Err((line, problem)) => assert!(line <= text.lines().count().max(1) && !problem.is_empty()),
+    }
+}
+
+/// Reads a file of values in time, of an event.
+pub fn fuzz_series(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match event_series(text) {
+        Ok(rows) => assert!(rows.windows(2).all(|pair| pair[0].1 <= pair[1].1)),
         Err((line, problem)) => assert!(line <= text.lines().count().max(1) && !problem.is_empty()),
     }
 }

@@ -1,11 +1,51 @@
 //! Changing a network while it runs, in the words of its scenario.
 
-use bentpipe_scenario::{Framing, Layout, Link, Medium, Moment, Problem, Scenario, Shared, Stages};
+use bentpipe_scenario::{Flow, Framing, Layout, Link, Medium, Moment, Problem, Scenario, Shared, Stages};
 use bentpipe_sim::ElementId;
-use bentpipe_site::{Change, Changes, Changing, LinkHandle, RoleHandle, SharedParts, UNCHANGEABLE, stage};
+use bentpipe_site::{
+    Change, Changes, Changing, LinkHandle, RoleHandle, SharedParts, Switch, UNCHANGEABLE, stage,
+};
 
 use super::real::adapted;
-use super::{Built, Emulated};
+use super::{Built, Emulated, FlowHandle};
+
+/// Sending end of a flow or copy.
+#[derive(Clone, Debug)]
+struct Sender {
+    flow: String,
+    traffic: &'static str,
+    element: ElementId,
+    switch: Option<Switch>,
+}
+
+impl Sender {
+    fn of(flow: &FlowHandle) -> Sender {
+        let FlowHandle { flow, traffic, sender, switch, .. } = flow;
+        Sender { flow: flow.clone(), traffic, element: *sender, switch: *switch }
+    }
+
+    /// Adds the change that turns it on or off as in `new`.
+    fn change(&self, new: &Scenario, to: &mut Changes) -> Result<(), Problem> {
+        let key = format!("flow.{}.active", self.flow);
+        let active = new.flow.get(&self.flow).is_none_or(|flow| flow.active);
+        let Some(switch) = self.switch else {
+            let problem =
+                format!("cannot turn traffic of kind \"{}\" off: expected \"udp\" or \"tcp\"", self.traffic);
+            return Err(Problem::new(key, problem));
+        };
+        switch.change(self.element, key, active, to);
+        Ok(())
+    }
+}
+
+/// Turns off the flows that do not send from the start.
+pub(super) fn turn_off(built: &mut Built, scenario: &Scenario) -> Result<(), Problem> {
+    let mut changes = Changes::default();
+    let is_off = |sender: &Sender| scenario.flow.get(&sender.flow).is_some_and(|flow| !flow.active);
+    let senders = built.flows.iter().map(Sender::of).filter(is_off);
+    senders.into_iter().try_for_each(|sender| sender.change(scenario, &mut changes))?;
+    changes.into_vec().into_iter().try_for_each(|change| change.apply(&mut built.network))
+}
 
 /// Builder of changes to a running network, from the scenario it was built from.
 #[derive(Clone, Debug)]
@@ -17,6 +57,8 @@ pub struct Changer {
     sides: Vec<LinkHandle>,
     /// Roles of nodes.
     roles: Vec<RoleHandle>,
+    /// Senders of flows.
+    flows: Vec<Sender>,
     /// Elements of what links share.
     shared: SharedParts<ElementId>,
 }
@@ -31,9 +73,10 @@ impl Changer {
 
     /// Creates a changer of a network made from `scenario`, which has no copies.
     pub(super) fn of(built: &Built, scenario: &Scenario) -> Changer {
-        let Built { sides, roles, shared, .. } = built;
+        let Built { sides, roles, shared, flows, .. } = built;
         let (sides, roles, shared) = (sides.clone(), roles.clone(), shared.clone());
-        Changer { scenario: scenario.clone(), asked: scenario.clone(), sides, roles, shared }
+        let flows = flows.iter().map(Sender::of).collect();
+        Changer { scenario: scenario.clone(), asked: scenario.clone(), sides, roles, flows, shared }
     }
 
     /// Returns the changes of an event, and takes them as made.
@@ -57,8 +100,14 @@ impl Changer {
             moment.changes.iter().any(|(key, _)| of_section(key))
         };
         let built = &self.scenario;
-        if !names("flow") {
-            after.flow.clone_from(&built.flow);
+        let is_of_flow = |key: &str| key.starts_with("flow.") && !key.ends_with(".active");
+        if !moment.changes.iter().any(|(key, _)| is_of_flow(key)) {
+            let active = |name: &String| after.flow.get(name).is_none_or(|flow| flow.active);
+            let with = |(name, flow): (&String, &Flow)| {
+                (name.clone(), Flow { active: active(name), ..flow.clone() })
+            };
+            let flows = built.flow.iter().map(with).collect();
+            after.flow = flows;
         }
         if !names("probe") {
             after.probe.clone_from(&built.probe);
@@ -105,6 +154,7 @@ impl Changer {
             return Err(Problem::new("", UNCHANGEABLE));
         }
         let mut changes = Changes::default();
+        self.flows(new, &mut changes)?;
         self.links(new, &mut changes)?;
         self.roles(new, &mut changes)?;
         Ok(changes.into_vec().into_iter().chain(of_shared.into_vec()).collect())
@@ -132,6 +182,15 @@ impl Changer {
             Medium::change(&at, to)?;
         }
         Ok(())
+    }
+
+    /// Lists the flows that are turned on or off.
+    fn flows(&self, new: &Scenario, to: &mut Changes) -> Result<(), Problem> {
+        let differs = |sender: &&Sender| {
+            let active = |of: &Scenario| of.flow.get(&sender.flow).is_none_or(|flow| flow.active);
+            active(&self.scenario) != active(new)
+        };
+        self.flows.iter().filter(differs).try_for_each(|sender| sender.change(new, to))
     }
 
     /// Lists the changes of all roles.
@@ -162,6 +221,7 @@ fn without_changeable(scenario: &Scenario) -> Scenario {
     let mut rest = Scenario { shared: Shared::default(), event, timeline, ..scenario.clone() };
     rest.link.values_mut().for_each(clear);
     rest.node.values_mut().for_each(|node| node.role = None);
+    rest.flow.values_mut().for_each(|flow| flow.active = true);
     rest
 }
 

@@ -211,6 +211,7 @@ fn add_copy(
     };
     let base = format!("flow/{}", plan.name);
     let FlowEnds { sender, receivers, .. } = plan.ends;
+    let switch = sender.switch;
     let sender = join(0, sender, format!("{base}/sender"));
     let several = receivers.len() > 1;
     let receivers = receivers.into_iter().enumerate().map(|(n, end)| {
@@ -232,6 +233,7 @@ fn add_copy(
         copies: plan.copies,
         start: plan.start,
         calls,
+        switch,
     }
 }
 

@@ -28,7 +28,7 @@ use bentpipe_scenario::{DelayChanges, Document, Layout, Medium, Problem, Scenari
 use bentpipe_sim::{BuildError, ElementId, Network};
 use bentpipe_site::{
     Artefact, CallReader, CaptureFormat, CapturePoint, Facts, Input, Installed, Judge, Member, Nodes, Opened,
-    Part, RoleHandle, RolePlans, Router, SharedParts, Site, Topology, numbered_parts,
+    Part, RoleHandle, RolePlans, Router, SharedParts, Site, Switch, Topology, numbered_parts,
 };
 use bentpipe_units::Span;
 
@@ -74,7 +74,7 @@ pub struct NodeHandle {
 }
 
 /// A flow, or a copy of one, and its elements; `E` numbers them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct FlowHandle<E = ElementId> {
     /// The name in the file, for copies with their number: "bulk", or "bulk.1", "bulk.2", ...
     pub name: String,
@@ -96,16 +96,19 @@ pub struct FlowHandle<E = ElementId> {
     pub start: Span,
     /// Ends with calls: the node, the element and the reader.
     pub calls: Vec<(String, E, CallReader)>,
+    /// Switch of the sending end, if it has one.
+    pub switch: Option<Switch>,
 }
 
 impl FlowHandle<Part> {
     /// Returns the flow with the numbers of its elements.
     fn numbered(self, installed: &Installed) -> FlowHandle {
-        let FlowHandle { name, flow, traffic, from, to, sender, receivers, copies, start, calls } = self;
+        let FlowHandle { name, flow, traffic, from, to, sender, receivers, copies, start, calls, switch } =
+            self;
         let receivers = receivers.into_iter().map(|receiver| installed.element(receiver)).collect();
         let sender = installed.element(sender);
         let calls = calls.into_iter().map(|(node, end, read)| (node, installed.element(end), read)).collect();
-        FlowHandle { name, flow, traffic, from, to, sender, receivers, copies, start, calls }
+        FlowHandle { name, flow, traffic, from, to, sender, receivers, copies, start, calls, switch }
     }
 }
 
@@ -197,6 +200,7 @@ impl Built {
         Plan::new(&spread)
             .and_then(|plan| plan.install(&mut Site::new(seed, folder), real))
             .and_then(|(mut built, gates)| {
+                change::turn_off(&mut built, &spread)?;
                 timeline::schedule(&mut built, &spread)?;
                 Ok((built, gates))
             })

@@ -271,7 +271,12 @@ fn add_gates(scenario: &Scenario, layout: &Layout<'_>, site: &mut Site<'_>) -> V
     for (_, host) in real_nodes(scenario) {
         let links = scenario.link.iter().enumerate().filter(|(_, (_, link))| link.between.contains(host));
         for (n, (name, _)) in links {
-            let element = site.add(Order::Gate, format!("node/{host}/gate/{name}"), ExternalPort::default());
+            let is_first = gates.iter().all(|gate: &GateAt<Part>| gate.host != *host);
+            let port = match is_first {
+                true => ExternalPort::reporting(format!("node/{host}/tcp")),
+                false => ExternalPort::default(),
+            };
+            let element = site.add(Order::Gate, format!("node/{host}/gate/{name}"), port);
             gates.push(GateAt { host: host.clone(), link: name.clone(), element, mtu: layout.mtu(n) });
         }
     }

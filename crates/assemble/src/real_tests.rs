@@ -405,6 +405,8 @@ fn a_stream_of_dvb_changes_what_its_sender_does_alone() {
         limited.len() == 2 && limited.iter().all(|value| value.contains("packets: Some(20)")),
         "{limited:?}"
     );
+    let line = changed_sky("dvb.carrier.rate=1 Mbit/s").expect("possible");
+    assert!(line.len() == 2 && line.iter().all(|value| value.contains("Rate(1000000)")), "{line:?}");
     for (assignment, why) in [
         (
             "link.sky.dvb.pid=\"0x300\"",
@@ -416,7 +418,7 @@ fn a_stream_of_dvb_changes_what_its_sender_does_alone() {
             "link.sky.forward.medium.rohc: cannot be changed while it runs: contexts",
         ),
         ("link.sky.delay=20 ms", "link.sky.forward.delay: cannot be changed"),
-        ("dvb.carrier.rate=1 Mbit/s", "dvb.carrier: a line cannot be changed while it runs"),
+        ("dvb.carrier.group=2", "dvb.carrier: cannot be changed while it runs: expected the rate"),
     ] {
         let said = changed_sky(assignment).expect_err(assignment);
         assert!(said.starts_with(why), "{assignment}: {said}");

@@ -2,6 +2,7 @@ mod broadcast;
 mod conservation;
 mod effects;
 mod events;
+mod live_keys;
 mod minima;
 mod nat;
 mod path_mtu;

@@ -424,6 +424,13 @@ pub(crate) struct EmulateArguments {
     /// when all of these have
     #[arg(long, alias = "at", value_name = "HOST=COMMAND")]
     pub(crate) background: Vec<String>,
+    /// Attach an interface or network namespace in the place of a host, as HOST=TARGET; repeatable. Targets are eth1, eth1.7 (a VLAN),
+    /// tap0, netns:NAME and netns:PID
+    #[arg(long, value_name = "HOST=TARGET")]
+    pub(crate) attach: Vec<bentpipe_emulation::Attachment>,
+    /// Serve metrics for Prometheus, and the live view as a page. The address is on loopback: 127.0.0.1:9189
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) prometheus: Option<std::net::SocketAddr>,
     /// Folder for the results
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub(crate) out: PathBuf,

@@ -3,6 +3,8 @@
 #![allow(clippy::print_stderr, reason = "says why a test is skipped")]
 #![allow(clippy::disallowed_methods, reason = "waits for a program in real time")]
 
+#[path = "emulate/attach.rs"]
+mod attach;
 #[path = "emulate/disk.rs"]
 mod disk;
 #[path = "emulate/ends.rs"]
@@ -13,6 +15,8 @@ mod ethernet;
 mod kernel;
 #[path = "emulate/multicast.rs"]
 mod multicast;
+#[path = "emulate/prometheus.rs"]
+mod prometheus;
 #[path = "emulate/rig.rs"]
 mod rig;
 #[path = "emulate/set.rs"]

@@ -30,7 +30,7 @@ pub use allocate::{Allocation, Claim, Scheduler, Scheduling};
 pub use backlog::Backlog;
 pub use burst::cells_of;
 pub use cells::Encapsulation;
-pub use control::ControlCentre;
+pub use control::{ControlCentre, Frames};
 pub use demand::Contract;
 pub use frame::{Config, Control, Frame, Preset, Requests};
 pub use plan::Entry as PlanEntry;

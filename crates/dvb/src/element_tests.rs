@@ -46,6 +46,7 @@ fn s2(symbol_rate: u64, modcod: &str, steps: Vec<Step>) -> Line {
         pilots: false,
         roll_off: RollOff::R020,
         steps,
+        es_n0_db: None,
         margin_db: 0.0,
         reaction: Span::ZERO,
         input_streams: InputStreams::Single,
@@ -142,7 +143,8 @@ fn a_receiver_hands_over_full_buffers() {
         rig.receive(376_000, 0, packet(1, 100));
         rig.run_until(1000 * MS);
         let (at, _, sent) = rig.out.remove(0);
-        let receiver = Receiver::new(&Config::default()).expect("possible").behind_card(&line, packets);
+        let receiver =
+            Receiver::new(&Config::default()).expect("possible").behind_card(Slots::new(&line), packets);
         let mut receiver = Harness::new(receiver);
         receiver.receive(at.as_nanos(), 0, sent);
         receiver.run_until(1000 * MS);

@@ -7,7 +7,8 @@ use bentpipe_units::Time;
 use bentpipe_wire::bbframe::{self, Adaptation, Framer};
 use bentpipe_wire::ts::{NULL_PACKET, PACKET_LEN};
 
-use super::line::{Frames, Grid, Line};
+use super::line::Line;
+use super::timing::{Frames, Slots};
 use super::unit::Unit;
 
 /// Transport stream of a DVB-S2 carrier, by its slots.
@@ -83,19 +84,19 @@ impl Framed {
 /// Fill of a carrier with a transport stream, for captures.
 #[derive(Clone, Debug)]
 pub struct Idle {
-    grid: Grid,
+    slots: Slots,
     framed: Option<Framed>,
 }
 
 impl Idle {
-    /// Creates the fill of a carrier that was checked.
-    pub fn new(line: &Line) -> Idle {
-        Idle { grid: line.grid(), framed: line.frames(false).map(Framed::new) }
+    /// Creates the fill of a carrier that was checked, by its slots.
+    pub fn new(line: &Line, slots: Slots) -> Idle {
+        Idle { slots, framed: line.frames(false).map(Framed::new) }
     }
 
     /// Returns the end of a slot, or of a frame if there are frames.
     pub fn ends(&self, number: u64) -> Time {
-        self.grid.frame_end(number).unwrap_or_else(|| self.grid.closes(number))
+        self.slots.with(|grid| grid.frame_end(number).unwrap_or_else(|| grid.closes(number)))
     }
 
     /// Returns its content: a NULL packet, or a frame of them.

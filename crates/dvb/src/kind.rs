@@ -7,6 +7,7 @@ mod compressed;
 
 use crate::{
     Config, DataPid, Encapsulation, Idle, Line, Modcod, PathConfig, Receiver, Refusal, RohcMode, Sender,
+    Slots,
 };
 use bentpipe_net::Port;
 use bentpipe_units::{Bytes, Rate};
@@ -76,8 +77,8 @@ impl MediumKind for Kind {
         all: Vec<Member<'s, Self>>,
         lines: &'s Named<Line>,
     ) -> Box<dyn Assembly + 's> {
-        let (places, wired) = (vec![None; all.len()], vec![None; all.len()]);
-        Box::new(Multiplexes { row, all, lines, places, wired })
+        let (places, slots, wired) = (vec![None; all.len()], vec![None; all.len()], vec![None; all.len()]);
+        Box::new(Multiplexes { row, all, lines, places, slots, wired })
     }
 
     fn change(at: &Changing<'_, Self>, to: &mut Changes) -> Result<(), Problem> {
@@ -101,15 +102,26 @@ impl MediumKind for Kind {
     fn change_shared(
         before: &Named<Line>,
         after: &Named<Line>,
-        _: &SharedParts<bentpipe_sim::ElementId>,
-        _: &mut Changes,
+        parts: &SharedParts<bentpipe_sim::ElementId>,
+        to: &mut Changes,
     ) -> Result<(), Problem> {
-        const FIXED: &str = "a line cannot be changed while it runs: its slots and frames are counted from the start. Expected \
-                             a stream's packing, filter, to, llc or modcod, or the link's queue or channel";
-        match after.keys().find(|name| before.get(*name) != after.get(*name)) {
-            Some(name) => Err(Problem::new(format!("dvb.{name}"), FIXED)),
-            None => Ok(()),
+        for (name, line) in after.iter().filter(|(name, line)| before.get(*name) != Some(*line)) {
+            let key = format!("dvb.{name}");
+            let (framed, plain) = (parts.get(&gse_part(name)), parts.get(&key));
+            for (senders, in_frames) in [(framed, true), (plain, false)] {
+                let Some(senders) = senders else { continue };
+                let had = before.get(name).ok_or_else(|| Problem::new(&key, "no such line"))?;
+                if let Some(fixed) = had.fixed_key(line, in_frames) {
+                    return Err(fixed_part(&key, fixed));
+                }
+                for sender in senders {
+                    to.set(*sender, &key, line.clone(), |sender: &mut Sender, now, line: Line| {
+                        sender.set_line(now, &line)
+                    });
+                }
+            }
         }
+        Ok(())
     }
 
     fn multicast(&self) -> Option<String> {
@@ -214,6 +226,26 @@ fn refuse_fixed(at: &Changing<'_, Kind>) -> Result<(), Problem> {
     ])
 }
 
+/// Returns the path of the senders of a line whose streams are GSE.
+fn gse_part(line: &str) -> String {
+    format!("dvb.{line} gse")
+}
+
+/// Returns the refusal of a change of a line at a key.
+fn fixed_part(line: &str, key: &str) -> Problem {
+    let why = match key {
+        "modcod" | "symbol_rate" => {
+            "cannot be changed while it runs: a transport stream in BBFRAMEs keeps its frames. Expected streams of GSE"
+        }
+        "es_n0_db" => "cannot be added or removed while it runs: expected a value from the start",
+        _ => {
+            "cannot be changed while it runs: expected the rate of a transport stream, symbol and code rate of DVB-S, or \
+             `symbol_rate`, `modcod`, `es_n0_db`, `margin_db` or `reaction` of DVB-S2"
+        }
+    };
+    Problem::new(if key.is_empty() { line.to_owned() } else { format!("{line}.{key}") }, why)
+}
+
 /// Cost of packets in a stream.
 struct StreamCost {
     rate: Rate,
@@ -269,6 +301,8 @@ struct Multiplexes<'s> {
     all: Vec<Member<'s, Kind>>,
     lines: &'s Named<Line>,
     places: Vec<Option<Spot>>,
+    /// Slots of each member's carrier.
+    slots: Vec<Option<Slots>>,
     wired: Vec<Option<Wired>>,
 }
 
@@ -281,13 +315,16 @@ impl Assembly for Multiplexes<'_> {
             }
         }
         for (n, (path, members)) in multiplexes.into_iter().enumerate() {
-            let sender = site.add(Order::Shared(self.row, n), path, self.sender(&members)?);
+            let sender = self.sender(&members)?;
+            let slots = sender.slots();
+            let sender = site.add(Order::Shared(self.row, n), path, sender);
             for (number, member) in members.iter().enumerate() {
                 let kind = self.all[*member].medium;
                 let is_gse = kind.stream.encapsulation == Encapsulation::Gse;
                 let in_frames = is_gse || matches!(self.lines[&kind.line], Line::DvbS2 { .. });
                 let (number, streams) = (Port(number as u16), members.len() as u16);
                 self.places[*member] = Some(Spot { sender, number, streams, in_frames });
+                self.slots[*member] = Some(slots.clone());
             }
         }
         Ok(())
@@ -308,9 +345,9 @@ impl Assembly for Multiplexes<'_> {
                 .map_err(|error| Problem::impossible(&member.place.key("medium"), &error))?,
             None => receiver,
         };
-        let receiver = match member.medium.receive_buffer {
-            Some(packets) => receiver.behind_card(&self.lines[&member.medium.line], packets),
-            None => receiver,
+        let receiver = match (member.medium.receive_buffer, &self.slots[number]) {
+            (Some(packets), Some(slots)) => receiver.behind_card(slots.clone(), packets),
+            _ => receiver,
         };
         let stream = &member.medium.stream;
         let label = self.lines[&member.medium.line].label(stream, spot.number.0.into(), spot.streams.into());
@@ -350,7 +387,7 @@ impl Assembly for Multiplexes<'_> {
         let merge = if kind.stream.encapsulation == Encapsulation::Gse {
             None
         } else {
-            let idle = Idle::new(self.lines.get(&kind.line)?);
+            let idle = Idle::new(self.lines.get(&kind.line)?, self.slots[member].clone()?);
             let farthest = self.siblings(spot).map(|n| self.all[n].common.delay).max().unwrap_or_default();
             Some(capture::Merge::new(idle, self.all[member].common.delay, farthest, nulls))
         };
@@ -360,6 +397,21 @@ impl Assembly for Multiplexes<'_> {
         };
         let format = Box::new(capture::Units::new(spot.in_frames, merge));
         Some(CapturePoint { suffix, inputs, format })
+    }
+
+    fn shared_parts(&self) -> SharedParts<Part> {
+        let mut parts = SharedParts::new();
+        for (member, spot) in self.all.iter().zip(&self.places) {
+            let Some(spot) = spot else { continue };
+            let is_gse = member.medium.stream.encapsulation == Encapsulation::Gse;
+            let line = &member.medium.line;
+            let key = if is_gse { gse_part(line) } else { format!("dvb.{line}") };
+            let senders: &mut Vec<Part> = parts.entry(key).or_default();
+            if !senders.contains(&spot.sender) {
+                senders.push(spot.sender);
+            }
+        }
+        parts
     }
 }
 

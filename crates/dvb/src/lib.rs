@@ -14,6 +14,8 @@
 //! EtherType. Not modelled: address resolution, encryption, concatenation when sending; the FEC (what is left of errors behind it is the channel's), synchronisation of a receiver.
 
 mod bridge;
+#[cfg(test)]
+mod change_tests;
 mod config;
 pub mod dama;
 mod decapsulator;
@@ -32,6 +34,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod text;
+mod timing;
 mod unit;
 
 pub use config::{Cid, Compatibility, Config, Encapsulation, Reorder, Rohc, RohcMode};
@@ -44,4 +47,5 @@ pub use receiver::Receiver;
 pub use sender::{PathConfig, Refusal, Sender};
 pub use tables::{Tables, elementary};
 pub use text::{Address, DataPid};
+pub use timing::Slots;
 pub use unit::{CarriedPacket, Unit};

@@ -12,7 +12,7 @@ use bentpipe_wire::{ethernet, gse};
 
 use super::config::Config;
 use super::decapsulator::{Decapsulator, Event, Received};
-use super::line::{Grid, Line};
+use super::timing::Slots;
 use super::unit::{CarriedPacket, Unit, digest};
 use crate::metrics;
 
@@ -68,10 +68,10 @@ impl Receiver {
         Ok(Receiver { common: Some(Decapsulator::new(common, ethernet::Filter::All)?), ..self })
     }
 
-    /// Receives through a card that delivers full buffers of `packets` slots.
+    /// Receives through a card that delivers full buffers of `packets` of these slots.
     #[must_use]
-    pub fn behind_card(self, carrier: &Line, packets: u32) -> Receiver {
-        let card = Card { grid: carrier.grid(), packets: packets.max(1).into(), waiting: VecDeque::new() };
+    pub fn behind_card(self, slots: Slots, packets: u32) -> Receiver {
+        let card = Card { slots, packets: packets.max(1).into(), waiting: VecDeque::new() };
         Receiver { card: Some(card), ..self }
     }
 
@@ -111,7 +111,7 @@ impl Receiver {
 /// Buffer of the receiver's card.
 #[derive(Debug)]
 struct Card {
-    grid: Grid,
+    slots: Slots,
     packets: u64,
     /// TS packets, and when the buffer with them is full.
     waiting: VecDeque<(Time, Packet)>,
@@ -120,7 +120,7 @@ struct Card {
 impl Card {
     fn take(&mut self, now: Time, packet: Packet) {
         let number = packet.carried::<Unit>().map_or(0, |unit| unit.number);
-        let rest = self.grid.fills(number, self.packets).since(self.grid.closes(number));
+        let rest = self.slots.with(|grid| grid.fills(number, self.packets).since(grid.closes(number)));
         self.waiting.push_back((now + rest, packet));
     }
 

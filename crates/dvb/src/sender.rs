@@ -15,9 +15,10 @@ use bentpipe_wire::{bbframe, gse};
 
 use super::config::{Config, Encapsulation};
 use super::framed::Framed;
-use super::line::{Frames, InputStreams, Line, Modcod, Timing};
+use super::line::{InputStreams, Line, Modcod};
 use super::multiplex::{Fields, Multiplex, Origin};
 use super::tables::{self, Tables};
+use super::timing::{Frames, Slots, Timing};
 use super::unit::Unit;
 use crate::metrics;
 use common::Common;
@@ -76,7 +77,11 @@ pub struct Refusal {
 /// outputs. NULL packets and dummy frames are counted, not made, so that no work depends on their number. A transport stream
 /// in BBFRAMEs does have them: a receiver gets the frames with a part of its stream, whole.
 pub struct Sender {
+    /// Carrier as it is.
+    line: Line,
     timing: Timing,
+    /// Slots for those that go by them as well.
+    slots: Slots,
     multiplex: Multiplex,
     /// Data fields of GSE.
     fields: Option<Fields>,
@@ -128,13 +133,10 @@ impl Sender {
             if let Timing::Frames(frames) = &timing { Some(fields(frames, &mut built)) } else { None };
         let programmes = tables::programmes(paths.iter().map(|path| &path.dvb));
         let tables = line.tables().map(|interval| Tables::new(interval, 1, programmes));
-        if let (Some(tables), Some(interval)) = (&tables, line.tables()) {
-            let share =
-                tables.packets() as f64 * PACKET_BITS / interval.as_secs_f64() / line.rate().as_bps() as f64;
-            let expected = "a longer interval: tables would take more than half of the line";
-            InvalidConfig::ensure(share <= 0.5, "tables", expected).map_err(of_line)?;
-        }
+        check_tables(line, tables.as_ref()).map_err(of_line)?;
         Ok(Sender {
+            line: line.clone(),
+            slots: Slots::new(line),
             rate: line.rate(),
             common,
             multiplex: Multiplex::new(tables),
@@ -150,6 +152,34 @@ impl Sender {
             filled_bytes: 0,
             field_bytes: 0,
         })
+    }
+
+    /// Returns the slots of the carrier, which follow its changes.
+    pub fn slots(&self) -> Slots {
+        self.slots.clone()
+    }
+
+    /// Changes rate, symbol rate, code rate, MODCOD or signal of the carrier.
+    ///
+    /// The change holds from the first slot or frame on that has not begun.
+    ///
+    /// # Errors
+    /// Returns the key whose value is not possible; nothing is changed then.
+    pub fn set_line(&mut self, now: Time, line: &Line) -> Result<(), InvalidConfig> {
+        self.catch_up(now);
+        let in_frames = matches!(self.timing, Timing::Frames(_));
+        line.check(in_frames, self.paths.iter().any(|path| path.modcod.is_some()))?;
+        if let Some(key) = self.line.fixed_key(line, in_frames) {
+            return Err(InvalidConfig::new(key, "what the line started with"));
+        }
+        check_tables(line, self.multiplex.tables_mut().map(|tables| &*tables))?;
+        self.timing.set(now, line);
+        self.slots.set(now, line);
+        (self.line, self.rate) = (line.clone(), line.rate());
+        if let (Timing::Frames(frames), Some(fields)) = (&self.timing, &mut self.fields) {
+            set_capacities(now, frames, &mut self.paths, fields);
+        }
+        Ok(())
     }
 
     /// Changes a stream's encapsulation settings, and its MODCOD if it has its own. The change holds from the next
@@ -360,6 +390,17 @@ impl Line {
         let own = || gse::Label::Three([high, middle, low]);
         is_shared.then(|| stream.to.map_or_else(own, |address| gse::Label::Six(address.0)))
     }
+}
+
+/// Checks that tables leave half of the line.
+fn check_tables(line: &Line, tables: Option<&Tables>) -> Result<(), InvalidConfig> {
+    let (Some(tables), Some(interval)) = (tables, line.tables()) else { return Ok(()) };
+    let share = tables.packets() as f64 * PACKET_BITS / interval.as_secs_f64() / line.rate().as_bps() as f64;
+    InvalidConfig::ensure(
+        share <= 0.5,
+        "tables",
+        "a longer interval: tables would take more than half of the line",
+    )
 }
 
 /// Returns `part / whole` of a time.

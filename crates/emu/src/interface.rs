@@ -15,13 +15,21 @@ pub const TX_QUEUE_PACKETS: u32 = 4096;
 /// # Errors
 /// Returns the command and its standard error if it fails or does not start.
 pub fn ip(args: &[&str]) -> Result<(), SetupError> {
+    ip_output(args).map(|_| ())
+}
+
+/// Runs `ip` with arguments and returns its output.
+///
+/// # Errors
+/// Returns the command and its standard error if it fails or does not start.
+pub fn ip_output(args: &[&str]) -> Result<String, SetupError> {
     let failed = |why: String| SetupError::Command { command: format!("ip {}", args.join(" ")), why };
     let output = Command::new("ip").args(args).output().map_err(|error| match error.kind() {
         ErrorKind::NotFound => SetupError::Missing { program: "ip", package: "iproute2" },
         _ => failed(error.to_string()),
     })?;
     match output.status.success() {
-        true => Ok(()),
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
     }
 }

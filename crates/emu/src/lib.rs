@@ -10,10 +10,13 @@
 //! Linux only.
 #![allow(clippy::disallowed_methods, reason = "real time is the purpose of this crate")]
 
+mod attached;
 mod children;
 mod clock;
 pub mod datagrams;
 mod driver;
+pub mod exporter;
+pub mod exposition;
 pub mod interface;
 mod lateness;
 mod namespace;
@@ -27,9 +30,11 @@ mod realtime;
 mod setup;
 pub mod signals;
 mod tap;
+mod tcp_diag;
 mod terminal;
 mod tun;
 
+pub use attached::Attached;
 pub use children::{end, end_group};
 pub use clock::{Clock, FakeClock, Monotonic};
 pub use driver::{Control, Driver, Ended, Errors, Lost, Pace, Pass};
@@ -40,5 +45,6 @@ pub use port::{Port, Queue};
 pub use realtime::{cpu_time, request_realtime_priority, set_min_timer_slack};
 pub use setup::{Setup, SetupError};
 pub use tap::Tap;
+pub use tcp_diag::{TcpConnection, TcpDiag};
 pub use terminal::terminal_size;
 pub use tun::{Tun, open_tap};

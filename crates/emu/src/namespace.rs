@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use crate::attached;
 use crate::interface::{TX_QUEUE_PACKETS, ip, suppress_autoconfiguration};
 use crate::occupants::{Identity, end_all};
 use crate::setup::{Setup, SetupError};
@@ -14,6 +15,10 @@ use crate::{Tap, Tun};
 
 const FOLDER: &str = "/run/netns";
 const PREFIX: &str = "bentpipe-";
+/// Prefix of names for other programs' namespaces.
+const JOINED: &str = "joined-bentpipe-";
+/// Metric of a default route that any other one beats.
+const LAST_METRIC: &str = "4000000000";
 
 /// Network namespace of this process, removed with the value and all programs inside. `ip netns` lists it too.
 #[derive(Debug)]
@@ -21,6 +26,18 @@ pub struct Namespace {
     name: String,
     /// Identity, which outlasts the name; `None` if the system hides it.
     identity: Option<Identity>,
+    origin: Origin,
+}
+
+/// Origin of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// Made here: it goes, with all programs inside.
+    Made,
+    /// Another program's, to which this one gave a name: the name goes.
+    Named,
+    /// Another program's: it stays as it is.
+    Foreign,
 }
 
 impl Namespace {
@@ -34,9 +51,35 @@ impl Namespace {
         let name = format!("{PREFIX}{}-{host}", std::process::id());
         ip(&["netns", "add", &name])?;
         let identity = Identity::of_file(&Path::new(FOLDER).join(&name));
-        let namespace = Namespace { name, identity };
+        let namespace = Namespace { name, identity, origin: Origin::Made };
         namespace.ip(&["link", "set", "dev", "lo", "up"])?;
         Ok(namespace)
+    }
+
+    /// Joins an existing namespace in the place of a host.
+    ///
+    /// `target` is the number of a process in it, or its name of `ip netns`. Devices in it go with the emulation; nothing else in it changes.
+    ///
+    /// # Errors
+    /// A missing capability by its name, or what the system said.
+    pub fn join(host: &str, target: &str) -> Result<Namespace, SetupError> {
+        check_capabilities()?;
+        if Path::new(FOLDER).join(target).is_file() && !target.contains('/') {
+            return Ok(Namespace { name: target.to_owned(), identity: None, origin: Origin::Foreign });
+        }
+        let is_there =
+            target.parse::<u32>().is_ok_and(|process| Path::new(&format!("/proc/{process}/ns/net")).exists());
+        if !is_there {
+            return Err(SetupError::NoNamespace(target.to_owned()));
+        }
+        let name = format!("{JOINED}{}-{host}", std::process::id());
+        ip(&["netns", "attach", &name, target])?;
+        Ok(Namespace { name, identity: None, origin: Origin::Named })
+    }
+
+    /// Returns `true` if it was there before.
+    pub fn is_foreign(&self) -> bool {
+        self.origin != Origin::Made
     }
 
     /// The name, as `ip netns exec` takes it.
@@ -86,7 +129,12 @@ impl Namespace {
         }
         self.ip(&["link", "set", "dev", device, "up"])?;
         for family in families(setup) {
-            self.ip(&[family, "route", "replace", "default", "dev", device])?;
+            if self.is_foreign() {
+                // A default route that is there stays the better one.
+                self.ip(&[family, "route", "append", "default", "dev", device, "metric", LAST_METRIC])?;
+            } else {
+                self.ip(&[family, "route", "replace", "default", "dev", device])?;
+            }
         }
         Ok(())
     }
@@ -171,7 +219,11 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        self.identity.iter().for_each(end_all);
+        match self.origin {
+            Origin::Made => self.identity.iter().for_each(end_all),
+            Origin::Named => {}
+            Origin::Foreign => return,
+        }
         // Nothing is left to do if this fails; the next start tries again (see `clean_up_after_crash`).
         let _ = ip(&["netns", "delete", &self.name]);
     }
@@ -191,12 +243,28 @@ fn enter(handle: &File) -> io::Result<()> {
 
 /// Removes namespaces of emulations whose process is gone, and returns their names. Programs inside end too.
 pub fn clean_up_after_crash() -> Vec<String> {
-    remove_if(orphaned)
+    let mut gone = remove_if(orphaned);
+    gone.extend(remove_names_if(|process| !Path::new(&format!("/proc/{process}")).exists()));
+    gone.extend(attached::put_back_after_crash());
+    gone
 }
 
 /// Removes the namespaces of this process, with the programs inside, before it exits without returning.
 pub fn clean_up_before_exit() {
     remove_if(|name| owner(name) == Some(std::process::id()));
+    remove_names_if(|process| process == std::process::id());
+    attached::put_back_before_exit();
+}
+
+/// Removes names that were given to other programs' namespaces, which stay.
+fn remove_names_if(is_meant: impl Fn(u32) -> bool) -> Vec<String> {
+    let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let given = names.filter(|name| {
+        let process = name.strip_prefix(JOINED).and_then(|rest| rest.split_once('-')?.0.parse().ok());
+        process.is_some_and(&is_meant)
+    });
+    given.filter(|name| ip(&["netns", "delete", name]).is_ok()).collect()
 }
 
 fn remove_if(is_meant: impl Fn(&str) -> bool) -> Vec<String> {

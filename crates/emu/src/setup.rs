@@ -14,6 +14,24 @@ pub enum SetupError {
     /// No TUN device can be created.
     #[error("no TUN device can be made: {0}; is the `tun` kernel module there (/dev/net/tun)?")]
     Tun(io::Error),
+    /// An interface to be attached is not there.
+    #[error(
+        "no network interface is called \"{0}\"; help: `ip link` lists them, and PARENT.NUMBER makes a VLAN of one"
+    )]
+    NoInterface(String),
+    /// An interface cannot be attached.
+    #[error("cannot attach \"{host}\" to {to}: {why}")]
+    Attach {
+        /// Host.
+        host: String,
+        /// Interface.
+        to: String,
+        /// Cause.
+        why: String,
+    },
+    /// A network namespace to be attached is not there.
+    #[error("no network namespace \"{0}\"; help: expected the number of a process, or a name of `ip netns`")]
+    NoNamespace(String),
     /// A program that sets up hosts is not installed.
     #[error("`{program}` is not installed; help: install the package `{package}`")]
     Missing {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bentpipe_wire::ethernet::{self, MacAddr};
 
 use crate::Port;
+use crate::attached;
 use crate::neighbours::{Inbound, Neighbours, NextHop, header};
 use crate::offload::{self, Joiner, Splitter};
 use crate::tun;
@@ -42,13 +43,25 @@ impl Tap {
     /// # Errors
     /// If there is no `/dev/net/tun`, no right to use it, or the name is taken or too long.
     pub fn create(name: &str, behind: Vec<IpAddr>) -> io::Result<Tap> {
+        let file = tun::open(name, libc::IFF_TAP | libc::IFF_VNET_HDR)?;
+        tun::offer_segmentation(&file)?;
+        Ok(Tap::of(file, name, behind))
+    }
+
+    /// Opens an existing interface: physical, veth, VLAN, or the TAP of a virtual machine. The addresses `behind` are reached through it.
+    ///
+    /// # Errors
+    /// If the interface or the right to read its frames (CAP_NET_RAW) is missing.
+    pub fn open(name: &str, behind: Vec<IpAddr>) -> io::Result<Tap> {
+        Ok(Tap::of(attached::open(name)?, name, behind))
+    }
+
+    fn of(file: File, name: &str, behind: Vec<IpAddr>) -> Tap {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let [_, a, b, c] = NUMBER.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         // Locally administered.
         let mac = MacAddr([0x02, 0x62, 0x70, a, b, c]);
-        let file = tun::open(name, libc::IFF_TAP | libc::IFF_VNET_HDR)?;
-        tun::offer_segmentation(&file)?;
-        Ok(Tap {
+        Tap {
             file,
             name: name.to_owned(),
             neighbours: Neighbours::new(mac, behind),
@@ -56,7 +69,7 @@ impl Tap {
             joiner: Joiner::default(),
             train: vec![0; MAX_READ],
             frame: Vec::with_capacity(MAX_READ),
-        })
+        }
     }
 
     /// The interface's name.

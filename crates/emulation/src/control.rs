@@ -8,11 +8,13 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bentpipe_assemble::{Changer, checked};
 use bentpipe_emu::Control;
 use bentpipe_scenario::{Document, Moment, ScenarioError};
+use bentpipe_units::{Span, Time};
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -25,7 +27,20 @@ const MAX_LINE_BYTES: u64 = 1 << 16;
 /// Socket that accepts changes, removed with the value.
 pub(crate) struct Server {
     path: PathBuf,
+    made: Arc<Mutex<Vec<Made>>>,
 }
+
+/// Change that was made at the socket.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Made {
+    /// Time of the run.
+    pub(crate) at: Span,
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+/// Maximum number of changes that the report lists.
+const MAX_MADE: usize = 10_000;
 
 impl Server {
     pub(crate) fn start(
@@ -39,18 +54,25 @@ impl Server {
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
         let (document, events) = (document.without_events(), timeline.into());
-        let mut target = Target { document, events, changer, control, start: Instant::now() };
+        let made = Arc::default();
+        let log = Arc::clone(&made);
+        let mut target = Target { document, events, changer, control, start: Instant::now(), made: log };
         // It ends with the program; one client is served at a time.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let _ = target.serve(&stream);
             }
         });
-        Ok(Server { path })
+        Ok(Server { path, made })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the changes that were made, in the order of time.
+    pub(crate) fn made(&self) -> Vec<Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -79,6 +101,7 @@ struct Target {
     changer: Changer,
     control: Control,
     start: Instant,
+    made: Arc<Mutex<Vec<Made>>>,
 }
 
 impl Target {
@@ -105,7 +128,13 @@ impl Target {
         let assignment = request.get("set").and_then(Value::as_str).ok_or_else(|| expected(""))?;
         let (key, value) = assignment.split_once('=').ok_or_else(|| expected(""))?;
         let (key, value) = (key.trim(), value.trim());
-        self.change(assignment, key).map_err(|problem| format!("cannot set {key} to {value}: {problem}"))
+        let at = self.change(assignment, key);
+        let at = at.map_err(|problem| format!("cannot set {key} to {value}: {problem}"))?;
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.len() < MAX_MADE {
+            made.push(Made { at, key: key.to_owned(), value: value.to_owned() });
+        }
+        Ok(())
     }
 
     /// Records the events that have happened.
@@ -114,8 +143,13 @@ impl Target {
         while self.events.front().is_some_and(|event| u128::from(event.at.as_nanos()) <= now) {
             let Some(event) = self.events.pop_front() else { break };
             for (key, value) in &event.changes {
-                let placed = self.document.set(&format!("{key}={value}"));
-                placed.map_err(|refusal| without_places(&refusal, key))?;
+                match value {
+                    Some(value) => {
+                        let placed = self.document.set(&format!("{key}={value}"));
+                        placed.map_err(|refusal| without_places(&refusal, key))?;
+                    }
+                    None => self.document.unset(key),
+                }
             }
             let after = self.document.scenario().map_err(|refusal| without_places(&refusal, ""))?;
             self.changer.pass(&after).map_err(|problem| problem.problem)?;
@@ -123,7 +157,8 @@ impl Target {
         Ok(())
     }
 
-    fn change(&mut self, assignment: &str, key: &str) -> Result<(), String> {
+    /// Applies a change, and returns its time.
+    fn change(&mut self, assignment: &str, key: &str) -> Result<Span, String> {
         self.catch_up()?;
         let mut document = self.document.clone();
         document.set(assignment).map_err(|refusal| without_places(&refusal, key))?;
@@ -134,13 +169,13 @@ impl Target {
         let (done, made) = channel();
         self.control.apply(move |network| {
             let applied = changes.into_iter().try_for_each(|change| change.apply(network));
-            let _ = done.send(applied);
+            let _ = done.send(applied.map(|()| network.now().since(Time::ZERO)));
         });
         let applied = made.recv_timeout(Duration::from_secs(2));
         let applied = applied.map_err(|_| "the emulation did not take it".to_owned())?;
-        applied.map_err(|problem| of_key(&problem.key, &problem.problem, key))?;
+        let at = applied.map_err(|problem| of_key(&problem.key, &problem.problem, key))?;
         (self.document, self.changer) = (document, changer);
-        Ok(())
+        Ok(at)
     }
 }
 

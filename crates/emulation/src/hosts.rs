@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::Command;
 
 use bentpipe_assemble::RealHost;
-use bentpipe_emu::{Driver, Monotonic, Namespace, Setup, SetupError, Tap, Tun};
+use bentpipe_emu::{Attached, Driver, Monotonic, Namespace, Setup, SetupError, Tap, TcpDiag, Tun};
 use bentpipe_sim::ElementId;
 use bentpipe_units::Bytes;
 
 use crate::Error;
+use crate::attachment::{Attachment, Target};
 
 /// Real hosts of an emulation, removed with the value.
 pub(crate) struct Hosts {
@@ -20,10 +21,18 @@ pub(crate) struct Hosts {
 struct Host {
     name: String,
     address: std::net::IpAddr,
-    namespace: Namespace,
+    place: Place,
     /// Names of the devices; the devices are moved to the driver.
     names: Vec<String>,
     devices: Vec<(ElementId, Device)>,
+}
+
+/// Place of a host.
+enum Place {
+    /// Network namespace: an own one, or one that was there.
+    Namespace(Namespace),
+    /// Interface that was there.
+    Interface(Attached),
 }
 
 /// Device of a host.
@@ -34,10 +43,16 @@ enum Device {
 
 impl Hosts {
     /// Creates namespaces, devices, addresses and routes. The text says how far TCP's buffers may grow, for paths of `bdp`.
-    pub(crate) fn create(hosts: &[RealHost], bdp: Bytes) -> Result<(Hosts, String), SetupError> {
-        let hosts = hosts.iter().map(create).collect::<Result<Vec<_>, _>>()?;
+    pub(crate) fn create(
+        hosts: &[RealHost],
+        attachments: &[Attachment],
+        bdp: Bytes,
+    ) -> Result<(Hosts, String), SetupError> {
+        let to = |host: &RealHost| attachments.iter().find(|attachment| attachment.host == host.name);
+        let hosts = hosts.iter().map(|host| create(host, to(host))).collect::<Result<Vec<_>, _>>()?;
         let limit = tcp_buffer_limit(bdp);
-        let raised = hosts.iter().try_for_each(|host| raise_tcp_buffers(&host.namespace, limit));
+        let own = hosts.iter().filter_map(Host::namespace).filter(|namespace| !namespace.is_foreign());
+        let raised = own.into_iter().try_for_each(|namespace| raise_tcp_buffers(namespace, limit));
         let text = match raised {
             Ok(()) => format!("TCP buffers of the kernel may grow to {limit}"),
             Err(error) => format!("TCP buffers of the kernel stay as they are, for a path of {bdp}: {error}"),
@@ -55,51 +70,77 @@ impl Hosts {
         }
     }
 
+    /// Returns the readers of hosts' TCP connections, each with its first gate.
+    ///
+    /// Called before the devices are moved. A kernel without sock_diag has none.
+    pub(crate) fn tcp_connections(&self) -> Vec<(ElementId, TcpDiag)> {
+        let of = |host: &Host| {
+            let (gate, _) = host.devices.first()?;
+            let opened = host.namespace()?.within(TcpDiag::open).ok()?.ok()?;
+            Some((*gate, opened))
+        };
+        self.hosts.iter().filter_map(of).collect()
+    }
+
     /// Returns a host's namespace, the name of its first device, and its address.
     pub(crate) fn host(&self, name: &str) -> Option<(&Namespace, &str, std::net::IpAddr)> {
         let host = self.hosts.iter().find(|host| host.name == name)?;
-        Some((&host.namespace, host.names.first()?, host.address))
+        Some((host.namespace()?, host.names.first()?, host.address))
     }
 
     /// Returns a program to run at a host, the first if none is named.
     pub(crate) fn command(&self, on: Option<&str>, program: &str) -> Result<Command, String> {
-        let host = match on {
-            None => self.hosts.first(),
-            Some(name) => self.hosts.iter().find(|host| host.name == name),
+        let mut places = self.hosts.iter().filter_map(|host| Some((&host.name, host.namespace()?)));
+        let names = || {
+            let inside = self.hosts.iter().filter(|host| host.namespace().is_some());
+            inside.map(|host| &host.name[..]).collect::<Vec<_>>().join(", ")
         };
-        let names = || self.hosts.iter().map(|host| &host.name[..]).collect::<Vec<_>>().join(", ");
-        let host = host.ok_or_else(|| {
+        let place = places.find(|(name, _)| on.is_none_or(|on| on == *name));
+        let (_, namespace) = place.ok_or_else(|| {
             format!("{} is not a real host: expected one of {}", on.unwrap_or("-"), names())
         })?;
-        Ok(host.namespace.command(program))
+        Ok(namespace.command(program))
     }
 
     /// Describes the hosts, what was adapted for them, and their use.
     pub(crate) fn usage(&self, socket: &Path, notices: &[String]) -> String {
         let mut text = String::from("real hosts:\n");
         for host in &self.hosts {
-            let _ = writeln!(
-                text,
-                "  {:<16} {:<16} bentpipe shell {}",
-                host.name,
-                host.address.to_string(),
-                host.name
-            );
+            let _ = writeln!(text, "  {:<16} {:<16} {}", host.name, host.address.to_string(), host.access());
         }
         for notice in notices {
             let _ = writeln!(text, "  note: {notice}");
         }
-        if let [first, .., last] = &self.hosts[..] {
-            let _ = writeln!(
-                text,
-                "for example:  ip netns exec {} ping {}",
-                first.namespace.name(),
-                last.address
-            );
+        let from = self.hosts.iter().find_map(|host| Some((host, host.namespace()?)));
+        if let Some((from, namespace)) = from
+            && let Some(to) = self.hosts.iter().rfind(|host| host.name != from.name)
+        {
+            let _ = writeln!(text, "for example:  ip netns exec {} ping {}", namespace.name(), to.address);
         }
         let _ = writeln!(text, "change it:    bentpipe set KEY=VALUE   (socket {})", socket.display());
         text.push_str("end it:       Ctrl-C\n");
         text
+    }
+}
+
+impl Host {
+    /// Returns the network namespace of the host, if its programs are on this machine.
+    fn namespace(&self) -> Option<&Namespace> {
+        match &self.place {
+            Place::Namespace(namespace) => Some(namespace),
+            Place::Interface(_) => None,
+        }
+    }
+
+    /// Describes how to get at the host.
+    fn access(&self) -> String {
+        match &self.place {
+            Place::Namespace(namespace) if namespace.is_foreign() => {
+                format!("ip netns exec {}", namespace.name())
+            }
+            Place::Namespace(_) => format!("bentpipe shell {}", self.name),
+            Place::Interface(interface) => format!("attached at {}", interface.name()),
+        }
     }
 }
 
@@ -123,8 +164,13 @@ fn raise_tcp_buffers(namespace: &Namespace, limit: Bytes) -> Result<(), SetupErr
     Ok(())
 }
 
-fn create(host: &RealHost) -> Result<Host, SetupError> {
-    let namespace = Namespace::create(&file_name(&host.name))?;
+fn create(host: &RealHost, attachment: Option<&Attachment>) -> Result<Host, SetupError> {
+    let name = file_name(&host.name);
+    let namespace = match attachment.map(|attachment| &attachment.to) {
+        None => Namespace::create(&name)?,
+        Some(Target::Namespace(target)) => Namespace::join(&name, target)?,
+        Some(Target::Interface(interface)) => return at_interface(host, interface),
+    };
     let mut devices = Vec::new();
     let mut names = Vec::new();
     for (n, interface) in host.interfaces.iter().enumerate() {
@@ -142,15 +188,43 @@ fn create(host: &RealHost) -> Result<Host, SetupError> {
         devices.push((interface.gate, attached));
         names.push(device);
     }
-    if host.interfaces.len() > 1 {
+    if host.interfaces.len() > 1 || namespace.is_foreign() {
         for (to, interface) in &host.routes {
             namespace.route(*to, &names[*interface])?;
         }
     }
-    if host.forwards {
+    if host.forwards && !namespace.is_foreign() {
         namespace.forward_packets()?;
     }
-    Ok(Host { name: host.name.clone(), address: host.addresses[0], namespace, names, devices })
+    let place = Place::Namespace(namespace);
+    Ok(Host { name: host.name.clone(), address: host.addresses[0], place, names, devices })
+}
+
+/// Attaches an interface of this machine in the place of a host with one link.
+fn at_interface(host: &RealHost, name: &str) -> Result<Host, SetupError> {
+    let refused = |why: String| SetupError::Attach { host: host.name.clone(), to: name.to_owned(), why };
+    let [interface] = &host.interfaces[..] else {
+        let links: Vec<&str> = host.interfaces.iter().map(|interface| &interface.link[..]).collect();
+        return Err(refused(format!("it has the links {}: expected a host with one", links.join(", "))));
+    };
+    let attached = Attached::take(name)?;
+    let (mtu, most) = (interface.mtu.get(), u64::from(attached.mtu_bytes()?));
+    if mtu > most {
+        let why = format!(
+            "its MTU of {most} B is less than the link's, {mtu} B: expected `link.{}.mtu`",
+            interface.link
+        );
+        return Err(refused(why));
+    }
+    let behind = host.routes.iter().map(|(to, _)| *to).collect();
+    let tap = Tap::open(name, behind).map_err(|error| refused(error.to_string()))?;
+    Ok(Host {
+        name: host.name.clone(),
+        address: host.addresses[0],
+        names: vec![name.to_owned()],
+        devices: vec![(interface.gate, Device::Tap(tap))],
+        place: Place::Interface(attached),
+    })
 }
 
 /// Returns a name that is a file name.
@@ -175,7 +249,8 @@ pub fn namespace_of(host: &str, emulation: Option<u32>) -> Result<String, Error>
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let wanted = file_name(host);
     let matches = |name: &String| {
-        let rest = name.strip_prefix("bentpipe-").and_then(|rest| rest.split_once('-'));
+        let own = name.strip_prefix("bentpipe-").or_else(|| name.strip_prefix("joined-bentpipe-"));
+        let rest = own.and_then(|rest| rest.split_once('-'));
         rest.is_some_and(|(process, name)| {
             name == wanted && emulation.is_none_or(|number| process == number.to_string())
         })

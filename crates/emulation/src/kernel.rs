@@ -71,7 +71,7 @@ impl Emulation<'_> {
         let transfer = self.transfer;
         let (plan, emulated, flow) = self.emulated()?;
         let (mut hosts, _) =
-            Hosts::create(&emulated.hosts, emulated.max_bdp).map_err(|error| error.to_string())?;
+            Hosts::create(&emulated.hosts, &[], emulated.max_bdp).map_err(|error| error.to_string())?;
         let links = emulated.built.links;
         let mut driver = Driver::new(emulated.built.network, Monotonic::start());
         hosts.open(&mut driver);

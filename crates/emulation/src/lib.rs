@@ -5,14 +5,19 @@
 //! sends with the kernel's own TCP over the paths of a study.
 #![allow(clippy::disallowed_methods, reason = "real time is the purpose of this crate")]
 
+mod attachment;
+mod connections;
 pub mod control;
+mod export;
 mod hosts;
 mod kernel;
 mod live;
+pub mod metrics;
 mod programs;
 mod session;
 mod view;
 
+pub use attachment::{Attachment, Target, prepare_attachments};
 pub use bentpipe_emu::Pace;
 use bentpipe_emu::SetupError;
 use bentpipe_lab::run::Failure;

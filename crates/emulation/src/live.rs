@@ -10,12 +10,15 @@ use bentpipe_record::RealTime;
 use bentpipe_sim::Network;
 use bentpipe_units::{Span, Time};
 
+use crate::connections::Connections;
+
 /// Driver that runs until it is stopped.
 pub(crate) struct RealTimeRun {
     driver: Driver<Monotonic>,
     stop: Arc<AtomicBool>,
     threshold: Span,
     notices: Vec<String>,
+    connections: Option<Connections>,
 }
 
 impl RealTimeRun {
@@ -27,7 +30,13 @@ impl RealTimeRun {
                 "no real-time priority ({error}), so a busy machine makes packets late; CAP_SYS_NICE gives it"
             )
         };
-        RealTimeRun { driver, stop, threshold, notices: refused.map(notice).into_iter().collect() }
+        let notices = refused.map(notice).into_iter().collect();
+        RealTimeRun { driver, stop, threshold, notices, connections: None }
+    }
+
+    /// Reports the connections of real hosts.
+    pub(crate) fn with(self, connections: Connections) -> RealTimeRun {
+        RealTimeRun { connections: Some(connections), ..self }
     }
 
     pub(crate) fn driver(&mut self) -> &mut Driver<Monotonic> {
@@ -62,7 +71,11 @@ impl RealTimeRun {
 
 impl Live for RealTimeRun {
     fn run_until(&mut self, end: Time) -> ControlFlow<()> {
-        match self.driver.run(end, &self.stop) {
+        let ended = self.driver.run(end, &self.stop);
+        if let Some(connections) = &self.connections {
+            connections.report(self.driver.network());
+        }
+        match ended {
             Ended::AtEnd => ControlFlow::Continue(()),
             Ended::Stopped | Ended::AllLost => ControlFlow::Break(()),
         }

@@ -1,5 +1,6 @@
 //! Emulation of a scenario file, from its hosts to its report.
 
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,9 +14,13 @@ use bentpipe_lab::run::{self, CapturePoint, Folder, Request, Results};
 use bentpipe_lab::video;
 use bentpipe_record::RealTime;
 use bentpipe_report::results_page;
-use bentpipe_scenario::Document;
+use bentpipe_scenario::{Document, Event, Moment, Scenario};
 use bentpipe_units::Span;
 
+use crate::attachment::Attachment;
+use crate::connections::Connections;
+use crate::control::Made;
+use crate::export::Exporter;
 use crate::hosts::Hosts;
 use crate::live::RealTimeRun;
 use crate::programs::{ProgramSettings, Programs, Started};
@@ -31,6 +36,8 @@ pub struct Emulation<'a> {
     pub document: &'a Document,
     /// Seed. Default: the scenario's.
     pub seed: Option<u64>,
+    /// Attachments in the places of hosts.
+    pub attachments: &'a [Attachment],
     /// Programs at real hosts.
     pub programs: ProgramSettings,
     /// Waiting strategy.
@@ -55,6 +62,8 @@ pub struct Emulation<'a> {
     pub stop: Arc<AtomicBool>,
     /// Receiver of messages.
     pub console: &'a dyn Console,
+    /// Address on loopback for Prometheus and a browser. Default: none.
+    pub prometheus: Option<SocketAddr>,
     /// Display of the live view. Default: none.
     pub display: Option<Display>,
 }
@@ -98,7 +107,7 @@ impl Emulation<'_> {
             plan.points[0].scenario.duration = FOREVER;
         }
         clean_up(self.console);
-        let (hosts, buffers) = Hosts::create(&emulated.hosts, emulated.max_bdp)?;
+        let (hosts, buffers) = Hosts::create(&emulated.hosts, self.attachments, emulated.max_bdp)?;
         let mut notices = std::mem::take(&mut emulated.notices);
         notices.push(buffers);
         if !self.programs.is_empty() {
@@ -106,7 +115,8 @@ impl Emulation<'_> {
         }
         self.programs.linger.get_or_insert(emulated.max_round_trip);
         let changer = Changer::new(&emulated, &asked);
-        let (results, exit_code) = self.follow(&plan, emulated, hosts, changer, &notices)?;
+        let (results, exit_code, made) = self.follow(&plan, emulated, hosts, changer, &notices)?;
+        mark(&mut plan.points[0].scenario, made);
         self.report(plan, &results).map(|page| Report {
             page,
             real_time: results.runs.first().and_then(|run| run.timing.real_time.clone()),
@@ -121,12 +131,13 @@ impl Emulation<'_> {
         mut hosts: Hosts,
         changer: Changer,
         notices: &[String],
-    ) -> Result<(Results, Option<u8>), Error> {
+    ) -> Result<(Results, Option<u8>, Vec<Made>), Error> {
         let captures = CapturePoint::of(std::mem::take(&mut emulated.built.captures));
         let finish = video::finish(std::mem::take(&mut emulated.built.judges), true);
         let links = emulated.built.links;
         let mut driver = Driver::new(emulated.built.network, Monotonic::start());
         driver.set_pace(self.pace);
+        let connections = Connections::start(hosts.tcp_connections(), plan.points[0].scenario.probe.interval);
         hosts.open(&mut driver);
         let timeline = plan.points[0].scenario.timeline.clone();
         let control = control::Server::start(self.document, timeline, changer, driver.control());
@@ -137,12 +148,22 @@ impl Emulation<'_> {
             self.console.print(&hosts.usage(control.path(), notices));
         }
         let mut started = None;
+        let mut exporter = match self.prometheus {
+            None => None,
+            Some(address) => {
+                let title = &plan.points[0].scenario.title;
+                let started = Exporter::start(address, title);
+                Some(started.map_err(|error| Error::other(format!("--prometheus {address}: {error}")))?)
+            }
+        };
+        let page = View::start(links.clone(), None);
         let view = View::start(links, self.display.take());
-        let mut live = RealTimeRun::new(driver, Arc::clone(&self.stop), self.max_lateness);
+        let mut live = RealTimeRun::new(driver, Arc::clone(&self.stop), self.max_lateness).with(connections);
         let folder = Folder::new(self.out, &format!("{}-emulated-{}", self.name, stamp()), plan);
         let request = self.request(plan, folder);
         let look = |live: &mut RealTimeRun| {
             view.show(live);
+            exporter.iter_mut().for_each(|exporter| exporter.look(live, |live| page.text(live)));
             // Packets move from here on. One sent earlier would wait for the loop, and count as late.
             if let Some(programs) = programs.take() {
                 started = Some(programs.start(Arc::clone(&self.stop)));
@@ -156,7 +177,7 @@ impl Emulation<'_> {
         self.stop.store(true, Ordering::SeqCst);
         view.end();
         let exit_code = started.transpose().map_err(Error::Other)?.and_then(Started::code);
-        Ok((results?, exit_code))
+        Ok((results?, exit_code, control.made()))
     }
 
     fn request<'b>(&'b self, plan: &'b Plan, folder: Folder) -> Request<'b> {
@@ -173,6 +194,19 @@ impl Emulation<'_> {
         results_page(&results.with_texts(&request)).write(&page).map_err(Error::other)?;
         Ok(page)
     }
+}
+
+/// Adds the changes made at the socket to the events of a scenario.
+fn mark(scenario: &mut Scenario, made: Vec<Made>) {
+    let number = scenario.event.len();
+    for (n, Made { at, key, value }) in made.into_iter().enumerate() {
+        let set = [(key.clone(), value.clone().into())].into_iter().collect();
+        scenario.event.push(Event { at, set, ..Event::default() });
+        let (changes, after) =
+            (vec![(key, Some(value))], Scenario { timeline: Vec::new(), ..scenario.clone() });
+        scenario.timeline.push(Moment { at, event: number + n, changes, scenario: after });
+    }
+    scenario.timeline.sort_by_key(|moment| moment.at);
 }
 
 /// Returns the seconds since 1970, so that each emulation has a folder of its own.

@@ -61,7 +61,18 @@ impl View {
         if now < last.at + interval {
             return;
         }
-        let rows = self.rows(live, &mut last, now);
+        let _ = sender.send(self.picture(live, &mut last, now));
+    }
+
+    /// Returns the table since the last one as text of any width.
+    pub(crate) fn text(&self, live: &mut RealTimeRun) -> String {
+        let now = live.driver().network().now();
+        let (rows, status) = self.picture(live, &mut self.last.borrow_mut(), now);
+        layout(&rows, &status, (usize::MAX, usize::MAX))
+    }
+
+    fn picture(&self, live: &mut RealTimeRun, last: &mut Last, now: Time) -> Picture {
+        let rows = self.rows(live, last, now);
         last.at = now;
         let late = live.driver().lateness();
         let status = Status {
@@ -70,7 +81,7 @@ impl View {
             late_s: [late.quantile(0.5), late.quantile(0.99), late.max()].map(Span::as_secs_f64),
             cpu: cpu_time().as_secs_f64() / now.as_secs_f64(),
         };
-        let _ = sender.send((rows, status));
+        (rows, status)
     }
 
     /// Ends drawing.

@@ -1,6 +1,7 @@
 //! `bentpipe gateway check`: what a site would make, and what its carrier carries.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 use bentpipe_dvb::{self as dvb, ChannelProfiles, Encapsulation, Encapsulator, Pdu, RohcVersion};
 use bentpipe_record::{Cell, Table};
@@ -84,7 +85,23 @@ pub fn forecast(title: &str, config: &Config) -> String {
     for remote in &config.remotes {
         let _ = write!(text, "\n{}", remote_text(config, remote));
     }
+    for input in config.inputs.iter().filter_map(open_input) {
+        let _ = writeln!(
+            text,
+            "\nwarning: any sender that reaches UDP at {input} can inject packets into this site; set `from` to the senders' addresses"
+        );
+    }
     text
+}
+
+/// Returns the address of an input that takes datagrams of any sender.
+fn open_input(input: &InputConfig) -> Option<SocketAddr> {
+    match input {
+        InputConfig::Udp { listen, .. } if listen.from.is_empty() && !listen.at.ip().is_loopback() => {
+            Some(listen.at)
+        }
+        _ => None,
+    }
 }
 
 fn lan(config: &Config, text: &mut String) {

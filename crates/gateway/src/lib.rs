@@ -16,7 +16,6 @@
 mod carrier;
 mod config;
 pub mod control;
-mod exporter;
 pub mod file;
 mod forecast;
 mod input;

@@ -2,46 +2,14 @@
 
 pub mod declared;
 
-use std::fmt::Write as _;
-
-use bentpipe_net::metric::{Counter, Gauge, Kind, Metric, Of};
+use bentpipe_emu::exposition::{self, exported};
+use bentpipe_net::metric::{Counter, Gauge, Metric, Of};
 use bentpipe_units::Span;
 use serde_json::{Map, Value, json};
 
 use crate::{RemoteStatistics, Statistics};
 
-/// Value of a metric.
-#[derive(Clone, Debug)]
-pub struct Sample {
-    metric: &'static Metric,
-    /// Labels: names and values.
-    labels: Vec<(&'static str, String)>,
-    value: f64,
-}
-
-impl Sample {
-    /// Returns the declaration.
-    pub fn metric(&self) -> &'static Metric {
-        self.metric
-    }
-
-    /// Returns the value.
-    pub fn value(&self) -> f64 {
-        self.value
-    }
-
-    /// Returns the exported name and the labels.
-    pub fn place(&self) -> String {
-        let labels: Vec<String> = self.labels.iter().map(|(key, value)| format!("{key} {value}")).collect();
-        let name = exported(self.metric);
-        if labels.is_empty() { name } else { format!("{name} of {}", labels.join(", ")) }
-    }
-}
-
-/// Returns the name in JSON and, after a prefix, in Prometheus' format.
-fn exported(metric: &Metric) -> String {
-    metric.name.replace('-', "_")
-}
+pub use bentpipe_emu::exposition::Sample;
 
 /// Adds samples with the same labels.
 struct Rows<'a> {
@@ -183,32 +151,7 @@ fn received(received: &bentpipe_dvb::Received, rows: &mut Rows<'_>) {
 
 /// Returns Prometheus' text format (version 0.0.4).
 pub fn prometheus(site: &str, samples: &[Sample]) -> String {
-    let mut text = String::new();
-    for metric in declared::ALL {
-        let same: Vec<&Sample> = samples.iter().filter(|sample| sample.metric.is(metric)).collect();
-        if same.is_empty() {
-            continue;
-        }
-        let (kind, total) = match metric.kind {
-            Kind::Counter => ("counter", "_total"),
-            Kind::Gauge | Kind::Histogram => ("gauge", ""),
-        };
-        let name = format!("bentpipe_gateway_{}{total}", exported(metric));
-        let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {kind}", metric.label);
-        for sample in same {
-            let labels = [("site", site)]
-                .into_iter()
-                .chain(sample.labels.iter().map(|(key, value)| (*key, value.as_str())));
-            let labels: Vec<String> =
-                labels.map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
-            let _ = writeln!(text, "{name}{{{}}} {}", labels.join(","), sample.value);
-        }
-    }
-    text
-}
-
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    exposition::prometheus("bentpipe_gateway", ("site", site), samples)
 }
 
 /// Returns the metrics as one object. It holds objects of outputs, inputs and remote sites, by their names.

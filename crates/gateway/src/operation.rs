@@ -3,10 +3,10 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use bentpipe_emu::exporter::{self, Pages};
 use bentpipe_emu::request_realtime_priority;
 use bentpipe_emu::signals::{Waker, end_requested, take_reload_request, watch};
 use bentpipe_units::Span;
@@ -16,7 +16,7 @@ use crate::file::{Site, Text};
 use crate::journal::Journal;
 use crate::place::OpenError;
 use crate::settings::{self, SiteError};
-use crate::{Config, Error, Gateway, Handle, Statistics, control, exporter, metrics, view};
+use crate::{Config, Error, Gateway, Handle, Statistics, control, metrics, view};
 
 /// Streams that an operation writes to.
 pub struct Console {
@@ -104,7 +104,7 @@ impl Operation {
         let mut gateway = Gateway::open(&config, identity())?;
         let handle = gateway.handle();
         let server = serve(path, &site.title, &handle, &mut console)?;
-        let page = exporter::Page::default();
+        let page = exporter::Shared::default();
         if let Some(Text(address)) = site.statistics.prometheus {
             let of_key =
                 |error| OpenError::new("statistics.prometheus".to_owned(), address.to_string(), error);
@@ -232,7 +232,7 @@ struct Observer {
     console: Console,
     writes_output: bool,
     json: Option<File>,
-    page: exporter::Page,
+    page: exporter::Shared,
     journal: Journal,
     last: Statistics,
     shown_lines: usize,
@@ -242,7 +242,7 @@ impl Observer {
     fn new(
         site: &Site,
         folder: &Path,
-        page: exporter::Page,
+        page: exporter::Shared,
         console: Console,
     ) -> Result<Observer, OperationError> {
         let named = |path: &PathBuf| path != Path::new("-");
@@ -264,11 +264,12 @@ impl Observer {
     fn look(&mut self, statistics: Statistics) {
         let samples = metrics::samples(&statistics);
         self.write_json(&samples);
-        *self.page.lock().unwrap_or_else(PoisonError::into_inner) =
-            metrics::prometheus(&self.title, &samples);
+        let second = view::second(&self.title, &self.last, &statistics);
+        let page = exporter::page(&self.title, &second);
+        exporter::publish(&self.page, Pages { metrics: metrics::prometheus(&self.title, &samples), page });
         self.journal.look(unix_time_s(), &statistics, &samples, &mut self.console.messages);
         if self.console.draws {
-            self.draw(&statistics);
+            self.draw(&second);
         }
         self.last = statistics;
     }
@@ -285,8 +286,7 @@ impl Observer {
     }
 
     /// Draws the tables over those of the second before.
-    fn draw(&mut self, statistics: &Statistics) {
-        let text = view::second(&self.title, &self.last, statistics);
+    fn draw(&mut self, text: &str) {
         let is_above = self.shown_lines > 0 && !self.journal.take_spoken();
         let up = if is_above { format!("\u{1b}[{}A\u{1b}[J", self.shown_lines) } else { String::new() };
         self.shown_lines = text.lines().count();

@@ -5,7 +5,7 @@ pub mod metrics;
 use std::any::Any;
 use std::collections::VecDeque;
 
-use bentpipe_units::Time;
+use bentpipe_units::{Span, Time};
 
 use crate::{Cx, Element, Observer, Packet, Port};
 
@@ -19,6 +19,27 @@ pub struct ExternalPort {
     entered: Tally,
     left: Tally,
     refused_packets: u64,
+    /// Path of the host's connections, if they are reported here.
+    connections: Option<String>,
+    known: [Option<HostConnection>; MAX_CONNECTIONS],
+}
+
+/// Maximum number of connections of a host that are reported.
+pub const MAX_CONNECTIONS: usize = 4;
+
+/// TCP connection of a real host, as its kernel has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostConnection {
+    /// Congestion window in bytes.
+    pub cwnd_bytes: f64,
+    /// Slow-start threshold in bytes; NaN before the first loss.
+    pub ssthresh_bytes: f64,
+    /// Retransmission timeout.
+    pub rto: Span,
+    /// Smoothed round-trip time.
+    pub rtt: Span,
+    /// Segments sent again.
+    pub retransmitted: u64,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +63,16 @@ impl ExternalPort {
     pub const NETWORK: Port = Port(0);
     /// The input at which packets from outside are injected.
     pub const OUTSIDE: Port = Port(1);
+
+    /// Creates the port of a host whose TCP connections are reported as parts of `path`.
+    pub fn reporting(path: impl Into<String>) -> ExternalPort {
+        ExternalPort { connections: Some(path.into()), ..ExternalPort::default() }
+    }
+
+    /// Sets what the host's kernel has of its connections at present.
+    pub fn set_connections(&mut self, known: [Option<HostConnection>; MAX_CONNECTIONS]) {
+        self.known = known;
+    }
 
     /// Removes and returns the first waiting packet, with its arrival time.
     pub fn take(&mut self) -> Option<(Time, Packet)> {
@@ -77,6 +108,16 @@ impl Element for ExternalPort {
         observer.counter(&metrics::PACKETS_LEFT, self.left.packets);
         observer.counter(&metrics::BYTES_LEFT, self.left.bytes);
         observer.counter(&metrics::PACKETS_REFUSED, self.refused_packets);
+        let Some(path) = &self.connections else { return };
+        for (n, known) in self.known.iter().enumerate() {
+            observer.part(&format!("{path}/{}", n + 1));
+            let of = |part: fn(&HostConnection) -> f64| known.as_ref().map_or(f64::NAN, part);
+            observer.gauge(&metrics::HOST_CWND, of(|known| known.cwnd_bytes));
+            observer.gauge(&metrics::HOST_SSTHRESH, of(|known| known.ssthresh_bytes));
+            observer.gauge(&metrics::HOST_RTO, of(|known| known.rto.as_secs_f64()));
+            observer.gauge(&metrics::HOST_RTT, of(|known| known.rtt.as_secs_f64()));
+            observer.gauge(&metrics::HOST_RETRANSMITTED, of(|known| known.retransmitted as f64));
+        }
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use super::axes::{self, Axis};
 use super::check::Checker;
@@ -98,7 +98,7 @@ impl Document {
             None => Err((String::new(), "expected KEY=VALUE".to_owned())),
             Some((key, value)) => {
                 let key = key.trim();
-                let node = override_value(value.trim(), &origin);
+                let node = Node::of_text(value.trim(), &origin);
                 let result = match key.strip_prefix("sweep.") {
                     Some(swept) => axes::replace(&mut self.axes, &swept.replace('"', ""), &origin, &node),
                     None => {
@@ -110,6 +110,11 @@ impl Document {
             }
         };
         result.map_err(|(key, problem)| self.refuse(vec![Diagnostic { key, problem, origin }]))
+    }
+
+    /// Removes a key, whose default then holds.
+    pub fn unset(&mut self, key: &str) {
+        place::remove(&mut self.root, key);
     }
 
     /// Returns the sweep axes by name, each with its number of values. They are in the order of the file.
@@ -186,7 +191,9 @@ impl Document {
         mut root: Node,
     ) -> Result<Vec<Moment>, ScenarioError> {
         let refuse = |diagnostics| self.refuse(diagnostics);
-        let steps = events::steps(&scenario.event, written, &root).map_err(refuse)?;
+        let defaults = serde_json::to_value(scenario).unwrap_or_default();
+        let ground = events::Ground { root: &root, defaults: &defaults, folder: &self.folder };
+        let steps = events::steps(&scenario.event, written, ground).map_err(refuse)?;
         let size = scenario.node.len() + scenario.link.len() + scenario.flow.len();
         if steps.len().saturating_mul(size) > MAX_STATES {
             let problem = format!("{} changes of {size} nodes, links and flows: expected fewer", steps.len());
@@ -198,7 +205,11 @@ impl Document {
                 return Err(self.refuse(diagnostics));
             }
             let after = self.typed_scenario(root.clone())?;
-            let changes = step.values.iter().map(|(key, value)| (key.clone(), value.shown())).collect();
+            let changes = step
+                .values
+                .iter()
+                .map(|(key, value)| (key.clone(), value.as_ref().map(Node::shown)))
+                .collect();
             Ok(Moment { at: step.at, event: step.event, changes, scenario: after })
         };
         steps.into_iter().map(moment).collect()
@@ -315,17 +326,6 @@ fn syntax_error(error: &toml::de::Error, text: &str) -> Diagnostic {
     let message = error.message().trim().replace('\n', ", ");
     let problem = if ended { format!("{message}; the file ends here: is it cut short?") } else { message };
     whole_file(Origin::File(range), problem)
-}
-
-/// Returns a value of the command line: TOML if it parses, else text.
-fn override_value(text: &str, origin: &Origin) -> Node {
-    let mut node = DeValue::parse(text).ok().and_then(|value| Node::from_toml(&value).ok());
-    if let Some(Node { value: Value::Datetime, .. }) = node {
-        node = None;
-    }
-    let mut node = node.unwrap_or(Node { value: Value::String(text.to_owned()), origin: origin.clone() });
-    node.set_origin(origin);
-    node
 }
 
 /// Deserialises a tree that the schema allows.

@@ -1,5 +1,7 @@
 //! Keys of an event.
 
+use std::path::PathBuf;
+
 use bentpipe_units::Span;
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -8,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Change of settings at a time of the run, at once or along a ramp.
 ///
 /// It takes the keys that `bentpipe set` takes. Packets in flight are not affected.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Event {
     /// Time of the change or of its ramp's start. It counts from the start of the run. No default.
@@ -27,6 +29,11 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     #[schemars(schema_with = "values_by_key")]
     pub scale: IndexMap<String, serde_json::Value>,
+    /// CSV file of values in time, in place of `set`, `add` and `scale`.
+    ///
+    /// The path is relative to the scenario's folder. Its first column is `time_s`, seconds from `at`; the others have a key each. A line sets all of them, an empty field nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
     /// Duration of a linear ramp to the new values. Default: none, the change is a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<Span>,

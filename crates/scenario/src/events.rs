@@ -1,11 +1,16 @@
 //! Events: keys that change during a run, at once or along a ramp.
 
+pub(crate) mod series;
+
 use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value as Json;
 
 use super::error::{Diagnostic, Origin};
 use super::event_keys::Event;
-use super::place;
 use super::tree::{Node, Table, Value};
+use super::{files, place};
 use bentpipe_units::{Bytes, Rate, Span};
 
 /// Maximum number of changes of all events, steps of ramps counted.
@@ -18,7 +23,19 @@ const STEPS: u64 = 20;
 pub(crate) struct Step {
     pub(crate) at: Span,
     pub(crate) event: usize,
-    pub(crate) values: Vec<(String, Node)>,
+    /// Keys and values; `None` takes a key back that the file does not give.
+    pub(crate) values: Vec<(String, Option<Node>)>,
+}
+
+/// Scenario that events change.
+#[derive(Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    /// The file without events.
+    pub(crate) root: &'a Node,
+    /// The scenario with all defaults.
+    pub(crate) defaults: &'a Json,
+    /// Start of relative paths.
+    pub(crate) folder: &'a Path,
 }
 
 /// Removes the events of a tree.
@@ -28,14 +45,18 @@ pub(crate) fn take(root: &mut Node) -> Option<Node> {
 
 /// Returns the changes of all events in the order of their times.
 ///
-/// `written` is the list in the file, and `root` the rest of it.
+/// `written` is the list in the file.
 ///
 /// # Errors
 /// Returns the errors of all events: keys without a value to start from, amounts of different kinds, overlapping changes.
-pub(crate) fn steps(events: &[Event], written: &Node, root: &Node) -> Result<Vec<Step>, Vec<Diagnostic>> {
+pub(crate) fn steps(
+    events: &[Event],
+    written: &Node,
+    ground: Ground<'_>,
+) -> Result<Vec<Step>, Vec<Diagnostic>> {
     let mut order: Vec<usize> = (0..events.len()).collect();
     order.sort_by_key(|&number| events[number].at);
-    let mut schedule = Schedule { root, now: BTreeMap::new(), steps: Vec::new(), diagnostics: Vec::new() };
+    let mut schedule = Schedule { ground, now: BTreeMap::new(), steps: Vec::new(), diagnostics: Vec::new() };
     for number in order {
         schedule.event(number, &events[number], written);
     }
@@ -44,10 +65,10 @@ pub(crate) fn steps(events: &[Event], written: &Node, root: &Node) -> Result<Vec
 
 /// Changes up to an event, and the state of the keys that they changed.
 struct Schedule<'a> {
-    root: &'a Node,
+    ground: Ground<'a>,
     /// Value of each changed key, and the end of its last change.
-    now: BTreeMap<String, (Node, Span)>,
-    steps: Vec<(Span, usize, String, Node)>,
+    now: BTreeMap<String, (Option<Node>, Span)>,
+    steps: Vec<(Span, usize, String, Option<Node>)>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -56,6 +77,15 @@ impl Schedule<'_> {
         let place = format!("event.{number}");
         let empty = Table::default();
         let mut count = 0;
+        if let Some(file) = &event.file {
+            if let Err(problem) =
+                self.file(number, event, file, &written.nearest_origin(&format!("{number}.file")))
+            {
+                let origin = written.nearest_origin(&format!("{number}.file"));
+                self.diagnostics.push(Diagnostic { key: format!("{place}.file"), problem, origin });
+            }
+            return;
+        }
         for part in ["set", "add", "scale"] {
             let table = written.at(&format!("{number}.{part}"));
             for (key, node) in flat(table.and_then(Node::table).unwrap_or(&empty)) {
@@ -68,9 +98,49 @@ impl Schedule<'_> {
         }
         if count == 0 {
             let origin = written.nearest_origin(&number.to_string());
-            let problem = "changes nothing: expected `set`, `add` or `scale`".to_owned();
+            let problem = "changes nothing: expected `set`, `add`, `scale` or `file`".to_owned();
             self.diagnostics.push(Diagnostic { key: place, problem, origin });
         }
+    }
+
+    /// Adds the changes of a file.
+    fn file(&mut self, number: usize, event: &Event, file: &Path, origin: &Origin) -> Result<(), String> {
+        let is_alone = event.set.is_empty() && event.add.is_empty() && event.scale.is_empty();
+        let has_ramp = event.over.is_some() || event.ramp.is_some() || event.hold.is_some();
+        if !is_alone || has_ramp {
+            return Err(
+                "conflicts with `set`, `add`, `scale`, `over`, `ramp` and `hold`: expected `at` alone"
+                    .to_owned(),
+            );
+        }
+        let path = self.ground.folder.join(file);
+        let shown = path.display();
+        let bytes =
+            files::read_at_most(&path, series::MAX_BYTES).map_err(|error| format!("{shown}: {error}"))?;
+        let text = String::from_utf8(bytes).map_err(|_| format!("{shown}: expected text in UTF-8"))?;
+        let rows = series::parse(&text).map_err(|(line, problem)| format!("{shown}:{line}: {problem}"))?;
+        for (line, at, key, text) in rows {
+            let node = Node::of_text(text, origin);
+            let placed = place::place(&mut self.ground.root.clone(), key, origin, node.clone());
+            placed.map_err(|problem| format!("{shown}:{line}: {key}: {problem}"))?;
+            let at = event.at + at;
+            if self.now.get(key).is_some_and(|(_, until)| *until > at) {
+                return Err(format!("{shown}:{line}: {key}: another event still changes it at that time"));
+            }
+            if self.steps.len() >= MAX_CHANGES {
+                return Err(format!("{shown}:{line}: more than {MAX_CHANGES} changes: expected fewer"));
+            }
+            self.steps.push((at, number, key.to_owned(), Some(node.clone())));
+            self.now.insert(key.to_owned(), (Some(node), at));
+        }
+        Ok(())
+    }
+
+    /// Returns the present value of a key, which may be its default.
+    fn value(&self, key: &str, origin: &Origin) -> Option<Node> {
+        let changed = self.now.get(key).and_then(|(value, _)| value.as_ref());
+        let written = changed.or_else(|| inherited(self.ground.root, key)).cloned();
+        written.or_else(|| default_of(self.ground.defaults, key, origin))
     }
 
     /// Adds the changes of one key.
@@ -82,15 +152,19 @@ impl Schedule<'_> {
         key: &str,
         node: &Node,
     ) -> Result<(), String> {
-        place::place(&mut self.root.clone(), key, &node.origin, node.clone())?;
+        place::place(&mut self.ground.root.clone(), key, &node.origin, node.clone())?;
         if self.now.get(key).is_some_and(|(_, until)| *until > event.at) {
             return Err("another event still changes it at that time".to_owned());
         }
-        let before = self.now.get(key).map(|(value, _)| value).or_else(|| inherited(self.root, key)).cloned();
-        let is_relative = part != "set" || event.over.is_some() || event.hold.is_some();
+        let before = self.value(key, &node.origin);
+        let is_relative = part != "set" || event.over.is_some();
         if is_relative && before.is_none() {
             return Err("the file has no value of this key to start from: expected one".to_owned());
         }
+        // What the file does not give returns to its default.
+        let changed = self.now.get(key).and_then(|(value, _)| value.as_ref());
+        let is_given = changed.or_else(|| inherited(self.ground.root, key)).is_some();
+        let old = before.clone().filter(|_| is_given);
         let before = before.unwrap_or_else(|| node.clone());
         let value = match part {
             "set" => node.value.clone(),
@@ -103,8 +177,11 @@ impl Schedule<'_> {
             end += hold;
             let back = Node { origin: node.origin.clone(), ..before.clone() };
             end += self.ramp(number, event, end, key, (&after, &back))?;
+            if let (None, Some(last)) = (&old, self.steps.last_mut()) {
+                last.3 = None;
+            }
         }
-        let last = if event.hold.is_some() { before } else { after };
+        let last = if event.hold.is_some() { old } else { Some(after) };
         self.now.insert(key.to_owned(), (last, end));
         Ok(())
     }
@@ -131,9 +208,10 @@ impl Schedule<'_> {
         for n in 1..steps {
             let at = start + Span::from_nanos(portion(over.as_nanos(), n, steps));
             let value = Amount::of(from)?.towards(&Amount::of(to)?, n as f64 / steps as f64)?.value();
-            self.steps.push((at, number, key.to_owned(), Node { value, origin: to.origin.clone() }));
+            let node = Node { value, origin: to.origin.clone() };
+            self.steps.push((at, number, key.to_owned(), Some(node)));
         }
-        self.steps.push((start + over, number, key.to_owned(), to.clone()));
+        self.steps.push((start + over, number, key.to_owned(), Some(to.clone())));
         Ok(over)
     }
 
@@ -179,6 +257,28 @@ fn inherited<'a>(root: &'a Node, key: &str) -> Option<&'a Node> {
         root.at(&format!("{link}.{rest}"))
     };
     root.at(key).or_else(of_link)
+}
+
+/// Returns the default of a key. A direction without its own has that of its link.
+fn default_of(defaults: &Json, key: &str, origin: &Origin) -> Option<Node> {
+    let at = |key: &str| {
+        let mut parts = key.split('.').map(|part| part.trim().trim_matches('"'));
+        parts.try_fold(defaults, |value, part| value.get(part)).filter(|value| !value.is_null())
+    };
+    let of_link = || {
+        let (link, rest) = key.split_once(".forward.").or_else(|| key.split_once(".return."))?;
+        at(&format!("{link}.{rest}"))
+    };
+    let value = match at(key).or_else(of_link)? {
+        Json::Bool(value) => Value::Boolean(*value),
+        Json::Number(number) => match number.as_i64() {
+            Some(value) => Value::Integer(value),
+            None => Value::Float(number.as_f64()?),
+        },
+        Json::String(text) => Value::String(text.clone()),
+        Json::Null | Json::Array(_) | Json::Object(_) => return None,
+    };
+    Some(Node { value, origin: origin.clone() })
 }
 
 /// A value that can be added to, multiplied, and interpolated.
@@ -282,6 +382,10 @@ impl Amount {
 pub(crate) fn apply(root: &mut Node, step: &Step) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     for (key, node) in &step.values {
+        let Some(node) = node else {
+            place::remove(root, key);
+            continue;
+        };
         let origin: &Origin = &node.origin;
         if let Err(problem) = place::place(root, key, origin, node.clone()) {
             diagnostics.push(Diagnostic { key: key.clone(), problem, origin: origin.clone() });

@@ -43,6 +43,7 @@ pub use document::{Document, Error, MAX_FILE_BYTES};
 pub use elements::*;
 pub use error::{Diagnostic, Origin, Problem, ScenarioError};
 pub use event_keys::Event;
+pub use events::series::{Row as EventValue, parse as event_series};
 pub use media::{Medium, Shared};
 pub use older::current_key;
 pub use roles::{NodeRoles, Role, RoleTables};

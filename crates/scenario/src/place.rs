@@ -50,6 +50,24 @@ pub(crate) fn place(root: &mut Node, key: &str, origin: &Origin, node: Node) -> 
     Ok(())
 }
 
+/// Removes the value at `key`, and the tables that it leaves empty.
+pub(crate) fn remove(root: &mut Node, key: &str) {
+    let parts: Vec<&str> = key.split('.').map(|part| part.trim().trim_matches('"')).collect();
+    // Nodes, links and flows stay.
+    for len in (3..=parts.len()).rev() {
+        let (last, way) = (parts[len - 1], &parts[..len - 1]);
+        let table = way.iter().try_fold(&mut *root, |node, part| node.table_mut()?.find_mut(part));
+        let Some(table) = table.and_then(Node::table_mut) else { continue };
+        let is_whole = len == parts.len();
+        let is_empty = table
+            .find(last)
+            .is_some_and(|(_, node)| node.table().is_some_and(|of| of.iter().next().is_none()));
+        if is_whole || is_empty {
+            table.remove(last);
+        }
+    }
+}
+
 /// Copies a table of a link to a direction that lacks it. Only if a key in that table is to be set.
 fn copy_down(root: &mut Node, parts: &[&str]) {
     let ["link", name, way @ ("forward" | "return"), table, _, ..] = parts else { return };

@@ -82,8 +82,8 @@ pub struct Moment {
     pub at: Span,
     /// Number of the event in the file, from zero; of the first if several coincide.
     pub event: usize,
-    /// Changed keys and their values as text.
-    pub changes: Vec<(String, String)>,
+    /// Changed keys and their values as text. `None`: the key is again as if the file did not give it.
+    pub changes: Vec<(String, Option<String>)>,
     /// The scenario from then on, without events.
     pub scenario: Scenario,
 }
@@ -304,6 +304,20 @@ pub struct Flow {
     /// The IP version.
     #[serde(default)]
     pub ip: Ip,
+    /// Enables sending. Default: true. An event turns it off and on: only UDP and TCP.
+    ///
+    /// While it is off, UDP's source sends nothing. TCP's application writes nothing and takes back what was not sent.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[schemars(extend("x-change" = true))]
+    pub active: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+const fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 fn bulk() -> Application {

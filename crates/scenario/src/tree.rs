@@ -56,6 +56,15 @@ impl Node {
         Ok(Node { value, origin: Origin::File(range) })
     }
 
+    /// Returns a value from outside of a file: TOML if it parses, else text.
+    pub(crate) fn of_text(text: &str, origin: &Origin) -> Node {
+        let node = DeValue::parse(text).ok().and_then(|value| Node::from_toml(&value).ok());
+        let node = node.filter(|node| !matches!(node.value, Value::Datetime));
+        let mut node = node.unwrap_or(Node { value: Value::String(text.to_owned()), origin: origin.clone() });
+        node.set_origin(origin);
+        node
+    }
+
     /// Returns the kind of value, with its article.
     pub(crate) fn kind(&self) -> &'static str {
         match self.value {

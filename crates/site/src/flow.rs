@@ -1,14 +1,17 @@
 //! Flow as its traffic sees it, its ends, and their nodes.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use bentpipe_net::{Element, InvalidConfig, Port};
-use bentpipe_units::{Bytes, Span};
+use bentpipe_sim::ElementId;
+use bentpipe_units::{Bytes, Span, Time};
 use bentpipe_wire::ip::Protocol;
 
 use crate::application::Application;
 use crate::call::{CallReader, KeepsCalls};
+use crate::change::Changes;
 use crate::files::{Files, Opened};
 use crate::judge::Judge;
 use crate::nodes::{Nodes, PortNumbers};
@@ -133,6 +136,41 @@ pub struct End {
     pub second: Option<Client>,
     /// Reader of the calls at this end.
     pub calls: Option<CallReader>,
+    /// Switch of a sender that an event turns off and on.
+    pub switch: Option<Switch>,
+}
+
+/// Sender that can be turned off and on.
+pub trait Switchable: Element + 'static {
+    /// Turns sending on or off from `now` on.
+    fn set_active(&mut self, now: Time, active: bool);
+}
+
+/// Switch of a [`Switchable`] element.
+#[derive(Clone, Copy)]
+pub struct Switch(fn(ElementId, String, bool, &mut Changes));
+
+impl Switch {
+    /// Returns the switch of elements of a type.
+    pub fn of<E: Switchable>() -> Switch {
+        Switch(|element, key, active, to| {
+            to.set(element, key, active, |sender: &mut E, now, active| {
+                sender.set_active(now, active);
+                Ok(())
+            });
+        })
+    }
+
+    /// Adds the change of an element.
+    pub fn change(self, element: ElementId, key: String, active: bool, to: &mut Changes) {
+        (self.0)(element, key, active, to);
+    }
+}
+
+impl fmt::Debug for Switch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Switch")
+    }
 }
 
 impl End {
@@ -143,12 +181,17 @@ impl End {
 
     /// Creates the end of an element at any place.
     pub fn attached(element: impl Element + 'static, at: Attach) -> End {
-        End { element: Box::new(element), at, second: None, calls: None }
+        End { element: Box::new(element), at, second: None, calls: None, switch: None }
     }
 
     /// Connects port 1 of the element with a role.
     pub fn joined(self, role: Client) -> End {
         End { second: Some(role), ..self }
+    }
+
+    /// Creates the end of a sender that can be turned off and on.
+    pub fn switchable<E: Switchable>(element: E, at: (usize, Port)) -> End {
+        End { switch: Some(Switch::of::<E>()), ..End::new(element, at) }
     }
 
     /// Creates the end of an element of calls at a node.

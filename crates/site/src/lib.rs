@@ -46,7 +46,9 @@ pub use change::{Change, Changes, Changing, UNCHANGEABLE, set_all};
 pub use channel::Channel;
 pub use cost::{Airtime, Compressed, Cost, ShareBudget, SharingCopies};
 pub use files::{Files, Opened};
-pub use flow::{Attach, Datagrams, End, FlowAt, FlowEnds, FlowGround, Form, NativeChannel, Pair};
+pub use flow::{
+    Attach, Datagrams, End, FlowAt, FlowEnds, FlowGround, Form, NativeChannel, Pair, Switch, Switchable,
+};
 pub use ground::Ground;
 pub use handle::{LinkHandle, StageHandle};
 pub use install::{At, Installed, Order, Part, Site, Slot};

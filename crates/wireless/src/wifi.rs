@@ -52,6 +52,7 @@ pub struct Config {
     /// Rate of data frames, one of the standard's; with rate adaptation the initial rate. Default: the
     /// highest.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
     pub rate: Option<Rate>,
     /// Rate adaptation.
     pub adaptation: Adaptation,
@@ -201,6 +202,14 @@ impl Wifi {
         self
     }
 
+    /// Changes the rate of a direction's data frames from `now` on.
+    ///
+    /// # Errors
+    /// The key whose value is impossible; then nothing is changed.
+    pub fn set_rate(&mut self, now: Time, path: usize, wifi: &Config) -> Result<(), InvalidConfig> {
+        self.paths.get_mut(path).ok_or(NO_PATH)?.set_rate(now, wifi)
+    }
+
     /// Changes the errors of a direction from the next frame on.
     ///
     /// # Errors
@@ -267,6 +276,7 @@ impl Wifi {
     fn exchange(&mut self, sender: usize, at: Time, stream: &mut RandomStream) -> Time {
         let Some(frame) = self.stations[sender].frame() else { return at };
         let path = &mut self.paths[frame.path];
+        path.take_rates(at);
         let (sent, exchange) = path.send(&frame.packet, at, stream);
         let (sent_by, delay) = (at + exchange.lead + exchange.data, path.delay);
         let is_answered = matches!(sent, Sent::Whole | Sent::HeaderOnly);
@@ -295,6 +305,7 @@ impl Wifi {
         for &sender in senders {
             let Some(frame) = self.stations[sender].frame() else { continue };
             let path = &mut self.paths[frame.path];
+            path.take_rates(at);
             let on_air = path.collide(&frame.packet);
             path.busy += on_air;
             ends.push((sender, at + on_air));

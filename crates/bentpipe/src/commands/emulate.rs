@@ -6,7 +6,9 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use bentpipe_emu::{SetupError, terminal_size};
-use bentpipe_emulation::{Console, Display, Emulation, Error, Pace, ProgramSettings, control, namespace_of};
+use bentpipe_emulation::{
+    Console, Display, Emulation, Error, Pace, ProgramSettings, control, namespace_of, prepare_attachments,
+};
 
 use super::run::add_captures;
 use super::{Failure, command_line, document};
@@ -52,6 +54,7 @@ pub(super) fn display() -> Display {
 pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
     let mut document = document(&arguments.scenario, &arguments.set)?;
     add_captures(&mut document, &arguments.pcap)?;
+    prepare_attachments(&mut document, &arguments.attach)?;
     let (build, command) = (build::identity(), command_line());
     let programs = arguments.programs();
     // A program that prints on the same terminal would be drawn over.
@@ -59,6 +62,7 @@ pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
     let emulation = Emulation {
         document: &document,
         seed: arguments.seed,
+        attachments: &arguments.attach,
         programs,
         pace: match arguments.pace {
             PaceName::Precise => Pace::Precise,
@@ -74,6 +78,7 @@ pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
         command: &command,
         stop: interrupt::flag(),
         console: &Streams,
+        prometheus: arguments.prometheus,
         display: (!arguments.quiet && !shares_terminal).then(display),
     };
     let report = emulation.run()?;

@@ -27,7 +27,7 @@ pub(crate) fn bentpipe() -> Command {
 
 /// A folder with the scenario, whose far host is called `host`: its name is in its namespace's, and tests run side by
 /// side.
-fn scenario(host: &str) -> (Folder, PathBuf) {
+pub(crate) fn scenario(host: &str) -> (Folder, PathBuf) {
     scenario_of(SCENARIO, host)
 }
 
@@ -115,8 +115,23 @@ impl Running {
         Running::of(scenario_of(text, host), None, &[])
     }
 
-    fn of((folder, path): (Folder, PathBuf), out: Option<&Path>, arguments: &[&str]) -> Option<Running> {
-        let mut program = bentpipe();
+    /// Starts one in the network namespace `lab`.
+    pub(crate) fn start_in(lab: &str, host: &str, arguments: &[&str]) -> Option<Running> {
+        let mut program = Command::new("nsenter");
+        program.arg(format!("--net=/run/netns/{lab}")).arg(env!("CARGO_BIN_EXE_bentpipe"));
+        Running::by(program, scenario(host), None, arguments)
+    }
+
+    fn of(scenario: (Folder, PathBuf), out: Option<&Path>, arguments: &[&str]) -> Option<Running> {
+        Running::by(bentpipe(), scenario, out, arguments)
+    }
+
+    fn by(
+        mut program: Command,
+        (folder, path): (Folder, PathBuf),
+        out: Option<&Path>,
+        arguments: &[&str],
+    ) -> Option<Running> {
         program.arg("emulate").arg(&path).arg("--quiet").args(arguments);
         program.arg("--out").arg(out.unwrap_or(folder.path()));
         let mut process = Process::start(program.stdout(Stdio::piped()).stderr(Stdio::piped()));

@@ -30,6 +30,18 @@ fn the_examples_are_right_and_the_forecast_is_of_a_real_encapsulator() {
     }
 }
 
+#[test]
+fn an_input_for_all_senders_is_warned_of() {
+    let open = example("site-a").replace("from = [\"192.0.2.2\"]\n", "");
+    let (code, text) = check(&open);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains("warning: any sender that reaches UDP at ") && text.contains("set `from`"),
+        "{text}"
+    );
+    assert!(!check(&example("site-a")).1.contains("warning"), "the example names its sender");
+}
+
 /// Bridged GSM streams of IPv4 with the RTP profile on 8 Mbit/s: 311 in the ROHC-over-ULE testbed (equations 14, 15).
 #[test]
 fn a_bridge_on_8_mbit_s_has_room_for_the_testbed_s_311_gsm_streams() {

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::{Rate, Time};
@@ -12,7 +12,7 @@ use super::burst::Head;
 use super::demand::Contract;
 use super::plan::{Entry, Placement};
 use super::request::Request;
-use super::{Allocation, Frame};
+use super::{Allocation, Config, Frame};
 use crate::dama::metrics;
 
 /// Assigns the capacity of a set of carriers. Input 0 takes requests; at output n leaves what the plan has for terminal
@@ -21,6 +21,11 @@ use crate::dama::metrics;
 /// A request's way to the centre is part of [`Frame::control_delay`], wherever the receiver that passes it on is.
 pub struct ControlCentre {
     frame: Arc<Frame>,
+    /// Structure that follows.
+    following: Option<Arc<Frame>>,
+    /// Structures for those that read plans.
+    frames: Frames,
+    contracts: Vec<Contract>,
     stations: Vec<Station>,
     scheduler: Scheduler,
     placement: Placement,
@@ -40,6 +45,8 @@ struct Counts {
     volume: u64,
     free: u64,
     last: u64,
+    /// Units of all plans.
+    units: u64,
 }
 
 /// State of a terminal at the centre.
@@ -69,6 +76,9 @@ impl ControlCentre {
         InvalidConfig::ensure(fits, "carriers", "room for the constant assignments (cra) of all terminals")?;
         Ok(ControlCentre {
             frame: Arc::clone(frame),
+            following: None,
+            frames: Frames::new(frame),
+            contracts: contracts.to_vec(),
             scheduler: Scheduler::new(frame.units(), frame.scheduling(), stations.len()),
             stations,
             placement: Placement::new(frame),
@@ -78,8 +88,43 @@ impl ControlCentre {
         })
     }
 
+    /// Returns the structures of the carriers, which follow changes.
+    pub fn frames(&self) -> Frames {
+        self.frames.clone()
+    }
+
+    /// Changes the structure from the first superframe on that begins after `now`.
+    ///
+    /// # Errors
+    /// Returns the key whose value is not possible; nothing is changed then.
+    pub fn set_frame(&mut self, now: Time, config: &Config) -> Result<(), InvalidConfig> {
+        let frame = Frame::following(config, &self.frame, now)?;
+        let constant: u64 = self.contracts.iter().map(|of| u64::from(of.constant_units(&frame))).sum();
+        let fits = constant <= u64::from(frame.units());
+        InvalidConfig::ensure(fits, "carriers", "room for the constant assignments (cra) of all terminals")?;
+        let frame = Arc::new(frame);
+        self.frames.add(&frame);
+        self.following = Some(frame);
+        Ok(())
+    }
+
+    /// Adopts the structure that begins with the next plan.
+    fn follow(&mut self) {
+        let next = self.next;
+        let Some(frame) = self.following.take_if(|frame| frame.first() <= next) else { return };
+        self.scheduler = Scheduler::new(frame.units(), frame.scheduling(), self.stations.len());
+        self.placement = Placement::new(&frame);
+        for (station, contract) in self.stations.iter_mut().zip(&self.contracts) {
+            let Station { rate, rate_until, volume, .. } = *station;
+            *station = Station { rate, rate_until, volume, ..Station::new(contract, &frame) };
+        }
+        self.frame = frame;
+    }
+
     /// Sends the plan of the next superframe.
     fn plan(&mut self, cx: &mut Cx<'_>) {
+        self.follow();
+        self.counts.units += u64::from(self.frame.units());
         self.read();
         let superframe = self.next;
         let claims: Vec<Claim> =
@@ -124,6 +169,31 @@ impl ControlCentre {
         self.counts.volume += sum(|given| given.volume);
         self.counts.free += sum(|given| given.free);
         self.counts.last = sum(Allocation::total);
+    }
+}
+
+/// Structures of a set of carriers in time, shared by all that read its plans.
+#[derive(Clone, Debug)]
+pub struct Frames(Arc<Mutex<Vec<Arc<Frame>>>>);
+
+impl Frames {
+    fn new(frame: &Arc<Frame>) -> Frames {
+        Frames(Arc::new(Mutex::new(vec![Arc::clone(frame)])))
+    }
+
+    fn add(&self, frame: &Arc<Frame>) {
+        let mut frames = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        frames.retain(|other| other.first() < frame.first());
+        frames.push(Arc::clone(frame));
+        // Plans are of the present superframe.
+        let old = frames.len().saturating_sub(2);
+        frames.drain(..old);
+    }
+
+    /// Returns the structure of a superframe.
+    pub fn of(&self, superframe: u64) -> Option<Arc<Frame>> {
+        let frames = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        frames.iter().rfind(|frame| frame.first() <= superframe).or(frames.first()).cloned()
     }
 }
 
@@ -190,7 +260,7 @@ impl Element for ControlCentre {
 
     fn observe(&mut self, _now: Time, observer: &mut dyn Observer) {
         let counts = &self.counts;
-        let plans = self.next.max(1) * u64::from(self.frame.units());
+        let plans = counts.units.max(self.frame.units().into());
         observer.counter(&metrics::PLANS, self.next);
         observer.counter(&metrics::REQUESTS, counts.requests);
         observer.counter(&metrics::UNITS_CONSTANT, counts.constant);

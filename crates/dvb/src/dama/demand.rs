@@ -106,6 +106,14 @@ impl Demand {
         }
     }
 
+    /// Adopts the times of another structure of the carriers.
+    pub(super) fn follow(&mut self, frame: &Frame) {
+        let Demand { backlog, superframe, window, served_after, request_timeout, .. } =
+            Demand::new(self.contract, frame);
+        (self.backlog, self.superframe, self.window) = (backlog, superframe, window);
+        (self.served_after, self.request_timeout) = (served_after, request_timeout);
+    }
+
     /// Adds the bytes of an arrived packet on the carrier.
     pub(super) fn arrive(&mut self, bytes: u64) {
         self.arrived += bytes;

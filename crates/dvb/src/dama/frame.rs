@@ -39,21 +39,27 @@ pub struct Config {
     pub preset: Preset,
     /// Number of carriers (MF-TDMA). A terminal sends on one at a time. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
     pub carriers: Option<u32>,
     /// Rate of the MPEG cells of a carrier, guard times included. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
     pub rate: Option<Rate>,
     /// Time slots in a frame, each for one burst. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
     pub slots: Option<u32>,
     /// MPEG cells in a burst. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
     pub cells: Option<u32>,
     /// Frames in a multiframe. One slot in each is the least that is assigned. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
     pub frames: Option<u32>,
     /// Multiframes in a superframe, the period of the burst time plan. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-change" = true))]
     pub multiframes: Option<u32>,
     /// Encapsulation: ULE or MPE in TS packets, GSE or RLE in whole bursts. Default: "ule".
     pub encapsulation: Encapsulation,
@@ -78,6 +84,14 @@ pub struct Config {
     /// Superframes for which a request for a rate holds. Default: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u32>,
+}
+
+impl Config {
+    /// Returns the carriers with the frame plan of others.
+    pub fn with_plan_of(&self, other: &Config) -> Config {
+        let Config { carriers, rate, slots, cells, frames, multiframes, .. } = *other;
+        Config { carriers, rate, slots, cells, frames, multiframes, ..self.clone() }
+    }
 }
 
 /// Place of the network control centre.
@@ -137,6 +151,9 @@ pub struct Frame {
     window: Option<Span>,
     scheduling: Scheduling,
     terminals: u32,
+    /// First superframe with this structure, and its start.
+    first: u64,
+    origin: Time,
 }
 
 impl Frame {
@@ -167,9 +184,36 @@ impl Frame {
             window: config.window,
             scheduling: config.scheduler,
             terminals,
+            first: 0,
+            origin: Time::ZERO,
         };
         frame.check()?;
         Ok(frame)
+    }
+
+    /// Returns the structure that follows another one, from the first superframe that begins after `now`.
+    ///
+    /// # Errors
+    /// Returns the key whose value is not possible, or stays as it is.
+    pub fn following(config: &Config, before: &Frame, now: Time) -> Result<Frame, InvalidConfig> {
+        let first = before.superframe_at(now).max(before.first) + 1;
+        let origin = before.superframe_start(first);
+        let frame = Frame { first, origin, ..Frame::new(config, before.terminals)? };
+        let same = frame.encapsulation == before.encapsulation;
+        InvalidConfig::ensure(same, "encapsulation", "what the carrier started with")?;
+        let same = std::mem::discriminant(&frame.requests) == std::mem::discriminant(&before.requests);
+        InvalidConfig::ensure(same, "requests.kind", "what the carrier started with")?;
+        Ok(frame)
+    }
+
+    /// Returns the first superframe with this structure.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Returns the start of the first superframe with this structure.
+    pub fn origin(&self) -> Time {
+        self.origin
     }
 
     fn check(&self) -> Result<(), InvalidConfig> {
@@ -351,9 +395,10 @@ impl Frame {
 
     /// The superframe of an instant.
     pub fn superframe_at(&self, at: Time) -> u64 {
-        let scaled = u128::from(at.as_nanos()) * u128::from(self.rate.as_bps());
+        let since = at.as_nanos().saturating_sub(self.origin.as_nanos());
+        let scaled = u128::from(since) * u128::from(self.rate.as_bps());
         let slots = scaled / (u128::from(self.burst().bits()) * 1_000_000_000);
-        let guess = (slots / u128::from(self.slots_in_superframe())) as u64;
+        let guess = self.first + (slots / u128::from(self.slots_in_superframe())) as u64;
         // Starts are whole nanoseconds, rounded down: the next one may have come already.
         if self.superframe_start(guess + 1) <= at { guess + 1 } else { guess }
     }
@@ -423,8 +468,9 @@ impl Frame {
     }
 
     fn instant(&self, superframe: u64, slots: u64) -> Time {
+        let superframe = superframe.saturating_sub(self.first);
         let slots = u128::from(superframe) * u128::from(self.slots_in_superframe()) + u128::from(slots);
-        Time::from_nanos(self.nanos_of(slots))
+        self.origin + Span::from_nanos(self.nanos_of(slots))
     }
 
     fn slots_in_superframe(&self) -> u64 {

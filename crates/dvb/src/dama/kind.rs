@@ -5,7 +5,7 @@ mod plan;
 
 use std::sync::Arc;
 
-use super::{Config, Contract, ControlCentre, Frame, Receiver, Terminal, TerminalConfig};
+use super::{Config, Contract, ControlCentre, Frame, Frames, Receiver, Terminal, TerminalConfig};
 use bentpipe_net::Port;
 use bentpipe_net::quick_start;
 use bentpipe_units::{Bytes, Rate, Span};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use bentpipe_site::{
     Artefact, Assembly, At, CapturePoint, Changes, Changing, Cost, Facts, MediumKind, Member, Named, Order,
-    Part, Problem, Review, ShareBudget, Site, Slot, Wired,
+    Part, Problem, Review, ShareBudget, SharedParts, Site, Slot, Wired,
 };
 
 /// A terminal: its carriers, and what it may get of them. The sum of constant, asked and free capacity is what it sends
@@ -91,7 +91,38 @@ impl MediumKind for Kind {
         ])?;
         at.faults(to)
     }
+
+    /// Changes the frame plan at the control centre, the first part, and at all terminals.
+    fn change_shared(
+        before: &Named<Config>,
+        after: &Named<Config>,
+        parts: &SharedParts<bentpipe_sim::ElementId>,
+        to: &mut Changes,
+    ) -> Result<(), Problem> {
+        for (name, config) in after.iter().filter(|(name, config)| before.get(*name) != Some(*config)) {
+            let key = format!("carrier.{name}");
+            let had = before.get(name).ok_or_else(|| Problem::new(&key, "no such carrier"))?;
+            if had.with_plan_of(config) != *config {
+                return Err(Problem::new(&key, FIXED));
+            }
+            let mut parts = parts.get(&key).into_iter().flatten();
+            let Some(centre) = parts.next() else { continue };
+            to.set(*centre, &key, config.clone(), |centre: &mut ControlCentre, now, config: Config| {
+                centre.set_frame(now, &config)
+            });
+            for terminal in parts {
+                to.set(*terminal, &key, config.clone(), |terminal: &mut Terminal, now, config: Config| {
+                    terminal.set_frame(now, &config)
+                });
+            }
+        }
+        Ok(())
+    }
 }
+
+/// Message about what is not of the frame plan.
+const FIXED: &str = "cannot be changed while it runs: expected `carriers`, `rate`, `slots`, `cells`, `frames` or `multiframes`, \
+                     which are the frame plan";
 
 /// Returns the structure of a carrier, of which all members of that name are terminals.
 ///
@@ -175,6 +206,7 @@ impl Cost for TerminalCost {
 struct Centre {
     part: Part,
     frame: Arc<Frame>,
+    frames: Frames,
     /// Numbers of the members that are its terminals, by their numbers there.
     terminals: Vec<usize>,
 }
@@ -199,8 +231,9 @@ impl Assembly for Terminals<'_> {
             let contracts: Vec<Contract> = terminals.iter().map(|n| self.all[*n].medium.contract).collect();
             let centre = ControlCentre::new(&frame, &contracts);
             let centre = centre.map_err(|error| Problem::impossible(&key, &error))?;
+            let frames = centre.frames();
             let part = site.add(Order::Shared(self.row, n), format!("carrier/{name}"), centre);
-            self.centres.insert(name, Centre { part, frame, terminals });
+            self.centres.insert(name, Centre { part, frame, frames, terminals });
         }
         Ok(())
     }
@@ -238,6 +271,14 @@ impl Assembly for Terminals<'_> {
         Some(CapturePoint { suffix: "bursts", inputs: vec![(first, Port(0))], format })
     }
 
+    fn shared_parts(&self) -> SharedParts<Part> {
+        let parts = |(name, centre): (&&str, &Centre)| {
+            let terminals = centre.terminals.iter().filter_map(|n| Some(self.wired[*n].as_ref()?.line.0));
+            (format!("carrier.{name}"), [centre.part].into_iter().chain(terminals).collect())
+        };
+        self.centres.iter().map(parts).collect()
+    }
+
     fn artefacts(&self) -> Vec<Artefact<At>> {
         self.centres.iter().map(|(name, centre)| self.plan(name, centre)).collect()
     }
@@ -246,7 +287,7 @@ impl Assembly for Terminals<'_> {
 impl Terminals<'_> {
     /// Returns the burst time plan of a carrier.
     fn plan(&self, name: &str, centre: &Centre) -> Artefact<At> {
-        let log = plan::PlanLog::new(&centre.frame);
+        let log = plan::PlanLog::new(centre.frames.clone());
         let of_link =
             |name: &str| centre.terminals.iter().filter(|terminal| self.all[**terminal].name == name).count();
         let tap = |terminal: &usize| {

@@ -13,7 +13,7 @@ use super::burst::Head;
 use super::cells::{Encapsulation, Packer};
 use super::demand::{Contract, Demand};
 use super::plan::Entry;
-use super::{Frame, Requests};
+use super::{Config, Frame, Requests};
 use crate::dama::metrics;
 
 /// Callback that returns the rate of further packets in bits, if it is known. The terminal requests that rate at once.
@@ -52,6 +52,9 @@ fn max_packet(encapsulation: Encapsulation) -> usize {
 /// requests leave at output 0 at their arrival time on the other side.
 pub struct Terminal {
     frame: Arc<Frame>,
+    /// Structure that follows.
+    following: Option<Arc<Frame>>,
+    contract: Contract,
     number: u16,
     delay: Span,
     mtu: usize,
@@ -92,6 +95,8 @@ impl Terminal {
         let mtu = config.mtu.map_or(most, |mtu| usize::try_from(mtu.get()).unwrap_or(usize::MAX));
         Ok(Terminal {
             frame: Arc::clone(frame),
+            following: None,
+            contract,
             number: config.number,
             delay: config.delay,
             mtu: mtu.min(most),
@@ -112,8 +117,38 @@ impl Terminal {
         self
     }
 
+    /// Changes the structure of its carriers from the first superframe on that begins after `now`.
+    ///
+    /// # Errors
+    /// Returns the key whose value is not possible; nothing is changed then.
+    pub fn set_frame(&mut self, now: Time, config: &Config) -> Result<(), InvalidConfig> {
+        self.catch_up(now);
+        let frame = Frame::following(config, &self.frame, now)?;
+        let whole = self.contract.constant_units(&frame) <= frame.units_of_one();
+        InvalidConfig::ensure(
+            whole,
+            "carriers",
+            "as much as one terminal has of constant assignments (cra)",
+        )?;
+        self.following = Some(Arc::new(frame));
+        Ok(())
+    }
+
     /// Performs everything that was due by `now`, each at its own time.
     fn catch_up(&mut self, now: Time) {
+        if let Some(frame) = self.following.take_if(|frame| frame.origin() <= now) {
+            self.act(Time::from_nanos(frame.origin().as_nanos() - 1));
+            let asks = self.contract.asks();
+            self.turn = Turn::of(&frame, frame.first(), self.number, asks);
+            self.demand.iter_mut().for_each(|demand| demand.follow(&frame));
+            self.schedule.plans.clear();
+            self.frame = frame;
+        }
+        self.act(now);
+    }
+
+    /// Performs what is due by `now` in the present structure.
+    fn act(&mut self, now: Time) {
         loop {
             if self.is_idle() {
                 self.schedule.skip(&self.frame, now);
@@ -198,8 +233,12 @@ impl Terminal {
         self.pipe.insert(place, (arrival, packet));
     }
 
-    /// Returns the next arrival at the other end, as far as it is known.
+    /// Returns the next known arrival at the other end, or the start of another structure.
     fn deadline(&self) -> Time {
+        self.following.as_ref().map_or(Time::NEVER, |frame| frame.origin()).min(self.next_arrival())
+    }
+
+    fn next_arrival(&self) -> Time {
         let under_way = self.pipe.front().map_or(Time::NEVER, |(arrival, _)| *arrival);
         let slot = self.schedule.next(&self.frame);
         let burst = if self.is_idle() { Time::NEVER } else { slot + self.frame.slot() + self.delay };
@@ -401,8 +440,13 @@ struct Turn {
 impl Turn {
     /// Returns the first opportunity of a run; never if it does not ask.
     fn first(frame: &Frame, terminal: u16, asks: bool) -> Turn {
-        let at = if asks { frame.request_at(0, terminal.into(), 0) } else { Time::NEVER };
-        Turn { superframe: 0, number: 0, at }
+        Turn::of(frame, 0, terminal, asks)
+    }
+
+    /// Returns the first opportunity of a superframe.
+    fn of(frame: &Frame, superframe: u64, terminal: u16, asks: bool) -> Turn {
+        let at = if asks { frame.request_at(superframe, terminal.into(), 0) } else { Time::NEVER };
+        Turn { superframe, number: 0, at }
     }
 
     fn advance(&mut self, frame: &Frame, terminal: u16) {

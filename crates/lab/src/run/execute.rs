@@ -103,7 +103,10 @@ impl Results {
 }
 
 fn event_row(moment: &Moment) -> EventRow {
-    EventRow { at_s: moment.at.as_secs_f64(), changes: moment.changes.clone() }
+    let shown = |(key, value): &(String, Option<String>)| {
+        (key.clone(), value.clone().unwrap_or_else(|| "default".to_owned()))
+    };
+    EventRow { at_s: moment.at.as_secs_f64(), changes: moment.changes.iter().map(shown).collect() }
 }
 
 /// Returns the starts and ends of events within the run, in seconds.

@@ -22,8 +22,11 @@ fn scenario(events: &str) -> Result<Scenario, String> {
 fn timeline(events: &str) -> Vec<String> {
     let scenario = scenario(events).unwrap_or_else(|refusal| panic!("{refusal}"));
     let shown = |moment: &Moment| {
-        let changes: Vec<String> =
-            moment.changes.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        let changes: Vec<String> = moment
+            .changes
+            .iter()
+            .map(|(key, value)| format!("{key} {}", value.as_deref().unwrap_or("-")))
+            .collect();
         format!("{}: {}", moment.at, changes.join(", "))
     };
     scenario.timeline.iter().map(shown).collect()
@@ -91,7 +94,9 @@ fn wrong_events_are_reported_at_their_place() {
         ("add = { \"link.hop.delay\" = \"-1 s\" }", "file.toml:13:", "would fall below zero"),
         ("add = { \"link.hop.delay\" = \"1 Mbit/s\" }", "file.toml:13:", "of another kind"),
         ("scale = { \"link.hop.rate\" = \"2 s\" }", "file.toml:13:", "expected a factor"),
-        ("scale = { \"link.hop.forward.mtu\" = 2 }", "file.toml:13:", "no value of this key"),
+        ("scale = { \"link.hop.forward.queue.packets\" = 2 }", "file.toml:13:", "no value of this key"),
+        ("file = \"fade.csv\"\nhold = \"2 s\"", "file.toml:13:", "conflicts with"),
+        ("file = \"absent.csv\"", "file.toml:13:", "absent.csv: No such file"),
         ("over = \"1 s\"", "file.toml:11:", "changes nothing"),
         (
             "set = { \"link.hop.rate\" = \"1 Mbit/s\" }\nover = \"9 s\"\nramp = \"0 s\"",
@@ -112,4 +117,47 @@ fn wrong_events_are_reported_at_their_place() {
         "[[event]]\nat = \"1 s\"\nset = { \"link.hop.rate\" = \"1 Mbit/s\" }\nover = \"9 s\"\n".to_owned();
     let refusal = scenario(&(overlapping + &event("set = { \"link.hop.rate\" = \"2 Mbit/s\" }"))).err();
     assert!(refusal.is_some_and(|text| text.contains("another event still changes it")));
+}
+
+#[test]
+fn a_key_that_the_file_does_not_give_starts_from_its_default_and_returns_to_it() {
+    let flow = "[flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = { kind = \"tcp\" }\n";
+    let count = "[[event]]\nat = \"5 s\"\nadd = { \"flow.f.count\" = 2, \"flow.f.start\" = \"3 s\" }\n";
+    assert_eq!(timeline(&format!("{flow}{count}")), ["5 s: flow.f.count 3, flow.f.start 3 s"]);
+    let shaped =
+        "[[event]]\nat = \"5 s\"\nset = { \"link.hop.forward.queue.packets\" = 9 }\nhold = \"1 s\"\n";
+    let with_queue = "[link.hop.forward]\nqueue.kind = \"drop-tail\"\n";
+    let all = timeline(&format!("{with_queue}{shaped}"));
+    assert_eq!(all, ["5 s: link.hop.forward.queue.packets 9", "6 s: link.hop.forward.queue.packets -"]);
+    let scenario = scenario(&format!("{with_queue}{shaped}")).expect("a scenario");
+    assert_eq!(scenario.timeline[1].scenario.link, scenario.link, "as at the start");
+    let off = "[flow.f]\nfrom = \"a\"\nto = \"b\"\ntraffic = { kind = \"tcp\" }\n\
+               [[event]]\nat = \"5 s\"\nset = { \"flow.f.active\" = false }\nhold = \"1 s\"\n";
+    assert_eq!(timeline(off), ["5 s: flow.f.active false", "6 s: flow.f.active -"]);
+}
+
+#[test]
+fn a_file_sets_keys_in_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!("{LINK}[[event]]\nat = \"10 s\"\nfile = \"fade.csv\"\n");
+    let read = |csv: &str| {
+        std::fs::write(folder.path().join("fade.csv"), csv).expect("written");
+        let document = Document::parse("file.toml", text.as_bytes()).expect("TOML");
+        document.in_folder(folder.path().to_owned()).scenario().map_err(|refusal| refusal.to_string())
+    };
+    let scenario =
+        read("time_s,link.hop.rate,link.hop.channel.loss\n0,4 Mbit/s,0.2\n1.5,2 Mbit/s,\n").expect("fine");
+    let at: Vec<Span> = scenario.timeline.iter().map(|moment| moment.at).collect();
+    assert_eq!(at, [Span::from_secs(10), Span::from_millis(11_500)]);
+    let rates = scenario.timeline.iter().map(|moment| moment.scenario.link["hop"].rate.map(Rate::as_bps));
+    assert_eq!(rates.collect::<Vec<_>>(), [Some(4_000_000), Some(2_000_000)]);
+    for (csv, problem) in [
+        ("time_s,link.hop.speed\n0,1\n", "unknown key"),
+        ("time_s,link.hopp.rate\n0,1 Mbit/s\n", "fade.csv:2: link.hopp.rate: no link is called"),
+        ("time_s,link.hop.rate\n0,fast\n", "a rate such as"),
+        ("when\n", "fade.csv:1: \"when\": expected time_s"),
+    ] {
+        let refusal = read(csv).expect_err(csv);
+        assert!(refusal.contains(problem), "{csv}: {refusal}");
+    }
 }

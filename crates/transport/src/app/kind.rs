@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use bentpipe_net::Element;
 use bentpipe_site::{
     Copies, Datagrams, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PortNumbers, Problem, Sample,
-    TrafficKind,
+    Switch, TrafficKind,
 };
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::ip::Protocol;
@@ -118,7 +118,9 @@ impl TrafficKind for Udp {
         let source = source.map_err(|error| at.impossible("", &error))?;
         let first_port = datagrams.destination.port();
         let sink = SinkConfig { first_port, count, header: self.header, shared_ports: self.shared_ports };
-        Ok(datagram_ends(source, sink, &datagrams))
+        let ends = datagram_ends(source, sink, &datagrams);
+        let sender = End { switch: Some(Switch::of::<Source>()), ..ends.sender };
+        Ok(FlowEnds { sender, ..ends })
     }
 }
 

@@ -4,6 +4,7 @@ use std::any::Any;
 
 use bentpipe_net::InvalidConfig;
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_site::Switchable;
 use bentpipe_units::{Bytes, RandomStream, Rate, Serialiser, Span, Time};
 use bentpipe_wire::ipv4;
 use schemars::JsonSchema;
@@ -158,6 +159,8 @@ pub struct Source {
     timetable: Timetable,
     is_set_up: bool,
     sent: u64,
+    /// Clear while the source is turned off: packets that are due are left out.
+    is_active: bool,
     /// Refresh packets, and how many were sent.
     refreshes: Option<(Refresh, Template)>,
     refreshed: u64,
@@ -202,6 +205,7 @@ impl Source {
             timetable: Timetable::heap(Vec::new()),
             is_set_up: false,
             sent: 0,
+            is_active: true,
             refreshes,
             refreshed: 0,
         })
@@ -230,6 +234,12 @@ impl Source {
             Some(stop) if next >= Time::ZERO + stop => Time::NEVER,
             _ => next,
         }
+    }
+
+    /// Leaves out a packet, which is not numbered.
+    fn skip(&mut self, due: Time, index: u32, cx: &mut Cx<'_>) {
+        let next = self.clock.next(due, &mut self.flows[index as usize], cx.stream());
+        self.timetable.advance(self.end(next));
     }
 
     #[inline]
@@ -281,6 +291,13 @@ fn identify(packet: &mut Packet, ident: u16) {
     }
 }
 
+impl Switchable for Source {
+    /// The times of later packets are those that they would have had.
+    fn set_active(&mut self, _now: Time, active: bool) {
+        self.is_active = active;
+    }
+}
+
 impl Element for Source {
     fn receive(&mut self, _port: Port, _packet: Packet, _cx: &mut Cx<'_>) -> Time {
         self.timetable.first().0
@@ -295,7 +312,11 @@ impl Element for Source {
             if due > cx.now() {
                 return due;
             }
-            self.send(due, flow, cx);
+            if self.is_active {
+                self.send(due, flow, cx);
+            } else {
+                self.skip(due, flow, cx);
+            }
         }
     }
 

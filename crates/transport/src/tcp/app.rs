@@ -35,6 +35,8 @@ pub(super) struct Wish {
 pub(super) struct Writer {
     source: Source,
     begin: Time,
+    /// Time for which it was turned off: a rate does not make up for it.
+    off: Span,
     written: u64,
     /// State of an on-off writer: phase, its end, and the bytes of earlier bursts.
     on: bool,
@@ -81,7 +83,20 @@ impl Writer {
     /// Creates a writer whose times count from `begin`.
     pub(super) fn new(source: Source, begin: Time) -> Writer {
         let (bursts, on_since) = (Bursts::default(), begin);
-        Writer { source, begin, written: 0, on: false, until: begin, on_since, offered: 0, bursts }
+        let off = Span::ZERO;
+        Writer { source, begin, off, written: 0, on: false, until: begin, on_since, offered: 0, bursts }
+    }
+
+    /// Moves what is to come by the time for which the writer was turned off. Its end stays.
+    pub(super) fn skip(&mut self, off: Span) {
+        self.off += off;
+        self.until += off;
+        self.on_since += off;
+    }
+
+    /// Returns bytes to the application that were written and not sent: they are written again.
+    pub(super) fn take_back(&mut self, bytes: u64) {
+        self.written -= bytes.min(self.written);
     }
 
     /// Notes the total number of bytes that the peer has acknowledged.
@@ -144,9 +159,10 @@ impl Writer {
 
     fn paced(&self, paced: Paced, now: Time, room: u64) -> Wish {
         let size = paced.write.get().max(1);
-        let due = paced.rate.bdp(now.since(self.begin)).get() / size * size;
+        let begin = self.begin + self.off;
+        let due = paced.rate.bdp(now.since(begin)).get() / size * size;
         let bytes = due.saturating_sub(self.written).min(room);
-        let next = self.begin + paced.rate.span_of(Bytes::new(due + size));
+        let next = begin + paced.rate.span_of(Bytes::new(due + size));
         let again =
             if self.written + bytes < due { Time::NEVER } else { next.max(now + Span::from_nanos(1)) };
         let ended = paced.duration.is_some_and(|duration| now >= self.begin + duration);
@@ -199,7 +215,7 @@ impl Writer {
     /// Returns the times of its bytes, if the source has them.
     pub(super) fn schedule(&self) -> Option<Schedule> {
         let Source::Paced(paced) = self.source else { return None };
-        Some(Schedule { begin: self.begin, rate: paced.rate, write: paced.write.get().max(1) })
+        Some(Schedule { begin: self.begin + self.off, rate: paced.rate, write: paced.write.get().max(1) })
     }
 }
 

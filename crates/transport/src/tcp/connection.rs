@@ -281,6 +281,11 @@ impl Connection {
         self.sender.write(bytes);
     }
 
+    /// Removes the data that was written and not sent, and returns its length.
+    pub(super) fn withdraw(&mut self) -> u64 {
+        self.sender.withdraw()
+    }
+
     /// Returns the number of bytes that wait to be read.
     #[inline]
     pub fn readable(&self) -> u64 {

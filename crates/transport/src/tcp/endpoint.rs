@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use bentpipe_net::{Cx, Element, Histogram, InvalidConfig, Observer, Packet, Port};
+use bentpipe_site::Switchable;
 use bentpipe_units::{Span, Time};
 
 use super::app::{Reader, Sink, Source, Writer};
@@ -20,6 +21,10 @@ pub struct Endpoint {
     begin: Time,
     source: Source,
     writer: Option<Writer>,
+    /// Time at which writing was turned off, while it is.
+    off_since: Option<Time>,
+    /// Time for which it was off before there was a writer.
+    off: Span,
     reader: Reader,
     write_at: Time,
     read_at: Time,
@@ -67,6 +72,8 @@ impl Endpoint {
             begin: Time::ZERO,
             source: Source::default(),
             writer: None,
+            off_since: None,
+            off: Span::ZERO,
             reader: Reader::new(Sink::default()),
             write_at: Time::ZERO,
             read_at: Time::NEVER,
@@ -187,10 +194,15 @@ impl Endpoint {
             Some(writer) => writer,
             None => {
                 let writer = self.writer.insert(Writer::new(self.source, self.begin));
+                writer.skip(self.off);
                 (self.established, self.connection.schedule) = (Some(now), writer.schedule());
                 writer
             }
         };
+        if self.off_since.is_some() {
+            self.write_at = Time::NEVER;
+            return;
+        }
         let done = match self.source {
             Source::Nothing => self.connection.is_read_out(),
             _ => {
@@ -210,6 +222,31 @@ impl Endpoint {
         if done {
             self.write_at = Time::NEVER;
             self.connection.close();
+        }
+    }
+}
+
+impl Switchable for Endpoint {
+    fn set_active(&mut self, now: Time, active: bool) {
+        match (self.off_since, active) {
+            (None, false) => {
+                self.off_since = Some(now);
+                if let Some(writer) = &mut self.writer {
+                    writer.take_back(self.connection.withdraw());
+                }
+            }
+            (Some(since), true) => {
+                self.off_since = None;
+                let off = now.since(since.max(self.begin).min(now));
+                match &mut self.writer {
+                    Some(writer) => {
+                        writer.skip(off);
+                        self.connection.schedule = writer.schedule();
+                    }
+                    None => self.off += off,
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -64,7 +64,7 @@ impl TrafficKind for Config {
         let config = Config { quick_start: None, ..self.clone() };
         let receiver = Endpoint::passive(config, pair.remote).map_err(impossible)?;
         Ok(FlowEnds {
-            sender: End::new(sender, pair.sender),
+            sender: End::switchable(sender, pair.sender),
             receivers: vec![End::new(receiver, pair.receiver)],
             judge: None,
         })

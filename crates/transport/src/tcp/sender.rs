@@ -249,6 +249,16 @@ impl Sender {
         self.board.una().min(self.written) - 1
     }
 
+    /// Removes the data that was written and not sent, and returns its length.
+    pub(super) fn withdraw(&mut self) -> u64 {
+        if self.closed {
+            return 0;
+        }
+        let unsent = self.written.saturating_sub(self.board.high());
+        self.written -= unsent;
+        unsent
+    }
+
     #[inline]
     fn has_unsent(&self) -> bool {
         self.board.high() < self.written + u64::from(self.closed)

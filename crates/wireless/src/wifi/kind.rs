@@ -47,13 +47,26 @@ impl MediumKind for Config {
     }
 
     fn change(at: &Changing<'_, Self>, to: &mut Changes) -> Result<(), Problem> {
-        let why = "of a Wi-Fi link cannot be changed while it runs: expected its queue or channel";
+        let why =
+            "of a Wi-Fi link cannot be changed while it runs: expected `medium.rate`, its queue or channel";
         let (before, after) = (at.before.common, at.after.common);
-        let same = [("medium", at.before.medium == at.after.medium), ("delay", before.delay == after.delay)];
+        let (had, wanted) = (at.before.medium, at.after.medium);
+        let same = [
+            ("medium", Config { rate: wanted.rate, ..had.clone() } == *wanted),
+            ("delay", before.delay == after.delay),
+        ];
         if let Some((key, _)) = same.iter().find(|(_, same)| !same) {
             return Err(Problem::new(at.key(key), why));
         }
         let port = usize::from(at.handle.port.0);
+        if had.rate != wanted.rate {
+            to.set(
+                at.handle.line,
+                at.key("medium.rate"),
+                wanted.clone(),
+                move |cell: &mut Wifi, now, wifi: Config| cell.set_rate(now, port, &wifi),
+            );
+        }
         if let Some(queue) = at.queue()? {
             to.set(at.handle.line, at.key("queue"), queue, move |cell: &mut Wifi, _, queue| {
                 cell.set_queue(port, &queue)

@@ -1,5 +1,7 @@
 //! Direction of a link in a BSS: its queue, rate, and channel.
 
+use std::collections::VecDeque;
+
 use bentpipe_net::channel::{self, FrameErrors};
 use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::{Discipline, Queue};
@@ -10,8 +12,11 @@ use super::phy::{Exchange, OVERHEAD, Preamble, Standard};
 use super::rate::{RateControl, TxResult};
 use super::runs::Runs;
 use super::signal::{FrameReception, Signal};
-use super::{PathConfig, Refusal};
+use super::{Config, PathConfig, Refusal};
 use crate::wifi::metrics;
+
+/// Maximum number of rates that wait for an exchange.
+const MAX_SET_RATES: usize = 64;
 
 /// Result of a transmission without a collision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +52,8 @@ pub(super) struct Path {
     pub(super) delay: Span,
     mtu: u64,
     control: RateControl,
+    /// Rates that were set, for exchanges from a time on.
+    set_rates: VecDeque<(Time, usize)>,
     errors: Errors,
     queue: Box<dyn Queue>,
     /// Set if the queue may have a packet.
@@ -86,6 +93,7 @@ impl Path {
             delay: config.delay,
             mtu: config.mtu.get(),
             control: RateControl::new(wifi.adaptation, rate, rates),
+            set_rates: VecDeque::new(),
             errors: Errors::new(config.errors.as_ref()).map_err(refusal("channel"))?,
             queue: config.queue.build().map_err(refusal("queue"))?,
             is_backlogged: false,
@@ -102,6 +110,27 @@ impl Path {
             runs: wifi.runs.then(Box::default),
             states: [(0, 0); 3],
         })
+    }
+
+    /// Sets the rate of exchanges that begin at `now` or later. Rate adaptation starts again there.
+    ///
+    /// # Errors
+    /// Returns an error if the standard lacks the rate.
+    pub(super) fn set_rate(&mut self, now: Time, wifi: &Config) -> Result<(), InvalidConfig> {
+        let rate = wifi.rate_number()?;
+        if self.set_rates.len() == MAX_SET_RATES {
+            self.set_rates.pop_front();
+        }
+        self.set_rates.push_back((now, rate));
+        Ok(())
+    }
+
+    /// Applies the rates that were set before an exchange at `at`.
+    pub(super) fn take_rates(&mut self, at: Time) {
+        while let Some((_, rate)) = self.set_rates.front().copied().filter(|(from, _)| *from <= at) {
+            self.set_rates.pop_front();
+            self.control.set(rate);
+        }
     }
 
     pub(super) fn set_errors(&mut self, errors: Option<&channel::Config>) -> Result<(), InvalidConfig> {
@@ -160,7 +189,15 @@ impl Path {
     /// Returns a lower bound of the time from the exchange's beginning to the packet's arrival.
     pub(super) fn least(&self, packet: &Packet) -> Span {
         let exchange = if is_to_group(packet) { self.to_group(packet) } else { self.exchange(packet) };
-        exchange.lead + exchange.data + self.delay
+        let set = self.set_rates.iter().map(|(_, rate)| self.exchange_at(packet, *rate));
+        let least = set.map(|exchange| exchange.lead + exchange.data).min().unwrap_or(Span::MAX);
+        (exchange.lead + exchange.data).min(least) + self.delay
+    }
+
+    /// Returns the exchange for a packet at a rate, by its number.
+    fn exchange_at(&self, packet: &Packet, rate: usize) -> Exchange {
+        let rts = packet.len() as u64 >= self.rts_bytes;
+        Exchange::of(self.standard, self.preamble, self.standard.rates()[rate], packet.len(), rts)
     }
 
     fn to_group(&self, packet: &Packet) -> Exchange {
@@ -253,7 +290,9 @@ impl Path {
         let busy = self.busy.as_secs_f64();
         observer.gauge(&link_metrics::BUSY, busy);
         observer.gauge(&link_metrics::UTILISATION, busy / now.as_secs_f64());
-        observer.gauge(&metrics::WIFI_RATE, self.rate().as_bps() as f64);
+        let set = self.set_rates.iter().rfind(|(from, _)| *from <= now).map(|(_, rate)| *rate);
+        let rate = self.standard.rates()[set.unwrap_or(self.control.rate)];
+        observer.gauge(&metrics::WIFI_RATE, rate.as_bps() as f64);
         self.queue.observe(observer);
         if let Some(runs) = &self.runs {
             runs.observe(observer);

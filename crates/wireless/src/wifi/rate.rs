@@ -127,6 +127,12 @@ impl RateControl {
         }
     }
 
+    /// Sets the rate; adaptation begins again there.
+    pub(super) fn set(&mut self, rate: usize) {
+        self.threshold = self.adaptation.steps().map_or(0, |steps| steps.successes);
+        self.change(rate);
+    }
+
     fn change(&mut self, rate: usize) {
         self.rate = rate;
         (self.successes, self.failures, self.frames, self.is_probe) = (0, 0, 0, false);

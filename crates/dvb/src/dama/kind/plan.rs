@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::dama::{Frame, PlanEntry};
+use crate::dama::{Frame, Frames, PlanEntry};
 use bentpipe_net::Packet;
 use bentpipe_units::Time;
 
@@ -14,7 +14,7 @@ const MAX_BURSTS: usize = 50_000;
 
 /// Log of a carrier's burst time plans.
 pub(super) struct PlanLog {
-    frame: Arc<Frame>,
+    frames: Frames,
     bursts: Arc<Mutex<Vec<Burst>>>,
 }
 
@@ -28,19 +28,19 @@ struct Burst {
 }
 
 impl PlanLog {
-    /// Creates an empty log of carriers of this structure.
-    pub(super) fn new(frame: &Arc<Frame>) -> PlanLog {
-        PlanLog { frame: Arc::clone(frame), bursts: Arc::default() }
+    /// Creates an empty log of carriers of these structures.
+    pub(super) fn new(frames: Frames) -> PlanLog {
+        PlanLog { frames, bursts: Arc::default() }
     }
 
     /// Returns the tap of a terminal's input of plans.
     pub(super) fn tap(&self, terminal: &str) -> Tap {
-        let (frame, bursts, terminal) =
-            (Arc::clone(&self.frame), Arc::clone(&self.bursts), terminal.to_owned());
+        let (frames, bursts, terminal) = (self.frames.clone(), Arc::clone(&self.bursts), terminal.to_owned());
         Box::new(move |_: Time, packet: &Packet| {
             let mut bursts = bursts.lock().unwrap_or_else(PoisonError::into_inner);
             if bursts.len() < MAX_BURSTS
                 && let Some(entry) = PlanEntry::parse(packet)
+                && let Some(frame) = frames.of(entry.superframe)
             {
                 bursts.extend(of_entry(&entry, &frame, &terminal));
             }

@@ -47,6 +47,7 @@ fn second(modcod: Modcod) -> Line {
         pilots: false,
         roll_off: RollOff::R035,
         steps: Vec::new(),
+        es_n0_db: None,
         margin_db: 0.0,
         reaction: bentpipe_units::Span::ZERO,
         input_streams: bentpipe_dvb::InputStreams::default(),

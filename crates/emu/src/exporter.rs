@@ -1,4 +1,4 @@
-//! Statistics for Prometheus, by HTTP/1.1 on loopback.
+//! Statistics for Prometheus and for a browser, by HTTP/1.1 on loopback.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,14 +11,46 @@ const MAX_REQUEST_BYTES: u64 = 8192;
 /// Maximum time of a client for its request, and for each part of the answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Page of text.
-pub(crate) type Page = Arc<Mutex<String>>;
+/// Served pages: `/metrics` for Prometheus, and `/` for a browser.
+#[derive(Clone, Debug, Default)]
+pub struct Pages {
+    /// Metrics in Prometheus' text format.
+    pub metrics: String,
+    /// Page of HTML.
+    pub page: String,
+}
 
-/// Serves the text of `page` at `address`.
+/// Pages that change while they are served.
+pub type Shared = Arc<Mutex<Pages>>;
+
+/// Replaces the pages.
+pub fn publish(shared: &Shared, pages: Pages) {
+    *shared.lock().unwrap_or_else(PoisonError::into_inner) = pages;
+}
+
+/// Returns a page of text that a browser loads again every second.
+pub fn page(title: &str, text: &str) -> String {
+    let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let (title, text) = (escaped(title), escaped(text));
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"1\">\n\
+         <title>{title}</title>\n<style>:root{{color-scheme:light dark}}body{{font-family:sans-serif;margin:2em}}\
+         pre{{font-size:110%;overflow-x:auto}}</style></head>\n\
+         <body><h1>{title}</h1>\n<pre>{text}</pre>\n<p><a href=\"/metrics\">Metrics</a></p></body></html>\n"
+    )
+}
+
+/// Serves pages at `address`.
 ///
 /// # Errors
-/// Returns an error if the port is taken.
-pub(crate) fn start(address: SocketAddr, page: Page) -> io::Result<()> {
+/// Returns an error if the address is not one of loopback, or the port is taken.
+pub fn start(address: SocketAddr, page: Shared) -> io::Result<()> {
+    if !address.ip().is_loopback() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "expected an address on loopback, such as 127.0.0.1",
+        ));
+    }
     let listener = TcpListener::bind(address)?;
     // It ends with the program.
     std::thread::spawn(move || {
@@ -43,7 +75,7 @@ impl Read for Until<'_> {
     }
 }
 
-fn serve(stream: &TcpStream, page: &Page) -> io::Result<()> {
+fn serve(stream: &TcpStream, pages: &Shared) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut reader = BufReader::new(Until(stream, Instant::now() + PATIENCE).take(MAX_REQUEST_BYTES));
     let mut request = String::new();
@@ -54,18 +86,20 @@ fn serve(stream: &TcpStream, page: &Page) -> io::Result<()> {
         line.clear();
     }
     let words: Vec<&str> = request.split(' ').collect();
-    let (status, body) = match words[..] {
-        ["GET", "/metrics" | "/", ..] => {
-            ("200 OK", page.lock().unwrap_or_else(PoisonError::into_inner).clone())
-        }
-        ["GET", ..] => ("404 Not Found", "there is /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", String::new()),
+    let read =
+        |part: fn(&Pages) -> &String| part(&pages.lock().unwrap_or_else(PoisonError::into_inner)).clone();
+    const TEXT: &str = "text/plain; version=0.0.4";
+    let (status, kind, body) = match words[..] {
+        ["GET", "/metrics", ..] => ("200 OK", TEXT, read(|pages| &pages.metrics)),
+        ["GET", "/", ..] => ("200 OK", "text/html; charset=utf-8", read(|pages| &pages.page)),
+        ["GET", ..] => ("404 Not Found", TEXT, "there are / and /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", TEXT, String::new()),
     };
     let length = body.len();
     let mut stream = stream;
     write!(
         stream,
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     )
 }
 
@@ -84,9 +118,15 @@ mod tests {
     #[test]
     fn it_answers_what_it_has_and_survives_rubbish() {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
-        let page = Page::default();
-        start(free, Arc::clone(&page)).expect("the port is free");
-        *page.lock().expect("nobody panicked") = "a 1\n".to_owned();
+        let pages = Shared::default();
+        start(free, Arc::clone(&pages)).expect("the port is free");
+        let text = page("a & b", "1 < 2\n");
+        publish(&pages, Pages { metrics: "a 1\n".to_owned(), page: text });
+        let shown = ask(free, "GET / HTTP/1.1\r\n\r\n");
+        assert!(
+            shown.contains("<h1>a &amp; b</h1>\n<pre>1 &lt; 2\n</pre>") && shown.contains("text/html"),
+            "{shown}"
+        );
         assert!(
             ask(free, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
                 .ends_with("Content-Length: 4\r\nConnection: close\r\n\r\na 1\n")
@@ -95,7 +135,7 @@ mod tests {
         assert!(ask(free, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
         // Somebody who says nothing holds it up for half a second only.
         let silent = TcpStream::connect(free).expect("it listens");
-        assert!(ask(free, "GET / HTTP/1.1\r\n\r\n").ends_with("a 1\n"));
+        assert!(ask(free, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("a 1\n"));
         drop(silent);
         // And so for somebody who says a byte now and then.
         let mut slow = TcpStream::connect(free).expect("it listens");
@@ -106,7 +146,8 @@ mod tests {
             });
             sent.count()
         });
-        assert!(ask(free, "GET / HTTP/1.1\r\n\r\n").ends_with("a 1\n"));
+        assert!(ask(free, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("a 1\n"));
+        assert!(start("192.0.2.1:9".parse().expect("an address"), Shared::default()).is_err());
         assert!(slow.join().expect("it ends") < 200, "cut off");
     }
 }
