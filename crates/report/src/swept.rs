@@ -70,6 +70,7 @@ fn shortened(words: Vec<String>) -> Vec<String> {
     if words.iter().all(|word| word.chars().count() <= longest) {
         return words;
     }
+    let words = named(&words).unwrap_or(words);
     let chars: Vec<Vec<char>> = words.iter().map(|word| word.chars().collect()).collect();
     let backwards: Vec<Vec<char>> = chars.iter().map(|word| word.iter().rev().copied().collect()).collect();
     let (front, back) = (common(&chars), common(&backwards));
@@ -88,6 +89,19 @@ fn shortened(words: Vec<String>) -> Vec<String> {
         return cut;
     }
     cut.iter().enumerate().map(|(n, word)| format!("{}. {word}", n + 1)).collect()
+}
+
+/// Returns the names of values, if they differ. Tables are named by `name` or `kind`.
+fn named(words: &[String]) -> Option<Vec<String>> {
+    let of = |word: &String| {
+        let Some(table) = word.strip_prefix('{') else { return Some(word.clone()) };
+        let keys = ["name = \"", "kind = \""];
+        let name = keys.iter().find_map(|key| table.split_once(key)?.1.split('"').next());
+        name.map(str::to_owned)
+    };
+    let names: Vec<String> = words.iter().map(of).collect::<Option<_>>()?;
+    let is_once = |name: &String| names.iter().filter(|other| *other == name).count() == 1;
+    names.iter().all(is_once).then_some(names)
 }
 
 /// Returns the length of what all words begin with, without a part that is cut.
@@ -149,6 +163,9 @@ mod tests {
             r#"[{ service = "ugs", interval = "10 ms", dscp = [46] }, {}]"#,
         ];
         assert_eq!(words(&services), ["be", "rt-ps\", inter…", "ugs\", interva…"]);
+        let tables =
+            ["cubic", r#"{ name = "hybla", pacing = "window" }"#, r#"{ name = "fixed", rate = "2 Mbit/s" }"#];
+        assert_eq!(words(&tables), ["cubic", "hybla", "fixed"]);
         assert_eq!(words(&["cubic", "new reno"]), ["cubic", "new reno"]);
         let alike = ["a value of twenty characters, and one", "a value of twenty characters, and two"];
         assert_eq!(words(&alike), ["one", "two"]);

@@ -42,6 +42,10 @@ const FLOW: &[(&str, &str)] = &[
     ("pictures-lost", "pictures lost"),
     ("psnr", "PSNR"),
     ("pcr-jitter", "PCR jitter"),
+    ("rows", "rows of the query"),
+    ("response", "response time"),
+    ("row-delay-mean", "mean delay of a row"),
+    ("row-delay-p95", "95th-percentile delay of a row"),
 ];
 
 /// Returns what each flow achieved, many copies in the mean.
@@ -173,7 +177,8 @@ fn rows(what: &str, columns: &[(&str, &str)], things: &Things<'_>) -> Option<Tab
     let head =
         std::iter::once(what).chain(columns.iter().map(|(_, title)| *title)).map(String::from).collect();
     let rows: Vec<Vec<Cell>> = things.iter().map(row).collect();
-    (!rows.is_empty()).then_some(Table { caption: String::new(), head, rows })
+    let has_cells = !rows.is_empty() && !columns.is_empty();
+    has_cells.then_some(Table { caption: String::new(), head, rows })
 }
 
 /// Returns a mean with its interval.
