@@ -83,8 +83,8 @@ A connection to the first proxy reaches the address of the second, for all delay
 
 const PERF_EXAMPLES: &str = "\
 Examples:
-  bentpipe dtn perf 127.0.0.1:4556 --from ipn:1.60 ipn:2.9 --size '1 kB' --window 1000 --duration '10 s'
-  bentpipe dtn perf 127.0.0.1:4556 --from ipn:1.60 ipn:2.9 --size '25 B' --rate 20 --count 2000
+  bentpipe dtn perf 127.0.0.1:4556 --from ipn:1.60 ipn:2.9 --payload '1 kB' --window 1000 --duration '10 s'
+  bentpipe dtn perf 127.0.0.1:4556 --from ipn:1.60 ipn:2.9 --payload '25 B' --rate 20 --count 2000
 
 Service 9 of a bentpipe node drops what it gets. Goodput is the payload of the bundles reported as delivered over the time to the last
 report; a round trip ends with the report. The exit status is 1 if a bundle was not delivered.";
@@ -100,9 +100,9 @@ Times are seconds from the plan's start. The exit status is 1 if no route is lef
 const SEND_EXAMPLES: &str = "\
 Examples:
   bentpipe dtn send 127.0.0.1:4556 --from ipn:1.1 --to ipn:2.1 picture.jpg
-  bentpipe dtn send 127.0.0.1:4556 --layer mtcp --from dtn://a/x --to dtn://b/in --size '1 kB' --count 1000
+  bentpipe dtn send 127.0.0.1:4556 --layer mtcp --from dtn://a/x --to dtn://b/in --payload '1 kB' --count 1000
 
-Without a file or --size the payload is standard input. The exit status is 1 if a bundle was not acknowledged.";
+Without a file or --payload the payload is standard input. The exit status is 1 if a bundle was not acknowledged.";
 
 const RECEIVE_EXAMPLES: &str = "\
 Examples:

@@ -48,8 +48,8 @@ decompressed, 2 for a bad command or file.";
 const ROUNDTRIP_EXAMPLES: &str = "\
 Examples:
   bentpipe rohc roundtrip capture.pcap
-  bentpipe rohc roundtrip --mode r --loss 10 --burst 4 capture.pcap
-  bentpipe rohc roundtrip --damage 5 --verify --csv fates.csv capture.pcap
+  bentpipe rohc roundtrip --mode r --loss 0.1 --burst 4 capture.pcap
+  bentpipe rohc roundtrip --damage 0.05 --verify --csv fates.csv capture.pcap
 
 The exit status is 1 if a packet came out wrong, or if one was refused although nothing was lost or damaged.";
 

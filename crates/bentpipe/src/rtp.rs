@@ -30,7 +30,7 @@ Examples:
   bentpipe rtp send 10.0.0.2:5004 --streams 311 --packets 3000
   bentpipe rtp send '[fd00::2]:5004' --streams 100 --by port --phases aligned
   bentpipe rtp send host:5004 --codec opus --rate '32 kbit/s' --interval '40 ms'
-  bentpipe rtp send host:5004 --size '200 B' --interval '10 ms'
+  bentpipe rtp send host:5004 --payload '200 B' --interval '10 ms'
 
 Without --duration or --packets it sends until Ctrl-C. The exit status is 1 if the kernel refused packets, 2 for a bad
 command.";

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bentpipe_net::channel::loss::Model;
 use bentpipe_net::channel::{Fit, SyntheticTrace};
 use bentpipe_offline::channel::{Generate, Source};
+use bentpipe_offline::share;
 use clap::{Args, Subcommand, ValueEnum};
 
 /// Source of the trace.
@@ -13,7 +14,7 @@ pub(crate) enum Command {
     /// Independent losses
     Bernoulli {
         /// The probability of loss, 0 to 1
-        #[arg(long, value_parser = probability)]
+        #[arg(long, value_parser = share)]
         loss: f64,
         #[command(flatten)]
         out: Out,
@@ -32,16 +33,16 @@ pub(crate) enum Command {
     /// Two states with a probability of loss each
     GilbertElliott {
         /// The probability of going from good to bad after a frame
-        #[arg(long, value_parser = probability)]
+        #[arg(long, value_parser = share)]
         p: f64,
         /// The probability of going from bad to good after a frame
-        #[arg(long, value_parser = probability)]
+        #[arg(long, value_parser = share)]
         r: f64,
         /// The probability of loss in the good state
-        #[arg(long, value_parser = probability, default_value = "0")]
+        #[arg(long, value_parser = share, default_value = "0")]
         loss_good: f64,
         /// The probability of loss in the bad state
-        #[arg(long, value_parser = probability, default_value = "1")]
+        #[arg(long, value_parser = share, default_value = "1")]
         loss_bad: f64,
         #[command(flatten)]
         out: Out,
@@ -145,10 +146,6 @@ impl Fitted {
 fn within(text: &str, low: f64, high: f64, what: &str) -> Result<f64, String> {
     let value = text.parse().ok().filter(|value: &f64| (low..=high).contains(value));
     value.ok_or_else(|| format!("expected {what} from {low} to {high}"))
-}
-
-fn probability(text: &str) -> Result<f64, String> {
-    within(text, 0.0, 1.0, "a probability")
 }
 
 fn length(text: &str) -> Result<f64, String> {

@@ -22,8 +22,8 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "EID")]
     from: Eid,
     /// Length of each payload
-    #[arg(long, value_name = "BYTES", default_value = "50 kB")]
-    size: Bytes,
+    #[arg(long, alias = "size", value_name = "BYTES", default_value = "50 kB")]
+    payload: Bytes,
     /// Number of bundles without a delivery report
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     window: u32,
@@ -58,7 +58,7 @@ pub(super) fn run(args: &PerfArgs, stop: &AtomicBool) -> Result<u8, String> {
         node: args.node.clone(),
         from: args.from.clone(),
         to: args.to.clone(),
-        size: usize::try_from(args.size.get()).unwrap_or(usize::MAX),
+        size: usize::try_from(args.payload.get()).unwrap_or(usize::MAX),
         control: args.rate.map_or(Control::Window(args.window as usize), Control::Rate),
         count: args.count,
         duration: args.duration,

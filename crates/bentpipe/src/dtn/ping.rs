@@ -25,8 +25,8 @@ pub(crate) struct PingArgs {
     #[arg(long, value_name = "TIME", default_value = "1 s")]
     interval: Span,
     /// Length of the payload, 8 B or more
-    #[arg(long, value_name = "BYTES", default_value = "64 B")]
-    size: Bytes,
+    #[arg(long, alias = "size", value_name = "BYTES", default_value = "64 B")]
+    payload: Bytes,
     /// Wait for answers after the last bundle, and lifetime of the bundles
     #[arg(long, value_name = "TIME", default_value = "10 s")]
     wait: Span,
@@ -43,7 +43,7 @@ pub(super) fn run(args: &PingArgs, stop: &AtomicBool) -> Result<u8, String> {
         to: args.to.clone(),
         count: args.count,
         interval: args.interval,
-        size: usize::try_from(args.size.get()).unwrap_or(usize::MAX),
+        size: usize::try_from(args.payload.get()).unwrap_or(usize::MAX),
         wait: args.wait,
     };
     let mut answered = |number: u64, time: Span| {

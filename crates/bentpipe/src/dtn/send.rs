@@ -29,8 +29,8 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "EID")]
     to: Eid,
     /// Length of a payload of zeros, in place of a file
-    #[arg(long, value_name = "BYTES", conflicts_with = "file")]
-    size: Option<Bytes>,
+    #[arg(long, alias = "size", value_name = "BYTES", conflicts_with = "file")]
+    payload: Option<Bytes>,
     /// Number of bundles
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
@@ -44,8 +44,8 @@ pub(crate) struct SendArgs {
 
 impl SendArgs {
     fn payload(&self) -> Result<Payload, String> {
-        let bytes = match (&self.file, self.size) {
-            (_, Some(size)) => return Ok(Payload::elided(size.get())),
+        let bytes = match (&self.file, self.payload) {
+            (_, Some(payload)) => return Ok(Payload::elided(payload.get())),
             (Some(path), None) => {
                 std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?
             }

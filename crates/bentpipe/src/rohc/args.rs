@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bentpipe_offline::Error;
 use bentpipe_offline::rohc::text::{
-    RTP_PORTS, Refreshes, burst, duration, mtu, percentage, profiles, refreshes, reservation, rtp_ports,
-    threshold,
+    RTP_PORTS, Refreshes, burst, duration, mtu, profiles, refreshes, reservation, rtp_ports, threshold,
 };
 use bentpipe_offline::rohc::{ImpairmentConfig, Outputs, Reservation, Sending};
+use bentpipe_offline::{Error, share};
 use bentpipe_rohc::{
     Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Mode, Profiles, ReorderRatio,
     RtpRule,
@@ -311,11 +310,11 @@ impl OutputArgs {
 /// Impairments of the path between the ends.
 #[derive(Debug, Args)]
 pub(crate) struct ImpairmentArgs {
-    /// Percentage of ROHC packets that are lost
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percentage)]
+    /// Share of ROHC packets that are lost, such as 0.05 or 5 %
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     loss: f64,
-    /// Percentage of feedback that is lost [default: as --loss]
-    #[arg(long, value_name = "PERCENT", value_parser = percentage)]
+    /// Share of feedback that is lost [default: as --loss]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     feedback_loss: Option<f64>,
     /// Time from a packet to the arrival of its feedback (round trip)
     #[arg(long, value_name = "TIME", default_value = "0 ms", value_parser = duration)]
@@ -323,8 +322,8 @@ pub(crate) struct ImpairmentArgs {
     /// Mean number of packets lost in a row; without it losses are independent
     #[arg(long, value_name = "PACKETS", value_parser = burst)]
     burst: Option<f64>,
-    /// Percentage of ROHC packets in whose header one bit is flipped
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percentage)]
+    /// Share of ROHC packets in whose header one bit is flipped
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     damage: f64,
     /// Seed of the random losses and errors
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -334,11 +333,11 @@ pub(crate) struct ImpairmentArgs {
 impl ImpairmentArgs {
     pub(super) fn config(&self) -> ImpairmentConfig {
         ImpairmentConfig {
-            loss: self.loss / 100.0,
-            feedback_loss: self.feedback_loss.unwrap_or(self.loss) / 100.0,
+            loss: self.loss,
+            feedback_loss: self.feedback_loss.unwrap_or(self.loss),
             feedback_delay: self.feedback_delay,
             burst_packets: self.burst,
-            corruption: self.damage / 100.0,
+            corruption: self.damage,
             seed: self.seed,
         }
     }

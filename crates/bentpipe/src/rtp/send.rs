@@ -21,19 +21,19 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     streams: u32,
     /// Codec
-    #[arg(long, value_enum, default_value_t, conflicts_with = "size")]
+    #[arg(long, value_enum, default_value_t, conflicts_with = "payload")]
     codec: CodecName,
     /// Codec rate. Default: 16 kbit/s for G.729.1, 12.2 kbit/s for AMR, 20 kbit/s for Opus
-    #[arg(long, value_name = "RATE", conflicts_with = "size")]
+    #[arg(long, value_name = "RATE", conflicts_with = "payload")]
     rate: Option<Rate>,
     /// Packet interval of a stream [default: 20 ms]
     #[arg(long, value_name = "TIME")]
     interval: Option<Span>,
     /// Payload length, of no codec in particular
-    #[arg(long, value_name = "BYTES")]
-    size: Option<Bytes>,
-    /// The clock of the timestamps in Hz, with --size
-    #[arg(long, value_name = "HZ", default_value_t = 8000, requires = "size")]
+    #[arg(long, alias = "size", value_name = "BYTES")]
+    payload: Option<Bytes>,
+    /// The clock of the timestamps in Hz, with --payload
+    #[arg(long, value_name = "HZ", default_value_t = 8000, requires = "payload")]
     clock: u32,
     /// Identification of streams: by SSRC alone, or also by port in steps of two
     #[arg(long, value_enum, default_value_t)]
@@ -155,9 +155,9 @@ impl SendArgs {
     }
 
     fn plan(&self) -> Result<Plan, String> {
-        let format = match self.size {
-            Some(size) => {
-                let payload_len = usize::try_from(size.get()).unwrap_or(usize::MAX);
+        let format = match self.payload {
+            Some(payload) => {
+                let payload_len = usize::try_from(payload.get()).unwrap_or(usize::MAX);
                 Format::sized(payload_len, self.interval.unwrap_or(Span::from_millis(20)), self.clock)
             }
             None => {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bentpipe_offline::share;
 use bentpipe_offline::video::{Carry, Demux, MakeCard, Mux, Overrides, Quality};
 use bentpipe_scenario::{Adaptation, Card};
 use bentpipe_units::{Rate, Span};
@@ -124,11 +125,6 @@ pub(crate) struct CarryArgs {
     /// Decode both streams by ffmpeg and compare
     #[arg(long)]
     quality: bool,
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }
 
 /// Carriage of a transport stream.

@@ -91,7 +91,7 @@ fn nothing_wrong_is_delivered_under_loss() {
     let Some(corpus) = corpus() else { return };
     for (index, capture) in captures(&corpus, 24).iter().enumerate() {
         for mode in ["u", "o", "r"] {
-            for weather in ["", "--loss 5", "--loss 10", "--loss 20", "--loss 10 --burst 6"] {
+            for weather in ["", "--loss 0.05", "--loss 0.1", "--loss 0.2", "--loss 0.1 --burst 6"] {
                 // Some captures have wrong checksums from the start.
                 let verify = if weather.is_empty() { "" } else { "--verify" };
                 let options = format!("roundtrip -q {verify} --mode {mode} {weather} --seed {index}");

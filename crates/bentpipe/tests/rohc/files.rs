@@ -319,7 +319,7 @@ fn feedback_can_be_late_and_lost() {
     let folder = Folder::new();
     let [input, table] = ["in.pcap", "rows.csv"].map(|name| folder.file(name));
     udp_capture(&input, 1000, 65_535);
-    let impairments = ["--loss", "10", "--feedback-loss", "30", "--feedback-delay", "400 ms", "--csv"];
+    let impairments = ["--loss", "0.1", "--feedback-loss", "30 %", "--feedback-delay", "400 ms", "--csv"];
     for mode in ["o", "r"] {
         let options = [&["roundtrip", "--mode", mode, "--max-cid", "0"][..], &impairments].concat();
         said(&rohc(&options, &[&table, &input]), 0);
@@ -560,7 +560,7 @@ fn bad_options_are_refused() {
         "stats --refresh 5",
         "stats --repeats 0",
         "stats --rtp-ports 5,99999",
-        "roundtrip --loss 200",
+        "roundtrip --loss 20",
         "stats --mtu 20",
         "stats --reserve 16=2",
         "stats --reserve 1=0",

@@ -19,18 +19,6 @@ pub struct Refreshes {
     pub fo: Refresh,
 }
 
-/// Parses a percentage from 0 to 100.
-///
-/// # Errors
-/// Returns the values expected.
-pub fn percentage(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
-    match number.parse::<f64>() {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => Err("expected a percentage from 0 to 100".into()),
-    }
-}
-
 /// Parses a mean number of packets lost in a row.
 ///
 /// # Errors
@@ -219,11 +207,5 @@ mod tests {
         assert_eq!(ranges[0].destination_ports, Some(5004..=5004));
         assert_eq!(ranges[1].destination_ports, Some(16384..=32767));
         assert!(["9-5", "5-", "a-b"].iter().all(|text| rtp_ports(text).is_err()));
-    }
-
-    #[test]
-    fn percentages() {
-        assert_eq!(percentage("20 %"), Ok(20.0));
-        assert!(percentage("101").is_err() && percentage("-1").is_err() && percentage("NaN").is_err());
     }
 }
