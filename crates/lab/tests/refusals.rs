@@ -288,7 +288,7 @@ fn overrides_are_checked_as_the_file_is() {
         ),
         (
             "durration=1 s",
-            "--set durration=1 s: durration: unknown key: did you mean \"duration\"? (\"title\", \"description\", \"duration\", \"seed\", \"seeds\", \"node\", \"link\", \"carrier\", \"dvb\", \"atm\", \"cell\", \"dtn\", \"tunnel\", \"group\", \"flow\", \"event\", \"probe\", \"sweep\")",
+            "--set durration=1 s: durration: unknown key: did you mean \"duration\"? (\"title\", \"description\", \"duration\", \"seed\", \"seeds\", \"node\", \"link\", \"carrier\", \"dvb\", \"atm\", \"cell\", \"dtn\", \"field\", \"tunnel\", \"group\", \"flow\", \"event\", \"probe\", \"sweep\")",
         ),
         (
             "sweep.sweep.seed=[1]",
@@ -325,7 +325,7 @@ fn sweeps_say_what_is_wrong_with_them() {
     assert!(error("\"link.satellite.rate\" = []").contains("an empty list"));
     assert!(error("\"link.satellite.rate\" = 5").contains("expected a list of values"));
     let many = format!("seed = {:?}\nseeds = {:?}", [1; 400], [1; 400]);
-    assert!(error(&many).contains("sweep: more than 100000 points"));
+    assert!(error(&many).contains("sweep: 160000 points: expected at most 100000"));
 }
 
 #[test]

@@ -77,6 +77,7 @@ pub enum Layout {
         /// Number of rows.
         rows: u16,
         /// Distance between neighbours.
+        #[schemars(range(min = 0.1, max = 10000))]
         spacing: f64,
     },
     /// Random places in a square, with the base station in its middle.
@@ -84,6 +85,7 @@ pub enum Layout {
         /// Number of motes.
         motes: u16,
         /// Side of the square.
+        #[schemars(range(min = 0.1, max = 1000000))]
         side: f64,
     },
     /// Given tree in one radio cell without bit errors.
