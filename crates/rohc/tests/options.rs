@@ -106,6 +106,22 @@ fn flows_without_room_are_rejected() {
     assert!(ends.feedback.windows(6).any(is_reject), "{:02x?}", ends.feedback);
 }
 
+/// Short flows one after the other need no more contexts than there are flows at a time, in U-mode and O-mode.
+#[test]
+fn contexts_of_ended_flows_give_way() {
+    for mode in [Mode::Unidirectional, Mode::Optimistic] {
+        let config = DecompressorConfig { mode, max_contexts: 2, ..DecompressorConfig::default() };
+        let mut ends = Ends::new(CompressorConfig { confirm: 0, ..CompressorConfig::default() }, config);
+        for flow in 0..12 {
+            for number in 0..40 {
+                ends.send(Duration::ZERO, Duration::ZERO, &udp(flow, number, b"payload"));
+            }
+        }
+        assert_eq!(ends.compressor.rejected_flows(), 0, "{mode:?}");
+        assert_eq!(ends.decompressor.stats().displaced, 10, "{mode:?}");
+    }
+}
+
 /// The largest run of losses is told once, and the compressor keeps as many references: a gap that four references
 /// bridge with UO-0 needs a longer header then.
 #[test]

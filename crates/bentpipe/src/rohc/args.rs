@@ -94,7 +94,8 @@ pub(crate) struct DecompressorArgs {
     /// Treat gaps in RTP and ESP numbers, and RTP pauses, as losses of this channel
     #[arg(long)]
     gaps_are_losses: bool,
-    /// Maximum number of contexts; further flows are rejected and go uncompressed. 0: as many as CIDs
+    /// Maximum number of contexts. Beyond it those of idle flows give way, in U-mode the one unused for longest; in O-
+    /// and R-mode further flows go uncompressed where none is idle. 0: as many as CIDs
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_contexts: u16,
     /// Report the longest loss and, with timers, the largest jitter (not in U-mode)

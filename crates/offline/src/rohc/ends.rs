@@ -2,7 +2,7 @@
 
 use bentpipe_rohc::{
     CidSpace, CompressError, Compressed, Compressor, CompressorConfig, CompressorState, DecompressError,
-    Decompressed, Decompressor, DecompressorConfig, Mode, Profile, segment,
+    Decompressed, Decompressor, DecompressorConfig, DecompressorStats, Mode, Profile, segment,
 };
 
 use super::Reservation;
@@ -214,6 +214,14 @@ impl Receiver {
 
     pub(crate) fn ip(&self) -> &[u8] {
         &self.ip
+    }
+
+    /// Describes a lack of contexts, if packets were refused where contexts gave way to others.
+    pub(crate) fn lack_of_contexts(&self) -> Option<String> {
+        let DecompressorStats { displaced, refused, received, .. } = self.decompressor.stats();
+        (displaced > 0 && refused > 0).then(|| {
+            format!("more flows at a time than the decompressor has room for: contexts gave way {displaced} times, {refused} of {received} packets were refused; --max-contexts limits its contexts")
+        })
     }
 
     /// Returns the feedback to the last packets, which may be empty.

@@ -205,6 +205,7 @@ impl Decompress {
         input.check_found()?;
         output.finish()?;
         back.map_or(Ok(()), Output::finish)?;
+        receiver.lack_of_contexts().iter().for_each(|remark| session.note(remark));
         end(log, &input)
     }
 }
@@ -270,7 +271,12 @@ fn end_sending(
     input: &Capture,
     session: &dyn Session,
 ) -> Result<Outcome, Error> {
-    let remarks = [channel.sender.lack_of_cids(), channel.sender.lack_of_room()];
+    let receiver = channel.receiver.as_ref();
+    let remarks = [
+        channel.sender.lack_of_cids(),
+        channel.sender.lack_of_room(),
+        receiver.and_then(Receiver::lack_of_contexts),
+    ];
     remarks.iter().flatten().for_each(|remark| session.note(remark));
     end(log, input)
 }

@@ -30,7 +30,7 @@ pub(crate) enum PacketOutcome {
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) sender: Sender,
-    receiver: Option<Receiver>,
+    pub(crate) receiver: Option<Receiver>,
     forward: Option<Impairments>,
     back: Option<Impairments>,
     feedback_delay: Duration,

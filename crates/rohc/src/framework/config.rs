@@ -315,8 +315,9 @@ impl Default for CompressorConfig {
 pub struct DecompressorConfig {
     /// The channel.
     pub channel: Channel,
-    /// Maximum number of contexts, those of the Uncompressed profile not counted. IR packets for others are restored
-    /// and forgotten, with a REJECT where there is a way back. 0: as many as there are CIDs.
+    /// Maximum number of contexts, those of the Uncompressed profile not counted. Beyond it the context that has been
+    /// unused for longest gives way: always in U-mode, and in the others once four packets a context have passed by.
+    /// Where none gives way, the IR packet is restored and forgotten, and REJECT is sent. 0: as many as there are CIDs.
     pub max_contexts: u16,
     /// The mode that contexts are brought to. In U-mode nothing is sent back.
     pub mode: Mode,

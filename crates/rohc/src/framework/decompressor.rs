@@ -19,6 +19,8 @@ pub(crate) struct DecompressorEngine<F> {
     families: F,
     /// Holders of the contexts, by CID.
     holders: Vec<Holder>,
+    /// Number of the packet that used each context last, by CID. Kept where contexts are limited.
+    last_uses: Vec<u64>,
     reassembler: Reassembler,
     unit: Vec<u8>,
     feedback: Queue,
@@ -34,6 +36,9 @@ pub(crate) struct DecompressorEngine<F> {
 /// Packets without a context per answer.
 const ORPHAN_SPACING: u8 = 8;
 
+/// Packets per context of the limit until a context is idle and may give way.
+const IDLE_PACKETS: u64 = 4;
+
 impl<F: DecompressorFamilies> DecompressorEngine<F> {
     /// Creates a decompressor of the profiles in `families`, without contexts.
     pub(crate) fn new(mut config: DecompressorConfig, families: F) -> Self {
@@ -42,6 +47,7 @@ impl<F: DecompressorFamilies> DecompressorEngine<F> {
             config,
             families,
             holders: Vec::new(),
+            last_uses: Vec::new(),
             reassembler: Reassembler::default(),
             unit: Vec::new(),
             feedback: Queue::default(),
@@ -108,6 +114,7 @@ impl<F: DecompressorFamilies> DecompressorEngine<F> {
         let incoming = Incoming { first, body, elided_bytes, now, config: &self.config };
         let start = out.len();
         let restored = self.families.step(family, cid, &incoming, out)?;
+        self.note_use(cid);
         self.reassembler.abort();
         self.stats.delivered += 1;
         Some(Decompressed {
@@ -219,6 +226,7 @@ impl<F: DecompressorFamilies> DecompressorEngine<F> {
             self.orphan(frame.cid);
         }
         let (profile, restored) = restored?;
+        self.note_use(frame.cid);
         let decompressed = Decompressed {
             cid: frame.cid,
             profile,
@@ -255,7 +263,7 @@ impl<F: DecompressorFamilies> DecompressorEngine<F> {
         now: Duration,
         out: &mut Vec<u8>,
     ) -> Result<(Profile, Restored), DecompressError> {
-        if frame.kind == Kind::Ir && self.is_full(frame) {
+        if frame.kind == Kind::Ir && self.is_full(frame) && !self.make_room() {
             return self.refuse(frame, now, out);
         }
         let (family, profile) = self.named_family(frame)?;
@@ -320,12 +328,43 @@ impl<F: DecompressorFamilies> DecompressorEngine<F> {
     /// Returns `true` if the IR packet `frame` would bring one context too many.
     fn is_full(&self, frame: &Frame<'_>) -> bool {
         let limit = usize::from(self.config.max_contexts);
-        let is_limited =
-            |holder: &Holder| holder.family().is_some_and(|index| self.families.get(index).is_limited());
         limit > 0
-            && !is_limited(&self.holders[usize::from(frame.cid)])
+            && !self.is_limited(usize::from(frame.cid))
             && frame.body.first() != Some(&(Profile::Uncompressed as u8))
-            && self.holders.iter().filter(|holder| is_limited(holder)).count() >= limit
+            && (0..self.holders.len()).filter(|&cid| self.is_limited(cid)).count() >= limit
+    }
+
+    /// Returns `true` if there is a context at `cid` that counts towards the limit.
+    fn is_limited(&self, cid: usize) -> bool {
+        self.holders[cid].family().is_some_and(|index| self.families.get(index).is_limited())
+    }
+
+    /// Notes that the last packet used the context at `cid`.
+    #[inline]
+    fn note_use(&mut self, cid: u16) {
+        if self.config.max_contexts > 0 {
+            let cid = usize::from(cid);
+            if self.last_uses.len() <= cid {
+                self.last_uses.resize(cid + 1, 0);
+            }
+            self.last_uses[cid] = self.stats.received;
+        }
+    }
+
+    /// Returns `true` if it removed the context that has been unused for longest.
+    ///
+    /// Where feedback rejects flows, contexts in use stay: taking turns would cost an IR packet each time.
+    fn make_room(&mut self) -> bool {
+        let limited = (0..self.last_uses.len()).filter(|&cid| self.is_limited(cid));
+        let Some(oldest) = limited.min_by_key(|&cid| self.last_uses[cid]) else { return false };
+        let idle = self.stats.received - self.last_uses[oldest];
+        let is_free = self.config.mode == Mode::Unidirectional
+            || idle > IDLE_PACKETS * u64::from(self.config.max_contexts);
+        if is_free {
+            self.stats.displaced += 1;
+            self.hold(oldest as u16, Holder::default());
+        }
+        is_free
     }
 
     /// Asks for an IR packet for a context that is not there. RFC 3095 5.2.6 would have such packets discarded in

@@ -84,4 +84,7 @@ pub struct DecompressorStats {
     pub crc_failures: u64,
     /// Failures of which the transport checksum did not match.
     pub checksum_failures: u64,
+    /// Contexts that gave way to those of other flows; see
+    /// [`max_contexts`](crate::DecompressorConfig::max_contexts).
+    pub displaced: u64,
 }
