@@ -291,8 +291,8 @@ impl Query {
     /// Returns the titles of the values of a result row.
     pub fn titles(text: &str, items: &[Item]) -> Vec<String> {
         let lower = text.to_lowercase();
-        let start = lower.find("select").map_or(0, |at| at + 6);
-        let end = lower.find("from").unwrap_or(lower.len()).max(start);
+        let start = word(&lower, "select").map_or(0, |at| at + 6);
+        let end = word(&lower, "from").unwrap_or(lower.len()).max(start);
         let (mut written, mut depth) = (vec![String::new()], 0);
         for char in lower[start..end].chars().filter(|char| !char.is_whitespace()) {
             depth += i32::from(char == '(') - i32::from(char == ')');
@@ -364,6 +364,16 @@ impl Query {
         }
         inputs
     }
+}
+
+/// Returns the place of a keyword in a query, apart from names that contain it.
+fn word(text: &str, keyword: &str) -> Option<usize> {
+    let is_name =
+        |char: Option<char>| char.is_some_and(|char| char.is_alphanumeric() || "_-.".contains(char));
+    let is_whole = |&(at, _): &(usize, &str)| {
+        !is_name(text[..at].chars().next_back()) && !is_name(text[at + keyword.len()..].chars().next())
+    };
+    text.match_indices(keyword).find(is_whole).map(|(at, _)| at)
 }
 
 /// Error returned when a text is not a query.

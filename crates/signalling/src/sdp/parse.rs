@@ -16,6 +16,9 @@ pub struct SdpError {
 const SESSION_ORDER: &str = "vosiuepcbtrzka";
 const MEDIA_ORDER: &str = "micbka";
 
+/// Lines that each description has.
+const REQUIRED: [char; 4] = ['v', 'o', 's', 't'];
+
 struct Parser {
     session: Session,
     seen: String,
@@ -54,11 +57,11 @@ impl Parser {
 
     fn finish(self) -> Result<Session, &'static str> {
         let Parser { session, seen, in_media } = self;
-        let has_times = in_media || seen.contains('t');
+        let has_all = in_media || REQUIRED.iter().all(|needed| seen.contains(*needed));
         let is_connected =
             |media: &Media| media.port == 0 || session.connection.is_some() || media.connection.is_some();
         match () {
-            () if !has_times => Err("description without v, o, s or t"),
+            () if !has_all => Err("description without v, o, s or t"),
             () if !session.media.iter().all(is_connected) => Err("media without a connection"),
             () => Ok(session),
         }
@@ -80,8 +83,7 @@ impl Parser {
     /// Checks that a line stands where it may, and notes it.
     fn check_order(&mut self, kind: char) -> Result<(), &'static str> {
         if kind == 'm' {
-            let has_all =
-                self.in_media || ['v', 'o', 's', 't'].iter().all(|needed| self.seen.contains(*needed));
+            let has_all = self.in_media || REQUIRED.iter().all(|needed| self.seen.contains(*needed));
             (self.in_media, self.seen) = (true, String::new());
             self.seen.push('m');
             return if has_all { Ok(()) } else { Err("media before v, o, s and t") };

@@ -106,6 +106,7 @@ fn malformed_descriptions_are_refused_with_their_line() {
         ("v=0\nx=1\n", 2, "unknown type of line"),
         ("v=0\no=- 1 1 IN IP4 a\ns=-\nt=0\n", 4, "malformed times"),
         ("v=0\no=- 1 1 IN IP4 a\ns=-\n", 3, "description without v, o, s or t"),
+        ("v=0\ns=-\nt=0 0\n", 3, "description without v, o, s or t"),
         ("v=0\nm=audio 1 RTP/AVP 0\n", 2, "media before v, o, s and t"),
         (&format!("{head}m=audio 65536 RTP/AVP 0\n"), 6, "malformed media"),
         (&format!("{head}m=audio 1 RTP/AVP\n"), 6, "malformed media"),

@@ -256,9 +256,13 @@ impl Connection {
     }
 }
 
+/// Least segment size taken from a peer. One that announces less would get a flood of tiny segments (CVE-2019-11479), and any
+/// host takes datagrams of 576 octets (RFC 1122 3.3.2).
+const MIN_PEER_MSS: u64 = 88;
+
 /// Returns the maximum data in a segment: the common limit less its options (RFC 6691).
 fn smss(config: &Config, local: SocketAddr, options: &Options, timestamps: bool) -> u32 {
-    let theirs = u64::from(options.mss.unwrap_or(DEFAULT_MSS));
+    let theirs = u64::from(options.mss.unwrap_or(DEFAULT_MSS)).max(MIN_PEER_MSS);
     let mss = theirs.min(config.mss.get()).min(largest_payload(local.ip())) as u32;
     mss.saturating_sub(if timestamps { TIMESTAMPS_LEN } else { 0 }).max(1)
 }
