@@ -1,6 +1,5 @@
 //! `bentpipe campaign`: sweeps too long for one command or one machine.
 
-use std::io::IsTerminal;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -184,7 +183,7 @@ fn part(arguments: &PartArguments) -> Result<u8, CampaignError> {
         end(part - 1)..end(part)
     };
     let range = arguments.runs.clone().or(arguments.part.map(of_part)).unwrap_or(0..runs);
-    let monitor = Terminal::new(is_quiet(arguments.quiet));
+    let monitor = Terminal::of_many(arguments.quiet);
     let done = work(&campaign, range, arguments.retry, (&build::identity(), &host()), &monitor);
     monitor.clear();
     let done = done?;
@@ -200,7 +199,7 @@ fn run_all(arguments: &RunArguments) -> Result<u8, CampaignError> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = if arguments.jobs == 0 { processors } else { arguments.jobs.into() };
     let driver = Driver { program, jobs, retry: arguments.retry, build: build::identity(), host: host() };
-    let monitor = Terminal::new(is_quiet(arguments.quiet));
+    let monitor = Terminal::of_many(arguments.quiet);
     let ended = drive(&campaign, &driver, &monitor);
     monitor.clear();
     ended?;
@@ -261,13 +260,6 @@ fn gathered(campaign: &Campaign) -> Result<u8, CampaignError> {
     ));
     show::out(&said);
     Ok(if status.missing.finished() == status.missing.runs() { 0 } else { INCOMPLETE })
-}
-
-/// Returns `true` if no progress is shown.
-///
-/// Off a terminal, a line for each run would be too many.
-fn is_quiet(asked: bool) -> bool {
-    asked || !std::io::stderr().is_terminal()
 }
 
 /// Returns the name of this machine.

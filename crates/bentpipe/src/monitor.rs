@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bentpipe_lab::run::Monitor;
@@ -15,10 +15,17 @@ use crate::progress::Journal;
 /// Steps of the bar for each run.
 const STEPS: f64 = 1000.0;
 
+/// Seconds between two lines of a monitor of many runs.
+const LINE_SPACING_S: u64 = 10;
+
 /// Shows a bar on a terminal, otherwise a line for each finished run.
 pub(crate) struct Terminal {
     bar: ProgressBar,
     lines: bool,
+    /// Least time from one line to the next in seconds.
+    spacing_s: u64,
+    /// Time of the next line in seconds from the start.
+    due_s: AtomicU64,
     runs: AtomicUsize,
     done: AtomicUsize,
     stop: Arc<AtomicBool>,
@@ -40,7 +47,33 @@ impl Terminal {
             ProgressStyle::with_template("{bar:32} {percent:>3} %  {msg}  {elapsed} gone, {eta} to go");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let (runs, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Terminal { bar, lines: !quiet && !terminal, runs, done, stop, started: Instant::now(), journal: None }
+        Terminal {
+            bar,
+            lines: !quiet && !terminal,
+            spacing_s: 0,
+            due_s: AtomicU64::new(0),
+            runs,
+            done,
+            stop,
+            started: Instant::now(),
+            journal: None,
+        }
+    }
+
+    /// A monitor of many runs.
+    ///
+    /// Off a terminal it prints a line every ten seconds, and one for the last run.
+    pub(crate) fn of_many(quiet: bool) -> Terminal {
+        let due_s = AtomicU64::new(LINE_SPACING_S);
+        Terminal { spacing_s: LINE_SPACING_S, due_s, ..Terminal::new(quiet) }
+    }
+
+    /// Returns `true` if a line is due after `done` runs.
+    fn is_line_due(&self, done: usize) -> bool {
+        let gone_s = self.started.elapsed().as_secs();
+        let due = |due_s: u64| (gone_s >= due_s).then_some(gone_s + self.spacing_s);
+        let is_last = done == self.runs.load(Ordering::Relaxed);
+        self.due_s.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due).is_ok() || is_last
     }
 
     /// Writes the progress to a file as well.
@@ -99,7 +132,7 @@ impl Monitor for Terminal {
         if let Some(journal) = &self.journal {
             journal.done(label);
         }
-        if self.lines {
+        if self.lines && self.is_line_due(done) {
             let runs = self.runs.load(Ordering::Relaxed);
             let _ = writeln!(std::io::stderr(), "{done}/{runs}  {label}");
         }
