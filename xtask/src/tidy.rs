@@ -155,7 +155,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("bentpipe-rohc-c", &["rohc"]),
-    ("bentpipe-py", &["rohc", "scenario", "record", "lab", "campaign", "report", "offline"]),
+    ("bentpipe-py", &["units", "cc", "rohc", "scenario", "record", "lab", "campaign", "report", "offline"]),
     ("bentpipe-serve", &["units", "scenario", "record", "assemble", "lab", "report"]),
     (
         "bentpipe-bench",

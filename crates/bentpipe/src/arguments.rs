@@ -133,6 +133,18 @@ Rows have the point, its settings and the seed in front. A pattern is of SUBJECT
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Print and write tables of a folder of results
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  bentpipe results tables runs/sweep --point 1 --format latex
+  bentpipe results percentiles runs/sweep --select 'flow.*.cwnd' --out cwnd.csv
+  bentpipe results fairness runs/sweep --select 'flow.*.receiver.delivered-bytes'
+  bentpipe results distributions runs/sweep --out delays.csv
+  bentpipe results convergence runs/sweep flow.bulk.goodput --within '1 %'"
+    )]
+    Results(crate::results::Command),
     /// Find the last value of a key with which conditions on measures hold
     #[command(after_help = "\
 Examples:

@@ -11,7 +11,7 @@ use bentpipe_lab::budget::Budget;
 use bentpipe_lab::run::Failure as RunFailure;
 use bentpipe_lab::run::Manifest;
 use bentpipe_record::compare::{Variant, differences};
-use bentpipe_record::{Catalogue, Form, Outcome, Selection, Summary, write_whole};
+use bentpipe_record::{Catalogue, Form, Outcome, Selection, Summary};
 use bentpipe_report::{comparison_page, difference_table};
 use bentpipe_scenario::Document;
 use bentpipe_scenario::catalogue;
@@ -20,7 +20,7 @@ use schemars::schema_for;
 
 use crate::arguments::{Arguments, Command, SchemaOf};
 use crate::interrupt::INTERRUPTED;
-use crate::{campaign, channel, dtn, gateway, phone, rohc, rtp, show, traffic, ts, video};
+use crate::{campaign, channel, dtn, gateway, phone, results, rohc, rtp, show, traffic, ts, video};
 
 /// Error returned when a command ends without a result.
 pub(crate) struct Failure {
@@ -64,6 +64,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
             let selection = Selection { patterns: select, keeps_constant: constant };
             series(&results, &selection, if wide { Form::Wide } else { Form::Long }, out.as_deref())
         }
+        Command::Results(command) => results::run(&command).map_err(Failure::bad),
         Command::Search(arguments) => search::run(&arguments),
         Command::Campaign(command) => campaign::run(&command).map_err(|(text, code)| Failure { text, code }),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
@@ -128,14 +129,7 @@ fn compare(first: &str, second: &str, text: &str, page: Option<&Path>) -> Result
 /// Writes the selected series of a folder of results.
 fn series(results: &Path, selection: &Selection, form: Form, out: Option<&Path>) -> Result<u8, Failure> {
     let selected = selection.read(results).map_err(Failure::bad)?;
-    match out {
-        Some(path) => write_whole(path, |file| selected.write_csv(form, file)).map_err(Failure::bad)?,
-        None => {
-            let mut text = Vec::new();
-            selected.write_csv(form, &mut text).map_err(Failure::bad)?;
-            show::out(&String::from_utf8_lossy(&text));
-        }
-    }
+    show::write(out, |mut file| selected.write_csv(form, &mut file)).map_err(Failure::bad)?;
     Ok(0)
 }
 

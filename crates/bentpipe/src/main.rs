@@ -16,6 +16,7 @@ mod phone;
 mod progress;
 #[cfg(feature = "serve")]
 mod remote;
+mod results;
 mod rohc;
 mod rtp;
 #[cfg(feature = "serve")]

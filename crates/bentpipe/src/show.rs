@@ -1,13 +1,34 @@
 //! Tables and messages on the terminal.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 
+use bentpipe_record::write_whole;
 use bentpipe_report::{Cell, Table};
 use bentpipe_study::{Comparison, Verdict, summary};
 
 /// Prints to standard output. A reader that closes the pipe (`| head`) is not an error.
 pub(crate) fn out(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// Writes a file whole, or prints where there is none.
+///
+/// # Errors
+/// Returns an error if the file cannot be written.
+pub(crate) fn write(
+    file: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), String> {
+    match file {
+        Some(path) => write_whole(path, |file| write(file)).map_err(|error| error.to_string()),
+        None => {
+            let mut text = Vec::new();
+            write(&mut text).map_err(|error| error.to_string())?;
+            out(&String::from_utf8_lossy(&text));
+            Ok(())
+        }
+    }
 }
 
 /// Prints something to know.

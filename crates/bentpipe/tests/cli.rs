@@ -175,6 +175,41 @@ fn series_of_all_runs_are_one_table() {
 }
 
 #[test]
+fn results_have_tables_fairness_and_convergence() {
+    let folder = folder();
+    let sweep = ["run", "small.toml", "--seeds", "3", "--set", "duration=2 s", "--quiet"];
+    let page = report(&bentpipe(folder.path(), &sweep));
+    let run = page.parent().expect("a folder").display().to_string();
+    let of = |command: &str, more: &[&str]| {
+        let arguments: Vec<&str> =
+            ["results", command, &run].into_iter().chain(more.iter().copied()).collect();
+        let output = bentpipe(folder.path(), &arguments);
+        (text(&output.stdout), text(&output.stderr), output.status.code())
+    };
+    let (latex, ..) = of("tables", &["--format", "latex"]);
+    assert!(latex.starts_with("\\begin{tabular}{") && latex.contains(" & "), "{latex}");
+    let (csv, ..) = of("tables", &["--format", "csv"]);
+    let (plain, ..) = of("tables", &[]);
+    assert!(csv.contains("one") && plain.contains("one") && !plain.contains(','), "{csv}{plain}");
+    let (fairness, ..) = of("fairness", &["--select", "flow.*.sender.cwnd"]);
+    let mut lines = fairness.lines();
+    assert!(lines.next().expect("a head").ends_with("seed,time_s,flows,fairness"), "{fairness}");
+    let index = |line: &str| line.rsplit(',').next().expect("it").parse::<f64>();
+    assert!(lines.all(|line| index(line).is_ok_and(|index| index > 0.0 && index <= 1.0)), "{fairness}");
+    let (percentiles, ..) = of("percentiles", &["--select", "flow.*.cwnd", "--shares", "0.5,95 %"]);
+    assert!(percentiles.contains("p50 of flow.one.sender.cwnd [B],p95 of"), "{percentiles}");
+    let (shares, ..) = of("distributions", &[]);
+    assert!(shares.lines().next().expect("a head").ends_with("subject,metric,unit,value,share"), "{shares}");
+    let (convergence, ..) = of("convergence", &["flow.one.goodput", "--within", "1 %"]);
+    assert!(convergence.contains("mean [bit/s]") && convergence.contains("\u{b1} 1.000 %"), "{convergence}");
+    assert_eq!(convergence.lines().filter(|line| line.trim_start().starts_with(['1', '2', '3'])).count(), 3);
+    let (_, error, code) = of("tables", &["--point", "9"]);
+    assert!(code == Some(2) && error.contains("no point 9: expected 0 to"), "{code:?} {error}");
+    let (_, error, code) = of("convergence", &["flow.none.goodput"]);
+    assert!(code == Some(2) && error.contains("no measure \"flow.none.goodput\""), "{code:?} {error}");
+}
+
+#[test]
 fn a_manifest_names_the_commit_of_the_program() {
     let folder = folder();
     let page = folder.path().join(report(&bentpipe(folder.path(), &["run", "small.toml", "--quiet"])));

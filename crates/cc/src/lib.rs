@@ -27,6 +27,7 @@ pub mod bbr;
 mod choice;
 mod classic;
 pub mod cubic;
+pub mod custom;
 mod delivery;
 pub mod fixed;
 pub mod hybla;

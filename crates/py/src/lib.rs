@@ -6,6 +6,7 @@
 
 mod build;
 mod campaign;
+mod controller;
 mod errors;
 mod frame;
 mod offline;
@@ -24,6 +25,8 @@ mod _native {
 
     #[pymodule_export]
     use super::campaign::Campaign;
+    #[pymodule_export]
+    use super::controller::{Ack, Connection, Loss, register_controller};
     #[pymodule_export]
     use super::frame::Frame;
     #[pymodule_export]
@@ -63,6 +66,12 @@ mod _native {
     #[pyfunction]
     fn open(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Results> {
         Results::read(py, &path)
+    }
+
+    /// Returns a table as a LaTeX `tabular`.
+    #[pyfunction]
+    fn latex(head: Vec<String>, rows: Vec<Vec<String>>) -> String {
+        bentpipe_record::latex(&head, &rows)
     }
 
     /// Returns the description of a scenario key, controller, medium or traffic.

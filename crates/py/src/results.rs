@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bentpipe_record::compare::{Variant, difference_frame, differences};
-use bentpipe_record::stats::samples_needed;
+use bentpipe_record::stats::{running_means, samples_needed};
 use bentpipe_record::{Cell, Form, RunResult, Selection, SelectionError, StoredResults, Table};
 use bentpipe_report::{delay_plot, flow_table, link_table, run_plots};
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyOSError};
@@ -109,6 +109,13 @@ impl Results {
         samples_needed(&self.0.values(name, point), half_width)
     }
 
+    /// Returns means over the first seeds of a point: mean, half-width, number and unit.
+    fn _running_means(&self, name: &str, point: usize) -> PyResult<Vec<Estimate>> {
+        let (.., unit) = self._value(name, point)?;
+        let means = running_means(&self.0.values(name, point));
+        Ok(means.into_iter().map(|it| (it.mean, it.ci95, it.n, unit.clone())).collect())
+    }
+
     /// Cumulative distributions, such as delays, over all seeds of each point.
     #[getter]
     fn _distributions(&self) -> Frame {
@@ -154,6 +161,13 @@ impl Results {
     fn _quantiles(&self, py: Python<'_>, patterns: Vec<String>, shares: Vec<f64>) -> PyResult<Frame> {
         let selection = Selection { patterns, keeps_constant: false };
         let read = py.detach(|| selection.read(&self.0.path).map(|selected| selected.quantiles(&shares)));
+        read.map(Frame::from).map_err(unselected)
+    }
+
+    /// Returns Jain's index over the series whose names match, at each instant of each run.
+    fn _fairness(&self, py: Python<'_>, patterns: Vec<String>) -> PyResult<Frame> {
+        let selection = Selection { patterns, keeps_constant: true };
+        let read = py.detach(|| selection.read(&self.0.path).map(|selected| selected.fairness()));
         read.map(Frame::from).map_err(unselected)
     }
 

@@ -74,6 +74,12 @@ impl Scenario {
         (&self.document, self.set.iter().map(|(_, set)| set.clone()).collect())
     }
 
+    /// Returns the identifier of a controller that only this process knows.
+    pub(crate) fn local_controller(&self) -> Option<&'static str> {
+        let texts = self.set.iter().map(|(_, set)| set.as_str()).chain([self.document.text()]);
+        texts.filter_map(bentpipe_cc::custom::named_in).next()
+    }
+
     /// Returns the command line that gives the same results.
     fn command(&self, seeds: Seeds) -> Vec<String> {
         let mut words = vec!["bentpipe".to_owned(), "run".to_owned(), self.document.name().to_owned()];
@@ -200,6 +206,12 @@ impl Scenario {
             Err(Refused::Scenario(error)) => Err(errors::scenario(py, &error)),
             Err(Refused::Run(failure)) => Err(errors::run(py, &failure)),
         }
+    }
+
+    /// Identifier of a controller that only this process knows, if the scenario names one.
+    #[getter]
+    fn _local_controller(&self) -> Option<&'static str> {
+        self.local_controller()
     }
 
     /// Text, name, folder and overrides, from which `_rebuilt` makes the scenario again.

@@ -89,7 +89,8 @@ impl Monitor for Watch {
 
 /// Does `work` on a thread of its own, without the interpreter's lock.
 ///
-/// The calling thread looks for signals and calls `progress`. An exception of either ends the work and is raised.
+/// The calling thread looks for signals and calls `progress`. An exception of either ends the work and is raised, and so is one that ends
+/// the work as the payload of a panic (see [`controller`](crate::controller)).
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
     watch: &dyn Stop,
@@ -106,8 +107,10 @@ pub(crate) fn watched<T: Send>(
         let raised = look(py, watch, progress, receiver);
         let result = py.detach(|| worker.join());
         raised?;
-        let panicked = || errors::named(py, "InternalError", "bentpipe failed: see the message on stderr");
-        result.ok().and_then(Result::ok).ok_or_else(panicked)
+        result.and_then(|result| result).map_err(|payload| match payload.downcast::<PyErr>() {
+            Ok(error) => *error,
+            Err(_) => errors::named(py, "InternalError", "bentpipe failed: see the message on stderr"),
+        })
     })
 }
 

@@ -58,7 +58,7 @@ pub use selection::{Form, Selected, Selection, SelectionError};
 pub use series::{Column, Data, Recording, Sampling, Series, Total, Totals, Value};
 pub use stored::StoredResults;
 pub use summary::{Averaged, PointSummary, Setting, Summary, measures_frame, write_measures};
-pub use table::{Cell, Table};
+pub use table::{Cell, Table, latex};
 
 /// Version of bentpipe that results are of.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

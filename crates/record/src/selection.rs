@@ -9,8 +9,8 @@ use std::path::Path;
 use indexmap::{IndexMap, IndexSet};
 
 use super::results_folder::{RunFolder, runs};
-use super::stats::quantile;
-use super::{Column, Frame, FrameColumn, Series, quoted, read_series};
+use super::stats::{jain, quantile};
+use super::{Column, Data, Frame, FrameColumn, Series, quoted, read_series};
 
 /// Form of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,6 +209,29 @@ impl Selected {
         Frame { columns }
     }
 
+    /// Returns Jain's index over the selected series at each instant of each run.
+    ///
+    /// `flows` is the number of flows with a share. The shares are the values of gauges, and what counters gained since the instant before.
+    pub fn fairness(&self) -> Frame {
+        let mut rows = Vec::new();
+        for of in &self.runs {
+            let kept: Vec<&Column> =
+                of.series.columns.iter().filter(|column| self.titles.contains(&column.title())).collect();
+            rows.extend((0..of.series.times.len()).map(|row| {
+                let shares: Vec<f64> = kept.iter().map(|column| share(column, row)).collect();
+                let flows = shares.iter().filter(|share| **share > 0.0).count() as u64;
+                (of, of.seconds(row), flows, jain(shares.into_iter()).unwrap_or(f64::NAN))
+            }));
+        }
+        let mut columns = self.front(rows.iter().map(|(of, ..)| *of));
+        columns.extend([
+            FrameColumn::numbers("time_s", "s", rows.iter().map(|row| row.1)),
+            FrameColumn::integers("flows", rows.iter().map(|row| row.2)),
+            FrameColumn::numbers("fairness", "", rows.iter().map(|row| row.3)),
+        ]);
+        Frame { columns }
+    }
+
     /// Returns the number of instants from the start that these runs have in common.
     fn common_rows(&self, numbers: &[usize]) -> usize {
         let times = |number: &usize| &self.runs[*number].series.times;
@@ -280,6 +303,17 @@ impl Selected {
     }
 }
 
+/// Returns the value of a gauge, or the gain of a counter.
+///
+/// NaN at the first instant of a counter.
+fn share(column: &Column, row: usize) -> f64 {
+    let at = |row| column.data.at(row).as_f64();
+    match &column.data {
+        Data::Gauge(_) => at(row),
+        Data::Counter(_) => row.checked_sub(1).map_or(f64::NAN, |before| at(row) - at(before)),
+    }
+}
+
 /// Returns the values of some runs at a row in rising order, NaN left out.
 fn sorted(columns: &[Option<&Column>], numbers: &[usize], row: usize) -> Vec<f64> {
     let values = numbers.iter().filter_map(|number| Some(columns[*number]?.data.at(row).as_f64()));
@@ -323,7 +357,7 @@ mod tests {
     use bentpipe_units::Time;
 
     use super::*;
-    use crate::{Data, Declaration, Declared};
+    use crate::{Declaration, Declared};
 
     #[test]
     fn stars_stand_for_any_characters() {
@@ -369,6 +403,27 @@ mod tests {
         let expected = "point,rate,seeds,time_s,p25 of flow.a.cwnd [B],p100 of flow.a.cwnd [B]\n\
                         0,\"1 Mbit/s, or so\",2,0,1.5,3\n0,\"1 Mbit/s, or so\",2,0.1,0,0\n";
         assert_eq!(String::from_utf8_lossy(&csv), expected);
+    }
+
+    #[test]
+    fn fairness_is_over_the_flows_at_an_instant() {
+        let runs =
+            vec![of(4, &[("flow.a", [1.0, 2.0]), ("flow.b", [1.0, 0.0]), ("flow.c", [f64::NAN, 0.0])])];
+        let mut selected = Selected { titles: values(&runs).into_keys().collect(), runs };
+        let csv = |selected: &Selected| {
+            let mut csv = Vec::new();
+            selected.fairness().write_csv(&mut csv).expect("memory");
+            String::from_utf8(csv).expect("text").lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let front = "0,\"1 Mbit/s, or so\",4";
+        assert_eq!(csv(&selected), [format!("{front},0,2,1"), format!("{front},0.1,1,0.3333333333333333")]);
+        for column in &mut selected.runs[0].series.columns {
+            column.data = Data::Counter(vec![10, if column.element == "flow.a".into() { 40 } else { 30 }]);
+        }
+        let [first, second] = &csv(&selected)[..] else { panic!("two rows") };
+        // 30, 20 and 20 of 70: 4900 / (3 * 1700).
+        assert_eq!(*first, format!("{front},0,0,"));
+        assert!(second.starts_with(&format!("{front},0.1,3,0.9607843")), "{second}");
     }
 
     #[test]

@@ -48,6 +48,26 @@ impl Estimate {
     }
 }
 
+/// Returns the mean of the first one, two, three and more samples, with its interval. NaN samples are ignored.
+pub fn running_means(samples: &[f64]) -> Vec<Estimate> {
+    let kept: Vec<f64> = samples.iter().copied().filter(|x| !x.is_nan()).collect();
+    (1..=kept.len()).filter_map(|n| Estimate::of(&kept[..n])).collect()
+}
+
+/// Returns Jain's index of fairness; `None` if nothing is shared.
+///
+/// It is 1 if all shares are the same, and 1/n if one has all.
+/// R. Jain, D. Chiu, W. Hawe, *A Quantitative Measure of Fairness and Discrimination*, 1984, equation 1. NaN is left out.
+pub fn jain(shares: impl Iterator<Item = f64>) -> Option<f64> {
+    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for share in shares.filter(|share| !share.is_nan()) {
+        n += 1.0;
+        sum += share;
+        squares += share * share;
+    }
+    (squares > 0.0).then(|| sum * sum / (n * squares))
+}
+
 /// Returns the arithmetic mean; `None` without samples.
 pub fn mean(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)

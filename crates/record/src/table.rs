@@ -1,5 +1,7 @@
 //! Tables of results, and their text for terminals.
 
+use super::csv::quoted;
+
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
@@ -54,6 +56,49 @@ impl Table {
         }
         text
     }
+
+    /// Formats the table as CSV.
+    pub fn to_csv(&self) -> String {
+        let cells = |cells: Vec<&str>| cells.into_iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
+        let rows = self.rows.iter().map(|row| cells(row.iter().map(Cell::text).collect()));
+        cells(self.head.iter().map(String::as_str).collect()) + &rows.collect::<String>()
+    }
+
+    /// Formats the table as a LaTeX `tabular`.
+    pub fn to_latex(&self) -> String {
+        let rows: Vec<Vec<&str>> = self.rows.iter().map(|row| row.iter().map(Cell::text).collect()).collect();
+        latex(&self.head, &rows)
+    }
+}
+
+/// Formats titles and rows as a LaTeX `tabular`.
+pub fn latex<H: AsRef<str>, C: AsRef<str>>(head: &[H], rows: &[Vec<C>]) -> String {
+    let mut text = format!("\\begin{{tabular}}{{{}}}\n", "l".repeat(head.len()));
+    text += &format!("{} \\\\\n\\hline\n", escaped(head));
+    text.extend(rows.iter().map(|row| format!("{} \\\\\n", escaped(row))));
+    text + "\\end{tabular}\n"
+}
+
+/// Returns cells as LaTeX, with what it would take for its own escaped.
+fn escaped<C: AsRef<str>>(cells: &[C]) -> String {
+    let escape = |text: &str| {
+        let mut out = String::new();
+        for char in text.chars() {
+            match char {
+                '\\' => out.push_str("\\textbackslash{}"),
+                '~' => out.push_str("\\textasciitilde{}"),
+                '^' => out.push_str("\\textasciicircum{}"),
+                '\u{202f}' => out.push_str("\\,"),
+                '\u{a0}' => out.push('~'),
+                '\u{b1}' => out.push_str("$\\pm$"),
+                '\u{2013}' => out.push_str("--"),
+                '&' | '%' | '$' | '#' | '_' | '{' | '}' => out.extend(['\\', char]),
+                _ => out.push(char),
+            }
+        }
+        out
+    };
+    cells.iter().map(|cell| escape(cell.as_ref())).collect::<Vec<_>>().join(" & ")
 }
 
 fn line(cells: &[String]) -> String {
@@ -90,5 +135,19 @@ mod tests {
         let table = Table { caption: String::new(), head, rows };
         assert_eq!(table.to_text(false), "            n   verdict\n  a     1 000   met\n  bcd       7   x\n");
         assert!(table.to_text(true).contains("\u{1b}[32mmet    \u{1b}[0m"));
+        assert_eq!(table.to_csv(), ",n,verdict\na,1\u{202f}000,met\nbcd,7,x\n");
+    }
+
+    #[test]
+    fn latex_is_escaped() {
+        let text = latex(&["a_b", "\u{b1} 5 %"], &[vec!["1\u{202f}000", "x\\y"]]);
+        let expected = [
+            "\\begin{tabular}{ll}",
+            "a\\_b & $\\pm$ 5 \\% \\\\",
+            "\\hline",
+            "1\\,000 & x\\textbackslash{}y \\\\",
+            "\\end{tabular}",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected);
     }
 }

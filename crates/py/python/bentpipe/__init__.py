@@ -10,6 +10,7 @@ Everything is computed by the code that the command line runs, so results and fi
 """
 
 from bentpipe import _native, campaign, channel, rohc
+from bentpipe._controllers import Controller
 from bentpipe._errors import BentpipeError, InternalError, Problem, RohcError, RunError, ScenarioError
 from bentpipe._progress import Progress
 from bentpipe._results import Estimate, Plot, Results, Run
@@ -20,6 +21,7 @@ from bentpipe._table import Table, TextTable
 __all__ = [
     "EXAMPLE",
     "BentpipeError",
+    "Controller",
     "Estimate",
     "InternalError",
     "Plot",

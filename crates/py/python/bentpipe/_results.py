@@ -165,6 +165,29 @@ class Results:
         half_width = absolute if absolute is not None else (relative or 0.0) * abs(self.value(name, point).mean)
         return self._native._seeds_needed(name, half_width, point)
 
+    def convergence(self, name: str, point: int = 0) -> list[Estimate]:
+        """Return the mean of a measure over the first one, two, three and more seeds of a point.
+
+        >>> import bentpipe
+        >>> results = bentpipe.parse(bentpipe.EXAMPLE).set("duration", "2 s").run(seeds=2, out=folder)
+        >>> [estimate.n for estimate in results.convergence("flow.file.goodput")]
+        [1, 2]
+        """
+        return [Estimate(*row) for row in self._native._running_means(name, point)]
+
+    def fairness(self, *patterns: str) -> Table:
+        """Return Jain's index over the series whose names match, at each instant of each run.
+
+        The shares are the values of gauges such as ``flow.*.goodput``, and what counters gained since the instant before. ``flows``
+        counts those with a share above zero; the index is NaN where nothing is shared.
+
+        >>> import bentpipe
+        >>> results = bentpipe.parse(bentpipe.EXAMPLE).set("duration", "2 s").run(out=folder)
+        >>> results.fairness("flow.*.sender.cwnd")["fairness"][-1]
+        1.0
+        """
+        return Table(self._native._fairness(list(patterns)))
+
     @cached_property
     def distributions(self) -> Table:
         """Cumulative distributions, such as of one-way delays, over all seeds of each point: the ``share`` below each ``value``."""

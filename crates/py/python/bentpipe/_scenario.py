@@ -1,10 +1,12 @@
 """Scenarios."""
 
+import pickle
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 
 from bentpipe import _native
+from bentpipe._controllers import assigned
 from bentpipe._progress import Callback, native_callback
 from bentpipe._results import Results
 
@@ -40,6 +42,9 @@ class Scenario:
         self._native = native
 
     def __reduce__(self) -> tuple[object, ...]:
+        local = self._native._local_controller
+        if local is not None:
+            raise pickle.PicklingError(f'controller "{local}" is a class of this process, which another one does not know')
         return _rebuilt, self._native._parts()
 
     def __dask_tokenize__(self) -> str:
@@ -79,14 +84,15 @@ class Scenario:
     def set(self, key: str, value: object) -> "Scenario":
         """Return a scenario with a key set, as ``--set KEY=VALUE`` does.
 
-        A text is taken as on the command line. Lists, tables and numbers are taken as TOML.
+        A text is taken as on the command line. Lists, tables and numbers are taken as TOML, and a class derived from `Controller` is
+        taken as a congestion controller.
 
         >>> import bentpipe
         >>> scenario = bentpipe.parse(bentpipe.EXAMPLE)
         >>> scenario.set("link.satellite.delay", "20 ms").check() == scenario.check()
         False
         """
-        return Scenario(self._native.set(key, value))
+        return Scenario(self._native.set(key, assigned(value)))
 
     def sweep(self, axes: Mapping[str, Iterable[object] | str]) -> "Scenario":
         """Return a scenario that sweeps keys, each over a list of values or a range such as ``1 to 9 by 2``.
@@ -98,7 +104,7 @@ class Scenario:
         """
         native = self._native
         for key, values in axes.items():
-            native = native.sweep(key, values if isinstance(values, str) else list(values))
+            native = native.sweep(key, values if isinstance(values, str) else [assigned(value) for value in values])
         return Scenario(native)
 
     def check(self) -> str:

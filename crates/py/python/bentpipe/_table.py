@@ -103,6 +103,7 @@ class TextTable(NamedTuple):
     \\hline
     file & 1 Mbit/s \\\\
     \\end{tabular}
+    <BLANKLINE>
     """
 
     head: list[str]
@@ -110,21 +111,12 @@ class TextTable(NamedTuple):
 
     def to_latex(self) -> str:
         """Return the table as a LaTeX ``tabular``."""
-        lines = [" & ".join(map(_latex, row)) + r" \\" for row in [self.head, *self.rows]]
-        body = [lines[0], r"\hline", *lines[1:]]
-        columns = "l" * len(self.head)
-        return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}"])
+        return _native.latex(self.head, self.rows)
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(title)}</th>" for title in self.head)
         rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in self.rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-
-
-def _latex(text: str) -> str:
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\u202f": r"\,", "\xa0": "~"}
-    special |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"\xb1": r"$\pm$", "\u2013": "--"}
-    return "".join(special.get(sign, sign) for sign in text)
 
 
 def _cell(value: object) -> str:
