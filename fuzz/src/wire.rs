@@ -9,7 +9,7 @@ use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
     aal1, aal5, arp, atm, bbframe, dccp, erf, ethernet, gse, icmp, ipv4, ipv6, link, llc, membership, mpe,
-    psi, rle, rtcp, rtp, section, sixin4, tcp, ts, udp, udplite, wman, wpan,
+    psi, rle, rohc, rtcp, rtp, section, sixin4, tcp, ts, udp, udplite, wman, wpan,
 };
 
 /// A decoder under test.
@@ -57,6 +57,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("mtcp", fuzz_mtcp),
     ("wman", fuzz_wman),
     ("wpan", fuzz_wpan),
+    ("rohc", fuzz_rohc),
 ];
 
 /// The first two bytes of an input say how many zeros are elided behind the rest.
@@ -832,4 +833,32 @@ fn round_trip_pdu(pdu: &wman::Pdu<'_>, form: wman::CrcForm) {
     assert_eq!(out.len(), pdu.total_len());
     let again = wman::Pdu::new_checked(&out, form).expect("understood again");
     assert_eq!(again.parts().collect::<Result<Vec<_>, _>>().expect("a checked view"), parts);
+}
+
+/// Negotiation and framing of ROHC channels: IPCP and IPV6CP, IKEv2's notification, PDCP.
+pub fn fuzz_rohc(data: &[u8]) {
+    let mut out = Vec::new();
+    if let Ok(packet) = rohc::ppp::Repr::parse(data) {
+        packet.emit(&mut out);
+        let again = rohc::ppp::Repr::parse(&out).expect("understood again");
+        assert_eq!(again, packet);
+    }
+    out.clear();
+    if let Ok((supported, next)) = rohc::ikev2::Supported::parse(data) {
+        supported.emit(next, &mut out);
+        assert_eq!(rohc::ikev2::Supported::parse(&out), Ok((supported, next)));
+    }
+    for sn_len in [rohc::pdcp::SnLen::Twelve, rohc::pdcp::SnLen::Eighteen] {
+        out.clear();
+        if let Ok(pdu) = rohc::pdcp::Pdu::parse(data, sn_len) {
+            pdu.emit(sn_len, &mut out);
+            assert_eq!(out, data);
+        }
+    }
+    let icv = rohc::esp::Icv::new(rohc::esp::Integrity::HmacSha256, b"key", Some(4));
+    if let Ok((packet, code)) = icv.split(data) {
+        let mut sealed = packet.to_vec();
+        icv.seal(packet, &mut sealed);
+        assert_eq!(icv.check(packet, code).is_ok(), sealed == data);
+    }
 }

@@ -25,6 +25,7 @@ mod error;
 pub mod ip;
 mod lan;
 mod media;
+pub mod rohc;
 pub mod wman;
 pub mod wpan;
 
