@@ -1,7 +1,8 @@
--- Wireshark dissector for Robust Header Compression with contexts: version 1 (RFC 3095, 3843, 4019, 6846) and 2 (RFC 5225).
+-- Wireshark dissector for Robust Header Compression with contexts: version 1 (RFC 3095, 3843, 4019, 6846) and 2 (RFC
+-- 5225).
 --
--- It follows every context as a decompressor does, rebuilds the headers, checks the CRC of each packet over them and hands
--- the packets to the dissectors of IP. Wireshark's own dissector of ROHC shows packets without their contexts.
+-- It follows every context as a decompressor does, rebuilds the headers, checks the CRC of each packet over them and
+-- hands the packets to the dissectors of IP. Wireshark's own dissector of ROHC shows packets without their contexts.
 --
 --     tshark -X lua_script:contrib/wireshark/rohc.lua -r call.rohc.pcap
 --     tshark -X lua_script:contrib/wireshark/rohc.lua -o rohcx.large_cids:TRUE -r trunk.rohc.pcap
@@ -10,13 +11,13 @@
 -- ROHC packets are the records of link type USER0, as `bentpipe rohc compress` writes them, and the frames of PPP with
 -- protocols 0x0003 and 0x0005 (RFC 3241), which say themselves how large CIDs are. "Decode As" takes UDP ports.
 --
--- Whole, with CRC and packet: IR, IR-DYN, types 0, 1 and 2 with every extension in U-, O- and R-mode of RTP, UDP, ESP, IP,
--- UDP-Lite and RTP over UDP-Lite (v1); IR, co_repair, co_common and the short formats of the same headers (v2); IR, IR-DYN, IR-CR,
--- co_common and all formats of TCP with its options; Normal and IR of Uncompressed; FEEDBACK-1 and -2. Lists of CSRCs and of IPv6
--- extension headers are among them; AH and GRE are so in v2.
--- Not decoded, and marked so: AH and GRE in lists of v1 and before TCP, minimal encapsulation, extension headers that change in
--- IR-CR. Segments are shown but not joined. Contexts are not repaired after failures. A packet of version 2 that comes late is
--- read against the packet before it, but not against an earlier state of slow fields.
+-- Whole, with CRC and packet: IR, IR-DYN, types 0, 1 and 2 with every extension in U-, O- and R-mode of RTP, UDP, ESP,
+-- IP, UDP-Lite and RTP over UDP-Lite (v1); IR, co_repair, co_common and the short formats of the same headers (v2);
+-- IR, IR-DYN, IR-CR, co_common and all formats of TCP with its options; Normal and IR of Uncompressed; FEEDBACK-1 and
+-- -2. Lists of CSRCs and of IPv6 extension headers are among them; AH and GRE are so in v2. Not decoded, and marked
+-- so: AH and GRE in lists of v1 and before TCP, minimal encapsulation, extension headers that change in IR-CR.
+-- Segments are shown but not joined. Contexts are not repaired after failures. A packet of version 2 that comes late
+-- is read against the packet before it, but not against an earlier state of slow fields.
 --
 -- Licence: MIT OR Apache-2.0, as the rest of bentpipe.
 
@@ -25,8 +26,8 @@ local rohc = Proto("rohcx", "Robust Header Compression with contexts")
 local STATUS = { [0] = "Bad", [1] = "Good", [2] = "Unverified" }
 local NAMES = {
     [0x0000] = "Uncompressed", [0x0001] = "RTP", [0x0002] = "UDP", [0x0003] = "ESP", [0x0004] = "IP", [0x0006] = "TCP",
-    [0x0007] = "RTP/UDP-Lite", [0x0008] = "UDP-Lite", [0x0101] = "RTP (v2)", [0x0102] = "UDP (v2)", [0x0103] = "ESP (v2)",
-    [0x0104] = "IP (v2)", [0x0107] = "RTP/UDP-Lite (v2)", [0x0108] = "UDP-Lite (v2)",
+    [0x0007] = "RTP/UDP-Lite", [0x0008] = "UDP-Lite", [0x0101] = "RTP (v2)", [0x0102] = "UDP (v2)",
+    [0x0103] = "ESP (v2)", [0x0104] = "IP (v2)", [0x0107] = "RTP/UDP-Lite (v2)", [0x0108] = "UDP-Lite (v2)",
 }
 local ACKS = { [0] = "ACK", [1] = "NACK", [2] = "STATIC-NACK", [3] = "reserved" }
 local MODES = { [0] = "none", [1] = "U", [2] = "O", [3] = "R" }
@@ -224,7 +225,7 @@ local function infer_ip(header, at, total)
     put(header, at + 10, 0xffff - folded(header, at, at + 19), 2)
 end
 
--- Version 1 ------------------------------------------------------------------------------------------------------------
+-- Version 1 -----------------------------------------------------------------------------------------------------------
 
 -- Self-describing values of RFC 3095 4.5.6, and of RFC 5225 (`whole` bits behind 0xff).
 local function sdvl(r, whole)
@@ -259,7 +260,9 @@ end
 
 local function read_entries(r, wide, first, count)
     local made = {}
-    local function add(entry, width) made[#made + 1] = { index = entry % 2 ^ (width - 1), sent = flag(entry, width - 1) } end
+    local function add(entry, width)
+        made[#made + 1] = { index = entry % 2 ^ (width - 1), sent = flag(entry, width - 1) }
+    end
     if wide then
         for _ = 1, count do add(r:u8(), 8) end
         return made
@@ -396,7 +399,7 @@ function v1.read_dynamic(c, r, is_ir, p)
     end
 end
 
--- Appends the header of the packet, for `payload` octets behind it. Returns where each IP header and its extensions lie.
+-- Makes the header of the packet, for `payload` octets behind it, and where each IP header and its extensions lie.
 function v1.render(c, p, payload)
     local out, places = {}, {}
     local csrcs = RTP[c.profile] and c.csrcs.current or {}
@@ -502,7 +505,9 @@ function v1.read_compact(c, first, r)
     local rtp, reliable, top = RTP[c.profile], c.mode == 3, floor(first / 32)
     local outer, inner = pair(c)
     local inner_rnd, outer_rnd = inner.rnd, outer and outer.rnd
-    local function has_t() return inner.v == 4 and not inner_rnd or outer and outer.v == 4 and not outer_rnd or false end
+    local function has_t()
+        return inner.v == 4 and not inner_rnd or outer and outer.v == 4 and not outer_rnd or false
+    end
     -- An extension 3 may change RND, and so whether there is a T bit (RFC 4815 8.3).
     local function look_ahead()
         local flags, inner_flags, outer_flags = r.list[r.at], r.list[r.at + 1], r.list[r.at + 2]
@@ -689,7 +694,8 @@ function v1.timestamp(before, c, p, now)
     local reference, value = floor(before.ts / stride), nil
     if c.time_stride > 0 and before.time_stride > 0 then
         local ticks = floor(math.max(now - before.arrival, 0) * 1000 / before.time_stride)
-        value = lsb((reference + ticks) % 2 ^ 32, p.ts.value, p.ts.bits, p.ts.bits <= 1 and 0 or 2 ^ (p.ts.bits - 1) - 1, 32)
+        local timer_p = p.ts.bits <= 1 and 0 or 2 ^ (p.ts.bits - 1) - 1
+        value = lsb((reference + ticks) % 2 ^ 32, p.ts.value, p.ts.bits, timer_p, 32)
     else
         value = lsb(reference, p.ts.value, p.ts.bits, ts_p(p.ts.bits), 32)
     end
@@ -786,7 +792,7 @@ function v1.chain_of(c)
     return chain
 end
 
--- Version 2 ------------------------------------------------------------------------------------------------------------
+-- Version 2 -----------------------------------------------------------------------------------------------------------
 
 local v2 = {}
 
@@ -874,6 +880,10 @@ local function set_tos(s, link, tos)
     else
         h[at], h[at + 1] = 0x60 + floor(tos / 16), tos % 16 * 16 + h[at + 1] % 16
     end
+end
+
+local function tos_of(h, link)
+    return link.kind == "ip4" and h[link.at + 1] or h[link.at] % 16 * 16 + floor(h[link.at + 1] / 16)
 end
 
 local function set_ttl(s, link, ttl) s.header[link.at + (link.kind == "ip4" and 8 or 7)] = ttl end
@@ -1099,8 +1109,13 @@ function v2.read_common(s, r)
     return p
 end
 
-local DEPTH = { [0] = function() return 1 end, function(n) return 2 ^ n / 4 - 1 end, function(n) return 2 ^ n / 2 - 1 end,
-    function(n) return 2 ^ n * 3 / 4 - 1 end }
+-- How far a number of `count` bits may lie behind the newest, by reorder ratio (RFC 5225 6.3.2).
+local DEPTH = {
+    [0] = function() return 1 end,
+    function(count) return 2 ^ count / 4 - 1 end,
+    function(count) return 2 ^ count / 2 - 1 end,
+    function(count) return 2 ^ count * 3 / 4 - 1 end,
+}
 
 local function value_p(count) return 2 ^ count / 4 - 1 end
 
@@ -1120,7 +1135,9 @@ end
 function v2.timestamp(s, p, point, now)
     local stride = s.stride
     if p.ts_form == nil then return (point.ts + distance(point.sn, s.sn, 16) * stride) % 2 ^ 32 end
-    if p.ts_form == "unscaled" then return lsb(point.ts, p.ts, p.ts_bits, p.ts_bits < 32 and value_p(p.ts_bits) or 0, 32) end
+    if p.ts_form == "unscaled" then
+        return lsb(point.ts, p.ts, p.ts_bits, p.ts_bits < 32 and value_p(p.ts_bits) or 0, 32)
+    end
     if stride == 0 then refuse("scaled timestamp without a stride") end
     local reference, value = floor(point.ts / stride), p.ts
     if p.ts_bits < 32 and s.time_stride > 0 then
@@ -1228,7 +1245,7 @@ function v2.adopt(s, now, is_new)
     if #s.points > 32 then table.remove(s.points, 1) end
 end
 
--- TCP (RFC 6846) --------------------------------------------------------------------------------------------------------
+-- TCP (RFC 6846) ------------------------------------------------------------------------------------------------------
 
 local tcp = {}
 
@@ -1475,7 +1492,8 @@ local TCP_RND = {
     { 0x16, 5, "rnd_8", "rsf:2 list:1 crc:7 msn:4:4 psh:1 ttl:3:3 ecn:1 seq:16:65535 ack:16:16383" },
 }
 local TCP_SEQ = {
-    { 0, 1, "seq_4", "acks:4:3 id:3:1 msn:4:4 psh:1 crc:3" }, { 0x1a, 5, "seq_2", "id:7:3 seqs:4:7 msn:4:4 psh:1 crc:3" },
+    { 0, 1, "seq_4", "acks:4:3 id:3:1 msn:4:4 psh:1 crc:3" },
+    { 0x1a, 5, "seq_2", "id:7:3 seqs:4:7 msn:4:4 psh:1 crc:3" },
     { 0xa, 4, "seq_1", "id:4:3 seq:16:32767 msn:4:4 psh:1 crc:3" },
     { 0x9, 4, "seq_3", "id:4:3 ack:16:16383 msn:4:4 psh:1 crc:3" },
     { 0x1b, 5, "seq_6", "seqs:4:7 id:7:3 ack:16:16383 msn:4:4 psh:1 crc:3" },
@@ -1559,7 +1577,7 @@ function tcp.compressed(before, first, r)
         if s.inner.kind == "ip4" then s.header[s.inner.at + 6] = flag(fifth, 7) and 0x40 or 0 end
         if flag(fourth, 5) then
             local dscp = floor(r:u8() / 4)
-            local tos = s.inner.kind == "ip4" and h[s.inner.at + 1] or h[s.inner.at] % 16 * 16 + floor(h[s.inner.at + 1] / 16)
+            local tos = tos_of(h, s.inner)
             set_tos(s, s.inner, dscp * 4 + tos % 4)
         end
         if flag(fourth, 4) then s.header[ttl_at] = r:u8() end
@@ -1605,7 +1623,7 @@ function tcp.compressed(before, first, r)
         local octet = r:u8()
         h[at + 12] = floor(h[at + 12] / 16) * 16 + bits(octet, 2, 4)
         h[at + 13] = h[at + 13] % 64 + octet % 4 * 64
-        local tos = s.inner.kind == "ip4" and h[s.inner.at + 1] or h[s.inner.at] % 16 * 16 + floor(h[s.inner.at + 1] / 16)
+        local tos = tos_of(h, s.inner)
         set_tos(s, s.inner, floor(tos / 4) * 4 + floor(octet / 64))
     end
     fill(s, at + 16, r:take(2))
@@ -1628,7 +1646,7 @@ function tcp.compressed(before, first, r)
     return s, p
 end
 
--- Packets --------------------------------------------------------------------------------------------------------------
+-- Packets -------------------------------------------------------------------------------------------------------------
 
 local contexts, results, versions -- by channel and CID, by frame, by channel
 
@@ -1638,7 +1656,8 @@ end
 
 local function new_context(profile)
     if profile == 6 then
-        return { profile = 6, header = {}, links = {}, items = {}, list = {}, came = {}, sn = 0, ack_stride = 0, payload_len = 0 }
+        return { profile = 6, header = {}, links = {}, items = {}, list = {}, came = {}, sn = 0, ack_stride = 0,
+            payload_len = 0 }
     end
     if profile >= 0x0100 then
         return { profile = profile, header = {}, links = {}, csrcs = {}, points = {}, reorder = 0, coverage = 0,
@@ -1786,7 +1805,8 @@ local function refresh(old, frame, now, known)
         if is_likely then break end
         why = why or not ok and c
     end
-    if not best or not best[2].good and why and type(why) == "table" and why.why:find("not decoded") then error(why, 0) end
+    local is_undecoded = type(why) == "table" and why.why:find("not decoded")
+    if not best or not best[2].good and is_undecoded then error(why, 0) end
     return best[1], best[2], best[3]
 end
 
@@ -1874,7 +1894,9 @@ local function decode(key, list, start, large, now)
     if not c then return result end
     result.header_end = rest.at - 1
     -- Late packets of version 2 and packets of R-mode without a CRC update nothing.
-    if good and p.kind == "IR" and c.profile > 0 and c.profile ~= 6 then versions[key] = c.profile >= 0x0100 and 2 or 1 end
+    if good and p.kind == "IR" and c.profile > 0 and c.profile ~= 6 then
+        versions[key] = c.profile >= 0x0100 and 2 or 1
+    end
     if good and not p.is_late and (p.crc_bits > 0 or p.kind == "Normal") then contexts[place] = c end
     if c.profile == 6 then
         result.sn = c.sn
@@ -1883,7 +1905,8 @@ local function decode(key, list, start, large, now)
             c.profile >= 0x0100 and c.reorder or nil
         local is_rtp = RTP[c.profile % 256]
         if is_rtp and p.header then
-            result.ts, result.stride, result.marker = c.ts or u32(c.header, c.chain_len + 13), c.stride, p.marker and 1 or 0
+            result.ts, result.stride = c.ts or u32(c.header, c.chain_len + 13), c.stride
+            result.marker = p.marker and 1 or 0
             if c.profile >= 0x0100 then result.marker = bits(c.header[c.chain_len + 10], 7, 1) end
         end
         local inner = c.profile >= 0x0100 and c.inner or c.levels[#c.levels]
@@ -1907,7 +1930,7 @@ local function decode(key, list, start, large, now)
     return result
 end
 
--- Feedback -------------------------------------------------------------------------------------------------------------
+-- Feedback ------------------------------------------------------------------------------------------------------------
 
 local function profile_of_feedback(key, cid)
     local there = contexts[key .. ":" .. cid]
@@ -1959,7 +1982,7 @@ local function show_feedback(tree, tvb, at, list, start, large, key)
     return data_at + length
 end
 
--- Tree -----------------------------------------------------------------------------------------------------------------
+-- Tree ----------------------------------------------------------------------------------------------------------------
 
 local function show(result, tvb, tree, pinfo, root, start)
     local p = result.p or {}
@@ -1999,7 +2022,8 @@ local function show(result, tvb, tree, pinfo, root, start)
     if result.restored then tree:add(f.restored, whole(0, result.restored)):set_generated() end
     if rohc.prefs.show_packet then
         -- A payload that is not what its port promises is shown as such, and is no error of this script.
-        pcall(Dissector.call, Dissector.get(floor(result.packet:byte(1) / 16) == 6 and "ipv6" or "ip"), whole, pinfo, root)
+        local inner = Dissector.get(floor(result.packet:byte(1) / 16) == 6 and "ipv6" or "ip")
+        pcall(Dissector.call, inner, whole, pinfo, root)
     end
 end
 

@@ -1,6 +1,7 @@
 /* Decompresses a capture of ROHC packets with librohc: driver IN.rohc.pcap OUT.pcap
  *
- * For the test `librohc_restores_what_is_made_for_it`, which runs it if BENTPIPE_LIBROHC names it. With librohc installed:
+ * For the tests of librohc_peer.rs, which run it if BENTPIPE_LIBROHC names it. A third argument, "v2", selects the profiles of
+ * version 2 that librohc has: UDP, ESP and IP. With librohc installed:
  *     cc -o driver driver.c -lrohc
  * Small CIDs, U-mode. OUT.pcap has one record for each packet that librohc delivered. */
 #include <rohc/rohc.h>
@@ -20,14 +21,17 @@ static struct rohc_buf buffer(uint8_t *data, size_t max_len, size_t len)
 
 int main(int argc, char **argv)
 {
-    FILE *from = argc == 3 ? fopen(argv[1], "rb") : NULL;
+    const int v2 = argc == 4 && strcmp(argv[3], "v2") == 0;
+    FILE *from = argc == 3 || v2 ? fopen(argv[1], "rb") : NULL;
     FILE *to = from ? fopen(argv[2], "wb") : NULL;
     struct rohc_decomp *decomp = rohc_decomp_new2(ROHC_SMALL_CID, ROHC_SMALL_CID_MAX, ROHC_U_MODE);
     uint32_t head[6], record[4];
     if (to == NULL || decomp == NULL || fread(head, 4, 6, from) != 6)
         return 2;
-    if (!rohc_decomp_enable_profiles(decomp, ROHC_PROFILE_UNCOMPRESSED, ROHC_PROFILE_RTP, ROHC_PROFILE_UDP,
-                                     ROHC_PROFILE_ESP, ROHC_PROFILE_IP, ROHC_PROFILE_TCP, -1))
+    if (v2 ? !rohc_decomp_enable_profiles(decomp, ROHC_PROFILE_UNCOMPRESSED, ROHCv2_PROFILE_IP_UDP, ROHCv2_PROFILE_IP_ESP,
+                                          ROHCv2_PROFILE_IP, ROHC_PROFILE_TCP, -1)
+           : !rohc_decomp_enable_profiles(decomp, ROHC_PROFILE_UNCOMPRESSED, ROHC_PROFILE_RTP, ROHC_PROFILE_UDP,
+                                          ROHC_PROFILE_ESP, ROHC_PROFILE_IP, ROHC_PROFILE_TCP, -1))
         return 2;
     head[5] = 101; /* LINKTYPE_RAW */
     fwrite(head, 4, 6, to);
