@@ -42,6 +42,8 @@ pub fn network(link_type: LinkType, bytes: &[u8]) -> Result<Network<'_>, Error> 
     let network = match link_type {
         LinkType::ETHERNET => ethernet(bytes),
         LinkType::PPP => of_ppp(ppp_frame(bytes, 0)?),
+        LinkType::PPP_PPPD => of_ppp(directed_frame(bytes)?),
+        LinkType::PPP_WITH_DIR => of_ppp(ppp_frame(bytes, 1)?),
         LinkType::PPP_HDLC | LinkType::C_HDLC => hdlc(bytes),
         LinkType::PPP_ETHER => of_ppp(pppoe_frame(bytes, 0)?),
         LinkType::RAW => raw(bytes, 0),
@@ -82,6 +84,8 @@ impl Ppp<'_> {
 pub fn ppp(link_type: LinkType, bytes: &[u8]) -> Result<Ppp<'_>, Error> {
     match link_type {
         LinkType::PPP | LinkType::PPP_HDLC => ppp_frame(bytes, 0),
+        LinkType::PPP_PPPD => directed_frame(bytes),
+        LinkType::PPP_WITH_DIR => ppp_frame(bytes, 1),
         LinkType::PPP_ETHER => pppoe_frame(bytes, 0),
         LinkType::ETHERNET => match ethernet(bytes)? {
             Network { ethertype: PPPOE_SESSION, offset, .. } => pppoe_frame(bytes, offset),
@@ -194,6 +198,14 @@ fn pppoe_frame(bytes: &[u8], offset: usize) -> Result<Ppp<'_>, Error> {
     }
 }
 
+/// Strips PPP with a direction in the place of the address.
+fn directed_frame(bytes: &[u8]) -> Result<Ppp<'_>, Error> {
+    match bytes {
+        [0 | 1, 3, ..] => ppp_frame(bytes, 2),
+        _ => Err(Error::malformed(Layer::Link, 0, "direction and control of PPP")),
+    }
+}
+
 /// Strips PPP, with or without address, control and a compressed protocol field. RFC 1661 6.5, 6.6.
 fn ppp_frame(bytes: &[u8], start: usize) -> Result<Ppp<'_>, Error> {
     let framed = bytes.get(start..).is_some_and(|rest| rest.starts_with(&[0xff, 3]));
@@ -252,6 +264,9 @@ mod tests {
         assert_eq!(found(LinkType::RAW, &[], 0x45), Ok((v4, 0)));
         assert_eq!(found(LinkType::NULL, &[2, 0, 0, 0], 0x45), Ok((v4, 4)));
         assert_eq!(found(LinkType::NULL, &[0, 0, 0, 30], 0x60), Ok((v6, 4)));
+        assert_eq!(found(LinkType::PPP_PPPD, &[1, 3, 0, 0x57], 0x60), Ok((v6, 4)));
+        assert_eq!(found(LinkType::PPP_WITH_DIR, &[1, 0xff, 3, 0, 0x57], 0x60), Ok((v6, 5)));
+        assert!(found(LinkType::PPP_PPPD, &[2, 3, 0, 0x57], 0x60).is_err());
         let sll = [0, 4, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0, 8, 0];
         assert_eq!(found(LinkType::LINUX_SLL, &sll, 0x45), Ok((v4, 16)));
         let mut sll2 = [0; 20];

@@ -48,6 +48,10 @@ impl LinkType {
     pub const C_HDLC: LinkType = LinkType(104);
     /// Linux "cooked" capture.
     pub const LINUX_SLL: LinkType = LinkType(113);
+    /// PPP whose HDLC address is a direction: 0 received, 1 sent.
+    pub const PPP_PPPD: LinkType = LinkType(166);
+    /// PPP behind an octet of direction.
+    pub const PPP_WITH_DIR: LinkType = LinkType(204);
     /// Reserved for private use.
     pub const USER0: LinkType = LinkType(147);
     /// Endace's extensible record format, which can hold an AAL5 PDU.
