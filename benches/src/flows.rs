@@ -47,7 +47,7 @@ pub(crate) fn run(count: Option<u32>) -> Result<String> {
         folder,
         jobs: 1,
         force: true,
-        snap_len: usize::MAX,
+        captures: usize::MAX.into(),
         build: "bench",
         commit: None,
         command: &[],

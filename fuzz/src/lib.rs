@@ -4,6 +4,7 @@ pub mod bundles;
 pub mod dtn;
 pub mod dvb;
 pub mod emu;
+pub mod gateway;
 pub mod lab;
 pub mod net;
 pub mod rohc;

@@ -66,7 +66,7 @@ impl Sites {
             ip(&format!("-n {} address add 192.168.78.{}/24 dev up0", namespace.name(), n + 1))?;
             ip(&format!("-n {} link set dev up0 up", namespace.name()))?;
             let config = config(n as u8 + 1, rohc);
-            let gateway = namespace.within(|| Gateway::open(&config, n as u32))?;
+            let gateway = namespace.within(|| Gateway::open(&config, n as u32, None))?;
             let mut gateway = gateway.context("a gateway")?;
             handles.push(gateway.handle());
             threads.push(std::thread::spawn(move || {
@@ -102,6 +102,7 @@ fn config(n: u8, rohc: bool) -> Config {
         ..Rohc::default()
     });
     Config {
+        capture: None,
         lan: Lan {
             device: "bent0".to_owned(),
             kind: LanKind::Router,
@@ -116,11 +117,13 @@ fn config(n: u8, rohc: bool) -> Config {
         outputs: vec![OutputConfig::Udp {
             send: Send { to: vec![address(other)], interface: None, ttl: 1, dscp: 0 },
             rtp: false,
+            fec: None,
         }],
         inputs: vec![InputConfig::Udp {
             listen: Listen { at: address(n), interface: None, from: Vec::new() },
             rtp: false,
             reorder: Span::ZERO,
+            fec: false,
         }],
         remotes: vec![Remote {
             name: "other".to_owned(),

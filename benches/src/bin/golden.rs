@@ -124,7 +124,7 @@ fn simulated(case: &Case, document: &Document) -> Result<String> {
         folder: Folder::new(&folder, "golden", &plan).with_csv(true),
         jobs: 1,
         force: true,
-        snap_len: usize::MAX,
+        captures: usize::MAX.into(),
         build: "golden",
         commit: None,
         command: &[],

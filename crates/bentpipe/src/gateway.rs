@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use bentpipe_gateway::{Console, changes_text, control, forecast, settings};
+use bentpipe_gateway::{Console, Privileges, changes_text, control, forecast, settings};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
@@ -21,6 +21,15 @@ pub(crate) struct Arguments {
     /// Show no tables each second; they are shown on a terminal only
     #[arg(long, short)]
     quiet: bool,
+    /// User to change to once devices and sockets are open
+    ///
+    /// A name or a number. Capabilities go as well, and the process can open few files and make few system calls: see
+    /// the page "Gateway" of the book. Default: user 65534, who owns no files.
+    #[arg(long, value_name = "NAME", conflicts_with = "keep_privileges")]
+    user: Option<String>,
+    /// Keep root and all capabilities while it runs
+    #[arg(long)]
+    keep_privileges: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -73,11 +82,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, String> {
             show::out(&format!("{answer:#}\n"));
         }
         (None, Some(site)) => {
-            bentpipe_gateway::run(site, console(arguments.quiet)).map_err(|error| error.to_string())?;
+            bentpipe_gateway::run(site, &privileges(arguments), console(arguments.quiet))
+                .map_err(|error| error.to_string())?;
         }
         (None, None) => return Err("expected a site file".to_owned()),
     }
     Ok(0)
+}
+
+fn privileges(arguments: &Arguments) -> Privileges {
+    match arguments.keep_privileges {
+        true => Privileges::Kept,
+        false => Privileges::Dropped(arguments.user.clone()),
+    }
 }
 
 fn console(quiet: bool) -> Console {

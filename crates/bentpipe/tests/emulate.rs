@@ -93,6 +93,25 @@ fn packets_in_flight_at_the_end_of_the_command_arrive() {
     }
 }
 
+/// A ring has its files from the start, none longer than allowed, and the latest packets.
+#[test]
+fn a_capture_is_a_ring_of_bounded_files() {
+    let ping = ["--", "ping", "-n", "-q", "-c", "400", "-i", "0.002", "-s", "1400", "10.0.0.2"];
+    let ring = [&["--pcap", "ringed:hop", "--capture-ring", "300 kB,2"], &ping[..]].concat();
+    let Some((output, folder)) = emulate_with("ringed", &ring) else { return };
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let files = rig::captures(folder.path());
+    let names: Vec<_> =
+        files.iter().map(|path| path.file_name().expect("a name").to_string_lossy()).collect();
+    assert_eq!(names, ["ringed-hop-1.pcap", "ringed-hop-2.pcap"]);
+    for path in &files {
+        let len = std::fs::metadata(path).expect("it is there").len();
+        assert!((200_000..=300_000).contains(&len), "{}: {len} B", path.display());
+        let Some(tshark) = bentpipe_testkit::Tshark::on(path) else { return };
+        assert!(tshark.count("icmp") > 100, "{}", path.display());
+    }
+}
+
 /// Sleeping between packets takes less of a processor than waking for each, and both report their lateness.
 #[test]
 fn low_power_takes_less_of_a_processor() {

@@ -11,8 +11,12 @@ mod anomalies;
 mod bridge;
 #[path = "gateway/calls.rs"]
 mod calls;
+#[path = "gateway/fec.rs"]
+mod fec;
 #[path = "gateway/mesh.rs"]
 mod mesh;
+#[path = "gateway/privileges.rs"]
+mod privileges;
 #[path = "gateway/reload.rs"]
 mod reload;
 #[path = "gateway/rig.rs"]

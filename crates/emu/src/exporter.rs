@@ -45,20 +45,31 @@ pub fn page(title: &str, text: &str) -> String {
 /// # Errors
 /// Returns an error if the address is not one of loopback, or the port is taken.
 pub fn start(address: SocketAddr, page: Shared) -> io::Result<()> {
+    serve_at(listen(address)?, page);
+    Ok(())
+}
+
+/// Opens the socket that pages are served at.
+///
+/// # Errors
+/// As [`start`].
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     if !address.ip().is_loopback() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "expected an address on loopback, such as 127.0.0.1",
         ));
     }
-    let listener = TcpListener::bind(address)?;
-    // It ends with the program.
+    TcpListener::bind(address)
+}
+
+/// Serves pages at a socket, in a thread that ends with the program.
+pub fn serve_at(listener: TcpListener, page: Shared) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let _ = serve(&stream, &page);
         }
     });
-    Ok(())
 }
 
 /// Reads the request of a client until a time.

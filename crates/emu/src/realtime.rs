@@ -22,6 +22,23 @@ pub fn request_realtime_priority() -> io::Result<()> {
     set_scheduler(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1)
 }
 
+/// Requests real-time priority that the threads of the calling thread inherit.
+///
+/// A process that gives up privileges lends it so to a thread: with it, [`request_realtime_priority`] needs no privilege. Then
+/// [`end_realtime_priority`] returns the calling thread to the others.
+///
+/// # Errors
+/// As [`request_realtime_priority`].
+pub fn lend_realtime_priority() -> io::Result<()> {
+    set_scheduler(libc::SCHED_FIFO, 1)
+}
+
+/// Returns the calling thread to the usual scheduling class.
+pub fn end_realtime_priority() {
+    // Giving priority up is not refused.
+    let _ = set_scheduler(libc::SCHED_OTHER, 0);
+}
+
 /// Returns the calling thread to the usual scheduling class, with the highest priority there.
 fn release_realtime_priority() {
     // Giving priority up is not refused.

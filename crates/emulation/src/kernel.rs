@@ -120,7 +120,7 @@ impl Emulation<'_> {
             folder: self.transfer.folder.clone(),
             jobs: 1,
             force: true,
-            snap_len: 0,
+            captures: 0.into(),
             build: self.machine.build,
             commit: self.machine.commit,
             command: self.machine.command,

@@ -12,7 +12,7 @@ use bentpipe_emu::{Driver, Monotonic, Pace};
 use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_lab::run::{self, CapturePoint, Folder, Request, Results};
 use bentpipe_lab::video;
-use bentpipe_record::RealTime;
+use bentpipe_record::{CaptureLimits, RealTime};
 use bentpipe_report::results_page;
 use bentpipe_scenario::{Document, Event, Moment, Scenario};
 use bentpipe_units::Span;
@@ -50,8 +50,8 @@ pub struct Emulation<'a> {
     pub out: &'a Path,
     /// Name in the folder of results.
     pub name: &'a str,
-    /// Bytes kept of each captured packet.
-    pub snap_len: usize,
+    /// Limits of captures.
+    pub captures: CaptureLimits,
     /// Identity of the program.
     pub build: &'a str,
     /// Commit that the program was built from, if it is known.
@@ -181,9 +181,9 @@ impl Emulation<'_> {
     }
 
     fn request<'b>(&'b self, plan: &'b Plan, folder: Folder) -> Request<'b> {
-        let (document, snap_len, build, command) = (self.document, self.snap_len, self.build, self.command);
+        let (document, captures, build, command) = (self.document, self.captures, self.build, self.command);
         let commit = self.commit;
-        Request { document, plan, folder, jobs: 1, force: true, snap_len, build, commit, command }
+        Request { document, plan, folder, jobs: 1, force: true, captures, build, commit, command }
     }
 
     /// Writes the report, and returns its page.

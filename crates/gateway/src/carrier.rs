@@ -16,6 +16,7 @@ use super::config::{Carrier as Config, Framing, Nulls, Remote as RemoteConfig, T
 use super::output::Output;
 use super::pace::Pace;
 use super::remote::Remote;
+use super::tap::Tap;
 use bentpipe_emu::Lateness;
 
 /// Counters of what was sent.
@@ -63,6 +64,7 @@ pub(crate) struct Carrier {
     frames: u8,
     counts: Counts,
     lateness: Lateness,
+    tap: Option<Tap>,
 }
 
 /// Use of a slot.
@@ -100,7 +102,13 @@ impl Carrier {
             frames: 0,
             counts: Counts::default(),
             lateness: Lateness::default(),
+            tap: None,
         }
+    }
+
+    /// Captures what is sent.
+    pub(crate) fn set_tap(&mut self, tap: Option<Tap>) {
+        self.tap = tap;
     }
 
     /// Changes the settings, apart from the framing.
@@ -256,6 +264,12 @@ impl Carrier {
     fn ship(&mut self, now: Time, outputs: &mut [Output]) {
         if self.datagram.is_empty() {
             return;
+        }
+        if let Some(tap) = &self.tap {
+            match self.framing {
+                Framing::Ts { .. } => tap.transport_stream(now, &self.datagram),
+                Framing::Frames { .. } => tap.frame(now, &self.datagram),
+            }
         }
         outputs.iter_mut().for_each(|output| output.push(now, &self.datagram));
         self.counts.datagrams += 1;

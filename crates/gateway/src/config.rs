@@ -11,6 +11,7 @@ use bentpipe_wire::ts::Pid;
 use super::input::InputConfig;
 use super::output::OutputConfig;
 use super::routes::Prefix;
+use super::tap::CaptureConfig;
 
 /// Site.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +26,8 @@ pub struct Config {
     pub inputs: Vec<InputConfig>,
     /// Remote sites.
     pub remotes: Vec<Remote>,
+    /// Captures. Default: none.
+    pub capture: Option<CaptureConfig>,
 }
 
 /// LAN of a site: a routed device of the kernel, or a bridge port.

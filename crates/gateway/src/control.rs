@@ -12,6 +12,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::administrator::Administrator;
+
 const FOLDER: &str = "/run/bentpipe/gateway";
 
 /// Maximum length of a request.
@@ -20,16 +22,23 @@ const MAX_LINE_BYTES: u64 = 4096;
 /// Returns the path of the control socket of a site file.
 ///
 /// It derives from the whole path of the file, so it is found from any namespace.
-fn socket_of(site: &Path) -> PathBuf {
+pub(crate) fn socket_of(site: &Path) -> PathBuf {
     let whole = site.canonicalize().unwrap_or_else(|_| site.to_owned());
     let digest = Sha256::digest(whole.as_os_str().as_encoded_bytes());
     let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     Path::new(FOLDER).join(format!("{name}.sock"))
 }
 
+/// Socket for requests that is open, and not served.
+pub(crate) struct Socket {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
 /// Answers requests; the socket goes with the value.
 pub(crate) struct Server {
     path: PathBuf,
+    administrator: Administrator,
 }
 
 /// Reason for the lack of a server.
@@ -40,29 +49,43 @@ pub(crate) enum NoServer {
     Refused(PathBuf, io::Error),
 }
 
-impl Server {
-    /// Starts answering requests for the gateway of a site file. `answer` gets the requests.
-    pub(crate) fn start(
-        site: &Path,
-        answer: impl Fn(&str) -> Value + Send + 'static,
-    ) -> Result<Server, NoServer> {
+impl Socket {
+    /// Opens the socket of a site file.
+    pub(crate) fn open(site: &Path) -> Result<Socket, NoServer> {
         let path = socket_of(site);
         if UnixStream::connect(&path).is_ok() {
             return Err(NoServer::Running);
         }
-        let listener = listen(&path).map_err(|error| NoServer::Refused(path.clone(), error))?;
+        match listen(&path) {
+            Ok(listener) => Ok(Socket { path, listener }),
+            Err(error) => Err(NoServer::Refused(path, error)),
+        }
+    }
+
+    /// Starts answering requests. `answer` gets them, and `administrator` removes the socket at the end.
+    pub(crate) fn serve(
+        self,
+        administrator: Administrator,
+        answer: impl Fn(&str) -> Value + Send + 'static,
+    ) -> Server {
+        let Socket { path, listener } = self;
         // It ends with the program; one client is served at a time.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let _ = serve(&stream, &answer);
             }
         });
-        Ok(Server { path })
+        Server { path, administrator }
     }
 }
 
+/// Creates the folder of control sockets.
+pub(crate) fn make_folder() -> io::Result<()> {
+    std::fs::create_dir_all(FOLDER)
+}
+
 fn listen(path: &Path) -> io::Result<UnixListener> {
-    std::fs::create_dir_all(FOLDER)?;
+    make_folder()?;
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
@@ -71,7 +94,7 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        self.administrator.remove_socket(&self.path);
     }
 }
 

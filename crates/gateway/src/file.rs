@@ -8,9 +8,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::CapturePoint as Point;
 use crate::Prefix;
 use bentpipe_dvb::{Address, Encapsulation, Filter, Rohc};
 use bentpipe_units::{Bytes, Rate, Span};
+use bentpipe_wire::pcap::MAX_RECORD_LEN;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
@@ -36,6 +38,8 @@ pub struct Site {
     /// Statistics and log.
     #[serde(default)]
     pub statistics: Statistics,
+    /// Captures. Default: none.
+    pub capture: Option<Capture>,
 }
 
 /// Connection of the gateway to the LAN.
@@ -190,6 +194,8 @@ pub struct UdpOutput {
     /// Enables an RTP header in front of each datagram.
     #[serde(default)]
     pub rtp: bool,
+    /// Parity for forward error correction, sent to the ports 2 and 4 above. It needs `rtp`. Default: none.
+    pub fec: Option<Fec>,
     /// Interface of outgoing multicast.
     pub interface: Option<String>,
     /// Maximum number of routers that multicast crosses.
@@ -204,6 +210,21 @@ pub struct UdpOutput {
 
 const fn default_ttl() -> u8 {
     1
+}
+
+/// Matrices of datagrams whose columns, and rows if asked for, have parity (SMPTE 2022-1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fec {
+    /// Number of columns: the longest burst of lost datagrams that is repaired.
+    #[schemars(range(min = 1, max = 20))]
+    pub columns: u8,
+    /// Number of rows: one parity packet is sent for as many datagrams. The matrix has 100 datagrams at most.
+    #[schemars(range(min = 4, max = 20))]
+    pub rows: u8,
+    /// Enables parity of rows too, one packet for each row.
+    #[serde(default)]
+    pub row_parity: bool,
 }
 
 /// Output to a file.
@@ -247,8 +268,11 @@ pub struct UdpInput {
     /// Set if each datagram has an RTP header in front.
     #[serde(default)]
     pub rtp: bool,
-    /// Maximum time that an RTP datagram waits for an earlier one. "0 s" disables reordering. Default: 10 ms.
+    /// Maximum time that an RTP datagram waits for an earlier one. "0 s" disables reordering. Default: 10 ms; 250 ms with `fec`.
     pub reorder: Option<Span>,
+    /// Enables repair of lost datagrams by parity, received at the ports 2 and 4 above. It needs `rtp`.
+    #[serde(default)]
+    pub fec: bool,
     /// Interface on which a group is joined.
     pub interface: Option<String>,
 }
@@ -308,6 +332,46 @@ pub struct Statistics {
     pub prometheus: Option<Text<SocketAddr>>,
     /// File for the log of anomalies. Default: standard error.
     pub log: Option<PathBuf>,
+}
+
+/// Captures of a running site, each a ring of files.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Capture {
+    /// Start of the files' paths, relative to the folder of the site file.
+    ///
+    /// "air" makes air-lan-1.pcap, air-sent-1.pcap and so on.
+    pub path: PathBuf,
+    /// Maximum length of a file. Default: 10 MB.
+    #[serde(default = "default_capture_size")]
+    pub size: Bytes,
+    /// Number of files at each point, 2 to 100. The oldest is used again. Default: 4.
+    #[serde(default = "default_capture_files")]
+    #[schemars(range(min = 2, max = 100))]
+    pub files: usize,
+    /// Points of capture. Default: all.
+    #[serde(default = "default_points")]
+    #[schemars(length(min = 1, max = 3))]
+    pub points: Vec<Point>,
+    /// Maximum number of bytes of each packet. Default: 262,144 B.
+    #[serde(default = "default_snap_len")]
+    pub snap_len: Bytes,
+}
+
+const fn default_capture_size() -> Bytes {
+    Bytes::new(10_000_000)
+}
+
+const fn default_capture_files() -> usize {
+    4
+}
+
+fn default_points() -> Vec<Point> {
+    Point::ALL.to_vec()
+}
+
+const fn default_snap_len() -> Bytes {
+    Bytes::new(MAX_RECORD_LEN as u64)
 }
 
 /// Value in text form.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use bentpipe_dvb::{self as dvb, ChannelProfiles, Encapsulation, Encapsulator, Pdu, RohcVersion};
 use bentpipe_record::{Cell, Table};
@@ -85,6 +87,13 @@ pub fn forecast(title: &str, config: &Config) -> String {
     for remote in &config.remotes {
         let _ = write!(text, "\n{}", remote_text(config, remote));
     }
+    for path in config.inputs.iter().filter_map(open_file) {
+        let _ = writeln!(
+            text,
+            "\nwarning: any user of this machine can write to {} and inject packets into this site; take that right away: chmod o-w",
+            path.display()
+        );
+    }
     for input in config.inputs.iter().filter_map(open_input) {
         let _ = writeln!(
             text,
@@ -99,6 +108,17 @@ fn open_input(input: &InputConfig) -> Option<SocketAddr> {
     match input {
         InputConfig::Udp { listen, .. } if listen.from.is_empty() && !listen.at.ip().is_loopback() => {
             Some(listen.at)
+        }
+        _ => None,
+    }
+}
+
+/// Returns the path of an input that every user may write.
+fn open_file(input: &InputConfig) -> Option<&Path> {
+    match input {
+        InputConfig::File(path, _) => {
+            let mode = path.metadata().ok()?.permissions().mode();
+            (mode & 0o002 != 0).then_some(path.as_path())
         }
         _ => None,
     }
@@ -163,9 +183,10 @@ fn carrier(config: &Config, text: &mut String) {
 
 fn output_text(output: &OutputConfig) -> String {
     match output {
-        OutputConfig::Udp { send, rtp } => {
+        OutputConfig::Udp { send, rtp, fec } => {
             let to: Vec<String> = send.to.iter().map(ToString::to_string).collect();
-            format!("UDP{} to {}", if *rtp { " with RTP" } else { "" }, to.join(", "))
+            let fec = fec.map_or(String::new(), |matrix| format!(", {matrix}"));
+            format!("UDP{} to {}{fec}", if *rtp { " with RTP" } else { "" }, to.join(", "))
         }
         OutputConfig::File(path) => format!("file {}", path.display()),
         OutputConfig::Program(words) => format!("program {}", words.join(" ")),
@@ -174,13 +195,14 @@ fn output_text(output: &OutputConfig) -> String {
 
 fn input_text(input: &InputConfig) -> String {
     match input {
-        InputConfig::Udp { listen, rtp, reorder } => {
+        InputConfig::Udp { listen, rtp, reorder, fec } => {
             let group = if listen.at.ip().is_multicast() { ", a group that is joined" } else { "" };
             let from: Vec<String> = listen.from.iter().map(ToString::to_string).collect();
             let from =
                 if from.is_empty() { String::new() } else { format!(", only from {}", from.join(", ")) };
             let rtp = if *rtp { format!(" with RTP, reordered within {reorder}") } else { String::new() };
-            format!("UDP{rtp} at {}{group}{from}", listen.at)
+            let fec = if *fec { ", repaired by parity" } else { "" };
+            format!("UDP{rtp}{fec} at {}{group}{from}", listen.at)
         }
         InputConfig::File(path, rate) => {
             let rate = rate.map_or(String::new(), |rate| format!(", played at {rate}"));

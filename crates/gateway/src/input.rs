@@ -6,18 +6,21 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
+use bentpipe_emu::privileges::User;
 use bentpipe_units::{Rate, Span, Time};
 use bentpipe_wire::ts::{Framer, PACKET_LEN, Unpacker, UnpackerCounts};
 use rustix::fs::OFlags;
 use socket2::Socket;
 
-use super::output::set_nonblocking;
+use super::fec;
+use super::output::{program, set_nonblocking};
 use super::pace::Pace;
 use super::reorder::Reorder;
-use super::socket::{self, Listen};
-use bentpipe_emu::datagrams::{Datagram, Inbox, receive_drops};
+use super::repair::Repair;
+use super::socket::{self, Listen, is_wanted};
+use bentpipe_emu::datagrams::{Inbox, receive_drops};
 
 /// Settings of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub enum InputConfig {
         rtp: bool,
         /// Maximum time that a datagram of RTP waits for an earlier one.
         reorder: Span,
+        /// Set to repair lost datagrams by parity.
+        fec: bool,
     },
     /// File, read at this rate or without limit; or an existing FIFO.
     File(PathBuf, Option<Rate>),
@@ -63,6 +68,8 @@ pub struct Counts {
     pub skipped_bytes: u64,
     /// Restarts of the program.
     pub restarts: u64,
+    /// Repair of lost datagrams.
+    pub repair: fec::Counts,
     /// Errors of the system.
     pub errors: u64,
 }
@@ -77,9 +84,23 @@ pub(crate) struct Input {
 }
 
 enum Kind {
-    Udp { socket: Socket, from: Vec<IpAddr>, reorder: Reorder, unpacker: Unpacker, inbox: Inbox },
+    Udp {
+        socket: Socket,
+        from: Vec<IpAddr>,
+        reorder: Reorder,
+        unpacker: Unpacker,
+        inbox: Inbox,
+        repair: Option<Repair>,
+    },
     Stream(Stream),
-    Program { words: Vec<String>, running: Option<Child>, stream: Stream, restart_at: Time, restarts: u64 },
+    Program {
+        words: Vec<String>,
+        user: Option<User>,
+        running: Option<Child>,
+        stream: Stream,
+        restart_at: Time,
+        restarts: u64,
+    },
 }
 
 /// Input byte stream.
@@ -106,33 +127,37 @@ const CHUNK_LEN: usize = 64 * 1024;
 const RESTART_AFTER: Span = Span::from_secs(1);
 
 impl Input {
-    pub(crate) fn open(config: &InputConfig, now: Time) -> io::Result<Input> {
+    /// Opens it. A program runs as `user`; as this process if there is none.
+    pub(crate) fn open(config: &InputConfig, now: Time, user: Option<&User>) -> io::Result<Input> {
         let kind = match config {
-            InputConfig::Udp { listen, rtp, reorder } => Kind::Udp {
+            InputConfig::Udp { listen, rtp, reorder, fec } => Kind::Udp {
                 socket: socket::listener(listen)?,
                 from: listen.from.clone(),
                 reorder: Reorder::new(if *rtp { *reorder } else { Span::ZERO }),
                 unpacker: Unpacker::new(*rtp),
                 inbox: Inbox::new(LONGEST_DATAGRAM),
+                repair: fec.then(|| Repair::open(listen)).transpose()?,
             },
             InputConfig::File(path, rate) => {
                 Kind::Stream(Stream::open(path, rate.map(|rate| Pace::new(rate, PACKET_LEN, now)))?)
             }
             InputConfig::Program(words) => {
-                let (child, file) = spawn(words)?;
+                let (child, file) = spawn(words, user)?;
                 let (words, running, stream) = (words.clone(), Some(child), Stream::new(file));
-                Kind::Program { words, running, stream, restart_at: Time::ZERO, restarts: 0 }
+                let user = user.cloned();
+                Kind::Program { words, user, running, stream, restart_at: Time::ZERO, restarts: 0 }
             }
         };
         Ok(Input { kind, unexpected_sources: 0, whole: 0, errors: 0 })
     }
 
-    /// Returns the file descriptor to wait on.
-    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        match &self.kind {
-            Kind::Udp { socket, .. } => Some(socket.as_fd()),
-            Kind::Stream(stream) | Kind::Program { stream, .. } => stream.fd(),
-        }
+    /// Returns the file descriptors to wait on.
+    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let (main, repair) = match &self.kind {
+            Kind::Udp { socket, repair, .. } => (Some(socket.as_fd()), repair.as_ref()),
+            Kind::Stream(stream) | Kind::Program { stream, .. } => (stream.fd(), None),
+        };
+        main.into_iter().chain(repair.into_iter().flat_map(Repair::fds))
     }
 
     /// Returns the time to look again if nothing comes.
@@ -149,24 +174,36 @@ impl Input {
     pub(crate) fn read(&mut self, now: Time, mut sink: impl FnMut(&[u8; PACKET_LEN])) -> bool {
         let unexpected_sources = &mut self.unexpected_sources;
         let result = match &mut self.kind {
-            Kind::Udp { socket, from, reorder, unpacker, inbox } => inbox.receive(&*socket).map(|count| {
-                let mut take = |datagram: &[u8]| unpacker.unpack(datagram).iter().for_each(&mut sink);
-                for datagram in inbox.iter() {
-                    if is_wanted(&datagram, from) {
-                        reorder.push(now, datagram.bytes, &mut take);
-                    } else {
-                        *unexpected_sources += 1;
+            Kind::Udp { socket, from, reorder, unpacker, inbox, repair } => {
+                inbox.receive(&*socket).map(|count| {
+                    let mut take = |datagram: &[u8]| unpacker.unpack(datagram).iter().for_each(&mut sink);
+                    for datagram in inbox.iter() {
+                        if is_wanted(&datagram, from) {
+                            reorder.push(now, datagram.bytes, &mut take);
+                            if let Some(repair) = repair {
+                                repair.push(&datagram, |bytes| reorder.push(now, bytes, &mut take));
+                            }
+                        } else {
+                            *unexpected_sources += 1;
+                        }
                     }
-                }
-                reorder.release(now, &mut take);
-                count > 0
-            }),
+                    let mut count = count;
+                    if let Some(repair) = repair {
+                        let (taken, unexpected) =
+                            repair.read_parity(from, |bytes| reorder.push(now, bytes, &mut take));
+                        count += taken;
+                        *unexpected_sources += unexpected;
+                    }
+                    reorder.release(now, &mut take);
+                    count > 0
+                })
+            }
             Kind::Stream(stream) => stream.read(now, &mut sink).map(|(any, _)| any),
-            Kind::Program { words, running, stream, restart_at, restarts } => {
+            Kind::Program { words, user, running, stream, restart_at, restarts } => {
                 if stream.file.is_none() && now >= *restart_at {
                     *restart_at = now + RESTART_AFTER;
                     *restarts += 1;
-                    if let Ok((child, file)) = spawn(words) {
+                    if let Ok((child, file)) = spawn(words, user.as_ref()) {
                         (*running, stream.file) = (Some(child), Some(file));
                     }
                 }
@@ -209,22 +246,18 @@ impl Input {
             ..Counts::default()
         };
         let counts = match &self.kind {
-            Kind::Udp { socket, unpacker, .. } => {
+            Kind::Udp { socket, unpacker, repair, .. } => {
                 let unpacked = *unpacker.counts();
                 let datagrams = UnpackerCounts { datagrams: unpacked.datagrams + self.whole, ..unpacked };
                 let overflows = receive_drops(socket).map_or(0, u64::from);
-                Counts { datagrams, overflows, ..Counts::default() }
+                let repair = repair.as_ref().map_or_else(fec::Counts::default, Repair::counts);
+                Counts { datagrams, overflows, repair, ..Counts::default() }
             }
             Kind::Stream(stream) => of_stream(stream),
             Kind::Program { stream, restarts, .. } => Counts { restarts: *restarts, ..of_stream(stream) },
         };
         Counts { errors: self.errors, unexpected_sources: self.unexpected_sources, ..counts }
     }
-}
-
-/// Returns `true` if no senders are listed, or a datagram is from one.
-fn is_wanted(datagram: &Datagram<'_>, from: &[IpAddr]) -> bool {
-    from.is_empty() || datagram.from.is_some_and(|sender| from.contains(&sender.ip()))
 }
 
 impl Drop for Input {
@@ -296,10 +329,8 @@ impl Stream {
     }
 }
 
-fn spawn(words: &[String]) -> io::Result<(Child, std::fs::File)> {
-    let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut child =
-        Command::new(program).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+fn spawn(words: &[String], user: Option<&User>) -> io::Result<(Child, std::fs::File)> {
+    let mut child = program(words, user)?.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let output: OwnedFd = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.into();
     set_nonblocking(output.as_fd())?;
     Ok((child, output.into()))
@@ -321,12 +352,13 @@ mod tests {
 
     fn listen(at: SocketAddr, from: Vec<IpAddr>, rtp: bool) -> Input {
         let listen = Listen { at, interface: None, from };
-        Input::open(&InputConfig::Udp { listen, rtp, reorder: Span::ZERO }, Time::ZERO).expect("a free port")
+        Input::open(&InputConfig::Udp { listen, rtp, reorder: Span::ZERO, fec: false }, Time::ZERO, None)
+            .expect("a free port")
     }
 
     fn send(to: Vec<SocketAddr>, rtp: bool) -> Output {
         let send = Send { to, interface: None, ttl: 1, dscp: 0 };
-        Output::open(&OutputConfig::Udp { send, rtp }, 99).expect("a socket")
+        Output::open(&OutputConfig::Udp { send, rtp, fec: None }, 99, None).expect("a socket")
     }
 
     fn packets(input: &mut Input) -> usize {
@@ -357,8 +389,9 @@ mod tests {
             listen: Listen { at, interface: None, from: Vec::new() },
             rtp: false,
             reorder: Span::ZERO,
+            fec: false,
         };
-        let error = Input::open(&config, Time::ZERO).err().expect("the port is taken");
+        let error = Input::open(&config, Time::ZERO, None).err().expect("the port is taken");
         let (key, value) = config.place();
         let text = crate::place::OpenError::new(format!("input.3.{key}"), value, error).to_string();
         assert!(text.starts_with(&format!("input.3.listen: {at} is in use by another program")), "{text}");
@@ -403,10 +436,10 @@ mod tests {
     fn a_file_is_read_to_its_end_or_played_at_its_rate() {
         let folder = bentpipe_testkit::Folder::new();
         let path = folder.write("input.ts", NULL_PACKET.repeat(100));
-        let mut input = Input::open(&InputConfig::File(path.clone(), None), Time::ZERO).expect("there");
+        let mut input = Input::open(&InputConfig::File(path.clone(), None), Time::ZERO, None).expect("there");
         assert_eq!((packets(&mut input), input.due()), (100, Time::NEVER));
         let rate = Some(Rate::from_bps(1_504_000));
-        let mut input = Input::open(&InputConfig::File(path.clone(), rate), Time::ZERO).expect("there");
+        let mut input = Input::open(&InputConfig::File(path.clone(), rate), Time::ZERO, None).expect("there");
         let mut count = 0;
         while input.read(Time::ZERO + Span::from_millis(20), |_| count += 1) {}
         assert_eq!((count, input.due()), (20, Time::ZERO + Span::from_millis(27)));
@@ -415,7 +448,7 @@ mod tests {
     #[test]
     fn a_program_s_output_is_read_and_it_is_started_again() {
         let words = ["sh", "-c", "head -c 1880 /dev/zero | tr '\\0' G"].map(str::to_owned).to_vec();
-        let mut input = Input::open(&InputConfig::Program(words), Time::ZERO).expect("sh is there");
+        let mut input = Input::open(&InputConfig::Program(words), Time::ZERO, None).expect("sh is there");
         let (mut count, mut now) = (0, Time::ZERO);
         while count < 20 && now < Time::ZERO + Span::from_secs(10) {
             input.read(now, |_| count += 1);

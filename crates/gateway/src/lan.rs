@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use super::administrator::{Administrator, Change};
 use super::config::{Lan as Config, LanKind};
 use super::routes::Prefix;
 use bentpipe_emu::interface::{TX_QUEUE_PACKETS, ip, suppress_autoconfiguration};
@@ -16,6 +17,7 @@ pub(crate) struct Lan {
     device: Device,
     config: Config,
     routes: Vec<Prefix>,
+    administrator: Administrator,
 }
 
 #[derive(Debug)]
@@ -32,8 +34,12 @@ impl Lan {
             LanKind::Bridge { .. } => open_tap(&config.device).map(Device::Bridge),
         };
         let device = device.map_err(SetupError::Tun)?;
-        let mut lan =
-            Lan { device, config: Config { addresses: Vec::new(), ..config.clone() }, routes: Vec::new() };
+        let mut lan = Lan {
+            device,
+            config: Config { addresses: Vec::new(), ..config.clone() },
+            routes: Vec::new(),
+            administrator: Administrator::Own,
+        };
         lan.configure(config)?;
         lan.set_routes(networks)?;
         Ok(lan)
@@ -59,18 +65,13 @@ impl Lan {
 
     /// Sets the addresses, and removes others.
     pub(crate) fn set_addresses(&mut self, addresses: &[(IpAddr, u8)]) -> Result<(), SetupError> {
-        let device = self.config.device.clone();
-        let change = |verb, (address, len): &(IpAddr, u8)| {
-            let text = format!("{address}/{len}");
-            let mut words = vec!["address", verb, text.as_str(), "dev", device.as_str()];
-            // Duplicate address detection would keep an IPv6 address unusable for a second.
-            words.extend((verb == "replace" && address.is_ipv6()).then_some("nodad"));
-            ip(&words)
+        let change = |is_new, &(address, len): &(IpAddr, u8)| {
+            self.administrator.apply(&self.config.device, &Change::Address { is_new, address, len })
         };
         let gone = self.config.addresses.iter().filter(|address| !addresses.contains(address));
-        gone.into_iter().try_for_each(|address| change("delete", address))?;
+        gone.into_iter().try_for_each(|address| change(false, address))?;
         let new = addresses.iter().filter(|address| !self.config.addresses.contains(address));
-        new.into_iter().try_for_each(|address| change("replace", address))?;
+        new.into_iter().try_for_each(|address| change(true, address))?;
         self.config.addresses = addresses.to_vec();
         Ok(())
     }
@@ -82,16 +83,20 @@ impl Lan {
         let wanted = |prefix: &&Prefix| !(prefix.is_multicast() && prefix.address().is_ipv6());
         let mut networks: Vec<Prefix> = networks.iter().filter(wanted).copied().collect();
         networks.dedup();
-        let change = |verb, prefix: &Prefix| {
-            let family = if prefix.address().is_ipv4() { "-4" } else { "-6" };
-            ip(&[family, "route", verb, &prefix.to_string(), "dev", &self.config.device])
+        let change = |is_new, &network: &Prefix| {
+            self.administrator.apply(&self.config.device, &Change::Route { is_new, network })
         };
         let gone = self.routes.iter().filter(|route| !networks.contains(route));
-        gone.into_iter().try_for_each(|route| change("delete", route))?;
+        gone.into_iter().try_for_each(|route| change(false, route))?;
         let new = networks.iter().filter(|network| !self.routes.contains(network));
-        new.into_iter().try_for_each(|network| change("replace", network))?;
+        new.into_iter().try_for_each(|network| change(true, network))?;
         self.routes = networks;
         Ok(())
+    }
+
+    /// Leaves later changes of addresses and routes to an administrator.
+    pub(crate) fn delegate(&mut self, administrator: Administrator) {
+        self.administrator = administrator;
     }
 
     /// Returns `true` if it carries frames, not packets.

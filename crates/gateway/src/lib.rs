@@ -13,9 +13,11 @@
 //! as a satellite's.
 #![allow(clippy::disallowed_methods, reason = "real time is the purpose of this crate")]
 
+mod administrator;
 mod carrier;
 mod config;
 pub mod control;
+pub mod fec;
 pub mod file;
 mod forecast;
 mod input;
@@ -28,13 +30,16 @@ mod operation;
 mod output;
 mod pace;
 mod place;
+mod privileges;
 mod remote;
 mod reorder;
+mod repair;
 mod routes;
 mod run;
 pub mod settings;
 mod socket;
 mod statistics;
+mod tap;
 mod view;
 
 pub use carrier::Counts as CarrierCounts;
@@ -44,7 +49,9 @@ pub use input::{Counts as InputCounts, InputConfig};
 pub use operation::{Console, Operation, OperationError, changes_text, run};
 pub use output::{Counts as OutputCounts, OutputConfig};
 pub use place::OpenError;
+pub use privileges::Privileges;
 pub use routes::{NoPrefix, Prefix};
 pub use run::{Error, Gateway, Handle};
 pub use socket::{Listen, Send};
 pub use statistics::{Anomalies, LanCounts, RemoteStatistics, Statistics, StrayCounts};
+pub use tap::{CaptureConfig, Counts as CaptureCounts, Point as CapturePoint};

@@ -45,6 +45,7 @@ pub fn samples(statistics: &Statistics) -> Vec<Sample> {
         rows.labels = vec![("output", n.to_string())];
         rows.counter(&declared::OUTPUT_SENT, output.sent);
         rows.counter(&declared::OUTPUT_DROPPED, output.dropped);
+        rows.counter(&declared::OUTPUT_PARITY, output.parity);
         rows.counter(&declared::OUTPUT_RESTARTS, output.restarts);
     }
     for (n, input) in statistics.inputs.iter().enumerate() {
@@ -57,6 +58,9 @@ pub fn samples(statistics: &Statistics) -> Vec<Sample> {
         rows.counter(&declared::INPUT_NO_RTP, datagrams.no_rtp);
         rows.counter(&declared::INPUT_UNEXPECTED_SOURCE, input.unexpected_sources);
         rows.counter(&declared::INPUT_OVERFLOWS, input.overflows);
+        rows.counter(&declared::INPUT_PARITY, input.repair.parity);
+        rows.counter(&declared::INPUT_REPAIRED, input.repair.recovered);
+        rows.counter(&declared::INPUT_PARITY_MALFORMED, input.repair.malformed);
         rows.counter(&declared::INPUT_RTP_LOST, datagrams.missing);
         rows.counter(&declared::INPUT_OUT_OF_ORDER, datagrams.out_of_order);
         rows.counter(&declared::INPUT_FRAMING_LOSSES, input.framing_losses);
@@ -106,6 +110,8 @@ fn site(statistics: &Statistics, rows: &mut Rows<'_>) {
     rows.counter(&declared::STRAY_NULLS, strays.nulls);
     rows.counter(&declared::UNASSIGNED_PID, strays.unknown);
     rows.counter(&declared::STRAY_MALFORMED, strays.malformed);
+    rows.counter(&declared::CAPTURED, statistics.captures.captured);
+    rows.counter(&declared::CAPTURE_MISSED, statistics.captures.missed);
 }
 
 fn sent(remote: &RemoteStatistics, rows: &mut Rows<'_>) {

@@ -2,19 +2,22 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bentpipe_emu::exporter::{self, Pages};
-use bentpipe_emu::request_realtime_priority;
 use bentpipe_emu::signals::{Waker, end_requested, take_reload_request, watch};
+use bentpipe_emu::{end_realtime_priority, lend_realtime_priority, request_realtime_priority};
 use bentpipe_units::Span;
 use serde_json::{Value, json};
 
+use crate::administrator::Administrator;
 use crate::file::{Site, Text};
 use crate::journal::Journal;
 use crate::place::OpenError;
+use crate::privileges::{Privileges, Restraint};
 use crate::settings::{self, SiteError};
 use crate::{Config, Error, Gateway, Handle, Statistics, control, metrics, view};
 
@@ -63,27 +66,34 @@ pub enum OperationError {
         /// The system's error.
         error: io::Error,
     },
+    /// Privileges cannot be given up.
+    #[error(
+        "cannot give up privileges: {0}; help: --user NAME, or --keep-privileges to run with all of them"
+    )]
+    Privileges(io::Error),
     /// The gateway's thread panicked.
     #[error("the gateway failed")]
     Failed,
 }
 
-/// Runs a site until SIGINT or SIGTERM. SIGHUP reloads the site file.
+/// Runs a site until SIGINT or SIGTERM. SIGHUP reloads the site file. The process gives up its other privileges once all is
+/// open, so it must have no other threads.
 ///
 /// # Errors
 /// Returns an error if the site file is wrong, something cannot be opened, or the gateway fails.
-pub fn run(path: &Path, console: Console) -> Result<(), OperationError> {
+pub fn run(path: &Path, privileges: &Privileges, console: Console) -> Result<(), OperationError> {
     let site = settings::read(path)?;
+    let restraint = Restraint::prepare(path, &site, privileges).map_err(OperationError::Privileges)?;
     let waker: &'static Waker = Box::leak(Box::new(Waker::new().map_err(OperationError::Signals)?));
     watch(waker).map_err(OperationError::Signals)?;
-    let mut operation = Operation::start(path, site, console)?;
+    let mut operation = Operation::start(path, site, restraint, console)?;
     operation.observe_until_signal(waker);
     operation.finish()
 }
 
 /// Site in operation.
 pub struct Operation {
-    path: PathBuf,
+    source: Source,
     handle: Handle,
     thread: JoinHandle<Gateway>,
     server: Option<control::Server>,
@@ -91,35 +101,40 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Opens the gateway of a site file that was read, and starts its thread.
-    ///
-    /// # Errors
-    /// Returns an error if something cannot be opened, or a gateway is running for the site file.
-    pub fn start(
+    /// Opens the gateway of a site file, restrains the process, and starts its threads.
+    fn start(
         path: &Path,
         (settings, config): (settings::SiteSettings, Config),
+        restraint: Restraint,
         mut console: Console,
     ) -> Result<Operation, OperationError> {
         let site = settings.value();
-        let mut gateway = Gateway::open(&config, identity())?;
+        let mut gateway = Gateway::open(&config, identity(), restraint.user())?;
         let handle = gateway.handle();
-        let server = serve(path, &site.title, &handle, &mut console)?;
+        let socket = open_socket(path, &mut console)?;
+        let exporter = site.statistics.prometheus.map(|Text(address)| listen(address)).transpose()?;
         let page = exporter::Shared::default();
-        if let Some(Text(address)) = site.statistics.prometheus {
-            let of_key =
-                |error| OpenError::new("statistics.prometheus".to_owned(), address.to_string(), error);
-            exporter::start(address, page.clone())
-                .map_err(|error| OperationError::Exporter(of_key(error)))?;
-        }
-        let mut observer = Observer::new(site, settings.folder(), page, console)?;
+        let mut observer = Observer::new(site, settings.folder(), page.clone(), console)?;
+        // Without it a busy machine makes datagrams late; the figures say how late.
+        let _ = lend_realtime_priority();
+        let (administrator, kept) = restraint.apply().map_err(OperationError::Privileges)?;
+        observer.console.note(&kept);
+        gateway.delegate(administrator.clone());
+        let source = Source { path: path.to_owned(), administrator };
         let thread = std::thread::spawn(move || {
-            // Without it a busy machine makes datagrams late; the figures say how late.
             let _ = request_realtime_priority();
             gateway.run();
             gateway
         });
+        end_realtime_priority();
+        exporter.into_iter().for_each(|listener| exporter::serve_at(listener, page.clone()));
+        let server = socket.map(|socket| {
+            let (source, title) = (source.clone(), site.title.clone());
+            let handle = handle.clone();
+            socket.serve(source.administrator.clone(), move |what| answer(what, &source, &title, &handle))
+        });
         observer.console.note(&format!("{} runs on {}; end it: Ctrl-C", site.title, config.lan.device));
-        Ok(Operation { path: path.to_owned(), handle, thread, server, observer })
+        Ok(Operation { source, handle, thread, server, observer })
     }
 
     /// Returns `true` if the gateway's thread has ended.
@@ -136,7 +151,7 @@ impl Operation {
 
     /// Reads the site file again, and writes the result to the journal.
     pub fn reload(&mut self) {
-        let text = match reload(&self.path, &self.handle) {
+        let text = match reload(&self.source, &self.handle) {
             Ok(changes) => {
                 format!("reload: {}", changes_text(&changes).trim_end().replace('\n', "; "))
             }
@@ -189,21 +204,30 @@ pub fn changes_text(changes: &[impl AsRef<str>]) -> String {
     changes.iter().map(|change| format!("{}\n", change.as_ref())).collect()
 }
 
-fn reload(path: &Path, handle: &Handle) -> Result<Vec<String>, OperationError> {
-    let (_, config) = settings::read(path)?;
+/// Site file that can be read again.
+#[derive(Clone)]
+struct Source {
+    path: PathBuf,
+    administrator: Administrator,
+}
+
+fn reload(site: &Source, handle: &Handle) -> Result<Vec<String>, OperationError> {
+    let unreadable =
+        |source| SiteError::File(bentpipe_scenario::Error::Unreadable { path: site.path.clone(), source });
+    let bytes = site.administrator.read_site(&site.path).map_err(unreadable)?;
+    let (_, config) = settings::parse(&site.path, &bytes)?;
     Ok(handle.reload(config)?)
 }
 
-/// Answers requests at the control socket. Where there may be no socket, the gateway runs without one.
-fn serve(
-    path: &Path,
-    title: &str,
-    handle: &Handle,
-    console: &mut Console,
-) -> Result<Option<control::Server>, OperationError> {
-    let (site, title, handle) = (path.to_owned(), title.to_owned(), handle.clone());
-    match control::Server::start(path, move |what| answer(what, &site, &title, &handle)) {
-        Ok(server) => Ok(Some(server)),
+fn listen(address: SocketAddr) -> Result<TcpListener, OperationError> {
+    let of_key = |error| OpenError::new("statistics.prometheus".to_owned(), address.to_string(), error);
+    exporter::listen(address).map_err(|error| OperationError::Exporter(of_key(error)))
+}
+
+/// Opens the control socket. Where there may be no socket, the gateway runs without one.
+fn open_socket(path: &Path, console: &mut Console) -> Result<Option<control::Socket>, OperationError> {
+    match control::Socket::open(path) {
+        Ok(socket) => Ok(Some(socket)),
         Err(control::NoServer::Running) => Err(OperationError::Running(path.to_owned())),
         Err(control::NoServer::Refused(path, error)) => {
             console.note(&format!("`bentpipe gateway reload` will not work: {}: {error}", path.display()));
@@ -212,7 +236,7 @@ fn serve(
     }
 }
 
-fn answer(what: &str, site: &Path, title: &str, handle: &Handle) -> Value {
+fn answer(what: &str, site: &Source, title: &str, handle: &Handle) -> Value {
     match what {
         "reload" => match reload(site, handle) {
             Ok(changes) => json!({ "changes": changes }),

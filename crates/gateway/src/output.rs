@@ -5,13 +5,16 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use bentpipe_emu::privileges::User;
 use bentpipe_units::{Span, Time};
 use rustix::fs::OFlags;
 use socket2::Socket;
 
+use super::fec::{Direction, Encoder, Matrix};
 use super::numbering::Numbering;
 use super::socket::{self, Send};
 use bentpipe_emu::datagrams::{BATCH, Outbox};
@@ -25,6 +28,8 @@ pub enum OutputConfig {
         send: Send,
         /// Enables an RTP header in front of each.
         rtp: bool,
+        /// Parity of datagrams with RTP. Default: none.
+        fec: Option<Matrix>,
     },
     /// File, or an existing FIFO.
     File(PathBuf),
@@ -53,6 +58,8 @@ pub struct Counts {
     pub sent: u64,
     /// Datagrams or pieces dropped, as a receiver had no room or was unreachable.
     pub dropped: u64,
+    /// Parity packets that left, to all receivers.
+    pub parity: u64,
     /// Times that a program was started again.
     pub restarts: u64,
 }
@@ -86,9 +93,16 @@ pub(crate) struct Output {
 }
 
 enum Kind {
-    Udp { families: Vec<Family>, rtp: Option<Numbering> },
+    Udp { families: Vec<Family>, rtp: Option<Numbering>, fec: Option<Parity> },
     Stream(Stream, Train),
     Program(Program, Train),
+}
+
+/// Parity of the datagrams of an output.
+struct Parity {
+    encoder: Encoder,
+    /// Present datagram with its header.
+    datagram: Vec<u8>,
 }
 
 /// Receivers of one family, and the socket that reaches them.
@@ -100,9 +114,10 @@ struct Family {
 
 impl Output {
     /// Opens it. `identity` distinguishes RTP senders.
-    pub(crate) fn open(config: &OutputConfig, identity: u32) -> io::Result<Output> {
+    /// A program runs as `user`; as this process if there is none.
+    pub(crate) fn open(config: &OutputConfig, identity: u32, user: Option<&User>) -> io::Result<Output> {
         let kind = match config {
-            OutputConfig::Udp { send, rtp } => {
+            OutputConfig::Udp { send, rtp, fec } => {
                 let mut families = Vec::new();
                 for is_v6 in [false, true] {
                     let to: Vec<SocketAddr> =
@@ -115,10 +130,12 @@ impl Output {
                         });
                     }
                 }
-                Kind::Udp { families, rtp: rtp.then(|| Numbering::new(identity, (identity >> 16) as u16)) }
+                let rtp = rtp.then(|| Numbering::new(identity, (identity >> 16) as u16));
+                let parity = |matrix| Parity { encoder: Encoder::new(matrix), datagram: Vec::new() };
+                Kind::Udp { families, rtp, fec: fec.map(parity) }
             }
             OutputConfig::File(path) => Kind::Stream(Stream::new(open_file(path)?), Train::default()),
-            OutputConfig::Program(words) => Kind::Program(Program::start(words)?, Train::default()),
+            OutputConfig::Program(words) => Kind::Program(Program::start(words, user)?, Train::default()),
         };
         Ok(Output { kind, waiting: 0, counts: Counts::default() })
     }
@@ -130,16 +147,25 @@ impl Output {
     /// Adds a datagram that has these bytes and leaves now.
     pub(crate) fn push(&mut self, now: Time, bytes: &[u8]) {
         match &mut self.kind {
-            Kind::Udp { families, rtp } => {
+            Kind::Udp { families, rtp, fec } => {
                 let header = rtp.as_mut().map(|numbering| numbering.header(now));
                 let header = header.as_ref().map_or(&[][..], |header| header);
-                for family in families {
+                for family in families.iter_mut() {
                     for &to in &family.to {
                         let datagram = family.outbox.datagram(Some(to), header.len() + bytes.len());
                         let (start, rest) = datagram.split_at_mut(header.len());
                         start.copy_from_slice(header);
                         rest.copy_from_slice(bytes);
                     }
+                }
+                if let Some(Parity { encoder, datagram }) = fec {
+                    datagram.clear();
+                    datagram.extend_from_slice(header);
+                    datagram.extend_from_slice(bytes);
+                    let counts = &mut self.counts;
+                    encoder.push(datagram, |direction, packet| {
+                        counts.parity += push_parity(families, direction, packet);
+                    });
                 }
             }
             Kind::Stream(_, train) | Kind::Program(_, train) => train.push(bytes),
@@ -174,6 +200,21 @@ impl Output {
             }
         }
     }
+}
+
+/// Adds a parity packet for each receiver, and returns the number of them.
+fn push_parity(families: &mut [Family], direction: Direction, packet: &[u8]) -> u64 {
+    let mut count = 0;
+    for family in families {
+        for to in &family.to {
+            // The settings have room for the ports.
+            let port = to.port().saturating_add(direction.port_offset());
+            let to = SocketAddr::new(to.ip(), port);
+            family.outbox.datagram(Some(to), packet.len()).copy_from_slice(packet);
+            count += 1;
+        }
+    }
+    count
 }
 
 /// Opens a file to write, or a FIFO. A FIFO is opened for reading too: so it is there before a reader is, and stays when
@@ -241,6 +282,7 @@ impl Stream {
 #[derive(Debug)]
 struct Program {
     words: Vec<String>,
+    user: Option<User>,
     running: Option<(Child, Stream)>,
     restart_at: Time,
 }
@@ -249,9 +291,9 @@ struct Program {
 const RESTART_AFTER: Span = Span::from_secs(1);
 
 impl Program {
-    fn start(words: &[String]) -> io::Result<Program> {
-        let running = Some(spawn(words)?);
-        Ok(Program { words: words.to_vec(), running, restart_at: Time::ZERO })
+    fn start(words: &[String], user: Option<&User>) -> io::Result<Program> {
+        let running = Some(spawn(words, user)?);
+        Ok(Program { words: words.to_vec(), user: user.cloned(), running, restart_at: Time::ZERO })
     }
 
     fn send_train(&mut self, now: Time, train: &Train, counts: &mut Counts) {
@@ -260,7 +302,7 @@ impl Program {
             self.restart_at = now + RESTART_AFTER;
         }
         if self.running.is_none() && now >= self.restart_at {
-            self.running = spawn(&self.words).ok();
+            self.running = spawn(&self.words, self.user.as_ref()).ok();
             self.restart_at = now + RESTART_AFTER;
             counts.restarts += 1;
         }
@@ -281,13 +323,22 @@ impl Drop for Program {
     }
 }
 
-fn spawn(words: &[String]) -> io::Result<(Child, Stream)> {
-    let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut child =
-        Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+fn spawn(words: &[String], user: Option<&User>) -> io::Result<(Child, Stream)> {
+    let mut child = program(words, user)?.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
     let input: OwnedFd = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?.into();
     set_nonblocking(input.as_fd())?;
     Ok((child, Stream::new(input)))
+}
+
+/// Returns the command of a program, as a user that can end it too.
+pub(crate) fn program(words: &[String], user: Option<&User>) -> io::Result<Command> {
+    let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if let Some(user) = user {
+        command.uid(user.uid).gid(user.gid);
+    }
+    Ok(command)
 }
 
 /// Sets a descriptor non-blocking.
@@ -338,7 +389,7 @@ mod tests {
         let folder = bentpipe_testkit::Folder::new();
         let file = folder.file("written");
         let words = ["sh", "-c", &format!("head -c 4 >> {}", file.display())].map(str::to_owned);
-        let mut output = Output::open(&OutputConfig::Program(words.to_vec()), 1).expect("sh is there");
+        let mut output = Output::open(&OutputConfig::Program(words.to_vec()), 1, None).expect("sh is there");
         let written = || std::fs::read(&file).map_or(0, |bytes| bytes.len());
         let wait_for = |len| {
             (0..500).any(|_| {
@@ -356,6 +407,6 @@ mod tests {
         output.push(Time::ZERO + Span::from_secs(2), b"efgh");
         output.flush(Time::ZERO + Span::from_secs(2));
         assert!(wait_for(8), "{}", written());
-        assert_eq!(*output.counts(), Counts { sent: 2, dropped: 1, restarts: 1 });
+        assert_eq!(*output.counts(), Counts { sent: 2, dropped: 1, parity: 0, restarts: 1 });
     }
 }

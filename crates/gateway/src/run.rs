@@ -14,6 +14,7 @@ use bentpipe_wire::ethernet::{self, MacAddr};
 use bentpipe_wire::ip;
 use bentpipe_wire::ts::{PACKET_LEN, Pid};
 
+use super::administrator::Administrator;
 use super::carrier::Carrier;
 use super::config::{Config, Framing, LanKind, Remote as RemoteConfig};
 use super::input::{Input, InputConfig};
@@ -24,6 +25,8 @@ use super::place::OpenError;
 use super::remote::{Piece, Remote};
 use super::routes::{Prefix, Routes};
 use super::statistics::{Journal, LanCounts, RemoteStatistics, Statistics, StrayCounts};
+use super::tap::{Captures, Point, Tap};
+use bentpipe_emu::privileges::User;
 use bentpipe_emu::signals::Waker;
 use bentpipe_emu::{Clock, Monotonic, SetupError, cpu_time, poll, set_min_timer_slack};
 
@@ -53,6 +56,9 @@ pub enum Error {
     /// An input or output cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// A capture cannot be opened.
+    #[error("capture: {0}")]
+    Capture(io::Error),
     /// The event that wakes the loop cannot be made.
     #[error(transparent)]
     Waker(io::Error),
@@ -126,6 +132,8 @@ type Owner = Option<(u16, u16)>;
 /// Open site.
 pub struct Gateway {
     config: Config,
+    /// User of programs.
+    user: Option<User>,
     clock: Monotonic,
     lan: Lan,
     carrier: Carrier,
@@ -140,6 +148,10 @@ pub struct Gateway {
     /// Time before which the device is not read, because of an error.
     lan_again: Time,
     strays: StrayCounts,
+    captures: Captures,
+    /// Taps of device and inputs.
+    lan_tap: Option<Tap>,
+    received_tap: Option<Tap>,
     buffer: Vec<u8>,
     /// Time of the last wake-up.
     woke: Time,
@@ -148,11 +160,11 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Opens outputs, inputs and the device. `identity` distinguishes senders of RTP.
+    /// Opens outputs, inputs and the device. `identity` distinguishes senders of RTP. Programs run as `user`, if there is one.
     ///
     /// # Errors
     /// Returns the part that cannot be opened, and the cause.
-    pub fn open(config: &Config, identity: u32) -> Result<Gateway, Error> {
+    pub fn open(config: &Config, identity: u32, user: Option<&User>) -> Result<Gateway, Error> {
         let clock = Monotonic::start();
         let now = clock.now();
         let (sender, requests) = mpsc::channel();
@@ -163,9 +175,9 @@ impl Gateway {
             Remote::new(remote, queue).map_err(|why| Error::Remote(remote.name.clone(), why))
         };
         let remotes = config.remotes.iter().map(new).collect::<Result<Vec<_>, _>>()?;
-        let open = |(n, config)| open_output(n, config, identity);
+        let open = |(n, config)| open_output(n, config, identity, user);
         let outputs = config.outputs.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>()?;
-        let open = |(n, config)| open_input(n, config, now);
+        let open = |(n, config)| open_input(n, config, now, user);
         let inputs = config.inputs.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>()?;
         let lan = Lan::open(&config.lan, &networks(&config.remotes));
         let lan = lan.map_err(|error| Error::Lan(config.lan.device.clone(), error))?;
@@ -173,6 +185,9 @@ impl Gateway {
             LanKind::Bridge { stations, ageing, .. } => (stations, ageing),
             LanKind::Router => (0, Span::ZERO),
         };
+        let kinds =
+            (config.lan.kind != LanKind::Router, matches!(config.carrier.framing, Framing::Ts { .. }));
+        let captures = Captures::open(config.capture.as_ref(), kinds, clock.now()).map_err(Error::Capture)?;
         let mut gateway = Gateway {
             clock,
             lan,
@@ -187,14 +202,24 @@ impl Gateway {
             lan_counts: LanCounts::default(),
             lan_again: Time::ZERO,
             strays: StrayCounts::default(),
+            lan_tap: captures.tap(Point::Lan),
+            received_tap: captures.tap(Point::Received),
+            captures,
             buffer: vec![0; MAX_PACKET],
             woke: Time::ZERO,
             requests,
             handle,
+            user: user.cloned(),
             config: config.clone(),
         };
+        gateway.carrier.set_tap(gateway.captures.tap(Point::Sent));
         gateway.index();
         Ok(gateway)
+    }
+
+    /// Leaves later changes of addresses and routes to an administrator.
+    pub(crate) fn delegate(&mut self, administrator: Administrator) {
+        self.lan.delegate(administrator);
     }
 
     /// Returns a handle for requests.
@@ -204,6 +229,7 @@ impl Gateway {
 
     /// Runs until a request to end.
     pub fn run(&mut self) {
+        self.captures.start();
         set_min_timer_slack();
         while !self.answer() {
             let is_busy = self.pass();
@@ -241,6 +267,9 @@ impl Gateway {
             };
             self.lan_counts.read += 1;
             self.lan_counts.read_bytes += len as u64;
+            if let Some(tap) = &self.lan_tap {
+                tap.packet(now, &self.buffer[..len]);
+            }
             if self.lan.is_bridge() { self.bridge(now, len) } else { self.route(now, len) }
         }
         true
@@ -279,8 +308,9 @@ impl Gateway {
     fn read_inputs(&mut self, now: Time) -> bool {
         let Gateway { inputs, remotes, owners, lan, lan_counts, strays, routes, stations, journal, .. } =
             self;
+        let taps = (self.lan_tap.as_ref(), self.received_tap.as_ref());
         let mut arrival =
-            Arrival { now, remotes, owners, lan, lan_counts, strays, routes, stations, journal };
+            Arrival { now, remotes, owners, lan, lan_counts, strays, routes, stations, journal, taps };
         let mut any = false;
         for input in inputs {
             for _ in 0..INPUT_BATCHES {
@@ -317,7 +347,7 @@ impl Gateway {
             }
         }
         let waker = &self.handle.waker;
-        let fds = self.inputs.iter().filter_map(Input::fd).chain(self.lan.fd().filter(|_| !is_paused));
+        let fds = self.inputs.iter().flat_map(Input::fds).chain(self.lan.fd().filter(|_| !is_paused));
         let now = self.clock.now();
         let ready = poll::wait(fds.chain([waker.fd()]), due.since(now).min(LONGEST_SLEEP));
         self.woke = self.clock.now();
@@ -367,6 +397,7 @@ impl Gateway {
             outputs: self.outputs.iter().map(|output| *output.counts()).collect(),
             inputs: self.inputs.iter().map(Input::counts).collect(),
             strays: self.strays,
+            captures: self.captures.counts(),
             cpu: cpu_time(),
             anomalies: self.journal.take(|remote| names.get(remote).copied().unwrap_or_default().to_owned()),
             remotes: self.remotes.iter().map(remote).collect(),
@@ -377,6 +408,9 @@ impl Gateway {
     fn reload(&mut self, config: Config) -> Result<Vec<String>, Error> {
         if !self.lan.is(&config.lan) {
             return Err(Error::Fixed("the device on the LAN side (name, kind, MTU)"));
+        }
+        if config.capture != self.config.capture {
+            return Err(Error::Fixed("the captures"));
         }
         if config.carrier.framing != *self.carrier.framing() {
             return Err(Error::Fixed("the carrier's framing"));
@@ -409,7 +443,8 @@ impl Gateway {
     /// Opens new outputs and inputs, and keeps the others.
     fn reopen(&mut self, config: &Config, now: Time, changes: &mut Vec<String>) -> Result<(), Error> {
         if config.outputs != self.config.outputs {
-            let open = |(n, config)| open_output(n, config, n as u32);
+            let user = self.user.as_ref();
+            let open = |(n, config)| open_output(n, config, n as u32, user);
             self.outputs = config.outputs.iter().enumerate().map(open).collect::<Result<_, _>>()?;
             self.config.outputs = config.outputs.clone();
             changes.push("outputs opened again".to_owned());
@@ -417,10 +452,11 @@ impl Gateway {
         if config.inputs != self.config.inputs {
             // Their ports have to be free first.
             self.inputs.clear();
-            let open = |(n, config)| open_input(n, config, now);
+            let user = self.user.as_ref();
+            let open = |(n, config)| open_input(n, config, now, user);
             let opened = config.inputs.iter().enumerate().map(open).collect::<Result<_, _>>();
             if opened.is_err() {
-                let old = self.config.inputs.iter().filter_map(|old| Input::open(old, now).ok());
+                let old = self.config.inputs.iter().filter_map(|old| Input::open(old, now, user).ok());
                 self.inputs = old.collect();
             }
             self.inputs = opened?;
@@ -479,22 +515,30 @@ impl Gateway {
     }
 }
 
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        (self.lan_tap, self.received_tap) = (None, None);
+        self.carrier.set_tap(None);
+        self.captures.finish();
+    }
+}
+
 /// Opens the `n`-th output.
-fn open_output(n: usize, config: &OutputConfig, identity: u32) -> Result<Output, Error> {
+fn open_output(n: usize, config: &OutputConfig, identity: u32, user: Option<&User>) -> Result<Output, Error> {
     let of_key = |error| {
         let (key, value) = config.place();
         Error::Open(OpenError::new(format!("output.{n}.{key}"), value, error))
     };
-    Output::open(config, identity).map_err(of_key)
+    Output::open(config, identity, user).map_err(of_key)
 }
 
 /// Opens the `n`-th input.
-fn open_input(n: usize, config: &InputConfig, now: Time) -> Result<Input, Error> {
+fn open_input(n: usize, config: &InputConfig, now: Time, user: Option<&User>) -> Result<Input, Error> {
     let of_key = |error| {
         let (key, value) = config.place();
         Error::Open(OpenError::new(format!("input.{n}.{key}"), value, error))
     };
-    Input::open(config, now).map_err(of_key)
+    Input::open(config, now, user).map_err(of_key)
 }
 
 fn networks(remotes: &[RemoteConfig]) -> Vec<Prefix> {
@@ -512,11 +556,16 @@ struct Arrival<'a> {
     routes: &'a Routes,
     stations: &'a mut Stations,
     journal: &'a mut Journal,
+    /// Taps of device and inputs.
+    taps: (Option<&'a Tap>, Option<&'a Tap>),
 }
 
 impl Arrival<'_> {
     /// Processes a TS packet, whose sync byte was checked.
     fn packet(&mut self, packet: &[u8; PACKET_LEN]) {
+        if let Some(tap) = self.taps.1 {
+            tap.packet(self.now, packet);
+        }
         let pid = u16::from_be_bytes([packet[1] & 0x1f, packet[2]]);
         if pid == Pid::NULL.number() {
             self.strays.nulls += 1;
@@ -527,6 +576,9 @@ impl Arrival<'_> {
 
     /// Processes a BBFRAME.
     fn frame(&mut self, datagram: &[u8], has_adaptation: bool) {
+        if let Some(tap) = self.taps.1 {
+            tap.frame(self.now, datagram);
+        }
         let start = if has_adaptation { bbframe::ADAPTATION_LEN } else { 0 };
         let is_adapted = !has_adaptation || bbframe::Adaptation::parse(datagram).is_ok();
         let frame = datagram.get(start..).filter(|_| is_adapted);
@@ -544,7 +596,8 @@ impl Arrival<'_> {
             return;
         };
         let site = usize::from(site);
-        let Arrival { now, remotes, lan, lan_counts, routes, stations, journal, .. } = self;
+        let Arrival { now, remotes, lan, lan_counts, routes, stations, journal, taps, .. } = self;
+        let lan_tap = taps.0;
         let mut looped = 0;
         remotes[site].receive(*now, n.into(), piece, |event| match event {
             Event::Anomaly(what) => journal.note(*now, site, pid, what),
@@ -552,14 +605,14 @@ impl Arrival<'_> {
                 if is_from_there(routes, packet, site) {
                     looped += 1;
                 } else {
-                    deliver(lan, lan_counts, packet);
+                    deliver(lan, lan_counts, packet, (*now, lan_tap));
                 }
             }
             Event::Ethernet(frame) if lan.is_bridge() => {
                 let Some((dst, src)) = addresses(frame) else { return };
                 if !is_reserved(dst) {
                     stations.learn(*now, src, Side::Remote(site));
-                    deliver(lan, lan_counts, frame);
+                    deliver(lan, lan_counts, frame, (*now, lan_tap));
                 }
             }
             // The other end is a router where this one is a bridge, or the other way round.
@@ -577,7 +630,10 @@ fn is_from_there(routes: &Routes, packet: &[u8], site: usize) -> bool {
     address.is_some_and(|address| routes.find(address).contains(&site))
 }
 
-fn deliver(lan: &mut Lan, counts: &mut LanCounts, bytes: &[u8]) {
+fn deliver(lan: &mut Lan, counts: &mut LanCounts, bytes: &[u8], (now, tap): (Time, Option<&Tap>)) {
+    if let Some(tap) = tap {
+        tap.packet(now, bytes);
+    }
     match lan.write(bytes) {
         Ok(()) => {
             counts.written += 1;

@@ -5,14 +5,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use crate::{
-    Carrier, Config, Framing, InputConfig, Lan, LanKind, Listen, Nulls, OutputConfig, Remote, Send, Tables,
+    CaptureConfig, Carrier, Config, Framing, InputConfig, Lan, LanKind, Listen, Nulls, OutputConfig, Remote,
+    Send, Tables,
 };
 use bentpipe_dvb::{self as dvb, Encapsulation, RohcMode};
+use bentpipe_record::{RingSize, RingSizeError};
 use bentpipe_scenario::{ScenarioError, Settings};
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::bbframe::{FrameSize, Modcod};
 use bentpipe_wire::ts;
 
+use super::fec::{InvalidMatrix, Matrix};
 use super::file::{self, Site, Text};
 
 /// Longest packet in bytes that every encapsulation carries. It is a bridged frame in an SNDU of 15 bits length.
@@ -20,6 +23,8 @@ const MAX_MTU: u64 = 32_000;
 
 /// Default of the time that a datagram of RTP waits for an earlier one.
 const DEFAULT_REORDER: Span = Span::from_millis(10);
+/// Default of that time with repair by parity. A matrix of 100 datagrams at 4.2 Mbit/s lasts as long.
+const DEFAULT_REPAIR: Span = Span::from_millis(250);
 /// Maximum of that time.
 const MAX_REORDER: Span = Span::from_secs(1);
 
@@ -50,6 +55,16 @@ pub fn read(path: &Path) -> Result<(SiteSettings, Config), SiteError> {
     Ok((settings, config))
 }
 
+/// Parses a site file that was read elsewhere.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<(SiteSettings, Config), SiteError> {
+    let settings = Settings::<Site>::of_file(path, bytes)?;
+    let config = config(&settings)?;
+    Ok((settings, config))
+}
+
 /// The gateway's settings that a file asks for.
 ///
 /// # Errors
@@ -64,6 +79,7 @@ pub fn config(settings: &Settings<Site>) -> Result<Config, ScenarioError> {
     check_ends(site, &mut problems);
     check_lan(site, &mut problems);
     check_statistics(site, &mut problems);
+    check_capture(site, &mut problems);
     match carrier {
         Some(carrier) if problems.0.is_empty() => Ok(Config {
             lan: lan(&site.lan),
@@ -71,6 +87,7 @@ pub fn config(settings: &Settings<Site>) -> Result<Config, ScenarioError> {
             outputs: site.output.iter().map(|output| self::output(output, settings.folder())).collect(),
             inputs: site.input.iter().map(|input| self::input(input, settings.folder())).collect(),
             remotes,
+            capture: site.capture.as_ref().and_then(|capture| self::capture(capture, settings.folder()).ok()),
         }),
         _ => Err(settings.refusal(problems.0)),
     }
@@ -372,9 +389,20 @@ fn check_ends(site: &Site, problems: &mut Problems) {
             format!("input.{n}.reorder"),
             "datagrams without RTP have no numbers: expected `rtp = true`, or not this key",
         );
+        let has_ports = input.listen.0.port() <= u16::MAX - 4;
+        check_fec(input.fec, input.rtp, has_ports, &format!("input.{n}.fec"), problems);
         let same = |from: &Text<IpAddr>| from.0.is_ipv6() == input.listen.0.is_ipv6();
         let of_family = input.from.iter().all(same);
         problems.unless(of_family, format!("input.{n}.from"), "expected addresses of the family of `listen`");
+    }
+    for (n, output) in site.output.iter().enumerate() {
+        let file::Output::Udp(output) = output else { continue };
+        let key = format!("output.{n}.fec");
+        let has_ports = output.to.iter().all(|to| to.0.port() <= u16::MAX - 4);
+        check_fec(output.fec.is_some(), output.rtp, has_ports, &key, problems);
+        if let Some(Err(error)) = output.fec.map(matrix) {
+            problems.unless(false, key, error.to_string());
+        }
     }
     let rates = site.input.iter().enumerate().filter_map(|(n, input)| match input {
         file::Input::File(input) => input.rate.map(|rate| (n, rate)),
@@ -385,6 +413,24 @@ fn check_ends(site: &Site, problems: &mut Problems) {
     }
 }
 
+/// Parity needs sequence numbers, and two more ports.
+fn check_fec(is_on: bool, has_rtp: bool, has_ports: bool, key: &str, problems: &mut Problems) {
+    problems.unless(
+        !is_on || has_rtp,
+        key,
+        "datagrams without RTP have no numbers: expected `rtp = true` next to it",
+    );
+    problems.unless(
+        !is_on || has_ports,
+        key,
+        "parity has the ports 2 and 4 above: expected a port up to 65531",
+    );
+}
+
+fn matrix(fec: file::Fec) -> Result<Matrix, InvalidMatrix> {
+    Matrix::new(fec.columns, fec.rows, fec.row_parity)
+}
+
 fn check_statistics(site: &Site, problems: &mut Problems) {
     let at = site.statistics.prometheus.as_ref();
     problems.unless(
@@ -392,6 +438,36 @@ fn check_statistics(site: &Site, problems: &mut Problems) {
         "statistics.prometheus",
         "anybody could read there: expected an address of loopback such as \"127.0.0.1:9188\"",
     );
+}
+
+fn check_capture(site: &Site, problems: &mut Problems) {
+    let Some(capture) = &site.capture else { return };
+    if let Err(error) = self::capture(capture, Path::new("")) {
+        problems.unless(false, "capture", error.to_string());
+    }
+    problems.unless(
+        capture.path.file_name().is_some(),
+        "capture.path",
+        "expected the start of files' names such as \"captures/air\"",
+    );
+    let is_repeated = |n: usize| capture.points[..n].contains(&capture.points[n]);
+    for n in (0..capture.points.len()).filter(|n| is_repeated(*n)) {
+        problems.unless(
+            false,
+            format!("capture.points.{n}"),
+            "the point is in the list already: expected each once",
+        );
+    }
+    problems.unless(capture.snap_len.get() > 0, "capture.snap_len", "expected 1 B or more");
+}
+
+fn capture(capture: &file::Capture, folder: &Path) -> Result<CaptureConfig, RingSizeError> {
+    Ok(CaptureConfig {
+        path: folder.join(&capture.path),
+        size: RingSize::new(capture.size.get(), capture.files)?,
+        snap_len: capture.snap_len.get() as usize,
+        points: capture.points.clone(),
+    })
 }
 
 fn output(output: &file::Output, folder: &Path) -> OutputConfig {
@@ -404,6 +480,7 @@ fn output(output: &file::Output, folder: &Path) -> OutputConfig {
                 dscp: output.dscp,
             },
             rtp: output.rtp,
+            fec: output.fec.and_then(|fec| matrix(fec).ok()),
         },
         file::Output::File(output) => OutputConfig::File(folder.join(&output.path)),
         file::Output::Program(program) => OutputConfig::Program(program.command.clone()),
@@ -419,7 +496,8 @@ fn input(input: &file::Input, folder: &Path) -> InputConfig {
                 from: input.from.iter().map(|Text(from)| *from).collect(),
             },
             rtp: input.rtp,
-            reorder: input.reorder.unwrap_or(DEFAULT_REORDER),
+            reorder: input.reorder.unwrap_or(if input.fec { DEFAULT_REPAIR } else { DEFAULT_REORDER }),
+            fec: input.fec,
         },
         file::Input::File(input) => InputConfig::File(folder.join(&input.path), input.rate),
         file::Input::Program(program) => InputConfig::Program(program.command.clone()),

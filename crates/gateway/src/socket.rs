@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use bentpipe_emu::datagrams::grow_receive_buffer;
+use bentpipe_emu::datagrams::{Datagram, grow_receive_buffer};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
 /// Requested buffer of a socket in bytes: a fifth of a second at 155 Mbit/s.
@@ -79,6 +79,11 @@ pub(crate) fn listener(listen: &Listen) -> io::Result<Socket> {
         _ => {}
     }
     Ok(socket)
+}
+
+/// Returns `true` if no senders are listed, or a datagram is from one.
+pub(crate) fn is_wanted(datagram: &Datagram<'_>, from: &[IpAddr]) -> bool {
+    from.is_empty() || datagram.from.is_some_and(|sender| from.contains(&sender.ip()))
 }
 
 fn udp(is_v6: bool) -> io::Result<Socket> {

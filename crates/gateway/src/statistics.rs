@@ -4,7 +4,7 @@ use bentpipe_dvb::{Anomaly, Received, Sent};
 use bentpipe_rohc::FlowStats;
 use bentpipe_units::{Span, Time};
 
-use super::{carrier, input, output};
+use super::{carrier, input, output, tap};
 
 /// Counters of a site since it started, and its gauges.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,8 @@ pub struct Statistics {
     pub strays: StrayCounts,
     /// Each remote site.
     pub remotes: Vec<RemoteStatistics>,
+    /// Captures.
+    pub captures: tap::Counts,
     /// Processor time of the thread of the gateway.
     pub cpu: Span,
     /// Anomalies since the last request.

@@ -189,7 +189,7 @@ impl Scenario {
                 folder: Folder::new(&out, &name, &plan),
                 jobs,
                 force,
-                snap_len: SNAP_LEN,
+                captures: SNAP_LEN.into(),
                 build,
                 commit: build::COMMIT,
                 command: &command,

@@ -10,11 +10,28 @@ use bentpipe_units::Time;
 use bentpipe_wire::pcap::Writer;
 
 use super::files::WholeFile;
+use super::outcome::CaptureFile;
+use super::ring::{Ring, RingSize};
+
+/// Limits of captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureLimits {
+    /// Maximum number of bytes of each packet.
+    pub snap_len: usize,
+    /// Size of the ring of files of each capture. Default: one file without limit.
+    pub ring: Option<RingSize>,
+}
+
+impl From<usize> for CaptureLimits {
+    fn from(snap_len: usize) -> CaptureLimits {
+        CaptureLimits { snap_len, ring: None }
+    }
+}
 
 /// Pcap file being written, in the format of the captured layer.
 ///
 /// Stamps are in nanoseconds from the start of the run. It is a [`WholeFile`]: it exists once
-/// [`Capture::finish`] is done; dropped before, it is removed.
+/// [`Capture::finish`] is done; dropped before, it is removed. With limits it is a [`Ring`] of files, which exist from the start.
 pub struct Capture {
     path: PathBuf,
     state: Arc<Mutex<State>>,
@@ -28,18 +45,54 @@ struct State {
 /// Records of the file.
 struct File {
     /// Writer; `None` once writing has failed.
-    writer: Option<Writer<WholeFile>>,
+    writer: Option<Sink>,
     failed: Option<io::Error>,
     packets: u64,
 }
 
+enum Sink {
+    Whole(Writer<WholeFile>),
+    Ring(Ring),
+}
+
+impl Sink {
+    fn create(path: &Path, format: &dyn CaptureFormat, limits: CaptureLimits) -> io::Result<Sink> {
+        let link_type = format.link_type();
+        match limits.ring {
+            Some(size) => Ring::create(path, link_type, limits.snap_len, size).map(Sink::Ring),
+            None => {
+                let file = WholeFile::create(path)?;
+                Writer::with_snap_len(file, link_type, limits.snap_len).map(Sink::Whole)
+            }
+        }
+    }
+
+    fn finish(self, path: &Path, packets: u64) -> io::Result<Vec<CaptureFile>> {
+        let file = |(path, packets): (PathBuf, u64)| {
+            let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            CaptureFile { file, packets }
+        };
+        match self {
+            Sink::Whole(writer) => {
+                writer.into_inner().finish()?;
+                Ok(vec![file((path.to_owned(), packets))])
+            }
+            Sink::Ring(ring) => Ok(ring.finish()?.into_iter().map(file).collect()),
+        }
+    }
+}
+
 impl Capture {
-    /// Starts the file that will be at `path`. Of each packet the first `snap_len` bytes are kept.
+    /// Starts the file at `path`, or a ring of files named after it. Limits may be a snapshot length.
     ///
     /// # Errors
     /// As the file system gives.
-    pub fn start(path: &Path, format: Box<dyn CaptureFormat>, snap_len: usize) -> io::Result<Capture> {
-        let writer = Writer::with_snap_len(WholeFile::create(path)?, format.link_type(), snap_len)?;
+    pub fn start(
+        path: &Path,
+        format: Box<dyn CaptureFormat>,
+        limits: impl Into<CaptureLimits>,
+    ) -> io::Result<Capture> {
+        let writer = Sink::create(path, &*format, limits.into())?;
         let file = File { writer: Some(writer), failed: None, packets: 0 };
         Ok(Capture { path: path.to_owned(), state: Arc::new(Mutex::new(State { format, file })) })
     }
@@ -64,23 +117,28 @@ impl Capture {
         self.lock().file.failed.is_some()
     }
 
-    /// Completes the file and says how many packets are in it.
+    /// Completes the files. Returns the number of packets in them.
     ///
     /// # Errors
-    /// The first that happened since the start, with the file's name. No file is left then.
+    /// As [`Capture::finish_files`].
     pub fn finish(self) -> io::Result<u64> {
+        Ok(self.finish_files()?.iter().map(|file| file.packets).sum())
+    }
+
+    /// Completes the files. Returns them with the number of packets in each.
+    ///
+    /// # Errors
+    /// The first that happened since the start, with the file's name. No file is left then, apart from those of a ring.
+    pub fn finish_files(self) -> io::Result<Vec<CaptureFile>> {
         let mut state = self.lock();
         let State { format, file } = &mut *state;
         format.end(file);
         let written = match (file.failed.take(), file.writer.take()) {
             (Some(error), _) => Err(error),
-            (None, Some(writer)) => writer.into_inner().finish(),
-            (None, None) => Ok(()),
+            (None, Some(writer)) => writer.finish(&self.path, file.packets),
+            (None, None) => Ok(Vec::new()),
         };
-        written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))?;
-        let packets = file.packets;
-        drop(state);
-        Ok(packets)
+        written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))
     }
 }
 
@@ -94,7 +152,11 @@ impl Drop for Capture {
 impl Records for File {
     fn write(&mut self, at: Time, bytes: &[u8], zeros: usize) {
         let Some(writer) = &mut self.writer else { return };
-        match writer.write(at.as_nanos(), bytes, zeros) {
+        let written = match writer {
+            Sink::Whole(writer) => writer.write(at.as_nanos(), bytes, zeros),
+            Sink::Ring(ring) => ring.write(at.as_nanos(), bytes, zeros),
+        };
+        match written {
             Ok(()) => self.packets += 1,
             Err(error) => {
                 self.failed = Some(error);

@@ -30,8 +30,15 @@ impl<T: DeserializeOwned + schemars::JsonSchema> Settings<T> {
     /// Returns all errors of the file: it cannot be read, is not TOML of at most [`super::MAX_FILE_BYTES`],
     /// or is invalid.
     pub fn read(path: &Path) -> Result<Settings<T>, Error> {
-        let bytes = read_bytes(path)?;
-        let mut settings = Settings::parse(&path.display().to_string(), &bytes)?;
+        Settings::of_file(path, &read_bytes(path)?)
+    }
+
+    /// Parses the bytes of the file at `path`, which were read elsewhere.
+    ///
+    /// # Errors
+    /// As [`Settings::read`].
+    pub fn of_file(path: &Path, bytes: &[u8]) -> Result<Settings<T>, Error> {
+        let mut settings = Settings::parse(&path.display().to_string(), bytes)?;
         settings.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         Ok(settings)
     }

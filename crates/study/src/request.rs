@@ -82,7 +82,7 @@ impl Request<'_> {
             folder: Folder::new(parent, name, plan),
             jobs: self.jobs,
             force: self.force,
-            snap_len: usize::MAX,
+            captures: usize::MAX.into(),
             build: self.build,
             commit: self.commit,
             command: self.command,

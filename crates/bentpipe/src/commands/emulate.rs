@@ -9,6 +9,7 @@ use bentpipe_emu::{SetupError, terminal_size};
 use bentpipe_emulation::{
     Console, Display, Emulation, Error, Pace, ProgramSettings, control, namespace_of, prepare_attachments,
 };
+use bentpipe_record::CaptureLimits;
 
 use super::run::add_captures;
 use super::{Failure, command_line, document};
@@ -72,7 +73,7 @@ pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
         max_lateness: arguments.max_lateness,
         out: &arguments.out,
         name: &arguments.scenario.file_stem().unwrap_or_default().to_string_lossy(),
-        snap_len: arguments.snap_len,
+        captures: CaptureLimits { snap_len: arguments.snap_len, ring: arguments.capture_ring },
         build: &build,
         commit: build::COMMIT,
         command: &command,

@@ -48,7 +48,7 @@ fn run_with(arguments: &RunArguments, set_up: impl FnOnce(&mut Terminal)) -> Res
         folder: Folder::new(&arguments.common.out, &name, &plan).with_csv(arguments.csv),
         jobs: arguments.common.jobs.into(),
         force: arguments.common.force,
-        snap_len: arguments.snap_len,
+        captures: arguments.snap_len.into(),
         build: &build,
         commit: build::COMMIT,
         command: &command,

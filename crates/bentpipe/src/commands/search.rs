@@ -65,7 +65,7 @@ fn run_point(arguments: &SearchArguments, document: &Document, set: &str) -> Res
         folder: Folder::new(&arguments.common.out, &name, &plan),
         jobs: arguments.common.jobs.into(),
         force: arguments.common.force,
-        snap_len: usize::MAX,
+        captures: usize::MAX.into(),
         build: &build,
         commit: build::COMMIT,
         command: &command,

@@ -66,22 +66,31 @@ pub(crate) fn rtts_ms(text: &str) -> Vec<f64> {
     words.map(|ms| ms.parse().expect("a number")).collect()
 }
 
-/// Number of ICMP echo requests in the captures of the run in `out`.
-pub(crate) fn echo_requests(out: &Path) -> usize {
-    let mut folders = vec![out.to_owned()];
-    let mut found = 0;
+/// The captures of the run in `out`, in the order of their names.
+pub(crate) fn captures(out: &Path) -> Vec<PathBuf> {
+    let (mut folders, mut found) = (vec![out.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
             let path = entry.path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "pcap") {
-                let file = std::fs::File::open(path).expect("a capture");
-                let mut reader = bentpipe_wire::pcap::Reader::new(file).expect("a capture");
-                while let Ok(Some(record)) = reader.next_record() {
-                    found += usize::from(record.bytes.get(9) == Some(&1) && record.bytes.get(20) == Some(&8));
-                }
+                found.push(path);
             }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Number of ICMP echo requests in the captures of the run in `out`.
+pub(crate) fn echo_requests(out: &Path) -> usize {
+    let mut found = 0;
+    for path in captures(out) {
+        let file = std::fs::File::open(path).expect("a capture");
+        let mut reader = bentpipe_wire::pcap::Reader::new(file).expect("a capture");
+        while let Ok(Some(record)) = reader.next_record() {
+            found += usize::from(record.bytes.get(9) == Some(&1) && record.bytes.get(20) == Some(&8));
         }
     }
     found

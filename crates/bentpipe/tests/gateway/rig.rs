@@ -33,8 +33,13 @@ impl Sky {
 
     /// Starts a gateway with this site file.
     pub(crate) fn start(&self, site: usize, text: &str) -> Running {
+        self.start_with(site, text, &[])
+    }
+
+    /// Starts a gateway with this site file and options.
+    pub(crate) fn start_with(&self, site: usize, text: &str, options: &[&str]) -> Running {
         let path = self.folder.write(format!("site-{site}.toml"), text);
-        Running::start(&self.sites[site - 1], &path)
+        Running::start(&self.sites[site - 1], &path, options)
     }
 
     /// Runs a program at a site; what it printed.
@@ -99,6 +104,7 @@ fn site(sky: &Namespace, n: usize) -> Namespace {
 pub(crate) struct Running {
     process: Process,
     pub(crate) path: PathBuf,
+    said: Vec<String>,
 }
 
 fn bentpipe() -> &'static str {
@@ -106,9 +112,9 @@ fn bentpipe() -> &'static str {
 }
 
 impl Running {
-    fn start(site: &Namespace, path: &Path) -> Running {
+    fn start(site: &Namespace, path: &Path, options: &[&str]) -> Running {
         let mut command = site.command(bentpipe());
-        command.arg("gateway").arg(path).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.arg("gateway").arg(path).args(options).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = Process::start(&mut command);
         let mut lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
         let mut said = Vec::new();
@@ -119,7 +125,17 @@ impl Running {
         });
         assert!(runs, "it did not start: {said:?}");
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| eprintln!("gateway: {line}")));
-        Running { process, path: path.to_owned() }
+        Running { process, path: path.to_owned(), said }
+    }
+
+    /// Returns the messages of its start.
+    pub(crate) fn said(&self) -> String {
+        self.said.join("\n")
+    }
+
+    /// Returns the process identifier.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Sends it a signal. The process is `ip`'s, which became the gateway (`ip netns exec` calls execve).

@@ -40,6 +40,20 @@ fn an_input_for_all_senders_is_warned_of() {
         "{text}"
     );
     assert!(!check(&example("site-a")).1.contains("warning"), "the example names its sender");
+    // A file that every user may write is as open.
+    let folder = bentpipe_testkit::Folder::new();
+    let path = folder.write("air.ts", "");
+    let from_file =
+        format!("{}[[input]]\nkind = \"file\"\npath = \"{}\"\n", example("site-a"), path.display());
+    for (mode, is_open) in [(0o600, false), (0o622, true)] {
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("owned");
+        let (code, text) = check(&from_file);
+        assert_eq!(
+            (code, text.contains("warning: any user of this machine can write")),
+            (Some(0), is_open),
+            "{text}"
+        );
+    }
 }
 
 /// Bridged GSM streams of IPv4 with the RTP profile on 8 Mbit/s: 311 in the ROHC-over-ULE testbed (equations 14, 15).

@@ -23,9 +23,14 @@ fn a_carrier_goes_through_a_fifo_and_through_programs() {
     );
     // NULL packets complete groups of six, as the modulator card of the ROHC-over-ULE testbed needed.
     let carrier = "rate = \"4 Mbit/s\"\nnulls = \"group\"\ngroup = 6\npackets = 6";
-    let mut one = sky.start(1, &site_of_two(1, carrier, &ends_1, "rohc = {}"));
-    let mut two =
-        sky.start(2, &site_of_two(2, "rate = \"2 Mbit/s\"\nnulls = \"fill\"", &ends_2, "rohc = {}"));
+    // The FIFOs are in a folder of root's.
+    let keep = ["--keep-privileges"];
+    let mut one = sky.start_with(1, &site_of_two(1, carrier, &ends_1, "rohc = {}"), &keep);
+    let mut two = sky.start_with(
+        2,
+        &site_of_two(2, "rate = \"2 Mbit/s\"\nnulls = \"fill\"", &ends_2, "rohc = {}"),
+        &keep,
+    );
     sky.expect_pings(1, "10.2.0.1");
     sky.expect_pings(2, "fd00:1::1");
     let figures = one.statistics();

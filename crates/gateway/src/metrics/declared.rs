@@ -3,6 +3,7 @@
 bentpipe_net::metrics! {
     Counter OUTPUT_SENT = "output-sent", Count, "Datagrams or pieces that went to a receiver";
     Counter OUTPUT_DROPPED = "output-dropped", Packets, "Datagrams or pieces that a receiver had no room for";
+    Counter OUTPUT_PARITY = "output-parity", Packets, "Parity packets for a receiver";
     Counter OUTPUT_RESTARTS = "output-restarts", Count, "Times that the program was started again";
     Counter INPUT_DATAGRAMS = "input-datagrams", Packets, "Datagrams taken";
     Counter INPUT_PACKETS = "input-packets", Packets, "TS packets taken";
@@ -11,6 +12,9 @@ bentpipe_net::metrics! {
     Counter INPUT_NO_RTP = "input-no-rtp", Packets, "Datagrams without an RTP header of a transport stream";
     Counter INPUT_UNEXPECTED_SOURCE = "input-unexpected-source", Packets, "Datagrams from an unexpected source";
     Counter INPUT_OVERFLOWS = "input-overflows", Packets, "Datagrams that the kernel dropped before they were read";
+    Counter INPUT_PARITY = "input-parity", Packets, "Parity packets received";
+    Counter INPUT_REPAIRED = "input-repaired", Packets, "Lost datagrams repaired by parity";
+    Counter INPUT_PARITY_MALFORMED = "input-parity-malformed", Packets, "Parity packets that cannot be read, or contradict their datagrams";
     Counter INPUT_RTP_LOST = "input-rtp-lost", Packets, "RTP datagrams lost";
     Counter INPUT_OUT_OF_ORDER = "input-out-of-order", Packets, "RTP datagrams that came late or twice";
     Counter INPUT_FRAMING_LOSSES = "input-framing-losses", Count, "Times that the packets' place in a stream was lost";
@@ -45,6 +49,8 @@ bentpipe_net::metrics! {
     Counter STRAY_NULLS = "stray-nulls", Packets, "NULL packets received";
     Counter UNASSIGNED_PID = "unassigned-pid", Packets, "TS packets or baseband frames that no remote site sends";
     Counter STRAY_MALFORMED = "stray-malformed", Packets, "Baseband frames that cannot be read";
+    Counter CAPTURED = "captured", Packets, "Packets captured";
+    Counter CAPTURE_MISSED = "capture-missed", Packets, "Packets not captured, as the disk was too slow or full";
     Counter SENT_PACKETS = "sent-packets", Packets, "Packets encapsulated";
     Counter SENT_BYTES = "sent-bytes", Bytes, "Bytes encapsulated";
     Counter SENT_COMPRESSED = "sent-compressed", Packets, "Packets encapsulated after header compression";

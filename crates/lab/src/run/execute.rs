@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use bentpipe_assemble::Built;
 use bentpipe_record::{
-    Capture, CaptureFile, Distribution, EventRow, FinalValues, Outcome, Recorder, Recording, ResultSet,
-    RunResult, Stopped, Summary, Timing, VERSION, write_json, write_measures, write_whole,
+    Capture, CaptureFile, CaptureLimits, Distribution, EventRow, FinalValues, Outcome, Recorder, Recording,
+    ResultSet, RunResult, Stopped, Summary, Timing, VERSION, write_json, write_measures, write_whole,
 };
 use bentpipe_scenario::{Document, Event, Moment, Problem, Scenario};
 use bentpipe_sim::Network;
@@ -41,8 +41,8 @@ pub struct Request<'a> {
     pub jobs: usize,
     /// Set to run finished runs again.
     pub force: bool,
-    /// Maximum number of bytes of each captured packet.
-    pub snap_len: usize,
+    /// Limits of captures.
+    pub captures: CaptureLimits,
     /// Identifier of the program's build, as another one may give other results.
     pub build: &'a str,
     /// Commit that the program was built from, if it is known.
@@ -234,7 +234,7 @@ fn run_one(
     let folder = request.folder.of_run(point, seed);
     fs::create_dir_all(&folder).map_err(|error| naming(&error, &folder))?;
     let mut prepared = prepare(point, seed).map_err(Failure::Build)?;
-    let captures = start_captures(&mut prepared.network, prepared.captures, &folder, request.snap_len)?;
+    let captures = start_captures(&mut prepared.network, prepared.captures, &folder, request.captures)?;
     let artefacts = tap_artefacts(&mut prepared.network, prepared.artefacts);
     let recording = record((point, seed), &mut prepared.network, &captures, monitor)?;
     calls::write(&prepared.calls, &mut prepared.network, &folder)?;
@@ -243,9 +243,8 @@ fn run_one(
     for (name, write) in artefacts {
         write_whole(&folder.join(name), |file| write(file))?;
     }
-    let captures =
-        captures.into_iter().map(|(file, capture)| Ok(CaptureFile { file, packets: capture.finish()? }));
-    let captures = captures.collect::<io::Result<Vec<_>>>()?;
+    let captures = captures.into_iter().map(|(_, capture)| capture.finish_files());
+    let captures = captures.collect::<io::Result<Vec<_>>>()?.concat();
     let mut outcome = outcome(point, seed, &recording, captures);
     if let Some(finish) = prepared.finish {
         outcome.measures.extend(finish(&folder).map_err(Failure::Build)?);
@@ -295,13 +294,13 @@ pub(super) fn start_captures(
     network: &mut Network,
     points: Vec<CapturePoint>,
     folder: &std::path::Path,
-    snap_len: usize,
+    limits: CaptureLimits,
 ) -> io::Result<Vec<(String, Capture)>> {
     let mut started = Vec::new();
     for CapturePoint { name, inputs, format } in points {
         let file = format!("{name}.pcap");
         let path: PathBuf = folder.join(&file);
-        let capture = Capture::start(&path, format, snap_len).map_err(|error| naming(&error, &path))?;
+        let capture = Capture::start(&path, format, limits).map_err(|error| naming(&error, &path))?;
         for (element, port) in inputs {
             network.tap(element, port, capture.tap());
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::ops::ControlFlow;
 
-use bentpipe_record::{CaptureFile, Live, RealTime, Recorder, RunResult, Timing};
+use bentpipe_record::{Live, RealTime, Recorder, RunResult, Timing};
 use bentpipe_units::Time;
 
 use super::execute::{naming, outcome, start_captures, summary, write_results};
@@ -29,7 +29,7 @@ pub fn follow<L: Live>(
     let seed = point.seeds.first().copied().unwrap_or(point.scenario.seed);
     let folder = request.folder.of_run(&point, seed);
     fs::create_dir_all(&folder).map_err(|error| naming(&error, &folder))?;
-    let captures = start_captures(live.network(), captures, &folder, request.snap_len)?;
+    let captures = start_captures(live.network(), captures, &folder, request.captures)?;
     let recorder = Recorder {
         elements: live.network().ids().collect(),
         interval: point.scenario.probe.interval,
@@ -40,8 +40,8 @@ pub fn follow<L: Live>(
     let mut real_time = conclude(live);
     let mut files = Vec::new();
     for (file, capture) in captures {
-        match capture.finish() {
-            Ok(packets) => files.push(CaptureFile { file, packets }),
+        match capture.finish_files() {
+            Ok(finished) => files.extend(finished),
             Err(error) => real_time.notices.push(format!("the capture {file} failed: {error}")),
         }
     }

@@ -56,7 +56,7 @@ fn run_in(parent: &Path, seeds: u32, jobs: usize, monitor: &dyn Monitor) -> Resu
         folder: Folder::new(parent, "a sweep/..", &plan),
         jobs,
         force: false,
-        snap_len: 96,
+        captures: 96.into(),
         build: "test",
         commit: Some("c0ffee"),
         command: &[],
@@ -169,14 +169,14 @@ fn a_failure_to_build_is_passed_on_and_interruption_ends_a_run() {
     let parent = tempfile::tempdir().expect("a folder");
     let plan = plan(1);
     let (document, folder) = (document(), Folder::new(parent.path(), "x", &plan));
-    let (jobs, force, snap_len, build) = (2, false, 96, "test");
+    let (jobs, force, captures, build) = (2, false, 96.into(), "test");
     let request = Request {
         document: &document,
         plan: &plan,
         folder,
         jobs,
         force,
-        snap_len,
+        captures,
         build,
         commit: None,
         command: &[],
