@@ -17,6 +17,7 @@ const TOOLS: &[Tool] = &[
     Tool { program: "tshark", package: "tshark", what_for: "reads every capture as an independent decoder" },
     Tool { program: "ffprobe", package: "ffmpeg", what_for: "finds programmes in transport streams" },
     Tool { program: "ip", package: "iproute2", what_for: "makes network namespaces for real hosts" },
+    Tool { program: "nft", package: "nftables", what_for: "diverts connections to the proxy" },
     Tool { program: "ping", package: "iputils-ping", what_for: "measures emulated delays" },
     Tool { program: "ffmpeg", package: "ffmpeg", what_for: "makes and decodes MPEG-2 video" },
     Tool { program: "sipp", package: "sip-tester", what_for: "places and answers SIP calls" },

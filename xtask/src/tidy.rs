@@ -113,6 +113,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-rtp", &["units", "wire", "emu", "record"]),
     ("bentpipe-phone", &["units", "signalling", "emu"]),
     ("bentpipe-bundles", &["units", "wire", "dtn", "emu"]),
+    ("bentpipe-pep", &["units", "net", "transport", "emu"]),
     (
         "bentpipe-emulation",
         &["units", "net", "atm", "sim", "scenario", "record", "assemble", "lab", "report", "study", "emu"],
@@ -148,6 +149,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "rtp",
             "signalling",
             "phone",
+            "pep",
             "bundles",
             "emulation",
             "offline",

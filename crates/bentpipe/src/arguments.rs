@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::{campaign, channel, dtn, gateway, phone, rohc, rtp, traffic, ts, video};
+use crate::{campaign, channel, dtn, gateway, pep, phone, rohc, rtp, traffic, ts, video};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
 #[derive(Debug, Parser)]
@@ -223,6 +223,15 @@ Examples:
   bentpipe dtn receive 4556 --node ipn:2.0"
     )]
     Dtn(dtn::Command),
+    /// Run a proxy that splits TCP connections over a satellite (needs root, or CAP_NET_ADMIN)
+    #[command(after_help = "\
+Examples:
+  bentpipe pep --ground lan0 --satellite sat0 --controller bbr
+  bentpipe pep --ground lan0 --satellite sat0 --rate '9 Mbit/s' --buffer '4 MB' --drain '30 s'
+  bentpipe pep --ground lan0 --satellite sat0 --print-rules
+
+The machine is a router between both interfaces. docs/how-to/run-a-pep.md shows it in namespaces.")]
+    Pep(pep::PepArgs),
     /// Place SIP calls on real sockets, and measure set-up times
     #[command(after_help = "\
 Examples:

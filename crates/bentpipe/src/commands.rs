@@ -20,7 +20,7 @@ use schemars::schema_for;
 
 use crate::arguments::{Arguments, Command, SchemaOf};
 use crate::interrupt::INTERRUPTED;
-use crate::{campaign, channel, dtn, gateway, phone, results, rohc, rtp, show, traffic, ts, video};
+use crate::{campaign, channel, dtn, gateway, pep, phone, results, rohc, rtp, show, traffic, ts, video};
 
 /// Error returned when a command ends without a result.
 pub(crate) struct Failure {
@@ -74,6 +74,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Ts(command) => Ok(ts::run(&command)),
         Command::Rtp(command) => rtp::run(&command).map_err(Failure::bad),
         Command::Dtn(command) => dtn::run(&command).map_err(Failure::bad),
+        Command::Pep(arguments) => pep::run(&arguments).map_err(Failure::bad),
         Command::Call(arguments) => phone::call(&arguments).map_err(Failure::bad),
         Command::Answer(arguments) => phone::receive(&arguments).map_err(Failure::bad),
         Command::Video(command) => Ok(video::run(&command)),

@@ -12,6 +12,7 @@ mod dtn;
 mod gateway;
 mod interrupt;
 mod monitor;
+mod pep;
 mod phone;
 mod progress;
 #[cfg(feature = "serve")]

@@ -31,6 +31,7 @@ pub mod privileges;
 mod realtime;
 mod setup;
 pub mod signals;
+pub mod streams;
 mod tap;
 mod tcp_diag;
 mod terminal;

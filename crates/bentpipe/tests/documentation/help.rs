@@ -88,7 +88,8 @@ enum Kind {
 }
 
 fn kind(example: &str) -> Kind {
-    let until_ended = ["shell", "set", "rtp", "call", "answer", "gateway", "reproduce", "serve", "remote"];
+    let until_ended =
+        ["shell", "set", "rtp", "pep", "call", "answer", "gateway", "reproduce", "serve", "remote"];
     let words: Vec<&str> = example.split_whitespace().collect();
     match example {
         "bentpipe gateway check gateway/site-a.toml" | "bentpipe gateway check site-a.toml" => Kind::Once,

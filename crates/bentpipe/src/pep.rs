@@ -1,0 +1,121 @@
+//! `bentpipe pep`: a proxy that splits TCP connections of real hosts.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use bentpipe_pep::{Config, Proxy, rules};
+use bentpipe_record::write_whole;
+use bentpipe_units::{Bytes, Rate, Span};
+use clap::Args;
+
+use crate::interrupt;
+use crate::show::{note, out};
+
+/// Arguments of `bentpipe pep`.
+#[derive(Debug, Args)]
+pub(crate) struct PepArgs {
+    /// Interface of the ground; repeatable
+    #[arg(long, value_name = "INTERFACE", required = true)]
+    ground: Vec<String>,
+    /// Interface of the satellite; repeatable
+    #[arg(long, value_name = "INTERFACE", required = true)]
+    satellite: Vec<String>,
+    /// Congestion controller of the kernel over the satellite. Default: that of the system
+    #[arg(long, value_name = "NAME")]
+    controller: Option<String>,
+    /// Maximum rate of each connection to the satellite, with headers
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+    /// Send and receive buffer of each connection over the satellite. Default: adapted by the kernel
+    #[arg(long, value_name = "BYTES")]
+    buffer: Option<Bytes>,
+    /// Send and receive buffer of each connection on the ground. Default: adapted by the kernel
+    #[arg(long, value_name = "BYTES")]
+    ground_buffer: Option<Bytes>,
+    /// Maximum number of split connections; more are forwarded as they are
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    connections: u32,
+    /// Reset connections without data for this time
+    #[arg(long, value_name = "TIME", default_value = "7440 s")]
+    idle: Span,
+    /// Wait at the end for split connections to finish; the rest is reset
+    #[arg(long, value_name = "TIME", default_value = "0 s")]
+    drain: Span,
+    /// Local port of connections from the ground; the next one is for the satellite. Also mark and routing table
+    #[arg(long, value_name = "PORT", default_value_t = 9040)]
+    port: u16,
+    /// Print the commands that divert connections and those that undo it, and exit
+    #[arg(long)]
+    print_rules: bool,
+    /// Set up no rules: they are there already
+    #[arg(long)]
+    own_rules: bool,
+    /// Serve metrics for Prometheus. The address is on loopback: 127.0.0.1:9190
+    #[arg(long, value_name = "ADDRESS")]
+    prometheus: Option<SocketAddr>,
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl PepArgs {
+    fn config(&self) -> Config {
+        Config {
+            ground: self.ground.clone(),
+            satellite: self.satellite.clone(),
+            port: self.port,
+            controller: self.controller.clone(),
+            rate: self.rate,
+            satellite_buffer: self.buffer,
+            ground_buffer: self.ground_buffer,
+            connections: self.connections as usize,
+            idle: self.idle,
+            drain: self.drain,
+            sets_rules: !self.own_rules,
+            prometheus: self.prometheus,
+        }
+    }
+}
+
+/// Runs the proxy until Ctrl-C, and returns the exit code.
+///
+/// # Errors
+/// Returns the option or right that is wrong, or the command that failed.
+pub(crate) fn run(args: &PepArgs) -> Result<u8, String> {
+    let config = args.config();
+    config.check()?;
+    if args.print_rules {
+        let rules = rules::rules(&config);
+        out(&format!("# before the proxy\n{}# after it\n{}", rules.set_up, rules.remove));
+        return Ok(0);
+    }
+    let stop = interrupt::flag();
+    let proxy = Proxy::open(config)?;
+    if proxy.limit() < args.connections as usize {
+        let limit = proxy.limit();
+        note(&format!("the limit of open files allows {limit} connections; help: `ulimit -n` shows it"));
+    }
+    warn_of_forwarding();
+    note("connections are split; press Ctrl-C to stop");
+    let figures = proxy.run(&stop)?;
+    if let Some(path) = &args.json {
+        let json = figures.to_json();
+        write_whole(path, |out| writeln!(out, "{json:#}")).map_err(|error| error.to_string())?;
+    }
+    out(&figures.to_string());
+    Ok(0)
+}
+
+/// Notes that the kernel forwards no packets: only split connections would cross this machine.
+fn warn_of_forwarding() {
+    let keys = [
+        ("net.ipv4.ip_forward", "net/ipv4/ip_forward"),
+        ("net.ipv6.conf.all.forwarding", "net/ipv6/conf/all/forwarding"),
+    ];
+    for (key, file) in keys {
+        if std::fs::read_to_string(format!("/proc/sys/{file}")).is_ok_and(|value| value.trim() == "0") {
+            note(&format!("this machine does not forward packets; help: sysctl -w {key}=1"));
+        }
+    }
+}

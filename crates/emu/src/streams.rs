@@ -1,0 +1,69 @@
+//! Queue lengths, pacing and descriptor limits of TCP sockets.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use bentpipe_units::Rate;
+
+/// Returns the bytes written to a TCP socket and not acknowledged by its peer.
+///
+/// A FIN that was sent counts as one byte (`SIOCOUTQ`, tcp(7)).
+///
+/// # Errors
+/// Returns an error if the descriptor is not a TCP socket.
+pub fn unacknowledged(socket: impl AsFd) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: SIOCOUTQ, which Linux defines as TIOCOUTQ, writes one `int`, which lives for the call.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ as _, &mut bytes) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(bytes.max(0) as u64) }
+}
+
+/// Limits the rate at which a TCP socket sends (`SO_MAX_PACING_RATE`, socket(7)), with headers.
+///
+/// # Errors
+/// Returns an error if the kernel refuses it.
+pub fn set_max_pacing_rate(socket: impl AsFd, rate: Rate) -> io::Result<()> {
+    let bytes_per_s: u64 = (rate.as_bps() / 8).max(1);
+    let len = size_of::<u64>() as libc::socklen_t;
+    let socket = socket.as_fd().as_raw_fd();
+    // SAFETY: reads one `u64`, which lives for the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket,
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const bytes_per_s).cast(),
+            len,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn bytes_count_until_they_are_acknowledged() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut near = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let (mut far, _) = listener.accept().expect("connected");
+        near.set_nonblocking(true).expect("set");
+        set_max_pacing_rate(&near, Rate::from_bps(1_000_000_000)).expect("set");
+        let mut written = 0;
+        while let Ok(len) = near.write(&[7; 65_536]) {
+            written += len;
+        }
+        assert!(unacknowledged(&near).expect("a socket") > 0);
+        far.read_exact(&mut vec![0; written]).expect("all of it");
+        let left = (0..1000).map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            unacknowledged(&near).expect("a socket")
+        });
+        assert!(left.into_iter().any(|left| left == 0));
+        assert!(unacknowledged(std::io::stdin()).is_err() || cfg!(target_os = "linux"));
+    }
+}

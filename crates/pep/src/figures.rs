@@ -1,0 +1,84 @@
+//! Counters of a proxy.
+
+use serde_json::{Value, json};
+
+/// Counters of a proxy since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Connections split.
+    pub split: u64,
+    /// Connections of which both directions ended.
+    pub finished: u64,
+    /// Connections that one end reset, or whose end fell silent.
+    pub broken: u64,
+    /// Connections to servers that refused or did not answer.
+    pub refused: u64,
+    /// Connections reset after a time without data.
+    pub idle: u64,
+    /// Connections to the proxy itself, or that came back to it.
+    pub loops: u64,
+    /// Connections that could not be opened for want of descriptors or ports.
+    pub failed: u64,
+    /// Times at which the limit of connections was reached. Further connections are forwarded as they are.
+    pub limit_reached: u64,
+    /// Connections that the end of the proxy reset.
+    pub cut: u64,
+    /// Present connections.
+    pub present: u64,
+    /// Maximum of present connections.
+    pub peak: u64,
+    /// Bytes passed on to the satellite.
+    pub to_satellite: u64,
+    /// Bytes passed on to the ground.
+    pub to_ground: u64,
+    /// Bytes acknowledged to their sender and lost, when connections broke or were cut.
+    pub lost: u64,
+    /// Bytes acknowledged to their sender and not delivered, of present connections.
+    pub held: u64,
+}
+
+impl Figures {
+    /// Returns the figures as JSON.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "connections": {
+                "split": self.split,
+                "finished": self.finished,
+                "broken": self.broken,
+                "refused": self.refused,
+                "idle": self.idle,
+                "loops": self.loops,
+                "failed": self.failed,
+                "cut": self.cut,
+                "present": self.present,
+                "peak": self.peak,
+                "limit_reached": self.limit_reached,
+            },
+            "bytes": {
+                "to_satellite": self.to_satellite,
+                "to_ground": self.to_ground,
+                "acknowledged_and_lost": self.lost,
+                "acknowledged_and_not_delivered": self.held,
+            },
+        })
+    }
+}
+
+impl std::fmt::Display for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "connections split   {} (at most {} at a time)", self.split, self.peak)?;
+        let Figures { finished, broken, refused, idle, cut, .. } = self;
+        writeln!(
+            f,
+            "  of them           {finished} finished, {broken} broken, {refused} refused, {idle} idle, {cut} cut"
+        )?;
+        writeln!(
+            f,
+            "not split           {} loops, {} failed, limit reached {} times",
+            self.loops, self.failed, self.limit_reached
+        )?;
+        writeln!(f, "to the satellite    {} B", self.to_satellite)?;
+        writeln!(f, "to the ground       {} B", self.to_ground)?;
+        writeln!(f, "acknowledged, lost  {} B", self.lost)
+    }
+}

@@ -1,0 +1,36 @@
+//! Samples for Prometheus. Names that the simulated proxy has too are its own.
+
+use bentpipe_emu::exposition::Sample;
+use bentpipe_net::metric::Metric;
+use bentpipe_transport::tcp::pep::metrics::{BROKEN, HELD, LOST, OPENED, OVER_LIMIT, RELAYED, SPLIT};
+
+use crate::figures::Figures;
+
+bentpipe_net::metrics! {
+    Counter FINISHED = "connections-finished", Count, "Split connections of which both directions ended";
+    Counter REFUSED = "connections-refused", Count, "Connections that the server refused or did not answer";
+    Counter IDLE = "connections-idle", Count, "Connections reset after a time without data";
+    Counter LOOPS = "connections-looped", Count, "Connections to the proxy itself, or that came back to it";
+    Counter FAILED = "connections-failed", Count, "Connections that the system could not open";
+}
+
+/// Returns the samples of all metrics.
+pub(crate) fn samples(figures: &Figures) -> Vec<Sample> {
+    let of = |metric: &'static Metric, value: u64, labels| Sample { metric, labels, value: value as f64 };
+    let plain = [
+        (&OPENED.metric, figures.split),
+        (&FINISHED.metric, figures.finished),
+        (&BROKEN.metric, figures.broken),
+        (&REFUSED.metric, figures.refused),
+        (&IDLE.metric, figures.idle),
+        (&LOOPS.metric, figures.loops),
+        (&FAILED.metric, figures.failed),
+        (&OVER_LIMIT.metric, figures.limit_reached),
+        (&LOST.metric, figures.lost),
+        (&SPLIT.metric, figures.present),
+        (&HELD.metric, figures.held),
+    ];
+    let relayed = [("satellite", figures.to_satellite), ("ground", figures.to_ground)];
+    let relayed = relayed.map(|(side, bytes)| of(&RELAYED.metric, bytes, vec![("towards", side.to_owned())]));
+    plain.map(|(metric, value)| of(metric, value, Vec::new())).into_iter().chain(relayed).collect()
+}

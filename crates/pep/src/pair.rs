@@ -1,0 +1,119 @@
+//! Split connection: two sockets, and the data between them.
+
+use std::io;
+use std::net::SocketAddr;
+
+use bentpipe_emu::streams::unacknowledged;
+use bentpipe_units::Time;
+use socket2::Socket;
+
+use crate::config::Side;
+use crate::flow::{Flow, Pipe};
+
+/// Client and server of a connection.
+pub(crate) type Ends = (SocketAddr, SocketAddr);
+
+/// State of a connection after a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Waits for its sockets.
+    Waiting,
+    /// Has more to do at once.
+    Busy,
+    /// Both directions ended, and all data is acknowledged.
+    Over,
+    /// The server refused or cannot be reached.
+    Refused,
+    /// Failure of a side.
+    Broken,
+}
+
+/// Two connections back to back.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) ends: Ends,
+    client: Socket,
+    server: Socket,
+    /// Side of the client.
+    side: Side,
+    is_connected: bool,
+    /// Flows from the client and from the server.
+    flows: [Flow; 2],
+    /// Time of the last data.
+    pub(crate) active_at: Time,
+}
+
+impl Pair {
+    pub(crate) fn new(ends: Ends, client: Socket, server: Socket, side: Side, now: Time) -> Pair {
+        Pair { ends, client, server, side, is_connected: false, flows: Default::default(), active_at: now }
+    }
+
+    /// Returns the sockets of client and server.
+    pub(crate) fn sockets(&self) -> [&Socket; 2] {
+        [&self.client, &self.server]
+    }
+
+    /// Moves data until the sockets block or others are to be served.
+    pub(crate) fn turn(&mut self, pipe: &Pipe, now: Time) -> Turn {
+        match self.advance(pipe, now) {
+            Ok(turn) => turn,
+            Err(_) if !self.is_connected => Turn::Refused,
+            Err(_) => Turn::Broken,
+        }
+    }
+
+    fn advance(&mut self, pipe: &Pipe, now: Time) -> io::Result<Turn> {
+        if !self.is_connected && !self.has_connected()? {
+            return Ok(Turn::Waiting);
+        }
+        let before = self.moved();
+        let [from_client, from_server] = &mut self.flows;
+        let is_busy = from_client.run(&self.client, &self.server, pipe)?
+            | from_server.run(&self.server, &self.client, pipe)?;
+        if self.moved() != before {
+            self.active_at = now;
+        }
+        for socket in self.sockets() {
+            socket.take_error()?.map_or(Ok(()), Err)?;
+        }
+        match (is_busy, self.is_over()) {
+            (_, true) => Ok(Turn::Over),
+            (true, false) => Ok(Turn::Busy),
+            (false, false) => Ok(Turn::Waiting),
+        }
+    }
+
+    /// Returns `true` once the server has answered.
+    fn has_connected(&mut self) -> io::Result<bool> {
+        for socket in self.sockets() {
+            socket.take_error()?.map_or(Ok(()), Err)?;
+        }
+        self.is_connected = self.server.peer_addr().is_ok();
+        Ok(self.is_connected)
+    }
+
+    fn moved(&self) -> u64 {
+        self.flows.iter().map(|flow| flow.moved).sum()
+    }
+
+    /// Returns `true` if both directions have ended and both ends have all data.
+    fn is_over(&self) -> bool {
+        let is_delivered = |socket: &Socket| unacknowledged(socket).is_ok_and(|bytes| bytes == 0);
+        self.flows.iter().all(|flow| flow.is_shut) && self.sockets().into_iter().all(is_delivered)
+    }
+
+    /// Returns the bytes acknowledged to their sender and not delivered.
+    pub(crate) fn held(&self) -> u64 {
+        let [client, server] = self.sockets();
+        self.flows[0].held(client, server) + self.flows[1].held(server, client)
+    }
+
+    /// Returns the bytes passed on, towards the satellite and towards the ground.
+    pub(crate) fn passed(&self) -> [u64; 2] {
+        let [from_client, from_server] = [self.flows[0].moved, self.flows[1].moved];
+        match self.side {
+            Side::Ground => [from_client, from_server],
+            Side::Satellite => [from_server, from_client],
+        }
+    }
+}

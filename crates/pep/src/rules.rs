@@ -1,0 +1,178 @@
+//! Packet filter and routes that divert connections to a proxy.
+//!
+//! The SYN of a connection that the route to its server leads from one side to the other is diverted to a listener. Later
+//! packets of split connections are delivered to their sockets (`socket transparent`). All other packets are forwarded: connections to the
+//! router itself, between two interfaces of one side, and those that opened before.
+//!
+//! Failures leave traffic as it is without a proxy. A diversion without a listener does nothing (nft(8), `tproxy`), and a
+//! [`Guard`] removes the rules when the process ends, also by a crash.
+
+use std::io::Write;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use std::os::unix::process::CommandExt;
+
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType, socket};
+
+use crate::config::{Config, Side};
+use crate::sockets::addresses;
+
+/// Shell commands that divert connections, and those that undo them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Commands before the proxy.
+    pub set_up: String,
+    /// Commands after it.
+    pub remove: String,
+}
+
+/// Returns `true` if the loopback interface has an IPv6 address.
+pub(crate) fn has_loopback_v6() -> bool {
+    let addresses = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+    addresses.lines().any(|line| line.starts_with("00000000000000000000000000000001 "))
+}
+
+/// Returns `true` if the network namespace has an interface of this name.
+fn has_interface(name: &str) -> bool {
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None);
+    socket.is_ok_and(|socket| name_to_index(socket, name).is_ok())
+}
+
+fn quoted(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    names.join(", ")
+}
+
+/// Returns the rules of a proxy, with those of IPv6 where the system has it.
+pub fn rules(config: &Config) -> Rules {
+    let has_v6 = has_loopback_v6();
+    let (mark, port) = (config.port, config.port);
+    let table = format!("bentpipe_pep_{port}");
+    let both = quoted(&[&config.ground[..], &config.satellite].concat());
+    let mut opens = String::new();
+    for (address, side) in addresses(port) {
+        let (from, to) = match side {
+            Side::Ground => (&config.ground, &config.satellite),
+            Side::Satellite => (&config.satellite, &config.ground),
+        };
+        let family = if address.is_ipv4() { ("ipv4", "ip") } else { ("ipv6", "ip6") };
+        opens += &format!(
+            "    iifname {{ {} }} fib daddr oifname {{ {} }} meta nfproto {} meta l4proto tcp tproxy {} to {address} meta mark set {mark} accept\n",
+            quoted(from),
+            quoted(to),
+            family.0,
+            family.1,
+        );
+    }
+    let mut set_up = format!(
+        "nft -f - <<'END'
+table inet {table} {{
+  chain open {{
+{opens}  }}
+  chain divert {{
+    type filter hook prerouting priority mangle; policy accept;
+    iifname != {{ {both} }} return
+    meta l4proto != tcp return
+    fib daddr type local return
+    tcp flags & (syn | ack | rst) == syn jump open
+    socket transparent 1 meta mark set {mark} accept
+  }}
+}}
+END
+ip rule add fwmark {mark} lookup {mark} priority {mark}
+ip route add local default dev lo table {mark}
+"
+    );
+    let mut remove = format!(
+        "nft delete table inet {table}
+ip rule del fwmark {mark} lookup {mark}
+ip route flush table {mark}
+"
+    );
+    if has_v6 {
+        set_up += &format!(
+            "ip -6 rule add fwmark {mark} lookup {mark} priority {mark}
+ip -6 route add local default dev lo table {mark}
+"
+        );
+        remove += &format!(
+            "ip -6 rule del fwmark {mark} lookup {mark}
+ip -6 route flush table {mark}
+"
+        );
+    }
+    Rules { set_up, remove }
+}
+
+/// Rules that are set up. A shell waits for the end of a pipe, thus of this process, and removes them.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    shell: Child,
+    pipe: Option<ChildStdin>,
+    remove: String,
+}
+
+impl Guard {
+    /// Sets up the rules of a proxy between interfaces.
+    ///
+    /// # Errors
+    /// Returns an error that says which program is missing, or why a command failed.
+    pub(crate) fn set_up(interfaces: &[String], rules: &Rules) -> Result<Guard, String> {
+        let Rules { set_up, remove } = rules;
+        for name in interfaces {
+            if !has_interface(name) {
+                return Err(format!("no network interface is called \"{name}\"; help: `ip link` lists them"));
+            }
+        }
+        for (program, package) in [("nft", "nftables"), ("ip", "iproute2")] {
+            let is_used = set_up.lines().any(|line| line.starts_with(program));
+            if is_used && Command::new(program).arg("-V").output().is_err() {
+                return Err(format!("`{program}` is not installed; help: install the package `{package}`"));
+            }
+        }
+        // A proxy that was ended together with its guard has left some; this one owns their port.
+        shell(remove, false).ok();
+        let guard = Guard::watch(remove)?;
+        shell(set_up, true)?;
+        Ok(guard)
+    }
+
+    fn watch(remove: &str) -> Result<Guard, String> {
+        // Signals that end the proxy are not for the guard: it would leave before its work.
+        let script = format!("trap '' HUP INT TERM\ncat >/dev/null\n{remove}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut shell = command.spawn().map_err(|error| format!("sh: {error}"))?;
+        let pipe = shell.stdin.take();
+        Ok(Guard { shell, pipe, remove: remove.to_owned() })
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        drop(self.pipe.take());
+        let has_removed = self.shell.wait().is_ok_and(|status| status.code().is_some());
+        if !has_removed {
+            // Something ended the guard.
+            shell(&self.remove, false).ok();
+        }
+    }
+}
+
+/// Runs shell commands, to the first that fails if they are strict.
+fn shell(commands: &str, is_strict: bool) -> Result<(), String> {
+    let mut command = Command::new("sh");
+    command.arg(if is_strict { "-e" } else { "-s" }).stdin(Stdio::piped());
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut shell = command.spawn().map_err(|error| format!("sh: {error}"))?;
+    if let Some(mut pipe) = shell.stdin.take() {
+        let _ = pipe.write_all(commands.as_bytes());
+    }
+    let output = shell.wait_with_output().map_err(|error| format!("sh: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("the rules cannot be set up: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
