@@ -15,6 +15,7 @@
 mod app;
 mod config;
 mod connection;
+mod content;
 mod endpoint;
 mod kind;
 pub mod metrics;

@@ -249,16 +249,74 @@ fn packets_that_are_not_of_a_split_connection_pass_unchanged() {
     assert_eq!(pep.element.connections(), 0);
 }
 
-#[test]
-fn a_connection_with_content_is_reset() {
-    let (mut pep, client, server) = established(|_| {});
+/// Hands a segment with content in, and returns the data segments to the server: their numbers and bytes.
+fn send_content(pep: &mut Harness<Pep>, at: u64, segment: Seg, content: &[u8]) -> Vec<(u32, Vec<u8>)> {
+    let mut bytes = segment.with(0).bytes(0);
+    let header_len = bytes.len();
+    bytes.extend(content);
+    let total = bytes.len() as u16;
+    bytes[2..4].copy_from_slice(&total.to_be_bytes());
+    let header = ip::Repr::new(segment.src.ip(), segment.dst.ip(), Protocol::TCP, bytes.len() - 20);
+    header.emit(&mut bytes[..20]);
+    let pseudo = Pseudo::new(segment.src.ip(), segment.dst.ip(), Protocol::TCP);
+    Segment::new_unchecked(&mut bytes[20..]).fill_checksum(&pseudo);
     pep.out.clear();
-    let data = Seg::new(UP, Flags::NONE, 101, Some(client)).with(9);
-    pep.receive(10, 0, Packet::from_bytes(&data.bytes(b'x')));
-    let out: Vec<_> = pep.out.iter().map(|(_, _, packet)| Seg::read(packet)).collect();
-    let resets = [(address(CLIENT), client), (address(SERVER), server)];
-    assert_eq!(out.iter().map(|seg| (seg.dst, seg.seq)).collect::<Vec<_>>(), resets);
-    assert_eq!(pep.element.connections(), 0);
+    pep.receive(at, 0, Packet::from_bytes(&bytes));
+    let packets = pep.out.iter().map(|(_, _, packet)| packet);
+    let data = packets.map(|packet| (Seg::read(packet), packet.to_vec()));
+    let data = data.filter(|(seg, _)| seg.len > 0 && seg.dst == segment.dst);
+    data.map(|(seg, bytes)| (seg.seq, bytes[header_len..].to_vec())).collect()
+}
+
+#[test]
+fn content_passes_in_order_and_is_sent_again() {
+    let (mut pep, client, server) = established(|config| config.ground.nagle = false);
+    let up = |seq| Seg::new(UP, Flags::NONE, seq, Some(client));
+    assert_eq!(send_content(&mut pep, 10, up(106), b"world"), []);
+    assert_eq!(send_content(&mut pep, 11, up(101), b"hello"), [(server, b"helloworld".to_vec())]);
+    // What has been sent on cannot be replaced, neither by a repetition nor by an overlapping segment.
+    assert_eq!(send_content(&mut pep, 12, up(101), b"HELLOWORLD"), []);
+    assert_eq!(send_content(&mut pep, 13, up(109), b"LD, again"), [(server + 10, b", again".to_vec())]);
+    // The server has nothing of it: the timer sends the oldest again.
+    pep.out.clear();
+    pep.run_until(4 * SECOND);
+    let packets = pep.out.iter().map(|(_, _, packet)| packet);
+    let again = packets.filter(|packet| Seg::read(packet).len > 0).map(Packet::to_vec).next();
+    let again = again.expect("a retransmission");
+    assert!(again.ends_with(b"helloworld") || again.ends_with(b"helloworld, again"), "{again:?}");
+}
+
+#[test]
+fn content_of_a_segment_that_is_not_accepted_is_dropped() {
+    let (mut pep, client, server) = established(|config| config.ground.nagle = false);
+    let up = |seq, ack| Seg::new(UP, Flags::NONE, seq, Some(ack));
+    assert_eq!(send_content(&mut pep, 10, up(106, client), b"world"), []);
+    // It acknowledges what was never sent.
+    assert_eq!(send_content(&mut pep, 11, up(106, client + 99_999), b"WORLD"), []);
+    assert_eq!(send_content(&mut pep, 12, up(101, client), b"hello"), [(server, b"helloworld".to_vec())]);
+}
+
+#[test]
+fn content_behind_elided_data_keeps_its_place() {
+    let (mut pep, client, server) = established(|config| config.ground.nagle = false);
+    let up = |seq, ack| Seg::new(UP, Flags::NONE, seq, Some(ack));
+    for n in 0..40 {
+        let data = up(101 + 1000 * n, client).with(1000);
+        send(&mut pep, 10 + u64::from(n), data);
+        let acknowledged = Seg::new(DOWN, Flags::NONE, 501, Some(server + 1000 * (n + 1)));
+        send(&mut pep, 10 + u64::from(n), acknowledged);
+    }
+    let up = |seq| Seg::new(UP, Flags::NONE, seq, Some(client));
+    assert_eq!(send_content(&mut pep, 60, up(40_104), b"abc"), []);
+    assert_eq!(send_content(&mut pep, 61, up(40_101), b"xyz"), [(server + 40_000, b"xyzabc".to_vec())]);
+}
+
+#[test]
+fn zeros_between_content_stay_zeros() {
+    let (mut pep, client, server) = established(|config| config.ground.nagle = false);
+    let up = |seq| Seg::new(UP, Flags::NONE, seq, Some(client));
+    assert_eq!(send_content(&mut pep, 10, up(104), b"abc"), []);
+    assert_eq!(send_content(&mut pep, 11, up(101), &[0; 3]), [(server, b"\0\0\0abc".to_vec())]);
 }
 
 #[test]

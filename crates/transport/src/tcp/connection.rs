@@ -20,6 +20,7 @@ use bentpipe_wire::tcp::SeqNumber;
 
 use super::app::Schedule;
 use super::config::Config;
+use super::content::Content;
 use super::receiver::Receiver;
 use super::segment::Incoming;
 use super::sender::{Agreed, Sender};
@@ -116,6 +117,8 @@ pub struct Connection {
     timers: Timers,
     /// Write times of the application, if it is paced.
     pub(super) schedule: Option<Schedule>,
+    /// Bytes of the stream that this end sends, if they are other than zeros.
+    pub(super) content: Content,
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
     pub(super) tally: Tally,
@@ -174,6 +177,7 @@ impl Connection {
             clock: TimestampClock::new(config.timestamp_granularity),
             timers: Timers::IDLE,
             schedule: None,
+            content: Content::default(),
             sender: Sender::new(&config, agreed, rtt),
             receiver: Receiver::new(&config, 536, 0),
             tally: Tally::default(),
@@ -361,7 +365,7 @@ impl Connection {
 
     /// Returns the position in the peer's stream that a number means, nearest to RCV.NXT.
     #[inline]
-    fn peer_position(&self, number: SeqNumber) -> Option<u64> {
+    pub(super) fn peer_position(&self, number: SeqNumber) -> Option<u64> {
         let next = self.receiver.next();
         next.checked_add_signed(number.delta(self.wire_ack(next)).into())
     }

@@ -5,8 +5,9 @@
 //! window of the other side. An end of the stream, a reset and a refusal pass through. A crash resets all connections, as a kernel
 //! does for a process that is killed.
 //!
-//! Does not model content: streams pass as lengths, so connections of real hosts in an emulation are reset once they carry any.
-//! Path MTU discovery ends at the ends: ICMP errors about the proxy's own segments are not evaluated.
+//! The content of real hosts' streams passes too; the elided data of simulated ones passes as a length.
+//!
+//! Does not model path MTU discovery: ICMP errors about the proxy's own segments are not evaluated.
 
 pub mod kind;
 pub mod metrics;
@@ -95,8 +96,6 @@ struct Seen {
     src: SocketAddr,
     dst: SocketAddr,
     flags: Flags,
-    /// Set if the data is other than zeros, which the proxy could not send again.
-    has_content: bool,
 }
 
 /// Reads a packet; returns `None` if it is not a whole segment.
@@ -118,7 +117,6 @@ fn read_bytes(bytes: &[u8], elided: usize) -> Option<Seen> {
         src: SocketAddr::new(ip.src(), segment.src_port()),
         dst: SocketAddr::new(ip.dst(), segment.dst_port()),
         flags: segment.flags(),
-        has_content: segment.payload().iter().any(|byte| *byte != 0),
     })
 }
 
@@ -245,7 +243,7 @@ impl Pep {
 
 impl Element for Pep {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        let Some(Seen { src, dst, flags, has_content }) = read(&packet) else {
+        let Some(Seen { src, dst, flags }) = read(&packet) else {
             self.pass(packet, cx);
             return self.next();
         };
@@ -259,7 +257,7 @@ impl Element for Pep {
         match found.and_then(|ends| Some((ends, self.splits.get_mut(&ends)?))) {
             Some((ends, split)) => {
                 self.tally.ended += 1;
-                split.deliver(packet, ends == (src, dst), has_content, cx);
+                split.deliver(packet, ends == (src, dst), cx);
                 self.finish(ends, cx);
             }
             None if is_opening => self.consider((src, dst), packet, cx),

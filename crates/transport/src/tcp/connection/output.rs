@@ -65,7 +65,7 @@ impl Connection {
         self.tally.data_segments_sent += 1;
         self.sender.on_sent(transmit, cx.now(), self.clock.ticks(cx.now()), &mut self.timers);
         let written_at = self.schedule.map_or(cx.now(), |schedule| schedule.written_at(transmit.start - 1));
-        self.emit_written(&segment, written_at, cx);
+        self.emit_written(&segment, transmit.start, written_at, cx);
     }
 
     /// Sends an ACK without data.
@@ -157,7 +157,7 @@ impl Connection {
 
     #[inline]
     pub(super) fn emit(&mut self, segment: &Outgoing, cx: &mut Cx<'_>) {
-        self.emit_written(segment, cx.now(), cx);
+        self.emit_written(segment, 0, cx.now(), cx);
     }
 
     /// Sends a segment without data in a packet with a Quick-Start option, or without one.
@@ -169,11 +169,14 @@ impl Connection {
         cx.emit(self.port, packet);
     }
 
-    /// Sends a segment whose data was written at `written_at`.
+    /// Sends a segment whose data has the position `start` and was written at `written_at`.
     #[inline]
-    fn emit_written(&mut self, segment: &Outgoing, written_at: Time, cx: &mut Cx<'_>) {
+    fn emit_written(&mut self, segment: &Outgoing, start: u64, written_at: Time, cx: &mut Cx<'_>) {
         let Some(template) = self.template.as_mut() else { return };
         let mut packet = template.packet(segment);
+        if !self.content.is_empty() {
+            packet = self.content.fill(packet, start);
+        }
         packet.set_created_at(written_at);
         self.tally.segments_sent += 1;
         cx.emit(self.port, packet);

@@ -5,6 +5,7 @@ use bentpipe_units::Time;
 
 use super::{Config, Ends, NODE, read};
 use crate::tcp::connection::{Connection, State};
+use crate::tcp::content::{Elided, elide};
 
 /// Two connections back to back, and the data between them.
 pub(super) struct Split {
@@ -26,6 +27,28 @@ fn held(from: &Connection, to: &Connection) -> u64 {
 fn is_failed(connection: &Connection) -> bool {
     let is_closed = connection.state() == State::Closed;
     connection.failure().is_some() || is_closed && !connection.sender.is_finished()
+}
+
+/// Passes a segment to its connection, and its content to the other one.
+fn accept(from: &mut Connection, to: &mut Connection, packet: &Packet, cx: &mut Cx<'_>) {
+    let (elided, payload) = match elide(packet, !to.content.is_empty()) {
+        Elided::Parts(elided, payload) => (elided, payload),
+        Elided::Plain => return from.receive(packet, cx),
+        // It is lost, and not delivered as zeros.
+        Elided::Unfit => return,
+    };
+    let (next, before) = (from.receiver.next(), from.tally.data_segments_received);
+    let at = from.peer_position(payload.seq);
+    from.receive(&elided, cx);
+    elided.recycle();
+    // Content of a segment that was not accepted would replace what was. That in front of RCV.NXT may have been sent.
+    if from.tally.data_segments_received > before
+        && let Some(at) = at
+    {
+        let known = next.saturating_sub(at).min(payload.bytes.len() as u64);
+        to.content.trim(to.sender.board.una());
+        to.content.put(at + known, &payload.bytes[known as usize..]);
+    }
 }
 
 /// Moves received data to the other connection, as far as its buffer has room.
@@ -70,15 +93,12 @@ impl Split {
     }
 
     /// Passes a segment to its connection.
-    ///
-    /// Content ends both: it would be delivered as zeros.
-    pub(super) fn deliver(&mut self, packet: Packet, is_clients: bool, has_content: bool, cx: &mut Cx<'_>) {
+    pub(super) fn deliver(&mut self, packet: Packet, is_clients: bool, cx: &mut Cx<'_>) {
         match (is_clients, &self.syn) {
-            _ if has_content => self.client.abort(cx),
             // The client repeats its SYN while the server has not answered.
             (true, Some(_)) => {}
-            (true, None) => self.client.receive(&packet, cx),
-            (false, _) => self.server.receive(&packet, cx),
+            (true, None) => accept(&mut self.client, &mut self.server, &packet, cx),
+            (false, _) => accept(&mut self.server, &mut self.client, &packet, cx),
         }
         packet.recycle();
     }
@@ -91,6 +111,11 @@ impl Split {
     /// Moves data, passes ends on, and sends the segments that both connections may.
     pub(super) fn run(&mut self, refusing: &Config, cx: &mut Cx<'_>) {
         self.answer(refusing, cx);
+        for connection in [&mut self.client, &mut self.server] {
+            if !connection.content.is_empty() {
+                connection.content.trim(connection.sender.board.una());
+            }
+        }
         relay(&mut self.client, &mut self.server);
         relay(&mut self.server, &mut self.client);
         if self.syn.is_none() && (is_failed(&self.client) || is_failed(&self.server)) {
