@@ -330,7 +330,10 @@ impl Unpacker {
     /// Unpacks a burst, and passes each packet to `sink` with the cell it ends in.
     pub(super) fn burst(&mut self, cells: &[u8], mut sink: impl FnMut(u16, Packet)) {
         let mut take = |number: usize, payload: &Payload<'_>| {
-            if let Payload::Pdu(EtherType::IPV4 | EtherType::IPV6, pdu) = payload {
+            // GSE and RLE may carry a PDU of no bytes.
+            if let Payload::Pdu(EtherType::IPV4 | EtherType::IPV6, pdu) = payload
+                && !pdu.is_empty()
+            {
                 sink(number as u16, Packet::from_bytes(pdu));
             }
         };
