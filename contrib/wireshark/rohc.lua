@@ -805,6 +805,33 @@ local function kind_after(next)
     return EXTENSIONS[next]
 end
 
+-- Appends the static part of an IP header, whose first octet was read. Returns the next header.
+local function static_ip(r, h, link, first)
+    if first < 128 then
+        link.kind = "ip4"
+        local next = r:u8()
+        append(append(h, { 0x45, 0, 0, 0, 0, 0, 0, 0, 0, next, 0, 0 }), r:take(8))
+        return next
+    end
+    link.kind = "ip6"
+    local label = flag(first, 4) and r:take(2) or { 0, 0 }
+    local next = r:u8()
+    append(append(h, { 0x60, first % 16, label[1], label[2], 0, 0, next, 0 }), r:take(32))
+    return next
+end
+
+-- Appends the static part of options or of a routing header. Returns the next header.
+local function static_extension(r, h, kind)
+    local next, length = r:u8(), r:u8()
+    append(h, { next, length })
+    if kind == "routing" then
+        append(h, r:take(8 * length + 6))
+    else
+        for _ = 1, 8 * length + 6 do h[#h + 1] = 0 end
+    end
+    return next
+end
+
 local function gre_len(flags)
     return 4 + 4 * (bits(flags, 7, 1) + bits(flags, 5, 1) + bits(flags, 4, 1))
 end
@@ -825,25 +852,10 @@ function v2.read_static(s, r, bare)
             local first = r:u8()
             innermost = flag(first, 6)
             if flag(first, 5) or first < 128 and first % 64 ~= 0 then refuse("reserved bits of a static chain") end
-            if first < 128 then
-                link.kind, next = "ip4", r:u8()
-                append(append(h, { 0x45, 0, 0, 0, 0, 0, 0, 0, 0, next, 0, 0 }), r:take(8))
-            else
-                link.kind = "ip6"
-                local label = flag(first, 4) and r:take(2) or { 0, 0 }
-                next = r:u8()
-                append(append(h, { 0x60, first % 16, label[1], label[2], 0, 0, next, 0 }), r:take(32))
-            end
+            next = static_ip(r, h, link, first)
             s.inner = link
         elseif kind == "options" or kind == "routing" then
-            next = r:u8()
-            local length = r:u8()
-            append(h, { next, length })
-            if kind == "routing" then
-                append(h, r:take(8 * length + 6))
-            else
-                for _ = 1, 8 * length + 6 do h[#h + 1] = 0 end
-            end
+            next = static_extension(r, h, kind)
         elseif kind == "ah" then
             next = r:u8()
             local length = r:u8()
@@ -1256,26 +1268,10 @@ function tcp.read_static(s, r)
         local kind = kind_after(next)
         local link = { at = #h + 1, kind = kind, id = RANDOM }
         if kind == "ip" then
-            local first = r:u8()
-            if first < 128 then
-                link.kind, next = "ip4", r:u8()
-                append(append(h, { 0x45, 0, 0, 0, 0, 0, 0, 0, 0, next, 0, 0 }), r:take(8))
-            else
-                link.kind = "ip6"
-                local label = flag(first, 4) and r:take(2) or { 0, 0 }
-                next = r:u8()
-                append(append(h, { 0x60, first % 16, label[1], label[2], 0, 0, next, 0 }), r:take(32))
-            end
+            next = static_ip(r, h, link, r:u8())
             s.inner = link
         elseif kind == "options" or kind == "routing" then
-            next = r:u8()
-            local length = r:u8()
-            append(h, { next, length })
-            if kind == "routing" then
-                append(h, r:take(8 * length + 6))
-            else
-                for _ = 1, 8 * length + 6 do h[#h + 1] = 0 end
-            end
+            next = static_extension(r, h, kind)
         else
             refuse("AH, GRE or minimal encapsulation before TCP: not decoded")
         end
