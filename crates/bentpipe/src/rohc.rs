@@ -9,7 +9,7 @@ use bentpipe_offline::{Error, Outcome, Session};
 use clap::{Args, Subcommand};
 
 use crate::session::Terminal;
-use args::{ChannelArgs, CompressorArgs, DecompressorArgs, ImpairmentArgs, OutputArgs, Peer};
+use args::{ChannelArgs, CompressorArgs, DecompressorArgs, ImpairmentArgs, LinkArgs, OutputArgs, Peer};
 
 /// Robust Header Compression of captures.
 #[derive(Debug, Subcommand)]
@@ -32,6 +32,8 @@ const COMPRESS_EXAMPLES: &str = "\
 Examples:
   bentpipe rohc compress voice.pcap voice.rohc.pcap
   bentpipe rohc compress --cid large --mode o --feedback back.pcap trunk.pcapng trunk.rohc.pcap
+  bentpipe rohc compress --link ppp call.pcap call.ppp.pcap
+  bentpipe rohc compress --profiles v2 --icv-key 00112233445566778899aabbccddeeff call.pcap call.ipsec.pcap
   tcpdump -w - port 5004 | bentpipe rohc compress --rtp-ports 5004 - out.rohc.pcap
 
 The exit status is 1 if a packet could not be compressed or a record is not IP (--skip-other accepts those),
@@ -65,8 +67,10 @@ Examples:
 pub(crate) struct CompressArgs {
     /// Capture of IP packets, pcap or pcapng of any link type; "-" for standard input
     input: PathBuf,
-    /// Capture of ROHC packets to write, link type USER0; "-" for standard output
+    /// Capture of ROHC packets to write; "-" for standard output
     output: PathBuf,
+    #[command(flatten)]
+    link: LinkArgs,
     #[command(flatten)]
     channel: ChannelArgs,
     #[command(flatten)]
@@ -89,6 +93,8 @@ pub(crate) struct DecompressArgs {
     input: PathBuf,
     /// Capture of IP packets to write, link type RAW; "-" for standard output
     output: PathBuf,
+    #[command(flatten)]
+    link: LinkArgs,
     #[command(flatten)]
     channel: ChannelArgs,
     /// Number of times that the compressor sends a change: the robustness to consecutive losses
@@ -150,6 +156,8 @@ impl CompressArgs {
         Compress {
             input: self.input.clone(),
             output: self.output.clone(),
+            link: self.link.link(),
+            icv: self.link.icv(),
             sending: self.compressor.sending(decompressor.channel),
             decompressor,
             verify: self.verify,
@@ -166,6 +174,8 @@ impl DecompressArgs {
         Decompress {
             input: self.input.clone(),
             output: self.output.clone(),
+            link: self.link.link(),
+            icv: self.link.icv(),
             decompressor: self.decompressor.config(&self.channel, peer, self.verify)?,
             feedback: self.feedback.clone(),
             outputs: self.out.outputs(),

@@ -11,6 +11,8 @@ use bentpipe_wire as wire;
 use bentpipe_wire::ethernet::EtherType;
 use bentpipe_wire::link::{self, Ppp};
 use bentpipe_wire::pcap::{self, LinkType, ReadError, Record};
+use bentpipe_wire::rohc::pdcp::{Pdu, SnLen};
+use bentpipe_wire::rohc::ppp as ncp;
 
 /// Size from which reading a file takes long enough for progress to be shown.
 const LONG_FILE_BYTES: u64 = 16 << 20;
@@ -51,6 +53,8 @@ pub enum Content {
     Rohc {
         /// Enables large CIDs. PPP has a protocol number for either size.
         has_large_cids: bool,
+        /// Records of linktype USER0 are PDUs of PDCP, with sequence numbers of this length.
+        pdcp: Option<SnLen>,
     },
     /// Ethernet frames.
     Ethernet,
@@ -183,10 +187,13 @@ pub(crate) fn is_cut_short(error: &ReadError) -> bool {
 fn packet<'a>(record: &Record<'a>, content: Content, number: u64) -> Result<Packet<'a>, String> {
     let time_ns = record.time_ns.unwrap_or(0);
     match content {
-        Content::Rohc { .. } if record.link_type == LinkType::USER0 => {
+        Content::Rohc { pdcp: Some(sn_len), .. } if record.link_type == LinkType::USER0 => {
+            rohc_in_pdcp(record, sn_len, number)
+        }
+        Content::Rohc { pdcp: None, .. } if record.link_type == LinkType::USER0 => {
             Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
         }
-        Content::Rohc { has_large_cids } => rohc_in_ppp(record, has_large_cids, number),
+        Content::Rohc { has_large_cids, .. } => rohc_in_ppp(record, has_large_cids, number),
         Content::Ethernet if record.link_type == LinkType::ETHERNET => {
             Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
         }
@@ -230,12 +237,41 @@ fn rohc_in_ppp<'a>(record: &Record<'a>, has_large_cids: bool, number: u64) -> Re
         (protocol, true) if protocol == large => {}
         (protocol, _) if protocol == small => return Err("of ROHC with small CIDs (--cid small)".to_owned()),
         (protocol, _) if protocol == large => return Err("of ROHC with large CIDs (--cid large)".to_owned()),
+        (protocol @ (ncp::IPCP | ncp::IPV6CP), _) => return Err(negotiation(protocol, ppp.bytes)),
         (protocol, _) => return Err(format!("of PPP protocol {protocol:#06x}, not ROHC")),
     }
     // What the snapshot left out was behind what it kept; PPPoE's padding is not among it.
     let cut = record.original_len.saturating_sub(record.bytes.len());
     let time_ns = record.time_ns.unwrap_or(0);
     Ok(Packet { number, time_ns, len: ppp.bytes.len() + cut, bytes: ppp.bytes })
+}
+
+/// Returns the ROHC packet in a PDU of PDCP.
+fn rohc_in_pdcp<'a>(record: &Record<'a>, sn_len: SnLen, number: u64) -> Result<Packet<'a>, String> {
+    match Pdu::parse(record.bytes, sn_len).map_err(|error| error.to_string())? {
+        Pdu::Data { packet: bytes, .. } => {
+            let cut = record.original_len.saturating_sub(record.bytes.len());
+            let time_ns = record.time_ns.unwrap_or(0);
+            Ok(Packet { number, time_ns, len: bytes.len() + cut, bytes })
+        }
+        Pdu::Feedback(_) => {
+            Err("of PDCP: feedback, which is for the other direction's compressor".to_owned())
+        }
+    }
+}
+
+/// Describes a packet of IPCP or IPV6CP by the ROHC channel in it.
+fn negotiation(protocol: u16, bytes: &[u8]) -> String {
+    let name = if protocol == ncp::IPCP { "IPCP" } else { "IPV6CP" };
+    let packet = match ncp::Repr::parse(bytes) {
+        Ok(packet) => packet,
+        Err(error) => return format!("of {name}: {error}"),
+    };
+    let code = packet.code.name();
+    let Some(rohc) = packet.rohc() else { return format!("of {name}: {code} without ROHC") };
+    let profiles: Vec<String> = rohc.profiles.iter().map(|profile| format!("{profile:#06x}")).collect();
+    let (cid, mrru) = (rohc.max_cid, rohc.mrru);
+    format!("of {name}: {code} of ROHC with CIDs 0 to {cid}, MRRU {mrru}, profiles {}", profiles.join(", "))
 }
 
 /// Describes the protocol of a frame by its EtherType.
@@ -401,7 +437,7 @@ mod tests {
         let arp = ethernet(0x0806, &[0; 28]);
         let why = packet(&record(LinkType::ETHERNET, &arp, 42), Content::Ip, 1).unwrap_err();
         assert_eq!(why, "of EtherType 0x0806 (ARP), not IP");
-        let rohc = |has_large_cids| Content::Rohc { has_large_cids };
+        let rohc = |has_large_cids| Content::Rohc { has_large_cids, pdcp: None };
         let why = packet(&record(LinkType::RAW, &[0x45], 1), rohc(false), 1).unwrap_err();
         assert!(why.contains("101"));
         let frame = [0xff, 3, 0, 5, 0xfd, 7];
@@ -411,6 +447,10 @@ mod tests {
         assert_eq!(why, "of ROHC with large CIDs (--cid large)");
         let why = packet(&record(LinkType::PPP, &[0xc0, 0x21, 1], 3), rohc(false), 1).unwrap_err();
         assert_eq!(why, "of PPP protocol 0xc021, not ROHC");
+        let request = [0x80, 0x21, 1, 7, 0, 20, 2, 16, 0, 3, 0, 15, 0, 0, 0, 168, 1, 6, 0, 0, 1, 1];
+        let why = packet(&record(LinkType::PPP, &request, 22), rohc(false), 1).unwrap_err();
+        let channel = "of IPCP: Configure-Request of ROHC with CIDs 0 to 15, MRRU 0, profiles 0x0000, 0x0101";
+        assert_eq!(why, channel);
     }
 
     #[test]
@@ -421,7 +461,8 @@ mod tests {
         file.extend([0, 0]);
         let source = Box::new(io::Cursor::new(file));
         let mut capture =
-            Capture::new(Path::new("x"), source, Content::Rohc { has_large_cids: false }).unwrap();
+            Capture::new(Path::new("x"), source, Content::Rohc { has_large_cids: false, pdcp: None })
+                .unwrap();
         let mut found = Vec::new();
         let mut keep = |packet: &Packet<'_>| {
             found.extend_from_slice(packet.bytes);

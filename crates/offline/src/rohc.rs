@@ -1,6 +1,7 @@
 //! Header compression of captures, and its gain.
 //!
-//! IP packets are read from any capture. A ROHC packet is one record of linktype USER0 (147), with nothing before or after it;
+//! IP packets are read from any capture. A ROHC packet is one record of linktype USER0 (147), with nothing before or after it,
+//! a frame of PPP, or a PDU of PDCP;
 //! decompressed packets are written as raw IP (101). A packet of which a snapshot kept only the start is compressed all the
 //! same; the record of its ROHC packet is cut by as much.
 
@@ -9,6 +10,7 @@ mod ends;
 mod flows;
 mod impairments;
 mod jobs;
+pub mod link;
 mod packet_log;
 mod path;
 mod sending;
@@ -18,6 +20,7 @@ mod totals;
 
 pub use impairments::ImpairmentConfig;
 pub use jobs::{Compress, Decompress, RoundTrip, Stats};
+pub use link::RohcLink;
 pub use packet_log::Outputs;
 pub use sending::Sending;
 

@@ -14,7 +14,7 @@
 //!   headers and lengths.
 //! * [`segment`] cuts a ROHC packet for a link that cannot take it whole.
 //! * [`Compressor::compress_into`] and [`Decompressor::decompress_into`] write to a buffer of the caller's.
-//! * `examples/pcap.rs` compresses a capture file.
+//! * `examples/pcap.rs` compresses a capture file; `examples/rohc.rs` of crate `bentpipe-emu` is a link of two TUN devices.
 //!
 //! `README.md` of this crate says how it is built inside and how a profile is added.
 //!

@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bentpipe_offline::rohc::link::{icv, key};
 use bentpipe_offline::rohc::text::{
     RTP_PORTS, Refreshes, burst, duration, mtu, profiles, refreshes, reservation, rtp_ports, threshold,
 };
-use bentpipe_offline::rohc::{ImpairmentConfig, Outputs, Reservation, Sending};
+use bentpipe_offline::rohc::{ImpairmentConfig, Outputs, Reservation, RohcLink, Sending};
 use bentpipe_offline::{Error, share};
 use bentpipe_rohc::{
     Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Mode, Profiles, ReorderRatio,
     RtpRule,
 };
+use bentpipe_wire::rohc::esp::Icv;
+use bentpipe_wire::rohc::pdcp::SnLen;
 use clap::{Args, ValueEnum};
 
 /// Parameters agreed on by both ends of a channel.
@@ -81,6 +84,62 @@ impl ChannelArgs {
             ModeName::Optimistic => Mode::Optimistic,
             ModeName::Reliable => Mode::Reliable,
         }
+    }
+}
+
+/// What surrounds ROHC packets.
+#[derive(Debug, Args)]
+pub(crate) struct LinkArgs {
+    /// Link layer of the ROHC packets. Frames of PPP are read without it
+    #[arg(long, value_enum, default_value_t = LinkName::User0)]
+    link: LinkName,
+    /// Key of the integrity check value behind each ROHC packet, in hexadecimal (RFC 5858, HMAC-SHA-256)
+    #[arg(long, value_name = "HEX", value_parser = IcvKey::parse, conflicts_with = "mrru")]
+    icv_key: Option<IcvKey>,
+    /// Length of that value in bytes
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "icv_key", value_parser = clap::value_parser!(u16).range(1..=16))]
+    icv_len: u16,
+}
+
+#[derive(Clone)]
+struct IcvKey(Vec<u8>);
+
+impl IcvKey {
+    fn parse(text: &str) -> Result<Self, String> {
+        key(text).map(Self)
+    }
+}
+
+impl std::fmt::Debug for IcvKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("IcvKey")
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LinkName {
+    /// A record is a ROHC packet, of link type USER0
+    User0,
+    /// Frames of PPP (RFC 3241)
+    Ppp,
+    /// PDUs of PDCP with sequence numbers of 12 bits, of link type USER0
+    Pdcp12,
+    /// PDUs of PDCP with sequence numbers of 18 bits, of link type USER0
+    Pdcp18,
+}
+
+impl LinkArgs {
+    pub(super) fn link(&self) -> RohcLink {
+        match self.link {
+            LinkName::User0 => RohcLink::User0,
+            LinkName::Ppp => RohcLink::Ppp,
+            LinkName::Pdcp12 => RohcLink::Pdcp(SnLen::Twelve),
+            LinkName::Pdcp18 => RohcLink::Pdcp(SnLen::Eighteen),
+        }
+    }
+
+    pub(super) fn icv(&self) -> Option<Icv> {
+        self.icv_key.as_ref().map(|IcvKey(key)| icv(key, self.icv_len))
     }
 }
 

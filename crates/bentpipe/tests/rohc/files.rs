@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use bentpipe_testkit::{Tshark, has};
+use sha2::{Digest, Sha256};
 
 use super::*;
 
@@ -190,11 +191,133 @@ fn rohc_over_ppp_is_read() {
         said(&rohc(&["compress", "--cid", cids], &[&input, &stream]), 0);
         fs::write(&ppp, in_ppp(&fs::read(&stream).expect("a stream"), protocol)).expect("a file");
         let text = said(&rohc(&["decompress", "--cid", cids], &[&ppp, &out]), 0);
-        assert!(text.contains("skipped record 1: of PPP protocol 0x8021, not ROHC"), "{text}");
+        assert!(text.contains("skipped record 1: of IPCP: Configure-Request without ROHC"), "{text}");
         assert_eq!(fs::read(&out).expect("packets").len(), 24 + 30 * (16 + 48));
     }
     let text = said(&rohc(&words("decompress --cid small"), &[&ppp, &out]), 2);
     assert!(text.contains("of ROHC with large CIDs (--cid large)"), "{text}");
+}
+
+#[test]
+fn rohc_over_ppp_is_written() {
+    let folder = Folder::new();
+    let [input, ppp, out] = ["in", "ppp", "out"].map(|name| folder.file(name));
+    udp_capture(&input, 30, 65_535);
+    for (cids, protocol) in [("small", 3), ("large", 5)] {
+        said(&rohc(&["compress", "--link", "ppp", "--cid", cids], &[&input, &ppp]), 0);
+        let (link_type, frames) = packets(&ppp);
+        assert_eq!((link_type, frames.len()), (Some(LinkType::PPP), 30));
+        assert!(frames.iter().all(|frame| frame.starts_with(&[0xff, 3, 0, protocol])));
+        said(&rohc(&["decompress", "--cid", cids], &[&ppp, &out]), 0);
+        assert_eq!(fs::read(&out).expect("packets").len(), 24 + 30 * (16 + 48));
+    }
+    if !has("tshark") {
+        return;
+    }
+    let text =
+        Tshark::on(&ppp).expect("asked for before").options(&["-T", "fields", "-e", "ppp.protocol"]).text();
+    assert_eq!(text.lines().filter(|line| line.contains("0x0005")).count(), 30, "{text}");
+}
+
+/// PDUs of PDCP carry the same ROHC packets behind their numbers, and feedback as control PDUs; Wireshark reads the numbers.
+#[test]
+fn rohc_over_pdcp_there_and_back() {
+    let folder = Folder::new();
+    let [input, stream, pdcp, out, feedback, wrapped] =
+        ["in", "rohc", "pdcp", "out", "feedback", "wrapped"].map(|name| folder.file(name));
+    udp_capture(&input, 30, 65_535);
+    said(&rohc(&words("compress --mode o"), &[&input, &stream]), 0);
+    for (link, bits) in [("pdcp12", 12), ("pdcp18", 18)] {
+        let options = words("compress --mode o --link");
+        let options = [&options[..], &[link, "--feedback"]].concat();
+        said(&rohc(&options, &[&feedback, &input, &pdcp]), 0);
+        let (link_type, pdus) = packets(&pdcp);
+        assert_eq!((link_type, pdus.len()), (Some(LinkType::USER0), 30));
+        let header = if bits == 12 { 2 } else { 3 };
+        for (number, (pdu, packet)) in pdus.iter().zip(packets(&stream).1).enumerate() {
+            assert_eq!((pdu[0], usize::from(pdu[header - 1]), &pdu[header..]), (0x80, number, &packet[..]));
+        }
+        let control = packets(&feedback).1;
+        assert!(!control.is_empty() && control.iter().all(|pdu| pdu[0] == 0x10 && pdu.len() > 1));
+        said(&rohc(&["decompress", "--mode", "o", "--link", link], &[&pdcp, &out]), 0);
+        assert_eq!(packets(&out).1, (0..30).map(udp).collect::<Vec<_>>());
+        let text = said(&rohc(&["decompress", "--link", link], &[&feedback, &out]), 2);
+        assert!(text.contains("of PDCP: feedback, which is for the other direction's compressor"), "{text}");
+        if has("tshark") {
+            fs::write(&wrapped, pdcp_in_udp(&pdus, bits)).expect("a file");
+            let tshark = Tshark::on(&wrapped).expect("asked for before");
+            let read = tshark.options(&["--enable-heuristic", "pdcp_lte_udp"]).fields(&["pdcp-lte.seq-num"]);
+            let numbers: Vec<String> = read.into_iter().flatten().collect();
+            assert_eq!(numbers, (0..30).map(|number| number.to_string()).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Capture of PDUs in the UDP datagrams by which Wireshark's dissector is told what they are.
+fn pdcp_in_udp(pdus: &[Vec<u8>], bits: u8) -> Vec<u8> {
+    let mut file = Vec::new();
+    [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 101]
+        .iter()
+        .for_each(|word: &u32| file.extend(word.to_le_bytes()));
+    for pdu in pdus {
+        // Signature; a PDU with a header of the user plane, with ROHC; length of numbers; the PDU.
+        let told = [b"pdcp-lte", &[0, 2, 1, 2, bits, 1][..], pdu].concat();
+        let len = (28 + told.len()) as u16;
+        let mut packet = vec![0x45, 0, (len >> 8) as u8, len as u8, 0, 0, 0, 0, 64, 17, 0, 0];
+        packet.extend([192, 0, 2, 1, 192, 0, 2, 2, 0x30, 0x39, 0x30, 0x39]);
+        packet.extend((len - 20).to_be_bytes());
+        packet.extend([0, 0]);
+        packet.extend(told);
+        let len = packet.len() as u32;
+        [0, 0, len, len].iter().for_each(|word: &u32| file.extend(word.to_le_bytes()));
+        file.extend(packet);
+    }
+    file
+}
+
+/// With the integrity check value of IPsec's ROHC, a packet of another key or with another content is refused.
+#[test]
+fn the_icv_of_ipsec_lets_nothing_wrong_through() {
+    const KEY: &str = "0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b";
+    let folder = Folder::new();
+    let [input, plain, stream, out, cut] =
+        ["in", "plain", "rohc", "out", "cut"].map(|name| folder.file(name));
+    udp_capture(&input, 30, 65_535);
+    said(&rohc(&["compress"], &[&input, &plain]), 0);
+    for len in [16, 4] {
+        let icv = format!("--icv-key {KEY} --icv-len {len}");
+        said(&rohc(&words(&format!("compress {icv}")), &[&input, &stream]), 0);
+        let units = packets(&stream).1;
+        for (number, (unit, packet)) in units.iter().zip(packets(&plain).1).enumerate() {
+            let code = hmac_of_twenty_0b(&udp(number as u16));
+            assert_eq!(*unit, [&packet[..], &code[..len]].concat());
+        }
+        said(&rohc(&words(&format!("decompress {icv}")), &[&stream, &out]), 0);
+        assert_eq!(packets(&out).1, (0..30).map(udp).collect::<Vec<_>>());
+        let text =
+            said(&rohc(&words(&format!("decompress {}", icv.replacen("0b", "0c", 1))), &[&stream, &out]), 1);
+        assert!(text.contains("refused: its ICV is another packet's"), "{text}");
+        assert_eq!(packets(&out).1.len(), 0);
+    }
+    udp_capture(&cut, 5, 18 + 28);
+    let icv = format!("--icv-key {KEY}");
+    let text = said(&rohc(&words(&format!("compress {icv}")), &[&cut, &stream]), 1);
+    assert!(text.contains("cut by the capture, so that its ICV cannot be calculated"), "{text}");
+    for wrong in ["", "0", "0x", "zz"] {
+        let text = said(&rohc(&["compress", &format!("--icv-key={wrong}")], &[&input, &stream]), 2);
+        assert!(text.contains("expected pairs of hexadecimal digits") || wrong.is_empty(), "{text}");
+    }
+}
+
+/// HMAC-SHA-256 with a key of 20 octets 0x0b, as RFC 2104 2 defines it.
+fn hmac_of_twenty_0b(message: &[u8]) -> Vec<u8> {
+    let pad = |with: u8| {
+        let mut pad = vec![with; 64];
+        pad[..20].iter_mut().for_each(|octet| *octet ^= 0x0b);
+        pad
+    };
+    let inner = Sha256::digest([&pad(0x36)[..], message].concat());
+    Sha256::digest([&pad(0x5c)[..], &inner[..]].concat()).to_vec()
 }
 
 /// Whoever looks for a mistake is told file, packet and what was expected.

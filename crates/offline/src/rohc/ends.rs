@@ -20,6 +20,8 @@ pub(crate) enum Refusal {
     AboveMrru { len: usize, mrru: u32 },
     #[error("cut by the capture, so that it cannot be segmented")]
     CutSegments,
+    #[error("cut by the capture, so that its ICV cannot be calculated")]
+    CutIcv,
 }
 
 /// A packet on the channel.

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_rohc::{CidSpace, DecompressorConfig};
 use bentpipe_wire::pcap::LinkType;
+use bentpipe_wire::rohc::esp::Icv;
 
 use super::comparison::{LikelyRtp, Versions};
 use super::ends::{Received, Receiver, Refusal, Sender, Sent, Unit};
 use super::impairments::ImpairmentConfig;
+use super::link::RohcLink;
 use super::packet_log::{Entry, Outputs, PacketLog, entry};
 use super::path::{PacketOutcome, Path as Channel};
 use super::sending::{Sending, receiver, sizes_sent};
@@ -22,6 +24,10 @@ pub struct Compress {
     pub input: PathBuf,
     /// Capture of ROHC packets to write; "-" for standard output.
     pub output: PathBuf,
+    /// Link layer of what is written.
+    pub link: RohcLink,
+    /// Integrity check value behind each ROHC packet (RFC 5858 4.1).
+    pub icv: Option<Icv>,
     /// Sending end.
     pub sending: Sending,
     /// Decompressor.
@@ -41,6 +47,10 @@ pub struct Decompress {
     pub input: PathBuf,
     /// Capture of IP packets to write; "-" for standard output.
     pub output: PathBuf,
+    /// Link layer. Frames of PPP are known by the link type of their records.
+    pub link: RohcLink,
+    /// Integrity check value behind each ROHC packet (RFC 5858 4.1).
+    pub icv: Option<Icv>,
     /// Decompressor.
     pub decompressor: DecompressorConfig,
     /// Capture of the feedback to write; the seconds of its times are the packet's number.
@@ -88,14 +98,30 @@ impl Compress {
         let mut input = Capture::open(&self.input, Content::Network, session)?;
         let mut channel = channel(&self.sending, &self.decompressor, self.verify)?;
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
-        let mut output = Output::create(&self.output, LinkType::USER0, &self.input)?;
+        let mut output = Output::create(&self.output, self.link.link_type(), &self.input)?;
         let mut back = feedback_file(self.feedback.as_deref(), &self.input)?;
+        let (cids, mut frame, mut code, mut number) =
+            (self.decompressor.channel.cids, Vec::new(), Vec::new(), 0u32);
         input.for_each(|packet| {
-            let carried = channel.carry(packet);
-            for unit in channel.sender.units() {
-                output.write(packet.time_ns, unit.bytes, unit.len)?;
+            if self.icv.is_some() && packet.is_cut() {
+                record_carried(&mut log, packet, Err(Refusal::CutIcv), None, true)?;
+                return Ok(!session.is_interrupted());
             }
-            write_feedback(&mut back, packet, &channel.feedback)?;
+            let mut carried = channel.carry(packet);
+            if let (Some(icv), Ok((sent, _))) = (&self.icv, &mut carried) {
+                code.clear();
+                icv.seal(packet.bytes, &mut code);
+                sent.len += code.len();
+                sent.compressed.header_out += code.len();
+            }
+            for unit in channel.sender.units() {
+                self.link.frame(cids, number, unit.bytes, &mut frame);
+                let cut = unit.len - unit.bytes.len();
+                frame.extend_from_slice(&code);
+                output.write(packet.time_ns, &frame, frame.len() + cut)?;
+                number = number.wrapping_add(1);
+            }
+            write_feedback(&mut back, packet, &self.link.feedback(&channel.feedback))?;
             let record = carried.is_ok().then_some(output.records);
             record_carried(&mut log, packet, carried, record, true)?;
             Ok(!session.is_interrupted())
@@ -171,13 +197,14 @@ impl Decompress {
     /// Returns an error if a file cannot be read or written.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
         let has_large_cids = matches!(self.decompressor.channel.cids, CidSpace::Large { .. });
-        let mut input = Capture::open(&self.input, Content::Rohc { has_large_cids }, session)?;
+        let content = Content::Rohc { has_large_cids, pdcp: self.link.pdcp() };
+        let mut input = Capture::open(&self.input, content, session)?;
         let mut receiver = Receiver::new(self.decompressor);
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?.with_hint(OTHER_CHANNEL);
         let mut output = Output::create(&self.output, LinkType::RAW, &self.input)?;
         let mut back = feedback_file(self.feedback.as_deref(), &self.input)?;
         input.for_each(|packet| {
-            let received = receiver.receive(packet.at(), Unit { len: packet.len, bytes: packet.bytes });
+            let received = self.receive(&mut receiver, packet);
             if let Ok(Some(received)) = &received {
                 output.write(packet.time_ns, receiver.ip(), received.len)?;
             }
@@ -199,7 +226,7 @@ impl Decompress {
                 ..entry(packet, "", is_failure)
             };
             log.record(&entry)?;
-            write_feedback(&mut back, packet, receiver.take_feedback())?;
+            write_feedback(&mut back, packet, &self.link.feedback(receiver.take_feedback()))?;
             Ok(!session.is_interrupted())
         })?;
         input.check_found()?;
@@ -207,6 +234,29 @@ impl Decompress {
         back.map_or(Ok(()), Output::finish)?;
         receiver.lack_of_contexts().iter().for_each(|remark| session.note(remark));
         end(log, &input)
+    }
+}
+
+impl Decompress {
+    /// Decompresses a packet, and checks its ICV if it has one.
+    fn receive(&self, receiver: &mut Receiver, packet: &Packet<'_>) -> Result<Option<Received>, String> {
+        let mut unit = Unit { len: packet.len, bytes: packet.bytes };
+        let mut code: &[u8] = &[];
+        if let Some(icv) = &self.icv {
+            if packet.is_cut() {
+                return Err("cut by the capture, so that its ICV is not there".to_owned());
+            }
+            let split = icv.split(packet.bytes).map_err(|_| "shorter than its ICV".to_owned())?;
+            (unit.bytes, code) = split;
+            unit.len = unit.bytes.len();
+        }
+        let received = receiver.receive(packet.at(), unit).map_err(|error| error.to_string())?;
+        match &self.icv {
+            Some(icv) if received.is_some() && icv.check(receiver.ip(), code).is_err() => {
+                Err("its ICV is another packet's".to_owned())
+            }
+            _ => Ok(received),
+        }
     }
 }
 
