@@ -1,4 +1,5 @@
-//! Checks on `bentpipe-gateway`: forward error correction repairs no more than parity allows, in bounded memory.
+//! Checks on `bentpipe-gateway`: forward error correction repairs no more than parity allows, in bounded memory, and no packet of a
+//! tunnel makes a feed panic.
 
 use bentpipe_gateway::fec::{Decoder, Direction, Encoder, Matrix};
 
@@ -6,7 +7,7 @@ use bentpipe_gateway::fec::{Decoder, Direction, Encoder, Matrix};
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: &[(&str, Target)] = &[("fec", fuzz_fec)];
+pub const TARGETS: &[(&str, Target)] = &[("fec", fuzz_fec), ("tunnel", fuzz_tunnel)];
 
 /// Splits data into pieces, each after its length of two bytes.
 fn pieces(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -46,4 +47,9 @@ pub fn fuzz_fec(data: &[u8]) {
     let counts = decoder.counts();
     assert_eq!((counts.parity, counts.recovered), (parity, repaired));
     assert!(counts.recovered + counts.malformed <= parity);
+}
+
+/// A packet from the tunnel of a one-way carrier.
+pub fn fuzz_tunnel(data: &[u8]) {
+    bentpipe_gateway::fuzz_content(data);
 }

@@ -8,8 +8,8 @@ use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
-    aal1, aal5, arp, atm, bbframe, dccp, erf, ethernet, gse, icmp, ipv4, ipv6, link, llc, membership, mpe,
-    psi, rle, rohc, rtcp, rtp, section, sixin4, tcp, ts, udp, udplite, wman, wpan,
+    aal1, aal5, arp, atm, bbframe, dccp, dtcp, erf, ethernet, gre, gse, icmp, ipv4, ipv6, link, llc,
+    membership, mpe, psi, rle, rohc, rtcp, rtp, section, sixin4, tcp, ts, udp, udplite, wman, wpan,
 };
 
 /// A decoder under test.
@@ -24,6 +24,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("dccp", fuzz_dccp),
     ("icmp", fuzz_icmp),
     ("membership", fuzz_membership),
+    ("gre", fuzz_gre),
+    ("dtcp", fuzz_dtcp),
     ("rtp", fuzz_rtp),
     ("rtcp", fuzz_rtcp),
     ("ethernet", fuzz_ethernet),
@@ -307,6 +309,24 @@ pub fn fuzz_arp(data: &[u8]) {
     let mut out = vec![0xff; repr.buffer_len()];
     repr.emit(&mut out);
     assert_eq!(out, data[..arp::LEN]);
+}
+
+/// Headers of GRE.
+pub fn fuzz_gre(data: &[u8]) {
+    let Ok((repr, payload)) = gre::Repr::parse(data) else { return };
+    let mut out = vec![0xff; repr.buffer_len()];
+    repr.emit(&mut out);
+    out.extend_from_slice(payload);
+    assert_eq!(gre::Repr::parse(&out), Ok((repr, payload)));
+}
+
+/// HELLOs of feeds of unidirectional links.
+pub fn fuzz_dtcp(data: &[u8]) {
+    let Ok(repr) = dtcp::Repr::parse(data) else { return };
+    let mut out = vec![0xff; repr.buffer_len()];
+    repr.emit(&mut out);
+    assert!(out.len() <= data.len());
+    assert_eq!(dtcp::Repr::parse(&out), Ok(repr));
 }
 
 /// Ethernet frames.

@@ -17,6 +17,7 @@ mod real;
 pub mod scratch;
 mod timeline;
 pub mod traces;
+mod tunnels;
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -253,13 +254,16 @@ impl<'a> Plan<'a> {
             &mut roles,
         )?;
         groups::route(self.scenario, &self.layout, &self.topology, &mut nodes, &mut router)?;
+        let tunnels = tunnels::plan(&members, &self.topology, &mut nodes)?;
         let gates = real(&mut nodes, site);
         let interfaces = links::Interfaces::new(&self.topology, &nodes);
         let nodes = nodes.install(site, &mut router);
         let roles = roles.install(&nodes, site);
         let mut assemblies = Medium::assemblies(&members, &self.scenario.shared);
         let natives = flows::natives(&natives, self.scenario, &members, &mut assemblies)?;
+        tunnels::announce(&tunnels, &mut assemblies);
         let joined = links::add(&self.layout, &mut assemblies, &nodes, &interfaces, site)?;
+        tunnels::connect(&tunnels, &nodes, &joined, site);
         gates.iter().for_each(|gate| gate.connect(&joined, site));
         let natives: Vec<_> = natives.into_iter().filter_map(|native| assemblies.native(native)).collect();
         let (flows, judges) = flows::add(self.scenario, plans, (&nodes, &natives, &roles), site);

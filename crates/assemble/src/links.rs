@@ -79,6 +79,11 @@ fn join(
 }
 
 impl Joined {
+    /// Returns the sending and the receiving end of a direction in a tunnel.
+    pub(super) fn tunnel_ends(&self) -> (Part, Option<Part>) {
+        (self.wired.line.0, self.wired.receiver)
+    }
+
     /// Returns the direction with the numbers of its elements.
     pub(super) fn handle(
         &self,

@@ -11,6 +11,7 @@ mod ping;
 mod roles;
 mod shipped;
 mod stream;
+mod udlr;
 mod vc;
 
 use std::sync::{Arc, Mutex};

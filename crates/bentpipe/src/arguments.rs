@@ -482,7 +482,7 @@ pub(crate) struct ReproduceArguments {
     /// Shorter runs with one seed, as the study specifies
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Repeat the study's transfers with the kernel's TCP in real time; needs root and iperf3
+    /// Also run transfers by the kernel's TCP and voice streams; needs root, iperf3
     #[arg(long)]
     pub(crate) emulate: bool,
     /// Folder that holds the studies

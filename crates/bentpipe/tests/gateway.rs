@@ -23,5 +23,7 @@ mod reload;
 mod rig;
 #[path = "gateway/settings.rs"]
 mod settings;
+#[path = "gateway/udlr.rs"]
+mod udlr;
 #[path = "gateway/ways.rs"]
 mod ways;

@@ -35,6 +35,7 @@ mod tables;
 mod tests;
 mod text;
 mod timing;
+pub mod udlr;
 mod unit;
 
 pub use config::{Cid, Compatibility, Config, Encapsulation, Reorder, Rohc, RohcMode};

@@ -13,7 +13,7 @@ use bentpipe_emu::{Driver, Monotonic, Namespace};
 use bentpipe_lab::plan::Plan;
 use bentpipe_lab::run::{self, Request, Results};
 use bentpipe_scenario::Flow;
-use bentpipe_study::{Kernel, Transfer};
+use bentpipe_study::{Kernel, Streams, Transfer};
 use bentpipe_units::Span;
 
 use crate::hosts::Hosts;
@@ -58,6 +58,14 @@ impl Kernel for ThisMachine<'_> {
             let emulation = scope.spawn(|| Emulation { machine: self, transfer }.run());
             emulation.join().map_err(|_| "the emulation panicked".to_owned())?
         })
+    }
+
+    fn streams(&self, streams: &Streams<'_>) -> Result<serde_json::Value, String> {
+        if self.display.is_some() {
+            let (name, count) = (streams.name, streams.live.streams);
+            self.console.note(&format!("{name}: {count} voice streams, {} in real time", streams.duration));
+        }
+        crate::streams::carry(streams, &self.stop)
     }
 }
 

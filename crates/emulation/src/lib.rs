@@ -2,7 +2,7 @@
 //!
 //! An [`Emulation`] makes a network namespace for each real host, runs the scenario's network against the wall clock, starts
 //! programs at the hosts, accepts changes at a socket ([`control::set`]), and leaves a run's folder and report. [`ThisMachine`]
-//! sends with the kernel's own TCP over the paths of a study.
+//! sends with the kernel's own TCP over the paths of a study, and carries its voice streams.
 #![allow(clippy::disallowed_methods, reason = "real time is the purpose of this crate")]
 
 mod attachment;
@@ -15,6 +15,7 @@ mod live;
 pub mod metrics;
 mod programs;
 mod session;
+mod streams;
 mod view;
 
 pub use attachment::{Attachment, Target, prepare_attachments};

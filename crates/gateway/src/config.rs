@@ -12,6 +12,7 @@ use super::input::InputConfig;
 use super::output::OutputConfig;
 use super::routes::Prefix;
 use super::tap::CaptureConfig;
+use super::udlr::UdlrConfig;
 
 /// Site.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,6 +133,10 @@ pub struct Remote {
     pub stream: dvb::Config,
     /// Addresses of this site that it sends to; all if empty.
     pub own_addresses: Vec<MacAddr>,
+    /// Return of a one-way carrier in a tunnel. Default: none.
+    pub udlr: Option<UdlrConfig>,
+    /// Name of a device of its own. Default: that of the LAN.
+    pub device: Option<String>,
 }
 
 impl Remote {
@@ -145,6 +150,7 @@ impl Remote {
         self.send == other.send
             && self.receive == other.receive
             && self.own_addresses == other.own_addresses
+            && self.udlr == other.udlr
             && fixed(self) == fixed(other)
     }
 }

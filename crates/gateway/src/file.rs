@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -320,6 +320,61 @@ pub struct Remote {
     pub filter: Filter,
     /// Header compression, which the remote site has to have with the same keys. Without it there is none.
     pub rohc: Option<Rohc>,
+    /// Return of a one-way carrier in a tunnel over an IPv4 network (RFC 3077). Default: none.
+    pub udlr: Option<Udlr>,
+    /// Name of a device for this remote site alone, 1 to 15 characters. Default: that of the LAN.
+    ///
+    /// The device is of the LAN's kind and MTU, and has the routes to `networks`. Its addresses are left to the machine.
+    pub device: Option<String>,
+}
+
+/// Return of a one-way carrier in a tunnel.
+///
+/// Packets go as Ethernet frames in GRE to an address that the feed announces on the carrier. A running gateway without privileges does not open another one at a reload.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(tag = "role", rename_all = "kebab-case")]
+pub enum Udlr {
+    /// Sender on the carrier, to which the remote site returns in the tunnel.
+    Feed(UdlrFeed),
+    /// Receiver of the carrier, which returns in the tunnel.
+    Receiver(UdlrReceiver),
+}
+
+/// Feed of a one-way carrier.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UdlrFeed {
+    /// IPv4 address of this machine to which tunnelled packets come (FBIP).
+    pub address: Text<Ipv4Addr>,
+    /// IPv4 address from which the remote site's tunnelled packets come.
+    pub receiver: Text<Ipv4Addr>,
+    /// Address of this site on the carrier, by which receivers know it (FUIP).
+    pub feed_address: Text<Ipv4Addr>,
+    /// Interval of HELLOs, in whole seconds up to 255. Default: "5 s".
+    #[serde(default = "default_hello_interval")]
+    pub hello_interval: Span,
+}
+
+const fn default_hello_interval() -> Span {
+    Span::from_secs(5)
+}
+
+/// Receiver of a one-way carrier.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UdlrReceiver {
+    /// IPv4 address of this machine from which tunnelled packets go.
+    pub address: Text<Ipv4Addr>,
+    /// Address of the feed on the carrier (FUIP).
+    pub feed_address: Text<Ipv4Addr>,
+    /// Number of intervals without HELLO after which the tunnel is forgotten. Default: 3.
+    #[serde(default = "default_hello_intervals")]
+    #[schemars(range(min = 1, max = 255))]
+    pub hello_intervals: u8,
+}
+
+const fn default_hello_intervals() -> u8 {
+    3
 }
 
 /// Statistics and log of a running site.
@@ -410,6 +465,10 @@ pub trait Example {
 impl Example for SocketAddr {
     const EXAMPLE: &'static str =
         "an address and a port such as \"192.0.2.2:5004\" or \"[2001:db8::2]:5004\"";
+}
+
+impl Example for Ipv4Addr {
+    const EXAMPLE: &'static str = "an IPv4 address such as \"192.0.2.2\"";
 }
 
 impl Example for IpAddr {

@@ -40,6 +40,7 @@ pub mod settings;
 mod socket;
 mod statistics;
 mod tap;
+mod udlr;
 mod view;
 
 pub use carrier::Counts as CarrierCounts;
@@ -55,3 +56,4 @@ pub use run::{Error, Gateway, Handle};
 pub use socket::{Listen, Send};
 pub use statistics::{Anomalies, LanCounts, RemoteStatistics, Statistics, StrayCounts};
 pub use tap::{CaptureConfig, Counts as CaptureCounts, Point as CapturePoint};
+pub use udlr::{UdlrConfig, UdlrCounts, UdlrRole, fuzz_content};

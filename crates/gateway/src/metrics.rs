@@ -132,6 +132,15 @@ fn sent(remote: &RemoteStatistics, rows: &mut Rows<'_>) {
     rows.counter(&declared::ROHC_HEADER_BYTES_OUT, compression.header_out);
     rows.counter(&declared::ROHC_IR, compression.irs);
     rows.gauge(&declared::ROHC_CONTEXTS, remote.contexts as f64);
+    if let Some(tunnel) = &remote.udlr {
+        rows.counter(&declared::TUNNEL_HELLOS, tunnel.hellos);
+        rows.counter(&declared::TUNNEL_HELLOS_REFUSED, tunnel.hellos_refused);
+        rows.counter(&declared::TUNNEL_LOST, tunnel.lost);
+        rows.gauge(&declared::TUNNEL_KNOWN, f64::from(u8::from(tunnel.is_known)));
+        rows.counter(&declared::TUNNEL_PACKETS, tunnel.packets);
+        rows.counter(&declared::TUNNEL_UNKNOWN, tunnel.no_tunnel);
+        rows.counter(&declared::TUNNEL_ERRORS, tunnel.errors);
+    }
 }
 
 fn received(received: &bentpipe_dvb::Received, rows: &mut Rows<'_>) {
@@ -192,6 +201,7 @@ mod tests {
         let remote = |name: &str| RemoteStatistics {
             name: name.to_owned(),
             received: received.clone(),
+            udlr: Some(crate::UdlrCounts::default()),
             ..RemoteStatistics::default()
         };
         Statistics {

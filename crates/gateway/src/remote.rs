@@ -9,6 +9,8 @@ use bentpipe_wire::gse::InputStream;
 use bentpipe_wire::ts::PACKET_LEN;
 
 use super::config::Remote as Config;
+use super::place::OpenError;
+use super::udlr::Tunnel;
 
 /// Streams of a remote site.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(crate) struct Remote {
     encapsulator: Encapsulator,
     decapsulators: Vec<Decapsulator>,
     feedback: Vec<u8>,
+    /// End of the tunnel of a one-way carrier.
+    pub(crate) tunnel: Option<Tunnel>,
     queue_bytes: usize,
     /// Packets dropped because the backlog was at its limit.
     pub(crate) overflowed: u64,
@@ -55,10 +59,20 @@ impl Remote {
             decapsulators: config.receive.iter().enumerate().map(decapsulator).collect::<Result<_, _>>()?,
             config: config.clone(),
             feedback: Vec::new(),
+            tunnel: None,
             queue_bytes,
             overflowed: 0,
             looped: 0,
         })
+    }
+
+    /// Opens the end of its tunnel, if it has one.
+    pub(crate) fn open_tunnel(&mut self) -> Result<(), OpenError> {
+        let Some(config) = &self.config.udlr else { return Ok(()) };
+        let key = || format!("remote.{}.udlr.address", self.config.name);
+        let tunnel = Tunnel::open(config);
+        self.tunnel = Some(tunnel.map_err(|error| OpenError::new(key(), config.address.to_string(), error))?);
+        Ok(())
     }
 
     /// Changes the settings that keep the contexts.
@@ -70,7 +84,12 @@ impl Remote {
     }
 
     /// Sends a packet unless the backlog is at its limit. Only packets that are sent are compressed.
+    ///
+    /// A receiver of a one-way carrier sends it into the tunnel.
     pub(crate) fn push(&mut self, now: Time, pdu: &Pdu<'_>) {
+        if let Some(tunnel) = self.tunnel.as_mut().filter(|tunnel| tunnel.is_receiver()) {
+            return tunnel.send(now, pdu);
+        }
         if self.waiting_bytes() >= self.queue_bytes {
             self.overflowed += 1;
         } else {
@@ -95,7 +114,13 @@ impl Remote {
     }
 
     /// Processes a unit of the `n`-th of its PIDs. Calls `sink` with the result and exchanges feedback.
-    pub(crate) fn receive(&mut self, now: Time, n: usize, piece: Piece<'_>, sink: impl FnMut(Event<'_>)) {
+    pub(crate) fn receive(&mut self, now: Time, n: usize, piece: Piece<'_>, mut sink: impl FnMut(Event<'_>)) {
+        let tunnel = &mut self.tunnel;
+        let sink = |event: Event<'_>| {
+            if !tunnel.as_mut().is_some_and(|tunnel| tunnel.accepts_hello(now, &event)) {
+                sink(event);
+            }
+        };
         let Some(decapsulator) = self.decapsulators.get_mut(n) else { return };
         match piece {
             Piece::Packet(packet) => decapsulator.push(now, packet, sink),
@@ -172,6 +197,8 @@ mod tests {
             networks: Vec::new(),
             stream: dvb::Config { rohc: Some(rohc), ..dvb::Config::default() },
             own_addresses: Vec::new(),
+            udlr: None,
+            device: None,
         };
         Remote::new(&config, usize::MAX).expect("possible")
     }

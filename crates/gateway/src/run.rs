@@ -1,5 +1,7 @@
 //! Loop of a gateway, and the requests to it.
 
+mod own;
+
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use super::remote::{Piece, Remote};
 use super::routes::{Prefix, Routes};
 use super::statistics::{Journal, LanCounts, RemoteStatistics, Statistics, StrayCounts};
 use super::tap::{Captures, Point, Tap};
+use super::udlr::{Tunnel, UdlrCounts};
 use bentpipe_emu::privileges::User;
 use bentpipe_emu::signals::Waker;
 use bentpipe_emu::{Clock, Monotonic, SetupError, cpu_time, poll, set_min_timer_slack};
@@ -140,6 +143,8 @@ pub struct Gateway {
     outputs: Vec<Output>,
     inputs: Vec<Input>,
     remotes: Vec<Remote>,
+    /// Devices of remote sites that have their own.
+    devices: Vec<Option<Lan>>,
     owners: Box<[Owner]>,
     routes: Routes,
     stations: Stations,
@@ -174,13 +179,15 @@ impl Gateway {
         let new = |remote: &RemoteConfig| {
             Remote::new(remote, queue).map_err(|why| Error::Remote(remote.name.clone(), why))
         };
-        let remotes = config.remotes.iter().map(new).collect::<Result<Vec<_>, _>>()?;
+        let mut remotes = config.remotes.iter().map(new).collect::<Result<Vec<_>, _>>()?;
+        remotes.iter_mut().try_for_each(Remote::open_tunnel)?;
         let open = |(n, config)| open_output(n, config, identity, user);
         let outputs = config.outputs.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>()?;
         let open = |(n, config)| open_input(n, config, now, user);
         let inputs = config.inputs.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>()?;
         let lan = Lan::open(&config.lan, &networks(&config.remotes));
         let lan = lan.map_err(|error| Error::Lan(config.lan.device.clone(), error))?;
+        let devices = own::open(config)?;
         let (stations, ageing) = match config.lan.kind {
             LanKind::Bridge { stations, ageing, .. } => (stations, ageing),
             LanKind::Router => (0, Span::ZERO),
@@ -195,6 +202,7 @@ impl Gateway {
             outputs,
             inputs,
             remotes,
+            devices,
             owners: vec![None; PIDS].into_boxed_slice(),
             routes: Routes::default(),
             stations: Stations::new(stations, ageing),
@@ -242,13 +250,14 @@ impl Gateway {
     /// Returns `true` if there may be more at once, after sending and receiving.
     fn pass(&mut self) -> bool {
         let now = self.clock.now();
+        let more_returned = self.serve_tunnels(now) | self.read_devices(now);
         let more_to_send = self.carrier.send(now, &mut self.remotes, &mut self.outputs);
         let more_to_read = self.read_lan(now);
         let more_arrived = self.read_inputs(now);
-        if self.lan.flush().is_err() {
-            self.lan_counts.write_errors += 1;
+        for lan in std::iter::once(&mut self.lan).chain(self.devices.iter_mut().flatten()) {
+            self.lan_counts.write_errors += u64::from(lan.flush().is_err());
         }
-        more_to_send || more_to_read || more_arrived
+        more_to_send || more_to_read || more_arrived || more_returned
     }
 
     fn read_lan(&mut self, now: Time) -> bool {
@@ -300,17 +309,40 @@ impl Gateway {
             Some(Side::Remote(site)) => self.remotes[site].push(now, &Pdu::ethernet(frame)),
             None => {
                 self.lan_counts.flooded += 1;
-                self.remotes.iter_mut().for_each(|remote| remote.push(now, &Pdu::ethernet(frame)));
+                let at_lan = self.remotes.iter_mut().filter(|remote| remote.config.device.is_none());
+                at_lan.for_each(|remote| remote.push(now, &Pdu::ethernet(frame)));
             }
         }
     }
 
     fn read_inputs(&mut self, now: Time) -> bool {
-        let Gateway { inputs, remotes, owners, lan, lan_counts, strays, routes, stations, journal, .. } =
-            self;
+        let Gateway {
+            inputs,
+            remotes,
+            devices,
+            owners,
+            lan,
+            lan_counts,
+            strays,
+            routes,
+            stations,
+            journal,
+            ..
+        } = self;
         let taps = (self.lan_tap.as_ref(), self.received_tap.as_ref());
-        let mut arrival =
-            Arrival { now, remotes, owners, lan, lan_counts, strays, routes, stations, journal, taps };
+        let mut arrival = Arrival {
+            now,
+            remotes,
+            devices,
+            owners,
+            lan,
+            lan_counts,
+            strays,
+            routes,
+            stations,
+            journal,
+            taps,
+        };
         let mut any = false;
         for input in inputs {
             for _ in 0..INPUT_BATCHES {
@@ -335,7 +367,9 @@ impl Gateway {
         let inputs = self.inputs.iter().map(Input::due).fold(Time::NEVER, Time::min);
         let is_paused = now < self.lan_again;
         let lan_again = if is_paused { self.lan_again } else { Time::NEVER };
-        let due = self.carrier.due(now, &self.remotes).min(inputs).min(lan_again);
+        let tunnels = || self.remotes.iter().filter_map(|remote| remote.tunnel.as_ref());
+        let hello = tunnels().map(Tunnel::due).fold(Time::NEVER, Time::min);
+        let due = self.carrier.due(now, &self.remotes).min(inputs).min(lan_again).min(hello);
         if due <= now {
             return;
         }
@@ -347,7 +381,9 @@ impl Gateway {
             }
         }
         let waker = &self.handle.waker;
-        let fds = self.inputs.iter().flat_map(Input::fds).chain(self.lan.fd().filter(|_| !is_paused));
+        let fds = self.inputs.iter().flat_map(Input::fds).chain(tunnels().map(Tunnel::fd));
+        let fds = fds.chain(self.devices.iter().flatten().filter_map(Lan::fd).filter(|_| !is_paused));
+        let fds = fds.chain(self.lan.fd().filter(|_| !is_paused));
         let now = self.clock.now();
         let ready = poll::wait(fds.chain([waker.fd()]), due.since(now).min(LONGEST_SLEEP));
         self.woke = self.clock.now();
@@ -372,7 +408,14 @@ impl Gateway {
 
     /// Returns the statistics.
     pub fn statistics(&mut self) -> Statistics {
-        let remote = |remote: &Remote| RemoteStatistics {
+        let now = self.clock.now();
+        let tunnels: Vec<_> = self
+            .remotes
+            .iter_mut()
+            .map(|remote| remote.tunnel.as_mut().map(|tunnel| tunnel.counts(now)))
+            .collect();
+        let remote = |(remote, udlr): (&Remote, Option<UdlrCounts>)| RemoteStatistics {
+            udlr,
             name: remote.config.name.clone(),
             sent: remote.encapsulator().sent(),
             compression: remote.encapsulator().compression(),
@@ -400,7 +443,7 @@ impl Gateway {
             captures: self.captures.counts(),
             cpu: cpu_time(),
             anomalies: self.journal.take(|remote| names.get(remote).copied().unwrap_or_default().to_owned()),
-            remotes: self.remotes.iter().map(remote).collect(),
+            remotes: self.remotes.iter().zip(tunnels).map(remote).collect(),
         }
     }
 
@@ -411,6 +454,9 @@ impl Gateway {
         }
         if config.capture != self.config.capture {
             return Err(Error::Fixed("the captures"));
+        }
+        if own::names(&config) != own::names(&self.config) {
+            return Err(Error::Fixed("a device of a remote site"));
         }
         if config.carrier.framing != *self.carrier.framing() {
             return Err(Error::Fixed("the carrier's framing"));
@@ -423,7 +469,10 @@ impl Gateway {
         for new in &config.remotes {
             let kept = self.config.remotes.iter().any(|old| old.name == new.name && old.keeps_contexts(new));
             if !kept {
-                fresh.push(Remote::new(new, queue).map_err(|why| Error::Remote(new.name.clone(), why))?);
+                let mut remote =
+                    Remote::new(new, queue).map_err(|why| Error::Remote(new.name.clone(), why))?;
+                remote.open_tunnel()?;
+                fresh.push(remote);
             }
         }
         self.reopen(&config, now, &mut changes)?;
@@ -431,6 +480,7 @@ impl Gateway {
         self.lan.set_addresses(&config.lan.addresses).map_err(failed)?;
         self.lan.set_routes(&networks(&config.remotes)).map_err(failed)?;
         self.exchange(&config, fresh, queue, &mut changes);
+        self.reorder_devices(&config);
         if config.carrier != self.config.carrier {
             changes.push("the carrier's rate or queue".to_owned());
         }
@@ -510,7 +560,9 @@ impl Gateway {
             for (n, &pid) in remote.receive.iter().enumerate() {
                 self.owners[usize::from(pid) % PIDS] = Some((site as u16, n as u16));
             }
-            remote.networks.iter().for_each(|&network| self.routes.add(network, site));
+            if remote.device.is_none() {
+                remote.networks.iter().for_each(|&network| self.routes.add(network, site));
+            }
         }
     }
 }
@@ -542,13 +594,15 @@ fn open_input(n: usize, config: &InputConfig, now: Time, user: Option<&User>) ->
 }
 
 fn networks(remotes: &[RemoteConfig]) -> Vec<Prefix> {
-    remotes.iter().flat_map(|remote| remote.networks.iter().copied()).collect()
+    let at_lan = remotes.iter().filter(|remote| remote.device.is_none());
+    at_lan.flat_map(|remote| remote.networks.iter().copied()).collect()
 }
 
 /// State for processing received units.
 struct Arrival<'a> {
     now: Time,
     remotes: &'a mut [Remote],
+    devices: &'a mut [Option<Lan>],
     owners: &'a [Owner],
     lan: &'a mut Lan,
     lan_counts: &'a mut LanCounts,
@@ -596,13 +650,16 @@ impl Arrival<'_> {
             return;
         };
         let site = usize::from(site);
-        let Arrival { now, remotes, lan, lan_counts, routes, stations, journal, taps, .. } = self;
+        let Arrival { now, remotes, devices, lan, lan_counts, routes, stations, journal, taps, .. } = self;
+        let own = devices.get_mut(site).and_then(Option::as_mut);
+        let is_own = own.is_some();
+        let lan = own.unwrap_or(lan);
         let lan_tap = taps.0;
         let mut looped = 0;
         remotes[site].receive(*now, n.into(), piece, |event| match event {
             Event::Anomaly(what) => journal.note(*now, site, pid, what),
             Event::Ip(packet) if !lan.is_bridge() => {
-                if is_from_there(routes, packet, site) {
+                if !is_own && is_from_there(routes, packet, site) {
                     looped += 1;
                 } else {
                     deliver(lan, lan_counts, packet, (*now, lan_tap));
@@ -611,7 +668,9 @@ impl Arrival<'_> {
             Event::Ethernet(frame) if lan.is_bridge() => {
                 let Some((dst, src)) = addresses(frame) else { return };
                 if !is_reserved(dst) {
-                    stations.learn(*now, src, Side::Remote(site));
+                    if !is_own {
+                        stations.learn(*now, src, Side::Remote(site));
+                    }
                     deliver(lan, lan_counts, frame, (*now, lan_tap));
                 }
             }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::{
     CaptureConfig, Carrier, Config, Framing, InputConfig, Lan, LanKind, Listen, Nulls, OutputConfig, Remote,
-    Send, Tables,
+    Send, Tables, UdlrConfig, UdlrRole,
 };
 use bentpipe_dvb::{self as dvb, Encapsulation, RohcMode};
 use bentpipe_record::{RingSize, RingSizeError};
@@ -78,6 +78,7 @@ pub fn config(settings: &Settings<Site>) -> Result<Config, ScenarioError> {
     check_networks(site, &mut problems);
     check_ends(site, &mut problems);
     check_lan(site, &mut problems);
+    check_devices(site, &mut problems);
     check_statistics(site, &mut problems);
     check_capture(site, &mut problems);
     match carrier {
@@ -105,6 +106,29 @@ impl Problems {
     }
 }
 
+/// Expected form of a device's name.
+const NO_DEVICE: &str = "expected 1 to 15 characters without blanks and slashes";
+
+/// Returns `true` for a possible name of a device.
+fn is_device(name: &str) -> bool {
+    let is_bad = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+    (1..=15).contains(&name.len()) && !name.chars().any(is_bad)
+}
+
+/// Checks the devices of remote sites.
+fn check_devices(site: &Site, problems: &mut Problems) {
+    let mut taken = vec![(site.lan.device.as_str(), "lan.device".to_owned())];
+    for (name, remote) in &site.remote {
+        let Some(device) = &remote.device else { continue };
+        let key = format!("remote.{name}.device");
+        problems.unless(is_device(device), &key, NO_DEVICE);
+        if let Some((_, other)) = taken.iter().find(|(taken, _)| taken == device) {
+            problems.unless(false, &key, format!("{device} is taken by {other}: expected another name"));
+        }
+        taken.push((device, key));
+    }
+}
+
 fn lan(lan: &file::Lan) -> Lan {
     let kind = match lan.kind {
         file::LanKind::Router => LanKind::Router,
@@ -122,9 +146,7 @@ fn lan(lan: &file::Lan) -> Lan {
 
 fn check_lan(site: &Site, problems: &mut Problems) {
     let lan = &site.lan;
-    let is_name = (1..=15).contains(&lan.device.len())
-        && !lan.device.chars().any(|c| c == '/' || c.is_whitespace() || c.is_control());
-    problems.unless(is_name, "lan.device", "expected 1 to 15 characters without blanks and slashes");
+    problems.unless(is_device(&lan.device), "lan.device", NO_DEVICE);
     let has_v6 = lan.addresses.iter().any(|Text(interface)| interface.0.is_ipv6());
     let least = if has_v6 { 1280 } else { 68 };
     problems.unless(
@@ -283,9 +305,61 @@ fn remotes(site: &Site, problems: &mut Problems) -> Vec<Remote> {
             networks: remote.networks.iter().map(|Text(network)| *network).collect(),
             stream,
             own_addresses: remote.own_addresses.iter().map(|address| address.0).collect(),
+            device: remote.device.clone(),
+            udlr: remote.udlr.as_ref().and_then(|udlr| tunnel(name, remote, udlr, problems)),
         }
     };
     site.remote.iter().map(remote).collect()
+}
+
+/// Returns the tunnelled return of a remote site; `None` after a problem.
+fn tunnel(
+    name: &str,
+    remote: &file::Remote,
+    udlr: &file::Udlr,
+    problems: &mut Problems,
+) -> Option<UdlrConfig> {
+    let key = |key: &str| format!("remote.{name}.{key}");
+    match udlr {
+        file::Udlr::Feed(feed) => {
+            problems.unless(
+                remote.receive.is_empty(),
+                key("receive"),
+                "the remote site returns in a tunnel (`udlr`): expected no PID",
+            );
+            let receiver = feed.receiver.0;
+            for (n, Text(network)) in remote.networks.iter().enumerate() {
+                problems.unless(
+                    !network.contains(receiver.into()),
+                    key(&format!("networks.{n}")),
+                    format!(
+                        "{network} has the receiver {receiver} of the tunnel: expected networks without it"
+                    ),
+                );
+            }
+            let seconds = feed.hello_interval.as_nanos() / 1_000_000_000;
+            let is_whole = Span::from_secs(seconds) == feed.hello_interval && seconds > 0;
+            let interval = u8::try_from(seconds).ok().filter(|_| is_whole);
+            problems.unless(
+                interval.is_some(),
+                key("udlr.hello_interval"),
+                "expected 1 to 255 whole seconds",
+            );
+            let role = UdlrRole::Feed { receiver, interval_s: interval? };
+            Some(UdlrConfig { role, address: feed.address.0, feed_address: feed.feed_address.0 })
+        }
+        file::Udlr::Receiver(receiver) => {
+            problems.unless(
+                !remote.receive.is_empty(),
+                key("receive"),
+                "nothing is received from the feed (`udlr`): expected a PID",
+            );
+            let intervals = receiver.hello_intervals;
+            problems.unless(intervals > 0, key("udlr.hello_intervals"), "expected 1 to 255, got 0");
+            let role = UdlrRole::Receiver { intervals };
+            Some(UdlrConfig { role, address: receiver.address.0, feed_address: receiver.feed_address.0 })
+        }
+    }
 }
 
 fn stream(remote: &file::Remote) -> dvb::Config {

@@ -4,6 +4,7 @@ use bentpipe_dvb::{Anomaly, Received, Sent};
 use bentpipe_rohc::FlowStats;
 use bentpipe_units::{Span, Time};
 
+use super::udlr::UdlrCounts;
 use super::{carrier, input, output, tap};
 
 /// Counters of a site since it started, and its gauges.
@@ -92,6 +93,8 @@ pub struct RemoteStatistics {
     pub overflowed: u64,
     /// Packets from it to a network behind it.
     pub looped: u64,
+    /// Tunnel of a one-way carrier.
+    pub udlr: Option<UdlrCounts>,
     /// Received packets, by PID.
     pub received: Vec<(u16, Received)>,
 }

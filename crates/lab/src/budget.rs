@@ -13,7 +13,7 @@ use bentpipe_net::queue::DEFAULT_PACKETS;
 use bentpipe_scenario::copies::copies as copies_between;
 use bentpipe_scenario::{Flow, Link, Medium, Problem, Queue, Scenario, Way};
 pub use bentpipe_site::{Airtime, Compressed, ShareBudget};
-use bentpipe_site::{Router, SharingCopies, Window};
+use bentpipe_site::{Passage, Router, SharingCopies, Window};
 use bentpipe_units::{Bytes, Rate, Span};
 use serde::Serialize;
 
@@ -183,13 +183,15 @@ fn receivers<'a>(scenario: &'a Scenario, flow: &'a Flow) -> Vec<&'a str> {
 
 fn link_budgets(scenario: &Scenario, media: &Media<'_>, paths: &[(usize, Path)]) -> Vec<LinkBudget> {
     let both = |(n, (name, link)): (usize, (&String, &Link))| {
-        [Way::Forward, Way::Return].map(|way| {
+        let own = Way::BOTH.into_iter().filter(|way| media.side(n, *way).medium.passage() == Passage::Own);
+        let budgets = own.map(|way| {
             let users = paths.iter().filter_map(|(flow, path)| Some((*flow, path.packet_on(n, way)?)));
             let users: Vec<(usize, u64)> = users.collect();
             let longest = users.iter().map(|(_, len)| *len).max().unwrap_or(media.layout.mtu(n).get());
             let flows = users.iter().map(|(flow, _)| flows_on(scenario, link, &scenario.flow[*flow])).sum();
             LinkBudget::new(media, (n, name), way, longest, flows)
-        })
+        });
+        budgets.collect::<Vec<_>>()
     };
     scenario.link.iter().enumerate().flat_map(both).collect()
 }

@@ -38,4 +38,10 @@ bentpipe_site::media! {
     Wimax "wimax" wimax::Kind, shares
         /// Cells of 802.16-2004. The medium `wimax` makes a link one of a cell: all of them have the base station in common.
         cell: Named<wimax::Cell>;
+
+    /// Absence of a carrier: no packets pass in this direction of a one-way link.
+    None "none" dvb::udlr::none::Kind;
+
+    /// Return of a one-way link in a tunnel over other links (RFC 3077).
+    Udlr "udlr" dvb::udlr::kind::Kind;
 }

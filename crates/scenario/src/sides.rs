@@ -200,7 +200,8 @@ impl<'a> Layout<'a> {
             let delay = [facts[2 * n_of_delay].delay, facts[2 * n_of_delay + 1].delay];
             let original = |end: &String| copies::original(self.scenario, end).unwrap_or(end).to_owned();
             let (between, ip_versions) = (link.between.each_ref().map(original), link.ip_versions);
-            (name.clone(), LinkAt { between, ip_versions, mtu: self.mtu(n), delay })
+            let passage = self.sides[n].each_ref().map(|side| side.medium.passage());
+            (name.clone(), LinkAt { between, ip_versions, mtu: self.mtu(n), delay, passage })
         });
         let tunnel = self.scenario.tunnel.iter().map(|(name, tunnel)| (name.clone(), tunnel.between.clone()));
         Topology { node: node.collect(), link: link.collect(), tunnel: tunnel.collect() }

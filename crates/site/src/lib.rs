@@ -53,7 +53,7 @@ pub use ground::Ground;
 pub use handle::{LinkHandle, StageHandle};
 pub use install::{At, Installed, Order, Part, Site, Slot};
 pub use judge::{Judge, Judged};
-pub use medium::{Assembly, MediumKind, SharedParts, Wired};
+pub use medium::{Assembly, MediumKind, SharedParts, TunnelEnds, TunnelService, Wired};
 pub use member::{Common, Facts, MAX_DELAY, Member, Place, Scope, Takes, numbered};
 pub use nodes::{NodeHandle, Nodes, PortNumbers};
 pub use problem::Problem;
@@ -64,7 +64,7 @@ pub use sample::Sample;
 pub use shared::SharedTable;
 pub use stage::{Ahead, ByRow, Stage, StageElements, StageRow};
 pub use table::{Assemblies, Native, Row, is_default, numbered_parts};
-pub use topology::{IpVersion, IpVersions, LinkAt, Named, NodeAt, Topology, Way};
+pub use topology::{IpVersion, IpVersions, LinkAt, Named, NodeAt, Passage, Topology, Way};
 pub use traffic::{Copies, FlowTakes, PathFacts, TrafficKind, Window};
 
 /// Names that the expansion of [`media`] needs.

@@ -1,6 +1,7 @@
 //! Contract of a medium: the kind of a direction of a link.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use bentpipe_units::{Bytes, Rate};
 
@@ -13,6 +14,7 @@ use crate::member::{Facts, Member, Scope, Takes};
 use crate::problem::Problem;
 use crate::review::Review;
 use crate::shared::SharedTable;
+use crate::topology::Passage;
 
 /// Elements of a wired direction.
 #[derive(Clone, Debug)]
@@ -41,6 +43,19 @@ impl Wired {
     }
 }
 
+/// Addresses of a direction whose packets pass in a tunnel over other links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunnelEnds {
+    /// Address of the node that sends.
+    pub from: Ipv4Addr,
+    /// Address of the node that receives.
+    pub to: Ipv4Addr,
+    /// Address of the tunnel's end at the node that receives.
+    ///
+    /// Routes to it never take the link itself.
+    pub end: Ipv4Addr,
+}
+
 /// Elements affected by a change of shared objects: a path and its elements, in order.
 pub type SharedParts<E> = BTreeMap<String, Vec<E>>;
 
@@ -62,6 +77,9 @@ pub trait Assembly {
 
     /// Connects what needs all members.
     fn end(&mut self, _: &mut Site<'_>) {}
+
+    /// Sets the addresses of a member whose packets pass in a tunnel. Called before [`Assembly::begin`].
+    fn tunnel(&mut self, _member: usize, _ends: TunnelEnds) {}
 
     /// Adds a channel for what a flow sends without IP, and returns its number. Default: refused.
     ///
@@ -95,6 +113,17 @@ pub trait Assembly {
     fn shared_parts(&self) -> SharedParts<Part> {
         SharedParts::new()
     }
+}
+
+/// Announcement of a tunnel's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunnelService {
+    /// Address of the tunnel's end, if the file gives one.
+    pub end: Option<Ipv4Addr>,
+    /// Group that announcements go to.
+    pub group: Ipv4Addr,
+    /// UDP port of announcements.
+    pub port: u16,
 }
 
 /// Medium: the kind of a direction of a link.
@@ -161,6 +190,20 @@ pub trait MediumKind: Sized + Clone + PartialEq + 'static {
         _: &mut Changes,
     ) -> Result<(), Problem> {
         if before == after { Ok(()) } else { Err(Problem::new("", UNCHANGEABLE)) }
+    }
+
+    /// Returns the passage of packets. Default: over the medium itself.
+    ///
+    /// Of a direction in a tunnel, [`Wired::line`] is the sending end: its input 1 gets what comes to the node at
+    /// [`MediumKind::service`]. [`Wired::receiver`] is the receiving end: its input 0 gets GRE packets, and its
+    /// output 1 leads into the other direction of the link.
+    fn passage(&self) -> Passage {
+        Passage::Own
+    }
+
+    /// Returns the announcement of a tunnel's end. Default: none.
+    fn service(&self) -> Option<TunnelService> {
+        None
     }
 
     /// Returns the name of the stream that links have in common for groups. Default: none.

@@ -189,6 +189,28 @@ impl<'a> Nodes<'a> {
         Ok(())
     }
 
+    /// Adds a second address of a node, with routes of all others by `router`.
+    ///
+    /// # Errors
+    /// Returns an error if another node has the address.
+    pub fn add_address(
+        &mut self,
+        node: usize,
+        address: IpAddr,
+        router: &mut Router<'_>,
+    ) -> Result<(), String> {
+        if let Some(owner) = self.nodes.iter().position(|state| state.addresses.contains(&address)) {
+            return Err(format!("{address} is node \"{}\"'s: expected another", self.topology.name(owner)));
+        }
+        let (prefix, ip) =
+            (Prefix::host(address), if address.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 });
+        for (other, step) in router.towards(node, ip).to_vec().into_iter().enumerate() {
+            self.route(other, prefix, step);
+        }
+        self.node(node).add_address(prefix);
+        Ok(())
+    }
+
     /// Adds routes for `address`, which no node has, from node to node.
     ///
     /// # Errors

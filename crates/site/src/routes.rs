@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use bentpipe_units::{Bytes, Span};
 
-use crate::{IpVersion, LinkAt, Problem, Topology, Way};
+use crate::{IpVersion, LinkAt, Passage, Problem, Topology, Way};
 
 /// Step of a path, out of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,11 +47,20 @@ impl<'a> Router<'a> {
     /// # Errors
     /// Returns an error if the ends of a tunnel do not reach each other over IPv4.
     pub fn new(topology: &'a Topology) -> Result<Router<'a>, Problem> {
-        let edges = [IpVersion::V4, IpVersion::V6].map(|ip| (ip, link_edges(topology, ip)));
-        let mut router = Router { topology, edges: BTreeMap::from(edges), found: BTreeMap::new() };
+        let mut router = Router::over(topology, &|passage| passage != Passage::Closed);
         let tunnels = router.tunnel_edges()?;
         router.edges.entry(IpVersion::V6).or_default().extend(tunnels);
         Ok(router)
+    }
+
+    /// Creates a router over links alone, apart from directions that are tunnelled.
+    pub fn underlay(topology: &'a Topology) -> Router<'a> {
+        Router::over(topology, &|passage| passage == Passage::Own)
+    }
+
+    fn over(topology: &'a Topology, has: &dyn Fn(Passage) -> bool) -> Router<'a> {
+        let edges = [IpVersion::V4, IpVersion::V6].map(|ip| (ip, link_edges(topology, ip, has)));
+        Router { topology, edges: BTreeMap::from(edges), found: BTreeMap::new() }
     }
 
     fn tunnel_edges(&mut self) -> Result<Vec<Edge>, Problem> {
@@ -97,7 +106,7 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Returns the links from one node to another, with tunnels replaced by their links.
+    /// Returns the links from one node to another, those under tunnels included.
     pub fn path_of_links(
         &mut self,
         from: usize,
@@ -107,6 +116,12 @@ impl<'a> Router<'a> {
         let mut links = Vec::new();
         for hop in self.path(from, to, ip)? {
             match hop {
+                Hop::Link(link, way)
+                    if self.topology.link[link].passage[way.index()] == Passage::Tunnelled =>
+                {
+                    let [from, to] = self.topology.link_ends(link, way);
+                    links.extend(Router::underlay(self.topology).path_of_links(from, to, IpVersion::V4)?);
+                }
                 Hop::Link(link, way) => links.push((link, way)),
                 Hop::Tunnel(tunnel, way) => {
                     let [from, to] = self.topology.tunnel_ends(tunnel, way);
@@ -140,13 +155,14 @@ impl<'a> Router<'a> {
     }
 }
 
-fn link_edges(topology: &Topology, ip: IpVersion) -> Vec<Edge> {
+fn link_edges(topology: &Topology, ip: IpVersion, has: &dyn Fn(Passage) -> bool) -> Vec<Edge> {
     let links = topology.link.values().enumerate().filter(|(_, link)| link.ip_versions.has(ip));
     let both = |(n, link): (usize, &LinkAt)| {
         let [a, b] = link.between.each_ref().map(|end| topology.number(end));
         let edge =
             |from, to, way: Way| Edge { from, to, hop: Hop::Link(n, way), delay: link.delay[way.index()] };
-        [edge(a, b, Way::Forward), edge(b, a, Way::Return)]
+        let edges = [edge(a, b, Way::Forward), edge(b, a, Way::Return)];
+        edges.into_iter().zip(link.passage).filter(|(_, passage)| has(*passage)).map(|(edge, _)| edge)
     };
     links.flat_map(both).collect()
 }
@@ -229,7 +245,8 @@ mod tests {
 
     fn link(a: &str, b: &str, delay_ms: u64, ip_versions: IpVersions) -> LinkAt {
         let between = [a.to_owned(), b.to_owned()];
-        LinkAt { between, ip_versions, mtu: Bytes::new(1500), delay: [Span::from_millis(delay_ms); 2] }
+        let (mtu, delay) = (Bytes::new(1500), [Span::from_millis(delay_ms); 2]);
+        LinkAt { between, ip_versions, mtu, delay, passage: [Passage::Own; 2] }
     }
 
     fn both(a: &str, b: &str, delay_ms: u64) -> LinkAt {

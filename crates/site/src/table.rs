@@ -4,7 +4,7 @@ use bentpipe_sim::ElementId;
 
 use crate::{
     Artefact, Assembly, At, CaptureFormat, CapturePoint, Installed, NativeChannel, Part, Problem,
-    SharedParts, Site, Wired,
+    SharedParts, Site, TunnelEnds, Wired,
 };
 
 /// Row of the table while links are wired.
@@ -59,6 +59,12 @@ impl<'s> Assemblies<'s> {
     /// Connects what needs all members.
     pub fn end(&mut self, site: &mut Site<'_>) {
         self.rows.iter_mut().for_each(|row| row.assembly.end(site));
+    }
+
+    /// Passes the addresses of a member whose packets pass in a tunnel.
+    pub fn tunnel(&mut self, member: usize, ends: TunnelEnds) {
+        let (row, number) = self.places[member];
+        self.rows[row].assembly.tunnel(number, ends);
     }
 
     /// Adds a channel for what a flow sends without IP, if the medium carries it.
@@ -168,6 +174,16 @@ macro_rules! media {
             /// Returns the name of the stream that links have in common for groups.
             pub fn multicast(&self) -> Option<String> {
                 match self { $( Medium::$Variant(kind) => $crate::MediumKind::multicast(kind), )* }
+            }
+
+            /// Returns the passage of packets.
+            pub fn passage(&self) -> $crate::Passage {
+                match self { $( Medium::$Variant(kind) => $crate::MediumKind::passage(kind), )* }
+            }
+
+            /// Returns the announcement of a tunnel's end.
+            pub fn service(&self) -> Option<$crate::TunnelService> {
+                match self { $( Medium::$Variant(kind) => $crate::MediumKind::service(kind), )* }
             }
 
             /// Converts it to the medium of copy `n` of its link.

@@ -121,6 +121,18 @@ pub struct NodeAt {
     pub addresses: Vec<IpAddr>,
 }
 
+/// Passage of packets in a direction of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Passage {
+    /// Packets pass over the direction itself.
+    #[default]
+    Own,
+    /// Packets pass in a tunnel over other links.
+    Tunnelled,
+    /// No packets pass.
+    Closed,
+}
+
 /// Link as routes see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkAt {
@@ -132,6 +144,8 @@ pub struct LinkAt {
     pub mtu: Bytes,
     /// Nominal delay of each direction, for routes.
     pub delay: [Span; 2],
+    /// Passage of packets in each direction.
+    pub passage: [Passage; 2],
 }
 
 /// Nodes, links and tunnels, all of whose names exist.
@@ -168,6 +182,12 @@ impl Topology {
     /// Returns the numbers of a tunnel's ends, the starting one of this direction first.
     pub fn tunnel_ends(&self, tunnel: usize, way: Way) -> [usize; 2] {
         let [a, b] = self.tunnel[tunnel].each_ref().map(|name| self.number(name));
+        if way == Way::Forward { [a, b] } else { [b, a] }
+    }
+
+    /// Returns the numbers of a link's ends, the sending one of this direction first.
+    pub fn link_ends(&self, link: usize, way: Way) -> [usize; 2] {
+        let [a, b] = self.link[link].between.each_ref().map(|name| self.number(name));
         if way == Way::Forward { [a, b] } else { [b, a] }
     }
 

@@ -114,6 +114,7 @@ fn topology() -> Topology {
         ip_versions: Default::default(),
         mtu: Bytes::new(1500),
         delay: [Span::from_millis(1); 2],
+        passage: Default::default(),
     };
     Topology {
         node: Named::from_iter([("near".to_owned(), node(true)), ("far".to_owned(), node(false))]),

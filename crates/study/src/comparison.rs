@@ -31,6 +31,7 @@ fn compare_row(row: &Row, runs: &StudyRuns, quick: bool) -> Comparison {
     let verdict = match &simulated {
         _ if quick && !row.quick => Verdict::NotJudged,
         _ if row.statistic.runs().iter().any(|run| runs.is_lost(run)) => Verdict::NotJudged,
+        _ if matches!(row.statistic, Statistic::Live(..)) && !runs.is_live() => Verdict::NotJudged,
         Ok(estimate) => row.expected.verdict(estimate),
         Err(_) => Verdict::Missed,
     };
@@ -55,6 +56,10 @@ fn simulated(row: &Row, runs: &StudyRuns) -> Result<Estimate, String> {
     if let Statistic::Code(name) = &row.statistic {
         return runs.computed(name);
     }
+    if let Statistic::Live(name, place) = &row.statistic {
+        let base = if place.ends_with("_s") { "s" } else { "count" };
+        return estimate(&[runs.live(name, place)? / amount::factor(base, &row.unit)?]);
+    }
     let views = runs.views(&row.statistic.runs());
     let samples = views.iter().map(|view| in_unit(row, view)).collect::<Result<Vec<f64>, String>>()?;
     estimate(&samples)
@@ -73,6 +78,7 @@ fn in_unit(row: &Row, runs: &StudyRuns) -> Result<f64, String> {
         }
         Statistic::BestAt(value, key) => best_at(runs, value, key, &row.unit),
         Statistic::Code(name) => runs.computed(name).map(|estimate| estimate.mean),
+        Statistic::Live(name, place) => runs.live(name, place),
     }
 }
 

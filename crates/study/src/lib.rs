@@ -27,10 +27,10 @@ pub use reproduce::{Reproduced, reproduce};
 pub use request::Request;
 pub use runs::{Finished, Length, StudyRuns};
 pub use study::{
-    At, Column, Curves, Draw, EmbeddedImage, Figure, Instant, KernelPath, KernelTests, Row, Run, Statistic,
-    Study, StudyError, TableRow, Tabulated, Value,
+    At, Column, Curves, Draw, EmbeddedImage, Figure, Instant, KernelPath, KernelTests, LiveStreams, Row, Run,
+    Statistic, Study, StudyError, TableRow, Tabulated, Value,
 };
-pub use transfer::{Kernel, Transfer};
+pub use transfer::{Kernel, Streams, Transfer};
 
 #[cfg(test)]
 mod tests;

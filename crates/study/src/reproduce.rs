@@ -18,6 +18,7 @@ use crate::report::study_page;
 use crate::request::{Planned, Request};
 use crate::runs::{Finished, Length, StudyRuns};
 use crate::study::Run;
+use crate::transfer::Streams;
 
 /// Results of a study.
 pub struct Reproduced {
@@ -58,14 +59,43 @@ pub fn reproduce(request: &Request<'_>, monitor: &dyn Monitor) -> Result<Reprodu
     let mut runs = StudyRuns::new(finished, length).with_lost(lost);
     let computed = compute(study, &runs, request.jobs, monitor)?;
     runs.set_computed(computed);
-    let comparisons = compare(study, &runs, request.quick);
     std::fs::create_dir_all(&folder)?;
+    if let Some(live) = live_streams(request, &folder, monitor)? {
+        runs.set_live(live);
+    }
+    let comparisons = compare(study, &runs, request.quick);
     write_json(&folder.join("comparison.json"), &comparisons.iter().map(Line::new).collect::<Vec<_>>())?;
     let mut page = study_page(study, &comparisons, &runs, facts(request, &runs));
     let kernel = kernel_comparisons(request, &folder, monitor)?;
     page.blocks.extend(kernel::blocks(study, &kernel));
     page.write(&folder.join("report.html"))?;
     Ok(Reproduced { folder, comparisons, kernel })
+}
+
+/// Figures of live streams by their names.
+type LiveFigures = IndexMap<String, Result<serde_json::Value, String>>;
+
+/// Runs the live streams of a study, if that is requested, one after the other.
+fn live_streams(
+    request: &Request<'_>,
+    folder: &Path,
+    monitor: &dyn Monitor,
+) -> Result<Option<LiveFigures>, Failure> {
+    let Some(kernel) = request.kernel else { return Ok(None) };
+    let mut all = IndexMap::new();
+    for (name, live) in &request.study.live {
+        if monitor.wants_stop() {
+            return Err(Failure::Interrupted { finished: all.len(), runs: request.study.live.len() });
+        }
+        let duration = if request.quick { live.quick } else { live.duration };
+        let study = &request.study.folder;
+        let figures = kernel.streams(&Streams { name, live, study, duration, folder });
+        if let Ok(figures) = &figures {
+            write_json(&folder.join(format!("live-{name}.json")), figures)?;
+        }
+        all.insert(name.clone(), figures);
+    }
+    Ok(Some(all))
 }
 
 /// Compares with the kernel's TCP, if that is requested and the study has such transfers.

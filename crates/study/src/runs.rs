@@ -93,6 +93,8 @@ pub struct StudyRuns {
     runs: IndexMap<String, Finished>,
     length: Length,
     computed: Computed,
+    /// Figures of live streams by their names; `None` if none were asked for.
+    live: Option<IndexMap<String, Result<serde_json::Value, String>>>,
     /// Reasons for which this machine could not make runs, by their names.
     lost: IndexMap<String, String>,
     /// The same runs by one seed each; empty in such a view.
@@ -145,6 +147,28 @@ impl StudyRuns {
     /// Sets the values and curves of the crate's functions.
     pub(crate) fn set_computed(&mut self, computed: Computed) {
         self.computed = computed;
+    }
+
+    /// Sets the figures of live streams.
+    pub(crate) fn set_live(&mut self, live: IndexMap<String, Result<serde_json::Value, String>>) {
+        self.live = Some(live);
+    }
+
+    /// Returns `true` if live streams were asked for.
+    pub(crate) fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// Returns a number of live streams by its place: "received.overall.interval_mean_s".
+    ///
+    /// # Errors
+    /// Returns an error if they did not run, or lack this number.
+    pub(crate) fn live(&self, name: &str, place: &str) -> Result<f64, String> {
+        let live = self.live.as_ref().ok_or("only with --emulate")?;
+        let figures = live.get(name).ok_or("not run")?.as_ref().map_err(String::clone)?;
+        let pointer: String = place.split('.').map(|part| format!("/{part}")).collect();
+        let number = figures.pointer(&pointer).and_then(serde_json::Value::as_f64);
+        number.ok_or_else(|| format!("\"{place}\" is not a number of the programs"))
     }
 
     /// Returns the length of simulations.

@@ -2,6 +2,7 @@
 
 mod figure;
 mod kernel;
+mod live;
 mod row;
 
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use serde::Deserialize;
 
 pub use figure::{Column, Curves, Draw, EmbeddedImage, Figure, Instant, TableRow, Tabulated};
 pub use kernel::{KernelPath, KernelTests};
+pub use live::LiveStreams;
 pub use row::{At, Row, Statistic, Value};
 
 use row::RowFile;
@@ -37,6 +39,8 @@ pub struct Study {
     pub figures: Vec<Figure>,
     /// Transfers by the kernel's TCP.
     pub kernel: Option<KernelTests>,
+    /// Voice streams of real programs, by name.
+    pub live: IndexMap<String, LiveStreams>,
     /// Images that runs made.
     pub images: Vec<EmbeddedImage>,
     /// Published tables.
@@ -83,6 +87,8 @@ struct StudyFile {
     figure: Vec<Figure>,
     kernel: Option<KernelTests>,
     #[serde(default)]
+    live: IndexMap<String, LiveStreams>,
+    #[serde(default)]
     picture: Vec<EmbeddedImage>,
     #[serde(default)]
     table: Vec<Tabulated>,
@@ -122,11 +128,13 @@ impl Study {
             rows: rows.collect::<Result<_, _>>()?,
             figures: file.figure,
             kernel: file.kernel,
+            live: file.live,
             images: file.picture,
             tables: file.table,
         };
         study.check_runs()?;
         study.check_causes()?;
+        study.check_live()?;
         study.tables.iter().try_for_each(Tabulated::check)?;
         Ok(study)
     }
@@ -139,6 +147,21 @@ impl Study {
             Some((id, key)) => Err(format!("row {id}: cause \"{key}\": expected the `key` of another row")),
             None => Ok(()),
         }
+    }
+
+    /// Checks live streams, and that every one that a row names exists.
+    fn check_live(&self) -> Result<(), String> {
+        for (name, live) in &self.live {
+            live.check().map_err(|problem| format!("live {name}: {problem}"))?;
+        }
+        let names = self.rows.iter().filter_map(|row| match &row.statistic {
+            Statistic::Live(name, _) => Some((&row.id, name)),
+            _ => None,
+        });
+        let unknown = names.into_iter().find(|(_, name)| !self.live.contains_key(*name));
+        unknown.map_or(Ok(()), |(id, name)| {
+            Err(format!("row {id}: unknown live \"{name}\": expected [live.{name}]"))
+        })
     }
 
     /// Checks that every run named by a row, figure, image or table exists.

@@ -4,7 +4,9 @@
 
 pub mod checksum;
 pub mod dccp;
+pub mod dtcp;
 mod fields;
+pub mod gre;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;

@@ -33,6 +33,8 @@ pub use atm::{aal1, aal5};
 pub use capture::{erf, link, pcap};
 pub use dvb::{bbframe, gse, mpe, psi, rle, section, ts, ule};
 pub use error::{Error, Kind, Layer};
-pub use ip::{checksum, dccp, icmp, ipv4, ipv6, membership, quick_start, sixin4, tcp, udp, udplite};
+pub use ip::{
+    checksum, dccp, dtcp, gre, icmp, ipv4, ipv6, membership, quick_start, sixin4, tcp, udp, udplite,
+};
 pub use lan::{arp, ethernet, llc};
 pub use media::{rtcp, rtp};

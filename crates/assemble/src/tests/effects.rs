@@ -236,6 +236,7 @@ fn node_and_line_rows() -> Vec<Row> {
         row("atm.line.*.between[]", &[], "LINE.between=[\"far\",\"near\"]"),
         row("atm.line.*.rate", &[], "LINE.rate=5 Mbit/s"),
         row("atm.line.*.sdh", &[], "LINE.sdh=true"),
+        row("atm.line.*.plcp", &[], "LINE.plcp=true"),
         row("atm.line.*.delay", &[], "LINE.delay=4 ms"),
         row("atm.line.*.channel[cell-loss].ratio", &[LOSS], "LINE.channel.ratio=0.1"),
         row("atm.line.*.channel[cell-loss-bursts].p", &[BURSTS], "LINE.channel.p=0.1"),

@@ -60,6 +60,9 @@ pub struct AtmLine {
     /// Otherwise the rate is the cells'.
     #[serde(default)]
     pub sdh: bool,
+    /// Enables DS-3 with the PLCP, which carries 12 cells in 125 us (ITU-T G.804). That is 40.704 of 44.736 Mbit/s.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plcp: bool,
     /// Propagation delay, one way.
     #[serde(default)]
     pub delay: Span,
@@ -89,9 +92,18 @@ impl CellChannel {
     }
 }
 
+/// Rate of a DS-3 line in bit/s.
+const DS3_BPS: u128 = 44_736_000;
+/// Rate of cells in its PLCP in bit/s: 12 of 53 bytes in 125 us.
+const PLCP_BPS: u128 = 12 * 53 * 8 * 8000;
+
 impl AtmLine {
     /// Returns the rate that cells get.
     pub fn cell_rate(&self) -> Rate {
+        if self.plcp {
+            let cells = u128::from(self.rate.as_bps()) * PLCP_BPS / DS3_BPS;
+            return Rate::from_bps(cells as u64);
+        }
         Framing::Aal5LlcSnap { sdh: self.sdh }.usable(self.rate)
     }
 }
@@ -249,6 +261,31 @@ impl Atm {
         let differ = line.between[0] != line.between[1];
         review.ensure(differ, &format!("{key}.between"), "both ends are one: expected two");
         review.ensure(line.rate.as_bps() > 0, &format!("{key}.rate"), "expected more than zero");
+        review.ensure(
+            !(line.sdh && line.plcp),
+            &format!("{key}.plcp"),
+            "conflicts with `sdh`: expected one mapping of cells",
+        );
         review.ensure(line.delay <= MAX_DELAY, &format!("{key}.delay"), format!("longer than {MAX_DELAY}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_get_what_mappings_leave() {
+        let line = |rate, sdh, plcp| AtmLine {
+            between: ["a".to_owned(), "b".to_owned()],
+            rate: Rate::from_bps(rate),
+            sdh,
+            plcp,
+            delay: Span::ZERO,
+            channel: None,
+        };
+        assert_eq!(line(44_736_000, false, false).cell_rate().as_bps(), 44_736_000);
+        assert_eq!(line(44_736_000, false, true).cell_rate().as_bps(), 96_000 * 53 * 8, "96,000 cells/s");
+        assert_eq!(line(155_520_000, true, false).cell_rate().as_bps(), 149_760_000);
     }
 }

@@ -96,9 +96,9 @@ fn is_emulated(arguments: &ReproduceArguments, studies: &[Study]) -> Result<bool
     if !arguments.emulate {
         return Ok(false);
     }
-    if studies.iter().all(|study| study.kernel.is_none()) {
+    if studies.iter().all(|study| study.kernel.is_none() && study.live.is_empty()) {
         return Err(Failure::bad(
-            "--emulate: none of these studies sends with the kernel's TCP; koreasat does",
+            "--emulate: none of these studies sends in real time; koreasat (the kernel's TCP) and rohc-ule (voice) do",
         ));
     }
     clean_up(&Streams);

@@ -111,6 +111,7 @@ fn declared() -> Vec<(&'static str, &'static [&'static Metric])> {
         ("UDP applications", app::metrics::ALL),
         ("DVB links", bentpipe_dvb::metrics::ALL),
         ("Return links", bentpipe_dvb::dama::metrics::ALL),
+        ("One-way links", bentpipe_dvb::udlr::metrics::ALL),
         ("ATM", bentpipe_atm::metrics::ALL),
         ("SIP calls", bentpipe_telephony::metrics::ALL),
         ("Wi-Fi", bentpipe_wireless::wifi::metrics::ALL),

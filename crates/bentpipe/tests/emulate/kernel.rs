@@ -89,5 +89,5 @@ fn a_study_without_the_kernel_s_tcp_says_so() {
     let output = reproduce(folder.path());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
-    assert!(errors.contains("none of these studies sends with the kernel's TCP"), "{errors}");
+    assert!(errors.contains("none of these studies sends in real time"), "{errors}");
 }

@@ -244,3 +244,34 @@ fn check_sky(file: &Path) {
         assert!(good > 50, "site {site}: {good} sections");
     }
 }
+
+/// The files of a mesh that come with the program, at the addresses of the sky.
+#[test]
+fn the_meshes_that_ship_run() {
+    let Some(sky) = Sky::new(3) else { return };
+    for kind in ["mesh", "mesh-bridge"] {
+        let text = |site: &str| {
+            let path = format!("{}/../../gateway/{kind}-{site}.toml", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(&path).expect("it ships").replace("192.0.2.", "192.168.77.")
+        };
+        let mut sites: Vec<Running> =
+            ["a", "b", "c"].iter().zip(1..).map(|(name, n)| sky.start(n, &text(name))).collect();
+        if kind == "mesh-bridge" {
+            for n in 1..=3 {
+                sky.run(n, &["ip", "address", "add", &format!("10.{n}.0.1/8"), "dev", "bent0"]);
+            }
+        }
+        for (from, to) in [(1, 2), (2, 3), (3, 1)] {
+            sky.expect_pings(from, &format!("10.{to}.0.1"));
+        }
+        for site in &sites {
+            let figures = site.statistics();
+            for (_, remote) in figures["remote"].as_object().expect("sites") {
+                let received = remote["pid"].as_object().and_then(|pids| pids.values().next()).expect("one");
+                assert!(received["received_packets"].as_u64() >= Some(5), "{figures:#}");
+                assert_eq!(received["received_crc_errors"], 0, "{figures:#}");
+            }
+        }
+        assert!(sites.iter_mut().all(|site| site.end() == Some(0)));
+    }
+}

@@ -15,6 +15,8 @@ fn remote(send: u16, stream: dvb::Config) -> RemoteConfig {
         networks: Vec::new(),
         stream,
         own_addresses: Vec::new(),
+        udlr: None,
+        device: None,
     }
 }
 

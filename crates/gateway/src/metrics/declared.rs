@@ -67,6 +67,13 @@ bentpipe_net::metrics! {
     Counter ROHC_HEADER_BYTES_OUT = "rohc-header-bytes-out", Bytes, "Bytes of headers after compression";
     Counter ROHC_IR = "rohc-ir", Packets, "IR packets";
     Gauge ROHC_CONTEXTS = "rohc-contexts", Count, "Contexts of the compressor";
+    Counter TUNNEL_HELLOS = "tunnel-hellos", Count, "HELLOs of a one-way carrier, sent or received";
+    Counter TUNNEL_HELLOS_REFUSED = "tunnel-hellos-refused", Count, "HELLOs of other feeds, versions or tunnels";
+    Counter TUNNEL_LOST = "tunnel-lost", Count, "Times that HELLOs stayed away and the tunnel was forgotten";
+    Gauge TUNNEL_KNOWN = "tunnel-known", Count, "Known tunnels";
+    Counter TUNNEL_PACKETS = "tunnel-packets", Packets, "Packets into or out of the tunnel";
+    Counter TUNNEL_UNKNOWN = "tunnel-unknown", Packets, "Packets dropped while no tunnel was known";
+    Counter TUNNEL_ERRORS = "tunnel-errors", Packets, "Packets that the tunnel's network refused, or malformed ones";
     Counter RECEIVED_FRAMES = "received-frames", Packets, "TS packets or baseband frames";
     Counter RECEIVED_SNDUS = "received-sndus", Packets, "SNDUs, sections or GSE's PDUs";
     Counter RECEIVED_PACKETS = "received-packets", Packets, "Packets that came out";

@@ -1,7 +1,8 @@
 //! The way of a flow: its links, and the lengths of its packets on each.
 
+use bentpipe_dvb::udlr;
 use bentpipe_scenario::{Flow, Hop, Ip, Problem, Way};
-use bentpipe_site::{Compressed, Router, Topology, header_len, path_mtu, stage};
+use bentpipe_site::{Compressed, Passage, Router, Topology, header_len, path_mtu, stage};
 use bentpipe_units::{Rate, Span};
 
 use super::medium::Media;
@@ -119,6 +120,11 @@ fn links(
     let mut all = Vec::new();
     for hop in router.path(from, to, ip).map_err(|error| Problem::new("", error.to_string()))? {
         match hop {
+            Hop::Link(link, way) if topology.link[link].passage[way.index()] == Passage::Tunnelled => {
+                let [a, b] = topology.link_ends(link, way);
+                let more = more + udlr::OVERHEAD as u64;
+                all.extend(links(topology, &mut Router::underlay(topology), a, b, Ip::V4, more)?);
+            }
             Hop::Link(link, way) => all.push((link, way, more)),
             Hop::Tunnel(tunnel, way) => {
                 let [a, b] = topology.tunnel_ends(tunnel, way);

@@ -29,7 +29,12 @@ fn label(name: &str, budget: Option<&Budget>) -> String {
     let of = |direction: &str| -> Option<&LinkBudget> {
         budget?.links.iter().find(|link| link.name == name && link.direction == direction)
     };
-    let (Some(forward), Some(back)) = (of("forward"), of("return")) else { return String::new() };
+    let (forward, back) = match (of("forward"), of("return")) {
+        (Some(forward), Some(back)) => (forward, back),
+        // A one-way link.
+        (Some(one), None) | (None, Some(one)) => (one, one),
+        (None, None) => return String::new(),
+    };
     let both = |[there, back]: [String; 2]| {
         if there == back { there } else { format!("{there} / {back}") }
     };

@@ -48,6 +48,8 @@ pub enum Statistic {
     BestAt(Value, String),
     /// Result of a function of the crate.
     Code(String),
+    /// Number of live streams: their name, and the place in the programs' figures.
+    Live(String, String),
 }
 
 impl Statistic {
@@ -56,7 +58,7 @@ impl Statistic {
         match self {
             Statistic::Measure(value) | Statistic::BestAt(value, _) => vec![&value.run],
             Statistic::Ratio(value, over) => vec![&value.run, &over.run],
-            Statistic::Code(_) => Vec::new(),
+            Statistic::Code(_) | Statistic::Live(..) => Vec::new(),
         }
     }
 }
@@ -119,6 +121,7 @@ pub(super) struct RowFile {
     over: Option<Value>,
     best: Option<String>,
     code: Option<String>,
+    live: Option<String>,
     #[serde(default = "yes")]
     quick: bool,
     #[serde(default)]
@@ -206,6 +209,14 @@ impl RowFile {
     }
 
     fn statistic(&self) -> Result<Statistic, String> {
+        if let Some(live) = &self.live {
+            let is_alone =
+                self.run.is_none() && self.code.is_none() && self.over.is_none() && self.best.is_none();
+            return match is_alone && !self.measure.is_empty() {
+                true => Ok(Statistic::Live(live.clone(), self.measure.clone())),
+                false => Err("expected `live` with `measure` alone".into()),
+            };
+        }
         let value = self.run.clone().map(|run| self.value(run));
         for value in value.iter().chain(&self.over) {
             value.check()?;
@@ -217,7 +228,7 @@ impl RowFile {
             }
             (Some(value), None, Some(key), None) => Ok(Statistic::BestAt(value, key.clone())),
             (None, None, None, Some(code)) => Ok(Statistic::Code(code.clone())),
-            _ => Err("expected `run` and `measure`, optionally with `over` or `best`; or `code`".into()),
+            _ => Err("expected `run` and `measure`, optionally with `over` or `best`; or `code`; or `live` and `measure`".into()),
         }
     }
 

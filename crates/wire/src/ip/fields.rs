@@ -18,6 +18,7 @@ impl Protocol {
     pub const IPV6: Protocol = Protocol(41);
     pub const ROUTING: Protocol = Protocol(43);
     pub const FRAGMENT: Protocol = Protocol(44);
+    pub const GRE: Protocol = Protocol(47);
     pub const ESP: Protocol = Protocol(50);
     pub const AH: Protocol = Protocol(51);
     pub const ICMPV6: Protocol = Protocol(58);
@@ -39,6 +40,7 @@ impl fmt::Display for Protocol {
             Protocol::IPV6 => "IPv6",
             Protocol::ROUTING => "routing",
             Protocol::FRAGMENT => "fragment",
+            Protocol::GRE => "GRE",
             Protocol::ESP => "ESP",
             Protocol::AH => "AH",
             Protocol::ICMPV6 => "ICMPv6",

@@ -93,6 +93,8 @@ impl EtherType {
     pub const IPV4: EtherType = EtherType(0x0800);
     pub const ARP: EtherType = EtherType(0x0806);
     pub const ROHC: EtherType = EtherType(0x22f1);
+    /// Ethernet frame, behind GRE (RFC 1701).
+    pub const BRIDGED: EtherType = EtherType(0x6558);
     pub const VLAN: EtherType = EtherType(0x8100);
     /// EtherType of VLAN tags of switches before IEEE 802.1ad.
     pub const OLD_SERVICE_VLAN: EtherType = EtherType(0x9100);

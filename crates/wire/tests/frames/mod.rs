@@ -11,7 +11,7 @@ use bentpipe_wire::ipv6::ext;
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::tcp::{Flags, Options, SeqNumber};
 use bentpipe_wire::{
-    aal5, arp, dccp, icmp, ipv4, ipv6, llc, quick_start, rtcp, rtp, sixin4, tcp, udp, udplite,
+    aal5, arp, dccp, dtcp, gre, icmp, ipv4, ipv6, llc, quick_start, rtcp, rtp, sixin4, tcp, udp, udplite,
 };
 
 const A4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -50,6 +50,7 @@ pub(crate) fn all() -> Vec<Frame> {
         neighbour_frames(),
         ipv6_frames(),
         ethernet_frames(),
+        gre_frames(),
         erf_frames(),
         captured_frames(),
     ]
@@ -787,4 +788,45 @@ fn captured_frames() -> Vec<Frame> {
         with("sll2", LinkType::LINUX_SLL2, &sll2, &[IP_OK, SUM_OK, "Linux cooked capture v2"]),
         with("null", LinkType::NULL, &[2, 0, 0, 0], &[IP_OK, SUM_OK, "Null/Loopback"]),
     ]
+}
+
+/// A HELLO of a feed, as an Ethernet frame in GRE.
+fn gre_frames() -> Vec<Frame> {
+    let hello = dtcp::Repr {
+        command: dtcp::Command::Join,
+        interval_s: 5,
+        sequence: 7,
+        receives: false,
+        tunnel_type: Protocol::GRE.0,
+        feed: A4.into(),
+        tunnels: vec![B4.into()],
+    };
+    let mut datagram = vec![0; udp::HEADER_LEN + hello.buffer_len()];
+    hello.emit(&mut datagram[udp::HEADER_LEN..]);
+    let payload_len = hello.buffer_len();
+    udp::Repr { src_port: dtcp::PORT, dst_port: dtcp::PORT, payload_len }.emit(&mut datagram);
+    let pseudo = Pseudo::v4(A4, dtcp::GROUP_V4, Protocol::UDP);
+    udp::Datagram::new_unchecked(&mut datagram[..]).fill_checksum(&pseudo);
+    let inner = ipv4::Repr { ttl: 1, ..ipv4::Repr::new(A4, dtcp::GROUP_V4, Protocol::UDP, datagram.len()) };
+    let group = MacAddr::of_group(dtcp::GROUP_V4.into()).expect("a group");
+    let header = ethernet::Repr::new(MacAddr([2, 0, 192, 0, 2, 1]), group, EtherType::IPV4);
+    let len = gre::HEADER_LEN + header.buffer_len() + inner.buffer_len();
+    let outer = ipv4::Repr::new(B4, A4, Protocol::GRE, len + datagram.len());
+    let mut bytes = vec![0; outer.buffer_len() + len];
+    outer.emit(&mut bytes);
+    let mut at = outer.buffer_len();
+    gre::Repr { protocol: EtherType::BRIDGED }.emit(&mut bytes[at..]);
+    at += gre::HEADER_LEN;
+    header.emit(&mut bytes[at..]);
+    at += header.buffer_len();
+    inner.emit(&mut bytes[at..]);
+    bytes.extend(datagram);
+    let said = [
+        "Protocol Type: Transparent Ethernet bridging (0x6558)",
+        "Dst: 01:00:5e:00:00:24",
+        "Destination Port: 652",
+        IP_OK,
+        SUM_OK,
+    ];
+    vec![frame("hello_in_gre", bytes, 0, &said)]
 }
