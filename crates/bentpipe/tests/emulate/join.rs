@@ -189,7 +189,7 @@ fn datagrams_of_others_do_not_matter() {
     let to = socket2::SockAddr::from(std::net::SocketAddr::from(([10, 0, 0, 1], 0)));
     let mut forged = [&b"BPJ1\x02"[..], &7u64.to_be_bytes(), &[0; 8], &[0x45; 40], &[0; 16]].concat();
     for n in 0..2000u32 {
-        forged[21..25].copy_from_slice(&n.to_be_bytes());
+        forged[30..34].copy_from_slice(&n.to_be_bytes());
         for payload in [&forged[..], b"nonsense"] {
             raw.send_to(&of_far_machine(payload), &to).expect("sent");
         }
