@@ -68,7 +68,7 @@ fn arguments(words: &[&str]) -> Result<(Vec<String>, u64)> {
 }
 
 /// Seconds in a time such as `90`, `90s`, `10m` or `2h`.
-fn seconds(text: &str) -> Result<u64> {
+pub(crate) fn seconds(text: &str) -> Result<u64> {
     let (number, factor) = match text.strip_suffix(['s', 'm', 'h']) {
         Some(number) if text.ends_with('m') => (number, 60),
         Some(number) if text.ends_with('h') => (number, 3600),

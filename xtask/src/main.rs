@@ -1,7 +1,8 @@
-//! The project's only automation: `cargo xtask test`, `tidy`, `reference`, `bench`, `golden`, `python`, `dist`, `fuzz`.
+//! The project's only automation: `cargo xtask test`, `tidy`, `reference`, `bench`, `golden`, `python`, `dist`, `fuzz`, `chaos`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 mod bench;
+mod chaos;
 mod dist;
 mod fuzz;
 mod golden;
@@ -38,6 +39,8 @@ usage: cargo xtask COMMAND
   fuzz all|TARGET... [--for TIME]
                    run all targets of fuzz/fuzz_targets, or those named, under libFuzzer, each for a minute or for TIME (90s,
                    10m, 2h), several at a time; installs cargo-fuzz where it is missing
+  chaos [--for TIME]
+                   run three gateways under random faults for a minute or for TIME, and report figures; needs root
 ";
 
 fn main() -> ExitCode {
@@ -58,6 +61,8 @@ fn main() -> ExitCode {
             golden::run(&names, words.contains(&"--update"))
         }
         ["fuzz", ref words @ ..] => fuzz::run(words),
+        ["chaos"] => chaos::run("60s"),
+        ["chaos", "--for", time] => chaos::run(time),
         ["bench", ref words @ ..] => {
             let names: Vec<&str> = words.iter().copied().filter(|word| *word != "--peers").collect();
             bench::run(&names, words.contains(&"--peers"))

@@ -23,13 +23,21 @@ const SECONDS: f64 = 3.0;
 fn main() -> Result<()> {
     for size in [64, 1500] {
         let bare = measure(size, None, bare_loop)?;
+        let apart = measure(size, None, |mut left, mut right, stop, written| {
+            left.disable_datagram_trains();
+            right.disable_datagram_trains();
+            emulator(left, right, stop, written)
+        })?;
         let ours = measure(size, None, emulator)?;
         let half = measure(size, Some(ours.packets_per_s / 2.0), emulator)?;
         let late = half.lateness.as_ref().context("the emulator records lateness")?;
         let report = json!({
             "ip_packet_bytes": size,
             "bare_packets_per_s": bare.packets_per_s.round(),
+            "without_datagram_trains_packets_per_s": apart.packets_per_s.round(),
+            "without_datagram_trains_cpu_ns": apart.cpu_ns.round(),
             "packets_per_s": ours.packets_per_s.round(),
+            "cpu_ns": ours.cpu_ns.round(),
             "share_of_bare": ours.packets_per_s / bare.packets_per_s,
             "half_load_packets_per_s": half.packets_per_s.round(),
             "half_load_lost_share": half.lost_share,
@@ -47,6 +55,8 @@ struct Measured {
     packets_per_s: f64,
     lost_share: f64,
     lateness: Option<Lateness>,
+    /// CPU time of the carrier for each packet that arrived.
+    cpu_ns: f64,
 }
 
 /// Two namespaces, each with a TUN device.
@@ -75,7 +85,7 @@ fn measure(size: usize, rate: Option<f64>, carry: Carrier) -> Result<Measured> {
     let _sink = hosts.to.within(|| UdpSocket::bind("10.78.0.2:9"))??;
     let carrier = {
         let (stop, written) = (Arc::clone(&stop), Arc::clone(&written));
-        std::thread::spawn(move || carry(left, right, stop, written))
+        std::thread::spawn(move || (carry(left, right, stop, written), bentpipe_emu::cpu_time()))
     };
     let socket = hosts.from.within(|| UdpSocket::bind("10.78.0.1:0"))??;
     socket.connect("10.78.0.2:9")?;
@@ -83,9 +93,10 @@ fn measure(size: usize, rate: Option<f64>, carry: Carrier) -> Result<Measured> {
     std::thread::sleep(Duration::from_millis(100));
     let arrived = written.load(Ordering::Relaxed);
     stop.store(true, Ordering::Relaxed);
-    let lateness = carrier.join().ok().flatten();
+    let (lateness, cpu) = carrier.join().unwrap_or_default();
     let lost_share = 1.0 - (arrived as f64 / sent as f64).min(1.0);
-    Ok(Measured { packets_per_s: arrived as f64 / seconds, lost_share, lateness })
+    let cpu_ns = cpu.as_secs_f64() * 1e9 / arrived.max(1) as f64;
+    Ok(Measured { packets_per_s: arrived as f64 / seconds, lost_share, lateness, cpu_ns })
 }
 
 /// Sends at full speed, or at `rate` packets per second, and returns count and time.

@@ -6,6 +6,7 @@ use bentpipe_site::{
     Change, Changes, Changing, LinkHandle, RoleHandle, SharedParts, Switch, UNCHANGEABLE, stage,
 };
 
+use super::cut::ScenarioPart;
 use super::real::adapted;
 use super::{Built, Emulated, FlowHandle};
 
@@ -61,6 +62,8 @@ pub struct Changer {
     flows: Vec<Sender>,
     /// Elements of what links share.
     shared: SharedParts<ElementId>,
+    /// Part of the scenario that the network is of.
+    part: Option<ScenarioPart>,
 }
 
 impl Changer {
@@ -68,7 +71,8 @@ impl Changer {
     ///
     /// `asked` is the scenario that the network was made from.
     pub fn new(emulated: &Emulated, asked: &Scenario) -> Changer {
-        Changer { asked: asked.clone(), ..Changer::of(&emulated.built, &emulated.scenario) }
+        let part = emulated.cut.as_ref().map(|cut| cut.part.clone());
+        Changer { asked: asked.clone(), part, ..Changer::of(&emulated.built, &emulated.scenario) }
     }
 
     /// Creates a changer of a network made from `scenario`, which has no copies.
@@ -76,7 +80,8 @@ impl Changer {
         let Built { sides, roles, shared, flows, .. } = built;
         let (sides, roles, shared) = (sides.clone(), roles.clone(), shared.clone());
         let flows = flows.iter().map(Sender::of).collect();
-        Changer { scenario: scenario.clone(), asked: scenario.clone(), sides, roles, flows, shared }
+        let (asked, part) = (scenario.clone(), None);
+        Changer { scenario: scenario.clone(), asked, sides, roles, flows, shared, part }
     }
 
     /// Returns the changes of an event, and takes them as made.
@@ -126,7 +131,7 @@ impl Changer {
     /// # Errors
     /// Returns an error if `after` cannot be emulated.
     pub fn pass(&mut self, after: &Scenario) -> Result<(), Problem> {
-        (self.scenario, self.asked) = (adapted(after)?.0, after.clone());
+        (self.scenario, self.asked) = (self.adapted(after)?, after.clone());
         Ok(())
     }
 
@@ -137,13 +142,20 @@ impl Changer {
     /// override what differs; then nothing is to be changed.
     pub fn change(&mut self, new: &Scenario) -> Result<Vec<Change>, Problem> {
         let asked = new;
-        let (new, _) = adapted(new)?;
+        let new = self.adapted(new)?;
         let changes = self.turn_into(&new)?;
         if changes.is_empty() && self.asked != *asked {
             return Err(Problem::new("", self.without_effect(asked)));
         }
         (self.scenario, self.asked) = (new, asked.clone());
         Ok(changes)
+    }
+
+    /// Returns a scenario as it is emulated here.
+    fn adapted(&self, scenario: &Scenario) -> Result<Scenario, Problem> {
+        let (mut scenario, _) = adapted(scenario)?;
+        self.part.as_ref().map_or(Ok(()), |part| part.adapt(&mut scenario))?;
+        Ok(scenario)
     }
 
     /// Returns the changes that turn the network into that of `new`, which has no copies.

@@ -7,6 +7,7 @@
 
 mod cards;
 mod change;
+mod cut;
 mod delays;
 pub mod ffmpeg;
 mod flows;
@@ -36,6 +37,7 @@ use bentpipe_units::Span;
 pub use bentpipe_site::{Change, LinkHandle};
 pub use cards::test_card;
 pub use change::Changer;
+pub use cut::{NetworkCut, ScenarioPart};
 pub use delays::parse as delay_changes;
 pub use real::{Emulated, Interface, RealHost};
 
@@ -180,7 +182,7 @@ impl Built {
     pub fn new(scenario: &Scenario, seed: u64, folder: &Path) -> Result<Built, Problem> {
         let folder = Folder::new(folder);
         rehearse(scenario, seed, &Folder { makes: false, ..folder.clone() })?;
-        Built::with_gates(scenario, seed, &folder, |_, _| Vec::new()).map(|(built, _)| built)
+        Built::with_gates(scenario, seed, &folder, |_, _| Gates::default()).map(|(built, _)| built)
     }
 
     /// Returns the nominal delay of all directions of links together, which no path exceeds.
@@ -195,8 +197,8 @@ impl Built {
         scenario: &Scenario,
         seed: u64,
         folder: &Folder,
-        real: impl FnOnce(&mut Nodes<'_>, &mut Site<'_>) -> Vec<real::GateAt<Part>>,
-    ) -> Result<(Built, Vec<real::GateAt<ElementId>>), Problem> {
+        real: impl FnOnce(&mut Nodes<'_>, &mut Site<'_>) -> Gates<Part>,
+    ) -> Result<(Built, Gates<ElementId>), Problem> {
         let spread = timeline::prepared(scenario);
         Plan::new(&spread)
             .and_then(|plan| plan.install(&mut Site::new(seed, folder), real))
@@ -209,12 +211,46 @@ impl Built {
     }
 }
 
+/// Places where a network is open to the outside; `E` numbers elements.
+struct Gates<E> {
+    /// Gates in the places of real hosts.
+    hosts: Vec<real::GateAt<E>>,
+    /// Cut, and the part of the scenario on this side.
+    cut: Option<(ScenarioPart, E)>,
+}
+
+impl<E> Default for Gates<E> {
+    fn default() -> Gates<E> {
+        Gates { hosts: Vec::new(), cut: None }
+    }
+}
+
+impl Gates<Part> {
+    /// Connects them with the links that they are at.
+    fn connect(&self, links: &[links::Joined], site: &mut Site<'_>) {
+        self.hosts.iter().for_each(|gate| gate.connect(links, site));
+        if let Some((part, cut)) = &self.cut {
+            let gate = |host: &str, link: &str| self.hosts.iter().find_map(|gate| gate.input(host, link));
+            part.connect(*cut, links, gate, site);
+        }
+    }
+
+    /// Returns them with the numbers of their elements.
+    fn numbered(self, installed: &Installed) -> Gates<ElementId> {
+        let number = |part: Part| installed.element(part);
+        Gates {
+            hosts: self.hosts.into_iter().map(|gate| gate.map(number)).collect(),
+            cut: self.cut.map(|(part, cut)| (part, number(cut))),
+        }
+    }
+}
+
 /// Checks that a network takes the changes of its scenario's events.
 fn rehearse(scenario: &Scenario, seed: u64, folder: &Folder) -> Result<(), Problem> {
     if scenario.timeline.is_empty() {
         return Ok(());
     }
-    let (mut built, _) = Built::with_gates(scenario, seed, folder, |_, _| Vec::new())?;
+    let (mut built, _) = Built::with_gates(scenario, seed, folder, |_, _| Gates::default())?;
     timeline::rehearse(&mut built, &timeline::prepared(scenario))
 }
 
@@ -237,8 +273,8 @@ impl<'a> Plan<'a> {
     fn install(
         &self,
         site: &mut Site<'_>,
-        real: impl FnOnce(&mut Nodes<'_>, &mut Site<'_>) -> Vec<real::GateAt<Part>>,
-    ) -> Result<(Built, Vec<real::GateAt<ElementId>>), Problem> {
+        real: impl FnOnce(&mut Nodes<'_>, &mut Site<'_>) -> Gates<Part>,
+    ) -> Result<(Built, Gates<ElementId>), Problem> {
         let members = self.layout.members();
         let mut router = Router::new(&self.topology)?;
         let mut nodes = Nodes::new(&self.topology);
@@ -264,7 +300,7 @@ impl<'a> Plan<'a> {
         tunnels::announce(&tunnels, &mut assemblies);
         let joined = links::add(&self.layout, &mut assemblies, &nodes, &interfaces, site)?;
         tunnels::connect(&tunnels, &nodes, &joined, site);
-        gates.iter().for_each(|gate| gate.connect(&joined, site));
+        gates.connect(&joined, site);
         let natives: Vec<_> = natives.into_iter().filter_map(|native| assemblies.native(native)).collect();
         let (flows, judges) = flows::add(self.scenario, plans, (&nodes, &natives, &roles), site);
         let site = std::mem::replace(site, Site::new(site.seed(), site.files()));
@@ -274,7 +310,7 @@ impl<'a> Plan<'a> {
             handles.map(|((joined, member), facts)| joined.handle(member, *facts, &installed)).collect();
         let nodes: Vec<NodeHandle> =
             nodes.into_iter().map(|node| NodeHandle::new(node, &installed)).collect();
-        let gates = gates.into_iter().map(|gate| gate.map(|part| installed.element(part))).collect();
+        let gates = gates.numbered(&installed);
         let number = |artefact: Artefact<_>| artefact.map(|at| installed.at(at));
         let built = Built {
             judges,
@@ -349,7 +385,7 @@ pub fn checked(document: &Document) -> Result<Scenario, ScenarioError> {
 /// Returns the errors of [`Built::new`], at their places in the file.
 pub fn check(document: &Document, scenario: &Scenario) -> Result<(), ScenarioError> {
     let folder = Folder { makes: false, ..Folder::new(document.folder()) };
-    let built = Built::with_gates(scenario, scenario.seed, &folder, |_, _| Vec::new()).map(drop);
+    let built = Built::with_gates(scenario, scenario.seed, &folder, |_, _| Gates::default()).map(drop);
     let built = built.and_then(|()| rehearse(scenario, scenario.seed, &folder));
     built.map_err(|Problem { key, problem }| document.refusal(&key, problem))
 }

@@ -5,7 +5,7 @@ use bentpipe_scenario::{Layout, Medium, Problem, Side};
 use bentpipe_site::stage::{self, Staged};
 use bentpipe_site::{
     Assemblies, At, Facts, Installed, LinkHandle, Member, NodeHandle, Nodes, Part, Site, StageHandle,
-    Topology, Wired,
+    Topology, Way, Wired,
 };
 
 /// Direction of a link while the network is put together.
@@ -15,6 +15,12 @@ pub(super) struct Joined {
     pub(super) name: String,
     /// Name of the node that sends.
     pub(super) from: String,
+    /// Name of the node that receives.
+    pub(super) to: String,
+    /// Input of the node that receives.
+    pub(super) end: At,
+    /// Direction.
+    pub(super) way: Way,
     wired: Wired,
     stages: Vec<StageHandle<Part>>,
     /// Input for packets.
@@ -56,8 +62,8 @@ pub(super) fn add(
     let mut all = Vec::new();
     for (n, (member, side)) in layout.members().iter().zip(layout.sides()).enumerate() {
         let wired = assemblies.wire(n, site)?;
-        let joined = join(member, side, wired, site)?;
         let [from, to] = interfaces.ends(member).map(|(node, port)| (nodes[node].part, port));
+        let joined = join(member, side, (wired, to), site)?;
         site.connect(from, joined.input);
         site.connect(joined.output, to);
         all.push(joined);
@@ -70,12 +76,12 @@ pub(super) fn add(
 fn join(
     member: &Member<'_, Medium>,
     side: &Side,
-    wired: Wired,
+    (wired, end): (Wired, At),
     site: &mut Site<'_>,
 ) -> Result<Joined, Problem> {
     let Staged { stages, input, output } = stage::install(&side.stages.by_row(), member, &wired, site)?;
-    let (name, from) = (member.name.to_owned(), member.from.to_owned());
-    Ok(Joined { link: member.link, name, from, stages, input, output, wired })
+    let (name, from, to) = (member.name.to_owned(), member.from.to_owned(), member.to.to_owned());
+    Ok(Joined { link: member.link, name, from, to, end, way: member.way, stages, input, output, wired })
 }
 
 impl Joined {

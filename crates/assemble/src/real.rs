@@ -8,11 +8,12 @@ use bentpipe_scenario::{
     Channel, Fault, Hop, Ip, Layout, Link, NodeKind, Problem, REAL_HOST, Scenario, Way, copies,
 };
 use bentpipe_sim::ElementId;
-use bentpipe_site::{Facts, Order, Part, Router, Site, Topology};
+use bentpipe_site::{At, Facts, Order, Part, Router, Site, Topology};
 use bentpipe_units::{Bytes, Span};
 
+use super::cut::{NetworkCut, ScenarioPart};
 use super::links::Joined;
-use super::{Built, Capture, Folder, Plan, multicast};
+use super::{Built, Capture, Folder, Gates, Plan, multicast};
 
 /// A host of the scenario that is to be real.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub struct Emulated {
     pub max_round_trip: Span,
     /// Largest bandwidth-delay product between real hosts.
     pub max_bdp: Bytes,
+    /// Place where the network continues on another machine.
+    pub cut: Option<NetworkCut>,
 }
 
 impl Emulated {
@@ -65,7 +68,22 @@ impl Emulated {
     /// Returns the errors of [`Built::new`], and an error if simulated flows may need a tunnel that ends at a
     /// real host, or if the scenario lacks hosts.
     pub fn new(scenario: &Scenario, seed: u64, folder: &Path) -> Result<Emulated, Problem> {
-        let (scenario, notices) = adapted(scenario)?;
+        Emulated::of_part(scenario, seed, folder, None)
+    }
+
+    /// Assembles a scenario of which one part is emulated here. The hosts of the other part are not real.
+    ///
+    /// # Errors
+    /// As [`Emulated::new`], and an error if the cut link's delay is too short.
+    pub fn of_part(
+        scenario: &Scenario,
+        seed: u64,
+        folder: &Path,
+        part: Option<&ScenarioPart>,
+    ) -> Result<Emulated, Problem> {
+        let (original, notices) = adapted(scenario)?;
+        let mut scenario = original.clone();
+        part.map_or(Ok(()), |part| part.adapt(&mut scenario))?;
         let layout = Layout::new(&scenario);
         let topology = Plan::new(&scenario)?.topology;
         let mut router = Router::new(&topology)?;
@@ -74,11 +92,13 @@ impl Emulated {
                 [Ip::V4, Ip::V6].into_iter().for_each(|ip| nodes.send_to(node, ip));
             });
             multicast::enable(&scenario, &topology, nodes, &mut router);
-            add_gates(&scenario, &layout, site)
+            let hosts = add_gates(&scenario, &layout, site);
+            Gates { hosts, cut: part.map(|part| (part.clone(), part.add(&scenario, site))) }
         })?;
-        let (mut built, gates) = built;
+        let (mut built, Gates { hosts: gates, cut }) = built;
         built.captures.iter_mut().for_each(|capture| at_gate(capture, &gates));
-        let hosts = real_nodes(&scenario).map(|(node, name)| {
+        let is_here = |name: &str| part.is_none_or(|part| part.has(name));
+        let hosts = real_nodes(&scenario).filter(|(_, name)| is_here(name)).map(|(node, name)| {
             let interfaces: Vec<Interface> =
                 gates.iter().filter(|gate| gate.host == *name).map(GateAt::interface).collect();
             RealHost {
@@ -91,8 +111,10 @@ impl Emulated {
             }
         });
         let hosts = hosts.collect();
-        let (max_round_trip, max_bdp) = extremes(&scenario, &layout.facts()?, &mut router);
-        Ok(Emulated { built, hosts, scenario, notices, max_round_trip, max_bdp })
+        let facts = Layout::new(&original).facts()?;
+        let (max_round_trip, max_bdp) = extremes(&scenario, &facts, &mut router);
+        let cut = cut.map(|(part, element)| NetworkCut { element, part });
+        Ok(Emulated { built, hosts, scenario, notices, max_round_trip, max_bdp, cut })
     }
 }
 
@@ -252,6 +274,11 @@ impl GateAt<Part> {
     pub(super) fn map(self, number: impl FnOnce(Part) -> ElementId) -> GateAt<ElementId> {
         let GateAt { host, link, element, mtu } = self;
         GateAt { host, link, element: number(element), mtu }
+    }
+
+    /// Returns the input of the port if it is that of a host and link.
+    pub(super) fn input(&self, host: &str, link: &str) -> Option<At> {
+        (self.host == host && self.link == link).then_some((self.element, ExternalPort::NETWORK))
     }
 
     /// Connects the external port in the host's place to the link's directions.

@@ -46,6 +46,7 @@ Examples:
   bentpipe emulate scenarios/geo.toml -- ping -c 5 10.0.0.4  a command at the first real host
   bentpipe emulate geo.toml --on client -- ping -c 5 10.0.0.1
   bentpipe emulate geo.toml --background client='iperf3 -s -1' -- iperf3 -c 10.0.0.4 -t 5
+  bentpipe emulate geo.toml --cut satellite --part client --join 192.0.2.2:7700 --key join.key
   bentpipe shell client                                      in another terminal
   bentpipe set link.satellite.delay='300 ms'                 while it runs
 
@@ -451,12 +452,14 @@ pub(crate) struct EmulateArguments {
     #[arg(long, alias = "at", value_name = "HOST=COMMAND")]
     pub(crate) background: Vec<String>,
     /// Attach an interface or network namespace in the place of a host, as HOST=TARGET; repeatable. Targets are eth1, eth1.7 (a VLAN),
-    /// tap0, netns:NAME and netns:PID
+    /// tap0, netns:NAME and netns:PID. With ",dhcp" after an interface the machine there gets the host's address by DHCP
     #[arg(long, value_name = "HOST=TARGET")]
     pub(crate) attach: Vec<bentpipe_emulation::Attachment>,
     /// Serve metrics for Prometheus, and the live view as a page. The address is on loopback: 127.0.0.1:9189
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) prometheus: Option<std::net::SocketAddr>,
+    #[command(flatten)]
+    pub(crate) join: JoinArguments,
     /// Folder for the results
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub(crate) out: PathBuf,
@@ -466,6 +469,58 @@ pub(crate) struct EmulateArguments {
     /// Command to run at a real host; its exit code ends the emulation
     #[arg(last = true)]
     pub(crate) command: Vec<String>,
+}
+
+/// Part of a scenario, and the machine that emulates the other part.
+#[derive(Debug, Args)]
+pub(crate) struct JoinArguments {
+    /// Link at which the scenario is cut; another machine emulates the other part
+    #[arg(long, value_name = "LINK", requires_all = ["part", "join", "key"])]
+    pub(crate) cut: Option<String>,
+    /// A node of the part that is emulated here
+    #[arg(long, value_name = "NODE", requires = "cut")]
+    pub(crate) part: Option<String>,
+    /// UDP address of the other machine, such as 192.0.2.2:7700
+    #[arg(long, value_name = "ADDRESS", requires = "cut")]
+    pub(crate) join: Option<std::net::SocketAddr>,
+    /// Own UDP address [default: any, with the port of the other machine]
+    #[arg(long, value_name = "ADDRESS", requires = "cut")]
+    pub(crate) bind: Option<std::net::SocketAddr>,
+    /// File with the key of both machines: 64 hexadecimal digits, for its owner only
+    #[arg(long, value_name = "FILE", requires = "cut")]
+    pub(crate) key: Option<PathBuf>,
+    /// Time to wait for the other machine
+    #[arg(long, value_name = "TIME", default_value = "60 s")]
+    pub(crate) max_wait: bentpipe_units::Span,
+    /// Error of this machine's clock for tests, as SECONDS,PPM
+    #[arg(long, value_name = "SECONDS,PPM", value_parser = skew, hide = true, allow_hyphen_values = true)]
+    pub(crate) clock_skew: Option<bentpipe_emulation::Skew>,
+}
+
+impl JoinArguments {
+    /// Returns the part and the other machine, if the scenario is cut.
+    pub(crate) fn join(&self) -> Option<bentpipe_emulation::Join> {
+        let (link, node) = (self.cut.clone()?, self.part.clone()?);
+        let (peer, key) = (self.join?, self.key.clone()?);
+        let any: std::net::IpAddr = match peer {
+            std::net::SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+            std::net::SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let bind = self.bind.unwrap_or_else(|| (any, peer.port()).into());
+        let (max_wait, skew) = (self.max_wait, self.clock_skew.unwrap_or_default());
+        Some(bentpipe_emulation::Join { link, node, bind, peer, key, max_wait, skew })
+    }
+}
+
+fn skew(text: &str) -> Result<bentpipe_emulation::Skew, String> {
+    let expected = || "expected SECONDS,PPM".to_owned();
+    let (seconds, ppm) = text.split_once(',').ok_or_else(expected)?;
+    let seconds: f64 = seconds.parse().map_err(|_| expected())?;
+    let drift_ppm: f64 = ppm.parse().map_err(|_| expected())?;
+    if !(seconds.abs() <= 1e8 && drift_ppm.abs() <= 1e4) {
+        return Err("expected at most 1e8 s and 1e4 ppm".to_owned());
+    }
+    Ok(bentpipe_emulation::Skew { offset_ns: (seconds * 1e9) as i64, drift_ppm })
 }
 
 /// Waiting strategy of an emulation.

@@ -11,6 +11,8 @@ mod anomalies;
 mod bridge;
 #[path = "gateway/calls.rs"]
 mod calls;
+#[path = "gateway/chaos.rs"]
+mod chaos;
 #[path = "gateway/fec.rs"]
 mod fec;
 #[path = "gateway/mesh.rs"]

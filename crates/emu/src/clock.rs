@@ -15,18 +15,36 @@ pub trait Clock {
 
 /// The machine's monotonic clock, which no clock step moves.
 #[derive(Clone, Copy, Debug)]
-pub struct Monotonic(Instant);
+pub struct Monotonic {
+    start: Instant,
+    /// Frequency error that tests make, in parts per million.
+    drift_ppm: f64,
+}
 
 impl Monotonic {
     /// A clock that is at zero now.
     pub fn start() -> Monotonic {
-        Monotonic(Instant::now())
+        Monotonic::from_instant(Instant::now())
+    }
+
+    /// Creates a clock that is at zero until `start`.
+    pub const fn from_instant(start: Instant) -> Monotonic {
+        Monotonic { start, drift_ppm: 0.0 }
+    }
+
+    /// Returns the clock with a frequency error, for tests.
+    pub(crate) const fn skewed(self, drift_ppm: f64) -> Monotonic {
+        Monotonic { drift_ppm, ..self }
     }
 }
 
 impl Clock for Monotonic {
     fn now(&self) -> Time {
-        Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        if self.drift_ppm == 0.0 {
+            return Time::from_nanos(nanos);
+        }
+        Time::from_nanos(nanos.saturating_add_signed((nanos as f64 * self.drift_ppm * 1e-6) as i64))
     }
 
     fn pass_until(&self, deadline: Time) {

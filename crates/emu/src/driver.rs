@@ -4,12 +4,12 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use bentpipe_net::{ExternalPort, Packet};
+use bentpipe_net::{Cut, ExternalPort, Packet};
 use bentpipe_sim::{ElementId, Network};
 use bentpipe_units::{Span, Time};
 
 use crate::realtime::{Urgency, set_min_timer_slack};
-use crate::{Clock, Lateness, Port, poll};
+use crate::{Clock, Joint, Lateness, Port, poll};
 
 /// Maximum number of packets taken from one port before others are served.
 const BATCH: usize = 64;
@@ -118,6 +118,8 @@ pub struct Driver<C: Clock> {
     network: Network,
     clock: C,
     doors: Vec<Door>,
+    /// Cut of the network, and the joint with the other machine there.
+    joint: Option<(ElementId, Joint)>,
     lost: Vec<Lost>,
     lateness: Lateness,
     errors: Errors,
@@ -137,6 +139,7 @@ impl<C: Clock> Driver<C> {
             network,
             clock,
             doors: Vec::new(),
+            joint: None,
             lost: Vec::new(),
             lateness: Lateness::default(),
             errors: Errors::default(),
@@ -167,6 +170,16 @@ impl<C: Clock> Driver<C> {
     /// Connects `port` with `gate`: its packets enter there, and arrivals leave by it.
     pub fn open(&mut self, gate: ElementId, port: impl Port + 'static) {
         self.doors.push(Door { gate, port: Box::new(port), errors_in_a_row: 0 });
+    }
+
+    /// Joins the network at a cut with that of another machine.
+    pub fn join(&mut self, cut: ElementId, joint: Joint) {
+        self.joint = Some((cut, joint));
+    }
+
+    /// Returns the joint with another machine, if there is one.
+    pub fn joint(&self) -> Option<&Joint> {
+        self.joint.as_ref().map(|(_, joint)| joint)
     }
 
     /// Returns the handle by which other threads change the network.
@@ -241,7 +254,7 @@ impl<C: Clock> Driver<C> {
         let deadline = self.network.next_deadline().min(end);
         let left = (deadline - self.clock.now()).min(LONGEST_SLEEP);
         if left > Span::ZERO {
-            let _ = poll::wait(self.doors.iter().filter_map(|door| door.port.fd()), left);
+            let _ = poll::wait(self.fds(), left);
         }
     }
 
@@ -256,12 +269,13 @@ impl<C: Clock> Driver<C> {
         let changed = self.make_changes();
         // What comes after the end belongs to the next run.
         let read = if clock < end { (0..self.doors.len()).map(|door| self.drain(door)).sum() } else { 0 };
-        if read > 0 || changed {
+        let came = self.receive(now);
+        if read + came > 0 || changed {
             self.network.run_until(now);
         }
-        let written = self.flush();
+        let written = self.flush() + self.send();
         self.give_up_lost();
-        Pass { read, written }
+        Pass { read: read + came, written }
     }
 
     fn make_changes(&mut self) -> bool {
@@ -298,6 +312,33 @@ impl<C: Clock> Driver<C> {
         BATCH
     }
 
+    /// Receives packets from the other machine.
+    fn receive(&mut self, now: Time) -> usize {
+        let Some((cut, joint)) = &mut self.joint else { return 0 };
+        let Some(element) = self.network.element::<Cut>(*cut) else { return 0 };
+        let came = joint.receive(now).map(|(number, due, packet)| element.schedule(now, number, due, packet));
+        let came = came.count();
+        if came > 0 {
+            self.network.poke(*cut);
+        }
+        came
+    }
+
+    /// Sends packets to the other machine.
+    fn send(&mut self) -> usize {
+        let Some((cut, joint)) = &mut self.joint else { return 0 };
+        let Some(cut) = self.network.element::<Cut>(*cut) else { return 0 };
+        let mut sent = 0;
+        while let Some((due, packet)) = cut.take() {
+            self.scratch.clear();
+            packet.write_to(&mut self.scratch);
+            joint.send(due, &self.scratch);
+            sent += 1;
+        }
+        joint.flush();
+        sent
+    }
+
     fn flush(&mut self) -> usize {
         let mut written = 0;
         for Door { gate, port, .. } in &mut self.doors {
@@ -321,10 +362,16 @@ impl<C: Clock> Driver<C> {
         }
     }
 
+    /// Returns the descriptors to wait for.
+    fn fds(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
+        let joint = self.joint.iter().map(|(_, joint)| std::os::fd::AsFd::as_fd(joint.socket()));
+        self.doors.iter().filter_map(|door| door.port.fd()).chain(joint)
+    }
+
     /// Waits for the next deadline or the next packet.
     fn wait(&self, end: Time) {
         let deadline = self.network.next_deadline().min(end);
-        let mut fds = self.doors.iter().filter_map(|door| door.port.fd()).peekable();
+        let mut fds = self.fds().peekable();
         if fds.peek().is_none() {
             return self.clock.pass_until(deadline);
         }

@@ -15,6 +15,8 @@ use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::membership::Family;
 use bentpipe_wire::{ip, ipv6};
 
+use super::dhcp::Server;
+
 /// Maximum number of known neighbours. When there are more, all are resolved again.
 const MAX_KNOWN: usize = 1024;
 
@@ -50,12 +52,24 @@ pub(crate) struct Neighbours {
     behind: Vec<IpAddr>,
     known: HashMap<IpAddr, MacAddr>,
     waiting: VecDeque<(IpAddr, Vec<u8>)>,
+    /// Server of the address of the machine in front.
+    dhcp: Option<Server>,
 }
 
 impl Neighbours {
     /// Answers with `mac` for the addresses `behind` it.
     pub(crate) fn new(mac: MacAddr, behind: Vec<IpAddr>) -> Neighbours {
-        Neighbours { mac, behind, known: HashMap::new(), waiting: VecDeque::new() }
+        Neighbours { mac, behind, known: HashMap::new(), waiting: VecDeque::new(), dhcp: None }
+    }
+
+    /// Leases `address` to the machine in front by DHCP.
+    pub(crate) fn serve(&mut self, address: Ipv4Addr, mtu_bytes: u16) {
+        let v4 = |address: &IpAddr| match address {
+            IpAddr::V4(address) => Some(*address),
+            IpAddr::V6(_) => None,
+        };
+        let behind: Vec<Ipv4Addr> = self.behind.iter().filter_map(v4).collect();
+        self.dhcp = Server::new(address, &behind, mtu_bytes);
     }
 
     /// MAC address of this side.
@@ -96,6 +110,9 @@ impl Neighbours {
         let Ok(packet) = ip::Packet::new_checked(payload) else { return Inbound::Packet(payload.len()) };
         if let Some(inbound) = self.receive_discovery(from, payload) {
             return inbound;
+        }
+        if let Some((to, answer)) = self.dhcp.as_mut().and_then(|server| server.answer(payload)) {
+            return Inbound::Solicitation(framed(self.mac, to, EtherType::IPV4, &answer));
         }
         let is_membership = packet.upper().is_ok_and(|upper| Family::of(&upper).is_some());
         if stays_on_link(packet.dst()) && !is_membership {

@@ -1,12 +1,12 @@
-//! Segmentation offload: trains of TCP segments as one large packet of the kernel. It saves most of the system calls.
-//! The network between sees every segment by itself, with true checksums.
+//! Segmentation offload: trains of TCP segments or UDP datagrams as one packet. It saves most of the
+//! system calls. The network between sees every packet by itself, with true checksums.
 //!
 //! The header in front of each packet is `virtio_net_hdr` (virtio 1.2, section 5.1.6) in the machine's byte order.
 
 use std::ops::Range;
 
 use bentpipe_wire::ip::Protocol;
-use bentpipe_wire::{ip, ipv4, ipv6, tcp};
+use bentpipe_wire::{ip, ipv4, ipv6, tcp, udp};
 
 /// Length in bytes of the offload header.
 pub(crate) const HEADER_LEN: usize = 10;
@@ -17,7 +17,16 @@ const MAX_TRAIN: usize = 65_535;
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
+/// UDP segmentation offload (`VIRTIO_NET_HDR_GSO_UDP_L4`).
+const GSO_UDP: u8 = 5;
 const GSO_ECN: u8 = 0x80;
+
+/// Maximum number of datagrams in a train (`UDP_MAX_SEGMENTS` of older kernels).
+const MAX_DATAGRAMS: u16 = 64;
+
+/// Offset of the length in a UDP header, and of the checksum.
+const UDP_LEN: usize = 4;
+const UDP_CHECKSUM: usize = 6;
 
 /// Offsets in a TCP header.
 mod field {
@@ -78,33 +87,43 @@ pub(crate) fn moved(bytes: &[u8; HEADER_LEN], by: i16) -> [u8; HEADER_LEN] {
     moved
 }
 
-/// Layout of a TCP packet.
+/// Layout of a TCP or UDP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
-    /// Offset of the TCP header.
-    tcp: usize,
+    /// Offset of the TCP or UDP header.
+    transport: usize,
     /// Offset of the payload.
     payload: usize,
     is_v6: bool,
+    is_udp: bool,
 }
 
-/// Returns the layout of an unfragmented TCP packet without IP options or extension headers.
+/// Returns the layout of an unfragmented TCP or UDP packet without IP options.
 fn layout(packet: &[u8]) -> Option<Layout> {
-    let (is_v6, tcp) = match packet.first()? >> 4 {
+    let (is_v6, protocol, transport) = match packet.first()? >> 4 {
         4 => {
             let header = ipv4::Packet::new_checked(packet).ok()?;
             let whole = !header.more_fragments() && header.fragment_offset() == 0;
-            (whole && header.protocol() == Protocol::TCP && header.header_len() == ipv4::HEADER_LEN)
-                .then_some((false, ipv4::HEADER_LEN))?
+            (whole && header.header_len() == ipv4::HEADER_LEN).then_some((
+                false,
+                header.protocol(),
+                ipv4::HEADER_LEN,
+            ))?
         }
         6 => {
             let header = ipv6::Packet::new_checked(packet).ok()?;
-            (header.next_header() == Protocol::TCP).then_some((true, ipv6::HEADER_LEN))?
+            (true, header.next_header(), ipv6::HEADER_LEN)
         }
         _ => return None,
     };
-    let segment = tcp::Segment::new_checked(packet.get(tcp..)?).ok()?;
-    Some(Layout { tcp, payload: tcp + segment.header_len(), is_v6 })
+    let rest = packet.get(transport..)?;
+    let (header_len, is_udp) = match protocol {
+        Protocol::TCP => (tcp::Segment::new_checked(rest).ok()?.header_len(), false),
+        // A train from the kernel has its whole length here.
+        Protocol::UDP if rest.len() >= udp::HEADER_LEN => (udp::HEADER_LEN, true),
+        _ => return None,
+    };
+    Some(Layout { transport, payload: transport + header_len, is_v6, is_udp })
 }
 
 /// Writes lengths and the IPv4 checksum for a packet of `len` bytes.
@@ -117,9 +136,16 @@ fn patch_ip(packet: &mut [u8], layout: Layout, len: usize) {
     }
 }
 
-fn pseudo(packet: &[u8]) -> Option<bentpipe_wire::checksum::Pseudo> {
+fn pseudo(packet: &[u8], is_udp: bool) -> Option<bentpipe_wire::checksum::Pseudo> {
     let header = ip::Packet::new_checked(packet).ok()?;
-    Some(bentpipe_wire::checksum::Pseudo::new(header.src(), header.dst(), Protocol::TCP))
+    let protocol = if is_udp { Protocol::UDP } else { Protocol::TCP };
+    Some(bentpipe_wire::checksum::Pseudo::new(header.src(), header.dst(), protocol))
+}
+
+/// Writes the length of a UDP datagram, from its header on.
+fn patch_udp(datagram: &mut [u8]) {
+    let len = datagram.len() as u16;
+    datagram[UDP_LEN..UDP_LEN + 2].copy_from_slice(&len.to_be_bytes());
 }
 
 /// Segmentation of a packet from the kernel into packets of the wire.
@@ -185,7 +211,14 @@ impl Splitter {
             packet[4..6].copy_from_slice(&ident.to_be_bytes());
         }
         patch_ip(packet, layout, packet.len());
-        let segment = &mut packet[layout.tcp..];
+        let segment = &mut packet[layout.transport..];
+        if layout.is_udp {
+            patch_udp(segment);
+            if let Some(pseudo) = pseudo(packet, true) {
+                udp::Datagram::new_unchecked(&mut packet[layout.transport..]).fill_checksum(&pseudo);
+            }
+            return;
+        }
         let seq = read_seq(segment).wrapping_add(offset);
         segment[field::SEQ..field::SEQ + 4].copy_from_slice(&seq.to_be_bytes());
         if !self.left.is_empty() {
@@ -194,8 +227,8 @@ impl Splitter {
         if offset > 0 {
             segment[field::FLAGS] &= !CWR;
         }
-        if let Some(pseudo) = pseudo(packet) {
-            tcp::Segment::new_unchecked(&mut packet[layout.tcp..]).fill_checksum(&pseudo);
+        if let Some(pseudo) = pseudo(packet, false) {
+            tcp::Segment::new_unchecked(&mut packet[layout.transport..]).fill_checksum(&pseudo);
         }
     }
 }
@@ -214,10 +247,10 @@ fn finish_checksum(packet: &mut [u8], header: Header) {
     packet[start + offset..start + offset + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Joins consecutive segments of one connection to a train for the kernel.
+/// Joins consecutive segments, or datagrams of one flow, to a train for the kernel.
 ///
-/// Only segments whose checksum is right are joined, since a train carries none: a damaged segment goes through as it is,
-/// and the kernel's TCP sees the damage.
+/// Only packets whose checksum is right are joined, since a train carries none: a damaged packet goes through as it is,
+/// and the kernel sees the damage.
 #[derive(Debug)]
 pub(crate) struct Joiner {
     /// Room for the offload header, then the train.
@@ -225,17 +258,24 @@ pub(crate) struct Joiner {
     layout: Layout,
     segment_len: usize,
     segments: u16,
+    /// Set if the kernel takes trains of datagrams.
+    takes_datagrams: bool,
 }
 
 impl Default for Joiner {
     fn default() -> Joiner {
-        let layout = Layout { tcp: 0, payload: 0, is_v6: false };
+        let layout = Layout { transport: 0, payload: 0, is_v6: false, is_udp: false };
         let train = Vec::with_capacity(HEADER_LEN + MAX_TRAIN);
-        Joiner { train, layout, segment_len: 0, segments: 0 }
+        Joiner { train, layout, segment_len: 0, segments: 0, takes_datagrams: false }
     }
 }
 
 impl Joiner {
+    /// Creates a joiner that also joins UDP datagrams if the kernel takes trains of them.
+    pub(crate) fn with_datagrams(takes_datagrams: bool) -> Joiner {
+        Joiner { takes_datagrams, ..Joiner::default() }
+    }
+
     /// Adds a packet to be sent. Calls `write` with what is complete now: an offload header and a packet each time.
     ///
     /// # Errors
@@ -245,12 +285,15 @@ impl Joiner {
         packet: &[u8],
         mut write: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let joinable = joinable(packet);
+        let joinable = joinable(packet).filter(|layout| self.takes_datagrams || !layout.is_udp);
         if let Some(layout) = joinable.filter(|&layout| self.continues(packet, layout)) {
             self.train.extend_from_slice(&packet[layout.payload..]);
             self.segments += 1;
             let ends = packet.len() - layout.payload < self.segment_len || has_push(packet, layout);
-            self.train[HEADER_LEN + layout.tcp + field::FLAGS] |= packet[layout.tcp + field::FLAGS] & PSH;
+            if !layout.is_udp {
+                let at = layout.transport + field::FLAGS;
+                self.train[HEADER_LEN + at] |= packet[at] & PSH;
+            }
             return if ends { self.flush(write) } else { Ok(()) };
         }
         self.flush(&mut write)?;
@@ -288,9 +331,14 @@ impl Joiner {
         }
         let train = &self.train[HEADER_LEN..];
         let sent = (train.len() - layout.payload) as u32;
-        let expected = read_seq(&train[layout.tcp..]).wrapping_add(sent);
         let payload_len = packet.len() - layout.payload;
-        read_seq(&packet[layout.tcp..]) == expected
+        let follows = if layout.is_udp {
+            self.segments < MAX_DATAGRAMS
+        } else {
+            let expected = read_seq(&train[layout.transport..]).wrapping_add(sent);
+            read_seq(&packet[layout.transport..]) == expected
+        };
+        follows
             && payload_len <= self.segment_len
             && train.len() + payload_len <= MAX_TRAIN
             && same_headers(train, packet, layout)
@@ -301,40 +349,60 @@ impl Joiner {
         let (layout, segment_len) = (self.layout, self.segment_len);
         let len = self.train.len() - HEADER_LEN;
         patch_ip(&mut self.train[HEADER_LEN..], layout, len);
-        let sum = pseudo(&self.train[HEADER_LEN..]).map_or(0, |pseudo| pseudo.sum(len - layout.tcp).fold());
-        let at = HEADER_LEN + layout.tcp + field::CHECKSUM;
+        if layout.is_udp {
+            patch_udp(&mut self.train[HEADER_LEN + layout.transport..]);
+        }
+        let sum = pseudo(&self.train[HEADER_LEN..], layout.is_udp);
+        let sum = sum.map_or(0, |pseudo| pseudo.sum(len - layout.transport).fold());
+        let checksum = if layout.is_udp { UDP_CHECKSUM } else { field::CHECKSUM };
+        let at = HEADER_LEN + layout.transport + checksum;
         self.train[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         let header = Header {
             flags: NEEDS_CHECKSUM,
-            gso_type: if layout.is_v6 { GSO_TCPV6 } else { GSO_TCPV4 },
+            gso_type: match layout {
+                Layout { is_udp: true, .. } => GSO_UDP,
+                Layout { is_v6: true, .. } => GSO_TCPV6,
+                _ => GSO_TCPV4,
+            },
             header_len: layout.payload as u16,
             segment_len: segment_len as u16,
-            checksum_start: layout.tcp as u16,
-            checksum_offset: field::CHECKSUM as u16,
+            checksum_start: layout.transport as u16,
+            checksum_offset: checksum as u16,
         };
         header.write(&mut self.train[..HEADER_LEN]);
     }
 }
 
-/// Returns the layout of a packet that may be part of a train. It has data, no flags but ACK and PSH, and a right
-/// checksum.
+/// Returns the layout of a packet that may be part of a train. It has data, a right checksum, and of TCP no flags but ACK and
+/// PSH. A datagram without a checksum is not one: it would get one.
 fn joinable(packet: &[u8]) -> Option<Layout> {
     let layout = layout(packet).filter(|layout| layout.payload < packet.len())?;
-    let segment = tcp::Segment::new_checked(&packet[layout.tcp..]).ok()?;
-    let plain = packet[layout.tcp + field::FLAGS] & !PSH == ACK;
-    (plain && segment.verify_checksum(&pseudo(packet)?).is_ok()).then_some(layout)
+    let rest = &packet[layout.transport..];
+    let pseudo = pseudo(packet, layout.is_udp)?;
+    let is_right = if layout.is_udp {
+        let datagram = udp::Datagram::new_checked(rest).ok()?;
+        let is_whole = datagram.len() == rest.len() && datagram.checksum() != 0;
+        is_whole && datagram.verify_checksum(&pseudo).is_ok()
+    } else {
+        let plain = rest[field::FLAGS] & !PSH == ACK;
+        plain && tcp::Segment::new_checked(rest).ok()?.verify_checksum(&pseudo).is_ok()
+    };
+    is_right.then_some(layout)
 }
 
 fn has_push(packet: &[u8], layout: Layout) -> bool {
-    packet[layout.tcp + field::FLAGS] & PSH != 0
+    !layout.is_udp && packet[layout.transport + field::FLAGS] & PSH != 0
 }
 
-/// Returns `true` if all that segments of a train share is the same. That is addresses, ports, ACK, window and options,
+/// Returns `true` if all that packets of a train share is the same. That is addresses, ports, ACK, window and options,
 /// but not the lengths, the IPv4 identification, the sequence number, PSH and the checksums.
 fn same_headers(train: &[u8], packet: &[u8], layout: Layout) -> bool {
     let same = |range: Range<usize>| train[range.clone()] == packet[range];
     let ip = if layout.is_v6 { same(0..4) && same(6..40) } else { same(0..2) && same(6..10) && same(12..20) };
-    let tcp = layout.tcp;
+    let tcp = layout.transport;
+    if layout.is_udp {
+        return ip && same(tcp..tcp + UDP_LEN);
+    }
     ip && same(tcp..tcp + field::SEQ)
         && same(tcp + 8..tcp + field::FLAGS)
         && same(tcp + field::FLAGS + 1..tcp + field::CHECKSUM)
@@ -364,12 +432,64 @@ mod tests {
         packet
     }
 
+    fn datagram(is_v6: bool, port: u16, payload: &[u8]) -> Vec<u8> {
+        let (src, dst): (std::net::IpAddr, std::net::IpAddr) = match is_v6 {
+            true => ("fd00::1".parse().expect("address"), "fd00::2".parse().expect("address")),
+            false => ("10.0.0.1".parse().expect("address"), "10.0.0.2".parse().expect("address")),
+        };
+        let ip = ip::Repr::new(src, dst, Protocol::UDP, udp::HEADER_LEN + payload.len());
+        let mut packet = vec![0; ip.buffer_len()];
+        ip.emit(&mut packet);
+        let len = (udp::HEADER_LEN + payload.len()) as u16;
+        packet.extend([port, 2000, len, 0].map(u16::to_be_bytes).concat());
+        packet.extend_from_slice(payload);
+        let pseudo = Pseudo::new(src, dst, Protocol::UDP);
+        udp::Datagram::new_unchecked(&mut packet[ip.buffer_len()..]).fill_checksum(&pseudo);
+        packet
+    }
+
+    #[test]
+    fn datagrams_of_one_length_and_a_shorter_last_one_are_a_train() {
+        for is_v6 in [false, true] {
+            let data = payload(3 * 36 + 20);
+            let packets: Vec<Vec<u8>> = data.chunks(36).map(|chunk| datagram(is_v6, 1000, chunk)).collect();
+            let trains = join(&packets);
+            assert_eq!(trains.len(), 1);
+            assert_eq!(trains[0][1], GSO_UDP);
+            let parts: Vec<Vec<u8>> = split(&trains[0]).into_iter().map(without_ident).collect();
+            assert_eq!(parts, packets.iter().cloned().map(without_ident).collect::<Vec<_>>());
+            // The shorter one was the last.
+            assert_eq!(join(&[packets[3].clone(), packets[0].clone()]).len(), 2);
+            assert_eq!(
+                join(&[packets[0].clone(), datagram(is_v6, 1001, &data[..36])]).len(),
+                2,
+                "another flow"
+            );
+            let mut without = packets[1].clone();
+            let at = packets[1].len() - 36 - 2;
+            without[at..at + 2].fill(0);
+            assert_eq!(join(&[packets[0].clone(), without]).len(), 2, "no checksum");
+            let many: Vec<Vec<u8>> = (0..200).map(|_| packets[0].clone()).collect();
+            assert_eq!(join(&many).len(), 200usize.div_ceil(usize::from(MAX_DATAGRAMS)));
+        }
+        let (mut joiner, mut count) = (Joiner::default(), 0);
+        for _ in 0..3 {
+            let Ok::<(), ()>(()) = joiner.push(&datagram(false, 1, &[7; 36]), |_| {
+                count += 1;
+                Ok(())
+            }) else {
+                panic!("no error")
+            };
+        }
+        assert_eq!(count, 3, "a kernel without them");
+    }
+
     fn payload(len: usize) -> Vec<u8> {
         (0..len).map(|i| (i * 7) as u8).collect()
     }
 
     fn join(packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        let (mut joiner, mut written) = (Joiner::default(), Vec::new());
+        let (mut joiner, mut written) = (Joiner::with_datagrams(true), Vec::new());
         let mut write = |bytes: &[u8]| -> Result<(), ()> {
             written.push(bytes.to_vec());
             Ok(())
@@ -441,7 +561,7 @@ mod tests {
             Header { flags: NEEDS_CHECKSUM, checksum_start: 20, checksum_offset: 16, ..Header::default() };
         header.write(&mut bytes);
         bytes.extend_from_slice(&whole);
-        let partial = pseudo(&whole).expect("an IP packet").sum(whole.len() - 20).fold();
+        let partial = pseudo(&whole, false).expect("an IP packet").sum(whole.len() - 20).fold();
         bytes[HEADER_LEN + 36..HEADER_LEN + 38].copy_from_slice(&partial.to_be_bytes());
         assert_eq!(split(&bytes), [whole]);
     }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -44,8 +44,8 @@ impl Tap {
     /// If there is no `/dev/net/tun`, no right to use it, or the name is taken or too long.
     pub fn create(name: &str, behind: Vec<IpAddr>) -> io::Result<Tap> {
         let file = tun::open(name, libc::IFF_TAP | libc::IFF_VNET_HDR)?;
-        tun::offer_segmentation(&file)?;
-        Ok(Tap::of(file, name, behind))
+        let joiner = Joiner::with_datagrams(tun::offer_segmentation(&file)?);
+        Ok(Tap { joiner, ..Tap::of(file, name, behind) })
     }
 
     /// Opens an existing interface: physical, veth, VLAN, or the TAP of a virtual machine. The addresses `behind` are reached through it.
@@ -70,6 +70,11 @@ impl Tap {
             train: vec![0; MAX_READ],
             frame: Vec::with_capacity(MAX_READ),
         }
+    }
+
+    /// Leases `address` to the machine behind the interface by DHCP.
+    pub fn serve_address(&mut self, address: Ipv4Addr, mtu_bytes: u16) {
+        self.neighbours.serve(address, mtu_bytes);
     }
 
     /// The interface's name.

@@ -28,9 +28,14 @@ impl Tun {
     /// If there is no `/dev/net/tun`, no right to use it, or the name is taken or too long.
     pub fn create(name: &str) -> io::Result<Tun> {
         let file = open(name, libc::IFF_TUN | libc::IFF_VNET_HDR)?;
-        offer_segmentation(&file)?;
-        let (splitter, joiner) = (Splitter::default(), Joiner::default());
+        let joiner = Joiner::with_datagrams(offer_segmentation(&file)?);
+        let splitter = Splitter::default();
         Ok(Tun { file, name: name.to_owned(), splitter, joiner, train: vec![0; MAX_READ] })
+    }
+
+    /// Writes each UDP datagram by itself, for measurements of what trains of them save.
+    pub fn disable_datagram_trains(&mut self) {
+        self.joiner = Joiner::default();
     }
 
     /// The interface's name.
@@ -60,9 +65,21 @@ pub fn open_tap(name: &str) -> io::Result<File> {
     open(name, libc::IFF_TAP)
 }
 
-/// Enables trains of TCP segments and incomplete checksums from the kernel.
-pub(crate) fn offer_segmentation(file: &File) -> io::Result<()> {
-    let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+/// Enables trains and incomplete checksums from the kernel.
+///
+/// Returns `true` if the trains are of UDP too (Linux 6.2).
+pub(crate) fn offer_segmentation(file: &File) -> io::Result<bool> {
+    let of_tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+    if set_offload(file, of_tcp | TUN_F_USO).is_ok() {
+        return Ok(true);
+    }
+    set_offload(file, of_tcp).map(|()| false)
+}
+
+/// UDP segmentation offload of IPv4 and IPv6 (`TUN_F_USO4`, `TUN_F_USO6`).
+const TUN_F_USO: libc::c_uint = 0x60;
+
+fn set_offload(file: &File, offloads: libc::c_uint) -> io::Result<()> {
     // SAFETY: TUNSETOFFLOAD takes its argument by value.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Attachments in the places of hosts: `--attach HOST=INTERFACE` and `--attach HOST=netns:TARGET`.
+//! Attachments in the places of hosts: `--attach HOST=INTERFACE`, `--attach HOST=INTERFACE,dhcp` and `--attach HOST=netns:TARGET`.
 
 use std::str::FromStr;
 
@@ -13,6 +13,8 @@ pub struct Attachment {
     pub host: String,
     /// Interface or namespace in its place.
     pub to: Target,
+    /// Enables a DHCP server at the interface, with the host's address.
+    pub dhcp: bool,
 }
 
 /// Interface or namespace in the place of a host.
@@ -28,9 +30,10 @@ impl FromStr for Attachment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Attachment, String> {
-        let expected = "expected HOST=INTERFACE, HOST=netns:PID or HOST=netns:NAME";
+        let expected = "expected HOST=INTERFACE, HOST=INTERFACE,dhcp, HOST=netns:PID or HOST=netns:NAME";
         let (host, to) = text.split_once('=').ok_or(expected)?;
         let (host, to) = (host.trim().to_owned(), to.trim());
+        let (to, dhcp) = to.strip_suffix(",dhcp").map_or((to, false), |to| (to, true));
         let target = match to.strip_prefix("netns:") {
             Some(target) => Target::Namespace(target.to_owned()),
             None => Target::Interface(to.to_owned()),
@@ -39,7 +42,12 @@ impl FromStr for Attachment {
         if host.is_empty() || name.is_empty() || name.contains(['/', ' ']) {
             return Err(expected.to_owned());
         }
-        Ok(Attachment { host, to: target })
+        if dhcp && matches!(target, Target::Namespace(_)) {
+            return Err(
+                "a namespace has its addresses already: expected an interface with `,dhcp`".to_owned()
+            );
+        }
+        Ok(Attachment { host, to: target, dhcp })
     }
 }
 
@@ -53,7 +61,7 @@ pub fn prepare_attachments(document: &mut Document, attachments: &[Attachment]) 
     }
     let scenario = document.scenario()?;
     let has_real = scenario.node.values().any(|node| node.real);
-    for (n, Attachment { host, to }) in attachments.iter().enumerate() {
+    for (n, Attachment { host, to, .. }) in attachments.iter().enumerate() {
         let option = format!("--attach {host}");
         check(&scenario, host).map_err(|problem| Error::other(format!("{option}: {problem}")))?;
         let is_double = |other: &Attachment| other.host == *host || other.to == *to;
@@ -88,10 +96,22 @@ mod tests {
     #[test]
     fn hosts_are_attached_to_interfaces_and_namespaces() {
         let read = |text: &str| text.parse::<Attachment>();
-        let attachment = |host: &str, to| Ok(Attachment { host: host.to_owned(), to });
+        let attachment = |host: &str, to| Ok(Attachment { host: host.to_owned(), to, dhcp: false });
+        assert!(
+            read("client=eth1,dhcp")
+                .is_ok_and(|read| read.dhcp && read.to == Target::Interface("eth1".to_owned()))
+        );
         assert_eq!(read("client=eth1.7"), attachment("client", Target::Interface("eth1.7".to_owned())));
         assert_eq!(read("client=netns:4711"), attachment("client", Target::Namespace("4711".to_owned())));
-        for wrong in ["client", "=eth1", "client=", "client=netns:", "client=a/b", "client=netns:../x"] {
+        for wrong in [
+            "client",
+            "=eth1",
+            "client=",
+            "client=netns:",
+            "client=a/b",
+            "client=netns:../x",
+            "client=netns:7,dhcp",
+        ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

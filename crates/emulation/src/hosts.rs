@@ -169,7 +169,9 @@ fn create(host: &RealHost, attachment: Option<&Attachment>) -> Result<Host, Setu
     let namespace = match attachment.map(|attachment| &attachment.to) {
         None => Namespace::create(&name)?,
         Some(Target::Namespace(target)) => Namespace::join(&name, target)?,
-        Some(Target::Interface(interface)) => return at_interface(host, interface),
+        Some(Target::Interface(interface)) => {
+            return at_interface(host, interface, attachment.is_some_and(|attachment| attachment.dhcp));
+        }
     };
     let mut devices = Vec::new();
     let mut names = Vec::new();
@@ -201,7 +203,7 @@ fn create(host: &RealHost, attachment: Option<&Attachment>) -> Result<Host, Setu
 }
 
 /// Attaches an interface of this machine in the place of a host with one link.
-fn at_interface(host: &RealHost, name: &str) -> Result<Host, SetupError> {
+fn at_interface(host: &RealHost, name: &str, dhcp: bool) -> Result<Host, SetupError> {
     let refused = |why: String| SetupError::Attach { host: host.name.clone(), to: name.to_owned(), why };
     let [interface] = &host.interfaces[..] else {
         let links: Vec<&str> = host.interfaces.iter().map(|interface| &interface.link[..]).collect();
@@ -217,7 +219,10 @@ fn at_interface(host: &RealHost, name: &str) -> Result<Host, SetupError> {
         return Err(refused(why));
     }
     let behind = host.routes.iter().map(|(to, _)| *to).collect();
-    let tap = Tap::open(name, behind).map_err(|error| refused(error.to_string()))?;
+    let mut tap = Tap::open(name, behind).map_err(|error| refused(error.to_string()))?;
+    if let (true, std::net::IpAddr::V4(address)) = (dhcp, host.addresses[0]) {
+        tap.serve_address(address, u16::try_from(mtu).unwrap_or(u16::MAX));
+    }
     Ok(Host {
         name: host.name.clone(),
         address: host.addresses[0],

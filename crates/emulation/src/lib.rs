@@ -10,6 +10,7 @@ mod connections;
 pub mod control;
 mod export;
 mod hosts;
+mod join;
 mod kernel;
 mod live;
 pub mod metrics;
@@ -24,7 +25,9 @@ use bentpipe_emu::SetupError;
 use bentpipe_lab::run::Failure;
 use bentpipe_scenario::ScenarioError;
 
+pub use bentpipe_emu::joint::Skew;
 pub use hosts::namespace_of;
+pub use join::Join;
 pub use kernel::ThisMachine;
 pub use programs::ProgramSettings;
 pub use session::{Emulation, Report, clean_up};
@@ -48,6 +51,9 @@ pub enum Error {
     /// A real host cannot be made.
     #[error(transparent)]
     Hosts(#[from] SetupError),
+    /// The other machine cannot be joined.
+    #[error(transparent)]
+    Join(#[from] bentpipe_emu::joint::JoinError),
     /// The run failed.
     #[error(transparent)]
     Run(#[from] Failure),

@@ -11,6 +11,7 @@ use bentpipe_sim::Network;
 use bentpipe_units::{Span, Time};
 
 use crate::connections::Connections;
+use crate::join;
 
 /// Driver that runs until it is stopped.
 pub(crate) struct RealTimeRun {
@@ -55,6 +56,7 @@ impl RealTimeRun {
         if errors.write > 0 {
             notices.push(format!("the kernel did not take {} packets: garbage, or no room", errors.write));
         }
+        notices.extend(self.driver.joint().map(join::describe));
         let elapsed = self.driver.network_ref().now().as_secs_f64().max(1e-9);
         let late = self.driver.lateness();
         RealTime {

@@ -22,6 +22,7 @@ use crate::connections::Connections;
 use crate::control::Made;
 use crate::export::Exporter;
 use crate::hosts::Hosts;
+use crate::join::{Join, Joined};
 use crate::live::RealTimeRun;
 use crate::programs::{ProgramSettings, Programs, Started};
 use crate::view::View;
@@ -66,6 +67,8 @@ pub struct Emulation<'a> {
     pub prometheus: Option<SocketAddr>,
     /// Display of the live view. Default: none.
     pub display: Option<Display>,
+    /// Part of the scenario that is emulated here, and the other machine. Default: all of it.
+    pub join: Option<Join>,
 }
 
 /// Result of an emulation.
@@ -99,7 +102,12 @@ impl Emulation<'_> {
         let point = &plan.points[0];
         // Flows of real hosts are not in the emulated network, and are checked all the same.
         checked(self.document)?;
-        let emulated = Emulated::new(&point.scenario, point.seeds[0], &plan.folder);
+        let joined = match &self.join {
+            Some(join) => Some(join.meet(self.document, &plan, &self.stop, self.console)?),
+            None => None,
+        };
+        let part = joined.as_ref().map(|joined| &joined.part);
+        let emulated = Emulated::of_part(&point.scenario, point.seeds[0], &plan.folder, part);
         let mut emulated =
             emulated.map_err(|problem| self.document.refusal(&problem.key, problem.problem))?;
         let asked = std::mem::replace(&mut plan.points[0].scenario, emulated.scenario.clone());
@@ -115,7 +123,7 @@ impl Emulation<'_> {
         }
         self.programs.linger.get_or_insert(emulated.max_round_trip);
         let changer = Changer::new(&emulated, &asked);
-        let (results, exit_code, made) = self.follow(&plan, emulated, hosts, changer, &notices)?;
+        let (results, exit_code, made) = self.follow(&plan, emulated, hosts, (changer, joined), &notices)?;
         mark(&mut plan.points[0].scenario, made);
         self.report(plan, &results).map(|page| Report {
             page,
@@ -129,14 +137,21 @@ impl Emulation<'_> {
         plan: &Plan,
         mut emulated: Emulated,
         mut hosts: Hosts,
-        changer: Changer,
+        (changer, joined): (Changer, Option<Joined>),
         notices: &[String],
     ) -> Result<(Results, Option<u8>, Vec<Made>), Error> {
         let captures = CapturePoint::of(std::mem::take(&mut emulated.built.captures));
         let finish = video::finish(std::mem::take(&mut emulated.built.judges), true);
         let links = emulated.built.links;
-        let mut driver = Driver::new(emulated.built.network, Monotonic::start());
+        let (clock, joint) = match joined {
+            Some(joined) => joined.start()?,
+            None => (Monotonic::start(), None),
+        };
+        let mut driver = Driver::new(emulated.built.network, clock);
         driver.set_pace(self.pace);
+        if let Some((joint, cut)) = joint.zip(emulated.cut) {
+            driver.join(cut.element, joint);
+        }
         let connections = Connections::start(hosts.tcp_connections(), plan.points[0].scenario.probe.interval);
         hosts.open(&mut driver);
         let timeline = plan.points[0].scenario.timeline.clone();

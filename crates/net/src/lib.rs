@@ -7,6 +7,7 @@
 
 pub mod channel;
 mod config;
+pub mod cut;
 mod element;
 pub mod external_port;
 mod framing;
@@ -27,6 +28,7 @@ pub mod text;
 
 pub use channel::Channel;
 pub use config::{InvalidConfig, probability};
+pub use cut::Cut;
 pub use element::{Cx, Element, Observer, Outbox, Port, Wire};
 pub use external_port::ExternalPort;
 pub use framing::Framing;

@@ -80,6 +80,7 @@ pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
         stop: interrupt::flag(),
         console: &Streams,
         prometheus: arguments.prometheus,
+        join: arguments.join.join(),
         display: (!arguments.quiet && !shares_terminal).then(display),
     };
     let report = emulation.run()?;

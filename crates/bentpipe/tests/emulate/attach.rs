@@ -206,3 +206,106 @@ fn what_cannot_be_attached_is_refused_and_nothing_stays() {
     assert!(errors.contains("its MTU of 1400 B is less than the link's, 1500 B"), "{errors}");
     assert_eq!(lab.state(), before_mtu);
 }
+
+#[test]
+fn a_machine_at_an_interface_gets_its_address_by_dhcp() {
+    if !bentpipe_testkit::has("busybox") {
+        return;
+    }
+    let Some(lab) = Lab::new("dhcp") else { return };
+    let Some(mut running) = Running::start_in(&lab.machine, "dhcp-far", &["--attach", "left=eth1,dhcp"])
+    else {
+        return;
+    };
+    let folder = bentpipe_testkit::Folder::new();
+    let script = folder.write(
+        "bound.sh",
+        "#!/bin/sh\n[ \"$1\" = bound ] && ip address add $ip/$mask dev $interface && echo bound $ip/$mask mtu $mtu server $serverid\nexit 0\n",
+    );
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).expect("set");
+    // BusyBox's client judges each message of the server.
+    let text =
+        lab.inside(&format!("busybox udhcpc -f -n -q -R -t 5 -T 1 -O mtu -i eth0 -s {}", script.display()));
+    assert!(text.contains("bound 10.0.0.1/") && text.contains("mtu 1500 server 10.0.0.2"), "{text}");
+    let rtts = rtts_ms(&lab.inside("ping -n -c 5 -i 0.2 10.0.0.2"));
+    assert!(rtts.len() >= 4 && (400.0..430.0).contains(&shortest(&rtts)), "{rtts:?} ms over 400 ms");
+    assert_eq!(running.end().0, Some(0));
+}
+
+#[test]
+fn containers_of_two_runtimes_take_a_host_s_place() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/containers/attach.sh");
+    for (runtime, tool) in [("nspawn", "systemd-nspawn"), ("runc", "runc")] {
+        if !bentpipe_testkit::has("busybox") || !bentpipe_testkit::has(tool) {
+            continue;
+        }
+        let mut program = Command::new(script);
+        program.arg(runtime).env("BENTPIPE", env!("CARGO_BIN_EXE_bentpipe"));
+        program.env("SCENARIO", concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/geo.toml"));
+        let output = program.output().expect("starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if crate::rig::is_unable(&errors) {
+            return crate::rig::skip(&errors);
+        }
+        let rtts = rtts_ms(&String::from_utf8_lossy(&output.stdout));
+        assert!(rtts.len() == 3 && (542.0..600.0).contains(&shortest(&rtts)), "{runtime}: {rtts:?} {errors}");
+    }
+}
+
+/// Answers ARP and pings for 10.0.0.1 at a TAP device, as a virtual machine's kernel does, until `end`.
+fn guest(mut tap: std::fs::File, end: &std::sync::atomic::AtomicBool) {
+    use std::io::{Read, Write};
+    let mut frame = [0; 2048];
+    while !end.load(std::sync::atomic::Ordering::Relaxed) {
+        let Ok(len) = tap.read(&mut frame) else {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            continue;
+        };
+        let own = [2, 0, 0, 0, 0, 9];
+        let from: [u8; 6] = frame[6..12].try_into().expect("six");
+        let is_question = frame[12..14] == [8, 6] && frame[21] == 1 && frame[38..42] == [10, 0, 0, 1];
+        let is_ping = frame[12..14] == [8, 0] && frame[23] == 1 && frame[34] == 8;
+        frame[..6].copy_from_slice(&from);
+        frame[6..12].copy_from_slice(&own);
+        if is_question {
+            let sender: [u8; 10] = frame[22..32].try_into().expect("ten");
+            frame[21] = 2;
+            frame[22..28].copy_from_slice(&own);
+            frame[28..32].copy_from_slice(&[10, 0, 0, 1]);
+            frame[32..42].copy_from_slice(&sender);
+        } else if is_ping {
+            let (source, destination) = (frame[26..30].to_vec(), frame[30..34].to_vec());
+            frame[26..30].copy_from_slice(&destination);
+            frame[30..34].copy_from_slice(&source);
+            // Type 8 becomes 0, and the checksum grows by as much (RFC 1624).
+            frame[34] = 0;
+            let sum = u32::from(u16::from_be_bytes([frame[36], frame[37]])) + 0x0800;
+            frame[36..38].copy_from_slice(&((sum + (sum >> 16)) as u16).to_be_bytes());
+        } else {
+            continue;
+        }
+        let _ = tap.write(&frame[..len]);
+    }
+}
+
+#[test]
+fn a_virtual_machine_takes_a_host_s_place_by_its_tap() {
+    let Some(lab) = Lab::new("tap") else { return };
+    let machine = bentpipe_emu::Namespace::join("tap-vm", &lab.machine).expect("there");
+    let tap = machine.within(|| bentpipe_emu::open_tap("tap0")).expect("inside").expect("a TAP");
+    let end = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| guest(tap, &end));
+        if let Some(mut running) = Running::start_in(&lab.machine, "tap-far", &["--attach", "left=tap0"]) {
+            let output =
+                running.shell("tap-far", &["ping", "-n", "-c", "5", "-i", "0.2", "10.0.0.1"]).output();
+            let rtts = rtts_ms(&String::from_utf8_lossy(&output.expect("starts").stdout));
+            let code = running.end().0;
+            end.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(rtts.len() >= 4 && (400.0..430.0).contains(&shortest(&rtts)), "{rtts:?} ms over 400 ms");
+            assert_eq!(code, Some(0));
+        }
+        end.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
