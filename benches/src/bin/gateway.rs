@@ -132,6 +132,8 @@ fn config(n: u8, rohc: bool) -> Config {
             networks: vec![format!("10.{other}.0.0/24").parse().expect("a network")],
             stream: dvb::Config { packing: Some(Span::from_millis(1)), rohc, ..dvb::Config::default() },
             own_addresses: Vec::new(),
+            udlr: None,
+            device: None,
         }],
     }
 }

@@ -11,7 +11,7 @@
 //! Both directions are a ROHC channel in O-mode with the profiles of version 2; feedback goes back in datagrams of its own. Every 5 s
 //! with traffic, a line says what was saved. Anyone who can send datagrams to the port can send packets: for a laboratory only.
 
-#![allow(clippy::print_stdout, reason = "a program")]
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program of real time")]
 
 use std::error::Error;
 use std::net::UdpSocket;

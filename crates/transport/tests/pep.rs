@@ -96,6 +96,53 @@ impl Seg {
     }
 }
 
+/// Returns the packet of a segment without data, with a timestamp and the echo of another.
+fn stamped(segment: Seg, stamps: (u32, u32)) -> Packet {
+    let repr = Repr {
+        src_port: segment.src.port(),
+        dst_port: segment.dst.port(),
+        seq: SeqNumber(segment.seq),
+        ack: segment.ack.map(SeqNumber),
+        flags: segment.flags,
+        window: 60_000,
+        urgent: None,
+        options: Options { timestamps: Some(stamps), ..Options::NONE },
+    };
+    let mut upper = vec![0; repr.buffer_len()];
+    repr.emit(&mut upper);
+    let pseudo = Pseudo::new(segment.src.ip(), segment.dst.ip(), Protocol::TCP);
+    Segment::new_unchecked(&mut upper[..]).fill_checksum(&pseudo);
+    let header = ip::Repr::new(segment.src.ip(), segment.dst.ip(), Protocol::TCP, upper.len());
+    let mut bytes = vec![0; header.buffer_len()];
+    header.emit(&mut bytes);
+    bytes.extend(upper);
+    Packet::from_bytes(&bytes)
+}
+
+/// Returns the timestamps of a segment without data.
+fn stamps(packet: &Packet) -> Option<(u32, u32)> {
+    let bytes = packet.to_vec();
+    let segment = Segment::new_checked(&bytes[20..]).expect("TCP");
+    Repr::parse(&segment).expect("options").options.timestamps
+}
+
+#[test]
+fn timestamps_of_a_peer_start_anywhere() {
+    let mut pep = pep(|config| config.ground.timestamps = true);
+    let out = send(&mut pep, 0, Seg::new(UP, Flags::SYN, 100, None));
+    let iss = out.iter().find(|seg| seg.dst == address(SERVER)).expect("a SYN").seq;
+    for (at, theirs) in [(5, 0xf000_0000), (6, 0xf000_0001)] {
+        let flags = if at == 5 { Flags::SYN } else { Flags::FIN };
+        pep.out.clear();
+        pep.receive(at, 0, stamped(Seg::new(DOWN, flags, 495 + at as u32, Some(iss + 1)), (theirs, 0)));
+        let acks: Vec<_> =
+            pep.out.iter().filter(|(_, _, packet)| Seg::read(packet).dst == address(SERVER)).collect();
+        let echoed: Vec<_> =
+            acks.iter().map(|(_, _, packet)| stamps(packet).expect("timestamps").1).collect();
+        assert_eq!(echoed, [theirs]);
+    }
+}
+
 /// Hands a segment in and returns the answers.
 fn send(pep: &mut Harness<Pep>, at: u64, segment: Seg) -> Vec<Seg> {
     pep.out.clear();

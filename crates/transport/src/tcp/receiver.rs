@@ -146,6 +146,11 @@ impl Receiver {
         (tsval.wrapping_sub(self.ts_recent) as i32) < 0 && now.since(self.ts_recent_at) < TS_RECENT_LIFE
     }
 
+    /// Stores the timestamp of the peer's SYN. Clocks of timestamps start anywhere, so that nothing precedes it.
+    pub(super) fn start_timestamps(&mut self, tsval: u32, now: Time) {
+        (self.ts_recent, self.ts_recent_at) = (tsval, now);
+    }
+
     /// Stores the timestamp to echo (RFC 7323 4.3).
     ///
     /// It is that of the segment that covers the last acknowledged number.

@@ -204,7 +204,7 @@ impl Connection {
         self.sender = Sender::new(&self.config, self.agreed, rtt);
         self.receiver = Receiver::new(&self.config, self.announced_payload(), self.receive_shift);
         if let Some((tsval, _)) = offer.options.timestamps.filter(|_| self.agreed.timestamps) {
-            self.receiver.note_timestamp(0, tsval, now);
+            self.receiver.start_timestamps(tsval, now);
         }
         let shift = if segment.has(Flags::SYN) { 0 } else { self.send_shift };
         self.settle();
