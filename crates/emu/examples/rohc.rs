@@ -1,4 +1,6 @@
-//! Link that compresses headers: a TUN device on each of two hosts, and ROHC packets in UDP datagrams between them.
+//! Link of two TUN devices that compresses headers.
+//!
+//! Each of two hosts has a device; ROHC packets go between them in UDP datagrams.
 //!
 //! On each host, as root, with the addresses the other way round on the other:
 //!

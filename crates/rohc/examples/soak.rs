@@ -1,4 +1,6 @@
-//! Feeds both ends packets, ROHC packets and feedback that were changed at random, and counts them; a panic is a fault.
+//! Feeds both ends packets and feedback that were changed at random.
+//!
+//! The calls are counted; a panic is a fault.
 //!
 //! ```text
 //! cargo run --release -p bentpipe-rohc --example soak --config profile.release.debug-assertions=true -- 1000000 [SEED]
@@ -39,7 +41,9 @@ impl Random {
         (self.next() >> 16) as usize % limit.max(1)
     }
 
-    /// Changes octets: one bit, one octet, a cut, more at the end, or a piece that is doubled or left out.
+    /// Changes octets at random.
+    ///
+    /// One bit or octet is changed, doubled or left out, or the end is cut or extended.
     fn change(&mut self, bytes: &mut Vec<u8>) {
         // Most of what is of interest is in front.
         let near = if self.below(4) == 0 { bytes.len() } else { bytes.len().min(24) };

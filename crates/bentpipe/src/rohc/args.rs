@@ -87,7 +87,7 @@ impl ChannelArgs {
     }
 }
 
-/// What surrounds ROHC packets.
+/// Link layer of ROHC packets, and their integrity check.
 #[derive(Debug, Args)]
 pub(crate) struct LinkArgs {
     /// Link layer of the ROHC packets. Frames of PPP are read without it

@@ -1,4 +1,4 @@
-//! What surrounds ROHC packets in a capture.
+//! Link layers around ROHC packets in a capture, and their integrity check.
 
 use bentpipe_rohc::CidSpace;
 use bentpipe_wire::link::Ppp;
@@ -9,7 +9,7 @@ use bentpipe_wire::rohc::pdcp::{Pdu, SnLen};
 /// Link layer of a capture of ROHC packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RohcLink {
-    /// None: a record is a ROHC packet, of link type USER0.
+    /// Records are ROHC packets, of link type USER0.
     #[default]
     User0,
     /// PPP with HDLC's address and control (RFC 3241 4).
@@ -78,7 +78,9 @@ pub fn key(text: &str) -> Result<Vec<u8>, String> {
     pairs.collect()
 }
 
-/// Returns the ROHC ICV of ROHC over IPsec (RFC 5858 4.1), by HMAC-SHA-256-128, cut to `len` bytes.
+/// Returns the integrity check of ROHC over IPsec (RFC 5858 4.1).
+///
+/// It is HMAC-SHA-256-128, cut to `len` bytes.
 pub fn icv(key: &[u8], len: u16) -> Icv {
     Icv::new(Integrity::HmacSha256, key, Some(len))
 }
