@@ -1,11 +1,12 @@
 //! `bentpipe campaign`: sweeps too long for one command or one machine.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bentpipe_campaign::{Campaign, CampaignError, Driver, Planned, Status, drive, gather, plan, work};
 use bentpipe_lab::plan::Seeds;
 use bentpipe_scenario::Document;
+use bentpipe_study::Study;
 use clap::{Args, Subcommand};
 
 use crate::interrupt::INTERRUPTED;
@@ -26,7 +27,9 @@ pub(crate) enum Command {
 Examples:
   bentpipe campaign plan sweep.toml --out losses
   bentpipe campaign plan geo.toml --seeds 8 --set duration='5 s' --out campaign
+  bentpipe campaign plan studies/wichmo --run adapt --out adapt
 
+A study has several runs, each a campaign: all of them, in folders of their names, or the one of --run.
 Up to 1000 points are read and checked; of a longer sweep a sample, with the values of each axis.")]
     Plan(PlanArguments),
     /// Run a part of a campaign in this process
@@ -70,11 +73,17 @@ of each measure at each point with its 95 % confidence interval over the seeds."
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArguments {
-    /// Scenario file
+    /// Scenario file, or folder of a study
     scenario: PathBuf,
     /// Folder of the campaign
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
+    /// Run of the study [default: all]
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
+    /// Shorter runs of a study, with one seed
+    #[arg(long)]
+    quick: bool,
     /// Set a key of the scenario, as KEY=VALUE; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -150,14 +159,48 @@ pub(crate) fn run(command: &Command) -> Result<u8, (String, u8)> {
     })
 }
 
+fn wrong(error: impl std::fmt::Display) -> CampaignError {
+    CampaignError::File(error.to_string())
+}
+
 fn planned(arguments: &PlanArguments) -> Result<u8, CampaignError> {
-    let wrong = |error: &dyn std::fmt::Display| CampaignError::File(error.to_string());
-    let mut document = Document::read(&arguments.scenario).map_err(|error| wrong(&error))?;
-    for setting in &arguments.set {
-        document.set(setting).map_err(|error| wrong(&error))?;
+    let folder = &arguments.scenario;
+    if folder.join("study.toml").is_file() {
+        return planned_study(arguments, &Study::read(folder).map_err(wrong)?);
+    }
+    if arguments.run.is_some() || arguments.quick {
+        let problem = "--run and --quick are for studies: expected a folder with a study.toml";
+        return Err(wrong(format!("{}: {problem}", folder.display())));
     }
     let seeds = Seeds { first: arguments.seed, count: arguments.seeds };
-    let planned = plan(&document, &arguments.set, seeds, &arguments.out, &build::identity())?;
+    plan_one(folder, arguments.set.clone(), seeds, &arguments.out)
+}
+
+/// Plans a campaign for each run of a study, or for the requested one.
+fn planned_study(arguments: &PlanArguments, study: &Study) -> Result<u8, CampaignError> {
+    let wanted = |name: &str| arguments.run.as_deref().is_none_or(|run| run == name);
+    let chosen: Vec<_> = study.runs.iter().filter(|(name, _)| wanted(name)).collect();
+    if chosen.is_empty() {
+        let names: Vec<&str> = study.runs.keys().map(String::as_str).collect();
+        return Err(wrong(format!("--run: expected one of {}", names.join(", "))));
+    }
+    for (name, run) in chosen {
+        let quick = run.quick.iter().filter(|_| arguments.quick);
+        let settings = run.set.iter().chain(quick).chain(&arguments.set).cloned().collect();
+        let of_study = if arguments.quick { Some(1) } else { run.seeds };
+        let seeds = Seeds { first: arguments.seed, count: arguments.seeds.or(of_study) };
+        let out = if arguments.run.is_some() { arguments.out.clone() } else { arguments.out.join(name) };
+        plan_one(&study.folder.join(&run.scenario), settings, seeds, &out)?;
+    }
+    Ok(0)
+}
+
+fn plan_one(scenario: &Path, settings: Vec<String>, seeds: Seeds, out: &Path) -> Result<u8, CampaignError> {
+    let mut document = Document::read(scenario).map_err(wrong)?;
+    for setting in &settings {
+        document.set(setting).map_err(wrong)?;
+    }
+    let planned = plan(&document, &settings, seeds, out, &build::identity())?;
     document.notes().iter().for_each(|note| show::note(note));
     let Planned { manifest, checked } = planned;
     let what = match checked == manifest.points {
@@ -170,7 +213,7 @@ fn planned(arguments: &PlanArguments) -> Result<u8, CampaignError> {
         manifest.runs(),
         manifest.points,
         manifest.seeds,
-        arguments.out.display()
+        out.display()
     ));
     Ok(0)
 }

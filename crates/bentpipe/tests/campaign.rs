@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 use bentpipe_campaign::{Campaign, Driver, drive};
 use bentpipe_lab::run::Silent;
 use bentpipe_record::{Frame, read_frame};
+use bentpipe_study::Study;
 use bentpipe_testkit::{Folder, Process, run as run_program, said};
 
 const SWEPT: &str = r#"
@@ -149,6 +150,53 @@ fn a_damaged_part_is_named_and_its_runs_are_made_again() {
     assert_eq!(gathered(&folder, 0).rows() as u64, RUNS);
 }
 
+/// File system of a few kilobytes on a folder, for as long as this lives.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Mounts it. `None` without the right to do so.
+    fn on(folder: PathBuf) -> Option<SmallDisk> {
+        let words = ["-t", "tmpfs", "-o", "size=8k", "none"];
+        let mounted = Command::new("mount").args(words).arg(&folder).stderr(Stdio::null()).status();
+        mounted.is_ok_and(|status| status.success()).then_some(SmallDisk(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_campaign_and_another_one_goes_on() {
+    let folder = planned();
+    let Some(disk) = SmallDisk::on(folder.file("c/parts")) else {
+        return bentpipe_testkit::skip("a file system cannot be mounted: it needs root");
+    };
+    let text = said(&bentpipe(&folder, &["campaign", "part", "c"]), 2);
+    assert!(text.contains("c/parts/000000000-000000017-") && text.contains("No space left"), "{text}");
+    let text = said(&bentpipe(&folder, &["campaign", "run", "c", "--jobs", "1"]), 2);
+    assert!(text.contains("No space left"), "{text}");
+    let text = said(&bentpipe(&folder, &["campaign", "status", "c"]), 1);
+    assert!(text.contains(" of 18 runs finished") && !text.contains("damaged"), "{text}");
+    assert!(parts(&folder).iter().all(|part| part.extension().is_some_and(|it| it == "parquet")));
+    drop(disk);
+    said(&bentpipe(&folder, &["campaign", "run", "c"]), 0);
+    assert_eq!(gathered(&folder, 0).rows() as u64, RUNS);
+}
+
+#[test]
+fn two_drivers_of_one_campaign_do_no_harm() {
+    let folder = planned();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.args(["campaign", "run", "c", "--jobs", "1"]).current_dir(folder.path());
+    let mut other = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a driver");
+    said(&bentpipe(&folder, &["campaign", "run", "c", "--jobs", "1"]), 0);
+    assert!(other.wait().expect("its end").success());
+    assert_eq!(gathered(&folder, 0).rows() as u64, RUNS);
+}
+
 #[test]
 fn another_build_or_another_input_runs_nothing() {
     let folder = planned();
@@ -211,6 +259,37 @@ fn a_run_that_ends_its_process_is_found_and_the_others_go_on() {
     // What is made again replaces the failure.
     said(&bentpipe(&folder, &["campaign", "run", "c", "--retry"]), 0);
     assert!(texts(&gathered(&folder, 0), "error").iter().all(String::is_empty));
+}
+
+#[test]
+fn a_run_of_a_study_is_a_campaign() {
+    let folder = Folder::new();
+    let study = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/wichmo");
+    let plan = |words: &[&str]| {
+        let words = [&["campaign", "plan", study, "--quick"][..], words].concat();
+        bentpipe(&folder, &words)
+    };
+    let text = said(&plan(&["--run", "adapt-slow", "--set", "duration=5 s", "--out", "c"]), 0);
+    assert!(text.contains("all checked) of 1 seeds"), "{text}");
+    said(&bentpipe(&folder, &["campaign", "run", "c"]), 0);
+    let frame = gathered(&folder, 0);
+    let mut words =
+        vec!["run", concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/wichmo/adapt.toml"), "--quiet"];
+    let settings = Study::read(Path::new(study)).expect("a study").runs["adapt-slow"].set.clone();
+    settings.iter().map(String::as_str).chain(["duration=5 s"]).for_each(|set| words.extend(["--set", set]));
+    words.extend(["--seeds", "1"]);
+    let run = said(&bentpipe(&folder, &words), 0);
+    let results = folder.file(run.trim().strip_prefix("report: ").expect("a report")).with_file_name("");
+    let manifest = fs::read_to_string(results.join("manifest.json")).expect("it");
+    assert!(texts(&frame, "fingerprint").iter().all(|print| print.len() == 16 && manifest.contains(print)));
+    // Without a name: all runs, each in a folder.
+    let text = said(&plan(&["--out", "all"]), 0);
+    assert!(text.contains("bentpipe campaign run all/hybrid") && text.contains("all/adapt-tcp"), "{text}");
+    let text = said(&plan(&["--run", "adopt", "--out", "x"]), 2);
+    assert!(text.contains("--run: expected one of hybrid, by-clock, adapt"), "{text}");
+    folder.write("swept.toml", SWEPT);
+    let text = said(&bentpipe(&folder, &["campaign", "plan", "swept.toml", "--quick", "--out", "x"]), 2);
+    assert!(text.contains("--run and --quick are for studies"), "{text}");
 }
 
 #[test]

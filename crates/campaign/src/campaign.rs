@@ -1,6 +1,7 @@
 //! The folder of a campaign.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bentpipe_lab::plan::Seeds;
@@ -127,6 +128,17 @@ impl Campaign {
     /// # Errors
     /// Returns an error if the folder cannot be read. A damaged part gives no error: its runs are missing.
     pub fn status(&self, retry: bool) -> Result<Status> {
+        self.status_within(0..self.manifest.runs(), retry)
+    }
+
+    /// Reads which runs of a range are finished, as [`Campaign::status`] does of all.
+    ///
+    /// Only parts with runs in the range are read; their names have them. So a process that runs a short range reads as much late in a
+    /// campaign as early.
+    ///
+    /// # Errors
+    /// Returns an error if the folder cannot be read.
+    pub(crate) fn status_within(&self, range: Range<u64>, retry: bool) -> Result<Status> {
         let mut status = Status {
             missing: Missing::all(self.manifest.runs()),
             failed: Vec::new(),
@@ -135,7 +147,10 @@ impl Campaign {
             parts: 0,
         };
         let mut failed: std::collections::BTreeMap<u64, String> = Default::default();
-        for path in part::list(&self.parts())? {
+        let overlaps = |path: &PathBuf| {
+            part::runs_of(path).is_none_or(|runs| runs.start < range.end && range.start < runs.end)
+        };
+        for path in part::list(&self.parts())?.into_iter().filter(overlaps) {
             match part::read(&path, |title| title == ERROR) {
                 Ok(frame) => {
                     status.parts += 1;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bentpipe_record::{Frame, FrameColumn, FrameValues, FrameWriter, Outcome, read_frame, write_whole};
@@ -140,6 +141,14 @@ pub(crate) fn list(folder: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
+/// Returns the range of runs in a part's name. `None` for another name.
+pub(crate) fn runs_of(path: &Path) -> Option<Range<u64>> {
+    let mut words = path.file_name()?.to_str()?.split('-');
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let (first, last) = (number()?, number()?);
+    (first <= last).then_some(first..last.checked_add(1)?)
+}
+
 /// Reads columns of a part.
 ///
 /// # Errors
@@ -196,6 +205,12 @@ mod tests {
         let path = write(folder.path(), &frame(&rows, &keys, "build", "host")).expect("written");
         assert!(
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("000000004-000000006-"))
+        );
+        assert_eq!(runs_of(&path), Some(4..7));
+        assert!(
+            ["runs.parquet", "7-6-x", "a-b", "1-18446744073709551615-x"]
+                .iter()
+                .all(|name| runs_of(Path::new(name)).is_none())
         );
         let read = read(&path, |_| true).expect("a part");
         assert_eq!(read.columns.len(), front(1) + 2);

@@ -35,8 +35,8 @@ pub fn work(
     monitor: &dyn Monitor,
 ) -> Result<u64> {
     let document = campaign.document(build)?;
-    let status = campaign.status(retry)?;
-    let runs: Vec<u64> = status.missing.within(range).collect();
+    let missing = campaign.status_within(range.clone(), retry)?.missing;
+    let runs: Vec<u64> = missing.within(range).collect();
     monitor.begin(runs.len(), 0);
     let scratch = campaign.folder().join(format!(".scratch-{}", std::process::id()));
     fs::create_dir_all(&scratch).map_err(at(&scratch))?;
@@ -52,7 +52,7 @@ pub fn work(
     let _ = fs::remove_dir_all(&scratch);
     match done? {
         done if done < runs.len() => Err(CampaignError::Interrupted {
-            finished: status.missing.finished() + done as u64,
+            finished: campaign.status(retry)?.missing.finished(),
             runs: campaign.manifest().runs(),
         }),
         done => Ok(done as u64),

@@ -7,6 +7,7 @@
 
 pub mod channel;
 mod config;
+pub mod custom;
 pub mod cut;
 mod element;
 pub mod external_port;

@@ -41,9 +41,9 @@ impl Campaign {
         seed: Option<u64>,
         seeds: Option<u32>,
     ) -> PyResult<Campaign> {
-        if let Some(id) = scenario.local_controller() {
+        if let Some(id) = scenario.local_class() {
             return Err(errors::value(format!(
-                "controller \"{id}\" is a class of this process, and other processes run a campaign: use Scenario.run"
+                "\"{id}\" is a class of this process, and other processes run a campaign: use Scenario.run"
             )));
         }
         let (seeds, build) = (Seeds { first: seed, count: seeds }, build::identity(py)?);

@@ -5,14 +5,18 @@
 //! Arrow PyCapsule interface ([`frame`]). The package around it is in `python/bentpipe`.
 
 mod build;
+mod bundle;
 mod campaign;
 mod controller;
+mod element;
 mod errors;
 mod frame;
 mod offline;
 mod results;
 mod rohc;
 mod scenario;
+mod script;
+mod source;
 mod values;
 mod watch;
 
@@ -24,19 +28,25 @@ mod _native {
     use super::*;
 
     #[pymodule_export]
+    use super::bundle::{decode_bundle, encode_bundle};
+    #[pymodule_export]
     use super::campaign::Campaign;
     #[pymodule_export]
     use super::controller::{Ack, Connection, Loss, register_controller};
     #[pymodule_export]
+    use super::element::{Ahead, Packet, register_element};
+    #[pymodule_export]
     use super::frame::Frame;
     #[pymodule_export]
-    use super::offline::{fit_losses, rohc_stats};
+    use super::offline::{fit_losses, rohc_stats, ts_decap, ts_encap, ts_inspect};
     #[pymodule_export]
     use super::results::Results;
     #[pymodule_export]
     use super::rohc::{Compressor, Decompressor};
     #[pymodule_export]
     use super::scenario::Scenario;
+    #[pymodule_export]
+    use super::source::{Path, register_source};
 
     /// Returns the version, and an identifier of the build that changes with the program.
     #[pyfunction]

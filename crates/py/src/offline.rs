@@ -4,9 +4,13 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bentpipe_dvb::{Config, DataPid, Encapsulation, Rohc};
 use bentpipe_offline::channel::Fit;
 use bentpipe_offline::rohc::{Outputs, Sending, Stats};
+use bentpipe_offline::ts::{Decap, Encap, Inspect};
 use bentpipe_offline::{Error, Session};
+use bentpipe_wire::bbframe::FrameSize;
+use bentpipe_wire::ts::Pid;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
@@ -77,4 +81,81 @@ pub(crate) fn fit_losses(
     let (json, plot, report, trace_out) = (None, None, None, None);
     let job = Fit { trace, sequence, port, ssrc: None, attempts, json, plot, report, trace_out };
     py.detach(|| job.figures()).map_err(raised)
+}
+
+/// Returns the encapsulation of a name, as `bentpipe ts` takes it.
+fn encapsulation(name: &str) -> PyResult<Encapsulation> {
+    match name {
+        "ule" => Ok(Encapsulation::Ule),
+        "mpe" => Ok(Encapsulation::Mpe),
+        "gse" => Ok(Encapsulation::Gse),
+        _ => Err(errors::value(format!("format {name:?}: expected \"ule\", \"mpe\" or \"gse\""))),
+    }
+}
+
+/// Does a job and returns its remarks.
+fn remarks(
+    py: Python<'_>,
+    job: impl FnOnce(&Kept) -> Result<bentpipe_offline::Outcome, Error> + Send,
+) -> PyResult<Vec<String>> {
+    let session = Kept::default();
+    watched(py, &session, None, || job(&session))?.map_err(raised)?;
+    Ok(session.notes.into_inner().unwrap_or_default())
+}
+
+/// Encapsulates a capture in a stream. Returns remarks.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+pub(crate) fn ts_encap(
+    py: Python<'_>,
+    input: PathBuf,
+    output: PathBuf,
+    format: &str,
+    pid: u16,
+    packing: Option<&str>,
+    rohc: bool,
+    bridges: bool,
+) -> PyResult<Vec<String>> {
+    let stream = Config {
+        pid: DataPid::new(pid).ok_or_else(|| errors::value(format!("pid {pid}: expected 0x20 to 0x1ffe")))?,
+        encapsulation: encapsulation(format)?,
+        packing: packing.map(str::parse).transpose().map_err(errors::value)?,
+        rohc: rohc.then(Rohc::default),
+        ..Config::default()
+    };
+    let (map_pid, modcod) = (Pid::new(0x200), "QPSK 3/4".parse().map_err(errors::value)?);
+    let job = Encap { input, output, stream, bridges, map_pid, modcod, frame_size: FrameSize::Normal };
+    remarks(py, |session| job.run(session))
+}
+
+/// Writes the packets of a stream to a capture. Returns remarks.
+#[pyfunction]
+pub(crate) fn ts_decap(
+    py: Python<'_>,
+    input: PathBuf,
+    output: PathBuf,
+    format: Option<&str>,
+    pids: Vec<u16>,
+    decompresses: bool,
+    bridges: bool,
+) -> PyResult<Vec<String>> {
+    let pid = |number: u16| {
+        Pid::new(number).ok_or_else(|| errors::value(format!("pid {number}: expected at most 0x1fff")))
+    };
+    let pids = pids.into_iter().map(pid).collect::<PyResult<_>>()?;
+    let encapsulation = format.map(encapsulation).transpose()?;
+    let job = Decap { input, output, pids, encapsulation, decompresses, bridges };
+    remarks(py, |session| job.run(session))
+}
+
+/// Describes a stream in a file of JSON. Returns remarks.
+#[pyfunction]
+pub(crate) fn ts_inspect(
+    py: Python<'_>,
+    input: PathBuf,
+    json: PathBuf,
+    measure: bool,
+) -> PyResult<Vec<String>> {
+    let job = Inspect { input, json: Some(json), measure, ..Inspect::default() };
+    remarks(py, |session| job.run(session))
 }

@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use bentpipe_cc as cc;
 use bentpipe_lab::budget::Budget;
 use bentpipe_lab::check;
 use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_lab::run::{self, Assembled, Failure, Folder, Request};
+use bentpipe_net as net;
 use bentpipe_report::results_page;
 use bentpipe_scenario::{Document, ScenarioError};
+use bentpipe_transport::app;
+use bentpipe_units::Registered as _;
 use pyo3::prelude::*;
 
 use crate::build;
@@ -74,10 +78,17 @@ impl Scenario {
         (&self.document, self.set.iter().map(|(_, set)| set.clone()).collect())
     }
 
-    /// Returns the identifier of a controller that only this process knows.
-    pub(crate) fn local_controller(&self) -> Option<&'static str> {
-        let texts = self.set.iter().map(|(_, set)| set.as_str()).chain([self.document.text()]);
-        texts.filter_map(bentpipe_cc::custom::named_in).next()
+    /// Returns the identifier of a class that only this process knows.
+    ///
+    /// It is a controller, an element or a source.
+    pub(crate) fn local_class(&self) -> Option<&'static str> {
+        let mut texts = self.set.iter().map(|(_, set)| set.as_str()).chain([self.document.text()]);
+        texts.find_map(|text| {
+            let controller = cc::custom::Maker::registry().named_in(text);
+            let element = || net::custom::Maker::registry().named_in(text);
+            let source = || app::custom::Maker::registry().named_in(text);
+            controller.or_else(element).or_else(source)
+        })
     }
 
     /// Returns the command line that gives the same results.
@@ -208,10 +219,10 @@ impl Scenario {
         }
     }
 
-    /// Identifier of a controller that only this process knows, if the scenario names one.
+    /// Identifier of a class that only this process knows, if the scenario names one.
     #[getter]
-    fn _local_controller(&self) -> Option<&'static str> {
-        self.local_controller()
+    fn _local_class(&self) -> Option<&'static str> {
+        self.local_class()
     }
 
     /// Text, name, folder and overrides, from which `_rebuilt` makes the scenario again.

@@ -71,4 +71,8 @@ fn the_package_passes_its_tests_and_its_types_are_true() {
     );
     command("mypy", &["--config-file", settings, "--cache-dir", "/dev/null", "-p", "bentpipe"]);
     command("stubtest", &["--mypy-config-file", settings, "bentpipe"]);
+    // The book, with the reference of the package: a warning is an error.
+    let (pages, book) = (root.join("docs"), root.join("target/book"));
+    let [pages, book] = [&pages, &book].map(|path| path.to_str().expect("a path of text"));
+    command("sphinx-build", &["-W", "--keep-going", "-q", "-d", "doctrees", "-b", "html", pages, book]);
 }

@@ -97,6 +97,87 @@ def test_workers_of_dask_run_it_and_one_may_die(planned: campaigns.Campaign, cli
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_scheduler_that_dies_ends_the_driver(planned: campaigns.Campaign, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    where = tmp_path / "scheduler.json"
+
+    def start(kind: str, *words: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", "--scheduler-file", str(where), "--no-dashboard"]
+        return subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    processes = [start("scheduler", "--host", "127.0.0.1", "--port", "0")]
+    processes.append(start("worker", "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1"))
+    try:
+        with distributed.Client(scheduler_file=str(where), timeout=60) as client:
+            client.wait_for_workers(1, timeout=60)
+
+            def kill(it: bentpipe.Progress) -> None:
+                if it.finished >= 1:
+                    processes[0].kill()
+
+            with pytest.raises(bentpipe.RunError, match="scheduler of Dask is gone: finished runs are kept"):
+                planned.run(client, progress=kill)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert planned.status().finished >= 1
+    assert planned.run(1).finished == RUNS
+
+
+def test_two_drivers_do_no_harm(planned: campaigns.Campaign) -> None:
+    program = f"import bentpipe; bentpipe.campaign.open({str(planned.path)!r}).run(1)"
+    other = subprocess.Popen([sys.executable, "-c", program])
+    assert planned.run(1).finished == RUNS
+    assert other.wait() == 0
+    assert planned.gather().rows == RUNS and not planned.status().damaged
+
+
+@pytest.fixture
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A bucket of object storage on this machine."""
+    pytest.importorskip("s3fs")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    import s3fs
+
+    s3fs.S3FileSystem(skip_instance_cache=True).mkdir("bucket")
+    yield "s3://bucket/campaigns/one"
+    server.stop()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_object_storage_takes_the_place_of_the_folder(
+    bucket: str, planned: campaigns.Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = bentpipe.load(planned.path / "scenario.toml").set("duration", "2 s")
+    swept = scenario.sweep({"link.satellite.delay": ["9 ms", "20 ms", "100 ms", "270 ms"]})
+    stored = campaigns.plan(swept, bucket, seeds=3)
+    assert stored.address == bucket and stored.status().missing == [range(RUNS)]
+    # Another machine has another copy.
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+        assert campaigns.open(bucket).part(3, 8) == 5
+        assert campaigns.open(bucket).part(4, 9) == 1
+    assert stored.status().missing == [range(3), range(9, RUNS)]
+    assert stored.run(2).finished == RUNS
+    planned.run(2)
+    one, other = (polars.read_parquet(it.gather().runs) for it in (planned, stored))
+    assert one["fingerprint"].to_list() == other["fingerprint"].to_list()
+    with pytest.raises(FileExistsError, match="has another campaign"):
+        campaigns.plan(swept, bucket, seeds=4)
+    assert campaigns.plan(swept, bucket, seeds=3).status().finished == RUNS
+    with pytest.raises(FileNotFoundError):
+        campaigns.open("s3://bucket/none")
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_a_driver_that_dies_loses_nothing(planned: campaigns.Campaign) -> None:
     program = f"import bentpipe; bentpipe.campaign.open({str(planned.path)!r}).run(1)"
     driver = subprocess.Popen([sys.executable, "-c", program])

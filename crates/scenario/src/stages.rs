@@ -2,7 +2,7 @@
 //!
 //! Rows are appended, never sorted: packets meet the last row first, and the place of a row is a part of results.
 
-use bentpipe_net::{quick_start, shaper};
+use bentpipe_net::{custom, quick_start, shaper};
 
 bentpipe_site::stages! {
     /// Token bucket in front of the queue. Default: none.
@@ -15,4 +15,7 @@ bentpipe_site::stages! {
 
     /// Aggregation of small packets, with its partner behind the medium. Default: none.
     aggregate "aggregate" bentpipe_voice::aggregate::Config;
+
+    /// An element that is a class in Python, for trying ideas. Each call of it takes some 5 µs. Default: none.
+    custom "custom" custom::Config;
 }

@@ -1,7 +1,7 @@
 //! Contract of a stage: elements around a medium.
 
 use bentpipe_net::quick_start::{self, Approver};
-use bentpipe_net::{Element, InvalidConfig, Port, Shaper, shaper};
+use bentpipe_net::{Element, InvalidConfig, Port, Shaper, custom, shaper};
 use bentpipe_units::Rate;
 
 use crate::change::{Changes, UNCHANGEABLE};
@@ -85,6 +85,16 @@ impl Stage for quick_start::Config {
 
     fn elements(&self, at: &Ahead) -> Result<StageElements, InvalidConfig> {
         Approver::new(self, at.rate, at.from_router).map(StageElements::alone)
+    }
+}
+
+impl Stage for custom::Config {
+    fn check(&self) -> Result<(), InvalidConfig> {
+        Ok(())
+    }
+
+    fn elements(&self, at: &Ahead) -> Result<StageElements, InvalidConfig> {
+        Ok(StageElements::alone(custom::Custom::new(self, at.rate)))
     }
 }
 

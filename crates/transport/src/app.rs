@@ -4,6 +4,7 @@
 //! applications are part of its element.
 
 mod arrivals;
+pub mod custom;
 pub(crate) mod delays;
 pub(crate) mod flow;
 mod kind;

@@ -9,8 +9,9 @@
 Everything is computed by the code that the command line runs, so results and fingerprints are the same.
 """
 
-from bentpipe import _native, campaign, channel, rohc
+from bentpipe import _native, campaign, channel, dtn, rohc, ts
 from bentpipe._controllers import Controller
+from bentpipe._custom import Element, Source
 from bentpipe._errors import BentpipeError, InternalError, Problem, RohcError, RunError, ScenarioError
 from bentpipe._progress import Progress
 from bentpipe._results import Estimate, Plot, Results, Run
@@ -22,6 +23,7 @@ __all__ = [
     "EXAMPLE",
     "BentpipeError",
     "Controller",
+    "Element",
     "Estimate",
     "InternalError",
     "Plot",
@@ -33,16 +35,19 @@ __all__ = [
     "RunError",
     "Scenario",
     "ScenarioError",
+    "Source",
     "Table",
     "TextTable",
     "build_info",
     "campaign",
     "channel",
     "describe",
+    "dtn",
     "load",
     "open",
     "parse",
     "rohc",
+    "ts",
 ]
 
 __version__: str = _native.build_info()[0]

@@ -1,16 +1,10 @@
 """Congestion controllers in Python."""
 
-import hashlib
-import inspect
 import math
-import textwrap
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from bentpipe import _native
-
-#: Most lists and tables within each other.
-_MAX_DEPTH = 16
 
 #: Registered classes or functions, by identifier. The engine makes the controller of each connection with them.
 _MAKERS: dict[str, Callable[[_native.Connection], "Controller"]] = {}
@@ -111,48 +105,10 @@ class Controller:
         self._before = (self.cwnd, self.ssthresh)
 
 
-def assigned(value: object, depth: int = _MAX_DEPTH) -> object:
-    """Return the value to assign to a key: controllers become tables with their identifier, also in lists."""
-    if depth == 0:
-        # The engine refuses it, with the reason.
-        return value
-    if isinstance(value, type) and issubclass(value, Controller):
-        return {"name": "custom", "id": _registered(value)}
-    if isinstance(value, dict):
-        return {key: assigned(item, depth - 1) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [assigned(item, depth - 1) for item in value]
-    return value
-
-
 def register(identity: str, make: Callable[[_native.Connection], Controller], *, wants_sent: bool) -> None:
     """Register a maker of controllers. A later one of the same identity takes its place."""
     _MAKERS[identity] = make
     _native.register_controller(identity, lambda connection: _MAKERS[identity](connection), wants_sent)
-
-
-def _registered(kind: type[Controller]) -> str:
-    identity = f"{kind.__qualname__.rpartition('.')[2]}@{_digest(kind)}"
-    register(identity, kind, wants_sent=kind.on_sent is not Controller.on_sent)
-    return identity
-
-
-def _digest(kind: type[Controller]) -> str:
-    digest = hashlib.sha256()
-    for base in kind.__mro__:
-        if base in (Controller, object):
-            continue
-        text: Any = base.__dict__.get("source")
-        if text is None:
-            try:
-                text = textwrap.dedent(inspect.getsource(base))
-            except (OSError, TypeError) as error:
-                raise ValueError(
-                    f"the source of {base.__qualname__} cannot be found, and results are told apart by it: "
-                    "define the class in a file or a notebook, or give it a text as `source`"
-                ) from error
-        digest.update(text.encode())
-    return digest.hexdigest()[:12]
 
 
 def checked(controller: Controller) -> tuple[float, float, float]:

@@ -121,7 +121,7 @@ class Results:
         Parameters
         ----------
         patterns
-            Names such as ``flow.*.cwnd``; ``*`` stands for any characters. Without patterns: all.
+            Names such as ``flow.*.cwnd``; a star stands for any characters. Without patterns: all.
         constant
             Set to keep series that have one value in all runs.
         long

@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from bentpipe import _native
-from bentpipe._controllers import assigned
+from bentpipe._custom import assigned
 from bentpipe._progress import Callback, native_callback
 from bentpipe._results import Results
 
@@ -42,9 +42,9 @@ class Scenario:
         self._native = native
 
     def __reduce__(self) -> tuple[object, ...]:
-        local = self._native._local_controller
+        local = self._native._local_class
         if local is not None:
-            raise pickle.PicklingError(f'controller "{local}" is a class of this process, which another one does not know')
+            raise pickle.PicklingError(f'"{local}" is a class of this process, which another one does not know')
         return _rebuilt, self._native._parts()
 
     def __dask_tokenize__(self) -> str:
@@ -84,8 +84,8 @@ class Scenario:
     def set(self, key: str, value: object) -> "Scenario":
         """Return a scenario with a key set, as ``--set KEY=VALUE`` does.
 
-        A text is taken as on the command line. Lists, tables and numbers are taken as TOML, and a class derived from `Controller` is
-        taken as a congestion controller.
+        A text is taken as on the command line. Lists, tables and numbers are taken as TOML, and so are classes derived from `Controller`,
+        `Element` and `Source`.
 
         >>> import bentpipe
         >>> scenario = bentpipe.parse(bentpipe.EXAMPLE)

@@ -14,11 +14,14 @@ A campaign is a folder that any number of processes run parts of; they share not
 >>> it.gather().rows
 6
 
-`Campaign.run` drives it: by processes of this machine, or by workers of Dask, on a cluster too.
+`Campaign.run` drives it: by processes of this machine, or by workers of Dask, on a cluster too. In place of a folder, `plan` and `open`
+take the address of one on object storage, such as ``s3://bucket/campaign``.
 """
 
+import contextlib
 import subprocess
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -31,6 +34,7 @@ from bentpipe import _native
 from bentpipe._errors import RunError
 from bentpipe._progress import Callback, native_callback
 from bentpipe._scenario import Scenario
+from bentpipe._store import Store, is_address
 
 #: Seconds that a task should take: long beside its start, short beside a campaign.
 TASK_S = 10.0
@@ -46,6 +50,9 @@ TASKS_EACH = 4
 
 #: Exit codes of a part: the campaign, a file or the build is at fault; interrupted.
 _BAD, _INTERRUPTED = 2, 130
+
+#: Error of a driver whose scheduler has ended.
+_GONE = "the scheduler of Dask is gone: finished runs are kept, and the same call goes on from there"
 
 #: What the process of a part runs.
 _PROGRAM = "import sys; from bentpipe.campaign import _main; sys.exit(_main(sys.argv[1:]))"
@@ -78,15 +85,21 @@ class Gathered(NamedTuple):
 
 
 class Campaign:
-    """Campaign in a folder."""
+    """Campaign in a folder, or on object storage with a copy in a folder of this machine."""
 
-    def __init__(self, native: _native.Campaign) -> None:
+    def __init__(self, native: _native.Campaign, store: Store | None = None) -> None:
         self._native = native
+        self._store = store
 
     @property
     def path(self) -> Path:
         """Folder."""
         return self._native.path
+
+    @property
+    def address(self) -> str:
+        """Address on object storage, or absolute path of the folder: `open` of another process finds the campaign there."""
+        return self._store.url if self._store else str(self.path.resolve())
 
     @property
     def title(self) -> str:
@@ -100,6 +113,8 @@ class Campaign:
 
     def status(self, *, retry: bool = False) -> Status:
         """Read what is finished. With `retry` runs without a result count as missing."""
+        if self._store:
+            self._store.pull(self.path)
         finished, missing, failed, damaged = self._native.status(retry)
         return Status(finished, self.runs, [range(*ends) for ends in missing], dict(failed), dict(damaged))
 
@@ -107,10 +122,18 @@ class Campaign:
         self, first: int, end: int, *, retry: bool = False, progress: Callback | bool | None = None
     ) -> int:
         """Run what is missing of the runs from `first` up to `end` in this process, and return how many it made."""
-        return self._native.part(first, end, retry, native_callback(progress))
+        if self._store is None:
+            return self._native.part(first, end, retry, native_callback(progress))
+        self._store.pull(self.path, range(first, end))
+        try:
+            return self._native.part(first, end, retry, native_callback(progress))
+        finally:
+            self._store.push(self.path)
 
     def gather(self) -> Gathered:
         """Write ``runs.parquet``, a row for each run, and ``summary.csv``, the means of each point."""
+        if self._store:
+            self._store.pull(self.path)
         return Gathered(*self._native.gather())
 
     def run(
@@ -130,7 +153,7 @@ class Campaign:
         ----------
         cluster
             Number of processes on this machine (default: one per processor), or a ``Client`` of ``dask.distributed``, whose
-            workers see the folder under the same path and have the same build of this package.
+            workers have the same build of this package and see the folder under the same path, or the object storage.
         retry
             Set to run again what has no result.
         progress
@@ -154,12 +177,20 @@ def plan(
 
     Up to 1000 points are read and checked; of a longer sweep a sample, with the values of each axis.
     """
-    return Campaign(_native.Campaign.plan(scenario._native, Path(folder), seed, seeds))
+    if not is_address(folder):
+        return Campaign(_native.Campaign.plan(scenario._native, Path(folder), seed, seeds))
+    with tempfile.TemporaryDirectory() as made:
+        planned = _native.Campaign.plan(scenario._native, Path(made) / "campaign", seed, seeds)
+        Store(str(folder)).create(planned.path)
+    return open(folder)
 
 
 def open(folder: str | PathLike[str]) -> Campaign:
     """Open the folder of a campaign."""
-    return Campaign(_native.Campaign.open(Path(folder)))
+    if not is_address(folder):
+        return Campaign(_native.Campaign.open(Path(folder)))
+    store = Store(str(folder))
+    return Campaign(_native.Campaign.open(store.mirror()), store)
 
 
 class _Task(NamedTuple):
@@ -217,19 +248,35 @@ class _Dask:
 
     @property
     def workers(self) -> int:
-        return max(1, sum(int(threads) for threads in self._client.nthreads().values()))
+        with _scheduler():
+            return max(1, sum(int(threads) for threads in self._client.nthreads().values()))
 
     def submit(self, *arguments: Any) -> Any:
-        return self._client.submit(_work, *arguments, pure=False, retries=2)
+        with _scheduler():
+            return self._client.submit(_work, *arguments, pure=False, retries=2)
 
     def ended(self, tasks: list[Any]) -> Iterator[Any]:
         import distributed
 
         wait: Any = distributed.wait
-        try:
-            yield from wait(tasks, timeout=0.5, return_when="FIRST_COMPLETED").done
-        except distributed.TimeoutError:
-            pass
+        with _scheduler():
+            try:
+                ended = wait(tasks, timeout=0.5, return_when="FIRST_COMPLETED").done
+            except distributed.TimeoutError:
+                return
+        yield from ended
+
+
+@contextlib.contextmanager
+def _scheduler() -> Iterator[None]:
+    """Raise what tells that a scheduler of Dask is gone as a `RunError`.
+
+    Its client cancels all tasks at once. It may find a scheduler again, but no task of the old one.
+    """
+    try:
+        yield
+    except (OSError, futures.CancelledError) as error:
+        raise RunError(_GONE) from error
 
 
 class _Queue:
@@ -286,7 +333,7 @@ def _drive(
     queue = _Queue(status.missing, lambda: pool.workers)
     running: dict[Any, _Task] = {}
     finished = status.finished
-    path = str(campaign.path.resolve())
+    path = campaign.address
     try:
         while True:
             # Processes of this machine wait for no scheduler: one each. Elsewhere the next task is there when one ends.
@@ -310,18 +357,24 @@ def _drive(
                     reason = f"killed: exit code {ended.code}"
                     last = ended.error.splitlines()[-1:]
                     campaign._native.note_failure(task.first, ": ".join([reason, *last]))
+                    if campaign._store:
+                        campaign._store.push(campaign.path)
                 finished += task.end - task.first
             if call is not None:
                 call(finished / max(1, campaign.runs), finished, campaign.runs)
     finally:
         for future in running:
-            future.cancel()
+            # A scheduler that is gone has no tasks to cancel.
+            with contextlib.suppress(Exception):
+                future.cancel()
 
 
 def _ended(future: Any) -> _Ended:
     """Return how a task ended. A worker that died counts as one that its run ended by force."""
     try:
         return _Ended(*future.result())
+    except futures.CancelledError as error:
+        raise RunError(_GONE) from error
     except Exception as error:
         return _Ended(-1, f"{type(error).__name__}: {error}", 0.0)
 
@@ -335,5 +388,9 @@ def _main(words: list[str]) -> int:
         return _INTERRUPTED
     except (OSError, RunError, ValueError) as error:
         print(error, file=sys.stderr)
+        return _BAD
+    except Exception as error:
+        # A run's own failure is a row; what object storage raises has many types.
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return _BAD
     return 0

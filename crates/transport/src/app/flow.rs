@@ -169,6 +169,11 @@ impl Template {
         self.headers_len + self.header.len_bytes() + self.zeros as usize
     }
 
+    /// Returns the length of each payload in bytes.
+    pub fn payload_len(&self) -> usize {
+        self.header.len_bytes() + self.zeros as usize
+    }
+
     /// Returns packet `number` of `flow`, sent at `now`.
     #[inline]
     pub fn packet(&self, flow: u32, number: u64, now: Time) -> Packet {
