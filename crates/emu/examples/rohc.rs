@@ -72,8 +72,8 @@ impl Link {
             let (mut ip, mut feedback) = (Vec::new(), Vec::new());
             let result = self.decompressor.decompress(self.started.elapsed(), &buffer[..len], &mut ip);
             if let Ok(Some(_)) = result {
-                self.tun.write(&ip)?;
-                self.tun.flush()?;
+                // A device that is not up yet takes nothing, as on any link.
+                let _ = self.tun.write(&ip).and_then(|_| self.tun.flush());
             }
             if self.decompressor.take_received_feedback(&mut feedback) {
                 self.compressor.feedback(&feedback);

@@ -101,9 +101,11 @@ fn kind(example: &str) -> Kind {
     }
 }
 
-/// Returns `true` for examples that are about another program's process or network.
+/// Returns `true` for examples that are about another program's process or network, or another machine.
+///
+/// The book has those of two machines in namespaces.
 fn is_elsewhere(example: &str) -> bool {
-    example.starts_with("kill ") || example.starts_with("tcpdump ")
+    example.starts_with("kill ") || example.starts_with("tcpdump ") || example.contains(" --join ")
 }
 
 /// Returns the examples of a help text, without their comments.

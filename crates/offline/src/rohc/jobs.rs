@@ -250,7 +250,10 @@ impl Decompress {
             (unit.bytes, code) = split;
             unit.len = unit.bytes.len();
         }
-        let received = receiver.receive(packet.at(), unit).map_err(|error| error.to_string())?;
+        let mut received = receiver.receive(packet.at(), unit).map_err(|error| error.to_string())?;
+        if let Some(received) = &mut received {
+            received.decompressed.header_in += code.len();
+        }
         match &self.icv {
             Some(icv) if received.is_some() && icv.check(receiver.ip(), code).is_err() => {
                 Err("its ICV is another packet's".to_owned())
