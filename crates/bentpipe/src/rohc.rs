@@ -32,8 +32,8 @@ const COMPRESS_EXAMPLES: &str = "\
 Examples:
   bentpipe rohc compress voice.pcap voice.rohc.pcap
   bentpipe rohc compress --cid large --mode o --feedback back.pcap trunk.pcapng trunk.rohc.pcap
-  bentpipe rohc compress --link ppp call.pcap call.ppp.pcap
-  bentpipe rohc compress --profiles v2 --icv-key 00112233445566778899aabbccddeeff call.pcap call.ipsec.pcap
+  bentpipe rohc compress --link ppp voice.pcap voice.ppp.pcap
+  bentpipe rohc compress --profiles v2 --icv-key 00112233445566778899aabbccddeeff voice.pcap voice.ipsec.pcap
   tcpdump -w - port 5004 | bentpipe rohc compress --rtp-ports 5004 - out.rohc.pcap
 
 The exit status is 1 if a packet could not be compressed or a record is not IP (--skip-other accepts those),

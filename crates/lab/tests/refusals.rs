@@ -79,7 +79,7 @@ fn a_misspelt_key_gets_the_right_one() {
         "delay = \"270 ms\"",
         "dealy = \"270 ms\"",
         r#"
-file.toml:18:1: link.satellite.dealy: unknown key: did you mean "delay"? ("between", "medium", "rate", "delay", "delay_changes", "framing", "mtu", "ip_versions", "queue", "channel", "shaper", "quick_start", "aggregate", "forward", "return")
+file.toml:18:1: link.satellite.dealy: unknown key: did you mean "delay"? ("between", "medium", "rate", "delay", "delay_changes", "framing", "mtu", "ip_versions", "queue", "channel", "shaper", "quick_start", "aggregate", "custom", "forward", "return")
    |
 18 | dealy = "270 ms"
    | ^^^^^
@@ -284,7 +284,7 @@ fn overrides_are_checked_as_the_file_is() {
         ),
         (
             "link.satellite.rat=1 Mbit/s",
-            "--set link.satellite.rat=1 Mbit/s: link.satellite.rat: unknown key: did you mean \"rate\"? (\"between\", \"medium\", \"rate\", \"delay\", \"delay_changes\", \"framing\", \"mtu\", \"ip_versions\", \"queue\", \"channel\", \"shaper\", \"quick_start\", \"aggregate\", \"forward\", \"return\")",
+            "--set link.satellite.rat=1 Mbit/s: link.satellite.rat: unknown key: did you mean \"rate\"? (\"between\", \"medium\", \"rate\", \"delay\", \"delay_changes\", \"framing\", \"mtu\", \"ip_versions\", \"queue\", \"channel\", \"shaper\", \"quick_start\", \"aggregate\", \"custom\", \"forward\", \"return\")",
         ),
         (
             "durration=1 s",
