@@ -316,35 +316,21 @@ impl Gateway {
     }
 
     fn read_inputs(&mut self, now: Time) -> bool {
-        let Gateway {
-            inputs,
-            remotes,
-            devices,
-            owners,
-            lan,
-            lan_counts,
-            strays,
-            routes,
-            stations,
-            journal,
-            ..
-        } = self;
-        let taps = (self.lan_tap.as_ref(), self.received_tap.as_ref());
         let mut arrival = Arrival {
             now,
-            remotes,
-            devices,
-            owners,
-            lan,
-            lan_counts,
-            strays,
-            routes,
-            stations,
-            journal,
-            taps,
+            remotes: &mut self.remotes,
+            devices: &mut self.devices,
+            owners: &self.owners,
+            lan: &mut self.lan,
+            lan_counts: &mut self.lan_counts,
+            strays: &mut self.strays,
+            routes: &self.routes,
+            stations: &mut self.stations,
+            journal: &mut self.journal,
+            taps: (self.lan_tap.as_ref(), self.received_tap.as_ref()),
         };
         let mut any = false;
-        for input in inputs {
+        for input in &mut self.inputs {
             for _ in 0..INPUT_BATCHES {
                 let more = match self.carrier.framing() {
                     Framing::Ts { .. } => input.read(now, |packet| arrival.packet(packet)),

@@ -193,6 +193,9 @@ fn packet<'a>(record: &Record<'a>, content: Content, number: u64) -> Result<Pack
         Content::Rohc { pdcp: None, .. } if record.link_type == LinkType::USER0 => {
             Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
         }
+        Content::Rohc { pdcp: Some(_), .. } => {
+            Err(format!("of link type {}, not 147 (USER0) with PDCP", record.link_type.0))
+        }
         Content::Rohc { has_large_cids, .. } => rohc_in_ppp(record, has_large_cids, number),
         Content::Ethernet if record.link_type == LinkType::ETHERNET => {
             Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })

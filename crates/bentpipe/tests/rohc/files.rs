@@ -210,6 +210,8 @@ fn rohc_over_ppp_is_written() {
         assert!(frames.iter().all(|frame| frame.starts_with(&[0xff, 3, 0, protocol])));
         said(&rohc(&["decompress", "--cid", cids], &[&ppp, &out]), 0);
         assert_eq!(fs::read(&out).expect("packets").len(), 24 + 30 * (16 + 48));
+        let text = said(&rohc(&words("decompress --link pdcp12"), &[&ppp, &out]), 2);
+        assert!(text.contains("of link type 9, not 147 (USER0) with PDCP"), "{text}");
     }
     if !has("tshark") {
         return;
