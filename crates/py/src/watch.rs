@@ -82,6 +82,13 @@ impl Monitor for Watch {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// Attaches the thread to the interpreter once, and detaches it.
+    ///
+    /// A state of the thread made at each call of a class would take longer than the call.
+    fn thread(&self, work: &mut (dyn FnMut() + Send)) {
+        Python::attach(|py| py.detach(work));
+    }
+
     fn clock_s(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }

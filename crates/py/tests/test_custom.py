@@ -2,6 +2,7 @@
 
 import pickle
 import struct
+import threading
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,18 @@ class Constant(bentpipe.Source):
         self.send(500)
         self.sent += 1
         self.wake_at = self.sent * 0.005
+
+
+class Local(bentpipe.Source):
+    """What is stored for the thread in one call is there in the next: the interpreter knows the thread of the run."""
+
+    here = threading.local()
+    found: list[int] = []
+
+    def on_wake(self, now: float) -> None:
+        Local.here.calls = getattr(Local.here, "calls", 0) + 1
+        Local.found.append(Local.here.calls)
+        self.wake_at = now + 0.1
 
 
 class Random(bentpipe.Source):
@@ -88,6 +101,12 @@ class Marking(bentpipe.Element):
         self.send(packet.with_bytes(bytes(data)))
         self.send(packet.copy())
         self.value = 1.0
+
+
+def test_a_run_has_one_thread_of_the_interpreter(tmp_path: Path) -> None:
+    UDP.set(TRAFFIC, Local).run(out=tmp_path)
+    assert len(Local.found) > 10
+    assert Local.found == list(range(1, len(Local.found) + 1))
 
 
 def test_a_source_in_python_is_the_built_in_one(tmp_path: Path) -> None:

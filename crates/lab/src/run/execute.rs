@@ -204,10 +204,9 @@ fn run_all(
     prepare: &(dyn Fn(&Point, u64) -> Result<Prepared, String> + Sync),
     monitor: &dyn Monitor,
 ) -> Result<Finished, Failure> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(request.jobs).build().map_err(io::Error::other)?;
     // A bridge assigns runs in order, so that the finished part after an interruption is the beginning.
     let finished = Mutex::new(Finished::new());
-    pool.install(|| {
+    let run_in_turn = || {
         todo.iter().par_bridge().try_for_each(|(point, seed)| {
             if monitor.wants_stop() {
                 return Err(Failure::Interrupted { finished: 0, runs: 0 });
@@ -216,7 +215,15 @@ fn run_all(
             finished.lock().unwrap_or_else(PoisonError::into_inner).insert((point.index, *seed), run);
             Ok(())
         })
-    })?;
+    };
+    let on_thread = |thread: rayon::ThreadBuilder| {
+        let mut thread = Some(thread);
+        monitor.thread(&mut || {
+            thread.take().into_iter().for_each(rayon::ThreadBuilder::run);
+        });
+    };
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(request.jobs);
+    threads.build_scoped(on_thread, |pool| pool.install(run_in_turn)).map_err(io::Error::other)??;
     Ok(finished.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 

@@ -21,6 +21,13 @@ pub trait Monitor: Sync {
         false
     }
 
+    /// Calls `work`, all that a thread of runs does.
+    ///
+    /// A monitor whose runs need something of their thread makes it here, once instead of at each use.
+    fn thread(&self, work: &mut (dyn FnMut() + Send)) {
+        work();
+    }
+
     /// Seconds on a clock that only moves forward, for the time that runs take. No result depends on it.
     fn clock_s(&self) -> f64 {
         0.0
