@@ -52,7 +52,7 @@ impl Registered for Maker {
     }
 }
 
-/// An element that is a class in Python, for trying ideas. Each call of it takes some 5 µs.
+/// An element that is a class in Python, for trying ideas. Each call of it takes some 2 µs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {

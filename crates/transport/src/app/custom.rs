@@ -61,7 +61,7 @@ impl Registered for Maker {
     }
 }
 
-/// UDP datagrams of a class in Python, for trying ideas. Each call of it takes some 5 µs.
+/// UDP datagrams of a class in Python, for trying ideas. Each call of it takes some 2 µs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
