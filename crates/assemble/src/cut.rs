@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use bentpipe_net::Cut;
-use bentpipe_scenario::{Flow, Medium, Problem, Scenario, Way, copies};
+use bentpipe_scenario::{Flow, Layout, Medium, Problem, Scenario, Way, copies};
 use bentpipe_sim::ElementId;
 use bentpipe_site::{At, Order, Part, Site};
 use bentpipe_units::Span;
@@ -43,18 +43,8 @@ impl ScenarioPart {
         if !scenario.node.contains_key(node) {
             return Err(Problem::new("node", format!("no node \"{node}\" whose part to emulate")));
         }
-        for way in Way::BOTH {
-            let side = cut.side(link, way);
-            let Medium::Line(line) = &side.medium else {
-                let problem =
-                    "its other machine has half of what its medium shares: expected a link with a `rate`";
-                return Err(Problem::new(format!("{key}.medium"), format!("cannot be cut: {problem}")));
-            };
-            if line.delay_changes.is_some() {
-                let problem = "of a cut link come from a file: expected `[[event]]`s that set its delay";
-                return Err(Problem::new(format!("{key}.delay_changes"), problem));
-            }
-        }
+        let layout = Layout::new(&scenario);
+        layout.members().iter().filter(|member| member.name == link).try_for_each(Medium::cut)?;
         let here = reachable(&scenario, link, node);
         let out = match cut.between.each_ref().map(|end| here.contains(end)) {
             [true, false] => Way::Forward,
@@ -271,6 +261,29 @@ mod tests {
         assert_eq!(part.shortest_delay(&short), Span::from_millis(5));
         let refused = part.ahead_by(Span::from_millis(6)).adapt(&mut short.clone()).expect_err("too short");
         assert!(refused.key == "link.sky.delay" && refused.problem.contains("5 ms is less than the 6 ms"));
+    }
+
+    #[test]
+    fn carriers_of_the_senders_can_be_cut_and_what_both_ends_share_cannot() {
+        let part = |medium: &str, lines: &str| {
+            let text = format!(
+                "title = \"t\"\nduration = \"1 s\"\nnode.a = {{}}\nnode.b = {{}}\n[link.sky]\nbetween = [\"a\", \"b\"]\n\
+                 delay = \"100 ms\"\n{medium}\n{lines}"
+            );
+            let scenario = Document::parse("f.toml", text.as_bytes()).and_then(|document| document.scenario());
+            ScenarioPart::new(&scenario.expect("valid"), "sky", "a").map_err(|problem| problem.to_string())
+        };
+        let line = "[dvb.down]\nkind = \"transport-stream\"\nrate = \"2 Mbit/s\"\n";
+        let stream = |rohc: &str| format!("medium = {{ kind = \"dvb\", line = \"down\"{rohc} }}");
+        assert!(part(&stream(""), line).is_ok());
+        assert!(part(&stream(", rohc = { mode = \"unidirectional\" }"), line).is_ok());
+        let refused = part(&stream(", rohc = { mode = \"optimistic\" }"), line).expect_err("feedback");
+        assert!(refused.contains("link.sky.medium.rohc.mode") && refused.contains("expected \"unidirectional\""));
+        let refused =
+            part("medium = { kind = \"wifi\", standard = \"b\", rate = \"11 Mbit/s\" }", "").expect_err("air");
+        assert!(refused.contains("link.sky.medium") && refused.contains("cannot be cut"), "{refused}");
+        let file = "rate = \"1 Mbit/s\"\ndelay_changes = { file = \"f.csv\" }";
+        assert!(part(file, "").expect_err("a file").contains("link.sky.delay_changes"));
     }
 
     #[test]

@@ -81,6 +81,16 @@ impl MediumKind for Kind {
         Box::new(Multiplexes { row, all, lines, places, slots, wired })
     }
 
+    /// Carriers are of the node that sends. Feedback would take the other machine's.
+    fn cut(member: &Member<'_, Self>) -> Result<(), Problem> {
+        let rohc = member.medium.stream.rohc.as_ref();
+        if rohc.is_none_or(|rohc| rohc.mode == RohcMode::Unidirectional) {
+            return Ok(());
+        }
+        let problem = "of a cut link needs feedback on the carrier of the other machine: expected \"unidirectional\"";
+        Err(Problem::new(member.place.key("medium.rohc.mode"), problem))
+    }
+
     fn change(at: &Changing<'_, Self>, to: &mut Changes) -> Result<(), Problem> {
         refuse_fixed(at)?;
         let (had, wanted) = (at.before.medium, at.after.medium);

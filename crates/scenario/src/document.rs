@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 
 use super::axes::{self, Axis};
-use super::check::Checker;
+use super::check::{Checker, join};
 use super::error::{Diagnostic, Origin, Problem, ScenarioError};
 use super::schema::SCHEMA;
 use super::tree::{Node, OutOfRange, Table, Value};
@@ -334,8 +334,40 @@ pub(super) fn typed<T: DeserializeOwned>(root: &Node) -> Result<T, Diagnostic> {
         // "receive[1]" is "receive.1" here.
         let key =
             error.path().to_string().replace('[', ".").replace(']', "").trim_start_matches('.').to_owned();
-        let origin = root.nearest_origin(&key);
         let problem = error.inner().message().trim().replace('\n', ", ");
-        Diagnostic { key: if key == "." { String::new() } else { key }, problem, origin }
+        let mut key = if key == "." { String::new() } else { key };
+        // Tables with a `kind`, and those whose keys are another's, hide the rest of the path.
+        let at = if key.is_empty() { Some(root) } else { root.at(&key) };
+        if let Some(more) = at.and_then(|node| node.quoted_in(&problem)) {
+            key = join(&key, &more);
+        }
+        Diagnostic { origin: root.nearest_origin(&key), key, problem }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Document;
+
+    #[test]
+    fn a_text_that_a_type_refuses_is_named_with_its_key_and_line() {
+        let file = |modcod: &str, more: &str| {
+            format!(
+                "title = \"t\"\nduration = \"1 s\"\nnode.a = {{}}\nnode.b = {{}}\n[dvb.down]\nkind = \"dvb-s2\"\n\
+                 symbol_rate = 1_000_000\nmodcod = \"{modcod}\"\n[link.sky]\nbetween = [\"a\", \"b\"]\n\
+                 medium = {{ kind = \"dvb\", line = \"down\", encapsulation = \"gse\"{more} }}\n"
+            )
+        };
+        let refused = |text: String| {
+            let document = Document::parse("f.toml", text.as_bytes()).expect("TOML");
+            document.scenario().map(|_| ()).expect_err("refused").to_string()
+        };
+        let errors = refused(file("QPSK 7/8", ""));
+        assert!(errors.starts_with("f.toml:8:10: dvb.down.modcod: no MODCOD of DVB-S2"), "{errors}");
+        let errors = refused(file("QPSK 3/4", ", modcod = \"8PSK 1/2\""));
+        assert!(
+            errors.starts_with("f.toml:11:") && errors.contains("link.sky.medium.modcod: no MODCOD"),
+            "{errors}"
+        );
+    }
 }

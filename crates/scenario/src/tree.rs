@@ -5,6 +5,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::check::join;
 use super::error::Origin;
 
 /// A value and where it was written.
@@ -150,6 +151,27 @@ impl Node {
             node = next;
         }
         if std::ptr::eq(node, self) { Origin::File(0..0) } else { origin.clone() }
+    }
+
+    /// Returns the dotted key of the text in this table or list that a message quotes, if only one is quoted.
+    pub(crate) fn quoted_in(&self, message: &str) -> Option<String> {
+        let mut waiting = vec![(String::new(), self)];
+        let mut found = Vec::new();
+        while let Some((key, node)) = waiting.pop() {
+            match &node.value {
+                Value::Table(table) => {
+                    waiting.extend(table.iter().map(|(name, _, inner)| (join(&key, name), inner)));
+                }
+                Value::Array(items) => {
+                    waiting.extend(
+                        items.iter().enumerate().map(|(n, inner)| (join(&key, &n.to_string()), inner)),
+                    );
+                }
+                Value::String(text) if message.contains(&format!("\"{text}\"")) => found.push(key),
+                _ => {}
+            }
+        }
+        found.pop().filter(|key| found.is_empty() && !key.is_empty())
     }
 
     /// Says of the value and all in it that it was written at `origin`.

@@ -48,6 +48,14 @@ impl MediumKind for Kind {
         Box::new(Lines(all))
     }
 
+    fn cut(member: &Member<'_, Self>) -> Result<(), Problem> {
+        if member.medium.delay_changes.is_none() {
+            return Ok(());
+        }
+        let problem = "of a cut link come from a file: expected `[[event]]`s that set its delay";
+        Err(Problem::new(member.place.key("delay_changes"), problem))
+    }
+
     fn change(at: &Changing<'_, Self>, to: &mut Changes) -> Result<(), Problem> {
         let Kind { rate, framing, delay_changes } = at.after.medium;
         let before = at.before.medium;

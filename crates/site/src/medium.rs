@@ -206,6 +206,18 @@ pub trait MediumKind: Sized + Clone + PartialEq + 'static {
         None
     }
 
+    /// Checks that the node that sends can be emulated apart from the one that receives, on another machine.
+    ///
+    /// All that a packet passes before its delay has to be at the sending node. Default: it is not.
+    ///
+    /// # Errors
+    /// Returns an error if the other machine would have a part of it.
+    fn cut(member: &Member<'_, Self>) -> Result<(), Problem> {
+        let problem = "cannot be cut: its other machine has half of what its medium shares: expected a link with a `rate`, or \
+                       streams on DVB carriers";
+        Err(Problem::new(member.place.key("medium"), problem))
+    }
+
     /// Returns the name of the stream that links have in common for groups. Default: none.
     ///
     /// A node sends such packets once into all of its links with the same name.

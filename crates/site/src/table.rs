@@ -176,6 +176,16 @@ macro_rules! media {
                 match self { $( Medium::$Variant(kind) => $crate::MediumKind::multicast(kind), )* }
             }
 
+            /// Checks that a direction can be emulated apart from its receiving node.
+            ///
+            /// # Errors
+            /// Returns an error if the receiving node has a part of its medium.
+            pub fn cut(member: &$crate::Member<'_, Medium>) -> Result<(), $crate::Problem> {
+                match member.medium {
+                    $( Medium::$Variant(kind) => <$Config as $crate::MediumKind>::cut(&member.with(kind)), )*
+                }
+            }
+
             /// Returns the passage of packets.
             pub fn passage(&self) -> $crate::Passage {
                 match self { $( Medium::$Variant(kind) => $crate::MediumKind::passage(kind), )* }

@@ -24,6 +24,27 @@ forward.delay = "4 ms"
 return.delay = "10 ms"
 "#;
 
+/// The hop as carriers of DVB, with U-mode header compression: GSE in DVB-S2 one way, ULE in DVB-S the other.
+const CARRIERS: &str = r#"
+title = "Two carriers"
+duration = "10 s"
+[node.left]
+[node.pinged]
+[dvb.down]
+kind = "dvb-s2"
+symbol_rate = 4_000_000
+modcod = "QPSK 1/2"
+[dvb.up]
+kind = "dvb-s"
+symbol_rate = 500_000
+code_rate = "1/2"
+[link.hop]
+between = ["left", "pinged"]
+delay = "200 ms"
+forward.medium = { kind = "dvb", line = "down", encapsulation = "gse", rohc = { mode = "unidirectional" } }
+return.medium = { kind = "dvb", line = "up", encapsulation = "ule", rohc = { mode = "unidirectional" } }
+"#;
+
 /// Two machines, and files that both have.
 struct Lab {
     path: Running,
@@ -33,9 +54,13 @@ struct Lab {
 
 impl Lab {
     fn new(far: &str) -> Option<Lab> {
+        Lab::of(far, SCENARIO)
+    }
+
+    fn of(far: &str, scenario: &str) -> Option<Lab> {
         let path = Running::start_scenario(PATH, far)?;
         let folder = Folder::new();
-        folder.write("hop.toml", SCENARIO);
+        folder.write("hop.toml", scenario);
         let key = folder.write("join.key", "0123456789abcdef".repeat(4));
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         std::fs::set_permissions(key, mode).expect("set");
@@ -137,6 +162,23 @@ fn a_link_over_two_machines_has_its_delay_whatever_their_clocks_and_path() {
         let timing = lab.timing(name);
         assert!(timing.contains("joined with") && timing.contains("0 datagrams lost"), "{timing}");
     }
+}
+
+#[test]
+fn carriers_of_dvb_over_two_machines_have_the_round_trips_of_one() {
+    let Some(lab) = Lab::of("cut-carrier", CARRIERS) else { return };
+    let ping = ["ping", "-n", "-c", "10", "-i", "0.2", "-s", "800", "10.0.0.2"];
+    let mut far = lab.start(true, &[]);
+    let output = lab.machine(false, &[&["--on", "left", "--"], &ping[..]].concat()).output().expect("starts");
+    let cut = rtts_ms(&said(&output, 0));
+    assert_eq!(far.finish().0, Some(0));
+    let mut whole = bentpipe();
+    whole.arg("emulate").arg(lab.folder.file("hop.toml")).args(["--on", "left", "--"]).args(ping);
+    let whole = rtts_ms(&said(&whole.current_dir(lab.folder.path()).output().expect("starts"), 0));
+    assert!(cut.len() == 10 && whole.len() == 10, "{cut:?} and {whole:?}");
+    // One way has frames of 8 ms, the other takes 14 ms for 828 B of IP.
+    let [cut, whole] = [cut, whole].map(|rtts| shortest(&rtts));
+    assert!((414.0..450.0).contains(&whole) && (cut - whole).abs() < 10.0, "{cut} ms instead of {whole} ms");
 }
 
 #[test]
