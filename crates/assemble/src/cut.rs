@@ -270,7 +270,8 @@ mod tests {
                 "title = \"t\"\nduration = \"1 s\"\nnode.a = {{}}\nnode.b = {{}}\n[link.sky]\nbetween = [\"a\", \"b\"]\n\
                  delay = \"100 ms\"\n{medium}\n{lines}"
             );
-            let scenario = Document::parse("f.toml", text.as_bytes()).and_then(|document| document.scenario());
+            let scenario =
+                Document::parse("f.toml", text.as_bytes()).and_then(|document| document.scenario());
             ScenarioPart::new(&scenario.expect("valid"), "sky", "a").map_err(|problem| problem.to_string())
         };
         let line = "[dvb.down]\nkind = \"transport-stream\"\nrate = \"2 Mbit/s\"\n";
@@ -278,9 +279,11 @@ mod tests {
         assert!(part(&stream(""), line).is_ok());
         assert!(part(&stream(", rohc = { mode = \"unidirectional\" }"), line).is_ok());
         let refused = part(&stream(", rohc = { mode = \"optimistic\" }"), line).expect_err("feedback");
-        assert!(refused.contains("link.sky.medium.rohc.mode") && refused.contains("expected \"unidirectional\""));
-        let refused =
-            part("medium = { kind = \"wifi\", standard = \"b\", rate = \"11 Mbit/s\" }", "").expect_err("air");
+        assert!(
+            refused.contains("link.sky.medium.rohc.mode") && refused.contains("expected \"unidirectional\"")
+        );
+        let refused = part("medium = { kind = \"wifi\", standard = \"b\", rate = \"11 Mbit/s\" }", "")
+            .expect_err("air");
         assert!(refused.contains("link.sky.medium") && refused.contains("cannot be cut"), "{refused}");
         let file = "rate = \"1 Mbit/s\"\ndelay_changes = { file = \"f.csv\" }";
         assert!(part(file, "").expect_err("a file").contains("link.sky.delay_changes"));

@@ -87,7 +87,8 @@ impl MediumKind for Kind {
         if rohc.is_none_or(|rohc| rohc.mode == RohcMode::Unidirectional) {
             return Ok(());
         }
-        let problem = "of a cut link needs feedback on the carrier of the other machine: expected \"unidirectional\"";
+        let problem =
+            "of a cut link needs feedback on the carrier of the other machine: expected \"unidirectional\"";
         Err(Problem::new(member.place.key("medium.rohc.mode"), problem))
     }
 
