@@ -1,5 +1,6 @@
-//! Packages for users, in `dist/`: program, Debian package, wheel, software bill of materials, checksums.
+//! Packages for users, in `dist/`: program, Debian package, wheel, container file, software bill of materials, checksums.
 
+mod container;
 mod debian;
 mod materials;
 mod trial;
@@ -10,7 +11,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::{built, output_of, root, sh};
+use crate::{built, files, output_of, root, sh};
 
 /// Version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -29,9 +30,34 @@ pub(crate) fn run(with_wheel: bool) -> Result<()> {
     let package = debian::build(&program, &dist)?;
     let wheel = with_wheel.then(|| wheel::build(&program, &dist)).transpose()?;
     materials::write(&dist.join(format!("bentpipe-{VERSION}.cdx.json")))?;
-    checksums(&dist)?;
     wheel.map_or(Ok(()), |wheel| trial::wheel(&wheel))?;
-    trial::package(&package)
+    trial::package(&package, &dist)?;
+    checksums(&dist)
+}
+
+/// Builds the Debian package and the container file of a program that is there, and installs them in a clean place.
+///
+/// # Errors
+/// Returns the first error of a build or of an installation.
+pub(crate) fn of_program(program: &str) -> Result<()> {
+    let dist = root().join("dist");
+    fs::create_dir_all(&dist)?;
+    let package = debian::build(Path::new(program), &dist)?;
+    trial::package(&package, &dist)?;
+    checksums(&dist)
+}
+
+/// Installs the packages that are in `dist/` again, each in a clean place, and makes the container file.
+///
+/// # Errors
+/// Returns the first error of an installation.
+pub(crate) fn again() -> Result<()> {
+    let dist = root().join("dist");
+    let wheels = files(&dist, ".whl");
+    wheels.iter().try_for_each(|wheel| trial::wheel(wheel))?;
+    let packages = files(&dist, ".deb");
+    trial::package(packages.first().context("no Debian package in dist/")?, &dist)?;
+    checksums(&dist)
 }
 
 /// Writes `SHA256SUMS`, and prints the sizes.
@@ -40,6 +66,9 @@ fn checksums(dist: &Path) -> Result<()> {
     for entry in fs::read_dir(dist)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
+        if name == "SHA256SUMS" {
+            continue;
+        }
         println!("{:>9} {name}", entry.metadata()?.len());
         names.push(name);
     }

@@ -33,9 +33,11 @@ usage: cargo xtask COMMAND
                    run every scenario and study, shortened, and compare all results with benches/golden/; with --update
                    write them there. NAME is the beginning of a run's name, as in scenarios/geo or koreasat
   python           make the virtual environment target/python and run the tests of the Python package; needs Python 3.11
-  dist [--no-wheel]
+  dist [--no-wheel | --program FILE | --try]
                    leave program, Debian package, wheel, bill of materials and checksums in dist/, and install each in a clean
-                   place: a virtual environment, and with root and debootstrap a new Debian
+                   place: a virtual environment, and with root and debootstrap a new Debian, which becomes the root of a
+                   container file; --program makes Debian package and container file of a program that is there, and
+                   --try builds nothing and installs what is in dist/ again
   fuzz all|TARGET... [--for TIME]
                    run all targets of fuzz/fuzz_targets, or those named, under libFuzzer, each for a minute or for TIME (90s,
                    10m, 2h), several at a time; installs cargo-fuzz where it is missing
@@ -54,6 +56,8 @@ fn main() -> ExitCode {
         ["tidy", "--list", name] => tidy::list(name),
         ["dist"] => dist::run(true),
         ["dist", "--no-wheel"] => dist::run(false),
+        ["dist", "--try"] => dist::again(),
+        ["dist", "--program", program] => dist::of_program(program),
         ["python"] => python::run(),
         ["reference"] => test::reference(),
         ["golden", ref words @ ..] => {

@@ -100,7 +100,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "assemble",
         ],
     ),
-    ("bentpipe-campaign", &["scenario", "record", "lab"]),
+    ("bentpipe-campaign", &["units", "scenario", "record", "lab"]),
     ("bentpipe-report", &["units", "net", "record"]),
     (
         "bentpipe-study",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::{campaign, channel, dtn, gateway, pep, phone, rohc, rtp, traffic, ts, video};
+use crate::{campaign, channel, dtn, gateway, pep, phone, results, rohc, rtp, traffic, ts, video};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
 #[derive(Debug, Parser)]
@@ -105,6 +105,9 @@ both side by side, over the same axes.")]
         /// Show only measures whose names have this text
         #[arg(long, value_name = "TEXT")]
         measure: Option<String>,
+        /// Form of the table
+        #[arg(long, value_enum, default_value_t = results::Format::Text)]
+        format: results::Format,
         /// Write a page with both side by side
         #[arg(long, value_name = "FILE")]
         page: Option<PathBuf>,
@@ -145,7 +148,7 @@ Examples:
   bentpipe results distributions runs/sweep --out delays.csv
   bentpipe results convergence runs/sweep flow.bulk.goodput --within '1 %'"
     )]
-    Results(crate::results::Command),
+    Results(results::Command),
     /// Find the last value of a key with which conditions on measures hold
     #[command(after_help = "\
 Examples:

@@ -57,8 +57,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Shell { host, emulation, command } => emulate::shell(&host, emulation, &command),
         Command::Set { assignments, emulation } => emulate::set(&assignments, emulation),
         Command::Check { scenario, set } => check(&scenario, &set),
-        Command::Compare { first, second, measure, page } => {
-            compare(&first, &second, measure.as_deref().unwrap_or_default(), page.as_deref())
+        Command::Compare { first, second, measure, format, page } => {
+            compare((&first, &second), measure.as_deref().unwrap_or_default(), format, page.as_deref())
         }
         Command::Series { results, select, wide, constant, out } => {
             let selection = Selection { patterns: select, keeps_constant: constant };
@@ -109,7 +109,12 @@ fn document(path: &Path, set: &[String]) -> Result<Document, Failure> {
     Ok(document)
 }
 
-fn compare(first: &str, second: &str, text: &str, page: Option<&Path>) -> Result<u8, Failure> {
+fn compare(
+    (first, second): (&str, &str),
+    text: &str,
+    format: results::Format,
+    page: Option<&Path>,
+) -> Result<u8, Failure> {
     let (first, second) =
         (Variant::read(first).map_err(Failure::bad)?, Variant::read(second).map_err(Failure::bad)?);
     let mut differences = differences(&first, &second);
@@ -118,11 +123,16 @@ fn compare(first: &str, second: &str, text: &str, page: Option<&Path>) -> Result
         return Err(Failure::bad(format!("no common measure has \"{text}\" in its name")));
     }
     let common = first.runs.keys().filter(|seed| second.runs.contains_key(*seed)).count();
-    show::out(&format!("first: {}\nsecond: {}\ncommon seeds: {common}\n\n", first.name(), second.name()));
-    show::out(&show::table(&difference_table(&differences)));
+    let is_text = format == results::Format::Text;
+    if is_text {
+        show::out(&format!("first: {}\nsecond: {}\ncommon seeds: {common}\n\n", first.name(), second.name()));
+    }
+    show::out(&format.of(&difference_table(&differences)));
     if let Some(path) = page {
         comparison_page(&first, &second, &differences).write(path).map_err(Failure::bad)?;
-        show::out(&format!("\npage: {}\n", path.display()));
+        if is_text {
+            show::out(&format!("\npage: {}\n", path.display()));
+        }
     }
     Ok(0)
 }

@@ -33,6 +33,8 @@ struct Progress {
     gone: f64,
     /// Time of the last line of progress, in seconds.
     written_s: f64,
+    /// Set if finished runs are counted and not named, as there are many.
+    is_counted: bool,
     live: Option<Live>,
 }
 
@@ -54,10 +56,17 @@ impl Journal {
     pub(crate) fn append(path: &Path, live: Option<&Path>) -> io::Result<Journal> {
         let open = |path: &Path| OpenOptions::new().create(true).append(true).open(path);
         let live = live.map(|path| open(path).map(Live::new)).transpose()?;
-        let progress =
-            Progress { file: open(path)?, runs: 1.0, gone: 0.0, written_s: f64::NEG_INFINITY, live };
+        let (runs, gone, written_s) = (1.0, 0.0, f64::NEG_INFINITY);
+        let progress = Progress { file: open(path)?, runs, gone, written_s, is_counted: false, live };
         let journal = Journal(Arc::new(Mutex::new(progress)));
         journal.write(&json!({ "event": "start", "pid": std::process::id() }));
+        Ok(journal)
+    }
+
+    /// Opens a file for many runs, of which it has the number.
+    pub(crate) fn of_many(path: &Path) -> io::Result<Journal> {
+        let journal = Journal::append(path, None)?;
+        journal.lock().is_counted = true;
         Ok(journal)
     }
 
@@ -87,9 +96,9 @@ impl Journal {
             return;
         }
         progress.written_s = now_s;
-        let share = (progress.gone / progress.runs).min(1.0);
+        let line = progress.line();
         drop(progress);
-        self.write(&json!({ "event": "progress", "share": share }));
+        self.write(&line);
     }
 
     /// Writes new samples of a run, if it is time.
@@ -100,6 +109,9 @@ impl Journal {
     }
 
     pub(crate) fn done(&self, label: &str) {
+        if self.lock().is_counted {
+            return;
+        }
         if let Some(live) = &mut self.lock().live
             && live.run == label
         {
@@ -110,7 +122,24 @@ impl Journal {
 
     /// Writes the exit code, and the name of the folder of results.
     pub(crate) fn end(&self, code: u8, folder: Option<&str>) {
+        let (is_counted, last) = {
+            let progress = self.lock();
+            (progress.is_counted, progress.line())
+        };
+        if is_counted {
+            self.write(&last);
+        }
         self.write(&json!({ "event": "end", "code": code, "folder": folder }));
+    }
+}
+
+impl Progress {
+    fn line(&self) -> Value {
+        let share = (self.gone / self.runs).min(1.0);
+        match self.is_counted {
+            true => json!({ "event": "progress", "share": share, "finished": self.gone.round() as u64 }),
+            false => json!({ "event": "progress", "share": share }),
+        }
     }
 }
 

@@ -57,6 +57,9 @@ pub(crate) enum Command {
         /// Wanted half-width of the 95 % interval, relative to the mean
         #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5 %")]
         within: f64,
+        /// Form of the table
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
     },
 }
 
@@ -74,7 +77,7 @@ pub(crate) struct Selected {
 }
 
 /// Form of a table.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Columns for a terminal
     Text,
@@ -82,6 +85,17 @@ pub(crate) enum Format {
     Csv,
     /// LaTeX
     Latex,
+}
+
+impl Format {
+    /// Returns a table in this form.
+    pub(crate) fn of(self, table: &Table) -> String {
+        match self {
+            Format::Text => show::table(table),
+            Format::Csv => table.to_csv(),
+            Format::Latex => table.to_latex(),
+        }
+    }
 }
 
 /// Does what was asked; the exit code.
@@ -101,8 +115,8 @@ pub(crate) fn run(command: &Command) -> Result<u8, String> {
             )
         }
         Command::Distributions { results, out } => write(&read(results)?.distributions(), out.as_deref()),
-        Command::Convergence { results, measure, point, within } => {
-            convergence(results, measure, *point, *within)
+        Command::Convergence { results, measure, point, within, format } => {
+            convergence(results, (measure, *point), *within, *format)
         }
     }
 }
@@ -122,16 +136,17 @@ fn tables(path: &Path, point: usize, format: Format) -> Result<u8, String> {
     let of = found
         .ok_or_else(|| format!("no point {point}: expected 0 to {}", results.summary.points.len() - 1))?;
     let tables = [flow_table(of), link_table(of)];
-    let texts = tables.iter().flatten().map(|table| match format {
-        Format::Text => show::table(table),
-        Format::Csv => table.to_csv(),
-        Format::Latex => table.to_latex(),
-    });
+    let texts = tables.iter().flatten().map(|table| format.of(table));
     show::out(&texts.collect::<Vec<_>>().join("\n"));
     Ok(0)
 }
 
-fn convergence(path: &Path, measure: &str, point: usize, within: f64) -> Result<u8, String> {
+fn convergence(
+    path: &Path,
+    (measure, point): (&str, usize),
+    within: f64,
+    format: Format,
+) -> Result<u8, String> {
     let results = read(path)?;
     let found = results.summary.points.get(point).and_then(|point| point.value(measure));
     let unit = found.ok_or_else(|| format!("no measure \"{measure}\" at point {point}"))?.unit;
@@ -144,7 +159,10 @@ fn convergence(path: &Path, measure: &str, point: usize, within: f64) -> Result<
     };
     let head = vec!["seeds".to_owned(), format!("mean [{unit}]"), format!("95 % interval, \u{b1} [{unit}]")];
     let rows = means.iter().map(row).collect();
-    show::out(&show::table(&Table { caption: String::new(), head, rows }));
+    show::out(&format.of(&Table { caption: String::new(), head, rows }));
+    if format != Format::Text {
+        return Ok(0);
+    }
     let needed = means.last().and_then(|it| samples_needed(&values, within * it.mean.abs()));
     let text = match needed {
         Some(needed) => format!("\n\u{b1} {:.3} % takes {needed} seeds\n", within * 100.0),

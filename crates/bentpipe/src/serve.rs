@@ -33,6 +33,9 @@ pub(crate) struct ServeArguments {
     /// Number of jobs that run at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
+    /// Number of runs of a campaign at a time; 0 for one per processor
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
+    campaign_runs: u16,
 }
 
 #[derive(Debug, Subcommand)]
@@ -116,11 +119,16 @@ fn init(folder: &Path, name: &str, reads_password: bool) -> Result<u8, String> {
 fn serve(arguments: ServeArguments) -> Result<u8, String> {
     let folder = folder(arguments.data)?;
     let program = std::env::current_exe().map_err(|error| format!("this program's file: {error}"))?;
-    let ServeArguments { listen, host: hosts, behind_tls, studies, jobs, .. } = arguments;
+    let ServeArguments { listen, host: hosts, behind_tls, studies, jobs, campaign_runs, .. } = arguments;
     let address = Address { listen, hosts, behind_tls };
     let ready = |address: SocketAddr| show::out(&format!("bentpipe serve: http://{address}\n"));
     let known = STUDIES.iter().map(PathBuf::from).find(|folder| folder.is_dir());
-    let jobs = JobSettings { at_once: jobs.into(), program, studies: studies.or(known) };
+    let jobs = JobSettings {
+        at_once: jobs.into(),
+        campaign_runs: campaign_runs.into(),
+        program,
+        studies: studies.or(known),
+    };
     bentpipe_serve::run(&folder, &address, jobs, ready).map_err(|error| error.to_string())?;
     Ok(0)
 }

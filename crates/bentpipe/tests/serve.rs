@@ -4,6 +4,8 @@
 
 #[path = "serve/browser.rs"]
 mod browser;
+#[path = "serve/campaigns.rs"]
+mod campaigns;
 #[path = "serve/client.rs"]
 mod client;
 #[path = "serve/jobs.rs"]

@@ -19,7 +19,7 @@ const MAX_VALUES: usize = 4 << 20;
 const MAX_KEPT: usize = 64;
 
 /// Name of the table of all runs.
-const RUNS_FILE: &str = "runs.parquet";
+pub(crate) const RUNS_FILE: &str = "runs.parquet";
 
 /// Name of the table of means.
 const SUMMARY_FILE: &str = "summary.csv";
@@ -231,10 +231,8 @@ struct Points {
 
 impl Points {
     fn new(keys: &[String], columns: &[(String, FrameKind)]) -> Points {
-        let measures = columns.iter().skip(part::front(keys.len())).map(|(title, _)| {
-            let split = title.strip_suffix(']').and_then(|title| title.rsplit_once(" ["));
-            split.map_or((title.clone(), String::new()), |(name, unit)| (name.to_owned(), unit.to_owned()))
-        });
+        let measures =
+            columns.iter().skip(part::front(keys.len())).map(|(title, _)| part::name_and_unit(title));
         Points { keys: keys.to_vec(), measures: measures.collect(), point: None }
     }
 

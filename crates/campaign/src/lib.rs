@@ -8,6 +8,7 @@
 //!     scenario.toml       the scenario as it was given, with the files that it names
 //!     parts/A-B-HASH.parquet   finished runs, a row each, renamed into place
 //!     runs.parquet        all runs in their order, and summary.csv, the means of each point (by `gather`)
+//!     report.html         of small campaigns, with summary.json (by the command line's `gather`)
 //! ```
 //!
 //! Runs are numbered: point by point, each with its seeds. A process reads the numbers in the parts and runs those that are
@@ -24,6 +25,7 @@ mod manifest;
 mod missing;
 mod part;
 mod plan;
+mod results;
 mod work;
 
 pub use campaign::{Campaign, Status};
@@ -32,6 +34,7 @@ pub use gather::{Gathered, gather};
 pub use manifest::Manifest;
 pub use missing::Missing;
 pub use plan::{Planned, plan};
+pub use results::{CampaignResults, results};
 pub use work::work;
 
 /// Error of a campaign.

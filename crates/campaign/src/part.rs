@@ -84,6 +84,12 @@ fn measures(rows: &[Row]) -> Vec<FrameColumn> {
     found.into_iter().map(column).collect()
 }
 
+/// Returns the name and the unit of a measure by the title of its column.
+pub(crate) fn name_and_unit(title: &str) -> (String, String) {
+    let split = title.strip_suffix(']').and_then(|title| title.rsplit_once(" ["));
+    split.map_or((title.to_owned(), String::new()), |(name, unit)| (name.to_owned(), unit.to_owned()))
+}
+
 /// Returns how many columns are in front of the measures.
 pub(crate) fn front(keys: usize) -> usize {
     10 + keys

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import polars
 import pytest
 
 import bentpipe
+from bentpipe import _child
 from bentpipe import campaign as campaigns
 
 RUNS = 12
@@ -66,6 +68,27 @@ def test_a_run_that_ends_its_process_is_found(
     assert "killed" in status.failed[7]
     monkeypatch.undo()
     assert not planned.run(2, retry=True).failed
+
+
+def test_a_process_runs_part_after_part_and_is_replaced_when_it_dies(planned: campaigns.Campaign) -> None:
+    child = _child.Child()
+    words = [str(planned.path), "0", "3"]
+    assert child.run(words) == (0, "")
+    first = child._process
+    assert first and child.run([str(planned.path), "3", "5"]) == (0, "") and child._process is first
+    code, error = child.run(["/nowhere", "0", "1"])
+    assert code == 2 and "/nowhere" in error and child._process is first
+    first.send_signal(signal.SIGSTOP)
+    threading.Timer(0.2, first.kill).start()
+    assert child.run(words)[0] == -signal.SIGKILL
+    assert child.run(words) == (0, "") and child._process is not first
+    # One that ended for want of work is no failure.
+    assert child._process and child._process.stdin
+    child._process.send_signal(signal.SIGINT)
+    child._process.wait(60)
+    assert child.run([str(planned.path), "5", "6"]) == (0, "")
+    assert child.close()[0] == 0
+    assert planned.status().finished == 6
 
 
 def test_another_build_is_refused(planned: campaigns.Campaign) -> None:

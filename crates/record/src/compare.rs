@@ -99,17 +99,19 @@ impl Variant {
     pub fn series(&self, wanted: impl Fn(&str, &Declaration) -> bool) -> Result<Series, SeriesError> {
         read_series(&self.folder, wanted)
     }
+}
 
-    /// Returns the unit of each measure, and its values by seed.
-    fn values(&self) -> IndexMap<&str, (&str, IndexMap<u64, f64>)> {
-        let mut values: IndexMap<&str, (&str, IndexMap<u64, f64>)> = IndexMap::new();
-        for (seed, outcome) in &self.runs {
-            for Measure { name, unit, value } in &outcome.measures {
-                values.entry(name).or_insert_with(|| (unit, IndexMap::new())).1.insert(*seed, *value);
-            }
+/// Unit of each measure, and its values by seed.
+type Values<'a> = IndexMap<&'a str, (&'a str, IndexMap<u64, f64>)>;
+
+fn values<'a>(runs: impl Iterator<Item = &'a Outcome>) -> Values<'a> {
+    let mut values: Values<'a> = IndexMap::new();
+    for outcome in runs {
+        for Measure { name, unit, value } in &outcome.measures {
+            values.entry(name).or_insert_with(|| (unit, IndexMap::new())).1.insert(outcome.seed, *value);
         }
-        values
     }
+    values
 }
 
 impl Difference {
@@ -121,7 +123,15 @@ impl Difference {
 
 /// Returns the differences of all measures that both have.
 pub fn differences(first: &Variant, second: &Variant) -> Vec<Difference> {
-    let others = second.values();
+    differences_of(first.runs.values(), second.runs.values())
+}
+
+/// Returns the differences of all measures that runs of two points have.
+pub fn differences_of<'a>(
+    first: impl Iterator<Item = &'a Outcome>,
+    second: impl Iterator<Item = &'a Outcome>,
+) -> Vec<Difference> {
+    let others = values(second);
     let estimate = |values: &IndexMap<u64, f64>| Estimate::of(&values.values().copied().collect::<Vec<_>>());
     let difference = |(name, (unit, values)): (&str, (&str, IndexMap<u64, f64>))| {
         let (_, other) = others.get(name)?;
@@ -134,7 +144,7 @@ pub fn differences(first: &Variant, second: &Variant) -> Vec<Difference> {
             paired: Estimate::of(&pairs.collect::<Vec<_>>()),
         })
     };
-    first.values().into_iter().filter_map(difference).collect()
+    values(first).into_iter().filter_map(difference).collect()
 }
 
 /// Returns a row for each difference. An interval leaves out zero where `clear` is 1.

@@ -1,6 +1,6 @@
 //! Results of a plan, with everything that a report says of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bentpipe_units::Span;
 
@@ -36,7 +36,7 @@ pub struct ResultSet<'a> {
     pub summary: &'a Summary,
 }
 
-/// A point of a plan and the files of its first run.
+/// A point of a plan and the files of its runs.
 #[derive(Clone, Debug)]
 pub struct Point<'a> {
     /// Settings of the sweep in one line; empty if nothing is swept.
@@ -45,8 +45,8 @@ pub struct Point<'a> {
     pub settings: &'a [Setting],
     /// Seeds.
     pub seeds: &'a [u64],
-    /// Folder of the run with the first seed.
-    pub folder: PathBuf,
+    /// Folders of the runs, in the order of the seeds.
+    pub folders: Vec<PathBuf>,
     /// Names of the carriers whose burst time plans are there.
     pub carriers: Vec<&'a str>,
     /// Changes of settings during the run, in the order of their times.
@@ -82,19 +82,35 @@ impl Point<'_> {
     /// # Errors
     /// Returns an error if they are missing or unreadable.
     pub fn series(&self, wanted: impl Fn(&str, &Declaration) -> bool) -> Result<Series, SeriesError> {
-        read_series(&self.folder, wanted)
+        read_series(self.folder(), wanted)
+    }
+
+    /// Reads columns of the runs with the first `most` seeds.
+    ///
+    /// They are those that `wanted` returns `true` for. Unreadable runs are left out.
+    pub fn all_series(
+        &self,
+        most: usize,
+        wanted: impl Fn(&str, &Declaration) -> bool,
+    ) -> impl Iterator<Item = Series> {
+        self.folders.iter().take(most).filter_map(move |folder| read_series(folder, &wanted).ok())
+    }
+
+    /// Returns the folder of the run with the first seed.
+    fn folder(&self) -> &Path {
+        self.folders.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
     /// Reads the first packets of the flows of the first run whose packets were recorded.
     pub fn first_packets(&self) -> Vec<FirstPackets> {
-        let file = std::fs::File::open(self.folder.join(FIRST_PACKETS_FILE));
+        let file = std::fs::File::open(self.folder().join(FIRST_PACKETS_FILE));
         file.map_or_else(|_| Vec::new(), |file| read_first_packets(std::io::BufReader::new(file)))
     }
 
     /// Reads the burst time plans of the first run: each carrier's name with its bursts.
     pub fn plans(&self) -> impl Iterator<Item = (&str, Vec<Burst>)> {
         self.carriers.iter().filter_map(|carrier| {
-            let file = std::fs::File::open(self.folder.join(plan_file(carrier))).ok()?;
+            let file = std::fs::File::open(self.folder().join(plan_file(carrier))).ok()?;
             Some((*carrier, read_plan(std::io::BufReader::new(file))))
         })
     }

@@ -21,6 +21,7 @@ mod plan;
 mod plot;
 mod points;
 mod results;
+mod seeds;
 mod sequence;
 mod svg;
 pub mod swept;

@@ -16,14 +16,15 @@ const MAX_CELLS: usize = 10_000;
 ///
 /// Those are the measures that sweeps plot, of groups in place of their copies, if they differ between points.
 pub(super) fn chosen(points: &[PointSummary]) -> Table {
-    let names = names(points);
-    let measures: Vec<&str> = SWEPT
-        .iter()
-        .flat_map(|(measure, _)| names.iter().copied().filter(move |name| is_of(name, measure)))
-        .filter(|name| !is_of_copy(name, &names) && differs(name, points))
-        .take(MAX_CHOSEN)
-        .collect();
+    let measures: Vec<&str> =
+        shown(&names(points)).into_iter().filter(|name| differs(name, points)).take(MAX_CHOSEN).collect();
     table(points, &measures)
+}
+
+/// Returns the measures that sweeps plot, of groups in place of their copies.
+pub(super) fn shown<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    let of = |measure: &'static str| names.iter().copied().filter(move |name| is_of(name, measure));
+    SWEPT.iter().flat_map(|(measure, _)| of(measure)).filter(|name| !is_of_copy(name, names)).collect()
 }
 
 /// Returns all measures of all points, folded. Of more than fit the files have them.
@@ -84,7 +85,7 @@ fn table(points: &[PointSummary], measures: &[&str]) -> Table {
 }
 
 /// Returns the title of a measure's column: "download: goodput".
-fn short(name: &str) -> String {
+pub(super) fn short(name: &str) -> String {
     let name = name.strip_prefix("flow.").or_else(|| name.strip_prefix("link.")).unwrap_or(name);
     match name.strip_prefix("group.").and_then(|rest| rest.strip_suffix(".mean")) {
         Some(rest) => {

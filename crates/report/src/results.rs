@@ -2,6 +2,7 @@
 
 use bentpipe_record::{Cell, FirstPackets, Table};
 use bentpipe_record::{EventRow, Point, PointSummary, RealTime, ResultSet, RunResult, VERSION};
+use bentpipe_units::Span;
 use indexmap::IndexMap;
 
 use super::axis::Axis;
@@ -12,7 +13,7 @@ use super::plot::{Curve, Mark, Plot};
 use super::tables::{
     all_flows_table, end_table, flow_table, group_table, line_table, link_table, measure_table,
 };
-use super::{amount, cdf, plan, points, swept, timed};
+use super::{amount, cdf, plan, points, seeds, swept, timed};
 
 /// Tables of ATM lines and channels with more rows than this are folded away.
 const MAX_ROWS: usize = 12;
@@ -51,8 +52,12 @@ pub fn results_page(results: &ResultSet<'_>) -> Page {
             blocks.push(Block::Plots(swept_plots(results)));
             blocks.push(Block::Folded("All points".into(), vec![Block::Table(points::chosen(points))]));
             blocks.extend(points::all(points));
-            blocks.push(Block::Heading("Over time".into()));
-            blocks.extend(timed_blocks(results));
+            blocks.extend(seeds::differences(results));
+            let timed = timed_blocks(results);
+            if !timed.is_empty() {
+                blocks.push(Block::Heading("Each point".into()));
+            }
+            blocks.extend(timed);
         }
     }
     blocks.push(Block::Heading("How".into()));
@@ -173,7 +178,10 @@ fn fingerprint_table(results: &ResultSet<'_>) -> Table {
             Cell::Number(run.outcome.seed.to_string()),
             Cell::Text(run.outcome.fingerprint.clone()),
             Cell::Number(quantity(run.outcome.events() as f64, None, "count")),
-            Cell::Text(run.outcome.interval.to_string()),
+            Cell::Text(match run.outcome.interval {
+                Span::ZERO => "\u{2013}".to_owned(),
+                interval => interval.to_string(),
+            }),
         ]
     };
     let head = ["point", "seed", "fingerprint", "events", "sampled every"].map(String::from).to_vec();
@@ -193,15 +201,25 @@ fn timed_blocks(results: &ResultSet<'_>) -> Vec<Block> {
     let several = results.points.len() > 1;
     let step = results.points.len().div_ceil(MAX_TIMED);
     let block = |(number, point): (usize, &Point<'_>)| {
-        let mut plots = timed::plots(&point.series(timed::is_drawn).ok()?);
+        // A campaign keeps no series.
+        let series = point.series(timed::is_drawn).ok();
+        let summary = results.summaries().get(number)?;
+        let mut plots = series.as_ref().map_or_else(Vec::new, timed::plots);
+        plots.extend(series.as_ref().and_then(|series| seeds::fairness(summary, series)));
         plots.iter_mut().for_each(|plot| plot.curves.extend(event_lines(point)));
-        let of_point = results.runs.iter().filter(|run| run.point == number);
-        plots.extend(cdf::plot(of_point.map(|run| &run.outcome)));
+        let of_point = results.runs.iter().filter(|run| run.point == number).map(|run| &run.outcome);
+        plots.extend(cdf::plot(of_point.clone()));
         plots.extend(point.plans().flat_map(|(carrier, bursts)| plan::plots(carrier, &bursts)));
-        let plots = Block::Plots(plots);
-        Some(if several { Block::Folded(point.label.clone(), vec![plots]) } else { plots })
+        let mut blocks = if plots.is_empty() { Vec::new() } else { vec![Block::Plots(plots)] };
+        let spread = seeds::spread(point, results.points.len().min(MAX_TIMED));
+        if !spread.is_empty() {
+            blocks.push(Block::Folded("Over time, over the seeds".into(), vec![Block::Plots(spread)]));
+        }
+        blocks.extend(seeds::convergence(summary, &of_point.collect::<Vec<_>>()));
+        let is_folded = several && !blocks.is_empty();
+        Some(if is_folded { vec![Block::Folded(point.label.clone(), blocks)] } else { blocks })
     };
-    results.points.iter().enumerate().step_by(step.max(1)).filter_map(block).collect()
+    results.points.iter().enumerate().step_by(step.max(1)).filter_map(block).flatten().collect()
 }
 
 /// Returns the times of events as vertical lines.

@@ -83,9 +83,17 @@ const save = (name, type, text) => {
   link.click();
   URL.revokeObjectURL(link.getAttribute("href"));
 };
+const button = (text, act) => {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = text;
+  made.addEventListener("click", act);
+  return made;
+};
+const fileOf = title => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "table";
 for (const svg of document.querySelectorAll("svg.plot[data-x]")) {
   const figure = svg.parentElement, title = svg.querySelector("title").textContent;
-  const file = title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+  const file = fileOf(title);
   const numbers = name => svg.dataset[name].split(" ").map(Number);
   const scaled = (at, [from, to, low, high, log]) => {
     const share = (at - from) / (to - from);
@@ -110,17 +118,35 @@ for (const svg of document.querySelectorAll("svg.plot[data-x]")) {
     copy.prepend(style);
     return new XMLSerializer().serializeToString(copy);
   };
-  const button = (text, act) => {
-    const made = document.createElement("button");
-    made.type = "button";
-    made.textContent = text;
-    made.addEventListener("click", act);
-    return made;
-  };
   const buttons = figure.appendChild(document.createElement("div"));
   buttons.setAttribute("class", "save");
   buttons.append(
     button("SVG", () => save(`${file}.svg`, "image/svg+xml", drawing())),
     button("CSV", () => save(`${file}.csv`, "text/csv", [head, ...rows()].join("\n") + "\n")),
   );
+}
+
+// Offers each table as CSV, and as LaTeX, in the form of `bentpipe results tables --format latex`.
+for (const table of document.querySelectorAll("table")) {
+  const rows = [...table.rows].map(row => [...row.cells].map(cell => cell.textContent.trim()));
+  const section = table.caption?.textContent || table.closest("details")?.querySelector("summary")?.textContent;
+  const file = fileOf((section || rows[0]?.[0] || "table").slice(0, 60));
+  const quoted = text => /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  const marks = {
+    "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$", "µ": "$\\mu$",
+    "−": "$-$", "–": "--", "\u202f": "\\,", "\u00a0": "~",
+  };
+  const escaped = text => text.replace(/[\\~^±µ−–\u202f\u00a0&%$#_{}]/g, c => marks[c] ?? "\\" + c);
+  const latex = () => {
+    const [head, ...rest] = rows.map(row => row.map(escaped).join(" & ") + " \\\\");
+    const columns = "l".repeat(rows[0].length);
+    return [`\\begin{tabular}{${columns}}`, head, "\\hline", ...rest, "\\end{tabular}", ""].join("\n");
+  };
+  const buttons = document.createElement("div");
+  buttons.setAttribute("class", "save");
+  buttons.append(
+    button("CSV", () => save(`${file}.csv`, "text/csv", rows.map(row => row.map(quoted).join(",")).join("\n") + "\n")),
+    button("LaTeX", () => save(`${file}.tex`, "text/plain", latex())),
+  );
+  table.parentElement.appendChild(buttons);
 }

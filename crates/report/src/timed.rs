@@ -19,6 +19,9 @@ const RATE_WINDOWS: usize = 90;
 /// Kinds of subjects in the order of their diagrams.
 const SUBJECTS: [&str; 4] = ["flow.", "link.", "line.", "vc."];
 
+/// Measure of what a flow delivered.
+const GOODPUT: &str = "goodput";
+
 /// Measure of a flow that ended, made of the instant at which it did.
 const COMPLETION: &str = "completion";
 
@@ -71,6 +74,18 @@ pub(super) fn plots(series: &Series) -> Vec<Plot> {
     let times = Times::of(series);
     let plots = diagrams.into_iter().map(|(title, drawn)| plot(&times, title, &drawn));
     plots.filter(|plot| !plot.is_empty()).collect()
+}
+
+/// Returns the goodput over time of each flow, up to its end.
+pub(super) fn shares(series: &Series) -> Vec<(String, Vec<(f64, f64)>)> {
+    let times = Times::of(series);
+    let is_goodput = |column: &&Column| {
+        column.metric.makes(GOODPUT) && column.metric.drawing().is_some_and(|(style, _)| style == Style::Rate)
+    };
+    let of_flows =
+        series.columns.iter().filter(|column| column.element.starts_with("flow.")).filter(is_goodput);
+    let drawn = of_flows.map(|column| Drawn { column, style: Style::Rate });
+    drawn.map(|drawn| (drawn.subject().to_owned(), drawn.points(&times))).collect()
 }
 
 /// A column in a diagram.

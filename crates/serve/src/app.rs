@@ -30,6 +30,8 @@ pub struct Settings {
     pub studies: Option<PathBuf>,
     /// Number of jobs that run at a time.
     pub jobs: usize,
+    /// Number of runs of a campaign at a time; zero for one per processor.
+    pub campaign_runs: usize,
     /// Set if browsers reach the server over TLS.
     pub secure: bool,
 }

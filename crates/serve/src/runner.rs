@@ -32,11 +32,13 @@ const TURN: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_millis(1000);
 /// Time that a child has to end after it was interrupted, in milliseconds.
 const PATIENCE_MS: i64 = 10_000;
+/// Time that a campaign has to end and to gather its finished runs, in milliseconds.
+const CAMPAIGN_PATIENCE_MS: i64 = 60_000;
 /// Time between two looks for the backup of the day, in milliseconds.
 const BACKUP_LOOK_MS: i64 = 600_000;
 /// Most running jobs of one user.
 const MAX_PER_USER: u32 = 2;
-/// Exit code of a study that misses a published value.
+/// Exit code of a study that misses a value, or of failed runs.
 const MISSED: i32 = 1;
 /// Most bytes of progress that are read in a turn.
 const MAX_READ: u64 = 1 << 20;
@@ -47,6 +49,11 @@ const MAX_FILES: usize = 20_000;
 /// Largest file that a child may write, and its address space, in bytes.
 const MAX_FILE: u64 = 4 << 30;
 const MAX_SPACE: u64 = 16 << 30;
+/// Table of a campaign's runs, and the folder of its parts.
+const GATHERED: &str = "runs.parquet";
+const PARTS: &str = "parts/";
+/// Folder of a campaign in that of a job's results.
+const CAMPAIGN_FOLDER: &str = "results/campaign";
 /// Lowered priority of children.
 const NICENESS: i32 = 10;
 
@@ -56,7 +63,7 @@ const NICENESS: i32 = 10;
 enum Line {
     Start { pid: i32 },
     Begin { runs: i64, finished: i64 },
-    Progress { share: f64 },
+    Progress { share: f64, finished: Option<i64> },
     Done { label: String },
     End { code: i32, folder: Option<String> },
 }
@@ -161,13 +168,18 @@ impl Runner {
     fn end_child(&mut self, job: &Job) {
         let Some(pid) = pid_of(&progress_file(&self.folder(job.id), job.attempt)) else { return };
         let since = self.interrupted.get(&job.id).copied();
+        let time_to_end = if job.is_campaign() { CAMPAIGN_PATIENCE_MS } else { PATIENCE_MS };
         let signal = match since {
             None => Signal::INT,
-            Some(at) if now_ms() - at > PATIENCE_MS => Signal::KILL,
+            Some(at) if now_ms() - at > time_to_end => Signal::KILL,
             Some(_) => return,
         };
         self.interrupted.entry(job.id).or_insert_with(now_ms);
-        let _ = rustix::process::kill_process(pid, signal);
+        let _ = match signal {
+            // A campaign interrupts its own processes. What is killed cannot, so that all of its group is.
+            Signal::KILL => rustix::process::kill_process_group(pid, signal),
+            _ => rustix::process::kill_process(pid, signal),
+        };
     }
 
     /// Ends a job whose child has ended, as its exit code says. A killed child is started again some times.
@@ -185,6 +197,12 @@ impl Runner {
             Some(MISSED) if job.study.is_some() && results.is_some() => {
                 jobs::set_state(db, job.id, "done", "a published value was missed: see the report")
             }
+            Some(MISSED) if job.is_campaign() && results.is_some() && !job.cancel => jobs::set_state(
+                db,
+                job.id,
+                "done",
+                "some runs have no result: the column \"error\" of runs.parquet has the reasons",
+            ),
             _ if job.cancel => jobs::set_state(db, job.id, "cancelled", ""),
             None if job.attempt < MAX_ATTEMPTS => jobs::set_state(
                 db,
@@ -204,6 +222,9 @@ impl Runner {
         jobs::set_folder(db, job.id, results)?;
         let mut files = Vec::new();
         list_files(&folder, "", &mut files);
+        if files.iter().any(|(path, _)| path == GATHERED) {
+            files.retain(|(path, _)| !path.starts_with(PARTS));
+        }
         files.sort();
         jobs::set_artifacts(db, job.id, &files)?;
         let summary: Option<Summary> =
@@ -246,13 +267,20 @@ impl Runner {
                 command.args(["reproduce", study, "--studies"]).arg(studies.ok_or_else(missing)?);
                 command.args(job.quick.then_some("--quick"));
             }
+            None if job.is_campaign() => {
+                command.args(["campaign", "run", CAMPAIGN_FOLDER, "--scenario", "scenario.toml", "--gather"]);
+            }
             None => {
                 command.args(["run", "scenario.toml"]);
             }
         }
-        command.args(["--out", "results", "--jobs", "1", "--quiet", "--progress"]);
-        command.arg(progress_file(Path::new(""), job.attempt));
-        command.arg("--live").arg(live_file(Path::new(""), job.attempt));
+        if job.is_campaign() {
+            command.args(["--jobs", &self.app.settings.campaign_runs.to_string()]);
+        } else {
+            command.args(["--out", "results", "--jobs", "1"]);
+            command.arg("--live").arg(live_file(Path::new(""), job.attempt));
+        }
+        command.args(["--quiet", "--progress"]).arg(progress_file(Path::new(""), job.attempt));
         if let Some(seeds) = job.seeds {
             command.arg("--seeds").arg(seeds.to_string());
         }
@@ -319,8 +347,10 @@ fn read_lines(job: &mut Job, text: &str) -> News {
                 (job.runs, job.finished) = (runs + finished, finished);
                 moved = true;
             }
-            Line::Progress { share } => {
+            Line::Progress { share, finished } => {
                 job.share = share.clamp(0.0, 1.0);
+                // Of a campaign's runs only the number is reported.
+                job.finished = finished.map_or(job.finished, |finished| finished.clamp(0, job.runs));
                 moved = true;
             }
             Line::Done { label } => {

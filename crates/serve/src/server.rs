@@ -47,6 +47,8 @@ pub struct Address {
 pub struct JobSettings {
     /// Number of jobs that run at a time.
     pub at_once: usize,
+    /// Number of runs of a campaign at a time; zero for one per processor.
+    pub campaign_runs: usize,
     /// Program that runs them: this one.
     pub program: PathBuf,
     /// Folder that holds the studies, if there is one.
@@ -85,6 +87,7 @@ pub fn run(
         studies: jobs.studies.and_then(|folder| std::fs::canonicalize(folder).ok()),
         hosts: hosts(bound.port(), &address.hosts),
         jobs: jobs.at_once,
+        campaign_runs: jobs.campaign_runs,
         secure: address.behind_tls,
     };
     // The lock lasts as long as the jobs are looked after.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::output;
+use super::{container, output};
 use crate::{output_of, python, root, sh};
 
 /// Debian release of the clean root.
@@ -33,20 +33,28 @@ pub(super) fn wheel(wheel: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Installs the Debian package in a new root and runs its example there.
-pub(super) fn package(package: &Path) -> Result<()> {
+/// Installs the Debian package in a new root and runs its example there. The root is that of the container file, which is tried too.
+pub(super) fn package(package: &Path, dist: &Path) -> Result<()> {
     let is_root = output_of("id", &["-u"]).is_some_and(|id| id.trim() == "0");
     if !is_root || output_of("debootstrap", &["--version"]).is_none() {
-        println!("the Debian package is not tried: it needs root and debootstrap");
+        println!(
+            "the Debian package is not tried, and no container file is made: that needs root and debootstrap"
+        );
         return Ok(());
     }
     let folder = root().join("target/trial/root");
     let shown = folder.display().to_string();
-    let made =
-        sh("debootstrap", &["--variant=minbase", RELEASE, &shown]).and_then(|()| installed(package, &folder));
+    let made = sh("debootstrap", &["--variant=minbase", RELEASE, &shown])
+        .and_then(|()| installed(package, &folder))
+        .and_then(|()| container::build(&folder, dist))
+        .and_then(|()| purged(&folder));
     // It has devices and files of root, which a later `cargo clean` would stumble over.
     fs::remove_dir_all(&folder).context(shown)?;
-    made
+    made?;
+    let image = root().join("target/trial/image");
+    let tried = container::try_out(dist, &image, SCENARIO);
+    fs::remove_dir_all(&image)?;
+    tried
 }
 
 fn installed(package: &Path, folder: &Path) -> Result<()> {
@@ -56,6 +64,12 @@ fn installed(package: &Path, folder: &Path) -> Result<()> {
     let example = format!("/usr/share/doc/bentpipe/examples/{SCENARIO}");
     sh("chroot", &[&shown, "bentpipe", "run", &example, "--out", "/tmp/runs"])?;
     sh("chroot", &[&shown, "test", "-s", "/usr/share/man/man1/bentpipe-run.1.gz"])?;
+    fs::remove_file(folder.join("bentpipe.deb"))?;
+    Ok(fs::remove_dir_all(folder.join("tmp/runs"))?)
+}
+
+fn purged(folder: &Path) -> Result<()> {
+    let shown = folder.display().to_string();
     sh("chroot", &[&shown, "dpkg", "--purge", "bentpipe"])?;
     sh("chroot", &[&shown, "test", "!", "-e", "/usr/bin/bentpipe"])
 }

@@ -94,7 +94,7 @@ impl Results {
             label: point.label(),
             settings: &point.settings,
             seeds: &point.seeds,
-            folder: self.folder.of_run(point, point.seeds.first().copied().unwrap_or_default()),
+            folders: point.seeds.iter().map(|seed| self.folder.of_run(point, *seed)).collect(),
             carriers: point.scenario.shared.carrier.keys().map(String::as_str).collect(),
             events: point.scenario.timeline.iter().map(event_row).collect(),
             event_times_s: event_times(&point.scenario),

@@ -19,8 +19,6 @@ take the address of one on object storage, such as ``s3://bucket/campaign``.
 """
 
 import contextlib
-import subprocess
-import sys
 import tempfile
 import time
 from collections import deque
@@ -30,7 +28,7 @@ from os import PathLike, cpu_count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bentpipe import _native
+from bentpipe import _child, _native
 from bentpipe._errors import RunError
 from bentpipe._progress import Callback, native_callback
 from bentpipe._scenario import Scenario
@@ -39,8 +37,8 @@ from bentpipe._store import Store, is_address
 #: Seconds that a task should take: long beside its start, short beside a campaign.
 TASK_S = 10.0
 
-#: Seconds that a task takes at least, even at the end: its start takes some tenths.
-LEAST_S = 2.0
+#: Seconds that a task takes at least, even at the end: its way to a worker takes some hundredths.
+LEAST_S = 1.0
 
 #: Most runs of a task.
 MAX_RUNS = 1000
@@ -53,9 +51,6 @@ _BAD, _INTERRUPTED = 2, 130
 
 #: Error of a driver whose scheduler has ended.
 _GONE = "the scheduler of Dask is gone: finished runs are kept, and the same call goes on from there"
-
-#: What the process of a part runs.
-_PROGRAM = "import sys; from bentpipe.campaign import _main; sys.exit(_main(sys.argv[1:]))"
 
 
 class Status(NamedTuple):
@@ -211,13 +206,11 @@ class _Ended(NamedTuple):
 
 
 def _work(folder: str, first: int, end: int, retry: bool) -> tuple[int, str, float]:
-    """Run a part in a process of its own: what a run does to the process, the worker survives."""
+    """Run a part in the process of this thread: what a run does to the process, the worker survives."""
     began = time.monotonic()
-    command = [sys.executable, "-c", _PROGRAM, folder, str(first), str(end)]
-    ended = subprocess.run(
-        [*command, "--retry"] if retry else command, stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
-    return ended.returncode, ended.stderr.strip()[-2000:], time.monotonic() - began
+    words = [folder, str(first), str(end)]
+    code, error = _child.of_thread().run([*words, "--retry"] if retry else words)
+    return code, error, time.monotonic() - began
 
 
 class _Processes:
@@ -232,6 +225,7 @@ class _Processes:
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
+        _child.close_all()
 
     def submit(self, *arguments: Any) -> Any:
         return self._pool.submit(_work, *arguments)
@@ -379,18 +373,16 @@ def _ended(future: Any) -> _Ended:
         return _Ended(-1, f"{type(error).__name__}: {error}", 0.0)
 
 
-def _main(words: list[str]) -> int:
-    """Run a part: what a worker calls in a process of its own."""
+def _main(words: list[str]) -> tuple[int, str]:
+    """Run a part in the process that a worker has for it. Return the exit code of `bentpipe campaign part` and the error."""
     folder, first, end, *options = words
     try:
         open(folder).part(int(first), int(end), retry="--retry" in options)
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return _INTERRUPTED, ""
     except (OSError, RunError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return _BAD
+        return _BAD, str(error)
     except Exception as error:
         # A run's own failure is a row; what object storage raises has many types.
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return _BAD
-    return 0
+        return _BAD, f"{type(error).__name__}: {error}"
+    return 0, ""

@@ -21,7 +21,7 @@ use crate::app::{App, blocking};
 use crate::drafts;
 use crate::guard::{Caller, log};
 use crate::problem::{Problem, Result, findings};
-use crate::store::jobs::{self, Artifact, Event, Job, JobMeasure, Launch, Selection};
+use crate::store::jobs::{self, Artifact, CAMPAIGN, Event, Job, JobMeasure, Launch, Selection};
 use crate::store::scenarios;
 
 /// Most jobs of a user that are queued or running.
@@ -29,6 +29,9 @@ const MAX_UNFINISHED: i64 = 100;
 
 /// Most runs of a job: points times seeds.
 const MAX_RUNS: usize = 10_000;
+
+/// Most runs of a campaign.
+const MAX_CAMPAIGN: usize = 1_000_000;
 
 /// Most bytes of files whose series are selected from.
 const MAX_SERIES: i64 = 64 << 20;
@@ -49,6 +52,11 @@ pub(crate) struct NewJob {
     /// Set for shorter runs of a study, with one seed. Default: `false`.
     #[serde(default)]
     pub(crate) quick: bool,
+    /// Set to run the scenario's sweep as a campaign.
+    ///
+    /// It has up to 1,000,000 runs, of which tables are kept and no series. Default: `false`.
+    #[serde(default)]
+    pub(crate) campaign: bool,
     /// Number of the version. Default: the newest.
     #[serde(default)]
     pub(crate) version: Option<i64>,
@@ -84,7 +92,11 @@ pub(crate) async fn start(app: &App, caller: &Caller, new: NewJob, key: Option<S
         .write(move |db| {
             let launch = Launch {
                 owner: user.id,
-                kind: if new.study.is_some() { "study" } else { "simulate" },
+                kind: match new.study {
+                    Some(_) => "study",
+                    None if new.campaign => CAMPAIGN,
+                    None => "simulate",
+                },
                 version: subject.version,
                 study: new.study.as_deref(),
                 quick: new.quick,
@@ -146,6 +158,11 @@ fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
         let names: Vec<&str> = all.iter().map(|(name, _)| &name[..]).collect();
         return Err(Problem::bad(format!("study: expected one of {}", names.join(", "))));
     }
+    if new.campaign {
+        return Err(Problem::bad(
+            "campaign: only a scenario is run as one; a study has several runs of its own",
+        ));
+    }
     if new.version.is_some() || new.seeds.is_some() || new.duration.is_some() {
         return Err(Problem::bad("`version`, `seeds` and `duration` are of scenarios: a study has its own"));
     }
@@ -169,10 +186,15 @@ fn check(text: &str, new: &NewJob) -> Result<()> {
     }
     let seeds = new.seeds.unwrap_or(draft.scenario.seeds).max(1) as usize;
     let runs = draft.points.saturating_mul(seeds);
-    if runs > MAX_RUNS {
-        return Err(Problem::bad(format!("{runs} runs of points times seeds: expected at most {MAX_RUNS}")));
+    match (runs > MAX_RUNS, new.campaign) {
+        (true, false) => Err(Problem::bad(format!(
+            "{runs} runs of points times seeds: expected at most {MAX_RUNS}, or a campaign, which has room for more"
+        ))),
+        (_, true) if runs > MAX_CAMPAIGN => {
+            Err(Problem::bad(format!("{runs} runs of points times seeds: expected at most {MAX_CAMPAIGN}")))
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 pub(crate) async fn launch(

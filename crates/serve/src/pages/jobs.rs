@@ -37,7 +37,7 @@ pub(super) fn job_table(all: &[Job], choose: bool) -> Markup {
             tbody { @for job in all { tr {
                 @if choose { td { input type="checkbox" name="job" value=(job.id) aria-label={ "compare job " (job.id) }; } }
                 td { a href={ "/jobs/" (job.id) } { "#" (job.id) } }
-                td { (job.name) @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
+                td { (job.name) @if job.is_campaign() { " (campaign)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
                 td { (state(&job.state)) @if job.state == "running" { " " (percent(job.share)) } }
                 td.num { (job.finished) @if job.runs > 0 { " of " (job.runs) } }
                 td { (job.owner) }
@@ -107,7 +107,7 @@ pub(super) async fn show(
             a href="/jobs" { "Jobs" } " / "
             @if let Some(scenario) = job.scenario { a href={ "/scenarios/" (scenario) "/report" } { (job.name) } } @else { (job.name) }
         }
-        h1 { "Job #" (job.id) }
+        h1 { @if job.is_campaign() { "Campaign #" } @else { "Job #" } (job.id) }
         div #live data-job=[(!job.is_over()).then_some(job.id)] data-last=(last) {
             dl.facts aria-live="polite" {
                 div { dt { "State" } dd #state { (state(&job.state)) } }
@@ -120,7 +120,10 @@ pub(super) async fn show(
             }
             @if !job.is_over() {
                 progress #progress max="1" value=(job.share) aria-label="Progress" { (percent(job.share)) }
-                p.hint { "This page follows the job. It can be closed: the job goes on." }
+                p.hint {
+                    "This page follows the job. It can be closed: the job goes on."
+                    @if job.is_campaign() { " Finished runs are counted as processes end, each after about ten seconds." }
+                }
                 div #plots.plots {}
                 @if can_stop && !job.cancel {
                     form method="post" action={ "/jobs/" (job.id) "/cancel" } { button.quiet { "Cancel, and keep finished runs" } }

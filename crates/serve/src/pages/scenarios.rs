@@ -374,7 +374,13 @@ pub(super) async fn launch_page(
                     label { "Seeds" input name="seeds" type="number" min="1" max="1000" placeholder=(draft.scenario.seeds); }
                     label { "Priority (smaller numbers first)" input name="priority" type="number" min="-100" max="100" value="0"; }
                     p.hint { "Empty fields take the scenario's values. The job runs in a process of its own and goes on when this page is closed." }
-                    button { "Launch" }
+                    p.row {
+                        button { "Launch" }
+                        @if draft.points > 1 { button.quiet name="campaign" value="yes" { "Launch as a campaign" } }
+                    }
+                    @if draft.points > 1 {
+                        p.hint { "A campaign runs " (draft.points) " points with all seeds on the processors of this machine, and keeps tables of them; it has no series or captures." }
+                    }
                 }
             }
             Ok(_) => p { "Launching needs level 1." },
@@ -395,6 +401,9 @@ pub(super) struct LaunchForm {
     seeds: String,
     #[serde(default)]
     priority: i64,
+    /// Filled by the button that launches a campaign.
+    #[serde(default)]
+    campaign: String,
 }
 
 pub(super) async fn launch(
@@ -414,6 +423,7 @@ pub(super) async fn launch(
         seeds,
         duration,
         priority: sent.priority,
+        campaign: !sent.campaign.is_empty(),
         ..api_jobs::NewJob::default()
     };
     let job = api_jobs::start(&app, &caller, new, None).await?;

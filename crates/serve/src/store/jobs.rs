@@ -10,6 +10,9 @@ use super::people::User;
 use super::scenarios::SEEN;
 use crate::clock::now_ms;
 
+/// Kind of jobs that are campaigns.
+pub(crate) const CAMPAIGN: &str = "campaign";
+
 /// Attempts after which a job whose child was killed fails.
 pub(crate) const MAX_ATTEMPTS: i64 = 3;
 
@@ -18,7 +21,7 @@ pub(crate) const MAX_ATTEMPTS: i64 = 3;
 pub(crate) struct Job {
     /// Number.
     pub(crate) id: i64,
-    /// Kind: "simulate", "emulate" or "study".
+    /// Kind: "simulate", "emulate", "study" or "campaign".
     pub(crate) kind: String,
     /// Name of the scenario when the job was launched.
     pub(crate) name: String,
@@ -69,6 +72,11 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// Returns `true` if the job is a campaign.
+    pub(crate) fn is_campaign(&self) -> bool {
+        self.kind == CAMPAIGN
+    }
+
     /// Returns `true` if the job will change no more.
     pub(crate) fn is_over(&self) -> bool {
         !matches!(&self.state[..], "queued" | "running")

@@ -132,8 +132,11 @@ fn sessions_end_with_a_new_level_and_secrets_are_not_stored() {
 
 #[test]
 fn a_database_of_every_schema_opens_and_answers() {
-    let all: &[&[u8]] =
-        &[include_bytes!("../../tests/schema-1.sqlite"), include_bytes!("../../tests/schema-2.sqlite")];
+    let all: &[&[u8]] = &[
+        include_bytes!("../../tests/schema-1.sqlite"),
+        include_bytes!("../../tests/schema-2.sqlite"),
+        include_bytes!("../../tests/schema-3.sqlite"),
+    ];
     assert_eq!(all.len(), MIGRATIONS.len(), "a schema has no committed database");
     for committed in all {
         let folder = tempfile::tempdir().expect("a folder");
