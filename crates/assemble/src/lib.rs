@@ -24,7 +24,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bentpipe_net::channel::{Trace, TraceConfig};
+use bentpipe_net::channel::{ContactFile, Outage, Trace, TraceConfig};
 use bentpipe_net::link::DelayChange;
 use bentpipe_scenario::{DelayChanges, Document, Layout, Medium, Problem, Scenario, ScenarioError, copies};
 use bentpipe_sim::{BuildError, ElementId, Network};
@@ -151,6 +151,10 @@ impl bentpipe_site::Files for Folder {
         path: &str,
     ) -> Result<Arc<Trace>, (&'static str, String)> {
         traces::load(config, &self.path, seed, path)
+    }
+
+    fn outages(&self, contacts: &ContactFile) -> Result<Vec<Outage>, (&'static str, String)> {
+        bentpipe_scenario::files::outages(contacts, &self.path)
     }
 
     fn open(&self, path: &Path) -> Result<Opened, String> {

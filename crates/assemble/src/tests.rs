@@ -5,6 +5,7 @@ mod events;
 mod live_keys;
 mod minima;
 mod nat;
+mod outages;
 mod path_mtu;
 mod pep;
 mod ping;

@@ -94,6 +94,7 @@ Examples:
   bentpipe dtn plan mission.ionrc                               contacts and capacity of each pair
   bentpipe dtn plan mission.ionrc --from 1 --to 5 --size '1 MB'   routes, and when a bundle arrives
   bentpipe dtn plan mission.ionrc --write mission.json          in HDTN's form; any other ending: ION's
+  bentpipe dtn plan mission.ionrc --svg mission.svg             Gantt chart of the contacts
 
 Times are seconds from the plan's start. The exit status is 1 if no route is left.";
 

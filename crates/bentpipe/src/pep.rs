@@ -4,33 +4,66 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use bentpipe_pep::{Config, Proxy, rules};
+use bentpipe_pep::{Config, Mode, OwnTcp, Proxy, rules};
 use bentpipe_record::write_whole;
 use bentpipe_units::{Bytes, Rate, Span};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::interrupt;
 use crate::show::{note, out};
 
+/// TCP of the proxy.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ModeArg {
+    /// Own TCP on packets of a TUN device
+    Tun,
+    /// The kernel's TCP on diverted connections
+    Tproxy,
+}
+
+/// Answer to a client's SYN.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum AnswerArg {
+    /// Before the server has answered
+    AtOnce,
+    /// After it
+    AfterServer,
+}
+
 /// Arguments of `bentpipe pep`.
 #[derive(Debug, Args)]
 pub(crate) struct PepArgs {
+    /// TCP of the proxy
+    #[arg(long, value_enum, default_value_t = ModeArg::Tun)]
+    mode: ModeArg,
     /// Interface of the ground; repeatable
     #[arg(long, value_name = "INTERFACE", required = true)]
     ground: Vec<String>,
     /// Interface of the satellite; repeatable
     #[arg(long, value_name = "INTERFACE", required = true)]
     satellite: Vec<String>,
-    /// Congestion controller of the kernel over the satellite. Default: that of the system
+    /// Congestion controller over the satellite. Default: hybla; by TPROXY that of the system
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
-    /// Maximum rate of each connection to the satellite, with headers
+    /// Fixed rate of each connection to the satellite, without headers; by TPROXY the maximum, with headers
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
-    /// Send and receive buffer of each connection over the satellite. Default: adapted by the kernel
+    /// Initial window over the satellite. Default: 10
+    #[arg(long, value_name = "SEGMENTS")]
+    initial_window: Option<u32>,
+    /// Number of segments per ACK over the satellite. Default: 2
+    #[arg(long, value_name = "SEGMENTS")]
+    ack_every: Option<u32>,
+    /// Answer to a client
+    #[arg(long, value_enum, default_value_t = AnswerArg::AtOnce)]
+    answer: AnswerArg,
+    /// Memory for data of all connections. Default: 1 GB
+    #[arg(long, value_name = "BYTES")]
+    memory: Option<Bytes>,
+    /// Send and receive buffer of each connection over the satellite. Default: 4 MB; by TPROXY adapted
     #[arg(long, value_name = "BYTES")]
     buffer: Option<Bytes>,
-    /// Send and receive buffer of each connection on the ground. Default: adapted by the kernel
+    /// Send and receive buffer of each connection on the ground. Default: 1 MB; by TPROXY adapted
     #[arg(long, value_name = "BYTES")]
     ground_buffer: Option<Bytes>,
     /// Maximum number of split connections; more are forwarded as they are
@@ -42,7 +75,7 @@ pub(crate) struct PepArgs {
     /// Wait at the end for split connections to finish; the rest is reset
     #[arg(long, value_name = "TIME", default_value = "0 s")]
     drain: Span,
-    /// Local port of connections from the ground; the next one is for the satellite. Also mark and routing table
+    /// Number of the routing table. By TPROXY also mark and local port; the next port is for the satellite
     #[arg(long, value_name = "PORT", default_value_t = 9040)]
     port: u16,
     /// Print the commands that divert connections and those that undo it, and exit
@@ -62,6 +95,16 @@ pub(crate) struct PepArgs {
 impl PepArgs {
     fn config(&self) -> Config {
         Config {
+            mode: match self.mode {
+                ModeArg::Tun => Mode::Tun,
+                ModeArg::Tproxy => Mode::Tproxy,
+            },
+            own: OwnTcp {
+                initial_window: self.initial_window,
+                ack_every: self.ack_every,
+                answers_after_server: self.answer == AnswerArg::AfterServer,
+                memory: self.memory,
+            },
             ground: self.ground.clone(),
             satellite: self.satellite.clone(),
             port: self.port,

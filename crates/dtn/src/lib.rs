@@ -9,6 +9,9 @@ pub mod ltp;
 pub mod metrics;
 pub mod network;
 pub mod node;
+mod outages;
 pub mod plan;
 pub mod route;
 pub mod session;
+
+pub use outages::outages;

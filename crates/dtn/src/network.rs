@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::Plan;
 
 /// Unix time of instant 0 in seconds: 2026-01-01T00:00:00 UTC.
-const START: f64 = 1_767_225_600.0;
+pub(crate) const START: f64 = 1_767_225_600.0;
 
 /// Networks of bundles by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -113,16 +113,29 @@ impl Network {
 
 /// Returns a plan with numbers in place of names.
 fn numbered(text: &str, number: &dyn Fn(&str) -> Option<u64>) -> String {
-    let line = |line: &str| {
-        let words = line.split_whitespace().enumerate();
-        let word = |(n, word): (usize, &str)| match n {
-            // The nodes of `a contact START END FROM TO` and of `a range`.
-            4 | 5 => number(word).map_or(word.to_owned(), |number| number.to_string()),
+    replace_nodes(text, &mut |word| number(word).map_or(word.to_owned(), |number| number.to_string()))
+}
+
+/// Returns a plan in ION's form with numbers of all nodes; one in HDTN's form has them.
+pub(crate) fn with_numbers(text: &str, number: &mut dyn FnMut(&str) -> u64) -> String {
+    match text.trim_start().starts_with('{') {
+        true => text.to_owned(),
+        false => replace_nodes(text, &mut |word| number(word).to_string()),
+    }
+}
+
+/// Replaces the nodes of `a contact START END FROM TO` and of `a range`.
+fn replace_nodes(text: &str, replace: &mut dyn FnMut(&str) -> String) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let is_entry = line.split_whitespace().next() == Some("a");
+        let replaced = line.split_whitespace().enumerate().map(|(n, word)| match n {
+            4 | 5 if is_entry => replace(word),
             _ => word.to_owned(),
-        };
-        words.map(word).collect::<Vec<_>>().join(" ")
-    };
-    text.lines().map(line).collect::<Vec<_>>().join("\n")
+        });
+        lines.push(replaced.collect::<Vec<_>>().join(" "));
+    }
+    lines.join("\n")
 }
 
 impl SharedTable for Networks {

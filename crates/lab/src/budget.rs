@@ -10,6 +10,7 @@ mod path;
 pub(crate) mod show;
 
 use bentpipe_net::queue::DEFAULT_PACKETS;
+use bentpipe_record::ContactPlan;
 use bentpipe_scenario::copies::copies as copies_between;
 use bentpipe_scenario::{Flow, Link, Medium, Problem, Queue, Scenario, Way};
 pub use bentpipe_site::{Airtime, Compressed, ShareBudget};
@@ -34,6 +35,9 @@ pub struct Budget {
     /// Contacts of networks of bundles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contacts: Vec<ContactBudget>,
+    /// Contact plans of networks of bundles, to be drawn.
+    #[serde(skip)]
+    pub plans: Vec<ContactPlan>,
     /// Forecasts of flows of bundles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bundles: Vec<BundleForecast>,
@@ -167,7 +171,8 @@ impl Budget {
         flows.iter_mut().for_each(|flow| flow.contend(&terminals));
         let plans = Contacts::new(scenario, topology.node.keys().map(String::as_str).collect());
         let (contacts, bundles) = (plans.pairs()?, plans.forecasts()?);
-        Ok(Budget { links, terminals, flows, contacts, bundles })
+        let plans = plans.named()?;
+        Ok(Budget { links, terminals, flows, contacts, plans, bundles })
     }
 }
 

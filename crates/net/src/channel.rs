@@ -27,7 +27,7 @@ mod synthetic;
 mod trace;
 
 pub use frames::FrameErrors;
-pub use outage::Outage;
+pub use outage::{MAX_OUTAGES, Outage};
 pub use signal::{SignalConfig, SignalLevel};
 pub use trace::{MAX_FRAMES, Trace, TraceError};
 
@@ -93,9 +93,13 @@ pub enum Config {
     Signal(SignalConfig),
     /// Times without reception, as behind a planet. Packets that arrive meanwhile are lost.
     Outages {
-        /// Outages in order, each after the end of the one before. No default.
-        #[schemars(length(min = 1, max = 10_000))]
+        /// Outages in order, each after the end of the one before. Exactly one of `outages` and `contacts` is given.
+        #[schemars(length(max = 10_000))]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outages: Vec<Outage>,
+        /// Contacts of a plan: the outages are the times between them, and after the last one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        contacts: Option<ContactFile>,
         /// Time after which all of them repeat. Default: they do not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         every: Option<Span>,
@@ -122,6 +126,18 @@ pub enum Config {
         #[serde(default = "yes")]
         keep_order: bool,
     },
+}
+
+/// Contacts of a pair of nodes in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContactFile {
+    /// Contact plan in ION's form or HDTN's JSON. A relative path starts at the scenario file's folder.
+    pub file: PathBuf,
+    /// Node that sends, by its name or number in the plan.
+    pub from: String,
+    /// Node that receives, by its name or number in the plan.
+    pub to: String,
 }
 
 /// Source of a loss trace, and the model fitted to it.
@@ -326,7 +342,11 @@ impl Fault {
                 Fault::Bursts(GilbertElliott::new([p, r], [loss_good, loss_bad])?)
             }
             Config::Trace(ref config) => Fault::Trace(config.reader(fault.trace.as_ref())?),
-            Config::Outages { ref outages, every } => Fault::Outages(outage::Outages::new(outages, every)?),
+            Config::Outages { ref outages, ref contacts, every } => {
+                let is_loaded = contacts.is_none() && !outages.is_empty();
+                InvalidConfig::ensure(is_loaded, "outages", "one of `outages` and `contacts`")?;
+                Fault::Outages(outage::Outages::new(outages, every)?)
+            }
             Config::Signal(_) => {
                 let expected = "a Wi-Fi link: other media have no rates that it could act on";
                 return Err(InvalidConfig::new("kind", expected));

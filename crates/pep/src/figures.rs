@@ -1,5 +1,6 @@
 //! Counters of a proxy.
 
+use bentpipe_transport::tcp::PepTotals;
 use serde_json::{Value, json};
 
 /// Counters of a proxy since its start.
@@ -19,8 +20,10 @@ pub struct Figures {
     pub loops: u64,
     /// Connections that could not be opened for want of descriptors or ports.
     pub failed: u64,
-    /// Times at which the limit of connections was reached. Further connections are forwarded as they are.
+    /// Times at which the limit of connections was reached, or by TUN the connections above it. They are forwarded as they are.
     pub limit_reached: u64,
+    /// Segments dropped for want of memory, which their senders repeat.
+    pub no_memory: u64,
     /// Connections that the end of the proxy reset.
     pub cut: u64,
     /// Present connections.
@@ -35,6 +38,28 @@ pub struct Figures {
     pub lost: u64,
     /// Bytes acknowledged to their sender and not delivered, of present connections.
     pub held: u64,
+}
+
+impl From<PepTotals> for Figures {
+    fn from(totals: PepTotals) -> Figures {
+        Figures {
+            split: totals.split,
+            finished: totals.finished,
+            broken: totals.broken,
+            refused: totals.refused,
+            idle: totals.idle,
+            limit_reached: totals.over_limit,
+            no_memory: totals.no_memory,
+            cut: totals.cut,
+            present: totals.present,
+            peak: totals.peak,
+            to_satellite: totals.to_satellite,
+            to_ground: totals.to_ground,
+            lost: totals.lost,
+            held: totals.held,
+            ..Figures::default()
+        }
+    }
 }
 
 impl Figures {
@@ -54,6 +79,7 @@ impl Figures {
                 "peak": self.peak,
                 "limit_reached": self.limit_reached,
             },
+            "segments": { "dropped_for_want_of_memory": self.no_memory },
             "bytes": {
                 "to_satellite": self.to_satellite,
                 "to_ground": self.to_ground,
@@ -79,6 +105,10 @@ impl std::fmt::Display for Figures {
         )?;
         writeln!(f, "to the satellite    {} B", self.to_satellite)?;
         writeln!(f, "to the ground       {} B", self.to_ground)?;
-        writeln!(f, "acknowledged, lost  {} B", self.lost)
+        writeln!(f, "acknowledged, lost  {} B", self.lost)?;
+        match self.no_memory {
+            0 => Ok(()),
+            segments => writeln!(f, "no memory           {segments} segments dropped"),
+        }
     }
 }

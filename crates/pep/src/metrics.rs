@@ -12,6 +12,7 @@ bentpipe_net::metrics! {
     Counter IDLE = "connections-idle", Count, "Connections reset after a time without data";
     Counter LOOPS = "connections-looped", Count, "Connections to the proxy itself, or that came back to it";
     Counter FAILED = "connections-failed", Count, "Connections that the system could not open";
+    Counter NO_MEMORY = "segments-without-memory", Count, "Segments dropped for want of memory";
 }
 
 /// Returns the samples of all metrics.
@@ -25,6 +26,7 @@ pub(crate) fn samples(figures: &Figures) -> Vec<Sample> {
         (&IDLE.metric, figures.idle),
         (&LOOPS.metric, figures.loops),
         (&FAILED.metric, figures.failed),
+        (&NO_MEMORY.metric, figures.no_memory),
         (&OVER_LIMIT.metric, figures.limit_reached),
         (&LOST.metric, figures.lost),
         (&SPLIT.metric, figures.present),

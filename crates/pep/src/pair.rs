@@ -57,7 +57,10 @@ impl Pair {
     pub(crate) fn turn(&mut self, pipe: &Pipe, now: Time) -> Turn {
         match self.advance(pipe, now) {
             Ok(turn) => turn,
-            Err(_) if !self.is_connected => Turn::Refused,
+            // A reset that came before the answer was looked at is no refusal: to a SYN the kernel says that as another error.
+            Err(error) if !self.is_connected && error.kind() != io::ErrorKind::ConnectionReset => {
+                Turn::Refused
+            }
             Err(_) => Turn::Broken,
         }
     }

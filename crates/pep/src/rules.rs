@@ -1,11 +1,13 @@
 //! Packet filter and routes that divert connections to a proxy.
 //!
-//! The SYN of a connection that the route to its server leads from one side to the other is diverted to a listener. Later
+//! On a TUN device policy routes lead TCP packets of the interfaces of both sides to the device, but for those to the router itself.
+//!
+//! By TPROXY the SYN of a connection that the route to its server leads from one side to the other is diverted to a listener. Later
 //! packets of split connections are delivered to their sockets (`socket transparent`). All other packets are forwarded: connections to the
 //! router itself, between two interfaces of one side, and those that opened before.
 //!
-//! Failures leave traffic as it is without a proxy. A diversion without a listener does nothing (nft(8), `tproxy`), and a
-//! [`Guard`] removes the rules when the process ends, also by a crash.
+//! Failures leave traffic as it is without a proxy. A diversion without a listener does nothing (nft(8), `tproxy`), nor does a rule
+//! to a table without routes (ip-rule(8)), and a [`Guard`] removes the rules when the process ends, also by a crash.
 
 use std::io::Write;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -15,7 +17,7 @@ use std::os::unix::process::CommandExt;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};
 
-use crate::config::{Config, Side};
+use crate::config::{Config, Mode, Side};
 use crate::sockets::addresses;
 
 /// Shell commands that divert connections, and those that undo them.
@@ -33,10 +35,21 @@ pub(crate) fn has_loopback_v6() -> bool {
     addresses.lines().any(|line| line.starts_with("00000000000000000000000000000001 "))
 }
 
-/// Returns `true` if the network namespace has an interface of this name.
-fn has_interface(name: &str) -> bool {
+/// Checks that the network namespace has an interface of this name.
+///
+/// # Errors
+/// Returns an error that names the interface.
+pub(crate) fn has_interface(name: &str) -> Result<(), String> {
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None);
-    socket.is_ok_and(|socket| name_to_index(socket, name).is_ok())
+    match socket.is_ok_and(|socket| name_to_index(socket, name).is_ok()) {
+        true => Ok(()),
+        false => Err(format!("no network interface is called \"{name}\"; help: `ip link` lists them")),
+    }
+}
+
+/// Returns the name of the TUN device.
+pub(crate) fn device(config: &Config) -> String {
+    format!("pep{}", config.port)
 }
 
 fn quoted(names: &[String]) -> String {
@@ -46,6 +59,31 @@ fn quoted(names: &[String]) -> String {
 
 /// Returns the rules of a proxy, with those of IPv6 where the system has it.
 pub fn rules(config: &Config) -> Rules {
+    match config.mode {
+        Mode::Tun => routing_rules(config),
+        Mode::Tproxy => filter_rules(config),
+    }
+}
+
+/// Returns the policy routes of a proxy on a TUN device.
+fn routing_rules(config: &Config) -> Rules {
+    let (device, table) = (device(config), config.port);
+    let families = if has_loopback_v6() { &["-4", "-6"][..] } else { &["-4"] };
+    let (mut set_up, mut remove) = (String::new(), String::new());
+    for family in families {
+        set_up += &format!("ip {family} route add default dev {device} table {table}\n");
+        for name in config.ground.iter().chain(&config.satellite) {
+            let rule = format!("iif {name} ipproto tcp lookup {table} priority {table}");
+            set_up += &format!("ip {family} rule add {rule}\n");
+            remove += &format!("ip {family} rule del {rule}\n");
+        }
+        remove += &format!("ip {family} route flush table {table}\n");
+    }
+    Rules { set_up, remove }
+}
+
+/// Returns the packet filter of a proxy by TPROXY.
+fn filter_rules(config: &Config) -> Rules {
     let has_v6 = has_loopback_v6();
     let (mark, port) = (config.port, config.port);
     let table = format!("bentpipe_pep_{port}");
@@ -121,9 +159,7 @@ impl Guard {
     pub(crate) fn set_up(interfaces: &[String], rules: &Rules) -> Result<Guard, String> {
         let Rules { set_up, remove } = rules;
         for name in interfaces {
-            if !has_interface(name) {
-                return Err(format!("no network interface is called \"{name}\"; help: `ip link` lists them"));
-            }
+            has_interface(name)?;
         }
         for (program, package) in [("nft", "nftables"), ("ip", "iproute2")] {
             let is_used = set_up.lines().any(|line| line.starts_with(program));

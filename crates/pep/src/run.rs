@@ -1,4 +1,4 @@
-//! Event loop of a proxy.
+//! Event loop of a proxy on kernel sockets.
 
 use std::collections::VecDeque;
 use std::io;
@@ -44,7 +44,7 @@ const RESERVE: u64 = 100;
 const PER_CONNECTION: u64 = 2;
 
 /// TCP-splitting proxy on kernel sockets.
-pub struct Proxy {
+pub(crate) struct SocketProxy {
     config: Config,
     clock: Monotonic,
     epoll: OwnedFd,
@@ -61,13 +61,12 @@ pub struct Proxy {
     is_draining: bool,
 }
 
-impl Proxy {
+impl SocketProxy {
     /// Opens a proxy. Connections are diverted to it from here on, if it sets up the rules.
     ///
     /// # Errors
     /// Returns an error that says which option or right is wrong, or which command failed.
-    pub fn open(mut config: Config) -> Result<Proxy, String> {
-        config.check()?;
+    pub(crate) fn open(mut config: Config) -> Result<SocketProxy, String> {
         config.connections = config.connections.min(allowed(config.connections));
         let listeners = listen(&config)?;
         let pages = config.prometheus.map(serve).transpose()?;
@@ -75,7 +74,7 @@ impl Proxy {
         let interfaces = [&config.ground[..], &config.satellite].concat();
         let guard =
             config.sets_rules.then(|| Guard::set_up(&interfaces, &rules::rules(&config))).transpose()?;
-        let proxy = Proxy {
+        let proxy = SocketProxy {
             config,
             clock: Monotonic::start(),
             epoll,
@@ -97,7 +96,7 @@ impl Proxy {
     ///
     /// # Errors
     /// Returns an error if the system refuses to wait for events.
-    pub fn run(mut self, stop: &AtomicBool) -> Result<Figures, String> {
+    pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<Figures, String> {
         while !stop.load(Ordering::Relaxed) {
             self.turn()?;
         }
@@ -108,12 +107,12 @@ impl Proxy {
     }
 
     /// Returns the limit of connections. The limit of open files may lower it.
-    pub fn limit(&self) -> usize {
+    pub(crate) fn limit(&self) -> usize {
         self.config.connections
     }
 
     /// Returns the figures of this moment.
-    pub fn figures(&self) -> Figures {
+    pub(crate) fn figures(&self) -> Figures {
         let mut figures = self.figures;
         figures.present = self.table.len() as u64;
         for (_, pair) in self.table.iter() {
@@ -272,12 +271,7 @@ impl Proxy {
             self.table.iter().filter(|(_, pair)| is_idle(pair)).map(|(place, _)| place).collect();
         self.figures.idle += idle.len() as u64;
         idle.into_iter().for_each(|place| self.remove(place));
-        if let Some(pages) = &self.pages {
-            let figures = self.figures();
-            let metrics = prometheus("bentpipe_pep", ("mode", "tproxy"), &samples(&figures));
-            let page = exporter::page("bentpipe pep", &figures.to_string());
-            exporter::publish(pages, Pages { metrics, page });
-        }
+        self.pages.iter().for_each(|pages| publish(pages, "tproxy", &self.figures()));
     }
 
     /// Closes the listeners at the limit of connections. Below nine tenths of it they open again.
@@ -303,6 +297,13 @@ fn listen(config: &Config) -> Result<Vec<Listener>, String> {
     let has_v6 = std::path::Path::new("/proc/net/if_inet6").exists() && rules::has_loopback_v6();
     let wanted = addresses(config.port).into_iter().filter(|(address, _)| address.is_ipv4() || has_v6);
     wanted.map(|(address, side)| Listener::open(config, address, side)).collect()
+}
+
+/// Publishes figures as metrics and as a page.
+pub(crate) fn publish(pages: &Shared, mode: &str, figures: &Figures) {
+    let metrics = prometheus("bentpipe_pep", ("mode", mode), &samples(figures));
+    let page = exporter::page("bentpipe pep", &figures.to_string());
+    exporter::publish(pages, Pages { metrics, page });
 }
 
 /// Serves metrics at an address.

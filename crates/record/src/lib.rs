@@ -7,6 +7,7 @@
 mod calls;
 mod capture;
 pub mod compare;
+mod contact_plan;
 mod csv;
 mod declared;
 mod dissection;
@@ -36,6 +37,7 @@ mod table;
 
 pub use calls::{CALLS_FILE, CallRow, write_calls};
 pub use capture::{Capture, CaptureLimits};
+pub use contact_plan::{ContactPlan, PlannedContact};
 pub use csv::{quoted, write_csv};
 pub use declared::{Catalogue, Declaration, Declared, DeclaredMeasure, Drawing, pattern};
 pub use distribution::Distribution;

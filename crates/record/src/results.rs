@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use bentpipe_units::Span;
 
 use super::{
-    Burst, Declaration, FIRST_PACKETS_FILE, FirstPackets, NetworkMap, PointSummary, RealTime, RunResult,
-    Series, SeriesError, Setting, Summary, plan_file, read_first_packets, read_plan, read_series,
+    Burst, ContactPlan, Declaration, FIRST_PACKETS_FILE, FirstPackets, NetworkMap, PointSummary, RealTime,
+    RunResult, Series, SeriesError, Setting, Summary, plan_file, read_first_packets, read_plan, read_series,
 };
 
 /// Results of a plan: its runs, their summary, and texts that a report quotes.
@@ -24,6 +24,8 @@ pub struct ResultSet<'a> {
     pub scenario: &'a str,
     /// Nodes and links of the first point.
     pub network: NetworkMap,
+    /// Contact plans of the first point's networks of bundles.
+    pub contact_plans: Vec<ContactPlan>,
     /// Budget of the first point, if it has one.
     pub budget: Option<String>,
     /// Names of the sweep's axes; empty if nothing is swept.

@@ -7,11 +7,11 @@ use std::path::Path;
 use bentpipe_record::{Cell, Table};
 
 use super::escape::escape;
-use super::network;
 use super::page::{Block, Page, Picture};
 use super::plot::{Mark, Plot};
 use super::sequence;
 use super::svg;
+use super::{gantt, network};
 
 /// Style of pages, which the controller's pages share.
 pub const STYLE: &str = include_str!("style.css");
@@ -102,6 +102,16 @@ impl Writer {
             Block::Network(map) => {
                 if let Some(svg) = network::draw(map) {
                     let _ = writeln!(self.html, "<figure class=\"scroll\">{svg}</figure>");
+                }
+            }
+            Block::Contacts(plan) => {
+                if let Some(svg) = gantt::draw(plan) {
+                    let title = escape(&format!("Contact plan of {}", plan.name));
+                    let note = "A bar is a contact; pale ones have no range, and no route uses them.";
+                    let _ = writeln!(
+                        self.html,
+                        "<figure class=\"scroll\"><figcaption><b>{title}</b> <span>{note}</span></figcaption>{svg}</figure>"
+                    );
                 }
             }
             Block::Sequence(flow) => {

@@ -12,6 +12,7 @@ mod comparison;
 mod data;
 mod decimate;
 mod escape;
+mod gantt;
 mod html;
 pub mod losses;
 mod network;
@@ -30,6 +31,7 @@ mod timed;
 
 pub use axis::{Axis, Scale};
 pub use bentpipe_record::{Cell, Table};
+pub use gantt::contact_chart;
 pub use html::STYLE;
 pub use network::{DrawnPart, draw_with};
 pub use numbers::{number, quantity, with_interval};

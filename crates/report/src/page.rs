@@ -1,6 +1,6 @@
 //! Blocks of a page.
 
-use bentpipe_record::{FirstPackets, NetworkMap, Table};
+use bentpipe_record::{ContactPlan, FirstPackets, NetworkMap, Table};
 
 use super::plot::Plot;
 
@@ -34,6 +34,8 @@ pub enum Block {
     Sequence(FirstPackets),
     /// Drawing of a network that has few enough nodes.
     Network(NetworkMap),
+    /// Gantt chart of a contact plan.
+    Contacts(ContactPlan),
     /// Text as it is, in a box of its own.
     Verbatim(String),
     /// Collapsed section, always printed.

@@ -36,6 +36,7 @@ const MAX_TIMED: usize = 12;
 /// Returns the page: summary with confidence intervals, plots, scenario, budget, and command to reproduce it.
 pub fn results_page(results: &ResultSet<'_>) -> Page {
     let mut blocks = vec![Block::Network(results.network.clone())];
+    blocks.extend(results.contact_plans.iter().cloned().map(Block::Contacts));
     blocks.extend(results.real_time().map(real_time_block));
     blocks.push(Block::Heading("Summary".into()));
     match results.summaries() {

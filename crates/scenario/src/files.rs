@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
+use bentpipe_net::channel::{ContactFile, Outage};
 use rustix::fs::OFlags;
 
 /// Opens a file for reading, without waiting for the writer of a pipe.
@@ -49,6 +50,22 @@ pub(crate) fn read_beyond(path: &Path, most: u64) -> io::Result<Vec<u8>> {
         bytes.drain(..BYTE_ORDER_MARK.len());
     }
     Ok(bytes)
+}
+
+/// Maximum length of a contact plan's file.
+const MAX_PLAN_BYTES: u64 = 1 << 24;
+
+/// Returns the outages that the contacts of a file leave. A relative path starts at `folder`.
+///
+/// # Errors
+/// Returns the key of the channel's `contacts` and its problem.
+pub fn outages(contacts: &ContactFile, folder: &Path) -> Result<Vec<Outage>, (&'static str, String)> {
+    let path = folder.join(&contacts.file);
+    let wrong = |problem: &dyn std::fmt::Display| ("file", format!("{}: {problem}", path.display()));
+    let bytes = read_at_most(&path, MAX_PLAN_BYTES).map_err(|error| wrong(&error))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong(&"not text in UTF-8"))?;
+    bentpipe_dtn::outages(&text, &contacts.from, &contacts.to)
+        .map_err(|(part, problem)| if part == "file" { wrong(&problem) } else { (part, problem) })
 }
 
 #[cfg(test)]

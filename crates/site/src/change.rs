@@ -144,7 +144,7 @@ impl<M> Changing<'_, M> {
     /// Returns the new faults if they differ.
     ///
     /// # Errors
-    /// Returns an error if one is a trace.
+    /// Returns an error if one is a trace or takes its outages from a file.
     pub fn new_faults(&self) -> Result<Option<Vec<channel::Config>>, Problem> {
         let [had, wanted] = [&self.before, &self.after].map(|side| &side.common.channel);
         if had == wanted {
@@ -156,6 +156,12 @@ impl<M> Changing<'_, M> {
         let (had, wanted) = (faults(had), faults(wanted));
         if had.iter().chain(&wanted).any(|fault| matches!(fault, channel::Config::Trace(_))) {
             return Err(Problem::new(self.key("channel"), "a trace cannot be changed while it runs"));
+        }
+        let is_of_file =
+            |fault: &channel::Config| matches!(fault, channel::Config::Outages { contacts: Some(_), .. });
+        if wanted.iter().any(is_of_file) {
+            let problem = "contacts of a file cannot be set while it runs; help: give `outages`";
+            return Err(Problem::new(self.key("channel"), problem));
         }
         Ok(Some(wanted))
     }

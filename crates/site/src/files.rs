@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use bentpipe_net::channel::{Trace, TraceConfig};
+use bentpipe_net::channel::{ContactFile, Outage, Trace, TraceConfig};
 use bentpipe_net::link::DelayChange;
 use bentpipe_units::Span;
 
@@ -30,6 +30,12 @@ pub trait Files {
         seed: u64,
         path: &str,
     ) -> Result<Arc<Trace>, (&'static str, String)>;
+
+    /// Returns the outages that contacts of a plan leave.
+    ///
+    /// # Errors
+    /// Returns the key of the fault's `contacts` and its problem.
+    fn outages(&self, contacts: &ContactFile) -> Result<Vec<Outage>, (&'static str, String)>;
 
     /// Opens a file.
     ///

@@ -1,8 +1,9 @@
 //! Recorded elements and wires, numbered once all are known.
 
-use bentpipe_net::channel::{self, LoadedFault};
+use bentpipe_net::channel::{self, ContactFile, LoadedFault, Outage};
 use bentpipe_net::{Channel, Element, Port};
 use bentpipe_sim::{BuildError, Builder, ElementId, Network};
+use bentpipe_units::Span;
 
 use crate::channel::Channel as Faults;
 use crate::files::Files;
@@ -130,11 +131,15 @@ impl<'f> Site<'f> {
         Ok(chain)
     }
 
-    /// Returns a fault with its trace loaded. `key` is its key, `path` that of its element.
+    /// Returns a fault with its trace or outages loaded. `key` is its key, `path` that of its element.
     ///
     /// # Errors
-    /// Returns an error if the trace cannot be loaded.
+    /// Returns an error if the trace or the outages cannot be loaded.
     pub fn fault(&self, config: &channel::Config, key: &str, path: &str) -> Result<LoadedFault, Problem> {
+        if let channel::Config::Outages { outages, contacts: Some(contacts), every } = config {
+            let outages = self.loaded_outages((outages, contacts, *every), key)?;
+            return Ok(channel::Config::Outages { outages, contacts: None, every: *every }.into());
+        }
         let trace = match config {
             channel::Config::Trace(trace) => Some(self.files.trace(trace, self.seed, path)),
             _ => None,
@@ -142,6 +147,27 @@ impl<'f> Site<'f> {
         let trace = trace.transpose();
         let trace = trace.map_err(|(part, problem)| Problem::new(format!("{key}.{part}"), problem))?;
         Ok(LoadedFault { config: config.clone(), trace })
+    }
+
+    /// Returns the outages that the contacts of a file leave. The last one ends with the repetition, if there is one.
+    fn loaded_outages(
+        &self,
+        (given, contacts, every): (&[Outage], &ContactFile, Option<Span>),
+        key: &str,
+    ) -> Result<Vec<Outage>, Problem> {
+        if !given.is_empty() {
+            let problem = "conflicts with `contacts`: expected one of them";
+            return Err(Problem::new(format!("{key}.outages"), problem));
+        }
+        let wrong = |(part, problem)| Problem::new(format!("{key}.contacts.{part}"), problem);
+        let mut outages = self.files.outages(contacts).map_err(wrong)?;
+        if let (Some(every), Some(last)) = (every, outages.last_mut()) {
+            let problem = || format!("expected a time after the last contact, which ends at {}", last.at);
+            let lasts = every.as_nanos().checked_sub(last.at.as_nanos());
+            let lasts = lasts.ok_or_else(|| Problem::new(format!("{key}.every"), problem()))?;
+            last.lasts = Span::from_nanos(lasts);
+        }
+        Ok(outages)
     }
 
     /// Numbers the elements by their order and builds the network.
@@ -189,7 +215,7 @@ mod tests {
     use std::sync::Arc;
 
     use bentpipe_net::ExternalPort;
-    use bentpipe_net::channel::{Trace, TraceConfig};
+    use bentpipe_net::channel::{ContactFile, Outage, Trace, TraceConfig};
     use bentpipe_net::link::DelayChange;
     use bentpipe_units::Span;
 
@@ -202,6 +228,9 @@ mod tests {
     impl Files for NoFiles {
         fn trace(&self, _: &TraceConfig, _: u64, path: &str) -> Result<Arc<Trace>, (&'static str, String)> {
             Err(("file", path.to_owned()))
+        }
+        fn outages(&self, contacts: &ContactFile) -> Result<Vec<Outage>, (&'static str, String)> {
+            Err(("file", contacts.file.display().to_string()))
         }
         fn open(&self, path: &Path) -> Result<Opened, String> {
             Err(path.display().to_string())

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use bentpipe_net::channel::{Trace, TraceConfig};
+use bentpipe_net::channel::{ContactFile, Outage, Trace, TraceConfig};
 use bentpipe_net::link::DelayChange;
 use bentpipe_net::{Cx, Element, Observer, Packet, Port};
 use bentpipe_site::line::DelayChanges;
@@ -95,6 +95,9 @@ struct NoFiles;
 impl Files for NoFiles {
     fn trace(&self, _: &TraceConfig, _: u64, path: &str) -> Result<Arc<Trace>, (&'static str, String)> {
         Err(("file", path.to_owned()))
+    }
+    fn outages(&self, contacts: &ContactFile) -> Result<Vec<Outage>, (&'static str, String)> {
+        Err(("file", contacts.file.display().to_string()))
     }
     fn open(&self, path: &std::path::Path) -> Result<bentpipe_site::Opened, String> {
         Err(path.display().to_string())

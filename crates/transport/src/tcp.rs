@@ -34,4 +34,4 @@ pub use app::{Bulk, OnOff, Paced, Sink, Source};
 pub use config::{Config, LinuxBuffer, PartialAcks, ReceiveBuffer, WindowValidation};
 pub use connection::{Connection, Failure, State};
 pub use endpoint::Endpoint;
-pub use pep::{Pep, PepConfig, PepState};
+pub use pep::{Behind, Leads, Pep, PepConfig, PepState, PepTotals, Prefixes};

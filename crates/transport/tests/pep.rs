@@ -25,6 +25,10 @@ fn pep(edit: impl FnOnce(&mut PepConfig)) -> Harness<Pep> {
         ground: side,
         answers_at_once: true,
         connections: 100,
+        satellite_mtu: None,
+        ground_mtu: None,
+        idle: None,
+        memory: None,
         behind_satellite: [address(CLIENT).ip()].into(),
         own: vec![address("10.0.9.9:1").ip()],
         state: PepState::On,
@@ -313,6 +317,20 @@ fn send_content(pep: &mut Harness<Pep>, at: u64, segment: Seg, content: &[u8]) -
     let data = packets.map(|packet| (Seg::read(packet), packet.to_vec()));
     let data = data.filter(|(seg, _)| seg.len > 0 && seg.dst == segment.dst);
     data.map(|(seg, bytes)| (seg.seq, bytes[header_len..].to_vec())).collect()
+}
+
+#[test]
+fn the_next_bytes_have_a_place_when_memory_is_full() {
+    let (mut pep, client, server) = established(|config| {
+        config.ground.nagle = false;
+        config.memory = Some(Bytes::new(1));
+    });
+    let up = |seq| Seg::new(UP, Flags::NONE, seq, Some(client));
+    // Bytes behind a gap take all of the memory.
+    assert_eq!(send_content(&mut pep, 10, up(101 + 60_000), &[7; 1000]), []);
+    assert!(pep.element.content() > 60_000);
+    assert_eq!(send_content(&mut pep, 11, up(101), b"hello"), [(server, b"hello".to_vec())]);
+    assert_eq!(pep.element.totals().no_memory, 0);
 }
 
 #[test]

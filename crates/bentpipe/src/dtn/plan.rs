@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_bundles::forecast::{self, Forecast, Question};
 use bentpipe_dtn::plan::Plan;
-use bentpipe_record::write_whole;
+use bentpipe_record::{ContactPlan, PlannedContact, write_whole};
+use bentpipe_report::contact_chart;
 use bentpipe_units::{Bytes, Span};
 use clap::Args;
 
@@ -33,6 +34,9 @@ pub(crate) struct PlanArgs {
     /// Write the plan: HDTN's JSON for names ending in .json, else ION's form
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
+    /// Write a Gantt chart of the contacts
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 /// Reads a plan whose absolute times count from the start of 2026.
@@ -52,6 +56,11 @@ pub(super) fn run(args: &PlanArgs) -> Result<u8, String> {
         let text = if is_json { plan.to_hdtn().map_err(|error| error.to_string())? } else { plan.to_ion() };
         write_whole(path, |file| file.write_all(text.as_bytes())).map_err(|error| error.to_string())?;
     }
+    if let Some(path) = &args.svg {
+        let chart = contact_chart(&named(&plan));
+        let chart = chart.ok_or("--svg: expected a plan of 1 to 60 pairs of nodes")?;
+        write_whole(path, |file| file.write_all(chart.as_bytes())).map_err(|error| error.to_string())?;
+    }
     match (args.from, args.to) {
         (Some(from), Some(to)) => routes(args, plan, from, to),
         _ => {
@@ -59,6 +68,19 @@ pub(super) fn run(args: &PlanArgs) -> Result<u8, String> {
             Ok(0)
         }
     }
+}
+
+/// Returns the plan with the numbers of nodes as their names.
+fn named(plan: &Plan) -> ContactPlan {
+    let contacts = plan.contacts.iter().map(|contact| PlannedContact {
+        from: contact.from.to_string(),
+        to: contact.to.to_string(),
+        start_s: contact.start.as_secs_f64(),
+        end_s: contact.end.as_secs_f64(),
+        bps: contact.rate.as_bps() as f64,
+        light_s: contact.light_time.map(Span::as_secs_f64),
+    });
+    ContactPlan { name: String::new(), contacts: contacts.collect() }
 }
 
 fn routes(args: &PlanArgs, plan: Plan, from: u64, to: u64) -> Result<u8, String> {

@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 
 use bentpipe_dtn::kind::Bundles;
-use bentpipe_dtn::plan::Plan;
+use bentpipe_dtn::plan::{Contact, Plan};
 use bentpipe_dtn::route::{Demand, Graph, Ledger, Options};
+use bentpipe_record::{ContactPlan, PlannedContact};
 use bentpipe_scenario::{Flow, Problem, Role, Scenario, Traffic};
 use bentpipe_units::{Bytes, Span, Time};
 use serde::Serialize;
@@ -98,6 +99,31 @@ impl<'s> Contacts<'s> {
             rows.extend(pairs.into_iter().map(|pair| self.pair(network, &plan, pair)));
         }
         Ok(rows)
+    }
+
+    /// Returns the plans of all networks with names of nodes.
+    ///
+    /// # Errors
+    /// Returns an error if a plan cannot be read.
+    pub(super) fn named(&self) -> Result<Vec<ContactPlan>, Problem> {
+        let mut plans = Vec::new();
+        for network in self.scenario.role_tables.dtn.0.keys() {
+            let Some(plan) = self.plan(network)? else { continue };
+            let contacts = plan.contacts.iter().map(|contact| self.named_contact(contact)).collect();
+            plans.push(ContactPlan { name: network.clone(), contacts });
+        }
+        Ok(plans)
+    }
+
+    fn named_contact(&self, contact: &Contact) -> PlannedContact {
+        PlannedContact {
+            from: self.name(contact.from),
+            to: self.name(contact.to),
+            start_s: contact.start.as_secs_f64(),
+            end_s: contact.end.as_secs_f64(),
+            bps: contact.rate.as_bps() as f64,
+            light_s: contact.light_time.map(Span::as_secs_f64),
+        }
     }
 
     fn pair(&self, network: &str, plan: &Plan, (from, to): (u64, u64)) -> ContactBudget {

@@ -81,6 +81,7 @@ impl Results {
             command: if command.is_empty() { format!("bentpipe run {name}") } else { command },
             scenario: request.document.text(),
             network: network_map(scenario, budget.as_ref()),
+            contact_plans: budget.as_ref().map_or_else(Vec::new, |budget| budget.plans.clone()),
             budget: budget.map(|budget| budget.to_string()),
             axes: &request.plan.axes,
             points: request.plan.points.iter().map(|point| self.point(point)).collect(),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::InvalidConfig;
 
 /// Maximum number of outages of a channel.
-pub(super) const MAX: usize = 10_000;
+pub const MAX_OUTAGES: usize = 10_000;
 
 /// Time without reception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +34,7 @@ impl Outages {
     /// # Errors
     /// Returns an error unless the outages follow each other, within one repetition.
     pub(super) fn new(outages: &[Outage], every: Option<Span>) -> Result<Outages, InvalidConfig> {
-        InvalidConfig::ensure(outages.len() <= MAX, "outages", "10000 or fewer")?;
+        InvalidConfig::ensure(outages.len() <= MAX_OUTAGES, "outages", "10000 or fewer")?;
         InvalidConfig::ensure(every.is_none_or(|every| !every.is_zero()), "every", "more than no time")?;
         let every = every.map_or(u64::MAX, Span::as_nanos);
         let end = |outage: &Outage| outage.at.as_nanos().checked_add(outage.lasts.as_nanos());

@@ -183,7 +183,8 @@ fn bits_are_flipped_in_bursts() {
 fn outages_lose_exactly_the_packets_that_arrive_meanwhile() {
     let outage = |at, lasts| Outage { at: Span::from_nanos(at), lasts: Span::from_nanos(lasts) };
     let lost = |outages: Vec<Outage>, every: Option<u64>, count| {
-        let fates = losses(Config::Outages { outages, every: every.map(Span::from_nanos) }, count);
+        let fates =
+            losses(Config::Outages { outages, contacts: None, every: every.map(Span::from_nanos) }, count);
         fates.iter().enumerate().filter(|(_, lost)| **lost).map(|(at, _)| at).collect::<Vec<_>>()
     };
     assert_eq!(lost(vec![outage(3, 2), outage(5, 0), outage(9, 1)], None, 30), [3, 4, 9]);
@@ -196,7 +197,7 @@ fn outages_out_of_order_are_refused() {
     let outage = |at, lasts| Outage { at: Span::from_secs(at), lasts: Span::from_secs(lasts) };
     let key = |outages, every| {
         let every: Option<u64> = every;
-        let config = Config::Outages { outages, every: every.map(Span::from_secs) };
+        let config = Config::Outages { outages, contacts: None, every: every.map(Span::from_secs) };
         Channel::new(&config).err().map(|error| error.key)
     };
     assert_eq!(key(vec![outage(3, 2), outage(4, 1)], None), Some("outages"));
@@ -206,4 +207,5 @@ fn outages_out_of_order_are_refused() {
     let endless = Outage { at: Span::from_nanos(u64::MAX), lasts: Span::from_nanos(1) };
     assert_eq!(key(vec![endless], None), Some("outages"));
     assert_eq!(key(vec![outage(1, 1); 10_001], None), Some("outages"));
+    assert_eq!(key(Vec::new(), None), Some("outages"));
 }

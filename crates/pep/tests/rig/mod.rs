@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bentpipe_emu::{Namespace, signals};
-use bentpipe_pep::{Config, Proxy};
+use bentpipe_pep::{Config, Mode, OwnTcp, Proxy};
 use bentpipe_testkit::{Process, ip};
 use bentpipe_units::{Bytes, Span};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -37,17 +37,20 @@ pub(crate) fn run_as_asked() {
         let words = settings.split(' ').filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));
         words.map(|value| value.parse::<u64>().expect("a number")).next()
     };
+    let is_tun = settings.split(' ').any(|word| word == "tun");
     let config = Config {
+        mode: if is_tun { Mode::Tun } else { Mode::Tproxy },
+        own: OwnTcp { memory: value("memory").map(Bytes::new), ..OwnTcp::default() },
         ground: vec!["lan0".to_owned()],
         satellite: vec!["sat0".to_owned()],
         port: 9040,
-        controller: Some("reno".to_owned()),
+        controller: Some(if is_tun { "hybla" } else { "reno" }.to_owned()),
         rate: None,
         satellite_buffer: value("buffer").map(Bytes::new),
         ground_buffer: value("buffer").map(Bytes::new),
         connections: value("connections").unwrap_or(1000) as usize,
         idle: Span::from_secs(value("idle").unwrap_or(600)),
-        drain: Span::ZERO,
+        drain: Span::from_secs(value("drain").unwrap_or(0)),
         sets_rules: true,
         prometheus: None,
     };
@@ -115,6 +118,11 @@ pub(crate) struct Rig {
 impl Rig {
     /// Starts a proxy between a client and a server.
     pub(crate) fn start(settings: &str) -> Rig {
+        Rig::start_on(settings, |_| {})
+    }
+
+    /// Starts a proxy on a router that is changed first.
+    pub(crate) fn start_on(settings: &str, change: impl FnOnce(&str)) -> Rig {
         let [client, router, server] = ["pep-client", "pep-router", "pep-server"]
             .map(|host| Namespace::create(host).expect("a namespace"));
         for namespace in [&client, &router, &server] {
@@ -137,6 +145,7 @@ impl Rig {
         }
         router.forward_packets().expect("it forwards");
         await_link(&client);
+        change(r);
         let (proxy, output) = start_proxy(&router, settings);
         Rig { client, router, server, proxy, output }
     }
@@ -223,12 +232,25 @@ impl Rig {
     }
 
     /// Ends the proxy as Ctrl-C does, and returns its figures.
-    pub(crate) fn end(mut self) -> String {
+    pub(crate) fn end(self) -> String {
+        let mut rig = self;
+        let figures = rig.end_proxy();
+        rig.await_no_rules();
+        figures
+    }
+
+    /// Ends the proxy on a router that has other rules.
+    pub(crate) fn end_but_for(mut self, others: &str) -> String {
+        let figures = self.end_proxy();
+        assert!(self.rules().contains(others), "{}", self.rules());
+        figures
+    }
+
+    fn end_proxy(&mut self) -> String {
         let (code, _) = self.proxy.end();
         let mut text = String::new();
         self.output.read_to_string(&mut text).expect("text");
         assert_eq!(code, Some(0), "{text}");
-        self.await_no_rules();
         let figures = text.lines().find_map(|line| line.strip_prefix("figures "));
         figures.expect("figures").to_owned()
     }

@@ -18,6 +18,9 @@ const CHECKSUM: usize = 16;
 /// Longest headers that are kept: IPv6 or IPv4 without options, and TCP.
 const MAX_HEADER: usize = 100;
 
+/// Memory that stays without content.
+const SPARE: usize = 1 << 16;
+
 /// Content of one direction. Positions count from the SYN, as those of both connections do: the first byte has position 1.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
@@ -31,6 +34,12 @@ impl Content {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    /// Returns the memory in use.
+    #[inline]
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     fn end(&self) -> u64 {
@@ -63,8 +72,8 @@ impl Content {
         let count = upto.saturating_sub(self.base).min(self.bytes.len() as u64);
         self.bytes.drain(..count as usize);
         self.base = self.base.max(upto);
-        if self.bytes.is_empty() {
-            self.bytes.shrink_to(1 << 16);
+        if self.bytes.len() * 4 < self.bytes.capacity() && self.bytes.capacity() > SPARE {
+            self.bytes.shrink_to(SPARE.max(self.bytes.len() * 2));
         }
     }
 

@@ -1,11 +1,28 @@
 //! Split connection: two connections back to back.
 
-use bentpipe_net::{Cx, Packet};
-use bentpipe_units::Time;
+use std::net::SocketAddr;
 
-use super::{Config, Ends, NODE, read};
-use crate::tcp::connection::{Connection, State};
+use bentpipe_net::{Cx, Packet};
+use bentpipe_units::{Bytes, Span, Time};
+
+use super::{Config, Ends, NODE, PepConfig, read};
+use crate::tcp::connection::{Connection, Failure, State};
 use crate::tcp::content::{Elided, elide};
+
+/// Reason for the end of a split connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Both directions ended.
+    Finished,
+    /// The server refused or did not answer.
+    Refused,
+    /// One side failed.
+    Broken,
+    /// No segment arrived for a time.
+    Idle,
+    /// The proxy crashed.
+    Cut,
+}
 
 /// Two connections back to back, and the data between them.
 pub(super) struct Split {
@@ -15,7 +32,24 @@ pub(super) struct Split {
     syn: Option<Packet>,
     /// Deadline under which the proxy lists it.
     pub(super) listed_at: Time,
+    /// Memory of the content that the proxy counts.
+    pub(super) counted: usize,
+    /// Set if the client is at the other end of the satellite.
+    is_behind: bool,
     is_broken: bool,
+    idle: Option<Span>,
+    active_at: Time,
+    /// Time of the next look at `active_at`.
+    idle_at: Time,
+    /// Reason for which the proxy itself ended it.
+    ended: Option<Ended>,
+}
+
+/// Returns the configuration of a side, with segments that fit its MTU.
+fn fitted(config: &Config, mtu: Option<Bytes>, end: SocketAddr) -> Config {
+    let headers = if end.is_ipv4() { 40 } else { 60 };
+    let most = mtu.map_or(u64::MAX, |mtu| mtu.get().saturating_sub(headers).max(64));
+    Config { mss: config.mss.min(Bytes::new(most)), ..config.clone() }
 }
 
 /// Returns the bytes that one connection has acknowledged and the other has not delivered.
@@ -29,16 +63,24 @@ fn is_failed(connection: &Connection) -> bool {
     connection.failure().is_some() || is_closed && !connection.sender.is_finished()
 }
 
-/// Passes a segment to its connection, and its content to the other one.
-fn accept(from: &mut Connection, to: &mut Connection, packet: &Packet, cx: &mut Cx<'_>) {
+/// Passes a segment to its connection, and its content to the other one. Returns `false` if there is no memory for it.
+///
+/// Content is kept within `room` bytes of the first that was not delivered, so that the next bytes always have their place.
+fn accept(from: &mut Connection, to: &mut Connection, packet: &Packet, room: u64, cx: &mut Cx<'_>) -> bool {
     let (elided, payload) = match elide(packet, !to.content.is_empty()) {
         Elided::Parts(elided, payload) => (elided, payload),
-        Elided::Plain => return from.receive(packet, cx),
+        Elided::Plain => {
+            from.receive(packet, cx);
+            return true;
+        }
         // It is lost, and not delivered as zeros.
-        Elided::Unfit => return,
+        Elided::Unfit => return true,
     };
     let (next, before) = (from.receiver.next(), from.tally.data_segments_received);
-    let at = from.peer_position(payload.seq);
+    let (at, una) = (from.peer_position(payload.seq), to.sender.board.una());
+    if at.is_some_and(|at| at + payload.bytes.len() as u64 > una.max(1).saturating_add(room)) {
+        return false;
+    }
     from.receive(&elided, cx);
     elided.recycle();
     // Content of a segment that was not accepted would replace what was. That in front of RCV.NXT may have been sent.
@@ -46,9 +88,10 @@ fn accept(from: &mut Connection, to: &mut Connection, packet: &Packet, cx: &mut 
         && let Some(at) = at
     {
         let known = next.saturating_sub(at).min(payload.bytes.len() as u64);
-        to.content.trim(to.sender.board.una());
+        to.content.trim(una);
         to.content.put(at + known, &payload.bytes[known as usize..]);
     }
+    true
 }
 
 /// Moves received data to the other connection, as far as its buffer has room.
@@ -68,44 +111,101 @@ fn relay(from: &mut Connection, to: &mut Connection) {
 impl Split {
     /// Opens a connection to the server.
     ///
-    /// The client's SYN is answered if it need not wait. The configurations are of client and server.
+    /// The client's SYN is answered if it need not wait.
     pub(super) fn open(
         (client, server): Ends,
-        [near, far]: [&Config; 2],
+        config: &PepConfig,
+        is_behind: bool,
         syn: Packet,
-        answers_at_once: bool,
         cx: &mut Cx<'_>,
     ) -> Split {
+        let satellite = fitted(&config.satellite, config.satellite_mtu, client);
+        let ground = fitted(&config.ground, config.ground_mtu, client);
+        let (near, far) = if is_behind { (satellite, ground) } else { (ground, satellite) };
         let mut split = Split {
-            client: Connection::new(near.clone(), server, NODE),
-            server: Connection::new(far.clone(), client, NODE),
+            client: Connection::new(near, server, NODE),
+            server: Connection::new(far, client, NODE),
             syn: Some(syn),
             listed_at: Time::NEVER,
+            counted: 0,
+            is_behind,
             is_broken: false,
+            idle: config.idle,
+            active_at: cx.now(),
+            idle_at: config.idle.map_or(Time::NEVER, |idle| cx.now() + idle),
+            ended: None,
         };
         split.client.listen();
         split.server.open(server, cx);
-        if answers_at_once && let Some(syn) = split.syn.take() {
+        if config.answers_at_once
+            && let Some(syn) = split.syn.take()
+        {
             split.client.receive(&syn, cx);
             syn.recycle();
         }
         split
     }
 
-    /// Passes a segment to its connection.
-    pub(super) fn deliver(&mut self, packet: Packet, is_clients: bool, cx: &mut Cx<'_>) {
-        match (is_clients, &self.syn) {
+    /// Passes a segment to its connection. Returns `false` if there is no memory for it.
+    pub(super) fn deliver(&mut self, packet: Packet, is_clients: bool, room: u64, cx: &mut Cx<'_>) -> bool {
+        self.active_at = cx.now();
+        let is_stored = match (is_clients, &self.syn) {
             // The client repeats its SYN while the server has not answered.
-            (true, Some(_)) => {}
-            (true, None) => accept(&mut self.client, &mut self.server, &packet, cx),
-            (false, _) => accept(&mut self.server, &mut self.client, &packet, cx),
-        }
+            (true, Some(_)) => true,
+            (true, None) => accept(&mut self.client, &mut self.server, &packet, room, cx),
+            (false, _) => accept(&mut self.server, &mut self.client, &packet, room, cx),
+        };
         packet.recycle();
+        is_stored
     }
 
     pub(super) fn wake(&mut self, cx: &mut Cx<'_>) {
         self.client.wake(cx);
         self.server.wake(cx);
+        if let Some(idle) = self.idle.filter(|_| self.idle_at <= cx.now()) {
+            self.idle_at = self.active_at + idle;
+            if self.idle_at <= cx.now() {
+                self.idle_at = Time::NEVER;
+                self.end(Ended::Idle, cx);
+            }
+        }
+    }
+
+    /// Resets both connections, as at a crash of the proxy.
+    pub(super) fn cut(&mut self, cx: &mut Cx<'_>) {
+        self.end(Ended::Cut, cx);
+    }
+
+    /// Resets both connections for a reason of the proxy's own, unless they have ended.
+    fn end(&mut self, reason: Ended, cx: &mut Cx<'_>) {
+        if !self.is_lingering() {
+            self.ended = Some(reason);
+            // A client that was not answered is not reset: it repeats its SYN, which is forwarded.
+            self.syn = None;
+        }
+        self.abort(cx);
+    }
+
+    /// Returns the reason for the end.
+    pub(super) fn ended(&self) -> Ended {
+        let has_refused = matches!(self.server.failure(), Some(Failure::Refused | Failure::SynTimeout));
+        match self.ended {
+            Some(reason) => reason,
+            None if has_refused => Ended::Refused,
+            None if self.is_broken => Ended::Broken,
+            None => Ended::Finished,
+        }
+    }
+
+    /// Returns the memory of the content of both directions.
+    pub(super) fn content(&self) -> usize {
+        self.client.content.capacity() + self.server.content.capacity()
+    }
+
+    /// Returns the bytes delivered, towards the satellite and towards the ground.
+    pub(super) fn passed(&self) -> [u64; 2] {
+        let [to_client, to_server] = [&self.client, &self.server].map(|end| end.sender.bytes_acked());
+        if self.is_behind { [to_client, to_server] } else { [to_server, to_client] }
     }
 
     /// Moves data, passes ends on, and sends the segments that both connections may.
@@ -153,17 +253,12 @@ impl Split {
 
     /// Returns the deadline of both connections.
     pub(super) fn deadline(&self) -> Time {
-        self.client.deadline().min(self.server.deadline())
+        self.client.deadline().min(self.server.deadline()).min(self.idle_at)
     }
 
     /// Returns the bytes that the proxy has acknowledged and not delivered.
     pub(super) fn held(&self) -> u64 {
         held(&self.client, &self.server) + held(&self.server, &self.client)
-    }
-
-    /// Returns the bytes that arrived at their other end.
-    pub(super) fn relayed(&self) -> u64 {
-        self.client.sender.bytes_acked() + self.server.sender.bytes_acked()
     }
 
     /// Returns the segments that both connections sent.
