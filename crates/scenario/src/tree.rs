@@ -5,7 +5,6 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::check::join;
 use super::error::Origin;
 
 /// A value and where it was written.
@@ -153,8 +152,10 @@ impl Node {
         if std::ptr::eq(node, self) { Origin::File(0..0) } else { origin.clone() }
     }
 
-    /// Returns the dotted key of the text in this table or list that a message quotes, if only one is quoted.
+    /// Returns the dotted key of the only text in it that a message quotes.
     pub(crate) fn quoted_in(&self, message: &str) -> Option<String> {
+        let join =
+            |key: &str, part: &str| if key.is_empty() { part.to_owned() } else { format!("{key}.{part}") };
         let mut waiting = vec![(String::new(), self)];
         let mut found = Vec::new();
         while let Some((key, node)) = waiting.pop() {

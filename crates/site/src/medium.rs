@@ -206,7 +206,7 @@ pub trait MediumKind: Sized + Clone + PartialEq + 'static {
         None
     }
 
-    /// Checks that the node that sends can be emulated apart from the one that receives, on another machine.
+    /// Checks that a direction can be emulated apart from its receiving node.
     ///
     /// All that a packet passes before its delay has to be at the sending node. Default: it is not.
     ///
