@@ -21,6 +21,7 @@ mod plan;
 mod plot;
 mod points;
 mod results;
+mod savings;
 mod sequence;
 mod svg;
 pub mod swept;
@@ -38,6 +39,7 @@ pub use plot::{Curve, Mark, Plot};
 pub use cdf::plot as delay_plot;
 pub use comparison::comparison_page;
 pub use results::results_page;
+pub use savings::Savings;
 pub use tables::{difference_table, flow_table, group_table, link_table};
 pub use timed::run_plots;
 
