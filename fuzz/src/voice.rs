@@ -80,7 +80,7 @@ pub fn fuzz_agent(data: &[u8]) {
     agent.observe(now + Span::from_secs(60), &mut Nothing);
 }
 
-/// Subframes of an aggregate.
+/// Subframes of an aggregate, and a PPP frame.
 pub fn fuzz_separator(data: &[u8]) {
     let data = &data[..data.len().min(9000)];
     let config = aggregate::Config { rohc: true, ..aggregate::Config::default() };
@@ -92,4 +92,7 @@ pub fn fuzz_separator(data: &[u8]) {
     bytes.extend_from_slice(data);
     let sent = call(&mut separator, Some(Packet::from_bytes(&bytes)), Time::ZERO);
     assert!(sent <= data.len(), "more packets than bytes");
+    let config = aggregate::Config { outer: aggregate::Outer::Ppp, ..config };
+    let sent = call(&mut Separator::new(&config), Some(Packet::from_bytes(data)), Time::ZERO);
+    assert!(sent <= data.len().max(1), "more packets than bytes of a frame");
 }

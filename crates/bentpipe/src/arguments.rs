@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::{campaign, channel, dtn, gateway, pep, phone, results, rohc, rtp, traffic, ts, video};
+use crate::{campaign, channel, dtn, gateway, pep, phone, results, rohc, rtp, traffic, ts, video, voice};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
 #[derive(Debug, Parser)]
@@ -263,6 +263,14 @@ Examples:
   bentpipe video carry card.ts received.ts --loss 1e-4 --quality"
     )]
     Video(video::Command),
+    /// Show what header compression and aggregation save for calls
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  bentpipe voice savings scenarios/voice-geo.toml"
+    )]
+    Voice(voice::Command),
     /// Run one site of a satellite mesh on real packets
     ///
     /// It connects a TUN or TAP device with a DVB carrier over UDP.

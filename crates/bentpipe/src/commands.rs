@@ -3,6 +3,7 @@
 mod emulate;
 mod reproduce;
 mod run;
+mod savings;
 mod search;
 
 use std::path::Path;
@@ -20,7 +21,9 @@ use schemars::schema_for;
 
 use crate::arguments::{Arguments, Command, SchemaOf};
 use crate::interrupt::INTERRUPTED;
-use crate::{campaign, channel, dtn, gateway, pep, phone, results, rohc, rtp, show, traffic, ts, video};
+use crate::{
+    campaign, channel, dtn, gateway, pep, phone, results, rohc, rtp, show, traffic, ts, video, voice,
+};
 
 /// Error returned when a command ends without a result.
 pub(crate) struct Failure {
@@ -78,6 +81,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Call(arguments) => phone::call(&arguments).map_err(Failure::bad),
         Command::Answer(arguments) => phone::receive(&arguments).map_err(Failure::bad),
         Command::Video(command) => Ok(video::run(&command)),
+        Command::Voice(voice::Command::Savings(arguments)) => savings::run(&arguments),
         Command::Gateway(arguments) => gateway::run(&arguments).map_err(Failure::bad),
         #[cfg(feature = "serve")]
         Command::Serve(arguments) => crate::serve::run(arguments).map_err(Failure::bad),

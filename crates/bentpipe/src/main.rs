@@ -27,6 +27,7 @@ mod show;
 mod traffic;
 mod ts;
 mod video;
+mod voice;
 
 use std::process::ExitCode;
 

@@ -22,6 +22,7 @@ mod plan;
 mod plot;
 mod points;
 mod results;
+mod savings;
 mod seeds;
 mod sequence;
 mod svg;
@@ -41,6 +42,7 @@ pub use plot::{Curve, Mark, Plot};
 pub use cdf::plot as delay_plot;
 pub use comparison::comparison_page;
 pub use results::results_page;
+pub use savings::Savings;
 pub use tables::{difference_table, flow_table, group_table, link_table};
 pub use timed::run_plots;
 

@@ -2,6 +2,7 @@
 
 use bentpipe_site::{Copies, MAX_DELAY, Named, Scope, Way, stage};
 use bentpipe_units::Span;
+use bentpipe_voice::aggregate::Outer;
 
 use super::check::join;
 use super::copies;
@@ -42,6 +43,17 @@ pub(crate) fn validate(scenario: &Scenario, tree: &Tree) -> Vec<Diagnostic> {
     scenario.flow.iter().for_each(|(name, flow)| review.flow(&join("flow", name), flow));
     review.probe();
     review.diagnostics
+}
+
+/// Checks that PPP frames in place of packets are on a line.
+fn frames(side: &Side, review: &mut bentpipe_site::Review<'_>) {
+    let is_ppp = side.stages.aggregate.is_some_and(|aggregate| aggregate.outer == Outer::Ppp);
+    let expected = "only a line carries PPP frames: expected \"l2tp\"";
+    review.ensure(
+        !is_ppp || matches!(side.medium, Medium::Line(_)),
+        &side.place.key("aggregate.outer"),
+        expected,
+    );
 }
 
 struct Review<'a> {
@@ -219,6 +231,7 @@ impl Review<'_> {
         });
         Medium::check(&layout.members(), &self.scenario.shared, &mut review);
         layout.sides().for_each(|side| stage::check(&side.stages.by_row(), &side.place, &mut review));
+        layout.sides().for_each(|side| frames(side, &mut review));
         let tables = &self.scenario.role_tables;
         tables.check(&mut review);
         for (at, role) in self.scenario.roles() {

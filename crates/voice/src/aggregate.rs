@@ -1,7 +1,8 @@
 //! Aggregation of small packets of several flows in front of a medium.
 //!
 //! *Models*: subframes with lengths (PPP multiplexing, RFC 3153) in L2TPv3 over IPv4 (RFC 3931), the idea of RFC 4170;
-//! a period and a size as limits; header compression (ROHC, unidirectional) of each packet before it is aggregated.
+//! a period and a size as limits; header compression (ROHC, unidirectional) of each packet before it is aggregated; PPP
+//! frames without the tunnel on a line of its own (RFC 1661, 3241).
 //! *Does not model*: set-up of the tunnel and of PPP, feedback of ROHC, priorities between packets.
 //!
 //! The outer addresses are link-local ones, as only the partner behind the medium reads them.
@@ -63,6 +64,35 @@ pub struct Config {
     /// Version of the profiles of ROHC. Default: "v1".
     #[serde(default, skip_serializing_if = "RohcVersion::is_first")]
     pub rohc_version: RohcVersion,
+    /// Headers in front of the packets. Default: "l2tp".
+    #[serde(default, skip_serializing_if = "Outer::is_tunnel")]
+    pub outer: Outer,
+}
+
+/// Headers in front of aggregated packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Outer {
+    /// IPv4 and L2TPv3, 25 B with the protocol field: any medium carries them.
+    #[default]
+    L2tp,
+    /// PPP protocol field, 1 B, in front of all packets: only for a line. A packet that is alone is sent without a length.
+    Ppp,
+}
+
+impl Outer {
+    fn is_tunnel(&self) -> bool {
+        *self == Outer::L2tp
+    }
+
+    /// Returns the length of the headers.
+    const fn len(self) -> usize {
+        match self {
+            Outer::L2tp => OUTER_LEN,
+            Outer::Ppp => 1,
+        }
+    }
 }
 
 /// Version of ROHC.
@@ -103,6 +133,7 @@ impl Default for Config {
             max_packet: usual_packet(),
             rohc: false,
             rohc_version: RohcVersion::V1,
+            outer: Outer::L2tp,
         }
     }
 }
@@ -210,7 +241,7 @@ impl Aggregator {
         let bytes = packet.to_vec();
         let (protocol, content) = self.content(&bytes, cx.now());
         let len = content.len() + 3;
-        if OUTER_LEN + self.subframes.len() + len > self.config.size.get() as usize {
+        if self.config.outer.len() + self.subframes.len() + len > self.config.size.get() as usize {
             self.flush(cx);
         }
         if self.created_at.is_empty() {
@@ -232,7 +263,7 @@ impl Aggregator {
                 return (ROHC, compressed);
             }
         }
-        (if bytes.first().is_some_and(|first| first >> 4 == 6) { IPV6 } else { IPV4 }, bytes.to_vec())
+        (protocol_of(bytes), bytes.to_vec())
     }
 
     /// Writes a subframe. Its protocol field is left out if it is that of the one before.
@@ -258,15 +289,39 @@ impl Aggregator {
         let Some(first) = self.created_at.first().copied() else { return };
         let waits = self.arrived_at.drain(..).map(|at| u128::from(cx.now().since(at).as_nanos()));
         self.waited_ns += waits.sum::<u128>();
-        let bytes = std::mem::take(&mut self.subframes);
+        let mut bytes = std::mem::take(&mut self.subframes);
         let created_at = std::mem::take(&mut self.created_at);
-        let mut packet = outer(bytes.len());
+        let mut packet = match (self.config.outer, created_at.len()) {
+            (Outer::L2tp, _) => outer(bytes.len()),
+            (Outer::Ppp, 1) => frame(take_alone(&mut bytes)),
+            (Outer::Ppp, _) => frame(MULTIPLEXED),
+        };
         packet.set_created_at(first);
         let packet = packet.with_body(Body::Carried(Box::new(Subframes { bytes, created_at })));
         self.aggregates += 1;
         self.bytes_out += packet.len() as u64;
         cx.emit(OUT, packet);
     }
+}
+
+/// Returns the compressed PPP protocol field of an IP packet.
+fn protocol_of(header: &[u8]) -> u8 {
+    if header.first().is_some_and(|first| first >> 4 == 6) { IPV6 } else { IPV4 }
+}
+
+/// Returns a packet of a PPP protocol field.
+fn frame(protocol: u8) -> Packet {
+    let mut packet = Packet::new(1, 0);
+    packet.header_mut()[0] = protocol;
+    packet
+}
+
+/// Leaves the content of the only subframe, and returns its protocol field.
+fn take_alone(subframes: &mut Vec<u8>) -> u8 {
+    let len_bytes = if subframes[0] & IS_LONG == 0 { 1 } else { 2 };
+    let protocol = subframes[len_bytes];
+    subframes.drain(..=len_bytes);
+    protocol
 }
 
 /// Returns a packet of the headers in front of subframes.
@@ -282,7 +337,7 @@ fn outer(subframes_len: usize) -> Packet {
 }
 
 impl Element for Aggregator {
-    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+    fn receive(&mut self, _port: Port, mut packet: Packet, cx: &mut Cx<'_>) -> Time {
         let is_small = packet.len() as u64 <= self.config.max_packet.get();
         if is_small && packet.carried::<Subframes>().is_none() {
             self.add(&packet, cx);
@@ -294,6 +349,10 @@ impl Element for Aggregator {
             // What waits goes first, so that order is kept.
             self.flush(cx);
             self.passed += 1;
+            if self.config.outer == Outer::Ppp {
+                let protocol = protocol_of(packet.header());
+                packet.prepend_header(&[protocol]);
+            }
             cx.emit(OUT, packet);
         }
         self.deadline
@@ -325,6 +384,7 @@ impl Element for Aggregator {
 /// Partner of an aggregator: takes the packets out of aggregates. Input and output 0.
 #[derive(Debug)]
 pub struct Separator {
+    outer: Outer,
     decompressor: Option<Decompressor>,
     packets: u64,
     malformed: u64,
@@ -341,7 +401,8 @@ impl Separator {
                 ..DecompressorConfig::default()
             })
         };
-        Separator { decompressor: config.rohc.then(rohc), packets: 0, malformed: 0, not_decompressed: 0 }
+        let decompressor = config.rohc.then(rohc);
+        Separator { outer: config.outer, decompressor, packets: 0, malformed: 0, not_decompressed: 0 }
     }
 
     /// Sends the packets of an aggregate of `bytes`.
@@ -362,6 +423,25 @@ impl Separator {
             let created_at = times.get(number).copied().unwrap_or(default);
             self.deliver(protocol, content, created_at, cx);
             (rest, number) = (next, number + 1);
+        }
+    }
+
+    /// Sends the packets of a PPP frame.
+    fn take_frame(&mut self, mut packet: Packet, cx: &mut Cx<'_>) {
+        let created_at = packet.created_at();
+        let protocol = packet.header().first().copied();
+        match (protocol, packet.carried::<Subframes>()) {
+            (Some(MULTIPLEXED), Some(subframes)) => {
+                self.separate(&subframes.bytes, &subframes.created_at, created_at, cx);
+            }
+            (Some(MULTIPLEXED), None) => self.separate(&packet.to_vec()[1..], &[], created_at, cx),
+            (Some(protocol), Some(alone)) => self.deliver(protocol, &alone.bytes, created_at, cx),
+            (Some(IPV4 | IPV6), None) => {
+                packet.trim_front(1);
+                cx.emit(OUT, packet);
+            }
+            (Some(protocol), None) => self.deliver(protocol, &packet.to_vec()[1..], created_at, cx),
+            (None, _) => self.malformed += 1,
         }
     }
 
@@ -411,6 +491,10 @@ fn is_aggregate(header: &[u8]) -> bool {
 
 impl Element for Separator {
     fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        if self.outer == Outer::Ppp {
+            self.take_frame(packet, cx);
+            return Time::NEVER;
+        }
         if !is_aggregate(packet.header()) {
             cx.emit(OUT, packet);
             return Time::NEVER;

@@ -46,9 +46,11 @@ fn carry(config: Config, calls: u16) -> (Vec<Packet>, usize) {
         sent.extend(with_cx(now + config.period, |cx| {
             front.wake(cx);
         }));
+        let outer = config.outer.len();
         for packet in sent {
             on_medium += packet.len();
-            assert!(packet.len() as u64 <= config.size.get().max(60), "{}", packet.len());
+            assert!(packet.len() as u64 <= config.size.get().max(61), "{}", packet.len());
+            assert!(packet.header().len() >= outer);
             arrived.extend(with_cx(now, |cx| {
                 behind.receive(Port(0), packet, cx);
             }));
@@ -59,8 +61,10 @@ fn carry(config: Config, calls: u16) -> (Vec<Packet>, usize) {
 
 #[test]
 fn packets_come_out_as_they_went_in() {
-    for (rohc, rohc_version) in [(false, RohcVersion::V1), (true, RohcVersion::V1), (true, RohcVersion::V2)] {
-        let (arrived, _) = carry(Config { rohc, rohc_version, ..Config::default() }, 10);
+    let versions = [(false, RohcVersion::V1), (true, RohcVersion::V1), (true, RohcVersion::V2)];
+    let both = versions.map(|(rohc, version)| [Outer::L2tp, Outer::Ppp].map(|outer| (rohc, version, outer)));
+    for (rohc, rohc_version, outer) in both.into_iter().flatten() {
+        let (arrived, _) = carry(Config { rohc, rohc_version, outer, ..Config::default() }, 10);
         assert_eq!(arrived.len(), 500);
         for (n, packet) in arrived.iter().enumerate() {
             let sent = voice((n % 10) as u16, (n / 10) as u16);
@@ -88,6 +92,22 @@ fn savings_are_those_of_the_formats() {
     let second = Config { rohc: true, rohc_version: RohcVersion::V2, ..Config::default() };
     let (_, second) = carry(second, 10);
     assert!((second as f64 / both as f64 - 1.0).abs() < 0.1, "{second} by version 2, {both} by version 1");
+}
+
+/// PPP: one byte in front of a packet that is alone, or of subframes with lengths (RFC 3153).
+#[test]
+fn frames_of_a_line_have_no_tunnel() {
+    let ppp = Config { outer: Outer::Ppp, ..Config::default() };
+    let (_, aggregated) = carry(ppp, 10);
+    assert_eq!(aggregated, 50 * (1 + 1 + 10 * 61));
+    let (_, alone) = carry(Config { period: Span::ZERO, ..ppp }, 10);
+    assert_eq!(alone, 500 * 61);
+    let (arrived, passed) = carry(Config { max_packet: Bytes::new(10), ..ppp }, 10);
+    assert_eq!((arrived.len(), passed, arrived[7].to_vec()), (500, 500 * 61, voice(7, 0).to_vec()));
+    let (arrived, compressed) = carry(Config { period: Span::ZERO, rohc: true, ..ppp }, 10);
+    assert_eq!(arrived.len(), 500);
+    // Protocol, a large CID, and a compressed header of at most 5 bytes.
+    assert!(compressed < 500 * (1 + 6 + 20) + 3 * 10 * 45, "{compressed}");
 }
 
 #[test]
@@ -127,14 +147,17 @@ fn hostile_aggregates_are_counted() {
         front.flush(cx);
     });
     let mut stream = RandomStream::new(3, "bits");
-    for _ in 0..2000 {
-        let mut behind = Separator::new(&Config { rohc: true, ..Config::default() });
+    for n in 0..2000 {
+        // A frame of PPP is an aggregate without the tunnel.
+        let (outer, skipped) = if n % 2 == 0 { (Outer::L2tp, 0) } else { (Outer::Ppp, OUTER_LEN - 1) };
+        let mut behind = Separator::new(&Config { rohc: true, outer, ..Config::default() });
         let mut bytes = sent[0].to_vec();
         for _ in 0..3 {
             let bit = OUTER_LEN * 8 + (stream.unit() * ((bytes.len() - OUTER_LEN) * 8) as f64) as usize;
             bytes[bit / 8] ^= 0x80 >> (bit % 8);
         }
         bytes.truncate(OUTER_LEN + (stream.unit() * bytes.len() as f64) as usize);
+        bytes.drain(..skipped);
         with_cx(at_ms(0), |cx| {
             behind.receive(Port(0), Packet::from_bytes(&bytes), cx);
         });
