@@ -1,5 +1,6 @@
 //! Checks on `bentpipe-dtn`: any contact plan, any segments at an LTP engine, any bytes at a TCPCL session.
 
+use bentpipe_dtn::cfdp::{self, Entity, Put};
 use bentpipe_dtn::ltp::{Config, Engine, Peer};
 use bentpipe_dtn::plan::Plan;
 use bentpipe_dtn::route::{Graph, Options};
@@ -11,7 +12,7 @@ pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
 pub const TARGETS: &[(&str, Target)] =
-    &[("plan", fuzz_plan), ("engine", fuzz_engine), ("session", fuzz_session)];
+    &[("plan", fuzz_plan), ("engine", fuzz_engine), ("session", fuzz_session), ("cfdp", fuzz_cfdp)];
 
 /// Contact plans: what is read is written and read again the same, and has routes in the order of their arrivals.
 pub fn fuzz_plan(data: &[u8]) {
@@ -53,6 +54,45 @@ pub fn fuzz_engine(data: &[u8]) {
         engine.handle_timeout(now);
     }
     panic!("the engine does not come to rest");
+}
+
+/// PDUs, each behind its length of one byte. The entity sends a file as well, and must come to rest.
+pub fn fuzz_cfdp(data: &[u8]) {
+    let config =
+        cfdp::Config { segment: 100, tries: 3, memory: 4000, transactions: 4, ..cfdp::Config::new(1) };
+    let mut entity = Entity::new(config, 7);
+    let put = Put {
+        destination: 2,
+        source_name: "a".into(),
+        destination_name: "b".into(),
+        file: vec![7; 300].into(),
+        is_acknowledged: true,
+    };
+    entity.put(put, Time::ZERO).expect("room");
+    let (mut now, mut rest) = (Time::ZERO, data);
+    while let Some((&len, behind)) = rest.split_first() {
+        let (pdu, behind) = behind.split_at(usize::from(len).min(behind.len()));
+        let _ = entity.handle_pdu(pdu, now);
+        let (sending, receiving) = entity.transactions();
+        assert!(sending <= 1 && receiving <= 4 && entity.used() <= 4000);
+        rest = behind;
+    }
+    for _ in 0..10_000 {
+        for _ in 0..10_000 {
+            if entity.poll_transmit(now).is_none() {
+                break;
+            }
+        }
+        assert!(entity.poll_transmit(now).is_none(), "no end of PDUs");
+        while entity.poll_event().is_some() {}
+        now = entity.next_timeout();
+        if now.is_never() {
+            assert_eq!((entity.transactions(), entity.used()), ((0, 0), 0), "at rest nothing is left");
+            return;
+        }
+        entity.handle_timeout(now);
+    }
+    panic!("the entity does not come to rest");
 }
 
 /// Bytes of a peer after a contact header.

@@ -55,6 +55,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("bpsec", fuzz_bpsec),
     ("admin", fuzz_admin),
     ("ltp", fuzz_ltp),
+    ("cfdp", fuzz_cfdp),
     ("tcpcl", fuzz_tcpcl),
     ("mtcp", fuzz_mtcp),
     ("wman", fuzz_wman),
@@ -761,6 +762,15 @@ pub fn fuzz_ltp(data: &[u8]) {
     let out = segment.to_vec();
     assert!(out.len() <= data.len());
     assert_eq!(Segment::parse(&out), Ok(segment));
+}
+
+/// PDUs of CFDP. Options of directives are read over, so that it is the rest which comes again.
+pub fn fuzz_cfdp(data: &[u8]) {
+    use bentpipe_wire::dtn::cfdp::Pdu;
+    let Ok(pdu) = Pdu::parse(data) else { return };
+    let out = pdu.to_vec();
+    assert!(out.len() <= data.len());
+    assert_eq!(Pdu::parse(&out), Ok(pdu));
 }
 
 /// A stream of TCPCL messages, which does not depend on how it is cut.

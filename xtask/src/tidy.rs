@@ -113,7 +113,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-rtp", &["units", "wire", "emu", "record"]),
     ("bentpipe-phone", &["units", "signalling", "emu"]),
     ("bentpipe-bundles", &["units", "wire", "dtn", "emu"]),
-    ("bentpipe-pep", &["units", "net", "transport", "emu"]),
+    ("bentpipe-pep", &["units", "net", "transport", "cc", "sim", "emu"]),
     (
         "bentpipe-emulation",
         &["units", "net", "atm", "sim", "scenario", "record", "assemble", "lab", "report", "study", "emu"],

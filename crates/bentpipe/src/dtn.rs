@@ -1,5 +1,6 @@
 //! `bentpipe dtn`: contact plans, and bundles on real sockets.
 
+mod cfdp;
 mod node;
 mod perf;
 mod ping;
@@ -57,6 +58,9 @@ pub(crate) enum Command {
     /// Measure goodput and round trips of a load by delivery reports
     #[command(after_help = PERF_EXAMPLES)]
     Perf(perf::PerfArgs),
+    /// Send and receive files by the CCSDS File Delivery Protocol
+    #[command(subcommand)]
+    Cfdp(cfdp::Command),
 }
 
 const NODE_EXAMPLES: &str = "\
@@ -123,5 +127,6 @@ pub(crate) fn run(command: &Command) -> Result<u8, String> {
         Command::Ping(args) => ping::run(args, &interrupt::flag()),
         Command::Proxy(args) => proxy::run(args, &interrupt::flag()),
         Command::Perf(args) => perf::run(args, &interrupt::flag()),
+        Command::Cfdp(command) => cfdp::run(command, &interrupt::flag()),
     }
 }

@@ -24,9 +24,9 @@ enum ModeArg {
 /// Answer to a client's SYN.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum AnswerArg {
-    /// Before the server has answered
+    /// SYN-ACK before the server has answered
     AtOnce,
-    /// After it
+    /// SYN-ACK once the server has answered
     AfterServer,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct PepArgs {
     /// Congestion controller over the satellite. Default: hybla; by TPROXY that of the system
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
-    /// Fixed rate of each connection to the satellite, without headers; by TPROXY the maximum, with headers
+    /// Fixed rate of each connection to the satellite, without headers. By TPROXY the maximum, with headers
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
     /// Initial window over the satellite. Default: 10

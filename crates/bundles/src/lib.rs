@@ -1,12 +1,14 @@
 //! Delay-tolerant networking on real sockets.
 //!
 //! [`send`] and [`receive`] carry bundles between two programs over UDP, MTCP or TCPCLv4. [`node`] is a bundle node with a store on
-//! disk; a [`client`] is an application at a node, such as [`ping`], [`perf`] and [`proxy`]. [`forecast`] makes tables of contact plans.
+//! disk; a [`client`] is an application at a node, such as [`ping`], [`perf`], [`proxy`] and files of [`cfdp`]. [`forecast`] makes tables
+//! of contact plans.
 //! The protocols are the state machines of [`bentpipe_dtn`], which the simulator runs too.
 //!
 //! Linux only.
 #![allow(clippy::disallowed_methods, reason = "programs on sockets run in real time")]
 
+pub mod cfdp;
 pub mod client;
 mod clock;
 pub mod forecast;

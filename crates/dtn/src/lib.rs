@@ -3,6 +3,7 @@
 //! The protocols are state machines without I/O, so that the simulator and programs on sockets run the same code.
 
 pub mod carry;
+pub mod cfdp;
 pub mod element;
 pub mod kind;
 pub mod ltp;

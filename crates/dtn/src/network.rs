@@ -116,7 +116,7 @@ fn numbered(text: &str, number: &dyn Fn(&str) -> Option<u64>) -> String {
     replace_nodes(text, &mut |word| number(word).map_or(word.to_owned(), |number| number.to_string()))
 }
 
-/// Returns a plan in ION's form with numbers of all nodes; one in HDTN's form has them.
+/// Returns a plan in ION's form with numbers of all nodes. One in HDTN's form has them.
 pub(crate) fn with_numbers(text: &str, number: &mut dyn FnMut(&str) -> u64) -> String {
     match text.trim_start().starts_with('{') {
         true => text.to_owned(),

@@ -97,7 +97,7 @@ pub enum Config {
         #[schemars(length(max = 10_000))]
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outages: Vec<Outage>,
-        /// Contacts of a plan: the outages are the times between them, and after the last one.
+        /// Contacts of a plan. The outages are the times between them, and after the last one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         contacts: Option<ContactFile>,
         /// Time after which all of them repeat. Default: they do not.

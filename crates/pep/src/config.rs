@@ -62,7 +62,7 @@ pub struct Config {
     pub port: u16,
     /// Congestion controller on the satellite side. Default: Hybla, and by TPROXY that of the system.
     pub controller: Option<String>,
-    /// Rate of each connection towards the satellite: fixed, without headers; by TPROXY the maximum, with headers.
+    /// Rate of each connection towards the satellite: fixed, without headers. By TPROXY the maximum, with headers.
     pub rate: Option<Rate>,
     /// Send and receive buffer of each connection over the satellite. Default: 4 MB, and by TPROXY adapted by the kernel.
     pub satellite_buffer: Option<Bytes>,

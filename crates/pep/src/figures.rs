@@ -20,7 +20,7 @@ pub struct Figures {
     pub loops: u64,
     /// Connections that could not be opened for want of descriptors or ports.
     pub failed: u64,
-    /// Times at which the limit of connections was reached, or by TUN the connections above it. They are forwarded as they are.
+    /// Times at which the limit of connections was reached. By TUN, connections above it. They are forwarded as they are.
     pub limit_reached: u64,
     /// Segments dropped for want of memory, which their senders repeat.
     pub no_memory: u64,

@@ -57,7 +57,7 @@ impl Pair {
     pub(crate) fn turn(&mut self, pipe: &Pipe, now: Time) -> Turn {
         match self.advance(pipe, now) {
             Ok(turn) => turn,
-            // A reset that came before the answer was looked at is no refusal: to a SYN the kernel says that as another error.
+            // A reset that came before the answer was looked at does not count as refusal: to a SYN the kernel says that as another error.
             Err(error) if !self.is_connected && error.kind() != io::ErrorKind::ConnectionReset => {
                 Turn::Refused
             }

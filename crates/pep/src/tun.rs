@@ -172,7 +172,7 @@ fn mtu(interfaces: &[String]) -> Result<Option<Bytes>, String> {
     Ok(least.map(Bytes::new))
 }
 
-/// Starts the thread that looks at the routes until the other end of the channel is dropped.
+/// Starts the thread that reads the routes until the channel is dropped.
 fn watch_routes(config: &Config, control: Control, pep: ElementId) -> mpsc::Sender<()> {
     let (end, ended) = mpsc::channel();
     let config = config.clone();

@@ -1,4 +1,6 @@
-//! Gantt chart of a contact plan: a row for each pair of nodes, a bar for each contact.
+//! Gantt chart of a contact plan.
+//!
+//! It has a row for each pair of nodes, and a bar for each contact.
 
 use std::fmt::Write as _;
 
@@ -72,12 +74,12 @@ fn rows(plan: &ContactPlan) -> Vec<Row<'_>> {
     keyed.into_iter().map(|(_, row)| row).collect()
 }
 
-/// Returns the chart as an `<svg>` element; `None` for a plan without contacts, or with more pairs than can be read.
+/// Returns the chart as an `<svg>` element. `None` for a plan without contacts, or with more pairs than can be read.
 pub(super) fn draw(plan: &ContactPlan) -> Option<String> {
     draw_styled(plan, "")
 }
 
-/// Returns the chart as an SVG file; `None` for a plan without contacts, or with more than 60 pairs.
+/// Returns the chart as an SVG file. `None` for a plan without contacts, or with more than 60 pairs.
 pub fn contact_chart(plan: &ContactPlan) -> Option<String> {
     let style = format!("<style>{FILE_STYLE}</style><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>");
     draw_styled(plan, &style).map(|svg| svg + "\n")
@@ -169,7 +171,7 @@ impl Bar {
         Bar { start, end: end.max(start + LEAST), is_used: contact.light_s.is_some(), contacts: 1, note }
     }
 
-    /// Returns `true` if a later bar cannot be seen beside this one: both begin, or one of them lies, within the least width.
+    /// Returns `true` if a later bar is hidden by this one. Both begin, or one lies, within the least width.
     fn hides(&self, later: &Bar) -> bool {
         let is_narrow = [self, later].iter().any(|bar| bar.end - bar.start <= LEAST);
         later.start < self.start + LEAST / 2.0 || is_narrow && later.start < self.end + LEAST / 2.0

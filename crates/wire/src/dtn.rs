@@ -6,6 +6,7 @@ pub mod admin;
 pub mod bpsec;
 pub mod bundle;
 pub mod cbor;
+pub mod cfdp;
 pub mod crc;
 pub mod eid;
 pub mod ltp;

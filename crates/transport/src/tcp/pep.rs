@@ -193,7 +193,7 @@ impl Pep {
         self.splits.len()
     }
 
-    /// Replaces the hosts at the other end of the satellite, for connections that open from here on.
+    /// Replaces the hosts at the other end of the satellite, for later connections.
     pub fn set_behind_satellite(&mut self, behind: Behind) {
         self.config.behind_satellite = behind;
     }
@@ -233,7 +233,7 @@ impl Pep {
         cx.emit(NODE, packet);
     }
 
-    /// Returns `Some` if a connection crosses the satellite at this node: `true` if it leads from there to the ground.
+    /// Returns `Some` if a connection crosses the satellite here. It is `true` if it leads from there to the ground.
     fn crossing(&self, src: IpAddr, dst: IpAddr) -> Option<bool> {
         let PepConfig { behind_satellite, own, .. } = &self.config;
         behind_satellite.crossing(src, dst).filter(|_| !own.contains(&src) && !own.contains(&dst))

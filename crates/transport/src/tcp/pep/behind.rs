@@ -30,7 +30,7 @@ pub struct Prefixes {
     by_len: BTreeMap<u8, HashMap<u128, Leads>>,
 }
 
-/// Bits of an address as IPv6, IPv4-mapped, and the number of bits in front of an IPv4 prefix.
+/// Bits of an address as IPv6, IPv4-mapped. The number is of bits in front of an IPv4 prefix.
 fn bits(address: IpAddr) -> (u128, u8) {
     match address {
         IpAddr::V4(v4) => (v4.to_ipv6_mapped().to_bits(), 96),
@@ -66,7 +66,7 @@ impl Behind {
         }
     }
 
-    /// Returns `Some` if a connection crosses the satellite: `true` if it leads from there to the ground.
+    /// Returns `Some` if a connection crosses the satellite. It is `true` if it leads from there to the ground.
     pub(super) fn crossing(&self, client: IpAddr, server: IpAddr) -> Option<bool> {
         match (self.leads(client), self.leads(server)) {
             (Leads::Satellite, Leads::Ground) => Some(true),

@@ -16,7 +16,7 @@ pub(super) enum Ended {
     Finished,
     /// The server refused or did not answer.
     Refused,
-    /// One side failed.
+    /// Failure of a side.
     Broken,
     /// No segment arrived for a time.
     Idle,
@@ -63,7 +63,7 @@ fn is_failed(connection: &Connection) -> bool {
     connection.failure().is_some() || is_closed && !connection.sender.is_finished()
 }
 
-/// Passes a segment to its connection, and its content to the other one. Returns `false` if there is no memory for it.
+/// Returns `true` if there was memory for a segment. Then its connection has it, and the other one its content.
 ///
 /// Content is kept within `room` bytes of the first that was not delivered, so that the next bytes always have their place.
 fn accept(from: &mut Connection, to: &mut Connection, packet: &Packet, room: u64, cx: &mut Cx<'_>) -> bool {
@@ -146,7 +146,7 @@ impl Split {
         split
     }
 
-    /// Passes a segment to its connection. Returns `false` if there is no memory for it.
+    /// Returns `true` if there was memory for a segment. Then its connection has it.
     pub(super) fn deliver(&mut self, packet: Packet, is_clients: bool, room: u64, cx: &mut Cx<'_>) -> bool {
         self.active_at = cx.now();
         let is_stored = match (is_clients, &self.syn) {

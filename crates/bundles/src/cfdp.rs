@@ -1,0 +1,239 @@
+//! Files by the CCSDS File Delivery Protocol, over UDP or as bundles.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bentpipe_dtn::cfdp::{Entity, Event};
+use bentpipe_emu::{Clock, Monotonic};
+use bentpipe_units::{Rate, Span, Time};
+use bentpipe_wire::dtn::bundle::BundleFlags;
+use bentpipe_wire::dtn::cfdp::Pdu;
+use bentpipe_wire::dtn::eid::Eid;
+use rustix::event::PollFlags;
+
+use crate::client::{Client, Letter};
+use crate::link::wait;
+use crate::resolve;
+
+/// Longest wait, so that a stop is seen.
+const TURN: Span = Span::from_millis(50);
+
+/// Time for which datagrams may leave ahead of the rate.
+const BURST: Span = Span::from_millis(2);
+
+/// Bundles that the node has not acknowledged before more are made.
+const PENDING: usize = 64;
+
+/// Addresses of other entities that are remembered.
+const PEERS: usize = 10_000;
+
+/// Carrier of PDUs.
+pub struct Carrier {
+    clock: Monotonic,
+    kind: Kind,
+    counts: Counts,
+}
+
+enum Kind {
+    Udp {
+        socket: UdpSocket,
+        peers: HashMap<u64, SocketAddr>,
+        rate: Rate,
+        /// Time at which the next datagram may leave.
+        next_at: Time,
+    },
+    Bundles {
+        client: Box<Client>,
+        peers: HashMap<u64, Eid>,
+        lifetime: u64,
+    },
+}
+
+/// Counts of PDUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// PDUs sent.
+    pub sent: u64,
+    /// PDUs received.
+    pub received: u64,
+    /// PDUs that could not be parsed.
+    pub refused: u64,
+}
+
+impl Carrier {
+    /// Opens UDP at a local address. PDUs leave at a rate at most.
+    ///
+    /// # Errors
+    /// Returns an error if the address cannot be used.
+    pub fn udp(at: SocketAddr, rate: Rate) -> Result<Carrier, String> {
+        let socket = UdpSocket::bind(at).map_err(|error| format!("{at}: {error}"))?;
+        socket.set_nonblocking(true).map_err(|error| error.to_string())?;
+        let kind = Kind::Udp { socket, peers: HashMap::new(), rate, next_at: Time::ZERO };
+        Ok(Carrier { clock: Monotonic::start(), kind, counts: Counts::default() })
+    }
+
+    /// Connects to a bundle node as the application at an endpoint. Each PDU is a bundle.
+    ///
+    /// # Errors
+    /// Returns an error if the node does not answer.
+    pub fn bundles(node: &str, endpoint: &Eid, lifetime: Span) -> Result<Carrier, String> {
+        let client = Box::new(Client::connect(node, endpoint)?);
+        let kind = Kind::Bundles { client, peers: HashMap::new(), lifetime: lifetime.as_nanos() / 1_000_000 };
+        Ok(Carrier { clock: Monotonic::start(), kind, counts: Counts::default() })
+    }
+
+    /// Sets the address of an entity: HOST:PORT over UDP, else an endpoint.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be resolved.
+    pub fn set_peer(&mut self, entity: u64, place: &str) -> Result<(), String> {
+        match &mut self.kind {
+            Kind::Udp { peers, .. } => drop(peers.insert(entity, resolve(place)?)),
+            Kind::Bundles { peers, .. } => {
+                let eid = place.parse().map_err(|error| format!("{place}: {error}"))?;
+                peers.insert(entity, eid);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the local address over UDP.
+    pub fn local(&self) -> Option<SocketAddr> {
+        match &self.kind {
+            Kind::Udp { socket, .. } => socket.local_addr().ok(),
+            Kind::Bundles { .. } => None,
+        }
+    }
+
+    /// Returns the time of this carrier's clock.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Returns the counts of PDUs.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Runs an entity until `stop` is set or `take` returns `false`, with each event.
+    ///
+    /// # Errors
+    /// Returns an error if the carrier fails, or the first that `take` returns.
+    pub fn run(
+        &mut self,
+        entity: &mut Entity,
+        stop: &AtomicBool,
+        take: &mut dyn FnMut(Event) -> Result<bool, String>,
+    ) -> Result<(), String> {
+        let mut is_open = true;
+        while is_open && !stop.load(Ordering::Relaxed) {
+            self.turn(entity)?;
+            while let Some(event) = entity.poll_event() {
+                is_open &= take(event)?;
+            }
+        }
+        // What answers the last event leaves too.
+        self.transmit(entity)
+    }
+
+    /// Runs what is due, sends, and waits for PDUs for a short time.
+    ///
+    /// # Errors
+    /// Returns an error if the carrier fails.
+    pub fn turn(&mut self, entity: &mut Entity) -> Result<(), String> {
+        entity.handle_timeout(self.now());
+        self.transmit(entity)?;
+        self.receive(entity)
+    }
+
+    /// Ends a session with a node in order.
+    pub fn close(self) {
+        if let Kind::Bundles { client, .. } = self.kind {
+            client.close();
+        }
+    }
+
+    fn transmit(&mut self, entity: &mut Entity) -> Result<(), String> {
+        while self.has_room()
+            && let Some((to, pdu)) = entity.poll_transmit(self.clock.now())
+        {
+            self.counts.sent += 1;
+            self.send(to, pdu)?;
+        }
+        Ok(())
+    }
+
+    fn has_room(&self) -> bool {
+        match &self.kind {
+            Kind::Udp { next_at, .. } => *next_at <= self.clock.now() + BURST,
+            Kind::Bundles { client, .. } => client.pending() < PENDING,
+        }
+    }
+
+    /// Sends a PDU. One to an unknown entity is lost.
+    fn send(&mut self, to: u64, pdu: Vec<u8>) -> Result<(), String> {
+        match &mut self.kind {
+            Kind::Udp { socket, peers, rate, next_at } => {
+                *next_at = (*next_at).max(self.clock.now());
+                *next_at += Span::from_secs_f64(8.0 * pdu.len() as f64 / rate.as_bps().max(1) as f64);
+                if let Some(peer) = peers.get(&to) {
+                    // A datagram that cannot be sent is lost, and repeated as such.
+                    let _ = socket.send_to(&pdu, peer);
+                }
+                Ok(())
+            }
+            Kind::Bundles { client, peers, lifetime } => {
+                let Some(peer) = peers.get(&to) else { return Ok(()) };
+                let flags = BundleFlags::default();
+                let letter = Letter { to: peer.clone(), lifetime: *lifetime, hops: 64, flags };
+                client.send(&letter, pdu).map(drop)
+            }
+        }
+    }
+
+    /// Waits for PDUs until the next timeout, and takes them.
+    fn receive(&mut self, entity: &mut Entity) -> Result<(), String> {
+        let now = self.clock.now();
+        let until = entity.next_timeout();
+        match &mut self.kind {
+            Kind::Udp { socket, peers, next_at, .. } => {
+                // Sending goes on once the rate allows it.
+                let until = if *next_at > now { until.min(*next_at) } else { until };
+                wait([(socket.as_fd(), PollFlags::IN)], (until - now).min(TURN));
+                let mut buffer = vec![0; 1 << 16];
+                for _ in 0..PENDING {
+                    let Ok((len, from)) = socket.recv_from(&mut buffer) else { break };
+                    learn(peers, &buffer[..len], from);
+                    handle(entity, &buffer[..len], self.clock.now(), &mut self.counts);
+                }
+                Ok(())
+            }
+            Kind::Bundles { client, peers, .. } => {
+                client.turn((until - now).min(TURN))?;
+                while let Some(bundle) = client.receive() {
+                    let pdu = bundle.payload.to_vec();
+                    learn(peers, &pdu, bundle.primary.source.clone());
+                    handle(entity, &pdu, self.clock.now(), &mut self.counts);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn handle(entity: &mut Entity, pdu: &[u8], now: Time, counts: &mut Counts) {
+    counts.received += 1;
+    counts.refused += u64::from(entity.handle_pdu(pdu, now).is_err());
+}
+
+/// Notes the address of the entity that sent a PDU. One that is known stays.
+fn learn<T>(peers: &mut HashMap<u64, T>, pdu: &[u8], from: T) {
+    let Ok(pdu) = Pdu::parse(pdu) else { return };
+    let sender =
+        if pdu.content.is_to_sender() { pdu.common.destination } else { pdu.common.transaction.source };
+    if peers.len() < PEERS {
+        peers.entry(sender).or_insert(from);
+    }
+}

@@ -1,0 +1,359 @@
+//! Entity of the CCSDS File Delivery Protocol (CCSDS 727.0-B-5, from memory), without I/O.
+//!
+//! Models both classes: unacknowledged, with or without closure, and acknowledged with deferred requests for lost data; cancellation at
+//! either end; checksums. PDUs go in by [`Entity::handle_pdu`] and come out by [`Entity::poll_transmit`].
+//! Does not model suspension, immediate NAKs, filestore requests, messages to the user, nor relaying by other entities.
+//!
+//! Memory is bounded: by [`Config::transactions`], and by [`Config::memory`] for data received.
+
+mod receiving;
+mod segments;
+mod sending;
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use bentpipe_units::{Span, Time};
+use bentpipe_wire::dtn::cfdp::{ChecksumKind, Common, Condition, Content, Pdu, Status, Transaction};
+
+use receiving::Receiving;
+use sending::Sending;
+
+/// Maximum length of a file's name.
+pub const MAX_NAME: usize = 255;
+
+/// Transactions of which the end is remembered.
+const REMEMBERED: usize = 1024;
+
+/// Settings of an entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Identifier of this entity.
+    pub entity: u64,
+    /// Maximum number of bytes of a file in a PDU.
+    pub segment: usize,
+    /// Checksum of files that it sends.
+    pub checksum: ChecksumKind,
+    /// Set if a CRC ends each PDU of its transactions.
+    pub has_crc: bool,
+    /// Set if the receiver reports the end of unacknowledged transactions.
+    pub closure: bool,
+    /// Time after which what is not answered is repeated: more than a round trip.
+    pub timeout: Span,
+    /// Maximum number of repetitions without an answer.
+    pub tries: u32,
+    /// Time without a PDU after which a transaction ends.
+    pub inactivity: Span,
+    /// Longest file that it accepts.
+    pub file: u64,
+    /// Memory for data received.
+    pub memory: usize,
+    /// Maximum number of transactions in each direction.
+    pub transactions: usize,
+}
+
+impl Config {
+    /// Creates the settings of an entity, with defaults elsewhere.
+    pub fn new(entity: u64) -> Config {
+        Config {
+            entity,
+            segment: 1024,
+            checksum: ChecksumKind::Crc32,
+            has_crc: false,
+            closure: false,
+            timeout: Span::from_secs(5),
+            tries: 10,
+            inactivity: Span::from_secs(600),
+            file: 1 << 30,
+            memory: 1 << 30,
+            transactions: 100,
+        }
+    }
+}
+
+/// File to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// Entity that receives it.
+    pub destination: u64,
+    /// Name here, at most [`MAX_NAME`] bytes.
+    pub source_name: String,
+    /// Name there, at most [`MAX_NAME`] bytes.
+    pub destination_name: String,
+    /// Content.
+    pub file: Arc<[u8]>,
+    /// Set if the transaction is acknowledged: class 2.
+    pub is_acknowledged: bool,
+}
+
+/// File received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceivedFile {
+    /// Name at the source.
+    pub source_name: Vec<u8>,
+    /// Name for the destination. It is the sender's choice: a caller checks it.
+    pub destination_name: Vec<u8>,
+    /// Content.
+    pub data: Vec<u8>,
+}
+
+/// Event of an entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A file was sent. Set if the receiver reported that it is complete.
+    Sent(Transaction, bool),
+    /// A file has arrived whole.
+    Received(Transaction, ReceivedFile),
+    /// A transaction failed: the condition, and bytes received or acknowledged.
+    Failed(Transaction, Condition, u64),
+}
+
+/// Error returned when a file cannot be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There are too many transactions.
+    #[error("too many transactions")]
+    TooMany,
+    /// A name is too long.
+    #[error("a name of more than 255 bytes")]
+    Name,
+}
+
+/// Entity of the file delivery protocol.
+#[derive(Debug)]
+pub struct Entity {
+    config: Config,
+    next: u64,
+    sending: BTreeMap<Transaction, Sending>,
+    receiving: BTreeMap<Transaction, Receiving>,
+    /// Memory of data received.
+    used: usize,
+    closed: VecDeque<Transaction>,
+    is_closed: HashSet<Transaction>,
+    /// Answers on transactions that are over.
+    replies: VecDeque<(u64, Vec<u8>)>,
+    events: VecDeque<Event>,
+}
+
+/// Report of a transaction to its entity.
+#[derive(Debug)]
+enum Outcome {
+    /// Continuation without an event.
+    Continues,
+    /// An event; it may continue.
+    Event(Event),
+    /// End of the transaction.
+    Over,
+}
+
+impl Entity {
+    /// Creates an entity. `first` is the number of its first transaction.
+    pub fn new(config: Config, first: u64) -> Entity {
+        Entity {
+            config,
+            next: first,
+            sending: BTreeMap::new(),
+            receiving: BTreeMap::new(),
+            used: 0,
+            closed: VecDeque::new(),
+            is_closed: HashSet::new(),
+            replies: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Starts to send a file.
+    ///
+    /// # Errors
+    /// Returns an error if there are too many transactions, or a name is too long.
+    pub fn put(&mut self, put: Put, now: Time) -> Result<Transaction, Refusal> {
+        if self.sending.len() >= self.config.transactions {
+            return Err(Refusal::TooMany);
+        }
+        if put.source_name.len().max(put.destination_name.len()) > MAX_NAME {
+            return Err(Refusal::Name);
+        }
+        let transaction = Transaction { source: self.config.entity, number: self.next };
+        self.next += 1;
+        self.sending.insert(transaction, Sending::new(&self.config, transaction, put, now));
+        Ok(transaction)
+    }
+
+    /// Cancels a transaction, at either end of it.
+    pub fn cancel(&mut self, transaction: Transaction, now: Time) {
+        if let Some(sending) = self.sending.get_mut(&transaction) {
+            sending.cancel(Condition::Cancelled, now);
+        }
+        if let Some(receiving) = self.receiving.get_mut(&transaction) {
+            receiving.cancel(Condition::Cancelled, now);
+        }
+        self.settle(transaction);
+    }
+
+    /// Returns the number of transactions, sending and receiving.
+    pub fn transactions(&self) -> (usize, usize) {
+        (self.sending.len(), self.receiving.len())
+    }
+
+    /// Returns the memory of data received.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Accepts a PDU.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be parsed.
+    pub fn handle_pdu(&mut self, bytes: &[u8], now: Time) -> Result<(), bentpipe_wire::Error> {
+        let pdu = Pdu::parse(bytes)?;
+        let transaction = pdu.common.transaction;
+        if pdu.content.is_to_sender() {
+            self.handle_to_sender(&pdu, now);
+        } else if pdu.common.destination == self.config.entity {
+            self.handle_to_receiver(&pdu, now);
+        }
+        self.settle(transaction);
+        Ok(())
+    }
+
+    fn handle_to_sender(&mut self, pdu: &Pdu<'_>, now: Time) {
+        let transaction = pdu.common.transaction;
+        if transaction.source != self.config.entity {
+            return;
+        }
+        match (self.sending.get_mut(&transaction), &pdu.content) {
+            (Some(sending), content) => sending.handle(content, now),
+            // The acknowledgement was lost: the receiver repeats until it has one.
+            (None, Content::Finished { condition, .. }) => {
+                self.reply(
+                    pdu.common,
+                    pdu.common.destination,
+                    Content::AckFinished(*condition, Status::Undefined),
+                );
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn handle_to_receiver(&mut self, pdu: &Pdu<'_>, now: Time) {
+        let transaction = pdu.common.transaction;
+        if self.is_closed.contains(&transaction) {
+            if let Content::EndOfFile { condition, .. } = pdu.content
+                && pdu.common.is_acknowledged
+            {
+                let ack = Content::AckEndOfFile(condition, Status::Terminated);
+                self.reply(pdu.common, transaction.source, ack);
+            }
+            return;
+        }
+        let is_start =
+            matches!(pdu.content, Content::Metadata(_) | Content::Data(..) | Content::EndOfFile { .. });
+        if !self.receiving.contains_key(&transaction) {
+            if !is_start || self.receiving.len() >= self.config.transactions {
+                return;
+            }
+            self.receiving.insert(transaction, Receiving::new(&self.config, pdu.common, now));
+        }
+        let Some(receiving) = self.receiving.get_mut(&transaction) else { return };
+        let room = self.config.memory.saturating_sub(self.used);
+        receiving.handle(&pdu.content, room, now);
+    }
+
+    fn reply(&mut self, common: Common, to: u64, content: Content<'_>) {
+        if self.replies.len() < REMEMBERED {
+            self.replies.push_back((to, Pdu { common, content }.to_vec()));
+        }
+    }
+
+    /// Reports events of a transaction, and removes it once it is over.
+    fn settle(&mut self, transaction: Transaction) {
+        while let Some(sending) = self.sending.get_mut(&transaction) {
+            match sending.outcome() {
+                Outcome::Continues => break,
+                Outcome::Event(event) => self.events.push_back(event),
+                Outcome::Over => drop(self.sending.remove(&transaction)),
+            }
+        }
+        self.count_memory(transaction);
+        while let Some(receiving) = self.receiving.get_mut(&transaction) {
+            match receiving.outcome() {
+                Outcome::Continues => break,
+                Outcome::Event(event) => self.events.push_back(event),
+                Outcome::Over => self.close(transaction),
+            }
+        }
+    }
+
+    /// Counts the memory that a transaction takes after an event.
+    fn count_memory(&mut self, transaction: Transaction) {
+        if let Some(receiving) = self.receiving.get_mut(&transaction) {
+            let used = receiving.used();
+            self.used = self.used + used - std::mem::replace(&mut receiving.counted, used);
+        }
+    }
+
+    fn close(&mut self, transaction: Transaction) {
+        if let Some(receiving) = self.receiving.remove(&transaction) {
+            self.used -= receiving.counted;
+        }
+        self.closed.push_back(transaction);
+        self.is_closed.insert(transaction);
+        if self.closed.len() > REMEMBERED
+            && let Some(oldest) = self.closed.pop_front()
+        {
+            self.is_closed.remove(&oldest);
+        }
+    }
+
+    /// Returns the next PDU and the entity that it goes to.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<(u64, Vec<u8>)> {
+        if let Some(reply) = self.replies.pop_front() {
+            return Some(reply);
+        }
+        let answered = self.receiving.iter_mut().find_map(|(transaction, receiving)| {
+            receiving.poll(now).map(|pdu| (*transaction, transaction.source, pdu))
+        });
+        let found = answered.or_else(|| {
+            self.sending.iter_mut().find_map(|(transaction, sending)| {
+                let to = sending.destination();
+                sending.poll(now).map(|pdu| (*transaction, to, pdu))
+            })
+        });
+        let (transaction, to, pdu) = found?;
+        self.settle(transaction);
+        Some((to, pdu))
+    }
+
+    /// Returns the next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Returns the time of the next timeout.
+    pub fn next_timeout(&self) -> Time {
+        let sending = self.sending.values().map(Sending::deadline);
+        let receiving = self.receiving.values().map(Receiving::deadline);
+        sending.chain(receiving).min().unwrap_or(Time::NEVER)
+    }
+
+    /// Runs the timers that are due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let due = |deadline: Time| deadline <= now;
+        let sending = self.sending.iter().filter(|(_, sending)| due(sending.deadline()));
+        let receiving = self.receiving.iter().filter(|(_, receiving)| due(receiving.deadline()));
+        let due: Vec<Transaction> =
+            sending.map(|(key, _)| *key).chain(receiving.map(|(key, _)| *key)).collect();
+        for transaction in due {
+            if let Some(sending) = self.sending.get_mut(&transaction) {
+                sending.expire(now);
+            }
+            if let Some(receiving) = self.receiving.get_mut(&transaction) {
+                receiving.expire(now);
+            }
+            self.settle(transaction);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

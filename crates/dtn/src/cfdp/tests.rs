@@ -1,0 +1,259 @@
+use bentpipe_wire::dtn::cfdp::FileStatus;
+
+use super::*;
+
+const DELAY: Span = Span::from_secs(1);
+
+fn entity(number: u64, edit: impl FnOnce(&mut Config)) -> Entity {
+    let mut config = Config { segment: 100, timeout: Span::from_secs(3), ..Config::new(number) };
+    edit(&mut config);
+    Entity::new(config, 1)
+}
+
+fn file(len: usize) -> Arc<[u8]> {
+    (0..len).map(|n| (n * 7 + n / 256) as u8).collect::<Vec<u8>>().into()
+}
+
+fn put(len: usize, is_acknowledged: bool) -> Put {
+    Put {
+        destination: 2,
+        source_name: "a".into(),
+        destination_name: "b".into(),
+        file: file(len),
+        is_acknowledged,
+    }
+}
+
+/// Two entities and what is on its way between them.
+struct Rig {
+    ends: [Entity; 2],
+    now: Time,
+    flying: VecDeque<(Time, usize, Vec<u8>)>,
+    /// PDUs sent in both directions.
+    sent: usize,
+    events: [Vec<Event>; 2],
+}
+
+impl Rig {
+    fn new(ends: [Entity; 2]) -> Rig {
+        Rig { ends, now: Time::ZERO, flying: VecDeque::new(), sent: 0, events: [Vec::new(), Vec::new()] }
+    }
+
+    /// Runs until both entities are at rest. `is_lost` decides on each PDU by its number.
+    fn run(&mut self, mut is_lost: impl FnMut(usize, &[u8]) -> bool) {
+        for _ in 0..100_000 {
+            for end in 0..2 {
+                while let Some((to, pdu)) = self.ends[end].poll_transmit(self.now) {
+                    assert_eq!(to, 2 - end as u64, "to the other entity");
+                    if !is_lost(self.sent, &pdu) {
+                        self.flying.push_back((self.now + DELAY, 1 - end, pdu));
+                    }
+                    self.sent += 1;
+                }
+                self.events[end].extend(std::iter::from_fn(|| self.ends[end].poll_event()));
+            }
+            let arrival = self.flying.front().map_or(Time::NEVER, |(at, ..)| *at);
+            let timeout = self.ends.iter().map(Entity::next_timeout).min().expect("two");
+            self.now = arrival.min(timeout);
+            if self.now.is_never() {
+                return;
+            }
+            if arrival <= timeout
+                && let Some((_, end, pdu)) = self.flying.pop_front()
+            {
+                self.ends[end].handle_pdu(&pdu, self.now).expect("a PDU");
+            } else {
+                self.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
+            }
+        }
+        panic!("the entities do not come to rest");
+    }
+
+    fn at_rest(&self) -> bool {
+        self.ends.iter().all(|end| end.transactions() == (0, 0) && end.used() == 0)
+    }
+}
+
+fn received(rig: &Rig) -> Vec<&ReceivedFile> {
+    let files = rig.events[1].iter().filter_map(|event| match event {
+        Event::Received(_, file) => Some(file),
+        _ => None,
+    });
+    files.collect()
+}
+
+#[test]
+fn files_of_all_lengths_arrive_in_both_classes() {
+    for is_acknowledged in [true, false] {
+        for len in [0, 1, 99, 100, 101, 5000] {
+            let mut rig = Rig::new([entity(1, |_| {}), entity(2, |_| {})]);
+            let transaction = rig.ends[0].put(put(len, is_acknowledged), Time::ZERO).expect("room");
+            rig.run(|_, _| false);
+            let files = received(&rig);
+            assert_eq!((files.len(), &files[0].data[..]), (1, &file(len)[..]));
+            assert_eq!((&files[0].source_name[..], &files[0].destination_name[..]), (&b"a"[..], &b"b"[..]));
+            assert_eq!(rig.events[0], [Event::Sent(transaction, is_acknowledged)]);
+            assert!(rig.at_rest());
+            // Metadata, data and the end; then its acknowledgement, and the receiver's end and its acknowledgement.
+            let extra = if is_acknowledged { 5 } else { 2 };
+            assert_eq!(rig.sent, len.div_ceil(100) + extra);
+        }
+    }
+}
+
+#[test]
+fn every_pattern_of_losses_of_a_small_file_is_repaired() {
+    for pattern in 0_u32..1 << 12 {
+        let mut rig = Rig::new([entity(1, |_| {}), entity(2, |_| {})]);
+        rig.ends[0].put(put(250, true), Time::ZERO).expect("room");
+        rig.run(|n, _| n < 12 && pattern >> n & 1 == 1);
+        let files = received(&rig);
+        assert_eq!((files.len(), &files[0].data[..]), (1, &file(250)[..]), "pattern {pattern:b}");
+        assert!(matches!(rig.events[0][..], [Event::Sent(_, true)]), "{:?}", rig.events[0]);
+        assert!(rig.at_rest(), "pattern {pattern:b}");
+    }
+}
+
+#[test]
+fn only_what_was_lost_is_sent_again() {
+    let mut rig = Rig::new([entity(1, |_| {}), entity(2, |_| {})]);
+    rig.ends[0].put(put(10_000, true), Time::ZERO).expect("room");
+    // The metadata is PDU 0, data is from 1 to 100.
+    rig.run(|n, _| [0, 5, 6, 77].contains(&n));
+    assert_eq!(received(&rig).len(), 1);
+    // A NAK and four repetitions in addition.
+    assert_eq!(rig.sent, 100 + 5 + 5);
+}
+
+#[test]
+fn a_loss_without_acknowledgements_is_reported_with_closure() {
+    for closure in [true, false] {
+        let mut rig = Rig::new([entity(1, |config| config.closure = closure), entity(2, |_| {})]);
+        let transaction = rig.ends[0].put(put(250, false), Time::ZERO).expect("room");
+        rig.run(|n, _| n == 2);
+        assert!(received(&rig).is_empty());
+        assert_eq!(rig.events[1], [Event::Failed(transaction, Condition::CheckLimit, 150)]);
+        let wanted = if closure {
+            Event::Failed(transaction, Condition::CheckLimit, 250)
+        } else {
+            Event::Sent(transaction, false)
+        };
+        assert_eq!(rig.events[0], [wanted]);
+        assert!(rig.at_rest());
+    }
+    let mut rig = Rig::new([entity(1, |config| config.closure = true), entity(2, |_| {})]);
+    let transaction = rig.ends[0].put(put(250, false), Time::ZERO).expect("room");
+    rig.run(|_, _| false);
+    assert_eq!(rig.events[0], [Event::Sent(transaction, true)]);
+}
+
+#[test]
+fn silence_ends_both_ends() {
+    let mut rig = Rig::new([entity(1, |_| {}), entity(2, |_| {})]);
+    let transaction = rig.ends[0].put(put(250, true), Time::ZERO).expect("room");
+    // Nothing comes back.
+    rig.run(|_, pdu| pdu[0] & 8 != 0);
+    assert_eq!(rig.events[0], [Event::Failed(transaction, Condition::AckLimit, 250)]);
+    assert_eq!(received(&rig).len(), 1);
+    assert!(rig.at_rest());
+    // The end of the file never arrives.
+    let mut rig = Rig::new([entity(1, |_| {}), entity(2, |_| {})]);
+    let transaction = rig.ends[0].put(put(250, true), Time::ZERO).expect("room");
+    rig.run(|n, _| n >= 4);
+    assert_eq!(rig.events[1], [Event::Failed(transaction, Condition::Inactivity, 250)]);
+    assert!(rig.at_rest());
+}
+
+#[test]
+fn a_repeated_end_is_reported_once() {
+    let mut sender = entity(1, |_| {});
+    let transaction = sender.put(put(250, true), Time::ZERO).expect("room");
+    while sender.poll_transmit(Time::ZERO).is_some() {}
+    let content =
+        Content::Finished { condition: Condition::NoError, is_complete: true, status: FileStatus::Retained };
+    let finished = Pdu { common: Common::new(transaction, 2), content }.to_vec();
+    for _ in 0..3 {
+        sender.handle_pdu(&finished, Time::ZERO).expect("a PDU");
+    }
+    sender.cancel(transaction, Time::ZERO);
+    assert_eq!(sender.poll_event(), Some(Event::Sent(transaction, true)));
+    assert_eq!(sender.poll_event(), None);
+    assert!(sender.poll_transmit(Time::ZERO).is_some(), "the acknowledgement");
+    assert_eq!(sender.transactions(), (0, 0));
+    // Its acknowledgement is repeated with the report.
+    sender.handle_pdu(&finished, Time::ZERO).expect("a PDU");
+    assert!(sender.poll_transmit(Time::ZERO).is_some());
+    assert_eq!((sender.poll_event(), sender.poll_transmit(Time::ZERO)), (None, None));
+}
+
+#[test]
+fn both_ends_cancel() {
+    for end in [0, 1] {
+        let mut rig = Rig::new([entity(1, |_| {}), entity(2, |_| {})]);
+        let transaction = rig.ends[0].put(put(5000, true), Time::ZERO).expect("room");
+        for _ in 0..10 {
+            let (_, pdu) = rig.ends[0].poll_transmit(Time::ZERO).expect("a PDU");
+            rig.ends[1].handle_pdu(&pdu, Time::ZERO).expect("a PDU");
+        }
+        rig.ends[end].cancel(transaction, Time::ZERO);
+        rig.run(|_, _| false);
+        for events in &rig.events {
+            assert!(matches!(events[..], [Event::Failed(_, Condition::Cancelled, _)]), "{events:?}");
+        }
+        assert!(rig.at_rest());
+    }
+}
+
+#[test]
+fn a_wrong_checksum_and_a_wrong_size_are_refused() {
+    let mut rig = Rig::new([entity(1, |config| config.has_crc = false), entity(2, |_| {})]);
+    rig.ends[0].put(put(250, true), Time::ZERO).expect("room");
+    while let Some((_, mut pdu)) = rig.ends[0].poll_transmit(Time::ZERO) {
+        if pdu.len() > 100 {
+            *pdu.last_mut().expect("data") ^= 1;
+        }
+        rig.ends[1].handle_pdu(&pdu, Time::ZERO).expect("a PDU");
+    }
+    rig.run(|_, _| false);
+    assert!(
+        matches!(rig.events[1][..], [Event::Failed(_, Condition::FileChecksum, _)]),
+        "{:?}",
+        rig.events[1]
+    );
+    assert!(
+        matches!(rig.events[0][..], [Event::Failed(_, Condition::FileChecksum, _)]),
+        "{:?}",
+        rig.events[0]
+    );
+    let mut rig = Rig::new([entity(1, |_| {}), entity(2, |config| config.file = 200)]);
+    rig.ends[0].put(put(250, true), Time::ZERO).expect("room");
+    rig.run(|_, _| false);
+    assert!(
+        matches!(rig.events[1][..], [Event::Failed(_, Condition::FilestoreRejection, 0)]),
+        "{:?}",
+        rig.events[1]
+    );
+}
+
+#[test]
+fn memory_is_bounded_and_files_arrive_one_after_the_other() {
+    let mut rig =
+        Rig::new([entity(1, |_| {}), entity(2, |config| (config.memory, config.transactions) = (9000, 3))]);
+    for _ in 0..3 {
+        rig.ends[0].put(put(3000, true), Time::ZERO).expect("room");
+    }
+    rig.run(|_, _| false);
+    assert_eq!((received(&rig).len(), rig.at_rest()), (3, true));
+    let mut flooded = entity(2, |config| (config.memory, config.transactions) = (9000, 3));
+    for number in 0..50 {
+        let common = Common::new(Transaction { source: 1, number }, 2);
+        for part in 0..50 {
+            let pdu = Pdu { common, content: Content::Data(part * 1000, &[7; 500]) };
+            flooded.handle_pdu(&pdu.to_vec(), Time::ZERO).expect("a PDU");
+            assert!(flooded.used() <= 9000);
+        }
+    }
+    assert_eq!(flooded.transactions(), (0, 3));
+    flooded.handle_timeout(Time::ZERO + Span::from_secs(600));
+    assert_eq!((flooded.transactions(), flooded.used()), ((0, 0), 0));
+}
