@@ -52,7 +52,7 @@ sbatch --array=1-100 --wrap='bentpipe campaign part campaign --part $SLURM_ARRAY
 Examples:
   bentpipe campaign run campaign
   bentpipe campaign run campaign --jobs 8
-  bentpipe campaign run losses --scenario losses.toml --gather
+  bentpipe campaign run downloads --scenario geo.toml --gather
 
 Child processes run about ten seconds of work each. A run that ends its process, as without memory, is found by
 halving and noted; the others go on. The same command resumes after Ctrl-C or a crash.")]

@@ -13,7 +13,7 @@ pub(crate) enum Command {
 Examples:
   bentpipe voice savings scenarios/voice-geo.toml
   bentpipe voice savings scenarios/voice-geo.toml --calls 1,5,20 --period '40 ms'
-  bentpipe voice savings geo.toml --link satellite --seeds 3
+  bentpipe voice savings scenarios/voice-geo.toml --link satellite --seeds 3
 
 A DVB carrier compresses by its own ROHC. A line sends PPP frames, with ROHC or several packets in one. Other
 media carry both in a tunnel, whose headers are 25 B. Of a sweep, the first point is taken.")]
