@@ -322,8 +322,10 @@ impl Decompressor {
 
     /// Restores a packet that the channel delivered twice. By its number alone the second might be a whole wrap ahead, and
     /// the packets between lost.
+    ///
+    /// What it changes is stored: another packet with this number may have the same excerpt, and its sender relies on it.
     fn repeated(
-        &self,
+        &mut self,
         packet: &Arrived<'_>,
         fingerprint: Fingerprint,
         out: &mut Vec<u8>,
@@ -342,7 +344,17 @@ impl Decompressor {
         if result.is_err() {
             out.truncate(start);
         }
-        result.ok().map(|(restored, _)| restored)
+        let (restored, candidate) = result.ok()?;
+        if packet.compact.kind == PacketType::Uo1Id && packet.input.config.strict_uo1id {
+            return Some(restored);
+        }
+        self.values = candidate.values;
+        self.steady.stands &= packet.compact.extension3.is_none();
+        if let Some(changes) = candidate.changes {
+            self.commit_changes(&changes, packet.compact.crc_kind == CrcKind::Seven);
+            packet.input.shared.keep(changes);
+        }
+        Some(restored)
     }
 
     /// Tries other references after a CRC failure (RFC 3095 5.3.2.2.3 to 5.3.2.2.5). A repair must be confirmed by two
