@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::common::{Changes, Common};
 use crate::{campaign, channel, dtn, gateway, pep, phone, results, rohc, rtp, traffic, ts, video, voice};
 
 /// A satellite-network laboratory: one scenario file, from simulation to report.
@@ -368,15 +369,8 @@ pub(crate) enum SchemaOf {
 pub(crate) struct RunArguments {
     /// Scenario file
     pub(crate) scenario: PathBuf,
-    /// Set a key of the scenario, as KEY=VALUE; repeatable
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
-    /// First seed, instead of the scenario's
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-    /// Number of seeds, in place of the scenario's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) seeds: Option<u32>,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
     /// Capture packets at a point, as NODE:LINK; repeatable
     #[arg(long, value_name = "POINT")]
     pub(crate) pcap: Vec<String>,
@@ -409,15 +403,8 @@ pub(crate) struct SearchArguments {
     /// Condition, as MEASURE <= VALUE or MEASURE >= VALUE; repeatable
     #[arg(long = "while", value_name = "CONDITION", required = true)]
     pub(crate) conditions: Vec<String>,
-    /// Set a key of the scenario, as KEY=VALUE; repeatable
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
-    /// First seed, instead of the scenario's
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-    /// Number of seeds, in place of the scenario's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) seeds: Option<u32>,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -562,26 +549,6 @@ pub(crate) struct ReproduceArguments {
     pub(crate) live: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
-}
-
-/// The most runs at a time: each has a thread of its own.
-const MAX_JOBS: i64 = 1024;
-
-#[derive(Debug, Args)]
-pub(crate) struct Common {
-    /// Folder for the results
-    #[arg(long, value_name = "FOLDER", default_value = "runs")]
-    pub(crate) out: PathBuf,
-    /// Number of concurrent runs [default: number of processors]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true,
-          value_parser = clap::value_parser!(u16).range(0..=MAX_JOBS))]
-    pub(crate) jobs: u16,
-    /// Repeat finished runs
-    #[arg(long)]
-    pub(crate) force: bool,
-    /// Print only the path of the report
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 /// Returns the examples of `bentpipe set`, and the keys that can change.

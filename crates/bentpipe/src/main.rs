@@ -8,6 +8,7 @@ mod build;
 mod campaign;
 mod channel;
 mod commands;
+mod common;
 mod dtn;
 mod gateway;
 mod interrupt;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use bentpipe_units::Span;
 use clap::{Args, Subcommand};
 
+use crate::common::{Changes, Common};
+
 /// Work on voice.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -33,26 +35,8 @@ pub(crate) struct SavingsArgs {
     /// Maximum time that a packet waits for others
     #[arg(long, value_name = "TIME", default_value = "20 ms")]
     pub(crate) period: Span,
-    /// Set a key of the scenario, as KEY=VALUE; repeatable
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
-    /// First seed, instead of the scenario's
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-    /// Number of seeds, in place of the scenario's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) seeds: Option<u32>,
-    /// Folder for the results
-    #[arg(long, value_name = "FOLDER", default_value = "runs")]
-    pub(crate) out: PathBuf,
-    /// Number of concurrent runs [default: number of processors]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true,
-          value_parser = clap::value_parser!(u16).range(0..=1024))]
-    pub(crate) jobs: u16,
-    /// Repeat finished runs
-    #[arg(long)]
-    pub(crate) force: bool,
-    /// Print only the path of the report
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
+    #[command(flatten)]
+    pub(crate) common: Common,
 }

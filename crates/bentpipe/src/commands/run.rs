@@ -35,10 +35,10 @@ pub(super) fn run(arguments: &RunArguments) -> Result<u8, Failure> {
 
 /// Runs a scenario and returns the folder of its results. `set_up` is called with the monitor before the first run.
 fn run_with(arguments: &RunArguments, set_up: impl FnOnce(&mut Terminal)) -> Result<PathBuf, Failure> {
-    let mut document = document(&arguments.scenario, &arguments.set)?;
+    let mut document = document(&arguments.scenario, &arguments.changes.set)?;
     add_captures(&mut document, &arguments.pcap)?;
     record_packets(&mut document, &arguments.packets)?;
-    let seeds = Seeds { first: arguments.seed, count: arguments.seeds };
+    let seeds = Seeds { first: arguments.changes.seed, count: arguments.changes.seeds };
     let plan = Plan::new(&document, seeds).map_err(Failure::bad)?;
     let name = arguments.scenario.file_stem().unwrap_or_default().to_string_lossy();
     let (build, command) = (build::identity(), command_line());

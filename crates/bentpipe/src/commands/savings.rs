@@ -11,10 +11,10 @@ use crate::voice::SavingsArgs;
 use crate::{build, show};
 
 pub(super) fn run(arguments: &SavingsArgs) -> Result<u8, Failure> {
-    let document = document(&arguments.scenario, &arguments.set)?;
+    let document = document(&arguments.scenario, &arguments.changes.set)?;
     let choices =
         Choices { link: arguments.link.clone(), counts: arguments.calls.clone(), period: arguments.period };
-    let seeds = Seeds { first: arguments.seed, count: arguments.seeds };
+    let seeds = Seeds { first: arguments.changes.seed, count: arguments.changes.seeds };
     let savings = Savings::new(&document, &choices, seeds).map_err(Failure::bad)?;
     if !savings.is_native {
         show::note(&format!(
@@ -27,16 +27,16 @@ pub(super) fn run(arguments: &SavingsArgs) -> Result<u8, Failure> {
     let request = Request {
         document: &document,
         plan: &savings.plan,
-        folder: Folder::new(&arguments.out, &format!("{name}-savings"), &savings.plan),
-        jobs: arguments.jobs.into(),
-        force: arguments.force,
+        folder: Folder::new(&arguments.common.out, &format!("{name}-savings"), &savings.plan),
+        jobs: arguments.common.jobs.into(),
+        force: arguments.common.force,
         captures: usize::MAX.into(),
         build: &build,
         commit: build::COMMIT,
         command: &command,
     };
     let assembled = Assembled::unfinished(&request).map_err(Failure::bad)?;
-    let monitor = Terminal::new(arguments.quiet);
+    let monitor = Terminal::new(arguments.common.quiet);
     let prepare = |point: &_, seed| assembled.prepare(point, seed);
     let results = run::execute(&request, &prepare, &monitor);
     monitor.clear();
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &SavingsArgs) -> Result<u8, Failure> {
     let mut page = results_page(&results.with_texts(&request));
     page.blocks.splice(1..1, shown.blocks());
     page.write(&path).map_err(Failure::bad)?;
-    if !arguments.quiet {
+    if !arguments.common.quiet {
         show::out(&format!("{}\n\n{}", results.summary.title, show::table(&shown.table())));
     }
     show::out(&format!("report: {}\n", path.display()));

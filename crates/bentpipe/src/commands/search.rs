@@ -28,7 +28,7 @@ impl Trial {
 }
 
 pub(super) fn run(arguments: &SearchArguments) -> Result<u8, Failure> {
-    let document = document(&arguments.scenario, &arguments.set)?;
+    let document = document(&arguments.scenario, &arguments.changes.set)?;
     let conditions: Vec<Condition> = arguments
         .conditions
         .iter()
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &SearchArguments) -> Result<u8, Failure> {
 fn run_point(arguments: &SearchArguments, document: &Document, set: &str) -> Result<PointSummary, Failure> {
     let mut document = document.clone();
     document.set(set).map_err(Failure::bad)?;
-    let seeds = Seeds { first: arguments.seed, count: arguments.seeds };
+    let seeds = Seeds { first: arguments.changes.seed, count: arguments.changes.seeds };
     let plan = Plan::new(&document, seeds).map_err(Failure::bad)?;
     let name = arguments.scenario.file_stem().unwrap_or_default().to_string_lossy();
     let (build, command) = (build::identity(), command_line());

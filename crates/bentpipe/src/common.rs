@@ -1,0 +1,38 @@
+//! Arguments that several commands have.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// The most runs at a time: each has a thread of its own.
+const MAX_JOBS: i64 = 1024;
+
+#[derive(Debug, Args)]
+pub(crate) struct Changes {
+    /// Set a key of the scenario, as KEY=VALUE; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// First seed, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Number of seeds, in place of the scenario's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) seeds: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// Folder for the results
+    #[arg(long, value_name = "FOLDER", default_value = "runs")]
+    pub(crate) out: PathBuf,
+    /// Number of concurrent runs [default: number of processors]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true,
+          value_parser = clap::value_parser!(u16).range(0..=MAX_JOBS))]
+    pub(crate) jobs: u16,
+    /// Repeat finished runs
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Print only the path of the report
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
