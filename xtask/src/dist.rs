@@ -7,14 +7,20 @@ mod trial;
 mod wheel;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::{built, files, output_of, root, sh};
+use crate::{built, files, output_of, python, root, sh};
 
 /// Version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Oldest C library that program and wheel run with: that of manylinux 2014.
+const GLIBC: &str = "2.17";
+
+/// Packages of Python that link for an older C library than this machine's.
+const ZIG: &[&str] = &["ziglang==0.17.1", "cargo-zigbuild==0.24.1"];
 
 /// Builds all packages and installs each in a clean place.
 ///
@@ -24,15 +30,29 @@ pub(crate) fn run(with_wheel: bool) -> Result<()> {
     let dist = root().join("dist");
     let _ = fs::remove_dir_all(&dist);
     fs::create_dir_all(&dist)?;
-    sh("cargo", &["build", "--locked", "--profile=dist", "--package=bentpipe"])?;
-    let program = built("dist", "bentpipe");
+    let (program, zig) = program()?;
     fs::copy(&program, dist.join(format!("bentpipe-{VERSION}-{}-linux", std::env::consts::ARCH)))?;
     let package = debian::build(&program, &dist)?;
-    let wheel = with_wheel.then(|| wheel::build(&program, &dist)).transpose()?;
+    let wheel = with_wheel.then(|| wheel::build(&program, zig, &dist)).transpose()?;
     materials::write(&dist.join(format!("bentpipe-{VERSION}.cdx.json")))?;
     wheel.map_or(Ok(()), |wheel| trial::wheel(&wheel))?;
     trial::package(&package, &dist)?;
     checksums(&dist)
+}
+
+/// Builds the program. Returns its path, and if Zig linked it, so that it runs with [`GLIBC`].
+///
+/// Without Zig, the program needs the C library of this machine.
+fn program() -> Result<(PathBuf, bool)> {
+    if let Err(error) = python::environment().and_then(|()| python::install(ZIG)) {
+        println!("without Zig: program and wheel need the C library of this machine ({error:#})");
+        sh("cargo", &["build", "--locked", "--profile=dist", "--package=bentpipe"])?;
+        return Ok((built("dist", "bentpipe"), false));
+    }
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let (path, to) = (python::search_path(), format!("--target={target}.{GLIBC}"));
+    sh("env", &[&path, "cargo", "zigbuild", "--locked", "--profile=dist", "--package=bentpipe", &to])?;
+    Ok((built(&format!("{target}/dist"), "bentpipe"), true))
 }
 
 /// Builds the Debian package and the container file of a program that is there, and installs them in a clean place.

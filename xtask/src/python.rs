@@ -55,6 +55,20 @@ pub(crate) fn environment() -> Result<()> {
     Ok(std::fs::write(made, wanted)?)
 }
 
+/// Installs more packages into the environment.
+///
+/// # Errors
+/// Returns an error if a package cannot be had.
+pub(crate) fn install(packages: &[&str]) -> Result<()> {
+    let pip = folder().join("bin/pip").display().to_string();
+    sh(&pip, &[&["install", "--quiet", "--disable-pip-version-check"], packages].concat())
+}
+
+/// Returns the setting of `PATH`, for `env`, that finds the environment's programs first.
+pub(crate) fn search_path() -> String {
+    format!("PATH={}:{}", folder().join("bin").display(), std::env::var("PATH").unwrap_or_default())
+}
+
 /// Returns an interpreter that makes environments. Installs Debian's if there is none.
 fn interpreter() -> Result<&'static str> {
     let find = || INTERPRETERS.iter().find(|python| is_recent(python));

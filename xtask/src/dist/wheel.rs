@@ -10,16 +10,21 @@ use crate::{files, python, root, sh};
 
 /// Builds the wheel and returns its path.
 ///
-/// The program goes in afterwards, so that `pip install` from the sources does not need it.
-pub(super) fn build(program: &Path, dist: &Path) -> Result<PathBuf> {
+/// The program goes in afterwards, so that `pip install` from the sources does not need it. With `zig`, the wheel is one of
+/// manylinux 2014, as the C library that it needs is that old.
+pub(super) fn build(program: &Path, zig: bool, dist: &Path) -> Result<PathBuf> {
     python::environment()?;
     let folder = root().join("target/wheel");
     let _ = fs::remove_dir_all(&folder);
     let (shown, to) = (folder.display().to_string(), dist.display().to_string());
     let tool = |name: &str| python::folder().join("bin").join(name).display().to_string();
-    let words =
-        ["build", "--locked", "--profile=dist", "--manifest-path=crates/py/Cargo.toml", "--out", &shown];
-    sh(&tool("maturin"), &words)?;
+    let (path, maturin) = (python::search_path(), tool("maturin"));
+    let mut words = vec![path.as_str(), &maturin, "build", "--locked", "--profile=dist", "--out", &shown];
+    words.push("--manifest-path=crates/py/Cargo.toml");
+    if zig {
+        words.extend(["--zig", "--compatibility=manylinux2014"]);
+    }
+    sh("env", &words)?;
     let wheels = files(&folder, ".whl");
     let made = wheels.first().context("maturin left no wheel")?.display().to_string();
     sh(&tool("python"), &["-m", "wheel", "unpack", "--dest", &shown, &made])?;
