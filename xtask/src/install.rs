@@ -27,6 +27,8 @@ const TOOLS: &[Tool] = &[
     Tool { program: "iperf3", package: "iperf3", what_for: "sends with the kernel's own TCP" },
     Tool { program: "chromium", package: "chromium", what_for: "opens the controller's pages" },
     Tool { program: "node", package: "nodejs", what_for: "drives the browser" },
+    Tool { program: "curl", package: "curl", what_for: "reaches the controller over TLS" },
+    Tool { program: "openssl", package: "openssl", what_for: "judges certificates and versions of TLS" },
     Tool { program: "npm", package: "npm", what_for: "installs the browser's driver" },
 ];
 

@@ -290,6 +290,7 @@ docs/tutorial/two-gateways.md runs two sites on one machine.")]
 Examples:
   bentpipe serve init                        make the data folder and the first administrator
   bentpipe serve                             at http://127.0.0.1:8080, until Ctrl-C
+  bentpipe serve --listen 0.0.0.0:8443 --host lab.example.org --self-signed
   bentpipe serve --listen 127.0.0.1:9000 --host lab.example.org --behind-tls
   bentpipe serve backup lab.sqlite           copy the database while it is in use
 

@@ -1,13 +1,15 @@
 //! `bentpipe remote`: a command for each operation of a controller.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use bentpipe_serve::RemoteOperation;
 use clap::error::Error as ClapError;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use serde_json::{Map, Value};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
 use crate::show;
 
@@ -39,6 +41,9 @@ impl Args for RemoteArguments {
                 .value_name("URL")
                 .default_value("http://127.0.0.1:8080")
                 .help("Address of the controller"),
+            Arg::new("ca").long("ca").value_name("FILE").help(
+                "Certificates in PEM to trust, such as that of a server with --self-signed [default: this machine's]",
+            ),
             Arg::new("header")
                 .long("header")
                 .value_name("NAME=VALUE")
@@ -145,14 +150,45 @@ fn encoded(text: &str) -> String {
         .collect()
 }
 
+/// Files in which systems keep the certificates that they trust: Debian's, Fedora's, macOS's.
+const TRUSTED: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+/// Returns TLS with the certificates to trust.
+fn trust(given: Option<&Path>) -> Result<TlsConfig, String> {
+    let path = match given {
+        Some(path) => path,
+        None => TRUSTED.iter().map(Path::new).find(|path| path.exists()).ok_or_else(|| {
+            "this machine has no certificates that it trusts: give those of the server with --ca".to_owned()
+        })?,
+    };
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let found = ureq::tls::parse_pem(&bytes).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    });
+    let certificates: Vec<Certificate<'static>> = found.collect();
+    if certificates.is_empty() {
+        return Err(format!("{}: expected certificates in PEM", path.display()));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::new_with_certs(&certificates))
+        .unversioned_rustls_crypto_provider(provider)
+        .build())
+}
+
 fn send(
     operation: &RemoteOperation,
     address: &str,
     body: &Option<String>,
     matches: &ArgMatches,
 ) -> Result<u8, String> {
-    let agent: ureq::Agent =
-        ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
+    let mut config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
+    if address.starts_with("https:") {
+        config = config.tls_config(trust(matches.get_one::<String>("ca").map(Path::new))?);
+    }
+    let agent: ureq::Agent = config.build().into();
     let mut request =
         ureq::http::Request::builder().method(&operation.method.to_uppercase()[..]).uri(address);
     if let Ok(token) = std::env::var("BENTPIPE_TOKEN") {

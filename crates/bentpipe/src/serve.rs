@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use bentpipe_serve::{Address, JobSettings};
+use bentpipe_serve::{Address, Certificate, JobSettings, Listening, Security};
 use clap::{Args, Subcommand};
 
 use crate::show;
@@ -18,15 +18,24 @@ pub(crate) struct ServeArguments {
     /// Data folder [default: ~/.local/share/bentpipe]
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
-    /// Address of this machine to listen at; port 0 takes a free one
+    /// Address to listen at; port 0 takes a free one. Without a certificate it is of this machine alone
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// Further name by which browsers reach the server, with its port; repeatable
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
     /// Browsers reach the server through a proxy with TLS
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["certificate", "self_signed"])]
     behind_tls: bool,
+    /// Certificate of the server in PEM, followed by those of its issuers. It is read again when it changes
+    #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "self_signed")]
+    certificate: Option<PathBuf>,
+    /// Key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+    /// Make a certificate at the first start and keep it in the data folder
+    #[arg(long)]
+    self_signed: bool,
     /// Folder that holds the studies [default: "studies" here, or of the package]
     #[arg(long, value_name = "FOLDER")]
     studies: Option<PathBuf>,
@@ -120,14 +129,28 @@ fn serve(arguments: ServeArguments) -> Result<u8, String> {
     let folder = folder(arguments.data)?;
     let program = std::env::current_exe().map_err(|error| format!("this program's file: {error}"))?;
     let ServeArguments { listen, host: hosts, behind_tls, studies, jobs, campaign_runs, .. } = arguments;
-    let address = Address { listen, hosts, behind_tls };
-    let ready = |address: SocketAddr| show::out(&format!("bentpipe serve: http://{address}\n"));
+    let security = match (arguments.certificate, arguments.key) {
+        (Some(chain), Some(key)) => Security::Own(Certificate::Files { chain, key }),
+        _ if arguments.self_signed => Security::Own(Certificate::SelfSigned),
+        _ if behind_tls => Security::BehindProxy,
+        _ => Security::Plain,
+    };
+    let address = Address { listen, hosts, security };
     let known = STUDIES.iter().map(PathBuf::from).find(|folder| folder.is_dir());
     let jobs = JobSettings {
         at_once: jobs.into(),
         campaign_runs: campaign_runs.into(),
         program,
         studies: studies.or(known),
+    };
+    let ready = |listening: &Listening| {
+        show::out(&format!("bentpipe serve: {}\n", listening.url));
+        if let Some(fingerprint) = &listening.fingerprint {
+            show::out(&format!("certificate: SHA-256 {fingerprint}\n"));
+        }
+        if let Some(file) = &listening.trust {
+            show::out(&format!("programs trust it by its file: {}\n", file.display()));
+        }
     };
     bentpipe_serve::run(&folder, &address, jobs, ready).map_err(|error| error.to_string())?;
     Ok(0)

@@ -1,5 +1,6 @@
 //! The controller as a whole: requests over HTTP, jobs as child processes, security of each operation.
 #![cfg(feature = "serve")]
+#![allow(clippy::print_stderr, reason = "says why a test is skipped")]
 #![allow(clippy::disallowed_methods, reason = "waits for a server in real time")]
 
 #[path = "serve/browser.rs"]
@@ -16,3 +17,5 @@ mod security;
 mod tatpa;
 #[path = "serve/testbed.rs"]
 mod testbed;
+#[path = "serve/tls.rs"]
+mod tls;

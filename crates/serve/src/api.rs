@@ -1,6 +1,7 @@
 //! The interface of programs, `/api/v1`: one table of operations makes routes, access and OpenAPI.
 
 pub(crate) mod access;
+mod archive;
 pub(crate) mod body;
 pub(crate) mod jobs;
 mod openapi;
@@ -132,6 +133,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         listMeasures get "/jobs/{id}/measures", level(0), "List measures of a finished job", query &[("search", "Text in the name")] => 200 Vec<j::JobMeasure>, jobs::measures;
         getSeries get "/jobs/{id}/series", level(0), "Show series over time of a finished job as CSV, a row for each instant", query &[("select", "Patterns of SUBJECT.METRIC, separated by spaces, such as flow.*.sender.cwnd")] => 200, jobs::series;
         listArtifacts get "/jobs/{id}/artifacts", level(0), "List files of a finished job" => 200 Vec<j::Artifact>, jobs::artifacts;
+        getArchive get "/jobs/{id}/archive", level(0), "Download all files of a job as one zip file" => 200, archive::archive;
         getArtifact get "/jobs/{id}/artifacts/{number}", level(0), "Download a file of a job" => 200, jobs::artifact;
     }
 }

@@ -14,6 +14,9 @@ use crate::store::Store;
 /// Password hashes that are computed at a time; each takes 19 MiB.
 const HASHES_AT_ONCE: usize = 2;
 
+/// Archives that are made at a time; each takes a thread.
+const ARCHIVES_AT_ONCE: usize = 4;
+
 /// Events that a slow stream may lag behind before it reads them from the database.
 const EVENT_BACKLOG: usize = 256;
 
@@ -47,6 +50,8 @@ pub(crate) struct Inner {
     pub(crate) buckets: Buckets,
     /// Turns at hashing passwords.
     pub(crate) hashing: Semaphore,
+    /// Turns at making archives.
+    pub(crate) archives: Arc<Semaphore>,
     /// Hash that no password has.
     pub(crate) dummy: password::Dummy,
     /// Numbers of jobs with new events.
@@ -67,6 +72,7 @@ impl App {
             store,
             buckets: Buckets::default(),
             hashing: Semaphore::new(HASHES_AT_ONCE),
+            archives: Arc::new(Semaphore::new(ARCHIVES_AT_ONCE)),
             dummy: password::Dummy(password::hash(&crate::clock::secret())),
             news: broadcast::channel(EVENT_BACKLOG).0,
         }))

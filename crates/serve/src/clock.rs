@@ -32,6 +32,11 @@ pub(crate) fn shown(ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60)
 }
 
+/// Returns the year of now, UTC.
+pub(crate) fn year() -> i32 {
+    i32::try_from(date(now_ms().div_euclid(86_400_000)).0).unwrap_or(1970)
+}
+
 /// Returns the instant of a date and time, UTC, such as "2026-11-25T14:30" or "2026-11-25T14:30:15".
 pub(crate) fn parsed(text: &str) -> Option<i64> {
     let number = |text: &str, length: usize| -> Option<i64> {

@@ -8,8 +8,7 @@
 //! - `api` has one table of operations, of which routes, access and OpenAPI are made; `guard` checks each request.
 //! - `pages` writes HTML that works without scripts.
 //!
-//! The server binds to loopback addresses alone. It has no TLS of its own: other machines reach it through a tunnel or a
-//! proxy that ends TLS.
+//! Without TLS the server binds to loopback addresses alone.
 
 mod api;
 mod app;
@@ -30,8 +29,10 @@ mod server;
 mod setup;
 mod store;
 mod studies;
+mod tls;
 
 pub use app::Settings;
 pub use remote::{Property, RemoteOperation, remote_operations};
-pub use server::{Address, JobSettings, run};
+pub use server::{Address, JobSettings, Listening, Security, run};
 pub use setup::{Error, back_up, init};
+pub use tls::Certificate;

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener as StdListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use axum::{Extension, Router, middleware};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
@@ -20,6 +22,7 @@ use crate::guard::{Access, Guard, Peer, Refuse, guard};
 use crate::runner::Runner;
 use crate::setup::{self, Error};
 use crate::store::people;
+use crate::tls::{self, Certificate, Tls};
 use crate::{log, pages};
 
 /// Time in which a client sends the head of a request.
@@ -34,12 +37,34 @@ const MAX_CONNECTIONS: usize = 512;
 /// Address of a server and its settings.
 #[derive(Clone, Debug)]
 pub struct Address {
-    /// Address to listen at, of this machine alone.
+    /// Address to listen at. Without TLS of its own it is one of this machine alone.
     pub listen: SocketAddr,
-    /// Further names by which a proxy or tunnel reaches the server, with the port.
+    /// Further names by which browsers reach the server, with the port.
     pub hosts: Vec<String>,
-    /// Set if a proxy in front ends TLS.
-    pub behind_tls: bool,
+    /// TLS between browsers and the server.
+    pub security: Security,
+}
+
+/// TLS between browsers and the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Security {
+    /// Clear text, for this machine alone.
+    Plain,
+    /// A proxy in front ends it.
+    BehindProxy,
+    /// The server ends it.
+    Own(Certificate),
+}
+
+/// A server that answers requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listening {
+    /// Address as browsers take it: `http://127.0.0.1:8080`.
+    pub url: String,
+    /// SHA-256 of its certificate.
+    pub fingerprint: Option<String>,
+    /// File that makes programs trust its own certificate.
+    pub trust: Option<PathBuf>,
 }
 
 /// Settings of jobs.
@@ -57,21 +82,17 @@ pub struct JobSettings {
 
 /// Serves a data folder until SIGINT or SIGTERM. Running jobs go on, and the next server adopts them.
 ///
-/// `ready` is called with the address once requests are answered.
+/// `ready` is called once requests are answered.
 ///
 /// # Errors
-/// Returns an error if the address or the folder cannot be used, or if users are missing.
+/// Returns an error if address, certificate or folder cannot be used, or if users are missing.
 pub fn run(
     folder: &Path,
     address: &Address,
     jobs: JobSettings,
-    ready: impl FnOnce(SocketAddr),
+    ready: impl FnOnce(&Listening),
 ) -> Result<(), Error> {
-    if !address.listen.ip().is_loopback() {
-        let detail = "bentpipe serve has no TLS of its own: listen at 127.0.0.1, and let a proxy that ends TLS, or an SSH \
-                      tunnel, lead there";
-        return Err(Error::Address(format!("{}: {detail}", address.listen)));
-    }
+    check_address(address)?;
     let data = setup::open(folder)?;
     if data.store.read(people::count)? == 0 {
         return Err(Error::NoUsers(folder.display().to_string()));
@@ -81,14 +102,26 @@ pub fn run(
     listener.set_nonblocking(true).map_err(wrong)?;
     let bound = listener.local_addr().map_err(wrong)?;
     let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let tls = match &address.security {
+        Security::Own(certificate) => {
+            let names = tls::names(&address.hosts, address.listen.ip());
+            Some(Arc::new(Tls::new(certificate, &folder, &names)?))
+        }
+        _ => None,
+    };
+    let listening = Listening {
+        url: format!("{}://{bound}", if tls.is_some() { "https" } else { "http" }),
+        fingerprint: tls.as_ref().map(|tls| tls.fingerprint.clone()),
+        trust: tls.as_ref().and_then(|tls| tls.trust.clone()),
+    };
     let settings = Settings {
         folder,
         program: jobs.program,
         studies: jobs.studies.and_then(|folder| std::fs::canonicalize(folder).ok()),
-        hosts: hosts(bound.port(), &address.hosts),
+        hosts: hosts(bound, &address.hosts, tls.is_some()),
         jobs: jobs.at_once,
         campaign_runs: jobs.campaign_runs,
-        secure: address.behind_tls,
+        secure: address.security != Security::Plain,
     };
     // The lock lasts as long as the jobs are looked after.
     let setup::Data { store, lock } = data;
@@ -102,17 +135,50 @@ pub fn run(
         .enable_all()
         .build()
         .map_err(wrong)?;
-    ready(bound);
-    let served = runtime.block_on(serve(app, listener, wake)).map_err(wrong);
+    ready(&listening);
+    let served = runtime.block_on(serve(app, listener, tls, wake)).map_err(wrong);
     runtime.shutdown_timeout(Duration::from_secs(1));
     let _ = jobs.join();
     drop(lock);
     served
 }
 
-fn hosts(port: u16, further: &[String]) -> Vec<String> {
+/// Refuses addresses at which passwords would be sent in the clear.
+fn check_address(address: &Address) -> Result<(), Error> {
+    let (listen, refused) =
+        (address.listen, |detail: &str| Error::Address(format!("{}: {detail}", address.listen)));
+    if listen.ip().is_loopback() {
+        return Ok(());
+    }
+    if !matches!(address.security, Security::Own(_)) {
+        return Err(refused(
+            "other machines need TLS: give --certificate and --key, or --self-signed; or listen at 127.0.0.1, and let a \
+             proxy that ends TLS, or an SSH tunnel, lead there",
+        ));
+    }
+    if listen.ip().is_unspecified() && address.hosts.is_empty() {
+        return Err(refused("name the server as browsers reach it, such as --host lab.example.org"));
+    }
+    Ok(())
+}
+
+/// Returns the names that requests may have, with and without port as browsers send them.
+fn hosts(bound: SocketAddr, further: &[String], has_tls: bool) -> Vec<String> {
+    let (port, default) = (bound.port(), if has_tls { 443 } else { 80 });
     let local = [IpAddr::from(Ipv4Addr::LOCALHOST).to_string(), "localhost".to_owned(), "[::1]".to_owned()];
-    local.into_iter().map(|name| format!("{name}:{port}")).chain(further.iter().cloned()).collect()
+    let own = SocketAddr::new(bound.ip(), 0).to_string();
+    let own = own.trim_end_matches(":0").to_owned();
+    let mut all: Vec<String> = local.into_iter().chain([own]).map(|name| format!("{name}:{port}")).collect();
+    all.extend(further.iter().cloned());
+    // A proxy has a port of its own, which is not known here.
+    if has_tls {
+        let bare = |host: &&String| tls::without_port(host) == **host && !host.contains(':');
+        all.extend(further.iter().filter(bare).map(|host| format!("{host}:{port}")));
+    }
+    let short: Vec<String> =
+        all.iter().filter_map(|host| host.strip_suffix(&format!(":{default}"))).map(str::to_owned).collect();
+    all.extend(short);
+    all
 }
 
 /// Returns the routes of the interface and of the pages, each behind its guard.
@@ -136,20 +202,31 @@ pub(crate) fn router(app: &App) -> Router {
         .with_state(app.clone())
 }
 
-async fn serve(app: App, listener: StdListener, wake: SyncSender<()>) -> std::io::Result<()> {
+async fn serve(
+    app: App,
+    listener: StdListener,
+    tls: Option<Arc<Tls>>,
+    wake: SyncSender<()>,
+) -> std::io::Result<()> {
+    if let Some(tls) = &tls {
+        tokio::spawn(Arc::clone(tls).renew());
+    }
     let listener = TcpListener::from_std(listener)?;
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let router = router(&app);
-    let places = std::sync::Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut news = app.news.subscribe();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let Ok(place) = std::sync::Arc::clone(&places).try_acquire_owned() else { continue };
-                    let router = router.clone();
+                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+                    let (router, tls) = (router.clone(), tls.clone());
                     tokio::spawn(async move {
-                        connection(stream, peer, router).await;
+                        match tls {
+                            Some(tls) => secured(stream, peer, router, &tls).await,
+                            None => connection(stream, peer, router).await,
+                        }
                         drop(place);
                     });
                 }
@@ -166,7 +243,29 @@ async fn serve(app: App, listener: StdListener, wake: SyncSender<()>) -> std::io
     }
 }
 
-async fn connection(stream: TcpStream, peer: SocketAddr, router: Router) {
+/// First byte of a TLS connection: a handshake record (RFC 8446, section 5.1).
+const HANDSHAKE: u8 = 22;
+
+/// Answer to a request without TLS.
+const NEEDS_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n\
+    This server speaks TLS: its address begins with https://\n";
+
+async fn secured(mut stream: TcpStream, peer: SocketAddr, router: Router, tls: &Tls) {
+    let handshake = async move {
+        let mut first = [0];
+        if stream.peek(&mut first).await? == 1 && first[0] != HANDSHAKE {
+            stream.write_all(NEEDS_TLS).await?;
+            return Ok(None);
+        }
+        tls.acceptor.accept(stream).await.map(Some)
+    };
+    let accepted: Result<std::io::Result<Option<_>>, _> = tokio::time::timeout(HEAD_TIME, handshake).await;
+    if let Ok(Ok(Some(stream))) = accepted {
+        connection(stream, peer, router).await;
+    }
+}
+
+async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr, router: Router) {
     let router = router.layer(Extension(Peer(peer.ip())));
     let service = TowerToHyperService::new(router);
     let mut http = http1::Builder::new();

@@ -51,6 +51,9 @@ pub enum Error {
     /// The address cannot be used.
     #[error("{0}")]
     Address(String),
+    /// The certificate or its key cannot be used.
+    #[error("{0}")]
+    Certificate(String),
     /// The database failed.
     #[error("{0}")]
     Database(String),

@@ -1,10 +1,11 @@
 //! Studies as jobs, reservations, notes and tags.
 
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::client::{SCENARIO, Server};
+use crate::client::{SCENARIO, Server, User};
 
 #[test]
 fn a_study_runs_as_a_job_and_leaves_its_comparison() {
@@ -38,6 +39,36 @@ fn a_study_runs_as_a_job_and_leaves_its_comparison() {
     assert!(has("report.html") && has("comparison.json"), "{files}");
     let page = server.send(&boss, ("GET", &format!("/jobs/{id}")), &[], "");
     assert!(page.status == 200 && page.body.contains("study tatpa"));
+    archive_has_all(&server, &boss, id, &files);
+}
+
+/// Unpacks the archive of a job by Python, and compares with the list of files.
+fn archive_has_all(server: &Server, user: &User, id: i64, files: &Value) {
+    let archive = server.folder.path().join("job.zip");
+    let mut remote = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    remote.args(["remote", "--server", &format!("http://{}", server.host), "get-archive", &id.to_string()]);
+    let output =
+        remote.arg("--output").arg(&archive).env("BENTPIPE_SESSION", &user.0[0].1).output().expect("runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Reading checks the CRC of each file.
+    let script = "import json, sys, zipfile\n\
+        a = zipfile.ZipFile(sys.argv[1])\n\
+        print(json.dumps(sorted([i.filename, len(a.read(i))] for i in a.infolist())))";
+    let Ok(output) = Command::new("python3").args(["-c", script]).arg(&archive).output() else {
+        eprintln!("skipped: no python3");
+        return;
+    };
+    let found: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    let listed = files.as_array().expect("a list").iter();
+    let mut wanted: Vec<(String, i64)> = listed
+        .map(|file| {
+            let path = file["path"].as_str().expect("a path");
+            (format!("job-{id}/{path}"), file["bytes"].as_i64().expect("bytes"))
+        })
+        .collect();
+    wanted.sort();
+    assert_eq!(found, json!(wanted));
 }
 
 #[test]

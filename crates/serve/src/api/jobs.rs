@@ -402,12 +402,17 @@ pub(crate) async fn open_artifact(
     let root = app.job_folder(id).join("results").join(folder);
     blocking(move || {
         let root = File::open(root).map_err(|_| Problem::not_found())?;
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat2(&root, &artifact.path, flags, Mode::empty(), beneath);
-        Ok((artifact, File::from(file.map_err(|_| Problem::not_found())?)))
+        let file = open_below(&root, &artifact.path).map_err(|_| Problem::not_found())?;
+        Ok((artifact, file))
     })
     .await
+}
+
+/// Opens a file below a folder. No link is followed.
+pub(super) fn open_below(root: &File, path: &str) -> std::io::Result<File> {
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::openat2(root, path, flags, Mode::empty(), beneath)?))
 }
 
 /// Patterns of series.

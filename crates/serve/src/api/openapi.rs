@@ -61,6 +61,7 @@ fn describe(operation: &Operation, generator: &mut schemars::SchemaGenerator) ->
         let kind = match operation.id {
             "followJob" => "text/event-stream",
             "getSeries" => "text/csv",
+            "getArchive" => "application/zip",
             _ => "application/octet-stream",
         };
         ok["content"] = json!({ kind: {} });

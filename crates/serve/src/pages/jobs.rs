@@ -226,6 +226,7 @@ fn file_table(job: i64, files: &[Artifact]) -> Markup {
                     td.num { (file.bytes) }
                 } } }
             } }
+            p { a href={ "/api/v1/jobs/" (job) "/archive" } { "Download all as a zip file" } }
             @if files.len() > MAX_LISTED { p.hint { "The first " (MAX_LISTED) " of " (files.len()) "; the API lists all." } }
         }
     }
