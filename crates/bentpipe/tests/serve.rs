@@ -1,6 +1,5 @@
 //! The controller as a whole: requests over HTTP, jobs as child processes, security of each operation.
 #![cfg(feature = "serve")]
-#![allow(clippy::print_stderr, reason = "says why a test is skipped")]
 #![allow(clippy::disallowed_methods, reason = "waits for a server in real time")]
 
 #[path = "serve/browser.rs"]
@@ -11,6 +10,8 @@ mod campaigns;
 mod client;
 #[path = "serve/jobs.rs"]
 mod jobs;
+#[path = "serve/schema.rs"]
+mod schema;
 #[path = "serve/security.rs"]
 mod security;
 #[path = "serve/tatpa.rs"]

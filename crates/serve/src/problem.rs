@@ -18,9 +18,11 @@ pub(crate) struct Problem {
     pub(crate) title: String,
     /// Explanation of the problem.
     #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(default)]
     pub(crate) detail: String,
     /// Errors of a scenario.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
     pub(crate) problems: Vec<Finding>,
     /// Seconds after which a repeated request may succeed.
     #[serde(skip)]

@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bentpipe_testkit::has;
 use serde_json::{Value, json};
 
 use crate::client::{SCENARIO, Server, User};
@@ -54,10 +55,10 @@ fn archive_has_all(server: &Server, user: &User, id: i64, files: &Value) {
     let script = "import json, sys, zipfile\n\
         a = zipfile.ZipFile(sys.argv[1])\n\
         print(json.dumps(sorted([i.filename, len(a.read(i))] for i in a.infolist())))";
-    let Ok(output) = Command::new("python3").args(["-c", script]).arg(&archive).output() else {
-        eprintln!("skipped: no python3");
+    if !has("python3") {
         return;
-    };
+    }
+    let output = Command::new("python3").args(["-c", script]).arg(&archive).output().expect("runs");
     let found: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     let listed = files.as_array().expect("a list").iter();

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use bentpipe_testkit::has;
 use serde_json::json;
 
 use crate::client::{PASSWORD, initialised};
@@ -55,14 +56,6 @@ impl Drop for Secure {
     }
 }
 
-fn missing(program: &str) -> bool {
-    let is_missing = Command::new(program).arg("--version").output().is_err();
-    if is_missing {
-        eprintln!("skipped: no {program}");
-    }
-    is_missing
-}
-
 fn curl(trust: Option<&Path>, arguments: &[&str]) -> Output {
     let mut command = Command::new("curl");
     command.args(["--silent", "--show-error", "--noproxy", "*", "--max-time", "20"]).args(arguments);
@@ -78,7 +71,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn browsers_and_programs_reach_it_by_its_certificate_alone() {
-    if missing("curl") {
+    if !has("curl") {
         return;
     }
     let server = Secure::start("127.0.0.1:0", &[]);
@@ -113,7 +106,7 @@ fn browsers_and_programs_reach_it_by_its_certificate_alone() {
 
 #[test]
 fn old_versions_of_tls_are_refused() {
-    if missing("openssl") {
+    if !has("openssl") {
         return;
     }
     let server = Secure::start("127.0.0.1:0", &[]);
@@ -138,7 +131,7 @@ fn old_versions_of_tls_are_refused() {
 
 #[test]
 fn clear_text_is_answered_in_words_and_silence_holds_nobody_up() {
-    if missing("curl") {
+    if !has("curl") {
         return;
     }
     let server = Secure::start("127.0.0.1:0", &[]);
@@ -157,7 +150,7 @@ fn clear_text_is_answered_in_words_and_silence_holds_nobody_up() {
 
 #[test]
 fn other_machines_reach_it_by_a_name_that_it_was_given() {
-    if missing("curl") {
+    if !has("curl") {
         return;
     }
     let folder = initialised();

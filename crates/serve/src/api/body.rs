@@ -25,6 +25,10 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Body<T> {
                 format!("the body ended early or has over {MAX_BYTES} bytes"),
             )
         })?;
+        // `serde` reads the fields of an object from a list too.
+        if bytes.trim_ascii_start().first() != Some(&b'{') {
+            return Err(Problem::bad("body: expected an object"));
+        }
         serde_json::from_slice(&bytes).map(Body).map_err(|error| Problem::bad(format!("body: {error}")))
     }
 }
