@@ -61,6 +61,8 @@ pub fn fuzz_agent(data: &[u8]) {
     let (party, start, stop) = (Party::A, Time::ZERO, Time::ZERO + Span::from_secs(1000));
     let ends = Ends { local, remote };
     let mut agent = Agent::new(Plan { settings, ends, party, count: 2, start, stop, conversations });
+    agent.speak(vec![Some(vec![1; 160]), None, Some(vec![2; 160])]);
+    agent.listen();
     let mut now = Time::ZERO;
     call(&mut agent, None, now);
     for _ in 0..MOST_CALLS {
@@ -78,6 +80,8 @@ pub fn fuzz_agent(data: &[u8]) {
     }
     call(&mut agent, None, now + Span::from_secs(30));
     agent.observe(now + Span::from_secs(60), &mut Nothing);
+    let log = agent.take_log();
+    assert!(agent.arrived(log).len() <= MOST_CALLS, "more packets than arrived");
 }
 
 /// Subframes of an aggregate, and a PPP frame.

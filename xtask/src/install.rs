@@ -20,6 +20,7 @@ const TOOLS: &[Tool] = &[
     Tool { program: "nft", package: "nftables", what_for: "diverts connections to the proxy" },
     Tool { program: "ping", package: "iputils-ping", what_for: "measures emulated delays" },
     Tool { program: "ffmpeg", package: "ffmpeg", what_for: "makes and decodes MPEG-2 video" },
+    Tool { program: "espeak-ng", package: "espeak-ng", what_for: "speaks, for codecs to code" },
     Tool { program: "sipp", package: "sip-tester", what_for: "places and answers SIP calls" },
     Tool { program: "kamailio", package: "kamailio", what_for: "is a SIP proxy and registrar" },
     Tool { program: "iaxmodem", package: "iaxmodem", what_for: "registers, places and answers IAX2 calls" },

@@ -121,8 +121,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "bentpipe-offline",
         &[
-            "units", "wire", "rohc", "net", "site", "dvb", "mpeg", "scenario", "record", "assemble", "lab",
-            "report",
+            "units", "wire", "rohc", "net", "site", "dvb", "mpeg", "voice", "scenario", "record", "assemble",
+            "lab", "report",
         ],
     ),
     (

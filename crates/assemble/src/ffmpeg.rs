@@ -1,4 +1,4 @@
-//! ffmpeg, which makes test cards and decodes what was received.
+//! ffmpeg, which makes test cards, codes speech, and decodes what was received.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const PROGRAM: &str = "ffmpeg";
 pub enum Failure {
     /// ffmpeg cannot be started.
     #[error(
-        "ffmpeg does not start: {0}; it makes test cards and decodes video: install it (apt-get install ffmpeg)"
+        "ffmpeg does not start: {0}; it makes test cards, decodes video and codes speech: install it (apt-get install ffmpeg)"
     )]
     NotThere(String),
     /// ffmpeg ended with an error.
@@ -47,7 +47,11 @@ impl Ffmpeg {
         Ok(Ffmpeg(()))
     }
 
-    fn run<S: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = S>) -> Result<(), Failure> {
+    /// Runs it with arguments, of which the last is the file to write.
+    ///
+    /// # Errors
+    /// Returns an error with ffmpeg's last line if it does not start, or fails.
+    pub fn run<S: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = S>) -> Result<(), Failure> {
         let mut command = Command::new(PROGRAM);
         command.args(["-hide_banner", "-nostdin", "-loglevel", "error", "-y"]).args(arguments);
         let output = command.stdin(Stdio::null()).output();

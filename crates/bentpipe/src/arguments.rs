@@ -264,7 +264,7 @@ Examples:
   bentpipe video carry card.ts received.ts --loss 1e-4 --quality"
     )]
     Video(video::Command),
-    /// Show what header compression and aggregation save for calls
+    /// Carry real speech through calls, and show what compression saves
     #[command(
         subcommand,
         after_help = "\

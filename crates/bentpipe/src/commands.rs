@@ -82,6 +82,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Answer(arguments) => phone::receive(&arguments).map_err(Failure::bad),
         Command::Video(command) => Ok(video::run(&command)),
         Command::Voice(voice::Command::Savings(arguments)) => savings::run(&arguments),
+        Command::Voice(voice::Command::Carry(arguments)) => Ok(voice::carry(&arguments)),
         Command::Gateway(arguments) => gateway::run(&arguments).map_err(Failure::bad),
         #[cfg(feature = "serve")]
         Command::Serve(arguments) => crate::serve::run(arguments).map_err(Failure::bad),

@@ -2,7 +2,7 @@
 //!
 //! Each job is a struct of its settings with a `run` method: header compression of captures ([`rohc`]), encapsulation of
 //! captures in transport streams and DVB-S2 frames, and back ([`ts`]), loss models of traces and captures ([`channel`]), real
-//! transport streams through ATM ([`video`]), statistics of rates ([`traffic`]). A job reads and writes files, reports to its [`Session`], and returns an
+//! transport streams through ATM ([`video`]), speech through calls ([`voice`]), statistics of rates ([`traffic`]). A job reads and writes files, reports to its [`Session`], and returns an
 //! [`Outcome`]; it prints nothing.
 
 pub mod capture;
@@ -11,6 +11,7 @@ pub mod rohc;
 pub mod traffic;
 pub mod ts;
 pub mod video;
+pub mod voice;
 
 use std::fs::File;
 use std::io::Read;

@@ -84,24 +84,42 @@ impl Plot {
 
 /// Returns the plot as a separate SVG file with title and legend, dark on white.
 fn file(plot: &Plot) -> String {
-    const HEAD: f64 = 50.0;
+    const ROW: f64 = 18.0;
+    let entries = legend(plot);
+    let rows = entries.last().map_or(0.0, |(_, (_, row))| f64::from(*row));
+    let head = 50.0 + ROW * rows;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {0}\" width=\"{WIDTH}\" height=\"{0}\">\
          <style>{FILE_STYLE}</style><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\
          <text class=\"name\" x=\"2\" y=\"18\">{1}</text>",
-        HEIGHT + HEAD,
+        HEIGHT + head,
         escape(&plot.title)
     );
-    let mut x = 2.0;
-    for curve in plot.curves.iter().filter(|curve| !curve.name.is_empty()) {
+    for (curve, (x, row)) in entries {
         let (swatch, name) = (swatch(curve), escape(&curve.name));
-        let _ = write!(svg, "<svg x=\"{x}\" y=\"28\" width=\"34\" height=\"12\">{swatch}</svg>");
-        let _ = write!(svg, "<text x=\"{}\" y=\"38\">{name}</text>", x + 40.0);
-        x += 56.0 + 7.0 * curve.name.chars().count() as f64;
+        let below = ROW * f64::from(row);
+        let _ =
+            write!(svg, "<svg x=\"{x}\" y=\"{}\" width=\"34\" height=\"12\">{swatch}</svg>", 28.0 + below);
+        let _ = write!(svg, "<text x=\"{}\" y=\"{}\">{name}</text>", x + 40.0, 38.0 + below);
     }
     let drawing = draw(plot, "p");
-    let _ = write!(svg, "<svg y=\"{HEAD}\" width=\"{WIDTH}\" height=\"{HEIGHT}\">{drawing}</svg></svg>");
+    let _ = write!(svg, "<svg y=\"{head}\" width=\"{WIDTH}\" height=\"{HEIGHT}\">{drawing}</svg></svg>");
     svg
+}
+
+/// Returns the curves with a name, each with its place and its row in a legend as wide as the plot.
+fn legend(plot: &Plot) -> Vec<(&Curve, (f64, u32))> {
+    let (mut x, mut row) = (2.0, 0);
+    let mut entries = Vec::new();
+    for curve in plot.curves.iter().filter(|curve| !curve.name.is_empty()) {
+        let wide = 56.0 + 7.0 * curve.name.chars().count() as f64;
+        if x > 2.0 && x + wide > WIDTH + 16.0 {
+            (x, row) = (2.0, row + 1);
+        }
+        entries.push((curve, (x, row)));
+        x += wide;
+    }
+    entries
 }
 
 /// Returns the alternative text of a plot.

@@ -12,9 +12,11 @@ pub mod metrics;
 mod packets;
 mod rating;
 mod receiver;
+mod recording;
 mod records;
 mod reports;
 mod sender;
 
 pub use agent::{Agent, Ends, Plan};
 pub use config::{Config, Good, Rtcp, Settings};
+pub use recording::{Arrived, Log, Score};

@@ -7,6 +7,7 @@ pub mod conversation;
 pub mod emodel;
 pub mod losses;
 pub mod playout;
+pub mod speech;
 
 pub use call::Config;
 pub use codec::{Codec, Format};

@@ -1,5 +1,5 @@
 //! CRC-32 with polynomial 0x04C11DB7, most significant bit first, register all ones at the start. AAL5
-//! complements it (CRC-32/BZIP2); MPEG-2 sections and ULE do not (CRC-32/MPEG-2).
+//! complements it (CRC-32/BZIP2); MPEG-2 sections and ULE do not (CRC-32/MPEG-2). Ogg begins with zeros.
 //!
 //! A run of elided zeros is jumped over in logarithmic time.
 
@@ -77,6 +77,12 @@ impl Crc32 {
     #[inline]
     pub const fn new() -> Crc32 {
         Crc32(u32::MAX)
+    }
+
+    /// Returns a register of zeros, as Ogg begins.
+    #[inline]
+    pub const fn zero() -> Crc32 {
+        Crc32(0)
     }
 
     /// Updates the register with bytes, eight at a time.

@@ -102,6 +102,7 @@ pub enum Layer {
     Mpe,
     Ncp,
     Oam,
+    Ogg,
     Pcap,
     Pcapng,
     Pdcp,
@@ -118,6 +119,7 @@ pub enum Layer {
     Udp,
     UdpLite,
     Ule,
+    Wav,
     Wman,
     Wpan,
 }
@@ -151,6 +153,7 @@ impl fmt::Display for Layer {
             Layer::Mpe => "MPE",
             Layer::Ncp => "IPCP or IPV6CP",
             Layer::Oam => "OAM cell",
+            Layer::Ogg => "Ogg page",
             Layer::Pcap => "pcap",
             Layer::Pcapng => "pcapng",
             Layer::Pdcp => "PDCP",
@@ -167,6 +170,7 @@ impl fmt::Display for Layer {
             Layer::Udp => "UDP",
             Layer::UdpLite => "UDP-Lite",
             Layer::Ule => "ULE",
+            Layer::Wav => "WAV",
             Layer::Wman => "802.16",
             Layer::Wpan => "802.15.4",
         })

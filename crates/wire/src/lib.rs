@@ -37,4 +37,4 @@ pub use ip::{
     checksum, dccp, dtcp, gre, icmp, ipv4, ipv6, membership, quick_start, sixin4, tcp, udp, udplite,
 };
 pub use lan::{arp, ethernet, llc};
-pub use media::{rtcp, rtp};
+pub use media::{ogg, rtcp, rtp, wav};

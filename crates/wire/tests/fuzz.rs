@@ -17,7 +17,7 @@ use bentpipe_wire::atm::{self, PayloadType};
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ip::{Packet, Protocol};
 use bentpipe_wire::pcap::{LinkType, Writer};
-use bentpipe_wire::{aal1, bbframe, gse, link, mpe, psi, rle, rtcp, rtp, ts, ule};
+use bentpipe_wire::{aal1, bbframe, gse, link, mpe, ogg, psi, rle, rtcp, rtp, ts, ule, wav};
 use frames::Frame;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -98,6 +98,7 @@ fn write_seeds() {
     write_tables();
     write_data_fields();
     write_fpdus();
+    write_sound();
     bundles::write_seeds();
 }
 
@@ -299,6 +300,17 @@ fn write_streams() {
     };
     ts::Repr { adaptation: Some(adaptation), ..ts::Repr::new(pid, 5) }.emit(&mut stream);
     write("ts", "adaptation", &stream[..188]);
+}
+
+/// Ogg with packets of one and more segments, and WAV files.
+fn write_sound() {
+    let long = vec![9; 600];
+    let packets = [&b"OpusHead"[..], &[1; 60], &[], &long].map(|bytes| ogg::Packet { bytes, granule: 3 });
+    write("ogg", "short", &ogg::write(7, &packets[..3]));
+    write("ogg", "long", &ogg::write(7, &packets));
+    let samples = vec![0, -1, 300, 7];
+    write("wav", "mono", &wav::Repr { rate_hz: 8000, channels: 1, samples: samples.clone() }.to_bytes());
+    write("wav", "stereo", &wav::Repr { rate_hz: 44_100, channels: 2, samples }.to_bytes());
 }
 
 /// MPE sections with and without LLC/SNAP, alone and packed into TS packets.

@@ -44,6 +44,9 @@ fn examples_of_the_help_run() {
     for (name, port) in [("lan.pcap", None), ("lan.pcapng", None), ("received.pcapng", Some(5004))] {
         ethernet_capture(&session.folder().file(name), port);
     }
+    let samples = (0..16_000_i32).map(|n| (n * 37 % 6000 - 3000) as i16).collect();
+    let speech = bentpipe_wire::wav::Repr { rate_hz: 8000, channels: 1, samples };
+    std::fs::write(session.folder().file("speech.wav"), speech.to_bytes()).expect("written");
     FILES.iter().for_each(|command| drop(session.type_in("a file of the examples", command, 0)));
     let has_video = bentpipe_testkit::has("ffmpeg");
     VIDEO.iter().filter(|_| has_video).for_each(|command| drop(session.type_in("a video", command, 0)));
@@ -58,7 +61,7 @@ fn examples_of_the_help_run() {
 /// Types an example as what it is.
 fn follow(session: &mut Session, command: &str, example: &str, has_video: bool, turn: Option<&Turn>) {
     let place = format!("{command} --help: `{example}`");
-    let needs_video = example.contains("video") || example.contains("ffmpeg");
+    let needs_video = ["video", "ffmpeg", "voice carry"].iter().any(|word| example.contains(word));
     if needs_video && !has_video || is_elsewhere(example) {
         return;
     }

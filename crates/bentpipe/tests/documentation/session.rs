@@ -148,12 +148,15 @@ fn is_build(command: &str) -> bool {
 
 /// Returns `true` if the tools that a command calls are installed.
 fn has_tools(command: &str) -> bool {
-    let needs_ffmpeg = ["ffmpeg", "video card", "video test-card", "video quality", "--quality"];
-    let mut tools: Vec<&str> = ["tshark", "tcpdump", "iperf3", "curl", "python3"]
+    let needs_ffmpeg =
+        ["ffmpeg", "video card", "video test-card", "video quality", "--quality", "voice carry"];
+    let mut tools: Vec<&str> = ["tshark", "tcpdump", "iperf3", "curl", "python3", "espeak-ng"]
         .into_iter()
         .filter(|tool| command.contains(tool))
         .collect();
     tools.extend(needs_ffmpeg.iter().any(|word| command.contains(word)).then_some("ffmpeg"));
+    // The recordings of the book are espeak-ng's.
+    tools.extend(command.contains("voice carry").then_some("espeak-ng"));
     tools.into_iter().all(has)
 }
 

@@ -15,6 +15,7 @@ use super::metrics;
 use super::packets::{Datagram, Refusal, Route};
 use super::rating::Delays;
 use super::receiver::{Received, Receiver};
+use super::recording::{Log, Recording};
 use super::reports::Reports;
 use super::sender::{Emission, Origin, Sender};
 use crate::conversation::{Conversation, Party};
@@ -88,6 +89,10 @@ pub struct Agent {
     bad_checksum: u64,
     unexpected: u64,
     malformed: u64,
+    /// Recording that the first call sends.
+    pub(super) recording: Option<Recording>,
+    /// Packets that arrived in the first call, if they are kept.
+    pub(super) log: Option<Log>,
 }
 
 impl Agent {
@@ -108,6 +113,8 @@ impl Agent {
             bad_checksum: 0,
             unexpected: 0,
             malformed: 0,
+            recording: None,
+            log: None,
             plan,
         }
     }
@@ -120,6 +127,12 @@ impl Agent {
     /// Returns the receiving sides of all calls.
     pub(super) fn receivers(&self) -> impl Iterator<Item = &Receiver> {
         self.calls.iter().map(|call| &call.receiver)
+    }
+
+    /// Returns the time stamp that the first call begins with, and the ticks of a packet.
+    pub(super) fn origin(&self) -> Option<(u32, u32)> {
+        let first = self.calls.first()?.sender.first_timestamp();
+        Some((first, self.plan.settings.step_ticks))
     }
 
     /// Sets up all calls with random origins of RTP, each at a random phase.
@@ -175,8 +188,20 @@ impl Agent {
             let (settings, begin) = (&self.plan.settings, self.begin_of(at));
             if begin >= quiet_until {
                 let sender = &mut self.calls[call as usize].sender;
-                let emission = sender.decide(settings, self.plan.party, begin);
-                quiet_until = sender.quiet_until(self.plan.party);
+                let emission = match &self.recording {
+                    Some(recording) if call == 0 => {
+                        match sender.replay(settings, &recording.packets, begin) {
+                            Some(emission) => emission,
+                            // The recording is over, and with it the intervals of the call.
+                            None => continue,
+                        }
+                    }
+                    _ => {
+                        let emission = sender.decide(settings, self.plan.party, begin);
+                        quiet_until = sender.quiet_until(self.plan.party);
+                        emission
+                    }
+                };
                 self.pending = emission.map(|emission| Pending { at, call, emission });
             }
             self.intervals.push_back(Interval { at: at + settings.interval, call, quiet_until });
@@ -206,7 +231,12 @@ impl Agent {
             Emission::Speech { .. } => self.speech_sent += 1,
             Emission::Noise => self.noise_sent += 1,
         }
-        let packet = self.route.rtp(call as usize, &header, payload_len, at);
+        let recorded = self.recording.as_ref().filter(|_| call == 0 && emission != Emission::Noise);
+        let recorded = recorded.and_then(|recording| sender.recorded(settings, &recording.packets, begin));
+        let packet = match recorded {
+            Some(payload) => self.route.rtp_with(call as usize, &header, payload, at),
+            None => self.route.rtp(call as usize, &header, payload_len, at),
+        };
         self.bytes_sent += packet.len() as u64;
         packet
     }
@@ -287,7 +317,10 @@ impl Agent {
         let receiver = &mut self.calls[datagram.call].receiver;
         let received = receiver.receive(settings, &packet, len, &mut self.delays);
         self.last_delay = receiver.last_delay;
-        received.map_err(|()| Refusal::Unexpected)
+        if let (Ok(Some(played)), Some(log), 0) = (received, &mut self.log, datagram.call) {
+            log.push(packet.timestamp, rtp.payload(), (now, played));
+        }
+        received.map(|_| ()).map_err(|()| Refusal::Unexpected)
     }
 
     /// Reports on receptions: losses, delays, jitter.

@@ -236,6 +236,11 @@ impl Settings {
         self.payload_len
     }
 
+    /// Returns the codec at its rate.
+    pub fn format(&self) -> &Format {
+        &self.format
+    }
+
     /// Returns the time of a packet.
     pub fn interval(&self) -> Span {
         self.interval

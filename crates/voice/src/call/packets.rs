@@ -81,6 +81,18 @@ impl Route {
         packet
     }
 
+    /// Returns an RTP packet with its payload.
+    pub(super) fn rtp_with(&self, call: usize, header: &rtp::Repr<'_>, payload: &[u8], now: Time) -> Packet {
+        let at = self.ip_header_len() + udp::HEADER_LEN;
+        let mut bytes = vec![0; at + rtp::HEADER_LEN];
+        header.emit(&mut bytes[at..]);
+        bytes.extend_from_slice(payload);
+        self.emit(&mut bytes, (call, false), 0);
+        let mut packet = Packet::from_bytes(&bytes);
+        packet.set_created_at(now);
+        packet
+    }
+
     /// Returns a compound RTCP packet.
     pub(super) fn rtcp(&self, call: usize, payload: &[u8], now: Time) -> Packet {
         let at = self.ip_header_len() + udp::HEADER_LEN;

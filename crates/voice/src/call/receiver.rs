@@ -98,14 +98,15 @@ impl Receiver {
         }
     }
 
-    /// Counts a packet of `len` payload bytes. Packets of another source, or far from the last, are refused.
+    /// Counts a packet of `len` payload bytes, and returns the playout time of speech. Packets of another source, or far from
+    /// the last, are refused.
     pub(super) fn receive(
         &mut self,
         settings: &Settings,
         packet: &Received,
         len: usize,
         network: &mut Histogram,
-    ) -> Result<(), ()> {
+    ) -> Result<Option<Time>, ()> {
         self.turn_windows(settings, packet.now);
         let ahead = self.place(packet)?;
         let delay = packet.now.since(packet.created_at);
@@ -118,9 +119,9 @@ impl Receiver {
         let begins_spurt = self.begins_spurt(settings, packet, ahead);
         let ticks = self.extend_ticks(packet, ahead);
         self.measure_jitter(settings, packet.now, ticks);
-        let outcome = self.play(settings, packet, (ticks, begins_spurt), delay);
+        let (outcome, played) = self.play(settings, packet, (ticks, begins_spurt), delay);
         self.note(packet.seq, ahead, outcome);
-        Ok(())
+        Ok(played)
     }
 
     /// Returns the distance of a packet's number from the highest one. The first packet makes the source.
@@ -179,30 +180,31 @@ impl Receiver {
         source.transit = transit;
     }
 
-    /// Plays a speech packet, or discards it for being late.
+    /// Plays a speech packet, or discards it for being late. Returns its playout time with the outcome.
     fn play(
         &mut self,
         settings: &Settings,
         packet: &Received,
         (ticks, begins_spurt): (i64, bool),
         delay: Span,
-    ) -> Outcome {
+    ) -> (Outcome, Option<Time>) {
         if !packet.is_speech {
-            return Outcome::Played;
+            return (Outcome::Played, None);
         }
         let stamp = i128::from(ticks) * 1_000_000_000 / i128::from(settings.format.clock_hz);
         let stamp = stamp.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         let at = packet.now.as_nanos().min(i64::MAX as u64) as i64;
         let played = self.buffer.arrive(Arrival { stamp, at, begins_spurt });
+        let instant = Time::from_nanos(played.max(0) as u64);
         if at > played {
-            return Outcome::Late;
+            return (Outcome::Late, Some(instant));
         }
         let buffered = played.saturating_sub(at) as u64;
         self.delays.played += 1;
         self.delays.buffered_ns += u128::from(buffered);
         let ear = settings.held + delay + Span::from_nanos(buffered);
         self.delays.mouth_to_ear_ns += u128::from(ear.as_nanos());
-        Outcome::Played
+        (Outcome::Played, Some(instant))
     }
 
     /// Notes the outcome of a packet that is `ahead` of the highest number.

@@ -73,7 +73,38 @@ impl Sender {
 
     /// Decides on the packet with speech from `begin` on. Calls go forward in time.
     pub(super) fn decide(&mut self, settings: &Settings, party: Party, begin: Time) -> Option<Emission> {
-        if self.is_active(settings, party, begin) {
+        let is_active = self.is_active(settings, party, begin);
+        self.emit(settings, is_active, begin)
+    }
+
+    /// Decides on the packet with speech from `begin` on by a recording. Returns `None` after its end.
+    pub(super) fn replay(
+        &mut self,
+        settings: &Settings,
+        recording: &[Option<Vec<u8>>],
+        begin: Time,
+    ) -> Option<Option<Emission>> {
+        let packet = recording.get(self.number(settings, begin))?;
+        Some(self.emit(settings, packet.is_some(), begin))
+    }
+
+    /// Returns the payload of a recording's packet with speech from `begin` on.
+    pub(super) fn recorded<'a>(
+        &self,
+        settings: &Settings,
+        recording: &'a [Option<Vec<u8>>],
+        begin: Time,
+    ) -> Option<&'a [u8]> {
+        recording.get(self.number(settings, begin))?.as_deref()
+    }
+
+    /// Returns the number of the packet with speech from `begin` on.
+    fn number(&self, settings: &Settings, begin: Time) -> usize {
+        (begin.since(self.epoch).as_nanos() / settings.interval.as_nanos()) as usize
+    }
+
+    fn emit(&mut self, settings: &Settings, is_active: bool, begin: Time) -> Option<Emission> {
+        if is_active {
             let marker = settings.config.silence_suppression && self.mode != Mode::Speech;
             self.mode = Mode::Speech;
             return Some(Emission::Speech { marker });
@@ -144,6 +175,10 @@ impl Sender {
     pub(super) fn timestamp(&self, settings: &Settings, at: Time) -> u32 {
         let ticks = settings.format.ticks(at.since(self.epoch)) as u32;
         self.first_timestamp.wrapping_add(ticks)
+    }
+
+    pub(super) fn first_timestamp(&self) -> u32 {
+        self.first_timestamp
     }
 
     pub(super) fn ssrc(&self) -> u32 {
