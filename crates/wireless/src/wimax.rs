@@ -10,6 +10,7 @@
 //!
 //! *References*: IEEE 802.16-2004, clauses 6.3 and 8.3; thresholds of 802.16e-2005.
 
+mod air;
 mod cell;
 mod config;
 mod conn;
@@ -19,6 +20,7 @@ mod kind;
 pub mod metrics;
 mod overhead;
 mod phy;
+mod picture;
 mod plan;
 mod share;
 mod station;
@@ -26,6 +28,7 @@ mod station;
 mod tests;
 mod uplink;
 
+pub use air::{AirLog, Record};
 pub use cell::{Refusal, Wimax};
 pub use config::{Cell, Convergence, Duplex, Fading, PathConfig, Radio, Scheduler, Service, ServiceFlow};
 pub use kind::Kind;

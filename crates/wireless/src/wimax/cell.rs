@@ -8,7 +8,9 @@ use bentpipe_net::link::metrics as link_metrics;
 use bentpipe_net::queue::Discipline;
 use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::{RandomStream, Span, Time};
+use bentpipe_wire::wman::Cid;
 
+use super::air::{AirLog, Area, Burst, Content, Recorder};
 use super::config::{Cell, PathConfig, ServiceFlow};
 use super::conn::{Conn, Done, Mac};
 use super::metrics;
@@ -30,6 +32,10 @@ pub struct Refusal {
     /// Key and expected value.
     pub impossible: InvalidConfig,
 }
+
+/// First and last identifier of transport connections, above those that Wireshark takes as management's.
+const FIRST_CID: usize = 0x2001;
+const LAST_CID: usize = 0xfdff;
 
 /// Direction of a link.
 pub(super) struct Path {
@@ -119,6 +125,7 @@ pub struct Wimax {
     /// Set once the cell is to wake for each frame.
     is_awake: bool,
     has_periodic: bool,
+    recorder: Option<Box<Recorder>>,
 }
 
 impl Wimax {
@@ -157,10 +164,51 @@ impl Wimax {
             scratch: Scratch::default(),
             is_awake: false,
             has_periodic: false,
+            recorder: None,
         };
         paths.iter().enumerate().try_for_each(|(n, path)| wimax.add_path(n, path))?;
         wimax.order_connections();
         Ok(wimax)
+    }
+
+    /// Records frames in a log, as the cell's configuration says.
+    pub fn record(&mut self, log: &AirLog) {
+        let recorder = |config| Box::new(Recorder::new(config, log.clone()));
+        self.recorder = self.config.record.map(recorder);
+    }
+
+    /// Returns `true` if the present frame is recorded.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.recorder.as_ref().is_some_and(|recorder| recorder.is_on)
+    }
+
+    /// Records an area of the present frame.
+    pub(super) fn record_area(&self, is_downlink: bool, symbols: [f64; 2], content: Content) {
+        if let Some(recorder) = &self.recorder {
+            recorder.add(|frame| {
+                let areas = if is_downlink { &mut frame.downlink } else { &mut frame.uplink };
+                areas.push(Area { symbols, content });
+            });
+        }
+    }
+
+    /// Records the bytes of a burst of the present frame.
+    pub(super) fn record_burst(&self, burst: Burst) {
+        if let Some(recorder) = &self.recorder {
+            recorder.add(|frame| frame.bursts.push(burst));
+        }
+    }
+
+    /// Returns the identifier of a connection in a record.
+    pub(super) fn cid(&self, conn: usize) -> Cid {
+        Cid((FIRST_CID + conn).min(LAST_CID) as u16)
+    }
+
+    /// Returns the bytes of the PDUs that a connection made while it was recorded.
+    pub(super) fn recorded(&mut self, conn: usize) -> Vec<Vec<u8>> {
+        let (cid, has_crc) = (self.cid(conn), self.config.crc);
+        let pdus = self.conns[conn].record.take().unwrap_or_default();
+        pdus.iter().map(|pdu| pdu.bytes(cid, has_crc)).collect()
     }
 
     fn add_path(&mut self, number: usize, config: &PathConfig) -> Result<(), Refusal> {
@@ -282,6 +330,9 @@ impl Wimax {
     /// Begins a frame at `now`.
     fn begin_frame(&mut self, now: Time, stream: &mut RandomStream) {
         self.usage.frames += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begin(self.frame_number, now);
+        }
         self.drain_processors(now, stream);
         self.stations.iter_mut().for_each(|station| station.begin_frame(stream));
         let start = self.frame.uplink_start(&self.config);

@@ -6,6 +6,7 @@ use bentpipe_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::air::Record;
 use super::phy::{Bandwidth, Guard, Phy, Profile};
 
 /// Duplexing of a cell.
@@ -54,6 +55,19 @@ impl Convergence {
             Convergence::Ethernet => padded + 18,
             Convergence::EthernetWithoutFcs => padded + 14,
         }
+    }
+
+    /// Returns the SDU of an IP packet. Frames of Ethernet have zeros for addresses, padding and FCS.
+    pub(super) fn sdu(self, packet: &[u8]) -> Vec<u8> {
+        let mut sdu = Vec::with_capacity(self.sdu_len(packet.len()));
+        if self != Convergence::Ip {
+            let is_version_6 = packet.first().is_some_and(|first| first >> 4 == 6);
+            sdu.extend([0; 12]);
+            sdu.extend(if is_version_6 { [0x86, 0xdd] } else { [0x08, 0x00] });
+        }
+        sdu.extend_from_slice(packet);
+        sdu.resize(self.sdu_len(packet.len()), 0);
+        sdu
     }
 }
 
@@ -105,6 +119,9 @@ pub struct Cell {
     pub scheduler: Scheduler,
     /// Margins in dB above a profile's SNR threshold, to enter and to leave it. Default: 2 and 1.
     pub margins: [f64; 2],
+    /// Frames to be recorded: a capture of their bursts and a picture of their maps. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record: Option<Record>,
 }
 
 impl Default for Cell {
@@ -130,6 +147,7 @@ impl Default for Cell {
             convergence: Convergence::Ip,
             scheduler: Scheduler::RoundRobin,
             margins: [2.0, 1.0],
+            record: None,
         }
     }
 }
@@ -150,6 +168,7 @@ impl Cell {
         ensure(first <= last && last <= 15, "request_backoff", "two powers of two in order, at most 15")?;
         ensure(self.request_attempts > 0, "request_attempts", "at least 1")?;
         ensure(!self.descriptor_interval.is_zero(), "descriptor_interval", "more than zero")?;
+        self.record.map_or(Ok(()), |record| record.check())?;
         ensure(self.margins.iter().all(|margin| margin.is_finite()), "margins", "two numbers")?;
         Ok(phy)
     }

@@ -3,8 +3,9 @@
 use bentpipe_net::queue::Queue;
 use bentpipe_net::{InvalidConfig, Packet};
 use bentpipe_units::{RandomStream, Time};
-use bentpipe_wire::wman::{CRC_LEN, Grant, HEADER_LEN, Layout, MAX_PDU_LEN, Numbers};
+use bentpipe_wire::wman::{CRC_LEN, Fragment, Grant, HEADER_LEN, Layout, MAX_PDU_LEN, Numbers};
 
+use super::air::PduRecord;
 use super::config::{Cell, Convergence, PathConfig, ServiceFlow};
 use super::contend::Contention;
 
@@ -152,6 +153,10 @@ pub(super) struct Conn {
     pub(super) served: f64,
     /// Counters.
     pub(super) counts: Counts,
+    /// PDUs that are made, while they are recorded.
+    pub(super) record: Option<Vec<PduRecord>>,
+    /// Number of the next fragment in a record.
+    fragment: u16,
 }
 
 impl Conn {
@@ -187,6 +192,8 @@ impl Conn {
             pdus_at_grant: 0,
             served: 0.0,
             counts: Counts::default(),
+            record: None,
+            fragment: 0,
         })
     }
 
@@ -274,18 +281,46 @@ impl Conn {
             let fixed = mac.fixed + if grant { Grant::LEN } else { 0 };
             let room = to.saturating_sub(at).min(MAX_PDU_LEN);
             let first = done.len();
+            self.begin_record(grant, mac);
             let len = if mac.packing {
                 self.pack(fixed, room, mac, now, done)
             } else {
                 self.single(fixed, room, mac, now, done)
             };
             if len == 0 {
+                if let Some(record) = &mut self.record {
+                    record.pop();
+                }
                 break;
             }
             self.end_pdu((at, at + len), (first, stream), blocks, done);
             (at, grant) = (at + len, false);
         }
         at
+    }
+
+    /// Begins the record of a PDU, if PDUs are recorded.
+    fn begin_record(&mut self, has_grant: bool, mac: &Mac) {
+        if let Some(record) = &mut self.record {
+            let grant = has_grant.then_some(0);
+            record.push(PduRecord { grant, is_packed: mac.packing, parts: Vec::new() });
+        }
+    }
+
+    /// Records bytes of the head from `from` on, if PDUs are recorded.
+    fn record_part(&mut self, from: usize, part: usize, mac: &Mac) {
+        let (Some(record), Some(head)) = (&mut self.record, &self.head) else { return };
+        let fragment = Fragment::at(from == 0, from + part == head.len);
+        let number = self.fragment;
+        if fragment != Fragment::Whole {
+            self.fragment = (number + 1) % Numbers::Short.modulus();
+        }
+        let mut bytes = mac.convergence.sdu(&head.packet.to_vec());
+        bytes.truncate(from + part);
+        bytes.drain(..from.min(bytes.len()));
+        if let Some(pdu) = record.last_mut() {
+            pdu.parts.push((fragment, number, bytes));
+        }
     }
 
     /// Ends a PDU: its packets are complete at its end, unless it is lost.
@@ -348,6 +383,10 @@ impl Conn {
 
     /// Sends `part` bytes of the head, and dequeues after its last byte.
     fn send(&mut self, part: usize, mac: &Mac, now: Time, done: &mut Vec<Done>) {
+        if self.record.is_some() {
+            let from = self.head.as_ref().map_or(0, |head| head.sent);
+            self.record_part(from, part, mac);
+        }
         let Some(head) = &mut self.head else { return };
         head.sent += part;
         if head.sent < head.len {

@@ -2,10 +2,11 @@
 
 use bentpipe_units::{RandomStream, Time};
 
+use super::air::{Burst, Content};
 use super::cell::Wimax;
 use super::config::Scheduler;
 use super::conn::Blocks;
-use super::phy::{Profile, TAIL};
+use super::phy::{LONG_PREAMBLE, Profile, TAIL};
 use super::share::{Claim, share};
 
 /// Parts of a symbol, a multiple of the bytes of every profile.
@@ -32,6 +33,7 @@ impl Wimax {
         let bursts = profiles.iter().filter(|used| **used).count();
         let room = self.frame.downlink_room(bursts, allocations, has_descriptors);
         let first_symbol = self.frame.downlink - room;
+        self.record_overhead(first_symbol);
         self.usage.maps += u64::from(first_symbol);
         self.usage.downlink += u64::from(first_symbol);
         // Each burst loses its tail, and each but one a part of its last symbol.
@@ -48,6 +50,14 @@ impl Wimax {
         order.sort_by_key(|(conn, _)| self.down_profile(*conn));
         self.fill_downlink(now, first_symbol, &order, stream);
         (self.scratch.claims, self.scratch.order) = (claims, order);
+    }
+
+    /// Records what is in front of the bursts.
+    fn record_overhead(&self, first: u32) {
+        let [preamble, fch, maps] = [LONG_PREAMBLE, LONG_PREAMBLE + 1, first].map(f64::from);
+        self.record_area(true, [0.0, preamble], Content::Preamble);
+        self.record_area(true, [preamble, fch], Content::Fch);
+        self.record_area(true, [fch, maps], Content::Maps);
     }
 
     /// Shares units among the services in their order.
@@ -101,13 +111,23 @@ impl Wimax {
             let room = profile.capacity(self.frame.downlink.saturating_sub(start)).min(at + bytes);
             let loss = self.stations[self.conns[*conn].station].down.loss;
             let mut blocks = Blocks::new(profile.bytes(), loss);
+            let is_recorded = self.is_recorded();
             let target = &mut self.conns[*conn];
+            target.record = is_recorded.then(Vec::new);
             let end = target.fill((at, room), false, &self.mac, (now, stream), &mut blocks, &mut done);
             target.counts.granted += (end - at) as u64;
             target.served += (end - at) as f64;
             let phy = self.frame.phy;
             let arrival = |end: usize| now + phy.symbols(start + profile.symbols(end));
             self.arrive(*conn, arrival, &mut done);
+            if is_recorded && end > at {
+                let station = self.conns[*conn].station;
+                let place = [at, end].map(|byte| f64::from(start) + byte as f64 / profile.bytes() as f64);
+                self.record_area(true, place, Content::Burst { station, profile });
+                let (pdus, sent) =
+                    (self.recorded(*conn), now + phy.symbols(start + (at / profile.bytes()) as u32));
+                self.record_burst(Burst { at: sent, station, is_downlink: true, pdus });
+            }
             at = end;
         }
         let symbols = start - first + current.map_or(0, |last| last.symbols(at));

@@ -6,15 +6,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use bentpipe_site::{
-    Assembly, At, Changes, Changing, Cost, Facts, MediumKind, Member, Named, Order, Problem, Review, Scope,
-    SharingCopies, Site, Takes, Wired, line,
+    Artefact, Assembly, At, Changes, Changing, Cost, Facts, MediumKind, Member, Named, Order, Problem,
+    Review, Scope, SharingCopies, Site, Takes, Wired, line,
 };
 
+use super::air::AirLog;
 use super::cell::Wimax;
 use super::config::{Cell, PathConfig, Radio, Service, ServiceFlow};
 use super::conn::Mac;
 use super::overhead::Frame;
 use super::phy::{Profile, SHORT_PREAMBLE};
+use super::picture::Picture;
 
 /// A link of an 802.16 cell, between its base station and a subscriber station.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -105,7 +107,9 @@ impl MediumKind for Kind {
         all: Vec<Member<'s, Self>>,
         cells: &'s Named<Cell>,
     ) -> Box<dyn Assembly + 's> {
-        Box::new(Cells { row, places: vec![None; all.len()], all, cells })
+        let logs = cells.iter().filter(|(_, cell)| cell.record.is_some());
+        let logs = logs.map(|(name, _)| (name.as_str(), AirLog::default())).collect();
+        Box::new(Cells { row, places: vec![None; all.len()], all, cells, logs })
     }
 
     fn change(at: &Changing<'_, Self>, to: &mut Changes) -> Result<(), Problem> {
@@ -302,6 +306,8 @@ struct Cells<'s> {
     all: Vec<Member<'s, Kind>>,
     cells: &'s Named<Cell>,
     places: Vec<Option<At>>,
+    /// Records of the cells that have one.
+    logs: Vec<(&'s str, AirLog)>,
 }
 
 impl Assembly for Cells<'_> {
@@ -310,7 +316,10 @@ impl Assembly for Cells<'_> {
             let members: Vec<usize> = of_cell(&self.all, name).map(|(n, _)| n).collect();
             let many = || Problem::new(format!("cell.{name}"), "more than 32767 stations");
             u16::try_from(members.len()).map_err(|_| many())?;
-            let element = self.build(name, cell, &members)?;
+            let mut element = self.build(name, cell, &members)?;
+            if let Some((_, log)) = self.logs.iter().find(|(of, _)| of == name) {
+                element.record(log);
+            }
             let element = site.add(Order::Shared(self.row, n), format!("wimax/{name}"), element);
             for (port, member) in members.iter().enumerate() {
                 self.places[*member] = Some((element, Port(port as u16)));
@@ -325,9 +334,42 @@ impl Assembly for Cells<'_> {
         let line = place.ok_or_else(|| Problem::new(member.place.key("medium.cell_name"), "no such cell"))?;
         Ok(Wired::new(line, cost(&self.all, member, self.cells)?.usable()))
     }
+
+    /// Returns a capture and a picture of each recorded cell.
+    fn artefacts(&self) -> Vec<Artefact<At>> {
+        let files = |(name, log): &(&str, AirLog)| {
+            let (capture, picture) = (log.clone(), log.clone());
+            let drawn =
+                self.cells.get(*name).and_then(|cell| Picture::new(name, cell, self.stations(name)).ok());
+            let taps = || Vec::new();
+            [
+                Some(Artefact {
+                    file: format!("cell-{name}.pcap"),
+                    taps: taps(),
+                    write: Box::new(move |out| capture.write_capture(out)),
+                }),
+                drawn.map(|drawn| Artefact {
+                    file: format!("cell-{name}.svg"),
+                    taps: taps(),
+                    write: Box::new(move |out| drawn.write(&picture, out)),
+                }),
+            ]
+        };
+        self.logs.iter().flat_map(files).flatten().collect()
+    }
 }
 
 impl<'s> Cells<'s> {
+    /// Returns the names of a cell's stations, in the order of their numbers.
+    fn stations(&self, cell: &str) -> Vec<String> {
+        let mut links: Vec<(usize, String)> = of_cell(&self.all, cell)
+            .map(|(_, member)| (member.link, station_name(&self.all, member)))
+            .collect();
+        links.sort();
+        links.dedup_by_key(|(link, _)| *link);
+        links.into_iter().map(|(_, name)| name).collect()
+    }
+
     /// Returns the base station of a cell with links.
     ///
     /// Copies of a base station are nodes of their own, and have no cell in common.
@@ -355,6 +397,12 @@ impl<'s> Cells<'s> {
             None => Problem::impossible(&format!("cell.{name}"), &refusal.impossible),
         })
     }
+}
+
+/// Returns the node of a member's subscriber station.
+fn station_name(all: &[Member<'_, Kind>], member: &Member<'_, Kind>) -> String {
+    let node = if is_downlink(all, member) { member.to } else { member.from };
+    node.to_owned()
 }
 
 fn path(member: &Member<'_, Kind>, station: usize, is_downlink: bool) -> PathConfig {

@@ -5,6 +5,7 @@ use bentpipe_net::{Port, link};
 use bentpipe_units::{Bytes, Span, Time};
 
 use bentpipe_net::Packet;
+use bentpipe_wire::wman;
 
 use super::*;
 
@@ -335,4 +336,105 @@ fn what_is_impossible_is_refused() {
     all[0].radio = Radio { snr: [10.0, 10.0], profile: Some([Profile::Qam64R34; 2]), ..Radio::default() };
     let error = Wimax::new(&Cell::default(), &all).err().expect("a profile that the SNR does not carry");
     assert_eq!((error.part, error.impossible.key), ("medium", "profile"));
+}
+
+/// Packet of zeros with an IP version and a number.
+fn numbered(n: u16, len: usize) -> Packet {
+    let mut bytes = vec![0; len];
+    bytes[0] = 0x45;
+    bytes[4..6].copy_from_slice(&n.to_be_bytes());
+    Packet::from_bytes(&bytes)
+}
+
+/// Sends packets of several lengths in both directions of three stations.
+fn traffic(rig: &mut Harness<Wimax>) {
+    for n in 0..300 {
+        let len = [40, 200, 900, 1500][n % 4];
+        rig.receive(n as u64 * 2 * MS, (n % 6) as u16, numbered(n as u16, len));
+    }
+    rig.run_until(3000 * MS);
+}
+
+#[test]
+fn bytes_of_bursts_are_those_of_the_packets_and_fill_their_symbols() {
+    let record = Some(Record { frames: 2000, ..Record::default() });
+    for (packing, duplex, convergence) in [
+        (false, Duplex::Fdd, Convergence::Ip),
+        (true, Duplex::Tdd, Convergence::Ip),
+        (true, Duplex::Fdd, Convergence::EthernetWithoutFcs),
+    ] {
+        let cell = Cell { packing, duplex, convergence, record, ..Cell::default() };
+        let mut rig = rig(&cell, &paths(3));
+        let log = AirLog::default();
+        rig.element.record(&log);
+        traffic(&mut rig);
+        assert_eq!(rig.out.len(), 300);
+        let frames = log.frames();
+        let (mut open, mut whole) = (std::collections::BTreeMap::new(), Vec::<Vec<u8>>::new());
+        for burst in frames.iter().flat_map(|frame| &frame.bursts) {
+            let pdus = burst.pdus.concat();
+            let mut rest = &pdus[..];
+            while !rest.is_empty() {
+                if let Ok(wman::Header::Request(_)) = wman::Header::parse(rest) {
+                    rest = &rest[wman::HEADER_LEN..];
+                    continue;
+                }
+                let pdu = wman::Pdu::new_checked(rest, wman::CrcForm::Ofdma).expect("a PDU");
+                for part in pdu.parts() {
+                    let part = part.expect("a part");
+                    let sdu: &mut Vec<u8> = open.entry(pdu.header.cid).or_default();
+                    sdu.extend_from_slice(part.bytes);
+                    if matches!(part.fragment, wman::Fragment::Whole | wman::Fragment::Last) {
+                        whole.push(std::mem::take(sdu));
+                    }
+                }
+                rest = &rest[pdu.total_len()..];
+            }
+        }
+        let sdu = |n: usize| convergence.sdu(&numbered(n as u16, [40, 200, 900, 1500][n % 4]).to_vec());
+        let mut sent: Vec<Vec<u8>> = (0..300).map(sdu).collect();
+        sent.sort();
+        whole.sort();
+        assert!(sent == whole, "packing {packing}: {} SDUs", whole.len());
+        // Downlink: areas have the bytes of their bursts.
+        let bytes = |frame: &air::Frame| {
+            frame
+                .bursts
+                .iter()
+                .filter(|burst| burst.is_downlink)
+                .map(|burst| burst.pdus.concat().len())
+                .sum::<usize>() as f64
+        };
+        let area = |area: &air::Area| match area.content {
+            air::Content::Burst { profile, .. } => {
+                (area.symbols[1] - area.symbols[0]) * profile.bytes() as f64
+            }
+            _ => 0.0,
+        };
+        for frame in frames.iter() {
+            let used = frame.downlink.iter().map(area).sum::<f64>();
+            assert!((used - bytes(frame)).abs() < 1e-6, "{used} of {}", bytes(frame));
+            for areas in [&frame.downlink, &frame.uplink] {
+                let ends = areas
+                    .windows(2)
+                    .all(|two| two[0].symbols[1] <= two[1].symbols[0] + 1e-9 || two[1].symbols[0] == 0.0);
+                assert!(ends, "areas overlap: {areas:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_record_changes_nothing() {
+    let run = |record: Option<Record>| {
+        let mut rig = rig(&Cell { record, ..Cell::default() }, &paths(3));
+        let log = AirLog::default();
+        rig.element.record(&log);
+        traffic(&mut rig);
+        let frames = log.frames().len();
+        (rig.times(), frames)
+    };
+    let (plain, none) = run(None);
+    let (recorded, frames) = run(Some(Record { from: Span::from_millis(100), frames: 20 }));
+    assert_eq!((plain == recorded, none, frames), (true, 0, 20));
 }

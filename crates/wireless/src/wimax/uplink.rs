@@ -3,6 +3,7 @@
 use bentpipe_units::{RandomStream, Time};
 use bentpipe_wire::wman::HEADER_LEN;
 
+use super::air::{self, Burst as AirBurst, Content};
 use super::cell::Wimax;
 use super::config::{Cell, Scheduler, Service};
 use super::conn::Blocks;
@@ -148,11 +149,16 @@ impl Wimax {
         let profile = station.up.profile;
         let mut blocks = Blocks::new(profile.bytes(), station.up.loss);
         let room = profile.capacity(burst.symbols - SHORT_PREAMBLE);
+        let (is_recorded, mut pdus) = (self.is_recorded(), Vec::new());
         let mut done = std::mem::take(&mut self.scratch.done);
         let mut at = 0;
         for &n in &plan.polled {
             if self.conns[n].station == burst.station {
-                at += self.answer_poll(n, start, room - at);
+                let asked = self.answer_poll(n, start, room - at);
+                if is_recorded && asked > 0 {
+                    pdus.push(air::request(self.cid(n), self.conns[n].demand));
+                }
+                at += asked;
             }
         }
         for place in 0..self.up_of[burst.station].len() {
@@ -166,6 +172,7 @@ impl Wimax {
             let asks =
                 self.config.piggyback && conn.flow.service != Service::Ugs && need > room - at + coming;
             let lost_before = conn.counts.pdus_lost;
+            conn.record = is_recorded.then(Vec::new);
             let end = conn.fill((at, room), asks, &mac, (start, stream), &mut blocks, &mut done);
             if asks && end > at && conn.counts.pdus_lost == lost_before {
                 conn.counts.piggybacks += 1;
@@ -183,12 +190,35 @@ impl Wimax {
                 conn.grant_size = need.max(HEADER_LEN);
             }
             let phy = self.frame.phy;
+            if is_recorded {
+                pdus.extend(self.recorded_uplink(n, asks));
+            }
             let arrival = |end: usize| start + phy.symbols(first + SHORT_PREAMBLE + profile.symbols(end));
             self.arrive(n, arrival, &mut done);
             at = end;
         }
         self.shrink_grants(burst.station);
         self.scratch.done = done;
+        if is_recorded {
+            let (station, data) = (burst.station, first + SHORT_PREAMBLE);
+            self.record_area(false, [first, data].map(f64::from), Content::Preamble);
+            let content = Content::Burst { station, profile };
+            self.record_area(false, [data, first + burst.symbols].map(f64::from), content);
+            if !pdus.is_empty() {
+                let at = start + self.frame.phy.symbols(data);
+                self.record_burst(AirBurst { at, station, is_downlink: false, pdus });
+            }
+        }
+    }
+
+    /// Returns the bytes of a connection's PDUs, the first with its piggyback request.
+    fn recorded_uplink(&mut self, n: usize, asks: bool) -> Vec<Vec<u8>> {
+        let conn = &mut self.conns[n];
+        let waiting = conn.need(&self.mac);
+        if let Some(first) = conn.record.as_mut().and_then(|record| record.first_mut()).filter(|_| asks) {
+            first.grant = Some(air::piggyback(waiting));
+        }
+        self.recorded(n)
     }
 
     /// Returns the bytes that a map already grants for a frame after the present one.
@@ -248,7 +278,32 @@ impl Wimax {
                 conn.asked_at = now;
             }
         }
+        if self.is_recorded() {
+            self.record_contention(now, &requests);
+        }
         self.scratch.requests = requests;
+    }
+
+    /// Records ranging, the request slots, and the requests that did not collide.
+    fn record_contention(&self, start: Time, requests: &[(u32, usize)]) {
+        let slots = self.config.request_slots;
+        let first = self.frame.contention_end() - slots * self.frame.slot;
+        if first > 0 {
+            self.record_area(false, [0.0, first.into()], Content::Ranging);
+        }
+        for slot in 0..slots {
+            let from = first + slot * self.frame.slot;
+            let of_slot: Vec<usize> =
+                requests.iter().filter(|(in_slot, _)| *in_slot == slot).map(|(_, n)| *n).collect();
+            let content = Content::Slot(of_slot.len());
+            self.record_area(false, [from, from + self.frame.slot].map(f64::from), content);
+            if let [n] = of_slot[..] {
+                let pdus = vec![air::request(self.cid(n), self.conns[n].need(&self.mac))];
+                let (station, at) =
+                    (self.conns[n].station, start + self.frame.phy.symbols(from + SHORT_PREAMBLE));
+                self.record_burst(AirBurst { at, station, is_downlink: false, pdus });
+            }
+        }
     }
 
     /// Returns the slot in which a connection asks in this region.
