@@ -17,7 +17,7 @@ use bentpipe_rohc::{
 };
 use bentpipe_site::{Ahead, Stage, StageElements};
 use bentpipe_units::{Bytes, Span, Time};
-use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::ip::{Protocol, TrafficClass};
 use bentpipe_wire::ipv4;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,8 @@ pub mod metrics;
 
 /// Output of both elements.
 const OUT: Port = Port(0);
+/// Bits of explicit congestion notification in a traffic class.
+const ECN: u8 = 3;
 /// L2TPv3 over IP (RFC 3931, section 4.1.1).
 const L2TP: Protocol = Protocol(115);
 /// Session of the only tunnel.
@@ -204,6 +206,8 @@ pub struct Aggregator {
     created_at: Vec<Time>,
     arrived_at: Vec<Time>,
     last_protocol: u8,
+    /// Traffic class of the aggregate: that of its packets, or 0 if they differ.
+    class: TrafficClass,
     deadline: Time,
     packets: u64,
     passed: u64,
@@ -226,6 +230,7 @@ impl Aggregator {
             created_at: Vec::new(),
             arrived_at: Vec::new(),
             last_protocol: 0,
+            class: TrafficClass(0),
             deadline: Time::NEVER,
             packets: 0,
             passed: 0,
@@ -244,8 +249,12 @@ impl Aggregator {
         if self.config.outer.len() + self.subframes.len() + len > self.config.size.get() as usize {
             self.flush(cx);
         }
+        let class = class_of(&bytes);
         if self.created_at.is_empty() {
             self.deadline = cx.now() + self.config.period;
+            self.class = class;
+        } else if class != self.class {
+            self.class = TrafficClass(0);
         }
         self.put(protocol, &content);
         self.created_at.push(packet.created_at());
@@ -292,7 +301,7 @@ impl Aggregator {
         let mut bytes = std::mem::take(&mut self.subframes);
         let created_at = std::mem::take(&mut self.created_at);
         let mut packet = match (self.config.outer, created_at.len()) {
-            (Outer::L2tp, _) => outer(bytes.len()),
+            (Outer::L2tp, _) => outer(bytes.len(), self.class),
             (Outer::Ppp, 1) => frame(take_alone(&mut bytes)),
             (Outer::Ppp, _) => frame(MULTIPLEXED),
         };
@@ -307,6 +316,16 @@ impl Aggregator {
 /// Returns the compressed PPP protocol field of an IP packet.
 fn protocol_of(header: &[u8]) -> u8 {
     if header.first().is_some_and(|first| first >> 4 == 6) { IPV6 } else { IPV4 }
+}
+
+/// Returns the traffic class of an IP packet without ECN, for the outer header.
+fn class_of(bytes: &[u8]) -> TrafficClass {
+    let class = match bytes {
+        [first, class, ..] if first >> 4 == 4 => *class,
+        [first, second, ..] if first >> 4 == 6 => first << 4 | second >> 4,
+        _ => 0,
+    };
+    TrafficClass(class & !ECN)
 }
 
 /// Returns a packet of a PPP protocol field.
@@ -325,10 +344,11 @@ fn take_alone(subframes: &mut Vec<u8>) -> u8 {
 }
 
 /// Returns a packet of the headers in front of subframes.
-fn outer(subframes_len: usize) -> Packet {
+fn outer(subframes_len: usize, traffic_class: TrafficClass) -> Packet {
     let mut packet = Packet::new(OUTER_LEN, 0);
     let ends = [1, 2].map(|last| Ipv4Addr::new(169, 254, 0, last));
     let ip = ipv4::Repr::new(ends[0], ends[1], L2TP, OUTER_LEN - ipv4::HEADER_LEN + subframes_len);
+    let ip = ipv4::Repr { traffic_class, ..ip };
     let header = packet.header_mut();
     ip.emit(header);
     header[ipv4::HEADER_LEN..OUTER_LEN - 1].copy_from_slice(&SESSION.to_be_bytes());

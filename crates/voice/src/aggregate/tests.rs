@@ -165,3 +165,28 @@ fn hostile_aggregates_are_counted() {
     assert!(Config { size: Bytes::new(63), ..Config::default() }.check().is_err());
     assert!(Config { max_packet: Bytes::new(1401), ..Config::default() }.check().is_err());
 }
+
+#[test]
+fn the_outer_header_has_the_dscp_that_all_packets_have() {
+    /// Returns the outer traffic class of an aggregate of packets with these.
+    fn outer_of(classes: &[u8]) -> u8 {
+        let mut front = Aggregator::new(Config::default());
+        let mut sent = with_cx(at_ms(0), |cx| {
+            for class in classes {
+                let mut packet = voice(1, 0);
+                packet.header_mut()[1] = *class;
+                front.receive(Port(0), packet, cx);
+            }
+        });
+        sent.extend(with_cx(at_ms(20), |cx| {
+            front.wake(cx);
+        }));
+        assert_eq!(sent.len(), 1);
+        sent[0].header()[1]
+    }
+    let (voice, video) = (46 << 2, 34 << 2);
+    assert_eq!(outer_of(&[voice, voice, voice]), voice);
+    assert_eq!(outer_of(&[voice, video, voice]), 0, "no mark of one packet is forced on another");
+    assert_eq!(outer_of(&[voice | 2, voice | 1]), voice, "ECN is not copied");
+    assert_eq!(outer_of(&[0, voice]), 0);
+}
