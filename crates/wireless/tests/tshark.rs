@@ -61,7 +61,9 @@ fn tshark_reads_the_packets_of_a_recorded_cell() {
         let (capture, delivered) = run(&cell, Profile::Qam64R34);
         assert_eq!(delivered, 120);
         let path = folder.write(format!("{name}.pcap"), capture);
-        let rows = Tshark::on(&path).expect("asked for before").fields(&["eth.src", "ip.id", "udp.dstport"]);
+        let rows = Tshark::on(&path).expect("asked for before").fields(&["frame.time_epoch", "ip.id"]);
+        let times: Vec<f64> = rows.iter().map(|row| row[0].parse().expect("a time")).collect();
+        assert!(times.is_sorted(), "{name}: in the order of time");
         let mut idents: Vec<u32> = rows
             .iter()
             .flat_map(|row| {

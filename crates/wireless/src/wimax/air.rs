@@ -111,7 +111,10 @@ impl AirLog {
         let mut writer = Writer::new(out, LinkType::ETHERNET)?;
         let mut sequence = 0_u16;
         for frame in self.frames().iter() {
-            for (number, burst) in frame.bursts.iter().enumerate() {
+            // Downlink and uplink of FDD are at the same time.
+            let mut bursts: Vec<&Burst> = frame.bursts.iter().collect();
+            bursts.sort_by_key(|burst| burst.at);
+            for (number, burst) in bursts.into_iter().enumerate() {
                 for pdus in groups(&burst.pdus) {
                     let bytes = burst.envelope(&pdus, sequence, (frame.number as u32, number as u8));
                     writer.write(burst.at.as_nanos(), &bytes, 0)?;
