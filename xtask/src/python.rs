@@ -47,6 +47,9 @@ pub(crate) fn environment() -> Result<()> {
         return Ok(());
     }
     let python = interpreter()?;
+    if !has_compiler(python) {
+        install::install(&["gcc", "libc6-dev", "python3-dev"])?;
+    }
     let (shown, list) = (folder.display().to_string(), list.display().to_string());
     sh(python, &["-m", "venv", "--clear", &shown])?;
     let pip = folder.join("bin/pip").display().to_string();
@@ -81,6 +84,13 @@ fn interpreter() -> Result<&'static str> {
 /// Returns the environment's folder.
 pub(crate) fn folder() -> PathBuf {
     root().join("target/python")
+}
+
+/// Returns `true` if packages without a wheel, such as `pesq`, can be built.
+fn has_compiler(python: &str) -> bool {
+    let header = "import pathlib, sys, sysconfig\n\
+                  sys.exit(not pathlib.Path(sysconfig.get_path('include'), 'Python.h').exists())";
+    output_of("cc", &["--version"]).is_some() && output_of(python, &["-c", header]).is_some()
 }
 
 fn is_recent(python: &str) -> bool {
