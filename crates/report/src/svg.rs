@@ -107,7 +107,7 @@ fn file(plot: &Plot) -> String {
     svg
 }
 
-/// Returns the curves with a name, each with its place and its row in a legend as wide as the plot.
+/// Returns the curves with a name, each with place and row in the legend.
 fn legend(plot: &Plot) -> Vec<(&Curve, (f64, u32))> {
     let (mut x, mut row) = (2.0, 0);
     let mut entries = Vec::new();

@@ -1,4 +1,4 @@
-//! Speech at the listener: decoded packets on the time line of the playout buffer, losses concealed.
+//! Speech at the listener: decoded packets in their playout times, losses concealed.
 
 use bentpipe_assemble::scratch::Scratch;
 use bentpipe_units::Time;

@@ -15,7 +15,7 @@ use super::metrics;
 use super::packets::{Datagram, Refusal, Route};
 use super::rating::Delays;
 use super::receiver::{Received, Receiver};
-use super::recording::{Log, Recording};
+use super::recording::{Arrived, Log, Recording};
 use super::reports::Reports;
 use super::sender::{Emission, Origin, Sender};
 use crate::conversation::{Conversation, Party};
@@ -129,8 +129,37 @@ impl Agent {
         self.calls.iter().map(|call| &call.receiver)
     }
 
-    /// Returns the time stamp that the first call begins with, and the ticks of a packet.
-    pub(super) fn origin(&self) -> Option<(u32, u32)> {
+    /// Sends a recording in the first call, from its start on.
+    ///
+    /// A recording is an RTP payload for each packet, none in pauses.
+    ///
+    /// Must be called before the run. Pauses need silence suppression; after the recording there is a pause.
+    pub fn speak(&mut self, packets: Vec<Option<Vec<u8>>>) {
+        self.recording = Some(Recording { packets });
+    }
+
+    /// Keeps the packets that arrive in the first call. Must be called before the run.
+    pub fn listen(&mut self) {
+        self.log = Some(Log::default());
+    }
+
+    /// Returns the log of what arrived in the first call, and begins another one.
+    pub fn take_log(&mut self) -> Log {
+        self.log.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Returns the packets in the other end's log, in the order of arrival.
+    pub fn arrived(&self, log: Log) -> Vec<Arrived> {
+        self.origin().map(|origin| log.arrived(origin)).unwrap_or_default()
+    }
+
+    /// Returns the mean mouth-to-ear delay of the first call up to now.
+    pub fn mouth_to_ear(&self) -> Option<Span> {
+        self.receivers().next()?.figures().delays.mouth_to_ear()
+    }
+
+    /// Returns the first time stamp of the first call, and the ticks of a packet.
+    fn origin(&self) -> Option<(u32, u32)> {
         let first = self.calls.first()?.sender.first_timestamp();
         Some((first, self.plan.settings.step_ticks))
     }

@@ -2,7 +2,6 @@
 
 use bentpipe_units::{Span, Time};
 
-use super::agent::Agent;
 use super::config::Settings;
 use crate::losses::Losses;
 
@@ -62,6 +61,18 @@ impl Log {
     pub(super) fn push(&mut self, timestamp: u32, payload: &[u8], (at, played): (Time, Time)) {
         self.0.push(Logged { timestamp, payload: payload.to_vec(), at, played });
     }
+
+    /// Returns the packets in the order of arrival, numbered in steps of time stamps.
+    pub(super) fn arrived(self, (first, step): (u32, u32)) -> Vec<Arrived> {
+        let number = |timestamp: u32| (timestamp.wrapping_sub(first) / step.max(1)) as usize;
+        let arrived = |Logged { timestamp, payload, at, played }| Arrived {
+            number: number(timestamp),
+            payload,
+            at,
+            played,
+        };
+        self.0.into_iter().map(arrived).collect()
+    }
 }
 
 impl Settings {
@@ -73,44 +84,5 @@ impl Settings {
         let r = rating.r(Some(delay), losses);
         let listening = rating.mos(rating.r(Some(Span::ZERO), losses));
         (!r.is_nan()).then(|| Score { mouth_to_ear: delay, r, mos: rating.mos(r), listening })
-    }
-}
-
-impl Agent {
-    /// Sends a recording in the first call, from its start on.
-    ///
-    /// A recording is an RTP payload for each packet, none in pauses.
-    ///
-    /// Must be called before the run. Pauses need silence suppression; after the recording there is a pause.
-    pub fn speak(&mut self, packets: Vec<Option<Vec<u8>>>) {
-        self.recording = Some(Recording { packets });
-    }
-
-    /// Keeps the packets that arrive in the first call. Must be called before the run.
-    pub fn listen(&mut self) {
-        self.log = Some(Log::default());
-    }
-
-    /// Returns the log of what arrived in the first call, and begins another one.
-    pub fn take_log(&mut self) -> Log {
-        self.log.as_mut().map(std::mem::take).unwrap_or_default()
-    }
-
-    /// Returns the packets in the other end's log, in the order of arrival.
-    pub fn arrived(&self, log: Log) -> Vec<Arrived> {
-        let Some((first, step)) = self.origin() else { return Vec::new() };
-        let number = |timestamp: u32| (timestamp.wrapping_sub(first) / step.max(1)) as usize;
-        let arrived = |Logged { timestamp, payload, at, played }| Arrived {
-            number: number(timestamp),
-            payload,
-            at,
-            played,
-        };
-        log.0.into_iter().map(arrived).collect()
-    }
-
-    /// Returns the mean mouth-to-ear delay of the first call up to now.
-    pub fn mouth_to_ear(&self) -> Option<Span> {
-        self.receivers().next()?.figures().delays.mouth_to_ear()
     }
 }

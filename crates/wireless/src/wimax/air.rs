@@ -1,4 +1,4 @@
-//! Record of a cell on the air: areas of its frames, and bytes of its bursts.
+//! Record of a cell: areas of its frames, bytes of its bursts.
 //!
 //! A record does not affect the cell, which sends the same without it.
 
