@@ -65,22 +65,18 @@ impl Ffmpeg {
 
     /// Writes the test card of eye `eye`: moving parts, a running clock and a tone.
     ///
-    /// Offset of the second eye from the first.
-    ///
     /// # Errors
     /// Returns an error if ffmpeg does not start, or fails.
     pub fn card(self, card: &Card, eye: u8, out: &Path) -> Result<(), Failure> {
-        let Card { width, height, rate, .. } = card;
-        let (length, shift) = (card.length.as_secs_f64(), SHIFT * u32::from(eye));
-        let (wide, tone) = (width + SHIFT, 440 + 110 * u32::from(eye));
+        let Card { rate, .. } = card;
+        let (length, tone) = (card.length.as_secs_f64(), 440 + 110 * u32::from(eye));
         let video_bits = rate.as_bps() * 3 / 4;
-        let picture = format!(
-            "testsrc2=size={wide}x{height}:rate=25:duration={length},crop={width}:{height}:{shift}:0"
-        );
         let sound = format!("sine=frequency={tone}:sample_rate=48000:duration={length}");
         let bits = video_bits.to_string();
         let mut arguments: Vec<String> =
-            ["-f", "lavfi", "-i", &picture, "-f", "lavfi", "-i", &sound].map(String::from).to_vec();
+            ["-f", "lavfi", "-i", &picture(card, eye), "-f", "lavfi", "-i", &sound]
+                .map(String::from)
+                .to_vec();
         let video = ["-c:v", "mpeg2video", "-threads", "1", "-pix_fmt", "yuv420p", "-g", "12", "-bf", "2"];
         let rates =
             ["-b:v", &bits, "-maxrate", &bits, "-bufsize", &(video_bits / 3).to_string()].map(String::from);
@@ -93,6 +89,38 @@ impl Ffmpeg {
         arguments.extend(stream);
         arguments.push(out.display().to_string());
         self.run(arguments)
+    }
+
+    /// Writes the pictures of a test card before coding. They are in FFV1 and Matroska, without loss.
+    ///
+    /// # Errors
+    /// Returns an error if ffmpeg does not start, or fails.
+    pub fn source(self, card: &Card, eye: u8, out: &Path) -> Result<(), Failure> {
+        let picture = picture(card, eye);
+        let input = ["-f", "lavfi", "-i", &picture].map(OsStr::new);
+        let coded = ["-c:v", "ffv1", "-threads", "1", "-pix_fmt", "yuv420p"].map(OsStr::new);
+        let exact = ["-flags", "+bitexact", "-fflags", "+bitexact", "-f", "matroska"].map(OsStr::new);
+        self.run(input.into_iter().chain(coded).chain(exact).chain([out.as_os_str()]))
+    }
+
+    /// Returns time and digest of each decoded frame of sound. The list is empty without sound.
+    ///
+    /// # Errors
+    /// Returns an error if ffmpeg does not start.
+    pub fn sound(self, file: &Path, folder: &Path) -> Result<Vec<(i64, String)>, Failure> {
+        let list = folder.join("sound.md5");
+        let _ = std::fs::remove_file(&list);
+        let mut arguments: Vec<&OsStr> = ["-threads", "1", "-copyts", "-i"].map(OsStr::new).to_vec();
+        arguments.push(file.as_os_str());
+        arguments.extend(["-map", "0:a:0", "-c:a", "pcm_s16le", "-f", "framemd5"].map(OsStr::new));
+        arguments.push(list.as_os_str());
+        // A stream without sound, or of which none can be decoded.
+        if let Err(Failure::NotThere(why)) = self.run(arguments) {
+            return Err(Failure::NotThere(why));
+        }
+        let text = std::fs::read_to_string(&list).unwrap_or_default();
+        let frame = |line: &str| Some((time(line)?, line.rsplit(',').next()?.trim().to_owned()));
+        Ok(text.lines().filter(|line| !line.starts_with('#')).filter_map(frame).collect())
     }
 
     /// Decodes the video of a file into `folder`. A stream of which nothing can be decoded has no pictures.
@@ -158,6 +186,13 @@ impl Ffmpeg {
 
 /// Horizontal offset of the second eye's picture, in pixels.
 const SHIFT: u32 = 16;
+
+/// Returns the filter graph of a test card's picture.
+fn picture(card: &Card, eye: u8) -> String {
+    let Card { width, height, .. } = card;
+    let (wide, shift, length) = (width + SHIFT, SHIFT * u32::from(eye), card.length.as_secs_f64());
+    format!("testsrc2=size={wide}x{height}:rate=25:duration={length},crop={width}:{height}:{shift}:0")
+}
 
 /// The presentation time in a line of framemd5: stream, decoding time, presentation time, ...
 fn time(line: &str) -> Option<i64> {

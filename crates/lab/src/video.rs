@@ -7,6 +7,7 @@
 
 mod judge;
 pub mod quality;
+mod ssim;
 
 use std::path::Path;
 
@@ -26,6 +27,15 @@ pub fn load(path: &Path) -> Result<TransportStream, String> {
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let bytes = read_at_most(path, bentpipe_mpeg::stream::MAX_LEN).map_err(|error| said(&error))?;
     TransportStream::read(&bytes).map_err(|error| said(&error))
+}
+
+/// Writes the pictures of a test card's eye before coding, without loss.
+///
+/// # Errors
+/// Returns an error if ffmpeg is not there or fails.
+pub fn source(card: &Card, eye: u8, out: &Path) -> Result<(), String> {
+    let ffmpeg = Ffmpeg::find().map_err(|error| error.to_string())?;
+    ffmpeg.source(card, eye, out).map_err(|error| error.to_string())
 }
 
 /// Produces a test card, both eyes multiplexed if it has two.

@@ -18,7 +18,7 @@ impl TrafficKind for SourceConfig {
 
     fn offered(&self, _: Bytes) -> Option<Rate> {
         let (rate, stream_bytes) = (&self.rate, TS_PACKET_LEN as f64 * f64::from(self.ts_packets));
-        let mean = rate.pruned().mean * f64::from(rate.programmes);
+        let mean = rate.bounded().mean * f64::from(rate.programmes);
         Some(Rate::from_bps(mean as u64).mul_f64(self.payload().get() as f64 / stream_bytes))
     }
 

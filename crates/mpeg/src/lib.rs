@@ -2,21 +2,24 @@
 //!
 //! [`Rates`] is the model of ATM Forum 97-0177: a single-programme transport stream has a constant rate from
 //! one programme clock reference to the next, references are 20 to 100 ms apart, and the rates are fractional
-//! Gaussian noise (long-range dependent), without the values that no encoder produces. [`Fgn`] generates the
-//! noise. [`Source`] turns the rate into datagrams of transport stream packets; for cells, call
-//! [`Rates::next_unit`] with a cell's length.
+//! Gaussian noise (long-range dependent), within bounds. Values outside are pruned, clipped, or avoided by an
+//! exponential. [`Fgn`] generates the noise. [`Source`] turns the rate into datagrams of transport stream packets; for
+//! cells, call [`Rates::next_unit`] with a cell's length.
 //!
-//! Not modelled by sources: the contents of the stream. Pictures, their types and sizes do not exist; the payload is
-//! zeros.
+//! With [`Pictures`] each rate is that of a group of I, P and B pictures, which share its bits by their sizes.
+//!
+//! Not modelled by sources: the contents of the stream; the payload is zeros.
 
 mod fft;
 mod fgn;
 mod kind;
 pub mod lrd;
+mod pictures;
 mod rates;
 mod source;
 pub mod stream;
 
 pub use fgn::{Fgn, Synthesis};
-pub use rates::{Piece, Pruned, RateConfig, Rates};
+pub use pictures::Pictures;
+pub use rates::{Bounded, Bounding, Piece, RateConfig, Rates};
 pub use source::{Source, SourceConfig};

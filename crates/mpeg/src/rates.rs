@@ -10,29 +10,33 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fgn::{Fgn, Synthesis};
+use super::pictures::Pictures;
 
 /// The rate of one or several transport streams together (ATM Forum 97-0177).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateConfig {
-    /// Mean rate of one programme, before pruning. No default.
+    /// Mean rate of one programme, without bounds. No default.
     pub mean: Rate,
-    /// Standard deviation of one programme's rate, before pruning; "0 bit/s" makes it constant. No default.
+    /// Standard deviation of one programme's rate, without bounds; "0 bit/s" makes it constant. No default.
     pub deviation: Rate,
     /// Number of independent programmes in the sum. Default: 1.
     #[serde(default = "one")]
     pub programmes: u16,
-    /// Hurst parameter of the rates, before pruning. 0.5 is white noise, more is long-range dependence.
+    /// Hurst parameter of the rates, without bounds. 0.5 is white noise, more is long-range dependence.
     /// Default: 0.8.
     #[schemars(range(min = 0.001, max = 0.999))]
     #[serde(default = "hurst")]
     pub hurst: f64,
-    /// Rates below are thrown away, and the next one is taken. Default: "0 bit/s".
+    /// Lower bound of the rate. Default: "0 bit/s".
     #[serde(default)]
     pub lowest: Rate,
-    /// Rates above are thrown away, and the next one is taken. Default: "15 Mbit/s".
+    /// Upper bound of the rate. Default: "15 Mbit/s".
     #[serde(default = "highest")]
     pub highest: Rate,
+    /// Treatment of rates outside of the bounds. Default: "prune".
+    #[serde(default, skip_serializing_if = "Bounding::is_prune")]
+    pub bounding: Bounding,
     /// The shortest time between two programme clock references, where the rate changes. Default: "20 ms".
     #[serde(default = "shortest")]
     pub shortest: Span,
@@ -40,6 +44,9 @@ pub struct RateConfig {
     /// "100 ms".
     #[serde(default = "longest")]
     pub longest: Span,
+    /// Pictures of three types, among which each rate's bits are shared. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pictures: Option<Pictures>,
     /// Synthesis of the noise. Default: "davies-harte".
     #[serde(default)]
     pub synthesis: Synthesis,
@@ -75,15 +82,46 @@ fn samples() -> u32 {
     1 << 14
 }
 
-/// Normal distribution after pruning.
+/// Treatment of rates outside of the bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bounding {
+    /// Rates outside are discarded, and the next one is taken.
+    #[default]
+    Prune,
+    /// Rates outside become the nearest bound.
+    Clip,
+    /// Rates are the exponential of the noise, so log-normal with the given mean and deviation. Those outside become
+    /// the nearest bound.
+    Exponentiate,
+}
+
+impl Bounding {
+    /// Returns `true` for the default.
+    fn is_prune(&self) -> bool {
+        *self == Bounding::Prune
+    }
+}
+
+/// Distribution of rates within their bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pruned {
-    /// The share of values that is kept.
+pub struct Bounded {
+    /// Share of the noise's values that are within the bounds.
     pub kept: f64,
-    /// Mean of the values kept, in bits per second.
+    /// Mean in bits per second.
     pub mean: f64,
-    /// Standard deviation of the values kept, in bits per second.
+    /// Standard deviation in bits per second.
     pub deviation: f64,
+}
+
+/// Returns the standard normal distribution function.
+fn below(x: f64) -> f64 {
+    0.5 * libm::erfc(-x * FRAC_1_SQRT_2)
+}
+
+/// Returns the standard normal density.
+fn density(x: f64) -> f64 {
+    libm::exp(-x * x / 2.0) / libm::sqrt(2.0 * PI)
 }
 
 impl RateConfig {
@@ -98,27 +136,28 @@ impl RateConfig {
             highest: highest(),
             shortest: shortest(),
             longest: longest(),
+            pictures: None,
             synthesis: Synthesis::default(),
+            bounding: Bounding::default(),
             samples: samples(),
         }
     }
 
-    /// Returns mean and deviation of one programme after pruning.
+    /// Returns mean and deviation of one programme within its bounds.
     ///
-    /// They are those of a normal distribution truncated at both ends.
-    pub fn pruned(&self) -> Pruned {
+    /// Pruned rates are normal, truncated at both ends. Clipped ones have the probability outside at the bounds.
+    pub fn bounded(&self) -> Bounded {
         let [mean, deviation] = [self.mean, self.deviation].map(|rate| rate.as_bps() as f64);
         if deviation == 0.0 {
             let kept = (self.lowest..=self.highest).contains(&self.mean);
-            return Pruned { kept: f64::from(u8::from(kept)), mean, deviation };
+            return Bounded { kept: f64::from(u8::from(kept)), mean, deviation };
         }
-        let [a, b] = [self.lowest, self.highest].map(|rate| (rate.as_bps() as f64 - mean) / deviation);
-        let below = |x: f64| 0.5 * libm::erfc(-x * FRAC_1_SQRT_2);
-        let density = |x: f64| libm::exp(-x * x / 2.0) / libm::sqrt(2.0 * PI);
-        let kept = below(b) - below(a);
-        let shift = (density(a) - density(b)) / kept;
-        let variance = 1.0 + (a * density(a) - b * density(b)) / kept - shift * shift;
-        Pruned { kept, mean: mean + deviation * shift, deviation: deviation * libm::sqrt(variance) }
+        let bounds = [self.lowest, self.highest].map(|rate| rate.as_bps() as f64);
+        match self.bounding {
+            Bounding::Prune => pruned(mean, deviation, bounds),
+            Bounding::Clip => clipped(mean, deviation, bounds),
+            Bounding::Exponentiate => exponentiated(mean, deviation, bounds),
+        }
     }
 
     /// Rejects invalid values, and those with unbounded run time.
@@ -129,21 +168,75 @@ impl RateConfig {
         InvalidConfig::ensure(self.programmes > 0, "programmes", "at least 1")?;
         InvalidConfig::ensure(self.hurst > 0.0 && self.hurst < 1.0, "hurst", "more than 0 and less than 1")?;
         InvalidConfig::ensure(self.shortest >= Span::from_micros(10), "shortest", "at least \"10 us\"")?;
+        if let Some(pictures) = &self.pictures {
+            pictures.check()?;
+            let is_unset = self.shortest == shortest() && self.longest == longest();
+            InvalidConfig::ensure(
+                is_unset,
+                "shortest",
+                "none, nor `longest`, as `pictures` have an interval",
+            )?;
+        }
         let is_longer = self.longest >= self.shortest && self.longest <= Span::from_secs(3600);
         InvalidConfig::ensure(is_longer, "longest", "from `shortest` to \"1 h\"")?;
         let is_possible = self.highest > self.lowest && self.highest <= Rate::from_bps(1_000_000_000_000);
         InvalidConfig::ensure(is_possible, "highest", "more than `lowest`, at most \"1000 Gbit/s\"")?;
         let has_room = (4..=Fgn::MAX_LEN as u64).contains(&self.samples.into());
         InvalidConfig::ensure(has_room, "samples", "from 4 to 1048576")?;
-        let pruned = self.pruned();
-        let keeps = pruned.kept >= 0.01;
+        let grows = self.bounding != Bounding::Exponentiate || self.mean.as_bps() > 0;
+        InvalidConfig::ensure(grows, "mean", "more than zero")?;
+        let bounded = self.bounded();
+        let keeps = bounded.kept >= 0.01;
         InvalidConfig::ensure(
             keeps,
             "mean",
             "one that leaves a hundredth of the rates within `lowest` and `highest`",
         )?;
-        InvalidConfig::ensure(pruned.mean >= 1.0, "mean", "more than zero")
+        InvalidConfig::ensure(bounded.mean >= 1.0, "mean", "more than zero")
     }
+}
+
+/// Returns the moments of a normal distribution truncated at both bounds.
+fn pruned(mean: f64, deviation: f64, bounds: [f64; 2]) -> Bounded {
+    let [a, b] = bounds.map(|bound| (bound - mean) / deviation);
+    let kept = below(b) - below(a);
+    let shift = (density(a) - density(b)) / kept;
+    let variance = 1.0 + (a * density(a) - b * density(b)) / kept - shift * shift;
+    Bounded { kept, mean: mean + deviation * shift, deviation: deviation * libm::sqrt(variance) }
+}
+
+/// Returns the moments of a normal distribution with the probability outside at the bounds.
+fn clipped(mean: f64, deviation: f64, bounds: [f64; 2]) -> Bounded {
+    let [a, b] = bounds.map(|bound| (bound - mean) / deviation);
+    let kept = below(b) - below(a);
+    let first = density(a) - density(b);
+    let second = kept + a * density(a) - b * density(b);
+    // Moments of the standardised value; all of it lies between `a` and `b`.
+    let shift = first + a * below(a) + b * below(-b);
+    let square = second + a * a * below(a) + b * b * below(-b);
+    let variance = (square - shift * shift).max(0.0);
+    Bounded { kept, mean: mean + deviation * shift, deviation: deviation * libm::sqrt(variance) }
+}
+
+/// Returns mean and deviation of the logarithm of a log-normal value with the given ones.
+fn logarithm(mean: f64, deviation: f64) -> [f64; 2] {
+    let variance = libm::log1p((deviation / mean) * (deviation / mean));
+    [libm::log(mean) - variance / 2.0, libm::sqrt(variance)]
+}
+
+/// Returns the moments of a log-normal distribution with the probability outside at the bounds.
+fn exponentiated(mean: f64, deviation: f64, [lowest, highest]: [f64; 2]) -> Bounded {
+    let [mu, sigma] = logarithm(mean, deviation);
+    // A bound of zero is infinitely far below.
+    let [a, b] = [lowest, highest].map(|bound| (libm::log(bound) - mu) / sigma);
+    let within = |power: f64| {
+        let moment = libm::exp(power * mu + power * power * sigma * sigma / 2.0);
+        moment * (below(b - power * sigma) - below(a - power * sigma))
+    };
+    let bounded = within(1.0) + lowest * below(a) + highest * below(-b);
+    let square = within(2.0) + lowest * lowest * below(a) + highest * highest * below(-b);
+    let variance = (square - bounded * bounded).max(0.0);
+    Bounded { kept: below(b) - below(a), mean: bounded, deviation: libm::sqrt(variance) }
 }
 
 /// A time of constant rate.
@@ -176,6 +269,9 @@ pub struct Rates {
 #[derive(Clone, Debug, Default)]
 struct Programme {
     rate: u64,
+    /// Rate of the group of pictures, and the number of its pictures that have begun.
+    group: u64,
+    begun: usize,
     /// The rest of the path in use, last value first, and the one after it.
     path: Vec<f64>,
     spare: Vec<f64>,
@@ -200,6 +296,7 @@ impl Rates {
             earned: 0,
         };
         for index in 0..config.programmes {
+            rates.join_group(index, stream);
             rates.renew(index, stream);
             let first = rates.interval(stream).mul_f64(stream.unit()).max(Span::from_nanos(1));
             rates.changes.push(Reverse((start + first, index)));
@@ -265,10 +362,32 @@ impl Rates {
     }
 
     fn renew(&mut self, index: u16, stream: &mut RandomStream) {
-        let rate = self.draw(index, stream);
+        let rate = self.next_rate(index, stream);
         let programme = &mut self.programmes[usize::from(index)];
         self.total = self.total - programme.rate + rate;
         programme.rate = rate;
+    }
+
+    /// Begins a programme at any picture of a group.
+    fn join_group(&mut self, index: u16, stream: &mut RandomStream) {
+        let Some(pictures) = self.config.pictures else { return };
+        let group = self.draw(index, stream);
+        let begun = (stream.unit() * pictures.len() as f64) as usize;
+        let programme = &mut self.programmes[usize::from(index)];
+        (programme.group, programme.begun) = (group, begun);
+    }
+
+    /// Returns the next rate of a programme or picture in bit/s.
+    fn next_rate(&mut self, index: u16, stream: &mut RandomStream) -> u64 {
+        let Some(pictures) = self.config.pictures else { return self.draw(index, stream) };
+        let number = self.programmes[usize::from(index)].begun % pictures.len();
+        if number == 0 {
+            let rate = self.draw(index, stream);
+            self.programmes[usize::from(index)].group = rate;
+        }
+        let programme = &mut self.programmes[usize::from(index)];
+        programme.begun = number + 1;
+        pictures.rate(programme.group, number)
     }
 
     /// Returns the next rate of a programme within the bounds, in bit/s.
@@ -279,9 +398,18 @@ impl Rates {
         if deviation == 0.0 {
             return self.config.mean.as_bps();
         }
+        let bounding = self.config.bounding;
         let programme = &mut self.programmes[usize::from(index)];
         loop {
-            let rate = mean + deviation * programme.value(&self.noise, stream);
+            let noise = programme.value(&self.noise, stream);
+            let rate = match bounding {
+                Bounding::Prune => mean + deviation * noise,
+                Bounding::Clip => (mean + deviation * noise).clamp(lowest, highest),
+                Bounding::Exponentiate => {
+                    let [mu, sigma] = logarithm(mean, deviation);
+                    libm::exp(mu + sigma * noise).clamp(lowest, highest)
+                }
+            };
             if (lowest..=highest).contains(&rate) {
                 return libm::round(rate) as u64;
             }
@@ -289,6 +417,9 @@ impl Rates {
     }
 
     fn interval(&self, stream: &mut RandomStream) -> Span {
+        if let Some(pictures) = &self.config.pictures {
+            return pictures.interval;
+        }
         let spread = self.config.longest - self.config.shortest;
         self.config.shortest + spread.mul_f64(stream.unit())
     }

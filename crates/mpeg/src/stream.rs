@@ -5,6 +5,7 @@
 //! what arrives, and makes a stream of it when the network has run. [`mux`] makes one stream of two programmes and takes it
 //! apart again.
 
+mod assessment;
 mod cells;
 mod keeper;
 mod kind;

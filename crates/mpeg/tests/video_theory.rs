@@ -5,7 +5,7 @@
 
 mod hurst;
 
-use bentpipe_mpeg::{Fgn, RateConfig, Rates, Synthesis};
+use bentpipe_mpeg::{Bounding, Fgn, RateConfig, Rates, Synthesis};
 use bentpipe_units::{RandomStream, Rate, Time};
 use hurst::{abry_veitch, dfa, local_whittle};
 
@@ -52,8 +52,12 @@ fn the_noise_has_its_variance_at_every_aggregation() {
 
 /// So many rates of one programme in Mbit/s, one from each piece.
 fn rates(mean: u64, deviation: u64, count: usize, seed: u64) -> Vec<f64> {
-    let config =
-        RateConfig { samples: 1 << 16, ..RateConfig::new(Rate::from_bps(mean), Rate::from_bps(deviation)) };
+    bounded_rates(mean, deviation, Bounding::Prune, count, seed)
+}
+
+fn bounded_rates(mean: u64, deviation: u64, bounding: Bounding, count: usize, seed: u64) -> Vec<f64> {
+    let config = RateConfig::new(Rate::from_bps(mean), Rate::from_bps(deviation));
+    let config = RateConfig { samples: 1 << 16, bounding, ..config };
     let mut stream = RandomStream::new(seed, "theory");
     let mut rates = Rates::new(&config, Time::ZERO, &mut stream).expect("possible");
     (0..count).map(|_| rates.next_piece(&mut stream).rate.as_bps() as f64 / 1e6).collect()
@@ -62,7 +66,7 @@ fn rates(mean: u64, deviation: u64, count: usize, seed: u64) -> Vec<f64> {
 #[test]
 fn pruned_rates_have_the_moments_of_a_truncated_normal() {
     for (mean, deviation) in [(5_000_000, 5_000_000), (7_500_000, 7_000_000), (10_000_000, 5_000_000)] {
-        let theory = RateConfig::new(Rate::from_bps(mean), Rate::from_bps(deviation)).pruned();
+        let theory = RateConfig::new(Rate::from_bps(mean), Rate::from_bps(deviation)).bounded();
         let all: Vec<f64> = (0..10).flat_map(|seed| rates(mean, deviation, N, seed)).collect();
         let ours = all.iter().sum::<f64>() / all.len() as f64;
         let spread = (all.iter().map(|x| (x - ours).powi(2)).sum::<f64>() / all.len() as f64).sqrt();
@@ -90,5 +94,34 @@ fn pruning_lowers_the_hurst_parameter() {
         println!("({mean}, {deviation}): local Whittle {whittle:.3}, Abry-Veitch {wavelet:.3}");
         assert!((whittle - expected).abs() < 0.02, "{whittle}, not {expected}");
         assert!(wavelet < 0.75 && wavelet > 0.65, "{wavelet}");
+    }
+}
+
+#[test]
+fn clipping_and_exponentiation_keep_the_hurst_parameter() {
+    // A monotone function of each value has Hermite rank 1, so its memory is that of the noise (Taqqu 1975). Pruning
+    // takes values out, which moves the others together.
+    let mean_of = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
+    for (mean, deviation) in [(5_000_000, 5_000_000), (7_500_000, 7_000_000), (10_000_000, 5_000_000)] {
+        let mut found = Vec::new();
+        for bounding in [Bounding::Prune, Bounding::Clip, Bounding::Exponentiate] {
+            let path = |seed| bounded_rates(mean, deviation, bounding, N, seed);
+            let paths: Vec<Vec<f64>> = (0..8).map(path).collect();
+            let config = RateConfig::new(Rate::from_bps(mean), Rate::from_bps(deviation));
+            let theory = RateConfig { bounding, ..config }.bounded();
+            let average = mean_of(&paths.iter().map(|path| mean_of(path)).collect::<Vec<_>>());
+            let square = |path: &Vec<f64>| mean_of(&path.iter().map(|x| x * x).collect::<Vec<_>>());
+            let spread = (mean_of(&paths.iter().map(square).collect::<Vec<_>>()) - average.powi(2)).sqrt();
+            let hurst = mean_of(&paths.iter().map(|path| local_whittle(path)).collect::<Vec<_>>());
+            println!(
+                "({mean}, {deviation}) {bounding:?}: mean {average:.3}, deviation {spread:.3}, H {hurst:.3}"
+            );
+            // The mean of a path has a deviation of 5 * (2^16)^-0.2 = 0.54; four of the mean of eight paths are 0.77.
+            assert!((average - theory.mean / 1e6).abs() < 0.77, "{bounding:?}: {average}");
+            assert!((spread * 1e6 / theory.deviation - 1.0).abs() < 0.1, "{bounding:?}: {spread}");
+            found.push(hurst);
+        }
+        assert!(found[1] > found[0] + 0.02 && found[1] < 0.82, "{found:?}");
+        assert!(found[2] > found[0] && found[2] < 0.82, "{found:?}");
     }
 }

@@ -40,6 +40,8 @@ pub struct MakeCard {
     pub card: Card,
     /// File to write.
     pub out: PathBuf,
+    /// File for the pictures of the first eye before they are coded.
+    pub source: Option<PathBuf>,
 }
 
 impl MakeCard {
@@ -53,7 +55,9 @@ impl MakeCard {
         }
         session.progress("making the test card", None);
         let made = video::card(&self.card);
+        let source = self.source.as_ref().map_or(Ok(()), |out| video::source(&self.card, 0, out));
         session.progress_finished();
+        source.map_err(Error::Usage)?;
         write(&self.out, &made.map_err(Error::Usage)?).map_err(Error::Usage)?;
         Ok(Outcome::new(String::new(), session, false))
     }
@@ -169,7 +173,8 @@ impl Carry {
         write_whole(&self.out, |file| file.write_all(&judged.received)).map_err(|error| error.to_string())?;
         let mut rows = carried(&judged, setup.adaptation);
         if self.quality {
-            rows.extend(self::judged(&compare(&self.input, &self.out, None, session)?));
+            let sent = Compared { original: &self.input, received: &self.out, programme: None, source: None };
+            rows.extend(self::judged(&sent.compare(session)?));
         }
         Ok(table(rows))
     }
@@ -276,6 +281,8 @@ pub struct Quality {
     pub received: PathBuf,
     /// Programme of both to compare. Default: the whole streams.
     pub programme: Option<u16>,
+    /// Pictures that the original was coded from, to compare in place of the decoded original.
+    pub source: Option<PathBuf>,
 }
 
 impl Quality {
@@ -284,8 +291,9 @@ impl Quality {
     /// # Errors
     /// Returns an error if a file cannot be read, or there is no ffmpeg.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
-        let quality = compare(&self.original, &self.received, self.programme, session);
-        let table = table(judged(&quality.map_err(Error::Usage)?));
+        let Quality { original, received, programme, source } = self;
+        let compared = Compared { original, received, programme: *programme, source: source.as_deref() };
+        let table = table(judged(&compared.compare(session).map_err(Error::Usage)?));
         Ok(Outcome::new(table.to_text(false), session, false))
     }
 }
@@ -317,7 +325,7 @@ fn run(mut built: Built, end: Span, session: &dyn Session) -> Result<Judged, Str
 }
 
 /// Measures of a stream that arrived: names, labels, and the adaptations that have them.
-const ROWS: [(&str, &str, &[Adaptation]); 15] = [
+const ROWS: [(&str, &str, &[Adaptation]); 21] = [
     ("cells-sent", "cells sent", &[]),
     ("cells-arrived", "cells arrived, misinserted ones included", &[]),
     ("good-pdus", "PDUs received", &[Adaptation::Aal5]),
@@ -327,6 +335,12 @@ const ROWS: [(&str, &str, &[Adaptation]); 15] = [
     ("misinserted-found", "cells found misinserted", &[Adaptation::Aal1, Adaptation::Aal1Fec]),
     ("octets-corrected", "octets corrected", &[Adaptation::Aal1Fec]),
     ("rows-failed", "code words not correctable", &[Adaptation::Aal1Fec]),
+    ("cell-loss-ratio", "cell loss ratio (I.356)", &[]),
+    ("cell-error-ratio", "cell error ratio", &[]),
+    ("cells-misinserted", "cells misinserted", &[]),
+    ("cell-delay-mean", "cell transfer delay, mean", &[]),
+    ("cdv-two-point", "cell delay variation, 2-point", &[]),
+    ("cdv-one-point", "cell delay variation, 1-point", &[]),
     ("ts-sent", "TS packets sent", &[]),
     ("ts-arrived", "TS packets received", &[]),
     ("ts-marked", "of these marked as damaged", &[]),
@@ -359,39 +373,57 @@ fn judged(quality: &Judgement) -> Vec<(&'static str, String)> {
         ("pictures lost", quality.lost.to_string()),
         ("pictures identical", quality.identical.to_string()),
         ("PSNR of the luma", format!("{:.2} dB", quality.psnr_db)),
+        ("SSIM of the luma", format!("{:.4}", quality.ssim)),
+        ("frames of sound in the original", quality.sound.frames.to_string()),
+        ("frames of sound lost", quality.sound.lost.to_string()),
+        ("frames of sound damaged", quality.sound.damaged.to_string()),
     ]
 }
 
-/// Decodes both files, or one programme of each, and compares.
-fn compare(
-    original: &Path,
-    received: &Path,
+/// Files to decode and compare.
+#[derive(Clone, Copy)]
+struct Compared<'a> {
+    original: &'a Path,
+    received: &'a Path,
     programme: Option<u16>,
-    session: &dyn Session,
-) -> Result<Judgement, String> {
-    let ffmpeg = ffmpeg()?;
-    session.progress("decoding and comparing", None);
-    let scratch = Scratch::new().map_err(|error| error.to_string())?;
-    let chosen = |path: &Path, name: &str| -> Result<PathBuf, String> {
-        let Some(number) = programme else { return Ok(path.to_owned()) };
-        let chosen = mux::demultiplex(&load(path, session)?, number).map_err(|error| error.to_string())?;
-        let path = scratch.path().join(name);
-        write(&path, &chosen)?;
-        Ok(path)
-    };
-    let reference =
-        Reference::of(&chosen(original, "original.ts")?, ffmpeg).map_err(|error| error.to_string())?;
-    let quality = reference.compare(&chosen(received, "received.ts")?, ffmpeg);
-    session.progress_finished();
-    let quality = quality.map_err(|error| error.to_string())?;
-    if quality.lost == quality.pictures {
-        session.note(&format!(
-            "{}: no picture could be decoded that has the time of one in {}: all count as lost",
-            received.display(),
-            original.display()
-        ));
+    source: Option<&'a Path>,
+}
+
+impl Compared<'_> {
+    /// Decodes both files, or one programme of each, and compares.
+    fn compare(&self, session: &dyn Session) -> Result<Judgement, String> {
+        let ffmpeg = ffmpeg()?;
+        session.progress("decoding and comparing", None);
+        let scratch = Scratch::new().map_err(|error| error.to_string())?;
+        let chosen = |path: &Path, name: &str| -> Result<PathBuf, String> {
+            let Some(number) = self.programme else { return Ok(path.to_owned()) };
+            let chosen =
+                mux::demultiplex(&load(path, session)?, number).map_err(|error| error.to_string())?;
+            let path = scratch.path().join(name);
+            write(&path, &chosen)?;
+            Ok(path)
+        };
+        let said = |error: &dyn std::fmt::Display| error.to_string();
+        let sent =
+            Reference::of(&chosen(self.original, "original.ts")?, ffmpeg).map_err(|error| said(&error))?;
+        let reference = match self.source {
+            Some(source) => sent
+                .before_coding(source, ffmpeg)
+                .map_err(|error| format!("{}: {error}", source.display()))?,
+            None => sent,
+        };
+        let quality = reference.compare(&chosen(self.received, "received.ts")?, ffmpeg);
+        session.progress_finished();
+        let quality = quality.map_err(|error| said(&error))?;
+        if quality.lost == quality.pictures {
+            session.note(&format!(
+                "{}: no picture could be decoded that has the time of one in {}: all count as lost",
+                self.received.display(),
+                self.original.display()
+            ));
+        }
+        Ok(quality)
     }
-    Ok(quality)
 }
 
 fn ffmpeg() -> Result<Ffmpeg, String> {

@@ -7,6 +7,8 @@ pub struct Judged {
     pub measures: Vec<(&'static str, &'static str, f64)>,
     /// Videos to be decoded and compared by another program: what was sent, and what arrived.
     pub videos: Vec<[Vec<u8>; 2]>,
+    /// Settings of the test card that was sent, if a program made one. Its pictures before coding can be compared too.
+    pub card: Option<serde_json::Value>,
     /// Files for the run's folder: the ends of their names, and content.
     pub files: Vec<(&'static str, Vec<u8>)>,
     /// Received bytes.

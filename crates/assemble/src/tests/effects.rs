@@ -297,6 +297,16 @@ fn stream_rows() -> Vec<Row> {
     rows.extend(VIDEO_KEYS.map(|(key, set)| row(key, &[VIDEO], &format!("SOURCE.{set}"))));
     rows.push(row("atm.stream.*.source[video].lowest", &[MANY], "SOURCE.lowest=1900 kbit/s"));
     rows.push(row("atm.stream.*.source[video].samples", &[MANY], "SOURCE.samples=4"));
+    const WIDE: &str = "SOURCE={kind=\"video\",mean=\"2 Mbit/s\",deviation=\"4 Mbit/s\"}";
+    rows.push(row("atm.stream.*.source[video].bounding", &[WIDE], "SOURCE.bounding=exponentiate"));
+    const PICTURES: &str = "SOURCE={kind=\"video\",mean=\"2 Mbit/s\",deviation=\"1 Mbit/s\",pictures={}}";
+    const PICTURE_KEYS: [(&str, &str); 4] = [
+        ("atm.stream.*.source[video].pictures.interval", "pictures.interval=20 ms"),
+        ("atm.stream.*.source[video].pictures.group", "pictures.group=6"),
+        ("atm.stream.*.source[video].pictures.distance", "pictures.distance=1"),
+        ("atm.stream.*.source[video].pictures.sizes[]", "pictures.sizes=[9.0, 3.0, 1.0]"),
+    ];
+    rows.extend(PICTURE_KEYS.map(|(key, set)| row(key, &[PICTURES], &format!("SOURCE.{set}"))));
     rows
 }
 

@@ -69,6 +69,6 @@ fn mean(source: &CellSource) -> u64 {
             let (on, all) = (on.as_nanos(), (*on + *off).as_nanos().max(1));
             (u128::from(rate.as_bps()) * u128::from(on) / u128::from(all)) as u64
         }
-        CellSource::Video(config) => (config.pruned().mean * f64::from(config.programmes)) as u64,
+        CellSource::Video(config) => (config.bounded().mean * f64::from(config.programmes)) as u64,
     }
 }

@@ -32,7 +32,8 @@ const CARD_EXAMPLES: &str = "\
 Examples:
   bentpipe video card card.ts
   bentpipe video card --width 1920 --height 1080 --rate '18 Mbit/s' --length '10 s' hd.ts
-  bentpipe video card --eyes 2 stereo.ts         both eyes, multiplexed into one stream";
+  bentpipe video card --eyes 2 stereo.ts         both eyes, multiplexed into one stream
+  bentpipe video card --rate '2 Mbit/s' --source source.mkv card.ts";
 
 const CARRY_EXAMPLES: &str = "\
 Examples:
@@ -56,7 +57,8 @@ Examples:
 const QUALITY_EXAMPLES: &str = "\
 Examples:
   bentpipe video quality card.ts received.ts
-  bentpipe video quality --programme 2 both.ts arrived.ts";
+  bentpipe video quality --programme 2 both.ts arrived.ts
+  bentpipe video quality --source source.mkv card.ts received.ts";
 
 #[derive(Debug, Args)]
 pub(crate) struct CardArgs {
@@ -77,12 +79,16 @@ pub(crate) struct CardArgs {
     /// Number of views: 1, or 2 for the left and right eye in one multiplex
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     eyes: u8,
+    /// Also write the first eye's pictures before coding, as Matroska
+    #[arg(long, value_name = "FILE")]
+    source: Option<PathBuf>,
 }
 
 impl CardArgs {
     pub(super) fn job(&self) -> MakeCard {
         let CardArgs { width, height, length, rate, eyes, .. } = *self;
-        MakeCard { card: Card { width, height, length, rate, eyes }, out: self.out.clone() }
+        let card = Card { width, height, length, rate, eyes };
+        MakeCard { card, out: self.out.clone(), source: self.source.clone() }
     }
 }
 
@@ -205,6 +211,9 @@ pub(crate) struct QualityArgs {
     /// Compare this programme of both
     #[arg(long, value_name = "NUMBER")]
     programme: Option<u16>,
+    /// Compare with the pictures that the original was coded from
+    #[arg(long, value_name = "FILE")]
+    source: Option<PathBuf>,
 }
 
 impl MuxArgs {
@@ -222,6 +231,6 @@ impl DemuxArgs {
 impl QualityArgs {
     pub(super) fn job(&self) -> Quality {
         let (original, received) = (self.original.clone(), self.received.clone());
-        Quality { original, received, programme: self.programme }
+        Quality { original, received, programme: self.programme, source: self.source.clone() }
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bentpipe_record::Measure;
+use bentpipe_scenario::Card;
 use bentpipe_site::{Judge, Judged};
 
 use super::quality::{Quality, Reference};
@@ -15,7 +16,7 @@ pub type Finish = Box<dyn FnOnce(&Path) -> Result<Vec<Measure>, String> + Send>;
 /// Width of each half of a picture for a report, in pixels.
 const HALF_WIDTH: u32 = 480;
 /// Number of originals whose pictures are kept for the next run.
-const KEPT: usize = 4;
+const KEPT: usize = 6;
 
 /// Returns the step that judges flows, if there are any to judge. `keeps_files`: what arrived stays in the folder.
 pub fn finish(judges: Vec<(String, Box<dyn Judge>)>, keeps_files: bool) -> Option<Finish> {
@@ -27,13 +28,17 @@ pub fn finish(judges: Vec<(String, Box<dyn Judge>)>, keeps_files: bool) -> Optio
         let mut measures = Vec::new();
         for (flow, mut judge) in judges {
             let prefix = if several { format!("{flow}-") } else { String::new() };
-            let Judged { measures: mut found, videos, files, .. } = judge.judge();
+            let Judged { measures: mut found, videos, files, card, .. } = judge.judge();
             for (name, content) in files {
                 let path = folder.join(format!("{flow}-{name}"));
                 std::fs::write(&path, content).map_err(|error| format!("{}: {error}", path.display()))?;
             }
             if !videos.is_empty() {
-                found.extend(pictures_measures(&compared(&videos, folder, keeps_files.then_some(&prefix))?));
+                let card = card.and_then(|card| serde_json::from_value(card).ok());
+                let (sent, before) =
+                    compared(&videos, card.as_ref(), folder, keeps_files.then_some(&prefix))?;
+                found.extend(pictures_measures(&sent));
+                found.extend(source_measures(&before));
             }
             let measure = |(name, unit, value): (&str, &str, f64)| {
                 Measure::new(format!("flow.{flow}.{name}"), unit, value)
@@ -44,17 +49,27 @@ pub fn finish(judges: Vec<(String, Box<dyn Judge>)>, keeps_files: bool) -> Optio
     }))
 }
 
-/// Decodes and compares what was sent and what arrived. With a prefix, leaves what arrived and a picture in `folder`.
-fn compared(videos: &[[Vec<u8>; 2]], folder: &Path, prefix: Option<&String>) -> Result<Vec<Quality>, String> {
+/// Decodes and compares what was sent and what arrived. With a test card it also compares with the pictures before
+/// coding. With a prefix, leaves what arrived and a picture in `folder`.
+fn compared(
+    videos: &[[Vec<u8>; 2]],
+    card: Option<&Card>,
+    folder: &Path,
+    prefix: Option<&String>,
+) -> Result<(Vec<Quality>, Vec<Quality>), String> {
     let ffmpeg = Ffmpeg::find().map_err(|error| error.to_string())?;
     let scratch = Scratch::new().map_err(|error| error.to_string())?;
-    let (mut files, mut qualities, mut pictures) = (Vec::new(), Vec::new(), 0);
+    let (mut files, mut qualities, mut before, mut pictures) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for (n, [sent, received]) in videos.iter().enumerate() {
-        let reference = reference(sent, ffmpeg)?;
+        let reference = reference(sent, None, ffmpeg)?;
         let home = prefix.map_or(scratch.path(), |_| folder);
         let file = home.join(format!("{}received-{}.ts", prefix.map_or("", String::as_str), n + 1));
         std::fs::write(&file, received).map_err(|error| format!("{}: {error}", file.display()))?;
         qualities.push(reference.compare(&file, ffmpeg).map_err(|error| error.to_string())?);
+        if let Some(card) = card {
+            let source = self::reference(sent, Some((card, n as u8)), ffmpeg)?;
+            before.push(source.compare(&file, ffmpeg).map_err(|error| error.to_string())?);
+        }
         files.push(file);
         pictures = reference.pictures();
     }
@@ -62,7 +77,7 @@ fn compared(videos: &[[Vec<u8>; 2]], folder: &Path, prefix: Option<&String>) -> 
         let out = folder.join(format!("{prefix}pictures.png"));
         draw(&videos[0][0], &files, (pictures, &scratch), &out, ffmpeg)?;
     }
-    Ok(qualities)
+    Ok((qualities, before))
 }
 
 /// Draws both eyes, or the picture sent next to the one that arrived.
@@ -82,32 +97,76 @@ fn draw(
     Ok(())
 }
 
-/// Returns the pictures of what was sent; decoded once for all runs.
-fn reference(sent: &[u8], ffmpeg: Ffmpeg) -> Result<Arc<Reference>, String> {
-    static DECODED: Mutex<Vec<(Vec<u8>, Arc<Reference>)>> = Mutex::new(Vec::new());
-    let mut decoded = DECODED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, reference)) = decoded.iter().find(|(known, _)| known == sent) {
-        return Ok(Arc::clone(reference));
+/// Stream sent, and its decoded pictures. With an eye they are a test card's before coding.
+type Known = (Vec<u8>, Option<u8>, Arc<Reference>);
+
+/// Returns the pictures of what was sent, or those before coding. They are decoded once for all runs.
+fn reference(sent: &[u8], source: Option<(&Card, u8)>, ffmpeg: Ffmpeg) -> Result<Arc<Reference>, String> {
+    static DECODED: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+    let eye = source.map(|(_, eye)| eye);
+    let find = || {
+        let decoded = DECODED.lock().unwrap_or_else(PoisonError::into_inner);
+        decoded.iter().find(|known| known.0 == sent && known.1 == eye).map(|known| Arc::clone(&known.2))
+    };
+    if let Some(known) = find() {
+        return Ok(known);
     }
     let scratch = Scratch::new().map_err(|error| error.to_string())?;
     let path = scratch.path().join("original.ts");
-    std::fs::write(&path, sent).map_err(|error| error.to_string())?;
-    let reference = Arc::new(Reference::of(&path, ffmpeg).map_err(|error| error.to_string())?);
-    decoded.insert(0, (sent.to_vec(), Arc::clone(&reference)));
+    let made = match source {
+        None => {
+            std::fs::write(&path, sent).map_err(|error| error.to_string())?;
+            Reference::of(&path, ffmpeg)
+        }
+        Some((card, eye)) => {
+            ffmpeg.source(card, eye, &path).map_err(|error| error.to_string())?;
+            reference(sent, None, ffmpeg)?.before_coding(&path, ffmpeg)
+        }
+    };
+    let made = Arc::new(made.map_err(|error| error.to_string())?);
+    let mut decoded = DECODED.lock().unwrap_or_else(PoisonError::into_inner);
+    decoded.insert(0, (sent.to_vec(), eye, Arc::clone(&made)));
     decoded.truncate(KEPT);
-    Ok(reference)
+    Ok(made)
 }
 
 /// Returns the measures of all parts' pictures together.
 fn pictures_measures(qualities: &[Quality]) -> Vec<(&'static str, &'static str, f64)> {
     let sum = |of: fn(&Quality) -> u64| qualities.iter().map(of).sum::<u64>() as f64;
     let pictures = sum(|quality| quality.pictures);
-    let mean_square = |quality: &Quality| 10_f64.powf(-quality.psnr_db / 10.0);
-    let mean = qualities.iter().map(mean_square).sum::<f64>() / qualities.len() as f64;
-    vec![
-        ("psnr", "dB", -10.0 * mean.log10()),
+    let mut all = vec![
+        ("psnr", "dB", psnr_db(qualities)),
+        ("ssim", "ratio", ssim(qualities)),
         ("pictures", "count", pictures),
         ("pictures-lost", "ratio", sum(|quality| quality.lost) / pictures),
         ("pictures-damaged", "ratio", 1.0 - sum(|quality| quality.identical) / pictures),
-    ]
+    ];
+    let frames = sum(|quality| quality.sound.frames);
+    if frames > 0.0 {
+        all.extend([
+            ("sound-lost", "ratio", sum(|quality| quality.sound.lost) / frames),
+            ("sound-damaged", "ratio", sum(|quality| quality.sound.damaged) / frames),
+        ]);
+    }
+    all
+}
+
+/// Returns the measures against the pictures before coding, if they are known.
+fn source_measures(qualities: &[Quality]) -> Vec<(&'static str, &'static str, f64)> {
+    if qualities.is_empty() {
+        return Vec::new();
+    }
+    vec![("psnr-source", "dB", psnr_db(qualities)), ("ssim-source", "ratio", ssim(qualities))]
+}
+
+/// Returns the PSNR of all parts' pictures together.
+fn psnr_db(qualities: &[Quality]) -> f64 {
+    let mean_square = |quality: &Quality| 10_f64.powf(-quality.psnr_db / 10.0);
+    let mean = qualities.iter().map(mean_square).sum::<f64>() / qualities.len() as f64;
+    -10.0 * mean.log10()
+}
+
+/// Returns the mean structural similarity of all parts.
+fn ssim(qualities: &[Quality]) -> f64 {
+    qualities.iter().map(|quality| quality.ssim).sum::<f64>() / qualities.len() as f64
 }

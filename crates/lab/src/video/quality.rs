@@ -1,12 +1,13 @@
 //! Picture quality of a received stream, compared with the original's.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use bentpipe_assemble::ffmpeg::Decoded;
 
-use super::{Failure, Ffmpeg, Scratch};
+use super::{Failure, Ffmpeg, Scratch, ssim};
 
 /// PSNR assigned to identical pictures, in dB.
 pub const IDENTICAL_DB: f64 = 100.0;
@@ -32,11 +33,13 @@ pub enum Problem {
     Received(PathBuf, io::Error),
 }
 
-/// The pictures of an original, by the time when they are to be shown.
+/// Pictures of an original by their presentation times, and its sound.
 #[derive(Debug)]
 pub struct Reference {
     size: (usize, usize),
     pictures: Vec<(i64, Vec<u8>)>,
+    /// Time and digest of each decoded frame of sound.
+    sound: Vec<(i64, String)>,
 }
 
 /// Quality of a received video relative to its original.
@@ -51,6 +54,36 @@ pub struct Quality {
     /// Peak signal-to-noise ratio of the luma in dB, at most [`IDENTICAL_DB`]. It is taken over all pictures of the
     /// original.
     pub psnr_db: f64,
+    /// Structural similarity of the luma, 1 for identical pictures. It is the mean over all pictures of the original.
+    pub ssim: f64,
+    /// Frames of sound.
+    pub sound: Sound,
+}
+
+/// Frames of a sound track, of 1152 samples in MPEG-1 layer II.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sound {
+    /// Frames of the original.
+    pub frames: u64,
+    /// Number of frames that were not decoded.
+    pub lost: u64,
+    /// Number of frames decoded with other samples.
+    pub damaged: u64,
+}
+
+impl Sound {
+    /// Compares decoded frames with the original's, by their times.
+    fn compare(original: &[(i64, String)], received: &[(i64, String)]) -> Sound {
+        let known: HashMap<i64, &String> = received.iter().map(|(time, digest)| (*time, digest)).collect();
+        let mut sound = Sound { frames: original.len() as u64, ..Sound::default() };
+        for (time, digest) in original {
+            match known.get(time) {
+                None => sound.lost += 1,
+                Some(found) => sound.damaged += u64::from(*found != digest),
+            }
+        }
+        sound
+    }
 }
 
 impl Reference {
@@ -67,7 +100,24 @@ impl Reference {
         if pictures.is_empty() {
             return Err(Problem::Original("the original has no pictures"));
         }
-        Ok(Reference { size, pictures })
+        let sound = ffmpeg.sound(file, scratch.path())?;
+        Ok(Reference { size, pictures, sound })
+    }
+
+    /// Returns the pictures of `source`, from which this stream was coded. They have this stream's times.
+    ///
+    /// # Errors
+    /// If ffmpeg cannot decode it, or it has another number of pictures.
+    pub fn before_coding(&self, source: &Path, ffmpeg: Ffmpeg) -> Result<Reference, Problem> {
+        let mut before = Reference::of(source, ffmpeg)?;
+        if before.pictures.len() != self.pictures.len() || before.size != self.size {
+            return Err(Problem::Original(
+                "the source has pictures of another number or size than what was sent",
+            ));
+        }
+        before.pictures.iter_mut().zip(&self.pictures).for_each(|(picture, (time, _))| picture.0 = *time);
+        before.sound = self.sound.clone();
+        Ok(before)
     }
 
     /// Returns the length in pictures.
@@ -85,7 +135,8 @@ impl Reference {
         let decoded = ffmpeg.decode(file, self.size, scratch.path())?;
         let mut comparison = Comparison::new(self);
         for_each(&decoded, |time, luma| comparison.show(time, luma))?;
-        Ok(comparison.end())
+        let sound = Sound::compare(&self.sound, &ffmpeg.sound(file, scratch.path())?);
+        Ok(Quality { sound, ..comparison.end() })
     }
 }
 
@@ -123,14 +174,17 @@ struct Comparison<'a> {
     shown: Vec<u8>,
     quality: Quality,
     squares: u64,
+    similarity: f64,
 }
 
 impl<'a> Comparison<'a> {
     fn new(reference: &'a Reference) -> Comparison<'a> {
         let (width, height) = reference.size;
         let pictures = reference.pictures.len() as u64;
-        let quality = Quality { pictures, lost: 0, identical: 0, psnr_db: 0.0 };
-        Comparison { reference, next: 0, shown: vec![BLACK; width * height], quality, squares: 0 }
+        let sound = Sound::default();
+        let quality = Quality { pictures, lost: 0, identical: 0, psnr_db: 0.0, ssim: 0.0, sound };
+        let shown = vec![BLACK; width * height];
+        Comparison { reference, next: 0, shown, quality, squares: 0, similarity: 0.0 }
     }
 
     /// A picture is decoded; those of the original before it were not.
@@ -156,6 +210,8 @@ impl<'a> Comparison<'a> {
         let squares: u64 = original.iter().zip(&self.shown).map(square).sum();
         self.squares += squares;
         self.quality.identical += u64::from(squares == 0);
+        let width = self.reference.size.0;
+        self.similarity += if squares == 0 { 1.0 } else { ssim::of(original, &self.shown, width) };
         self.next += 1;
     }
 
@@ -166,6 +222,7 @@ impl<'a> Comparison<'a> {
         }
         let pixels = self.quality.pictures as f64 * self.shown.len() as f64;
         self.quality.psnr_db = psnr_db(self.squares as f64 / pixels);
+        self.quality.ssim = self.similarity / self.quality.pictures as f64;
         self.quality
     }
 }
@@ -184,7 +241,8 @@ mod tests {
 
     fn reference(levels: &[u8]) -> Reference {
         let picture = |(n, level): (usize, &u8)| (10 + n as i64, vec![*level; 8]);
-        Reference { size: (4, 2), pictures: levels.iter().enumerate().map(picture).collect() }
+        let pictures = levels.iter().enumerate().map(picture).collect();
+        Reference { size: (4, 2), pictures, sound: Vec::new() }
     }
 
     fn shown(reference: &Reference, pictures: &[(i64, u8)]) -> Quality {
@@ -197,7 +255,11 @@ mod tests {
     fn pictures_are_compared_by_their_time() {
         let reference = reference(&[100, 100, 100, 100]);
         let all = shown(&reference, &[(10, 100), (11, 100), (12, 100), (13, 100)]);
-        assert_eq!(all, Quality { pictures: 4, lost: 0, identical: 4, psnr_db: IDENTICAL_DB });
+        let sound = Sound::default();
+        assert_eq!(
+            all,
+            Quality { pictures: 4, lost: 0, identical: 4, psnr_db: IDENTICAL_DB, ssim: 1.0, sound }
+        );
         // One off by 10: a mean square of 25, 34.15 dB.
         let off = shown(&reference, &[(10, 100), (11, 110), (12, 100), (13, 100)]);
         assert!((off.psnr_db - 34.151).abs() < 1e-3 && off.identical == 3, "{off:?}");
@@ -213,5 +275,15 @@ mod tests {
         assert_eq!(shown(&reference, &[]).lost, 4);
         // Pictures that the original does not have, before and behind it, change nothing but what is shown.
         assert_eq!(shown(&reference, &[(3, 100), (99, 0)]).lost, 4);
+    }
+
+    #[test]
+    fn frames_of_sound_are_compared_by_their_time() {
+        let frames = |list: &[(i64, &str)]| -> Vec<(i64, String)> {
+            list.iter().map(|(time, digest)| (*time, (*digest).to_owned())).collect()
+        };
+        let original = frames(&[(0, "a"), (1152, "b"), (2304, "c")]);
+        let sound = Sound::compare(&original, &frames(&[(0, "a"), (2304, "x"), (3456, "b")]));
+        assert_eq!(sound, Sound { frames: 3, lost: 1, damaged: 1 });
     }
 }

@@ -7,10 +7,11 @@ use bentpipe_site::{
     TrafficKind,
 };
 use bentpipe_transport::app::{Replay, datagram, endpoints};
-use bentpipe_units::{Bytes, Rate, Span};
+use bentpipe_units::{Bytes, Rate, Span, Time};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::ts;
 
+use super::assessment::{Assessment, Seen, digest};
 use super::cells::{self, Received, Receiver};
 use super::keeper::{Keeper, Misinsertion, Shelf, udp_payloads};
 use super::transport::{ClockJitter, TransportStream};
@@ -93,7 +94,7 @@ impl Stream {
         Ok(FlowEnds {
             sender: End::new(sender, ends.sender),
             receivers: receivers.collect(),
-            judge: Some(Box::new(Verdict { setup: self.clone(), original, shelf, cells_sent: None })),
+            judge: Some(Box::new(Verdict { setup: self.clone(), original, shelf, cells_sent: Vec::new() })),
         })
     }
 
@@ -109,7 +110,8 @@ impl Stream {
         let cells = cells::sent(&original.whole.packets, times, self.adaptation, count);
         let lasts = cells.first().zip(cells.last()).map(|(first, last)| last.0.saturating_sub(first.0));
         let inserted = Misinsertion::new(self.misinsertion, cells.len(), lasts.unwrap_or_default());
-        let cells_sent = Some(cells.len() as u64);
+        let seen = |(due, cell): &(Span, cells::Cell)| (Time::ZERO + *due, digest(cell));
+        let cells_sent = cells.iter().map(seen).collect();
         let sender =
             Replay::new(cells.into_iter().map(|(due, cell)| (due, cell.to_vec())).collect(), Span::ZERO);
         let sender = sender.map_err(|error| at.impossible("", &error))?;
@@ -156,8 +158,8 @@ struct Verdict {
     setup: Stream,
     original: Original,
     shelf: Shelf,
-    /// Number of cells, where there are cells.
-    cells_sent: Option<u64>,
+    /// Cells sent, where there are cells.
+    cells_sent: Vec<Seen>,
 }
 
 impl Judge for Verdict {
@@ -170,7 +172,9 @@ impl Judge for Verdict {
         measures.push(("intact", "ratio", same.sum::<f64>() / parts.len().max(1) as f64));
         let pairs = self.original.parts.iter().zip(&parts);
         let videos = pairs.map(|(sent, part)| [sent.to_bytes(), part.to_bytes()]).collect();
-        Judged { measures, videos, received: stream.to_bytes(), ..Judged::default() }
+        let card =
+            self.setup.file.is_none().then(|| serde_json::to_value(&self.setup.card).unwrap_or_default());
+        Judged { measures, videos, card, received: stream.to_bytes(), ..Judged::default() }
     }
 }
 
@@ -183,7 +187,21 @@ impl Verdict {
         let Stream { adaptation, deliver_errored, .. } = self.setup;
         let mut receiver = Receiver::new(adaptation, self.setup.packets().into(), deliver_errored);
         shelf.iter().for_each(|(at, cell)| receiver.cell(*at, cell));
-        receiver.finish(shelf.last().map_or(bentpipe_units::Time::ZERO, |(at, _)| *at))
+        receiver.finish(shelf.last().map_or(Time::ZERO, |(at, _)| *at))
+    }
+
+    /// Returns the performance of the cells by I.356. AAL1 spaces them evenly, so they have a 1-point delay variation.
+    fn assessed(&self) -> Vec<(&'static str, &'static str, f64)> {
+        let shelf = self.shelf.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let received: Vec<Seen> = shelf.iter().map(|(at, cell)| (*at, digest(cell))).collect();
+        let ends =
+            self.cells_sent.first().zip(self.cells_sent.last()).filter(|(first, last)| first.0 < last.0);
+        let interval_s = |(first, last): (&Seen, &Seen)| {
+            last.0.since(first.0).as_secs_f64() / (self.cells_sent.len() - 1) as f64
+        };
+        let is_even = self.setup.adaptation != Adaptation::Aal5;
+        let interval_s = ends.filter(|_| is_even).map(interval_s);
+        Assessment::of(&self.cells_sent, &received).measures(interval_s)
     }
 
     /// Returns the streams that were multiplexed, or the only one.
@@ -204,9 +222,9 @@ impl Verdict {
         let stats = received.stats;
         let sent = self.original.whole.len() as f64;
         let mut found = Vec::new();
-        if let Some(cells) = self.cells_sent {
+        if self.setup.adaptation != Adaptation::Udp {
             found.extend([
-                ("cells-sent", "cells", cells as f64),
+                ("cells-sent", "cells", self.cells_sent.len() as f64),
                 ("cells-arrived", "cells", stats.cells as f64),
                 ("good-pdus", "packets", stats.good_pdus as f64),
                 ("bad-pdus", "packets", stats.bad_pdus as f64),
@@ -215,6 +233,7 @@ impl Verdict {
                 ("octets-corrected", "B", stats.aal1.corrected as f64),
                 ("rows-failed", "count", stats.aal1.failed_rows as f64),
             ]);
+            found.extend(self.assessed());
         } else {
             found.push(("bad-datagrams", "packets", stats.bad_pdus as f64));
         }
