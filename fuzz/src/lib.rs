@@ -5,6 +5,7 @@ pub mod dtn;
 pub mod dvb;
 pub mod emu;
 pub mod gateway;
+pub mod hc;
 pub mod lab;
 pub mod net;
 pub mod rohc;

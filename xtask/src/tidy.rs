@@ -24,6 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-testkit", &[]),
     ("bentpipe-wire", &["units"]),
     ("bentpipe-rohc", &["wire", "units"]),
+    ("bentpipe-hc", &[]),
     ("bentpipe-cc", &["units"]),
     ("bentpipe-signalling", &["units"]),
     ("bentpipe-net", &["units", "wire"]),
@@ -36,7 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bentpipe-atm", &["units", "wire", "net", "sim", "site", "mpeg"]),
     ("bentpipe-wireless", &["units", "wire", "net", "sim", "site"]),
     ("bentpipe-sensor", &["units", "wire", "net", "site", "wireless", "dtn"]),
-    ("bentpipe-voice", &["units", "wire", "rohc", "net", "site", "transport"]),
+    ("bentpipe-voice", &["units", "wire", "rohc", "hc", "net", "site", "transport"]),
     ("bentpipe-telephony", &["units", "wire", "net", "site", "signalling"]),
     ("bentpipe-emu", &["units", "net", "sim", "wire"]),
     (
@@ -121,8 +122,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "bentpipe-offline",
         &[
-            "units", "wire", "rohc", "net", "site", "dvb", "mpeg", "voice", "scenario", "record", "assemble",
-            "lab", "report",
+            "units", "wire", "rohc", "hc", "net", "site", "dvb", "mpeg", "voice", "scenario", "record",
+            "assemble", "lab", "report",
         ],
     ),
     (

@@ -1,9 +1,9 @@
 //! Aggregation of small packets of several flows in front of a medium.
 //!
 //! *Models*: subframes with lengths (PPP multiplexing, RFC 3153) in L2TPv3 over IPv4 (RFC 3931), the idea of RFC 4170;
-//! a period and a size as limits; header compression (ROHC, unidirectional) of each packet before it is aggregated; PPP
-//! frames without the tunnel on a line of its own (RFC 1661, 3241).
-//! *Does not model*: set-up of the tunnel and of PPP, feedback of ROHC, priorities between packets.
+//! a period and a size as limits; header compression of each packet before it is aggregated (ROHC, unidirectional, or its
+//! predecessors RFC 1144, 2507 and 2508); PPP frames without the tunnel on a line of its own (RFC 1661, 3241, 3544).
+//! *Does not model*: set-up of the tunnel and of PPP, feedback of header compression, priorities between packets.
 //!
 //! The outer addresses are link-local ones, as only the partner behind the medium reads them.
 
@@ -11,6 +11,7 @@ use std::any::Any;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use bentpipe_hc as hc;
 use bentpipe_net::{Body, Carried, Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_rohc::{
     Channel, CidSpace, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, Profiles,
@@ -66,9 +67,37 @@ pub struct Config {
     /// Version of the profiles of ROHC. Default: "v1".
     #[serde(default, skip_serializing_if = "RohcVersion::is_first")]
     pub rohc_version: RohcVersion,
+    /// Header compression of each packet by a scheme before ROHC, in place of `rohc`. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<Scheme>,
     /// Headers in front of the packets. Default: "l2tp".
     #[serde(default, skip_serializing_if = "Outer::is_tunnel")]
     pub outer: Outer,
+}
+
+/// Scheme of header compression before ROHC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Scheme {
+    /// Van Jacobson's: TCP over IPv4 (RFC 1144).
+    Vj,
+    /// IP header compression: TCP, UDP and IP (RFC 2507).
+    Iphc,
+    /// Compressed RTP: IP, UDP and RTP, and TCP as with IPHC (RFC 2508).
+    Crtp,
+}
+
+impl Scheme {
+    /// Returns the settings of both ends: as many contexts as identifiers of 8 bits have.
+    const fn config(self) -> hc::Config {
+        let scheme = match self {
+            Scheme::Vj => hc::Scheme::VanJacobson,
+            Scheme::Iphc => hc::Scheme::Iphc,
+            Scheme::Crtp => hc::Scheme::Crtp,
+        };
+        hc::Config { tcp_contexts: 256, contexts: 256, ..hc::Config::new(scheme) }
+    }
 }
 
 /// Headers in front of aggregated packets.
@@ -135,6 +164,7 @@ impl Default for Config {
             max_packet: usual_packet(),
             rohc: false,
             rohc_version: RohcVersion::V1,
+            scheme: None,
             outer: Outer::L2tp,
         }
     }
@@ -157,7 +187,8 @@ impl Stage for Config {
         let size = (64..=9000).contains(&self.size.get());
         InvalidConfig::ensure(size, "size", "64 to 9000 B")?;
         let packet = (1..=self.size.get()).contains(&self.max_packet.get());
-        InvalidConfig::ensure(packet, "max_packet", "1 B to `size`")
+        InvalidConfig::ensure(packet, "max_packet", "1 B to `size`")?;
+        InvalidConfig::ensure(self.scheme.is_none() || !self.rohc, "scheme", "none, or `rohc` left out")
     }
 
     fn elements(&self, _: &Ahead) -> Result<StageElements, InvalidConfig> {
@@ -202,6 +233,7 @@ impl Carried for Subframes {
 pub struct Aggregator {
     config: Config,
     compressor: Option<Compressor>,
+    scheme: Option<hc::Compressor>,
     subframes: Vec<u8>,
     created_at: Vec<Time>,
     arrived_at: Vec<Time>,
@@ -226,6 +258,7 @@ impl Aggregator {
         Aggregator {
             config,
             compressor,
+            scheme: config.scheme.map(|scheme| hc::Compressor::new(scheme.config())),
             subframes: Vec::new(),
             created_at: Vec::new(),
             arrived_at: Vec::new(),
@@ -266,11 +299,16 @@ impl Aggregator {
     /// Returns protocol field and bytes of a subframe.
     fn content(&mut self, bytes: &[u8], now: Time) -> (u8, Vec<u8>) {
         let mut compressed = Vec::new();
-        if let Some(compressor) = &mut self.compressor {
-            let now = Duration::from_nanos(now.as_nanos());
-            if compressor.compress(now, bytes, &mut compressed).is_ok() {
-                return (ROHC, compressed);
-            }
+        let now = Duration::from_nanos(now.as_nanos());
+        if let Some(compressor) = &mut self.scheme {
+            let sent = compressor.compress(now, bytes, &mut compressed);
+            // With identifiers of 8 bits, all that a compressor sends has a protocol field of one byte.
+            return (sent.kind.ppp() as u8, compressed);
+        }
+        if let Some(compressor) = &mut self.compressor
+            && compressor.compress(now, bytes, &mut compressed).is_ok()
+        {
+            return (ROHC, compressed);
         }
         (protocol_of(bytes), bytes.to_vec())
     }
@@ -406,6 +444,7 @@ impl Element for Aggregator {
 pub struct Separator {
     outer: Outer,
     decompressor: Option<Decompressor>,
+    scheme: Option<hc::Decompressor>,
     packets: u64,
     malformed: u64,
     not_decompressed: u64,
@@ -422,7 +461,8 @@ impl Separator {
             })
         };
         let decompressor = config.rohc.then(rohc);
-        Separator { outer: config.outer, decompressor, packets: 0, malformed: 0, not_decompressed: 0 }
+        let scheme = config.scheme.map(|scheme| hc::Decompressor::new(scheme.config()));
+        Separator { outer: config.outer, decompressor, scheme, packets: 0, malformed: 0, not_decompressed: 0 }
     }
 
     /// Sends the packets of an aggregate of `bytes`.
@@ -467,6 +507,13 @@ impl Separator {
 
     fn deliver(&mut self, protocol: u8, content: &[u8], created_at: Time, cx: &mut Cx<'_>) {
         let mut restored = Vec::new();
+        if let (Some(decompressor), Some(kind)) = (&mut self.scheme, hc::Kind::of_ppp(protocol.into())) {
+            if decompressor.decompress(kind, content, &mut restored).is_err() {
+                self.not_decompressed += 1;
+                return;
+            }
+            return self.emit(Packet::from_bytes(&restored), created_at, cx);
+        }
         let bytes = match (protocol, &mut self.decompressor) {
             (IPV4 | IPV6, _) => content,
             (ROHC, Some(decompressor)) => {
@@ -482,7 +529,11 @@ impl Separator {
                 return;
             }
         };
-        let mut packet = Packet::from_bytes(bytes);
+        let packet = Packet::from_bytes(bytes);
+        self.emit(packet, created_at, cx);
+    }
+
+    fn emit(&mut self, mut packet: Packet, created_at: Time, cx: &mut Cx<'_>) {
         packet.set_created_at(created_at);
         self.packets += 1;
         cx.emit(OUT, packet);

@@ -6,7 +6,7 @@ use bentpipe_rohc::{CidSpace, DecompressorConfig};
 use bentpipe_wire::pcap::LinkType;
 use bentpipe_wire::rohc::esp::Icv;
 
-use super::comparison::{LikelyRtp, Versions};
+use super::comparison::{LikelyRtp, Predecessors, Versions};
 use super::ends::{Received, Receiver, Refusal, Sender, Sent, Unit};
 use super::impairments::ImpairmentConfig;
 use super::link::RohcLink;
@@ -174,16 +174,18 @@ impl Stats {
         let mut log = PacketLog::new(&self.outputs, &self.input, session)?;
         let mut likely = LikelyRtp::new(&self.sending, &self.decompressor);
         let mut versions = Versions::new(&self.sending, &self.decompressor);
+        let mut predecessors = Predecessors::new();
         input.for_each(|packet| {
             let carried = channel.carry(packet);
             likely.compare(packet, &carried);
             versions.compare(packet, &carried);
+            predecessors.compare(packet, &carried);
             record_carried(&mut log, packet, carried, None, true)?;
             Ok(!session.is_interrupted())
         })?;
         likely.remark().iter().for_each(|remark| session.note(remark));
         let outcome = end_sending(&channel, log, &input, session)?;
-        Ok(Outcome { text: outcome.text + &versions.text(), ..outcome })
+        Ok(Outcome { text: outcome.text + &versions.text() + &predecessors.text(), ..outcome })
     }
 }
 

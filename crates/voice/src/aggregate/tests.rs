@@ -110,6 +110,30 @@ fn frames_of_a_line_have_no_tunnel() {
     assert!(compressed < 500 * (1 + 6 + 20) + 3 * 10 * 45, "{compressed}");
 }
 
+/// PPP, a protocol field, and what CRTP (RFC 2508) or IPHC (RFC 2507) leave of 40 bytes; Van Jacobson's scheme has TCP only.
+#[test]
+fn schemes_before_rohc_save_what_their_formats_say() {
+    let config =
+        |scheme| Config { period: Span::ZERO, outer: Outer::Ppp, scheme: Some(scheme), ..Config::default() };
+    for outer in [Outer::L2tp, Outer::Ppp] {
+        for scheme in [Scheme::Vj, Scheme::Iphc, Scheme::Crtp] {
+            let (arrived, _) = carry(Config { outer, ..config(scheme) }, 10);
+            assert_eq!(arrived.len(), 500);
+            for (n, packet) in arrived.iter().enumerate() {
+                assert_eq!(packet.to_vec(), voice((n % 10) as u16, (n / 10) as u16).to_vec(), "packet {n}");
+            }
+        }
+    }
+    let bytes = |scheme| carry(config(scheme), 10).1;
+    assert_eq!(bytes(Scheme::Vj), 500 * 61);
+    // A full header, then one with new differences, one byte of the identification and two of the time stamp; then
+    // identifier, sequence and checksum.
+    assert_eq!(bytes(Scheme::Crtp), 10 * (61 + 1 + 20 + 4 + 1 + 2 + 48 * (1 + 20 + 4)));
+    // Full headers after 1, 2, 4, 8 and 16 others; else identifier, generation, identification and checksum, and RTP.
+    assert_eq!(bytes(Scheme::Iphc), 10 * (6 * 61 + 44 * (1 + 32 + 6)));
+    assert!(Config { rohc: true, ..config(Scheme::Vj) }.check().is_err());
+}
+
 #[test]
 fn a_size_and_a_period_bound_an_aggregate() {
     let (arrived, on_medium) =
