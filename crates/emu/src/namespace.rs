@@ -274,7 +274,9 @@ fn remove_if(is_meant: impl Fn(&str) -> bool) -> Vec<String> {
 }
 
 fn remove(name: &str) -> bool {
-    Identity::of_file(&Path::new(FOLDER).join(name)).iter().for_each(end_all);
+    // Another program may remove it too. A new namespace would get its number, and lose its programs here.
+    let held = File::open(Path::new(FOLDER).join(name)).ok();
+    held.as_ref().and_then(Identity::of_open).iter().for_each(end_all);
     ip(&["netns", "delete", name]).is_ok()
 }
 

@@ -1,6 +1,6 @@
 //! Programs inside a network namespace.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -21,6 +21,11 @@ impl Identity {
     /// Returns the identity of the namespace that a file stands for.
     pub(crate) fn of_file(path: &Path) -> Option<Identity> {
         fs::metadata(path).ok().map(|file| Identity(file.dev(), file.ino()))
+    }
+
+    /// Returns the identity of a namespace that is open. No other namespace gets it as long as it is.
+    pub(crate) fn of_open(file: &File) -> Option<Identity> {
+        file.metadata().ok().map(|file| Identity(file.dev(), file.ino()))
     }
 }
 
@@ -63,4 +68,50 @@ fn inside(namespace: &Identity) -> Vec<Pid> {
         Identity::of_file(Path::new(&file)).as_ref() == Some(namespace)
     };
     others.filter(is_inside).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    /// Starts a program in a network namespace of its own, and returns it with the namespace's file.
+    fn in_new_namespace() -> Option<(Child, File)> {
+        let own = Identity::of_file(Path::new("/proc/self/ns/net"));
+        let mut child = Command::new("unshare").args(["--net", "sleep", "60"]).spawn().ok()?;
+        for _ in 0..100 {
+            std::thread::sleep(Duration::from_millis(10));
+            let file = File::open(format!("/proc/{}/ns/net", child.id())).ok()?;
+            if Identity::of_open(&file) != own {
+                return Some((child, file));
+            }
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        None
+    }
+
+    fn end((mut child, file): (Child, File)) -> File {
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        file
+    }
+
+    #[test]
+    fn programs_of_a_namespace_that_has_gone_are_not_those_of_a_new_one() {
+        let Some(first) = in_new_namespace() else {
+            assert!(std::env::var_os("CI").is_none(), "no namespaces in CI");
+            return;
+        };
+        let held = end(first);
+        let gone = Identity::of_open(&held).expect("an identity");
+        // The kernel gives the lowest free number, which would be that of the first one.
+        for _ in 0..5 {
+            let (mut child, file) = in_new_namespace().expect("a namespace");
+            assert_ne!(Identity::of_open(&file), Some(gone));
+            end_all(&gone);
+            assert!(child.try_wait().expect("a state").is_none(), "it was ended");
+            drop(end((child, file)));
+        }
+    }
 }
