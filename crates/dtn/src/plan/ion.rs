@@ -70,9 +70,9 @@ impl Reader {
     }
 
     fn period(&self, start: &str, end: &str) -> Result<(Time, Time), PlanError> {
-        let (start, end) = (self.time(start)?, self.time(end)?);
+        let (start, end) = (instant(self.time(start)?), instant(self.time(end)?));
         match start < end {
-            true => Ok((instant(start), instant(end))),
+            true => Ok((start, end)),
             false => Err(self.problem("the end is not after the start")),
         }
     }

@@ -32,6 +32,9 @@ impl Bundle {
             return Ok(vec![self]);
         }
         self.ensure_divisible()?;
+        if self.payload.is_empty() {
+            return Err(FragmentError::TooSmall);
+        }
         let mut parts = Vec::new();
         let mut at = 0;
         while at < self.payload.len() {
