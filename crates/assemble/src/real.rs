@@ -174,7 +174,7 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
         scenario.flow.shift_remove(name);
     }
     if !left_out.is_empty() {
-        notices.push(format!("left out, as a real host is an end: {}", listed("flow", &left_out)));
+        notices.push(format!("not simulated, as a real host is an end: {}", listed("flow", &left_out)));
     }
     for (name, link) in &mut scenario.link {
         link.media_mut().for_each(|medium| medium.bound(name, &mut notices));

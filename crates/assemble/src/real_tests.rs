@@ -126,7 +126,7 @@ fn simulated_flows_run_next_to_real_hosts() {
         emulated
             .notices
             .iter()
-            .any(|notice| notice == "left out, as a real host is an end: flow \"download\"")
+            .any(|notice| notice == "not simulated, as a real host is an end: flow \"download\"")
     );
     emulated.built.network.run_until(Time::ZERO + Span::from_secs(1));
     assert!(emulated.built.network.work().deliveries > 100);
@@ -140,7 +140,7 @@ fn notices_are_grouped() {
         text += &format!("[flow.extra{n}]\nfrom = \"server\"\nto = \"client\"\ntraffic = \"tcp\"\n");
     }
     let notices = emulated(&text).notices;
-    let flows = "left out, as a real host is an end: flows \"download\", \"extra0\", \"extra1\", \"extra2\", \
+    let flows = "not simulated, as a real host is an end: flows \"download\", \"extra0\", \"extra1\", \"extra2\", \
                  \"extra3\", \"extra4\", \"extra5\", \"extra6\" and 2 more";
     assert_eq!(notices, [flows]);
 }

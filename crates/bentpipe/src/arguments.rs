@@ -48,6 +48,7 @@ Examples:
   bentpipe emulate geo.toml --on client -- ping -c 5 10.0.0.1
   bentpipe emulate geo.toml --background client='iperf3 -s -1' -- iperf3 -c 10.0.0.4 -t 5
   bentpipe emulate geo.toml --cut satellite --part client --join 192.0.2.2:7700 --key join.key
+  bentpipe emulate scenarios/geo.toml --real-flows --set duration='8 s'
   bentpipe shell client                                      in another terminal
   bentpipe set link.satellite.delay='300 ms'                 while it runs
 
@@ -450,6 +451,12 @@ pub(crate) struct EmulateArguments {
     /// when all of these have
     #[arg(long, alias = "at", value_name = "HOST=COMMAND")]
     pub(crate) background: Vec<String>,
+    /// Run iperf3 and ping in the place of the flows between real hosts
+    ///
+    /// They run for the scenario's duration. Their figures become the flows' measures, and their output is in the folder
+    /// `programs` of the results.
+    #[arg(long, conflicts_with_all = ["background", "command", "on", "linger", "timed"])]
+    pub(crate) real_flows: bool,
     /// Attach an interface or network namespace in the place of a host, as HOST=TARGET; repeatable. Targets are eth1, eth1.7 (a VLAN),
     /// tap0, netns:NAME and netns:PID. With ",dhcp" after an interface the machine there gets the host's address by DHCP
     #[arg(long, value_name = "HOST=TARGET")]
@@ -459,6 +466,12 @@ pub(crate) struct EmulateArguments {
     pub(crate) prometheus: Option<std::net::SocketAddr>,
     #[command(flatten)]
     pub(crate) join: JoinArguments,
+    /// Append the progress to a file, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) progress: Option<PathBuf>,
+    /// Append samples to a file, a JSON object a line
+    #[arg(long, value_name = "FILE", requires = "progress")]
+    pub(crate) live: Option<PathBuf>,
     /// Folder for the results
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub(crate) out: PathBuf,

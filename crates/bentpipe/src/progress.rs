@@ -165,7 +165,9 @@ impl Live {
                 self.columns.iter().filter_map(|n| described(&series.columns[*n])).collect();
             self.write(&json!({ "event": "columns", "run": label, "columns": columns }));
         }
-        let new = series.times.len().saturating_sub(self.rows);
+        // A long series is thinned at times.
+        self.rows = self.rows.min(series.times.len());
+        let new = series.times.len() - self.rows;
         if new == 0 {
             return;
         }

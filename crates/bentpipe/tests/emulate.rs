@@ -11,6 +11,8 @@ mod disk;
 mod ends;
 #[path = "emulate/ethernet.rs"]
 mod ethernet;
+#[path = "emulate/flows.rs"]
+mod flows;
 #[path = "emulate/join.rs"]
 mod join;
 #[path = "emulate/kernel.rs"]

@@ -8,6 +8,8 @@ mod browser;
 mod campaigns;
 #[path = "serve/client.rs"]
 mod client;
+#[path = "serve/emulation.rs"]
+mod emulation;
 #[path = "serve/jobs.rs"]
 mod jobs;
 #[path = "serve/schema.rs"]

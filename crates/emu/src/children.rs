@@ -12,6 +12,11 @@ const MAX_CHECKS: u32 = 20;
 /// Interval between checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Interrupts a program that was not waited for, as Ctrl-C does.
+pub fn interrupt(child: &Child) {
+    let _ = kill_process(Pid::from_child(child), Signal::INT);
+}
+
 /// Terminates a program: SIGTERM, and SIGKILL if it still runs after a second.
 pub fn end(child: &mut Child) {
     end_by(kill_process, child);

@@ -13,6 +13,7 @@
 mod attached;
 mod children;
 mod clock;
+mod congestion;
 pub mod datagrams;
 mod dhcp;
 mod driver;
@@ -40,8 +41,9 @@ mod terminal;
 mod tun;
 
 pub use attached::Attached;
-pub use children::{end, end_group};
+pub use children::{end, end_group, interrupt};
 pub use clock::{Clock, FakeClock, Monotonic};
+pub use congestion::{congestion_controls, has_congestion_control};
 pub use driver::{Control, Driver, Ended, Errors, Lost, Pace, Pass};
 pub use helper::Helper;
 pub use joint::Joint;

@@ -1,6 +1,6 @@
 //! Changes of a running emulation: a socket in `/run/bentpipe`, lines of JSON both ways.
 //!
-//! A request is `{"set": "link.satellite.delay=300 ms"}`, its answer `{"ok": true}` or `{"error": "..."}`.
+//! A request is `{"set": "link.satellite.delay=300 ms"}`, its answer `{"ok": true, "at": 12.5}` or `{"error": "..."}`.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -114,7 +114,7 @@ impl Target {
                 return Ok(());
             }
             let answer = match self.answer(&line) {
-                Ok(()) => json!({ "ok": true }),
+                Ok(at) => json!({ "ok": true, "at": at.as_secs_f64() }),
                 Err(problem) => json!({ "error": problem }),
             };
             let mut stream = stream;
@@ -122,7 +122,7 @@ impl Target {
         }
     }
 
-    fn answer(&mut self, line: &str) -> Result<(), String> {
+    fn answer(&mut self, line: &str) -> Result<Span, String> {
         let expected = |why: &str| format!("expected {{\"set\": \"KEY=VALUE\"}}{why}");
         let request: Value = serde_json::from_str(line).map_err(|error| expected(&format!(": {error}")))?;
         let assignment = request.get("set").and_then(Value::as_str).ok_or_else(|| expected(""))?;
@@ -134,7 +134,7 @@ impl Target {
         if made.len() < MAX_MADE {
             made.push(Made { at, key: key.to_owned(), value: value.to_owned() });
         }
-        Ok(())
+        Ok(at)
     }
 
     /// Records the events that have happened.

@@ -20,11 +20,22 @@ pub(crate) struct Hosts {
 
 struct Host {
     name: String,
-    address: std::net::IpAddr,
+    /// IPv4 and IPv6 address.
+    addresses: [std::net::IpAddr; 2],
     place: Place,
     /// Names of the devices; the devices are moved to the driver.
     names: Vec<String>,
     devices: Vec<(ElementId, Device)>,
+}
+
+/// Host in a network namespace.
+pub(crate) struct Inside<'a> {
+    /// Namespace of the host.
+    pub(crate) namespace: &'a Namespace,
+    /// Name of its first device.
+    pub(crate) device: &'a str,
+    /// IPv4 and IPv6 address.
+    pub(crate) addresses: [std::net::IpAddr; 2],
 }
 
 /// Place of a host.
@@ -82,10 +93,11 @@ impl Hosts {
         self.hosts.iter().filter_map(of).collect()
     }
 
-    /// Returns a host's namespace, the name of its first device, and its address.
-    pub(crate) fn host(&self, name: &str) -> Option<(&Namespace, &str, std::net::IpAddr)> {
+    /// Returns a host whose programs are on this machine.
+    pub(crate) fn host(&self, name: &str) -> Option<Inside<'_>> {
         let host = self.hosts.iter().find(|host| host.name == name)?;
-        Some((host.namespace()?, host.names.first()?, host.address))
+        let (namespace, device) = (host.namespace()?, host.names.first()?);
+        Some(Inside { namespace, device, addresses: host.addresses })
     }
 
     /// Returns a program to run at a host, the first if none is named.
@@ -106,7 +118,8 @@ impl Hosts {
     pub(crate) fn usage(&self, socket: &Path, notices: &[String]) -> String {
         let mut text = String::from("real hosts:\n");
         for host in &self.hosts {
-            let _ = writeln!(text, "  {:<16} {:<16} {}", host.name, host.address.to_string(), host.access());
+            let _ =
+                writeln!(text, "  {:<16} {:<16} {}", host.name, host.addresses[0].to_string(), host.access());
         }
         for notice in notices {
             let _ = writeln!(text, "  note: {notice}");
@@ -115,7 +128,8 @@ impl Hosts {
         if let Some((from, namespace)) = from
             && let Some(to) = self.hosts.iter().rfind(|host| host.name != from.name)
         {
-            let _ = writeln!(text, "for example:  ip netns exec {} ping {}", namespace.name(), to.address);
+            let _ =
+                writeln!(text, "for example:  ip netns exec {} ping {}", namespace.name(), to.addresses[0]);
         }
         let _ = writeln!(text, "change it:    bentpipe set KEY=VALUE   (socket {})", socket.display());
         text.push_str("end it:       Ctrl-C\n");
@@ -199,7 +213,7 @@ fn create(host: &RealHost, attachment: Option<&Attachment>) -> Result<Host, Setu
         namespace.forward_packets()?;
     }
     let place = Place::Namespace(namespace);
-    Ok(Host { name: host.name.clone(), address: host.addresses[0], place, names, devices })
+    Ok(Host { name: host.name.clone(), addresses: host.addresses, place, names, devices })
 }
 
 /// Attaches an interface of this machine in the place of a host with one link.
@@ -225,7 +239,7 @@ fn at_interface(host: &RealHost, name: &str, dhcp: bool) -> Result<Host, SetupEr
     }
     Ok(Host {
         name: host.name.clone(),
-        address: host.addresses[0],
+        addresses: host.addresses,
         names: vec![name.to_owned()],
         devices: vec![(interface.gate, Device::Tap(tap))],
         place: Place::Interface(attached),

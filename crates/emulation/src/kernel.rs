@@ -12,11 +12,12 @@ use bentpipe_assemble::Emulated;
 use bentpipe_emu::{Driver, Monotonic, Namespace};
 use bentpipe_lab::plan::Plan;
 use bentpipe_lab::run::{self, Request, Results};
+use bentpipe_record::Series;
 use bentpipe_scenario::Flow;
 use bentpipe_study::{Kernel, Streams, Transfer};
 use bentpipe_units::Span;
 
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, Inside};
 use crate::live::RealTimeRun;
 use crate::session::FOREVER;
 use crate::view::View;
@@ -89,7 +90,7 @@ impl Emulation<'_> {
         let mut iperf3 = Iperf3::ready(&hosts, &flow, transfer, &output)?;
         let view = View::start(links, self.machine.display.map(|display| display()));
         let mut live = RealTimeRun::new(driver, Arc::clone(&self.machine.stop), MAX_LATENESS);
-        let look = |live: &mut RealTimeRun| {
+        let look = |live: &mut RealTimeRun, _: &Series| {
             view.show(live);
             // Only now do packets move.
             if iperf3.runs() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -120,7 +121,7 @@ impl Emulation<'_> {
         &self,
         plan: &Plan,
         live: &mut RealTimeRun,
-        look: impl FnMut(&mut RealTimeRun) -> ControlFlow<()>,
+        look: impl FnMut(&mut RealTimeRun, &Series) -> ControlFlow<()>,
     ) -> Result<Results, String> {
         let request = Request {
             document: self.transfer.document,
@@ -167,8 +168,8 @@ impl Iperf3 {
         let (sender, receiver) = (host(&flow.from)?, host(&flow.to)?);
         prepare(&sender, transfer)?;
         prepare(&receiver, transfer)?;
-        let client = send(sender.0, receiver.2, transfer, output)?;
-        Ok(Iperf3 { server: serve(receiver.0)?, client, started: None })
+        let client = send(sender.namespace, receiver.addresses[0], transfer, output)?;
+        Ok(Iperf3 { server: serve(receiver.namespace)?, client, started: None })
     }
 
     /// Returns `true` while the client runs, which it starts first.
@@ -200,11 +201,9 @@ impl Drop for Iperf3 {
     }
 }
 
-/// A host: its namespace, its device, its address.
-type Host<'a> = (&'a Namespace, &'a str, std::net::IpAddr);
-
 /// Configures a host's TCP by the scenario alone, not by the machine's settings.
-fn prepare((namespace, device, _): &Host<'_>, transfer: &Transfer<'_>) -> Result<(), String> {
+fn prepare(host: &Inside<'_>, transfer: &Transfer<'_>) -> Result<(), String> {
+    let Inside { namespace, device, .. } = host;
     let buffers = format!("4096 {SOCKET_BYTES} {SOCKET_BYTES}");
     let settings = [
         ("net/ipv4/tcp_rmem", &buffers[..]),

@@ -9,6 +9,7 @@ mod attachment;
 mod connections;
 pub mod control;
 mod export;
+mod flow_programs;
 mod hosts;
 mod join;
 mod kernel;
@@ -30,7 +31,7 @@ pub use hosts::namespace_of;
 pub use join::Join;
 pub use kernel::ThisMachine;
 pub use programs::ProgramSettings;
-pub use session::{Emulation, Report, clean_up};
+pub use session::{Emulation, Report, Samples, clean_up};
 pub use view::Display;
 
 /// Caller of an emulation: receives its messages.

@@ -14,7 +14,7 @@ use crate::Error;
 use crate::hosts::Hosts;
 
 /// Interval between checks of the programs.
-const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Number of checks after Ctrl-C until a program that goes on is killed: two seconds.
 const MAX_CHECKS: u32 = 100;
@@ -94,7 +94,7 @@ fn background(assignment: &str, hosts: &Hosts) -> Result<(String, Command), Stri
 }
 
 /// Programs that run.
-pub(crate) struct Started(JoinHandle<u8>);
+pub(crate) struct Started(pub(crate) JoinHandle<u8>);
 
 impl Started {
     /// Waits for the end and returns the command's exit code. Without a command it is the first that is not 0.

@@ -12,7 +12,7 @@ use bentpipe_emu::{Driver, Monotonic, Pace};
 use bentpipe_lab::plan::{Plan, Seeds};
 use bentpipe_lab::run::{self, CapturePoint, Folder, Request, Results};
 use bentpipe_lab::video;
-use bentpipe_record::{CaptureLimits, RealTime};
+use bentpipe_record::{CaptureLimits, RealTime, Series};
 use bentpipe_report::results_page;
 use bentpipe_scenario::{Document, Event, Moment, Scenario};
 use bentpipe_units::Span;
@@ -21,6 +21,7 @@ use crate::attachment::Attachment;
 use crate::connections::Connections;
 use crate::control::Made;
 use crate::export::Exporter;
+use crate::flow_programs::FlowPrograms;
 use crate::hosts::Hosts;
 use crate::join::{Join, Joined};
 use crate::live::RealTimeRun;
@@ -41,6 +42,9 @@ pub struct Emulation<'a> {
     pub attachments: &'a [Attachment],
     /// Programs at real hosts.
     pub programs: ProgramSettings,
+    /// Enables iperf3 and ping in the place of the flows between real hosts. The emulation lasts the scenario's duration, and
+    /// until they have ended. It excludes `programs`.
+    pub runs_flows: bool,
     /// Waiting strategy.
     pub pace: Pace,
     /// Enables the end after the scenario's duration.
@@ -69,7 +73,14 @@ pub struct Emulation<'a> {
     pub display: Option<Display>,
     /// Part of the scenario that is emulated here, and the other machine. Default: all of it.
     pub join: Option<Join>,
+    /// Receiver of samples. Default: none.
+    pub samples: Option<Samples>,
 }
+
+/// Receiver of samples while they are taken.
+///
+/// It is called after each with all up to then, and with the share of the scenario's duration that is over.
+pub type Samples = Box<dyn FnMut(&Series, f64)>;
 
 /// Result of an emulation.
 pub struct Report {
@@ -112,18 +123,26 @@ impl Emulation<'_> {
             emulated.map_err(|problem| self.document.refusal(&problem.key, problem.problem))?;
         let asked = std::mem::replace(&mut plan.points[0].scenario, emulated.scenario.clone());
         if !self.is_timed {
+            // Programs end it, or Ctrl-C.
             plan.points[0].scenario.duration = FOREVER;
         }
         clean_up(self.console);
         let (hosts, buffers) = Hosts::create(&emulated.hosts, self.attachments, emulated.max_bdp)?;
         let mut notices = std::mem::take(&mut emulated.notices);
         notices.push(buffers);
-        if !self.programs.is_empty() {
+        let round_trip = emulated.max_round_trip;
+        let flows = self.runs_flows.then(|| FlowPrograms::plan(&asked, &hosts, round_trip)).transpose()?;
+        if let Some(flows) = &flows {
+            notices.extend(flows.notices.iter().cloned());
+        }
+        if !self.programs.is_empty() || flows.is_some() {
             notices.drain(..).for_each(|notice| self.console.note(&notice));
         }
         self.programs.linger.get_or_insert(emulated.max_round_trip);
         let changer = Changer::new(&emulated, &asked);
-        let (results, exit_code, made) = self.follow(&plan, emulated, hosts, (changer, joined), &notices)?;
+        let duration = asked.duration;
+        let ends = Ends { changer, joined, flows, duration };
+        let (results, exit_code, made) = self.follow(&plan, emulated, hosts, ends, &notices)?;
         mark(&mut plan.points[0].scenario, made);
         self.report(plan, &results).map(|page| Report {
             page,
@@ -137,11 +156,15 @@ impl Emulation<'_> {
         plan: &Plan,
         mut emulated: Emulated,
         mut hosts: Hosts,
-        (changer, joined): (Changer, Option<Joined>),
+        Ends { changer, joined, flows, duration }: Ends,
         notices: &[String],
     ) -> Result<(Results, Option<u8>, Vec<Made>), Error> {
         let captures = CapturePoint::of(std::mem::take(&mut emulated.built.captures));
         let finish = video::finish(std::mem::take(&mut emulated.built.judges), true);
+        let (finish, has_flows) = match &flows {
+            Some(flows) => (Some(flows.finish(finish)), true),
+            None => (finish, false),
+        };
         let links = emulated.built.links;
         let (clock, joint) = match joined {
             Some(joined) => joined.start()?,
@@ -158,8 +181,8 @@ impl Emulation<'_> {
         let control = control::Server::start(self.document, timeline, changer, driver.control());
         let control =
             control.map_err(|error| Error::other(format!("no socket for `bentpipe set`: {error}")))?;
-        let mut programs = Some(Programs::new(&self.programs, &hosts)?).filter(|_| !self.programs.is_empty());
-        if programs.is_none() {
+        let programs = Some(Programs::new(&self.programs, &hosts)?).filter(|_| !self.programs.is_empty());
+        if programs.is_none() && !has_flows {
             self.console.print(&hosts.usage(control.path(), notices));
         }
         let mut started = None;
@@ -175,13 +198,24 @@ impl Emulation<'_> {
         let view = View::start(links, self.display.take());
         let mut live = RealTimeRun::new(driver, Arc::clone(&self.stop), self.max_lateness).with(connections);
         let folder = Folder::new(self.out, &format!("{}-emulated-{}", self.name, stamp()), plan);
+        let outputs = folder.path().to_owned();
+        let mut start: Option<Start> = match (programs, flows) {
+            (Some(programs), _) => Some(Box::new(|stop| programs.start(stop))),
+            (None, Some(flows)) => Some(Box::new(move |stop| flows.start(&outputs, stop))),
+            (None, None) => None,
+        };
+        let mut samples = self.samples.take();
         let request = self.request(plan, folder);
-        let look = |live: &mut RealTimeRun| {
+        let look = |live: &mut RealTimeRun, series: &Series| {
+            if let Some(samples) = &mut samples {
+                let over = series.times.last().map_or(0.0, |time| time.as_secs_f64());
+                samples(series, (over / duration.as_secs_f64()).min(1.0));
+            }
             view.show(live);
             exporter.iter_mut().for_each(|exporter| exporter.look(live, |live| page.text(live)));
             // Packets move from here on. One sent earlier would wait for the loop, and count as late.
-            if let Some(programs) = programs.take() {
-                started = Some(programs.start(Arc::clone(&self.stop)));
+            if let Some(start) = start.take() {
+                started = Some(start(Arc::clone(&self.stop)));
             }
             match started {
                 Some(Err(_)) => ControlFlow::Break(()),
@@ -209,6 +243,18 @@ impl Emulation<'_> {
         results_page(&results.with_texts(&request)).write(&page).map_err(Error::other)?;
         Ok(page)
     }
+}
+
+/// Start of the programs, which set the flag at their end.
+type Start = Box<dyn FnOnce(Arc<AtomicBool>) -> Result<Started, String>>;
+
+/// Parts of an emulation beyond its network.
+struct Ends {
+    changer: Changer,
+    joined: Option<Joined>,
+    flows: Option<FlowPrograms>,
+    /// Duration of the scenario.
+    duration: Span,
 }
 
 /// Adds the changes made at the socket to the events of a scenario.

@@ -20,7 +20,8 @@ pub trait Live {
 impl Recorder {
     /// Records until `live` ends, `progress` stops it, or the recorder's duration is over.
     ///
-    /// The samples up to then are kept. `progress` is called after each sample. When memory cannot hold more
+    /// The samples up to then are kept. `progress` is called after each sample, with all
+    /// up to then. When memory cannot hold more
     /// samples, every second one is dropped and the interval doubles.
     ///
     /// # Errors
@@ -28,7 +29,7 @@ impl Recorder {
     pub fn follow<L: Live>(
         &self,
         live: &mut L,
-        mut progress: impl FnMut(&mut L) -> ControlFlow<()>,
+        mut progress: impl FnMut(&mut L, &Series) -> ControlFlow<()>,
     ) -> Result<Recording, Stopped> {
         let (parts, mut series) = (Parts::of(live.network()), Series::default());
         self.sample(live.network(), &parts, &mut series);
@@ -46,7 +47,7 @@ impl Recorder {
             if series.times.last().is_none_or(|last| *last < now) {
                 self.sample(live.network(), &parts, &mut series);
             }
-            if ended.is_break() || now >= end || progress(live).is_break() {
+            if ended.is_break() || now >= end || progress(live, &series).is_break() {
                 break;
             }
             if series.times.len() >= max_rows {

@@ -217,14 +217,14 @@ impl Live for Ending {
 fn what_is_followed_is_recorded_to_where_it_ended() {
     let at_ms = |ms| Time::ZERO + Span::from_millis(ms);
     let mut live = Ending(network(), at_ms(700));
-    let recording = recorder(300).follow(&mut live, |_| ControlFlow::Continue(())).expect("a recording");
+    let recording = recorder(300).follow(&mut live, |_, _| ControlFlow::Continue(())).expect("a recording");
     assert_eq!(recording.series.times, [0, 300, 600, 700].map(at_ms));
     assert_eq!((recording.end.at, recording.warm.at), (at_ms(700), at_ms(600)));
     let mut plain = network();
     plain.run_until(at_ms(700));
     assert_eq!(recording.fingerprint, plain.fingerprint());
     let mut samples = 0;
-    let stop_at_second = |_: &mut Ending| {
+    let stop_at_second = |_: &mut Ending, _: &Series| {
         samples += 1;
         if samples == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };

@@ -127,6 +127,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         listReservations get "/reservations", level(0), "List reservations of the testbed that are not over" => 200 Vec<Reservation>, reservations::list;
         addReservation post "/reservations", level(1), "Reserve the testbed: only jobs of its owner start in that time", body reservations::NewReservation => 201 Reservation, reservations::add;
         removeReservation delete "/reservations/{id}", level(1), "Remove a reservation" => 204, reservations::remove;
+        changeJob post "/jobs/{id}/set", level(1), "Change a key of an emulation that runs", body jobs::Change => 200 jobs::Changed, jobs::set;
         cancelJob post "/jobs/{id}/cancel", level(1), "Request the end of a job; finished runs stay" => 200 j::Job, jobs::cancel;
         listEvents get "/jobs/{id}/events", level(0), "List events of a job", query PAGE => 200 Vec<j::Event>, jobs::events;
         followJob get "/jobs/{id}/stream", level(0), "Follow the events of a job as they come (server-sent events), after `Last-Event-ID`", query PAGE => 200, stream::stream;

@@ -13,6 +13,7 @@
 mod api;
 mod app;
 mod clock;
+mod control;
 mod diff;
 mod drafts;
 mod forms;

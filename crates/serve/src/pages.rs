@@ -66,6 +66,7 @@ pub(crate) fn pages() -> Vec<Page> {
         "/jobs", level(0) => get(jobs::list);
         "/jobs/{id}", level(0) => get(jobs::show);
         "/jobs/{id}/cancel", level(1) => post(jobs::cancel);
+        "/jobs/{id}/set", level(1) => post(jobs::set);
         "/jobs/{id}/remarks", level(1) => post(jobs::annotate);
         "/studies", level(0) => get(studies::list);
         "/studies/launch", level(1) => post(studies::launch);

@@ -166,7 +166,7 @@ impl Runner {
 
     /// Interrupts a child; kills it if it does not end.
     fn end_child(&mut self, job: &Job) {
-        let Some(pid) = pid_of(&progress_file(&self.folder(job.id), job.attempt)) else { return };
+        let Some(pid) = pid_of(&self.folder(job.id), job.attempt) else { return };
         let since = self.interrupted.get(&job.id).copied();
         let time_to_end = if job.is_campaign() { CAMPAIGN_PATIENCE_MS } else { PATIENCE_MS };
         let signal = match since {
@@ -193,7 +193,17 @@ impl Runner {
             self.keep_results(db, job, results)?;
         }
         match code {
+            // Interrupted, it ends as always, with what it has.
+            Some(_) if job.cancel && job.is_emulation() && results.is_some() => {
+                jobs::set_state(db, job.id, "cancelled", "")
+            }
             Some(0) => jobs::set_state(db, job.id, "done", ""),
+            Some(MISSED) if job.is_emulation() && results.is_some() => jobs::set_state(
+                db,
+                job.id,
+                "done",
+                "a program in the place of a flow failed: its output is in the folder programs",
+            ),
             Some(MISSED) if job.study.is_some() && results.is_some() => {
                 jobs::set_state(db, job.id, "done", "a published value was missed: see the report")
             }
@@ -204,6 +214,9 @@ impl Runner {
                 "some runs have no result: the column \"error\" of runs.parquet has the reasons",
             ),
             _ if job.cancel => jobs::set_state(db, job.id, "cancelled", ""),
+            None if job.attempt < MAX_ATTEMPTS && job.is_emulation() => {
+                jobs::set_state(db, job.id, "queued", "its process was killed: it starts again")
+            }
             None if job.attempt < MAX_ATTEMPTS => jobs::set_state(
                 db,
                 job.id,
@@ -267,6 +280,9 @@ impl Runner {
                 command.args(["reproduce", study, "--studies"]).arg(studies.ok_or_else(missing)?);
                 command.args(job.quick.then_some("--quick"));
             }
+            None if job.is_emulation() => {
+                command.args(["emulate", "scenario.toml", "--real-flows", "--out", "results"]);
+            }
             None if job.is_campaign() => {
                 command.args(["campaign", "run", CAMPAIGN_FOLDER, "--scenario", "scenario.toml", "--gather"]);
             }
@@ -277,11 +293,13 @@ impl Runner {
         if job.is_campaign() {
             command.args(["--jobs", &self.app.settings.campaign_runs.to_string()]);
         } else {
-            command.args(["--out", "results", "--jobs", "1"]);
+            if !job.is_emulation() {
+                command.args(["--out", "results", "--jobs", "1"]);
+            }
             command.arg("--live").arg(live_file(Path::new(""), job.attempt));
         }
         command.args(["--quiet", "--progress"]).arg(progress_file(Path::new(""), job.attempt));
-        if let Some(seeds) = job.seeds {
+        if let Some(seeds) = job.seeds.filter(|_| !job.is_emulation()) {
             command.arg("--seeds").arg(seeds.to_string());
         }
         if let Some(duration) = &job.duration {
@@ -295,18 +313,20 @@ impl Runner {
             }
         }
         let child = command.stdin(lock).stdout(Stdio::null()).stderr(errors).spawn()?;
-        limit(&child);
+        limit(&child, job.is_emulation());
         Ok(child)
     }
 }
 
-/// Limits what a child takes of the machine.
-fn limit(child: &Child) {
+/// Limits what a child takes of the machine. One in real time keeps its priority.
+fn limit(child: &Child, is_real_time: bool) {
     let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
     let most = |bytes| Rlimit { current: Some(bytes), maximum: Some(bytes) };
     let _ = rustix::process::prlimit(Some(pid), Resource::Fsize, most(MAX_FILE));
     let _ = rustix::process::prlimit(Some(pid), Resource::As, most(MAX_SPACE));
-    let _ = rustix::process::setpriority_process(Some(pid), NICENESS);
+    if !is_real_time {
+        let _ = rustix::process::setpriority_process(Some(pid), NICENESS);
+    }
 }
 
 fn progress_file(folder: &Path, attempt: i64) -> PathBuf {
@@ -378,9 +398,9 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0'])
 }
 
-/// Returns the process that writes a progress file.
-fn pid_of(path: &Path) -> Option<Pid> {
-    let (text, _) = new_text(path, 0);
+/// Returns the process of a job's attempt, by the folder of the job.
+pub(crate) fn pid_of(folder: &Path, attempt: i64) -> Option<Pid> {
+    let (text, _) = new_text(&progress_file(folder, attempt), 0);
     match serde_json::from_str(text.lines().next()?).ok()? {
         Line::Start { pid } if pid > 1 => Pid::from_raw(pid),
         _ => None,
@@ -440,7 +460,7 @@ mod tests {
         let (text, _) = new_text(&path, 0);
         assert_eq!(text, "{\"event\":\"start\",\"pid\":77}\n");
         assert_eq!(new_text(&path, text.len() as u64), (String::new(), false));
-        assert_eq!(pid_of(&path), Pid::from_raw(77));
+        assert_eq!(pid_of(folder.path(), 1), Pid::from_raw(77));
     }
 
     #[test]

@@ -101,6 +101,18 @@ if (live && live.dataset.job) {
     const word = document.querySelector("#state .state");
     if (word) { word.textContent = state; word.className = "state " + state; }
   });
+  // Changes of an emulation, marked in its diagrams.
+  const changes = document.getElementById("changes");
+  source.addEventListener("set", (event) => {
+    const { key, value, at } = JSON.parse(event.data).content;
+    if (!changes) return;
+    const item = document.createElement("li");
+    item.dataset.at = at;
+    const code = document.createElement("code");
+    code.textContent = key + " = " + value;
+    item.append(at.toFixed(1) + " s: ", code);
+    changes.append(item);
+  });
   // Diagrams of the present run, a canvas for each, with the last values in words below.
   const style = getComputedStyle(document.documentElement);
   const colours = Array.from({ length: 8 }, (_, n) => style.getPropertyValue("--c" + n).trim());
@@ -185,6 +197,14 @@ if (live && live.dataset.job) {
       c.textAlign = n === 4 ? "right" : "center";
       c.fillText(Number((end * n / 4).toPrecision(3)) + (n === 4 ? " s" : ""), x(end * n / 4), height - 5);
     }
+    c.strokeStyle = style.getPropertyValue("--soft");
+    c.setLineDash([2, 3]);
+    for (const item of changes ? changes.children : []) {
+      const at = x(Number(item.dataset.at));
+      if (at > width - 8) continue;
+      c.beginPath(); c.moveTo(at, top); c.lineTo(at, height - bottom); c.stroke();
+    }
+    c.setLineDash([]);
     curves.forEach((points, i) => {
       c.strokeStyle = colours[i % 8];
       c.setLineDash(i % 2 ? [6, 3] : []);
@@ -198,6 +218,8 @@ if (live && live.dataset.job) {
       }
       c.stroke();
       const last = points.length && points[points.length - 1][1];
+      // Connections that are not there yet have no values.
+      outputs[i].parentElement.hidden = !points.some((point) => typeof point[1] === "number");
       outputs[i].textContent = typeof last === "number" ? prefixed(last) : "";
     });
   };

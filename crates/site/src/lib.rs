@@ -65,7 +65,7 @@ pub use shared::SharedTable;
 pub use stage::{Ahead, ByRow, Stage, StageElements, StageRow};
 pub use table::{Assemblies, Native, Row, is_default, numbered_parts};
 pub use topology::{IpVersion, IpVersions, LinkAt, Named, NodeAt, Passage, Topology, Way};
-pub use traffic::{Copies, FlowTakes, PathFacts, TrafficKind, Window};
+pub use traffic::{Copies, FlowTakes, PathFacts, RealTraffic, TrafficKind, Window};
 
 /// Names that the expansion of [`media`] needs.
 #[doc(hidden)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use bentpipe_units::{Bytes, Rate};
+use bentpipe_units::{Bytes, Rate, Span};
 
 use crate::flow::{FlowAt, FlowEnds, FlowGround};
 use crate::problem::Problem;
@@ -53,6 +53,38 @@ pub struct Window {
     pub initial: u32,
 }
 
+/// Traffic as programs of real hosts send it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RealTraffic {
+    /// A TCP connection.
+    Connection {
+        /// Congestion controller, by its name in scenarios.
+        controller: &'static str,
+    },
+    /// Datagrams of one length at equal intervals.
+    Datagrams {
+        /// Payload of each, without UDP and IP.
+        payload: Bytes,
+        /// Rate of the payload.
+        rate: Rate,
+        /// Most datagrams of each copy.
+        packets: Option<u64>,
+        /// Differentiated services codepoint.
+        dscp: u8,
+    },
+    /// Echo requests.
+    Requests {
+        /// Data of each, without ICMP and IP headers.
+        payload: Bytes,
+        /// Time between requests.
+        interval: Span,
+        /// Number of requests.
+        packets: Option<u64>,
+        /// Differentiated services codepoint.
+        dscp: u8,
+    },
+}
+
 /// Kind of data that a flow sends.
 pub trait TrafficKind: Debug {
     /// Returns the settings that it takes of its flow.
@@ -93,6 +125,14 @@ pub trait TrafficKind: Debug {
     /// Returns the window of its connections, if they have one.
     fn window(&self) -> Option<Window> {
         None
+    }
+
+    /// Returns what programs of real hosts send in its place.
+    ///
+    /// # Errors
+    /// Returns the reason if no program does. Default: none does.
+    fn real(&self, _ip: IpVersion) -> Result<RealTraffic, &'static str> {
+        Err("no program stands for this traffic")
     }
 
     /// Creates the elements of a flow or copy, and binds them to nodes.

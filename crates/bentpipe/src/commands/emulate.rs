@@ -7,13 +7,15 @@ use std::process::Command;
 
 use bentpipe_emu::{SetupError, terminal_size};
 use bentpipe_emulation::{
-    Console, Display, Emulation, Error, Pace, ProgramSettings, control, namespace_of, prepare_attachments,
+    Console, Display, Emulation, Error, Pace, ProgramSettings, Report, Samples, control, namespace_of,
+    prepare_attachments,
 };
 use bentpipe_record::CaptureLimits;
 
 use super::run::add_captures;
 use super::{Failure, command_line, document};
 use crate::arguments::{EmulateArguments, PaceName};
+use crate::progress::Journal;
 use crate::{build, interrupt, show};
 
 /// Standard output and error.
@@ -53,6 +55,44 @@ pub(super) fn display() -> Display {
 
 /// Emulates a scenario, and returns the exit code of the command that ran in it.
 pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
+    let Some(path) = &arguments.progress else {
+        return emulate_with(arguments, None).map(|report| code(&report));
+    };
+    let wrong = |error| Failure::bad(format!("{}: {error}", path.display()));
+    let journal = Journal::append(path, arguments.live.as_deref()).map_err(wrong)?;
+    journal.begin(1, 0);
+    match emulate_with(arguments, Some(samples(journal.clone()))) {
+        Ok(report) => {
+            let folder = report.page.parent().and_then(|folder| folder.file_name()?.to_str());
+            journal.end(code(&report), folder);
+            Ok(code(&report))
+        }
+        Err(failure) => {
+            show::error(&failure.text);
+            journal.end(failure.code, None);
+            Ok(failure.code)
+        }
+    }
+}
+
+fn code(report: &Report) -> u8 {
+    report.exit_code.unwrap_or(0)
+}
+
+/// Returns the receiver that writes samples and progress to a journal.
+fn samples(journal: Journal) -> Samples {
+    let mut gone = 0.0;
+    Box::new(move |series, share| {
+        // The run keeps to real time.
+        let now_s = series.times.last().map_or(0.0, |time| time.as_secs_f64());
+        journal.advance(share - gone, now_s);
+        gone = share;
+        journal.sampled("emulation", series, now_s);
+    })
+}
+
+/// Emulates a scenario, and returns its report.
+fn emulate_with(arguments: &EmulateArguments, samples: Option<Samples>) -> Result<Report, Failure> {
     let mut document = document(&arguments.scenario, &arguments.set)?;
     add_captures(&mut document, &arguments.pcap)?;
     prepare_attachments(&mut document, &arguments.attach)?;
@@ -65,6 +105,7 @@ pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
         seed: arguments.seed,
         attachments: &arguments.attach,
         programs,
+        runs_flows: arguments.real_flows,
         pace: match arguments.pace {
             PaceName::Precise => Pace::Precise,
             PaceName::LowPower => Pace::LowPower,
@@ -82,13 +123,14 @@ pub(super) fn emulate(arguments: &EmulateArguments) -> Result<u8, Failure> {
         prometheus: arguments.prometheus,
         join: arguments.join.join(),
         display: (!arguments.quiet && !shares_terminal).then(display),
+        samples,
     };
     let report = emulation.run()?;
     if let Some(real_time) = &report.real_time {
         show::out(&real_time.to_string());
     }
     show::out(&format!("report: {}\n", report.page.display()));
-    Ok(report.exit_code.unwrap_or(0))
+    Ok(report)
 }
 
 impl EmulateArguments {

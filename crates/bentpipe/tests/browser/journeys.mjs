@@ -104,6 +104,31 @@ await page.getByLabel("Purpose").fill("Campaign with RED");
 await page.getByRole("button", { name: "Reserve" }).click();
 await page.getByRole("cell", { name: "Campaign with RED", exact: true }).waitFor();
 
+// An emulation is changed while it runs, and marks the change in its plots.
+if (process.env.BENTPIPE_EMULATES) {
+  await page.goto(address + "/");
+  await page.getByRole("link", { name: "Geostationary satellite", exact: true }).first().click();
+  await page.getByRole("button", { name: "Copy" }).click();
+  await page.waitForSelector("svg.network");
+  await page.goto(page.url().replace(/system.*/, "launch"));
+  await page.getByLabel("Simulated time").fill("12 s");
+  await page.getByRole("button", { name: "Emulate in real time" }).click();
+  await page.waitForURL(/jobs\/\d+$/);
+  await page.locator("canvas.live").first().waitFor({ timeout: 60000 });
+  await page.waitForTimeout(3000);
+  await page.getByLabel("Key").fill("link.satellite.delay");
+  await page.getByLabel("Value").fill("100 ms");
+  await page.getByRole("button", { name: "Set while it runs" }).click();
+  await page.locator("#changes li").waitFor();
+  assert.match(await page.locator("#changes").innerText(), /link\.satellite\.delay = 100 ms/);
+  await page.locator("canvas.live").first().waitFor();
+  await page.waitForTimeout(3000);
+  await accessible(page);
+  await picture(page, "emulation");
+  await page.getByRole("link", { name: "Open the report" }).waitFor({ timeout: 60000 });
+  assert.match(await page.locator("main").innerText(), /programs\/download\.json/);
+}
+
 // Text: an error is shown at its line while it is typed.
 await page.goto(`${address}/scenarios/${scenario}/text`);
 const text = page.locator("#text");

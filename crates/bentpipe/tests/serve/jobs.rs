@@ -9,7 +9,7 @@ fn swept() -> String {
     SCENARIO.replace("2 s", "2000 s") + "[sweep]\n\"link.l.delay\" = \"1 to 30 ms by 1\"\n"
 }
 
-fn pid_of(server: &Server, job: i64, attempt: i64) -> i32 {
+pub(crate) fn pid_of(server: &Server, job: i64, attempt: i64) -> i32 {
     let file = server.data().join(format!("jobs/{job}/progress-{attempt}.jsonl"));
     // The server starts the process, which then writes its first line.
     let begin = std::time::Instant::now();
@@ -25,7 +25,7 @@ fn pid_of(server: &Server, job: i64, attempt: i64) -> i32 {
     i32::try_from(first["pid"].as_i64().expect("a number")).expect("a process")
 }
 
-fn signal(pid: i32, signal: &str) {
+pub(crate) fn signal(pid: i32, signal: &str) {
     let killed =
         std::process::Command::new("kill").args([signal, &pid.to_string()]).status().expect("kill runs");
     assert!(killed.success());

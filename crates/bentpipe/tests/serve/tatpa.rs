@@ -1,5 +1,6 @@
 //! The TATPA testbed through the interface: router 1 both ways, and figure 17.
 
+use bentpipe_testkit::able_live;
 use serde_json::{Value, json};
 
 use crate::client::{Server, User};
@@ -56,6 +57,30 @@ fn router_1_is_configured_both_ways() {
     });
     assert!((4_000.0..20_000.0).contains(&red), "RED keeps the queue between its thresholds: {red} B");
     assert!(tail > 3.0 * red, "drop tail fills its buffer: {tail} B against {red} B");
+}
+
+#[test]
+fn the_kernel_s_tcp_meets_simulated_background_traffic_at_router_1() {
+    let Some(_turn) = able_live(&["iperf3"]) else { return };
+    let server = Server::new();
+    let boss = server.boss();
+    let scenario = server.scenario(&boss, &study("network.toml"));
+    let settings = [
+        ("sweep", Value::Null),
+        ("node.satellite-sender.real", json!("true")),
+        ("node.satellite-receiver.real", json!("true")),
+        ("flow.satellite.traffic.controller", json!("\"cubic\"")),
+        ("probe.warm_up", json!("\"0 s\"")),
+    ];
+    configure(&server, &boss, scenario, &settings);
+    let own = json!({ "scenario": scenario, "emulate": true, "duration": "12 s" });
+    let id = server.launch(&boss, &own);
+    let job = server.wait_for(&boss, id, "done");
+    assert_eq!(job["message"], "", "{job}");
+    let [satellite, wired] =
+        ["flow.satellite.goodput", "flows.goodput"].map(|name| mean(&server, &boss, id, name));
+    // Both share the 10 Mbit/s of the line, and the wired connections take what the long round trip leaves.
+    assert!(satellite > 1e5 && wired > 3e6 && satellite + wired < 1e7, "{satellite} and {wired} bit/s");
 }
 
 #[test]

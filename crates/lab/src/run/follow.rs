@@ -3,7 +3,7 @@
 use std::fs;
 use std::ops::ControlFlow;
 
-use bentpipe_record::{Live, RealTime, Recorder, RunResult, Timing};
+use bentpipe_record::{Live, RealTime, Recorder, RunResult, Series, Timing};
 use bentpipe_units::Time;
 
 use super::execute::{naming, outcome, start_captures, summary, write_results};
@@ -22,7 +22,7 @@ pub fn follow<L: Live>(
     request: &Request<'_>,
     live: &mut L,
     (captures, finish): (Vec<CapturePoint>, Option<Finish>),
-    progress: impl FnMut(&mut L) -> ControlFlow<()>,
+    progress: impl FnMut(&mut L, &Series) -> ControlFlow<()>,
     conclude: impl FnOnce(&mut L) -> RealTime,
 ) -> Result<Results, Failure> {
     let mut point = request.plan.points[0].clone();

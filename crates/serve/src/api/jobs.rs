@@ -10,6 +10,7 @@ use axum::{Extension, Json};
 use bentpipe_record::{Form, Selection as Selected};
 use bentpipe_scenario::Document;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::thread::CapabilitySet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
@@ -18,10 +19,11 @@ use super::access::may_change;
 use super::body::{Body, Ids, Search};
 use super::scenarios::Page;
 use crate::app::{App, blocking};
+use crate::control;
 use crate::drafts;
 use crate::guard::{Caller, log};
 use crate::problem::{Problem, Result, findings};
-use crate::store::jobs::{self, Artifact, CAMPAIGN, Event, Job, JobMeasure, Launch, Selection};
+use crate::store::jobs::{self, Artifact, CAMPAIGN, EMULATION, Event, Job, JobMeasure, Launch, Selection};
 use crate::store::scenarios;
 
 /// Most jobs of a user that are queued or running.
@@ -57,6 +59,12 @@ pub(crate) struct NewJob {
     /// It has up to 1,000,000 runs, of which tables are kept and no series. Default: `false`.
     #[serde(default)]
     pub(crate) campaign: bool,
+    /// Set to emulate the scenario in real time.
+    ///
+    /// Its flows between real hosts are carried by the kernel: iperf3 and ping stand for them. An emulation runs alone, and
+    /// starts when others have ended. Default: `false`.
+    #[serde(default)]
+    pub(crate) emulate: bool,
     /// Number of the version. Default: the newest.
     #[serde(default)]
     pub(crate) version: Option<i64>,
@@ -95,6 +103,7 @@ pub(crate) async fn start(app: &App, caller: &Caller, new: NewJob, key: Option<S
                 kind: match new.study {
                     Some(_) => "study",
                     None if new.campaign => CAMPAIGN,
+                    None if new.emulate => EMULATION,
                     None => "simulate",
                 },
                 version: subject.version,
@@ -158,9 +167,9 @@ fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
         let names: Vec<&str> = all.iter().map(|(name, _)| &name[..]).collect();
         return Err(Problem::bad(format!("study: expected one of {}", names.join(", "))));
     }
-    if new.campaign {
+    if new.campaign || new.emulate {
         return Err(Problem::bad(
-            "campaign: only a scenario is run as one; a study has several runs of its own",
+            "`campaign` and `emulate` are of scenarios: a study has several runs of its own",
         ));
     }
     if new.version.is_some() || new.seeds.is_some() || new.duration.is_some() {
@@ -186,6 +195,9 @@ fn check(text: &str, new: &NewJob) -> Result<()> {
     }
     let seeds = new.seeds.unwrap_or(draft.scenario.seeds).max(1) as usize;
     let runs = draft.points.saturating_mul(seeds);
+    if new.emulate {
+        return check_emulation(new, draft.points);
+    }
     match (runs > MAX_RUNS, new.campaign) {
         (true, false) => Err(Problem::bad(format!(
             "{runs} runs of points times seeds: expected at most {MAX_RUNS}, or a campaign, which has room for more"
@@ -194,6 +206,27 @@ fn check(text: &str, new: &NewJob) -> Result<()> {
             Err(Problem::bad(format!("{runs} runs of points times seeds: expected at most {MAX_CAMPAIGN}")))
         }
         _ => Ok(()),
+    }
+}
+
+/// Checks that an emulation has one run, and that this server may start it. Of a scenario's seeds it has the first.
+fn check_emulation(new: &NewJob, points: usize) -> Result<()> {
+    if new.campaign {
+        return Err(Problem::bad("expected one of `campaign` and `emulate`"));
+    }
+    if points > 1 || new.seeds.is_some_and(|seeds| seeds > 1) {
+        return Err(Problem::bad(
+            "emulate: expected one run, in real time: leave out the sweep, and `seeds`",
+        ));
+    }
+    let needed = CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN;
+    let has = rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed));
+    match has {
+        true => Ok(()),
+        false => Err(Problem::new(
+            StatusCode::CONFLICT,
+            "emulate: this server runs without CAP_NET_ADMIN and CAP_SYS_ADMIN, which network namespaces need",
+        )),
     }
 }
 
@@ -276,6 +309,57 @@ pub(crate) async fn cancel(
     Ids(id): Ids<i64>,
 ) -> Result<Json<Job>> {
     Ok(Json(stop(&app, &caller, id).await?))
+}
+
+/// Change of a key while an emulation runs.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Change {
+    /// Key of the scenario, such as `link.satellite.delay`.
+    pub(crate) key: String,
+    /// Value, such as `300 ms`, as in the scenario or without its quotation marks.
+    pub(crate) value: String,
+}
+
+/// Change that was made.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Changed {
+    /// Time of the run in seconds.
+    at: f64,
+}
+
+/// Most bytes of a key, and of a value.
+const MAX_CHANGE: usize = 10_000;
+
+/// Changes a key of an emulation that runs, and records it.
+pub(crate) async fn change(app: &App, caller: &Caller, id: i64, change: Change) -> Result<Changed> {
+    let job = found(app, caller, id).await?;
+    may_change(&caller.user, job.owner_id)?;
+    if !job.is_emulation() || job.state != "running" {
+        return Err(Problem::new(StatusCode::CONFLICT, "expected an emulation that runs"));
+    }
+    let Change { key, value } = change;
+    let is_short = key.len() <= MAX_CHANGE && value.len() <= MAX_CHANGE;
+    if key.trim().is_empty() || key.contains(['=', '\n']) || !is_short {
+        return Err(Problem::bad("key: expected a key such as link.satellite.delay"));
+    }
+    let folder = app.job_folder(id);
+    let assignment = format!("{}={}", key.trim(), value.trim());
+    let at_s = blocking(move || control::set(&folder, job.attempt, &assignment)).await?;
+    let content = serde_json::json!({ "key": key.trim(), "value": value.trim(), "at": at_s });
+    app.write(move |db| Ok(jobs::add_event(db, id, "set", &content)?)).await?;
+    app.announce(id);
+    log(app, &caller.user.name, &caller.address, ("change job", &id.to_string(), "done")).await?;
+    Ok(Changed { at: at_s })
+}
+
+pub(crate) async fn set(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    Body(body): Body<Change>,
+) -> Result<Json<Changed>> {
+    Ok(Json(change(&app, &caller, id, body).await?))
 }
 
 pub(crate) async fn events(

@@ -16,7 +16,7 @@ use crate::api::{access, jobs as api};
 use crate::app::{App, blocking};
 use crate::guard::Caller;
 use crate::problem::Problem;
-use crate::store::jobs::{self, Artifact, Job, JobMeasure, Selection};
+use crate::store::jobs::{self, Artifact, Event, Job, JobMeasure, Selection};
 
 /// Largest report that is shown.
 const MAX_REPORT: u64 = 64 << 20;
@@ -37,7 +37,7 @@ pub(super) fn job_table(all: &[Job], choose: bool) -> Markup {
             tbody { @for job in all { tr {
                 @if choose { td { input type="checkbox" name="job" value=(job.id) aria-label={ "compare job " (job.id) }; } }
                 td { a href={ "/jobs/" (job.id) } { "#" (job.id) } }
-                td { (job.name) @if job.is_campaign() { " (campaign)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
+                td { (job.name) @if job.is_campaign() { " (campaign)" } @if job.is_emulation() { " (emulation)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
                 td { (state(&job.state)) @if job.state == "running" { " " (percent(job.share)) } }
                 td.num { (job.finished) @if job.runs > 0 { " of " (job.runs) } }
                 td { (job.owner) }
@@ -107,7 +107,7 @@ pub(super) async fn show(
             a href="/jobs" { "Jobs" } " / "
             @if let Some(scenario) = job.scenario { a href={ "/scenarios/" (scenario) "/report" } { (job.name) } } @else { (job.name) }
         }
-        h1 { @if job.is_campaign() { "Campaign #" } @else { "Job #" } (job.id) }
+        h1 { @if job.is_campaign() { "Campaign #" } @else if job.is_emulation() { "Emulation #" } @else { "Job #" } (job.id) }
         div #live data-job=[(!job.is_over()).then_some(job.id)] data-last=(last) {
             dl.facts aria-live="polite" {
                 div { dt { "State" } dd #state { (state(&job.state)) } }
@@ -125,6 +125,7 @@ pub(super) async fn show(
                     @if job.is_campaign() { " Finished runs are counted as processes end, each after about ten seconds." }
                 }
                 div #plots.plots {}
+                @if job.is_emulation() { (changes(&job, &events, can_stop)) }
                 @if can_stop && !job.cancel {
                     form method="post" action={ "/jobs/" (job.id) "/cancel" } { button.quiet { "Cancel, and keep finished runs" } }
                 } @else if job.cancel { p { "Its end was requested." } }
@@ -145,6 +146,41 @@ pub(super) async fn show(
         }
     };
     Ok(sheet(&caller, &format!("Job #{id}"), &body))
+}
+
+/// Returns the changes of this attempt, and a form for those who may make more.
+fn changes(job: &Job, events: &[Event], can_change: bool) -> Markup {
+    let is_start = |event: &Event| event.kind == "state" && event.content["state"] == "running";
+    let attempt = events.iter().rposition(is_start).unwrap_or(0);
+    html! {
+        ul #changes.note aria-live="polite" {
+            @for event in events[attempt..].iter().filter(|event| event.kind == "set") {
+                @let at_s = event.content["at"].as_f64().unwrap_or_default();
+                li data-at=(at_s) { (format!("{at_s:.1} s: ")) code { (text_of(&event.content, "key")) " = " (text_of(&event.content, "value")) } }
+            }
+        }
+        @if can_change && job.state == "running" {
+            form.row method="post" action={ "/jobs/" (job.id) "/set" } {
+                label { "Key" input name="key" required placeholder="link.satellite.delay" maxlength="1000"; }
+                label { "Value" input name="value" required placeholder="300 ms" maxlength="1000"; }
+                button { "Set while it runs" }
+            }
+        }
+    }
+}
+
+fn text_of<'a>(content: &'a Value, name: &str) -> &'a str {
+    content[name].as_str().unwrap_or_default()
+}
+
+pub(super) async fn set(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Ids(id): Ids<i64>,
+    Form(sent): Form<api::Change>,
+) -> Done {
+    api::change(&app, &caller, id, sent).await?;
+    Ok(Redirect::to(&format!("/jobs/{id}")))
 }
 
 /// Returns note and tags, as a form for those who may change them.

@@ -376,7 +376,14 @@ pub(super) async fn launch_page(
                     p.hint { "Empty fields take the scenario's values. The job runs in a process of its own and goes on when this page is closed." }
                     p.row {
                         button { "Launch" }
-                        @if draft.points > 1 { button.quiet name="campaign" value="yes" { "Launch as a campaign" } }
+                        @if draft.points > 1 {
+                            button.quiet name="campaign" value="yes" { "Launch as a campaign" }
+                        } @else {
+                            button.quiet name="emulate" value="yes" { "Emulate in real time" }
+                        }
+                    }
+                    @if draft.points == 1 {
+                        p.hint { "An emulation sends real packets: iperf3 and ping stand for the flows between real hosts. It has one seed, and runs when no other job does." }
                     }
                     @if draft.points > 1 {
                         p.hint { "A campaign runs " (draft.points) " points with all seeds on the processors of this machine, and keeps tables of them; it has no series or captures." }
@@ -404,6 +411,9 @@ pub(super) struct LaunchForm {
     /// Filled by the button that launches a campaign.
     #[serde(default)]
     campaign: String,
+    /// Filled by the button that launches an emulation.
+    #[serde(default)]
+    emulate: String,
 }
 
 pub(super) async fn launch(
@@ -424,6 +434,7 @@ pub(super) async fn launch(
         duration,
         priority: sent.priority,
         campaign: !sent.campaign.is_empty(),
+        emulate: !sent.emulate.is_empty(),
         ..api_jobs::NewJob::default()
     };
     let job = api_jobs::start(&app, &caller, new, None).await?;

@@ -13,6 +13,9 @@ use crate::clock::now_ms;
 /// Kind of jobs that are campaigns.
 pub(crate) const CAMPAIGN: &str = "campaign";
 
+/// Kind of jobs that run in real time, alone on the machine.
+pub(crate) const EMULATION: &str = "emulate";
+
 /// Attempts after which a job whose child was killed fails.
 pub(crate) const MAX_ATTEMPTS: i64 = 3;
 
@@ -77,6 +80,11 @@ impl Job {
         self.kind == CAMPAIGN
     }
 
+    /// Returns `true` if the job is an emulation.
+    pub(crate) fn is_emulation(&self) -> bool {
+        self.kind == EMULATION
+    }
+
     /// Returns `true` if the job will change no more.
     pub(crate) fn is_over(&self) -> bool {
         !matches!(&self.state[..], "queued" | "running")
@@ -90,7 +98,7 @@ pub(crate) struct Event {
     pub(crate) id: i64,
     /// Time in milliseconds since 1970, UTC.
     pub(crate) at: i64,
-    /// Kind: "state", "progress" or "run".
+    /// Kind: "state", "progress", "run" or "set".
     pub(crate) kind: String,
     /// Content.
     pub(crate) content: Value,

@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use bentpipe_net::Element;
 use bentpipe_site::{
-    Copies, Datagrams, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PortNumbers, Problem, Sample,
-    Switch, TrafficKind,
+    Copies, Datagrams, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PortNumbers, Problem,
+    RealTraffic, Sample, Switch, TrafficKind, header_len,
 };
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::ip::Protocol;
@@ -82,6 +82,21 @@ impl TrafficKind for Udp {
     /// Copies that start together are one element at each end: cheaper, and nothing else differs.
     fn takes(&self) -> FlowTakes {
         FlowTakes { groups: true, copies: Copies::Together, ..FlowTakes::default() }
+    }
+
+    fn real(&self, ip: IpVersion) -> Result<RealTraffic, &'static str> {
+        let rate = match self.pattern {
+            Pattern::Constant { interval } => Rate::of(self.payload, interval),
+            Pattern::ConstantRate { rate } => {
+                let payload = u128::from(self.payload.get());
+                let packet = payload + u128::from(header_len(ip, 8).get());
+                Rate::from_bps((u128::from(rate.as_bps()) * payload / packet.max(1)) as u64)
+            }
+            Pattern::Poisson { .. } | Pattern::OnOff { .. } => {
+                return Err("no program sends datagrams at random intervals");
+            }
+        };
+        Ok(RealTraffic::Datagrams { payload: self.payload, rate, packets: self.packets, dscp: self.dscp })
     }
 
     fn segment_len(&self) -> Option<u64> {

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use bentpipe_site::{
-    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, PortNumbers, Problem, TrafficKind,
+    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PortNumbers, Problem, RealTraffic,
+    TrafficKind,
 };
 use bentpipe_units::{Bytes, Rate, Span};
 use bentpipe_wire::icmp::HEADER_LEN;
@@ -43,6 +44,11 @@ impl TrafficKind for Ping {
 
     fn segment_len(&self) -> Option<u64> {
         Some(HEADER_LEN as u64 + self.payload.get())
+    }
+
+    fn real(&self, _ip: IpVersion) -> Result<RealTraffic, &'static str> {
+        let Ping { interval, payload, packets, dscp } = *self;
+        Ok(RealTraffic::Requests { payload, interval, packets, dscp })
     }
 
     fn offered(&self, _packet: Bytes) -> Option<Rate> {

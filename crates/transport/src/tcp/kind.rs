@@ -1,7 +1,8 @@
 //! Traffic of TCP connections.
 
 use bentpipe_site::{
-    End, FlowAt, FlowEnds, FlowGround, FlowTakes, PathFacts, Problem, TrafficKind, Window, header_len,
+    End, FlowAt, FlowEnds, FlowGround, FlowTakes, IpVersion, PathFacts, Problem, RealTraffic, TrafficKind,
+    Window, header_len,
 };
 use bentpipe_units::{Bytes, Time};
 use bentpipe_wire::ip::Protocol;
@@ -19,6 +20,10 @@ const MAX_MSS: u64 = 65_495;
 impl TrafficKind for Config {
     fn takes(&self) -> FlowTakes {
         FlowTakes { answers: true, application: true, ..FlowTakes::default() }
+    }
+
+    fn real(&self, _ip: IpVersion) -> Result<RealTraffic, &'static str> {
+        Ok(RealTraffic::Connection { controller: self.controller.name() })
     }
 
     /// Fills in the MSS: the path's MTU less the headers.

@@ -1,0 +1,111 @@
+//! Flows between real hosts, for which iperf3 and ping stand.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use bentpipe_testkit::{Folder, able_live, said};
+use serde_json::Value;
+
+use crate::rig::bentpipe;
+
+const SCENARIO: &str = r#"
+title = "Flows"
+duration = "6 s"
+
+[node.near]
+[node.far]
+
+[link.hop]
+between = ["near", "far"]
+rate = "5 Mbit/s"
+delay = "50 ms"
+queue = { kind = "drop-tail", bytes = "100 kB" }
+
+[flow.download]
+from = "near"
+to = "far"
+traffic = { kind = "tcp", controller = "newreno" }
+
+[flow.speech]
+from = "far"
+to = "near"
+ip = 6
+count = 2
+traffic = { kind = "udp", pattern = { kind = "constant", interval = "20 ms" }, payload = "172 B" }
+
+[flow.echo]
+from = "far"
+to = "near"
+traffic = { kind = "ping", interval = "200 ms" }
+
+[flow.call]
+from = "near"
+to = "far"
+traffic = { kind = "voice", codec = "g729" }
+"#;
+
+fn measures(out: &Path) -> HashMap<String, f64> {
+    let folder = std::fs::read_dir(out).expect("there").flatten().next().expect("results").path();
+    let bytes = std::fs::read(folder.join("summary.json")).expect("a summary");
+    let summary: Value = serde_json::from_slice(&bytes).expect("JSON");
+    let all = summary["points"][0]["measures"].as_object().expect("measures");
+    all.iter().map(|(name, one)| (name.clone(), one["mean"].as_f64().expect("a number"))).collect()
+}
+
+#[test]
+fn the_kernel_carries_flows_with_the_figures_of_the_simulation() {
+    let Some(_turn) = able_live(&["iperf3", "ping"]) else { return };
+    let folder = Folder::new();
+    let file = folder.write("flows.toml", SCENARIO);
+    let (simulated, emulated) = (folder.file("simulated"), folder.file("emulated"));
+    let run =
+        bentpipe().arg("run").arg(&file).arg("--quiet").arg("--out").arg(&simulated).output().expect("runs");
+    said(&run, 0);
+    let mut command = bentpipe();
+    command.arg("emulate").arg(&file).args(["--real-flows", "--quiet", "--out"]).arg(&emulated);
+    let text = said(&command.output().expect("runs"), 0);
+    assert!(
+        text.contains("flow \"call\" is left out: no program stands for this traffic (\"voice\")"),
+        "{text}"
+    );
+    let (model, kernel) = (measures(&simulated), measures(&emulated));
+    let alike = |name: &str, within: f64| {
+        let (expected, found) = (model[name], kernel[name]);
+        assert!((found - expected).abs() <= within * expected, "{name}: {found} for {expected}");
+    };
+    // The kernel's own start differs from the model's, which six seconds show.
+    alike("flow.download.goodput", 0.15);
+    // Of both copies, as in the simulation.
+    alike("flow.speech.goodput", 0.02);
+    assert_eq!(kernel["flow.speech.loss"], 0.0);
+    // The first request finds the queue empty.
+    assert!((0.1..0.13).contains(&kernel["flow.echo.rtt-min"]), "{kernel:?}");
+    assert_eq!(kernel["flow.echo.unanswered"], 0.0);
+    let output = std::fs::read_dir(&emulated).expect("there").flatten().next().expect("results").path();
+    let mut names: Vec<String> = std::fs::read_dir(output.join("programs"))
+        .expect("a folder")
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    let expected = ["download.json", "download.server.txt", "echo.txt", "speech.json", "speech.server.txt"];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn a_controller_that_the_kernel_lacks_is_refused() {
+    let Some(_turn) = able_live(&["iperf3", "ping"]) else { return };
+    let folder = Folder::new();
+    let controller = "{ name = \"fixed\", rate = \"1 Mbit/s\" }";
+    let file = folder.write("flows.toml", SCENARIO.replace("\"newreno\"", controller));
+    let mut command = bentpipe();
+    command.arg("emulate").arg(&file).args(["--real-flows", "--quiet", "--out"]).arg(folder.path());
+    let text = said(&command.output().expect("runs"), 2);
+    assert!(
+        text.contains("flow.download.traffic.controller: the kernel has no fixed: expected one of"),
+        "{text}"
+    );
+    let mut both = bentpipe();
+    both.arg("emulate").arg(&file).args(["--real-flows", "--", "true"]);
+    assert!(said(&both.output().expect("runs"), 2).contains("cannot be used with"));
+}

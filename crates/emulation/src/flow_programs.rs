@@ -1,0 +1,566 @@
+//! Real programs in the place of flows between real hosts: iperf3 and ping.
+//!
+//! What a scenario says of a flow becomes the program's arguments, and what the program measured becomes the flow's
+//! measures, by the names that a simulation of it has.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bentpipe_lab::video::Finish;
+use bentpipe_record::Measure;
+use bentpipe_scenario::{Application, Copies, Flow, Ip, RealTraffic, Scenario, copies};
+use bentpipe_units::{Bytes, Rate, Span};
+
+use crate::Error;
+use crate::hosts::Hosts;
+use crate::programs::{CHECK_INTERVAL, Started};
+
+mod figures;
+
+/// Folder of the programs' output in that of the results.
+pub(crate) const FOLDER: &str = "programs";
+/// Most flows: each is two processes.
+const MAX_FLOWS: usize = 64;
+/// Most streams of one iperf3.
+const MAX_STREAMS: u32 = 128;
+/// First port of iperf3's servers. Each flow has its own.
+const FIRST_PORT: u16 = 5201;
+/// Time that a server has to listen.
+const TIME_TO_LISTEN: Duration = Duration::from_secs(3);
+/// Time that programs have to end after the scenario's duration, without round trips.
+///
+/// Long queues have to drain.
+const PATIENCE: Span = Span::from_secs(60);
+/// Round trips that iperf3 takes to connect and to exchange results, with some to spare.
+const ROUND_TRIPS: u64 = 20;
+/// Time that a program has to end once it was interrupted.
+const TIME_TO_END: Duration = Duration::from_millis(500);
+/// Shortest payload of iperf3's datagrams: its own header.
+const MIN_DATAGRAM: u64 = 16;
+
+/// Programs of the flows, not yet started.
+pub(crate) struct FlowPrograms {
+    all: Vec<FlowProgram>,
+    /// Time at which those that still run are ended.
+    limit: Duration,
+    /// Time that the run lasts at least.
+    duration: Duration,
+    /// Time for packets in flight at the end.
+    linger: Duration,
+    /// Flows without a program, and why.
+    pub(crate) notices: Vec<String>,
+    measures: Arc<Mutex<Vec<Measure>>>,
+}
+
+/// Program of a flow.
+struct FlowProgram {
+    flow: String,
+    start: Duration,
+    /// Server, at the flow's end.
+    server: Option<Command>,
+    client: Command,
+    kind: Kind,
+}
+
+/// Kind of a program: how its output is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Tcp,
+    Udp,
+    Ping,
+}
+
+/// Program of a flow without its hosts.
+struct Plan {
+    kind: Kind,
+    arguments: Vec<String>,
+}
+
+impl FlowPrograms {
+    /// Plans programs for the flows between real hosts of a scenario as written.
+    ///
+    /// # Errors
+    /// Returns an error if there are too many flows, or if the kernel lacks a controller.
+    pub(crate) fn plan(scenario: &Scenario, hosts: &Hosts, round_trip: Span) -> Result<FlowPrograms, Error> {
+        let scenario = copies::spread(scenario);
+        let (mut all, mut notices) = (Vec::new(), Vec::new());
+        let is_real = |name: &str| hosts.host(name).is_some();
+        let flows = scenario.flow.iter().filter(|(_, flow)| is_real(&flow.from) && is_real(&flow.to));
+        let flows: Vec<_> = flows.flat_map(|(name, flow)| each(name, flow)).collect();
+        if flows.len() > MAX_FLOWS {
+            return Err(Error::other(format!(
+                "--real-flows: {} flows between real hosts: expected at most {MAX_FLOWS}",
+                flows.len()
+            )));
+        }
+        for (number, (name, start, flow)) in flows.into_iter().enumerate() {
+            let time = time_of(start, flow, scenario.duration);
+            match planned(&name, flow, time)? {
+                Ok(plan) => {
+                    let port = FIRST_PORT + number as u16;
+                    let program = program((&name, start), flow, plan, hosts, port).map_err(Error::Other)?;
+                    all.push(program);
+                }
+                Err(why) => notices.push(format!("flow \"{name}\" is left out: {why}")),
+            }
+        }
+        let lasting = |span: Span| Duration::from_nanos(span.as_nanos());
+        Ok(FlowPrograms {
+            all,
+            limit: lasting(scenario.duration + round_trip * ROUND_TRIPS + PATIENCE),
+            duration: lasting(scenario.duration),
+            linger: lasting(round_trip),
+            notices,
+            measures: Arc::default(),
+        })
+    }
+
+    /// Returns the step after the run that adds what the programs measured.
+    pub(crate) fn finish(&self, other: Option<Finish>) -> Finish {
+        let measures = Arc::clone(&self.measures);
+        Box::new(move |folder: &Path| {
+            let mut all = other.map_or(Ok(Vec::new()), |other| other(folder))?;
+            all.extend(std::mem::take(&mut *measures.lock().unwrap_or_else(PoisonError::into_inner)));
+            Ok(all)
+        })
+    }
+
+    /// Starts the servers, and a thread that starts each client in its time. Their output goes to `folder`.
+    ///
+    /// The thread sets `stop` when all have ended and the duration is over. Once `stop` is set it ends them.
+    ///
+    /// # Errors
+    /// Returns an error if a program cannot be started.
+    pub(crate) fn start(self, folder: &Path, stop: Arc<AtomicBool>) -> Result<Started, String> {
+        let folder = folder.join(FOLDER);
+        let wrong = |error: io::Error| format!("{}: {error}", folder.display());
+        if !self.all.is_empty() {
+            fs::create_dir_all(&folder).map_err(wrong)?;
+        }
+        let began = Instant::now();
+        let all = self.all.into_iter().map(|program| program.serve(&folder));
+        let all = all.collect::<Result<Vec<_>, _>>()?;
+        let running = Running { all, began, limit: self.limit, duration: self.duration, linger: self.linger };
+        Ok(Started(std::thread::spawn(move || running.follow(&stop, &self.measures))))
+    }
+}
+
+/// Returns the copies of a flow with their starts.
+///
+/// Those that are measured together are one.
+fn each<'a>(name: &'a str, flow: &'a Flow) -> impl Iterator<Item = (String, Span, &'a Flow)> {
+    let are_together = flow.traffic.kind().takes().copies == Copies::Together;
+    let count = if are_together { 1 } else { u64::from(flow.count) };
+    // One more than the most, so that too many are seen.
+    (0..count.min(MAX_FLOWS as u64 + 1)).map(move |n| {
+        let copy = if count > 1 { format!("{name}.{}", n + 1) } else { name.to_owned() };
+        (copy, flow.start + flow.stagger * n, flow)
+    })
+}
+
+/// Returns how long a flow sends.
+fn time_of(start: Span, flow: &Flow, duration: Span) -> Span {
+    flow.stop.unwrap_or(duration).min(duration).saturating_sub(start)
+}
+
+/// Returns the program of a flow, or why none is like it.
+///
+/// # Errors
+/// Returns an error if the kernel lacks the controller.
+fn planned(name: &str, flow: &Flow, time: Span) -> Result<Result<Plan, String>, Error> {
+    if time.is_zero() {
+        return Ok(Err("it would start after the end".to_owned()));
+    }
+    if !flow.active {
+        return Ok(Err("it is not active".to_owned()));
+    }
+    Ok(match flow.traffic.kind().real(flow.ip) {
+        Ok(RealTraffic::Connection { controller }) => {
+            let known = kernel_name(controller).filter(|name| bentpipe_emu::has_congestion_control(name));
+            let Some(known) = known else {
+                let kernel = bentpipe_emu::congestion_controls().join(", ");
+                return Err(Error::other(format!(
+                    "flow.{name}.traffic.controller: the kernel has no {controller}: expected one of {kernel}, or hosts \
+                     that are not `real`"
+                )));
+            };
+            connection(flow.application, time).map(|mut arguments| {
+                arguments.extend(["--congestion".to_owned(), known.to_owned()]);
+                Plan { kind: Kind::Tcp, arguments }
+            })
+        }
+        Ok(RealTraffic::Datagrams { payload, rate, packets, dscp }) => {
+            datagrams(flow, (payload, rate), packets, time).map(|mut arguments| {
+                if dscp != 0 {
+                    arguments.extend(["--dscp".to_owned(), dscp.to_string()]);
+                }
+                Plan { kind: Kind::Udp, arguments }
+            })
+        }
+        Ok(RealTraffic::Requests { payload, interval, packets, dscp }) => {
+            let arguments = requests((payload, interval), packets, dscp, time);
+            Ok(Plan { kind: Kind::Ping, arguments })
+        }
+        Err(why) => Err(format!("{why} (\"{}\")", flow.traffic.word())),
+    })
+}
+
+/// Returns the kernel's name of a controller.
+fn kernel_name(name: &str) -> Option<&str> {
+    match name {
+        "newreno" => Some("reno"),
+        "westwood+" => Some("westwood"),
+        "hybla" | "cubic" | "vegas" | "bbr" => Some(name),
+        _ => None,
+    }
+}
+
+fn seconds(span: Span) -> f64 {
+    span.as_secs_f64()
+}
+
+/// Returns iperf3's time, in whole seconds as it takes it.
+fn whole_seconds(span: Span) -> [String; 2] {
+    ["--time".to_owned(), format!("{}", seconds(span).ceil().max(1.0) as u64)]
+}
+
+/// Returns iperf3's arguments for what an application writes.
+fn connection(application: Application, time: Span) -> Result<Vec<String>, String> {
+    match application {
+        Application::Bulk(bulk) => Ok(match bulk.size {
+            Some(size) if bulk.duration.is_none() => vec!["--bytes".to_owned(), size.get().to_string()],
+            _ => whole_seconds(bulk.duration.unwrap_or(time).min(time)).into(),
+        }),
+        Application::Paced(paced) => {
+            let lasts = whole_seconds(paced.duration.unwrap_or(time).min(time));
+            let rate = ["--bitrate".to_owned(), paced.rate.as_bps().to_string()];
+            let write = ["--length".to_owned(), paced.write.get().to_string()];
+            Ok(lasts.into_iter().chain(rate).chain(write).collect())
+        }
+        Application::OnOff(_) => Err("iperf3 makes no pauses".to_owned()),
+        Application::Nothing => Err("it has no data".to_owned()),
+    }
+}
+
+/// Returns iperf3's arguments for datagrams of a payload and rate, the codepoint apart.
+fn datagrams(
+    flow: &Flow,
+    (payload, rate): (Bytes, Rate),
+    packets: Option<u64>,
+    time: Span,
+) -> Result<Vec<String>, String> {
+    if payload.get() < MIN_DATAGRAM {
+        return Err(format!("datagrams of iperf3 have a payload of {MIN_DATAGRAM} B or more"));
+    }
+    if flow.count > MAX_STREAMS {
+        return Err(format!("iperf3 has at most {MAX_STREAMS} streams of datagrams"));
+    }
+    if flow.count > 1 && !flow.stagger.is_zero() {
+        return Err("iperf3 starts all streams of datagrams at once".to_owned());
+    }
+    let rate_bps = rate.as_bps().max(1).to_string();
+    let mut arguments = vec!["--udp".to_owned(), "--bitrate".to_owned(), rate_bps];
+    arguments.extend(["--length".to_owned(), payload.get().to_string()]);
+    match packets {
+        Some(packets) => arguments.extend(["--blockcount".to_owned(), packets.to_string()]),
+        None => arguments.extend(whole_seconds(time)),
+    }
+    if flow.count > 1 {
+        arguments.extend(["--parallel".to_owned(), flow.count.to_string()]);
+    }
+    Ok(arguments)
+}
+
+/// Returns ping's arguments.
+fn requests((payload, interval): (Bytes, Span), packets: Option<u64>, dscp: u8, time: Span) -> Vec<String> {
+    let fitting = (seconds(time) / seconds(interval)).floor() as u64;
+    let number = packets.unwrap_or(u64::MAX).min(fitting.max(1)).to_string();
+    let (tos, payload) = ((u32::from(dscp) << 2).to_string(), payload.get().to_string());
+    let interval = format!("{:.3}", seconds(interval).max(0.001));
+    let words = ["-n", "-q", "-i", &interval, "-s", &payload, "-Q", &tos, "-c", &number];
+    words.map(str::to_owned).into()
+}
+
+/// Returns the commands of a planned program at its hosts.
+fn program(
+    (name, start): (&str, Span),
+    flow: &Flow,
+    plan: Plan,
+    hosts: &Hosts,
+    port: u16,
+) -> Result<FlowProgram, String> {
+    let host = |name: &str| hosts.host(name).ok_or_else(|| format!("{name} is not a real host"));
+    let (from, to) = (host(&flow.from)?, host(&flow.to)?);
+    let (version, address) = match flow.ip {
+        Ip::V4 => ("-4", to.addresses[0]),
+        Ip::V6 => ("-6", to.addresses[1]),
+    };
+    let address = address.to_string();
+    let quiet = |mut command: Command, words: &[&str]| {
+        command.args(words).stdin(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let port = port.to_string();
+    let (server, client) = match plan.kind {
+        Kind::Ping => {
+            let mut client = quiet(from.namespace.command("ping"), &[version]);
+            client.args(&plan.arguments).arg(&address);
+            (None, client)
+        }
+        Kind::Tcp | Kind::Udp => {
+            for host in [&from, &to] {
+                // What one transfer learnt of the path is not for the next. A default of BBR would leave pacing on.
+                for (key, value) in
+                    [("net/ipv4/tcp_no_metrics_save", "1"), ("net/ipv4/tcp_congestion_control", "reno")]
+                {
+                    host.namespace.sysctl(key, value).map_err(|error| error.to_string())?;
+                }
+            }
+            let words = ["--server", "--one-off", "--forceflush", version, "--port", &port];
+            let server = quiet(to.namespace.command("iperf3"), &words);
+            let words = ["--json", version, "--port", &port, "--client", &address];
+            let mut client = quiet(from.namespace.command("iperf3"), &words);
+            client.args(&plan.arguments);
+            (Some(server), client)
+        }
+    };
+    let start = Duration::from_nanos(start.as_nanos());
+    Ok(FlowProgram { flow: name.to_owned(), start, server, client, kind: plan.kind })
+}
+
+/// Returns the file of a flow's output.
+fn output(folder: &Path, flow: &str, extension: &str) -> std::path::PathBuf {
+    let name: String =
+        flow.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
+    folder.join(format!("{name}.{extension}"))
+}
+
+impl FlowProgram {
+    /// Starts the server and waits until it listens.
+    fn serve(mut self, folder: &Path) -> Result<RunningFlow, String> {
+        let extension = if self.kind == Kind::Ping { "txt" } else { "json" };
+        let written = output(folder, &self.flow, extension);
+        let create = |path: &Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
+        self.client.stdout(create(&written)?);
+        let server = match self.server.take() {
+            None => None,
+            Some(mut server) => {
+                let log = output(folder, &self.flow, "server.txt");
+                let mut child = Process(spawn(server.stdout(create(&log)?))?);
+                let end = Instant::now() + TIME_TO_LISTEN;
+                while !fs::read_to_string(&log).is_ok_and(|text| text.contains("listening")) {
+                    if child.has_ended() || Instant::now() > end {
+                        return Err(format!("flow {}: iperf3 does not listen: {}", self.flow, log.display()));
+                    }
+                    std::thread::sleep(CHECK_INTERVAL);
+                }
+                Some(child)
+            }
+        };
+        Ok(RunningFlow { program: self, output: written, server, client: Client::Waiting })
+    }
+}
+
+fn spawn(command: &mut Command) -> Result<Child, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    // What is run in a namespace has the program's name among the arguments of `ip`.
+    let named =
+        command.get_args().map(OsStr::to_string_lossy).find(|word| word == "iperf3" || word == "ping");
+    let name = named.map_or(program, |word| word.into_owned());
+    command.spawn().map_err(|error| format!("{name}: {error}"))
+}
+
+/// Process that ends with the value.
+struct Process(Child);
+
+impl Process {
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Client of a flow.
+enum Client {
+    Waiting,
+    Runs(Process),
+    Ended,
+}
+
+/// Flow whose server listens.
+struct RunningFlow {
+    program: FlowProgram,
+    output: std::path::PathBuf,
+    /// Ends with the value.
+    server: Option<Process>,
+    client: Client,
+}
+
+impl RunningFlow {
+    /// Returns `false` if the client failed.
+    ///
+    /// It is started in its time, and its output read at the end.
+    fn look(&mut self, since: Duration, measures: &Mutex<Vec<Measure>>) -> bool {
+        match &mut self.client {
+            Client::Waiting if since >= self.program.start => match spawn(&mut self.program.client) {
+                Ok(child) => self.client = Client::Runs(Process(child)),
+                Err(_) => {
+                    self.client = Client::Ended;
+                    return false;
+                }
+            },
+            Client::Runs(process) => {
+                if process.has_ended() {
+                    self.client = Client::Ended;
+                    self.server = None;
+                    let found = figures::read(&self.program, &self.output);
+                    let is_complete = !found.is_empty();
+                    measures.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+                    return is_complete;
+                }
+            }
+            Client::Waiting | Client::Ended => {}
+        }
+        true
+    }
+}
+
+/// Flows whose programs run.
+struct Running {
+    all: Vec<RunningFlow>,
+    began: Instant,
+    limit: Duration,
+    duration: Duration,
+    linger: Duration,
+}
+
+impl Running {
+    /// Returns the exit code: 1 if a program failed or was ended.
+    fn follow(mut self, stop: &AtomicBool, measures: &Mutex<Vec<Measure>>) -> u8 {
+        let mut has_failed = false;
+        loop {
+            let since = self.began.elapsed();
+            for flow in &mut self.all {
+                has_failed |= !flow.look(since, measures);
+            }
+            let is_over = self.all.iter().all(|flow| matches!(flow.client, Client::Ended));
+            if stop.load(Ordering::SeqCst) {
+                break;
+            }
+            if is_over && since >= self.duration {
+                std::thread::sleep(self.linger);
+                break;
+            }
+            if since >= self.limit {
+                has_failed = true;
+                break;
+            }
+            std::thread::sleep(CHECK_INTERVAL);
+        }
+        self.interrupt(measures);
+        stop.store(true, Ordering::SeqCst);
+        u8::from(has_failed)
+    }
+
+    /// Interrupts what still runs, so that it writes what it has.
+    fn interrupt(&mut self, measures: &Mutex<Vec<Measure>>) {
+        let mut runs = false;
+        for flow in &mut self.all {
+            if let Client::Runs(process) = &mut flow.client {
+                bentpipe_emu::interrupt(&process.0);
+                runs = true;
+            }
+        }
+        let end = Instant::now() + TIME_TO_END;
+        while runs && Instant::now() < end {
+            std::thread::sleep(CHECK_INTERVAL);
+            runs = false;
+            for flow in &mut self.all {
+                if matches!(flow.client, Client::Runs(_)) {
+                    flow.look(Duration::MAX, measures);
+                    runs |= matches!(flow.client, Client::Runs(_));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bentpipe_scenario::Document;
+
+    use super::{Kind, each, planned, time_of};
+
+    /// Returns what is planned for the flow of a scenario with its `lines`: the words, or why there is none.
+    fn words(lines: &str) -> Result<(Kind, String), String> {
+        let text = format!(
+            "title = \"t\"\nduration = \"10 s\"\n[node.a]\nkind = \"host\"\n[node.b]\nkind = \"host\"\n[link.l]\n\
+             between = [\"a\", \"b\"]\nrate = \"5 Mbit/s\"\n[flow.f]\nfrom = \"a\"\nto = \"b\"\n{lines}\n"
+        );
+        let document = Document::parse("t.toml", text.as_bytes()).expect("a document");
+        let scenario = document.scenario().expect("a scenario");
+        let flow = &scenario.flow["f"];
+        let (name, start, flow) = each("f", flow).last().expect("a copy");
+        let plan = planned(&name, flow, time_of(start, flow, scenario.duration))
+            .map_err(|error| error.to_string())?;
+        plan.map(|plan| (plan.kind, plan.arguments.join(" ")))
+    }
+
+    #[test]
+    fn flows_become_arguments() {
+        let of = |lines: &str| words(lines).map(|(_, words)| words);
+        let tcp =
+            |rest: &str| of(&format!("traffic = {{ kind = \"tcp\", controller = \"newreno\" }}\n{rest}"));
+        assert_eq!(tcp("start = \"2 s\""), Ok("--time 8 --congestion reno".into()));
+        assert_eq!(tcp("start = \"1 s\"\nstop = \"4 s\""), Ok("--time 3 --congestion reno".into()));
+        let sized = tcp("application = { kind = \"bulk\", size = \"3 MB\" }");
+        assert_eq!(sized, Ok("--bytes 3000000 --congestion reno".into()));
+        let paced = tcp("application = { kind = \"paced\", rate = \"64 kbit/s\", write = \"800 B\" }");
+        assert_eq!(paced, Ok("--time 10 --bitrate 64000 --length 800 --congestion reno".into()));
+        // The rate of a scenario counts headers, that of iperf3 does not.
+        let udp = of(
+            "traffic = { kind = \"udp\", pattern = { kind = \"constant-rate\", rate = \"2280 bit/s\" }, payload = \"200 B\", dscp = 46 }",
+        );
+        assert_eq!(udp, Ok("--udp --bitrate 2000 --length 200 --time 10 --dscp 46".into()));
+        let spaced = of(
+            "traffic = { kind = \"udp\", pattern = { kind = \"constant\", interval = \"20 ms\" }, payload = \"20 B\", packets = 7 }",
+        );
+        assert_eq!(spaced, Ok("--udp --bitrate 8000 --length 20 --blockcount 7".into()));
+        let ping = of("traffic = { kind = \"ping\", interval = \"500 ms\", dscp = 8 }\nstart = \"4 s\"");
+        assert_eq!(ping, Ok("-n -q -i 0.500 -s 56 -Q 32 -c 12".into()));
+        // Copies start one after another.
+        let copies = tcp("count = 4\nstagger = \"2 s\"");
+        assert_eq!(copies, Ok("--time 4 --congestion reno".into()));
+    }
+
+    #[test]
+    fn what_no_program_does_is_said() {
+        let why = |lines: &str| words(lines).expect_err("no program");
+        assert!(
+            why("traffic = { kind = \"voice\", codec = \"g729\" }")
+                .contains("no program stands for this traffic (\"voice\")")
+        );
+        let poisson = "traffic = { kind = \"udp\", pattern = { kind = \"poisson\", mean_interval = \"1 s\" }, payload = \"200 B\" }";
+        assert!(why(poisson).contains("at random intervals"));
+        assert!(why("traffic = { kind = \"tcp\" }\ncount = 6\nstagger = \"2 s\"").contains("after the end"));
+        assert!(why("traffic = { kind = \"tcp\" }\nactive = false").contains("not active"));
+        let fixed =
+            why("traffic = { kind = \"tcp\", controller = { name = \"fixed\", rate = \"1 Mbit/s\" } }");
+        assert!(
+            fixed.starts_with("flow.f.traffic.controller: the kernel has no fixed: expected one of "),
+            "{fixed}"
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! Measures of flows from the output of iperf3 and ping.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use bentpipe_record::Measure;
+use serde_json::Value;
+
+use super::{FlowProgram, Kind};
+
+/// Most bytes of a program's output that are read.
+const MAX_OUTPUT: u64 = 64 << 20;
+
+/// Returns the measures of a program. One that failed or was interrupted has none.
+pub(super) fn read(program: &FlowProgram, output: &Path) -> Vec<Measure> {
+    let mut text = String::new();
+    let read = File::open(output).and_then(|file| file.take(MAX_OUTPUT).read_to_string(&mut text));
+    if read.is_err() {
+        return Vec::new();
+    }
+    let found = match program.kind {
+        Kind::Tcp => tcp(&text),
+        Kind::Udp => udp(&text),
+        Kind::Ping => ping(&text),
+    };
+    let measure = |(name, unit, value): (&str, &str, f64)| {
+        Measure::new(format!("flow.{}.{name}", program.flow), unit, value)
+    };
+    found.unwrap_or_default().into_iter().filter_map(measure).collect()
+}
+
+type Figures = Vec<(&'static str, &'static str, f64)>;
+
+/// Returns the end of iperf3's report, if it has no error.
+fn end(text: &str) -> Option<Value> {
+    let mut report: Value = serde_json::from_str(text).ok()?;
+    report.get("error").is_none().then(|| report.get_mut("end").map(Value::take))?
+}
+
+/// Reads a report of a TCP transfer.
+fn tcp(text: &str) -> Option<Figures> {
+    let end = end(text)?;
+    let (sent, received) = (&end["sum_sent"], &end["sum_received"]);
+    let mut figures = vec![("goodput", "bit/s", received["bits_per_second"].as_f64()?)];
+    let sender = &end["streams"][0]["sender"];
+    if let Some(rtt_us) = sender["mean_rtt"].as_f64().filter(|rtt| *rtt > 0.0) {
+        figures.push(("rtt", "s", rtt_us / 1e6));
+    }
+    // The kernel counts segments sent again; the others are full, but the last.
+    let mss: Value = serde_json::from_str(text).ok()?;
+    let mss = mss["start"]["tcp_mss_default"].as_f64().filter(|mss| *mss > 0.0);
+    if let (Some(again), Some(bytes), Some(mss)) =
+        (sent["retransmits"].as_f64(), sent["bytes"].as_f64().filter(|bytes| *bytes > 0.0), mss)
+    {
+        figures.push(("retransmitted", "ratio", again / ((bytes / mss).ceil() + again)));
+    }
+    Some(figures)
+}
+
+/// Reads a report of datagrams.
+fn udp(text: &str) -> Option<Figures> {
+    let end = end(text)?;
+    let sum = &end["sum"];
+    let (packets, lost) = (sum["packets"].as_f64()?, sum["lost_packets"].as_f64()?);
+    // The receiver's time begins with the connection, a delay before the first datagram.
+    let sent = &end["sum_sent"];
+    let seconds = sent["seconds"].as_f64().or_else(|| sum["seconds"].as_f64())?;
+    let bytes = sum["bytes"].as_f64()?;
+    if packets <= 0.0 || seconds <= 0.0 {
+        return None;
+    }
+    Some(vec![
+        ("goodput", "bit/s", bytes * 8.0 / seconds * (packets - lost) / packets),
+        ("loss", "ratio", lost / packets),
+        ("jitter", "s", sum["jitter_ms"].as_f64()? / 1e3),
+    ])
+}
+
+/// Reads the summary of ping, of iputils or BusyBox.
+fn ping(text: &str) -> Option<Figures> {
+    let line = text.lines().find(|line| line.contains(" packets transmitted, "))?;
+    let number = |part: &str| part.split_whitespace().next()?.parse::<f64>().ok();
+    let mut parts = line.split(',');
+    let (sent, received) = (number(parts.next()?)?, number(parts.next()?)?);
+    if sent <= 0.0 {
+        return None;
+    }
+    let mut figures = vec![("unanswered", "ratio", (sent - received) / sent)];
+    let times = text.lines().find_map(|line| line.split_once(" = ").filter(|_| line.contains("min/avg/max")));
+    if let Some((_, times)) = times {
+        let times = times.split(" ms").next().unwrap_or_default();
+        let values: Vec<f64> = times.split('/').flat_map(str::parse).collect();
+        let names = ["rtt-min", "rtt-mean", "rtt-max", "rtt-deviation"];
+        figures.extend(names.into_iter().zip(values).map(|(name, ms)| (name, "s", ms / 1e3)));
+    }
+    Some(figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ping, tcp, udp};
+
+    #[test]
+    fn ping_of_two_kinds_is_read() {
+        let iputils = "PING 10.0.0.2 (10.0.0.2) 56(84) bytes of data.\n\n--- 10.0.0.2 ping statistics ---\n\
+                       35 packets transmitted, 28 received, 20% packet loss, time 6828ms\n\
+                       rtt min/avg/max/mdev = 243.925/558.920/731.032/111.096 ms, pipe 4\n";
+        let figures = ping(iputils).expect("figures");
+        assert_eq!(figures[0], ("unanswered", "ratio", 0.2));
+        assert_eq!(figures[4], ("rtt-deviation", "s", 0.111096));
+        let busybox = "3 packets transmitted, 3 packets received, 0% packet loss\n\
+                       round-trip min/avg/max = 0.045/0.074/0.090 ms\n";
+        assert_eq!(ping(busybox).expect("figures").len(), 4);
+        assert_eq!(
+            ping("1 packets transmitted, 0 received, 100% packet loss, time 0ms\n").map(|all| all.len()),
+            Some(1)
+        );
+        assert!(
+            ping("0 packets transmitted, 0 received\n").is_none() && ping("connect: no route\n").is_none()
+        );
+    }
+
+    #[test]
+    fn a_transfer_has_the_goodput_of_its_receiver() {
+        let text = r#"{"start":{"tcp_mss_default":1000},"end":{"streams":[{"sender":{"mean_rtt":564274}}],
+            "sum_sent":{"bytes":99000,"retransmits":1},"sum_received":{"bits_per_second":4690628.5,"seconds":8.7}}}"#;
+        let expected =
+            vec![("goodput", "bit/s", 4690628.5), ("rtt", "s", 0.564274), ("retransmitted", "ratio", 0.01)];
+        assert_eq!(tcp(text), Some(expected));
+        // What was interrupted, or is no report, has no figures.
+        let interrupted = text.replace("{\"start\"", "{\"error\":\"interrupt\",\"start\"");
+        assert!(
+            tcp(&interrupted).is_none() && tcp("{").is_none() && tcp("[]").is_none() && tcp("").is_none()
+        );
+    }
+
+    #[test]
+    fn datagrams_are_counted_over_the_time_that_they_were_sent_in() {
+        let text = r#"{"end":{"sum":{"seconds":8.2,"bytes":400000,"packets":2000,"lost_packets":500,"jitter_ms":0.5},
+            "sum_sent":{"seconds":8}}}"#;
+        let expected = vec![("goodput", "bit/s", 300000.0), ("loss", "ratio", 0.25), ("jitter", "s", 0.0005)];
+        assert_eq!(udp(text), Some(expected));
+        assert!(udp(&text.replace("2000", "0")).is_none());
+    }
+}
