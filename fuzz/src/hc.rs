@@ -28,14 +28,19 @@ pub fn fuzz_decompress(data: &[u8]) {
         let config = Config { contexts, ..Config::new(Scheme::Crtp) };
         let (mut decompressor, mut compressor) = (Decompressor::new(config), Compressor::new(config));
         let mut out = Vec::new();
-        for frame in packets(data) {
+        for (number, frame) in packets(data).enumerate() {
+            let now = Duration::from_millis(number as u64 * 50);
             let Some((kind, frame)) = frame.split_first() else { continue };
             let kind = Kind::ALL[usize::from(*kind) % Kind::ALL.len()];
             if decompressor.decompress(kind, frame, &mut out).is_ok() {
                 assert!(out.len() <= frame.len() + 65_535);
             }
+            let len = frame.len() + usize::from(frame.first().copied().unwrap_or(0));
+            if decompressor.decompress_cut(kind, frame, len, &mut out).is_ok() {
+                assert!(out.len() <= frame.len() + 65_535);
+            }
             compressor.context_state(frame);
-            decompressor.take_context_states().iter().for_each(|state| compressor.context_state(state));
+            decompressor.take_context_states(now).iter().for_each(|state| compressor.context_state(state));
         }
     }
 }
@@ -45,7 +50,7 @@ pub fn fuzz_round_trip(data: &[u8]) {
     for scheme in SCHEMES {
         let config = Config { contexts: 3, tcp_contexts: 3, max_period: 8, ..Config::new(scheme) };
         let (mut compressor, mut decompressor) = (Compressor::new(config), Decompressor::new(config));
-        let mut cut = Compressor::new(config);
+        let (mut cut, mut cut_end) = (Compressor::new(config), Decompressor::new(config));
         let (mut frame, mut restored) = (Vec::new(), Vec::new());
         for (number, packet) in packets(data).enumerate() {
             let now = Duration::from_millis(number as u64 * 50);
@@ -53,7 +58,10 @@ pub fn fuzz_round_trip(data: &[u8]) {
             assert_eq!(packet.len() + sent.header_out, frame.len() + sent.header_in);
             decompressor.decompress(sent.kind, &frame, &mut restored).expect("nothing is lost");
             assert_eq!(restored, packet);
-            cut.compress_cut(now, packet, packet.len() + 100, &mut frame);
+            let sent = cut.compress_cut(now, packet, packet.len() + 100, &mut frame);
+            let lengths = cut_end.decompress_cut(sent.kind, &frame, frame.len() + 100, &mut restored);
+            assert!(lengths.is_ok(), "nothing is lost: {lengths:?} of {:?}", sent.kind);
+            assert_eq!(restored, packet);
         }
     }
 }

@@ -99,4 +99,11 @@ pub fn fuzz_separator(data: &[u8]) {
     let config = aggregate::Config { outer: aggregate::Outer::Ppp, ..config };
     let sent = call(&mut Separator::new(&config), Some(Packet::from_bytes(data)), Time::ZERO);
     assert!(sent <= data.len().max(1), "more packets than bytes of a frame");
+    // Feedback of each packet, and of the other end.
+    let rohc = aggregate::Config { feedback: true, ..config };
+    let scheme = Some(aggregate::Scheme::Crtp);
+    for config in [rohc, aggregate::Config { rohc: false, scheme, ..rohc }] {
+        let sent = call(&mut Separator::new(&config), Some(Packet::from_bytes(data)), Time::ZERO);
+        assert!(sent <= 3 * data.len().max(1), "more packets than bytes of a frame");
+    }
 }

@@ -31,7 +31,7 @@ pub(super) fn make(what: &str, order: &Value) -> Result<Vec<Vec<u8>>, String> {
     Ok(eyes)
 }
 
-/// Produces a test card: a transport stream for each eye.
+/// Produces the transport streams of a test card, of each eye or of both.
 ///
 /// # Errors
 /// Returns an error if ffmpeg is not there or fails.
@@ -43,5 +43,5 @@ pub fn test_card(card: &Card) -> Result<Vec<Vec<u8>>, String> {
         ffmpeg.card(card, eye, &path).map_err(|error| error.to_string())?;
         std::fs::read(&path).map_err(|error| error.to_string())
     };
-    (0..card.eyes).map(eye).collect()
+    (0..card.streams()).map(eye).collect()
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use bentpipe_net::Cut;
-use bentpipe_scenario::{Flow, Layout, Medium, Problem, Scenario, Way, copies};
+use bentpipe_scenario::{Flow, Layout, Medium, Problem, Scenario, Side, Way, copies};
 use bentpipe_sim::ElementId;
 use bentpipe_site::{At, Order, Part, Site};
 use bentpipe_units::Span;
@@ -23,6 +23,19 @@ pub struct ScenarioPart {
     here: BTreeSet<String>,
     /// Time before their arrival at which packets leave the machine.
     ahead: Span,
+}
+
+/// Refuses feedback of stages of a cut link: it needs the other machine.
+fn refuse_feedback(side: &Side) -> Result<(), Problem> {
+    let stages = side.stages.by_row();
+    let mut all = stages.iter().filter_map(|(row, stage)| Some((row, (*stage)?)));
+    match all.find(|(_, stage)| stage.has_feedback()) {
+        Some((row, _)) => {
+            let problem = "of a cut link needs the elements of the other machine: expected false";
+            Err(Problem::new(side.place.key(&format!("{}.feedback", row.key)), problem))
+        }
+        None => Ok(()),
+    }
 }
 
 impl ScenarioPart {
@@ -45,6 +58,9 @@ impl ScenarioPart {
         }
         let layout = Layout::new(&scenario);
         layout.members().iter().filter(|member| member.name == link).try_for_each(Medium::cut)?;
+        let members = layout.members();
+        let mut sides = members.iter().zip(layout.sides()).filter(|(member, _)| member.name == link);
+        sides.try_for_each(|(_, side)| refuse_feedback(side))?;
         let here = reachable(&scenario, link, node);
         let out = match cut.between.each_ref().map(|end| here.contains(end)) {
             [true, false] => Way::Forward,

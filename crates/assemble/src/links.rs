@@ -68,6 +68,11 @@ pub(super) fn add(
         site.connect(joined.output, to);
         all.push(joined);
     }
+    for (n, side) in layout.sides().enumerate() {
+        // Both directions of a link follow each other.
+        let stages = [n, n ^ 1].map(|n| &all[n].stages[..]);
+        stage::connect_feedback(&side.stages.by_row(), stages[0], stages[1], site);
+    }
     assemblies.end(site);
     Ok(all)
 }

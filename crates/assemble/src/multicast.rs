@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use bentpipe_net::Port;
 use bentpipe_net::node::Neighbour;
-use bentpipe_scenario::{Hop, Ip, NodeKind, Scenario};
-use bentpipe_site::{Nodes, Router, Topology};
+use bentpipe_scenario::{Hop, Ip, Layout, NodeKind, Scenario};
+use bentpipe_site::{Nodes, Router, Topology, Way};
 use bentpipe_wire::membership::Family;
 
 use super::groups;
@@ -12,10 +13,12 @@ use super::groups;
 /// Enables multicast at the routers of real hosts. Real members of the scenario's groups are members there.
 pub(super) fn enable(
     scenario: &Scenario,
+    layout: &Layout<'_>,
     topology: &Topology,
     nodes: &mut Nodes<'_>,
     router: &mut Router<'_>,
 ) {
+    share(layout, &Tree { scenario, topology, ip: Ip::V4 }, nodes);
     for ip in [Ip::V4, Ip::V6] {
         let tree = Tree { scenario, topology, ip };
         let hosts = tree.hosts();
@@ -43,6 +46,28 @@ pub(super) fn enable(
             }
         }
     }
+}
+
+/// Sets up streams for groups.
+///
+/// One copy of a packet goes into each, and a site drops its own.
+fn share(layout: &Layout<'_>, tree: &Tree<'_>, nodes: &mut Nodes<'_>) {
+    let mut streams: BTreeMap<(usize, String), Vec<Port>> = BTreeMap::new();
+    for (n, link) in tree.scenario.link.values().enumerate() {
+        let ends = link.between.each_ref().map(|end| tree.topology.number(end));
+        for way in Way::BOTH {
+            let Some(stream) = layout.side(n, way).medium.multicast() else { continue };
+            let (from, to) = (ends[way.index()], ends[way.back().index()]);
+            if tree.is_router(from) {
+                streams.entry((from, stream)).or_default().push(nodes.interface(from, n));
+            }
+            if tree.is_router(to) {
+                let interface = nodes.interface(to, n);
+                nodes.node(to).refuse_echoes(interface);
+            }
+        }
+    }
+    streams.into_iter().for_each(|((node, _), ports)| nodes.node(node).share_multicast(&ports));
 }
 
 const fn family(ip: Ip) -> Family {

@@ -91,7 +91,7 @@ impl Emulated {
             destinations(&scenario).for_each(|node| {
                 [Ip::V4, Ip::V6].into_iter().for_each(|ip| nodes.send_to(node, ip));
             });
-            multicast::enable(&scenario, &topology, nodes, &mut router);
+            multicast::enable(&scenario, &layout, &topology, nodes, &mut router);
             let hosts = add_gates(&scenario, &layout, site);
             Gates { hosts, cut: part.map(|part| (part.clone(), part.add(&scenario, site))) }
         })?;
@@ -151,12 +151,6 @@ pub(super) fn adapted(scenario: &Scenario) -> Result<(Scenario, Vec<String>), Pr
     }
     for (name, link) in &scenario.link {
         let what = link.side(name, Way::Forward).medium.takes().real_ends;
-        let ways = [Way::Forward, Way::Return];
-        if ways.into_iter().any(|way| link.side(name, way).medium.multicast().is_some()) {
-            let problem =
-                "hosts join groups by IGMP and MLD here, link by link: expected none in an emulation";
-            return Err(Problem::new(format!("link.{name}.medium.multicast"), problem));
-        }
         if let Some((what, end)) = what.zip(link.between.iter().find(|end| is_real(end))) {
             let problem = format!(
                 "{what} ends at \"{end}\", which is real: expected a router there, the host behind it"

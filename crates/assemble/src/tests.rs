@@ -296,3 +296,21 @@ fn only_lines_have_delays_that_change() {
     let said = checked(&document).expect_err("no line").to_string();
     assert!(said.contains("link.wlan.delay_changes: only a line's delay changes"), "{said}");
 }
+
+/// Feedback of header compression goes by the elements of the other direction, which have to be there.
+#[test]
+fn feedback_of_a_stage_needs_the_other_direction_on_this_machine() {
+    let text = |own: &str| {
+        format!(
+            "title = \"t\"\nduration = \"1 s\"\nnode.a = {{}}\nnode.b = {{}}\n\
+             link.l = {{ between = [\"a\", \"b\"], rate = \"1 Mbit/s\", delay = \"50 ms\", {own} = {{ scheme = \"crtp\", \
+             feedback = true }} }}\n"
+        )
+    };
+    let part = crate::ScenarioPart::new(&scenario(&text("aggregate")), "l", "a");
+    let refused = part.err().map(|problem| problem.to_string()).expect("refused");
+    assert!(refused.contains("link.l.aggregate.feedback: of a cut link"), "{refused}");
+    let document = bentpipe_scenario::Document::parse("file.toml", text("forward.aggregate").as_bytes());
+    let refused = crate::checked(&document.expect("TOML")).expect_err("one direction").to_string();
+    assert!(refused.contains("link.l.forward.aggregate.feedback: no way back"), "{refused}");
+}

@@ -4,28 +4,47 @@ mod args;
 
 use std::path::{Path, PathBuf};
 
-use bentpipe_offline::rohc::{Compress, Decompress, RoundTrip, Stats};
+use bentpipe_offline::rohc::{
+    Compress, Decompress, RoundTrip, SchemeCompress, SchemeDecompress, SchemeRoundTrip, Stats,
+};
 use bentpipe_offline::{Error, Outcome, Session};
 use clap::{Args, Subcommand};
 
 use crate::session::Terminal;
-use args::{ChannelArgs, CompressorArgs, DecompressorArgs, ImpairmentArgs, LinkArgs, OutputArgs, Peer};
+use args::{
+    CHANNEL_OF_ROHC, ChannelArgs, CompressorArgs, DecompressorArgs, ImpairmentArgs, LinkArgs, OutputArgs,
+    Peer, SchemeArgs,
+};
 
 /// Robust Header Compression of captures.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Compress the IP packets of a capture
-    #[command(after_help = COMPRESS_EXAMPLES)]
+    #[command(after_help = COMPRESS_EXAMPLES, mut_arg("scheme", |scheme| of_rohc(
+        scheme,
+        &["LinkArgs", "CompressorArgs", "DecompressorArgs", "feedback"],
+    )))]
     Compress(CompressArgs),
     /// Decompress a capture of ROHC packets
-    #[command(after_help = DECOMPRESS_EXAMPLES)]
+    #[command(after_help = DECOMPRESS_EXAMPLES, mut_arg("scheme", |scheme| of_rohc(
+        scheme,
+        &["LinkArgs", "DecompressorArgs", "repeats", "confirm", "verify"],
+    )))]
     Decompress(DecompressArgs),
     /// Compress and decompress, with losses in between, and compare
-    #[command(after_help = ROUNDTRIP_EXAMPLES)]
+    #[command(after_help = ROUNDTRIP_EXAMPLES, mut_arg("scheme", |scheme| of_rohc(
+        scheme,
+        &["CompressorArgs", "DecompressorArgs", "verify"],
+    )))]
     Roundtrip(RoundtripArgs),
     /// Report the savings of ROHC on a capture, by version 1 and 2
     #[command(after_help = STATS_EXAMPLES)]
     Stats(StatsArgs),
+}
+
+/// Adds the options that are ROHC's alone to the conflicts of `--scheme`.
+fn of_rohc(scheme: clap::Arg, others: &[&'static str]) -> clap::Arg {
+    scheme.conflicts_with_all(CHANNEL_OF_ROHC.iter().chain(others).copied())
 }
 
 const COMPRESS_EXAMPLES: &str = "\
@@ -33,6 +52,7 @@ Examples:
   bentpipe rohc compress voice.pcap voice.rohc.pcap
   bentpipe rohc compress --cid large --mode o --feedback back.pcap trunk.pcapng trunk.rohc.pcap
   bentpipe rohc compress --link ppp voice.pcap voice.ppp.pcap
+  bentpipe rohc compress --scheme crtp voice.pcap voice.crtp.pcap
   bentpipe rohc compress --profiles v2 --icv-key 00112233445566778899aabbccddeeff voice.pcap voice.ipsec.pcap
   tcpdump -w - port 5004 | bentpipe rohc compress --rtp-ports 5004 - out.rohc.pcap
 
@@ -43,6 +63,7 @@ const DECOMPRESS_EXAMPLES: &str = "\
 Examples:
   bentpipe rohc decompress voice.rohc.pcap voice.pcap
   bentpipe rohc decompress --cid large --contexts 501 --verify --csv packets.csv in.rohc.pcap out.pcap
+  bentpipe rohc decompress --scheme crtp voice.crtp.pcap voice.pcap
 
 CID space, MRRU and profiles must be those of the compressor. The exit status is 1 if a packet could not be
 decompressed, 2 for a bad command or file.";
@@ -52,6 +73,7 @@ Examples:
   bentpipe rohc roundtrip capture.pcap
   bentpipe rohc roundtrip --mode r --loss 0.1 --burst 4 capture.pcap
   bentpipe rohc roundtrip --damage 0.05 --verify --csv fates.csv capture.pcap
+  bentpipe rohc roundtrip --scheme iphc --loss 0.02 --feedback-delay '540 ms' capture.pcap
 
 The exit status is 1 if a packet came out wrong, or if one was refused although nothing was lost or damaged.";
 
@@ -67,10 +89,12 @@ Examples:
 pub(crate) struct CompressArgs {
     /// Capture of IP packets, pcap or pcapng of any link type; "-" for standard input
     input: PathBuf,
-    /// Capture of ROHC packets to write; "-" for standard output
+    /// Capture to write: ROHC packets, with --scheme frames of PPP; "-" for standard output
     output: PathBuf,
     #[command(flatten)]
     link: LinkArgs,
+    #[command(flatten)]
+    scheme: SchemeArgs,
     #[command(flatten)]
     channel: ChannelArgs,
     #[command(flatten)]
@@ -89,12 +113,14 @@ pub(crate) struct CompressArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DecompressArgs {
-    /// Capture of ROHC packets, link type USER0 or PPP; "-" for standard input
+    /// Capture of ROHC packets (USER0, PPP) or with --scheme of PPP; "-" for standard input
     input: PathBuf,
     /// Capture of IP packets to write, link type RAW; "-" for standard output
     output: PathBuf,
     #[command(flatten)]
     link: LinkArgs,
+    #[command(flatten)]
+    scheme: SchemeArgs,
     #[command(flatten)]
     channel: ChannelArgs,
     /// Number of times that the compressor sends a change: the robustness to consecutive losses
@@ -121,6 +147,8 @@ pub(crate) struct RoundtripArgs {
     input: PathBuf,
     /// Capture of what comes out, link type RAW
     output: Option<PathBuf>,
+    #[command(flatten)]
+    scheme: SchemeArgs,
     #[command(flatten)]
     channel: ChannelArgs,
     #[command(flatten)]
@@ -152,6 +180,10 @@ pub(crate) struct StatsArgs {
 
 impl CompressArgs {
     fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        if let Some(config) = self.scheme.config(&self.channel)? {
+            let (input, output, outputs) = (self.input.clone(), self.output.clone(), self.out.outputs());
+            return SchemeCompress { input, output, config, verify: self.verify, outputs }.run(session);
+        }
         let decompressor = self.decompressor.config(&self.channel, self.compressor.peer(), false)?;
         Compress {
             input: self.input.clone(),
@@ -170,6 +202,11 @@ impl CompressArgs {
 
 impl DecompressArgs {
     fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        if let Some(config) = self.scheme.config(&self.channel)? {
+            let (input, output, outputs) = (self.input.clone(), self.output.clone(), self.out.outputs());
+            let feedback = self.feedback.clone();
+            return SchemeDecompress { input, output, config, feedback, outputs }.run(session);
+        }
         let peer = Peer { repeats: self.repeats, confirms: self.confirm > 0 };
         Decompress {
             input: self.input.clone(),
@@ -186,6 +223,11 @@ impl DecompressArgs {
 
 impl RoundtripArgs {
     fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        if let Some(config) = self.scheme.config(&self.channel)? {
+            let (input, output, outputs) = (self.input.clone(), self.output.clone(), self.out.outputs());
+            let impairments = self.impairments.config();
+            return SchemeRoundTrip { input, output, config, impairments, outputs }.run(session);
+        }
         let decompressor = self.decompressor.config(&self.channel, self.compressor.peer(), self.verify)?;
         RoundTrip {
             input: self.input.clone(),

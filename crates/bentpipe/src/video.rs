@@ -13,6 +13,8 @@ pub(crate) fn run(command: &Command) -> u8 {
         Command::Carry(args) => args.job().run(&session),
         Command::Mux(args) => args.job().run(&session),
         Command::Demux(args) => args.job().run(&session),
+        Command::Pack(args) => args.job().run(&session),
+        Command::Unpack(args) => args.job().run(&session),
         Command::Quality(args) => args.job().run(&session),
     };
     session.end(result, false)

@@ -112,6 +112,56 @@ fn two_eyes_in_one_stream_come_apart_bit_by_bit() {
     }
 }
 
+/// Both eyes in one picture, through one encoder and one stream: each is judged by itself, and they are not the same.
+#[test]
+fn two_eyes_in_one_picture_are_judged_one_by_one() {
+    if !has("ffmpeg") {
+        return;
+    }
+    for frame in ["side-by-side", "top-and-bottom"] {
+        let folder = folder_with(&format!(
+            "--eyes 2 --frame {frame} --source left.mkv --source-right right.mkv both.ts"
+        ));
+        let clean = said(&folder, &format!("video quality --frame {frame} both.ts both.ts"));
+        for eye in ["left eye", "right eye"] {
+            assert_eq!(value(&clean, &format!("{eye}: pictures identical")), 50.0, "{clean}");
+        }
+        assert_eq!(value(&clean, "frames of sound lost"), 0.0);
+        // Half of the columns or lines, and coding, cost the same for both.
+        let sources = "--source left.mkv --source-right right.mkv";
+        let coded = said(&folder, &format!("video quality --frame {frame} {sources} both.ts both.ts"));
+        let [left, right] =
+            ["left", "right"].map(|eye| value(&coded, &format!("{eye} eye: PSNR of the luma")));
+        assert!((15.0..40.0).contains(&left) && (left - right).abs() < 1.0, "{frame}: {left} {right}");
+        // The other eye is a shifted picture.
+        let sources = "--source right.mkv --source-right left.mkv";
+        let swapped = said(&folder, &format!("video quality --frame {frame} {sources} both.ts both.ts"));
+        let other = value(&swapped, "left eye: PSNR of the luma");
+        assert!(other < left - 3.0, "{frame}: {left} dB, with the other eye {other} dB");
+        // Losses hit both, as they share the slices of one picture, and each has its own figure.
+        said(&folder, "video carry both.ts received.ts --loss 3e-3");
+        let lossy = said(&folder, &format!("video quality --frame {frame} both.ts received.ts"));
+        let damaged = ["left", "right"].map(|eye| value(&lossy, &format!("{eye} eye: PSNR of the luma")));
+        assert!(damaged.iter().all(|psnr| *psnr < 60.0) && damaged[0] != damaged[1], "{frame}: {damaged:?}");
+        // Taken apart and put together by hand.
+        said(&folder, &format!("video unpack --frame {frame} both.ts left2.mkv right2.mkv"));
+        said(&folder, &format!("video pack --frame {frame} --rate 4Mbit/s left2.mkv right2.mkv again.ts"));
+        let again = said(&folder, &format!("video quality --frame {frame} both.ts again.ts"));
+        assert!(value(&again, "right eye: PSNR of the luma") > 28.0, "{again}");
+    }
+    let folder = folder_with("card.ts");
+    for (words, expected) in [
+        ("video card --frame side-by-side x.ts", "--frame: expected none, or `eyes` of 2"),
+        ("video card --eyes 2 --width 322 --frame side-by-side x.ts", "a multiple of 4 pixels"),
+        ("video quality --source-right card.ts card.ts card.ts", "--source-right: expected with --frame"),
+        ("video card --source-right r.mkv x.ts", "--source-right: expected with --eyes 2"),
+    ] {
+        let output = bentpipe(&folder, words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{words}: {said}");
+    }
+}
+
 #[test]
 fn what_is_not_there_is_not_called_lost() {
     if !has("ffmpeg") {

@@ -1,5 +1,7 @@
 //! Headers of a packet, as far as they are compressed.
 
+use super::Error;
+
 /// Length of an IPv4 header without options.
 pub(crate) const IPV4_LEN: usize = 20;
 /// Length of an IPv6 header without extension headers.
@@ -67,8 +69,12 @@ impl Chain {
         lengths && is_whole
     }
 
-    /// Writes the lengths of a packet of `len` bytes, and the IPv4 checksum.
-    pub(crate) fn restore(&self, header: &mut [u8], len: usize) {
+    /// Writes lengths and IPv4 checksum of headers with `behind` bytes behind them.
+    pub(crate) fn restore(&self, header: &mut [u8], behind: usize) -> Result<(), Error> {
+        let len = header.len() + behind;
+        if len > usize::from(u16::MAX) {
+            return Err(Error::Malformed);
+        }
         if self.upper == Upper::Udp {
             put_u16(header, self.ip_len + 4, (len - self.ip_len) as u16);
         }
@@ -80,6 +86,7 @@ impl Chain {
         } else {
             put_u16(header, 4, (len - IPV6_LEN) as u16);
         }
+        Ok(())
     }
 
     /// Returns `true` if the TCP checksum of a whole packet is right.

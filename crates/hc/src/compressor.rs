@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::chain::{Chain, RTP_LEN, Upper, put_u16, u16_at, u32_at};
 use super::contexts::{Contexts, Key};
-use super::delta::{self, Changes, NUMBER_OR_OPTIONS, RESERVED};
+use super::delta::{self, NUMBER_OR_OPTIONS};
+use super::tcp::Tcp;
 use super::{Config, Kind, Scheme};
 
 /// Generations of a context may not come again within this time (RFC 2507 14).
@@ -21,14 +22,6 @@ pub struct Sent {
     pub header_in: usize,
     /// Length of the frame's headers in bytes.
     pub header_out: usize,
-}
-
-/// TCP context: the headers of the last packet, and how much data it had.
-#[derive(Clone, Debug, Default)]
-struct Tcp {
-    header: Vec<u8>,
-    data: usize,
-    is_valid: bool,
 }
 
 /// Context of another flow.
@@ -268,53 +261,6 @@ impl Compressor {
             }
         };
         Some((place as u16, self.sessions.get_mut(place)?))
-    }
-}
-
-impl Tcp {
-    fn vj_changes(&self, chain: &Chain, header: &[u8], data: usize) -> Option<Changes> {
-        let before = &self.header;
-        let tcp = chain.ip_len;
-        let is_same = self.is_valid
-            && before.len() == header.len()
-            && chain.has_same_ip(before, header, 0xff)
-            && delta::reserved(chain, before) == delta::reserved(chain, header)
-            && before[tcp + 12] == header[tcp + 12]
-            && before[tcp + 20..] == header[tcp + 20..];
-        is_same.then(|| delta::changes(chain, before, self.data, header, data))?
-    }
-
-    fn iphc_changes(&self, chain: &Chain, header: &[u8], data: usize) -> Option<Changes> {
-        let before = &self.header;
-        let is_same = self.is_valid && before.len() == header.len() && chain.has_same_ip(before, header, !3);
-        is_same.then(|| delta::changes(chain, before, self.data, header, data))?
-    }
-
-    /// Writes a compressed header behind its number.
-    fn put(&self, chain: &Chain, header: &[u8], changes: &Changes, out: &mut Vec<u8>) {
-        let tcp = chain.ip_len;
-        let bits = |header: &[u8]| delta::reserved(chain, header) << 2 | chain.ecn(header);
-        let has_bits = bits(&self.header) != bits(header);
-        let has_options = self.header[tcp + 20..] != header[tcp + 20..];
-        let mask = changes.mask
-            | if has_bits { RESERVED } else { 0 }
-            | if has_options { NUMBER_OR_OPTIONS } else { 0 };
-        out.push(mask);
-        out.extend_from_slice(&header[tcp + 16..tcp + 18]);
-        out.extend(has_bits.then(|| bits(header)));
-        out.extend_from_slice(&changes.bytes);
-        if has_options {
-            out.extend_from_slice(&header[tcp + 20..]);
-        }
-    }
-
-    /// Keeps a header, but for the bits that do not update the context.
-    fn keep(&mut self, chain: &Chain, header: &[u8], data: usize) {
-        let (reserved, ecn) = (delta::reserved(chain, &self.header), chain.ecn(&self.header));
-        self.header.copy_from_slice(header);
-        delta::set_reserved(chain, &mut self.header, reserved);
-        chain.set_ecn(&mut self.header, ecn);
-        self.data = data;
     }
 }
 

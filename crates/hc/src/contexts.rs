@@ -1,6 +1,6 @@
 //! Contexts of a compressor, found by what identifies a flow.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::chain::{Chain, Upper, u32_at};
 
@@ -36,20 +36,25 @@ struct Slot<C> {
 pub(crate) struct Contexts<C> {
     slots: Vec<Slot<C>>,
     places: HashMap<Key, usize>,
+    /// Places by their last use.
+    order: BTreeMap<u64, usize>,
     limit: usize,
     uses: u64,
 }
 
 impl<C> Contexts<C> {
     pub(crate) fn new(limit: usize) -> Contexts<C> {
-        Contexts { slots: Vec::new(), places: HashMap::new(), limit, uses: 0 }
+        Contexts { slots: Vec::new(), places: HashMap::new(), order: BTreeMap::new(), limit, uses: 0 }
     }
 
     /// Returns the number of a flow's context, if it has one.
     pub(crate) fn find(&mut self, key: &Key) -> Option<usize> {
         let place = *self.places.get(key)?;
         self.uses += 1;
-        self.slots.get_mut(place)?.used = self.uses;
+        let slot = self.slots.get_mut(place)?;
+        let before = std::mem::replace(&mut slot.used, self.uses);
+        self.order.remove(&before);
+        self.order.insert(self.uses, place);
         Some(place)
     }
 
@@ -59,11 +64,12 @@ impl<C> Contexts<C> {
         let slot = Slot { key, used: self.uses, context };
         if self.slots.len() < self.limit {
             self.places.insert(key, self.slots.len());
+            self.order.insert(self.uses, self.slots.len());
             self.slots.push(slot);
             return (self.slots.len() - 1, None);
         }
-        let oldest = self.slots.iter().enumerate().min_by_key(|(_, slot)| slot.used);
-        let place = oldest.map_or(0, |(place, _)| place);
+        let place = self.order.pop_first().map_or(0, |(_, place)| place);
+        self.order.insert(self.uses, place);
         let before = std::mem::replace(&mut self.slots[place], slot);
         self.places.remove(&before.key);
         self.places.insert(key, place);

@@ -1,24 +1,19 @@
 //! Decompressor: packets from frames.
 
+use std::time::Duration;
+
 use super::chain::{Chain, RTP_LEN, Upper, put_u16, put_u32, u16_at, u32_at};
 use super::compressor::has_checksum;
-use super::delta::{self, NUMBER_OR_OPTIONS, RESERVED};
+use super::delta::{self, NUMBER_OR_OPTIONS};
+use super::tcp::Tcp;
 use super::{Config, Error, Kind};
 
+/// Minimum time between reports of lost contexts (RFC 2507 10.2, RFC 2508 3.3.5).
+pub const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 /// Longest headers that are kept (MAX_HEADER of RFC 2507), in bytes.
 const MAX_HEADER: usize = 168;
-/// Length of a TCP header without options.
-const TCP_LEN: usize = 20;
 /// Maximum number of times that a difference is applied (RFC 2507 10.1).
 const TIMES: usize = 3;
-
-/// TCP context.
-#[derive(Clone, Debug, Default)]
-struct Tcp {
-    header: Vec<u8>,
-    data: usize,
-    is_valid: bool,
-}
 
 /// Context of another flow.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +37,19 @@ pub struct Decompressor {
     lost_tcp: Vec<u8>,
     lost: Vec<u16>,
     repaired: u64,
+    /// Earliest time of further reports.
+    next_request: Duration,
+    /// Number of zeros in the place of bytes that a capture left out.
+    missing: usize,
+}
+
+/// Lengths of the headers of a frame that was decompressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// Length of the frame's headers in bytes.
+    pub header_in: usize,
+    /// Length of the packet's headers in bytes, as far as they can be compressed.
+    pub header_out: usize,
 }
 
 impl Decompressor {
@@ -56,6 +64,8 @@ impl Decompressor {
             lost_tcp: Vec::new(),
             lost: Vec::new(),
             repaired: 0,
+            next_request: Duration::ZERO,
+            missing: 0,
         }
     }
 
@@ -63,12 +73,52 @@ impl Decompressor {
     ///
     /// # Errors
     /// Returns an error if the frame gives no packet.
-    pub fn decompress(&mut self, kind: Kind, frame: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn decompress(&mut self, kind: Kind, frame: &[u8], out: &mut Vec<u8>) -> Result<Restored, Error> {
         out.clear();
+        let data = self.restore(kind, frame, out)?;
+        Ok(Restored { header_in: frame.len().saturating_sub(data), header_out: out.len() - data })
+    }
+
+    /// Writes the packet of a frame of `len` bytes that a capture cut.
+    ///
+    /// It is written as far as it is known, and checksums of TCP are not compared.
+    ///
+    /// # Errors
+    /// Returns an error if the frame gives no packet, or is cut within its headers.
+    pub fn decompress_cut(
+        &mut self,
+        kind: Kind,
+        frame: &[u8],
+        len: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Restored, Error> {
+        let missing = len.saturating_sub(frame.len());
+        if missing == 0 {
+            return self.decompress(kind, frame, out);
+        }
+        if len > usize::from(u16::MAX) {
+            out.clear();
+            return Err(Error::Malformed);
+        }
+        let mut whole = frame.to_vec();
+        whole.resize(len, 0);
+        self.missing = missing;
+        let restored = self.decompress(kind, &whole, out);
+        self.missing = 0;
+        let restored = restored.and_then(|restored| {
+            if restored.header_in > frame.len() { Err(Error::Truncated) } else { Ok(restored) }
+        });
+        let known = restored.map_or(0, |_| out.len().saturating_sub(missing));
+        out.truncate(known);
+        restored
+    }
+
+    /// Writes the packet of a frame, and returns the number of bytes behind its headers.
+    fn restore(&mut self, kind: Kind, frame: &[u8], out: &mut Vec<u8>) -> Result<usize, Error> {
         match kind {
             Kind::Ipv4 | Kind::Ipv6 => {
                 out.extend_from_slice(frame);
-                Ok(())
+                Ok(Chain::of(self.known(out)).map_or(out.len(), |chain| out.len() - chain.len))
             }
             Kind::VjUncompressed => self.vj_uncompressed(frame, out),
             Kind::VjCompressed => self.vj_compressed(frame, out),
@@ -89,21 +139,33 @@ impl Decompressor {
 
     /// Writes the contexts that need full headers as frames of [`Kind::ContextState`], for [`Compressor::context_state`].
     ///
+    /// The list is empty within [`REQUEST_INTERVAL`] of the last ones. Contexts that have been restored are left out.
+    ///
     /// [`Compressor::context_state`]: super::Compressor::context_state
-    pub fn take_context_states(&mut self) -> Vec<Vec<u8>> {
+    pub fn take_context_states(&mut self, now: Duration) -> Vec<Vec<u8>> {
+        if self.lost_tcp.is_empty() && self.lost.is_empty() || now < self.next_request {
+            return Vec::new();
+        }
         let mut frames = Vec::new();
-        let tcp = std::mem::take(&mut self.lost_tcp);
+        let mut tcp = std::mem::take(&mut self.lost_tcp);
+        tcp.retain(|number| !self.tcp[usize::from(*number)].is_valid);
         frames.extend((!tcp.is_empty()).then(|| [vec![3, tcp.len().min(255) as u8], tcp].concat()));
-        let others = std::mem::take(&mut self.lost);
+        let mut others = std::mem::take(&mut self.lost);
+        others.retain(|id| self.sessions.get(usize::from(*id)).is_none_or(|session| !session.is_valid));
         for some in others.chunks(255) {
             let is_long = self.config.has_long_ids();
             let mut frame = vec![if is_long { 2 } else { 1 }, some.len() as u8];
             for id in some {
-                let session = self.sessions.get(usize::from(*id)).cloned().unwrap_or_default();
+                let session = self.sessions.get(usize::from(*id));
+                let [sequence, generation] =
+                    session.map_or([0; 2], |session| [session.sequence, session.generation]);
                 frame.extend(is_long.then_some((id >> 8) as u8));
-                frame.extend([*id as u8, 0x80 | session.sequence, session.generation]);
+                frame.extend([*id as u8, 0x80 | sequence, generation]);
             }
             frames.push(frame);
+        }
+        if !frames.is_empty() {
+            self.next_request = now + REQUEST_INTERVAL;
         }
         frames
     }
@@ -113,7 +175,7 @@ impl Decompressor {
         self.repaired
     }
 
-    fn vj_uncompressed(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    fn vj_uncompressed(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<usize, Error> {
         const TCP: u8 = 6;
         self.last = None;
         let number = *frame.get(9).ok_or(Error::Truncated)?;
@@ -124,10 +186,10 @@ impl Decompressor {
         let data = out.len() - chain.len;
         *context = Tcp { header: out[..chain.len].to_vec(), data, is_valid: true };
         self.last = Some(number);
-        Ok(())
+        Ok(data)
     }
 
-    fn vj_compressed(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    fn vj_compressed(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<usize, Error> {
         let (mask, mut rest) = frame.split_first().ok_or(Error::Truncated)?;
         if mask & NUMBER_OR_OPTIONS != 0 {
             let (number, after) = rest.split_first().ok_or(Error::Truncated)?;
@@ -145,14 +207,14 @@ impl Decompressor {
         let used = delta::apply(&chain, &mut header, context.data, *mask, rest).ok_or(Error::Truncated)?;
         header[chain.ip_len + 16..chain.ip_len + 18].copy_from_slice(checksum);
         let data = &rest[used..];
-        restore(&chain, &mut header, data.len())?;
+        chain.restore(&mut header, data.len())?;
         *context = Tcp { header, data: data.len(), is_valid: true };
         out.extend_from_slice(&context.header);
         out.extend_from_slice(data);
-        Ok(())
+        Ok(data.len())
     }
 
-    fn full_header(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    fn full_header(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<usize, Error> {
         let chain = Chain::of(frame).ok_or(Error::Malformed)?;
         let first = u16_at(frame, chain.first_length());
         let second = chain.second_length().map(|at| u16_at(frame, at));
@@ -162,7 +224,7 @@ impl Decompressor {
             let context = self.tcp.get_mut(usize::from(first & 0xff)).ok_or(Error::Malformed)?;
             let data = out.len() - chain.len;
             *context = Tcp { header: out[..chain.len].to_vec(), data, is_valid: true };
-            return Ok(());
+            return Ok(data);
         }
         let (is_long, has_data) = (first & 0x8000 != 0, first & 0x4000 != 0);
         let generation = (first >> 8) as u8 & 0x3f;
@@ -171,7 +233,7 @@ impl Decompressor {
             None if is_long => return Err(Error::Malformed),
             second => (first & 0xff, second.unwrap_or(0) as u8),
         };
-        let headers = chain.len + if has_data { rtp_room(&chain, out) } else { 0 };
+        let headers = chain.len + if has_data { rtp_room(&chain, self.known(out)) } else { 0 };
         let session = Session {
             header: out[..headers].to_vec(),
             generation,
@@ -180,7 +242,13 @@ impl Decompressor {
             sequence: data & 0xf,
             is_valid: true,
         };
-        self.keep(id, session)
+        self.keep(id, session)?;
+        Ok(out.len() - headers)
+    }
+
+    /// Returns the bytes of a packet that the capture kept.
+    fn known<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
+        &packet[..packet.len().saturating_sub(self.missing)]
     }
 
     /// Keeps the context of a number within the limit.
@@ -196,7 +264,7 @@ impl Decompressor {
         Ok(())
     }
 
-    fn compressed_tcp(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    fn compressed_tcp(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<usize, Error> {
         let (number, rest) = frame.split_first().ok_or(Error::Truncated)?;
         let context = self.tcp.get_mut(usize::from(*number)).ok_or(Error::Malformed)?;
         if !context.is_valid {
@@ -207,10 +275,10 @@ impl Decompressor {
         let mut tried = context.clone();
         for times in 1..=TIMES {
             tried.apply(&chain, rest, out)?;
-            if chain.has_right_tcp_checksum(out) {
+            if self.missing > 0 || chain.has_right_tcp_checksum(out) {
                 *context = tried;
                 self.repaired += u64::from(times > 1);
-                return Ok(());
+                return Ok(context.data);
             }
         }
         context.is_valid = false;
@@ -219,7 +287,7 @@ impl Decompressor {
         Err(Error::Checksum)
     }
 
-    fn whole_tcp(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    fn whole_tcp(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<usize, Error> {
         const PORTS: usize = 4;
         let (number, rest) = frame.split_first().ok_or(Error::Truncated)?;
         let context = self.tcp.get(usize::from(*number)).ok_or(Error::Malformed)?;
@@ -238,10 +306,10 @@ impl Decompressor {
         restore_whole(&chain, out)?;
         let data = out.len() - chain.len;
         self.tcp[usize::from(*number)] = Tcp { header: out[..chain.len].to_vec(), data, is_valid: true };
-        Ok(())
+        Ok(data)
     }
 
-    fn compressed_non_tcp(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    fn compressed_non_tcp(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<usize, Error> {
         let [first, state, rest @ ..] = frame else { return Err(Error::Truncated) };
         let (id, mut rest) = match (state & 0x80 != 0, rest) {
             (true, [low, rest @ ..]) => (u16::from_be_bytes([*first, *low]), rest),
@@ -268,10 +336,10 @@ impl Decompressor {
             header[chain.ip_len + 6..chain.len].copy_from_slice(checksum);
             rest = after;
         }
-        restore(&chain, &mut header, rest.len())?;
+        chain.restore(&mut header, rest.len())?;
         out.extend_from_slice(&header);
         out.extend_from_slice(rest);
-        Ok(())
+        Ok(rest.len())
     }
 
     fn compressed_udp(
@@ -280,12 +348,13 @@ impl Decompressor {
         is_long: bool,
         is_rtp: bool,
         out: &mut Vec<u8>,
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
         let (id, rest) = match (is_long, frame) {
             (true, [high, low, rest @ ..]) => (u16::from_be_bytes([*high, *low]), rest),
             (false, [low, rest @ ..]) => (u16::from(*low), rest),
             _ => return Err(Error::Truncated),
         };
+        let missing = self.missing;
         let session = self.sessions.get_mut(usize::from(id)).filter(|session| session.is_valid);
         let Some(session) = session else {
             report(&mut self.lost, id);
@@ -302,49 +371,17 @@ impl Decompressor {
         let mut next = session.clone();
         next.sequence = first & 0xf;
         let data = if is_rtp { next.rtp(&chain, *first, rest)? } else { next.udp(&chain, *first, rest)? };
-        restore(&chain, &mut next.header, data.len())?;
+        chain.restore(&mut next.header, data.len())?;
         out.extend_from_slice(&next.header);
         out.extend_from_slice(data);
         if !is_rtp {
             // An RTP header behind UDP is as it was, and is kept.
-            next.header = out[..chain.len + rtp_room(&chain, out)].to_vec();
+            let known = &out[..out.len().saturating_sub(missing)];
+            next.header = out[..chain.len + rtp_room(&chain, known)].to_vec();
             next.timestamp_step = 0;
         }
         *session = next;
-        Ok(())
-    }
-}
-
-impl Tcp {
-    /// Applies the differences of a frame to the context, and writes the packet.
-    fn apply(&mut self, chain: &Chain, rest: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-        let (mask, rest) = rest.split_first().ok_or(Error::Truncated)?;
-        let (checksum, mut rest) = rest.split_first_chunk::<2>().ok_or(Error::Truncated)?;
-        let mut bits = None;
-        if mask & RESERVED != 0 {
-            let (octet, after) = rest.split_first().ok_or(Error::Truncated)?;
-            (bits, rest) = (Some(*octet), after);
-        }
-        let used = delta::apply(chain, &mut self.header, self.data, *mask, rest).ok_or(Error::Truncated)?;
-        rest = &rest[used..];
-        if mask & NUMBER_OR_OPTIONS != 0 {
-            let options = chain.ip_len + TCP_LEN..chain.len;
-            let (given, after) = rest.split_at_checked(options.len()).ok_or(Error::Truncated)?;
-            self.header[options].copy_from_slice(given);
-            rest = after;
-        }
-        self.header[chain.ip_len + 16..chain.ip_len + 18].copy_from_slice(checksum);
-        self.data = rest.len();
-        let mut header = self.header.clone();
-        if let Some(bits) = bits {
-            delta::set_reserved(chain, &mut header, bits >> 2);
-            chain.set_ecn(&mut header, bits);
-        }
-        restore(chain, &mut header, rest.len())?;
-        out.clear();
-        out.extend_from_slice(&header);
-        out.extend_from_slice(rest);
-        Ok(())
+        Ok(out.len() - session.header.len())
     }
 }
 
@@ -415,24 +452,12 @@ impl Session {
     }
 }
 
-/// Writes lengths and checksum of headers with `behind` bytes behind them.
-fn restore(chain: &Chain, header: &mut [u8], behind: usize) -> Result<(), Error> {
-    let len = header.len() + behind;
-    if len > usize::from(u16::MAX) {
-        return Err(Error::Malformed);
-    }
-    chain.restore(header, len);
-    Ok(())
-}
-
 /// Writes lengths and checksum of a whole packet.
 fn restore_whole(chain: &Chain, packet: &mut [u8]) -> Result<(), Error> {
-    if chain.len > MAX_HEADER || packet.len() > usize::from(u16::MAX) {
+    if chain.len > MAX_HEADER {
         return Err(Error::Malformed);
     }
-    let len = packet.len();
-    chain.restore(packet, len);
-    Ok(())
+    chain.restore(packet, 0)
 }
 
 /// Returns the length of an RTP header behind UDP, none if there cannot be one.

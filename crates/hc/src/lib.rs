@@ -31,14 +31,15 @@ mod compressor;
 mod contexts;
 mod decompressor;
 mod delta;
+mod tcp;
 
 use std::time::Duration;
 
 pub use compressor::{Compressor, Sent};
-pub use decompressor::Decompressor;
+pub use decompressor::{Decompressor, REQUEST_INTERVAL, Restored};
 
 /// Header compression scheme.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
     /// Van Jacobson's: TCP over IPv4 (RFC 1144).
     VanJacobson,
@@ -46,6 +47,11 @@ pub enum Scheme {
     Iphc,
     /// IP, UDP and RTP, and TCP as with IPHC (RFC 2508).
     Crtp,
+}
+
+impl Scheme {
+    /// Every scheme, the oldest first.
+    pub const ALL: [Scheme; 3] = [Scheme::VanJacobson, Scheme::Iphc, Scheme::Crtp];
 }
 
 /// Settings that both ends agree on.
@@ -86,7 +92,7 @@ impl Config {
 }
 
 /// Kind of a frame, which a link carries with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// IPv4 packet as it was.
     Ipv4,
@@ -152,6 +158,25 @@ impl Kind {
             Kind::ContextState => 0x2065,
             Kind::CompressedUdp { long: true } => 0x2067,
             Kind::CompressedRtp { long: true } => 0x2069,
+        }
+    }
+
+    /// Returns the name, as in RFC 1332 and 3544.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Ipv4 => "IPv4",
+            Kind::Ipv6 => "IPv6",
+            Kind::VjUncompressed => "VJ-uncompressed",
+            Kind::VjCompressed => "VJ-compressed",
+            Kind::FullHeader => "FULL_HEADER",
+            Kind::CompressedTcp => "COMPRESSED_TCP",
+            Kind::CompressedTcpNodelta => "COMPRESSED_TCP_NODELTA",
+            Kind::CompressedNonTcp => "COMPRESSED_NON_TCP",
+            Kind::CompressedUdp { long: false } => "COMPRESSED_UDP_8",
+            Kind::CompressedUdp { long: true } => "COMPRESSED_UDP_16",
+            Kind::CompressedRtp { long: false } => "COMPRESSED_RTP_8",
+            Kind::CompressedRtp { long: true } => "COMPRESSED_RTP_16",
+            Kind::ContextState => "CONTEXT_STATE",
         }
     }
 

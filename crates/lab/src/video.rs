@@ -14,7 +14,7 @@ use std::path::Path;
 use bentpipe_scenario::Card;
 use bentpipe_scenario::files::read_at_most;
 
-pub use bentpipe_assemble::ffmpeg::{Failure, Ffmpeg};
+pub use bentpipe_assemble::ffmpeg::{Failure, Ffmpeg, View};
 pub use bentpipe_assemble::scratch::Scratch;
 pub use bentpipe_mpeg::stream::{TransportStream, mux};
 pub use judge::{Finish, finish};

@@ -121,27 +121,53 @@ pub struct Card {
     pub length: Span,
     /// The constant rate of each transport stream.
     pub rate: Rate,
-    /// Number of streams: one, or two multiplexed ones of the left and the right eye.
+    /// Number of views: one, or the left and the right eye in two multiplexed streams.
     #[schemars(range(min = 1, max = 2))]
     pub eyes: u8,
+    /// Arrangement of both eyes in one picture, coded in one stream, in place of two. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frame: Option<FramePacking>,
+}
+
+/// Arrangement of the left and the right eye in one picture (frame-compatible stereo).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum FramePacking {
+    /// Left eye in the left half, each with half of its columns.
+    SideBySide,
+    /// Left eye in the upper half, each with half of its lines.
+    TopAndBottom,
 }
 
 impl Default for Card {
     fn default() -> Card {
         let (length, rate) = (Span::from_secs(4), Rate::from_bps(4_000_000));
-        Card { width: 640, height: 360, length, rate, eyes: 1 }
+        Card { width: 640, height: 360, length, rate, eyes: 1, frame: None }
     }
 }
 
 impl Card {
+    /// Returns the number of transport streams.
+    pub fn streams(&self) -> u8 {
+        if self.frame.is_some() { 1 } else { self.eyes }
+    }
+
     /// Returns the key of an invalid value, with the expected one.
     pub fn problem(&self) -> Option<(&'static str, &'static str)> {
         let is_even = |size: u32| size.is_multiple_of(2);
+        let has_halves = match self.frame {
+            None => true,
+            Some(FramePacking::SideBySide) => self.width.is_multiple_of(4),
+            Some(FramePacking::TopAndBottom) => self.height.is_multiple_of(4),
+        };
         let length_fits = (Span::from_millis(500)..=Span::from_secs(60)).contains(&self.length);
         let rate_fits = (800_000..=50_000_000).contains(&self.rate.as_bps());
         [
             (is_even(self.width), "width", "an even number"),
             (is_even(self.height), "height", "an even number"),
+            (self.frame.is_none() || self.eyes == 2, "frame", "none, or `eyes` of 2"),
+            (has_halves, "frame", "halves of an even size: a multiple of 4 pixels"),
             (length_fits, "length", "from \"500 ms\" to \"60 s\""),
             (rate_fits, "rate", "from \"800 kbit/s\" to \"50 Mbit/s\""),
         ]

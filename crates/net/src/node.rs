@@ -9,6 +9,7 @@
 //! Ports: the network interfaces come first, then the local endpoints, as inputs and as outputs.
 
 use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use bentpipe_units::Time;
@@ -74,6 +75,8 @@ pub struct Node {
 #[derive(Debug, Default)]
 struct Group {
     branches: Vec<Via>,
+    /// Branches with streams for groups: the interface that stands for each, and those with members.
+    shared: BTreeMap<Port, BTreeSet<Port>>,
     members: Vec<(Service, Port)>,
 }
 
@@ -107,7 +110,7 @@ pub enum Drop {
     NoListener,
     /// Fragment of a packet that was never complete.
     Reassembly,
-    /// Destination is a multicast group that has no member elsewhere.
+    /// Destination is a multicast group without a member elsewhere, or the packet is an echo.
     NoMember,
 }
 
@@ -223,7 +226,10 @@ impl Node {
 
     /// Sends what goes to a multicast group out of an interface, in addition to others.
     pub fn add_group_interface(&mut self, group: IpAddr, interface: Port) {
-        self.group(group).branches.push(Via::Interface(interface));
+        match self.multicast.as_ref().and_then(|multicast| multicast.stream(interface)) {
+            Some(stream) => drop(self.group(group).shared.entry(stream).or_default().insert(interface)),
+            None => self.group(group).branches.push(Via::Interface(interface)),
+        }
     }
 
     /// Adds a tunnel as a branch of an IPv6 multicast group.
@@ -273,6 +279,14 @@ enum Origin {
     Here,
     /// A link or a tunnel.
     Elsewhere(Via),
+}
+
+/// Returns `true` if an interface other than a packet's own has members.
+fn goes_on(ports: &BTreeSet<Port>, origin: Origin) -> bool {
+    match origin {
+        Origin::Elsewhere(Via::Interface(from)) => ports.len() > 1 || !ports.contains(&from),
+        _ => true,
+    }
 }
 
 /// Passing packets on.
@@ -430,6 +444,9 @@ impl Node {
         cx: &mut Cx<'_>,
     ) {
         let Via::Group(group) = via else { return self.refuse(&packet, Drop::NoMember, cx) };
+        if self.is_echo(&packet, origin) {
+            return self.refuse(&packet, Drop::NoMember, cx);
+        }
         let group = usize::from(group);
         let members = match self.give_members(&packet, group, origin, cx) {
             Ok(members) => members,
@@ -438,11 +455,12 @@ impl Node {
         let is_here = origin == Origin::Here;
         let branches = self.groups[group].branches.len();
         let is_onward = |via: &Via| origin != Origin::Elsewhere(*via);
-        let cause = if !self.groups[group].members.is_empty() && branches == 0 {
+        let has_branches = branches > 0 || !self.groups[group].shared.is_empty();
+        let has_onward = self.groups[group].branches.iter().any(is_onward)
+            || self.groups[group].shared.values().any(|ports| goes_on(ports, origin));
+        let cause = if !self.groups[group].members.is_empty() && !has_branches {
             Some(Drop::NoListener)
-        } else if !is_here && is_link_local_group(destination)
-            || !self.groups[group].branches.iter().any(is_onward)
-        {
+        } else if !is_here && is_link_local_group(destination) || !has_onward {
             Some(Drop::NoMember)
         } else {
             (!is_here && !take_hop(&mut packet)).then_some(Drop::HopLimit)
@@ -457,6 +475,33 @@ impl Node {
             if origin != Origin::Elsewhere(via) {
                 self.send(packet.clone(), via, cx);
             }
+        }
+        if !self.groups[group].shared.is_empty() {
+            self.distribute_once(&packet, group, origin, cx);
+        }
+    }
+
+    /// Sends a packet once into each stream for groups.
+    #[cold]
+    #[inline(never)]
+    fn distribute_once(&mut self, packet: &Packet, group: usize, origin: Origin, cx: &mut Cx<'_>) {
+        let streams = self.groups[group].shared.iter().filter(|(_, ports)| goes_on(ports, origin));
+        let streams: Vec<Port> = streams.map(|(stream, _)| *stream).collect();
+        streams.into_iter().for_each(|stream| self.send(packet.clone(), Via::Interface(stream), cx));
+    }
+
+    /// Returns `true` for a packet that a stream for groups brings back.
+    fn is_echo(&mut self, packet: &Packet, origin: Origin) -> bool {
+        let (Some(multicast), Origin::Elsewhere(Via::Interface(port))) = (&self.multicast, origin) else {
+            return false;
+        };
+        if !multicast.receives_stream(port) {
+            return false;
+        }
+        let Ok(source) = view(packet).map(|ip| ip.src()) else { return false };
+        match self.routes.find(key(source)) {
+            Via::Interface(towards) => towards != port && multicast.is_enabled(towards),
+            _ => false,
         }
     }
 

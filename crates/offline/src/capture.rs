@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::{Error, Session};
+use bentpipe_hc as hc;
 use bentpipe_record::WholeFile;
 use bentpipe_wire as wire;
 use bentpipe_wire::ethernet::EtherType;
@@ -28,6 +29,8 @@ pub struct Packet<'a> {
     pub len: usize,
     /// Bytes that the capture kept.
     pub bytes: &'a [u8],
+    /// Protocol field of PPP, 0 where none is read.
+    pub protocol: u16,
 }
 
 impl Packet<'_> {
@@ -56,6 +59,8 @@ pub enum Content {
         /// Records of linktype USER0 are PDUs of PDCP, with sequence numbers of this length.
         pdcp: Option<SnLen>,
     },
+    /// Frames of PPP with IP, or headers compressed before ROHC (RFC 1332, 3544).
+    Schemes,
     /// Ethernet frames.
     Ethernet,
 }
@@ -156,8 +161,12 @@ impl Capture {
         let skipped: u64 = self.skipped.values().map(|skipped| skipped.records).sum();
         let most = self.skipped.iter().max_by_key(|(_, skipped)| skipped.records);
         let Some((why, _)) = most.filter(|_| skipped == self.records) else { return Ok(()) };
-        let wanted = if matches!(self.content, Content::Rohc { .. }) { "ROHC" } else { "IP" };
-        Err(Error::Usage(format!("{}: no {wanted} packets: records are {why}", self.path.display())))
+        let wanted = match self.content {
+            Content::Rohc { .. } => "ROHC packets",
+            Content::Schemes => "compressed headers",
+            _ => "IP packets",
+        };
+        Err(Error::Usage(format!("{}: no {wanted}: records are {why}", self.path.display())))
     }
 }
 
@@ -191,18 +200,19 @@ fn packet<'a>(record: &Record<'a>, content: Content, number: u64) -> Result<Pack
             rohc_in_pdcp(record, sn_len, number)
         }
         Content::Rohc { pdcp: None, .. } if record.link_type == LinkType::USER0 => {
-            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
+            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes, protocol: 0 })
         }
         Content::Rohc { pdcp: Some(_), .. } => {
             Err(format!("of link type {}, not 147 (USER0) with PDCP", record.link_type.0))
         }
         Content::Rohc { has_large_cids, .. } => rohc_in_ppp(record, has_large_cids, number),
+        Content::Schemes => scheme_in_ppp(record, number),
         Content::Ethernet if record.link_type == LinkType::ETHERNET => {
-            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
+            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes, protocol: 0 })
         }
         Content::Ethernet => Err(format!("of link type {}, not 1 (Ethernet)", record.link_type.0)),
         Content::Network if record.link_type == LinkType::RAW => {
-            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes })
+            Ok(Packet { number, time_ns, len: record.original_len, bytes: record.bytes, protocol: 0 })
         }
         Content::Ip | Content::Network => {
             let network =
@@ -220,20 +230,14 @@ fn packet<'a>(record: &Record<'a>, content: Content, number: u64) -> Result<Pack
             let len =
                 if record.link_type == LinkType::RAW { on_link } else { ip_len(network.bytes, on_link) };
             let bytes = &network.bytes[..network.bytes.len().min(len)];
-            Ok(Packet { number, time_ns, len, bytes })
+            Ok(Packet { number, time_ns, len, bytes, protocol: 0 })
         }
     }
 }
 
 /// Returns the ROHC packet in a PPP frame (RFC 3241 2.1).
 fn rohc_in_ppp<'a>(record: &Record<'a>, has_large_cids: bool, number: u64) -> Result<Packet<'a>, String> {
-    let ppp = link::ppp(record.link_type, record.bytes).map_err(|error| match error.kind {
-        wire::Kind::Unsupported("link type") => {
-            format!("of link type {}, neither 147 (USER0) nor PPP", record.link_type.0)
-        }
-        wire::Kind::Unsupported(_) => format!("without PPP, of link type {}", record.link_type.0),
-        _ => error.to_string(),
-    })?;
+    let ppp = ppp(record, "neither 147 (USER0) nor PPP")?;
     let (small, large) = (Ppp::ROHC_SMALL_CIDS, Ppp::ROHC_LARGE_CIDS);
     match (ppp.protocol, has_large_cids) {
         (protocol, false) if protocol == small => {}
@@ -243,10 +247,44 @@ fn rohc_in_ppp<'a>(record: &Record<'a>, has_large_cids: bool, number: u64) -> Re
         (protocol @ (ncp::IPCP | ncp::IPV6CP), _) => return Err(negotiation(protocol, ppp.bytes)),
         (protocol, _) => return Err(format!("of PPP protocol {protocol:#06x}, not ROHC")),
     }
+    Ok(in_ppp(record, &ppp, number))
+}
+
+/// Returns the content of a PPP frame.
+fn in_ppp<'a>(record: &Record<'a>, ppp: &Ppp<'a>, number: u64) -> Packet<'a> {
     // What the snapshot left out was behind what it kept; PPPoE's padding is not among it.
     let cut = record.original_len.saturating_sub(record.bytes.len());
     let time_ns = record.time_ns.unwrap_or(0);
-    Ok(Packet { number, time_ns, len: ppp.bytes.len() + cut, bytes: ppp.bytes })
+    Packet { number, time_ns, len: ppp.bytes.len() + cut, bytes: ppp.bytes, protocol: ppp.protocol }
+}
+
+/// Reads a frame of PPP.
+fn ppp<'a>(record: &Record<'a>, other: &str) -> Result<Ppp<'a>, String> {
+    link::ppp(record.link_type, record.bytes).map_err(|error| match error.kind {
+        wire::Kind::Unsupported("link type") => {
+            format!("of link type {}, {other}", record.link_type.0)
+        }
+        wire::Kind::Unsupported(_) => format!("without PPP, of link type {}", record.link_type.0),
+        _ => error.to_string(),
+    })
+}
+
+/// Returns the frame of a scheme before ROHC (RFC 3544), or of IP.
+fn scheme_in_ppp<'a>(record: &Record<'a>, number: u64) -> Result<Packet<'a>, String> {
+    let ppp = ppp(record, "not PPP")?;
+    match hc::Kind::of_ppp(ppp.protocol) {
+        Some(hc::Kind::ContextState) => {
+            Err("of CONTEXT_STATE, which is for the other direction's compressor".to_owned())
+        }
+        Some(_) => Ok(in_ppp(record, &ppp, number)),
+        None => match ppp.protocol {
+            protocol @ (ncp::IPCP | ncp::IPV6CP) => Err(negotiation(protocol, ppp.bytes)),
+            protocol @ (Ppp::ROHC_SMALL_CIDS | Ppp::ROHC_LARGE_CIDS) => {
+                Err(format!("of PPP protocol {protocol:#06x}: ROHC, which needs no --scheme"))
+            }
+            protocol => Err(format!("of PPP protocol {protocol:#06x}, neither IP nor compressed headers")),
+        },
+    }
 }
 
 /// Returns the ROHC packet in a PDU of PDCP.
@@ -255,7 +293,7 @@ fn rohc_in_pdcp<'a>(record: &Record<'a>, sn_len: SnLen, number: u64) -> Result<P
         Pdu::Data { packet: bytes, .. } => {
             let cut = record.original_len.saturating_sub(record.bytes.len());
             let time_ns = record.time_ns.unwrap_or(0);
-            Ok(Packet { number, time_ns, len: bytes.len() + cut, bytes })
+            Ok(Packet { number, time_ns, len: bytes.len() + cut, bytes, protocol: 0 })
         }
         Pdu::Feedback(_) => {
             Err("of PDCP: feedback, which is for the other direction's compressor".to_owned())

@@ -15,8 +15,9 @@ pub mod voice;
 
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use bentpipe_scenario::Document;
 use bentpipe_wire::pcap::ReadError;
 
 /// Parses a share: from 0 to 1, or a percentage such as "5 %".
@@ -28,6 +29,20 @@ pub fn share(text: &str) -> Result<f64, String> {
     let share = text.strip_suffix('%').map_or_else(|| number(text), |percent| Some(number(percent)? / 100.0));
     let share = share.filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| "expected a number from 0 to 1, or a percentage such as 5 %".to_owned())
+}
+
+/// Returns the scenario of a file, or `default` where there is none, with assignments KEY=VALUE.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, or a key or value is wrong.
+pub(crate) fn document(path: Option<&Path>, default: &str, set: &[String]) -> Result<Document, String> {
+    let mut document = match path {
+        Some(path) => Document::read(path).map_err(|error| error.to_string())?,
+        None => Document::parse("satellite", default.as_bytes()).map_err(|error| error.to_string())?,
+    };
+    let done = set.iter().try_for_each(|assignment| document.set(assignment));
+    done.map_err(|error| error.to_string())?;
+    Ok(document)
 }
 
 /// Caller of a job: receives its remarks and progress, and may interrupt it.

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use bentpipe_assemble::Built;
 use bentpipe_lab::video::quality::{Quality as Judgement, Reference};
-use bentpipe_lab::video::{self, Ffmpeg, Scratch, TransportStream, mux};
+use bentpipe_lab::video::{self, Ffmpeg, Scratch, TransportStream, View, mux};
 use bentpipe_record::write_whole;
 use bentpipe_report::{Cell, Table};
-use bentpipe_scenario::{Adaptation, Card, Document, Flow, Scenario, ScenarioError, Stream, Traffic};
+use bentpipe_scenario::{Adaptation, Card, Flow, FramePacking, Scenario, ScenarioError, Stream, Traffic};
 use bentpipe_site::Judged;
 use bentpipe_units::{Rate, Span, Time};
 
@@ -42,6 +42,8 @@ pub struct MakeCard {
     pub out: PathBuf,
     /// File for the pictures of the first eye before they are coded.
     pub source: Option<PathBuf>,
+    /// The same for the second eye.
+    pub source_right: Option<PathBuf>,
 }
 
 impl MakeCard {
@@ -53,9 +55,14 @@ impl MakeCard {
         if let Some((key, expected)) = self.card.problem() {
             return Err(Error::Usage(format!("--{key}: expected {expected}")));
         }
+        if self.source_right.is_some() && self.card.eyes < 2 {
+            return Err(Error::Usage("--source-right: expected with --eyes 2".to_owned()));
+        }
         session.progress("making the test card", None);
         let made = video::card(&self.card);
-        let source = self.source.as_ref().map_or(Ok(()), |out| video::source(&self.card, 0, out));
+        let sources = [&self.source, &self.source_right].into_iter().zip(0..);
+        let mut sources = sources.filter_map(|(out, eye)| Some((out.as_ref()?, eye)));
+        let source = sources.try_for_each(|(out, eye)| video::source(&self.card, eye, out));
         session.progress_finished();
         source.map_err(Error::Usage)?;
         write(&self.out, &made.map_err(Error::Usage)?).map_err(Error::Usage)?;
@@ -173,22 +180,17 @@ impl Carry {
         write_whole(&self.out, |file| file.write_all(&judged.received)).map_err(|error| error.to_string())?;
         let mut rows = carried(&judged, setup.adaptation);
         if self.quality {
-            let sent = Compared { original: &self.input, received: &self.out, programme: None, source: None };
-            rows.extend(self::judged(&sent.compare(session)?));
+            let (original, received, view) = (&*self.input, &*self.out, View::Whole);
+            let sent = Compared { original, received, programme: None, source: None, view };
+            rows.extend(self::judged(view, &sent.compare(session)?));
         }
         Ok(table(rows))
     }
 
     /// Returns the scenario asked for, or the default path with the faults asked for.
     fn scenario(&self) -> Result<Scenario, String> {
-        let mut document = match &self.scenario {
-            Some(path) => Document::read(path).map_err(|error| error.to_string())?,
-            None => {
-                Document::parse("satellite", SCENARIO.as_bytes()).map_err(|refusal| refusal.to_string())?
-            }
-        };
+        let mut document = crate::document(self.scenario.as_deref(), SCENARIO, &self.set)?;
         let text = |refusal: ScenarioError| refusal.to_string();
-        self.set.iter().try_for_each(|assignment| document.set(assignment)).map_err(text)?;
         let scenario = document.scenario().map_err(text)?;
         let Some((name, ..)) = stream_of(&scenario) else {
             let problem =
@@ -272,6 +274,96 @@ impl Demux {
     }
 }
 
+/// Coding of the videos of both eyes in one picture, by ffmpeg.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pack {
+    /// Videos of the left and the right eye, of one size.
+    pub eyes: [PathBuf; 2],
+    /// Transport stream to write.
+    pub out: PathBuf,
+    /// Arrangement.
+    pub frame: FramePacking,
+    /// Constant rate of the stream.
+    pub rate: Rate,
+}
+
+impl Pack {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// Returns an error if ffmpeg or a file fails, or the sizes do not fit.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        self.pack(session).map_err(Error::Usage)?;
+        Ok(Outcome::new(String::new(), session, false))
+    }
+
+    fn pack(&self, session: &dyn Session) -> Result<(), String> {
+        let ffmpeg = ffmpeg()?;
+        let scratch = Scratch::new().map_err(|error| error.to_string())?;
+        let [left, right] = [0, 1].map(|eye| size(ffmpeg, &self.eyes[eye], &scratch));
+        let (left, right) = (left?, right?);
+        if left != right {
+            let [one, other] = self.eyes.each_ref().map(|path| path.display());
+            return Err(format!(
+                "{other}: pictures of {} x {} pixels: expected {} x {}, as in {one}",
+                right.0, right.1, left.0, left.1
+            ));
+        }
+        let halved = if self.frame == FramePacking::SideBySide { left.0 } else { left.1 };
+        if halved % 4 != 0 {
+            return Err(format!(
+                "pictures of {} x {} pixels: expected halves of an even size",
+                left.0, left.1
+            ));
+        }
+        session.progress("coding both eyes in one picture", None);
+        let made = scratch.path().join("both.ts");
+        let eyes = self.eyes.each_ref().map(PathBuf::as_path);
+        let packed = ffmpeg.pack(eyes, self.frame, left, self.rate, &made);
+        session.progress_finished();
+        packed.map_err(|error| error.to_string())?;
+        write(&self.out, &load(&made, session)?)
+    }
+}
+
+/// Separation of both eyes that share the pictures of a stream, by ffmpeg.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unpack {
+    /// Transport stream.
+    pub input: PathBuf,
+    /// Files for the left and the right eye, without loss in Matroska.
+    pub eyes: [PathBuf; 2],
+    /// Arrangement.
+    pub frame: FramePacking,
+}
+
+impl Unpack {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// Returns an error if ffmpeg or a file fails.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        self.unpack(session).map_err(Error::Usage)?;
+        Ok(Outcome::new(String::new(), session, false))
+    }
+
+    fn unpack(&self, session: &dyn Session) -> Result<(), String> {
+        let ffmpeg = ffmpeg()?;
+        let scratch = Scratch::new().map_err(|error| error.to_string())?;
+        let size = size(ffmpeg, &self.input, &scratch)?;
+        session.progress("decoding", None);
+        let mut eyes = View::eyes(self.frame).into_iter().zip(&self.eyes);
+        let unpacked = eyes.try_for_each(|(view, out)| ffmpeg.unpack(&self.input, view, size, out));
+        session.progress_finished();
+        unpacked.map_err(|error| error.to_string())
+    }
+}
+
+/// Returns the size of a file's pictures.
+fn size(ffmpeg: Ffmpeg, path: &Path, scratch: &Scratch) -> Result<(usize, usize), String> {
+    ffmpeg.size(path, scratch.path()).map_err(|error| format!("{}: {error}", path.display()))
+}
+
 /// Comparison of the pictures of two streams by ffmpeg.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quality {
@@ -281,8 +373,13 @@ pub struct Quality {
     pub received: PathBuf,
     /// Programme of both to compare. Default: the whole streams.
     pub programme: Option<u16>,
-    /// Pictures that the original was coded from, to compare in place of the decoded original.
+    /// Pictures that the original was coded from, to compare in place of the decoded original. With `frame`, those of the
+    /// left eye.
     pub source: Option<PathBuf>,
+    /// The same for the right eye.
+    pub source_right: Option<PathBuf>,
+    /// Arrangement of two eyes that share the pictures and are judged one by one. Default: none.
+    pub frame: Option<FramePacking>,
 }
 
 impl Quality {
@@ -291,10 +388,27 @@ impl Quality {
     /// # Errors
     /// Returns an error if a file cannot be read, or there is no ffmpeg.
     pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
-        let Quality { original, received, programme, source } = self;
-        let compared = Compared { original, received, programme: *programme, source: source.as_deref() };
-        let table = table(judged(&compared.compare(session).map_err(Error::Usage)?));
-        Ok(Outcome::new(table.to_text(false), session, false))
+        let Quality { original, received, programme, .. } = self;
+        let (programme, sources) = (*programme, [self.source.as_deref(), self.source_right.as_deref()]);
+        let views = self.frame.map_or_else(|| vec![View::Whole], |frame| View::eyes(frame).to_vec());
+        if sources[1].is_some() && (self.frame.is_none() || sources[0].is_none()) {
+            let expected = "--source-right: expected with --frame, and with --source of the left eye";
+            return Err(Error::Usage(expected.to_owned()));
+        }
+        if sources[0].is_some() && sources[1].is_none() && self.frame.is_some() {
+            return Err(Error::Usage("--source: expected with --source-right, for both eyes".to_owned()));
+        }
+        let mut rows = Vec::new();
+        for (view, source) in views.iter().zip(sources) {
+            let compared = Compared { original, received, programme, source, view: *view };
+            rows.extend(judged(*view, &compared.compare(session).map_err(Error::Usage)?));
+        }
+        let vmaf = Compared { original, received, programme, source: sources[0], view: views[0] };
+        // Of two eyes each would need pictures of its own in a file.
+        if self.frame.is_none() {
+            rows.extend(vmaf.vmaf(session).map_err(Error::Usage)?);
+        }
+        Ok(Outcome::new(table(rows).to_text(false), session, false))
     }
 }
 
@@ -367,13 +481,46 @@ fn shown(unit: &str, value: f64) -> String {
     }
 }
 
-fn judged(quality: &Judgement) -> Vec<(&'static str, String)> {
+fn judged(view: View, quality: &Judgement) -> Vec<(&'static str, String)> {
+    let labels = match view {
+        View::Whole => [
+            "pictures of the original",
+            "pictures lost",
+            "pictures identical",
+            "PSNR of the luma",
+            "SSIM of the luma",
+        ],
+        View::Eye(_, 0) => [
+            "left eye: pictures of the original",
+            "left eye: pictures lost",
+            "left eye: pictures identical",
+            "left eye: PSNR of the luma",
+            "left eye: SSIM of the luma",
+        ],
+        View::Eye(..) => [
+            "right eye: pictures of the original",
+            "right eye: pictures lost",
+            "right eye: pictures identical",
+            "right eye: PSNR of the luma",
+            "right eye: SSIM of the luma",
+        ],
+    };
+    let values = [
+        quality.pictures.to_string(),
+        quality.lost.to_string(),
+        quality.identical.to_string(),
+        format!("{:.2} dB", quality.psnr_db),
+        format!("{:.4}", quality.ssim),
+    ];
+    let mut rows: Vec<_> = labels.into_iter().zip(values).collect();
+    if !matches!(view, View::Eye(_, 1)) {
+        rows.extend(sound_rows(quality));
+    }
+    rows
+}
+
+fn sound_rows(quality: &Judgement) -> Vec<(&'static str, String)> {
     vec![
-        ("pictures of the original", quality.pictures.to_string()),
-        ("pictures lost", quality.lost.to_string()),
-        ("pictures identical", quality.identical.to_string()),
-        ("PSNR of the luma", format!("{:.2} dB", quality.psnr_db)),
-        ("SSIM of the luma", format!("{:.4}", quality.ssim)),
         ("frames of sound in the original", quality.sound.frames.to_string()),
         ("frames of sound lost", quality.sound.lost.to_string()),
         ("frames of sound damaged", quality.sound.damaged.to_string()),
@@ -387,9 +534,27 @@ struct Compared<'a> {
     received: &'a Path,
     programme: Option<u16>,
     source: Option<&'a Path>,
+    /// Part of the pictures.
+    view: View,
 }
 
 impl Compared<'_> {
+    /// Returns the row of VMAF. Without it in ffmpeg the session gets a note.
+    fn vmaf(&self, session: &dyn Session) -> Result<Vec<(&'static str, String)>, String> {
+        let ffmpeg = ffmpeg()?;
+        if !ffmpeg.has_vmaf().map_err(|error| error.to_string())? {
+            session.note("this ffmpeg is without the filter libvmaf: VMAF is left out");
+            return Ok(Vec::new());
+        }
+        if self.programme.is_some() {
+            return Ok(Vec::new());
+        }
+        let scratch = Scratch::new().map_err(|error| error.to_string())?;
+        let against = self.source.unwrap_or(self.original);
+        let vmaf = ffmpeg.vmaf(against, self.received, scratch.path()).map_err(|error| error.to_string())?;
+        Ok(vmaf.map(|score| ("VMAF, mean", format!("{score:.2}"))).into_iter().collect())
+    }
+
     /// Decodes both files, or one programme of each, and compares.
     fn compare(&self, session: &dyn Session) -> Result<Judgement, String> {
         let ffmpeg = ffmpeg()?;
@@ -404,8 +569,8 @@ impl Compared<'_> {
             Ok(path)
         };
         let said = |error: &dyn std::fmt::Display| error.to_string();
-        let sent =
-            Reference::of(&chosen(self.original, "original.ts")?, ffmpeg).map_err(|error| said(&error))?;
+        let sent = Reference::of_view(&chosen(self.original, "original.ts")?, self.view, ffmpeg)
+            .map_err(|error| said(&error))?;
         let reference = match self.source {
             Some(source) => sent
                 .before_coding(source, ffmpeg)

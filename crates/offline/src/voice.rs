@@ -188,14 +188,8 @@ impl Carry {
 
     /// Returns the points: codecs, losses and the scenario's sweep.
     fn points(&self) -> Result<(Vec<Point>, PathBuf), String> {
-        let mut document = match &self.scenario {
-            Some(path) => Document::read(path).map_err(|error| error.to_string())?,
-            None => {
-                Document::parse("satellite", SCENARIO.as_bytes()).map_err(|refusal| refusal.to_string())?
-            }
-        };
+        let mut document = crate::document(self.scenario.as_deref(), SCENARIO, &self.set)?;
         let text = |refusal: ScenarioError| refusal.to_string();
-        self.set.iter().try_for_each(|assignment| document.set(assignment)).map_err(text)?;
         let scenario = document.scenario().map_err(text)?;
         let Some((name, _)) = voice_of(&scenario) else {
             return Err(document.refusal("flow", NO_VOICE).to_string());

@@ -36,7 +36,7 @@ mod validate;
 
 pub use axes::{MAX_POINTS, MAX_SWEEP};
 pub use bentpipe_atm::kind::{Atm, AtmLine, AtmStream, CellChannel, CellSource};
-pub use bentpipe_mpeg::stream::{Adaptation, Card, Stream};
+pub use bentpipe_mpeg::stream::{Adaptation, Card, FramePacking, Stream};
 pub use bentpipe_site::line::DelayChanges;
 pub use bentpipe_site::{Hop, MAX_DELAY, Unreachable, Way};
 pub use document::{Document, Error, MAX_FILE_BYTES};

@@ -141,6 +141,11 @@ impl<'a> Layout<'a> {
         self.sides.iter().flatten()
     }
 
+    /// Returns both directions of every link.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = &[Side; 2]> {
+        self.sides.iter()
+    }
+
     /// Returns the longest IP packet on a link.
     pub fn mtu(&self, link: usize) -> Bytes {
         let [forward, back] = &self.sides[link];

@@ -231,6 +231,10 @@ impl Review<'_> {
         });
         Medium::check(&layout.members(), &self.scenario.shared, &mut review);
         layout.sides().for_each(|side| stage::check(&side.stages.by_row(), &side.place, &mut review));
+        layout.pairs().flat_map(|[one, other]| [(one, other), (other, one)]).for_each(|(side, back)| {
+            let stages = [side, back].map(|side| side.stages.by_row());
+            stage::check_feedback(&stages[0], &stages[1], &side.place, &mut review);
+        });
         layout.sides().for_each(|side| frames(side, &mut review));
         let tables = &self.scenario.role_tables;
         tables.check(&mut review);

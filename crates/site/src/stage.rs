@@ -45,6 +45,14 @@ pub trait Stage {
     /// Returns an error if a value is impossible.
     fn elements(&self, at: &Ahead) -> Result<StageElements, InvalidConfig>;
 
+    /// Returns `true` if the partner sends feedback by way of the other direction. Default: false.
+    ///
+    /// Outputs 1 and 2 of the partner lead to inputs 1 and 2 of the same stage's front in the other direction: feedback to
+    /// be sent, and feedback that came.
+    fn has_feedback(&self) -> bool {
+        false
+    }
+
     /// Returns the maximum rate of IP packets that pass in the long run. Default: no maximum.
     fn limit(&self) -> Option<Rate> {
         None
@@ -126,6 +134,31 @@ pub fn check(stages: &ByRow<'_>, place: &Place, review: &mut Review<'_>) {
         if let Some(Err(error)) = stage.map(Stage::check) {
             let problem = Problem::impossible(&place.key(row.key), &error);
             review.refuse(&problem.key, problem.problem);
+        }
+    }
+}
+
+/// Reports stages of a direction that have feedback while the other direction has none.
+pub fn check_feedback(stages: &ByRow<'_>, back: &ByRow<'_>, place: &Place, review: &mut Review<'_>) {
+    for ((row, stage), (_, back)) in stages.iter().zip(back) {
+        let has = |stage: &Option<&dyn Stage>| stage.is_some_and(Stage::has_feedback);
+        let expected =
+            format!("no way back: expected false, or `{}` with `feedback` in the other direction", row.key);
+        review.ensure(!has(stage) || has(back), &place.key(&format!("{}.feedback", row.key)), &expected);
+    }
+}
+
+/// Connects the partners of stages that have feedback to the fronts of the other direction.
+pub fn connect_feedback(
+    stages: &ByRow<'_>,
+    here: &[StageHandle<Part>],
+    back: &[StageHandle<Part>],
+    site: &mut Site<'_>,
+) {
+    for stage in here.iter().filter(|stage| stages[stage.row].1.is_some_and(Stage::has_feedback)) {
+        let other = back.iter().find(|other| other.row == stage.row);
+        if let (Some(partner), Some(other)) = (stage.behind, other) {
+            [1, 2].map(Port).into_iter().for_each(|port| site.connect((partner, port), (other.front, port)));
         }
     }
 }

@@ -82,5 +82,7 @@ fn names(study: &Study) -> BTreeSet<(String, bool)> {
         _ => None,
     });
     let curves = study.figures.iter().flat_map(|figure| &figure.curve);
-    of_rows.chain(curves.filter_map(|curve| Some((curve.code.clone()?, true)))).collect()
+    let columns = study.tables.iter().flat_map(|table| &table.column);
+    let names = curves.map(|curve| &curve.code).chain(columns.map(|column| &column.code));
+    of_rows.chain(names.filter_map(|code| Some((code.clone()?, true)))).collect()
 }

@@ -174,6 +174,7 @@ impl Study {
         let of_images = self.images.iter().map(|image| (&image.title, &image.run[..]));
         let of_tables =
             self.tables.iter().flat_map(|table| table.row.iter().map(|row| (&table.title, &row.run[..])));
+        let of_tables = of_tables.filter(|(_, run)| !run.is_empty());
         let mut all = of_rows.chain(of_figures).chain(of_images).chain(of_tables);
         let unknown = all.find(|(_, run)| !self.runs.contains_key(*run));
         let names = || self.runs.keys().cloned().collect::<Vec<_>>().join(", ");

@@ -32,12 +32,17 @@ fn lines(tabulated: &Tabulated, row: &TableRow, runs: &StudyRuns) -> Vec<Vec<Cel
 }
 
 fn simulated(column: &Column, row: &TableRow, runs: &StudyRuns) -> Result<String, String> {
+    let (per, _) =
+        amount::number(&column.per).ok_or_else(|| format!("\"{}\" is not a number", column.per))?;
+    if let Some(code) = &column.code {
+        let points = runs.curve(code)?;
+        let point = points.iter().find(|point| Some(point.0) == row.x);
+        return point.map(|point| number(point.1 / per)).ok_or_else(|| format!("\"{code}\": no such x"));
+    }
     let measure =
         if row.of.is_empty() { column.measure.clone() } else { format!("{}.{}", row.of, column.measure) };
     let averaged =
         runs.value(&Value { run: row.run.clone(), measure, at: row.at.clone(), ..Value::default() })?;
-    let (per, _) =
-        amount::number(&column.per).ok_or_else(|| format!("\"{}\" is not a number", column.per))?;
     let estimate = averaged.estimate;
     Ok(with_interval(estimate.mean / per, estimate.ci95.map(|half| half / per)))
 }

@@ -171,6 +171,29 @@ fn a_study_that_makes_no_sense_is_refused() {
     }
 }
 
+/// A table has measures of runs, or points of computed curves.
+#[test]
+fn a_table_says_where_its_values_come_from() {
+    let table = |column: &str, row: &str| {
+        let text = format!(
+            "{STUDY}\n[[table]]\ntitle = \"t\"\ncolumn = [{{ name = \"c\", {column} }}]\nrow = [{{ name = \"r\", {row} }}]\n"
+        );
+        parsed(&text).map(|study| study.tables.len())
+    };
+    assert_eq!(table("measure = \"m\"", "run = \"window\""), Ok(1));
+    assert_eq!(table("code = \"rohc-ule-table-2-share\"", "x = 3, published = [nan]"), Ok(1));
+    for (column, row, expected) in [
+        ("measure = \"m\"", "x = 3", "table \"t\": r: expected `run`"),
+        ("code = \"c\"", "run = \"window\"", "and `x` for columns with `code`"),
+        ("measure = \"m\", code = \"c\"", "x = 3", "table \"t\": c: expected either `measure` or `code`"),
+        ("code = \"c\"", "x = 3, published = [1, 2]", "expected 1 values in `published`, got 2"),
+        ("measure = \"m\"", "run = \"windo\"", "unknown run \"windo\""),
+    ] {
+        let problem = table(column, row).expect_err(column);
+        assert!(problem.contains(expected), "{problem}");
+    }
+}
+
 #[test]
 fn the_page_shows_every_row() {
     let study = parsed(STUDY).expect("a study");

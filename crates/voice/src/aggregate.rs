@@ -3,7 +3,8 @@
 //! *Models*: subframes with lengths (PPP multiplexing, RFC 3153) in L2TPv3 over IPv4 (RFC 3931), the idea of RFC 4170;
 //! a period and a size as limits; header compression of each packet before it is aggregated (ROHC, unidirectional, or its
 //! predecessors RFC 1144, 2507 and 2508); PPP frames without the tunnel on a line of its own (RFC 1661, 3241, 3544).
-//! *Does not model*: set-up of the tunnel and of PPP, feedback of header compression, priorities between packets.
+//! Feedback of header compression goes with the packets of the other direction.
+//! *Does not model*: set-up of the tunnel and of PPP, priorities between packets.
 //!
 //! The outer addresses are link-local ones, as only the partner behind the medium reads them.
 
@@ -27,18 +28,22 @@ pub mod metrics;
 
 /// Output of both elements.
 const OUT: Port = Port(0);
+/// Feedback to be sent: output of a separator, input of the other direction's aggregator.
+const TO_SEND: Port = Port(1);
+/// Feedback that came: output of a separator, input of the other direction's aggregator.
+const CAME: Port = Port(2);
 /// Bits of explicit congestion notification in a traffic class.
 const ECN: u8 = 3;
 /// L2TPv3 over IP (RFC 3931, section 4.1.1).
 const L2TP: Protocol = Protocol(115);
 /// Session of the only tunnel.
 const SESSION: u32 = 1;
-/// Compressed PPP protocol field of multiplexed frames (RFC 3153).
-const MULTIPLEXED: u8 = 0x59;
-/// Compressed PPP protocol fields of subframes: IPv4, IPv6, ROHC with large CIDs (RFC 3241).
-const IPV4: u8 = 0x21;
-const IPV6: u8 = 0x57;
-const ROHC: u8 = 0x05;
+/// PPP protocol field of multiplexed frames (RFC 3153).
+const MULTIPLEXED: u16 = 0x59;
+/// PPP protocol fields of subframes: IPv4, IPv6, ROHC with large CIDs (RFC 3241).
+const IPV4: u16 = 0x21;
+const IPV6: u16 = 0x57;
+const ROHC: u16 = 0x05;
 /// Length of outer IP header, session and protocol field.
 const OUTER_LEN: usize = ipv4::HEADER_LEN + 4 + 1;
 /// Flags of a subframe: a protocol field follows, and the length has two bytes.
@@ -70,6 +75,10 @@ pub struct Config {
     /// Header compression of each packet by a scheme before ROHC, in place of `rohc`. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<Scheme>,
+    /// Enables feedback of header compression by way of the other direction, which needs it too. It is CONTEXT_STATE of
+    /// IPHC and CRTP, and optimistic mode of ROHC. Default: false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub feedback: bool,
     /// Headers in front of the packets. Default: "l2tp".
     #[serde(default, skip_serializing_if = "Outer::is_tunnel")]
     pub outer: Outer,
@@ -165,6 +174,7 @@ impl Default for Config {
             rohc: false,
             rohc_version: RohcVersion::V1,
             scheme: None,
+            feedback: false,
             outer: Outer::L2tp,
         }
     }
@@ -188,7 +198,14 @@ impl Stage for Config {
         InvalidConfig::ensure(size, "size", "64 to 9000 B")?;
         let packet = (1..=self.size.get()).contains(&self.max_packet.get());
         InvalidConfig::ensure(packet, "max_packet", "1 B to `size`")?;
-        InvalidConfig::ensure(self.scheme.is_none() || !self.rohc, "scheme", "none, or `rohc` left out")
+        InvalidConfig::ensure(self.scheme.is_none() || !self.rohc, "scheme", "none, or `rohc` left out")?;
+        let has_feedback = self.rohc || matches!(self.scheme, Some(Scheme::Iphc | Scheme::Crtp));
+        let expected = "false, or `rohc`, or `scheme` of \"iphc\" or \"crtp\"";
+        InvalidConfig::ensure(has_feedback || !self.feedback, "feedback", expected)
+    }
+
+    fn has_feedback(&self) -> bool {
+        self.feedback
     }
 
     fn elements(&self, _: &Ahead) -> Result<StageElements, InvalidConfig> {
@@ -203,6 +220,8 @@ impl Stage for Config {
 struct Subframes {
     bytes: Vec<u8>,
     created_at: Vec<Time>,
+    /// Number of the frame. A line reports frames that are missing, by their check sequence.
+    number: u64,
 }
 
 impl Carried for Subframes {
@@ -237,13 +256,14 @@ pub struct Aggregator {
     subframes: Vec<u8>,
     created_at: Vec<Time>,
     arrived_at: Vec<Time>,
-    last_protocol: u8,
+    last_protocol: u16,
     /// Traffic class of the aggregate: that of its packets, or 0 if they differ.
     class: TrafficClass,
     deadline: Time,
     packets: u64,
     passed: u64,
     aggregates: u64,
+    feedback: u64,
     bytes_in: u64,
     bytes_out: u64,
     waited_ns: u128,
@@ -268,6 +288,7 @@ impl Aggregator {
             packets: 0,
             passed: 0,
             aggregates: 0,
+            feedback: 0,
             bytes_in: 0,
             bytes_out: 0,
             waited_ns: 0,
@@ -278,32 +299,60 @@ impl Aggregator {
     fn add(&mut self, packet: &Packet, cx: &mut Cx<'_>) {
         let bytes = packet.to_vec();
         let (protocol, content) = self.content(&bytes, cx.now());
-        let len = content.len() + 3;
+        self.append(protocol, &content, class_of(&bytes), packet.created_at(), cx);
+        self.packets += 1;
+        self.bytes_in += bytes.len() as u64;
+    }
+
+    /// Adds a subframe.
+    fn append(
+        &mut self,
+        protocol: u16,
+        content: &[u8],
+        class: TrafficClass,
+        created_at: Time,
+        cx: &mut Cx<'_>,
+    ) {
+        let len = content.len() + 2 + field(protocol).len();
         if self.config.outer.len() + self.subframes.len() + len > self.config.size.get() as usize {
             self.flush(cx);
         }
-        let class = class_of(&bytes);
         if self.created_at.is_empty() {
             self.deadline = cx.now() + self.config.period;
             self.class = class;
         } else if class != self.class {
             self.class = TrafficClass(0);
         }
-        self.put(protocol, &content);
-        self.created_at.push(packet.created_at());
+        self.put(protocol, content);
+        self.created_at.push(created_at);
         self.arrived_at.push(cx.now());
-        self.packets += 1;
-        self.bytes_in += bytes.len() as u64;
+    }
+
+    /// Sends feedback of the decompressor at this end, with the packets that wait.
+    fn send_feedback(&mut self, content: &[u8], cx: &mut Cx<'_>) {
+        let protocol = if self.scheme.is_some() { hc::Kind::ContextState.ppp() } else { ROHC };
+        let class = if self.created_at.is_empty() { TrafficClass(0) } else { self.class };
+        self.append(protocol, content, class, cx.now(), cx);
+        self.feedback += 1;
+        self.flush(cx);
+    }
+
+    /// Passes feedback of the other end to the compressor.
+    fn apply_feedback(&mut self, content: &[u8]) {
+        if let Some(compressor) = &mut self.scheme {
+            compressor.context_state(content);
+        } else if let Some(compressor) = &mut self.compressor {
+            compressor.feedback(content);
+        }
     }
 
     /// Returns protocol field and bytes of a subframe.
-    fn content(&mut self, bytes: &[u8], now: Time) -> (u8, Vec<u8>) {
+    fn content(&mut self, bytes: &[u8], now: Time) -> (u16, Vec<u8>) {
         let mut compressed = Vec::new();
         let now = Duration::from_nanos(now.as_nanos());
         if let Some(compressor) = &mut self.scheme {
             let sent = compressor.compress(now, bytes, &mut compressed);
-            // With identifiers of 8 bits, all that a compressor sends has a protocol field of one byte.
-            return (sent.kind.ppp() as u8, compressed);
+            return (sent.kind.ppp(), compressed);
         }
         if let Some(compressor) = &mut self.compressor
             && compressor.compress(now, bytes, &mut compressed).is_ok()
@@ -314,10 +363,11 @@ impl Aggregator {
     }
 
     /// Writes a subframe. Its protocol field is left out if it is that of the one before.
-    fn put(&mut self, protocol: u8, content: &[u8]) {
+    fn put(&mut self, protocol: u16, content: &[u8]) {
         let is_new = self.created_at.is_empty() || protocol != self.last_protocol;
         self.last_protocol = protocol;
-        let len = content.len() + usize::from(is_new);
+        let field = field(protocol);
+        let len = content.len() + if is_new { field.len() } else { 0 };
         let flag = if is_new { HAS_PROTOCOL } else { 0 };
         if len < usize::from(IS_LONG) {
             self.subframes.push(flag | len as u8);
@@ -325,7 +375,7 @@ impl Aggregator {
             self.subframes.extend([flag | IS_LONG | (len >> 8) as u8, len as u8]);
         }
         if is_new {
-            self.subframes.push(protocol);
+            self.subframes.extend_from_slice(&field);
         }
         self.subframes.extend_from_slice(content);
     }
@@ -340,19 +390,40 @@ impl Aggregator {
         let created_at = std::mem::take(&mut self.created_at);
         let mut packet = match (self.config.outer, created_at.len()) {
             (Outer::L2tp, _) => outer(bytes.len(), self.class),
-            (Outer::Ppp, 1) => frame(take_alone(&mut bytes)),
+            (Outer::Ppp, 1) => take_alone(&mut bytes),
             (Outer::Ppp, _) => frame(MULTIPLEXED),
         };
         packet.set_created_at(first);
-        let packet = packet.with_body(Body::Carried(Box::new(Subframes { bytes, created_at })));
+        let number = self.aggregates;
+        let packet = packet.with_body(Body::Carried(Box::new(Subframes { bytes, created_at, number })));
         self.aggregates += 1;
         self.bytes_out += packet.len() as u64;
         cx.emit(OUT, packet);
     }
 }
 
-/// Returns the compressed PPP protocol field of an IP packet.
-fn protocol_of(header: &[u8]) -> u8 {
+/// Returns the bytes of a PPP protocol field, compressed if possible (RFC 1661 6.5).
+fn field(protocol: u16) -> Vec<u8> {
+    let [high, low] = protocol.to_be_bytes();
+    let mut field = Vec::with_capacity(2);
+    if high > 0 {
+        field.push(high);
+    }
+    field.push(low);
+    field
+}
+
+/// Returns the PPP protocol field in front of `bytes`, and what follows it.
+fn split_field(bytes: &[u8]) -> Option<(u16, &[u8])> {
+    match bytes {
+        [low, rest @ ..] if low & 1 == 1 => Some((u16::from(*low), rest)),
+        [high, low, rest @ ..] => Some((u16::from_be_bytes([*high, *low]), rest)),
+        _ => None,
+    }
+}
+
+/// Returns the PPP protocol field of an IP packet.
+fn protocol_of(header: &[u8]) -> u16 {
     if header.first().is_some_and(|first| first >> 4 == 6) { IPV6 } else { IPV4 }
 }
 
@@ -367,18 +438,17 @@ fn class_of(bytes: &[u8]) -> TrafficClass {
 }
 
 /// Returns a packet of a PPP protocol field.
-fn frame(protocol: u8) -> Packet {
-    let mut packet = Packet::new(1, 0);
-    packet.header_mut()[0] = protocol;
-    packet
+fn frame(protocol: u16) -> Packet {
+    Packet::from_bytes(&field(protocol))
 }
 
-/// Leaves the content of the only subframe, and returns its protocol field.
-fn take_alone(subframes: &mut Vec<u8>) -> u8 {
+/// Leaves the content of the only subframe, and returns a packet of its protocol field.
+fn take_alone(subframes: &mut Vec<u8>) -> Packet {
     let len_bytes = if subframes[0] & IS_LONG == 0 { 1 } else { 2 };
-    let protocol = subframes[len_bytes];
-    subframes.drain(..=len_bytes);
-    protocol
+    let field_len = if subframes[len_bytes] & 1 == 1 { 1 } else { 2 };
+    let field = Packet::from_bytes(&subframes[len_bytes..len_bytes + field_len]);
+    subframes.drain(..len_bytes + field_len);
+    field
 }
 
 /// Returns a packet of the headers in front of subframes.
@@ -390,12 +460,23 @@ fn outer(subframes_len: usize, traffic_class: TrafficClass) -> Packet {
     let header = packet.header_mut();
     ip.emit(header);
     header[ipv4::HEADER_LEN..OUTER_LEN - 1].copy_from_slice(&SESSION.to_be_bytes());
-    header[OUTER_LEN - 1] = MULTIPLEXED;
+    header[OUTER_LEN - 1] = MULTIPLEXED as u8;
     packet
 }
 
 impl Element for Aggregator {
-    fn receive(&mut self, _port: Port, mut packet: Packet, cx: &mut Cx<'_>) -> Time {
+    fn receive(&mut self, port: Port, mut packet: Packet, cx: &mut Cx<'_>) -> Time {
+        match port {
+            TO_SEND => {
+                self.send_feedback(&packet.to_vec(), cx);
+                return self.deadline;
+            }
+            CAME => {
+                self.apply_feedback(&packet.to_vec());
+                return self.deadline;
+            }
+            _ => {}
+        }
         let is_small = packet.len() as u64 <= self.config.max_packet.get();
         if is_small && packet.carried::<Subframes>().is_none() {
             self.add(&packet, cx);
@@ -409,7 +490,7 @@ impl Element for Aggregator {
             self.passed += 1;
             if self.config.outer == Outer::Ppp {
                 let protocol = protocol_of(packet.header());
-                packet.prepend_header(&[protocol]);
+                packet.prepend_header(&[protocol as u8]);
             }
             cx.emit(OUT, packet);
         }
@@ -427,6 +508,9 @@ impl Element for Aggregator {
         observer.counter(&metrics::AGGREGATED, self.packets);
         observer.counter(&metrics::AGGREGATES, self.aggregates);
         observer.counter(&metrics::PASSED, self.passed);
+        if self.config.feedback {
+            observer.counter(&metrics::FEEDBACK, self.feedback);
+        }
         observer.counter(&metrics::BYTES_IN, self.bytes_in);
         observer.counter(&metrics::BYTES_OUT, self.bytes_out);
         let sent = self.packets - self.created_at.len() as u64;
@@ -445,6 +529,9 @@ pub struct Separator {
     outer: Outer,
     decompressor: Option<Decompressor>,
     scheme: Option<hc::Decompressor>,
+    has_feedback: bool,
+    /// Number of the next frame.
+    next: u64,
     packets: u64,
     malformed: u64,
     not_decompressed: u64,
@@ -456,13 +543,32 @@ impl Separator {
         let rohc = || {
             Decompressor::new(DecompressorConfig {
                 channel: config.channel(),
-                mode: Mode::Unidirectional,
+                mode: if config.feedback { Mode::Optimistic } else { Mode::Unidirectional },
                 ..DecompressorConfig::default()
             })
         };
         let decompressor = config.rohc.then(rohc);
         let scheme = config.scheme.map(|scheme| hc::Decompressor::new(scheme.config()));
-        Separator { outer: config.outer, decompressor, scheme, packets: 0, malformed: 0, not_decompressed: 0 }
+        Separator {
+            outer: config.outer,
+            decompressor,
+            scheme,
+            has_feedback: config.feedback,
+            next: 0,
+            packets: 0,
+            malformed: 0,
+            not_decompressed: 0,
+        }
+    }
+
+    /// Reports frames that are missing before this one to the decompressor.
+    fn note(&mut self, number: u64) {
+        if number != self.next
+            && let Some(decompressor) = &mut self.scheme
+        {
+            decompressor.frame_lost();
+        }
+        self.next = number + 1;
     }
 
     /// Sends the packets of an aggregate of `bytes`.
@@ -473,9 +579,9 @@ impl Separator {
                 self.malformed += 1;
                 return;
             };
-            let content = match subframe.split_first() {
-                Some((first, content)) if flags & HAS_PROTOCOL != 0 => {
-                    protocol = *first;
+            let content = match split_field(subframe) {
+                Some((given, content)) if flags & HAS_PROTOCOL != 0 => {
+                    protocol = given;
                     content
                 }
                 _ => subframe,
@@ -489,48 +595,86 @@ impl Separator {
     /// Sends the packets of a PPP frame.
     fn take_frame(&mut self, mut packet: Packet, cx: &mut Cx<'_>) {
         let created_at = packet.created_at();
-        let protocol = packet.header().first().copied();
+        let protocol = split_field(packet.header()).map(|(protocol, _)| protocol);
+        if let Some(subframes) = packet.carried::<Subframes>() {
+            self.note(subframes.number);
+        }
         match (protocol, packet.carried::<Subframes>()) {
             (Some(MULTIPLEXED), Some(subframes)) => {
                 self.separate(&subframes.bytes, &subframes.created_at, created_at, cx);
             }
-            (Some(MULTIPLEXED), None) => self.separate(&packet.to_vec()[1..], &[], created_at, cx),
             (Some(protocol), Some(alone)) => self.deliver(protocol, &alone.bytes, created_at, cx),
             (Some(IPV4 | IPV6), None) => {
                 packet.trim_front(1);
                 cx.emit(OUT, packet);
             }
-            (Some(protocol), None) => self.deliver(protocol, &packet.to_vec()[1..], created_at, cx),
-            (None, _) => self.malformed += 1,
+            (_, None) => {
+                let bytes = packet.to_vec();
+                match split_field(&bytes) {
+                    Some((MULTIPLEXED, content)) => self.separate(content, &[], created_at, cx),
+                    Some((protocol, content)) => self.deliver(protocol, content, created_at, cx),
+                    None => self.malformed += 1,
+                }
+            }
+            (None, Some(_)) => self.malformed += 1,
         }
     }
 
-    fn deliver(&mut self, protocol: u8, content: &[u8], created_at: Time, cx: &mut Cx<'_>) {
+    fn deliver(&mut self, protocol: u16, content: &[u8], created_at: Time, cx: &mut Cx<'_>) {
         let mut restored = Vec::new();
-        if let (Some(decompressor), Some(kind)) = (&mut self.scheme, hc::Kind::of_ppp(protocol.into())) {
-            if decompressor.decompress(kind, content, &mut restored).is_err() {
-                self.not_decompressed += 1;
-                return;
-            }
-            return self.emit(Packet::from_bytes(&restored), created_at, cx);
+        let now = Duration::from_nanos(cx.now().as_nanos());
+        let kind = self.scheme.as_ref().and_then(|_| hc::Kind::of_ppp(protocol));
+        if kind == Some(hc::Kind::ContextState) && self.has_feedback {
+            cx.emit(CAME, Packet::from_bytes(content));
+            return;
         }
-        let bytes = match (protocol, &mut self.decompressor) {
-            (IPV4 | IPV6, _) => content,
-            (ROHC, Some(decompressor)) => {
-                let now = Duration::from_nanos(cx.now().as_nanos());
-                if !matches!(decompressor.decompress(now, content, &mut restored), Ok(Some(_))) {
-                    self.not_decompressed += 1;
-                    return;
+        let is_restored = match (protocol, kind, &mut self.scheme, &mut self.decompressor) {
+            (_, Some(kind), Some(decompressor), _) => {
+                decompressor.decompress(kind, content, &mut restored).is_ok()
+            }
+            (IPV4 | IPV6, ..) => {
+                restored.extend_from_slice(content);
+                true
+            }
+            (ROHC, _, _, Some(decompressor)) => {
+                match decompressor.decompress(now, content, &mut restored) {
+                    Ok(Some(_)) => true,
+                    // Feedback alone.
+                    Ok(None) if self.has_feedback => return self.pass_feedback(now, cx),
+                    _ => false,
                 }
-                &restored
             }
             _ => {
                 self.malformed += 1;
                 return;
             }
         };
-        let packet = Packet::from_bytes(bytes);
-        self.emit(packet, created_at, cx);
+        if is_restored {
+            self.emit(Packet::from_bytes(&restored), created_at, cx);
+        } else {
+            self.not_decompressed += 1;
+        }
+        self.pass_feedback(now, cx);
+    }
+
+    /// Passes feedback to the aggregator of the other direction.
+    fn pass_feedback(&mut self, now: Duration, cx: &mut Cx<'_>) {
+        if !self.has_feedback {
+            return;
+        }
+        let mut feedback = Vec::new();
+        if let Some(decompressor) = &mut self.scheme {
+            let states = decompressor.take_context_states(now);
+            states.iter().for_each(|state| cx.emit(TO_SEND, Packet::from_bytes(state)));
+        } else if let Some(decompressor) = &mut self.decompressor {
+            if decompressor.take_received_feedback(&mut feedback) {
+                cx.emit(CAME, Packet::from_bytes(&feedback));
+                feedback.clear();
+            }
+            if decompressor.take_feedback(&mut feedback) {
+                cx.emit(TO_SEND, Packet::from_bytes(&feedback));
+            }
+        }
     }
 
     fn emit(&mut self, mut packet: Packet, created_at: Time, cx: &mut Cx<'_>) {
@@ -557,7 +701,7 @@ fn is_aggregate(header: &[u8]) -> bool {
     header.first() == Some(&0x45)
         && header.get(9) == Some(&L2TP.0)
         && session == Some(&SESSION.to_be_bytes()[..])
-        && header.get(OUTER_LEN - 1) == Some(&MULTIPLEXED)
+        && header.get(OUTER_LEN - 1) == Some(&(MULTIPLEXED as u8))
 }
 
 impl Element for Separator {
@@ -572,7 +716,10 @@ impl Element for Separator {
         }
         let created_at = packet.created_at();
         match packet.carried::<Subframes>() {
-            Some(subframes) => self.separate(&subframes.bytes, &subframes.created_at, created_at, cx),
+            Some(subframes) => {
+                self.note(subframes.number);
+                self.separate(&subframes.bytes, &subframes.created_at, created_at, cx);
+            }
             // A medium that rebuilds packets from their bytes leaves no times.
             None => self.separate(&packet.to_vec()[OUTER_LEN..], &[], created_at, cx),
         }

@@ -7,7 +7,9 @@ use bentpipe_offline::rohc::link::{icv, key};
 use bentpipe_offline::rohc::text::{
     RTP_PORTS, Refreshes, burst, duration, mtu, profiles, refreshes, reservation, rtp_ports, threshold,
 };
-use bentpipe_offline::rohc::{ImpairmentConfig, Outputs, Reservation, RohcLink, Sending};
+use bentpipe_offline::rohc::{
+    ImpairmentConfig, Outputs, Reservation, RohcLink, Scheme, SchemeConfig, Sending,
+};
 use bentpipe_offline::{Error, share};
 use bentpipe_rohc::{
     Channel, CidSpace, Compatibility, CompressorConfig, DecompressorConfig, Mode, Profiles, ReorderRatio,
@@ -84,6 +86,62 @@ impl ChannelArgs {
             ModeName::Optimistic => Mode::Optimistic,
             ModeName::Reliable => Mode::Reliable,
         }
+    }
+}
+
+/// Scheme before ROHC.
+#[derive(Debug, Args)]
+pub(crate) struct SchemeArgs {
+    /// Scheme before ROHC, in frames of PPP. Of the options for ROHC it has --contexts [default: 256]
+    #[arg(long, value_enum)]
+    pub(super) scheme: Option<SchemeName>,
+    /// Maximum number of compressed headers between full ones of IPHC and CRTP
+    #[arg(long, value_name = "N", default_value_t = 256, requires = "scheme", value_parser = clap::value_parser!(u16).range(1..))]
+    max_period: u16,
+    /// Maximum time between full headers of IPHC and CRTP
+    #[arg(long, value_name = "TIME", default_value = "5 s", requires = "scheme", value_parser = duration)]
+    max_time: Duration,
+}
+
+/// Scheme before ROHC by name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SchemeName {
+    /// Van Jacobson's: TCP over IPv4 (RFC 1144)
+    Vj,
+    /// IP header compression: TCP, UDP and IP (RFC 2507)
+    Iphc,
+    /// Compressed RTP: IP, UDP and RTP, and TCP as with IPHC (RFC 2508)
+    Crtp,
+}
+
+/// Options of ROHC's channel, by what they are called in clap.
+pub(super) const CHANNEL_OF_ROHC: [&str; 5] = ["cid", "max_cid", "profiles", "mrru", "mode"];
+
+impl SchemeArgs {
+    /// Returns the settings of both ends, if a scheme before ROHC was given.
+    ///
+    /// # Errors
+    /// Returns an error if there are to be no contexts.
+    pub(super) fn config(&self, channel: &ChannelArgs) -> Result<Option<SchemeConfig>, Error> {
+        let Some(scheme) = self.scheme else { return Ok(None) };
+        let scheme = match scheme {
+            SchemeName::Vj => Scheme::VanJacobson,
+            SchemeName::Iphc => Scheme::Iphc,
+            SchemeName::Crtp => Scheme::Crtp,
+        };
+        let most = if matches!(scheme, Scheme::VanJacobson) { 256 } else { u16::MAX };
+        let contexts = channel.contexts.unwrap_or(256);
+        if !(1..=most).contains(&contexts) {
+            let expected = format!("--contexts: expected 1 to {most} with this scheme, got {contexts}");
+            return Err(Error::Usage(expected));
+        }
+        Ok(Some(SchemeConfig {
+            tcp_contexts: contexts.min(256),
+            contexts,
+            max_period: self.max_period,
+            max_time: self.max_time,
+            ..SchemeConfig::new(scheme)
+        }))
     }
 }
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use bentpipe_offline::share;
-use bentpipe_offline::video::{Carry, Demux, MakeCard, Mux, Overrides, Quality};
-use bentpipe_scenario::{Adaptation, Card};
+use bentpipe_offline::video::{Carry, Demux, MakeCard, Mux, Overrides, Pack, Quality, Unpack};
+use bentpipe_scenario::{Adaptation, Card, FramePacking};
 use bentpipe_units::{Rate, Span};
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -23,6 +23,12 @@ pub(crate) enum Command {
     /// Take a transport stream apart into its programmes
     #[command(after_help = DEMUX_EXAMPLES)]
     Demux(DemuxArgs),
+    /// Code the videos of both eyes in one picture, by ffmpeg
+    #[command(after_help = PACK_EXAMPLES)]
+    Pack(PackArgs),
+    /// Take both eyes out of the pictures of a stream, by ffmpeg
+    #[command(after_help = UNPACK_EXAMPLES)]
+    Unpack(UnpackArgs),
     /// Decode two streams by ffmpeg and compare their pictures
     #[command(after_help = QUALITY_EXAMPLES)]
     Quality(QualityArgs),
@@ -33,6 +39,7 @@ Examples:
   bentpipe video card card.ts
   bentpipe video card --width 1920 --height 1080 --rate '18 Mbit/s' --length '10 s' hd.ts
   bentpipe video card --eyes 2 stereo.ts         both eyes, multiplexed into one stream
+  bentpipe video card --eyes 2 --frame side-by-side stereo.ts      both eyes in one picture
   bentpipe video card --rate '2 Mbit/s' --source source.mkv card.ts";
 
 const CARRY_EXAMPLES: &str = "\
@@ -54,11 +61,21 @@ const DEMUX_EXAMPLES: &str = "\
 Examples:
   bentpipe video demux both.ts left.ts right.ts";
 
+const PACK_EXAMPLES: &str = "\
+Examples:
+  bentpipe video pack left.ts right.ts packed.ts
+  bentpipe video pack --frame top-and-bottom --rate '18 Mbit/s' left.ts right.ts packed.ts";
+
+const UNPACK_EXAMPLES: &str = "\
+Examples:
+  bentpipe video unpack received.ts left.mkv right.mkv";
+
 const QUALITY_EXAMPLES: &str = "\
 Examples:
   bentpipe video quality card.ts received.ts
   bentpipe video quality --programme 2 both.ts arrived.ts
-  bentpipe video quality --source source.mkv card.ts received.ts";
+  bentpipe video quality --source source.mkv card.ts received.ts
+  bentpipe video quality --frame side-by-side both.ts received.ts          each eye by itself";
 
 #[derive(Debug, Args)]
 pub(crate) struct CardArgs {
@@ -76,19 +93,45 @@ pub(crate) struct CardArgs {
     /// Constant rate of each transport stream
     #[arg(long, default_value = "12 Mbit/s")]
     rate: Rate,
-    /// Number of views: 1, or 2 for the left and right eye in one multiplex
+    /// Number of views: 1, or 2 for both eyes, multiplexed or by --frame together
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     eyes: u8,
+    /// Put both eyes into one picture, coded in one stream
+    #[arg(long, value_enum)]
+    frame: Option<FrameName>,
     /// Also write the first eye's pictures before coding, as Matroska
     #[arg(long, value_name = "FILE")]
     source: Option<PathBuf>,
+    /// Also write the second eye's
+    #[arg(long, value_name = "FILE")]
+    source_right: Option<PathBuf>,
+}
+
+/// Arrangement of both eyes in one picture.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FrameName {
+    /// Left eye in the left half, each with half of its columns
+    SideBySide,
+    /// Left eye in the upper half, each with half of its lines
+    TopAndBottom,
+}
+
+impl FrameName {
+    const fn packing(self) -> FramePacking {
+        match self {
+            FrameName::SideBySide => FramePacking::SideBySide,
+            FrameName::TopAndBottom => FramePacking::TopAndBottom,
+        }
+    }
 }
 
 impl CardArgs {
     pub(super) fn job(&self) -> MakeCard {
         let CardArgs { width, height, length, rate, eyes, .. } = *self;
-        let card = Card { width, height, length, rate, eyes };
-        MakeCard { card, out: self.out.clone(), source: self.source.clone() }
+        let frame = self.frame.map(FrameName::packing);
+        let card = Card { width, height, length, rate, eyes, frame };
+        let (source, source_right) = (self.source.clone(), self.source_right.clone());
+        MakeCard { card, out: self.out.clone(), source, source_right }
     }
 }
 
@@ -203,6 +246,49 @@ pub(crate) struct DemuxArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct PackArgs {
+    /// Video of the left eye, any file that ffmpeg reads; its sound is taken
+    left: PathBuf,
+    /// Video of the right eye, of the same size
+    right: PathBuf,
+    /// Transport stream to write
+    out: PathBuf,
+    /// Arrangement
+    #[arg(long, value_enum, default_value_t = FrameName::SideBySide)]
+    frame: FrameName,
+    /// Constant rate of the stream
+    #[arg(long, default_value = "12 Mbit/s")]
+    rate: Rate,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UnpackArgs {
+    /// Transport stream whose pictures have both eyes
+    input: PathBuf,
+    /// File for the left eye, as Matroska
+    left: PathBuf,
+    /// File for the right eye
+    right: PathBuf,
+    /// Arrangement
+    #[arg(long, value_enum, default_value_t = FrameName::SideBySide)]
+    frame: FrameName,
+}
+
+impl PackArgs {
+    pub(super) fn job(&self) -> Pack {
+        let eyes = [self.left.clone(), self.right.clone()];
+        Pack { eyes, out: self.out.clone(), frame: self.frame.packing(), rate: self.rate }
+    }
+}
+
+impl UnpackArgs {
+    pub(super) fn job(&self) -> Unpack {
+        let eyes = [self.left.clone(), self.right.clone()];
+        Unpack { input: self.input.clone(), eyes, frame: self.frame.packing() }
+    }
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct QualityArgs {
     /// Original stream
     original: PathBuf,
@@ -214,6 +300,12 @@ pub(crate) struct QualityArgs {
     /// Compare with the pictures that the original was coded from
     #[arg(long, value_name = "FILE")]
     source: Option<PathBuf>,
+    /// Pictures that the right eye was coded from, with --frame
+    #[arg(long, value_name = "FILE")]
+    source_right: Option<PathBuf>,
+    /// Both eyes share the pictures: judge each by itself
+    #[arg(long, value_enum)]
+    frame: Option<FrameName>,
 }
 
 impl MuxArgs {
@@ -231,6 +323,13 @@ impl DemuxArgs {
 impl QualityArgs {
     pub(super) fn job(&self) -> Quality {
         let (original, received) = (self.original.clone(), self.received.clone());
-        Quality { original, received, programme: self.programme, source: self.source.clone() }
+        Quality {
+            original,
+            received,
+            programme: self.programme,
+            source: self.source.clone(),
+            source_right: self.source_right.clone(),
+            frame: self.frame.map(FrameName::packing),
+        }
     }
 }

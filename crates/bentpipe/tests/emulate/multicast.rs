@@ -75,8 +75,10 @@ fn helper() {
     .expect("joined");
     let socket = std::net::UdpSocket::from(socket);
     socket.set_read_timeout(Some(Duration::from_secs(1))).expect("an option");
+    // One that counts all goes on until nothing comes.
+    let enough = if role == "count" { usize::MAX } else { ENOUGH };
     let (mut received, start) = (0, Instant::now());
-    while received < ENOUGH && start.elapsed() < Duration::from_secs(5) {
+    while received < enough && start.elapsed() < Duration::from_secs(5) {
         received += usize::from(socket.recv(&mut [0; 200]).is_ok());
     }
     println!("received {received} datagrams");
@@ -91,11 +93,16 @@ fn delivered(running: &Running, (host, device): (&str, &str)) -> u64 {
 
 /// Total of a node's counter in the results.
 fn total(running: &Running, node: &str, counter: &str) -> u64 {
+    total_of(running, &format!("node.{node}"), counter)
+}
+
+/// Total of an element's counter in the results.
+fn total_of(running: &Running, element: &str, counter: &str) -> u64 {
     let folders = std::fs::read_dir(&running.folder).expect("there").flatten();
     let outcomes =
         folders.filter_map(|entry| std::fs::read_to_string(entry.path().join("outcome.json")).ok());
     let text = outcomes.collect::<String>();
-    let (_, of_node) = text.split_once(&format!("\"node.{node}\":{{")).expect("the node");
+    let (_, of_node) = text.split_once(&format!("\"{element}\":{{")).expect("the element");
     let (_, value) = of_node.split_once(&format!("\"{counter} [packets]\":")).expect("the counter");
     let digits: String = value.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().expect("a number")
@@ -137,4 +144,59 @@ fn real_members_of_a_group_of_the_scenario_need_not_join() {
     let [other, member] = [0, 1].map(|n| delivered(&running, [east, west][n]) - before[n]);
     assert!(other < 50 && member >= 190, "{other} {member}");
     assert_eq!(running.end().0, Some(0));
+}
+
+/// A sender behind a hub, and three sites on one carrier, with a stream for groups. The second loses a fifth of its TS packets.
+const BROADCAST: &str = r#"
+title = "A group by satellite"
+duration = "60 s"
+node.left = {}
+node.hub = { kind = "router" }
+dvb.up = { kind = "transport-stream", rate = "2 Mbit/s", tables = "100 ms" }
+link.lan = { between = ["left", "hub"], rate = "100 Mbit/s", delay = "1 ms" }
+"#;
+
+fn broadcast(rohc: &str) -> String {
+    let site = |(n, site): (usize, &str)| {
+        let loss = if site == "second" { 0.2 } else { 0.0 };
+        format!(
+            "node.{site} = {{}}\nnode.at-{site} = {{ kind = \"router\" }}\n\
+             link.to-{site} = {{ between = [\"at-{site}\", \"{site}\"], rate = \"100 Mbit/s\", delay = \"1 ms\" }}\n\
+             link.sky-{n} = {{ between = [\"hub\", \"at-{site}\"], delay = \"50 ms\", return.rate = \"1 Mbit/s\", \
+             forward.channel = {{ kind = \"packet-errors\", loss = {loss} }}, forward.medium = {{ kind = \"dvb\", \
+             line = \"up\", pid = \"0x20{n}\", multicast = \"0x300\"{rohc} }} }}\n"
+        )
+    };
+    let sites = ["first", "second", "third"].into_iter().enumerate().map(site);
+    sites.fold(BROADCAST.to_owned(), |text, site| text + &site)
+}
+
+/// Programs that join at two sites get each datagram that the sky does not lose; it goes over the satellite once.
+#[test]
+fn a_group_goes_once_over_an_emulated_satellite() {
+    for (name, rohc) in [("once", ""), ("packed", ", rohc = { refresh = 20, dynamic_refresh = 0 }")] {
+        let Some(mut running) = Running::start_scenario(&broadcast(rohc), name) else { return };
+        let third = ("third", "to-third");
+        for group in ["239.1.2.3", "ff0e::1:3"] {
+            let before = delivered(&running, third);
+            let receivers = ["first", "second"]
+                .map(|site| spawn(&running, (site, &format!("to-{site}")), "count", group));
+            // A join takes a satellite round trip at most.
+            std::thread::sleep(Duration::from_millis(500));
+            output(spawn(&running, ("left", "lan"), "send", group));
+            let counts = receivers.map(|child| {
+                let text = output(child);
+                let (_, count) = text.split_once("received ").expect("a count");
+                count.split_whitespace().next().and_then(|count| count.parse::<u64>().ok()).expect("a number")
+            });
+            assert_eq!(counts[0], 200, "{name} {group}: {counts:?}");
+            assert!((40..195).contains(&counts[1]), "{name} {group}: {counts:?}");
+            assert!(delivered(&running, third) - before < 30, "{group} at a site that did not join");
+        }
+        let (code, errors) = running.end();
+        assert_eq!(code, Some(0), "{errors}");
+        // 400 datagrams, and some membership messages.
+        let once = total_of(&running, "link.sky-0.forward.multicast", "packets-in");
+        assert!((400..440).contains(&once), "{name}: {once}");
+    }
 }

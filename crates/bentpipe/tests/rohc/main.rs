@@ -4,6 +4,7 @@
 
 mod corpus;
 mod files;
+mod schemes;
 
 use std::ffi::OsStr;
 use std::fs;

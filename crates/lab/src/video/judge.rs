@@ -8,7 +8,7 @@ use bentpipe_scenario::Card;
 use bentpipe_site::{Judge, Judged};
 
 use super::quality::{Quality, Reference};
-use super::{Ffmpeg, Scratch};
+use super::{Ffmpeg, Scratch, View};
 
 /// Step after a run: may write into its folder, and returns further measures.
 pub type Finish = Box<dyn FnOnce(&Path) -> Result<Vec<Measure>, String> + Send>;
@@ -39,6 +39,7 @@ pub fn finish(judges: Vec<(String, Box<dyn Judge>)>, keeps_files: bool) -> Optio
                     compared(&videos, card.as_ref(), folder, keeps_files.then_some(&prefix))?;
                 found.extend(pictures_measures(&sent));
                 found.extend(source_measures(&before));
+                found.extend(eyes_measures(&sent, &before));
             }
             let measure = |(name, unit, value): (&str, &str, f64)| {
                 Measure::new(format!("flow.{flow}.{name}"), unit, value)
@@ -49,8 +50,8 @@ pub fn finish(judges: Vec<(String, Box<dyn Judge>)>, keeps_files: bool) -> Optio
     }))
 }
 
-/// Decodes and compares what was sent and what arrived. With a test card it also compares with the pictures before
-/// coding. With a prefix, leaves what arrived and a picture in `folder`.
+/// Decodes and compares what was sent and what arrived, each eye by itself. With a test card it also compares with the
+/// pictures before coding. With a prefix, leaves what arrived and a picture in `folder`.
 fn compared(
     videos: &[[Vec<u8>; 2]],
     card: Option<&Card>,
@@ -60,18 +61,22 @@ fn compared(
     let ffmpeg = Ffmpeg::find().map_err(|error| error.to_string())?;
     let scratch = Scratch::new().map_err(|error| error.to_string())?;
     let (mut files, mut qualities, mut before, mut pictures) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let frame = card.and_then(|card| card.frame);
+    let views = frame.map_or_else(|| vec![View::Whole], |frame| View::eyes(frame).to_vec());
     for (n, [sent, received]) in videos.iter().enumerate() {
-        let reference = reference(sent, None, ffmpeg)?;
         let home = prefix.map_or(scratch.path(), |_| folder);
         let file = home.join(format!("{}received-{}.ts", prefix.map_or("", String::as_str), n + 1));
         std::fs::write(&file, received).map_err(|error| format!("{}: {error}", file.display()))?;
-        qualities.push(reference.compare(&file, ffmpeg).map_err(|error| error.to_string())?);
-        if let Some(card) = card {
-            let source = self::reference(sent, Some((card, n as u8)), ffmpeg)?;
-            before.push(source.compare(&file, ffmpeg).map_err(|error| error.to_string())?);
+        for (eye, view) in (n as u8..).zip(&views) {
+            let reference = reference(sent, *view, None, ffmpeg)?;
+            qualities.push(reference.compare(&file, ffmpeg).map_err(|error| error.to_string())?);
+            if let Some(card) = card {
+                let source = self::reference(sent, *view, Some((card, eye)), ffmpeg)?;
+                before.push(source.compare(&file, ffmpeg).map_err(|error| error.to_string())?);
+            }
+            files.push((file.clone(), *view));
+            pictures = reference.pictures();
         }
-        files.push(file);
-        pictures = reference.pictures();
     }
     if let Some(prefix) = prefix {
         let out = folder.join(format!("{prefix}pictures.png"));
@@ -83,30 +88,40 @@ fn compared(
 /// Draws both eyes, or the picture sent next to the one that arrived.
 fn draw(
     sent: &[u8],
-    files: &[PathBuf],
+    files: &[(PathBuf, View)],
     (pictures, scratch): (usize, &Scratch),
     out: &Path,
     ffmpeg: Ffmpeg,
 ) -> Result<(), String> {
     let original = scratch.path().join("sent.ts");
     std::fs::write(&original, sent).map_err(|error| error.to_string())?;
-    let [left, right] = if let [left, right] = files { [left, right] } else { [&original, &files[0]] };
+    let sent = (original, View::Whole);
+    let both = if let [left, right] = files { [left, right] } else { [&sent, &files[0]] };
     let middle_s = pictures as f64 / 25.0 / 2.0;
+    let Ok((width, height)) = ffmpeg.size(&sent.0, scratch.path()) else { return Ok(()) };
+    let height = (height as u32 * HALF_WIDTH / width as u32).next_multiple_of(2);
     // A stream too damaged for a picture leaves none.
-    let _ = ffmpeg.side_by_side([left, right], middle_s, HALF_WIDTH, out);
+    let both = both.map(|(file, view)| (&**file, *view));
+    let _ = ffmpeg.side_by_side(both, middle_s, (HALF_WIDTH, height), out);
     Ok(())
 }
 
-/// Stream sent, and its decoded pictures. With an eye they are a test card's before coding.
-type Known = (Vec<u8>, Option<u8>, Arc<Reference>);
+/// Stream sent, its part, and its decoded pictures. With an eye they are a test card's before coding.
+type Known = (Vec<u8>, View, Option<u8>, Arc<Reference>);
 
 /// Returns the pictures of what was sent, or those before coding. They are decoded once for all runs.
-fn reference(sent: &[u8], source: Option<(&Card, u8)>, ffmpeg: Ffmpeg) -> Result<Arc<Reference>, String> {
+fn reference(
+    sent: &[u8],
+    view: View,
+    source: Option<(&Card, u8)>,
+    ffmpeg: Ffmpeg,
+) -> Result<Arc<Reference>, String> {
     static DECODED: Mutex<Vec<Known>> = Mutex::new(Vec::new());
     let eye = source.map(|(_, eye)| eye);
     let find = || {
         let decoded = DECODED.lock().unwrap_or_else(PoisonError::into_inner);
-        decoded.iter().find(|known| known.0 == sent && known.1 == eye).map(|known| Arc::clone(&known.2))
+        let known = decoded.iter().find(|known| known.0 == sent && (known.1, known.2) == (view, eye));
+        known.map(|known| Arc::clone(&known.3))
     };
     if let Some(known) = find() {
         return Ok(known);
@@ -116,16 +131,16 @@ fn reference(sent: &[u8], source: Option<(&Card, u8)>, ffmpeg: Ffmpeg) -> Result
     let made = match source {
         None => {
             std::fs::write(&path, sent).map_err(|error| error.to_string())?;
-            Reference::of(&path, ffmpeg)
+            Reference::of_view(&path, view, ffmpeg)
         }
         Some((card, eye)) => {
             ffmpeg.source(card, eye, &path).map_err(|error| error.to_string())?;
-            reference(sent, None, ffmpeg)?.before_coding(&path, ffmpeg)
+            reference(sent, view, None, ffmpeg)?.before_coding(&path, ffmpeg)
         }
     };
     let made = Arc::new(made.map_err(|error| error.to_string())?);
     let mut decoded = DECODED.lock().unwrap_or_else(PoisonError::into_inner);
-    decoded.insert(0, (sent.to_vec(), eye, Arc::clone(&made)));
+    decoded.insert(0, (sent.to_vec(), view, eye, Arc::clone(&made)));
     decoded.truncate(KEPT);
     Ok(made)
 }
@@ -157,6 +172,20 @@ fn source_measures(qualities: &[Quality]) -> Vec<(&'static str, &'static str, f6
         return Vec::new();
     }
     vec![("psnr-source", "dB", psnr_db(qualities)), ("ssim-source", "ratio", ssim(qualities))]
+}
+
+/// Returns the measures of each of two eyes.
+fn eyes_measures(sent: &[Quality], before: &[Quality]) -> Vec<(&'static str, &'static str, f64)> {
+    let mut all = Vec::new();
+    if let [left, right] = sent {
+        all.extend([("psnr-left", "dB", left.psnr_db), ("psnr-right", "dB", right.psnr_db)]);
+        all.extend([("ssim-left", "ratio", left.ssim), ("ssim-right", "ratio", right.ssim)]);
+    }
+    if let [left, right] = before {
+        all.extend([("psnr-source-left", "dB", left.psnr_db), ("psnr-source-right", "dB", right.psnr_db)]);
+        all.extend([("ssim-source-left", "ratio", left.ssim), ("ssim-source-right", "ratio", right.ssim)]);
+    }
+    all
 }
 
 /// Returns the PSNR of all parts' pictures together.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use bentpipe_assemble::ffmpeg::Decoded;
+use bentpipe_assemble::ffmpeg::{Decoded, View};
 
 use super::{Failure, Ffmpeg, Scratch, ssim};
 
@@ -36,6 +36,8 @@ pub enum Problem {
 /// Pictures of an original by their presentation times, and its sound.
 #[derive(Debug)]
 pub struct Reference {
+    /// Part of the pictures that is compared.
+    view: View,
     size: (usize, usize),
     pictures: Vec<(i64, Vec<u8>)>,
     /// Time and digest of each decoded frame of sound.
@@ -92,16 +94,27 @@ impl Reference {
     /// # Errors
     /// If ffmpeg cannot, or there are no pictures or too many to keep.
     pub fn of(file: &Path, ffmpeg: Ffmpeg) -> Result<Reference, Problem> {
+        Reference::of_view(file, View::Whole, ffmpeg)
+    }
+
+    /// Decodes a part of a file's first video at the size of the whole.
+    ///
+    /// The left eye has the sound.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Reference::of`].
+    pub fn of_view(file: &Path, view: View, ffmpeg: Ffmpeg) -> Result<Reference, Problem> {
         let scratch = Scratch::new()?;
         let size = ffmpeg.size(file, scratch.path())?;
-        let decoded = ffmpeg.decode(file, size, scratch.path())?;
+        let decoded = ffmpeg.decode(file, view, size, scratch.path())?;
         let mut pictures = Vec::new();
         for_each(&decoded, |time, luma| pictures.push((time, luma.to_vec())))?;
         if pictures.is_empty() {
             return Err(Problem::Original("the original has no pictures"));
         }
-        let sound = ffmpeg.sound(file, scratch.path())?;
-        Ok(Reference { size, pictures, sound })
+        let has_sound = !matches!(view, View::Eye(_, 1));
+        let sound = if has_sound { ffmpeg.sound(file, scratch.path())? } else { Vec::new() };
+        Ok(Reference { view, size, pictures, sound })
     }
 
     /// Returns the pictures of `source`, from which this stream was coded. They have this stream's times.
@@ -116,7 +129,7 @@ impl Reference {
             ));
         }
         before.pictures.iter_mut().zip(&self.pictures).for_each(|(picture, (time, _))| picture.0 = *time);
-        before.sound = self.sound.clone();
+        (before.sound, before.view) = (self.sound.clone(), self.view);
         Ok(before)
     }
 
@@ -132,7 +145,7 @@ impl Reference {
     pub fn compare(&self, file: &Path, ffmpeg: Ffmpeg) -> Result<Quality, Problem> {
         readable(file).map_err(|error| Problem::Received(file.to_owned(), error))?;
         let scratch = Scratch::new()?;
-        let decoded = ffmpeg.decode(file, self.size, scratch.path())?;
+        let decoded = ffmpeg.decode(file, self.view, self.size, scratch.path())?;
         let mut comparison = Comparison::new(self);
         for_each(&decoded, |time, luma| comparison.show(time, luma))?;
         let sound = Sound::compare(&self.sound, &ffmpeg.sound(file, scratch.path())?);
@@ -242,7 +255,7 @@ mod tests {
     fn reference(levels: &[u8]) -> Reference {
         let picture = |(n, level): (usize, &u8)| (10 + n as i64, vec![*level; 8]);
         let pictures = levels.iter().enumerate().map(picture).collect();
-        Reference { size: (4, 2), pictures, sound: Vec::new() }
+        Reference { view: View::Whole, size: (4, 2), pictures, sound: Vec::new() }
     }
 
     fn shown(reference: &Reference, pictures: &[(i64, u8)]) -> Quality {

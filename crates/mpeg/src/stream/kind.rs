@@ -37,7 +37,7 @@ impl TrafficKind for Stream {
     }
 
     fn offered(&self, _: Bytes) -> Option<Rate> {
-        self.file.is_none().then(|| self.card.rate.mul_f64(f64::from(self.card.eyes)))
+        self.file.is_none().then(|| self.card.rate.mul_f64(f64::from(self.card.streams())))
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {

@@ -73,6 +73,10 @@ pub(super) struct Multicast {
     /// Ends of memberships, by interface and group.
     memberships: BTreeMap<(IpAddr, Port), Time>,
     agenda: BTreeSet<(Time, Task)>,
+    /// Interfaces with a common stream for groups, each with the first of them.
+    streams: BTreeMap<Port, Port>,
+    /// Interfaces at which such a stream arrives.
+    streamed: BTreeSet<Port>,
     pub(super) received: u64,
     pub(super) sent: u64,
     pub(super) refused: u64,
@@ -82,6 +86,21 @@ impl Multicast {
     /// Returns the time of the next task.
     pub(super) fn deadline(&self) -> Time {
         self.agenda.first().map_or(Time::NEVER, |(at, _)| *at)
+    }
+
+    /// Returns the first interface of an interface's stream for groups, if there is one.
+    pub(super) fn stream(&self, port: Port) -> Option<Port> {
+        self.streams.get(&port).copied()
+    }
+
+    /// Returns `true` if packets of a stream for groups arrive at an interface.
+    pub(super) fn receives_stream(&self, port: Port) -> bool {
+        self.streamed.contains(&port)
+    }
+
+    /// Returns `true` if multicast is enabled at an interface.
+    pub(super) fn is_enabled(&self, port: Port) -> bool {
+        self.interfaces.iter().any(|at| at.port == port)
     }
 
     /// Returns the number of memberships.
@@ -141,6 +160,20 @@ impl Node {
         let multicast = self.multicast.get_or_insert_default();
         multicast.agenda.insert((Time::ZERO, Task::Query(multicast.interfaces.len())));
         multicast.interfaces.push(Interface { port: interface, family, neighbour, is_started: false });
+    }
+
+    /// Sets interfaces that have a stream for groups in common: one transmission reaches all.
+    pub fn share_multicast(&mut self, interfaces: &[Port]) {
+        let multicast = self.multicast.get_or_insert_default();
+        let Some(first) = interfaces.first() else { return };
+        multicast.streams.extend(interfaces.iter().map(|interface| (*interface, *first)));
+    }
+
+    /// Enables dropping of packets for groups whose source is behind another interface.
+    ///
+    /// They are this node's own, which a stream for groups returns.
+    pub fn refuse_echoes(&mut self, interface: Port) {
+        self.multicast.get_or_insert_default().streamed.insert(interface);
     }
 
     /// Adds a member at an interface that never leaves. Multicast is enabled there.
@@ -257,6 +290,10 @@ impl Node {
         let next = if first { STARTUP_QUERY_INTERVAL } else { QUERY_INTERVAL };
         let Interface { port, family, .. } = *interface;
         multicast.agenda.insert((cx.now() + next, Task::Query(number)));
+        if multicast.stream(port).is_some_and(|first| first != port) {
+            // The query of another interface reaches all.
+            return;
+        }
         let to = match family {
             Family::V4 => membership::IGMP_HOSTS.into(),
             Family::V6 => membership::MLD_HOSTS.into(),
@@ -294,11 +331,16 @@ impl Node {
     fn remove_group_interface(&mut self, group: IpAddr, interface: Port) {
         let prefix = super::Prefix::host(group);
         let Some(Via::Group(number)) = self.routes.exact(prefix) else { return };
+        let stream = self.multicast.as_ref().and_then(|multicast| multicast.stream(interface));
         let own = &mut self.groups[usize::from(number)];
+        if let Some(ports) = stream.and_then(|stream| own.shared.get_mut(&stream)) {
+            ports.remove(&interface);
+            own.shared.retain(|_, ports| !ports.is_empty());
+        }
         if let Some(at) = own.branches.iter().position(|via| *via == Via::Interface(interface)) {
             own.branches.remove(at);
         }
-        if own.branches.is_empty() && own.members.is_empty() {
+        if own.branches.is_empty() && own.shared.is_empty() && own.members.is_empty() {
             self.routes.remove(prefix);
             self.free_groups.push(number);
         }

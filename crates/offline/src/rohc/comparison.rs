@@ -9,7 +9,7 @@ use bentpipe_rohc::{Channel, CompressorConfig, DecompressorConfig, Profile, Prof
 use super::ends::{Refusal, Sender, Sent};
 use super::path::{PacketOutcome, Path};
 use super::sending::{Sending, receiver, sizes_sent};
-use super::totals::{PacketTotals, Sizes, heading, row};
+use super::totals::{Method, PacketTotals, Sizes, heading, row};
 use crate::capture::Packet;
 
 /// Compression of the same packets with the rule `likely` for RTP, to compare.
@@ -115,23 +115,19 @@ impl fmt::Display for Versions {
 /// Compression of the same packets by the schemes before ROHC.
 #[derive(Debug)]
 pub(super) struct Predecessors {
-    schemes: [(&'static str, hc::Compressor, PacketTotals); 3],
+    schemes: [(Method, hc::Compressor, PacketTotals); 3],
     own_sum: PacketTotals,
     frame: Vec<u8>,
 }
 
 impl Predecessors {
     pub(super) fn new() -> Predecessors {
-        let scheme = |name, scheme| {
+        let scheme = |scheme| {
             let config = hc::Config { tcp_contexts: 256, contexts: 256, ..hc::Config::new(scheme) };
-            (name, hc::Compressor::new(config), PacketTotals::default())
+            (Method::Scheme(scheme), hc::Compressor::new(config), PacketTotals::default())
         };
         Predecessors {
-            schemes: [
-                scheme("VJ, RFC 1144", hc::Scheme::VanJacobson),
-                scheme("IPHC, RFC 2507", hc::Scheme::Iphc),
-                scheme("CRTP, RFC 2508", hc::Scheme::Crtp),
-            ],
+            schemes: hc::Scheme::ALL.map(scheme),
             own_sum: PacketTotals::default(),
             frame: Vec::new(),
         }
@@ -161,7 +157,7 @@ impl Predecessors {
 impl fmt::Display for Predecessors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         heading(f, "scheme", "")?;
-        self.schemes.iter().try_for_each(|(name, _, sum)| row(f, name, "", sum))?;
+        self.schemes.iter().try_for_each(|(method, _, sum)| row(f, method.name(), "", sum))?;
         row(f, "ROHC", "", &self.own_sum)
     }
 }
@@ -188,7 +184,7 @@ mod tests {
         bytes.extend([0x13, 0x8b, 0x13, 0x8d, 0, 12, 1, 1, b'd', b'a', b't', b'a']);
         for number in 1..=40u64 {
             let time_ns = number * 20_000_000;
-            let packet = Packet { number, time_ns, len: bytes.len(), bytes: &bytes };
+            let packet = Packet { number, time_ns, len: bytes.len(), bytes: &bytes, protocol: 0 };
             let carried = own.carry(&packet);
             predecessors.compare(&packet, &carried);
         }
@@ -209,7 +205,7 @@ mod tests {
         let mut bytes = [&[0x60, 0, 0, 0, 0, 12, 17, 64][..], &[1; 32]].concat();
         bytes.extend([0x13, 0x8a, 0x13, 0x8c, 0, 12, 1, 1, b'd', b'a', b't', b'a']);
         for number in 1..=50 {
-            let packet = Packet { number, time_ns: 0, len: bytes.len(), bytes: &bytes };
+            let packet = Packet { number, time_ns: 0, len: bytes.len(), bytes: &bytes, protocol: 0 };
             let carried = own.carry(&packet);
             versions.compare(&packet, &carried);
         }

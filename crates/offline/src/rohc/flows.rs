@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use bentpipe_rohc::Profile;
 use bentpipe_wire::{ipv4, ipv6};
 
-use super::totals::{PacketTotals, Sizes, name, row};
+use super::totals::{Method, PacketTotals, Sizes, row};
 
 /// Source and destination of the innermost IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,13 +19,13 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Reads those of the IP packet `bytes`, compressed by `profile`.
-    pub(crate) fn of(bytes: &[u8], profile: Profile) -> Option<Ends> {
-        Ends::within(bytes, profile, DEPTH)
+    /// Reads those of the IP packet `bytes`, compressed by `method`.
+    pub(crate) fn of(bytes: &[u8], method: Method) -> Option<Ends> {
+        Ends::within(bytes, method, DEPTH)
     }
 
     /// Reads those in tunnels up to `depth` deep.
-    fn within(bytes: &[u8], profile: Profile, depth: u8) -> Option<Ends> {
+    fn within(bytes: &[u8], method: Method, depth: u8) -> Option<Ends> {
         let cut = usize::from(u16::MAX);
         let (ends, protocol, at) = match bytes.first()? >> 4 {
             4 => {
@@ -41,11 +41,12 @@ impl Ends {
         };
         let rest = bytes.get(at..)?;
         let inner = if depth > 0 && matches!(protocol.0, IPV4 | IPV6) {
-            Self::within(rest, profile, depth - 1)
+            Self::within(rest, method, depth - 1)
         } else {
             None
         };
-        let has_ports = matches!(protocol.0, TCP | UDP | UDP_LITE) && profile != Profile::Uncompressed;
+        let has_ports =
+            matches!(protocol.0, TCP | UDP | UDP_LITE) && method != Method::Rohc(Profile::Uncompressed);
         let ports = rest.first_chunk::<4>().filter(|_| has_ports);
         let ports = ports.map(|&[a, b, c, d]| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])));
         Some(inner.unwrap_or(Ends { source: ends.0, destination: ends.1, ports }))
@@ -76,7 +77,7 @@ impl fmt::Display for Ends {
 pub(crate) struct Flows {
     /// Number of flows to list.
     listed: usize,
-    sums: HashMap<(Profile, Option<Ends>), PacketTotals>,
+    sums: HashMap<(Method, Option<Ends>), PacketTotals>,
 }
 
 impl Flows {
@@ -85,8 +86,8 @@ impl Flows {
     }
 
     pub(crate) fn add(&mut self, ip: Option<&[u8]>, sizes: &Sizes) {
-        let ends = ip.and_then(|ip| Ends::of(ip, sizes.profile));
-        self.sums.entry((sizes.profile, ends)).or_default().add(sizes);
+        let ends = ip.and_then(|ip| Ends::of(ip, sizes.method));
+        self.sums.entry((sizes.method, ends)).or_default().add(sizes);
     }
 }
 
@@ -96,8 +97,8 @@ impl fmt::Display for Flows {
         let mut rows: Vec<_> = self
             .sums
             .iter()
-            .map(|((profile, ends), sum)| {
-                (sum, name(*profile), ends.map_or("no IP".into(), |ends| ends.to_string()))
+            .map(|((method, ends), sum)| {
+                (sum, method.name(), ends.map_or("no IP".into(), |ends| ends.to_string()))
             })
             .collect();
         rows.sort_by(|one, two| {
@@ -114,6 +115,7 @@ impl fmt::Display for Flows {
 
 #[cfg(test)]
 mod tests {
+    use super::super::totals::Form;
     use super::*;
     use bentpipe_rohc::PacketType;
 
@@ -125,8 +127,8 @@ mod tests {
     #[test]
     fn flows_are_distinguished_by_their_ends() {
         let sizes = Sizes {
-            profile: Profile::Udp,
-            packet_type: PacketType::Uo0,
+            method: Method::Rohc(Profile::Udp),
+            form: Form::Rohc(PacketType::Uo0),
             ip_len: 128,
             ip_header: 28,
             rohc_len: 102,
@@ -139,8 +141,8 @@ mod tests {
             flows.add(Some(&ipv4(IPV4, &ipv4(UDP, &udp))), &sizes);
             flows.add(Some(&ipv4(UDP, &udp)), &sizes);
         }
-        flows.add(Some(&[0x45, 1, 2]), &Sizes { profile: Profile::Uncompressed, ..sizes });
-        flows.add(None, &Sizes { profile: Profile::Uncompressed, ..sizes });
+        flows.add(Some(&[0x45, 1, 2]), &Sizes { method: Method::Rohc(Profile::Uncompressed), ..sizes });
+        flows.add(None, &Sizes { method: Method::Rohc(Profile::Uncompressed), ..sizes });
         let text = flows.to_string();
         assert!(text.starts_with("3 flows,"), "{text}");
         let lines: Vec<&str> = text.lines().collect();

@@ -13,7 +13,7 @@ use super::link::RohcLink;
 use super::packet_log::{Entry, Outputs, PacketLog, entry};
 use super::path::{PacketOutcome, Path as Channel};
 use super::sending::{Sending, receiver, sizes_sent};
-use super::totals::Sizes;
+use super::totals::{Form, Method, Sizes};
 use crate::capture::{Capture, Content, Output, Packet};
 use crate::{Error, Outcome, Session};
 
@@ -224,7 +224,7 @@ impl Decompress {
                 ip: received.is_some().then(|| receiver.ip()),
                 ip_len: received.map_or(0, |received| received.len),
                 rohc_len: packet.len,
-                flow: received.map(|it| (it.decompressed.cid, sizes_received(&it, packet.len))),
+                flow: received.map(|it| (Some(it.decompressed.cid), sizes_received(&it, packet.len))),
                 ..entry(packet, "", is_failure)
             };
             log.record(&entry)?;
@@ -290,15 +290,15 @@ fn record_carried(
         PacketOutcome::Nothing => ("without a packet".to_owned(), is_ideal),
         PacketOutcome::Wrong => ("wrong".to_owned(), true),
     };
-    let flow = Some((sent.compressed.cid, sizes_sent(&sent, packet.len)));
+    let flow = Some((Some(sent.compressed.cid), sizes_sent(&sent, packet.len)));
     let (rohc_len, state) = (sent.len, sent.state);
     log.record(&Entry { record, rohc_len, flow, state, ..entry(packet, &status, is_failure) })
 }
 
 fn sizes_received(received: &Received, rohc_len: usize) -> Sizes {
     Sizes {
-        profile: received.decompressed.profile,
-        packet_type: received.decompressed.packet_type,
+        method: Method::Rohc(received.decompressed.profile),
+        form: Form::Rohc(received.decompressed.packet_type),
         ip_len: received.len,
         ip_header: received.decompressed.header_out,
         rohc_len,

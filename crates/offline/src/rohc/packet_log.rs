@@ -8,7 +8,7 @@ use bentpipe_rohc::{CompressorState, Mode, Profile};
 
 use super::flows::{Ends, Flows};
 use super::series::Series;
-use super::totals::{Sizes, Totals};
+use super::totals::{Method, Sizes, Totals};
 use crate::capture::{Capture, Packet, Sink};
 use crate::{Error, Outcome, Session};
 
@@ -40,8 +40,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) ip: Option<&'a [u8]>,
     pub(crate) ip_len: usize,
     pub(crate) rohc_len: usize,
-    /// CID and sizes, if it was compressed or decompressed.
-    pub(crate) flow: Option<(u16, Sizes)>,
+    /// CID, if it is known, and sizes, if it was compressed or decompressed.
+    pub(crate) flow: Option<(Option<u16>, Sizes)>,
     /// Mode and state of the compressor, if there is one.
     pub(crate) state: Option<(Mode, CompressorState)>,
 }
@@ -227,11 +227,11 @@ fn row(entry: &Entry<'_>) -> [String; 15] {
     let crc = entry.ip.map_or(String::new(), |ip| format!("{:08x}", crc32fast::hash(ip)));
     let sizes = entry.flow.as_ref().map(|(_, sizes)| sizes);
     let of_flow = |text: fn(&Sizes) -> String| sizes.map_or(String::new(), text);
-    let cid = entry.flow.as_ref().map_or(String::new(), |(cid, _)| cid.to_string());
+    let cid = number(entry.flow.as_ref().and_then(|(cid, _)| cid.map(u64::from)));
     let [mode, state] =
         entry.state.map_or_else(Default::default, |(mode, state)| [mode_name(mode), state.name()]);
-    let profile = sizes.map_or(Profile::Uncompressed, |sizes| sizes.profile);
-    let ends = entry.ip.and_then(|ip| Ends::of(ip, profile)).map_or(String::new(), |ends| ends.to_string());
+    let method = sizes.map_or(Method::Rohc(Profile::Uncompressed), |sizes| sizes.method);
+    let ends = entry.ip.and_then(|ip| Ends::of(ip, method)).map_or(String::new(), |ends| ends.to_string());
     let (seconds, nanos) = (entry.time_ns / 1_000_000_000, entry.time_ns % 1_000_000_000);
     [
         number(entry.record),
@@ -244,8 +244,8 @@ fn row(entry: &Entry<'_>) -> [String; 15] {
         of_flow(|sizes| sizes.ip_header.to_string()),
         of_flow(|sizes| sizes.rohc_header.to_string()),
         cid,
-        of_flow(|sizes| format!("{:#06x}", sizes.profile.id())),
-        of_flow(|sizes| sizes.packet_type.to_string()),
+        of_flow(|sizes| sizes.method.cell()),
+        of_flow(|sizes| sizes.form.cell()),
         mode.to_owned(),
         state.to_owned(),
         format!("{seconds}.{nanos:09}"),
@@ -279,27 +279,32 @@ pub(crate) fn entry<'a>(packet: &Packet<'a>, status: &'a str, is_failure: bool) 
 
 #[cfg(test)]
 mod tests {
+    use super::super::totals::Form;
     use super::*;
     use bentpipe_rohc::{PacketType, Profile};
 
     #[test]
     fn rows_are_those_of_the_reference_tables() {
-        let packet = Packet { number: 2, time_ns: 1_050_000_000, len: 9, bytes: b"123456789" };
+        let packet = Packet { number: 2, time_ns: 1_050_000_000, len: 9, bytes: b"123456789", protocol: 0 };
         let sizes = Sizes {
-            profile: Profile::Ip,
-            packet_type: PacketType::Ir,
+            method: Method::Rohc(Profile::Ip),
+            form: Form::Rohc(PacketType::Ir),
             ip_len: 9,
             ip_header: 8,
             rohc_len: 12,
             rohc_header: 11,
         };
-        let sent =
-            Entry { record: Some(1), rohc_len: 12, flow: Some((3, sizes)), ..entry(&packet, "ok", false) };
+        let sent = Entry {
+            record: Some(1),
+            rohc_len: 12,
+            flow: Some((Some(3), sizes)),
+            ..entry(&packet, "ok", false)
+        };
         let row = |entry: &Entry<'_>| row(entry).join(",");
         assert_eq!(row(&sent), "1,2,ok,9,cbf43926,12,8,11,3,0x0004,IR,,,1.050000000,");
         let state = Some((Mode::Optimistic, CompressorState::FirstOrder));
         assert!(row(&Entry { state, ..sent }).ends_with(",IR,O-mode,FO,1.050000000,"));
-        let sent = Entry { record: Some(1), flow: Some((3, sizes)), ..entry(&packet, "ok", false) };
+        let sent = Entry { record: Some(1), flow: Some((Some(3), sizes)), ..entry(&packet, "ok", false) };
         let refused = entry(&packet, "refused: a, b", true);
         assert_eq!(row(&refused), ",2,refused: a; b,9,cbf43926,0,,,,,,,,1.050000000,");
         assert!(row(&sent).split(',').count() == row(&refused).split(',').count());

@@ -4,7 +4,7 @@ use bentpipe_rohc::{CompressorConfig, DecompressorConfig, Mode};
 
 use super::Reservation;
 use super::ends::{Receiver, Sent};
-use super::totals::Sizes;
+use super::totals::{Form, Method, Sizes};
 
 /// Sending end of a job.
 #[derive(Clone, Debug)]
@@ -25,8 +25,8 @@ pub(super) fn receiver(decompressor: &DecompressorConfig, compares: bool) -> Opt
 
 pub(super) fn sizes_sent(sent: &Sent, ip_len: usize) -> Sizes {
     Sizes {
-        profile: sent.compressed.profile,
-        packet_type: sent.compressed.packet_type,
+        method: Method::Rohc(sent.compressed.profile),
+        form: Form::Rohc(sent.compressed.packet_type),
         ip_len,
         ip_header: sent.compressed.header_in,
         rohc_len: sent.len,

@@ -84,12 +84,13 @@ impl Series {
 
 #[cfg(test)]
 mod tests {
+    use super::super::totals::{Form, Method};
     use super::*;
     use bentpipe_rohc::{PacketType, Profile};
 
     fn sizes(rohc_header: usize) -> Sizes {
-        let (profile, packet_type) = (Profile::Udp, PacketType::Uo0);
-        Sizes { profile, packet_type, ip_len: 100, ip_header: 28, rohc_len: 72 + rohc_header, rohc_header }
+        let (method, form) = (Method::Rohc(Profile::Udp), Form::Rohc(PacketType::Uo0));
+        Sizes { method, form, ip_len: 100, ip_header: 28, rohc_len: 72 + rohc_header, rohc_header }
     }
 
     #[test]

@@ -3,13 +3,87 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use bentpipe_hc as hc;
 use bentpipe_rohc::{PacketType, Profile};
 
-/// Sizes of a packet and of its ROHC packet.
+/// Compression of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Method {
+    /// Profile of ROHC.
+    Rohc(Profile),
+    /// Scheme before ROHC.
+    Scheme(hc::Scheme),
+}
+
+/// Kind of a compressed packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Form {
+    /// Packet of ROHC.
+    Rohc(PacketType),
+    /// Frame of a scheme before ROHC.
+    Scheme(hc::Kind),
+}
+
+impl Method {
+    /// Every method, in the order of tables.
+    fn all() -> impl Iterator<Item = Method> {
+        Profile::ALL.into_iter().map(Method::Rohc).chain(hc::Scheme::ALL.map(Method::Scheme))
+    }
+
+    /// Returns the name in tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Method::Rohc(profile) => name(profile),
+            Method::Scheme(hc::Scheme::VanJacobson) => "VJ, RFC 1144",
+            Method::Scheme(hc::Scheme::Iphc) => "IPHC, RFC 2507",
+            Method::Scheme(hc::Scheme::Crtp) => "CRTP, RFC 2508",
+        }
+    }
+
+    /// Returns the text of a cell of CSV.
+    pub(crate) fn cell(self) -> String {
+        match self {
+            Method::Rohc(profile) => format!("{:#06x}", profile.id()),
+            Method::Scheme(hc::Scheme::VanJacobson) => "vj".to_owned(),
+            Method::Scheme(hc::Scheme::Iphc) => "iphc".to_owned(),
+            Method::Scheme(hc::Scheme::Crtp) => "crtp".to_owned(),
+        }
+    }
+}
+
+impl Form {
+    /// Returns the name in tables.
+    fn name(self) -> &'static str {
+        match self {
+            Form::Rohc(packet_type) => packet_type.name(),
+            Form::Scheme(kind) => match kind {
+                hc::Kind::VjUncompressed => "VJ whole",
+                hc::Kind::VjCompressed => "VJ",
+                hc::Kind::FullHeader => "full",
+                hc::Kind::CompressedTcp => "TCP",
+                hc::Kind::CompressedTcpNodelta => "TCP whole",
+                hc::Kind::CompressedNonTcp => "non-TCP",
+                hc::Kind::CompressedUdp { .. } => "UDP",
+                hc::Kind::CompressedRtp { .. } => "RTP",
+                hc::Kind::Ipv4 | hc::Kind::Ipv6 | hc::Kind::ContextState => kind.name(),
+            },
+        }
+    }
+
+    /// Returns the text of a cell of CSV.
+    pub(crate) fn cell(self) -> String {
+        match self {
+            Form::Rohc(packet_type) => packet_type.to_string(),
+            Form::Scheme(kind) => kind.name().to_owned(),
+        }
+    }
+}
+
+/// Sizes of a packet and of its compressed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
-    pub(crate) profile: Profile,
-    pub(crate) packet_type: PacketType,
+    pub(crate) method: Method,
+    pub(crate) form: Form,
     /// Bytes of the IP packet, and of its compressed header chain.
     pub(crate) ip_len: usize,
     pub(crate) ip_header: usize,
@@ -63,20 +137,20 @@ fn percent_less(before: u64, after: u64) -> Option<f64> {
 /// Sums of the sizes of packets by profile and packet type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
-    sums: BTreeMap<(Profile, PacketType), PacketTotals>,
+    sums: BTreeMap<(Method, Form), PacketTotals>,
 }
 
 impl Totals {
     pub(crate) fn add(&mut self, sizes: &Sizes) {
-        self.sums.entry((sizes.profile, sizes.packet_type)).or_default().add(sizes);
+        self.sums.entry((sizes.method, sizes.form)).or_default().add(sizes);
     }
 
     fn total(&self) -> PacketTotals {
         self.sums.values().fold(PacketTotals::default(), PacketTotals::plus)
     }
 
-    fn of(&self, profile: Profile) -> impl Iterator<Item = (PacketType, &PacketTotals)> {
-        self.sums.iter().filter(move |(key, _)| key.0 == profile).map(|(key, sum)| (key.1, sum))
+    fn of(&self, method: Method) -> impl Iterator<Item = (Form, &PacketTotals)> {
+        self.sums.iter().filter(move |(key, _)| key.0 == method).map(|(key, sum)| (key.1, sum))
     }
 
     /// Describes the saving in a sentence.
@@ -112,7 +186,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Returns the name of a profile in tables.
-pub(crate) fn name(profile: Profile) -> &'static str {
+fn name(profile: Profile) -> &'static str {
     match profile {
         Profile::Uncompressed => "Uncompressed",
         Profile::Rtp => "RTP/UDP/IP",
@@ -134,11 +208,11 @@ pub(crate) fn name(profile: Profile) -> &'static str {
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         heading(f, "profile", "packet")?;
-        for profile in Profile::ALL {
-            let rows: Vec<_> = self.of(profile).collect();
-            for (index, (packet_type, sum)) in rows.iter().enumerate() {
-                let profile = if index == 0 { name(profile) } else { "" };
-                row(f, profile, packet_type.name(), sum)?;
+        for method in Method::all() {
+            let rows: Vec<_> = self.of(method).collect();
+            for (index, (form, sum)) in rows.iter().enumerate() {
+                let name = if index == 0 { method.name() } else { "" };
+                row(f, name, form.name(), sum)?;
             }
             if rows.len() > 1 {
                 row(
@@ -188,8 +262,8 @@ mod tests {
     fn totals() -> Totals {
         let mut totals = Totals::default();
         let sizes = |packet_type, rohc_header| Sizes {
-            profile: Profile::Udp,
-            packet_type,
+            method: Method::Rohc(Profile::Udp),
+            form: Form::Rohc(packet_type),
             ip_len: 128,
             ip_header: 28,
             rohc_len: 100 + rohc_header,
@@ -219,7 +293,8 @@ mod tests {
         assert_eq!(totals().headline(), expected);
         assert_eq!(Totals::default().headline(), "No header was compressed.");
         let mut one = Totals::default();
-        one.sums.insert((Profile::Udp, PacketType::Ir), totals().sums[&(Profile::Udp, PacketType::Ir)]);
+        let key = (Method::Rohc(Profile::Udp), Form::Rohc(PacketType::Ir));
+        one.sums.insert(key, totals().sums[&key]);
         let expected = "Headers grow from 28.0 to 30.00 bytes a packet, 7.1 % more; with payload 128 bytes become \
                         130 bytes, 1.6 % more.";
         assert_eq!(one.headline(), expected);

@@ -14,7 +14,7 @@ use bentpipe_rohc::{Lookup, Profile};
 
 use self::encapsulations::Carriage;
 use self::headers::{INTERVAL, INTERVALS, IRS};
-use self::streams::Cids;
+use self::streams::{Cids, Quantity};
 use self::traffic::{Ident, Ip, Traffic};
 use super::{Code, CurveCode};
 use crate::runs::{Points, StudyRuns};
@@ -140,6 +140,9 @@ pub(super) const CURVES: &[(&str, CurveCode)] = &[
     ("rohc-ule-seen-v6", |runs| streams::observations(runs, "v6")),
     ("rohc-ule-shares-v4", |runs| streams::shares(runs, "v4")),
     ("rohc-ule-shares-v6", |runs| streams::shares(runs, "v6")),
+    ("rohc-ule-table-2-estimated", |runs| streams::table_2(runs, V4_HOST, Quantity::Estimated)),
+    ("rohc-ule-table-2-observed", |runs| streams::table_2(runs, V4_HOST, Quantity::Observed)),
+    ("rohc-ule-table-2-share", |runs| streams::table_2(runs, V4_HOST, Quantity::Share)),
     ("rohc-ule-pattern-ip", |_| streams::pattern(Ip::V6, Profile::Ip, 249, Cids::Fresh)),
     ("rohc-ule-pattern-rtp", |_| streams::pattern(Ip::V6, Profile::Rtp, 314, Cids::Fresh)),
     ("rohc-ule-pattern-reused", |_| streams::pattern(Ip::V6, Profile::Rtp, 314, Cids::Reused)),

@@ -143,7 +143,11 @@ pub struct Column {
     /// Heading.
     pub name: String,
     /// Last part of the measure ("rtt" of "flow.bulk.rtt"), or all of a one-part name.
+    #[serde(default)]
     pub measure: String,
+    /// Computed curve in place of a measure. A row has its value at `x`.
+    #[serde(default)]
+    pub code: Option<String>,
     /// Size of the published unit: "1500 B" for segments, "1.3 Mbit/s" for shares.
     #[serde(default = "one")]
     pub per: String,
@@ -159,11 +163,15 @@ fn one() -> String {
 pub struct TableRow {
     /// Name.
     pub name: String,
-    /// Run.
+    /// Run, of columns with a measure.
+    #[serde(default)]
     pub run: String,
     /// Point of the sweep.
     #[serde(default)]
     pub at: At,
+    /// Place on the axis of computed curves, of columns with `code`.
+    #[serde(default)]
+    pub x: Option<f64>,
     /// First part of the measures: "flow.bulk".
     #[serde(default)]
     pub of: String,
@@ -173,18 +181,28 @@ pub struct TableRow {
 }
 
 impl Tabulated {
-    /// Checks that each row has a published value per column, or none.
+    /// Checks that each row has the values that its columns need.
     pub(super) fn check(&self) -> Result<(), String> {
-        let is_complete = |row: &TableRow| [0, self.column.len()].contains(&row.published.len());
-        match self.row.iter().find(|row| !is_complete(row)) {
-            Some(row) => Err(format!(
-                "table \"{}\": {}: expected {} values in `published`, got {}",
-                self.title,
-                row.name,
-                self.column.len(),
-                row.published.len()
-            )),
-            None => Ok(()),
+        let wrong = |name: &str, problem: String| Err(format!("table \"{}\": {name}: {problem}", self.title));
+        for column in &self.column {
+            if column.measure.is_empty() != column.code.is_some() {
+                return wrong(&column.name, "expected either `measure` or `code`".to_owned());
+            }
         }
+        let (has_code, has_measure) =
+            (self.column.iter().any(|it| it.code.is_some()), self.column.iter().any(|it| it.code.is_none()));
+        for row in &self.row {
+            if ![0, self.column.len()].contains(&row.published.len()) {
+                let (expected, got) = (self.column.len(), row.published.len());
+                return wrong(&row.name, format!("expected {expected} values in `published`, got {got}"));
+            }
+            if has_measure == row.run.is_empty() || has_code != row.x.is_some() {
+                return wrong(
+                    &row.name,
+                    "expected `run` for columns with `measure`, and `x` for columns with `code`".to_owned(),
+                );
+            }
+        }
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@ bentpipe_net::metrics! {
     Counter AGGREGATED = "aggregated", Packets, "Packets aggregated";
     Counter AGGREGATES = "aggregates", Packets, "Aggregates sent";
     Counter PASSED = "passed-alone", Packets, "Packets too long to be aggregated";
+    Counter FEEDBACK = "feedback-frames", Packets, "Feedback of header compression sent";
     Counter BYTES_IN = "aggregate-bytes-in", Bytes, "Bytes of packets before aggregation";
     Counter BYTES_OUT = "aggregate-bytes-out", Bytes, "Bytes of aggregates";
     Gauge WAIT = "aggregate-wait", Seconds, "Mean wait for other packets"

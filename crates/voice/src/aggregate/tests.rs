@@ -214,3 +214,77 @@ fn the_outer_header_has_the_dscp_that_all_packets_have() {
     assert_eq!(outer_of(&[voice | 2, voice | 1]), voice, "ECN is not copied");
     assert_eq!(outer_of(&[0, voice]), 0);
 }
+
+/// Both directions of a line with 100 ms, and which voice packets of the first come out as they went in.
+///
+/// Of the frames of each direction one in `one_in` is lost.
+fn carry_with_losses(config: Config, one_in: u64) -> usize {
+    config.check().expect("possible");
+    let wires = [0, 1, 2].map(|port| Wire::new(port, Port(0)));
+    let act = |now: Time, act: &mut dyn FnMut(&mut Cx<'_>)| {
+        let mut outbox = Outbox::default();
+        act(&mut Cx::new(now, &wires, &mut outbox, &mut RandomStream::new(1, "test")));
+        let port = |wire: Wire| wires.iter().position(|one| *one == wire).expect("an output");
+        std::iter::from_fn(|| outbox.pop().map(|(wire, packet)| (port(wire), packet))).collect::<Vec<_>>()
+    };
+    let mut fronts = [0, 1].map(|_| Aggregator::new(config));
+    let mut partners = [0, 1].map(|_| Separator::new(&config));
+    let mut on_way: std::collections::VecDeque<(Time, usize, Packet)> = std::collections::VecDeque::new();
+    let (mut right, mut frames) = (0, 0);
+    for number in 0..1000 {
+        let now = at_ms(20 * u64::from(number));
+        let mut sent: Vec<(usize, Packet)> = Vec::new();
+        while on_way.front().is_some_and(|(due, ..)| *due <= now) {
+            let Some((_, way, frame)) = on_way.pop_front() else { break };
+            let came = act(now, &mut |cx| {
+                partners[way].receive(Port(0), frame.clone(), cx);
+            });
+            for (port, packet) in came {
+                match port {
+                    0 if way == 0 => {
+                        let number = u16::from_be_bytes([packet.header()[30], packet.header()[31]]);
+                        right += usize::from(packet.to_vec() == voice(0, number).to_vec());
+                    }
+                    0 => {}
+                    port => {
+                        let back = 1 - way;
+                        let out = act(now, &mut |cx| {
+                            fronts[back].receive(Port(port as u16), packet.clone(), cx);
+                        });
+                        sent.extend(out.into_iter().map(|(_, packet)| (back, packet)));
+                    }
+                }
+            }
+        }
+        let out = act(now, &mut |cx| {
+            fronts[0].receive(Port(0), voice(0, number), cx);
+        });
+        sent.extend(out.into_iter().map(|(_, packet)| (0, packet)));
+        for (way, packet) in sent {
+            frames += 1;
+            if frames % one_in != 0 {
+                on_way.push_back((now + Span::from_millis(100), way, packet));
+            }
+        }
+    }
+    right
+}
+
+/// Feedback ends within a round trip what a loss began; without it a context waits for its next refresh.
+#[test]
+fn feedback_goes_with_the_packets_of_the_other_direction() {
+    for outer in [Outer::Ppp, Outer::L2tp] {
+        let plain = Config { period: Span::ZERO, outer, ..Config::default() };
+        let crtp = Config { scheme: Some(Scheme::Crtp), ..plain };
+        let [without, with] =
+            [false, true].map(|feedback| carry_with_losses(Config { feedback, ..crtp }, 83));
+        // 12 losses; 200 ms are 10 packets, and one more finds the gap.
+        assert!(with > 1000 - 12 * 14 && without < 500, "{outer:?}: {without}, with feedback {with}");
+        let rohc = Config { rohc: true, feedback: true, ..plain };
+        let robust = carry_with_losses(rohc, 83);
+        assert!(robust > 980, "{outer:?}: {robust}");
+    }
+    assert!(Config { feedback: true, ..Config::default() }.check().is_err());
+    let vj = Config { feedback: true, scheme: Some(Scheme::Vj), ..Config::default() };
+    assert!(vj.check().is_err(), "RFC 1144 has none");
+}

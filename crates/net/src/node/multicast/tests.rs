@@ -189,3 +189,55 @@ fn memberships_are_bounded_and_their_numbers_used_again() {
     }
     assert_eq!(rig.value("joins-refused"), 3.0 * (5000.0 - 4096.0));
 }
+
+/// A hub with two sites at interfaces 0 and 1 of one stream for groups, and a host at 2.
+#[test]
+fn a_stream_for_groups_gets_one_copy_while_anybody_behind_it_is_a_member() {
+    for family in BOTH {
+        let mut node = Node::new(3);
+        for text in ["10.0.0.1/32", "fd00::1/128"] {
+            node.add_address(text.parse::<Prefix>().unwrap());
+        }
+        node.share_multicast(&[Port(0), Port(1)]);
+        (0..2).for_each(|port| node.enable_multicast(Port(port), family, Neighbour::Router));
+        node.enable_multicast(Port(2), family, Neighbour::Hosts);
+        let (mut rig, group) = (Harness::new(node), group(family));
+        // One query for both sites.
+        rig.run_until(SECOND);
+        assert_eq!(messages(&mut rig, 1), []);
+        assert!(forwarded(&mut rig, SECOND, 2, datagram(group, 9)).is_empty());
+        rig.receive(2 * SECOND, 1, change(group, Change::Join));
+        assert_eq!(forwarded(&mut rig, 3 * SECOND, 2, datagram(group, 9)), [0]);
+        rig.receive(4 * SECOND, 0, change(group, Change::Join));
+        assert_eq!(forwarded(&mut rig, 5 * SECOND, 2, datagram(group, 9)), [0]);
+        // From one site to the other, which the stream takes back to the first too.
+        assert_eq!(forwarded(&mut rig, 5 * SECOND, 0, datagram(group, 9)), [0]);
+        rig.receive(6 * SECOND, 1, change(group, Change::Leave));
+        assert!(forwarded(&mut rig, 9 * SECOND, 0, datagram(group, 9)).is_empty());
+        assert_eq!(forwarded(&mut rig, 9 * SECOND, 2, datagram(group, 9)), [0]);
+        rig.receive(10 * SECOND, 0, change(group, Change::Leave));
+        assert!(forwarded(&mut rig, 13 * SECOND, 2, datagram(group, 9)).is_empty());
+        assert_eq!(rig.value("memberships"), 0.0);
+    }
+}
+
+#[test]
+fn a_site_drops_what_its_own_host_sent_and_the_stream_brings_back() {
+    for family in BOTH {
+        let mut node = Node::new(2);
+        for text in ["10.0.0.1/32", "fd00::1/128"] {
+            node.add_address(text.parse::<Prefix>().unwrap());
+        }
+        // The host of `datagram` is at interface 0, the stream comes in at 1.
+        for text in ["10.0.0.9/32", "fd00::9/128"] {
+            node.add_route(text.parse::<Prefix>().unwrap(), Port(0));
+        }
+        node.refuse_echoes(Port(1));
+        node.enable_multicast(Port(0), family, Neighbour::Hosts);
+        node.enable_multicast(Port(1), family, Neighbour::Router);
+        let (mut rig, group) = (Harness::new(node), group(family));
+        rig.receive(SECOND, 0, change(group, Change::Join));
+        assert!(forwarded(&mut rig, 2 * SECOND, 1, datagram(group, 9)).is_empty());
+        assert_eq!(rig.element.dropped(Drop::NoMember), 1);
+    }
+}

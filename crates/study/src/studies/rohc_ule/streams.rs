@@ -97,6 +97,31 @@ pub(super) fn shares(runs: &StudyRuns, ip: &str) -> Result<Points, String> {
     Ok(observations(runs, ip)?.into_iter().map(|(x, count)| (x, share(count))).collect())
 }
 
+/// Quantity of table 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quantity {
+    /// Streams by equations 14 and 15.
+    Estimated,
+    /// Streams that the link carries.
+    Observed,
+    /// Observed ones as a percentage of the estimated ones.
+    Share,
+}
+
+/// Returns a column of table 2: IPv4 by profile, then IPv6.
+pub(super) fn table_2(runs: &StudyRuns, v4: Ip, quantity: Quantity) -> Result<Points, String> {
+    let mut column = Vec::new();
+    for (ip, word) in [(v4, "v4"), (Ip::V6, "v6")] {
+        let (estimated, observed) = (estimates(ip)?, observations(runs, word)?);
+        column.extend(estimated.iter().zip(observed).map(|((_, estimated), (_, observed))| match quantity {
+            Quantity::Estimated => *estimated,
+            Quantity::Observed => observed,
+            Quantity::Share => observed / estimated * 100.0,
+        }));
+    }
+    Ok((0..).map(f64::from).zip(column).collect())
+}
+
 /// Streams of figures 19 and 20.
 const WATCHED: usize = 314;
 /// Contexts of a long-running gateway, all in use.
