@@ -51,6 +51,7 @@ Examples:
   bentpipe ts inspect --measure udp-multicast.pcap
   ffmpeg -i film.mp4 -f mpegts - | bentpipe ts inspect -
   bentpipe ts inspect --csv pids.csv --json all.json recording.ts
+  bentpipe ts inspect --rates rates.csv --interval '1 s' --report rates.html recording.ts
 
 A transport stream in baseband frames is taken out of them. Efficiency is bytes of PDUs for each byte of the PID's TS packets.";
 

@@ -300,3 +300,88 @@ fn a_film_with_data_beside_it() {
     let rate = fs::metadata(&both).expect("a file").len() * 8;
     assert!((7_000_000..9_000_000).contains(&rate), "two seconds at 4 Mbit/s: {rate} bits");
 }
+
+/// Makes a film of six seconds with B pictures and sound by ffmpeg, with these words in front of the file's name.
+fn film(path: &Path, words: &[&str]) {
+    let sources = ["testsrc=duration=6:size=320x240:rate=25", "sine=duration=6"];
+    let inputs = sources.iter().flat_map(|source| ["-f", "lavfi", "-i", source]);
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-y"]).args(inputs);
+    command.args(["-c:v", "mpeg2video", "-bf", "2", "-g", "12", "-b:v", "2M", "-c:a", "mp2"]).args(words);
+    assert!(command.args(["-f", "mpegts"]).arg(path).status().expect("ffmpeg runs").success());
+}
+
+/// Rows of a CSV of rates whose second to fourth columns are returned: time, PID, packets, and the rate.
+fn rates(path: &Path) -> Vec<(String, f64, String, u64, f64)> {
+    let text = fs::read_to_string(path).expect("a table");
+    let cells = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| cells[at].parse::<f64>().expect("a number");
+        (cells[0].to_owned(), number(1), cells[2].to_owned(), number(3) as u64, number(4))
+    };
+    text.lines().skip(1).map(cells).collect()
+}
+
+#[test]
+fn services_and_time_stamps_are_those_of_ffprobe() {
+    if !has("ffmpeg") || !has("ffprobe") {
+        return;
+    }
+    let folder = Folder::new();
+    let (path, json) = (folder.file("film.ts"), folder.file("all.json"));
+    film(&path, &["-metadata", "service_name=Café Łódź", "-metadata", "service_provider=Télé"]);
+    let words = ["inspect", "--measure", "--json", json.to_str().expect("a path")];
+    let text = said(&ts(&words, &[&path]), 0);
+    assert!(text.contains("programme 1 \"Café Łódź\" of \"Télé\" (television): PMT 0x1000"), "{text}");
+    let all: serde_json::Value = serde_json::from_slice(&fs::read(&json).expect("a file")).expect("JSON");
+    let probe = |entries: &str| {
+        let words = ["-v", "error", "-select_streams", "v", "-show_entries", entries, "-of", "json"];
+        let output = Command::new("ffprobe").args(words).arg(&path).output().expect("ffprobe runs");
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
+    };
+    let tags = &probe("program_tags=service_name,service_provider")["programs"][0]["tags"];
+    assert_eq!(
+        (&tags["service_name"], &tags["service_provider"]),
+        (&all["services"][0]["name"], &all["services"][0]["provider"])
+    );
+    let packets = probe("packet=pts,dts");
+    let packets = packets["packets"].as_array().expect("packets");
+    let stamps = all["tr_101_290"]["time_stamps"].as_array().expect("time stamps");
+    let video = stamps.iter().find(|stream| stream["pid"] == 0x100).expect("video");
+    assert_eq!(video["pts"].as_u64(), Some(packets.len() as u64));
+    let ticks = |packet: &serde_json::Value, key: &str| packet[key].as_i64().expect("ticks");
+    let reordering = packets.iter().map(|packet| ticks(packet, "pts") - ticks(packet, "dts")).max();
+    let value = |key: &str| video[key].as_f64().expect("a figure");
+    assert_eq!(reordering, Some((value("reordering_max_s") * 90_000.0).round() as i64));
+    assert!(
+        (value("step_mean_s") - 0.04).abs() < 1e-9 && video["jumps"] == 0 && video["late"] == 0,
+        "{video}"
+    );
+    assert!(value("decoder_delay_min_s") > 0.0 && value("decoder_delay_max_s") < 1.5, "{video}");
+}
+
+#[test]
+fn rates_over_time_add_up() {
+    if !has("ffmpeg") {
+        return;
+    }
+    let folder = Folder::new();
+    let (path, csv, page) = (folder.file("film.ts"), folder.file("rates.csv"), folder.file("rates.html"));
+    film(&path, &["-muxrate", "3M"]);
+    let [csv_word, page_word] = [&csv, &page].map(|path| path.to_str().expect("a path"));
+    let words = ["inspect", "--rates", csv_word, "--interval", "250 ms", "--report", page_word];
+    said(&ts(&words, &[&path]), 0);
+    let rows = rates(&csv);
+    let (all, parts): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.2 == "all");
+    assert!(all.len() >= 20 && all.iter().all(|row| row.0 == "pcr"), "{}", all.len());
+    // A packet more or less in an interval.
+    assert!(all.iter().all(|row| (row.4 - 3e6).abs() < 8.0 * 188.0 / 0.25), "{all:?}");
+    let sum = |rows: &[&(String, f64, String, u64, f64)]| rows.iter().map(|row| row.3).sum::<u64>();
+    assert_eq!(sum(&all), sum(&parts));
+    assert!(parts.iter().any(|row| row.2 == "8191") && parts.iter().any(|row| row.2 == "256"));
+    assert!(fs::read_to_string(&page).expect("a page").contains("Rate by clock references"));
+    let text = said(&ts(&["inspect", "--rates", csv_word, "--interval", "1 h"], &[&path]), 2);
+    assert!(text.contains("a stream longer than --interval"), "{text}");
+    let text = said(&ts(&["inspect", "--rates", csv_word, "--interval", "0 s"], &[&path]), 2);
+    assert!(text.contains("--interval: expected at least 1 us"), "{text}");
+}

@@ -149,13 +149,30 @@ pub(crate) struct InspectArgs {
     /// Measure by TR 101 290: indicators of priority 1 and 2, clock references
     #[arg(long)]
     measure: bool,
+    /// Write rates over time, by PID and of all, as CSV
+    #[arg(long, value_name = "FILE")]
+    rates: Option<PathBuf>,
+    /// Write a page with all tables and a plot of rates over time
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Interval of rates over time
+    #[arg(long, value_name = "TIME", default_value = "100 ms")]
+    interval: Span,
 }
 
 impl InspectArgs {
     /// Returns the job.
     pub(super) fn job(&self) -> Inspect {
-        let (input, csv, json) = (self.input.clone(), self.csv.clone(), self.json.clone());
-        Inspect { input, csv, json, measure: self.measure, colours: show::coloured() }
+        Inspect {
+            input: self.input.clone(),
+            csv: self.csv.clone(),
+            json: self.json.clone(),
+            measure: self.measure,
+            rates: self.rates.clone(),
+            report: self.report.clone(),
+            interval: self.interval,
+            colours: show::coloured(),
+        }
     }
 }
 
