@@ -1,4 +1,5 @@
 //! `bentpipe ts` as its users meet it: files in, files out, exit status.
+#![allow(clippy::disallowed_methods, reason = "sends in real time")]
 
 use std::ffi::OsStr;
 use std::fs;
@@ -384,4 +385,77 @@ fn rates_over_time_add_up() {
     assert!(text.contains("a stream longer than --interval"), "{text}");
     let text = said(&ts(&["inspect", "--rates", csv_word, "--interval", "0 s"], &[&path]), 2);
     assert!(text.contains("--interval: expected at least 1 us"), "{text}");
+}
+
+/// Starts an observation of a live stream at a free port, and returns it with a socket that sends there.
+fn observe(words: &[&str]) -> (std::process::Child, std::net::UdpSocket) {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket").local_addr().expect("an address");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.args(["ts", "inspect", &format!("udp://{free}")]).args(words);
+    let child = command.stdout(std::process::Stdio::piped()).spawn().expect("bentpipe runs");
+    socket.connect(free).expect("loopback");
+    // Until it listens, datagrams are refused.
+    let is_refused = || {
+        let sent = socket.send(&[]).and_then(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            socket.send(&[])
+        });
+        sent.is_err()
+    };
+    (0..500).find(|_| !is_refused()).expect("it listens");
+    (child, socket)
+}
+
+#[test]
+fn a_live_stream_has_alarms_and_an_exit_status() {
+    if !has("ffmpeg") {
+        return;
+    }
+    let folder = Folder::new();
+    let (path, json, csv) = (folder.file("film.ts"), folder.file("live.json"), folder.file("rates.csv"));
+    film(&path, &["-muxrate", "3M", "-metadata", "service_name=Live"]);
+    let stream = fs::read(&path).expect("a film");
+    let [json_word, csv_word] = [&json, &csv].map(|path| path.to_str().expect("a path"));
+    let (child, socket) = observe(&["--json", json_word, "--rates", csv_word]);
+    // 1316 bytes at 3 Mbit/s take 3.5 ms; some datagrams are lost.
+    for (n, datagram) in stream.chunks(1316).enumerate().take(400).filter(|(n, _)| !(200..230).contains(n)) {
+        socket.send(datagram).expect("sends");
+        std::thread::sleep(std::time::Duration::from_micros(if n % 2 == 0 { 5000 } else { 2000 }));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("ALARM 1.4 Continuity_count_error 0x"), "{text}");
+    assert!(text.contains("Mbit/s, ") && text.contains("programme 1 \"Live\" of \"FFmpeg\""), "{text}");
+    let all: serde_json::Value = serde_json::from_slice(&fs::read(&json).expect("a file")).expect("JSON");
+    assert_eq!((&all["services"][0]["name"], &all["datagrams"]["rtp"]), (&"Live".into(), &0.into()));
+    let packets: u64 = rates(&csv).iter().filter(|row| row.2 == "all").map(|row| row.3).sum();
+    assert!((2000..2800).contains(&packets), "{packets}");
+}
+
+#[test]
+fn wrong_live_streams_are_explained() {
+    let folder = Folder::new();
+    let explained = |words: &[&str], expected: &str| {
+        let text = said(&ts(&[&["inspect"], words].concat(), &[]), 2);
+        assert!(text.contains(expected), "{words:?}: {text}");
+    };
+    explained(&["udp://host:5004"], "udp://host:5004: expected a local address and port");
+    explained(&["udp://239.1.1.1:5004"], "expected --interface NAME, on which to join it");
+    explained(&["udp://5004", "--interface", "lo"], "127.0.0.1:5004 is not a multicast group");
+    explained(&["udp://5004", "--measure"], "--measure: expected a file");
+    explained(
+        &["udp://5004", "--min-rate", "5 Mbit/s", "--max-rate", "4 Mbit/s"],
+        "--min-rate: expected at most",
+    );
+    explained(&["udp://203.0.113.1:5004"], "udp://203.0.113.1:5004: ");
+    let file = folder.file("film.ts");
+    let text = said(&ts(&["inspect", "--for", "1 s"], &[&file]), 2);
+    assert!(text.contains("--for: expected a live stream, udp://ADDRESS:PORT"), "{text}");
+    let text = said(&ts(&["inspect", "--for", "300 ms", "udp://127.0.0.1:59871"], &[]), 1);
+    assert!(text.contains("no packets came"), "{text}");
 }

@@ -10,6 +10,7 @@ mod files;
 mod inspect;
 mod measurement;
 
+pub mod monitor;
 mod mux;
 mod rates;
 mod stamps;
