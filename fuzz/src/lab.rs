@@ -3,14 +3,14 @@
 
 use bentpipe_assemble::{Built, checked, delay_changes};
 use bentpipe_lab::budget::Budget;
-use bentpipe_lab::video::{TransportStream, mux};
+use bentpipe_lab::video::{Model, TransportStream, mux};
 use bentpipe_net::Observer;
 use bentpipe_net::channel::Trace;
 use bentpipe_net::channel::loss;
 use bentpipe_net::metric::{Counter, Gauge, Of};
 use bentpipe_report::losses;
 use bentpipe_scenario::{Document, Scenario, event_series};
-use bentpipe_units::Time;
+use bentpipe_units::{RandomStream, Span, Time};
 
 /// What is under test.
 pub type Target = fn(&[u8]);
@@ -23,6 +23,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("series", fuzz_series),
     ("losses", fuzz_losses),
     ("video", fuzz_video),
+    ("sizes", fuzz_sizes),
 ];
 
 /// Reads a scenario file, and everything in it up to a network.
@@ -115,4 +116,12 @@ pub fn fuzz_video(data: &[u8]) {
         assert!(whole.programmes().len() <= parts.len());
     }
     let _ = mux::same(&stream, &stream);
+}
+
+/// Sizes of pictures of any file: the modelled stream of them is read again.
+pub fn fuzz_sizes(data: &[u8]) {
+    let length = Span::from_millis(100);
+    let model = Model { rate: None, sizes: Some("sizes".into()), interval: None, length };
+    let Ok(stream) = model.generate(Some(data), &mut RandomStream::new(1, "model")) else { return };
+    TransportStream::read(&stream.to_bytes()).expect("a modelled stream is read");
 }

@@ -9,7 +9,8 @@ use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
     aal1, aal5, arp, atm, bbframe, dccp, dtcp, erf, ethernet, gre, gse, icmp, ipv4, ipv6, link, llc,
-    membership, mpe, ogg, psi, rle, rohc, rtcp, rtp, section, sixin4, tcp, ts, udp, udplite, wav, wman, wpan,
+    membership, mpe, ogg, pes, psi, rle, rohc, rtcp, rtp, section, si, sixin4, tcp, ts, udp, udplite, wav,
+    wman, wpan,
 };
 
 /// A decoder under test.
@@ -41,6 +42,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("pcap", fuzz_pcap),
     ("pcapng", fuzz_pcap),
     ("psi", fuzz_psi),
+    ("pes", fuzz_pes),
     ("ts", fuzz_ts),
     ("sndu", fuzz_sndu),
     ("ule", fuzz_ule),
@@ -413,13 +415,27 @@ pub fn fuzz_psi(data: &[u8]) {
         let crc = Crc32::new().add_bytes(&section[..end]).register();
         section[end..].copy_from_slice(&crc.to_be_bytes());
     }
-    if let Ok(pat) = psi::Pat::parse(&section) {
-        assert_eq!(psi::Pat::parse(&pat.to_section()), Ok(pat));
+    if let Ok((pat, part)) = psi::Pat::parse_part(&section) {
+        assert_eq!(psi::Pat::parse_part(&pat.to_section_of(part)), Ok((pat, part)));
     }
+    if let Ok(sdt) = si::Sdt::parse(&section) {
+        let names = sdt.services.iter().filter_map(si::Service::description);
+        assert!(names.flat_map(|names| [names.provider, names.name]).all(|text| text.len() <= 4 * 255));
+        assert_eq!(si::Sdt::parse(&sdt.to_section()), Ok(sdt));
+    }
+    assert!(!si::text(data).chars().any(char::is_control));
     if let Ok(pmt) = psi::Pmt::parse(&section) {
         assert_eq!(psi::Pmt::parse(&pmt.to_section()), Ok(pmt.clone()));
         assert!(psi::descriptors(&pmt.descriptors).count() <= pmt.descriptors.len() / 2);
     }
+}
+
+/// Headers of PES packets.
+pub fn fuzz_pes(data: &[u8]) {
+    let Ok(repr) = pes::Repr::parse(data) else { return };
+    let mut out = vec![0; repr.buffer_len()];
+    repr.emit(&mut out);
+    assert_eq!(pes::Repr::parse(&out), Ok(repr));
 }
 
 /// AAL5 CPCS-PDUs.

@@ -1,8 +1,11 @@
 //! `bentpipe ts`: captures in transport streams and DVB-S2 frames, and back.
 
 mod args;
+mod live;
 
 use clap::Subcommand;
+
+use bentpipe_offline::Error;
 
 use crate::session::Terminal;
 use args::{DecapArgs, EncapArgs, InspectArgs, MuxArgs};
@@ -51,8 +54,13 @@ Examples:
   bentpipe ts inspect --measure udp-multicast.pcap
   ffmpeg -i film.mp4 -f mpegts - | bentpipe ts inspect -
   bentpipe ts inspect --csv pids.csv --json all.json recording.ts
+  bentpipe ts inspect --rates rates.csv --report rates.html udp-multicast.pcap
+  bentpipe ts inspect udp://127.0.0.1:5004 --for '1 min' --min-rate '3 Mbit/s'
+  bentpipe ts inspect udp://239.1.1.1:5004 --interface eth0 --rates rates.csv
 
-A transport stream in baseband frames is taken out of them. Efficiency is bytes of PDUs for each byte of the PID's TS packets.";
+A transport stream in baseband frames is taken out of them. Efficiency is bytes of PDUs for each byte of the PID's TS packets.
+A live stream is TS packets in UDP or RTP. It has a line each second, and one for each alarm.
+Its exit status is 1 if an alarm was raised, 130 if Ctrl-C came before the end of --for.";
 
 const MUX_EXAMPLES: &str = "\
 Examples:
@@ -62,13 +70,27 @@ Examples:
 Captures are sent at their times, a stream with clock references by those, another one as fast as it fits. One PAT names
 the programmes of all. The exit status is 1 if packets were dropped because the rate did not suffice.";
 
+/// Inspects a file or a live stream, and returns the exit code.
+///
+/// # Errors
+/// Returns an error if an option or the address of a live stream is wrong.
+fn inspect(args: &InspectArgs, session: &Terminal) -> Result<u8, String> {
+    match args.live()? {
+        Some(live) => live.run(session),
+        None => Ok(session.end(args.job().run(session), false)),
+    }
+}
+
 /// Runs a command, prints its result, and returns the exit code.
 pub(crate) fn run(command: &Command) -> u8 {
     let session = Terminal::new("note");
     let result = match command {
         Command::Encap(args) => args.job().run(&session),
         Command::Decap(args) => args.job().run(&session),
-        Command::Inspect(args) => args.job().run(&session),
+        Command::Inspect(args) => match inspect(args, &session) {
+            Ok(code) => return code,
+            Err(error) => Err(Error::Usage(error)),
+        },
         Command::Mux(args) => args.job().run(&session),
     };
     session.end(result, false)

@@ -10,6 +10,7 @@ pub(crate) fn run(command: &Command) -> u8 {
     let session = Terminal::new("note");
     let result = match command {
         Command::Card(args) => args.job().run(&session),
+        Command::Model(args) => args.job().run(&session),
         Command::Carry(args) => args.job().run(&session),
         Command::Mux(args) => args.job().run(&session),
         Command::Demux(args) => args.job().run(&session),

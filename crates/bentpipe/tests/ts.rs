@@ -1,4 +1,5 @@
 //! `bentpipe ts` as its users meet it: files in, files out, exit status.
+#![allow(clippy::disallowed_methods, reason = "sends in real time")]
 
 use std::ffi::OsStr;
 use std::fs;
@@ -299,4 +300,162 @@ fn a_film_with_data_beside_it() {
     assert_eq!(packets(&back), sent);
     let rate = fs::metadata(&both).expect("a file").len() * 8;
     assert!((7_000_000..9_000_000).contains(&rate), "two seconds at 4 Mbit/s: {rate} bits");
+}
+
+/// Makes a film of six seconds with B pictures and sound by ffmpeg, with these words in front of the file's name.
+fn film(path: &Path, words: &[&str]) {
+    let sources = ["testsrc=duration=6:size=320x240:rate=25", "sine=duration=6"];
+    let inputs = sources.iter().flat_map(|source| ["-f", "lavfi", "-i", source]);
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-y"]).args(inputs);
+    command.args(["-c:v", "mpeg2video", "-bf", "2", "-g", "12", "-b:v", "2M", "-c:a", "mp2"]).args(words);
+    assert!(command.args(["-f", "mpegts"]).arg(path).status().expect("ffmpeg runs").success());
+}
+
+/// Rows of a CSV of rates whose second to fourth columns are returned: time, PID, packets, and the rate.
+fn rates(path: &Path) -> Vec<(String, f64, String, u64, f64)> {
+    let text = fs::read_to_string(path).expect("a table");
+    let cells = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| cells[at].parse::<f64>().expect("a number");
+        (cells[0].to_owned(), number(1), cells[2].to_owned(), number(3) as u64, number(4))
+    };
+    text.lines().skip(1).map(cells).collect()
+}
+
+#[test]
+fn services_and_time_stamps_are_those_of_ffprobe() {
+    if !has("ffmpeg") || !has("ffprobe") {
+        return;
+    }
+    let folder = Folder::new();
+    let (path, json) = (folder.file("film.ts"), folder.file("all.json"));
+    film(&path, &["-metadata", "service_name=Café Łódź", "-metadata", "service_provider=Télé"]);
+    let words = ["inspect", "--measure", "--json", json.to_str().expect("a path")];
+    let text = said(&ts(&words, &[&path]), 0);
+    assert!(text.contains("programme 1 \"Café Łódź\" of \"Télé\" (television): PMT 0x1000"), "{text}");
+    let all: serde_json::Value = serde_json::from_slice(&fs::read(&json).expect("a file")).expect("JSON");
+    let probe = |entries: &str| {
+        let words = ["-v", "error", "-select_streams", "v", "-show_entries", entries, "-of", "json"];
+        let output = Command::new("ffprobe").args(words).arg(&path).output().expect("ffprobe runs");
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
+    };
+    let tags = &probe("program_tags=service_name,service_provider")["programs"][0]["tags"];
+    assert_eq!(
+        (&tags["service_name"], &tags["service_provider"]),
+        (&all["services"][0]["name"], &all["services"][0]["provider"])
+    );
+    let packets = probe("packet=pts,dts");
+    let packets = packets["packets"].as_array().expect("packets");
+    let stamps = all["tr_101_290"]["time_stamps"].as_array().expect("time stamps");
+    let video = stamps.iter().find(|stream| stream["pid"] == 0x100).expect("video");
+    assert_eq!(video["pts"].as_u64(), Some(packets.len() as u64));
+    let ticks = |packet: &serde_json::Value, key: &str| packet[key].as_i64().expect("ticks");
+    let reordering = packets.iter().map(|packet| ticks(packet, "pts") - ticks(packet, "dts")).max();
+    let value = |key: &str| video[key].as_f64().expect("a figure");
+    assert_eq!(reordering, Some((value("reordering_max_s") * 90_000.0).round() as i64));
+    assert!(
+        (value("step_mean_s") - 0.04).abs() < 1e-9 && video["jumps"] == 0 && video["late"] == 0,
+        "{video}"
+    );
+    assert!(value("decoder_delay_min_s") > 0.0 && value("decoder_delay_max_s") < 1.5, "{video}");
+}
+
+#[test]
+fn rates_over_time_add_up() {
+    if !has("ffmpeg") {
+        return;
+    }
+    let folder = Folder::new();
+    let (path, csv, page) = (folder.file("film.ts"), folder.file("rates.csv"), folder.file("rates.html"));
+    film(&path, &["-muxrate", "3M"]);
+    let [csv_word, page_word] = [&csv, &page].map(|path| path.to_str().expect("a path"));
+    let words = ["inspect", "--rates", csv_word, "--interval", "250 ms", "--report", page_word];
+    said(&ts(&words, &[&path]), 0);
+    let rows = rates(&csv);
+    let (all, parts): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.2 == "all");
+    assert!(all.len() >= 20 && all.iter().all(|row| row.0 == "pcr"), "{}", all.len());
+    // A packet more or less in an interval.
+    assert!(all.iter().all(|row| (row.4 - 3e6).abs() < 8.0 * 188.0 / 0.25), "{all:?}");
+    let sum = |rows: &[&(String, f64, String, u64, f64)]| rows.iter().map(|row| row.3).sum::<u64>();
+    assert_eq!(sum(&all), sum(&parts));
+    assert!(parts.iter().any(|row| row.2 == "8191") && parts.iter().any(|row| row.2 == "256"));
+    assert!(fs::read_to_string(&page).expect("a page").contains("Rate by clock references"));
+    let text = said(&ts(&["inspect", "--rates", csv_word, "--interval", "1 h"], &[&path]), 2);
+    assert!(text.contains("a stream longer than --interval"), "{text}");
+    let text = said(&ts(&["inspect", "--rates", csv_word, "--interval", "0 s"], &[&path]), 2);
+    assert!(text.contains("--interval: expected at least 1 us"), "{text}");
+}
+
+/// Starts an observation of a live stream at a free port, and returns it with a socket that sends there.
+fn observe(words: &[&str]) -> (std::process::Child, std::net::UdpSocket) {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket").local_addr().expect("an address");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
+    command.args(["ts", "inspect", &format!("udp://{free}")]).args(words);
+    let child = command.stdout(std::process::Stdio::piped()).spawn().expect("bentpipe runs");
+    socket.connect(free).expect("loopback");
+    // Until it listens, datagrams are refused.
+    let is_refused = || {
+        let sent = socket.send(&[]).and_then(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            socket.send(&[])
+        });
+        sent.is_err()
+    };
+    (0..500).find(|_| !is_refused()).expect("it listens");
+    (child, socket)
+}
+
+#[test]
+fn a_live_stream_has_alarms_and_an_exit_status() {
+    if !has("ffmpeg") {
+        return;
+    }
+    let folder = Folder::new();
+    let (path, json, csv) = (folder.file("film.ts"), folder.file("live.json"), folder.file("rates.csv"));
+    film(&path, &["-muxrate", "3M", "-metadata", "service_name=Live"]);
+    let stream = fs::read(&path).expect("a film");
+    let [json_word, csv_word] = [&json, &csv].map(|path| path.to_str().expect("a path"));
+    let (child, socket) = observe(&["--json", json_word, "--rates", csv_word]);
+    // 1316 bytes at 3 Mbit/s take 3.5 ms; some datagrams are lost.
+    for (n, datagram) in stream.chunks(1316).enumerate().take(400).filter(|(n, _)| !(200..230).contains(n)) {
+        socket.send(datagram).expect("sends");
+        std::thread::sleep(std::time::Duration::from_micros(if n % 2 == 0 { 5000 } else { 2000 }));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("ALARM 1.4 Continuity_count_error 0x"), "{text}");
+    assert!(text.contains("Mbit/s, ") && text.contains("programme 1 \"Live\" of \"FFmpeg\""), "{text}");
+    let all: serde_json::Value = serde_json::from_slice(&fs::read(&json).expect("a file")).expect("JSON");
+    assert_eq!((&all["services"][0]["name"], &all["datagrams"]["rtp"]), (&"Live".into(), &0.into()));
+    let packets: u64 = rates(&csv).iter().filter(|row| row.2 == "all").map(|row| row.3).sum();
+    assert!((2000..2800).contains(&packets), "{packets}");
+}
+
+#[test]
+fn wrong_live_streams_are_explained() {
+    let folder = Folder::new();
+    let explained = |words: &[&str], expected: &str| {
+        let text = said(&ts(&[&["inspect"], words].concat(), &[]), 2);
+        assert!(text.contains(expected), "{words:?}: {text}");
+    };
+    explained(&["udp://host:5004"], "udp://host:5004: expected a local address and port");
+    explained(&["udp://239.1.1.1:5004"], "expected --interface NAME, on which to join it");
+    explained(&["udp://5004", "--interface", "lo"], "127.0.0.1:5004 is not a multicast group");
+    explained(&["udp://5004", "--measure"], "--measure: expected a file");
+    explained(
+        &["udp://5004", "--min-rate", "5 Mbit/s", "--max-rate", "4 Mbit/s"],
+        "--min-rate: expected at most",
+    );
+    explained(&["udp://203.0.113.1:5004"], "udp://203.0.113.1:5004: ");
+    let file = folder.file("film.ts");
+    let text = said(&ts(&["inspect", "--for", "1 s"], &[&file]), 2);
+    assert!(text.contains("--for: expected a live stream, udp://ADDRESS:PORT"), "{text}");
+    let text = said(&ts(&["inspect", "--for", "300 ms", "udp://127.0.0.1:59871"], &[]), 1);
+    assert!(text.contains("no packets came"), "{text}");
 }

@@ -271,3 +271,56 @@ fn what_is_no_stream_is_refused() {
         assert!(output.status.code() == Some(2) && said.contains(why), "{words}: {said}");
     }
 }
+
+/// Presentation and decoding times of the video packets of a file, by ffprobe.
+fn stamps(folder: &Folder, name: &str) -> Vec<[i64; 2]> {
+    let words = ["-v", "error", "-select_streams", "v", "-show_entries", "packet=pts,dts", "-of", "json"];
+    let output =
+        Command::new("ffprobe").args(words).arg(folder.path().join(name)).output().expect("ffprobe runs");
+    let all: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let ticks = |packet: &serde_json::Value| ["pts", "dts"].map(|key| packet[key].as_i64().unwrap_or(-1));
+    all["packets"].as_array().expect("packets").iter().map(ticks).collect()
+}
+
+#[test]
+fn modelled_streams_have_the_times_that_ffprobe_shows() {
+    if !has("ffprobe") {
+        return;
+    }
+    let folder = Folder::new();
+    fs::write(folder.path().join("sizes.csv"), "I,20000\nB,3000\nB,3000\nP,9000\nB,3000\nB,3000\n")
+        .expect("written");
+    said(&folder, "video model --length 4s video.ts");
+    said(&folder, "video model --length 4s --sizes sizes.csv table.ts");
+    said(&folder, "video model --length 4s --sizes video.ts again.ts");
+    for (name, least) in [("video.ts", 95), ("table.ts", 100), ("again.ts", 100)] {
+        let found = stamps(&folder, name);
+        assert!((least..=100).contains(&found.len()), "{name}: {}", found.len());
+        assert!(found.windows(2).all(|pair| pair[1][1] - pair[0][1] == 3600), "{name}: {found:?}");
+        let waits: Vec<i64> = found.iter().map(|[pts, dts]| (pts - dts) / 3600).collect();
+        assert!(waits.iter().all(|wait| [0, 3].contains(wait)), "{name}: {waits:?}");
+        let start = waits.iter().position(|wait| *wait == 3).expect("an I or P picture");
+        assert_eq!(waits[start..start + 6], [3, 0, 0, 3, 0, 0], "{name}");
+        let shown = said(&folder, &format!("ts inspect --measure --json {name}.json {name}"));
+        assert!(shown.contains("\"Modelled video\" of \"bentpipe\""), "{shown}");
+        let all = fs::read(folder.path().join(format!("{name}.json"))).expect("JSON");
+        let all: serde_json::Value = serde_json::from_slice(&all).expect("JSON");
+        let video = &all["tr_101_290"]["time_stamps"][0];
+        assert_eq!((&video["late"], &video["jumps"]), (&0.into(), &0.into()), "{video}");
+        // Decoded two intervals behind its first packet.
+        let delay = video["decoder_delay_max_s"].as_f64().expect("a delay");
+        assert!((delay - 0.08).abs() < 1e-3, "{name}: {delay}");
+        for item in ["1.3.a", "1.4", "1.5.a", "1.6", "2.2", "2.3a", "2.3b", "2.5"] {
+            let indicators = all["tr_101_290"]["indicators"].as_array().expect("indicators");
+            let of = indicators.iter().find(|of| of["item"] == item).expect("an indicator");
+            assert_eq!(of["errors"], 0, "{name}: {of}");
+        }
+    }
+    fs::write(folder.path().join("wrong.csv"), "I,20000\nQ,5\n").expect("written");
+    let output = bentpipe(&folder, "video model --sizes wrong.csv out.ts");
+    let text = String::from_utf8(output.stderr).expect("text");
+    assert!(
+        output.status.code() == Some(2) && text.contains("wrong.csv: line 2: expected a type and bytes"),
+        "{text}"
+    );
+}

@@ -57,7 +57,10 @@ pub(crate) fn sender(send: &Send, is_v6: bool) -> io::Result<Socket> {
 }
 
 /// Opens the socket to receive with. It is bound to its group, if any, so that it gets nothing else.
-pub(crate) fn listener(listen: &Listen) -> io::Result<Socket> {
+///
+/// # Errors
+/// Returns an error if the address is taken or not this machine's, or the group cannot be joined.
+pub fn listener(listen: &Listen) -> io::Result<Socket> {
     let socket = udp(listen.at.is_ipv6())?;
     grow_receive_buffer(&socket, BUFFER_BYTES)?;
     let group = listen.at.ip();

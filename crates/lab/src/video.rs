@@ -16,7 +16,7 @@ use bentpipe_scenario::files::read_at_most;
 
 pub use bentpipe_assemble::ffmpeg::{Failure, Ffmpeg, View};
 pub use bentpipe_assemble::scratch::Scratch;
-pub use bentpipe_mpeg::stream::{TransportStream, mux};
+pub use bentpipe_mpeg::stream::{Model, TransportStream, mux};
 pub use judge::{Finish, finish};
 
 /// Reads a transport stream.

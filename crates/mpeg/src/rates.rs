@@ -309,6 +309,14 @@ impl Rates {
         Rate::from_bps(self.total)
     }
 
+    /// Returns the number of the picture that lasts until the next change, within its group.
+    ///
+    /// It is that of the first programme, and `None` without pictures.
+    pub(crate) fn picture(&self) -> Option<usize> {
+        let len = self.config.pictures?.len();
+        self.programmes.first().map(|programme| (programme.begun + len - 1) % len)
+    }
+
     /// Returns the next interval of constant rate, after the last returned one.
     pub fn next_piece(&mut self, stream: &mut RandomStream) -> Piece {
         let (start, end, rate) = (self.at, self.next_change(), self.rate());

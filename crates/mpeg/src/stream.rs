@@ -3,13 +3,16 @@
 //! A [`TransportStream`] is the packets of a file with the times that its clock references give them. They go into UDP
 //! datagrams on any path, or into the cells of AAL5 or AAL1 where the medium carries those. A [`Keeper`](keeper::Keeper) has
 //! what arrives, and makes a stream of it when the network has run. [`mux`] makes one stream of two programmes and takes it
-//! apart again.
+//! apart again. A [`Model`] makes the bytes of a modelled source, and a [`Recovery`] is the receiver's phase-locked loop.
 
 mod assessment;
 mod cells;
 mod keeper;
 mod kind;
+mod model;
 pub mod mux;
+mod recovery;
+mod sizes;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod transport;
@@ -21,6 +24,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use cells::{Received, Stats};
+pub use model::Model;
+pub use recovery::{Recovered, Recovery};
 pub use transport::{ClockJitter, MAX_LEN, TransportStream, Unreadable};
 
 /// Real MPEG-2 transport stream: carried, received, decoded with ffmpeg, compared.
@@ -35,6 +40,12 @@ pub struct Stream {
     /// Test card to generate, without a file.
     #[serde(default)]
     pub card: Card,
+    /// Modelled stream, in place of a file or a test card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
+    /// Clock recovery of the receiver, whose lock time and jitter are measured. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
     /// Carriage: UDP on any path, or cells on a link that is a virtual channel.
     #[serde(default)]
     pub adaptation: Adaptation,
@@ -57,6 +68,8 @@ impl Stream {
         Stream {
             file: None,
             card: Card::default(),
+            model: None,
+            recovery: None,
             adaptation: Adaptation::default(),
             ts_packets: None,
             misinsertion: 0.0,

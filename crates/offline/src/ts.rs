@@ -9,7 +9,11 @@ mod encap;
 mod files;
 mod inspect;
 mod measurement;
+
+pub mod monitor;
 mod mux;
+mod rates;
+mod stamps;
 mod survey;
 
 pub use decap::Decap;
@@ -17,7 +21,7 @@ pub use encap::Encap;
 pub use files::{Stream, Unit};
 pub use inspect::Inspect;
 pub use mux::Mux;
-pub use survey::{Carried, Kinds, PidStream, Role, Survey};
+pub use survey::{Carried, Kinds, PidStream, Role, ServiceEntry, Survey};
 
 /// Formats a share of a whole in percent, with one decimal.
 fn percent(part: u64, whole: u64) -> String {

@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 use bentpipe_assemble::Built;
 use bentpipe_lab::video::quality::{Quality as Judgement, Reference};
 use bentpipe_lab::video::{self, Ffmpeg, Scratch, TransportStream, View, mux};
+use bentpipe_mpeg::stream::MAX_LEN;
+pub use bentpipe_mpeg::stream::Model;
+pub use bentpipe_mpeg::{Pictures, RateConfig};
 use bentpipe_record::write_whole;
 use bentpipe_report::{Cell, Table};
+use bentpipe_scenario::files::read_at_most;
 use bentpipe_scenario::{Adaptation, Card, Flow, FramePacking, Scenario, ScenarioError, Stream, Traffic};
 use bentpipe_site::Judged;
-use bentpipe_units::{Rate, Span, Time};
+use bentpipe_units::{RandomStream, Rate, Span, Time};
 
 use crate::{Error, Outcome, Session};
 
@@ -67,6 +71,40 @@ impl MakeCard {
         source.map_err(Error::Usage)?;
         write(&self.out, &made.map_err(Error::Usage)?).map_err(Error::Usage)?;
         Ok(Outcome::new(String::new(), session, false))
+    }
+}
+
+/// Production of a modelled stream.
+#[derive(Clone, Debug)]
+pub struct MakeModel {
+    /// Model of the stream.
+    pub model: Model,
+    /// Seed of its random numbers.
+    pub seed: u64,
+    /// File to write.
+    pub out: PathBuf,
+}
+
+impl MakeModel {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// Returns an error if a setting is out of range, or a file cannot be read or written.
+    pub fn run(&self, session: &dyn Session) -> Result<Outcome, Error> {
+        if let Some((key, expected)) = self.model.problem() {
+            return Err(Error::Usage(format!("{key}: expected {expected}")));
+        }
+        let read = |path: &PathBuf| {
+            read_at_most(path, MAX_LEN).map_err(|source| Error::Open { path: path.clone(), source })
+        };
+        let sizes = self.model.sizes.as_ref().map(read).transpose()?;
+        let mut stream = RandomStream::new(self.seed, "model");
+        let made = self.model.generate(sizes.as_deref(), &mut stream).map_err(|text| {
+            let shown = self.model.sizes.as_ref().map(|path| format!("{}: ", path.display()));
+            Error::Usage(shown.unwrap_or_default() + &text)
+        })?;
+        write(&self.out, &made).map_err(Error::Usage)?;
+        Ok(Outcome::new(format!("{} packets\n", made.len()), session, false))
     }
 }
 

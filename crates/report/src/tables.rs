@@ -42,6 +42,8 @@ const FLOW: &[(&str, &str)] = &[
     ("pictures-lost", "pictures lost"),
     ("psnr", "PSNR"),
     ("pcr-jitter", "PCR jitter"),
+    ("clock-lock-time", "lock time of the clock"),
+    ("clock-jitter", "jitter of the recovered clock"),
     ("rows", "rows of the query"),
     ("response", "response time"),
     ("row-delay-mean", "mean delay of a row"),

@@ -31,7 +31,7 @@ pub mod wpan;
 
 pub use atm::{aal1, aal5};
 pub use capture::{erf, link, pcap};
-pub use dvb::{bbframe, gse, mpe, psi, rle, section, ts, ule};
+pub use dvb::{bbframe, gse, mpe, pes, psi, rle, section, si, ts, ule};
 pub use error::{Error, Kind, Layer};
 pub use ip::{
     checksum, dccp, dtcp, gre, icmp, ipv4, ipv6, membership, quick_start, sixin4, tcp, udp, udplite,

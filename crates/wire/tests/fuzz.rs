@@ -17,7 +17,7 @@ use bentpipe_wire::atm::{self, PayloadType};
 use bentpipe_wire::ethernet::{EtherType, MacAddr};
 use bentpipe_wire::ip::{Packet, Protocol};
 use bentpipe_wire::pcap::{LinkType, Writer};
-use bentpipe_wire::{aal1, bbframe, gse, link, mpe, ogg, psi, rle, rtcp, rtp, ts, ule, wav};
+use bentpipe_wire::{aal1, bbframe, gse, link, mpe, ogg, pes, psi, rle, rtcp, rtp, si, ts, ule, wav};
 use frames::Frame;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -96,6 +96,7 @@ fn write_seeds() {
     write_sections();
     write_sar_pdus();
     write_tables();
+    write_pes();
     write_data_fields();
     write_fpdus();
     write_sound();
@@ -154,6 +155,30 @@ fn write_tables() {
     let pmt = psi::Pmt { number: 1, version: 0, clock: pid(256), descriptors: vec![0xc0, 1, 7], streams };
     write("psi", "pat", &pat.to_section());
     write("psi", "pmt", &pmt.to_section());
+    let service = |number: u16, name: &[u8]| si::Service {
+        number,
+        has_schedule: true,
+        has_present: false,
+        running: 4,
+        is_restricted: false,
+        descriptors: si::service_descriptor(1, b"Provider", name),
+    };
+    let services = vec![service(1, b"Caf\xc2e"), service(2, b"\x15z\xc3\xbcri"), service(3, b"\x12\xc7\xd1")];
+    let part = psi::Part { number: 0, last: 1 };
+    let sdt = si::Sdt { stream_id: 1, network_id: 2, version: 3, is_actual: true, part, services };
+    write("psi", "sdt", &sdt.to_section());
+}
+
+/// Headers with one time stamp and with both.
+fn write_pes() {
+    let stamp = |ticks| Some(pes::Stamp::new(ticks));
+    let headers = [("pts", 0xc0, None), ("dts", 0xe0, stamp(126_000))];
+    for (name, stream_id, dts) in headers {
+        let repr = pes::Repr { packet_len: 300, ..pes::Repr::new(stream_id, stamp(133_200), dts) };
+        let mut bytes = vec![0; repr.buffer_len()];
+        repr.emit(&mut bytes);
+        write("pes", name, &bytes);
+    }
 }
 
 fn write(target: &str, name: &str, seed: &[u8]) {

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use bentpipe_dvb::{Address, Config, DataPid, Encapsulation, Rohc};
+use bentpipe_offline::ts::monitor::Limits;
 use bentpipe_offline::ts::{Decap, Encap, Inspect, Mux};
 use bentpipe_units::{Rate, Span};
 use bentpipe_wire::bbframe::{FrameSize, Modcod};
 use bentpipe_wire::ts::Pid;
 use clap::{Args, ValueEnum};
 
+use super::live::{Live, SCHEME};
 use crate::show;
 
 /// Encapsulation.
@@ -138,7 +140,7 @@ impl DecapArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// Input: TS packets, bare or in a capture, or captured BBFRAMEs; "-" for standard input
+    /// Stream: a file, a capture, "-" for standard input, or udp://ADDRESS:PORT if live
     input: PathBuf,
     /// Write a line for each PID, as CSV
     #[arg(long, value_name = "FILE")]
@@ -149,13 +151,83 @@ pub(crate) struct InspectArgs {
     /// Measure by TR 101 290: indicators of priority 1 and 2, clock references
     #[arg(long)]
     measure: bool,
+    /// Write rates over time, by PID and of all, as CSV
+    #[arg(long, value_name = "FILE")]
+    rates: Option<PathBuf>,
+    /// Write a page with all tables and a plot of rates over time
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Interval of rates over time
+    #[arg(long, value_name = "TIME", default_value = "100 ms")]
+    interval: Span,
+    /// Live: duration [default: until Ctrl-C]
+    #[arg(long = "for", value_name = "TIME")]
+    lasts: Option<Span>,
+    /// Live: interface on which a multicast group is joined
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// Live: alarm if the rate over a second is lower
+    #[arg(long, value_name = "RATE")]
+    min_rate: Option<Rate>,
+    /// Live: alarm if the rate over a second is higher
+    #[arg(long, value_name = "RATE")]
+    max_rate: Option<Rate>,
+    /// Live: alarm if a PID of a PMT has no packets for longer
+    #[arg(long, value_name = "TIME", default_value = "5 s")]
+    pid_timeout: Span,
 }
 
 impl InspectArgs {
+    /// Returns the observation of a live stream, if the input is one.
+    ///
+    /// # Errors
+    /// Returns an error if an option has no effect there, or none but there.
+    pub(super) fn live(&self) -> Result<Option<Live>, String> {
+        let address = self.input.to_str().and_then(|text| text.strip_prefix(SCHEME));
+        let Some(address) = address else {
+            let of_live = [
+                (self.lasts.is_some(), "--for"),
+                (self.interface.is_some(), "--interface"),
+                (self.min_rate.is_some(), "--min-rate"),
+                (self.max_rate.is_some(), "--max-rate"),
+            ];
+            return match of_live.iter().find(|(is_set, _)| *is_set) {
+                Some((_, option)) => Err(format!("{option}: expected a live stream, {SCHEME}ADDRESS:PORT")),
+                None => Ok(None),
+            };
+        };
+        let of_files = [
+            (self.measure, "--measure", "a live stream is measured always"),
+            (self.csv.is_some(), "--csv", "a live stream has --json and --rates"),
+            (self.report.is_some(), "--report", "a live stream has --json and --rates"),
+        ];
+        if let Some((_, option, instead)) = of_files.iter().find(|(is_set, ..)| *is_set) {
+            return Err(format!("{option}: expected a file: {instead}"));
+        }
+        let rate = [self.min_rate, self.max_rate];
+        Ok(Some(Live {
+            address: address.to_owned(),
+            interface: self.interface.clone(),
+            lasts: self.lasts,
+            limits: Limits { pid: self.pid_timeout, rate, ..Limits::default() },
+            rates: self.rates.clone(),
+            interval: self.interval,
+            json: self.json.clone(),
+        }))
+    }
+
     /// Returns the job.
     pub(super) fn job(&self) -> Inspect {
-        let (input, csv, json) = (self.input.clone(), self.csv.clone(), self.json.clone());
-        Inspect { input, csv, json, measure: self.measure, colours: show::coloured() }
+        Inspect {
+            input: self.input.clone(),
+            csv: self.csv.clone(),
+            json: self.json.clone(),
+            measure: self.measure,
+            rates: self.rates.clone(),
+            report: self.report.clone(),
+            interval: self.interval,
+            colours: show::coloured(),
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use bentpipe_offline::share;
-use bentpipe_offline::video::{Carry, Demux, MakeCard, Mux, Overrides, Pack, Quality, Unpack};
+use bentpipe_offline::video::{
+    Carry, Demux, MakeCard, MakeModel, Model, Mux, Overrides, Pack, Pictures, Quality, RateConfig, Unpack,
+};
 use bentpipe_scenario::{Adaptation, Card, FramePacking};
 use bentpipe_units::{Rate, Span};
 use clap::{Args, Subcommand, ValueEnum};
@@ -14,6 +16,9 @@ pub(crate) enum Command {
     /// Make a test card with moving parts and a tone, by ffmpeg
     #[command(after_help = CARD_EXAMPLES)]
     Card(CardArgs),
+    /// Make a modelled stream: a video source's rate, with clock references and time stamps
+    #[command(after_help = MODEL_EXAMPLES)]
+    Model(ModelArgs),
     /// Carry a transport stream in ATM cells over an impaired link
     #[command(after_help = CARRY_EXAMPLES)]
     Carry(CarryArgs),
@@ -41,6 +46,15 @@ Examples:
   bentpipe video card --eyes 2 stereo.ts         both eyes, multiplexed into one stream
   bentpipe video card --eyes 2 --frame side-by-side stereo.ts      both eyes in one picture
   bentpipe video card --rate '2 Mbit/s' --source source.mkv card.ts";
+
+const MODEL_EXAMPLES: &str = "\
+Examples:
+  bentpipe video model video.ts
+  bentpipe video model --rate '6 Mbit/s' --deviation '2 Mbit/s' --length '1 min' --seed 7 video.ts
+  bentpipe video model --group 0 video.ts            rates that change every 20 to 100 ms
+  bentpipe video model --sizes card.ts video.ts      picture sizes of a stream
+
+Sizes may also be a table of lines such as \"I,24000\". Pictures have time stamps and headers of MPEG-2 video, and no content.";
 
 const CARRY_EXAMPLES: &str = "\
 Examples:
@@ -132,6 +146,51 @@ impl CardArgs {
         let card = Card { width, height, length, rate, eyes, frame };
         let (source, source_right) = (self.source.clone(), self.source_right.clone());
         MakeCard { card, out: self.out.clone(), source, source_right }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
+    /// File to write
+    out: PathBuf,
+    /// Mean rate of the transport stream
+    #[arg(long, default_value = "4 Mbit/s", conflicts_with = "sizes")]
+    rate: Rate,
+    /// Standard deviation of the rate
+    #[arg(long, value_name = "RATE", default_value = "1 Mbit/s", conflicts_with = "sizes")]
+    deviation: Rate,
+    /// Pictures in a group; 0 for rates that change every 20 to 100 ms
+    #[arg(long, value_name = "N", default_value_t = 12, conflicts_with = "sizes")]
+    group: u8,
+    /// Distance of I and P pictures
+    #[arg(long, value_name = "N", default_value_t = 3, conflicts_with = "sizes")]
+    distance: u8,
+    /// Take picture sizes from a table, a transport stream or MPEG-2 video
+    #[arg(long, value_name = "FILE")]
+    sizes: Option<PathBuf>,
+    /// Time between pictures
+    #[arg(long, value_name = "TIME", default_value = "40 ms")]
+    interval: Span,
+    /// Duration
+    #[arg(long, value_name = "TIME", default_value = "10 s")]
+    length: Span,
+    /// Seed of the random numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+impl ModelArgs {
+    pub(super) fn job(&self) -> MakeModel {
+        let ModelArgs { interval, group, distance, length, seed, .. } = *self;
+        let pictures = (group > 0).then(|| Pictures { interval, group, distance, ..Pictures::default() });
+        let rate = RateConfig { pictures, ..RateConfig::new(self.rate, self.deviation) };
+        let model = Model {
+            rate: self.sizes.is_none().then_some(rate),
+            sizes: self.sizes.clone(),
+            interval: self.sizes.is_some().then_some(interval),
+            length,
+        };
+        MakeModel { model, seed, out: self.out.clone() }
     }
 }
 

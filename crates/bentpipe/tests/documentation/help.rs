@@ -99,7 +99,7 @@ fn kind(example: &str) -> Kind {
         _ if words.get(1).is_some_and(|word| until_ended.contains(word)) => Kind::Begun,
         _ if example.starts_with("bentpipe dtn") && words.get(2) != Some(&"plan") => Kind::Begun,
         _ if example.starts_with("bentpipe emulate") && example.contains(" -- ") => Kind::Live,
-        _ if example.starts_with("bentpipe emulate") => Kind::Begun,
+        _ if example.starts_with("bentpipe emulate") || example.contains("udp://") => Kind::Begun,
         _ => Kind::Once,
     }
 }

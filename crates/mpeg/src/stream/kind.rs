@@ -7,14 +7,14 @@ use bentpipe_site::{
     TrafficKind,
 };
 use bentpipe_transport::app::{Replay, datagram, endpoints};
-use bentpipe_units::{Bytes, Rate, Span, Time};
+use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::ts;
 
 use super::assessment::{Assessment, Seen, digest};
 use super::cells::{self, Received, Receiver};
 use super::keeper::{Keeper, Misinsertion, Shelf, udp_payloads};
-use super::transport::{ClockJitter, TransportStream};
+use super::transport::{ClockJitter, TransportStream, references};
 use super::{Adaptation, Stream, mux};
 
 impl TrafficKind for Stream {
@@ -26,6 +26,16 @@ impl TrafficKind for Stream {
         if let Some((field, expected)) = self.card.problem() {
             review.refuse(&format!("{key}.card.{field}"), format!("expected {expected}"));
         }
+        if let Some((field, expected)) = self.recovery.and_then(|recovery| recovery.problem()) {
+            review.refuse(&format!("{key}.recovery.{field}"), format!("expected {expected}"));
+        }
+        if let Some((field, expected)) = self.model.as_ref().and_then(super::Model::problem) {
+            review.refuse(&format!("{key}.model.{field}"), format!("expected {expected}"));
+        }
+        const MODEL: &str = "a stream is a file, a card or a model: expected none next to `model`";
+        review.ensure(self.model.is_none() || self.file.is_none(), &format!("{key}.file"), MODEL);
+        let is_default = self.card == super::Card::default();
+        review.ensure(self.model.is_none() || is_default, &format!("{key}.card"), MODEL);
         let is_udp = self.adaptation == Adaptation::Udp;
         const CELLS: &str = "cells alone have it: expected an `adaptation` to cells, or none";
         review.ensure(!is_udp || self.misinsertion == 0.0, &format!("{key}.misinsertion"), CELLS);
@@ -37,6 +47,9 @@ impl TrafficKind for Stream {
     }
 
     fn offered(&self, _: Bytes) -> Option<Rate> {
+        if let Some(model) = &self.model {
+            return model.rate.map(|rate| Rate::from_bps(rate.bounded().mean as u64));
+        }
         self.file.is_none().then(|| self.card.rate.mul_f64(f64::from(self.card.streams())))
     }
 
@@ -62,6 +75,9 @@ impl Stream {
 
     /// Returns what is sent: a file, or the test card that a program makes.
     fn original(&self, at: &FlowAt<'_>, ground: &FlowGround<'_, '_>) -> Result<Original, Problem> {
+        if let Some(model) = &self.model {
+            return model_stream(model, at, ground);
+        }
         let made = match &self.file {
             Some(file) => Original::read(ground.open(file)),
             None => Original::made(
@@ -124,6 +140,27 @@ impl Stream {
     }
 }
 
+/// Generates a modelled stream. Its random numbers depend on the seed of the run and the name of the flow.
+fn model_stream(
+    model: &super::Model,
+    at: &FlowAt<'_>,
+    ground: &FlowGround<'_, '_>,
+) -> Result<Original, Problem> {
+    let file = model.sizes.as_ref().map(|sizes| -> Result<(String, Vec<u8>), String> {
+        let mut opened = ground.open(sizes)?;
+        let bytes = super::transport::read_at_most(&mut opened.bytes);
+        Ok((opened.shown.clone(), bytes.map_err(|error| format!("{}: {error}", opened.shown))?))
+    });
+    let key = if file.is_some() { "traffic.model.sizes" } else { "traffic.model" };
+    let problem = |text: String| Problem::new(at.key(key), text);
+    let file = file.transpose().map_err(problem)?;
+    let mut stream = RandomStream::new(at.seed, &at.key("model"));
+    let made = model.generate(file.as_ref().map(|(_, bytes)| &bytes[..]), &mut stream);
+    let shown = |text: String| file.as_ref().map_or(text.clone(), |(shown, _)| format!("{shown}: {text}"));
+    let whole = made.map_err(|text| problem(shown(text)))?;
+    Ok(Original { parts: vec![whole.clone()], whole })
+}
+
 /// Stream to send, and the streams that it was made of.
 struct Original {
     whole: TransportStream,
@@ -171,9 +208,11 @@ impl Judge for Verdict {
         let same = self.original.parts.iter().zip(&parts).map(|(original, part)| mux::same(original, part));
         measures.push(("intact", "ratio", same.sum::<f64>() / parts.len().max(1) as f64));
         let pairs = self.original.parts.iter().zip(&parts);
+        // A modelled stream has no pictures to compare.
+        let pairs = pairs.filter(|_| self.setup.model.is_none());
         let videos = pairs.map(|(sent, part)| [sent.to_bytes(), part.to_bytes()]).collect();
-        let card =
-            self.setup.file.is_none().then(|| serde_json::to_value(&self.setup.card).unwrap_or_default());
+        let is_card = self.setup.file.is_none() && self.setup.model.is_none();
+        let card = is_card.then(|| serde_json::to_value(&self.setup.card).unwrap_or_default());
         Judged { measures, videos, card, received: stream.to_bytes(), ..Judged::default() }
     }
 }
@@ -247,6 +286,13 @@ impl Verdict {
         if let Some(jitter) = ClockJitter::of(stream, &received.times) {
             found.push(("pcr-jitter", "s", jitter.deviation_s));
             found.push(("pcr-jitter-peak", "s", jitter.peak_to_peak_s));
+        }
+        let seen = self.setup.recovery.zip(references(stream, &received.times));
+        if let Some(recovered) = seen.and_then(|(recovery, seen)| recovery.recover(&seen)) {
+            found.extend(recovered.lock_s.map(|lock_s| ("clock-lock-time", "s", lock_s)));
+            found.push(("clock-jitter", "s", recovered.jitter_s));
+            found.push(("clock-jitter-peak", "s", recovered.peak_to_peak_s));
+            found.push(("clock-jumps", "count", recovered.jumps as f64));
         }
         found
     }

@@ -104,6 +104,12 @@ impl TransportStream {
         self.packets.is_empty()
     }
 
+    /// Returns the PID of the first video of MPEG-1 or MPEG-2 in the first programme.
+    pub(super) fn video_pid(&self) -> Option<Pid> {
+        let streams = &self.programmes.first()?.streams;
+        streams.iter().find(|stream| matches!(stream.kind, 1 | 2)).map(|stream| stream.pid)
+    }
+
     /// The numbers of its programmes.
     pub fn programmes(&self) -> Vec<u16> {
         self.programmes.iter().map(|programme| programme.number).collect()
@@ -239,17 +245,7 @@ impl ClockJitter {
     ///
     /// Sender and receiver have the same clock here, so nothing has drifted and only the mean is taken off.
     pub fn of(stream: &TransportStream, arrivals: &[Time]) -> Option<ClockJitter> {
-        let clock = stream.programmes.first()?.clock;
-        let references = stream.references(clock);
-        let first = references.first()?.1;
-        let late = references.iter().map(|(n, reference)| {
-            let due = reference.since(first) as f64 / Pcr::TICKS_PER_S as f64;
-            arrivals[*n].as_secs_f64() - due
-        });
-        let mut late: Vec<f64> = late.collect();
-        // What is further off than references may be apart was damaged on the way; a decoder takes it for a jump.
-        let middle = middle(&late);
-        late.retain(|late| (late - middle).abs() < MOST_LATE_S);
+        let late: Vec<f64> = references(stream, arrivals)?.iter().map(|(at, due)| at - due).collect();
         let mean = late.iter().sum::<f64>() / late.len() as f64;
         let square = late.iter().map(|late| (late - mean).powi(2)).sum::<f64>() / late.len() as f64;
         let (low, high) =
@@ -258,6 +254,21 @@ impl ClockJitter {
             ClockJitter { references: late.len(), deviation_s: square.sqrt(), peak_to_peak_s: high - low };
         (late.len() > 1).then_some(jitter)
     }
+}
+
+/// Returns arrivals and values of the first programme's clock references in seconds.
+///
+/// Values are from the first one on. A reference that is further off than references may be apart was damaged on the way, and a decoder ignores it.
+pub(super) fn references(stream: &TransportStream, arrivals: &[Time]) -> Option<Vec<(f64, f64)>> {
+    let references = stream.references(stream.programmes.first()?.clock);
+    let first = references.first()?.1;
+    let seen = references.iter().map(|(n, reference)| {
+        (arrivals[*n].as_secs_f64(), reference.since(first) as f64 / Pcr::TICKS_PER_S as f64)
+    });
+    let mut seen: Vec<(f64, f64)> = seen.collect();
+    let middle = middle(&seen.iter().map(|(at, due)| at - due).collect::<Vec<f64>>());
+    seen.retain(|(at, due)| (at - due - middle).abs() < MOST_LATE_S);
+    Some(seen)
 }
 
 #[cfg(test)]

@@ -124,9 +124,10 @@ fn decapsulator(job: &Decap, pid: DataPid, encapsulation: Encapsulation) -> Resu
 fn receivers(job: &Decap, survey: &Survey) -> Result<BTreeMap<Pid, Decapsulator>, Error> {
     let all = survey.streams.keys().copied();
     let asked: Vec<Pid> = if job.pids.is_empty() { all.collect() } else { job.pids.clone() };
-    let mut found = BTreeMap::new();
+    let (mut found, roles) = (BTreeMap::new(), survey.roles());
     for pid in asked {
-        let format = match (job.encapsulation, survey.role(pid)) {
+        let role = roles.get(&pid).cloned().unwrap_or_else(|| survey.role(pid));
+        let format = match (job.encapsulation, role) {
             (Some(format), _) if !job.pids.is_empty() => format,
             (None, Role::Data(format)) => format,
             (Some(wanted), Role::Data(format)) if wanted == format => format,

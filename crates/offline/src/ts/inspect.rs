@@ -1,18 +1,23 @@
 //! Description of a stream's contents.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bentpipe_dvb::Encapsulation;
 use bentpipe_record::WholeFile;
-use bentpipe_report::{Cell, Table};
-use bentpipe_wire::ts::{PACKET_LEN, Pid};
+use bentpipe_report::{Block, Cell, Page, Table};
+use bentpipe_units::Span;
+use bentpipe_wire::si::Description;
+use bentpipe_wire::ts::{PACKET_LEN, Packet, Pid};
 use serde_json::{Value, json};
 
 use super::files::{Stream, Unit};
-use super::measurement::{self, Clock, Indicator, Measurement};
+use super::measurement::{self, Measurement};
 use super::percent;
-use super::survey::{Carried, Kinds, PidStream, Role, Survey};
+use super::rates::{RateFile, RateLog};
+use super::stamps;
+use super::survey::{Carried, Kinds, PidStream, Role, ServiceEntry, Survey};
 use crate::{Error, Outcome, Session};
 
 /// Description of a stream's contents as text, CSV and JSON.
@@ -26,6 +31,12 @@ pub struct Inspect {
     pub json: Option<PathBuf>,
     /// Enables the measurements of TR 101 290.
     pub measure: bool,
+    /// CSV file of rates over time.
+    pub rates: Option<PathBuf>,
+    /// HTML page with tables and the rates over time.
+    pub report: Option<PathBuf>,
+    /// Interval of the rates.
+    pub interval: Span,
     /// Enables ANSI colours in the text.
     pub colours: bool,
 }
@@ -45,14 +56,16 @@ impl Inspect {
             }
             Ok(())
         })?;
-        let measured = if self.measure { Some(measure(measurement, &stream, session)?) } else { None };
+        measurement.choose_clock(clocks(&survey));
+        let logs = self.second_pass(&mut measurement, &survey, &stream, session)?;
+        let measured = self.measure.then(|| (measurement.indicators(skipped), measurement.clocks()));
         if let Some(path) = &self.csv {
             write(path, &csv(&survey))?;
         }
         if let Some(path) = &self.json {
             let mut value = json(&survey, skipped);
             if let (Some((indicators, clocks)), Some(all)) = (&measured, value.as_object_mut()) {
-                all.insert("tr_101_290".to_owned(), measurement::json(indicators, clocks));
+                all.insert("tr_101_290".to_owned(), measurement::json(indicators, clocks, &measurement));
             }
             let text = serde_json::to_string_pretty(&value).expect("figures are JSON");
             write(path, &(text + "\n"))?;
@@ -62,28 +75,87 @@ impl Inspect {
             session.note(&format!("{count} {what}"));
         }
         let mut text = text(&survey, self.colours);
-        for table in measured.iter().flat_map(|(indicators, clocks)| measurement::tables(indicators, clocks))
-        {
-            text += &format!("\n{}", table.to_text(self.colours));
+        let mut tables: Vec<Table> = measured
+            .iter()
+            .flat_map(|(indicators, clocks)| measurement::tables(indicators, clocks))
+            .collect();
+        if self.measure && measurement.stamps().next().is_some() {
+            tables.push(stamps::table(measurement.stamps()));
+        }
+        tables.iter().for_each(|table| text += &format!("\n{}", table.to_text(self.colours)));
+        if let Some(path) = &self.report {
+            write(path, &self.page(&survey, tables, &logs).to_html())?;
         }
         Ok(Outcome::new(text, session, false))
     }
+
+    /// Reads the stream again for measurements and rates, if they are wanted.
+    fn second_pass(
+        &self,
+        measurement: &mut Measurement,
+        survey: &Survey,
+        stream: &Stream,
+        session: &dyn Session,
+    ) -> Result<Vec<RateLog>, Error> {
+        let has_rates = (self.rates.is_some() || self.report.is_some()) && survey.packets > 0;
+        if has_rates && self.interval < Span::from_micros(1) {
+            return Err(Error::Usage("--interval: expected at least 1 us".to_owned()));
+        }
+        if !has_rates && !self.measure {
+            return Ok(Vec::new());
+        }
+        let interval_s = self.interval.as_secs_f64();
+        let [mut by_clock, mut by_capture] = ["pcr", "capture"].map(|clock| RateLog::new(clock, interval_s));
+        let mut file = self.rates.as_deref().filter(|_| has_rates).map(RateFile::create).transpose()?;
+        let mut number = 0;
+        stream.for_each(session, |time_ns, unit| {
+            let Unit::Ts(packet) = unit else { return Ok(()) };
+            measurement.add(time_ns, packet);
+            if let (true, Ok(view)) = (has_rates, Packet::new_checked(packet)) {
+                if let Some(at_s) = measurement.since_start_s(number) {
+                    by_clock.add(at_s, view.pid(), file.as_mut())?;
+                }
+                if let Some(time_ns) = time_ns {
+                    by_capture.add(measurement.since_first_s(time_ns), view.pid(), file.as_mut())?;
+                }
+            }
+            number += 1;
+            Ok(())
+        })?;
+        let logs: Vec<RateLog> =
+            [by_clock, by_capture].into_iter().filter(|log| log.intervals() > 0).collect();
+        if has_rates && logs.is_empty() {
+            let shown = self.input.display();
+            let interval = self.interval;
+            let text = format!(
+                "{shown}: no rate over {interval}: expected clock references or times of a capture, and"
+            );
+            return Err(Error::Usage(format!("{text} a stream longer than --interval")));
+        }
+        file.map_or(Ok(()), RateFile::finish)?;
+        Ok(logs)
+    }
+
+    /// Returns the page of all tables and of the rates.
+    fn page(&self, survey: &Survey, tables: Vec<Table>, logs: &[RateLog]) -> Page {
+        let mut blocks = Vec::new();
+        if survey.packets > 0 {
+            blocks.extend([Block::Table(packets(survey)), Block::Verbatim(programmes(survey))]);
+        }
+        if survey.frames > 0 {
+            blocks.push(Block::Table(frames(survey)));
+        }
+        blocks.extend(tables.into_iter().map(Block::Table));
+        let roles = survey.roles();
+        blocks.push(Block::Plots(logs.iter().map(|log| log.plot(&roles, what)).collect()));
+        let title = format!("Transport stream {}", self.input.display());
+        Page { title, lead: String::new(), facts: Vec::new(), blocks }
+    }
 }
 
-/// Measures a stream in a second pass.
-fn measure(
-    mut measurement: Measurement,
-    stream: &Stream,
-    session: &dyn Session,
-) -> Result<(Vec<Indicator>, Vec<Clock>), Error> {
-    measurement.choose_clock();
-    let skipped = stream.for_each(session, |time_ns, unit| {
-        if let Unit::Ts(packet) = unit {
-            measurement.add(time_ns, packet);
-        }
-        Ok(())
-    })?;
-    Ok((measurement.indicators(skipped), measurement.clocks()))
+/// Returns the clocks of elementary streams by PID.
+fn clocks(survey: &Survey) -> BTreeMap<Pid, Pid> {
+    survey.elementary_streams().into_iter().map(|(pid, (_, clock))| (pid, clock)).collect()
 }
 
 fn text(survey: &Survey, colours: bool) -> String {
@@ -102,9 +174,13 @@ const PID_HEAD: [&str; 11] =
     ["PID", "what", "packets", "share", "bytes", "gaps", "damaged", "units", "types", "wrong", "efficiency"];
 
 fn packets(survey: &Survey) -> Table {
-    let rows = survey.streams.iter().map(|(&pid, stream)| row(survey, pid, stream)).collect();
+    let roles = survey.roles();
+    let rows = survey.streams.iter().map(|(&pid, stream)| row(survey, pid, stream, &roles)).collect();
     Table { caption: String::new(), head: PID_HEAD.map(String::from).to_vec(), rows }
 }
+
+/// Roles by PID.
+type Roles = BTreeMap<Pid, Role>;
 
 /// Figures of a PID.
 struct Figures<'a> {
@@ -118,14 +194,14 @@ struct Figures<'a> {
 }
 
 impl<'a> Figures<'a> {
-    fn of(survey: &Survey, pid: Pid, stream: &'a PidStream) -> Figures<'a> {
-        let role = survey.role(pid);
+    fn of(pid: Pid, stream: &'a PidStream, roles: &Roles) -> Figures<'a> {
+        let role = roles.get(&pid).cloned().unwrap_or(Role::Unknown);
         let (units, carried, wrong) = match role {
             Role::Data(Encapsulation::Ule) => {
                 (Some(stream.ule.counts().sndus), Some(&stream.as_ule), ule_errors(stream))
             }
             Role::Data(_) => (Some(stream.mpe.counts().datagrams), Some(&stream.as_mpe), mpe_errors(stream)),
-            Role::Pat | Role::Pmt => (Some(stream.mpe.section_counts().sections), None, 0),
+            Role::Pat | Role::Pmt | Role::Sdt => (Some(stream.mpe.section_counts().sections), None, 0),
             _ => (None, None, 0),
         };
         let damaged = stream.transport_errors + stream.scrambled;
@@ -133,8 +209,8 @@ impl<'a> Figures<'a> {
     }
 }
 
-fn row(survey: &Survey, pid: Pid, stream: &PidStream) -> Vec<Cell> {
-    let Figures { role, bytes, units, carried, damaged, wrong } = Figures::of(survey, pid, stream);
+fn row(survey: &Survey, pid: Pid, stream: &PidStream, roles: &Roles) -> Vec<Cell> {
+    let Figures { role, bytes, units, carried, damaged, wrong } = Figures::of(pid, stream, roles);
     let number = |count: u64| Cell::Number(count.to_string());
     let errors = |count: u64| if count == 0 { number(0) } else { Cell::Bad(count.to_string()) };
     vec![
@@ -153,8 +229,8 @@ fn row(survey: &Survey, pid: Pid, stream: &PidStream) -> Vec<Cell> {
 }
 
 /// Describes one PID as JSON. Its keys are the columns of the CSV, in order.
-fn pid_json(survey: &Survey, pid: Pid, stream: &PidStream) -> Value {
-    let Figures { role, bytes, units, carried, damaged, wrong } = Figures::of(survey, pid, stream);
+fn pid_json(pid: Pid, stream: &PidStream, roles: &Roles) -> Value {
+    let Figures { role, bytes, units, carried, damaged, wrong } = Figures::of(pid, stream, roles);
     json!({
         "pid": pid.number(),
         "what": what(&role),
@@ -173,11 +249,11 @@ fn pid_json(survey: &Survey, pid: Pid, stream: &PidStream) -> Value {
 
 /// Writes one line per PID as CSV.
 fn csv(survey: &Survey) -> String {
-    let mut lines = csv::Writer::from_writer(Vec::new());
+    let (mut lines, roles) = (csv::Writer::from_writer(Vec::new()), survey.roles());
     let in_memory = "writing to memory does not fail";
     lines.write_record(COLUMNS).expect(in_memory);
     for (&pid, stream) in &survey.streams {
-        let value = pid_json(survey, pid, stream);
+        let value = pid_json(pid, stream, &roles);
         let cells = value.as_object().into_iter().flatten().map(|(_, value)| match value {
             Value::Null => String::new(),
             Value::String(text) => text.clone(),
@@ -207,12 +283,28 @@ const COLUMNS: [&str; 12] = [
     "types",
 ];
 
+/// Describes the services as JSON.
+pub(super) fn services_json(survey: &Survey) -> Value {
+    let services = survey.services.iter().map(|(number, service)| {
+        let of = service.description.as_ref();
+        json!({
+            "number": number,
+            "name": of.map(|of| &of.name),
+            "provider": of.map(|of| &of.provider),
+            "type": of.map(|of| of.kind),
+            "running_status": service.running,
+        })
+    });
+    services.collect()
+}
+
 /// Describes everything as JSON.
 fn json(survey: &Survey, skipped_bytes: u64) -> Value {
-    let pids = survey.streams.iter().map(|(&pid, stream)| pid_json(survey, pid, stream));
-    let programmes = survey.pat.iter().flat_map(|pat| &pat.programmes).map(|programme| {
+    let roles = survey.roles();
+    let pids = survey.streams.iter().map(|(&pid, stream)| pid_json(pid, stream, &roles));
+    let programmes = survey.programmes().map(|programme| {
         let streams = survey
-            .map_at(programme.map)
+            .map_of(programme)
             .map(|pmt| pmt.streams.iter().map(|stream| stream.pid.number()).collect::<Vec<_>>());
         json!({ "number": programme.number, "pmt_pid": programme.map.number(), "streams": streams })
     });
@@ -223,6 +315,7 @@ fn json(survey: &Survey, skipped_bytes: u64) -> Value {
         "skipped_bytes": skipped_bytes,
         "pids": pids.collect::<Vec<_>>(),
         "programmes": programmes.collect::<Vec<_>>(),
+        "services": services_json(survey),
         "frames": {
             "frames": survey.frames,
             "unreadable": survey.frame_errors,
@@ -270,6 +363,7 @@ fn what(role: &Role) -> String {
     match role {
         Role::Pat => "PAT".into(),
         Role::Pmt => "PMT".into(),
+        Role::Sdt => "SDT".into(),
         Role::Null => "NULL".into(),
         Role::Data(Encapsulation::Ule) => "ULE".into(),
         Role::Data(_) => "MPE".into(),
@@ -297,20 +391,51 @@ fn kinds(kinds: &Kinds) -> String {
     all.join(", ")
 }
 
-/// Lists the programmes, one a line.
-fn programmes(survey: &Survey) -> String {
-    let Some(pat) = &survey.pat else { return "  no PAT\n".into() };
+/// Lists the programmes with their services, one a line, and services without a programme.
+pub(super) fn programmes(survey: &Survey) -> String {
     let mut text = String::new();
-    for programme in &pat.programmes {
-        let state = match survey.map_at(programme.map) {
+    if !survey.has_pat() {
+        text.push_str("  no PAT\n");
+    }
+    let mut listed = BTreeSet::new();
+    for programme in survey.programmes() {
+        listed.insert(programme.number);
+        let state = match survey.map_of(programme) {
             Some(pmt) => {
                 pmt.streams.iter().map(|stream| stream.pid.to_string()).collect::<Vec<_>>().join(", ")
             }
             None => "no PMT".into(),
         };
-        text.push_str(&format!("  programme {}: PMT {}, streams {state}\n", programme.number, programme.map));
+        let name = survey.services.get(&programme.number).map(service).unwrap_or_default();
+        text += &format!("  programme {}{name}: PMT {}, streams {state}\n", programme.number, programme.map);
+    }
+    for (number, entry) in survey.services.iter().filter(|(number, _)| !listed.contains(number)) {
+        text += &format!("  service {number}{}: not in the PAT\n", service(entry));
     }
     text
+}
+
+/// Returns a service's name, provider, type and state.
+fn service(entry: &ServiceEntry) -> String {
+    let state = match entry.running {
+        0 | 4 => "",
+        1 => ", not running",
+        2 => ", starts soon",
+        3 => ", pausing",
+        5 => ", off air",
+        _ => ", unknown state",
+    };
+    let Some(Description { kind, provider, name }) = &entry.description else { return state.to_owned() };
+    let kind = match kind {
+        0x01 => "television".to_owned(),
+        0x02 | 0x0a => "radio".to_owned(),
+        0x0c => "data".to_owned(),
+        0x11 | 0x19 => "HD television".to_owned(),
+        0x16 => "SD television".to_owned(),
+        0x1f | 0x20 => "HEVC television".to_owned(),
+        other => format!("service type {other:#04x}"),
+    };
+    format!(" \"{name}\" of \"{provider}\" ({kind}{state})")
 }
 
 fn frames(survey: &Survey) -> Table {

@@ -12,9 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bentpipe_report::{Cell, Table, number};
 use bentpipe_wire::psi::{Pat, Pmt};
-use bentpipe_wire::section;
 use bentpipe_wire::ts::{Continuity, PACKET_LEN, Packet, Pcr, Pid};
+use bentpipe_wire::{pes, section};
 use serde_json::{Value, json};
+
+use super::stamps::{self, Stamps};
 
 /// Maximum interval of PAT and PMT in seconds (items 1.3.a and 1.5.a).
 const TABLES_S: f64 = 0.5;
@@ -111,7 +113,12 @@ pub(super) struct Measurement {
     pat: Intervals,
     pmts: BTreeMap<Pid, Intervals>,
     pids: BTreeMap<Pid, Intervals>,
-    stamps: BTreeMap<Pid, Intervals>,
+    /// Intervals between arrivals of time stamps, and the stamps.
+    stamps: BTreeMap<Pid, (Intervals, Stamps)>,
+    /// PIDs of the clocks of elementary streams.
+    clock_of: BTreeMap<Pid, Pid>,
+    /// Time of the first packet by the line.
+    start_s: f64,
     continuity_errors: u64,
     transport_errors: u64,
     sync_errors: u64,
@@ -145,18 +152,53 @@ impl Measurement {
         time_ns.saturating_sub(self.first_ns.unwrap_or(time_ns)) as f64 / 1e9
     }
 
-    /// Ends the first pass: chooses the clock that packets are timed by.
-    pub(super) fn choose_clock(&mut self) {
-        self.packets = 0;
+    /// Ends the first pass: chooses the clock that packets are timed by. `clock_of` has the clocks of elementary streams.
+    pub(super) fn choose_clock(&mut self, clock_of: BTreeMap<Pid, Pid>) {
+        (self.packets, self.clock_of) = (0, clock_of);
         let Some(clock) = self.references.values().max_by_key(|all| all.len()) else { return };
+        let piece_s = |pair: &[Reference]| {
+            forwards_s(pair[0].pcr, pair[1].pcr).map(|gap_s| gap_s / (pair[1].packet - pair[0].packet) as f64)
+        };
+        // Across a jump the adjacent rate is used.
+        let mut step_s = clock.windows(2).find_map(piece_s).unwrap_or(0.0);
         let mut at_s = 0.0;
         for pair in clock.windows(2) {
             if self.line.is_empty() {
                 self.line.push((pair[0].packet, 0.0));
             }
-            at_s += forwards_s(pair[0].pcr, pair[1].pcr).unwrap_or(0.0);
+            step_s = piece_s(pair).unwrap_or(step_s);
+            at_s += step_s * (pair[1].packet - pair[0].packet) as f64;
             self.line.push((pair[1].packet, at_s));
         }
+        self.start_s = self.time_s(0);
+    }
+
+    /// Returns the time of a packet since the first one, by the clock.
+    pub(super) fn since_start_s(&self, packet: u64) -> Option<f64> {
+        (self.line.len() > 1).then(|| (self.time_s(packet) - self.start_s).max(0.0))
+    }
+
+    /// Returns the time of a capture's packet, from the first one on.
+    pub(super) fn since_first_s(&self, time_ns: u64) -> f64 {
+        self.since_first(time_ns)
+    }
+
+    /// Returns the clock of an elementary stream at a packet, in ticks.
+    ///
+    /// It comes with `true` if the clock has just jumped as announced.
+    fn clock_at(&self, pid: Pid, packet: u64) -> Option<(f64, bool)> {
+        let all = self.references.get(self.clock_of.get(&pid)?)?;
+        let place = all.partition_point(|at| at.packet <= packet).clamp(1, all.len().max(2) - 1);
+        // Across a jump, and behind the last reference, the rate is that before.
+        let usable = |place: usize| {
+            let [from, to] = [all.get(place - 1)?, all.get(place)?];
+            let ticks = forwards_s(from.pcr, to.pcr)? * Pcr::TICKS_PER_S as f64;
+            Some(ticks / (to.packet - from.packet) as f64)
+        };
+        let step = usable(place).or_else(|| usable(place.checked_sub(1).filter(|place| *place > 0)?))?;
+        let from = all[place - 1];
+        let ticks = from.pcr.ticks() as f64 + (packet as f64 - from.packet as f64) * step;
+        Some((ticks, from.is_jump))
     }
 
     /// Returns the time of a packet by the line of the clock.
@@ -174,6 +216,7 @@ impl Measurement {
     /// Adds a packet in the second pass.
     pub(super) fn add(&mut self, time_ns: Option<u64>, bytes: &[u8; PACKET_LEN]) {
         let at_s = time_ns.map_or_else(|| self.time_s(self.packets), |time_ns| self.since_first(time_ns));
+        let number = self.packets;
         self.packets += 1;
         self.last_s = self.last_s.max(at_s);
         let Ok(packet) = Packet::new_checked(bytes) else {
@@ -194,8 +237,15 @@ impl Measurement {
         self.pmt_errors += u64::from(self.maps.contains(&pid) && is_scrambled);
         if pid == Pid::PAT || pid.number() == CAT || self.maps.contains(&pid) {
             self.table(pid, at_s, bytes);
-        } else if packet.unit_start() && packet.payload().is_ok_and(has_stamp) {
-            self.stamps.entry(pid).or_default().note(at_s, STAMPS_S);
+        } else if packet.unit_start()
+            && let Ok(header) = packet.payload().and_then(pes::Repr::parse)
+        {
+            let clock = self.clock_at(pid, number);
+            let (intervals, stamps) = self.stamps.entry(pid).or_default();
+            if header.pts.is_some() {
+                intervals.note(at_s, STAMPS_S);
+            }
+            stamps.add(&header, clock.map(|(ticks, _)| ticks), clock.is_some_and(|(_, is_jump)| is_jump));
         }
     }
 
@@ -207,8 +257,8 @@ impl Measurement {
 
     fn section(&mut self, pid: Pid, at_s: f64, section: &[u8]) {
         match (pid, section.first()) {
-            (Pid::PAT, Some(0)) => match Pat::parse(section) {
-                Ok(pat) => {
+            (Pid::PAT, Some(0)) => match Pat::parse_part(section) {
+                Ok((pat, _)) => {
                     self.pat.note(at_s, TABLES_S);
                     self.maps.extend(pat.programmes.iter().map(|programme| programme.map));
                 }
@@ -252,10 +302,9 @@ impl Measurement {
         let accuracy_s = clocks.iter().filter_map(|clock| clock.accuracy_s).reduce(f64::max);
         let is_inaccurate = |clock: &&Clock| clock.accuracy_s.is_some_and(|error_s| error_s > ACCURACY_S);
         let inaccurate = clocks.iter().filter(is_inaccurate).count() as u64;
-        let stamps = self
-            .stamps
-            .values()
-            .fold((0, 0.0_f64), |(errors, longest_s), of| (errors + of.errors, longest_s.max(of.longest_s)));
+        let stamps = self.stamps.values().fold((0, 0.0_f64), |(errors, longest_s), (of, _)| {
+            (errors + of.errors, longest_s.max(of.longest_s))
+        });
         let of = |item, name, errors, remark: String| Indicator { item, name, errors, remark };
         let plain = String::new;
         vec![
@@ -307,6 +356,12 @@ impl Measurement {
         (repetition, jumps, longest_s)
     }
 
+    /// Returns the time stamps by PID, with the longest interval between their arrivals in seconds.
+    pub(super) fn stamps(&self) -> impl Iterator<Item = (Pid, &Stamps, f64)> {
+        let all = self.stamps.iter().filter(|(_, (_, stamps))| stamps.stamped > 0);
+        all.map(|(pid, (intervals, stamps))| (*pid, stamps, intervals.longest_s))
+    }
+
     /// Returns the clocks of all PIDs with two references or more.
     pub(super) fn clocks(&self) -> Vec<Clock> {
         self.references.iter().filter(|(_, all)| all.len() > 1).map(|(pid, all)| clock(*pid, all)).collect()
@@ -319,14 +374,6 @@ impl Measurement {
 fn forwards_s(from: Pcr, to: Pcr) -> Option<f64> {
     let ticks = to.since(from);
     (ticks <= Pcr::TICKS_PER_S).then_some(ticks as f64 / Pcr::TICKS_PER_S as f64)
-}
-
-/// Returns `true` if a payload starts a PES packet with a presentation time stamp.
-///
-/// See ISO/IEC 13818-1, 2.4.3.6.
-fn has_stamp(payload: &[u8]) -> bool {
-    matches!(payload, [0, 0, 1, stream, _, _, first, second, ..]
-        if (0xbd..=0xfd).contains(stream) && first >> 6 == 2 && second & 0x80 != 0)
 }
 
 fn clock(pid: Pid, all: &[Reference]) -> Clock {
@@ -404,7 +451,7 @@ pub(super) fn tables(indicators: &[Indicator], clocks: &[Clock]) -> [Table; 2] {
 }
 
 /// Returns the measurement as JSON.
-pub(super) fn json(indicators: &[Indicator], clocks: &[Clock]) -> Value {
+pub(super) fn json(indicators: &[Indicator], clocks: &[Clock], measurement: &Measurement) -> Value {
     let of = |of: &Indicator| json!({ "item": of.item, "name": of.name, "errors": of.errors, "remark": of.remark });
     let clock = |of: &Clock| {
         json!({
@@ -413,8 +460,10 @@ pub(super) fn json(indicators: &[Indicator], clocks: &[Clock]) -> Value {
             "peak_to_peak_s": of.jitter_s.map(|jitter| jitter[1]),
         })
     };
+    let time_stamps: Vec<Value> =
+        measurement.stamps().map(|(pid, of, longest_s)| stamps::json(pid, of, longest_s)).collect();
     let all: Vec<Value> = indicators.iter().map(of).collect();
-    json!({ "indicators": all, "clocks": clocks.iter().map(clock).collect::<Vec<_>>() })
+    json!({ "indicators": all, "clocks": clocks.iter().map(clock).collect::<Vec<_>>(), "time_stamps": time_stamps })
 }
 
 #[cfg(test)]

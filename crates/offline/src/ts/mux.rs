@@ -164,7 +164,9 @@ impl Read {
             time_by_clock(&mut packets);
         }
         from_start(&mut packets);
-        let is_carried = |pid: &Pid| !matches!(survey.role(*pid), Role::Pat | Role::Pmt | Role::Null);
+        let roles = survey.roles();
+        let is_carried =
+            |pid: &Pid| !matches!(roles.get(pid), None | Some(Role::Pat | Role::Pmt | Role::Null));
         packets
             .retain(|(_, packet)| Packet::new_checked(packet).is_ok_and(|packet| is_carried(&packet.pid())));
         let pids = survey.streams.keys().copied().filter(|pid| is_carried(pid)).collect();

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bentpipe_dvb::Encapsulation;
 use bentpipe_wire::ethernet::{EtherType, Filter};
-use bentpipe_wire::psi::{Pat, Pmt};
+use bentpipe_wire::psi::{Elementary, Pat, Pmt, Programme};
+use bentpipe_wire::si::{Description, Sdt};
 use bentpipe_wire::ts::{Continuity, Packet, Pid, Refusal};
 use bentpipe_wire::{bbframe, gse, mpe, section, ule};
 
@@ -118,6 +119,8 @@ pub enum Role {
     Pat,
     /// Programme map table.
     Pmt,
+    /// Service description table.
+    Sdt,
     /// NULL packets.
     Null,
     /// IP by an encapsulation: ULE or MPE.
@@ -128,17 +131,33 @@ pub enum Role {
     Unknown,
 }
 
+/// Maximum number of programme maps that are kept.
+const MAX_MAPS: usize = 1 << 16;
+
+/// Service of the service description table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceEntry {
+    /// Running status: 4 is running.
+    pub running: u8,
+    /// Type and names, if the service has them.
+    pub description: Option<Description>,
+}
+
 /// Contents of a stream.
 #[derive(Debug)]
 pub struct Survey {
     /// Contents by PID.
     pub streams: BTreeMap<Pid, PidStream>,
-    /// Last programme association table.
-    pub pat: Option<Pat>,
+    /// Sections of the last programme association table by number.
+    pats: BTreeMap<u8, Pat>,
+    /// Services of the service description table by number.
+    pub services: BTreeMap<u16, ServiceEntry>,
     /// PIDs that a PAT named for a programme map.
     named: BTreeSet<Pid>,
-    /// Tables that look like a programme map, by PID.
-    pmts: BTreeMap<Pid, Pmt>,
+    /// Tables that look like a programme map, by PID and programme.
+    pmts: BTreeMap<(Pid, u16), Pmt>,
+    /// Sections of the service description table that were read, by number, and their version.
+    sdts: BTreeMap<u8, u8>,
     /// TS packets.
     pub packets: u64,
     /// TS packets that cannot be read.
@@ -165,9 +184,11 @@ impl Survey {
     pub fn new() -> Survey {
         Survey {
             streams: BTreeMap::new(),
-            pat: None,
+            pats: BTreeMap::new(),
+            services: BTreeMap::new(),
             named: BTreeSet::new(),
             pmts: BTreeMap::new(),
+            sdts: BTreeMap::new(),
             packets: 0,
             malformed: 0,
             frames: 0,
@@ -213,45 +234,181 @@ impl Survey {
         stream.mpe.push(bytes, |datagram| {
             stream.as_mpe.count(&ule::Payload::Pdu(datagram.ethertype, datagram.bytes))
         });
-        let (pat, named, pmts) = (&mut self.pat, &mut self.named, &mut self.pmts);
-        stream.tables.push(bytes, |section| {
-            if pid == Pid::PAT {
-                if let Ok(newer) = Pat::parse(section) {
-                    named.extend(newer.programmes.iter().map(|programme| programme.map));
-                    *pat = Some(newer);
+        // Taken out while its sections are read.
+        let mut tables = std::mem::replace(&mut stream.tables, section::Receiver::new(pid));
+        tables.push(bytes, |section| self.section(pid, section));
+        if let Some(stream) = self.streams.get_mut(&pid) {
+            stream.tables = tables;
+        }
+    }
+
+    /// Adds a section of a table.
+    pub(super) fn section(&mut self, pid: Pid, section: &[u8]) {
+        match pid {
+            Pid::PAT => self.pat(section),
+            Pid::SDT => self.sdt(section),
+            _ => {
+                let Ok(pmt) = Pmt::parse(section) else { return };
+                let key = (pid, pmt.number);
+                if self.pmts.len() < MAX_MAPS || self.pmts.contains_key(&key) {
+                    self.pmts.insert(key, pmt);
                 }
-            } else if let Ok(pmt) = Pmt::parse(section) {
-                pmts.insert(pid, pmt);
             }
-        });
+        }
+    }
+
+    fn pat(&mut self, section: &[u8]) {
+        let Ok((pat, part)) = Pat::parse_part(section) else { return };
+        let is_same = |other: &Pat| (other.version, other.stream_id) == (pat.version, pat.stream_id);
+        self.pats.retain(|number, other| *number <= part.last && is_same(other));
+        self.named.extend(pat.programmes.iter().map(|programme| programme.map));
+        self.pats.insert(part.number, pat);
+    }
+
+    fn sdt(&mut self, section: &[u8]) {
+        let Ok(sdt) = Sdt::parse(section) else { return };
+        if !sdt.is_actual || self.sdts.get(&sdt.part.number) == Some(&sdt.version) {
+            return;
+        }
+        if self.sdts.values().any(|version| *version != sdt.version) {
+            self.sdts.clear();
+            self.services.clear();
+        }
+        self.sdts.insert(sdt.part.number, sdt.version);
+        for service in &sdt.services {
+            let entry = ServiceEntry { running: service.running, description: service.description() };
+            self.services.insert(service.number, entry);
+        }
+    }
+
+    /// Returns `true` if the stream has a programme association table.
+    pub fn has_pat(&self) -> bool {
+        !self.pats.is_empty()
+    }
+
+    /// Returns the programmes of the last programme association table.
+    pub fn programmes(&self) -> impl Iterator<Item = &Programme> {
+        self.pats.values().flat_map(|pat| &pat.programmes)
     }
 
     /// Returns the programme maps by PID. They are those named by a PAT, or without one all candidates. A stream
     /// carried in another has its own, on any PID.
     pub fn maps(&self) -> impl Iterator<Item = (Pid, &Pmt)> {
-        let counts = |pid: &Pid| self.pat.is_none() || self.named.contains(pid);
-        self.pmts.iter().filter(move |(pid, _)| counts(pid)).map(|(pid, pmt)| (*pid, pmt))
+        self.pmts.iter().filter(|((pid, _), _)| self.is_map(*pid)).map(|((pid, _), pmt)| (*pid, pmt))
     }
 
-    /// Returns the programme map on a PID, if there is one.
-    pub fn map_at(&self, pid: Pid) -> Option<&Pmt> {
-        self.maps().find_map(|(at, pmt)| (at == pid).then_some(pmt))
+    fn is_map(&self, pid: Pid) -> bool {
+        self.pats.is_empty() || self.named.contains(&pid)
     }
 
-    /// Returns the role of a PID, as tables name it or CRCs bear it out.
+    /// Returns the map of a programme, if there is one.
+    pub fn map_of(&self, programme: &Programme) -> Option<&Pmt> {
+        self.pmts.get(&(programme.map, programme.number)).filter(|_| self.is_map(programme.map))
+    }
+
+    /// Returns elementary streams by PID, each with the PID of its clock.
+    pub fn elementary_streams(&self) -> BTreeMap<Pid, (&Elementary, Pid)> {
+        let mut all = BTreeMap::new();
+        for (_, pmt) in self.maps() {
+            for stream in &pmt.streams {
+                all.entry(stream.pid).or_insert((stream, pmt.clock));
+            }
+        }
+        all
+    }
+
+    /// Returns the role of each PID, as tables name it or CRCs bear it out.
+    pub fn roles(&self) -> BTreeMap<Pid, Role> {
+        let described = self.elementary_streams();
+        let of = |(&pid, stream): (&Pid, &PidStream)| {
+            (pid, self.role_of(pid, described.get(&pid).map(|(found, _)| *found), stream.borne_out()))
+        };
+        self.streams.iter().map(of).collect()
+    }
+
+    /// Returns the role of one PID, as [`Survey::roles`].
     pub fn role(&self, pid: Pid) -> Role {
         let described = self.maps().flat_map(|(_, pmt)| &pmt.streams).find(|stream| stream.pid == pid);
+        self.role_of(pid, described, self.streams.get(&pid).and_then(PidStream::borne_out))
+    }
+
+    fn role_of(&self, pid: Pid, described: Option<&Elementary>, borne_out: Option<Encapsulation>) -> Role {
+        let has_map = || self.pmts.range((pid, 0)..=(pid, u16::MAX)).next().is_some() && self.is_map(pid);
         match (pid, described) {
             (Pid::NULL, _) => Role::Null,
             (Pid::PAT, _) => Role::Pat,
-            _ if self.map_at(pid).is_some() => Role::Pmt,
+            (Pid::SDT, None) if !self.sdts.is_empty() => Role::Sdt,
+            _ if has_map() => Role::Pmt,
             (_, Some(stream)) if stream.is_ule() => Role::Data(Encapsulation::Ule),
             (_, Some(stream)) if stream.is_mpe() => Role::Data(Encapsulation::Mpe),
             (_, Some(stream)) => Role::Elementary(stream.kind),
-            (_, None) => {
-                let format = self.streams.get(&pid).and_then(PidStream::borne_out);
-                format.map_or(Role::Unknown, Role::Data)
-            }
+            (_, None) => borne_out.map_or(Role::Unknown, Role::Data),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bentpipe_wire::psi::Part;
+    use bentpipe_wire::section::Encapsulator;
+    use bentpipe_wire::si::{Service, service_descriptor};
+    use bentpipe_wire::ts::Method;
+
+    use super::*;
+
+    /// Passes sections of a PID to a survey in TS packets.
+    fn add(survey: &mut Survey, pid: Pid, sections: &[Vec<u8>]) {
+        let (mut encapsulator, mut bytes) = (Encapsulator::new(pid, Method::Padding), Vec::new());
+        sections.iter().for_each(|section| encapsulator.push(section, &mut bytes));
+        bytes.as_chunks().0.iter().for_each(|packet| survey.add(Unit::Ts(packet)));
+    }
+
+    #[test]
+    fn tables_of_many_sections_are_whole() {
+        const COUNT: u16 = 10_000;
+        let mut survey = Survey::new();
+        let numbers: Vec<u16> = (1..=COUNT).collect();
+        let map = |number: u16| Pid::new(0x20 + number % 0x1f00).expect("13 bits");
+        let last = (numbers.chunks(240).count() - 1) as u8;
+        let pats = numbers.chunks(240).zip(0..).map(|(numbers, number)| {
+            let programmes = numbers.iter().map(|&number| Programme { number, map: map(number) }).collect();
+            Pat { stream_id: 1, programmes, ..Pat::default() }.to_section_of(Part { number, last })
+        });
+        add(&mut survey, Pid::PAT, &pats.collect::<Vec<_>>());
+        let last = (numbers.chunks(40).count() - 1) as u8;
+        let sdts = numbers.chunks(40).zip(0..=last).map(|(numbers, number)| {
+            let service = |number: &u16| Service {
+                number: *number,
+                has_schedule: false,
+                has_present: false,
+                running: 4,
+                is_restricted: false,
+                descriptors: service_descriptor(1, b"P", format!("S{number}").as_bytes()),
+            };
+            let (part, services) = (Part { number, last }, numbers.iter().map(service).collect());
+            Sdt { stream_id: 1, network_id: 1, version: 0, is_actual: true, part, services }.to_section()
+        });
+        let sdts: Vec<Vec<u8>> = sdts.collect();
+        add(&mut survey, Pid::SDT, &sdts);
+        assert_eq!((survey.programmes().count(), survey.services.len()), (10_000, 10_000));
+        let name = survey.services[&777].description.as_ref().map(|of| of.name.clone());
+        assert_eq!((name.as_deref(), survey.role(Pid::SDT)), (Some("S777"), Role::Sdt));
+        // Two programmes may have their maps on one PID.
+        let maps = [(100, 0x1f80), (100 + 0x1f00, 0x1f81)].map(|(number, stream)| {
+            let stream =
+                Elementary { kind: 2, pid: Pid::new(stream).expect("13 bits"), descriptors: Vec::new() };
+            let (clock, descriptors) = (stream.pid, Vec::new());
+            Pmt { number, version: 0, clock, descriptors, streams: vec![stream] }.to_section()
+        });
+        add(&mut survey, map(100), &maps);
+        let streams: Vec<u16> = survey
+            .programmes()
+            .filter_map(|programme| Some(survey.map_of(programme)?.streams[0].pid.number()))
+            .collect();
+        assert_eq!((streams, survey.elementary_streams().len()), (vec![0x1f80, 0x1f81], 2));
+        // Another version replaces the table.
+        let sdt = Sdt { version: 1, ..Sdt::parse(&sdts[0]).expect("an SDT") };
+        add(&mut survey, Pid::SDT, &[sdt.to_section()]);
+        assert_eq!(survey.services.len(), 40);
     }
 }

@@ -1,8 +1,8 @@
 //! Programme specific information (ISO/IEC 13818-1, section 2.4.4): programmes of a transport stream and
 //! their streams.
 //!
-//! The programme association table (PAT) and the programme map table (PMT), each in one section that applies at once. A
-//! table in several sections, as only a PAT of more than 253 programmes needs, is not read.
+//! The programme association table (PAT) and the programme map table (PMT), each in one section that applies at once. A PAT in
+//! several sections, as more than 253 programmes need, is read section by section.
 
 use crate::bytes::{be16, put16};
 use crate::crc32::Crc32;
@@ -24,6 +24,15 @@ const PAT: u8 = 0;
 const PMT: u8 = 2;
 /// The programme number that stands for the network information table.
 const NETWORK: u16 = 0;
+
+/// Place of a section within its table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// Number of the section, from 0.
+    pub number: u8,
+    /// Number of the last section of the table.
+    pub last: u8,
+}
 
 /// Location of a programme's description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,7 +124,17 @@ impl Pat {
     /// Returns an error if it is not a whole PAT with a correct CRC; `Unsupported` if it is one of several
     /// sections or does not apply yet.
     pub fn parse(section: &[u8]) -> Result<Pat, Error> {
-        let (stream_id, version, body) = table(section, PAT)?;
+        let (pat, part) = Pat::parse_part(section)?;
+        whole(part)?;
+        Ok(pat)
+    }
+
+    /// Reads one section of a table that may have several, and its place among them.
+    ///
+    /// # Errors
+    /// Returns an error if it is not a whole section of a PAT with a correct CRC; `Unsupported` if it does not apply yet.
+    pub fn parse_part(section: &[u8]) -> Result<(Pat, Part), Error> {
+        let Read { identifier: stream_id, version, part, body } = read(section, PAT)?;
         if !body.len().is_multiple_of(4) {
             return Err(Error::malformed(Layer::Psi, 1, "a PAT has four bytes a programme"));
         }
@@ -126,7 +145,7 @@ impl Pat {
                 number => pat.programmes.push(Programme { number, map: pid(entry, 2) }),
             }
         }
-        Ok(pat)
+        Ok((pat, part))
     }
 
     /// Returns the section.
@@ -134,6 +153,14 @@ impl Pat {
     /// # Panics
     /// If a programme's number is 0, the version over 31, or the section longer than 1024 bytes.
     pub fn to_section(&self) -> Vec<u8> {
+        self.to_section_of(Part::default())
+    }
+
+    /// Returns the section with its place in a table of several.
+    ///
+    /// # Panics
+    /// As [`Pat::to_section`], and if the place is behind the last one.
+    pub fn to_section_of(&self, part: Part) -> Vec<u8> {
         let network = self.network.map(|map| (NETWORK, map));
         let programmes = self.programmes.iter().map(|programme| (programme.number, programme.map));
         let mut body = Vec::new();
@@ -143,7 +170,7 @@ impl Pat {
             body.extend(number.to_be_bytes());
             body.extend(pid_bytes(map));
         }
-        written(PAT, self.stream_id, self.version, &body)
+        written(PAT, self.stream_id, self.version, part, &body)
     }
 }
 
@@ -154,7 +181,8 @@ impl Pmt {
     /// Returns an error if it is not a whole PMT with a correct CRC, or its loops do not fit it;
     /// `Unsupported` if it does not apply yet.
     pub fn parse(section: &[u8]) -> Result<Pmt, Error> {
-        let (number, version, body) = table(section, PMT)?;
+        let Read { identifier: number, version, part, body } = read(section, PMT)?;
+        whole(part)?;
         let mut loops = Loops { body, at: 0 };
         let clock = loops.pid()?;
         let mut pmt = Pmt { number, version, clock, descriptors: loops.descriptors()?, streams: Vec::new() };
@@ -178,7 +206,7 @@ impl Pmt {
             body.extend(pid_bytes(stream.pid));
             push_descriptors(&mut body, &stream.descriptors);
         }
-        written(PMT, self.number, self.version, &body)
+        written(PMT, self.number, self.version, Part::default(), &body)
     }
 }
 
@@ -221,8 +249,16 @@ fn pid_bytes(pid: Pid) -> [u8; 2] {
     (0xe000 | pid.number()).to_be_bytes()
 }
 
-/// Identifier, version and content of a checked table.
-fn table(section: &[u8], id: u8) -> Result<(u16, u8, &[u8]), Error> {
+/// Header and content of a checked section.
+pub(super) struct Read<'a> {
+    pub(super) identifier: u16,
+    pub(super) version: u8,
+    pub(super) part: Part,
+    pub(super) body: &'a [u8],
+}
+
+/// Reads a section of table `id`.
+pub(super) fn read(section: &[u8], id: u8) -> Result<Read<'_>, Error> {
     section::check(Layer::Psi, section, HEADER_LEN + section::CRC_LEN)?;
     if section.len() > MAX_LEN {
         return Err(Error::malformed(Layer::Psi, 1, "a table's section over 1024 bytes"));
@@ -236,15 +272,28 @@ fn table(section: &[u8], id: u8) -> Result<(u16, u8, &[u8]), Error> {
     if section[5] & 1 == 0 {
         return Err(Error::unsupported(Layer::Psi, 5, "a table that does not apply yet"));
     }
-    if (section[6], section[7]) != (0, 0) {
-        return Err(Error::unsupported(Layer::Psi, 6, "a table in several sections"));
+    let part = Part { number: section[6], last: section[7] };
+    if part.number > part.last {
+        return Err(Error::malformed(Layer::Psi, 6, "a section behind the last one"));
     }
-    Ok((be16(section, 3), section[5] >> 1 & 31, &section[HEADER_LEN..section.len() - section::CRC_LEN]))
+    let body = &section[HEADER_LEN..section.len() - section::CRC_LEN];
+    Ok(Read { identifier: be16(section, 3), version: section[5] >> 1 & 31, part, body })
+}
+
+/// Refuses a section of several.
+fn whole(part: Part) -> Result<(), Error> {
+    match part {
+        Part { number: 0, last: 0 } => Ok(()),
+        _ => Err(Error::unsupported(Layer::Psi, 6, "a table in several sections")),
+    }
 }
 
 /// Returns a section with header and CRC.
-fn written(id: u8, identifier: u16, version: u8, body: &[u8]) -> Vec<u8> {
-    assert!(version < 32, "a version has five bits");
+pub(super) fn written(id: u8, identifier: u16, version: u8, part: Part, body: &[u8]) -> Vec<u8> {
+    assert!(
+        version < 32 && part.number <= part.last,
+        "a version has five bits, and its last section is the last"
+    );
     let mut section = vec![0; HEADER_LEN];
     section.extend(body);
     let len = section.len() + section::CRC_LEN;
@@ -253,6 +302,7 @@ fn written(id: u8, identifier: u16, version: u8, body: &[u8]) -> Vec<u8> {
     put16(&mut section, 1, 0xb000 | (len - section::HEADER_LEN) as u16);
     put16(&mut section, 3, identifier);
     section[5] = 0xc0 | version << 1 | 1;
+    (section[6], section[7]) = (part.number, part.last);
     let crc = Crc32::new().add_bytes(&section).register();
     section.extend(crc.to_be_bytes());
     section

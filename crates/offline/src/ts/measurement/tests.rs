@@ -1,4 +1,5 @@
 use bentpipe_mpeg::stream::testing::stream;
+use bentpipe_wire::pes::Stamp;
 use bentpipe_wire::ts::restamp;
 
 use super::*;
@@ -16,7 +17,8 @@ fn measured(packets: &[Bytes], time_ns: impl Fn(u64) -> Option<u64>) -> (Vec<Ind
     let mut measurement = Measurement::default();
     let numbered = || (0_u64..).zip(packets);
     numbered().for_each(|(n, packet)| measurement.survey(time_ns(n), packet));
-    measurement.choose_clock();
+    let video = Pid::new(0x100).expect("13 bits");
+    measurement.choose_clock(BTreeMap::from([(video, video)]));
     numbered().for_each(|(n, packet)| measurement.add(time_ns(n), packet));
     (measurement.indicators(0), measurement.clocks())
 }
@@ -78,9 +80,39 @@ fn times_of_a_capture_give_jitter() {
 }
 
 #[test]
-fn stamps_are_found_in_packets_that_start_a_picture() {
-    assert!(has_stamp(&[0, 0, 1, 0xe0, 0, 0, 0x80, 0x80, 5, 0x21]));
-    assert!(!has_stamp(&[0, 0, 1, 0xe0, 0, 0, 0x80, 0x00]) && !has_stamp(&[0, 0, 1]) && !has_stamp(&[]));
+fn stamps_are_compared_with_the_clock() {
+    // Each 100th packet starts a picture that is decoded 200 ms later, and one of them comes too late.
+    let mut packets = packets();
+    let starts: Vec<usize> = (100..4000).step_by(100).filter(|n| pid_of(&packets[*n]) == 0x100).collect();
+    for &n in &starts {
+        let clock = n as u64 * 8000 / 300;
+        let dts = Stamp::new(clock + if n == 500 { 0 } else { 18_000 } - u64::from(n == 500) * 90);
+        let header = pes::Repr::new(0xe0, Some(Stamp::new(dts.ticks() + 3600)), Some(dts));
+        // Behind header and adaptation field of the clock reference.
+        packets[n][1] |= 0x40;
+        header.emit(&mut packets[n][12..]);
+    }
+    let mut measurement = Measurement::default();
+    packets.iter().for_each(|packet| measurement.survey(None, packet));
+    let video = Pid::new(0x100).expect("13 bits");
+    measurement.choose_clock(BTreeMap::from([(video, video)]));
+    packets.iter().for_each(|packet| measurement.add(None, packet));
+    let json = measurement.stamps().map(|(pid, of, longest_s)| stamps::json(pid, of, longest_s)).next();
+    let json = json.expect("time stamps");
+    let near = |key: &str, expected: f64| {
+        let found = json[key].as_f64().unwrap_or(f64::NAN);
+        assert!((found - expected).abs() < 2e-5, "{key}: {found}, expected {expected}");
+    };
+    assert_eq!(json["pts"].as_u64(), Some(starts.len() as u64));
+    assert_eq!((json["late"].as_u64(), json["jumps"].as_u64()), (Some(1), Some(1)));
+    near("decoder_delay_max_s", 0.2);
+    near("decoder_delay_min_s", -0.001);
+    near("reordering_max_s", 0.04);
+    near("arrival_gap_max_s", 800_000.0 / 27e6);
+}
+
+fn pid_of(packet: &Bytes) -> u16 {
+    Packet::new_checked(packet).map_or(0, |packet| packet.pid().number())
 }
 
 #[test]

@@ -1,0 +1,199 @@
+//! `bentpipe ts inspect udp://ADDRESS:PORT`: a live stream, with alarms.
+#![allow(clippy::disallowed_methods, reason = "a live stream is measured in real time")]
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use bentpipe_emu::datagrams::{BATCH, Inbox, stamp_arrivals};
+use bentpipe_emu::poll;
+use bentpipe_gateway::{Listen, listener};
+use bentpipe_offline::Session;
+use bentpipe_offline::ts::monitor::{Alarm, Limits, MAX_ALARMS, Monitor, Second};
+use bentpipe_report::number;
+use bentpipe_units::Span;
+
+use crate::interrupt::INTERRUPTED;
+use crate::session::Terminal;
+use crate::show;
+
+/// Start of the name of a live stream.
+pub(super) const SCHEME: &str = "udp://";
+
+/// Longest datagram of UDP in bytes.
+const LONGEST: usize = 65_535;
+
+/// Longest wait for a datagram, so that timers and a stop are seen.
+const LONGEST_WAIT: Span = Span::from_millis(20);
+
+/// Batches taken before timers are looked at.
+const MAX_BATCHES: usize = 16;
+
+/// Observation of a live stream.
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    /// Address behind [`SCHEME`].
+    pub(super) address: String,
+    /// Interface on which a multicast group is joined.
+    pub(super) interface: Option<String>,
+    /// Duration; until Ctrl-C without one.
+    pub(super) lasts: Option<Span>,
+    pub(super) limits: Limits,
+    /// CSV file of rates over time, and its interval.
+    pub(super) rates: Option<PathBuf>,
+    pub(super) interval: Span,
+    /// JSON file with the summary.
+    pub(super) json: Option<PathBuf>,
+}
+
+impl Live {
+    /// Observes the stream, prints seconds and alarms, and returns the exit code.
+    ///
+    /// # Errors
+    /// Returns an error if the address cannot be listened at, or a file cannot be written.
+    pub(super) fn run(&self, session: &Terminal) -> Result<u8, String> {
+        let at = place(&self.address)?;
+        if at.ip().is_multicast() != self.interface.is_some() {
+            return Err(match &self.interface {
+                None => format!("{at} is a multicast group: expected --interface NAME, on which to join it"),
+                Some(_) => format!("--interface: {at} is not a multicast group"),
+            });
+        }
+        if let [Some(low), Some(high)] = self.limits.rate
+            && low > high
+        {
+            return Err(format!("--min-rate: expected at most --max-rate, {high}, got {low}"));
+        }
+        let failed = |error: std::io::Error| format!("{SCHEME}{at}: {error}");
+        let listen = Listen { at, interface: self.interface.clone(), from: Vec::new() };
+        let socket = listener(&listen).map_err(failed)?;
+        stamp_arrivals(&socket).map_err(failed)?;
+        let mut monitor = Monitor::new(self.limits, now_ns());
+        if let Some(path) = &self.rates {
+            monitor.log_rates(path, self.interval).map_err(|error| error.to_string())?;
+        }
+        let (started, mut inbox, mut drops) = (Instant::now(), Inbox::new(LONGEST), 0);
+        let is_over =
+            || self.lasts.is_some_and(|lasts| started.elapsed().as_nanos() >= u128::from(lasts.as_nanos()));
+        while !session.is_interrupted() && !is_over() {
+            match poll::wait([socket.as_fd()], LONGEST_WAIT) {
+                Err(error) if error.kind() != std::io::ErrorKind::Interrupted => return Err(failed(error)),
+                _ => {}
+            }
+            for _ in 0..MAX_BATCHES {
+                // An error is that of an earlier datagram, as from ICMP.
+                let count = inbox.receive(&socket).unwrap_or(0);
+                drops = inbox.drops().unwrap_or(drops);
+                for datagram in inbox.iter() {
+                    let at_ns = datagram.arrived_ns.unwrap_or_else(now_ns);
+                    monitor.push(at_ns, datagram.bytes, &mut |alarm| show::out(&alarm_line(alarm)));
+                }
+                if count < BATCH {
+                    break;
+                }
+            }
+            if let Some(second) = monitor.tick(now_ns(), &mut |alarm| show::out(&alarm_line(alarm))) {
+                show::out(&second_line(&second));
+            }
+            if let Some(error) = monitor.failure() {
+                return Err(error.to_string());
+            }
+        }
+        if drops > 0 {
+            session.note(&format!("{drops} datagrams dropped by this machine, which counts them as lost"));
+        }
+        self.end(monitor, session)
+    }
+
+    fn end(&self, mut monitor: Monitor, session: &Terminal) -> Result<u8, String> {
+        let finished = monitor.finish(now_ns(), &mut |alarm| show::out(&alarm_line(alarm)));
+        finished.map_err(|error| error.to_string())?;
+        show::out(&format!("\n{}", monitor.summary(show::coloured())));
+        if let Some(path) = &self.json {
+            bentpipe_record::write_json(path, &monitor.json()).map_err(|error| error.to_string())?;
+        }
+        Ok(match (monitor.has_alarms(), session.is_interrupted() && self.lasts.is_some()) {
+            (true, _) => 1,
+            (false, true) => INTERRUPTED,
+            (false, false) => 0,
+        })
+    }
+}
+
+/// Parses an address and port; without an address it is loopback.
+fn place(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
+    let at = match port {
+        Ok(port) => Ok(SocketAddr::from((IpAddr::V4(Ipv4Addr::LOCALHOST), port))),
+        Err(_) => text.parse(),
+    };
+    let expected = || {
+        format!(
+            "{SCHEME}{text}: expected a local address and port, as {SCHEME}127.0.0.1:5004 or {SCHEME}[::1]:5004"
+        )
+    };
+    at.ok().filter(|at| at.port() > 0).ok_or_else(expected)
+}
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Formats a time as date and time of day, UTC, to the millisecond.
+fn stamp(at_ns: u64) -> String {
+    let (millis, days) = (at_ns / 1_000_000 % 86_400_000, at_ns / 86_400_000_000_000);
+    // Days from 1 March of the year 0, in eras of 400 years.
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let (hours, minutes, seconds) = (millis / 3_600_000, millis / 60_000 % 60, millis / 1000 % 60);
+    let year = era * 400 + year + carry;
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{:03}Z", millis % 1000)
+}
+
+fn alarm_line(alarm: &Alarm) -> String {
+    let Alarm { at_ns, indicator, pid, is_over, text } = alarm;
+    let pid = pid.map_or_else(String::new, |pid| format!(" {pid}"));
+    format!("{}  {} {indicator}{pid}: {text}\n", stamp(*at_ns), if *is_over { "clear" } else { "ALARM" })
+}
+
+fn second_line(second: &Second) -> String {
+    let rate = number(second.bit_per_s() as f64 / 1e6);
+    let Second { at_ns, packets, pids, gaps, jitter_s, alarms } = second;
+    let jitter =
+        jitter_s.map_or_else(String::new, |jitter_s| format!(", PCR within {} ms", number(jitter_s * 1e3)));
+    let more = alarms.saturating_sub(MAX_ALARMS);
+    let more = if more > 0 { format!(", {more} more alarms not listed") } else { String::new() };
+    let at = stamp(*at_ns);
+    format!(
+        "{at}  {rate} Mbit/s, {packets} packets, {pids} PIDs, {gaps} gaps{jitter}, {alarms} alarms{more}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_without_a_host_are_loopback() {
+        for text in ["5004", ":5004", "127.0.0.1:5004"] {
+            assert_eq!(place(text), Ok("127.0.0.1:5004".parse().expect("an address")), "{text}");
+        }
+        assert!(place("239.1.1.1:5004").is_ok_and(|at| at.ip().is_multicast()));
+        assert!(
+            ["", "host:5004", "1.2.3.4", "70000", "0", "::1:5004x"].iter().all(|text| place(text).is_err())
+        );
+    }
+
+    #[test]
+    fn times_are_dates() {
+        assert_eq!(stamp(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(stamp(951_782_400_123_000_000), "2000-02-29T00:00:00.123Z");
+        assert_eq!(stamp(1_795_710_479_999_999_999), "2026-11-26T16:27:59.999Z");
+    }
+}

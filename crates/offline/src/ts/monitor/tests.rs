@@ -1,0 +1,218 @@
+use bentpipe_units::Rate;
+use bentpipe_wire::pes::Stamp;
+use bentpipe_wire::psi::{Elementary, Programme};
+use bentpipe_wire::section::Encapsulator;
+use bentpipe_wire::ts::{Adaptation, Method, NULL_PACKET, RTP_PAYLOAD_TYPE, Repr};
+
+use super::*;
+
+type Bytes = [u8; PACKET_LEN];
+
+/// Nanoseconds from packet to packet: 188 bytes at 5.076 Mbit/s.
+const STEP_NS: u64 = 8_000_000 / 27;
+
+fn pid(number: u16) -> Pid {
+    Pid::new(number).expect("13 bits")
+}
+
+/// Packets of a programme: tables every 89 ms, clock references every 3 ms, time stamps every 30 ms.
+fn packets(count: u64) -> Vec<Bytes> {
+    let programmes = vec![Programme { number: 1, map: pid(0x1000) }];
+    let pat = Pat { stream_id: 1, programmes, ..Pat::default() }.to_section();
+    let streams = vec![Elementary { kind: 2, pid: pid(0x100), descriptors: Vec::new() }];
+    let pmt = Pmt { number: 1, version: 0, clock: pid(0x100), descriptors: Vec::new(), streams };
+    let mut tables = [
+        (Encapsulator::new(Pid::PAT, Method::Padding), pat),
+        (Encapsulator::new(pid(0x1000), Method::Padding), pmt.to_section()),
+    ];
+    let mut continuity = 0;
+    let packet = |n: u64| {
+        if let Some((encapsulator, section)) = tables.get_mut((n % 300) as usize) {
+            let mut bytes = Vec::new();
+            encapsulator.push(section, &mut bytes);
+            return *bytes.first_chunk().expect("a packet");
+        }
+        if n % 10 != 5 && n.is_multiple_of(3) {
+            return NULL_PACKET;
+        }
+        let pcr = (n % 10 == 5).then(|| Pcr::new(n * 8000));
+        let adaptation = pcr.map(|pcr| Adaptation { len_bytes: 7, pcr: Some(pcr), ..Adaptation::default() });
+        let starts = n % 100 == 5;
+        let repr = Repr { unit_start: starts, adaptation, ..Repr::new(pid(0x100), continuity) };
+        continuity = (continuity + 1) % 16;
+        let mut packet = [0; PACKET_LEN];
+        repr.emit(&mut packet);
+        if starts {
+            let stamp = Stamp::new(n * 8000 / 300 + 9000);
+            pes::Repr::new(0xe0, Some(stamp), None).emit(&mut packet[repr.buffer_len()..]);
+        }
+        packet
+    };
+    (0..count).map(packet).collect()
+}
+
+/// Start of the stream in nanoseconds since 1970.
+const START_NS: u64 = 1_700_000_000_000_000_000;
+
+/// Passes packets at their times to a monitor, and returns the alarms with their packet's number.
+fn alarms(limits: Limits, packets: &[(u64, Bytes)]) -> (Monitor, Vec<(Indicator, bool)>, Vec<Second>) {
+    let mut monitor = Monitor::new(limits, START_NS);
+    let (mut found, mut seconds) = (Vec::new(), Vec::new());
+    let mut sink = |alarm: &Alarm| found.push((alarm.indicator, alarm.is_over));
+    let mut tick_ns = START_NS;
+    for (at_ns, packet) in packets {
+        while tick_ns + 20_000_000 < START_NS + at_ns {
+            tick_ns += 20_000_000;
+            seconds.extend(monitor.tick(tick_ns, &mut sink));
+        }
+        monitor.push(START_NS + at_ns, packet, &mut sink);
+    }
+    (monitor, found, seconds)
+}
+
+fn timed(packets: Vec<Bytes>) -> Vec<(u64, Bytes)> {
+    (0..).zip(packets).map(|(n, packet)| (n * STEP_NS, packet)).collect()
+}
+
+#[test]
+fn a_good_stream_raises_nothing() {
+    let (monitor, found, seconds) = alarms(Limits::default(), &timed(packets(20_000)));
+    assert!(found.is_empty() && !monitor.has_alarms(), "{found:?}");
+    assert_eq!(seconds.len(), 5);
+    let rate = seconds[1].bit_per_s() as f64;
+    assert!((rate - 5.076e6).abs() < 0.03 * 5.076e6 && seconds[1].pids == 4, "{:?}", seconds[1]);
+    assert!(seconds[1].jitter_s.is_some_and(|jitter_s| jitter_s < 1e-6), "{:?}", seconds[1]);
+    assert!(monitor.summary(false).contains("programme 1: PMT 0x1000, streams 0x0100"));
+}
+
+#[test]
+fn each_fault_raises_its_alarm() {
+    let only = |keep: &dyn Fn(u64, &Bytes) -> bool| -> Vec<(Indicator, bool)> {
+        let mut all = timed(packets(30_000));
+        let mut n = 0;
+        all.retain(|(_, packet)| {
+            n += 1;
+            keep(n, packet)
+        });
+        alarms(Limits::default(), &all).1
+    };
+    let number = |packet: &Bytes| u16::from_be_bytes([packet[1] & 0x1f, packet[2]]);
+    let within = |n: u64| (5000..10_000).contains(&n);
+    let lost = only(&|n, _| n != 5003);
+    assert_eq!(lost, [(Indicator::Continuity, false)]);
+    let pat = only(&|n, packet| !within(n) || number(packet) != 0);
+    assert!(pat[0] == (Indicator::Pat, false) && pat.contains(&(Indicator::Pat, true)), "{pat:?}");
+    let pmt = only(&|n, packet| !within(n) || number(packet) != 0x1000);
+    assert!(pmt[0] == (Indicator::Pmt, false) && pmt.contains(&(Indicator::Pmt, true)), "{pmt:?}");
+    // Without the packets of references and stamps there are gaps of the counter too.
+    let pcr = only(&|n, packet| !within(n) || packet[3] & 0x20 == 0);
+    assert!(
+        pcr.contains(&(Indicator::PcrRepetition, false)) && pcr.contains(&(Indicator::PcrRepetition, true))
+    );
+    let pts = only(&|n, packet| !within(n) || packet[1] & 0x40 == 0 || number(packet) != 0x100);
+    assert!(pts.contains(&(Indicator::Pts, false)) && pts.contains(&(Indicator::Pts, true)), "{pts:?}");
+    let gone = only(&|n, packet| n < 5000 || number(packet) != 0x100);
+    assert!(
+        gone.contains(&(Indicator::Pid, false)) && !gone.contains(&(Indicator::SyncLoss, false)),
+        "{gone:?}"
+    );
+    let mut marked = timed(packets(5000));
+    marked[2000].1[1] |= 0x80;
+    assert!(alarms(Limits::default(), &marked).1.contains(&(Indicator::Transport, false)));
+    let mut wrong = timed(packets(5000));
+    wrong[300].1[12] ^= 1;
+    assert!(alarms(Limits::default(), &wrong).1.contains(&(Indicator::Crc, false)));
+    let mut jump = timed(packets(5000));
+    jump[2000..].iter_mut().for_each(|(_, packet)| bentpipe_wire::ts::restamp(packet, 270_000_000));
+    assert_eq!(alarms(Limits::default(), &jump).1, [(Indicator::PcrDiscontinuity, false)]);
+}
+
+#[test]
+fn silence_is_one_alarm() {
+    let mut all = timed(packets(20_000));
+    all[10_000..].iter_mut().for_each(|(at_ns, packet)| {
+        *at_ns += 2_000_000_000;
+        bentpipe_wire::ts::restamp(packet, 54_000_000);
+    });
+    let (_, found, _) = alarms(Limits::default(), &all);
+    let expected =
+        [(Indicator::SyncLoss, false), (Indicator::SyncLoss, true), (Indicator::PcrDiscontinuity, false)];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_rate_outside_of_its_band_is_an_alarm_until_it_returns() {
+    let limits = Limits {
+        rate: [Some(Rate::from_bps(4_000_000)), Some(Rate::from_bps(6_000_000))],
+        ..Limits::default()
+    };
+    let mut all = timed(packets(20_000));
+    // NULL packets are left out for two seconds.
+    let mut n = 0;
+    all.retain(|(_, packet)| {
+        n += 1;
+        !(4000..11_000).contains(&n) || packet != &NULL_PACKET
+    });
+    let (_, found, _) = alarms(limits, &all);
+    assert_eq!(found, [(Indicator::Rate, false), (Indicator::Rate, true)]);
+}
+
+#[test]
+fn datagrams_may_be_rtp_or_end_within_packets() {
+    let stream = packets(4000).concat();
+    let run = |datagrams: Vec<Vec<u8>>, gap_ns: u64| {
+        let (mut monitor, mut found) = (Monitor::new(Limits::default(), START_NS), Vec::new());
+        for (n, datagram) in (0..).zip(datagrams) {
+            monitor.push(START_NS + n * gap_ns, &datagram, &mut |alarm| found.push(alarm.indicator));
+        }
+        let packets = monitor.pids.values().map(|state| state.packets).sum::<u64>();
+        (packets, found, monitor.datagrams)
+    };
+    let pieces: Vec<Vec<u8>> = stream.chunks(1472).map(<[u8]>::to_vec).collect();
+    let count = pieces.len() as u64;
+    let (found, raised, datagrams) = run(pieces, 1472 * STEP_NS / 188);
+    assert_eq!((found, raised.len(), datagrams), (4000, 0, [count, 0, 0]));
+    let with_rtp = |(n, payload): (usize, &[u8])| {
+        let mut header = [0; rtp::HEADER_LEN];
+        rtp::Repr::new(RTP_PAYLOAD_TYPE, n as u16, 0, 1).emit(&mut header);
+        [&header[..], payload].concat()
+    };
+    let mut datagrams: Vec<Vec<u8>> = stream.chunks(1316).enumerate().map(with_rtp).collect();
+    let (found, raised, _) = run(datagrams.clone(), 7 * STEP_NS);
+    assert_eq!((found, raised.len()), (4000, 0));
+    datagrams.remove(100);
+    let (_, raised, _) = run(datagrams, 7 * STEP_NS);
+    assert_eq!(raised, [Indicator::Rtp, Indicator::Continuity]);
+}
+
+#[test]
+fn hostile_datagrams_cost_bounded_memory_and_lines() {
+    let (mut monitor, mut lines) = (Monitor::new(Limits::default(), START_NS), 0_u64);
+    let mut state = 1_u32;
+    let mut next = move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    for n in 0..40_000_u64 {
+        let mut datagram: Vec<u8> = (0..188 * (1 + n % 3) + n % 5).map(|_| next()).collect();
+        if n % 2 == 0 {
+            datagram.truncate(188);
+            datagram[0] = SYNC;
+            datagram[3] &= 0x3f;
+        }
+        monitor.push(START_NS + n * 1000, &datagram, &mut |_| lines += 1);
+    }
+    monitor.tick(START_NS + 500_000_000, &mut |_| lines += 1);
+    assert!(lines <= MAX_ALARMS && monitor.raised.values().sum::<u64>() > 10_000, "{lines}");
+    assert!(monitor.pids.len() <= 1 << 13 && monitor.maps.len() <= MAX_MAPS);
+    assert!(monitor.plain.waiting_len() < 70_000);
+    monitor.finish(START_NS, &mut |_| {}).expect("no file");
+}
+
+#[test]
+fn nothing_at_all_is_an_alarm_at_the_end() {
+    let mut monitor = Monitor::new(Limits::default(), START_NS);
+    assert!(monitor.tick(START_NS + 5_000_000_000, &mut |_| {}).is_some() && !monitor.has_alarms());
+    monitor.finish(START_NS + 5_000_000_000, &mut |_| {}).expect("no file");
+    assert!(monitor.has_alarms());
+}

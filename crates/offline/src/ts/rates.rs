@@ -1,0 +1,225 @@
+//! Rate of a stream over time, by PID and of all.
+//!
+//! Memory does not grow with the length of the stream: lines are written as intervals end, and the plot keeps a bounded number
+//! of intervals, of which two become one when there are more.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use bentpipe_record::WholeFile;
+use bentpipe_report::{Axis, Curve, Plot, number};
+use bentpipe_wire::ts::{PACKET_LEN, Pid};
+
+use super::survey::Role;
+use crate::Error;
+
+/// Maximum number of intervals of a file.
+const MAX_INTERVALS: u64 = 1 << 22;
+/// Maximum number of points of a curve.
+const MAX_POINTS: usize = 1024;
+/// Number of PIDs that are drawn, those with the most packets.
+const DRAWN: usize = 8;
+/// Number of PIDs.
+const PIDS: usize = 1 << 13;
+
+/// File of rates: a line for each clock, interval and PID.
+pub(super) struct RateFile {
+    path: PathBuf,
+    file: WholeFile,
+}
+
+impl RateFile {
+    /// Begins a file with its header.
+    pub(super) fn create(path: &Path) -> Result<RateFile, Error> {
+        let failed = |source| Error::Write { path: path.into(), source };
+        let mut file = WholeFile::create(path).map_err(failed)?;
+        file.write_all(b"clock,time_s,pid,packets,bit_per_s\n").map_err(failed)?;
+        Ok(RateFile { path: path.into(), file })
+    }
+
+    /// Ends the file.
+    pub(super) fn finish(self) -> Result<(), Error> {
+        let RateFile { path, file } = self;
+        file.finish().map_err(|source| Error::Write { path, source })
+    }
+}
+
+/// Packets of the current interval, and an overview of those before.
+pub(super) struct RateLog {
+    clock: &'static str,
+    interval_s: f64,
+    /// Number of the current interval.
+    current: u64,
+    counts: Vec<u64>,
+    touched: Vec<usize>,
+    overview: Overview,
+}
+
+impl RateLog {
+    /// Creates a log by a clock of this name.
+    pub(super) fn new(clock: &'static str, interval_s: f64) -> RateLog {
+        let (counts, overview) = (vec![0; PIDS], Overview::default());
+        RateLog { clock, interval_s, current: 0, counts, touched: Vec::new(), overview }
+    }
+
+    /// Adds a packet at a time from the start. One before the current interval counts there.
+    pub(super) fn add(&mut self, at_s: f64, pid: Pid, file: Option<&mut RateFile>) -> Result<(), Error> {
+        self.advance(at_s, file)?;
+        let place = usize::from(pid.number());
+        if self.counts[place] == 0 {
+            self.touched.push(place);
+        }
+        self.counts[place] += 1;
+        Ok(())
+    }
+
+    /// Ends the intervals before a time.
+    pub(super) fn advance(&mut self, at_s: f64, mut file: Option<&mut RateFile>) -> Result<(), Error> {
+        let interval = (at_s / self.interval_s).max(0.0) as u64;
+        if interval > MAX_INTERVALS {
+            let text = format!("more than {MAX_INTERVALS} intervals: expected a longer --interval");
+            return Err(Error::Usage(text));
+        }
+        while self.current < interval {
+            self.end_interval(file.as_deref_mut())?;
+        }
+        Ok(())
+    }
+
+    fn end_interval(&mut self, file: Option<&mut RateFile>) -> Result<(), Error> {
+        self.touched.sort_unstable();
+        if let Some(file) = file {
+            self.write(file).map_err(|source| Error::Write { path: file.path.clone(), source })?;
+        }
+        let counts = &mut self.counts;
+        let packets = self.touched.drain(..).map(|pid| (pid, std::mem::take(&mut counts[pid])));
+        self.overview.add(packets);
+        self.current += 1;
+        Ok(())
+    }
+
+    fn write(&self, file: &mut RateFile) -> std::io::Result<()> {
+        // Without the digits that binary fractions add to times.
+        let at_s = (self.current as f64 * self.interval_s * 1e9).round() / 1e9;
+        let total = self.touched.iter().map(|pid| self.counts[*pid]).sum();
+        let line = |file: &mut WholeFile, pid: &dyn std::fmt::Display, packets: u64| {
+            let rate = (packets * 8 * PACKET_LEN as u64) as f64 / self.interval_s;
+            writeln!(file, "{},{at_s},{pid},{packets},{rate:.0}", self.clock)
+        };
+        line(&mut file.file, &"all", total)?;
+        self.touched.iter().try_for_each(|pid| line(&mut file.file, pid, self.counts[*pid]))
+    }
+
+    /// Returns the number of whole intervals.
+    pub(super) fn intervals(&self) -> u64 {
+        self.current
+    }
+
+    /// Returns the plot of the rates of all packets and of the largest PIDs.
+    pub(super) fn plot(&self, roles: &BTreeMap<Pid, Role>, what: impl Fn(&Role) -> String) -> Plot {
+        let title =
+            format!("Rate by {}", if self.clock == "pcr" { "clock references" } else { "times of capture" });
+        let mut plot = Plot::new(title, Axis::new("time", "s"), Axis::new("rate", "bit/s"));
+        let step_s = self.interval_s * self.overview.width.max(1) as f64;
+        plot.note = format!("mean over {} s each", number(step_s));
+        let curve = |name: String, colour: usize, packets: &[u64]| {
+            let point = |(n, packets): (usize, &u64)| {
+                (n as f64 * step_s, (packets * 8 * PACKET_LEN as u64) as f64 / step_s)
+            };
+            Curve {
+                name,
+                points: packets.iter().enumerate().map(point).collect(),
+                colour,
+                ..Curve::default()
+            }
+        };
+        let whole = self.overview.whole();
+        plot.curves.push(curve("all".to_owned(), 0, &self.overview.total[..whole]));
+        let mut pids: Vec<(u64, usize)> =
+            self.overview.by_pid.iter().map(|(pid, packets)| (packets.iter().sum(), *pid)).collect();
+        pids.sort_unstable_by(|a, b| b.cmp(a));
+        for (nth, (_, pid)) in pids.into_iter().take(DRAWN).enumerate() {
+            let mut packets = self.overview.by_pid[&pid].clone();
+            packets.resize(whole, 0);
+            let role = Pid::new(pid as u16).and_then(|pid| Some((pid, roles.get(&pid)?)));
+            let name = role.map_or_else(String::new, |(pid, role)| format!("{pid} {}", what(role)));
+            plot.curves.push(curve(name, nth + 1, &packets));
+        }
+        plot
+    }
+}
+
+/// Packets over a bounded number of equal parts of the time.
+#[derive(Debug, Default)]
+struct Overview {
+    /// Number of intervals in a part; 0 before the first.
+    width: u64,
+    /// Intervals in the last part.
+    filled: u64,
+    total: Vec<u64>,
+    by_pid: BTreeMap<usize, Vec<u64>>,
+}
+
+impl Overview {
+    fn add(&mut self, packets: impl Iterator<Item = (usize, u64)>) {
+        self.width = self.width.max(1);
+        if self.total.is_empty() || self.filled == self.width {
+            if self.total.len() == MAX_POINTS {
+                self.halve();
+            }
+            self.total.push(0);
+            self.filled = 0;
+        }
+        self.filled += 1;
+        let place = self.total.len() - 1;
+        for (pid, packets) in packets {
+            self.total[place] += packets;
+            let parts = self.by_pid.entry(pid).or_default();
+            parts.resize(place + 1, 0);
+            parts[place] += packets;
+        }
+    }
+
+    /// Merges parts in pairs.
+    fn halve(&mut self) {
+        let pairs = |parts: &[u64]| parts.chunks(2).map(|pair| pair.iter().sum()).collect::<Vec<u64>>();
+        self.total = pairs(&self.total);
+        self.by_pid.values_mut().for_each(|parts| *parts = pairs(parts));
+        self.width *= 2;
+    }
+
+    /// Returns the number of whole parts.
+    fn whole(&self) -> usize {
+        self.total.len() - usize::from(self.filled < self.width && !self.total.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_counted_in_their_interval() {
+        let mut log = RateLog::new("pcr", 0.1);
+        let pid = |number| Pid::new(number).expect("13 bits");
+        for (at_s, number) in [(0.0, 1), (0.05, 2), (0.31, 1), (0.2, 1), (0.55, 3)] {
+            log.add(at_s, pid(number), None).expect("few intervals");
+        }
+        assert_eq!((log.intervals(), log.overview.total.clone()), (5, vec![2, 0, 0, 2, 0]));
+        assert_eq!(log.overview.by_pid[&1], [1, 0, 0, 2]);
+        assert!(log.advance(1e9, None).is_err() && log.advance(f64::NAN, None).is_ok());
+    }
+
+    #[test]
+    fn an_overview_is_bounded_and_loses_nothing() {
+        let mut overview = Overview::default();
+        for n in 0..10_000_u64 {
+            overview.add([(7, n), (8, 1)].into_iter());
+        }
+        assert!(overview.total.len() <= MAX_POINTS && overview.width == 16, "{}", overview.width);
+        assert_eq!(overview.total.iter().sum::<u64>(), 9999 * 10_000 / 2 + 10_000);
+        assert_eq!(overview.by_pid[&8].iter().sum::<u64>(), 10_000);
+        assert_eq!(overview.total[0], (0..16).sum::<u64>() + 16);
+    }
+}
