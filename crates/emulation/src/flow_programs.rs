@@ -409,7 +409,7 @@ struct RunningFlow {
 }
 
 impl RunningFlow {
-    /// Returns `false` if the client failed.
+    /// Returns `true` if the client has not failed.
     ///
     /// It is started in its time, and its output read at the end.
     fn look(&mut self, since: Duration, measures: &Mutex<Vec<Measure>>) -> bool {

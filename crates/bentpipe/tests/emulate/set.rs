@@ -72,16 +72,16 @@ fn the_socket_answers_each_line_and_survives_nonsense() {
     let stream = UnixStream::connect(running.socket()).expect("it listens");
     let mut answers = BufReader::new(&stream).lines();
     for (line, answer) in [
-        ("{\"set\": \"link.hop.delay=30 ms\"}", "{\"ok\":true}"),
+        ("{\"set\": \"link.hop.delay=30 ms\"}", "\"ok\":true"),
         ("nonsense", "{\"error\":\"expected {\\\"set\\\": \\\"KEY=VALUE\\\"}: "),
         ("{\"set\": 5}", "{\"error\":\"expected {\\\"set\\\""),
         ("{\"set\": \"link.hop.delay\"}", "{\"error\":\"expected {\\\"set\\\""),
         ("", "{\"error\":"),
-        ("{\"set\": \"link.hop.delay=40 ms\"}", "{\"ok\":true}"),
+        ("{\"set\": \"link.hop.delay=40 ms\"}", "\"ok\":true"),
     ] {
         writeln!(&stream, "{line}").expect("sent");
         let given = answers.next().expect("an answer").expect("text");
-        assert!(given.starts_with(answer), "{line}: {given}");
+        assert!(given.contains(answer), "{line}: {given}");
     }
     drop(stream);
     // Bytes that are no text end a connection, not the emulation.
