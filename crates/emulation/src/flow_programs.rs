@@ -5,7 +5,6 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +25,7 @@ mod figures;
 /// Folder of the programs' output in that of the results.
 pub(crate) const FOLDER: &str = "programs";
 /// Most flows: each is two processes.
-const MAX_FLOWS: usize = 64;
+const MAX_FLOWS: u64 = 64;
 /// Most streams of one iperf3.
 const MAX_STREAMS: u32 = 128;
 /// First port of iperf3's servers. Each flow has its own.
@@ -55,7 +54,6 @@ pub(crate) struct FlowPrograms {
     linger: Duration,
     /// Flows without a program, and why.
     pub(crate) notices: Vec<String>,
-    measures: Arc<Mutex<Vec<Measure>>>,
 }
 
 /// Program of a flow.
@@ -92,14 +90,21 @@ impl FlowPrograms {
         let (mut all, mut notices) = (Vec::new(), Vec::new());
         let is_real = |name: &str| hosts.host(name).is_some();
         let flows = scenario.flow.iter().filter(|(_, flow)| is_real(&flow.from) && is_real(&flow.to));
-        let flows: Vec<_> = flows.flat_map(|(name, flow)| each(name, flow)).collect();
-        if flows.len() > MAX_FLOWS {
+        let mut sent = Vec::new();
+        for (name, flow) in flows {
+            match flow.traffic.kind().real(flow.ip) {
+                Ok(_) => sent.push((name, flow)),
+                Err(why) => notices.push(left_out(name, &format!("{why} (\"{}\")", flow.traffic.word()))),
+            }
+        }
+        let number: u64 = sent.iter().map(|(_, flow)| programs_of(flow)).sum();
+        if number > MAX_FLOWS {
             return Err(Error::other(format!(
-                "--real-flows: {} flows between real hosts: expected at most {MAX_FLOWS}",
-                flows.len()
+                "--real-flows: {number} flows between real hosts: expected at most {MAX_FLOWS}"
             )));
         }
-        for (number, (name, start, flow)) in flows.into_iter().enumerate() {
+        let flows = sent.into_iter().flat_map(|(name, flow)| each(name, flow));
+        for (number, (name, start, flow)) in flows.enumerate() {
             let time = time_of(start, flow, scenario.duration);
             match planned(&name, flow, time)? {
                 Ok(plan) => {
@@ -107,7 +112,7 @@ impl FlowPrograms {
                     let program = program((&name, start), flow, plan, hosts, port).map_err(Error::Other)?;
                     all.push(program);
                 }
-                Err(why) => notices.push(format!("flow \"{name}\" is left out: {why}")),
+                Err(why) => notices.push(left_out(&name, &why)),
             }
         }
         let lasting = |span: Span| Duration::from_nanos(span.as_nanos());
@@ -117,10 +122,34 @@ impl FlowPrograms {
             duration: lasting(scenario.duration),
             linger: lasting(round_trip),
             notices,
-            measures: Arc::default(),
         })
     }
 
+    /// Starts the servers. Output goes to `folder`.
+    ///
+    /// It takes some time, so that it comes before the clock starts.
+    ///
+    /// # Errors
+    /// Returns an error if a server does not listen, or a file cannot be written.
+    pub(crate) fn serve(self, folder: &Path) -> Result<Served, String> {
+        let folder = folder.join(FOLDER);
+        if !self.all.is_empty() {
+            fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
+        let all = self.all.into_iter().map(|program| program.serve(&folder));
+        let all = all.collect::<Result<Vec<_>, _>>()?;
+        let running = Running { all, limit: self.limit, duration: self.duration, linger: self.linger };
+        Ok(Served { running, measures: Arc::default() })
+    }
+}
+
+/// Programs whose servers listen.
+pub(crate) struct Served {
+    running: Running,
+    measures: Arc<Mutex<Vec<Measure>>>,
+}
+
+impl Served {
     /// Returns the step after the run that adds what the programs measured.
     pub(crate) fn finish(&self, other: Option<Finish>) -> Finish {
         let measures = Arc::clone(&self.measures);
@@ -131,34 +160,30 @@ impl FlowPrograms {
         })
     }
 
-    /// Starts the servers, and a thread that starts each client in its time. Their output goes to `folder`.
+    /// Starts a thread that starts each client in its time.
     ///
     /// The thread sets `stop` when all have ended and the duration is over. Once `stop` is set it ends them.
-    ///
-    /// # Errors
-    /// Returns an error if a program cannot be started.
-    pub(crate) fn start(self, folder: &Path, stop: Arc<AtomicBool>) -> Result<Started, String> {
-        let folder = folder.join(FOLDER);
-        let wrong = |error: io::Error| format!("{}: {error}", folder.display());
-        if !self.all.is_empty() {
-            fs::create_dir_all(&folder).map_err(wrong)?;
-        }
-        let began = Instant::now();
-        let all = self.all.into_iter().map(|program| program.serve(&folder));
-        let all = all.collect::<Result<Vec<_>, _>>()?;
-        let running = Running { all, began, limit: self.limit, duration: self.duration, linger: self.linger };
-        Ok(Started(std::thread::spawn(move || running.follow(&stop, &self.measures))))
+    pub(crate) fn start(self, stop: Arc<AtomicBool>) -> Started {
+        Started(std::thread::spawn(move || self.running.follow(&stop, &self.measures)))
     }
+}
+
+fn left_out(flow: &str, why: &str) -> String {
+    format!("flow \"{flow}\" is left out: {why}")
+}
+
+/// Returns the number of a flow's programs. Copies that are measured together have one.
+fn programs_of(flow: &Flow) -> u64 {
+    let are_together = flow.traffic.kind().takes().copies == Copies::Together;
+    if are_together { 1 } else { u64::from(flow.count) }
 }
 
 /// Returns the copies of a flow with their starts.
 ///
 /// Those that are measured together are one.
 fn each<'a>(name: &'a str, flow: &'a Flow) -> impl Iterator<Item = (String, Span, &'a Flow)> {
-    let are_together = flow.traffic.kind().takes().copies == Copies::Together;
-    let count = if are_together { 1 } else { u64::from(flow.count) };
-    // One more than the most, so that too many are seen.
-    (0..count.min(MAX_FLOWS as u64 + 1)).map(move |n| {
+    let count = programs_of(flow);
+    (0..count).map(move |n| {
         let copy = if count > 1 { format!("{name}.{}", n + 1) } else { name.to_owned() };
         (copy, flow.start + flow.stagger * n, flow)
     })
@@ -207,7 +232,7 @@ fn planned(name: &str, flow: &Flow, time: Span) -> Result<Result<Plan, String>, 
             let arguments = requests((payload, interval), packets, dscp, time);
             Ok(Plan { kind: Kind::Ping, arguments })
         }
-        Err(why) => Err(format!("{why} (\"{}\")", flow.traffic.word())),
+        Err(why) => Err(why.to_owned()),
     })
 }
 
@@ -440,7 +465,6 @@ impl RunningFlow {
 /// Flows whose programs run.
 struct Running {
     all: Vec<RunningFlow>,
-    began: Instant,
     limit: Duration,
     duration: Duration,
     linger: Duration,
@@ -449,9 +473,9 @@ struct Running {
 impl Running {
     /// Returns the exit code: 1 if a program failed or was ended.
     fn follow(mut self, stop: &AtomicBool, measures: &Mutex<Vec<Measure>>) -> u8 {
-        let mut has_failed = false;
+        let (began, mut has_failed) = (Instant::now(), false);
         loop {
-            let since = self.began.elapsed();
+            let since = began.elapsed();
             for flow in &mut self.all {
                 has_failed |= !flow.look(since, measures);
             }
@@ -550,7 +574,7 @@ mod tests {
         let why = |lines: &str| words(lines).expect_err("no program");
         assert!(
             why("traffic = { kind = \"voice\", codec = \"g729\" }")
-                .contains("no program stands for this traffic (\"voice\")")
+                .contains("no program stands for this traffic")
         );
         let poisson = "traffic = { kind = \"udp\", pattern = { kind = \"poisson\", mean_interval = \"1 s\" }, payload = \"200 B\" }";
         assert!(why(poisson).contains("at random intervals"));

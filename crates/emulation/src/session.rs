@@ -160,6 +160,8 @@ impl Emulation<'_> {
         notices: &[String],
     ) -> Result<(Results, Option<u8>, Vec<Made>), Error> {
         let captures = CapturePoint::of(std::mem::take(&mut emulated.built.captures));
+        let folder = Folder::new(self.out, &format!("{}-emulated-{}", self.name, stamp()), plan);
+        let flows = flows.map(|flows| flows.serve(folder.path())).transpose().map_err(Error::Other)?;
         let finish = video::finish(std::mem::take(&mut emulated.built.judges), true);
         let (finish, has_flows) = match &flows {
             Some(flows) => (Some(flows.finish(finish)), true),
@@ -197,11 +199,9 @@ impl Emulation<'_> {
         let page = View::start(links.clone(), None);
         let view = View::start(links, self.display.take());
         let mut live = RealTimeRun::new(driver, Arc::clone(&self.stop), self.max_lateness).with(connections);
-        let folder = Folder::new(self.out, &format!("{}-emulated-{}", self.name, stamp()), plan);
-        let outputs = folder.path().to_owned();
         let mut start: Option<Start> = match (programs, flows) {
             (Some(programs), _) => Some(Box::new(|stop| programs.start(stop))),
-            (None, Some(flows)) => Some(Box::new(move |stop| flows.start(&outputs, stop))),
+            (None, Some(flows)) => Some(Box::new(move |stop| Ok(flows.start(stop)))),
             (None, None) => None,
         };
         let mut samples = self.samples.take();

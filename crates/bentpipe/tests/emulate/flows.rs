@@ -105,6 +105,14 @@ fn a_controller_that_the_kernel_lacks_is_refused() {
         text.contains("flow.download.traffic.controller: the kernel has no fixed: expected one of"),
         "{text}"
     );
+    let many =
+        folder.write("many.toml", SCENARIO.replace("from = \"near\"", "count = 10000\nfrom = \"near\""));
+    let mut command = bentpipe();
+    command.arg("emulate").arg(&many).args(["--real-flows", "--quiet", "--out"]).arg(folder.path());
+    assert!(
+        said(&command.output().expect("runs"), 2)
+            .contains("10002 flows between real hosts: expected at most 64")
+    );
     let mut both = bentpipe();
     both.arg("emulate").arg(&file).args(["--real-flows", "--", "true"]);
     assert!(said(&both.output().expect("runs"), 2).contains("cannot be used with"));
