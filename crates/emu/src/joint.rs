@@ -317,7 +317,11 @@ impl Joint {
                 return Ok(());
             }
             if is_fresh {
-                self.compare(&hello)?;
+                if let Err(refusal) = self.compare(&hello) {
+                    // The other machine refuses too once it knows that this greeting is fresh; a datagram may be lost.
+                    (0..3).for_each(|_| self.greet(hello.nonce));
+                    return Err(refusal);
+                }
                 self.session = Some(Session::new(&self.key, self.nonce, hello.nonce));
                 self.last_contact = Instant::now();
                 self.next_probe = Instant::now();

@@ -78,19 +78,21 @@ fn packets_keep_their_instants_between_skewed_clocks() {
 
 #[test]
 fn other_keys_scenarios_and_parts_are_named() {
-    let error = |joining: [Joining; 2], keys: [u8; 2]| {
-        let [first, second] = [meet(joining[0], keys[0]), meet(joining[1], keys[1])];
-        let (first, second) = (first.join().expect("no panic"), second.join().expect("no panic"));
-        let errors = [first.err(), second.err()].into_iter().flatten().map(|error| error.to_string());
-        errors.collect::<Vec<_>>().join("; ")
+    let errors = |joining: [Joining; 2], keys: [u8; 2]| {
+        let both = [meet(joining[0], keys[0]), meet(joining[1], keys[1])];
+        both.map(|met| met.join().expect("no panic").err().expect("a refusal").to_string())
+    };
+    let refused = |joining, keys, why: &str| {
+        let errors = errors(joining, keys);
+        assert!(errors.iter().all(|error| error.contains(why)), "{why}: {errors:?}");
     };
     let brief = |joining: Joining| Joining { max_wait: Duration::from_millis(700), ..joining };
     let [a, b] = ports();
     let pair = [brief(joining(a, b, 0)), brief(joining(b, a, 1))];
-    assert!(error(pair, [1, 2]).contains("have another key"));
+    refused(pair, [1, 2], "have another key");
     let [first, second] = pair;
-    assert!(error([first, Joining { fingerprint: [8; 32], ..second }], [1, 1]).contains("another scenario"));
-    assert!(error([first, Joining { side: 0, ..second }], [1, 1]).contains("the same part"));
+    refused([first, Joining { fingerprint: [8; 32], ..second }], [1, 1], "another scenario");
+    refused([first, Joining { side: 0, ..second }], [1, 1], "the same part");
     let alone = Joint::meet(first, Key::new(&[1; 32]), Arc::default()).err().expect("no answer");
     assert!(alone.to_string().contains("does not answer"), "{alone}");
 }
