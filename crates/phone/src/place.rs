@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bentpipe_signalling::agent::{CallId, Event};
+use bentpipe_signalling::agent::{CallId, Event, Failure};
 use bentpipe_signalling::sdp::Capabilities;
 use bentpipe_signalling::sip::Uri;
 use bentpipe_signalling::transaction::Peer;
@@ -34,6 +34,11 @@ pub struct Dialling {
 /// Maximum number of calls placed in one turn, so that responses have theirs.
 const BATCH: u64 = 64;
 
+/// Longest time after a stop in which peers may answer.
+///
+/// It has room for a round trip over a satellite, and one repeated request.
+const LEAVE: Span = Span::from_secs(2);
+
 struct Placing<'a> {
     plan: &'a Dialling,
     figures: Figures,
@@ -49,7 +54,9 @@ struct Started {
     is_up: bool,
 }
 
-/// Places calls and waits for their end. A stop ends all calls at once.
+/// Places calls and waits for their end.
+///
+/// A stop ends all calls at once. A call whose peer says nothing for two more seconds is given up as cancelled.
 pub fn place(
     phone: &mut Phone,
     plan: &Dialling,
@@ -59,21 +66,24 @@ pub fn place(
     let (holding, ringing) = (Schedule::default(), Schedule::default());
     let mut placing =
         Placing { plan, figures: Figures::default(), started: HashMap::new(), holding, ringing };
-    let (mut next, mut is_stopping) = (phone.now(), false);
+    let (mut next, mut leave) = (phone.now(), Time::NEVER);
     loop {
-        if stop.load(Ordering::Relaxed) && !is_stopping {
-            is_stopping = true;
+        if stop.load(Ordering::Relaxed) && leave == Time::NEVER {
+            leave = phone.now() + LEAVE;
             placing.hang_up_all(phone);
         }
-        if !is_stopping {
+        if leave == Time::NEVER {
             placing.dial_due(phone, &mut next);
         }
-        let is_last = is_stopping || placing.figures.calls == plan.calls;
+        let is_last = leave < Time::NEVER || placing.figures.calls == plan.calls;
+        if phone.now() >= leave {
+            placing.give_up();
+        }
         if is_last && placing.started.is_empty() {
             break;
         }
         placing.end_due(phone);
-        let until = if is_last { Time::NEVER } else { next }.min(placing.next_end());
+        let until = if is_last { leave } else { next }.min(placing.next_end());
         for event in phone.turn(until) {
             placing.note(phone.now(), &event);
         }
@@ -126,6 +136,13 @@ impl Placing<'_> {
         calls.into_iter().for_each(|call| phone.agent().hang_up(now, call));
     }
 
+    /// Counts the calls that are left as cancelled.
+    fn give_up(&mut self) {
+        for (_, started) in self.started.drain() {
+            self.figures.note_failed(Failure::Cancelled, started.is_up);
+        }
+    }
+
     fn note(&mut self, now: Time, event: &Event) {
         match event {
             Event::Progress { call, status: 180..=199 } => {
@@ -148,5 +165,47 @@ impl Placing<'_> {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+
+    use bentpipe_signalling::agent::Config;
+    use bentpipe_signalling::sdp::{Codec, Direction};
+    use bentpipe_signalling::sip::Transport;
+
+    use super::*;
+
+    #[test]
+    fn a_stop_gives_up_a_call_that_nobody_answers() {
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let silent = UdpSocket::bind(local).expect("a socket");
+        let address = silent.local_addr().expect("bound");
+        let mut phone = Phone::open(Config::new("alice", local), 1).expect("sockets");
+        let codecs = vec![Codec::new(0, "PCMU", 8000)];
+        let capabilities = Capabilities {
+            address: local.ip(),
+            port: 4000,
+            codecs,
+            ptime: 20,
+            direction: Direction::SendRecv,
+        };
+        let plan = Dialling {
+            target: format!("sip:bob@{address}").parse().expect("a URI"),
+            peer: Peer { transport: Transport::Udp, address },
+            calls: 10,
+            interval: Span::from_secs(60),
+            hold: Span::from_secs(1),
+            ring_limit: Span::from_secs(60),
+            capabilities,
+        };
+        let stop = AtomicBool::new(false);
+        let started = phone.now();
+        let figures = place(&mut phone, &plan, &stop, |_| stop.store(true, Ordering::Relaxed));
+        let lasted = phone.now() - started;
+        assert!((LEAVE..LEAVE * 3).contains(&lasted), "timer B would end it after 32 s: {lasted}");
+        assert_eq!((figures.calls, figures.failed["cancelled"]), (1, 1));
     }
 }
