@@ -27,7 +27,18 @@ pub(crate) fn run() -> Result<()> {
     reproduce()?;
     golden::run(&[], false)?;
     // Last, so that the test runner's own count closes the output.
-    sh("cargo", &["test", "--workspace", "--all-features"])
+    tests()
+}
+
+/// Runs all tests. Those of the documentation run the release, as its readers do.
+fn tests() -> Result<()> {
+    let mut tests = Command::new("cargo");
+    tests.args(["test", "--workspace", "--all-features"]).current_dir(root());
+    tests.env("BENTPIPE_RELEASE", crate::built("release", "bentpipe"));
+    if !tests.status().context("cargo does not start")?.success() {
+        bail!("tests have failed");
+    }
+    Ok(())
 }
 
 /// Writes the generated pages of the reference: the test that compares them writes them when it is asked to.

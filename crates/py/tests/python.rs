@@ -41,7 +41,7 @@ fn the_package_passes_its_tests_and_its_types_are_true() {
     let folder = Folder::new();
     package(&folder);
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let command = |program: &str, arguments: &[&str]| {
+    let command = &|program: &str, arguments: &[&str]| {
         let mut command = Command::new(programs.join(program));
         command.args(arguments).current_dir(&folder).env("PYTHONPATH", folder.path());
         command
@@ -54,25 +54,17 @@ fn the_package_passes_its_tests_and_its_types_are_true() {
     let settings = settings.to_str().expect("a path of text");
     let (tests, package) = (tests.to_str().expect("a path of text"), folder.file("bentpipe"));
     let package = package.to_str().expect("a path of text");
-    command(
-        "pytest",
-        &[
-            "-p",
-            "no:cacheprovider",
-            "-c",
-            settings,
-            "--rootdir",
-            tests,
-            "--confcutdir",
-            tests,
-            tests,
-            package,
-        ],
-    );
-    command("mypy", &["--config-file", settings, "--cache-dir", "/dev/null", "-p", "bentpipe"]);
-    command("stubtest", &["--mypy-config-file", settings, "bentpipe"]);
-    // The book, with the reference of the package: a warning is an error.
     let (pages, book) = (root.join("docs"), root.join("target/book"));
     let [pages, book] = [&pages, &book].map(|path| path.to_str().expect("a path of text"));
-    command("sphinx-build", &["-W", "--keep-going", "-q", "-d", "doctrees", "-b", "html", pages, book]);
+    std::thread::scope(|scope| {
+        let apart = ["--rootdir", tests, "--confcutdir", tests];
+        scope.spawn(move || {
+            let first = ["-p", "no:cacheprovider", "-c", settings];
+            command("pytest", &[&first[..], &apart, &[tests, package]].concat());
+        });
+        command("mypy", &["--config-file", settings, "--cache-dir", "/dev/null", "-p", "bentpipe"]);
+        command("stubtest", &["--mypy-config-file", settings, "bentpipe"]);
+        // The book, with the reference of the package: a warning is an error.
+        command("sphinx-build", &["-W", "--keep-going", "-q", "-d", "doctrees", "-b", "html", pages, book]);
+    });
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bentpipe_testkit::{Turn, able_live};
+use bentpipe_testkit::able_live;
 use bentpipe_wire::pcap::{LinkType, Reader, Writer};
 
 use super::reference::commands;
@@ -40,7 +40,7 @@ const VIDEO: &[&str] = &[
 
 #[test]
 fn examples_of_the_help_run() {
-    let mut session = Session::new("--help");
+    let session = Session::new("--help");
     for (name, port) in [("lan.pcap", None), ("lan.pcapng", None), ("received.pcapng", Some(5004))] {
         ethernet_capture(&session.folder().file(name), port);
     }
@@ -50,35 +50,52 @@ fn examples_of_the_help_run() {
     FILES.iter().for_each(|command| drop(session.type_in("a file of the examples", command, 0)));
     let has_video = bentpipe_testkit::has("ffmpeg");
     VIDEO.iter().filter(|_| has_video).for_each(|command| drop(session.type_in("a video", command, 0)));
-    let turn = able_live(&["ip", "ping", "iperf3", "curl"]);
-    for (command, help) in commands() {
-        for example in examples(&help) {
-            follow(&mut session, &command.join(" "), &example, has_video, turn.as_ref());
-        }
-    }
+    let of_help = |(command, help): (Vec<String>, String)| {
+        let place = move |example: String| (format!("{} --help: `{example}`", command.join(" ")), example);
+        examples(&help).into_iter().map(place)
+    };
+    let all: Vec<(String, String)> = commands().into_iter().flat_map(of_help).collect();
+    let can_run = |example: &str| has_video || !needs_video(example);
+    let all = all.iter().filter(|(_, example)| can_run(example) && !is_elsewhere(example));
+    let (begun, ending): (Vec<_>, Vec<_>) =
+        all.partition(|(_, example)| matches!(kind(example), Kind::Begun));
+    let apart = apart();
+    std::thread::scope(|scope| {
+        scope.spawn(|| begun.iter().for_each(|(place, example)| begin(&session, apart, place, example)));
+        ending.iter().for_each(|(place, example)| follow(&session, place, example));
+    });
 }
 
-/// Types an example as what it is.
-fn follow(session: &mut Session, command: &str, example: &str, has_video: bool, turn: Option<&Turn>) {
-    let place = format!("{command} --help: `{example}`");
-    let needs_video = ["video", "ffmpeg", "voice carry"].iter().any(|word| example.contains(word));
-    if needs_video && !has_video || is_elsewhere(example) {
-        return;
-    }
-    match kind(example) {
-        Kind::Once => drop(session.type_in(&place, example, 0)),
-        Kind::Live if turn.is_none() => {}
-        Kind::Live => drop(session.type_in(&place, &format!("timeout 60 {example}"), 0)),
-        Kind::Begun => begin(session, &place, example),
+fn needs_video(example: &str) -> bool {
+    ["video", "ffmpeg", "voice carry"].iter().any(|word| example.contains(word))
+}
+
+/// Types an example that ends by itself.
+fn follow(session: &Session, place: &str, example: &str) {
+    let is_live = matches!(kind(example), Kind::Live);
+    let turn = is_live.then(|| able_live(&["ip", "ping", "iperf3", "curl"]));
+    match turn {
+        None => drop(session.type_in(place, example, 0)),
+        Some(None) => {}
+        Some(Some(_turn)) => drop(session.type_in(place, &format!("timeout 60 {example}"), 0)),
     }
 }
 
 /// Types an example and ends it after a second: the program must not refuse its words.
-fn begin(session: &Session, place: &str, example: &str) {
-    let printed = session.printed(&format!("timeout --foreground -s INT 1 {example}"));
+fn begin(session: &Session, apart: &str, place: &str, example: &str) {
+    let printed = session.printed(&format!("{apart} timeout --foreground -s INT 1 {example}"));
     let is_refused =
         ["For more information, try", "panicked", "No such file"].iter().any(|word| printed.contains(word));
     assert!(!is_refused, "{place}: {printed}");
+}
+
+/// Returns the command that runs another on a loopback of its own: pages have programs at the same ports.
+fn apart() -> &'static str {
+    let can = std::process::Command::new("unshare").args(["--net", "true"]).status();
+    match can.is_ok_and(|status| status.success()) {
+        true => r#"unshare --net sh -c 'ip link set lo up; exec "$@"' sh"#,
+        false => "",
+    }
 }
 
 enum Kind {
