@@ -407,6 +407,12 @@ pub(crate) struct SearchArguments {
     pub(crate) conditions: Vec<String>,
     #[command(flatten)]
     pub(crate) changes: Changes,
+    /// Append the progress to a file, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) progress: Option<PathBuf>,
+    /// Append samples to a file during the runs, a JSON object a line
+    #[arg(long, value_name = "FILE", requires = "progress")]
+    pub(crate) live: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -35,6 +35,8 @@ struct Progress {
     written_s: f64,
     /// Set if finished runs are counted and not named, as there are many.
     is_counted: bool,
+    /// Greatest number of runs of all that begin, if they begin several times.
+    most: Option<f64>,
     live: Option<Live>,
 }
 
@@ -57,7 +59,8 @@ impl Journal {
         let open = |path: &Path| OpenOptions::new().create(true).append(true).open(path);
         let live = live.map(|path| open(path).map(Live::new)).transpose()?;
         let (runs, gone, written_s) = (1.0, 0.0, f64::NEG_INFINITY);
-        let progress = Progress { file: open(path)?, runs, gone, written_s, is_counted: false, live };
+        let progress =
+            Progress { file: open(path)?, runs, gone, written_s, is_counted: false, most: None, live };
         let journal = Journal(Arc::new(Mutex::new(progress)));
         journal.write(&json!({ "event": "start", "pid": std::process::id() }));
         Ok(journal)
@@ -68,6 +71,11 @@ impl Journal {
         let journal = Journal::append(path, None)?;
         journal.lock().is_counted = true;
         Ok(journal)
+    }
+
+    /// Sets the greatest number of runs, which begin some at a time.
+    pub(crate) fn expect(&self, most_runs: usize) {
+        self.lock().most = Some(most_runs.max(1) as f64);
     }
 
     fn write(&self, line: &Value) {
@@ -82,8 +90,16 @@ impl Journal {
 
     pub(crate) fn begin(&self, runs: usize, finished: usize) {
         let mut progress = self.lock();
-        progress.runs = (runs + finished).max(1) as f64;
-        progress.gone = finished as f64;
+        match progress.most {
+            Some(most) => {
+                progress.runs = most;
+                progress.gone += finished as f64;
+            }
+            None => {
+                progress.runs = (runs + finished).max(1) as f64;
+                progress.gone = finished as f64;
+            }
+        }
         drop(progress);
         self.write(&json!({ "event": "begin", "runs": runs, "finished": finished }));
     }

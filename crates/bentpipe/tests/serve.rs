@@ -14,6 +14,8 @@ mod emulation;
 mod jobs;
 #[path = "serve/schema.rs"]
 mod schema;
+#[path = "serve/searches.rs"]
+mod searches;
 #[path = "serve/security.rs"]
 mod security;
 #[path = "serve/tatpa.rs"]

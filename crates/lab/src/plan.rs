@@ -123,6 +123,15 @@ impl Plan {
         Ok(Plan { axes, points, folder: document.folder().to_owned(), inputs })
     }
 
+    /// Returns a plan of the points of a sweep that were read, without points yet.
+    ///
+    /// A search adds those that it tries.
+    pub fn partial(document: &Document) -> Plan {
+        let axes = document.axes().map(|(name, _)| name.to_owned()).collect();
+        let own = (document.name().into(), Hash(Sha256::digest(document.text()).into()));
+        Plan { axes, points: Vec::new(), folder: document.folder().to_owned(), inputs: BTreeMap::from([own]) }
+    }
+
     /// Returns all runs: points with each of their seeds.
     pub fn runs(&self) -> impl Iterator<Item = (&Point, u64)> {
         self.points.iter().flat_map(|point| point.seeds.iter().map(move |&seed| (point, seed)))
@@ -173,6 +182,11 @@ impl<'a> Points<'a> {
     pub fn at(&mut self, index: usize) -> Result<Point, ScenarioError> {
         let at = coordinates(index, &self.lengths);
         Point::new(self.document, index, &at, self.seeds, &mut self.files)
+    }
+
+    /// Returns the SHA-256 of every file that a point which was read names, by path.
+    pub fn inputs(&self) -> &BTreeMap<PathBuf, Hash> {
+        &self.files.known
     }
 
     /// Returns the SHA-256 of every file that a point which was read names, by path.
@@ -233,6 +247,12 @@ pub(crate) fn coordinates(index: usize, lengths: &[usize]) -> Vec<usize> {
 }
 
 impl Point {
+    /// Returns the hash of a search over a range that begins with this point.
+    pub fn search_hash(&self, over: &str) -> Hash {
+        let seeds: Vec<u8> = self.seeds.iter().flat_map(|seed| seed.to_le_bytes()).collect();
+        Hash::of(&[b"search", &self.hash.0, &seeds, over.as_bytes()])
+    }
+
     fn new(
         document: &Document,
         index: usize,

@@ -115,22 +115,19 @@ fn matches(pattern: &str, name: &str) -> bool {
     last.map_or(rest.is_empty(), |last| last.is_empty() || name.ends_with(last))
 }
 
-/// Returns the assignments "KEY=VALUE" of a swept key.
+/// Returns the scenario with a sweep over the values of a search.
 ///
 /// `over` is `KEY=[VALUE, ...]` or `KEY="LOW to HIGH by STEP"`.
 ///
 /// # Errors
 /// Returns an error if the scenario has a sweep already, or the key and its values are wrong.
-pub fn values(document: &Document, over: &str) -> Result<Vec<String>, String> {
+pub fn swept(document: &Document, over: &str) -> Result<Document, String> {
     let mut swept = document.clone();
     if swept.axes().next().is_some() {
         return Err("the scenario has a sweep: expected one without, or its keys set with --set".to_owned());
     }
     swept.set_by(&format!("--over {over}"), &format!("sweep.{over}")).map_err(|error| error.to_string())?;
-    let count = swept.axes().next().map_or(0, |(_, count)| count);
-    let assignment =
-        |n: usize| swept.settings_at(&[n]).next().map(|(_, key, value)| format!("{key}={value}"));
-    Ok((0..count).filter_map(assignment).collect())
+    Ok(swept)
 }
 
 /// Returns the number of values, from the first on, for which `holds` returns `true`.
@@ -154,6 +151,14 @@ pub fn last<E>(count: usize, mut holds: impl FnMut(usize) -> Result<bool, E>) ->
     Ok(good)
 }
 
+/// Returns the greatest number of values that [`last`] tries.
+///
+/// They are the first, the last, and one for each halving of the rest.
+pub fn most_tries(count: usize) -> usize {
+    let rest = count.saturating_sub(2);
+    count.min(2) + (usize::BITS - rest.leading_zeros()) as usize
+}
+
 #[cfg(test)]
 mod tests {
     use bentpipe_record::stats::Estimate;
@@ -170,7 +175,7 @@ mod tests {
                     Ok::<bool, ()>(n < fits)
                 });
                 assert_eq!(found, Ok(fits));
-                assert!(tried.len() <= 2 + 7, "{tried:?}");
+                assert!(tried.len() <= most_tries(count), "{tried:?} of {count}");
                 assert!(fits == 0 || tried.contains(&(fits - 1)), "the last that holds is run");
                 assert!(fits == count || tried.contains(&fits), "the first that fails is run");
             }

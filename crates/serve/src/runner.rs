@@ -197,6 +197,11 @@ impl Runner {
             Some(_) if job.cancel && job.is_emulation() && results.is_some() => {
                 jobs::set_state(db, job.id, "cancelled", "")
             }
+            Some(0 | MISSED) if job.is_search() && results.is_some() => {
+                let name = results.as_deref().unwrap_or_default();
+                let folder = self.folder(job.id).join("results").join(name);
+                jobs::set_state(db, job.id, "done", &answer(&folder))
+            }
             Some(0) => jobs::set_state(db, job.id, "done", ""),
             Some(MISSED) if job.is_emulation() && results.is_some() => jobs::set_state(
                 db,
@@ -283,6 +288,12 @@ impl Runner {
             None if job.is_emulation() => {
                 command.args(["emulate", "scenario.toml", "--real-flows", "--out", "results"]);
             }
+            None if job.is_search() => {
+                command.args(["search", "scenario.toml"]);
+                let question = job.search.clone().unwrap_or_default();
+                command.arg(format!("--over={}", question.over));
+                command.args(question.conditions.iter().map(|condition| format!("--while={condition}")));
+            }
             None if job.is_campaign() => {
                 command.args(["campaign", "run", CAMPAIGN_FOLDER, "--scenario", "scenario.toml", "--gather"]);
             }
@@ -315,6 +326,16 @@ impl Runner {
         let child = command.stdin(lock).stdout(Stdio::null()).stderr(errors).spawn()?;
         limit(&child, job.is_emulation());
         Ok(child)
+    }
+}
+
+/// Returns the answer of a search, from the file in the folder of its results.
+fn answer(folder: &Path) -> String {
+    let found: Option<serde_json::Value> =
+        fs::read(folder.join("search.json")).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    match found.as_ref().and_then(|found| found["last"].as_str()) {
+        Some(last) => format!("the last value for which all conditions hold: {last}"),
+        None => "the conditions fail at the first value: see the report".to_owned(),
     }
 }
 
@@ -361,6 +382,11 @@ fn read_lines(job: &mut Job, text: &str) -> News {
             // A study begins once for each of its scenarios.
             Line::Begin { runs, finished } if job.study.is_some() => {
                 (job.runs, job.finished) = (job.runs + runs + finished, job.finished + finished);
+                moved = true;
+            }
+            // A search begins once for each value that it tries; those that it finds finished were counted.
+            Line::Begin { runs, .. } if job.is_search() => {
+                job.runs = job.runs.max(job.finished) + runs;
                 moved = true;
             }
             Line::Begin { runs, finished } => {

@@ -113,6 +113,9 @@ fn changes_that_other_origins_ask_for_are_refused() {
         server.send(&boss, ("POST", "/api/v1/check"), headers, &body).status
     };
     assert_eq!(post(&[("sec-fetch-site", "same-origin")]), 200);
+    for method in ["TRACE", "PROPFIND"] {
+        assert_eq!(server.send(&boss, (method, "/api/v1/check"), &[], "").status, 405, "{method}");
+    }
     assert_eq!(post(&[("sec-fetch-site", "none")]), 200);
     assert_eq!(post(&[("origin", &own)]), 200);
     assert_eq!(post(&[("sec-fetch-site", "cross-site")]), 403);

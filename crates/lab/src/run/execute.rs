@@ -171,10 +171,13 @@ pub fn execute(
         Failure::Interrupted { .. } => interrupted(request, &tasks),
         other => other,
     })?;
-    let runs = tasks.iter().zip(old).map(|((point, seed), old)| {
+    // A point's number in the results is its place in the plan, which need not have all points of a sweep.
+    let places = request.plan.points.iter().enumerate();
+    let places = places.flat_map(|(place, point)| std::iter::repeat_n(place, point.seeds.len()));
+    let runs = tasks.iter().zip(places).zip(old).map(|(((point, seed), place), old)| {
         let reused = old.is_some();
         let (outcome, timing) = old.or_else(|| new.remove(&(point.index, *seed)))?;
-        Some(RunResult { point: point.index, outcome, timing, reused })
+        Some(RunResult { point: place, outcome, timing, reused })
     });
     let runs: Vec<RunResult> = runs.flatten().collect();
     let summary = summary(request.plan, &runs);

@@ -10,7 +10,7 @@ use bentpipe_record::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::plan::{Plan, Point};
+use crate::plan::{Hash, Plan, Point};
 
 /// Files that every run has.
 const SERIES: [&str; 2] = ["series.parquet", "metrics.json"];
@@ -30,10 +30,13 @@ impl Folder {
     ///
     /// Its name is `name`, made harmless, with the plan's hash.
     pub fn new(parent: &Path, name: &str, plan: &Plan) -> Folder {
-        let harmless = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
-        let name: String = name.chars().take(60).map(harmless).collect();
-        let path = parent.join(format!("{name}-{}", &plan.hash().to_hex()[..12]));
+        let path = parent.join(named(name, plan.hash()));
         Folder { path, single: plan.runs().count() == 1, csv: false }
+    }
+
+    /// Creates the folder of a search, whose points are found one after another. Its name has the hash of the search.
+    pub fn of_search(parent: &Path, name: &str, hash: Hash) -> Folder {
+        Folder { path: parent.join(named(name, hash)), single: false, csv: false }
     }
 
     /// Returns the folder with a wide `series.csv` for each run, if `csv` is set.
@@ -98,6 +101,13 @@ impl Folder {
         write_json(&folder.join("timing.json"), timing)?;
         write_compact(&folder.join("outcome.json"), outcome)
     }
+}
+
+/// Returns a name, made harmless, with a hash.
+fn named(name: &str, hash: Hash) -> String {
+    let harmless = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
+    let name: String = name.chars().take(60).map(harmless).collect();
+    format!("{name}-{}", &hash.to_hex()[..12])
 }
 
 fn run_path(point: &Point, seed: u64) -> PathBuf {

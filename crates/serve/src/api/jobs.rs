@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use bentpipe_lab::search::{self, Condition};
 use bentpipe_record::{Form, Selection as Selected};
 use bentpipe_scenario::Document;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -23,7 +24,9 @@ use crate::control;
 use crate::drafts;
 use crate::guard::{Caller, log};
 use crate::problem::{Problem, Result, findings};
-use crate::store::jobs::{self, Artifact, CAMPAIGN, EMULATION, Event, Job, JobMeasure, Launch, Selection};
+use crate::store::jobs::{
+    self, Artifact, CAMPAIGN, EMULATION, Event, Job, JobMeasure, Launch, Question, SEARCH, Selection,
+};
 use crate::store::scenarios;
 
 /// Most jobs of a user that are queued or running.
@@ -34,6 +37,10 @@ const MAX_RUNS: usize = 10_000;
 
 /// Most runs of a campaign.
 const MAX_CAMPAIGN: usize = 1_000_000;
+
+/// Most conditions of a search, and most bytes of one.
+const MAX_CONDITIONS: usize = 20;
+const MAX_QUESTION: usize = 500;
 
 /// Most bytes of files whose series are selected from.
 const MAX_SERIES: i64 = 64 << 20;
@@ -65,6 +72,11 @@ pub(crate) struct NewJob {
     /// starts when others have ended. Default: `false`.
     #[serde(default)]
     pub(crate) emulate: bool,
+    /// Question of a search: how many fit, or how little suffices.
+    ///
+    /// The scenario has no sweep.
+    #[serde(default)]
+    pub(crate) search: Option<Question>,
     /// Number of the version. Default: the newest.
     #[serde(default)]
     pub(crate) version: Option<i64>,
@@ -104,10 +116,12 @@ pub(crate) async fn start(app: &App, caller: &Caller, new: NewJob, key: Option<S
                     Some(_) => "study",
                     None if new.campaign => CAMPAIGN,
                     None if new.emulate => EMULATION,
+                    None if new.search.is_some() => SEARCH,
                     None => "simulate",
                 },
                 version: subject.version,
                 study: new.study.as_deref(),
+                search: new.search.as_ref(),
                 quick: new.quick,
                 name: &subject.name,
                 shared: subject.shared,
@@ -167,9 +181,9 @@ fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
         let names: Vec<&str> = all.iter().map(|(name, _)| &name[..]).collect();
         return Err(Problem::bad(format!("study: expected one of {}", names.join(", "))));
     }
-    if new.campaign || new.emulate {
+    if new.campaign || new.emulate || new.search.is_some() {
         return Err(Problem::bad(
-            "`campaign` and `emulate` are of scenarios: a study has several runs of its own",
+            "`campaign`, `emulate` and `search` are of scenarios: a study has several runs of its own",
         ));
     }
     if new.version.is_some() || new.seeds.is_some() || new.duration.is_some() {
@@ -198,6 +212,9 @@ fn check(text: &str, new: &NewJob) -> Result<()> {
     if new.emulate {
         return check_emulation(new, draft.points);
     }
+    if let Some(question) = &new.search {
+        return check_search(new, &document, question, seeds);
+    }
     match (runs > MAX_RUNS, new.campaign) {
         (true, false) => Err(Problem::bad(format!(
             "{runs} runs of points times seeds: expected at most {MAX_RUNS}, or a campaign, which has room for more"
@@ -209,10 +226,40 @@ fn check(text: &str, new: &NewJob) -> Result<()> {
     }
 }
 
+/// Checks the question of a search, and that its runs are not too many.
+fn check_search(new: &NewJob, document: &Document, question: &Question, seeds: usize) -> Result<()> {
+    if new.campaign {
+        return Err(Problem::bad("expected one of `campaign` and `search`"));
+    }
+    let Question { over, conditions } = question;
+    if !(1..=MAX_CONDITIONS).contains(&conditions.len()) {
+        return Err(Problem::bad(format!("search: expected 1 to {MAX_CONDITIONS} conditions in `while`")));
+    }
+    if conditions.iter().chain([over]).any(|text| text.len() > MAX_QUESTION) {
+        return Err(Problem::bad(format!("search: expected at most {MAX_QUESTION} bytes each")));
+    }
+    let refused = |what: &str, error: &dyn std::fmt::Display| Problem::bad(format!("search.{what}: {error}"));
+    for condition in conditions {
+        condition.parse::<Condition>().map_err(|error| refused("while", &error))?;
+    }
+    let swept = search::swept(document, over).map_err(|error| refused("over", &error))?;
+    let values = swept.axes().next().map_or(0, |(_, values)| values);
+    for value in [0, values.saturating_sub(1)] {
+        swept.scenario_at(&[value]).map_err(|error| refused("over", &error))?;
+    }
+    let runs = search::most_tries(values).saturating_mul(seeds);
+    match runs > MAX_RUNS {
+        true => {
+            Err(Problem::bad(format!("up to {runs} runs of values times seeds: expected at most {MAX_RUNS}")))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Checks that an emulation has one run, and that this server may start it. Of a scenario's seeds it has the first.
 fn check_emulation(new: &NewJob, points: usize) -> Result<()> {
-    if new.campaign {
-        return Err(Problem::bad("expected one of `campaign` and `emulate`"));
+    if new.campaign || new.search.is_some() {
+        return Err(Problem::bad("expected one of `campaign`, `emulate` and `search`"));
     }
     if points > 1 || new.seeds.is_some_and(|seeds| seeds > 1) {
         return Err(Problem::bad(

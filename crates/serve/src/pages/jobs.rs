@@ -37,7 +37,7 @@ pub(super) fn job_table(all: &[Job], choose: bool) -> Markup {
             tbody { @for job in all { tr {
                 @if choose { td { input type="checkbox" name="job" value=(job.id) aria-label={ "compare job " (job.id) }; } }
                 td { a href={ "/jobs/" (job.id) } { "#" (job.id) } }
-                td { (job.name) @if job.is_campaign() { " (campaign)" } @if job.is_emulation() { " (emulation)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
+                td { (job.name) @if job.is_campaign() { " (campaign)" } @if job.is_emulation() { " (emulation)" } @if job.is_search() { " (search)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
                 td { (state(&job.state)) @if job.state == "running" { " " (percent(job.share)) } }
                 td.num { (job.finished) @if job.runs > 0 { " of " (job.runs) } }
                 td { (job.owner) }
@@ -107,7 +107,7 @@ pub(super) async fn show(
             a href="/jobs" { "Jobs" } " / "
             @if let Some(scenario) = job.scenario { a href={ "/scenarios/" (scenario) "/report" } { (job.name) } } @else { (job.name) }
         }
-        h1 { @if job.is_campaign() { "Campaign #" } @else if job.is_emulation() { "Emulation #" } @else { "Job #" } (job.id) }
+        h1 { @if job.is_campaign() { "Campaign #" } @else if job.is_emulation() { "Emulation #" } @else if job.is_search() { "Search #" } @else { "Job #" } (job.id) }
         div #live data-job=[(!job.is_over()).then_some(job.id)] data-last=(last) {
             dl.facts aria-live="polite" {
                 div { dt { "State" } dd #state { (state(&job.state)) } }
@@ -115,6 +115,10 @@ pub(super) async fn show(
                 div { dt { "Owner" } dd { (job.owner) } }
                 div { dt { "Launched (UTC)" } dd { (time(job.created)) } }
                 @if let Some(ended) = job.ended { div { dt { "Ended (UTC)" } dd { (time(ended)) } } }
+                @if let Some(question) = &job.search {
+                    div { dt { "Searched" } dd { (question.over) } }
+                    div { dt { "While" } dd { (question.conditions.join(", ")) } }
+                }
                 @if job.attempt > 1 { div { dt { "Attempt" } dd { (job.attempt) } } }
                 @if let [(_, fingerprint)] = &points[..] { div { dt { "Fingerprint" } dd { (fingerprint) } } }
             }

@@ -17,7 +17,7 @@ use crate::drafts::{self, Draft};
 use crate::forms::{self, SECTIONS, SINGLE};
 use crate::guard::Caller;
 use crate::problem::{Finding, Problem};
-use crate::store::jobs::{self, Selection};
+use crate::store::jobs::{self, Question, Selection};
 use crate::store::scenarios::{self, Scenario};
 
 /// Steps, in the order of the controller of UCIT/TATPA.
@@ -385,6 +385,15 @@ pub(super) async fn launch_page(
                     @if draft.points == 1 {
                         p.hint { "An emulation sends real packets: iperf3 and ping stand for the flows between real hosts. It has one seed, and runs when no other job does." }
                     }
+                    @if draft.points == 1 {
+                        details {
+                            summary { "Search how many fit" }
+                            label { "Key and its values" input name="over" maxlength="500" placeholder="flow.call.count='1 to 30 by 1'"; }
+                            label { "Conditions on measures, one a line" textarea name="conditions" rows="3" maxlength="4000" placeholder="flow.call.loss <= 1 %" {} }
+                            p.hint { "The search halves the range, and finds the last value for which all conditions hold. Values that hold are expected first." }
+                            p.row { button.quiet name="search" value="yes" { "Search" } }
+                        }
+                    }
                     @if draft.points > 1 {
                         p.hint { "A campaign runs " (draft.points) " points with all seeds on the processors of this machine, and keeps tables of them; it has no series or captures." }
                     }
@@ -414,6 +423,23 @@ pub(super) struct LaunchForm {
     /// Filled by the button that launches an emulation.
     #[serde(default)]
     emulate: String,
+    /// Filled by the button that launches a search.
+    #[serde(default)]
+    search: String,
+    #[serde(default)]
+    over: String,
+    #[serde(default)]
+    conditions: String,
+}
+
+impl LaunchForm {
+    /// Returns the question of a search, if its button was used.
+    fn question(&self) -> Option<Question> {
+        let lines = self.conditions.lines().map(str::trim).filter(|line| !line.is_empty());
+        let question =
+            || Question { over: self.over.trim().to_owned(), conditions: lines.map(str::to_owned).collect() };
+        (!self.search.is_empty()).then(question)
+    }
 }
 
 pub(super) async fn launch(
@@ -435,6 +461,7 @@ pub(super) async fn launch(
         priority: sent.priority,
         campaign: !sent.campaign.is_empty(),
         emulate: !sent.emulate.is_empty(),
+        search: sent.question(),
         ..api_jobs::NewJob::default()
     };
     let job = api_jobs::start(&app, &caller, new, None).await?;

@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Result;
@@ -16,15 +16,35 @@ pub(crate) const CAMPAIGN: &str = "campaign";
 /// Kind of jobs that run in real time, alone on the machine.
 pub(crate) const EMULATION: &str = "emulate";
 
+/// Kind of jobs that look for the last value of a key.
+pub(crate) const SEARCH: &str = "search";
+
 /// Attempts after which a job whose child was killed fails.
 pub(crate) const MAX_ATTEMPTS: i64 = 3;
+
+/// Question of a search.
+///
+/// Its answer is the last value of a key for which conditions on measures hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Question {
+    /// Key and its values in the order of the search.
+    ///
+    /// Expected are `KEY=[LIST]` or `KEY=RANGE`, such as `flow.call.count='1 to 30 by 1'`.
+    pub(crate) over: String,
+    /// Conditions, each as `MEASURE <= VALUE` or `MEASURE >= VALUE`.
+    ///
+    /// A `*` in a measure's name stands for any text.
+    #[serde(rename = "while")]
+    pub(crate) conditions: Vec<String>,
+}
 
 /// Job: a version of a scenario to be run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Job {
     /// Number.
     pub(crate) id: i64,
-    /// Kind: "simulate", "emulate", "study" or "campaign".
+    /// Kind: "simulate", "emulate", "study", "campaign" or "search".
     pub(crate) kind: String,
     /// Name of the scenario when the job was launched.
     pub(crate) name: String,
@@ -38,6 +58,8 @@ pub(crate) struct Job {
     pub(crate) version: Option<i64>,
     /// Name of the study.
     pub(crate) study: Option<String>,
+    /// Question, if it is a search.
+    pub(crate) search: Option<Question>,
     /// Set if the study is shortened.
     pub(crate) quick: bool,
     /// Note of the users who may change it.
@@ -83,6 +105,11 @@ impl Job {
     /// Returns `true` if the job is an emulation.
     pub(crate) fn is_emulation(&self) -> bool {
         self.kind == EMULATION
+    }
+
+    /// Returns `true` if the job is a search.
+    pub(crate) fn is_search(&self) -> bool {
+        self.kind == SEARCH
     }
 
     /// Returns `true` if the job will change no more.
@@ -136,7 +163,8 @@ const JOB: &str =
     "job.id, job.name, user.name, job.owner, version.scenario, job.version, job.shared, state, priority,
     attempt, seeds, duration, cancel, runs, finished, share, message, job.created, started, ended, job.kind,
     study, quick, note,
-    (SELECT json_group_array(name) FROM (SELECT name FROM tag WHERE tag.job = job.id ORDER BY name))
+    (SELECT json_group_array(name) FROM (SELECT name FROM tag WHERE tag.job = job.id ORDER BY name)),
+    job.search
     FROM job JOIN user ON user.id = job.owner LEFT JOIN version ON version.id = job.version";
 
 fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
@@ -166,6 +194,7 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         quick: row.get(22)?,
         note: row.get(23)?,
         tags: serde_json::from_str(&row.get::<_, String>(24)?).unwrap_or_default(),
+        search: row.get::<_, Option<String>>(25)?.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
 
@@ -220,6 +249,7 @@ pub(crate) struct Launch<'a> {
     /// Version of the scenario, unless it is a study.
     pub(crate) version: Option<i64>,
     pub(crate) study: Option<&'a str>,
+    pub(crate) search: Option<&'a Question>,
     pub(crate) quick: bool,
     pub(crate) name: &'a str,
     pub(crate) shared: bool,
@@ -239,6 +269,7 @@ pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
         kind,
         version,
         study,
+        search,
         quick,
         name,
         shared,
@@ -248,6 +279,7 @@ pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
         request_key,
         ..
     } = launch;
+    let search = search.map(|question| json!(question).to_string());
     let earlier = db.query_row(
         "SELECT id FROM job WHERE owner = ?1 AND request_key = ?2",
         params![owner, request_key],
@@ -257,9 +289,10 @@ pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
         return Ok(id);
     }
     db.execute(
-        "INSERT INTO job(owner, version, name, shared, seeds, duration, priority, request_key, created, kind, study, quick)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-        params![owner, version, name, shared, seeds, duration, priority, request_key, now_ms(), kind, study, quick],
+        "INSERT INTO job(owner, version, name, shared, seeds, duration, priority, request_key, created, kind, study, quick,
+           search)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        params![owner, version, name, shared, seeds, duration, priority, request_key, now_ms(), kind, study, quick, search],
     )?;
     let id = db.last_insert_rowid();
     add_event(db, id, "state", &json!({ "state": "queued" }))?;

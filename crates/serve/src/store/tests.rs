@@ -21,6 +21,7 @@ fn launch(db: &rusqlite::Transaction<'_>, owner: i64, key: Option<&str>) -> supe
         kind: "simulate",
         version: Some(version),
         study: None,
+        search: None,
         quick: false,
         name: "geo",
         shared: false,
@@ -136,6 +137,7 @@ fn a_database_of_every_schema_opens_and_answers() {
         include_bytes!("../../tests/schema-1.sqlite"),
         include_bytes!("../../tests/schema-2.sqlite"),
         include_bytes!("../../tests/schema-3.sqlite"),
+        include_bytes!("../../tests/schema-4.sqlite"),
     ];
     assert_eq!(all.len(), MIGRATIONS.len(), "a schema has no committed database");
     for committed in all {
