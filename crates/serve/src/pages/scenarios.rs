@@ -388,10 +388,12 @@ pub(super) async fn launch_page(
                     @if draft.points == 1 {
                         details {
                             summary { "Search how many fit" }
-                            label { "Key and its values" input name="over" maxlength="500" placeholder="flow.call.count='1 to 30 by 1'"; }
-                            label { "Conditions on measures, one a line" textarea name="conditions" rows="3" maxlength="4000" placeholder="flow.call.loss <= 1 %" {} }
-                            p.hint { "The search halves the range, and finds the last value for which all conditions hold. Values that hold are expected first." }
-                            p.row { button.quiet name="search" value="yes" { "Search" } }
+                            div.stack {
+                                label { "Key and its values" input name="over" maxlength="500" placeholder="flow.call.count='1 to 30 by 1'"; }
+                                label { "Conditions on measures, one a line" textarea name="conditions" rows="3" maxlength="4000" placeholder="flow.call.loss <= 1 %" {} }
+                                p.hint { "The search halves the range, and finds the last value for which all conditions hold. Values that hold are expected first." }
+                                p.row { button.quiet name="search" value="yes" { "Search" } }
+                            }
                         }
                     }
                     @if draft.points > 1 {
