@@ -1,4 +1,5 @@
 mod broadcast;
+mod conference;
 mod conservation;
 mod effects;
 mod events;

@@ -23,6 +23,9 @@ bentpipe_site::roles! {
     SensorGateway "sensor-gateway" bentpipe_sensor::kind::Kind, shares
         /// Fields of sensors.
         field: bentpipe_sensor::field::Fields;
+
+    /// Bridge of a conference, which mixes the voice of its members. They are flows of `conference` traffic.
+    Conference "conference" bentpipe_voice::conference::Role;
 }
 
 /// Role of a node, or several.

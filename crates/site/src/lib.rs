@@ -47,7 +47,8 @@ pub use channel::Channel;
 pub use cost::{Airtime, Compressed, Cost, ShareBudget, SharingCopies};
 pub use files::{Files, Opened};
 pub use flow::{
-    Attach, Datagrams, End, FlowAt, FlowEnds, FlowGround, Form, NativeChannel, Pair, Switch, Switchable,
+    Attach, Datagrams, End, FlowAt, FlowEnds, FlowGround, Form, NativeChannel, Pair, Peers, Switch,
+    Switchable,
 };
 pub use ground::Ground;
 pub use handle::{LinkHandle, StageHandle};

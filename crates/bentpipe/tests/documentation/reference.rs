@@ -117,6 +117,7 @@ fn declared() -> Vec<(&'static str, &'static [&'static Metric])> {
         ("Wi-Fi", bentpipe_wireless::wifi::metrics::ALL),
         ("WiMAX", bentpipe_wireless::wimax::metrics::ALL),
         ("Voice", bentpipe_voice::call::metrics::ALL),
+        ("Conferences", bentpipe_voice::conference::metrics::ALL),
         ("Aggregation", bentpipe_voice::aggregate::metrics::ALL),
         ("TCP-splitting proxies", tcp::pep::metrics::ALL),
         ("Bundle nodes", bentpipe_dtn::metrics::ALL),
