@@ -7,6 +7,7 @@ mod live_keys;
 mod minima;
 mod nat;
 mod outages;
+mod pabx;
 mod path_mtu;
 mod pep;
 mod ping;

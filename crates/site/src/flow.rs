@@ -280,6 +280,16 @@ impl<'g, 't> FlowGround<'g, 't> {
         self.roles.client_of(node, word).ok_or_else(|| Problem::new(at.key(key), problem))
     }
 
+    /// Returns the number of a node by its name.
+    pub fn number(&self, node: &str) -> Option<usize> {
+        self.topology.node.get_index_of(node)
+    }
+
+    /// Returns the element of a node's first role of a kind, before the run.
+    pub fn role(&mut self, node: usize, word: &str) -> Option<&mut dyn Element> {
+        self.roles.element_of(node, word)
+    }
+
     /// Returns the name of a node by its number.
     pub fn name(&self, node: usize) -> &'t str {
         self.topology.name(node)

@@ -40,7 +40,7 @@ mod table;
 mod topology;
 mod traffic;
 
-pub use call::{CallEnd, CallQuality, CallReader, CallRecord, KeepsCalls};
+pub use call::{CallDetail, CallEnd, CallQuality, CallReader, CallRecord, KeepsCalls};
 pub use capture::{Artefact, CaptureFormat, CapturePoint, Input, RawIp, Records, Tap, WriteArtefact};
 pub use change::{Change, Changes, Changing, UNCHANGEABLE, set_all};
 pub use channel::Channel;

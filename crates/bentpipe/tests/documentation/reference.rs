@@ -114,6 +114,7 @@ fn declared() -> Vec<(&'static str, &'static [&'static Metric])> {
         ("One-way links", bentpipe_dvb::udlr::metrics::ALL),
         ("ATM", bentpipe_atm::metrics::ALL),
         ("SIP calls", bentpipe_telephony::metrics::ALL),
+        ("Exchanges", bentpipe_telephony::pabx::metrics::ALL),
         ("Wi-Fi", bentpipe_wireless::wifi::metrics::ALL),
         ("WiMAX", bentpipe_wireless::wimax::metrics::ALL),
         ("Voice", bentpipe_voice::call::metrics::ALL),

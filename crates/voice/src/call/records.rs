@@ -20,6 +20,7 @@ impl KeepsCalls for Agent {
             ended: has_ended.then_some(plan.stop),
             end: if has_ended { CallEnd::Ended } else { CallEnd::Up },
             quality: Some(self.quality(call, receiver)),
+            detail: None,
         };
         self.receivers().enumerate().map(record).collect()
     }
