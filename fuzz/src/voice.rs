@@ -9,7 +9,7 @@ use bentpipe_net::{Cx, Element, Observer, Outbox, Packet, Port, Wire};
 use bentpipe_transport::app::{Endpoints, datagram};
 use bentpipe_units::{RandomStream, Span, Time};
 use bentpipe_voice::aggregate::{self, Separator};
-use bentpipe_voice::call::{Agent, Config, Ends, Plan};
+use bentpipe_voice::call::{Agent, Config, Ends, Plan, Side};
 use bentpipe_voice::{Codec, Party, Playout};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::ipv4;
@@ -44,7 +44,7 @@ fn call(element: &mut impl Element, packet: Option<Packet>, now: Time) -> usize 
     std::iter::from_fn(|| outbox.pop()).count()
 }
 
-/// Packets of length, call and port, time, and bytes, at an end of two calls.
+/// Packets of length, call and port, time, and bytes, at an end of two calls, or of a conference with two members.
 pub fn fuzz_agent(data: &[u8]) {
     let Some((first, mut rest)) = data.split_first() else { return };
     let playout = match first % 4 {
@@ -58,9 +58,14 @@ pub fn fuzz_agent(data: &[u8]) {
     let [local, remote] =
         ["10.0.0.1:5000", "10.0.0.2:6000"].map(|text| text.parse::<SocketAddr>().expect("an address"));
     let conversations = (1, "fuzz".to_owned());
-    let (party, start, stop) = (Party::A, Time::ZERO, Time::ZERO + Span::from_secs(1000));
+    let (start, stop) = (Time::ZERO, Time::ZERO + Span::from_secs(1000));
+    let side = match first >> 2 & 3 {
+        1 => Side::Members { first: 1, all: 4 },
+        2 => Side::Bridge,
+        _ => Side::Party(Party::A),
+    };
     let ends = Ends { local, remote };
-    let mut agent = Agent::new(Plan { settings, ends, party, count: 2, start, stop, conversations });
+    let mut agent = Agent::new(Plan { settings, ends, side, count: 2, start, stop, conversations });
     agent.speak(vec![Some(vec![1; 160]), None, Some(vec![2; 160])]);
     agent.listen();
     let mut now = Time::ZERO;

@@ -1,12 +1,13 @@
 //! Flows: the elements at their ends.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use bentpipe_net::Port;
 use bentpipe_scenario::{Flow, Ip, Medium, Problem, Scenario, Unreachable};
 use bentpipe_site::{
     Assemblies, At, Attach, Copies, End, Files, FlowAt, FlowEnds, FlowGround, Judge, Member, Native,
-    NativeChannel, NodeHandle, Nodes, Order, Part, RolePlans, Roles, Router, Site, Topology, path_mtu,
+    NativeChannel, NodeHandle, Nodes, Order, Part, Peers, RolePlans, Roles, Router, Site, Topology, path_mtu,
 };
 use bentpipe_units::{Bytes, Span};
 
@@ -31,17 +32,35 @@ pub(super) fn plan<'t>(
     roles: &mut RolePlans,
 ) -> Result<Vec<Plan>, Problem> {
     let mut plans = Vec::new();
+    let mut peers = peers(scenario);
     for (n, (name, flow)) in scenario.flow.iter().enumerate() {
         let ends = Ends::new(scenario, topology, (name, flow), router)?;
         let mut ground = FlowGround::new(topology, nodes, router, files, natives, roles);
         for copy in copies(flow) {
-            let at = FlowAt { seed, ..ends.at(n, (name, flow), copy) };
+            let own = peers.entry(group_of(flow)).or_default();
+            let at = FlowAt { seed, peers: *own, ..ends.at(n, (name, flow), copy) };
+            own.before += at.copies;
             let made = flow.traffic.kind().plan(&at, &mut ground)?;
             let name = copy_name(name, flow, copy);
             plans.push(Plan { name, flow: n, copies: at.copies, start: at.start, ends: made });
         }
     }
     Ok(plans)
+}
+
+/// Returns the sender and the kind of traffic of a flow.
+fn group_of(flow: &Flow) -> (&str, &'static str) {
+    (&flow.from, flow.traffic.word())
+}
+
+/// Returns the numbers of copies with the same sender and kind of traffic.
+fn peers(scenario: &Scenario) -> HashMap<(&str, &'static str), Peers> {
+    let mut peers: HashMap<_, Peers> = HashMap::new();
+    for flow in scenario.flow.values() {
+        let own = peers.entry(group_of(flow)).or_default();
+        own.all = own.all.saturating_add(flow.count);
+    }
+    peers
 }
 
 /// Returns the copies that have elements of their own: `None` stands for all of them.
@@ -103,6 +122,7 @@ impl Ends {
             start: flow.start + flow.stagger * u64::from(copy.unwrap_or(0)),
             stop: flow.stop,
             copies: if copy.is_some() { 1 } else { flow.count },
+            peers: Peers::default(),
             application: flow.application,
             seed: 0,
         }

@@ -337,6 +337,7 @@ impl<'a> Plan<'a> {
         for (at, role) in self.scenario.roles() {
             let plan = |ground: &mut bentpipe_site::Ground<'_, '_>| role.plan(tables, ground);
             plans.add((&at, role.word()), &self.topology, nodes, router, plan)?;
+            plans.keep_calls(role.calls());
         }
         Ok(plans)
     }

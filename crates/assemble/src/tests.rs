@@ -1,4 +1,5 @@
 mod broadcast;
+mod conference;
 mod conservation;
 mod effects;
 mod events;
@@ -6,6 +7,7 @@ mod live_keys;
 mod minima;
 mod nat;
 mod outages;
+mod pabx;
 mod path_mtu;
 mod pep;
 mod ping;

@@ -38,9 +38,39 @@ pub struct Budget {
     /// Contact plans of networks of bundles, to be drawn.
     #[serde(skip)]
     pub plans: Vec<ContactPlan>,
+    /// Lines of the dial plans of exchanges.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dial: Vec<DialBudget>,
     /// Forecasts of flows of bundles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bundles: Vec<BundleForecast>,
+}
+
+/// Line of an exchange's dial plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DialBudget {
+    /// Exchange.
+    pub exchange: String,
+    /// Pattern of numbers.
+    pub numbers: String,
+    /// Way of calls to them: "local", or protocol and exchange of a trunk.
+    pub way: String,
+    /// Pattern of the numbers there.
+    pub there: String,
+}
+
+/// Returns the lines of all dial plans.
+fn dial_plans(scenario: &Scenario) -> Vec<DialBudget> {
+    let lines = scenario.role_tables.pabx.lines().into_iter();
+    let budget = lines.map(|line| DialBudget {
+        way: line
+            .trunk
+            .map_or_else(|| "local".to_owned(), |(to, protocol)| format!("{protocol} trunk to {to}")),
+        exchange: line.exchange,
+        numbers: line.numbers,
+        there: line.there,
+    });
+    budget.collect()
 }
 
 /// Budget of one direction of a link, with the cost of a full-sized packet.
@@ -172,7 +202,7 @@ impl Budget {
         let plans = Contacts::new(scenario, topology.node.keys().map(String::as_str).collect());
         let (contacts, bundles) = (plans.pairs()?, plans.forecasts()?);
         let plans = plans.named()?;
-        Ok(Budget { links, terminals, flows, contacts, plans, bundles })
+        Ok(Budget { links, terminals, flows, contacts, plans, dial: dial_plans(scenario), bundles })
     }
 }
 

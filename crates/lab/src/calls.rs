@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bentpipe_assemble::FlowHandle;
 use bentpipe_record::{CALLS_FILE, CallRow, RecordedFlow, write_calls, write_whole};
 use bentpipe_sim::{ElementId, Network};
-use bentpipe_site::CallReader;
+use bentpipe_site::{CallReader, RoleHandle};
 
 /// End of a flow whose element has records.
 pub struct CallSource {
@@ -18,9 +18,18 @@ pub struct CallSource {
 }
 
 impl CallSource {
-    /// Returns all ends with records, in the order of the flows.
-    pub(crate) fn of(flows: &[FlowHandle]) -> Vec<CallSource> {
-        flows.iter().flat_map(CallSource::of_flow).collect()
+    /// Returns all ends with records, in the order of the flows, then roles with records.
+    pub(crate) fn of(flows: &[FlowHandle], roles: &[RoleHandle]) -> Vec<CallSource> {
+        let of_flows = flows.iter().flat_map(CallSource::of_flow);
+        of_flows.chain(roles.iter().filter_map(CallSource::of_role)).collect()
+    }
+
+    /// Returns a role with records, whose key is named in place of a flow.
+    fn of_role(role: &RoleHandle) -> Option<CallSource> {
+        let (name, node) = (role.key.clone(), &role.node);
+        let flow = Arc::new(RecordedFlow { name, from: node.clone(), to: node.clone() });
+        let at = node.as_str().into();
+        Some(CallSource { flow, at, element: role.element, reader: role.calls? })
     }
 
     fn of_flow(flow: &FlowHandle) -> impl Iterator<Item = CallSource> {

@@ -54,11 +54,11 @@ impl Prepared {
     /// Prepares a network that is built. `keeps_files`: what is judged after the run stays in its folder. The probe of the
     /// scenario names the flows whose packets are recorded.
     pub fn new(built: Built, keeps_files: bool, scenario: &Scenario) -> Prepared {
-        let Built { mut network, mut artefacts, flows, .. } = built;
+        let Built { mut network, mut artefacts, flows, roles, .. } = built;
         let captures = CapturePoint::of(built.captures);
         let finish = video::finish(built.judges, keeps_files);
         artefacts.extend(packets::record(&mut network, &flows, scenario));
-        let calls = CallSource::of(&flows);
+        let calls = CallSource::of(&flows, &roles);
         Prepared { network, captures, artefacts, calls, finish }
     }
 }

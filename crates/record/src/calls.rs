@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ::parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use ::parquet::errors::Result;
 use ::parquet::file::writer::SerializedRowGroupWriter;
-use bentpipe_site::{CallQuality, CallRecord};
+use bentpipe_site::{CallDetail, CallQuality, CallRecord};
 use bentpipe_units::{Span, Time};
 
 use super::nullable::Kind::{self, Number, Text, Whole};
@@ -43,6 +43,7 @@ pub fn write_calls(rows: &[CallRow], now: Time, out: impl Write + Send) -> Resul
         write_names(rows, &mut group)?;
         write_times(rows, now, &mut group)?;
         write_quality(rows, &mut group)?;
+        write_details(rows, &mut group)?;
         group.close()?;
     }
     file.close()?;
@@ -88,6 +89,18 @@ fn write_quality<W: Write + Send>(rows: &[CallRow], group: &mut Group<'_, W>) ->
     numbers(|quality| quality.mos)
 }
 
+fn write_details<W: Write + Send>(rows: &[CallRow], group: &mut Group<'_, W>) -> Result<()> {
+    let mut texts = |of: fn(&CallDetail) -> &str| {
+        let bytes =
+            |row: &CallRow| row.record.detail.as_ref().map(|it| ByteArray::from(of(it).as_bytes().to_vec()));
+        column::<ByteArrayType, _>(group, rows.iter().map(bytes))
+    };
+    texts(|detail| &detail.caller)?;
+    texts(|detail| &detail.callee)?;
+    texts(|detail| &detail.cause)?;
+    texts(|detail| &detail.path)
+}
+
 /// Columns of the file.
 const COLUMNS: &[(&str, Kind)] = &[
     ("flow", Text),
@@ -107,6 +120,10 @@ const COLUMNS: &[(&str, Kind)] = &[
     ("mouth_to_ear_s", Number),
     ("r", Number),
     ("mos", Number),
+    ("caller_number", Text),
+    ("callee_number", Text),
+    ("cause", Text),
+    ("path", Text),
 ];
 
 #[cfg(test)]
@@ -128,6 +145,12 @@ mod tests {
             ended: (end == CallEnd::Ended).then(|| Time::from_nanos(9_500_000_000)),
             end,
             quality,
+            detail: (end == CallEnd::Ended).then(|| CallDetail {
+                caller: "201".to_owned(),
+                callee: "301".to_owned(),
+                cause: "normal, by the caller".to_owned(),
+                path: "sip - iax hub".to_owned(),
+            }),
         };
         CallRow { flow: Arc::new(flow), number, at: "office".into(), record }
     }
@@ -151,9 +174,18 @@ mod tests {
         {
             has(0, text);
         }
-        [(0, "loss: 0.25"), (0, "packets: 7"), (0, "mos: null"), (1, "duration_s: 6"), (1, "packets: null")]
-            .into_iter()
-            .chain([(2, "end: \"timed-out\""), (2, "duration_s: null"), (2, "call: 3")])
-            .for_each(|(n, text)| has(n, text));
+        [
+            (0, "loss: 0.25"),
+            (0, "packets: 7"),
+            (0, "mos: null"),
+            (1, "duration_s: 6"),
+            (1, "packets: null"),
+            (0, "callee_number: \"301\""),
+            (0, "path: \"sip - iax hub\""),
+            (1, "cause: null"),
+        ]
+        .into_iter()
+        .chain([(2, "end: \"timed-out\""), (2, "duration_s: null"), (2, "call: 3")])
+        .for_each(|(n, text)| has(n, text));
     }
 }

@@ -23,6 +23,14 @@ bentpipe_site::roles! {
     SensorGateway "sensor-gateway" bentpipe_sensor::kind::Kind, shares
         /// Fields of sensors.
         field: bentpipe_sensor::field::Fields;
+
+    /// Bridge of a conference, which mixes the voice of its members. They are flows of `conference` traffic.
+    Conference "conference" bentpipe_voice::conference::Role;
+
+    /// Exchange of a site (PABX), whose dial plan is `[pabx.NODE]`: registrar, back-to-back user agent, trunks.
+    Pabx "pabx" bentpipe_telephony::pabx::Kind, shares
+        /// Dial plans of exchanges, by their nodes.
+        pabx: bentpipe_telephony::pabx::Exchanges;
 }
 
 /// Role of a node, or several.

@@ -41,4 +41,7 @@ bentpipe_site::traffic! {
 
     /// UDP datagrams of a class in Python, for trying ideas. Each call of it takes some 2 µs.
     Custom "custom" app::custom::Config;
+
+    /// Members of a conference and their bridge at `from`, a node with the role `conference`.
+    Conference "conference" bentpipe_voice::conference::Legs;
 }

@@ -19,6 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 use bentpipe_units::{RandomStream, Time};
 
 use crate::digest::{Account, Challenge, Protected};
+use crate::registrar::Registrar;
 use crate::sdp::{Capabilities, Negotiated};
 use crate::sip::{Malformed, Message, NameAddr, SipUri, Transport, Uri, name};
 use crate::transaction::{Agenda, ClientId, Event as Transaction, Peer, Stack, Timers, Transmit, host};
@@ -26,7 +27,6 @@ use crate::transaction::{Agenda, ClientId, Event as Transaction, Peer, Stack, Ti
 use call::Call;
 pub use call::CallId;
 use registration::Registration;
-pub(crate) use server::response;
 
 /// Settings of a user agent.
 #[derive(Clone, Debug)]
@@ -167,6 +167,7 @@ pub struct Agent {
     clients: HashMap<ClientId, Purpose>,
     agenda: Agenda<CallId>,
     registration: Option<Registration>,
+    registrar: Option<Registrar>,
     events: VecDeque<Event>,
 }
 
@@ -184,8 +185,24 @@ impl Agent {
             clients: HashMap::new(),
             agenda: Agenda::new(),
             registration: None,
+            registrar: None,
             events: VecDeque::new(),
         }
+    }
+
+    /// Has the agent answer REGISTER with a registrar.
+    pub fn serve(&mut self, registrar: Registrar) {
+        self.registrar = Some(registrar);
+    }
+
+    /// Returns the registrar that the agent has.
+    pub fn registrar(&self) -> Option<&Registrar> {
+        self.registrar.as_ref()
+    }
+
+    /// Returns the peer that a URI with a numeric host leads to.
+    pub fn peer_of(uri: &Uri) -> Option<Peer> {
+        peer_of(uri)
     }
 
     /// Returns the transaction layer.
@@ -287,10 +304,10 @@ impl Agent {
         }
     }
 
-    /// Returns the address of this agent.
-    fn address(&self) -> NameAddr {
+    /// Returns the address of a user of this agent.
+    fn address(&self, user: &str) -> NameAddr {
         let domain = self.config.domain.clone().unwrap_or_else(|| host(self.config.local));
-        NameAddr::new(SipUri::new(Some(&self.config.user), &domain).into())
+        NameAddr::new(SipUri::new(Some(user), &domain).into())
     }
 
     /// Returns the Contact of this agent.

@@ -19,6 +19,7 @@ pub mod iax;
 mod net;
 pub mod proxy;
 pub mod registrar;
+mod response;
 pub mod sdp;
 pub mod sip;
 pub mod transaction;

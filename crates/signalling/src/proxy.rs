@@ -12,9 +12,10 @@ use std::net::SocketAddr;
 
 use bentpipe_units::{RandomStream, Time};
 
-use crate::agent::{peer_of, response};
+use crate::agent::peer_of;
 use crate::digest::{Guard, Protected, Refusal};
 use crate::registrar::Registrar;
+use crate::response::response;
 use crate::sip::{Malformed, Message, Method, NameAddr, SipUri, Transport, Uri, Via, name};
 use crate::transaction::{ClientId, Event, Peer, ServerId, Stack, Timers, Transmit, host};
 use context::{Branch, Context};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bentpipe_units::{Span, Time};
 
-use crate::agent::response;
 use crate::digest::{Guard, Protected, Refusal};
+use crate::response::response;
 use crate::sip::{Message, NameAddr, SipUri, Uri, name};
 
 /// Maximum number of contacts of an address.

@@ -51,6 +51,19 @@ pub struct CallQuality {
     pub mos: Option<f64>,
 }
 
+/// Knowledge of an exchange about a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallDetail {
+    /// Number of the caller.
+    pub caller: String,
+    /// Number called.
+    pub callee: String,
+    /// Cause of its end or refusal; empty while it is up.
+    pub cause: String,
+    /// Protocols and trunk that it takes: "sip - iax genoa".
+    pub path: String,
+}
+
 /// Record of a call at one end of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallRecord {
@@ -70,6 +83,8 @@ pub struct CallRecord {
     pub end: CallEnd,
     /// Quality, if this end receives voice.
     pub quality: Option<CallQuality>,
+    /// Numbers, cause and path, if an exchange has the record.
+    pub detail: Option<CallDetail>,
 }
 
 impl CallRecord {

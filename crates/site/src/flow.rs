@@ -48,10 +48,21 @@ pub struct FlowAt<'a> {
     pub stop: Option<Span>,
     /// Number of copies that the elements are to stand for.
     pub copies: u32,
+    /// Place among the flows with the same kind of traffic and the same sender.
+    pub peers: Peers,
     /// Application that writes.
     pub application: Application,
     /// Seed of the run, for random streams that both ends share.
     pub seed: u64,
+}
+
+/// Place of a flow among those with its kind of traffic and its sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peers {
+    /// Number of copies before it.
+    pub before: u32,
+    /// Number of all copies.
+    pub all: u32,
 }
 
 impl FlowAt<'_> {
@@ -267,6 +278,21 @@ impl<'g, 't> FlowGround<'g, 't> {
         let problem =
             format!("node \"{name}\" has no role \"{word}\": expected `node.{name}.role` of that kind");
         self.roles.client_of(node, word).ok_or_else(|| Problem::new(at.key(key), problem))
+    }
+
+    /// Returns the number of a node by its name.
+    pub fn number(&self, node: &str) -> Option<usize> {
+        self.topology.node.get_index_of(node)
+    }
+
+    /// Returns the element of a node's first role of a kind, before the run.
+    pub fn role(&mut self, node: usize, word: &str) -> Option<&mut dyn Element> {
+        self.roles.element_of(node, word)
+    }
+
+    /// Returns the name of a node by its number.
+    pub fn name(&self, node: usize) -> &'t str {
+        self.topology.name(node)
     }
 
     /// Returns the nodes, to be set up.

@@ -40,14 +40,15 @@ mod table;
 mod topology;
 mod traffic;
 
-pub use call::{CallEnd, CallQuality, CallReader, CallRecord, KeepsCalls};
+pub use call::{CallDetail, CallEnd, CallQuality, CallReader, CallRecord, KeepsCalls};
 pub use capture::{Artefact, CaptureFormat, CapturePoint, Input, RawIp, Records, Tap, WriteArtefact};
 pub use change::{Change, Changes, Changing, UNCHANGEABLE, set_all};
 pub use channel::Channel;
 pub use cost::{Airtime, Compressed, Cost, ShareBudget, SharingCopies};
 pub use files::{Files, Opened};
 pub use flow::{
-    Attach, Datagrams, End, FlowAt, FlowEnds, FlowGround, Form, NativeChannel, Pair, Switch, Switchable,
+    Attach, Datagrams, End, FlowAt, FlowEnds, FlowGround, Form, NativeChannel, Pair, Peers, Switch,
+    Switchable,
 };
 pub use ground::Ground;
 pub use handle::{LinkHandle, StageHandle};

@@ -3,6 +3,7 @@
 use bentpipe_net::{Element, Port};
 use bentpipe_sim::ElementId;
 
+use crate::call::CallReader;
 use crate::change::{Changes, UNCHANGEABLE};
 use crate::ground::Ground;
 use crate::{
@@ -38,6 +39,11 @@ pub trait RoleKind: Clone + PartialEq {
     /// Returns an error if the configuration is impossible at this node.
     fn plan(&self, shared: &Self::Shared, ground: &mut Ground<'_, '_>) -> Result<Box<dyn Element>, Problem>;
 
+    /// Returns the reader of the calls that its element has records of. Default: none.
+    fn calls(&self) -> Option<CallReader> {
+        None
+    }
+
     /// Lists what changes while it runs, of a value that differs. Default: refuses all changes.
     ///
     /// # Errors
@@ -60,6 +66,8 @@ pub struct RoleHandle<E = ElementId> {
     pub key: String,
     /// Element of the role.
     pub element: E,
+    /// Reader of the calls that it has records of.
+    pub calls: Option<CallReader>,
 }
 
 /// Roles of all nodes before their elements are recorded.
@@ -111,9 +119,22 @@ impl RolePlans {
         let number = if twins == 0 { String::new() } else { format!(".{}", twins + 1) };
         let path = format!("node/{}/{word}{number}", at.node);
         let (name, key) = (at.node.to_owned(), at.key.clone());
-        let handle = RoleHandle { node: name, n: at.n, word, key, element: () };
+        let handle = RoleHandle { node: name, n: at.n, word, key, element: (), calls: None };
         self.0.push(Planned { node, handle, path, element, joined, clients: 0 });
         Ok(())
+    }
+
+    /// Sets the reader of the calls of the role that was added last.
+    pub fn keep_calls(&mut self, calls: Option<CallReader>) {
+        if let Some(planned) = self.0.last_mut() {
+            planned.handle.calls = calls;
+        }
+    }
+
+    /// Returns the element of a node's first role of a kind.
+    pub fn element_of(&mut self, node: usize, word: &str) -> Option<&mut dyn Element> {
+        let planned = self.0.iter_mut().find(|role| role.node == node && role.handle.word == word)?;
+        Some(&mut *planned.element)
     }
 
     /// Returns the next client's place at a node's first role of a kind.
@@ -134,8 +155,8 @@ impl RolePlans {
                 site.connect(ends[0], ends[1]);
                 site.connect(ends[1], ends[0]);
             }
-            let RoleHandle { node, n, word, key, .. } = handle;
-            RoleHandle { node, n, word, key, element: part }
+            let RoleHandle { node, n, word, key, calls, .. } = handle;
+            RoleHandle { node, n, word, key, element: part, calls }
         };
         Roles(self.0.into_iter().map(add).collect())
     }
@@ -153,12 +174,13 @@ impl Roles {
 
     /// Returns the roles with the numbers of their elements.
     pub fn numbered(self, installed: &Installed) -> Vec<RoleHandle> {
-        let number = |RoleHandle { node, n, word, key, element }: RoleHandle<Part>| RoleHandle {
+        let number = |RoleHandle { node, n, word, key, element, calls }: RoleHandle<Part>| RoleHandle {
             node,
             n,
             word,
             key,
             element: installed.element(element),
+            calls,
         };
         self.0.into_iter().map(number).collect()
     }

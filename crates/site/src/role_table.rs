@@ -71,6 +71,11 @@ macro_rules! roles {
                 } )* }
             }
 
+            /// Returns the reader of the calls that its element has records of.
+            pub fn calls(&self) -> Option<$crate::CallReader> {
+                match self { $( Role::$Variant(kind) => $crate::RoleKind::calls(kind), )* }
+            }
+
             /// Lists what changes while it runs.
             ///
             /// # Errors

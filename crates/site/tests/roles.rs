@@ -212,7 +212,7 @@ fn shared_objects_are_checked_by_name_and_changes_are_refused_by_default() {
     let installed = site.finish().expect("no loop");
     let element = installed.element(element);
     let handle =
-        RoleHandle { node: "near".into(), n: 0, word: "server", key: "node.near.role".into(), element };
+        RoleHandle { node: "near".into(), n: 0, word: "server", key: "node.near.role".into(), element, calls: None };
     let mut changes = Changes::default();
     server(1).change(&server(1), &handle, &mut changes).expect("nothing differs");
     let problem = server(1).change(&server(2), &handle, &mut changes).expect_err("no change");

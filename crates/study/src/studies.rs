@@ -61,6 +61,8 @@ const CODES: &[(&str, Code)] = &[
     }),
     ("voip-rate-deviation", |runs| voip_satellite::rate_deviation(runs, "speech")),
     ("voip-rate-mode", voip_satellite::rate_mode),
+    ("voip-conference-pisa", |runs| voip_satellite::conference(runs, "conference-pisa")),
+    ("voip-conference-genoa", |runs| voip_satellite::conference(runs, "conference-genoa")),
     ("voip-established", |runs| voip_satellite::established(runs, "signalling")),
     ("voip-established-both", |runs| voip_satellite::established(runs, "signalling-both")),
     ("voip-excess-loss", voip_satellite::excess_loss),

@@ -203,6 +203,7 @@ impl<P: Protocol> KeepsCalls for Caller<P> {
             ended: record.ended,
             end: record.end,
             quality: None,
+            detail: None,
         };
         self.role.records.iter().map(of).collect()
     }

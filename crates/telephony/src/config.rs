@@ -5,10 +5,11 @@ use bentpipe_units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{IaxSettings, SipSettings, Voice};
+use crate::pabx::Line;
+use crate::protocol::{IaxSettings, Phone, SipSettings, Voice};
 
 /// SIP calls placed at random times, over UDP.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Config {
@@ -30,6 +31,9 @@ pub struct Config {
     /// Differentiated services codepoint. Default: 24 (class selector 3, RFC 4594).
     #[schemars(range(min = 0, max = 63))]
     pub dscp: u8,
+    /// Phones at exchanges. Default: both hosts call each other without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pabx: Option<Line>,
 }
 
 impl Default for Config {
@@ -43,6 +47,7 @@ impl Default for Config {
             t1: Span::from_millis(500),
             t2: Span::from_secs(4),
             dscp: 24,
+            pabx: None,
         }
     }
 }
@@ -54,9 +59,9 @@ impl Config {
         Calls { interval, hold, ring, ring_limit, calls, dscp }
     }
 
-    /// Returns the timers.
-    pub fn settings(&self) -> SipSettings {
-        SipSettings { t1: self.t1, t2: self.t2 }
+    /// Returns the timers, and the phone of an end if it has one.
+    pub fn settings(&self, phone: Option<Phone>) -> SipSettings {
+        SipSettings { t1: self.t1, t2: self.t2, phone }
     }
 
     /// Checks the timers.

@@ -5,7 +5,7 @@ use bentpipe_site::{End, FlowAt, FlowEnds, FlowGround, FlowTakes, Problem, Traff
 use bentpipe_wire::ip::Protocol as Transport;
 
 use crate::config::Calls;
-use crate::protocol::{Iax, Protocol, Sip};
+use crate::protocol::{Iax, Phone, Protocol, Sip};
 use crate::{Callee, Caller, Config, IaxConfig};
 
 impl TrafficKind for Config {
@@ -14,7 +14,18 @@ impl TrafficKind for Config {
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
-        plan::<Sip>((at, ground), &self.calls(), self.settings(), self.ensure())
+        let phones = self.pabx.as_ref().map(|line| Ok((line, line.phones(at, ground)?))).transpose()?;
+        let [caller, callee] = match phones {
+            None => [None, None],
+            Some((line, phones)) => {
+                let dials = Some(line.dial.clone());
+                let caller = Phone { exchange: phones.caller_at, number: line.number.clone(), dials };
+                let callee = Phone { exchange: phones.callee_at, number: phones.callee, dials: None };
+                [Some(caller), Some(callee)]
+            }
+        };
+        let settings = [self.settings(caller), self.settings(callee)];
+        plan::<Sip>((at, ground), &self.calls(), settings, self.ensure())
     }
 }
 
@@ -24,7 +35,7 @@ impl TrafficKind for IaxConfig {
     }
 
     fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
-        plan::<Iax>((at, ground), &self.calls(), self.settings(), self.ensure())
+        plan::<Iax>((at, ground), &self.calls(), [self.settings(); 2], self.ensure())
     }
 }
 
@@ -32,15 +43,14 @@ impl TrafficKind for IaxConfig {
 fn plan<P: Protocol>(
     (at, ground): (&FlowAt<'_>, &mut FlowGround<'_, '_>),
     calls: &Calls,
-    settings: P::Settings,
+    [of_caller, of_callee]: [P::Settings; 2],
     checked: Result<(), InvalidConfig>,
 ) -> Result<FlowEnds, Problem> {
     let pair = ground.pair(at, Transport::UDP)?;
-    let caller = checked.and_then(|()| {
-        Caller::<P>::new(calls, settings.clone(), (pair.local, pair.remote), at.start, at.stop)
-    });
+    let caller = checked
+        .and_then(|()| Caller::<P>::new(calls, of_caller, (pair.local, pair.remote), at.start, at.stop));
     let caller = caller.map_err(|error| at.impossible("", &error))?;
-    let callee = Callee::<P>::new(calls, settings, pair.remote);
+    let callee = Callee::<P>::new(calls, of_callee, pair.remote);
     Ok(FlowEnds {
         sender: End::of_calls(caller, pair.sender),
         receivers: vec![End::new(callee, pair.receiver)],

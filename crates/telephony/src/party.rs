@@ -61,7 +61,9 @@ impl<P: Protocol, R: Role<P>> Element for Party<P, R> {
         match &mut self.station {
             Some(station) => station.protocol.handle_timeout(now),
             None => {
-                let station = Station::new(&self.settings, self.dscp, (R::USER, self.local), cx.stream());
+                let mut station =
+                    Station::<P>::new(&self.settings, self.dscp, (R::USER, self.local), cx.stream());
+                station.protocol.start(now);
                 self.station = Some(station);
                 self.role.start(cx);
             }

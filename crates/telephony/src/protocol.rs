@@ -11,7 +11,8 @@ use bentpipe_net::metric::{Counter, Of};
 use bentpipe_units::Time;
 
 pub use iax::{Iax, Settings as IaxSettings, Voice};
-pub use sip::{Settings as SipSettings, Sip};
+pub use sip::{Phone, Settings as SipSettings, Sip};
+pub(crate) use sip::{capabilities, host};
 
 /// Event of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub trait Protocol: Debug + Send + Sized + 'static {
 
     /// Creates an end without calls.
     fn new(settings: &Self::Settings, user: &str, local: SocketAddr, seed: u64) -> Self;
+    /// Acts at the start of the run.
+    fn start(&mut self, _now: Time) {}
     /// Returns the codec of the voice that calls carry.
     fn codec(_settings: &Self::Settings) -> Option<String> {
         None

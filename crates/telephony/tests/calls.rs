@@ -16,7 +16,7 @@ struct Pair {
 
 /// A caller and a callee with a delay and a loss ratio each way.
 fn pair(config: &Config, delay: Span, loss: f64, ipv6: bool) -> Pair {
-    pair_of::<Sip>((&config.calls(), config.settings()), delay, loss, ipv6)
+    pair_of::<Sip>((&config.calls(), config.settings(None)), delay, loss, ipv6)
 }
 
 fn pair_of<P: Protocol>(
@@ -258,7 +258,7 @@ fn records_of(pair: &mut Pair) -> Vec<CallRecord> {
 fn impossible_settings_are_refused() {
     let ends = ("10.0.0.1:1".parse().expect("one"), "10.0.0.2:2".parse().expect("one"));
     let refused = |config: Config| {
-        let caller = Caller::<Sip>::new(&config.calls(), config.settings(), ends, Span::ZERO, None);
+        let caller = Caller::<Sip>::new(&config.calls(), config.settings(None), ends, Span::ZERO, None);
         config.ensure().and(caller.map(|_| ())).expect_err("refused").to_string()
     };
     assert!(refused(Config { interval: Span::ZERO, ..Config::default() }).contains("interval"));

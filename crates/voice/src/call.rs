@@ -7,16 +7,21 @@
 
 mod agent;
 mod config;
+pub mod exchange;
 mod kind;
+mod leg;
 pub mod metrics;
 mod packets;
 mod rating;
 mod receiver;
+mod reception;
 mod recording;
 mod records;
 mod reports;
 mod sender;
+mod waiting;
 
-pub use agent::{Agent, Ends, Plan};
+pub use agent::{Agent, Ends, Plan, Side};
 pub use config::{Config, Good, Rtcp, Settings};
+pub(crate) use kind::{HEADERS_LEN, MAX_CALLS, even};
 pub use recording::{Arrived, Log, Score};

@@ -18,6 +18,30 @@ const MUTUAL_SILENCE_S: f64 = 0.456;
 /// Probability that double talk follows single talk, instead of mutual silence.
 const TO_DOUBLE: f64 = 0.4;
 
+/// Parameters of a generator of turns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Parameters {
+    /// Probability that double talk follows single talk, instead of mutual silence.
+    pub(crate) to_double: f64,
+    means_s: [f64; 3],
+}
+
+impl Parameters {
+    /// Parameters of ITU-T P.59.
+    pub(crate) const P59: Parameters =
+        Parameters { to_double: TO_DOUBLE, means_s: [MUTUAL_SILENCE_S, SINGLE_TALK_S, DOUBLE_TALK_S] };
+
+    /// Returns the mean length in seconds of a state with `speakers` speakers, at most two.
+    pub(crate) fn mean_s(&self, speakers: usize) -> f64 {
+        self.means_s[speakers]
+    }
+
+    /// Returns the shares of time of single talk, double talk and mutual silence.
+    pub(crate) fn shares(&self) -> [f64; 3] {
+        p59_shares()
+    }
+}
+
 /// Speech of both parties of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -66,6 +90,14 @@ impl Speech {
             }
             Speech::OnOff { on, off } => on.as_secs_f64() / (*on + *off).as_secs_f64(),
             Speech::Continuous => 1.0,
+        }
+    }
+
+    /// Returns the share of time with speech, where many take turns.
+    pub(crate) fn occupancy(&self) -> f64 {
+        match self {
+            Speech::P59 => 1.0 - p59_shares()[2],
+            Speech::OnOff { .. } | Speech::Continuous => 1.0,
         }
     }
 

@@ -3,11 +3,13 @@
 pub mod aggregate;
 pub mod call;
 pub mod codec;
+pub mod conference;
 pub mod conversation;
 pub mod emodel;
 pub mod losses;
 pub mod playout;
 pub mod speech;
+pub mod turns;
 
 pub use call::Config;
 pub use codec::{Codec, Format};

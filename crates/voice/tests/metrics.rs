@@ -5,5 +5,6 @@ use bentpipe_net::testing::check_metrics;
 #[test]
 fn names_can_stand_in_files_and_measures_are_made_once() {
     check_metrics("voice", bentpipe_voice::call::metrics::ALL);
+    check_metrics("conference", bentpipe_voice::conference::metrics::ALL);
     check_metrics("aggregation", bentpipe_voice::aggregate::metrics::ALL);
 }

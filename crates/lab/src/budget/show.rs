@@ -5,8 +5,8 @@ use std::fmt;
 use bentpipe_units::{Rate, Span};
 
 use super::{
-    Arrival, Budget, BundleForecast, Compressed, CompressedFlow, ContactBudget, FlowBudget, LinkBudget,
-    ShareBudget,
+    Arrival, Budget, BundleForecast, Compressed, CompressedFlow, ContactBudget, DialBudget, FlowBudget,
+    LinkBudget, ShareBudget,
 };
 
 impl fmt::Display for Budget {
@@ -39,6 +39,13 @@ impl fmt::Display for Budget {
             writeln!(f, "\nContacts\n")?;
             let head = ["network", "from", "to", "contacts", "open", "capacity", "light time"];
             table(f, &head, self.contacts.iter().map(contact_row).collect())?;
+        }
+        if !self.dial.is_empty() {
+            writeln!(f, "\nDial plans\n")?;
+            let row = |line: &DialBudget| {
+                vec![line.exchange.clone(), line.numbers.clone(), line.way.clone(), line.there.clone()]
+            };
+            table(f, &["exchange", "numbers", "calls", "number there"], self.dial.iter().map(row).collect())?;
         }
         self.bundles.iter().try_for_each(|bundles| write!(f, "\n{bundles}"))?;
         Ok(())

@@ -23,13 +23,25 @@ impl Agent {
         peer: Peer,
         capabilities: Capabilities,
     ) -> Option<CallId> {
+        let user = self.config.user.clone();
+        self.call_as(now, &user, (target, peer), capabilities)
+    }
+
+    /// Calls a URI by way of a peer, in the name of another user. `None` if there are too many calls.
+    pub fn call_as(
+        &mut self,
+        now: Time,
+        user: &str,
+        (target, peer): (&Uri, Peer),
+        capabilities: Capabilities,
+    ) -> Option<CallId> {
         if self.calls.len() >= self.config.max_calls {
             return None;
         }
         let (local_tag, call_id) = (self.stack.unique(), self.stack.unique());
         let mut invite = Message::request(Method::INVITE, target.clone());
         invite.headers.push(name::MAX_FORWARDS, 70);
-        invite.headers.push(name::FROM, self.address().with_tag(&local_tag));
+        invite.headers.push(name::FROM, self.address(user).with_tag(&local_tag));
         invite.headers.push(name::TO, NameAddr::new(target.clone()));
         invite.headers.push(name::CALL_ID, &call_id);
         invite.headers.push(name::CSEQ, CSeq { number: 1, method: Method::INVITE });

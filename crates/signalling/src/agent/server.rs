@@ -6,6 +6,7 @@ use super::call::{Incoming, Unacknowledged};
 use super::client::{ALLOW, key};
 use super::{Agent, CallId, Capabilities, Event, Failure, Peer};
 use crate::dialog::Dialog;
+use crate::response::response;
 use crate::sdp::{self, Direction, Negotiated, Session, Unacceptable};
 use crate::sip::{Message, Method, Uri, name};
 use crate::transaction::ServerId;
@@ -22,6 +23,7 @@ impl Agent {
             "BYE" => self.on_bye(now, server, request),
             "CANCEL" => self.on_cancel(now, server, request),
             "OPTIONS" => self.on_options(now, server, request),
+            "REGISTER" if self.registrar.is_some() => self.on_register(now, server, request),
             _ => {
                 let mut response = self.response(request, if method.is_known() { 405 } else { 501 });
                 response.headers.push(name::ALLOW, ALLOW);
@@ -60,6 +62,14 @@ impl Agent {
     fn refuse(&mut self, now: Time, server: ServerId, request: &Message, status: u16) {
         let response = self.response(request, status);
         self.stack.respond(now, server, &response);
+    }
+
+    fn on_register(&mut self, now: Time, server: ServerId, request: &Message) {
+        let tag = self.stack.unique();
+        if let Some(registrar) = &mut self.registrar {
+            let response = registrar.register(now, request, &tag);
+            self.stack.respond(now, server, &response);
+        }
     }
 
     fn on_options(&mut self, now: Time, server: ServerId, request: &Message) {
@@ -305,16 +315,6 @@ impl Agent {
         self.send_bye(now, id);
         self.end(id, Event::Failed { call: id, failure: Failure::NotAcknowledged });
     }
-}
-
-/// Returns a response to a request, with the tag in To unless that has one.
-pub(crate) fn response(request: &Message, status: u16, tag: &str) -> Message {
-    let mut response = Message::response(&request.headers, status);
-    let to = request.headers.address(name::TO).filter(|to| to.tag().is_none());
-    if let Some(to) = to {
-        response.headers.set(name::TO, to.with_tag(tag));
-    }
-    response
 }
 
 fn copy_record_route(request: &Message, response: &mut Message) {

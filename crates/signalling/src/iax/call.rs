@@ -34,6 +34,8 @@ pub enum Event {
         number: String,
         /// User who calls, if named.
         user: Option<String>,
+        /// Number of the caller, if given.
+        caller: Option<String>,
     },
     /// The callee's side took the call.
     Accepted {
@@ -121,6 +123,8 @@ pub(super) struct Call {
     pub(super) is_reported: bool,
     pub(super) is_confirmed: bool,
     pub(super) format: u32,
+    /// Number of the caller of an incoming call.
+    pub(super) caller: Option<String>,
     /// Upper 16 bits of the last full voice frame sent.
     pub(super) sent_high: Option<u16>,
     /// Timestamp of the last voice received.
@@ -140,6 +144,7 @@ impl Call {
             is_reported: false,
             is_confirmed: false,
             format: 0,
+            caller: None,
             sent_high: None,
             last_voice: None,
             ping: Time::NEVER,

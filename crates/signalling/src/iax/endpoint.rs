@@ -146,13 +146,19 @@ impl Endpoint {
 
     /// Calls a number at a peer. `None` if there are too many calls.
     pub fn call(&mut self, now: Time, peer: SocketAddr, number: &str) -> Option<CallId> {
+        let user = self.config.user.clone();
+        self.call_as(now, peer, (&user, number))
+    }
+
+    /// Calls a number at a peer for the caller with another number. `None` if there are too many calls.
+    pub fn call_as(&mut self, now: Time, peer: SocketAddr, (caller, number): (&str, &str)) -> Option<CallId> {
         let source = self.add(now, (peer, 0), State::Calling)?;
         let capability = self.config.formats.iter().fold(0, |all, format| all | format);
         let preferred = self.config.formats.first().copied().unwrap_or_default();
         let elements = Elements::default()
             .with_u16(Element::VERSION, VERSION)
             .with(Element::CALLED_NUMBER, number.as_bytes())
-            .with(Element::CALLING_NUMBER, self.config.user.as_bytes())
+            .with(Element::CALLING_NUMBER, caller.as_bytes())
             .with(Element::USERNAME, self.config.user.as_bytes())
             .with_u32(Element::FORMAT, preferred)
             .with_u32(Element::CAPABILITY, capability);

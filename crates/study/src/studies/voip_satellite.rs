@@ -53,6 +53,15 @@ pub(super) fn established(runs: &StudyRuns, run: &str) -> Result<f64, String> {
         / saturated(runs, run, "flow.call.calls")?)
 }
 
+/// Returns the mouth-to-ear delay of the members in Pisa less that in Genoa, in milliseconds.
+pub(super) fn conference(runs: &StudyRuns, run: &str) -> Result<f64, String> {
+    let points = runs.points(run, &At::default())?;
+    let [point] = points[..] else { return Err(format!("run \"{run}\" has not one point")) };
+    let ear =
+        |flow: &str| Ok::<f64, String>(measure(point, &format!("flow.{flow}.mouth-to-ear"))?.estimate.mean);
+    Ok(1e3 * (ear("local")? - ear("remote")?))
+}
+
 /// Returns the loss of the UDP traffic at 1.4 Mbit/s in percent.
 pub(super) fn excess_loss(runs: &StudyRuns) -> Result<f64, String> {
     Ok(100.0 * saturated(runs, "signalling", "flow.load.loss")?)

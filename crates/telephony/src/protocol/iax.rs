@@ -74,7 +74,7 @@ pub struct Iax {
     /// Times of the next voice of calls that are up.
     due: BTreeSet<(Time, CallId)>,
     next: BTreeMap<CallId, Time>,
-    events: VecDeque<(CallId, Happening)>,
+    events: VecDeque<Event>,
     sent: u64,
     received: u64,
 }
@@ -163,7 +163,7 @@ impl Protocol for Iax {
     }
 
     fn event(&mut self) -> Option<(CallId, Happening)> {
-        self.events.pop_front()
+        std::iter::from_fn(|| self.events.pop_front()).find_map(|event| happening(&event))
     }
 
     fn transmit(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
@@ -183,32 +183,56 @@ impl Protocol for Iax {
 }
 
 impl Iax {
+    /// Calls a number at a peer for the caller with another number.
+    pub(crate) fn dial(
+        &mut self,
+        now: Time,
+        peer: SocketAddr,
+        (caller, number): (&str, &str),
+    ) -> Option<CallId> {
+        self.endpoint.call_as(now, peer, (caller, number))
+    }
+
+    /// Refuses an incoming call with a cause code.
+    pub(crate) fn reject(&mut self, now: Time, call: CallId, cause: u8) {
+        self.endpoint.reject(now, call, cause);
+        self.note_events(now);
+    }
+
+    /// Returns the next event of the endpoint, without voice.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
     /// Counts voice, and starts and stops that of calls.
     fn note_events(&mut self, now: Time) {
         while let Some(event) = self.endpoint.poll_event() {
-            let (call, happening) = match event {
-                Event::Voice { .. } => {
-                    self.received += 1;
-                    continue;
+            if matches!(event, Event::Voice { .. }) {
+                self.received += 1;
+                continue;
+            }
+            match happening(&event) {
+                Some((call, Happening::Answered)) => self.start_voice(now, call),
+                Some((call, Happening::Ended | Happening::TimedOut | Happening::Failed)) => {
+                    self.stop_voice(call)
                 }
-                Event::Incoming { call, .. } => (call, Happening::Incoming),
-                Event::Ringing { call } => (call, Happening::Ringing),
-                Event::Answered { call } => (call, Happening::Answered),
-                Event::Confirmed { call } => (call, Happening::Confirmed),
-                Event::Ended { call, .. } => (call, Happening::Ended),
-                Event::Failed { call, failure: Failure::TimedOut } => (call, Happening::TimedOut),
-                Event::Failed { call, .. } => (call, Happening::Failed),
-                Event::Accepted { .. }
-                | Event::Registered(_)
-                | Event::NotRegistered(_)
-                | Event::Bound { .. } => continue,
-            };
-            match happening {
-                Happening::Answered => self.start_voice(now, call),
-                Happening::Ended | Happening::TimedOut | Happening::Failed => self.stop_voice(call),
                 _ => {}
             }
-            self.events.push_back((call, happening));
+            self.events.push_back(event);
         }
     }
+}
+
+fn happening(event: &Event) -> Option<(CallId, Happening)> {
+    let (call, happening) = match event {
+        Event::Incoming { call, .. } => (call, Happening::Incoming),
+        Event::Ringing { call } => (call, Happening::Ringing),
+        Event::Answered { call } => (call, Happening::Answered),
+        Event::Confirmed { call } => (call, Happening::Confirmed),
+        Event::Ended { call, .. } => (call, Happening::Ended),
+        Event::Failed { call, failure: Failure::TimedOut } => (call, Happening::TimedOut),
+        Event::Failed { call, .. } => (call, Happening::Failed),
+        _ => return None,
+    };
+    Some((*call, happening))
 }

@@ -13,12 +13,25 @@ use super::{Happening, Protocol, Repeats};
 use crate::metrics;
 
 /// Timers of SIP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// RFC 3261 T1.
     pub t1: Span,
     /// RFC 3261 T2.
     pub t2: Span,
+    /// Phone at an exchange. None: the hosts call each other.
+    pub phone: Option<Phone>,
+}
+
+/// Phone at an exchange.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phone {
+    /// Exchange.
+    pub exchange: SocketAddr,
+    /// Number.
+    pub number: String,
+    /// Number that it dials. None: it is called, and registers.
+    pub dials: Option<String>,
 }
 
 /// User agent.
@@ -26,15 +39,17 @@ pub struct Settings {
 pub struct Sip {
     agent: Agent,
     local: SocketAddr,
+    phone: Option<Phone>,
 }
 
-impl Sip {
-    /// Returns the audio of session descriptions.
-    fn capabilities(&self) -> Capabilities {
-        let codecs = vec![Codec::new(8, "PCMA", 8000), Codec::new(18, "G729", 8000)];
-        let (address, port) = (self.local.ip(), 4000);
-        Capabilities { address, port, codecs, ptime: 20, direction: Direction::SendRecv }
-    }
+/// Time of a registration in seconds.
+const REGISTRATION_S: u32 = 3600;
+
+/// Returns the audio of session descriptions.
+pub(crate) fn capabilities(local: SocketAddr) -> Capabilities {
+    let codecs = vec![Codec::new(8, "PCMA", 8000), Codec::new(18, "G729", 8000)];
+    let (address, port) = (local.ip(), 4000);
+    Capabilities { address, port, codecs, ptime: 20, direction: Direction::SendRecv }
 }
 
 impl Protocol for Sip {
@@ -46,15 +61,29 @@ impl Protocol for Sip {
 
     fn new(settings: &Settings, user: &str, local: SocketAddr, seed: u64) -> Sip {
         let timers = Timers { t1: settings.t1, t2: settings.t2, ..Timers::default() };
+        let user = settings.phone.as_ref().map_or(user, |phone| &phone.number);
         let config = AgentConfig { timers, ..AgentConfig::new(user, local) };
-        Sip { agent: Agent::new(config, RandomStream::new(seed, "sip")), local }
+        let agent = Agent::new(config, RandomStream::new(seed, "sip"));
+        Sip { agent, local, phone: settings.phone.clone() }
+    }
+
+    /// Registers a phone that is called.
+    fn start(&mut self, now: Time) {
+        let phone = self.phone.as_ref().filter(|phone| phone.dials.is_none());
+        if let Some(exchange) = phone.map(|phone| phone.exchange) {
+            let peer = Peer { transport: Transport::Udp, address: exchange };
+            self.agent.register(now, &host(exchange), peer, REGISTRATION_S);
+        }
     }
 
     fn place(&mut self, now: Time, remote: SocketAddr) -> Option<CallId> {
-        let mut target = SipUri::new(Some("callee"), &host(remote));
+        let exchange = self.phone.as_ref().map(|phone| phone.exchange);
+        let dialled = self.phone.as_ref().and_then(|phone| phone.dials.as_deref());
+        let remote = exchange.unwrap_or(remote);
+        let mut target = SipUri::new(Some(dialled.unwrap_or("callee")), &host(remote));
         target.port = Some(remote.port());
         let peer = Peer { transport: Transport::Udp, address: remote };
-        let capabilities = self.capabilities();
+        let capabilities = capabilities(self.local);
         self.agent.call(now, &target.into(), peer, capabilities)
     }
 
@@ -63,7 +92,7 @@ impl Protocol for Sip {
     }
 
     fn answer(&mut self, now: Time, call: CallId) {
-        let capabilities = self.capabilities();
+        let capabilities = capabilities(self.local);
         self.agent.answer(now, call, capabilities);
     }
 
@@ -110,7 +139,7 @@ impl Protocol for Sip {
 }
 
 /// Returns the host of an address as URIs write it.
-fn host(address: SocketAddr) -> String {
+pub(crate) fn host(address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(address) => address.ip().to_string(),
         SocketAddr::V6(address) => format!("[{}]", address.ip()),

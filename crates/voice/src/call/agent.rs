@@ -11,19 +11,41 @@ use bentpipe_wire::rtp;
 use rand::RngCore;
 
 use super::config::{Rtcp, Settings};
+use super::exchange::Sound;
 use super::metrics;
 use super::packets::{Datagram, Refusal, Route};
 use super::rating::Delays;
 use super::receiver::{Received, Receiver};
+use super::reception::Reception;
 use super::recording::{Arrived, Log, Recording};
 use super::reports::Reports;
-use super::sender::{Emission, Origin, Sender};
+use super::sender::{Emission, Origin, Sender, Talk};
+use super::waiting::Waiting;
 use crate::conversation::{Conversation, Party};
+use crate::turns::Member;
 
 pub use super::packets::Ends;
 
-/// The only port: packets from and to the node.
-const NODE: Port = Port(0);
+/// Packets from and to the node.
+pub(super) const NODE: Port = Port(0);
+/// Messages from and to the bridge, at its end of a conference.
+pub(super) const BRIDGE: Port = Port(1);
+
+/// Speech at one end of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Party of calls between two.
+    Party(Party),
+    /// Members of a conference.
+    Members {
+        /// Number of the first of them.
+        first: u32,
+        /// Number of all members of the conference.
+        all: u32,
+    },
+    /// Bridge of a conference.
+    Bridge,
+}
 
 /// Calls of one end.
 #[derive(Clone, Debug)]
@@ -32,8 +54,8 @@ pub struct Plan {
     pub settings: Settings,
     /// Addresses of the first call.
     pub ends: Ends,
-    /// Party that speaks here.
-    pub party: Party,
+    /// Speech at this end.
+    pub side: Side,
     /// Number of calls.
     pub count: u32,
     /// Start of the calls.
@@ -45,9 +67,9 @@ pub struct Plan {
 }
 
 #[derive(Clone, Debug)]
-struct Call {
-    sender: Sender,
-    receiver: Receiver,
+pub(super) struct Call {
+    pub(super) sender: Sender,
+    pub(super) receiver: Receiver,
     reports: Reports,
 }
 
@@ -73,17 +95,21 @@ struct Interval {
 /// End of one or many calls.
 #[derive(Debug)]
 pub struct Agent {
-    plan: Plan,
-    route: Route,
-    calls: Vec<Call>,
+    pub(super) plan: Plan,
+    pub(super) route: Route,
+    pub(super) calls: Vec<Call>,
+    /// Sound of mixes by the member that receives them; empty without a conference.
+    pub(super) receptions: Vec<Reception>,
+    /// Mixes that wait for their encoder.
+    pub(super) mixes: Waiting,
     /// Next interval of each call, in the order of time.
     intervals: VecDeque<Interval>,
     pending: Option<Pending>,
     reports: BinaryHeap<Reverse<(Time, u32)>>,
     has_ended: bool,
-    speech_sent: u64,
-    noise_sent: u64,
-    bytes_sent: u64,
+    pub(super) speech_sent: u64,
+    pub(super) noise_sent: u64,
+    pub(super) bytes_sent: u64,
     delays: Histogram,
     last_delay: Option<Span>,
     bad_checksum: u64,
@@ -101,6 +127,8 @@ impl Agent {
         Agent {
             route: Route::new(plan.ends, plan.settings.config.dscp),
             calls: Vec::new(),
+            receptions: Vec::new(),
+            mixes: Waiting::default(),
             intervals: VecDeque::new(),
             pending: None,
             reports: BinaryHeap::new(),
@@ -167,12 +195,17 @@ impl Agent {
     /// Sets up all calls with random origins of RTP, each at a random phase.
     fn begin(&mut self, stream: &mut RandomStream) {
         let settings = self.plan.settings;
+        if matches!(self.plan.side, Side::Members { .. }) {
+            self.receptions = vec![Reception::default(); self.plan.count as usize];
+        }
         let mut slots = Vec::new();
         for number in 0..self.plan.count {
             let phase = settings.interval.mul_f64(stream.unit());
             let epoch = self.plan.start + phase;
             self.calls.push(self.call(number, epoch, stream));
-            slots.push(Interval { at: epoch + settings.held, call: number, quiet_until: Time::ZERO });
+            if self.plan.side != Side::Bridge {
+                slots.push(Interval { at: epoch + settings.held, call: number, quiet_until: Time::ZERO });
+            }
             if settings.config.rtcp != Rtcp::None {
                 let first = self.plan.start + self.next_report(number, stream);
                 self.reports.push(Reverse((first, number)));
@@ -185,8 +218,17 @@ impl Agent {
     fn call(&self, number: u32, epoch: Time, stream: &mut RandomStream) -> Call {
         let (settings, start) = (&self.plan.settings, self.plan.start);
         let (seed, path) = &self.plan.conversations;
-        let talk = RandomStream::new(*seed, &format!("{path}/{number}"));
-        let talk = Conversation::new(settings.config.speech, talk, start);
+        let speech = settings.config.speech;
+        let talk = match self.plan.side {
+            Side::Party(party) => {
+                let talk = RandomStream::new(*seed, &format!("{path}/{number}"));
+                Talk::Pair(Conversation::new(speech, talk, start), party)
+            }
+            Side::Members { first, all } => {
+                Talk::Several(Member::new(speech, (*seed, path), (first + number, all)))
+            }
+            Side::Bridge => Talk::Mix,
+        };
         // The lower half, so that an hour of a call does not wrap (RFC 3550, appendix A.1, allows it).
         let origin = Origin {
             ssrc: stream.next_u32(),
@@ -226,8 +268,8 @@ impl Agent {
                         }
                     }
                     _ => {
-                        let emission = sender.decide(settings, self.plan.party, begin);
-                        quiet_until = sender.quiet_until(self.plan.party);
+                        let emission = sender.decide(settings, begin);
+                        quiet_until = sender.quiet_until();
                         emission
                     }
                 };
@@ -259,6 +301,13 @@ impl Agent {
         match emission {
             Emission::Speech { .. } => self.speech_sent += 1,
             Emission::Noise => self.noise_sent += 1,
+        }
+        if let (Some(level), Emission::Speech { .. }) = (sender.level(begin), emission) {
+            let mut payload = vec![0; payload_len as usize];
+            payload[0] = level;
+            let packet = self.route.rtp_with(call as usize, &header, &payload, at);
+            self.bytes_sent += packet.len() as u64;
+            return packet;
         }
         let recorded = self.recording.as_ref().filter(|_| call == 0 && emission != Emission::Noise);
         let recorded = recorded.and_then(|recording| sender.recorded(settings, &recording.packets, begin));
@@ -303,16 +352,16 @@ impl Agent {
         }
         let packet = self.pending.map_or(Time::NEVER, |pending| pending.at);
         let report = self.reports.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
-        packet.min(report).min(self.plan.stop)
+        packet.min(report).min(self.plan.stop).min(self.mixes.deadline())
     }
 
-    fn take(&mut self, packet: &Packet, now: Time) -> Result<(), Refusal> {
+    fn take(&mut self, packet: &Packet, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         let route = self.route;
         let count = self.calls.len();
         let created_at = packet.created_at();
         route.read(packet, count, |datagram| match datagram.is_rtcp {
-            true => self.take_rtcp(&datagram, now),
-            false => self.take_rtp(&datagram, (created_at, now)),
+            true => self.take_rtcp(&datagram, cx.now()),
+            false => self.take_rtp(&datagram, created_at, cx),
         })
     }
 
@@ -325,7 +374,13 @@ impl Agent {
         Ok(())
     }
 
-    fn take_rtp(&mut self, datagram: &Datagram<'_>, (created_at, now): (Time, Time)) -> Result<(), Refusal> {
+    fn take_rtp(
+        &mut self,
+        datagram: &Datagram<'_>,
+        created_at: Time,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Refusal> {
+        let now = cx.now();
         let Ok(rtp) = rtp::Packet::new_elided(datagram.payload, datagram.elided) else {
             self.malformed += 1;
             return Ok(());
@@ -349,7 +404,24 @@ impl Agent {
         if let (Ok(Some(played)), Some(log), 0) = (received, &mut self.log, datagram.call) {
             log.push(packet.timestamp, rtp.payload(), (now, played));
         }
-        received.map(|_| ()).map_err(|()| Refusal::Unexpected)
+        let played = received.map_err(|()| Refusal::Unexpected)?;
+        if self.plan.side == Side::Bridge {
+            self.pass_on(datagram.call as u32, &packet, (played, rtp.payload().first().copied()), cx);
+        } else if let (Some(reception), Some(at)) = (self.receptions.get_mut(datagram.call), played)
+            && at >= now
+        {
+            reception.push(&Sound::parse(rtp.payload()));
+        }
+        Ok(())
+    }
+
+    /// Returns the rating of a call at a delay and losses.
+    pub(super) fn r(&self, call: usize, delay: Option<Span>, losses: &crate::Losses) -> f64 {
+        let Some(rating) = self.plan.settings.rating else { return f64::NAN };
+        match self.receptions.get(call) {
+            Some(reception) => rating.r_of_mix(delay, losses, reception),
+            None => rating.r(delay, losses),
+        }
     }
 
     /// Reports on receptions: losses, delays, jitter.
@@ -398,17 +470,16 @@ impl Agent {
     ///
     /// Means and the worst rating are those of calls that received packets; the others are counted.
     fn observe_quality(&mut self, now: Time, observer: &mut dyn Observer) {
-        let settings = &self.plan.settings;
+        let settings = self.plan.settings;
         let (mut all, mut recent, mut good) = (Vec::new(), Vec::new(), 0_u32);
         let (mut bursts, mut losses_now, mut silent) = (Vec::new(), Vec::new(), 0_u32);
-        for Call { receiver, .. } in &mut self.calls {
-            receiver.turn_windows(settings, now);
+        for call in 0..self.calls.len() {
+            let receiver = &mut self.calls[call].receiver;
+            receiver.turn_windows(&settings, now);
             let (figures, window) = (receiver.figures(), receiver.window());
             let ear = figures.delays.mouth_to_ear();
-            let r = settings.rating.map_or(f64::NAN, |rating| rating.r(ear, &figures.losses));
-            let r_now = settings
-                .rating
-                .map_or(f64::NAN, |rating| rating.r(window.delays.mouth_to_ear(), &window.losses));
+            let r = self.r(call, ear, &figures.losses);
+            let r_now = self.r(call, window.delays.mouth_to_ear(), &window.losses);
             let limits = settings.config.good;
             let is_good = figures.losses.ratio() <= limits.loss
                 && ear.is_some_and(|ear| ear <= limits.delay)
@@ -451,8 +522,12 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Element for Agent {
-    fn receive(&mut self, _port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        match self.take(&packet, cx.now()) {
+    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        if port == BRIDGE {
+            self.take_mix(packet, cx);
+            return self.deadline();
+        }
+        match self.take(&packet, cx) {
             Ok(()) => {}
             Err(Refusal::BadChecksum) => self.bad_checksum += 1,
             Err(Refusal::Unexpected) => self.unexpected += 1,
@@ -464,14 +539,21 @@ impl Element for Agent {
     fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
         if self.calls.is_empty() {
             self.begin(cx.stream());
+            self.join(cx);
             self.decide();
         }
         self.send_due(cx);
+        self.send_mixes(cx);
         self.report_due(cx);
         if cx.now() >= self.plan.stop && !self.has_ended {
             self.end(cx);
         }
         self.deadline()
+    }
+
+    // At a bridge, frames wait for the next mix, which the bridge causes.
+    fn forwards(&self, from: Port, to: Port) -> bool {
+        self.plan.side != Side::Bridge || from != to
     }
 
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
@@ -489,6 +571,10 @@ impl Element for Agent {
         observer.counter(&app::DROPPED_UNEXPECTED, self.unexpected);
         self.observe_reception(observer);
         self.observe_quality(now, observer);
+        if matches!(self.plan.side, Side::Members { .. }) {
+            observer.gauge(&metrics::TALKER_LOSS, mean(self.receptions.iter().map(Reception::loss)));
+            observer.gauge(&metrics::ROOMS, mean(self.receptions.iter().map(Reception::rooms)));
+        }
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -11,14 +11,14 @@ use bentpipe_units::{Bytes, Rate, Time};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::rtp;
 
-use super::agent::{Agent, Ends, Plan};
+use super::agent::{Agent, Ends, Plan, Side};
 use super::config::{Config, Settings};
 use crate::conversation::Party;
 
 /// Length of UDP and RTP header.
-const HEADERS_LEN: u64 = 8 + rtp::HEADER_LEN as u64;
+pub(crate) const HEADERS_LEN: u64 = 8 + rtp::HEADER_LEN as u64;
 /// Maximum number of calls between two nodes, each with two ports.
-const MAX_CALLS: u32 = 32_000;
+pub(crate) const MAX_CALLS: u32 = 32_000;
 
 impl TrafficKind for Config {
     /// Copies that start together are one element at each end: cheaper, and nothing else differs.
@@ -78,7 +78,7 @@ impl TrafficKind for Config {
 }
 
 /// Returns an address with the next even port.
-fn even(address: SocketAddr) -> SocketAddr {
+pub(crate) fn even(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip(), address.port().next_multiple_of(2))
 }
 
@@ -86,7 +86,7 @@ fn plan(settings: Settings, at: &FlowAt<'_>, ends: Ends, party: Party) -> Plan {
     Plan {
         settings,
         ends,
-        party,
+        side: Side::Party(party),
         count: at.copies,
         start: Time::ZERO + at.start,
         stop: at.stop.map_or(Time::NEVER, |stop| Time::ZERO + stop),

@@ -34,6 +34,10 @@ bentpipe_net::metrics! {
     Gauge SILENT_CALLS = "silent-calls", Count, "Calls without a received packet"
         => .summed(&[Sum::new("silent-calls", "Calls without a received packet", How::Last).at(End::Receiver)]);
     Gauge GOOD_CALLS = "good-calls", Count, "Good calls" => .summed(&[Sum::new("good-calls", "Good calls", How::Last).at(End::Receiver)]);
+    Gauge TALKER_LOSS = "talker-loss", Ratio, "Talkers' frames lost or late on their way to the bridge"
+        => .summed(&[Sum::new("talker-loss", "Talkers' frames lost or late before the bridge", How::Last).at(End::Receiver)]);
+    Gauge ROOMS = "rooms", Count, "Mean number of rooms in a mix"
+        => .summed(&[Sum::new("rooms", "Mean number of rooms in a mix", How::Last).at(End::Receiver)]);
     Gauge GOOD_RATIO = "good-ratio", Ratio, "Share of good calls"
         => .summed(&[Sum::new("good-ratio", "Share of good calls", How::Last).at(End::Receiver)]);
 }

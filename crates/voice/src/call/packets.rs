@@ -84,7 +84,7 @@ impl Route {
     /// Returns an RTP packet with its payload.
     pub(super) fn rtp_with(&self, call: usize, header: &rtp::Repr<'_>, payload: &[u8], now: Time) -> Packet {
         let at = self.ip_header_len() + udp::HEADER_LEN;
-        let mut bytes = vec![0; at + rtp::HEADER_LEN];
+        let mut bytes = vec![0; at + header.buffer_len()];
         header.emit(&mut bytes[at..]);
         bytes.extend_from_slice(payload);
         self.emit(&mut bytes, (call, false), 0);

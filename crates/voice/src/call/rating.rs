@@ -2,6 +2,7 @@
 
 use bentpipe_units::Span;
 
+use super::reception::Reception;
 use crate::codec::Band;
 use crate::emodel::{self, Impairment, Params};
 use crate::losses::Losses;
@@ -40,6 +41,23 @@ impl Rating {
             return echo.r() - equipment;
         }
         self.base - emodel::delay_impairment(ms, self.params.sensitivity) - equipment
+    }
+
+    /// Returns R of a mix.
+    ///
+    /// The legs of the talkers add their equipment impairment, and their rooms their noise. Equipment impairments of codecs in tandem add up (G.113).
+    pub(super) fn r_of_mix(&self, delay: Option<Span>, losses: &Losses, reception: &Reception) -> f64 {
+        let Some(equipment) = reception.equipment() else { return f64::NAN };
+        self.r(delay, losses) - equipment - self.noise(reception.rooms())
+    }
+
+    /// Returns the impairment by the noise of more than one room at the sending side.
+    fn noise(&self, rooms: f64) -> f64 {
+        if self.band == Band::Wide || rooms.is_nan() || rooms <= 1.0 {
+            return 0.0;
+        }
+        let room_noise_send = self.params.room_noise_send + 10.0 * libm::log10(rooms);
+        self.params.r() - Params { room_noise_send, ..self.params }.r()
     }
 
     /// Returns the mean opinion score of a rating on the scale of the codec.

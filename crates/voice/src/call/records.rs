@@ -4,14 +4,13 @@ use bentpipe_site::{CallEnd, CallQuality, CallRecord, KeepsCalls};
 use bentpipe_units::{Span, Time};
 
 use super::agent::Agent;
-use super::config::Settings;
 use super::receiver::Receiver;
 
 impl KeepsCalls for Agent {
     fn calls(&self, now: Time) -> Vec<CallRecord> {
         let plan = self.plan();
         let has_ended = plan.stop <= now;
-        let record = |receiver: &Receiver| CallRecord {
+        let record = |(call, receiver): (usize, &Receiver)| CallRecord {
             protocol: "rtp",
             codec: Some(plan.settings.config.codec.name().to_owned()),
             placed: plan.start,
@@ -20,23 +19,26 @@ impl KeepsCalls for Agent {
             set_up: Some(Span::ZERO),
             ended: has_ended.then_some(plan.stop),
             end: if has_ended { CallEnd::Ended } else { CallEnd::Up },
-            quality: Some(quality(&plan.settings, receiver)),
+            quality: Some(self.quality(call, receiver)),
+            detail: None,
         };
-        self.receivers().map(record).collect()
+        self.receivers().enumerate().map(record).collect()
     }
 }
 
-/// Returns the quality of a call up to now.
-fn quality(settings: &Settings, receiver: &Receiver) -> CallQuality {
-    let figures = receiver.figures();
-    let mouth_to_ear = figures.delays.mouth_to_ear();
-    let rating = settings.rating.filter(|_| mouth_to_ear.is_some());
-    let r = rating.map(|rating| rating.r(mouth_to_ear, &figures.losses)).filter(|r| !r.is_nan());
-    CallQuality {
-        packets: receiver.counts.packets,
-        loss: (figures.losses.expected() > 0).then(|| figures.losses.ratio()),
-        mouth_to_ear,
-        r,
-        mos: rating.zip(r).map(|(rating, r)| rating.mos(r)),
+impl Agent {
+    /// Returns the quality of a call up to now.
+    fn quality(&self, call: usize, receiver: &Receiver) -> CallQuality {
+        let figures = receiver.figures();
+        let mouth_to_ear = figures.delays.mouth_to_ear();
+        let rating = self.plan().settings.rating.filter(|_| mouth_to_ear.is_some());
+        let r = Some(self.r(call, mouth_to_ear, &figures.losses)).filter(|r| !r.is_nan());
+        CallQuality {
+            packets: receiver.counts.packets,
+            loss: (figures.losses.expected() > 0).then(|| figures.losses.ratio()),
+            mouth_to_ear,
+            r,
+            mos: rating.zip(r).map(|(rating, r)| rating.mos(r)),
+        }
     }
 }

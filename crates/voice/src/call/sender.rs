@@ -5,6 +5,39 @@ use bentpipe_wire::rtp;
 
 use super::config::Settings;
 use crate::conversation::{Conversation, Party};
+use crate::turns::Member;
+
+/// Speech that a sender follows.
+#[derive(Clone, Debug)]
+pub(super) enum Talk {
+    /// Party of two.
+    Pair(Conversation, Party),
+    /// Party of several.
+    Several(Member),
+    /// Mixes of a bridge, which has no speech of its own.
+    Mix,
+}
+
+impl Talk {
+    fn speaks(&mut self, at: Time) -> bool {
+        match self {
+            Talk::Pair(conversation, party) => conversation.speaks(*party, at),
+            Talk::Several(member) => member.speaks(at),
+            Talk::Mix => false,
+        }
+    }
+
+    fn state_end(&self) -> Time {
+        match self {
+            Talk::Pair(conversation, party) => conversation.state_end(*party),
+            Talk::Several(member) => member.state_end(),
+            Talk::Mix => Time::NEVER,
+        }
+    }
+}
+
+/// Level of a room without speech in decibels below the overload point.
+const ROOM_LEVEL: u8 = 65;
 
 /// Packet of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +66,7 @@ enum Mode {
 /// Sending side of one call: RTP state and voice activity.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
-    talk: Conversation,
+    talk: Talk,
     mode: Mode,
     last_spoke: Option<Time>,
     ssrc: u32,
@@ -56,7 +89,7 @@ pub(super) struct Origin {
 
 impl Sender {
     /// Creates a sender whose first packet holds speech from `epoch` on.
-    pub(super) fn new(talk: Conversation, origin: Origin, epoch: Time) -> Sender {
+    pub(super) fn new(talk: Talk, origin: Origin, epoch: Time) -> Sender {
         Sender {
             talk,
             mode: Mode::Start,
@@ -72,8 +105,8 @@ impl Sender {
     }
 
     /// Decides on the packet with speech from `begin` on. Calls go forward in time.
-    pub(super) fn decide(&mut self, settings: &Settings, party: Party, begin: Time) -> Option<Emission> {
-        let is_active = self.is_active(settings, party, begin);
+    pub(super) fn decide(&mut self, settings: &Settings, begin: Time) -> Option<Emission> {
+        let is_active = self.is_active(settings, begin);
         self.emit(settings, is_active, begin)
     }
 
@@ -103,7 +136,8 @@ impl Sender {
         (begin.since(self.epoch).as_nanos() / settings.interval.as_nanos()) as usize
     }
 
-    fn emit(&mut self, settings: &Settings, is_active: bool, begin: Time) -> Option<Emission> {
+    /// Decides on the packet of an interval with or without speech.
+    pub(super) fn emit(&mut self, settings: &Settings, is_active: bool, begin: Time) -> Option<Emission> {
         if is_active {
             let marker = settings.config.silence_suppression && self.mode != Mode::Speech;
             self.mode = Mode::Speech;
@@ -113,18 +147,18 @@ impl Sender {
     }
 
     /// Returns the time before which a pause has no further packet.
-    pub(super) fn quiet_until(&self, party: Party) -> Time {
+    pub(super) fn quiet_until(&self) -> Time {
         match self.mode {
-            Mode::Pause { next, .. } => next.min(self.talk.state_end(party)),
+            Mode::Pause { next, .. } => next.min(self.talk.state_end()),
             Mode::Start | Mode::Speech => Time::ZERO,
         }
     }
 
-    fn is_active(&mut self, settings: &Settings, party: Party, begin: Time) -> bool {
+    fn is_active(&mut self, settings: &Settings, begin: Time) -> bool {
         if !settings.config.silence_suppression {
             return true;
         }
-        if self.talk.speaks(party, begin) {
+        if self.talk.speaks(begin) {
             self.last_spoke = Some(begin);
             return true;
         }
@@ -183,6 +217,16 @@ impl Sender {
 
     pub(super) fn ssrc(&self) -> u32 {
         self.ssrc
+    }
+
+    /// Returns the level of a conference member's speech in decibels below overload.
+    ///
+    /// The time is the last one decided on.
+    pub(super) fn level(&mut self, at: Time) -> Option<u8> {
+        match &mut self.talk {
+            Talk::Several(member) => Some(if member.speaks(at) { member.level() } else { ROOM_LEVEL }),
+            Talk::Pair(..) | Talk::Mix => None,
+        }
     }
 
     /// Returns packets and payload bytes sent, modulo 2^32.

@@ -247,6 +247,10 @@ impl Endpoint {
         let text =
             |element| elements.text(element).unwrap_or_default().trim_end_matches(['\r', '\n']).to_owned();
         let (called, user) = (text(Element::CALLED_NUMBER), text(Element::USERNAME));
+        let caller = Some(text(Element::CALLING_NUMBER)).filter(|caller| !caller.is_empty());
+        if let Some(call) = self.calls.get_mut(&number) {
+            call.caller = caller;
+        }
         let Some(format) = self.choose(elements) else { return self.refuse(now, number, NO_FORMAT) };
         if self.config.users.is_empty() {
             return self.accept(now, number, called, (!user.is_empty()).then_some(user), format);
@@ -298,7 +302,8 @@ impl Endpoint {
         self.set_state(number, State::Linked);
         let Some(call) = self.calls.get_mut(&number) else { return };
         (call.format, call.is_reported) = (format, true);
-        self.events.push_back(Event::Incoming { call: call.id, number: called, user });
+        let caller = call.caller.take();
+        self.events.push_back(Event::Incoming { call: call.id, number: called, user, caller });
     }
 
     fn refuse(&mut self, now: Time, number: u16, cause: u8) {

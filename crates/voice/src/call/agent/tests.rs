@@ -40,7 +40,15 @@ fn line(config: &Config, count: u32, stop: Time) -> Line {
     let end = |local, remote, party| {
         let conversations = (7, "test".to_owned());
         let ends = Ends { local, remote };
-        Agent::new(Plan { settings, ends, party, count, start: Time::ZERO, stop, conversations })
+        Agent::new(Plan {
+            settings,
+            ends,
+            side: Side::Party(party),
+            count,
+            start: Time::ZERO,
+            stop,
+            conversations,
+        })
     };
     Line {
         agents: [end(a, b, Party::A), end(b, a, Party::B)],
@@ -331,4 +339,67 @@ fn tshark_measures_the_same_stream() {
     let [(packets, lost, jitter)] = streams[..] else { panic!("{streams:?}") };
     assert_eq!((packets as f64, lost as f64), (figures["packets"], figures["lost"]));
     assert!((jitter / 1e3 - figures["jitter"]).abs() < 1e-3, "{jitter} ms, {} s", figures["jitter"]);
+}
+
+/// A bridge's end with two members, its packets for one mix of three sources, and its answers to the members' packets.
+#[test]
+fn mixes_have_their_sources_in_rtp() {
+    use crate::call::exchange::{Mix, Source};
+    let settings = Config::new(Codec::G729).settings().expect("possible");
+    let [local, remote] = ["10.0.0.1:5000", "10.0.0.2:6000"].map(address);
+    let plan = Plan {
+        settings,
+        ends: Ends { local, remote },
+        side: Side::Bridge,
+        count: 2,
+        start: Time::ZERO,
+        stop: Time::NEVER,
+        conversations: (7, "test".to_owned()),
+    };
+    let (mut agent, mut stream) = (Agent::new(plan), RandomStream::new(1, "bridge"));
+    let mut turn = |now: Time, packet: Option<(Port, Packet)>| {
+        let (mut outbox, wires) = (Outbox::default(), [0, 1].map(|port| Wire::new(0, Port(port))));
+        let mut cx = Cx::new(now, &wires, &mut outbox, &mut stream);
+        match packet {
+            Some((port, packet)) => agent.receive(port, packet, &mut cx),
+            None => agent.wake(&mut cx),
+        };
+        let sent: Vec<_> =
+            std::iter::from_fn(|| outbox.pop()).map(|(wire, packet)| (wire.port(), packet)).collect();
+        sent
+    };
+    assert_eq!(turn(Time::ZERO, None).len(), 1, "it joins the bridge");
+    let sound = Sound { rooms: 3, speech: Some(Source { is_concealed: true, impairment: None }) };
+    let mouth = Some(Time::from_nanos(5 * MS));
+    let mix = Mix { member: 1, is_speech: true, mouth, sources: vec![0x11, 0xabcd, 7], sound };
+    let now = Time::from_nanos(100 * MS);
+    assert!(turn(now, Some((BRIDGE, mix.into_packet()))).is_empty(), "the encoder looks ahead");
+    let at = now + Span::from_millis(5);
+    let [(NODE, packet)] = &turn(at, None)[..] else { panic!("one packet") };
+    // From the mouth to here, less the 25 ms that its receiver adds.
+    assert_eq!(packet.created_at(), Time::from_nanos(30 * MS));
+    assert_eq!(packet.len(), 20 + 8 + 12 + 3 * 4 + 20);
+    let scratch = bentpipe_testkit::Folder::new();
+    let bytes = packet.to_vec();
+    let mut writer = Writer::new(Vec::new(), LinkType::RAW).expect("a header");
+    writer.write(at.as_nanos(), &bytes, 0).expect("a record");
+    let capture = scratch.write("mix.pcap", writer.into_inner());
+    let Some(tshark) = bentpipe_testkit::Tshark::on(&capture) else { return };
+    let fields = tshark.decode_as("udp.port==6002,rtp").fields(&[
+        "rtp.cc",
+        "rtp.csrc.item",
+        "rtp.marker",
+        "udp.dstport",
+    ]);
+    let [row] = &fields[..] else { panic!("{fields:?}") };
+    let sources: Vec<u32> = row[1]
+        .split(',')
+        .map(|item| {
+            let item = item.trim();
+            item.strip_prefix("0x")
+                .map_or_else(|| item.parse(), |hex| u32::from_str_radix(hex, 16))
+                .expect("a number")
+        })
+        .collect();
+    assert_eq!((row[0].as_str(), sources, row[3].as_str()), ("3", vec![0x11, 0xabcd, 7], "6002"));
 }

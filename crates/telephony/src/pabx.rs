@@ -1,0 +1,16 @@
+//! Exchanges of sites (PABX).
+//!
+//! *Models*: a registrar (RFC 3261, section 10), a back-to-back user agent of SIP and IAX2 calls, a dial plan with
+//! patterns, trunks to other exchanges over IAX2 with voice, or over SIP, and call records.
+//! *Does not model*: media of phones, queues and groups of phones, forwarding, transfers, passwords, DTMF.
+
+mod element;
+mod kind;
+pub mod metrics;
+mod number;
+mod plan;
+
+pub use element::Pabx;
+pub use kind::{Kind, Line};
+pub use number::Pattern;
+pub use plan::{DialLine, Exchange, Exchanges, Rule, Step, TrunkProtocol};

@@ -1,0 +1,548 @@
+//! Exchange: registrar and back-to-back user agent of a site (PABX).
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use bentpipe_net::{Cx, Element, Observer, Packet, Port};
+use bentpipe_signalling::agent::{Agent, CallId as SipId, Config as AgentConfig, Event, Failure};
+use bentpipe_signalling::iax::{CallId as IaxId, Event as IaxEvent, Failure as IaxFailure};
+use bentpipe_signalling::registrar::Registrar;
+use bentpipe_signalling::sip::{SipUri, Transport, Uri};
+use bentpipe_signalling::transaction::{Peer, Timers};
+use bentpipe_site::{CallDetail, CallEnd, CallRecord, KeepsCalls};
+use bentpipe_units::{RandomStream, Time};
+
+use super::metrics;
+use super::plan::{Exchange, Step, TrunkProtocol};
+use crate::datagram::{self, Refusal};
+use crate::metrics as calls;
+use crate::protocol::{Iax, IaxSettings, Protocol, capabilities, host};
+
+/// UDP ports.
+pub(super) const SIP_PORT: u16 = 5060;
+pub(super) const IAX_PORT: u16 = 4569;
+/// Ports of the element.
+pub(super) const SIP: Port = Port(0);
+pub(super) const IAX: Port = Port(1);
+/// DSCP of signalling and of trunks with voice.
+const SIP_DSCP: u8 = 24;
+const IAX_DSCP: u8 = 46;
+/// Maximum number of calls with a record.
+const MAX_RECORDS: usize = 500_000;
+
+/// Exchange as an element of its node.
+#[derive(Debug)]
+pub struct Pabx {
+    exchange: Exchange,
+    local: IpAddr,
+    /// Addresses of the exchanges that trunks lead to.
+    trunks: BTreeMap<String, IpAddr>,
+    /// Numbers that a flow's phone has, with the flow.
+    phones: BTreeMap<String, String>,
+    /// Protocols, from the start on.
+    state: Option<State>,
+    legs: BTreeMap<Leg, usize>,
+    calls: BTreeMap<usize, Bridge>,
+    next: usize,
+    records: Vec<Record>,
+    counts: Counts,
+}
+
+#[derive(Debug)]
+struct State {
+    sip: Agent,
+    iax: Iax,
+}
+
+/// Side of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Leg {
+    Sip(SipId),
+    Iax(IaxId),
+}
+
+/// Call between two legs.
+#[derive(Clone, Copy, Debug)]
+struct Bridge {
+    caller: Leg,
+    callee: Leg,
+    record: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Record {
+    caller: String,
+    callee: String,
+    path: String,
+    placed: Time,
+    rang: Option<Time>,
+    answered: Option<Time>,
+    ended: Option<Time>,
+    end: CallEnd,
+    cause: String,
+    codec: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    local: u64,
+    outgoing: u64,
+    incoming: u64,
+    refused: u64,
+    established: u64,
+    failed: u64,
+    ended: u64,
+    messages: u64,
+    bytes: u64,
+    frames: u64,
+    frame_bytes: u64,
+    bad_checksum: u64,
+    unexpected: u64,
+}
+
+/// Event of a leg.
+#[derive(Clone, Debug)]
+enum Happened {
+    Incoming { caller: String, number: String },
+    Ringing,
+    Answered(Option<String>),
+    Ended,
+    Failed { status: u16, cause: String },
+}
+
+impl Pabx {
+    /// Creates an exchange at an address, with the addresses at the ends of its trunks.
+    pub fn new(exchange: Exchange, local: IpAddr, trunks: BTreeMap<String, IpAddr>) -> Pabx {
+        Pabx {
+            exchange,
+            local,
+            trunks,
+            phones: BTreeMap::new(),
+            state: None,
+            legs: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            next: 0,
+            records: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Returns the dial plan.
+    pub fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+
+    /// Notes the phone of an extension. Returns the flow that has it already.
+    ///
+    /// # Errors
+    /// Returns the flow whose receiver has the number.
+    pub fn add_phone(&mut self, number: &str, flow: &str) -> Result<(), String> {
+        match self.phones.get(number) {
+            Some(other) => Err(other.clone()),
+            None => {
+                self.phones.insert(number.to_owned(), flow.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    fn start(&mut self, stream: &mut RandomStream) {
+        let mut seed = || (stream.unit() * (1_u64 << 53) as f64) as u64;
+        let timers = Timers { t1: self.exchange.t1, t2: self.exchange.t2, ..Timers::default() };
+        let local = SocketAddr::new(self.local, SIP_PORT);
+        let config = AgentConfig { timers, ..AgentConfig::new("pabx", local) };
+        let mut sip = Agent::new(config, RandomStream::new(seed(), "sip"));
+        sip.serve(Registrar::new(vec![host(local)], None));
+        let settings = IaxSettings { voice: self.exchange.codec, trunk: self.exchange.trunk_period };
+        let iax = Iax::new(&settings, "pabx", SocketAddr::new(self.local, IAX_PORT), seed());
+        self.state = Some(State { sip, iax });
+    }
+
+    /// Acts on all events, sends, and returns the next time.
+    fn turn(&mut self, cx: &mut Cx<'_>) -> Time {
+        while let Some((leg, happened)) = self.event() {
+            self.act(cx.now(), leg, happened);
+        }
+        self.send(cx);
+        let Some(State { sip, iax }) = &mut self.state else { return Time::NEVER };
+        sip.deadline().min(iax.deadline()).max(cx.now())
+    }
+
+    fn event(&mut self) -> Option<(Leg, Happened)> {
+        let State { sip, iax } = self.state.as_mut()?;
+        std::iter::from_fn(|| sip.poll_event())
+            .find_map(of_sip)
+            .or_else(|| std::iter::from_fn(|| iax.poll_event()).find_map(of_iax))
+    }
+
+    fn act(&mut self, now: Time, leg: Leg, happened: Happened) {
+        if let Happened::Incoming { caller, number } = happened {
+            return self.place(now, leg, (&caller, &number));
+        }
+        let Some(bridge) = self.legs.get(&leg).and_then(|call| self.calls.get(call)).copied() else { return };
+        let other = if leg == bridge.caller { bridge.callee } else { bridge.caller };
+        let is_callee = leg == bridge.callee;
+        match happened {
+            Happened::Ringing if is_callee => {
+                self.ring(now, other);
+                self.note(bridge, |record| record.rang = record.rang.or(Some(now)));
+            }
+            Happened::Answered(codec) if is_callee => {
+                self.answer(now, other);
+                self.counts.established += 1;
+                self.note(bridge, |record| {
+                    (record.answered, record.end, record.codec) = (Some(now), CallEnd::Up, codec);
+                });
+            }
+            Happened::Ended => {
+                self.over(leg, bridge);
+                self.hang_up(now, other);
+                self.counts.ended += 1;
+                let by = if is_callee { "callee" } else { "caller" };
+                self.close(now, bridge, (CallEnd::Ended, format!("normal, by the {by}")));
+            }
+            Happened::Failed { status, cause } => {
+                self.over(leg, bridge);
+                if is_callee {
+                    self.reject(now, other, status)
+                } else {
+                    self.hang_up(now, other)
+                }
+                self.counts.failed += 1;
+                let end = match status {
+                    487 => CallEnd::Cancelled,
+                    408 => CallEnd::TimedOut,
+                    _ => CallEnd::Failed,
+                };
+                self.close(now, bridge, (end, cause));
+            }
+            Happened::Ringing | Happened::Answered(_) | Happened::Incoming { .. } => {}
+        }
+    }
+
+    /// Places the second leg of a call by the dial plan, or refuses it.
+    fn place(&mut self, now: Time, caller_leg: Leg, (caller, number): (&str, &str)) {
+        let from = match caller_leg {
+            Leg::Sip(_) => "sip",
+            Leg::Iax(_) => "iax",
+        };
+        self.counts.incoming += u64::from(matches!(caller_leg, Leg::Iax(_)));
+        let placed = self.place_by(now, caller, number);
+        let (path, refusal) = match &placed {
+            Ok((_, to)) => (format!("{from} - {to}"), None),
+            Err((status, cause)) => (from.to_owned(), Some((*status, (*cause).to_owned()))),
+        };
+        let record = Record {
+            caller: caller.to_owned(),
+            callee: number.to_owned(),
+            path,
+            placed: now,
+            rang: None,
+            answered: None,
+            ended: refusal.as_ref().map(|_| now),
+            end: if refusal.is_some() { CallEnd::Failed } else { CallEnd::Waiting },
+            cause: refusal.as_ref().map(|(_, cause)| cause.clone()).unwrap_or_default(),
+            codec: None,
+        };
+        let at = self.records.len();
+        if at < MAX_RECORDS {
+            self.records.push(record);
+        }
+        if let Some((status, _)) = refusal {
+            self.counts.refused += 1;
+            return self.reject(now, caller_leg, status);
+        }
+        let Ok((callee, _)) = placed else { return };
+        self.next += 1;
+        self.legs.extend([(caller_leg, self.next), (callee, self.next)]);
+        self.calls.insert(self.next, Bridge { caller: caller_leg, callee, record: at });
+    }
+
+    /// Places a leg to a number. Returns it with the end of its path, or a status and the cause.
+    fn place_by(
+        &mut self,
+        now: Time,
+        caller: &str,
+        number: &str,
+    ) -> Result<(Leg, String), (u16, &'static str)> {
+        match self.exchange.step(number) {
+            Step::Unknown => Err((404, "unknown number")),
+            Step::Extension => {
+                self.counts.local += 1;
+                let local = SocketAddr::new(self.local, SIP_PORT);
+                let address = SipUri::new(Some(number), &host(local));
+                let State { sip, .. } = self.state.as_mut().ok_or((503, "not started"))?;
+                let contact =
+                    sip.registrar().and_then(|registrar| registrar.lookup(now, &address).into_iter().next());
+                let contact = contact.ok_or((480, "not registered"))?;
+                let peer = Agent::peer_of(&contact).ok_or((480, "no address"))?;
+                let leg = sip
+                    .call_as(now, caller, (&contact, peer), capabilities(local))
+                    .ok_or((503, "no capacity"))?;
+                Ok((Leg::Sip(leg), "sip".to_owned()))
+            }
+            Step::Trunk { to, protocol, number } => {
+                let address = self.trunks.get(&to).copied().ok_or((404, "no trunk"))?;
+                self.counts.outgoing += 1;
+                let leg = self
+                    .place_trunk(now, caller, (address, protocol, &number))
+                    .ok_or((503, "no capacity"))?;
+                Ok((leg, format!("{} {to}", protocol.word())))
+            }
+        }
+    }
+
+    fn place_trunk(
+        &mut self,
+        now: Time,
+        caller: &str,
+        (address, protocol, number): (IpAddr, TrunkProtocol, &str),
+    ) -> Option<Leg> {
+        let State { sip, iax } = self.state.as_mut()?;
+        match protocol {
+            TrunkProtocol::Iax => {
+                iax.dial(now, SocketAddr::new(address, IAX_PORT), (caller, number)).map(Leg::Iax)
+            }
+            TrunkProtocol::Sip => {
+                let remote = SocketAddr::new(address, SIP_PORT);
+                let target: Uri = SipUri::new(Some(number), &host(remote)).into();
+                let peer = Peer { transport: Transport::Udp, address: remote };
+                let local = SocketAddr::new(self.local, SIP_PORT);
+                sip.call_as(now, caller, (&target, peer), capabilities(local)).map(Leg::Sip)
+            }
+        }
+    }
+
+    fn ring(&mut self, now: Time, leg: Leg) {
+        let Some(State { sip, iax }) = &mut self.state else { return };
+        match leg {
+            Leg::Sip(call) => sip.ring(now, call),
+            Leg::Iax(call) => iax.ring(now, call),
+        }
+    }
+
+    fn answer(&mut self, now: Time, leg: Leg) {
+        let local = SocketAddr::new(self.local, SIP_PORT);
+        let Some(State { sip, iax }) = &mut self.state else { return };
+        match leg {
+            Leg::Sip(call) => sip.answer(now, call, capabilities(local)),
+            Leg::Iax(call) => iax.answer(now, call),
+        }
+    }
+
+    fn hang_up(&mut self, now: Time, leg: Leg) {
+        let Some(State { sip, iax }) = &mut self.state else { return };
+        match leg {
+            Leg::Sip(call) => sip.hang_up(now, call),
+            Leg::Iax(call) => iax.hang_up(now, call),
+        }
+    }
+
+    fn reject(&mut self, now: Time, leg: Leg, status: u16) {
+        let Some(State { sip, iax }) = &mut self.state else { return };
+        match leg {
+            Leg::Sip(call) => sip.reject(now, call, status),
+            Leg::Iax(call) => iax.reject(now, call, cause_of(status)),
+        }
+    }
+
+    /// Forgets both legs of a call that is over.
+    ///
+    /// The end of the other one then changes nothing.
+    fn over(&mut self, leg: Leg, bridge: Bridge) {
+        if let Some(call) = self.legs.get(&leg).copied() {
+            self.calls.remove(&call);
+        }
+        self.legs.remove(&bridge.caller);
+        self.legs.remove(&bridge.callee);
+    }
+
+    fn note(&mut self, bridge: Bridge, change: impl FnOnce(&mut Record)) {
+        if let Some(record) = self.records.get_mut(bridge.record) {
+            change(record);
+        }
+    }
+
+    fn close(&mut self, now: Time, bridge: Bridge, (end, cause): (CallEnd, String)) {
+        self.note(bridge, |record| (record.ended, record.end, record.cause) = (Some(now), end, cause));
+    }
+
+    fn send(&mut self, cx: &mut Cx<'_>) {
+        let Some(State { sip, iax }) = &mut self.state else { return };
+        let mut emit = |port: Port, (from, to): (u16, SocketAddr), dscp: u8, bytes: &[u8]| {
+            let from = SocketAddr::new(self.local, from);
+            let Some(mut packet) = datagram::packet(from, to, dscp, bytes) else { return };
+            packet.set_created_at(cx.now());
+            cx.emit(port, packet);
+        };
+        while let Some(transmit) = sip.poll_transmit() {
+            self.counts.messages += 1;
+            self.counts.bytes += transmit.bytes.len() as u64;
+            emit(SIP, (SIP_PORT, transmit.to.address), SIP_DSCP, &transmit.bytes);
+        }
+        while let Some((to, bytes)) = iax.transmit() {
+            self.counts.frames += 1;
+            self.counts.frame_bytes += bytes.len() as u64;
+            emit(IAX, (IAX_PORT, to), IAX_DSCP, &bytes);
+        }
+    }
+
+    fn take(&mut self, port: Port, packet: &Packet, now: Time) {
+        let Some(State { sip, iax }) = &mut self.state else { return };
+        match datagram::read(packet) {
+            Ok((from, bytes)) if port == SIP => {
+                sip.receive(now, Peer { transport: Transport::Udp, address: from }, &bytes);
+            }
+            Ok((from, bytes)) => iax.receive(now, from, &bytes),
+            Err(Refusal::BadChecksum) => self.counts.bad_checksum += 1,
+            Err(Refusal::Unexpected) => self.counts.unexpected += 1,
+        }
+    }
+}
+
+fn of_sip(event: Event) -> Option<(Leg, Happened)> {
+    let user = |uri: &Uri| uri.as_sip().and_then(|uri| uri.user.clone()).unwrap_or_default();
+    let (call, happened) = match event {
+        Event::Incoming { call, from, to } => {
+            (call, Happened::Incoming { caller: user(&from.uri), number: user(&to) })
+        }
+        Event::Progress { call, status: 180..=199 } => (call, Happened::Ringing),
+        Event::Answered { call, media } => {
+            (call, Happened::Answered(media.map(|media| media.codec.name.clone())))
+        }
+        Event::Ended { call, .. } => (call, Happened::Ended),
+        Event::Failed { call, failure } => (call, failed(failure)),
+        _ => return None,
+    };
+    Some((Leg::Sip(call), happened))
+}
+
+/// Returns the status for the other leg, and the cause in words.
+fn failed(failure: Failure) -> Happened {
+    let (status, cause) = match failure {
+        Failure::Status(status) => (status, status.to_string()),
+        Failure::TimedOut => (408, "no response".to_owned()),
+        Failure::NotAcknowledged => (408, "answer not acknowledged".to_owned()),
+        Failure::NoCodec => (488, "no codec in common".to_owned()),
+        Failure::Cancelled => (487, "cancelled by the caller".to_owned()),
+    };
+    Happened::Failed { status, cause }
+}
+
+fn of_iax(event: IaxEvent) -> Option<(Leg, Happened)> {
+    let (call, happened) = match event {
+        IaxEvent::Incoming { call, number, caller, .. } => {
+            (call, Happened::Incoming { caller: caller.unwrap_or_default(), number })
+        }
+        IaxEvent::Ringing { call } => (call, Happened::Ringing),
+        IaxEvent::Answered { call } => (call, Happened::Answered(None)),
+        IaxEvent::Ended { call, .. } => (call, Happened::Ended),
+        IaxEvent::Failed { call, failure } => (call, failed_iax(failure)),
+        _ => return None,
+    };
+    Some((Leg::Iax(call), happened))
+}
+
+fn failed_iax(failure: IaxFailure) -> Happened {
+    let (status, cause) = match failure {
+        IaxFailure::Rejected(Some(cause)) => (status_of(cause), format!("cause {cause}")),
+        IaxFailure::Rejected(None) => (487, "cancelled by the caller".to_owned()),
+        IaxFailure::TimedOut => (408, "no response".to_owned()),
+        IaxFailure::Unknown => (481, "call unknown to the peer".to_owned()),
+        IaxFailure::NoPassword => (403, "challenge without a password".to_owned()),
+    };
+    Happened::Failed { status, cause }
+}
+
+/// Returns the Q.850 cause of a SIP status (RFC 3398, section 8.2.6.1).
+fn cause_of(status: u16) -> u8 {
+    match status {
+        404 => 1,
+        480 => 20,
+        486 => 17,
+        487 => 16,
+        403 => 21,
+        408 => 102,
+        503 => 42,
+        _ => 31,
+    }
+}
+
+/// Returns the SIP status of a Q.850 cause (RFC 3398, section 7.2.4.1).
+fn status_of(cause: u8) -> u16 {
+    match cause {
+        1 => 404,
+        16 => 487,
+        17 => 486,
+        20 => 480,
+        21 => 403,
+        42 => 503,
+        102 => 408,
+        _ => 480,
+    }
+}
+
+impl KeepsCalls for Pabx {
+    fn calls(&self, _: Time) -> Vec<CallRecord> {
+        let of = |record: &Record| CallRecord {
+            protocol: "pabx",
+            codec: record.codec.clone(),
+            placed: record.placed,
+            post_dial: record.rang.map(|rang| rang - record.placed),
+            set_up: record.answered.map(|answered| answered - record.placed),
+            ended: record.ended,
+            end: record.end,
+            quality: None,
+            detail: Some(CallDetail {
+                caller: record.caller.clone(),
+                callee: record.callee.clone(),
+                cause: record.cause.clone(),
+                path: record.path.clone(),
+            }),
+        };
+        self.records.iter().map(of).collect()
+    }
+}
+
+impl Element for Pabx {
+    fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
+        self.take(port, &packet, cx.now());
+        self.turn(cx)
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Time {
+        let now = cx.now();
+        match &mut self.state {
+            Some(State { sip, iax }) => {
+                sip.handle_timeout(now);
+                iax.handle_timeout(now);
+            }
+            None => self.start(cx.stream()),
+        }
+        self.turn(cx)
+    }
+
+    fn observe(&mut self, _: Time, observer: &mut dyn Observer) {
+        let counts = self.counts;
+        observer.counter(&metrics::LOCAL, counts.local);
+        observer.counter(&metrics::OUTGOING, counts.outgoing);
+        observer.counter(&metrics::INCOMING, counts.incoming);
+        observer.counter(&metrics::REFUSED, counts.refused);
+        observer.counter(&calls::CALLS_ESTABLISHED, counts.established);
+        observer.counter(&calls::CALLS_ENDED, counts.ended);
+        observer.counter(&calls::CALLS_FAILED, counts.failed);
+        observer.gauge(&calls::CALLS_UP, self.calls.len() as f64);
+        observer.counter(&calls::MESSAGES, counts.messages);
+        observer.counter(&calls::SIP_BYTES, counts.bytes);
+        observer.counter(&calls::IAX_FRAMES, counts.frames);
+        observer.counter(&calls::IAX_BYTES, counts.frame_bytes);
+        observer.counter(&calls::DROPPED_BAD_CHECKSUM, counts.bad_checksum);
+        observer.counter(&calls::DROPPED_UNEXPECTED, counts.unexpected);
+        Iax::observe(self.state.as_ref().map(|state| &state.iax), observer);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

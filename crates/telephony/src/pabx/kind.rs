@@ -1,0 +1,158 @@
+//! Role `pabx`, and phones that call by way of it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use bentpipe_net::Element;
+use bentpipe_site::{CallReader, FlowAt, FlowGround, Ground, IpVersion, Problem, Review, RoleAt, RoleKind};
+use bentpipe_wire::ip::Protocol;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::element::{IAX, IAX_PORT, Pabx, SIP, SIP_PORT};
+use super::number::Pattern;
+use super::plan::{Exchanges, Step};
+
+/// Word of the role.
+const ROLE: &str = "pabx";
+/// Maximum number of exchanges that a call passes.
+const MAX_HOPS: usize = 64;
+
+/// Exchange of a site (PABX), whose dial plan is `[pabx.NODE]`: registrar, back-to-back user agent, trunks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline, rename = "PabxRole")]
+pub struct Kind {}
+
+impl RoleKind for Kind {
+    type Shared = Exchanges;
+
+    fn check(&self, at: &RoleAt<'_>, exchanges: &Exchanges, review: &mut Review<'_>) {
+        let problem = format!("has no dial plan: expected a table `[pabx.{}]`", at.node);
+        review.ensure(exchanges.0.contains_key(at.node), &at.key, problem);
+    }
+
+    fn plan(&self, exchanges: &Exchanges, ground: &mut Ground<'_, '_>) -> Result<Box<dyn Element>, Problem> {
+        let name = ground.name();
+        let exchange = exchanges.0[name].clone();
+        let ports = [ground.bind_at(Protocol::UDP, SIP_PORT)?, ground.bind_at(Protocol::UDP, IAX_PORT)?];
+        debug_assert_eq!(ports, [SIP, IAX]);
+        ground.advertise(IpVersion::V4);
+        let mut trunks = BTreeMap::new();
+        for rule in &exchange.dial {
+            ground.reach(&rule.trunk, IpVersion::V4)?;
+            let addresses = ground.addresses(&rule.trunk);
+            trunks.extend(addresses.map(|[v4, _]| (rule.trunk.clone(), v4)));
+        }
+        let [local, _] =
+            ground.addresses(name).ok_or_else(|| Problem::new(ground.key(), "has no address"))?;
+        Ok(Box::new(Pabx::new(exchange, local, trunks)))
+    }
+
+    fn calls(&self) -> Option<CallReader> {
+        Some(CallReader::of::<Pabx>())
+    }
+}
+
+/// Phones at exchanges, in place of two hosts that call each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "PabxLine")]
+pub struct Line {
+    /// Exchange of the caller: a node with the role `pabx`.
+    pub at: String,
+    /// Number of the caller.
+    pub number: String,
+    /// Number that the caller dials. The receiver of the flow registers as what the dial plans make of it.
+    pub dial: String,
+}
+
+/// Both phones of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Phones {
+    /// Exchange of the caller.
+    pub(crate) caller_at: SocketAddr,
+    /// Exchange and number of the callee.
+    pub(crate) callee_at: SocketAddr,
+    pub(crate) callee: String,
+}
+
+impl Line {
+    /// Returns both phones of a flow, the callee's by the dial plans.
+    ///
+    /// # Errors
+    /// Returns an error if an exchange or the number does not exist, or the number is another flow's.
+    pub(crate) fn phones(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<Phones, Problem> {
+        let key = |key: &str| at.key(&format!("traffic.pabx.{key}"));
+        if at.ip != IpVersion::V4 {
+            return Err(Problem::new(at.key("ip"), "exchanges have IPv4: expected 4"));
+        }
+        for (name, number) in [("number", &self.number), ("dial", &self.dial)] {
+            let is_number =
+                number.chars().all(|digit| digit.is_ascii_digit()) && Pattern::parse(number).is_ok();
+            if !is_number {
+                return Err(Problem::new(key(name), format!("expected 1 to 32 digits, got \"{number}\"")));
+            }
+        }
+        let own = self.exchange(&self.at, &key("at"), ground)?;
+        if own.exchange().step(&self.number) != Step::Extension {
+            let patterns = own.exchange().extensions.join(", ");
+            let problem = format!(
+                "\"{}\" is not an extension of \"{}\": expected one of {patterns}",
+                self.number, self.at
+            );
+            return Err(Problem::new(key("number"), problem));
+        }
+        let (mut exchange, mut number) = (self.at.clone(), self.dial.clone());
+        for _ in 0..MAX_HOPS {
+            let here = self.exchange(&exchange, &key("dial"), ground)?;
+            match here.exchange().step(&number) {
+                Step::Trunk { to, number: there, .. } => (exchange, number) = (to, there),
+                Step::Extension => {
+                    here.add_phone(&number, at.name).map_err(|flow| {
+                        let problem =
+                            format!("\"{number}\" is the phone of flow \"{flow}\": expected another number");
+                        Problem::new(key("dial"), problem)
+                    })?;
+                    return self.placed(at, (&exchange, number), ground);
+                }
+                Step::Unknown => {
+                    let patterns = here.exchange().patterns();
+                    let problem =
+                        format!("\"{exchange}\" does not know \"{number}\": expected one of {patterns}");
+                    return Err(Problem::new(key("dial"), problem));
+                }
+            }
+        }
+        Err(Problem::new(key("dial"), "passes more than 64 exchanges"))
+    }
+
+    fn placed(
+        &self,
+        at: &FlowAt<'_>,
+        (exchange, callee): (&str, String),
+        ground: &mut FlowGround<'_, '_>,
+    ) -> Result<Phones, Problem> {
+        let mut address = |name: &str| {
+            let unknown = || Problem::new(at.key("traffic.pabx.at"), format!("unknown node \"{name}\""));
+            let node = ground.number(name).ok_or_else(unknown)?;
+            ground.nodes().send_to(node, at.ip);
+            Ok(SocketAddr::new(ground.nodes().address(node, at.ip), SIP_PORT))
+        };
+        Ok(Phones { caller_at: address(&self.at)?, callee_at: address(exchange)?, callee })
+    }
+
+    fn exchange<'g>(
+        &self,
+        name: &str,
+        key: &str,
+        ground: &'g mut FlowGround<'_, '_>,
+    ) -> Result<&'g mut Pabx, Problem> {
+        let problem =
+            format!("node \"{name}\" has no role \"{ROLE}\": expected `node.{name}.role` of that kind");
+        let node = ground.number(name);
+        let element = node.and_then(|node| ground.role(node, ROLE));
+        let pabx = element.and_then(|element| element.as_any().downcast_mut::<Pabx>());
+        pabx.ok_or_else(|| Problem::new(key, problem))
+    }
+}

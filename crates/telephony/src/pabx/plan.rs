@@ -1,0 +1,292 @@
+//! Dial plans of exchanges, and the way of a number through them.
+
+use bentpipe_site::{Named, Review, SharedTable};
+use bentpipe_units::Span;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::number::Pattern;
+use crate::protocol::Voice;
+
+/// Maximum number of ways of a pattern through all exchanges that are checked.
+const MAX_WAYS: u32 = 10_000;
+
+/// Exchanges by the names of their nodes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Exchanges(pub Named<Exchange>);
+
+/// Exchange of a site: its extensions, and its rules for the numbers of others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Pabx")]
+pub struct Exchange {
+    /// Patterns of extensions.
+    ///
+    /// They have digits, `X` (0 to 9), `Z` (1 to 9), `N` (2 to 9), and `.` at the end (one or more digits).
+    pub extensions: Vec<String>,
+    /// Rules for numbers other than extensions. No two patterns of an exchange may overlap.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dial: Vec<Rule>,
+    /// Codec of IAX2 trunks. Default: "gsm".
+    #[serde(default)]
+    pub codec: Voice,
+    /// Period of trunk frames, which gather the voice of all IAX2 calls to a site. Default: a mini frame each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trunk_period: Option<Span>,
+    /// Estimate of the round-trip time for all timers of SIP (RFC 3261 T1). Default: 500 ms.
+    #[serde(default = "t1")]
+    pub t1: Span,
+    /// Longest retransmission interval of SIP (RFC 3261 T2). Default: 4 s.
+    #[serde(default = "t2")]
+    pub t2: Span,
+}
+
+/// Rule of a dial plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "PabxRule")]
+pub struct Rule {
+    /// Pattern of the numbers, as of extensions.
+    pub pattern: String,
+    /// Exchange that calls go to.
+    pub trunk: String,
+    /// Protocol of the trunk. Default: "iax".
+    #[serde(default)]
+    pub protocol: TrunkProtocol,
+    /// Number of leading digits that are removed. Default: 0.
+    #[serde(default)]
+    pub strip: u8,
+    /// Digits that are put in front after that. Default: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prepend: String,
+}
+
+/// Protocol of a trunk between exchanges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrunkProtocol {
+    /// IAX2, signalling and voice over one UDP port.
+    #[default]
+    Iax,
+    /// SIP over UDP, signalling alone.
+    Sip,
+}
+
+impl TrunkProtocol {
+    /// Returns the word in files and call records.
+    pub fn word(self) -> &'static str {
+        match self {
+            TrunkProtocol::Iax => "iax",
+            TrunkProtocol::Sip => "sip",
+        }
+    }
+}
+
+const fn t1() -> Span {
+    Span::from_millis(500)
+}
+
+const fn t2() -> Span {
+    Span::from_secs(4)
+}
+
+/// Next step of a number at an exchange.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Extension of the exchange.
+    Extension,
+    /// Number that another exchange gets.
+    Trunk {
+        /// Name of the exchange.
+        to: String,
+        /// Protocol.
+        protocol: TrunkProtocol,
+        /// Number there.
+        number: String,
+    },
+    /// No rule.
+    Unknown,
+}
+
+/// Line of a dial plan, for budgets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DialLine {
+    /// Exchange.
+    pub exchange: String,
+    /// Pattern of numbers.
+    pub numbers: String,
+    /// Exchange that they go to over a trunk, and its protocol. None: extensions.
+    pub trunk: Option<(String, &'static str)>,
+    /// Pattern of the numbers there.
+    pub there: String,
+}
+
+impl Exchange {
+    /// Returns the lines of the dial plan.
+    fn lines(&self, name: &str) -> Vec<DialLine> {
+        let line = |(_, pattern, rule): (String, Pattern, Option<&Rule>)| DialLine {
+            exchange: name.to_owned(),
+            numbers: pattern.to_string(),
+            trunk: rule.map(|rule| (rule.trunk.clone(), rule.protocol.word())),
+            there: rule.and_then(|rule| rule.image(&pattern)).unwrap_or(pattern).to_string(),
+        };
+        self.read(name).into_iter().map(line).collect()
+    }
+
+    /// Returns the next step of a number.
+    pub fn step(&self, number: &str) -> Step {
+        let has = |text: &String| Pattern::parse(text).is_ok_and(|pattern| pattern.matches(number));
+        if self.extensions.iter().any(has) {
+            return Step::Extension;
+        }
+        let Some(rule) = self.dial.iter().find(|rule| has(&rule.pattern)) else { return Step::Unknown };
+        let kept = number.get(usize::from(rule.strip)..).unwrap_or_default();
+        Step::Trunk {
+            to: rule.trunk.clone(),
+            protocol: rule.protocol,
+            number: format!("{}{kept}", rule.prepend),
+        }
+    }
+
+    /// Returns the patterns, for messages.
+    pub fn patterns(&self) -> String {
+        let extensions = self.extensions.iter().cloned();
+        let rules = self.dial.iter().map(|rule| format!("{} (to \"{}\")", rule.pattern, rule.trunk));
+        extensions.chain(rules).collect::<Vec<String>>().join(", ")
+    }
+
+    /// Returns all patterns that can be read, with their keys.
+    fn read(&self, name: &str) -> Vec<(String, Pattern, Option<&Rule>)> {
+        let key = |rest: String| format!("pabx.{name}.{rest}");
+        let extensions =
+            self.extensions.iter().enumerate().filter_map(|(n, text)| {
+                Some((key(format!("extensions.{n}")), Pattern::parse(text).ok()?, None))
+            });
+        let rules = self.dial.iter().enumerate().filter_map(|(n, rule)| {
+            Some((key(format!("dial.{n}.pattern")), Pattern::parse(&rule.pattern).ok()?, Some(rule)))
+        });
+        extensions.chain(rules).collect()
+    }
+
+    fn check(&self, name: &str, review: &mut Review<'_>) {
+        let key = |rest: &str| format!("pabx.{name}.{rest}");
+        let extensions =
+            self.extensions.iter().enumerate().map(|(n, text)| (key(&format!("extensions.{n}")), text));
+        let rules =
+            self.dial.iter().enumerate().map(|(n, rule)| (key(&format!("dial.{n}.pattern")), &rule.pattern));
+        for (key, text) in extensions.chain(rules) {
+            if let Err(expected) = Pattern::parse(text) {
+                review.refuse(&key, format!("expected {expected}, got \"{text}\""));
+            }
+        }
+        let patterns = self.read(name);
+        for (n, (key, pattern, _)) in patterns.iter().enumerate() {
+            let overlap =
+                patterns[..n].iter().find_map(|(_, other, _)| Some((other, pattern.intersection(other)?)));
+            if let Some((other, both)) = overlap {
+                review.refuse(key, format!("overlaps the pattern {other}: both have {both}"));
+            }
+        }
+        for (n, rule) in self.dial.iter().enumerate() {
+            rule.check(&key(&format!("dial.{n}")), review);
+        }
+        let millis = Span::from_millis(1);
+        let is_possible =
+            self.trunk_period.is_none_or(|period| period >= millis && period <= Span::from_secs(1));
+        review.ensure(is_possible, &key("trunk_period"), "expected 1 ms to 1 s");
+        review.ensure(
+            self.t1 >= millis && self.t1 <= Span::from_secs(60),
+            &key("t1"),
+            "expected 1 ms to 60 s",
+        );
+        review.ensure(self.t2 >= self.t1, &key("t2"), "expected at least `t1`");
+    }
+}
+
+impl Rule {
+    fn check(&self, key: &str, review: &mut Review<'_>) {
+        let digits = self.prepend.chars().all(|digit| digit.is_ascii_digit()) && self.prepend.len() <= 16;
+        review.ensure(digits, &format!("{key}.prepend"), "expected at most 16 digits");
+        let places = Pattern::parse(&self.pattern).map_or(usize::MAX, |pattern| pattern.places());
+        let problem = format!("the pattern has {places} digits: expected at most as many");
+        review.ensure(usize::from(self.strip) <= places, &format!("{key}.strip"), problem);
+    }
+
+    /// Returns the pattern of the numbers that the next exchange gets.
+    fn image(&self, pattern: &Pattern) -> Option<Pattern> {
+        let prepend = if self.prepend.is_empty() { None } else { Some(Pattern::parse(&self.prepend).ok()?) };
+        let strip = usize::from(self.strip);
+        if strip > pattern.places() {
+            return None;
+        }
+        let none = Pattern::default();
+        Some(pattern.translated(strip, prepend.as_ref().unwrap_or(&none)))
+    }
+}
+
+impl SharedTable for Exchanges {
+    fn check(&self, review: &mut Review<'_>) {
+        for (name, exchange) in &self.0 {
+            review.ensure_node(&format!("pabx.{name}"), name);
+            exchange.check(name, review);
+            for (n, rule) in exchange.dial.iter().enumerate() {
+                let key = format!("pabx.{name}.dial.{n}.trunk");
+                review.ensure_named(&self.0, "exchange", &key, &rule.trunk);
+            }
+            for (key, pattern, rule) in exchange.read(name) {
+                let Some(rule) = rule else { continue };
+                let mut ways = 0;
+                if let Some(problem) = self.fault(&mut vec![name], (&pattern, rule), &mut ways) {
+                    review.refuse(&key, problem);
+                }
+            }
+        }
+    }
+}
+
+impl Exchanges {
+    /// Returns the lines of all dial plans.
+    pub fn lines(&self) -> Vec<DialLine> {
+        self.0.iter().flat_map(|(name, exchange)| exchange.lines(name)).collect()
+    }
+
+    /// Returns the fault of a rule: its numbers come back, or exist nowhere.
+    ///
+    /// A path never has an exchange twice, so that it ends.
+    fn fault<'s>(
+        &'s self,
+        path: &mut Vec<&'s str>,
+        (pattern, rule): (&Pattern, &'s Rule),
+        ways: &mut u32,
+    ) -> Option<String> {
+        *ways += 1;
+        if *ways > MAX_WAYS {
+            return Some(format!("leads on in more than {MAX_WAYS} ways: expected fewer rules"));
+        }
+        let next = self.0.get(&rule.trunk)?;
+        if path.contains(&rule.trunk.as_str()) {
+            let way = path.iter().copied().chain([rule.trunk.as_str()]).collect::<Vec<_>>().join(" - ");
+            return Some(format!("calls come back: {way}; expected rules without loops"));
+        }
+        let image = rule.image(pattern)?;
+        path.push(&rule.trunk);
+        let mut is_known = false;
+        for (_, there, onward) in next.read(&rule.trunk) {
+            let Some(both) = image.intersection(&there) else { continue };
+            is_known = true;
+            let fault = onward.and_then(|onward| self.fault(path, (&both, onward), ways));
+            if fault.is_some() {
+                return fault;
+            }
+        }
+        path.pop();
+        let patterns = next.patterns();
+        (!is_known).then(|| {
+            format!(
+                "\"{}\" has no number {image}: expected one of {patterns} after `strip` and `prepend`",
+                rule.trunk
+            )
+        })
+    }
+}

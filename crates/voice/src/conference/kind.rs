@@ -1,0 +1,96 @@
+//! Role of a bridge, and traffic of its members.
+
+use bentpipe_net::Element;
+use bentpipe_site::{
+    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Ground, IpVersion, PortNumbers, Problem, Review,
+    RoleAt, RoleKind, Sample, TrafficKind,
+};
+use bentpipe_units::{Bytes, Rate, Time};
+use bentpipe_wire::ip::Protocol;
+use bentpipe_wire::rtp;
+
+use super::config::{Legs, Role};
+use super::mixer::Mixer;
+use crate::call::{Agent, Ends, HEADERS_LEN, MAX_CALLS, Plan, Side, even};
+
+/// Word of the role.
+const ROLE: &str = "conference";
+/// Longest list of contributing sources in bytes.
+const SOURCES_LEN: u64 = 4 * rtp::MAX_CSRCS as u64;
+
+impl RoleKind for Role {
+    type Shared = ();
+
+    fn check(&self, _: &RoleAt<'_>, (): &(), _: &mut Review<'_>) {}
+
+    fn plan(&self, (): &(), _: &mut Ground<'_, '_>) -> Result<Box<dyn Element>, Problem> {
+        Ok(Box::new(Mixer::new(self.clone())))
+    }
+}
+
+impl TrafficKind for Legs {
+    fn takes(&self) -> FlowTakes {
+        FlowTakes { answers: true, copies: Copies::Together, ..FlowTakes::default() }
+    }
+
+    fn check(&self, key: &str, review: &mut Review<'_>) {
+        self.0.check(key, review);
+        let is_free = self.0.echo_loudness.is_none();
+        review.ensure(
+            is_free,
+            &format!("{key}.echo_loudness"),
+            "echo is not modelled in conferences: expected none",
+        );
+    }
+
+    fn header_len(&self) -> u64 {
+        self.0.header_len()
+    }
+
+    fn segment_len(&self) -> Option<u64> {
+        self.0.segment_len()
+    }
+
+    /// Returns the mean rate of a mix: speech packets while another member speaks.
+    fn offered(&self, _: Bytes) -> Option<Rate> {
+        let settings = self.0.settings().ok()?;
+        let payload = Bytes::new(settings.payload_len().into());
+        let share = if self.0.silence_suppression { self.0.speech.occupancy() } else { 1.0 };
+        Some(Rate::of(payload, settings.interval()).mul_f64(share))
+    }
+
+    fn sample(&self, ip: IpVersion, copies: u16) -> Option<Sample> {
+        self.0.sample(ip, copies)
+    }
+
+    fn plan(&self, at: &FlowAt<'_>, ground: &mut FlowGround<'_, '_>) -> Result<FlowEnds, Problem> {
+        let settings = self.0.settings().map_err(|error| at.impossible("", &error))?;
+        at.ensure_fits(Bytes::new(settings.payload_len().into()), HEADERS_LEN + SOURCES_LEN, "frames")?;
+        if at.copies > MAX_CALLS {
+            return Err(Problem::new(at.key("count"), format!("expected at most {MAX_CALLS} members")));
+        }
+        let bridge = ground.client(at, at.from, ROLE)?;
+        let conversation = format!("node/{}/{ROLE}", ground.name(at.from));
+        let numbers = PortNumbers::consecutive(2 * at.copies as u16 + 1);
+        let datagrams = ground.datagrams(at, Protocol::UDP, numbers)?;
+        ground.nodes().send_to(at.from, at.ip);
+        let [own, members] = [datagrams.source, datagrams.destination].map(even);
+        let end = |local, remote, side| {
+            Agent::new(Plan {
+                settings,
+                ends: Ends { local, remote },
+                side,
+                count: at.copies,
+                start: Time::ZERO + at.start,
+                stop: at.stop.map_or(Time::NEVER, |stop| Time::ZERO + stop),
+                conversations: (at.seed, conversation.clone()),
+            })
+        };
+        let side = Side::Members { first: at.peers.before, all: at.peers.all };
+        Ok(FlowEnds {
+            sender: End::of_calls(end(own, members, Side::Bridge), datagrams.sender).joined(bridge),
+            receivers: vec![End::of_calls(end(members, own, side), datagrams.receivers[0])],
+            judge: None,
+        })
+    }
+}
