@@ -2,6 +2,7 @@ mod broadcast;
 mod conservation;
 mod effects;
 mod events;
+mod leaves;
 mod live_keys;
 mod minima;
 mod nat;

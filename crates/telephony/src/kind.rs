@@ -44,6 +44,6 @@ fn plan<P: Protocol>(
     Ok(FlowEnds {
         sender: End::of_calls(caller, pair.sender),
         receivers: vec![End::new(callee, pair.receiver)],
-        judge: None,
+        judges: Vec::new(),
     })
 }
