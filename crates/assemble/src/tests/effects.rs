@@ -433,6 +433,16 @@ fn refusals_of_idle_keys_name_their_place() {
     };
     let say = refused(&["atm.stream.other.service={kind=\"vbr\",pcr=\"1 Mbit/s\"}"]);
     assert!(say.contains("atm.stream.other.service.pcr: a stream sends at the rate of its source"), "{say}");
+    let video = "atm.stream.other.source={kind=\"video\",mean=\"1 Mbit/s\",deviation=\"0 bit/s\"}";
+    for key in ["atm.stream.other.recovery={}", "atm.stream.other.source.pcr=true"] {
+        let say = refused(&[video, key]);
+        let place = key.split('=').next().unwrap_or_default();
+        assert!(say.contains(&format!("{place}: unknown key: these cells have no contents")), "{say}");
+    }
+    let source =
+        "flow.f1.traffic={kind=\"video\",rate={mean=\"1 Mbit/s\",deviation=\"0 bit/s\"},recovery={}}";
+    let say = refused(&[source]);
+    assert!(say.contains("flow.f1.traffic.recovery: unknown key: the datagrams of a video source"), "{say}");
     let say = refused(&["atm.switch.near.ppd=true"]);
     assert!(say.contains("atm.switch.near.ppd: expected a category with a `limit`"), "{say}");
     let say = refused(&["atm.switch.near.limit.abr=100", "atm.switch.near.epd={abr=100}"]);
