@@ -8,6 +8,7 @@ pub mod gateway;
 pub mod hc;
 pub mod lab;
 pub mod net;
+pub mod offline;
 pub mod rohc;
 pub mod rtp;
 pub mod sensor;

@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use bentpipe_net::Port;
 use bentpipe_scenario::{Flow, Ip, Medium, Problem, Scenario, Unreachable};
 use bentpipe_site::{
-    Assemblies, At, Attach, Copies, End, Files, FlowAt, FlowEnds, FlowGround, Judge, Member, Native,
-    NativeChannel, NodeHandle, Nodes, Order, Part, Peers, RolePlans, Roles, Router, Site, Topology, path_mtu,
+    Assemblies, Attach, Copies, End, Files, FlowAt, FlowEnds, FlowGround, Judge, Member, Native,
+    NativeChannel, NativeEnds, NodeHandle, Nodes, Order, Part, Peers, RolePlans, Roles, Router, Site,
+    Topology, path_mtu,
 };
 use bentpipe_units::{Bytes, Span};
 
@@ -26,7 +27,8 @@ pub(super) struct Plan {
 pub(super) fn plan<'t>(
     scenario: &Scenario,
     topology: &'t Topology,
-    (nodes, router): (&mut Nodes<'t>, &mut Router<'t>),
+    nodes: &mut Nodes<'t>,
+    [router, of_groups]: [&mut Router<'t>; 2],
     (files, seed): (&dyn Files, u64),
     natives: &mut Vec<NativeChannel>,
     roles: &mut RolePlans,
@@ -34,6 +36,8 @@ pub(super) fn plan<'t>(
     let mut plans = Vec::new();
     let mut peers = peers(scenario);
     for (n, (name, flow)) in scenario.flow.iter().enumerate() {
+        let is_group = scenario.group.contains_key(&flow.to);
+        let router = if is_group { &mut *of_groups } else { &mut *router };
         let ends = Ends::new(scenario, topology, (name, flow), router)?;
         let mut ground = FlowGround::new(topology, nodes, router, files, natives, roles);
         for copy in copies(flow) {
@@ -183,13 +187,17 @@ type Added = (Vec<FlowHandle<Part>>, Vec<(String, Box<dyn Judge>)>);
 pub(super) fn add(
     scenario: &Scenario,
     plans: Vec<Plan>,
-    places: (&[NodeHandle], &[[At; 2]], &Roles),
+    places: (&[NodeHandle], &[NativeEnds], &Roles),
     site: &mut Site<'_>,
 ) -> Added {
     let mut judges = Vec::new();
     let numbered = plans.into_iter().enumerate();
     let add = |(n, mut plan): (usize, Plan)| {
-        judges.extend(plan.ends.judge.take().map(|judge| (plan.name.clone(), judge)));
+        let of_flow = std::mem::take(&mut plan.ends.judges).into_iter();
+        judges.extend(of_flow.map(|(receiver, judge)| {
+            let receiver = receiver.map_or_else(String::new, |receiver| format!(".{receiver}"));
+            (format!("{}{receiver}", plan.name), judge)
+        }));
         add_copy(scenario, (n as u32, plan), places, site)
     };
     (numbered.map(add).collect(), judges)
@@ -198,7 +206,7 @@ pub(super) fn add(
 fn add_copy(
     scenario: &Scenario,
     (copy, plan): (u32, Plan),
-    (nodes, natives, roles): (&[NodeHandle], &[[At; 2]], &Roles),
+    (nodes, natives, roles): (&[NodeHandle], &[NativeEnds], &Roles),
     site: &mut Site<'_>,
 ) -> FlowHandle<Part> {
     let (name, flow) = scenario.flow.get_index(plan.flow).expect("planned from it");
@@ -218,8 +226,8 @@ fn add_copy(
                 site.connect(own, at);
                 site.connect(at, own);
             }
-            Attach::Entry(channel) => site.connect(own, natives[channel][0]),
-            Attach::Exit(channel) => site.connect(natives[channel][1], own),
+            Attach::Entry(channel) => site.connect(own, natives[channel].0),
+            Attach::Exit(channel, n, _) => site.connect(natives[channel].1[n], own),
         }
         if let Some(client) = end.second {
             let (own, at) = ((element, Port(1)), roles.client(client));
@@ -236,7 +244,9 @@ fn add_copy(
     let several = receivers.len() > 1;
     let receivers = receivers.into_iter().enumerate().map(|(n, end)| {
         let path = match end.at {
-            Attach::Node(node, _) if several => format!("{base}/receiver/{}", nodes[node].name),
+            Attach::Node(node, _) | Attach::Exit(_, _, node) if several => {
+                format!("{base}/receiver/{}", nodes[node].name)
+            }
             _ => format!("{base}/receiver"),
         };
         join(n + 1, end, path)

@@ -76,13 +76,13 @@ fn tree(
     for (n, member) in members.iter().enumerate() {
         let member = topology.number(member);
         let at = |error: Unreachable| Problem::new(format!("group.{group}.members.{n}"), error.to_string());
-        router.path(root, member, ip).map_err(at)?;
-        // Every path starts at the root, so each node is left towards a member the same way.
-        let next = router.towards(member, ip);
-        let mut node = root;
-        while let Some((hop, then)) = next[node] {
+        // The path to each member is a part of the tree: it leaves a node as the others do.
+        for hop in router.path(root, member, ip).map_err(at)? {
+            let [node, _] = match hop {
+                Hop::Link(link, way) => topology.link_ends(link, way),
+                Hop::Tunnel(tunnel, way) => topology.tunnel_ends(tunnel, way),
+            };
             branches.insert((node, hop));
-            node = then;
         }
     }
     Ok(branches)

@@ -285,15 +285,17 @@ impl<'a> Plan<'a> {
         nodes.add_tunnels(&mut router)?;
         let mut roles = self.roles(&mut nodes, &mut router)?;
         let mut natives = Vec::new();
+        let mut of_groups = Router::of_groups(&self.topology)?;
         let plans = flows::plan(
             self.scenario,
             &self.topology,
-            (&mut nodes, &mut router),
+            &mut nodes,
+            [&mut router, &mut of_groups],
             (site.files(), site.seed()),
             &mut natives,
             &mut roles,
         )?;
-        groups::route(self.scenario, &self.layout, &self.topology, &mut nodes, &mut router)?;
+        groups::route(self.scenario, &self.layout, &self.topology, &mut nodes, &mut of_groups)?;
         let tunnels = tunnels::plan(&members, &self.topology, &mut nodes)?;
         let gates = real(&mut nodes, site);
         let interfaces = links::Interfaces::new(&self.topology, &nodes);

@@ -3,6 +3,7 @@ mod conference;
 mod conservation;
 mod effects;
 mod events;
+mod leaves;
 mod live_keys;
 mod minima;
 mod nat;

@@ -33,7 +33,8 @@ pub(super) fn plan(
     let mut tunnels = Vec::new();
     let mut router = Router::underlay(topology);
     for (n, member) in members.iter().enumerate() {
-        let Some(service) = member.medium.service().filter(|_| member.medium.passage() == Passage::Tunnelled)
+        let Some(service) =
+            member.medium.service().filter(|_| member.medium.passage(member.way) == Passage::Tunnelled)
         else {
             continue;
         };

@@ -1,28 +1,35 @@
 //! Virtual channels through a network of ATM switches.
 //!
 //! A link that is a virtual channel is to its nodes as any other: packets go in at one end and come out at the other. Cells
-//! pass the lines of least delay, then the fewest.
+//! pass the lines of least delay, then the fewest. Links with a `multicast` name are leaves of one point-to-multipoint
+//! channel, a tree of such paths.
 
 mod bottleneck;
 mod capture;
 mod config;
 mod network;
+mod no_return;
 mod paths;
+mod tree;
+
+use std::collections::HashMap;
 
 use crate::{Class, Encapsulation, Faults, Interface, Service};
-use bentpipe_net::{Framing, InvalidConfig};
+use bentpipe_net::{Framing, InvalidConfig, Port};
 use bentpipe_sim::ElementId;
 use bentpipe_units::{Bytes, Rate};
 use bentpipe_wire::{aal5, llc};
 
 use bentpipe_site::{
     Assembly, At, CaptureFormat, Changes, Changing, Cost, Facts, Form, MediumKind, Member, NativeChannel,
-    Part, Problem, Review, Scope, SharedParts, Site, Takes, Way, Wired, set_all,
+    NativeEnds, Order, Part, Passage, Problem, Review, Scope, SharedParts, Site, Slot, Takes, Way, Wired,
+    set_all,
 };
-use bottleneck::Bottleneck;
-pub use config::{Atm, AtmLine, AtmStream, CellChannel, CellSource, Kind};
+use bottleneck::{Bottleneck, Streams};
+pub use config::{Atm, AtmLine, AtmStream, CellChannel, CellSource, Kind, Receivers};
 use network::Network;
-use paths::path;
+use no_return::NoReturn;
+use paths::{Graph, Tree};
 
 const OTHER: &str = "a virtual channel has none of its own: expected none";
 
@@ -52,6 +59,7 @@ impl MediumKind for Kind {
                 bentpipe_site::line::refuse_framing(member, FRAMING, review);
             }
         }
+        tree::check(all, review);
     }
 
     fn mtu(&self) -> Bytes {
@@ -60,26 +68,37 @@ impl MediumKind for Kind {
     }
 
     fn facts(all: &[Member<'_, Self>], atm: &Atm) -> Result<Vec<Facts>, Problem> {
-        all.iter().map(|member| facts(member, atm)).collect()
+        let graph = Graph::new(atm);
+        let mut ways = Ways::new(&graph);
+        all.iter().map(|member| facts(member, atm, &mut ways)).collect()
     }
 
     fn costs(all: &[Member<'_, Self>], atm: &Atm) -> Result<Vec<Box<dyn Cost>>, Problem> {
-        let cost = |member: &Member<'_, Self>| -> Result<Box<dyn Cost>, Problem> {
-            let lines = facts(member, atm)?.rate;
+        let graph = Graph::new(atm);
+        let (mut ways, streams) = (Ways::new(&graph), Streams::new(atm, &graph));
+        let mut notes = tree::notes(all, atm, &mut ways);
+        let cost = |(n, member): (usize, &Member<'_, Self>)| -> Result<Box<dyn Cost>, Problem> {
+            let lines = facts(member, atm, &mut ways)?.rate;
             let vc = member.medium.clone();
             let rate = peak(vc.service).map_or(lines, |peak| peak.min(lines));
             let yields = matches!(vc.service.class(), Class::Abr | Class::Ubr);
-            let bottleneck = if yields { Bottleneck::of(member, atm) } else { None };
-            Ok(Box::new(ChannelCost { rate, vc, bottleneck }))
+            let path = if yields { ways.of(member, [member.from, member.to]).ok() } else { None };
+            let bottleneck = path.and_then(|path| Bottleneck::of(&path, atm, &streams));
+            let notes = notes.remove(&n).unwrap_or_default();
+            Ok(Box::new(ChannelCost { rate, vc, bottleneck, notes }))
         };
-        all.iter().map(cost).collect()
+        all.iter().enumerate().map(cost).collect()
     }
 
     fn assembly<'s>(row: usize, all: Vec<Member<'s, Self>>, atm: &'s Atm) -> Box<dyn Assembly + 's> {
         let natives = Vec::new();
+        let forward = all.iter().enumerate().filter(|(_, member)| member.way == Way::Forward);
+        let forward = forward.map(|(n, member)| (member.link, n)).collect();
         Box::new(Channels {
             row,
             all,
+            forward,
+            rates: Vec::new(),
             atm,
             ends: Vec::new(),
             natives,
@@ -89,15 +108,18 @@ impl MediumKind for Kind {
     }
 
     fn change(at: &Changing<'_, Self>, to: &mut Changes) -> Result<(), Problem> {
-        let Kind { service, encapsulation, limit, receive } = at.after.medium;
+        let Kind { multicast, service, encapsulation, limit, receive } = at.after.medium;
         let (before, expected) = (at.before.medium, "expected what the scenario started with");
         at.refuse(&[
+            ("medium.multicast", *multicast == before.multicast, expected),
             ("medium.service", *service == before.service, expected),
             ("medium.encapsulation", *encapsulation == before.encapsulation, expected),
             ("medium.limit", *limit == before.limit, expected),
         ])?;
         match (before.receive, *receive) {
             (had, wanted) if had == wanted => {}
+            // The root of a point-to-multipoint channel receives nothing.
+            (Some(_), Some(_)) if multicast.is_some() && at.after.way == Way::Forward => {}
             (Some(_), Some(config)) => {
                 let path = format!("vc/{}/{}", at.handle.name, at.handle.from);
                 to.set(
@@ -136,6 +158,18 @@ impl MediumKind for Kind {
         Ok(())
     }
 
+    fn multicast(&self) -> Option<String> {
+        self.multicast.as_ref().map(|name| format!("vc {name}"))
+    }
+
+    fn passage(&self, way: Way) -> Passage {
+        match (&self.multicast, way) {
+            (None, _) => Passage::Own,
+            (Some(_), Way::Forward) => Passage::Groups,
+            (Some(_), Way::Return) => Passage::Closed,
+        }
+    }
+
     fn bound(&mut self, link: &str, notices: &mut Vec<String>) {
         self.limit.get_or_insert_with(|| {
             notices.push(format!("link \"{link}\": ends without a limit get one of {MAX_CELLS} cells"));
@@ -160,10 +194,44 @@ fn change_line(
     Ok(())
 }
 
+/// Paths of channels over lines.
+struct Ways<'g> {
+    graph: &'g Graph<'g>,
+    /// Trees of point-to-multipoint channels, by their roots.
+    trees: HashMap<String, Tree<'g>>,
+}
+
+impl<'g> Ways<'g> {
+    fn new(graph: &'g Graph<'g>) -> Ways<'g> {
+        Ways { graph, trees: HashMap::new() }
+    }
+
+    /// Returns the lines of a member's channel between two ends.
+    fn of(&mut self, member: &Member<'_, Kind>, [from, to]: [&str; 2]) -> Result<Vec<(usize, Way)>, String> {
+        match member.medium.multicast {
+            Some(_) => self.branch(from, to),
+            None => self.graph.path(from, to),
+        }
+    }
+
+    /// Returns the lines from the root of a point-to-multipoint channel to a leaf.
+    fn branch(&mut self, root: &str, to: &str) -> Result<Vec<(usize, Way)>, String> {
+        if !self.trees.contains_key(root) {
+            self.trees.insert(root.to_owned(), self.graph.tree(root));
+        }
+        self.trees[root].path(to)
+    }
+}
+
+/// Returns the sending and the receiving node of a link.
+fn ends<'s>(member: &Member<'s, Kind>) -> [&'s str; 2] {
+    if member.way == Way::Forward { [member.from, member.to] } else { [member.to, member.from] }
+}
+
 /// Returns the rate and delay of the lines that a channel passes.
-fn facts(member: &Member<'_, Kind>, atm: &Atm) -> Result<Facts, Problem> {
-    let ends = if member.way == Way::Forward { [member.from, member.to] } else { [member.to, member.from] };
-    let path = path(atm, ends[0], ends[1])
+fn facts(member: &Member<'_, Kind>, atm: &Atm, ways: &mut Ways<'_>) -> Result<Facts, Problem> {
+    let path = ways
+        .of(member, ends(member))
         .map_err(|problem| Problem::new(format!("{}.between", member.place.link_key()), problem))?;
     let lines = || path.iter().map(|(line, _)| &atm.line[*line]);
     let rate = lines().map(AtmLine::cell_rate).min().unwrap_or_default();
@@ -197,6 +265,8 @@ struct ChannelCost {
     vc: Kind,
     /// Line with the least capacity left, for ABR and UBR.
     bottleneck: Option<Bottleneck>,
+    /// Tree of a point-to-multipoint channel, at its first leaf.
+    notes: Vec<String>,
 }
 
 impl ChannelCost {
@@ -229,7 +299,8 @@ impl Cost for ChannelCost {
 
     fn notes(&self, _len: usize) -> Vec<String> {
         let is_abr = matches!(self.vc.service, Service::Abr(_));
-        self.bottleneck.as_ref().map(|bottleneck| bottleneck.notes(is_abr)).unwrap_or_default()
+        let of_line = self.bottleneck.as_ref().map(|bottleneck| bottleneck.notes(is_abr));
+        self.notes.iter().cloned().chain(of_line.into_iter().flatten()).collect()
     }
 
     fn cells(&self, len: usize) -> Option<(u64, Bytes)> {
@@ -245,37 +316,53 @@ impl Cost for ChannelCost {
 struct Channels<'s> {
     row: usize,
     all: Vec<Member<'s, Kind>>,
+    /// Numbers of the forward members, by link.
+    forward: HashMap<usize, usize>,
+    /// Rate of each member.
+    rates: Vec<Rate>,
     atm: &'s Atm,
     /// Ends of each member's channel, that of the sending node first, and the channel.
     ends: Vec<([At; 2], capture::Pdus)>,
     /// Channels of flows, each with the member that offers it.
     natives: Vec<(usize, NativeChannel)>,
-    native_ends: Vec<[At; 2]>,
+    native_ends: Vec<NativeEnds>,
     faults: SharedParts<Part>,
 }
 
 impl Assembly for Channels<'_> {
     fn begin(&mut self, site: &mut Site<'_>) -> Result<(), Problem> {
+        self.rates = Kind::facts(&self.all, self.atm)?.into_iter().map(|facts| facts.rate).collect();
         let network = Network::new(self.atm)?;
         let led = network.with_channels(self.row, &self.all, &self.natives, site)?;
         (self.ends, self.native_ends, self.faults) = (led.members, led.natives, led.faults);
         Ok(())
     }
 
-    fn wire(&mut self, member: usize, _: &mut Site<'_>) -> Result<Wired, Problem> {
-        let ([input, output], _) = self.ends[member];
-        let rate = facts(&self.all[member], self.atm)?.rate;
-        Ok(Wired { output, is_observed: false, ..Wired::new(input, rate) })
+    fn wire(&mut self, member: usize, site: &mut Site<'_>) -> Result<Wired, Problem> {
+        let ([line, output], _) = self.ends[member];
+        let (member, rate) = (self.all[member], self.rates[member]);
+        if member.medium.passage(member.way) == Passage::Closed {
+            let order = Order::Link(member.link, member.way, Slot::Line);
+            let end = (site.add(order, member.path(), NoReturn), Port(0));
+            return Ok(Wired { line, is_observed: false, ..Wired::new(end, rate) });
+        }
+        Ok(Wired { output, is_observed: false, ..Wired::new(line, rate) })
     }
 
     fn add_native(&mut self, member: usize, channel: &NativeChannel) -> Option<usize> {
-        let is_offered = channel.form == Form::CellPayloads;
+        let first = &self.all[member];
+        let is_leaf = |link: &usize| {
+            let leaf = self.all.get(self.forward.get(link).copied()?)?;
+            (leaf.medium.multicast.is_some() && tree::channel(leaf) == tree::channel(first)).then_some(())
+        };
+        let is_tree = channel.others.iter().all(|link| is_leaf(link).is_some());
+        let is_offered = channel.form == Form::CellPayloads && is_tree;
         is_offered.then(|| self.natives.push((member, channel.clone())));
         is_offered.then(|| self.natives.len() - 1)
     }
 
-    fn native(&self, number: usize) -> Option<[At; 2]> {
-        self.native_ends.get(number).copied()
+    fn native(&self, number: usize) -> Option<NativeEnds> {
+        self.native_ends.get(number).cloned()
     }
 
     fn packets(&self, member: usize) -> Box<dyn CaptureFormat> {

@@ -2,7 +2,7 @@
 //!
 //! Modelled: virtual channels from input to output with translation; at each output a queue for each service
 //! category, finite or not, the categories served in strict order; early and partial packet discard for each
-//! category; EFCI; ERICA and ERICA+. Not modelled: delay or blocking inside the fabric, which takes no time; policing.
+//! category; point-to-multipoint channels, whose cells are copied to several outputs; EFCI; ERICA and ERICA+. Not modelled: delay or blocking inside the fabric, which takes no time; policing.
 //! VS/VD is a separate node ([`vsvd`](super::vsvd)).
 //!
 //! Cells of all inputs are processed in the order of their arrival, those of one instant in the order of the
@@ -12,13 +12,14 @@
 //! step.
 
 use std::any::Any;
+use std::collections::VecDeque;
 
 use bentpipe_net::{Cx, Element, InvalidConfig, Observer, Packet, Port};
 use bentpipe_units::{Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cell::{Cell, Inbox, Vc, Word, unload};
+use super::cell::{Cell, Inbox, Kind, Vc, Word, unload};
 use super::erica::{Erica, Fairness, Guarantee, Measurement, QueueControl, Target};
 use super::line;
 use super::service::Class;
@@ -199,6 +200,8 @@ pub struct Switch {
     crossings: Vec<Crossing>,
     /// Route of cells, for each port and VCI.
     routes: Vec<Box<[Option<Route>; Vc::COUNT]>>,
+    /// Branches of point-to-multipoint channels, by number.
+    trees: Vec<Box<[Branch]>>,
     unroutable: u64,
     /// Minimum time from the start of a transmission to the arrival, over all lines.
     shortest: Span,
@@ -219,6 +222,18 @@ struct Route {
     back: u16,
     /// Set if each arriving cell is examined, as its sources may need a congestion signal.
     is_watched: bool,
+    /// Number of the channel's branches plus one, if it is point-to-multipoint. `output` has no meaning then.
+    tree: u16,
+}
+
+/// Output of a point-to-multipoint channel.
+#[derive(Clone, Copy, Debug)]
+struct Branch {
+    output: u16,
+    /// VCI on the outgoing line.
+    vc: Vc,
+    /// Index of the channel at that output.
+    number: u16,
 }
 
 /// Effect of a cell at the output of the port that it arrived by.
@@ -268,6 +283,7 @@ impl Switch {
             outputs: Vec::new(),
             crossings: Vec::new(),
             routes: Vec::new(),
+            trees: Vec::new(),
             unroutable: 0,
             shortest: Span::MAX,
             deadline: Time::ZERO,
@@ -300,10 +316,36 @@ impl Switch {
             [(a, vc_a, b, vc_b, to_b, to_a), (b, vc_b, a, vc_a, to_a, to_b)]
         {
             let is_watched = class == Class::Abr && self.config.becn.is_some();
-            let route = Route { output: output.0, vc, class, number, back, is_watched };
+            let route = Route { output: output.0, vc, class, number, back, is_watched, tree: 0 };
             let before = self.routes[usize::from(input.0)][came.index()].replace(route);
             assert!(before.is_none(), "two channels of one number");
         }
+    }
+
+    /// Connects a point-to-multipoint channel: each cell of `from` is copied to all outputs of `to`.
+    ///
+    /// Leaves send nothing, and hence not ABR: RM cells have no route.
+    ///
+    /// # Panics
+    /// Panics if a port does not exist, or already has a channel of this number.
+    pub fn connect_tree(
+        &mut self,
+        (input, came): (Port, Vc),
+        to: &[(Port, Vc)],
+        contract: impl Into<Contract>,
+    ) {
+        let contract = contract.into();
+        let branch = |&(output, vc): &(Port, Vc)| {
+            let number = self.outputs[usize::from(output.0)].add_channel(vc, contract, input.0);
+            Branch { output: output.0, vc, number }
+        };
+        self.trees.push(to.iter().map(branch).collect());
+        let tree = self.trees.len() as u16;
+        let (number, back) = (0, 0);
+        let route =
+            Route { output: 0, vc: came, class: contract.class, number, back, is_watched: false, tree };
+        let before = self.routes[usize::from(input.0)][came.index()].replace(route);
+        assert!(before.is_none(), "two channels of one number");
     }
 
     /// Delivers each cell in its own event: the oracle for trains.
@@ -336,7 +378,7 @@ impl Switch {
         let is_asked = self.outputs[input].is_asked();
         let (cells, cargo) = self.inboxes[input].ahead();
         let cells = sooner(cells, until);
-        let (routes, outputs) = (&*self.routes[input], &mut self.outputs[..]);
+        let (routes, trees, outputs) = (&*self.routes[input], &self.trees[..], &mut self.outputs[..]);
         let mut rest = cells;
         while let [cell, behind @ ..] = rest {
             rest = behind;
@@ -345,6 +387,16 @@ impl Switch {
                 unload(cargo, cell.word);
                 continue;
             };
+            if route.tree > 0 {
+                let is_routed = cell.word.kind() != Kind::Rm;
+                self.unroutable += u64::from(!is_routed);
+                let branches = &trees[usize::from(route.tree) - 1];
+                branches.iter().filter(|_| is_routed).for_each(|branch| {
+                    copy(*cell, route.class, branch, &mut outputs[usize::from(branch.output)], cargo);
+                });
+                unload(cargo, cell.word);
+                continue;
+            }
             let output = &mut outputs[usize::from(route.output)];
             let waiting = output.of_class(route.class);
             waiting.enqueue(Cell { at: cell.at, word: cell.word.on(route.vc) });
@@ -419,6 +471,17 @@ fn sooner(cells: &[Cell], until: Time) -> &[Cell] {
     }
     let near = &cells[..cells.len().min(reach)];
     &near[..near.partition_point(|cell| cell.at < until)]
+}
+
+/// Enqueues a copy of a cell at a branch.
+///
+/// Its packets, which are next in `cargo`, are copied too.
+#[inline]
+fn copy(cell: Cell, class: Class, branch: &Branch, output: &mut Output, cargo: &VecDeque<Packet>) {
+    output.of_class(class).enqueue(Cell { at: cell.at, word: cell.word.on(branch.vc) });
+    if !cell.word.is_middle() {
+        output.load_copies(branch.number, cell.word, cargo);
+    }
 }
 
 /// Records the effect of a cell at its input port's output, if any.

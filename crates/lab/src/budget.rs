@@ -9,6 +9,8 @@ mod medium;
 mod path;
 pub(crate) mod show;
 
+use std::collections::BTreeSet;
+
 use bentpipe_net::queue::DEFAULT_PACKETS;
 use bentpipe_record::ContactPlan;
 use bentpipe_scenario::copies::copies as copies_between;
@@ -182,11 +184,12 @@ impl Budget {
     pub fn new(scenario: &Scenario) -> Result<Budget, Problem> {
         let media = Media::new(scenario)?;
         let topology = media.layout.topology(&media.facts);
-        let mut router = Router::new(&topology)?;
+        let mut routers = [Router::new(&topology)?, Router::of_groups(&topology)?];
         let mut paths = Vec::new();
         for (n, (name, flow)) in scenario.flow.iter().enumerate() {
+            let router = &mut routers[usize::from(scenario.group.contains_key(&flow.to))];
             for to in receivers(scenario, flow) {
-                let mut path = Path::new(&topology, &mut router, name, flow, to)?;
+                let mut path = Path::new(&topology, router, name, flow, to)?;
                 path.compress(&media, flow, |link| flows_on(scenario, &scenario.link[link], flow));
                 paths.push((n, path));
             }
@@ -218,7 +221,9 @@ fn receivers<'a>(scenario: &'a Scenario, flow: &'a Flow) -> Vec<&'a str> {
 
 fn link_budgets(scenario: &Scenario, media: &Media<'_>, paths: &[(usize, Path)]) -> Vec<LinkBudget> {
     let both = |(n, (name, link)): (usize, (&String, &Link))| {
-        let own = Way::BOTH.into_iter().filter(|way| media.side(n, *way).medium.passage() == Passage::Own);
+        let is_own =
+            |way: &Way| matches!(media.side(n, *way).medium.passage(*way), Passage::Own | Passage::Groups);
+        let own = Way::BOTH.into_iter().filter(is_own);
         let budgets = own.map(|way| {
             let users = paths.iter().filter_map(|(flow, path)| Some((*flow, path.packet_on(n, way)?)));
             let users: Vec<(usize, u64)> = users.collect();
@@ -278,7 +283,7 @@ impl Sharing {
             *at == (link, way) || (shared.is_some() && media.cost(at.0, at.1).shared() == shared)
         };
         let mut flows: Vec<(String, u64)> = Vec::new();
-        let mut counted = Vec::new();
+        let (mut counted, mut streams) = (Vec::new(), BTreeSet::new());
         for (n, way) in all.filter(is_same) {
             let link = &scenario.link[n];
             let copies = sharing_copies(scenario, media, (n, way));
@@ -288,6 +293,14 @@ impl Sharing {
                     continue;
                 }
                 counted.push((n, *flow));
+                // A stream that links have in common carries packets to a group once.
+                let side = media.side(n, way);
+                let group = scenario.group.get(&scenario.flow[*flow].to);
+                if let Some(stream) = group.and_then(|_| side.medium.multicast())
+                    && !streams.insert((*flow, &link.between[way.index()], stream))
+                {
+                    continue;
+                }
                 let (name, flow) = scenario.flow.get_index(*flow).expect("a path is of a flow");
                 let count = flows_on_copies(scenario, link, flow, copies);
                 match flows.iter_mut().find(|(other, _)| other == name) {

@@ -159,11 +159,7 @@ impl<'a> Checker<'a> {
                 (Some(property), _) => self.node(property, node, &inner, origin),
                 (None, Some(others)) => self.node(others, node, &inner, origin),
                 (None, None) if self.schema.closed(schema) => {
-                    self.report(
-                        &inner,
-                        origin,
-                        format!("unknown key: {}", suggest::instead(name, known.iter().copied())),
-                    );
+                    self.report(&inner, origin, format!("unknown key: {}", instead(&inner, name, &known)));
                 }
                 (None, None) => {}
             }
@@ -418,4 +414,20 @@ pub(crate) fn range(schema: &Json) -> String {
         (Some(lower), Some(upper), ..) => format!("{lower} and {upper}"),
         (lower, upper, ..) => lower.or(upper).unwrap_or_default(),
     }
+}
+/// Returns the text after an unknown key: a substitute, or the known keys.
+fn instead(key: &str, name: &str, known: &[&str]) -> String {
+    // What only streams with contents have.
+    let is_of_contents = ["model", "recovery", "sizes", "pcr", "mpcr", "pts"].contains(&name);
+    let is_of_cells = key.starts_with("atm.stream.");
+    let is_of_rates = known.contains(&"deviation") && !key.contains(".model.");
+    let is_of_video = known.contains(&"ts_packets") && !known.contains(&"model");
+    if is_of_contents && (is_of_cells || is_of_rates || is_of_video) {
+        let carried = if is_of_cells { "these cells" } else { "the datagrams of a video source" };
+        return format!(
+            "{carried} have no contents, so no clock references and time stamps. Expected a flow of traffic \
+             {{ kind = \"stream\", model = {{ rate = .. }} }}, which has both and a `recovery`, over UDP or in cells of a `vc`"
+        );
+    }
+    suggest::instead(name, known.iter().copied())
 }

@@ -87,6 +87,10 @@ pub fn spread(scenario: &Scenario) -> Cow<'_, Scenario> {
     }
     spread.shared.spread(&|name| count(scenario, name));
     spread.role_tables.spread(&|name| count(scenario, name));
+    for group in spread.group.values_mut() {
+        let copies = |name: &String| (0..count(scenario, name)).map(|n| copied(name, n)).collect::<Vec<_>>();
+        group.members = group.members.iter().flat_map(copies).collect();
+    }
     spread.flow = IndexMap::new();
     for (name, flow) in flow.iter().filter(|(name, _)| apart(flow, name).is_none()) {
         let several = copies(scenario, [&flow.from, &flow.to]);

@@ -269,7 +269,7 @@ pub struct Group {
     /// Address, IPv4 or IPv6. Default: 239.0.0.1 or ff0e::1 for the first group, and so on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
-    /// Nodes that receive packets to the group.
+    /// Nodes that receive packets to the group. The name of a node with copies stands for all of them.
     #[schemars(length(min = 1))]
     pub members: Vec<String>,
 }

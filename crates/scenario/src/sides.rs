@@ -205,7 +205,7 @@ impl<'a> Layout<'a> {
             let delay = [facts[2 * n_of_delay].delay, facts[2 * n_of_delay + 1].delay];
             let original = |end: &String| copies::original(self.scenario, end).unwrap_or(end).to_owned();
             let (between, ip_versions) = (link.between.each_ref().map(original), link.ip_versions);
-            let passage = self.sides[n].each_ref().map(|side| side.medium.passage());
+            let passage = Way::BOTH.map(|way| self.sides[n][way.index()].medium.passage(way));
             (name.clone(), LinkAt { between, ip_versions, mtu: self.mtu(n), delay, passage })
         });
         let tunnel = self.scenario.tunnel.iter().map(|(name, tunnel)| (name.clone(), tunnel.between.clone()));

@@ -118,7 +118,7 @@ impl TrafficKind for Queries {
         Ok(FlowEnds {
             sender: End::attached(console, Attach::Role(own)),
             receivers: vec![End::attached(relay, Attach::Role(other)).joined(field)],
-            judge: Some(Box::new(log)),
+            judges: vec![(None, Box::new(log))],
         })
     }
 }

@@ -100,8 +100,8 @@ pub enum Attach {
     Node(usize, Port),
     /// Sending end of a native channel, by its number.
     Entry(usize),
-    /// Receiving end of a native channel, by its number.
-    Exit(usize),
+    /// Receiving end of a native channel, by the numbers of channel, receiver and node.
+    Exit(usize, usize, usize),
     /// Client's place at a role of a node.
     Role(Client),
 }
@@ -135,6 +135,8 @@ pub struct NativeChannel {
     pub way: Way,
     /// Form of what it carries.
     pub form: Form,
+    /// Numbers of the links to further receivers, all in the same direction.
+    pub others: Vec<usize>,
 }
 
 /// End of a flow: its element, and its place.
@@ -217,8 +219,8 @@ pub struct FlowEnds {
     pub sender: End,
     /// Receiving ends: one, or one for each member of a group.
     pub receivers: Vec<End>,
-    /// Step after the run, if there is one.
-    pub judge: Option<Box<dyn Judge>>,
+    /// Steps after the run, with the name of the receiver of each in a group.
+    pub judges: Vec<(Option<String>, Box<dyn Judge>)>,
 }
 
 /// Addresses of both ends of a connection, and their ports at the nodes.
@@ -321,23 +323,42 @@ impl<'g, 't> FlowGround<'g, 't> {
         self.files.make(what, order)
     }
 
-    /// Adds a channel to the link that joins sender and receiver, and returns its ends.
+    /// Adds a channel to the links that join sender and receivers, and returns its ends.
     ///
     /// `key` is what asks for it in the traffic.
     ///
     /// # Errors
-    /// Returns an error unless one link joins both nodes.
-    pub fn native(&mut self, at: &FlowAt<'_>, key: &str, form: Form) -> Result<[Attach; 2], Problem> {
+    /// Returns an error unless one link joins the sender with each receiver.
+    pub fn native(
+        &mut self,
+        at: &FlowAt<'_>,
+        key: &str,
+        form: Form,
+    ) -> Result<(Attach, Vec<Attach>), Problem> {
         let key = at.key(&format!("traffic.{key}"));
-        let path = self.router.path(at.from, at.receivers[0], at.ip);
-        let path = path.map_err(|error| Problem::new(at.key("to"), error.to_string()))?;
-        let [Hop::Link(link, way)] = path[..] else {
-            let problem = format!("no link joins both nodes: expected one, which carries {}", form.name());
-            return Err(Problem::new(key, problem));
+        let mut links = Vec::new();
+        for to in at.receivers {
+            let path = self.router.path(at.from, *to, at.ip);
+            let path = path.map_err(|error| Problem::new(at.key("to"), error.to_string()))?;
+            let [Hop::Link(link, way)] = path[..] else {
+                let problem = format!(
+                    "no link joins \"{}\" and \"{}\": expected one, which carries {}",
+                    self.topology.name(at.from),
+                    self.topology.name(*to),
+                    form.name()
+                );
+                return Err(Problem::new(key, problem));
+            };
+            links.push((link, way));
+        }
+        let Some((&(link, way), others)) = links.split_first() else {
+            return Err(Problem::new(at.key("to"), "a group without other members: expected a receiver"));
         };
-        self.natives.push(NativeChannel { flow: at.name.to_owned(), key, link, way, form });
+        let others = others.iter().map(|(link, _)| *link).collect();
+        self.natives.push(NativeChannel { flow: at.name.to_owned(), key, link, way, form, others });
         let number = self.natives.len() - 1;
-        Ok([Attach::Entry(number), Attach::Exit(number)])
+        let exits = at.receivers.iter().enumerate().map(|(n, node)| Attach::Exit(number, n, *node));
+        Ok((Attach::Entry(number), exits.collect()))
     }
 
     /// Adds an endpoint to a node and returns its port and first port number.

@@ -14,7 +14,7 @@ use crate::member::{Facts, Member, Scope, Takes};
 use crate::problem::Problem;
 use crate::review::Review;
 use crate::shared::SharedTable;
-use crate::topology::Passage;
+use crate::topology::{Passage, Way};
 
 /// Elements of a wired direction.
 #[derive(Clone, Debug)]
@@ -59,6 +59,9 @@ pub struct TunnelEnds {
 /// Elements affected by a change of shared objects: a path and its elements, in order.
 pub type SharedParts<E> = BTreeMap<String, Vec<E>>;
 
+/// Input of a native channel, and its outputs, one for each receiver.
+pub type NativeEnds = (At, Vec<At>);
+
 /// Links of one kind while they are wired.
 pub trait Assembly {
     /// Records the links' shared objects: control centres, cells, multiplexes.
@@ -88,8 +91,8 @@ pub trait Assembly {
         None
     }
 
-    /// Returns input and output of a native channel, once all members are wired.
-    fn native(&self, _number: usize) -> Option<[At; 2]> {
+    /// Returns the input of a native channel and its outputs, once all members are wired.
+    fn native(&self, _number: usize) -> Option<NativeEnds> {
         None
     }
 
@@ -192,12 +195,12 @@ pub trait MediumKind: Sized + Clone + PartialEq + 'static {
         if before == after { Ok(()) } else { Err(Problem::new("", UNCHANGEABLE)) }
     }
 
-    /// Returns the passage of packets. Default: over the medium itself.
+    /// Returns the passage of packets in a direction. Default: over the medium itself.
     ///
     /// Of a direction in a tunnel, [`Wired::line`] is the sending end: its input 1 gets what comes to the node at
     /// [`MediumKind::service`]. [`Wired::receiver`] is the receiving end: its input 0 gets GRE packets, and its
     /// output 1 leads into the other direction of the link.
-    fn passage(&self) -> Passage {
+    fn passage(&self, _way: Way) -> Passage {
         Passage::Own
     }
 

@@ -39,6 +39,17 @@ pub struct Router<'a> {
     edges: BTreeMap<IpVersion, Vec<Edge>>,
     /// Routes found, by IP version and destination.
     found: BTreeMap<(IpVersion, usize), NextHops>,
+    /// Trees found, by IP version and root, if paths are found by them.
+    trees: Option<BTreeMap<(IpVersion, usize), Vec<Reached>>>,
+}
+
+/// Last hop to a node from the root of a tree.
+#[derive(Clone, Copy, Default)]
+struct Reached {
+    /// Hop and the node before; `None` at the root and without a path.
+    hop: Option<(Hop, usize)>,
+    /// Set if another path is as good.
+    is_tied: bool,
 }
 
 impl<'a> Router<'a> {
@@ -47,10 +58,37 @@ impl<'a> Router<'a> {
     /// # Errors
     /// Returns an error if the ends of a tunnel do not reach each other over IPv4.
     pub fn new(topology: &'a Topology) -> Result<Router<'a>, Problem> {
+        Router::over(topology, &|passage| !matches!(passage, Passage::Closed | Passage::Groups))
+            .with_tunnels()
+    }
+
+    /// Creates a router of packets to groups, which also pass directions for groups alone.
+    ///
+    /// Of equal paths those directions are preferred.
+    ///
+    /// # Errors
+    /// As [`Router::new`].
+    pub fn of_groups(topology: &'a Topology) -> Result<Router<'a>, Problem> {
         let mut router = Router::over(topology, &|passage| passage != Passage::Closed);
-        let tunnels = router.tunnel_edges()?;
-        router.edges.entry(IpVersion::V6).or_default().extend(tunnels);
-        Ok(router)
+        let is_ordinary = |edge: &Edge| match edge.hop {
+            Hop::Link(n, way) => topology.link[n].passage[way.index()] != Passage::Groups,
+            Hop::Tunnel(..) => true,
+        };
+        router.edges.values_mut().for_each(|edges| edges.sort_by_key(is_ordinary));
+        router.trees = Some(BTreeMap::new());
+        router.with_tunnels()
+    }
+
+    fn with_tunnels(mut self) -> Result<Router<'a>, Problem> {
+        // Packets in a tunnel are addressed to its end.
+        let tunnels = if self.topology.tunnel.is_empty() {
+            Vec::new()
+        } else {
+            Router::over(self.topology, &|passage| !matches!(passage, Passage::Closed | Passage::Groups))
+                .tunnel_edges()?
+        };
+        self.edges.entry(IpVersion::V6).or_default().extend(tunnels);
+        Ok(self)
     }
 
     /// Creates a router over links alone, apart from directions that are tunnelled.
@@ -60,7 +98,7 @@ impl<'a> Router<'a> {
 
     fn over(topology: &'a Topology, has: &dyn Fn(Passage) -> bool) -> Router<'a> {
         let edges = [IpVersion::V4, IpVersion::V6].map(|ip| (ip, link_edges(topology, ip, has)));
-        Router { topology, edges: BTreeMap::from(edges), found: BTreeMap::new() }
+        Router { topology, edges: BTreeMap::from(edges), found: BTreeMap::new(), trees: None }
     }
 
     fn tunnel_edges(&mut self) -> Result<Vec<Edge>, Problem> {
@@ -99,11 +137,37 @@ impl<'a> Router<'a> {
     /// # Errors
     /// Returns an error that names both nodes and the obstacle if no path exists.
     pub fn path(&mut self, from: usize, to: usize, ip: IpVersion) -> Result<Vec<Hop>, Unreachable> {
+        if let Some(hops) = self.path_in_tree(from, to, ip) {
+            return Ok(hops);
+        }
         let next = self.towards(to, ip);
         match walk(next, from, to) {
             Some(hops) => Ok(hops.into_iter().map(|(hop, _)| hop).collect()),
             None => Err(self.unreachable(from, to, ip)),
         }
+    }
+
+    /// Returns the hops of the only shortest path, by the tree of its first node.
+    ///
+    /// One tree serves all receivers of a group. `None` without a path, or with another one as good, between which a search
+    /// from the receiver decides.
+    fn path_in_tree(&mut self, from: usize, to: usize, ip: IpVersion) -> Option<Vec<Hop>> {
+        let (edges, topology) = (&self.edges[&ip], self.topology);
+        let forwards = |node: usize| topology.node[node].forwards;
+        let tree = self
+            .trees
+            .as_mut()?
+            .entry((ip, from))
+            .or_insert_with(|| tree(topology.node.len(), edges, from, forwards));
+        let (mut node, mut hops) = (to, Vec::new());
+        while node != from {
+            let Reached { hop, is_tied } = tree[node];
+            let (hop, before) = hop.filter(|_| !is_tied)?;
+            hops.push(hop);
+            node = before;
+        }
+        hops.reverse();
+        Some(hops)
     }
 
     /// Returns the links from one node to another, those under tunnels included.
@@ -142,6 +206,13 @@ impl<'a> Router<'a> {
             let host = host.map_or("", name);
             return Unreachable(format!(
                 "{none}: \"{host}\" is a host and does not forward; expected `kind = \"router\"` there"
+            ));
+        }
+        let of_groups = link_edges(self.topology, ip, &|passage| passage != Passage::Closed);
+        if walk(&search(count, &of_groups, to, |_| true), from, to).is_some() {
+            return Unreachable(format!(
+                "{none}: a link on the way is a point-to-multipoint channel, which carries packets to groups alone; expected \
+                 a group, or another link"
             ));
         }
         let other = if ip == IpVersion::V4 { IpVersion::V6 } else { IpVersion::V4 };
@@ -189,6 +260,34 @@ fn search(count: usize, edges: &[Edge], destination: usize, forwards: impl Fn(us
         }
     }
     next
+}
+
+/// Searches forwards from the root (Dijkstra).
+fn tree(count: usize, edges: &[Edge], root: usize, forwards: impl Fn(usize) -> bool) -> Vec<Reached> {
+    let mut out: Vec<Vec<&Edge>> = vec![Vec::new(); count];
+    edges.iter().for_each(|edge| out[edge.from].push(edge));
+    let mut best: Vec<Option<(Span, u32)>> = vec![None; count];
+    let mut reached = vec![Reached::default(); count];
+    best[root] = Some((Span::ZERO, 0));
+    let mut open = BinaryHeap::from([Reverse((Span::ZERO, 0_u32, root))]);
+    while let Some(Reverse((delay, hops, node))) = open.pop() {
+        if best[node] != Some((delay, hops)) || (node != root && !forwards(node)) {
+            continue;
+        }
+        for edge in &out[node] {
+            let cost = (delay + edge.delay, hops + 1);
+            match best[edge.to] {
+                Some(known) if known < cost => {}
+                Some(known) if known == cost => reached[edge.to].is_tied = true,
+                _ => {
+                    best[edge.to] = Some(cost);
+                    reached[edge.to] = Reached { hop: Some((edge.hop, node)), is_tied: false };
+                    open.push(Reverse((cost.0, cost.1, edge.to)));
+                }
+            }
+        }
+    }
+    reached
 }
 
 fn walk(next: &[Option<(Hop, usize)>], from: usize, to: usize) -> Option<Vec<(Hop, usize)>> {
@@ -269,6 +368,28 @@ mod tests {
         assert_eq!(path(&fast, "a", "b", IpVersion::V4).unwrap(), ["up forward", "down return"]);
         let even = topology(&[("slow", both("a", "b", 200)), up, down]);
         assert_eq!(path(&even, "b", "a", IpVersion::V6).unwrap(), ["slow return"]);
+    }
+
+    #[test]
+    fn paths_to_groups_are_those_to_each_member() {
+        // A grid of routers with equal and other delays, and hosts at some of them.
+        let name = |n: usize| if n % 5 == 4 { format!("h{n}") } else { format!("r{n}") };
+        let node = |n: usize| (name(n), NodeAt { forwards: n % 5 != 4, addresses: vec![] });
+        let at = |a: usize, b: usize| {
+            let delay = if (a * 7 + b).is_multiple_of(3) { 2 } else { 1 + (a * 31 + b * 17) as u64 % 40 };
+            (format!("{a}-{b}"), both(&name(a), &name(b), delay))
+        };
+        let right = (0..60).filter(|n| n % 10 != 9).map(|n| at(n, n + 1));
+        let link = right.chain((0..50).map(|n| at(n, n + 10))).collect();
+        let topology = Topology { node: (0..60).map(node).collect(), link, tunnel: Default::default() };
+        let (mut one, mut all) = (Router::new(&topology).unwrap(), Router::of_groups(&topology).unwrap());
+        let mut in_tree = 0;
+        for (from, to) in (0..60).flat_map(|from| (0..60).map(move |to| (from, to))) {
+            let found = all.path(from, to, IpVersion::V4);
+            assert_eq!(found, one.path(from, to, IpVersion::V4), "{from} to {to}");
+            in_tree += usize::from(all.path_in_tree(from, to, IpVersion::V4).is_some());
+        }
+        assert!((1000..3600).contains(&in_tree), "{in_tree} without ties");
     }
 
     #[test]

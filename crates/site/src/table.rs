@@ -3,7 +3,7 @@
 use bentpipe_sim::ElementId;
 
 use crate::{
-    Artefact, Assembly, At, CaptureFormat, CapturePoint, Installed, NativeChannel, Part, Problem,
+    Artefact, Assembly, At, CaptureFormat, CapturePoint, Installed, NativeChannel, NativeEnds, Part, Problem,
     SharedParts, Site, TunnelEnds, Wired,
 };
 
@@ -73,8 +73,8 @@ impl<'s> Assemblies<'s> {
         Some(Native { row, number: self.rows[row].assembly.add_native(number, channel)? })
     }
 
-    /// Returns input and output of a native channel, once all members are wired.
-    pub fn native(&self, Native { row, number }: Native) -> Option<[At; 2]> {
+    /// Returns the input of a native channel and its outputs, once all members are wired.
+    pub fn native(&self, Native { row, number }: Native) -> Option<NativeEnds> {
         self.rows[row].assembly.native(number)
     }
 
@@ -186,9 +186,9 @@ macro_rules! media {
                 }
             }
 
-            /// Returns the passage of packets.
-            pub fn passage(&self) -> $crate::Passage {
-                match self { $( Medium::$Variant(kind) => $crate::MediumKind::passage(kind), )* }
+            /// Returns the passage of packets in a direction.
+            pub fn passage(&self, way: $crate::Way) -> $crate::Passage {
+                match self { $( Medium::$Variant(kind) => $crate::MediumKind::passage(kind, way), )* }
             }
 
             /// Returns the announcement of a tunnel's end.

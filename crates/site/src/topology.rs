@@ -127,6 +127,8 @@ pub enum Passage {
     /// Packets pass over the direction itself.
     #[default]
     Own,
+    /// Packets to groups alone pass over the direction itself, each to all of its receivers.
+    Groups,
     /// Packets pass in a tunnel over other links.
     Tunnelled,
     /// No packets pass.

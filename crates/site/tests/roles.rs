@@ -211,8 +211,14 @@ fn shared_objects_are_checked_by_name_and_changes_are_refused_by_default() {
     let element = site.add(Order::Gate, "x", Relay { book: 0, got: 0 });
     let installed = site.finish().expect("no loop");
     let element = installed.element(element);
-    let handle =
-        RoleHandle { node: "near".into(), n: 0, word: "server", key: "node.near.role".into(), element, calls: None };
+    let handle = RoleHandle {
+        node: "near".into(),
+        n: 0,
+        word: "server",
+        key: "node.near.role".into(),
+        element,
+        calls: None,
+    };
     let mut changes = Changes::default();
     server(1).change(&server(1), &handle, &mut changes).expect("nothing differs");
     let problem = server(1).change(&server(2), &handle, &mut changes).expect_err("no change");

@@ -54,6 +54,6 @@ fn plan<P: Protocol>(
     Ok(FlowEnds {
         sender: End::of_calls(caller, pair.sender),
         receivers: vec![End::new(callee, pair.receiver)],
-        judge: None,
+        judges: Vec::new(),
     })
 }

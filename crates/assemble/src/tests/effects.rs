@@ -42,6 +42,8 @@ medium = { kind = "vc", service = { kind = "abr" } }
 from = "s1"
 to = "d2"
 source = { kind = "constant", rate = "1 Mbit/s" }
+[group.g]
+members = ["d1"]
 [flow.f1]
 from = "s1"
 to = "d1"
@@ -97,6 +99,11 @@ fn channel_rows() -> Vec<Row> {
             "link.p1.medium.encapsulation=vc-mux",
         ),
         row("link.*.medium[vc].limit", &[], "link.p1.medium.limit=30"),
+        row(
+            "link.*.medium[vc].multicast",
+            &["flow.f1.to=g", "link.p1.medium.service=ubr"],
+            "link.p1.medium.multicast=all",
+        ),
     ];
     const SLOW: &str = "link.p1.medium.receive={rate=\"2 Mbit/s\",limit=100}";
     const SIGNALLED: &str = "link.p1.medium.receive={rate=\"2 Mbit/s\",limit=100,congested=20}";
@@ -275,6 +282,7 @@ fn stream_rows() -> Vec<Row> {
     let mut rows = vec![
         row("atm.stream.*.from", &[], "atm.stream.other.from=s2"),
         row("atm.stream.*.to", &[], "atm.stream.other.to=d1"),
+        row("atm.stream.*.to[]", &[], "atm.stream.other.to=[\"d1\", \"d2\"]"),
         row("atm.stream.*.service", &[], "atm.stream.other.service=ubr"),
         row("atm.stream.*.service[cbr].pcr", &[], &service("cbr")),
         row("atm.stream.*.service[vbr].pcr", &[], &service("vbr")),
@@ -425,6 +433,16 @@ fn refusals_of_idle_keys_name_their_place() {
     };
     let say = refused(&["atm.stream.other.service={kind=\"vbr\",pcr=\"1 Mbit/s\"}"]);
     assert!(say.contains("atm.stream.other.service.pcr: a stream sends at the rate of its source"), "{say}");
+    let video = "atm.stream.other.source={kind=\"video\",mean=\"1 Mbit/s\",deviation=\"0 bit/s\"}";
+    for key in ["atm.stream.other.recovery={}", "atm.stream.other.source.pcr=true"] {
+        let say = refused(&[video, key]);
+        let place = key.split('=').next().unwrap_or_default();
+        assert!(say.contains(&format!("{place}: unknown key: these cells have no contents")), "{say}");
+    }
+    let source =
+        "flow.f1.traffic={kind=\"video\",rate={mean=\"1 Mbit/s\",deviation=\"0 bit/s\"},recovery={}}";
+    let say = refused(&[source]);
+    assert!(say.contains("flow.f1.traffic.recovery: unknown key: the datagrams of a video source"), "{say}");
     let say = refused(&["atm.switch.near.ppd=true"]);
     assert!(say.contains("atm.switch.near.ppd: expected a category with a `limit`"), "{say}");
     let say = refused(&["atm.switch.near.limit.abr=100", "atm.switch.near.epd={abr=100}"]);

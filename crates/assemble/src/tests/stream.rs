@@ -176,7 +176,7 @@ fn media_without_cells_refuse_them_by_name() {
     };
     let cells = |text: &str| text.replace("\"card.ts\"", "\"card.ts\", adaptation = \"aal5\"");
     let several = refused(cells(PATH));
-    assert!(several.contains("flow.tv.traffic.adaptation: no link joins both nodes"), "{several}");
+    assert!(several.contains("flow.tv.traffic.adaptation: no link joins \"a\" and \"b\""), "{several}");
     let line = PATH.replace("\"r\", \"b\"", "\"a\", \"b\"");
     let line = refused(cells(&line));
     assert!(line.contains("link \"y\" is a \"line\" and carries no payloads of ATM cells"), "{line}");

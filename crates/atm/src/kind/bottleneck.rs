@@ -1,9 +1,12 @@
 //! Line of a channel with the least capacity left by streams.
 
-use bentpipe_site::{Member, Way};
+use std::collections::{BTreeMap, BTreeSet};
+
+use bentpipe_site::Way;
 use bentpipe_units::{Rate, Span};
 
-use super::{Atm, CellSource, Kind, path};
+use super::paths::Graph;
+use super::{Atm, CellSource};
 
 /// Line that limits channels of ABR and UBR.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,13 +22,12 @@ pub(super) struct Bottleneck {
 
 impl Bottleneck {
     /// Finds the line with the least capacity left, the first of several. `None` without a path.
-    pub(super) fn of(member: &Member<'_, Kind>, atm: &Atm) -> Option<Bottleneck> {
-        let lines = path(atm, member.from, member.to).ok()?;
+    pub(super) fn of(lines: &[(usize, Way)], atm: &Atm, streams: &Streams) -> Option<Bottleneck> {
         let mut before = Span::ZERO;
         let mut found: Option<Bottleneck> = None;
-        for (line, way) in lines {
+        for &(line, way) in lines {
             let (name, config) = atm.line.get_index(line)?;
-            let (rate, streams) = (config.cell_rate(), streams(atm, line, way));
+            let (rate, streams) = (config.cell_rate(), streams.on(line, way));
             let left = Rate::from_bps(rate.as_bps().saturating_sub(streams.as_bps()));
             if found.as_ref().is_none_or(|least| left < least.left) {
                 let line = name.clone();
@@ -52,13 +54,32 @@ impl Bottleneck {
     }
 }
 
-/// Returns the mean rate of all streams over a line in one direction.
-fn streams(atm: &Atm, line: usize, way: Way) -> Rate {
-    let passing = atm
-        .stream
-        .values()
-        .filter(|stream| path(atm, &stream.from, &stream.to).is_ok_and(|lines| lines.contains(&(line, way))));
-    Rate::from_bps(passing.map(|stream| mean(&stream.source)).fold(0, u64::saturating_add))
+/// Mean rate of all streams over each line and direction.
+pub(super) struct Streams(BTreeMap<(usize, Way), u64>);
+
+impl Streams {
+    /// Adds up the streams of a network. Each counts once on a line, with one receiver or many.
+    pub(super) fn new(atm: &Atm, graph: &Graph<'_>) -> Streams {
+        let mut all = BTreeMap::new();
+        for stream in atm.stream.values() {
+            let lines: BTreeSet<(usize, Way)> = match stream.to.names() {
+                [to] => graph.path(&stream.from, to).into_iter().flatten().collect(),
+                several => {
+                    let tree = graph.tree(&stream.from);
+                    several.iter().flat_map(|to| tree.path(to).unwrap_or_default()).collect()
+                }
+            };
+            for at in lines {
+                let sum: &mut u64 = all.entry(at).or_default();
+                *sum = sum.saturating_add(mean(&stream.source));
+            }
+        }
+        Streams(all)
+    }
+
+    fn on(&self, line: usize, way: Way) -> Rate {
+        Rate::from_bps(self.0.get(&(line, way)).copied().unwrap_or_default())
+    }
 }
 
 /// Returns the mean rate of a source in bits per second.

@@ -1,5 +1,7 @@
 //! ATM network of a scenario: switches, lines, and streams of cells without receivers.
 
+use std::collections::BTreeSet;
+
 use crate::fault::Config as CellFault;
 use crate::receive::Config as ReceiveBuffer;
 use crate::switch::Config as AtmSwitch;
@@ -113,6 +115,11 @@ impl AtmLine {
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Kind {
+    /// Name of a point-to-multipoint channel for packets to groups. Default: a channel between both nodes.
+    ///
+    /// It leads from the first node of `between` to the second. All links from a node with the same name are leaves of one channel, and have its `service`, `encapsulation` and `limit`. Each cell is sent once on a line, and copied by switches where paths part. Leaves do not send, so that `service` is not ABR, and other links lead back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multicast: Option<String>,
     /// The service category. Unspecified bit rate if it is not said.
     pub service: Service,
     /// Encapsulation in AAL5.
@@ -132,13 +139,47 @@ pub struct Kind {
 pub struct AtmStream {
     /// The node that sends.
     pub from: String,
-    /// The node that receives.
-    pub to: String,
+    /// The node that receives, or a list of several.
+    ///
+    /// A list is a point-to-multipoint channel, whose cells switches copy.
+    pub to: Receivers,
     /// The service category: not ABR. Variable bit rate if it is not said.
     #[serde(default = "variable")]
     pub service: Service,
     /// Source of the cells.
     pub source: CellSource,
+}
+
+/// Receivers of a stream of cells. The name of a node with copies stands for all of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Receivers {
+    /// Single node.
+    One(String),
+    /// Leaves of a point-to-multipoint channel.
+    Several(#[schemars(length(min = 1))] Vec<String>),
+}
+
+impl Receivers {
+    /// Returns the names of the receiving nodes.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Receivers::One(name) => std::slice::from_ref(name),
+            Receivers::Several(names) => names,
+        }
+    }
+
+    /// Replaces nodes with copies by the copies.
+    fn spread(&mut self, count: &dyn Fn(&str) -> u32) {
+        if self.names().iter().all(|name| count(name) == 1) {
+            return;
+        }
+        let copies = |name: &String| match count(name) {
+            1 => vec![name.clone()],
+            several => (0..several).map(|n| numbered(name, n)).collect(),
+        };
+        *self = Receivers::Several(self.names().iter().flat_map(copies).collect());
+    }
 }
 
 fn variable() -> Service {
@@ -189,14 +230,13 @@ impl SharedTable for Atm {
         self.line.iter().for_each(|(name, line)| self.check_line(name, line, review));
         for (name, stream) in &self.stream {
             review.ensure_node(&format!("atm.stream.{name}.from"), &stream.from);
-            let to = format!("atm.stream.{name}.to");
-            review.ensure_node(&to, &stream.to);
-            review.ensure(stream.from != stream.to, &to, "the node that it comes from");
+            check_receivers(name, stream, review);
         }
     }
 
     fn spread(&mut self, count: &dyn Fn(&str) -> u32) {
         let copied = |name: &str, n: u32| if count(name) > 1 { numbered(name, n) } else { name.to_owned() };
+        self.stream.values_mut().for_each(|stream| stream.to.spread(count));
         let lines = std::mem::take(&mut self.line);
         for (name, line) in lines {
             match line.between.iter().map(|end| count(end)).max().unwrap_or(1) {
@@ -229,6 +269,21 @@ impl SharedTable for Atm {
         for line in self.line.values_mut() {
             line.channel.get_or_insert(CellChannel::One(CellFault::CellLoss { ratio: 0.0 }));
         }
+    }
+}
+
+fn check_receivers(name: &str, stream: &AtmStream, review: &mut Review<'_>) {
+    let (key, names) = (format!("atm.stream.{name}.to"), stream.to.names());
+    review.ensure(!names.is_empty(), &key, "no node: expected one or more");
+    let mut seen = BTreeSet::new();
+    for (n, to) in names.iter().enumerate() {
+        let key = match &stream.to {
+            Receivers::One(_) => key.clone(),
+            Receivers::Several(_) => format!("{key}.{n}"),
+        };
+        review.ensure_node(&key, to);
+        review.ensure(stream.from != *to, &key, "the node that it comes from");
+        review.ensure(seen.insert(to), &key, "named before: expected each node once");
     }
 }
 

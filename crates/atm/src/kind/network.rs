@@ -1,5 +1,7 @@
 //! Switches, boxes and interfaces while channels are led through them.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+
 use crate::interface::LINE;
 use crate::switch::Contract;
 use crate::{Channel, Content, Coupling, Faults, Interface, Rates, Service, Switch, Vc, line};
@@ -8,8 +10,9 @@ use bentpipe_net::Port;
 use bentpipe_units::{RandomStream, Rate, Span, Time};
 
 use super::capture::Pdus;
-use super::{Atm, AtmLine, AtmStream, CellChannel, CellSource, Kind, path};
-use bentpipe_site::{At, Member, NativeChannel, Order, Part, Problem, SharedParts, Site, Way};
+use super::paths::Graph;
+use super::{Atm, AtmLine, AtmStream, CellChannel, CellSource, Kind, Receivers, tree};
+use bentpipe_site::{At, Member, NativeChannel, NativeEnds, Order, Part, Problem, SharedParts, Site, Way};
 
 /// An interface by its number, and the port of a channel there.
 type End = (usize, Port);
@@ -23,17 +26,29 @@ enum Plug {
     Coupling(usize, Port),
 }
 
+/// Leaf of a point-to-multipoint channel.
+struct Leaf<'l> {
+    /// Key in the file.
+    key: String,
+    /// Path that its end reports under.
+    path: String,
+    node: &'l str,
+    content: Content,
+    receive: Option<crate::receive::Config>,
+}
+
 /// Switches and interfaces while channels are led through them.
 pub(super) struct Network<'a> {
     atm: &'a Atm,
+    graph: Graph<'a>,
     switches: Vec<Switch>,
     couplings: Vec<Coupling>,
     /// Interfaces with their names.
     interfaces: Vec<(String, Interface)>,
     /// The ends of each line.
     plugs: Vec<[Plug; 2]>,
-    /// Sum of guaranteed rates on each line, the same in both directions.
-    guaranteed: Vec<Rate>,
+    /// Sum of guaranteed rates on each direction of each line.
+    guaranteed: Vec<[Rate; 2]>,
     /// The number of the next channel, the same on all its lines.
     next: u16,
     /// The channel led last.
@@ -51,11 +66,12 @@ impl<'a> Network<'a> {
         let (interfaces, plugs) = (Vec::new(), Vec::new());
         let mut network = Network {
             atm,
+            graph: Graph::new(atm),
             switches,
             couplings,
             interfaces,
             plugs,
-            guaranteed: vec![Rate::default(); atm.line.len()],
+            guaranteed: vec![[Rate::default(); 2]; atm.line.len()],
             next: Vc::FIRST.vci(),
             last: Vc::FIRST,
         };
@@ -102,13 +118,11 @@ impl<'a> Network<'a> {
         given: &Kind,
         contents: [Content; 2],
     ) -> Result<[End; 2], Problem> {
-        let path = path(self.atm, between[0], between[1]).map_err(|problem| Problem::new(key, problem))?;
-        let vc = Vc::new(self.next).ok_or_else(|| Problem::new(key, "more than 4064 virtual channels"))?;
-        (self.next, self.last) = (self.next + 1, vc);
-        path.iter().try_for_each(|(line, _)| self.admit(key, *line, given.service))?;
+        let path = self.graph.path(between[0], between[1]).map_err(|problem| Problem::new(key, problem))?;
+        let vc = self.next_vc(key)?;
+        path.iter().try_for_each(|(line, _)| self.admit(key, *line, &Way::BOTH, given.service))?;
         let has_pdus = contents.iter().all(|content| matches!(content, Content::Packets(_)));
-        let contract =
-            Contract { class: given.service.class(), has_pdus, guarantee: given.service.guarantee() };
+        let contract = contract(given, has_pdus);
         // The two ends of each line in the order that the channel passes them.
         let plugs: Vec<Plug> = path.iter().flat_map(|(line, way)| self.ends(*line, *way)).collect();
         let [first, middle @ .., last] = &plugs[..] else {
@@ -125,44 +139,146 @@ impl<'a> Network<'a> {
                 _ => {}
             }
         }
-        if let Some(receive) = &given.receive {
-            let of_receive = format!("{key}.medium.receive");
-            let checked = receive.check(given.service.class());
-            checked.map_err(|error| Problem::impossible(&of_receive, &error))?;
-        }
+        check_receive(key, given)?;
         let [near, far] = contents;
-        let mut end = |plug: &Plug, node: &str, content| {
-            let Plug::Interface(n) = *plug else { return Err(Problem::new(key, "a channel ends at nodes")) };
-            let (path, service) = (format!("vc/{name}/{node}"), given.service);
-            let channel = Channel { path, vc, service, content, limit: given.limit, receive: given.receive };
-            let port = self.interfaces[n].1.add(channel);
-            let of_service = if key.starts_with("link.") {
-                format!("{key}.medium.service")
-            } else {
-                format!("{key}.service")
-            };
-            port.map(|port| (n, port)).map_err(|error| Problem::impossible(&of_service, &error))
-        };
-        Ok([end(first, between[0], near)?, end(last, between[1], far)?])
+        let (path, limit, receive) = (|node: &str| format!("vc/{name}/{node}"), given.limit, given.receive);
+        let (near, far) = ((path(between[0]), near, limit, receive), (path(between[1]), far, limit, receive));
+        Ok([self.end(key, (first, vc), given, near)?, self.end(key, (last, vc), given, far)?])
     }
 
-    /// Admits a channel to a line if guaranteed rates fit there (TM 4.0, section 5.1.2).
+    /// Adds the end of a channel to an interface: path, content, limit and receive buffer.
+    fn end(
+        &mut self,
+        key: &str,
+        (plug, vc): (&Plug, Vc),
+        given: &Kind,
+        (path, content, limit, receive): (String, Content, Option<u32>, Option<crate::receive::Config>),
+    ) -> Result<End, Problem> {
+        let Plug::Interface(n) = *plug else { return Err(Problem::new(key, "a channel ends at nodes")) };
+        let channel = Channel { path, vc, service: given.service, content, limit, receive };
+        let port = self.interfaces[n].1.add(channel);
+        let of_service = if key.starts_with("link.") { "medium.service" } else { "service" };
+        let of_service = format!("{key}.{of_service}");
+        port.map(|port| (n, port)).map_err(|error| Problem::impossible(&of_service, &error))
+    }
+
+    /// Returns the number of a new channel, the same on all its lines.
+    fn next_vc(&mut self, key: &str) -> Result<Vc, Problem> {
+        let vc = Vc::new(self.next).ok_or_else(|| Problem::new(key, "more than 4064 virtual channels"))?;
+        (self.next, self.last) = (self.next + 1, vc);
+        Ok(vc)
+    }
+
+    /// Connects a point-to-multipoint channel and returns the end of its root, and of each leaf.
     ///
-    /// Rates are the same in both directions.
-    fn admit(&mut self, key: &str, line: usize, service: Service) -> Result<(), Problem> {
+    /// `key` is its place in the file. The root's end reports under `path`.
+    fn lead_tree(
+        &mut self,
+        (key, name): (&str, &str),
+        (root, path, near): (&str, String, Content),
+        given: &Kind,
+        leaves: Vec<Leaf<'_>>,
+    ) -> Result<(End, Vec<End>), Problem> {
+        let tree = self.graph.tree(root);
+        let paths = leaves
+            .iter()
+            .map(|leaf| tree.path(leaf.node).map_err(|problem| Problem::new(&leaf.key, problem)));
+        let paths = paths.collect::<Result<Vec<_>, _>>()?;
+        let vc = self.next_vc(key)?;
+        // Lines behind each line, by the line and direction that cells come in by.
+        let mut behind: BTreeMap<(usize, Way), Vec<(usize, Way)>> = BTreeMap::new();
+        let (mut used, mut first, mut nodes) = (HashSet::new(), None, HashSet::new());
+        for (leaf, path) in leaves.iter().zip(&paths) {
+            if !nodes.insert(leaf.node) {
+                let key = &leaf.key;
+                let key = if key.starts_with("link.") { format!("{key}.between") } else { key.clone() };
+                return Err(Problem::new(key, tree::twice(leaf.node, name)));
+            }
+            let mut before = None;
+            for at in path {
+                if used.insert(*at) {
+                    self.admit(key, at.0, &[at.1], given.service)?;
+                    match before {
+                        Some(before) => behind.entry(before).or_default().push(*at),
+                        None if first.is_none() => first = Some(*at),
+                        None => return Err(self.two_roots(&leaf.key, root, leaf.node, first, *at)),
+                    }
+                }
+                before = Some(*at);
+            }
+        }
+        let has_pdus = matches!(near, Content::Packets(_));
+        for (line, further) in behind {
+            let [_, plug] = self.ends(line.0, line.1);
+            match plug {
+                Plug::Switch(switch, input) => {
+                    let output = |(line, way): &(usize, Way)| match self.ends(*line, *way) {
+                        [Plug::Switch(_, output), _] => Some((output, vc)),
+                        _ => None,
+                    };
+                    let outputs: Vec<(Port, Vc)> = further.iter().filter_map(output).collect();
+                    self.switches[switch].connect_tree((input, vc), &outputs, contract(given, has_pdus));
+                }
+                Plug::Coupling(n, side) => self.couple(key, (n, side), vc, name, given.service)?,
+                Plug::Interface(_) => {}
+            }
+        }
+        let Some(first) = first else { return Err(Problem::new(key, "no line between its ends")) };
+        let [plug, _] = self.ends(first.0, first.1);
+        let near = self.end(key, (&plug, vc), given, (path, near, given.limit, None))?;
+        let mut far = Vec::new();
+        for (leaf, path) in leaves.into_iter().zip(&paths) {
+            let Leaf { key, path: reported, content, receive, .. } = leaf;
+            check_receive(&key, &Kind { receive, ..given.clone() })?;
+            let Some(&(line, way)) = path.last() else {
+                return Err(Problem::new(key, "no line between its ends"));
+            };
+            let [_, plug] = self.ends(line, way);
+            // A leaf sends nothing.
+            far.push(self.end(&key, (&plug, vc), given, (reported, content, Some(0), receive))?);
+        }
+        Ok((near, far))
+    }
+
+    /// Refuses a root that two lines of its own lead from.
+    fn two_roots(
+        &self,
+        key: &str,
+        root: &str,
+        leaf: &str,
+        first: Option<(usize, Way)>,
+        other: (usize, Way),
+    ) -> Problem {
+        let name = |line: usize| self.atm.line.get_index(line).map_or("", |(name, _)| name);
+        let (first, other) = (first.map_or("", |first| name(first.0)), name(other.0));
+        let problem = format!(
+            "from \"{root}\" line \"{other}\" leads to \"{leaf}\", and line \"{first}\" to leaves before it: expected one line from \
+             the root of a point-to-multipoint channel, or a channel of another name"
+        );
+        Problem::new(key, problem)
+    }
+
+    /// Admits a channel to directions of a line if guaranteed rates fit.
+    ///
+    /// TM 4.0, section 5.1.2.
+    fn admit(&mut self, key: &str, line: usize, ways: &[Way], service: Service) -> Result<(), Problem> {
         let rate = service.guaranteed();
-        let (Some((name, config)), Some(sum)) =
+        let (Some((name, config)), Some(sums)) =
             (self.atm.line.get_index(line), self.guaranteed.get_mut(line))
         else {
             return Ok(());
         };
-        *sum = Rate::from_bps(sum.as_bps().saturating_add(rate.as_bps()));
-        if rate.as_bps() == 0 || *sum <= config.cell_rate() {
+        let mut all = Rate::default();
+        for way in ways {
+            let sum = &mut sums[way.index()];
+            *sum = Rate::from_bps(sum.as_bps().saturating_add(rate.as_bps()));
+            all = all.max(*sum);
+        }
+        if rate.as_bps() == 0 || all <= config.cell_rate() {
             return Ok(());
         }
         let of_service = if key.starts_with("link.") { "medium.service" } else { "service" };
         let field = if matches!(service, Service::Abr(_)) { "mcr" } else { "pcr" };
-        let all = *sum;
         let problem = format!(
             "minimum rates of ABR and peak rates of CBR on line \"{name}\" sum to {all}: expected at most its {}",
             config.cell_rate()
@@ -200,18 +316,42 @@ impl<'a> Network<'a> {
         natives: &[(usize, NativeChannel)],
         site: &mut Site<'_>,
     ) -> Result<Led, Problem> {
-        let mut ends = Vec::new();
-        // Both directions are one channel.
-        for member in all.iter().filter(|member| member.way == Way::Forward) {
+        let mut members = Vec::new();
+        // Both directions are one channel. Links of one point-to-multipoint channel are led with the first of them.
+        let mut trees: HashMap<_, Vec<Member<'_, Kind>>> = HashMap::new();
+        let forward = || all.iter().filter(|member| member.way == Way::Forward);
+        for member in forward().filter(|member| member.medium.multicast.is_some()) {
+            trees.entry(tree::channel(member)).or_default().push(*member);
+        }
+        let mut leaf_ends: HashMap<usize, ([End; 2], Pdus)> = HashMap::new();
+        for member in forward() {
             let (key, vc) = (member.place.link_key(), member.medium);
             let content = || Content::Packets(vc.encapsulation);
-            let led = self.lead(key, member.name, [member.from, member.to], vc, [content(), content()])?;
-            ends.push((led, Pdus::new(self.last, vc.encapsulation)));
+            let led = match trees.remove(&tree::channel(member)) {
+                Some(leaves) => {
+                    let (root, ends) = self.channel_of_links(&leaves, None, content)?;
+                    let pdus = Pdus::new(self.last, vc.encapsulation);
+                    let numbers = leaves.iter().map(|leaf| leaf.link);
+                    leaf_ends.extend(numbers.zip(ends).map(|(link, end)| (link, ([root, end], pdus))));
+                    leaf_ends.remove(&member.link)
+                }
+                None => leaf_ends.remove(&member.link),
+            };
+            members.push(match led {
+                Some(led) => led,
+                None => {
+                    let ends = [member.from, member.to];
+                    let led = self.lead(key, member.name, ends, vc, [content(), content()])?;
+                    (led, Pdus::new(self.last, vc.encapsulation))
+                }
+            });
         }
         for (name, stream) in &self.atm.stream {
             self.stream(name, stream, site.seed())?;
         }
-        let of_flows = natives.iter().map(|(member, channel)| self.native(&all[*member], channel));
+        let of_link: HashMap<usize, &Member<'_, Kind>> =
+            forward().map(|member| (member.link, member)).collect();
+        let of_flows = natives.iter().map(|(member, channel)| self.native(&all[*member], channel, &of_link));
         let of_flows = of_flows.collect::<Result<Vec<_>, _>>()?;
         let (interfaces, faults) = self.join(row, site)?;
         let at = |(n, port): End| (interfaces[n], port);
@@ -219,19 +359,58 @@ impl<'a> Network<'a> {
             let (near, far) = (at(near), at(far));
             [([near, far], pdus), ([far, near], pdus)]
         };
-        let members = ends.into_iter().flat_map(both).collect();
-        Ok(Led { members, natives: of_flows.into_iter().map(|ends| ends.map(at)).collect(), faults })
+        let members = members.into_iter().flat_map(both).collect();
+        let natives = of_flows.into_iter().map(|(near, far)| (at(near), far.into_iter().map(at).collect()));
+        Ok(Led { members, natives: natives.collect(), faults })
     }
 
-    /// Routes the channel of a flow along that of a link, with the same service.
-    fn native(&mut self, member: &Member<'_, Kind>, channel: &NativeChannel) -> Result<[End; 2], Problem> {
+    /// Connects the channel of a flow as that of its link or leaves.
+    fn native(
+        &mut self,
+        member: &Member<'_, Kind>,
+        channel: &NativeChannel,
+        of_link: &HashMap<usize, &Member<'_, Kind>>,
+    ) -> Result<(End, Vec<End>), Problem> {
+        if member.medium.multicast.is_some() {
+            let others = channel.others.iter().filter_map(|link| of_link.get(link).map(|leaf| **leaf));
+            let leaves: Vec<Member<'_, Kind>> = std::iter::once(*member).chain(others).collect();
+            return self.channel_of_links(&leaves, Some(&channel.flow), || Content::Cells);
+        }
         let name = format!("{}/{}", member.name, channel.flow);
         let contents = [Content::Cells, Content::Cells];
-        self.lead(member.place.link_key(), &name, [member.from, member.to], member.medium, contents)
+        let ends = [member.from, member.to];
+        let led = self.lead(member.place.link_key(), &name, ends, member.medium, contents);
+        led.map(|[near, far]| (near, vec![far]))
+    }
+
+    /// Connects a point-to-multipoint channel whose leaves are links, or one of a flow along it.
+    fn channel_of_links(
+        &mut self,
+        leaves: &[Member<'_, Kind>],
+        flow: Option<&str>,
+        content: impl Fn() -> Content,
+    ) -> Result<(End, Vec<End>), Problem> {
+        let Some(first) = leaves.first() else { return Err(Problem::new("", "a channel without leaves")) };
+        let key = first.place.link_key();
+        let (root, channel) = tree::channel(first);
+        let of_flow = flow.map_or_else(String::new, |flow| format!("/{flow}"));
+        let name = format!("{}{of_flow}", channel.unwrap_or_default());
+        let all = leaves
+            .iter()
+            .map(|member| Leaf {
+                key: member.place.link_key().to_owned(),
+                path: format!("vc/{}{of_flow}/{}", member.name, member.to),
+                node: member.to,
+                content: content(),
+                receive: member.medium.receive,
+            })
+            .collect();
+        let path = format!("vc/{name}/{root}");
+        self.lead_tree((key, &name), (root, path, content()), first.medium, all)
     }
 
     /// Connects a stream of cells without a receiver.
-    fn stream(&mut self, name: &str, stream: &AtmStream, seed: u64) -> Result<(), Problem> {
+    fn stream(&mut self, name: &str, stream: &'a AtmStream, seed: u64) -> Result<(), Problem> {
         let key = format!("atm.stream.{name}");
         let rates = rates(name, stream, seed).map_err(|(field, expected)| {
             Problem::new(format!("{key}.source.{field}"), format!("expected {expected}"))
@@ -248,8 +427,23 @@ impl<'a> Network<'a> {
             (service, _) => service,
         };
         let given = Kind { service, ..Kind::default() };
-        let contents = [Content::Streams(rates), Content::Sink];
-        self.lead(&key, name, [&stream.from, &stream.to], &given, contents).map(drop)
+        let (source, from) = (Content::Streams(rates), &stream.from[..]);
+        let names = match &stream.to {
+            Receivers::One(to) => {
+                return self.lead(&key, name, [from, to], &given, [source, Content::Sink]).map(drop);
+            }
+            Receivers::Several(names) => names,
+        };
+        let leaf = |(n, node): (usize, &'a String)| Leaf {
+            key: format!("{key}.to.{n}"),
+            path: format!("vc/{name}/{node}"),
+            node,
+            content: Content::Sink,
+            receive: None,
+        };
+        let leaves = names.iter().enumerate().map(leaf).collect();
+        let path = format!("vc/{name}/{from}");
+        self.lead_tree((&key, name), (from, path, source), &given, leaves).map(drop)
     }
 
     /// Records all, and connects the ends of the lines. Returns the interfaces, and the faults of the lines.
@@ -286,9 +480,20 @@ pub(super) struct Led {
     /// Ends of each member's channel, that of the sending node first, and the channel.
     pub(super) members: Vec<([At; 2], Pdus)>,
     /// Ends of the channels of flows.
-    pub(super) natives: Vec<[At; 2]>,
+    pub(super) natives: Vec<NativeEnds>,
     /// Faults of each direction of each line.
     pub(super) faults: SharedParts<Part>,
+}
+
+/// Returns the contract of a channel with switches.
+fn contract(given: &Kind, has_pdus: bool) -> Contract {
+    Contract { class: given.service.class(), has_pdus, guarantee: given.service.guarantee() }
+}
+
+/// Checks the receive buffers of a channel's ends.
+fn check_receive(key: &str, given: &Kind) -> Result<(), Problem> {
+    let checked = given.receive.map_or(Ok(()), |receive| receive.check(given.service.class()));
+    checked.map_err(|error| Problem::impossible(&format!("{key}.medium.receive"), &error))
 }
 
 /// Recorder of a network's elements in their order.

@@ -183,6 +183,13 @@ impl Output {
         reload(cargo, &mut self.channels.all[usize::from(channel)].cargo, word);
     }
 
+    /// Stores copies of the packets of an enqueued cell, which are next in `cargo`.
+    #[inline(never)]
+    pub(super) fn load_copies(&mut self, channel: u16, word: Word, cargo: &VecDeque<Packet>) {
+        let copies = cargo.iter().take(word.cargo()).cloned();
+        self.channels.all[usize::from(channel)].cargo.extend(copies);
+    }
+
     /// Stores the replacement of the category's next cell with feedback.
     pub(super) fn answer(&mut self, class: Class, word: Word) {
         self.attached[class as usize].answers.push_back(word);

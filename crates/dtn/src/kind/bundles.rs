@@ -111,7 +111,7 @@ impl TrafficKind for Bundles {
         Ok(FlowEnds {
             sender: End::attached(sender, Attach::Role(own)),
             receivers: vec![End::attached(Sink::new(), Attach::Role(other))],
-            judge: None,
+            judges: Vec::new(),
         })
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use bentpipe_site::{
     Assembly, Changes, Changing, Cost, Facts, MediumKind, Member, Order, Passage, Problem, Review, Site,
-    Slot, Takes, TunnelEnds, TunnelService, Wired,
+    Slot, Takes, TunnelEnds, TunnelService, Way, Wired,
 };
 
 use super::none::{self, NoCost};
@@ -128,7 +128,7 @@ impl MediumKind for Kind {
         at.refuse(&[("medium", at.before.medium == at.after.medium, why)])
     }
 
-    fn passage(&self) -> Passage {
+    fn passage(&self, _: Way) -> Passage {
         Passage::Tunnelled
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use bentpipe_site::{
     Assembly, Changes, Changing, Cost, Facts, MediumKind, Member, Order, Passage, Problem, Review, Site,
-    Slot, Takes, Wired, line,
+    Slot, Takes, Way, Wired, line,
 };
 
 use super::metrics;
@@ -71,7 +71,7 @@ impl MediumKind for Kind {
         at.refuse(&[("medium", at.before.medium == at.after.medium, "the direction has no carrier")])
     }
 
-    fn passage(&self) -> Passage {
+    fn passage(&self, _: Way) -> Passage {
         Passage::Closed
     }
 }

@@ -136,12 +136,14 @@ impl<'a> Run<'a> {
     /// Returns all measures that the metrics of a subject's parts declare.
     pub(super) fn sums(&self, subject: &Subject<'a>, active: Active) -> Vec<Summed<'a>> {
         let mut found: Vec<Summed<'a>> = Vec::new();
+        let mut known = Vec::new();
         for (part, end) in &subject.parts {
             for reported in self.end.of(*part) {
                 let declared = reported.metric.sums.iter();
                 let here = declared.filter(|sum| is_taken_at(sum, subject.kind, *end));
                 for sum in here.filter(|sum| self.is_given(subject, sum)) {
-                    let Some((total, over)) = self.values((subject, active), reported, sum) else { continue };
+                    let values = self.values((subject, active), reported, sum, &mut known);
+                    let Some((total, over)) = values else { continue };
                     let path = subject.path;
                     add(&mut found, Summed { path, sum, metric: reported.metric, total, over, active });
                 }
@@ -181,7 +183,8 @@ impl<'a> Run<'a> {
         &self,
         (subject, active): (&Subject<'_>, Active),
         reported: &Total,
-        sum: &Sum,
+        sum: &'static Sum,
+        known: &mut Vec<(&'static Sum, f64)>,
     ) -> Option<(f64, f64)> {
         let samples = || self.column(reported).map(|column| self.during(active, column.data.to_f64()));
         let one = |value: f64| (value, 1.0);
@@ -192,7 +195,16 @@ impl<'a> Run<'a> {
             How::Mean => stats::time_average(&samples()?).map(one),
             How::Median => stats::median(samples()?.into_iter().map(|(_, value)| value).collect()).map(one),
             How::MedianPerSecond => median_growth(&samples()?, active.end_s).map(one),
-            How::Over(other) => Some((self.grown(reported), self.grown_of(subject, sum, other))),
+            How::Over(other) => {
+                // The same for all parts, of which a flow to a group has thousands.
+                let found = known.iter().find(|(of, _)| std::ptr::eq(*of, sum)).map(|(_, over)| *over);
+                let over = found.unwrap_or_else(|| {
+                    let over = self.grown_of(subject, sum, other);
+                    known.push((sum, over));
+                    over
+                });
+                Some((self.grown(reported), over))
+            }
             How::Loss { expected, sent } => Some(self.lost(subject, reported, [expected, sent])),
             How::Dropped => Some(one(self.dropped(reported.part))),
             How::DropRatio => {

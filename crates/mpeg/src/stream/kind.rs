@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bentpipe_site::{
-    Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Form, Judge, Judged, PortNumbers, Problem, Review,
-    TrafficKind,
+    Attach, Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Form, Judge, Judged, PortNumbers, Problem,
+    Review, TrafficKind,
 };
 use bentpipe_transport::app::{Replay, datagram, endpoints};
 use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
@@ -19,7 +19,7 @@ use super::{Adaptation, Stream, mux};
 
 impl TrafficKind for Stream {
     fn takes(&self) -> FlowTakes {
-        FlowTakes { copies: Copies::None, ..FlowTakes::default() }
+        FlowTakes { groups: true, copies: Copies::None, ..FlowTakes::default() }
     }
 
     fn check(&self, key: &str, review: &mut Review<'_>) {
@@ -105,13 +105,10 @@ impl Stream {
         });
         let sender = Replay::new(packets.collect(), Span::ZERO);
         let sender = sender.map_err(|error| at.impossible("", &error))?;
-        let shelf = Shelf::default();
-        let receivers = ends.receivers.iter().map(|to| End::new(Keeper::new(Arc::clone(&shelf), None), *to));
-        Ok(FlowEnds {
-            sender: End::new(sender, ends.sender),
-            receivers: receivers.collect(),
-            judge: Some(Box::new(Verdict { setup: self.clone(), original, shelf, cells_sent: Vec::new() })),
-        })
+        let ends_of = ends.receivers.iter().map(|to| (Shelf::default(), Attach::Node(to.0, to.1)));
+        let (shelves, receivers) = kept(ends_of, None);
+        let sender = End::new(sender, ends.sender);
+        Ok(FlowEnds { sender, receivers, judges: self.verdicts(at, ground, original, Vec::new(), shelves) })
     }
 
     fn in_cells(
@@ -121,7 +118,7 @@ impl Stream {
         original: Original,
         times: &[Span],
     ) -> Result<FlowEnds, Problem> {
-        let [near, far] = ground.native(at, "adaptation", Form::CellPayloads)?;
+        let (near, far) = ground.native(at, "adaptation", Form::CellPayloads)?;
         let count = usize::from(self.packets());
         let cells = cells::sent(&original.whole.packets, times, self.adaptation, count);
         let lasts = cells.first().zip(cells.last()).map(|(first, last)| last.0.saturating_sub(first.0));
@@ -131,13 +128,42 @@ impl Stream {
         let sender =
             Replay::new(cells.into_iter().map(|(due, cell)| (due, cell.to_vec())).collect(), Span::ZERO);
         let sender = sender.map_err(|error| at.impossible("", &error))?;
-        let shelf = Shelf::default();
-        Ok(FlowEnds {
-            sender: End::attached(sender, near),
-            receivers: vec![End::attached(Keeper::new(Arc::clone(&shelf), inserted), far)],
-            judge: Some(Box::new(Verdict { setup: self.clone(), original, shelf, cells_sent })),
-        })
+        let ends_of = far.into_iter().map(|far| (Shelf::default(), far));
+        let (shelves, receivers) = kept(ends_of, inserted.as_ref());
+        let sender = End::attached(sender, near);
+        Ok(FlowEnds { sender, receivers, judges: self.verdicts(at, ground, original, cells_sent, shelves) })
     }
+
+    /// Returns the verdict about each receiver, with its name if they are a group.
+    fn verdicts(
+        &self,
+        at: &FlowAt<'_>,
+        ground: &FlowGround<'_, '_>,
+        original: Original,
+        cells_sent: Vec<Seen>,
+        shelves: Vec<Shelf>,
+    ) -> Vec<(Option<String>, Box<dyn Judge>)> {
+        let (original, cells_sent) = (Arc::new(original), Arc::new(cells_sent));
+        let verdict = |(shelf, node): (Shelf, &usize)| {
+            let (original, cells_sent) = (Arc::clone(&original), Arc::clone(&cells_sent));
+            let verdict: Box<dyn Judge> =
+                Box::new(Verdict { setup: self.clone(), original, shelf, cells_sent });
+            (at.group.map(|_| ground.name(*node).to_owned()), verdict)
+        };
+        shelves.into_iter().zip(at.receivers).map(verdict).collect()
+    }
+}
+
+/// Returns the receiving ends, and the shelf of each.
+fn kept(
+    ends: impl Iterator<Item = (Shelf, Attach)>,
+    inserted: Option<&Misinsertion>,
+) -> (Vec<Shelf>, Vec<End>) {
+    let keep = |(shelf, at): (Shelf, Attach)| {
+        let keeper = Keeper::new(Arc::clone(&shelf), inserted.cloned());
+        (shelf, End::attached(keeper, at))
+    };
+    ends.map(keep).unzip()
 }
 
 /// Generates a modelled stream. Its random numbers depend on the seed of the run and the name of the flow.
@@ -193,10 +219,10 @@ impl Original {
 /// Statistics of a stream that are determined after the run.
 struct Verdict {
     setup: Stream,
-    original: Original,
+    original: Arc<Original>,
     shelf: Shelf,
     /// Cells sent, where there are cells.
-    cells_sent: Vec<Seen>,
+    cells_sent: Arc<Vec<Seen>>,
 }
 
 impl Judge for Verdict {

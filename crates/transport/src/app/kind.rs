@@ -162,5 +162,5 @@ pub fn port_numbers(header: Header, count: u16) -> PortNumbers {
 /// Returns the ends of datagrams: a source, and sinks that expect what it sends.
 pub fn datagram_ends(source: impl Element + 'static, sink: SinkConfig, datagrams: &Datagrams) -> FlowEnds {
     let receivers = datagrams.receivers.iter().map(|at| End::new(Sink::new(sink), *at)).collect();
-    FlowEnds { sender: End::new(source, datagrams.sender), receivers, judge: None }
+    FlowEnds { sender: End::new(source, datagrams.sender), receivers, judges: Vec::new() }
 }

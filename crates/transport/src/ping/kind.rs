@@ -66,6 +66,6 @@ impl TrafficKind for Ping {
         let remote = SocketAddr::new(ground.nodes().address(to, at.ip), 0);
         let pinger = Pinger::new(self, [local, remote], at.start, at.stop);
         let pinger = pinger.map_err(|error| at.impossible("", &error))?;
-        Ok(FlowEnds { sender: End::new(pinger, (at.from, port)), receivers: Vec::new(), judge: None })
+        Ok(FlowEnds { sender: End::new(pinger, (at.from, port)), receivers: Vec::new(), judges: Vec::new() })
     }
 }

@@ -71,7 +71,7 @@ impl TrafficKind for Config {
         Ok(FlowEnds {
             sender: End::switchable(sender, pair.sender),
             receivers: vec![End::new(receiver, pair.receiver)],
-            judge: None,
+            judges: Vec::new(),
         })
     }
 }

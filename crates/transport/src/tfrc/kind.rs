@@ -43,7 +43,7 @@ impl TrafficKind for Config {
         Ok(FlowEnds {
             sender: End::new(sender, pair.sender),
             receivers: vec![End::new(Receiver::new(self, pair.remote), pair.receiver)],
-            judge: None,
+            judges: Vec::new(),
         })
     }
 }

@@ -72,7 +72,7 @@ impl TrafficKind for Config {
         Ok(FlowEnds {
             sender: End::of_calls(end(caller, called, Party::A), datagrams.sender),
             receivers: vec![End::of_calls(end(called, caller, Party::B), datagrams.receivers[0])],
-            judge: None,
+            judges: Vec::new(),
         })
     }
 }

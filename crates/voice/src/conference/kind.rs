@@ -90,7 +90,7 @@ impl TrafficKind for Legs {
         Ok(FlowEnds {
             sender: End::of_calls(end(own, members, Side::Bridge), datagrams.sender).joined(bridge),
             receivers: vec![End::of_calls(end(members, own, side), datagrams.receivers[0])],
-            judge: None,
+            judges: Vec::new(),
         })
     }
 }

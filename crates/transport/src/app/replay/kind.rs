@@ -49,7 +49,7 @@ impl TrafficKind for ReplayConfig {
         Ok(FlowEnds {
             sender: End::new(sender, (from, sender_port)),
             receivers: vec![End::new(Arrivals::new(), (to, receiver_port))],
-            judge: None,
+            judges: Vec::new(),
         })
     }
 }
