@@ -288,7 +288,7 @@ fn overrides_are_checked_as_the_file_is() {
         ),
         (
             "durration=1 s",
-            "--set durration=1 s: durration: unknown key: did you mean \"duration\"? (\"title\", \"description\", \"duration\", \"seed\", \"seeds\", \"node\", \"link\", \"carrier\", \"dvb\", \"atm\", \"cell\", \"dtn\", \"field\", \"tunnel\", \"group\", \"flow\", \"event\", \"probe\", \"sweep\")",
+            "--set durration=1 s: durration: unknown key: did you mean \"duration\"? (\"title\", \"description\", \"duration\", \"seed\", \"seeds\", \"node\", \"link\", \"carrier\", \"dvb\", \"atm\", \"cell\", \"dtn\", \"field\", \"pabx\", \"tunnel\", \"group\", \"flow\", \"event\", \"probe\", \"sweep\")",
         ),
         (
             "sweep.sweep.seed=[1]",

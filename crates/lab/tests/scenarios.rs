@@ -26,8 +26,9 @@ fn every_example_is_built_and_carries_packets() {
         let plan = Plan::new(&document, Seeds::default()).unwrap_or_else(|refusal| panic!("{refusal}"));
         for point in &plan.points {
             let mut built = Built::new(&point.scenario, point.seeds[0], document.folder()).expect("possible");
-            // The first contact of deep space begins after ten minutes, and a query takes longer to Mars.
-            let is_late = ["deep-space.toml", "sensor-field.toml"].iter().any(|name| file.ends_with(name));
+            // The first contact of deep space begins after ten minutes, a query takes longer to Mars, and callers take turns.
+            let late = ["deep-space.toml", "pabx.toml", "sensor-field.toml"];
+            let is_late = late.iter().any(|name| file.ends_with(name));
             let seconds = if is_late { 1000 } else { 2 };
             built.network.run_until(Time::ZERO + Span::from_secs(seconds));
             assert!(built.network.work().deliveries > 100, "{}: nothing moves", file.display());
