@@ -70,8 +70,10 @@ fn search(
         trials: Vec::new(),
     };
     let count = points.len();
-    let found = search::last(count, |value| searching.holds(&mut points, value))?;
-    let results = searching.conclude(found, count)?;
+    let found = search::last(count, |value| searching.holds(&mut points, value));
+    let found = found.map_err(|failure| searching.keep(failure))?;
+    let last = searching.trials.iter().find(|trial| trial.value + 1 == found).map(|trial| &trial.set[..]);
+    let results = searching.write(last, &conclusion(last, found == count))?;
     Ok((if found == 0 { NONE } else { 0 }, results))
 }
 
@@ -153,18 +155,27 @@ impl Searching<'_> {
         }
     }
 
+    /// Keeps the results of the values that were run before a failure, such as Ctrl-C.
+    ///
+    /// Returns the failure.
+    fn keep(&self, failure: Failure) -> Failure {
+        if !self.trials.is_empty() {
+            let said = "not finished: the values that were run; the same command goes on";
+            drop(self.write(None, said));
+        }
+        failure
+    }
+
     /// Writes the results of all values that were run, prints them, and returns their folder.
-    fn conclude(&self, found: usize, count: usize) -> Result<PathBuf, Failure> {
+    fn write(&self, last: Option<&str>, said: &str) -> Result<PathBuf, Failure> {
         // Their runs are finished, so that this only gathers them.
         let results = self.execute(&self.tried, false, &Silent)?;
-        let last = self.trials.iter().find(|trial| trial.value + 1 == found).map(|trial| &trial.set[..]);
-        let said = conclusion(last, found == count);
         let (build, command) = (build::identity(), command_line());
         let request = self.request(&self.tried, false, (&build, &command));
         let mut page = results_page(&results.with_texts(&request));
         let summary = page.blocks.iter().position(|block| *block == Block::Heading("Summary".into()));
         let verdict =
-            [Block::Heading("Search".into()), Block::Paragraph(said.clone()), Block::Table(self.table())];
+            [Block::Heading("Search".into()), Block::Paragraph(said.to_owned()), Block::Table(self.table())];
         let at = summary.unwrap_or_default();
         page.blocks.splice(at..at, verdict);
         let folder = results.folder.path();
