@@ -15,7 +15,7 @@ use bentpipe_wire::ethernet::{self, Frame, MacAddr};
 use neighbours::{Inbound, Neighbours, NextHop};
 use offload::{HEADER_LEN, Joiner, Splitter};
 
-/// What is under test.
+/// Decoder or machine under test.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.

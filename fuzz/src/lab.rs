@@ -12,7 +12,7 @@ use bentpipe_report::losses;
 use bentpipe_scenario::{Document, Scenario, event_series};
 use bentpipe_units::{RandomStream, Span, Time};
 
-/// What is under test.
+/// Decoder or machine under test.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.

@@ -3,7 +3,7 @@
 use bentpipe_offline::ts::monitor::{Alarm, Limits, MAX_ALARMS, Monitor};
 use bentpipe_units::{Rate, Span};
 
-/// What is under test.
+/// Decoder or machine under test.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
