@@ -141,7 +141,7 @@ fn replace_nodes(text: &str, replace: &mut dyn FnMut(&str) -> String) -> String 
 impl SharedTable for Networks {
     fn check(&self, review: &mut Review<'_>) {
         for (name, network) in &self.0 {
-            let names: Vec<String> = review.nodes().iter().map(|node| (*node).to_owned()).collect();
+            let names: Vec<String> = review.nodes().map(str::to_owned).collect();
             let number = |node: &str| names.iter().position(|name| name == node).map(|n| n as u64 + 1);
             if let Err(Problem { key, problem }) = network.plan(name, &number) {
                 review.refuse(&key, problem);

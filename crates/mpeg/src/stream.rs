@@ -12,6 +12,7 @@ mod kind;
 mod model;
 pub mod mux;
 mod recovery;
+mod sent;
 mod sizes;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

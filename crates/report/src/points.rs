@@ -1,5 +1,7 @@
 //! Tables of all points of a sweep.
 
+use std::collections::HashSet;
+
 use bentpipe_record::{Averaged, Cell, PointSummary, Table};
 
 use super::page::Block;
@@ -24,7 +26,8 @@ pub(super) fn chosen(points: &[PointSummary]) -> Table {
 /// Returns the measures that sweeps plot, of groups in place of their copies.
 pub(super) fn shown<'a>(names: &[&'a str]) -> Vec<&'a str> {
     let of = |measure: &'static str| names.iter().copied().filter(move |name| is_of(name, measure));
-    SWEPT.iter().flat_map(|(measure, _)| of(measure)).filter(|name| !is_of_copy(name, names)).collect()
+    let known: HashSet<&str> = names.iter().copied().collect();
+    SWEPT.iter().flat_map(|(measure, _)| of(measure)).filter(|name| !is_of_copy(name, &known)).collect()
 }
 
 /// Returns all measures of all points, folded. Of more than fit the files have them.
@@ -60,10 +63,10 @@ fn is_of(name: &str, measure: &str) -> bool {
 }
 
 /// Returns `true` if a measure is of a copy whose group has it too.
-fn is_of_copy(name: &str, names: &[&str]) -> bool {
+fn is_of_copy(name: &str, names: &HashSet<&str>) -> bool {
     let pattern = bentpipe_record::pattern(name);
     let parts = pattern.split('.').skip(1).filter(|part| *part != "*").collect::<Vec<_>>().join(".");
-    pattern.contains('*') && names.contains(&&*format!("group.{parts}.mean"))
+    pattern.contains('*') && names.contains(&*format!("group.{parts}.mean"))
 }
 
 /// Returns `true` if a measure is missing at some point, or not the same everywhere.

@@ -127,7 +127,7 @@ pub struct Node {
     ///
     /// Links, ATM lines and flows that name the node are copied with it; between two nodes of one count, copy
     /// n joins copy n.
-    #[schemars(range(min = 1, max = 2000))]
+    #[schemars(range(min = 1, max = 10000))]
     #[serde(skip_serializing_if = "is_one")]
     pub count: u32,
 }

@@ -18,7 +18,7 @@ use super::tree::{Node as Tree, Table};
 /// The longest simulated time.
 pub(crate) const MAX_DURATION: Span = Span::from_secs(366 * 86_400);
 /// The most nodes and links of one scenario.
-pub(crate) const MAX_NODES: u64 = 10_000;
+pub(crate) const MAX_NODES: u64 = 20_000;
 /// The most flows of one scenario, copies counted.
 pub(crate) const MAX_FLOWS: u64 = 100_000;
 /// The most samples that a probe takes of each value.

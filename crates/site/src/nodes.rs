@@ -7,7 +7,7 @@ use bentpipe_net::node::{Prefix, Tunnel};
 use bentpipe_net::{Node, Port};
 use bentpipe_wire::ip::Protocol;
 
-use crate::{Hop, IpVersion, NodeAt, Order, Part, Problem, Router, Site, Topology, Way};
+use crate::{Hop, IpVersion, LinkAt, NodeAt, Order, Part, Problem, Router, Site, Topology, Way};
 
 /// First port number that ends of flows get.
 const FIRST_PORT: u16 = 1024;
@@ -92,9 +92,14 @@ pub struct NodeHandle {
 impl<'a> Nodes<'a> {
     /// Creates the nodes of a topology with their addresses and interfaces.
     pub fn new(topology: &'a Topology) -> Nodes<'a> {
-        let mut used: BTreeSet<IpAddr> =
-            topology.node.values().flat_map(|node| node.addresses.clone()).collect();
-        let states = topology.node.iter().map(|(name, node)| State::new(topology, name, node, &mut used));
+        let used = topology.node.values().flat_map(|node| node.addresses.clone()).collect();
+        let mut free = FreeAddresses { used, next: [1; 2] };
+        let mut links: Vec<Vec<&LinkAt>> = vec![Vec::new(); topology.node.len()];
+        for link in topology.link.values() {
+            link.between.iter().for_each(|end| links[topology.number(end)].push(link));
+        }
+        let states =
+            topology.node.values().zip(&links).map(|(node, links)| State::new(node, links, &mut free));
         let nodes = states.collect();
         let interfaces = interfaces(topology);
         Nodes {
@@ -284,15 +289,15 @@ impl<'a> Nodes<'a> {
 }
 
 impl State {
-    fn new(topology: &Topology, name: &str, at: &NodeAt, used: &mut BTreeSet<IpAddr>) -> State {
+    fn new(at: &NodeAt, links: &[&LinkAt], free: &mut FreeAddresses) -> State {
         let mut pick = |is_v4: bool| {
             let own = at.addresses.iter().copied().find(|address| address.is_ipv4() == is_v4);
-            own.unwrap_or_else(|| automatic(is_v4, used))
+            own.unwrap_or_else(|| free.take(is_v4))
         };
         let addresses = [pick(true), pick(false)];
-        let mut node = Node::new(topology.links_of(name).count() as u16);
+        let mut node = Node::new(links.len() as u16);
         addresses.iter().for_each(|&address| node.add_address(Prefix::host(address)));
-        for (interface, link) in topology.links_of(name).enumerate() {
+        for (interface, link) in links.iter().enumerate() {
             node.set_mtu(Port(interface as u16), link.mtu.get() as usize);
         }
         State { node, addresses, next_port: FIRST_PORT, well_known: BTreeSet::new() }
@@ -311,13 +316,26 @@ impl State {
     }
 }
 
-/// Returns the next address that no node has: 10.0.0.1 or fd00::1 and so on.
-fn automatic(is_v4: bool, used: &mut BTreeSet<IpAddr>) -> IpAddr {
-    let address = |n: u32| match is_v4 {
-        true => IpAddr::from(Ipv4Addr::from_bits(0x0a00_0000 + n)),
-        false => IpAddr::from(Ipv6Addr::from_bits((0xfd00_u128 << 112) + u128::from(n))),
-    };
-    let free = (1..).map(address).find(|address| !used.contains(address)).expect("there are more than nodes");
-    used.insert(free);
-    free
+/// Addresses that no node has: 10.0.0.1 or fd00::1 and so on.
+struct FreeAddresses {
+    used: BTreeSet<IpAddr>,
+    /// The next number of IPv4 and of IPv6.
+    next: [u32; 2],
+}
+
+impl FreeAddresses {
+    fn take(&mut self, is_v4: bool) -> IpAddr {
+        let next = &mut self.next[usize::from(!is_v4)];
+        loop {
+            let n = *next;
+            *next += 1;
+            let address = match is_v4 {
+                true => IpAddr::from(Ipv4Addr::from_bits(0x0a00_0000 + n)),
+                false => IpAddr::from(Ipv6Addr::from_bits((0xfd00_u128 << 112) + u128::from(n))),
+            };
+            if !self.used.contains(&address) {
+                return address;
+            }
+        }
+    }
 }

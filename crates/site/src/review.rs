@@ -1,12 +1,13 @@
 //! Review of a scenario: errors collected with their keys.
 
 use bentpipe_units::Span;
+use indexmap::IndexSet;
 
 use crate::{Named, Problem};
 
 /// Errors of a scenario found up to now, with the context of checks.
 pub struct Review<'a> {
-    nodes: Vec<&'a str>,
+    nodes: IndexSet<&'a str>,
     duration: Span,
     /// Function for the hint after an unknown name.
     instead: fn(&str, &[&str]) -> String,
@@ -16,7 +17,7 @@ pub struct Review<'a> {
 impl<'a> Review<'a> {
     /// Creates a review of a scenario with these nodes and this duration. `instead` makes the hint after an unknown name.
     pub fn new(nodes: Vec<&'a str>, duration: Span, instead: fn(&str, &[&str]) -> String) -> Review<'a> {
-        Review { nodes, duration, instead, problems: Vec::new() }
+        Review { nodes: nodes.into_iter().collect(), duration, instead, problems: Vec::new() }
     }
 
     /// Returns the duration of the run.
@@ -26,12 +27,12 @@ impl<'a> Review<'a> {
 
     /// Returns `true` if there is a node of this name.
     pub fn is_node(&self, name: &str) -> bool {
-        self.nodes.contains(&name)
+        self.nodes.contains(name)
     }
 
     /// Returns the names of all nodes.
-    pub fn nodes(&self) -> &[&'a str] {
-        &self.nodes
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &'a str> {
+        self.nodes.iter().copied()
     }
 
     /// Reports an error.
@@ -57,7 +58,7 @@ impl<'a> Review<'a> {
     /// Reports an error unless there is a node of this name.
     pub fn ensure_node(&mut self, key: &str, name: &str) {
         if !self.is_node(name) {
-            let known = self.nodes.clone();
+            let known: Vec<&str> = self.nodes().collect();
             self.refuse_name(&known, "node", key, name);
         }
     }

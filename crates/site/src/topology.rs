@@ -192,9 +192,4 @@ impl Topology {
         let [a, b] = self.link[link].between.each_ref().map(|name| self.number(name));
         if way == Way::Forward { [a, b] } else { [b, a] }
     }
-
-    /// Returns the links of a node.
-    pub(crate) fn links_of<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a LinkAt> {
-        self.link.values().filter(move |link| link.between.iter().any(|end| end == node))
-    }
 }

@@ -309,7 +309,7 @@ impl Atm {
         for (n, end) in line.between.iter().enumerate() {
             if !review.is_node(end) && !self.passes(end) {
                 let passed = self.switch.keys().chain(self.vs_vd.keys()).map(String::as_str);
-                let known: Vec<&str> = review.nodes().iter().copied().chain(passed).collect();
+                let known: Vec<&str> = review.nodes().chain(passed).collect();
                 review.refuse_name(&known, "node or switch", &format!("{key}.between.{n}"), end);
             }
         }

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use bentpipe_net::Histogram;
-use bentpipe_net::metric::{End, How, Metric, Sum, Unit};
+use bentpipe_net::metric::{Counter, End, How, Metric, Of, Sum, Unit};
 use bentpipe_scenario::Scenario;
 use bentpipe_units::Span;
 
@@ -136,12 +136,15 @@ impl<'a> Run<'a> {
     /// Returns all measures that the metrics of a subject's parts declare.
     pub(super) fn sums(&self, subject: &Subject<'a>, active: Active) -> Vec<Summed<'a>> {
         let mut found: Vec<Summed<'a>> = Vec::new();
-        let mut known = Vec::new();
+        let mut known = Known::default();
         for (part, end) in &subject.parts {
             for reported in self.end.of(*part) {
                 let declared = reported.metric.sums.iter();
                 let here = declared.filter(|sum| is_taken_at(sum, subject.kind, *end));
-                for sum in here.filter(|sum| self.is_given(subject, sum)) {
+                for sum in here {
+                    if !self.is_given(subject, sum, &mut known) {
+                        continue;
+                    }
                     let values = self.values((subject, active), reported, sum, &mut known);
                     let Some((total, over)) = values else { continue };
                     let path = subject.path;
@@ -173,9 +176,15 @@ impl<'a> Run<'a> {
     }
 
     /// Returns `true` if the metric that the measure depends on is above zero.
-    fn is_given(&self, subject: &Subject<'_>, sum: &Sum) -> bool {
+    fn is_given(&self, subject: &Subject<'_>, sum: &Sum, known: &mut Known) -> bool {
+        let Some(given) = sum.given else { return true };
+        if let Some((_, is_given)) = known.given.iter().find(|(of, _)| std::ptr::eq(*of, given)) {
+            return *is_given;
+        }
         let mut totals = subject.parts.iter().flat_map(|(part, _)| self.end.of(*part));
-        sum.given.is_none_or(|given| totals.any(|t| t.metric.is(given) && t.value().as_f64() > 0.0))
+        let is_given = totals.any(|total| total.metric.is(given) && total.value().as_f64() > 0.0);
+        known.given.push((given, is_given));
+        is_given
     }
 
     /// Returns a part's contribution to a measure: numerator and denominator.
@@ -184,7 +193,7 @@ impl<'a> Run<'a> {
         (subject, active): (&Subject<'_>, Active),
         reported: &Total,
         sum: &'static Sum,
-        known: &mut Vec<(&'static Sum, f64)>,
+        known: &mut Known,
     ) -> Option<(f64, f64)> {
         let samples = || self.column(reported).map(|column| self.during(active, column.data.to_f64()));
         let one = |value: f64| (value, 1.0);
@@ -196,11 +205,10 @@ impl<'a> Run<'a> {
             How::Median => stats::median(samples()?.into_iter().map(|(_, value)| value).collect()).map(one),
             How::MedianPerSecond => median_growth(&samples()?, active.end_s).map(one),
             How::Over(other) => {
-                // The same for all parts, of which a flow to a group has thousands.
-                let found = known.iter().find(|(of, _)| std::ptr::eq(*of, sum)).map(|(_, over)| *over);
+                let found = known.over.iter().find(|(of, _)| std::ptr::eq(*of, sum)).map(|(_, over)| *over);
                 let over = found.unwrap_or_else(|| {
                     let over = self.grown_of(subject, sum, other);
-                    known.push((sum, over));
+                    known.over.push((sum, over));
                     over
                 });
                 Some((self.grown(reported), over))
@@ -248,6 +256,15 @@ impl<'a> Run<'a> {
         let samples = self.seconds.iter().copied().zip(values);
         samples.take(until).skip(from).collect()
     }
+}
+
+/// What is the same for all parts of a subject, of which a flow to a group has thousands.
+#[derive(Default)]
+struct Known {
+    /// Denominators of measures.
+    over: Vec<(&'static Sum, f64)>,
+    /// Whether counters that measures depend on are above zero.
+    given: Vec<(&'static Of<Counter>, bool)>,
 }
 
 /// Returns the median of the growth per second over samples up to `end`.

@@ -1,23 +1,10 @@
 //! Cell transfer performance (ITU-T I.356): losses, errors, misinsertions, delays and their variation.
 //!
-//! Cells sent and received are matched in order by their content. Between two matches, a received cell without a match
+//! Cells sent and received are matched in order by their content, when they arrive. Between two matches, a received cell without a match
 //! stands for one that was sent: an errored cell. What is left of the sent ones is lost, of the received ones
 //! misinserted. Cells are sent when they are handed to the interface, so delays contain the wait there.
 
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use bentpipe_units::Time;
-
-/// Time and digest of a cell.
-pub(super) type Seen = (Time, u64);
-
-/// Returns the digest of a cell's mark and payload.
-pub(super) fn digest(cell: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    cell.hash(&mut hasher);
-    hasher.finish()
-}
 
 /// Counts and delays of a connection's cells.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,32 +24,30 @@ pub(super) struct Assessment {
 }
 
 impl Assessment {
-    /// Matches cells received with those sent.
+    /// Assesses cells received against the times of those sent.
     ///
-    /// Cells at the end that may be in flight when the last one arrives are not assessed.
-    pub(super) fn of(sent: &[Seen], received: &[Seen]) -> Assessment {
-        let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
-        sent.iter().enumerate().for_each(|(n, (_, digest))| places.entry(*digest).or_default().push(n));
+    /// Each has its arrival time and its place among the sent ones, in their order. Cells at the end that may be in flight when
+    /// the last one arrives are not assessed.
+    pub(super) fn of(sent: &[Time], received: impl Iterator<Item = (Time, Option<usize>)>) -> Assessment {
         let mut found = Assessment::default();
-        let (mut next, mut unmatched) = (0, 0);
-        for (at, digest) in received {
-            let place = places.get(digest).and_then(|all| all.get(all.partition_point(|n| *n < next)));
-            let Some(&place) = place else {
+        let (mut next, mut unmatched, mut end) = (0, 0, 0.0);
+        for (at, place) in received {
+            end = at.as_secs_f64();
+            let Some(place) = place else {
                 unmatched += 1;
                 continue;
             };
             found.between((place - next) as u64, unmatched);
             found.transferred += 1;
-            found.delays.push(at.since(sent[place].0).as_secs_f64());
+            found.delays.push(at.since(sent[place]).as_secs_f64());
             // Cells that are handed over together with the next one, as the first ones of AAL1, have no spacing.
-            if sent.get(place + 1).is_none_or(|next| next.0 > sent[place].0) {
+            if sent.get(place + 1).is_none_or(|next| *next > sent[place]) {
                 found.arrivals.push((at.as_secs_f64(), place));
             }
             (next, unmatched) = (place + 1, 0);
         }
         let least = found.least().unwrap_or_default();
-        let end = received.last().map_or(0.0, |(at, _)| at.as_secs_f64());
-        let due = sent[next..].iter().filter(|(at, _)| at.as_secs_f64() + least < end).count();
+        let due = sent[next..].iter().filter(|at| at.as_secs_f64() + least < end).count();
         found.between(due as u64, unmatched);
         found
     }
@@ -125,14 +110,25 @@ impl Assessment {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
 
-    fn cells(list: &[(u64, u64)]) -> Vec<Seen> {
-        list.iter().map(|(micros, digest)| (Time::from_nanos(micros * 1000), *digest)).collect()
+    use super::*;
+    use crate::stream::sent::{Kept, Sent};
+
+    /// Times in microseconds and content.
+    fn cells(list: &[(u64, u8)]) -> (Vec<Time>, Vec<u8>) {
+        list.iter().map(|(micros, content)| (Time::from_nanos(micros * 1000), *content)).unzip()
     }
 
-    fn counts(sent: &[Seen], received: &[(u64, u64)]) -> [u64; 4] {
-        let found = Assessment::of(sent, &cells(received));
+    fn assessed((times, content): &(Vec<Time>, Vec<u8>), received: &[(u64, u8)]) -> Assessment {
+        let mut kept = Kept::of(Arc::new(Sent::new(content.clone(), 1, times.clone())));
+        let (came, content) = cells(received);
+        came.iter().zip(content.chunks(1)).for_each(|(at, content)| kept.keep(*at, content));
+        Assessment::of(times, kept.units().map(|unit| (unit.at, unit.place)))
+    }
+
+    fn counts(sent: &(Vec<Time>, Vec<u8>), received: &[(u64, u8)]) -> [u64; 4] {
+        let found = assessed(sent, received);
         [found.transferred, found.errored, found.lost, found.misinserted]
     }
 
@@ -168,7 +164,7 @@ mod tests {
     fn variation_is_that_of_both_definitions() {
         let sent = cells(&[(0, 1), (10, 2), (20, 3), (30, 4)]);
         // Delays of 100, 105, 97 and 100 us.
-        let found = Assessment::of(&sent, &cells(&[(100, 1), (115, 2), (117, 3), (130, 4)]));
+        let found = assessed(&sent, &[(100, 1), (115, 2), (117, 3), (130, 4)]);
         let measures = found.measures(Some(10e-6));
         let value = |name| measures.iter().find(|(known, ..)| *known == name).map(|(.., value)| *value);
         let is =
@@ -184,7 +180,7 @@ mod tests {
     #[test]
     fn a_lost_cell_does_not_make_the_next_one_late() {
         let sent = cells(&[(0, 1), (10, 2), (20, 3)]);
-        let found = Assessment::of(&sent, &cells(&[(100, 1), (119, 3)]));
+        let found = assessed(&sent, &[(100, 1), (119, 3)]);
         assert_eq!(found.one_point_s(10e-6).map(|s| (s * 1e9).round()), Some(1000.0));
     }
 }

@@ -160,7 +160,7 @@ impl Receiver {
         if !last {
             return;
         }
-        let bytes = std::mem::take(&mut self.pdu);
+        let mut bytes = std::mem::take(&mut self.pdu);
         let pdu = Some(&bytes[..]).filter(|bytes| bytes.len() <= self.longest);
         let pdu = pdu.and_then(|bytes| aal5::Pdu::new_checked(bytes).ok());
         let is_right = pdu.is_some_and(|pdu| pdu.verify_crc().is_ok());
@@ -173,6 +173,8 @@ impl Receiver {
             let (packets, _) = pdu.payload().as_chunks();
             packets.iter().for_each(|packet| self.packet(at, *packet));
         }
+        bytes.clear();
+        self.pdu = bytes;
     }
 
     /// Packets of the payloads that AAL1 has given: four payloads each.

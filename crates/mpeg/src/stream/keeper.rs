@@ -10,9 +10,10 @@ use bentpipe_wire::ip::{self, Protocol};
 use bentpipe_wire::udp;
 
 use super::cells::{CELL_LEN, Received};
+use super::sent::Kept;
 
-/// Received data with arrival times.
-pub(super) type Shelf = Arc<Mutex<Vec<(Time, Vec<u8>)>>>;
+/// Received data, for the time after the run.
+pub(super) type Shelf = Arc<Mutex<Kept>>;
 
 /// Cells of other connections, whose headers damage made this one's.
 ///
@@ -52,16 +53,29 @@ impl Misinsertion {
 pub(super) struct Keeper {
     arrivals: Arrivals,
     shelf: Shelf,
+    /// Set if the payloads of datagrams are kept in place of whole packets.
+    of_datagrams: bool,
     inserted: Option<Misinsertion>,
+    scratch: Vec<u8>,
 }
 
 impl Keeper {
-    pub(super) fn new(shelf: Shelf, inserted: Option<Misinsertion>) -> Keeper {
-        Keeper { arrivals: Arrivals::new(), shelf, inserted }
+    /// Creates a receiver of cells.
+    pub(super) fn of_cells(shelf: Shelf, inserted: Option<Misinsertion>) -> Keeper {
+        Keeper { arrivals: Arrivals::new(), shelf, of_datagrams: false, inserted, scratch: Vec::new() }
     }
 
-    fn keep(&self, now: Time, bytes: Vec<u8>) {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner).push((now, bytes));
+    /// Creates a receiver of UDP datagrams.
+    pub(super) fn of_datagrams(shelf: Shelf) -> Keeper {
+        Keeper { arrivals: Arrivals::new(), shelf, of_datagrams: true, inserted: None, scratch: Vec::new() }
+    }
+
+    fn keep(&self, now: Time, packet: &[u8]) {
+        let mut kept = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.of_datagrams {
+            false => kept.keep(now, packet),
+            true => kept.bad += u64::from(keep_payload(&mut kept, now, packet).is_none()),
+        }
     }
 
     fn next(&self) -> Time {
@@ -71,7 +85,11 @@ impl Keeper {
 
 impl Element for Keeper {
     fn receive(&mut self, port: Port, packet: Packet, cx: &mut Cx<'_>) -> Time {
-        self.keep(cx.now(), packet.to_vec());
+        let mut bytes = std::mem::take(&mut self.scratch);
+        packet.write_to(&mut bytes);
+        self.keep(cx.now(), &bytes);
+        bytes.clear();
+        self.scratch = bytes;
         if let Some(inserted) = &mut self.inserted {
             inserted.begin(cx.now(), cx.stream());
         }
@@ -87,7 +105,7 @@ impl Element for Keeper {
         let mut cell: [u8; CELL_LEN] = std::array::from_fn(|_| (stream.unit() * 256.0) as u8);
         cell[0] = u8::from(stream.chance(0.125));
         inserted.draw(now, stream);
-        self.keep(now, cell.to_vec());
+        self.keep(now, &cell);
         self.inserted = Some(inserted);
         self.next()
     }
@@ -105,26 +123,25 @@ impl Element for Keeper {
     }
 }
 
-/// Returns the TS packets of UDP datagrams whose checksums are right.
-pub(super) fn udp_payloads(packets: &[(Time, Vec<u8>)]) -> Received {
+/// Returns the TS packets of the payloads of datagrams.
+pub(super) fn udp_payloads(kept: &Kept) -> Received {
     let mut received = Received::default();
-    for (at, packet) in packets {
-        let Some(payload) = payload(packet) else {
-            received.stats.bad_pdus += 1;
-            continue;
-        };
-        for ts_packet in payload.as_chunks().0 {
+    received.stats.bad_pdus = kept.bad;
+    for unit in kept.units() {
+        for ts_packet in unit.content.as_chunks().0 {
             received.packets.push(*ts_packet);
-            received.times.push(*at);
+            received.times.push(unit.at);
         }
     }
     received
 }
 
-fn payload(packet: &[u8]) -> Option<Vec<u8>> {
+/// Keeps the payload of a UDP datagram whose checksum is right.
+fn keep_payload(kept: &mut Kept, now: Time, packet: &[u8]) -> Option<()> {
     let packet = ip::Packet::new_checked(packet).ok()?;
     let upper = packet.upper().ok().filter(|upper| upper.protocol == Protocol::UDP)?;
     let datagram = udp::Datagram::new_checked(upper.bytes).ok()?;
     datagram.verify_checksum(&upper.pseudo).ok()?;
-    Some(datagram.payload().to_vec())
+    kept.keep(now, datagram.payload());
+    Some(())
 }

@@ -1,6 +1,6 @@
 //! Traffic of real transport streams: over UDP, or in cells where the medium carries them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bentpipe_site::{
     Attach, Copies, End, FlowAt, FlowEnds, FlowGround, FlowTakes, Form, Judge, Judged, PortNumbers, Problem,
@@ -11,9 +11,10 @@ use bentpipe_units::{Bytes, RandomStream, Rate, Span, Time};
 use bentpipe_wire::ip::Protocol;
 use bentpipe_wire::ts;
 
-use super::assessment::{Assessment, Seen, digest};
+use super::assessment::Assessment;
 use super::cells::{self, Received, Receiver};
 use super::keeper::{Keeper, Misinsertion, Shelf, udp_payloads};
+use super::sent::{Kept, Sent};
 use super::transport::{ClockJitter, TransportStream, references};
 use super::{Adaptation, Stream, mux};
 
@@ -105,10 +106,13 @@ impl Stream {
         });
         let sender = Replay::new(packets.collect(), Span::ZERO);
         let sender = sender.map_err(|error| at.impossible("", &error))?;
-        let ends_of = ends.receivers.iter().map(|to| (Shelf::default(), Attach::Node(to.0, to.1)));
-        let (shelves, receivers) = kept(ends_of, None);
+        let due = times.chunks(count).map(|times| Time::ZERO + times.last().copied().unwrap_or_default());
+        let sent = Sent::new(original.whole.to_bytes(), count * ts::PACKET_LEN, due.collect());
+        let sent = Arc::new(sent);
+        let at_nodes = ends.receivers.iter().map(|to| Attach::Node(to.0, to.1));
+        let (shelves, receivers) = kept(&sent, at_nodes, &Keeper::of_datagrams);
         let sender = End::new(sender, ends.sender);
-        Ok(FlowEnds { sender, receivers, judges: self.verdicts(at, ground, original, Vec::new(), shelves) })
+        Ok(FlowEnds { sender, receivers, judges: self.verdicts(at, ground, original, &sent, shelves) })
     }
 
     fn in_cells(
@@ -123,15 +127,17 @@ impl Stream {
         let cells = cells::sent(&original.whole.packets, times, self.adaptation, count);
         let lasts = cells.first().zip(cells.last()).map(|(first, last)| last.0.saturating_sub(first.0));
         let inserted = Misinsertion::new(self.misinsertion, cells.len(), lasts.unwrap_or_default());
-        let seen = |(due, cell): &(Span, cells::Cell)| (Time::ZERO + *due, digest(cell));
-        let cells_sent = cells.iter().map(seen).collect();
+        let bytes = cells.iter().flat_map(|(_, cell)| cell).copied().collect();
+        let sent =
+            Sent::new(bytes, cells::CELL_LEN, cells.iter().map(|(due, _)| Time::ZERO + *due).collect());
+        let sent = Arc::new(sent);
         let sender =
             Replay::new(cells.into_iter().map(|(due, cell)| (due, cell.to_vec())).collect(), Span::ZERO);
         let sender = sender.map_err(|error| at.impossible("", &error))?;
-        let ends_of = far.into_iter().map(|far| (Shelf::default(), far));
-        let (shelves, receivers) = kept(ends_of, inserted.as_ref());
+        let keeper = |shelf| Keeper::of_cells(shelf, inserted);
+        let (shelves, receivers) = kept(&sent, far.into_iter(), &keeper);
         let sender = End::attached(sender, near);
-        Ok(FlowEnds { sender, receivers, judges: self.verdicts(at, ground, original, cells_sent, shelves) })
+        Ok(FlowEnds { sender, receivers, judges: self.verdicts(at, ground, original, &sent, shelves) })
     }
 
     /// Returns the verdict about each receiver, with its name if they are a group.
@@ -140,14 +146,13 @@ impl Stream {
         at: &FlowAt<'_>,
         ground: &FlowGround<'_, '_>,
         original: Original,
-        cells_sent: Vec<Seen>,
+        sent: &Arc<Sent>,
         shelves: Vec<Shelf>,
     ) -> Vec<(Option<String>, Box<dyn Judge>)> {
-        let (original, cells_sent) = (Arc::new(original), Arc::new(cells_sent));
+        let original = Arc::new(original);
         let verdict = |(shelf, node): (Shelf, &usize)| {
-            let (original, cells_sent) = (Arc::clone(&original), Arc::clone(&cells_sent));
-            let verdict: Box<dyn Judge> =
-                Box::new(Verdict { setup: self.clone(), original, shelf, cells_sent });
+            let (original, sent) = (Arc::clone(&original), Arc::clone(sent));
+            let verdict: Box<dyn Judge> = Box::new(Verdict { setup: self.clone(), original, shelf, sent });
             (at.group.map(|_| ground.name(*node).to_owned()), verdict)
         };
         shelves.into_iter().zip(at.receivers).map(verdict).collect()
@@ -156,12 +161,13 @@ impl Stream {
 
 /// Returns the receiving ends, and the shelf of each.
 fn kept(
-    ends: impl Iterator<Item = (Shelf, Attach)>,
-    inserted: Option<&Misinsertion>,
+    sent: &Arc<Sent>,
+    ends: impl Iterator<Item = Attach>,
+    keeper: &dyn Fn(Shelf) -> Keeper,
 ) -> (Vec<Shelf>, Vec<End>) {
-    let keep = |(shelf, at): (Shelf, Attach)| {
-        let keeper = Keeper::new(Arc::clone(&shelf), inserted.cloned());
-        (shelf, End::attached(keeper, at))
+    let keep = |at: Attach| {
+        let shelf = Arc::new(Mutex::new(Kept::of(Arc::clone(sent))));
+        (Arc::clone(&shelf), End::attached(keeper(shelf), at))
     };
     ends.map(keep).unzip()
 }
@@ -221,14 +227,14 @@ struct Verdict {
     setup: Stream,
     original: Arc<Original>,
     shelf: Shelf,
-    /// Cells sent, where there are cells.
-    cells_sent: Arc<Vec<Seen>>,
+    /// Cells or datagrams sent.
+    sent: Arc<Sent>,
 }
 
 impl Judge for Verdict {
     fn judge(&mut self) -> Judged {
-        let received = self.received();
-        let stream = TransportStream::of(received.packets.clone());
+        let mut received = self.received();
+        let stream = TransportStream::of(std::mem::take(&mut received.packets));
         let parts = self.parts(&stream);
         let mut measures = self.carried(&received, &stream);
         let same = self.original.parts.iter().zip(&parts).map(|(original, part)| mux::same(original, part));
@@ -244,29 +250,36 @@ impl Judge for Verdict {
 }
 
 impl Verdict {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn received(&self) -> Received {
-        let shelf = self.shelf.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let kept = self.kept();
         if self.setup.adaptation == Adaptation::Udp {
-            return udp_payloads(&shelf);
+            return udp_payloads(&kept);
         }
         let Stream { adaptation, deliver_errored, .. } = self.setup;
         let mut receiver = Receiver::new(adaptation, self.setup.packets().into(), deliver_errored);
-        shelf.iter().for_each(|(at, cell)| receiver.cell(*at, cell));
-        receiver.finish(shelf.last().map_or(Time::ZERO, |(at, _)| *at))
+        let mut end = Time::ZERO;
+        for unit in kept.units() {
+            receiver.cell(unit.at, unit.content);
+            end = unit.at;
+        }
+        receiver.finish(end)
     }
 
     /// Returns the performance of the cells by I.356. AAL1 spaces them evenly, so they have a 1-point delay variation.
     fn assessed(&self) -> Vec<(&'static str, &'static str, f64)> {
-        let shelf = self.shelf.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let received: Vec<Seen> = shelf.iter().map(|(at, cell)| (*at, digest(cell))).collect();
-        let ends =
-            self.cells_sent.first().zip(self.cells_sent.last()).filter(|(first, last)| first.0 < last.0);
-        let interval_s = |(first, last): (&Seen, &Seen)| {
-            last.0.since(first.0).as_secs_f64() / (self.cells_sent.len() - 1) as f64
-        };
+        let times = self.sent.times();
+        let ends = times.first().zip(times.last()).filter(|(first, last)| first < last);
+        let interval_s =
+            |(first, last): (&Time, &Time)| last.since(*first).as_secs_f64() / (times.len() - 1) as f64;
         let is_even = self.setup.adaptation != Adaptation::Aal5;
         let interval_s = ends.filter(|_| is_even).map(interval_s);
-        Assessment::of(&self.cells_sent, &received).measures(interval_s)
+        let kept = self.kept();
+        let received = kept.units().map(|unit| (unit.at, unit.place));
+        Assessment::of(times, received).measures(interval_s)
     }
 
     /// Returns the streams that were multiplexed, or the only one.
@@ -289,7 +302,7 @@ impl Verdict {
         let mut found = Vec::new();
         if self.setup.adaptation != Adaptation::Udp {
             found.extend([
-                ("cells-sent", "cells", self.cells_sent.len() as f64),
+                ("cells-sent", "cells", self.sent.len() as f64),
                 ("cells-arrived", "cells", stats.cells as f64),
                 ("good-pdus", "packets", stats.good_pdus as f64),
                 ("bad-pdus", "packets", stats.bad_pdus as f64),

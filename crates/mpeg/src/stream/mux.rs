@@ -306,23 +306,21 @@ fn alone(stream: &TransportStream, map: &Pmt) -> Vec<Bytes> {
 
 /// Returns the share of a stream's packets, NULL packets excluded, that another stream has. It is 1 only if the other
 /// has exactly these, in order.
-pub fn same(original: &TransportStream, other: &TransportStream) -> f64 {
-    let useful = |stream: &TransportStream| -> Vec<Bytes> {
-        stream.packets.iter().filter(|bytes| pid(bytes) != Some(Pid::NULL)).copied().collect()
-    };
-    let (original, other) = (useful(original), useful(other));
-    if original == other {
+pub fn same<'a>(original: &'a TransportStream, other: &'a TransportStream) -> f64 {
+    let is_useful = |bytes: &&Bytes| pid(*bytes) != Some(Pid::NULL);
+    let useful = |stream: &'a TransportStream| stream.packets.iter().filter(is_useful);
+    if useful(original).eq(useful(other)) {
         return 1.0;
     }
-    let mut count: HashMap<Bytes, u64> = HashMap::new();
-    other.iter().for_each(|bytes| *count.entry(*bytes).or_default() += 1);
-    let there = original.iter().filter(|bytes| match count.get_mut(*bytes) {
+    let mut count: HashMap<&Bytes, u64> = HashMap::with_capacity(other.len());
+    useful(other).for_each(|bytes| *count.entry(bytes).or_default() += 1);
+    let there = useful(original).filter(|bytes| match count.get_mut(bytes) {
         Some(left) if *left > 0 => {
             *left -= 1;
             true
         }
         _ => false,
     });
-    let all = original.len().max(1) as f64;
+    let all = useful(original).count().max(1) as f64;
     (there.count() as f64 / all).min(1.0 - 1.0 / all)
 }
