@@ -15,8 +15,12 @@ use crate::show;
 
 /// Properties whose values are read from files: long texts, and secrets.
 const FROM_FILES: [&str; 4] = ["text", "password", "old", "new"];
-/// Largest file that is sent.
+/// Largest text that is sent.
 const MAX_SENT: u64 = 1 << 20;
+/// Largest upload that is sent; the server has a limit of its own.
+const MAX_UPLOAD: u64 = 1 << 30;
+/// Name of the argument of an upload's file.
+const FILE: &str = "upload-file";
 
 /// Arguments of `bentpipe remote`.
 #[derive(Debug)]
@@ -68,10 +72,12 @@ fn subcommand(operation: &'static RemoteOperation) -> Command {
     let places = operation.places.iter().map(|(name, capitals)| {
         Arg::new(&name[..]).required(true).value_name(&capitals[..]).help("Number of the object")
     });
-    let query = operation
-        .query
-        .iter()
-        .map(|(name, help)| Arg::new(&name[..]).long(&name[..]).value_name("VALUE").help(&help[..]));
+    let query = operation.query.iter().map(|(name, help, required)| {
+        Arg::new(&name[..]).long(&name[..]).value_name("VALUE").required(*required).help(&help[..])
+    });
+    let file = operation.is_upload.then(|| {
+        Arg::new(FILE).required(true).value_name("FILE").help("File to be sent, - for standard input")
+    });
     let body = operation.body.iter().map(|property| {
         let is_file = FROM_FILES.contains(&&property.name[..]);
         let help = property.description.trim_end_matches('.').to_owned();
@@ -83,7 +89,12 @@ fn subcommand(operation: &'static RemoteOperation) -> Command {
             .required(property.required)
             .help(help)
     });
-    Command::new(&operation.command[..]).about(&operation.summary[..]).args(places).args(query).args(body)
+    Command::new(&operation.command[..])
+        .about(&operation.summary[..])
+        .args(places)
+        .args(file)
+        .args(query)
+        .args(body)
 }
 
 pub(crate) fn run(arguments: &RemoteArguments) -> Result<u8, String> {
@@ -101,12 +112,16 @@ pub(crate) fn run(arguments: &RemoteArguments) -> Result<u8, String> {
     let query: Vec<String> = operation
         .query
         .iter()
-        .filter_map(|(name, _)| Some(format!("{name}={}", encoded(&text(name)?))))
+        .filter_map(|(name, ..)| Some(format!("{name}={}", encoded(&text(name)?))))
         .collect();
     let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
     let server = text("server").unwrap_or_default();
     let address = format!("{}/api/v1{path}{query}", server.trim_end_matches('/'));
-    send(operation, &address, &body(operation, &text)?, matches)
+    let body = match text(FILE).filter(|_| operation.is_upload) {
+        Some(file) => Some(("application/octet-stream", bytes(&file)?)),
+        None => body(operation, &text)?.map(|json| ("application/json", json.into_bytes())),
+    };
+    send(operation, &address, body, matches)
 }
 
 fn body(
@@ -141,6 +156,18 @@ fn contents(path: &str) -> Result<String, String> {
     read.map_err(wrong)?;
     let is_line = text.lines().count() == 1;
     Ok(if is_line { text.trim_end_matches(['\r', '\n']).to_owned() } else { text })
+}
+
+/// Returns the content of a file.
+fn bytes(path: &str) -> Result<Vec<u8>, String> {
+    let wrong = |error: io::Error| format!("{path}: {error}");
+    let mut bytes = Vec::new();
+    let read = match path {
+        "-" => io::stdin().lock().take(MAX_UPLOAD).read_to_end(&mut bytes),
+        _ => File::open(path).map_err(wrong)?.take(MAX_UPLOAD).read_to_end(&mut bytes),
+    };
+    read.map_err(wrong)?;
+    Ok(bytes)
 }
 
 fn encoded(text: &str) -> String {
@@ -181,7 +208,7 @@ fn trust(given: Option<&Path>) -> Result<TlsConfig, String> {
 fn send(
     operation: &RemoteOperation,
     address: &str,
-    body: &Option<String>,
+    body: Option<(&str, Vec<u8>)>,
     matches: &ArgMatches,
 ) -> Result<u8, String> {
     let mut config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
@@ -206,8 +233,8 @@ fn send(
     }
     let wrong = |error: &dyn std::fmt::Display| format!("{address}: {error}");
     let answer = match body {
-        Some(body) => {
-            let request = request.header("content-type", "application/json").body(body.clone());
+        Some((kind, body)) => {
+            let request = request.header("content-type", kind).body(body);
             agent.run(request.map_err(|error| wrong(&error))?)
         }
         None => agent.run(request.body(()).map_err(|error| wrong(&error))?),

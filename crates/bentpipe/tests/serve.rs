@@ -10,6 +10,8 @@ mod campaigns;
 mod client;
 #[path = "serve/emulation.rs"]
 mod emulation;
+#[path = "serve/files.rs"]
+mod files;
 #[path = "serve/jobs.rs"]
 mod jobs;
 #[path = "serve/schema.rs"]

@@ -3,6 +3,7 @@
 pub(crate) mod access;
 mod archive;
 pub(crate) mod body;
+pub(crate) mod files;
 pub(crate) mod jobs;
 mod openapi;
 pub(crate) mod people;
@@ -85,7 +86,8 @@ const PAGE: &[(&str, &str)] =
 /// Returns all operations.
 pub(crate) fn operations() -> Vec<Operation> {
     use crate::store::{
-        audit::Logged, jobs as j, people as p, presets::Preset, reservations::Reservation, scenarios as s,
+        audit::Logged, files::UserFile, jobs as j, people as p, presets::Preset, reservations::Reservation,
+        scenarios as s,
     };
     let level = Access::Level;
     rows! {
@@ -117,6 +119,11 @@ pub(crate) fn operations() -> Vec<Operation> {
         listPresets get "/presets", level(0), "List presets: named settings of entries", query &[("section", "Section, such as link")] => 200 Vec<Preset>, presets::list;
         savePreset post "/presets", level(1), "Save a preset, in place of an own one of that name", body presets::NewPreset => 201 Preset, presets::save;
         removePreset delete "/presets/{id}", level(1), "Remove a preset" => 204, presets::remove;
+        listFiles get "/files", level(0), "List files that scenarios can name", query PAGE => 200 Vec<UserFile>, files::list;
+        addFile post "/files", level(1), "Upload a file, in place of an own one of that name",
+            query &[("name", "Name, as scenarios write it"), ("shared", "Set for the scenarios of all users; needs level 2")], body files::Octets => 201 UserFile, files::add;
+        getFile get "/files/{id}", level(0), "Download a file" => 200, files::content;
+        removeFile delete "/files/{id}", level(1), "Remove a file; jobs keep what they read" => 204, files::remove;
         getSchema get "/schema", level(0), "Show the JSON Schema of scenarios" => 200 serde_json::Value, scenarios::schema;
         listJobs get "/jobs", level(0), "List jobs, newest first",
             query &[("before", "Jobs before this number"), ("limit", "Most jobs, 1 to 1000"), ("state", "State"), ("search", "Text in the name or the note, or a tag"), ("scenario", "Number of the scenario")] => 200 Vec<j::Job>, jobs::list;

@@ -5,7 +5,9 @@ use bentpipe_record::NetworkMap;
 use bentpipe_scenario::{Document, Scenario};
 use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
 
+use crate::inputs::{Inputs, View};
 use crate::problem::{Finding, Problem, Result, findings};
+use crate::store::files::Content;
 
 /// Name of a scenario's text in messages.
 const NAME: &str = "scenario.toml";
@@ -21,22 +23,35 @@ pub(crate) struct Draft {
     pub(crate) points: usize,
     /// Budget, as `bentpipe check` prints it.
     pub(crate) budget: Option<Budget>,
+    /// Document, whose files are in `view`.
+    pub(crate) document: Document,
+    /// Folder of the files that it names.
+    pub(crate) view: Option<View>,
+    /// Files that it names.
+    pub(crate) files: Vec<Content>,
 }
 
-/// Checks a text as `bentpipe check` does, and refuses files of the server.
+/// Keys whose texts are names of files.
+const FILE_KEYS: [&str; 2] = ["file", "sizes"];
+
+/// Checks a text as `bentpipe check` does. It names files of its user alone, and none of the server.
 ///
 /// # Errors
 /// Returns the errors with their lines.
-pub(crate) fn check(text: &str) -> std::result::Result<Draft, Vec<Finding>> {
+pub(crate) fn check(text: &str, inputs: &Inputs) -> std::result::Result<Draft, Vec<Finding>> {
     let whole = |message: String| vec![Finding { line: 0, column: 0, key: String::new(), message }];
     if text.len() > MAX_TEXT {
         return Err(whole(format!("longer than {MAX_TEXT} bytes")));
     }
-    if let Some(key) = named_file(text) {
-        let message = "files of the server cannot be named".to_owned();
-        return Err(vec![Finding { line: line_of(text, &key), column: 1, key, message }]);
+    let named = files_of(text, inputs)?;
+    let mut document = Document::parse(NAME, text.as_bytes()).map_err(|error| findings(&error))?;
+    let view = match &named[..] {
+        [] => None,
+        named => Some(inputs.view(named).map_err(|error| whole(error.to_string()))?),
+    };
+    if let Some(view) = &view {
+        document = document.in_folder(view.path().to_owned());
     }
-    let document = Document::parse(NAME, text.as_bytes()).map_err(|error| findings(&error))?;
     let checked = bentpipe_lab::check::check(&document).map_err(|error| {
         let mut found = findings(&error.error);
         if !error.settings.is_empty() {
@@ -47,16 +62,39 @@ pub(crate) fn check(text: &str) -> std::result::Result<Draft, Vec<Finding>> {
     })?;
     // The same key may hide behind an older name, so that the typed scenario is searched too.
     let typed = serde_json::to_value(&checked.first).unwrap_or_default();
-    if has_file(&typed) {
+    if has_other_file(&typed, &named) {
         return Err(whole("files of the server cannot be named".to_owned()));
     }
     let budget = Budget::new(&checked.first).ok();
-    Ok(Draft { points: checked.of, scenario: checked.first, budget })
+    let files = named.iter().filter_map(|name| inputs.find(name).cloned()).collect();
+    Ok(Draft { points: checked.of, scenario: checked.first, budget, document, view, files })
+}
+
+/// Returns the names of files in a text, each once.
+fn files_of(text: &str, inputs: &Inputs) -> std::result::Result<Vec<String>, Vec<Finding>> {
+    let all = named_files(text);
+    let refuse = |(key, name): &(String, String)| {
+        let message = match inputs.names()[..] {
+            [] => "files of the server cannot be named: upload yours on the page Files".to_owned(),
+            ref known => format!(
+                "no uploaded file is called \"{}\": expected one of {}, or upload it on the page Files",
+                name.chars().take(60).collect::<String>(),
+                known[..known.len().min(20)].join(", ")
+            ),
+        };
+        Finding { line: line_of(text, key), column: 1, key: key.clone(), message }
+    };
+    let unknown: Vec<Finding> =
+        all.iter().filter(|(_, name)| inputs.find(name).is_none()).map(refuse).collect();
+    let mut names: Vec<String> = all.into_iter().map(|(_, name)| name).collect();
+    names.sort_unstable();
+    names.dedup();
+    if unknown.is_empty() { Ok(names) } else { Err(unknown) }
 }
 
 /// Checks a text and returns its errors as a problem.
-pub(crate) fn checked(text: &str) -> Result<Draft> {
-    check(text).map_err(|problems| Problem { problems, ..Problem::bad("the scenario has errors") })
+pub(crate) fn checked(text: &str, inputs: &Inputs) -> Result<Draft> {
+    check(text, inputs).map_err(|problems| Problem { problems, ..Problem::bad("the scenario has errors") })
 }
 
 /// Returns the network of a text that may have errors elsewhere.
@@ -64,43 +102,80 @@ pub(crate) fn network(draft: &Draft) -> NetworkMap {
     bentpipe_lab::run::network_map(&draft.scenario, draft.budget.as_ref())
 }
 
-/// Returns the first key named `file` in a TOML text.
-fn named_file(text: &str) -> Option<String> {
-    let document: DocumentMut = text.parse().ok()?;
-    file_in(document.as_table())
+/// Returns `true` if an assignment of a key names a file.
+pub(crate) fn names_file(assignment: &str) -> bool {
+    let key = assignment.split_once('=').map_or(assignment, |(key, _)| key);
+    is_file_key(key) || !named_files(assignment).is_empty()
 }
 
-fn file_in(table: &dyn TableLike) -> Option<String> {
-    table.iter().find_map(|(key, item)| {
-        // A sweep has whole keys, with their dots in quotes.
-        let is_file = key.rsplit('.').next().is_some_and(|last| last.trim_matches(['"', ' ']) == "file");
-        let names = is_file && (item.is_value() && !item.is_inline_table());
-        if names { Some(key.to_owned()) } else { file_in_item(item).map(|inner| format!("{key}.{inner}")) }
-    })
+/// Returns all names of files in a TOML text, each with its key.
+///
+/// A value that is no text stands for a name that no file has.
+fn named_files(text: &str) -> Vec<(String, String)> {
+    let document: DocumentMut = text.parse().unwrap_or_default();
+    let mut found = Vec::new();
+    files_in(document.as_table(), "", &mut found);
+    found
 }
 
-fn file_in_item(item: &Item) -> Option<String> {
-    match item {
-        Item::Value(value) => file_in_value(value),
-        Item::ArrayOfTables(list) => list.iter().find_map(|table| file_in(table)),
-        other => file_in(other.as_table_like()?),
+/// Returns `true` if a key's value is the name of a file. A sweep has whole keys, with their dots in quotes.
+fn is_file_key(key: &str) -> bool {
+    let last = key.rsplit('.').next().unwrap_or(key).trim_matches(['"', '\'', ' ']);
+    FILE_KEYS.contains(&last)
+}
+
+fn files_in(table: &dyn TableLike, prefix: &str, found: &mut Vec<(String, String)>) {
+    for (key, item) in table.iter() {
+        let whole = format!("{prefix}{key}");
+        match item.as_value().filter(|_| is_file_key(key)) {
+            Some(value) => file_names(key, &whole, value, found),
+            None => files_in_item(item, &whole, found),
+        }
     }
 }
 
-fn file_in_value(value: &Value) -> Option<String> {
+fn file_names(key: &str, whole: &str, value: &Value, found: &mut Vec<(String, String)>) {
     match value {
-        Value::InlineTable(table) => file_in(table),
-        Value::Array(list) => list.iter().find_map(file_in_value),
-        _ => None,
+        Value::String(name) => found.push((whole.to_owned(), name.value().clone())),
+        Value::Array(list) => list.iter().for_each(|value| file_names(key, whole, value, found)),
+        Value::InlineTable(table) => files_in(table, &format!("{whole}."), found),
+        // Numbers are sizes of pictures.
+        _ if key != "sizes" => found.push((whole.to_owned(), String::new())),
+        _ => {}
     }
 }
 
-fn has_file(value: &serde_json::Value) -> bool {
+fn files_in_item(item: &Item, key: &str, found: &mut Vec<(String, String)>) {
+    match item {
+        Item::Value(value) => files_in_value(value, key, found),
+        Item::ArrayOfTables(list) => {
+            list.iter().for_each(|table| files_in(table, &format!("{key}."), found));
+        }
+        other => {
+            if let Some(table) = other.as_table_like() {
+                files_in(table, &format!("{key}."), found);
+            }
+        }
+    }
+}
+
+fn files_in_value(value: &Value, key: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::InlineTable(table) => files_in(table, &format!("{key}."), found),
+        Value::Array(list) => list.iter().for_each(|value| files_in_value(value, key, found)),
+        _ => {}
+    }
+}
+
+/// Returns `true` if a typed scenario names another file than these.
+fn has_other_file(value: &serde_json::Value, names: &[String]) -> bool {
     match value {
         serde_json::Value::Object(table) => {
-            table.get("file").is_some_and(|file| file.is_string()) || table.values().any(has_file)
+            let is_other = |name: &str| !names.iter().any(|known| known == name);
+            let named = FILE_KEYS.iter().filter_map(|key| table.get(*key)?.as_str());
+            named.into_iter().any(is_other) || table.values().any(|value| has_other_file(value, names))
         }
-        serde_json::Value::Array(list) => list.iter().any(has_file),
+        serde_json::Value::Array(list) => list.iter().any(|value| has_other_file(value, names)),
         _ => false,
     }
 }
@@ -353,14 +428,66 @@ queue = { kind = \"drop-tail\", limit = \"20 kB\" }
             "file = \"/etc/shadow\"",
             "[link.a.channel]\nfile = \"../../x\"",
             "[flow.a]\ntraffic = { kind = \"replay\", file = \"x.pcap\" }",
+            "[flow.a]\ntraffic = { kind = \"stream\", model = { sizes = \"/etc/shadow\" } }",
             "x = [{ y = [{ file = \"x\" }] }]",
             "[[x]]\nfile = 'x'",
             "[sweep]\n\"link.a.channel.file\" = [\"x\"]",
             "\"fi\\u006ce\" = \"x\"",
+            "file = 1",
         ] {
-            assert!(named_file(text).is_some(), "{text}");
-            assert!(check(text).is_err(), "{text}");
+            assert!(!named_files(text).is_empty(), "{text}");
+            assert!(check(text, &Inputs::default()).is_err(), "{text}");
         }
-        assert_eq!(named_file("[node.file]\nkind = \"host\""), None);
+        assert!(named_files("[node.file]\nkind = \"host\"\n[x]\nsizes = [1.0, 2.0, 3.0]").is_empty());
+        for assignment in
+            ["link.a.channel.file=/etc/shadow", "link.a.channel={ file = \"x\" }", "link.a.\"file\" = 'x'"]
+        {
+            assert!(names_file(assignment), "{assignment}");
+        }
+        assert!(!names_file("link.a.rate=\"1 Mbit/s\"") && !names_file("flow.f.count='1 to 9'"));
+    }
+
+    /// A key for a file that the schema has and this module does not know would open the server's files.
+    #[test]
+    fn every_key_that_names_a_file_is_known() {
+        fn walk(value: &serde_json::Value, found: &mut Vec<(String, String)>) {
+            for (key, property) in value["properties"].as_object().into_iter().flatten() {
+                let text = property["description"].as_str().unwrap_or_default();
+                let text = text.split("\n\n").next().unwrap_or_default();
+                let kind = &property["type"];
+                let is_text = kind == "string" || kind[0] == "string";
+                let words = || text.split(|c: char| !c.is_alphanumeric());
+                if is_text && words().any(|word| word.eq_ignore_ascii_case("file")) {
+                    found.push((key.clone(), text.to_owned()));
+                }
+            }
+            match value {
+                serde_json::Value::Object(table) => table.values().for_each(|value| walk(value, found)),
+                serde_json::Value::Array(list) => list.iter().for_each(|value| walk(value, found)),
+                _ => {}
+            }
+        }
+        let mut found = Vec::new();
+        walk(bentpipe_scenario::catalogue::schema(), &mut found);
+        assert!(found.len() >= 6, "{found:?}");
+        for (key, text) in found {
+            assert!(FILE_KEYS.contains(&&key[..]), "{key}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_scenario_reads_the_files_of_its_user() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut receiving = crate::inputs::Receiving::new(folder.path()).expect("a file");
+        receiving.add(b"time,delay\n0 s,10 ms\n1 s,20 ms\n").expect("written");
+        let content = receiving.keep("leo.csv").expect("kept");
+        let inputs = Inputs::new(folder.path(), vec![content.clone()]);
+        let text = "title = \"t\"\nduration = \"2 s\"\nnode.a = {}\nnode.b = {}\n[link.l]\nbetween = [\"a\", \"b\"]\n\
+                    rate = \"1 Mbit/s\"\ndelay_changes = { file = \"leo.csv\" }\n";
+        let draft = check(text, &inputs).map_err(|found| format!("{found:?}")).expect("checked");
+        assert_eq!(draft.files, [content]);
+        let found = check(&text.replace("leo", "geo"), &inputs).err().expect("refused");
+        assert_eq!((found[0].line, &found[0].key[..]), (8, "link.l.delay_changes.file"));
+        assert!(found[0].message.contains("\"geo.csv\": expected one of leo.csv"), "{}", found[0].message);
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! - `store` has all SQL: users, sessions, versions of scenarios, jobs with their events, an audit log.
 //! - `runner` runs jobs as child processes, `bentpipe run`, and adopts those that outlived a server.
+//! - `inputs` keeps the content of users' files, and gives scenarios folders in which they have their names.
 //! - `api` has one table of operations, of which routes, access and OpenAPI are made; `guard` checks each request.
 //! - `pages` writes HTML that works without scripts.
 //!
@@ -18,6 +19,7 @@ mod diff;
 mod drafts;
 mod forms;
 mod guard;
+mod inputs;
 mod limits;
 mod log;
 mod nightly;

@@ -2,6 +2,7 @@
 
 mod assets;
 mod entry;
+mod files;
 mod form;
 mod jobs;
 mod layout;
@@ -12,10 +13,14 @@ mod studies;
 
 pub(crate) use layout::{problem, refuse};
 
+use axum::extract::DefaultBodyLimit;
 use axum::routing::{MethodRouter, get, post};
 
 use crate::app::App;
 use crate::guard::Access;
+
+/// Most bytes of a form with a file.
+const MAX_FORM: usize = crate::inputs::MAX_FILE as usize + (64 << 10);
 
 /// Page, or target of a form.
 pub(crate) struct Page {
@@ -70,6 +75,9 @@ pub(crate) fn pages() -> Vec<Page> {
         "/jobs/{id}/remarks", level(1) => post(jobs::annotate);
         "/studies", level(0) => get(studies::list);
         "/studies/launch", level(1) => post(studies::launch);
+        "/files", level(0) => get(files::list);
+        "/files/add", level(1) => post(files::add).layer(DefaultBodyLimit::max(MAX_FORM));
+        "/files/{id}/remove", level(1) => post(files::remove);
         "/reservations", level(0) => get(reservations::list);
         "/reservations/add", level(1) => post(reservations::add);
         "/reservations/{id}/remove", level(1) => post(reservations::remove);

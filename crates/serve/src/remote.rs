@@ -21,10 +21,12 @@ pub struct RemoteOperation {
     pub summary: String,
     /// Places of the path, which are numbers: name, and the same in capitals.
     pub places: Vec<(String, String)>,
-    /// Parameters of the query: name and description.
-    pub query: Vec<(String, String)>,
+    /// Parameters of the query: name, description, and `true` if it must be given.
+    pub query: Vec<(String, String, bool)>,
     /// Set if it has a body.
     pub has_body: bool,
+    /// Set if the body is the bytes of a file.
+    pub is_upload: bool,
     /// Properties of the body.
     pub body: Vec<Property>,
     /// Set if the answer is JSON, or nothing.
@@ -85,7 +87,10 @@ fn read(document: &Value, (method, path): (&str, &str), operation: &Value) -> Re
         path: path.to_owned(),
         summary: text(operation, "summary"),
         places: within("path").map(|one| (text(one, "name"), text(one, "name").to_uppercase())).collect(),
-        query: within("query").map(|one| (text(one, "name"), text(one, "description"))).collect(),
+        query: within("query")
+            .map(|one| (text(one, "name"), text(one, "description"), one["required"] == true))
+            .collect(),
+        is_upload: !operation["requestBody"]["content"]["application/octet-stream"].is_null(),
         has_body: !operation["requestBody"].is_null(),
         body: properties(document, &operation["requestBody"]["content"]["application/json"]["schema"]),
         is_json,
@@ -130,5 +135,9 @@ mod tests {
         assert_eq!(required, ["end", "purpose", "start"]);
         let file = all.iter().find(|operation| operation.id == "getArtifact").expect("an operation");
         assert_eq!((file.places.len(), file.is_json), (2, false));
+        let upload = all.iter().find(|operation| operation.id == "addFile").expect("an operation");
+        let required: Vec<&str> =
+            upload.query.iter().filter(|(.., required)| *required).map(|(name, ..)| &name[..]).collect();
+        assert_eq!((required, upload.is_upload, upload.body.len()), (vec!["name"], true, 0));
     }
 }

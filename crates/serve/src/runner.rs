@@ -22,9 +22,10 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::clock::now_ms;
+use crate::store::files::{self, Content};
 use crate::store::jobs::{self, Job, MAX_ATTEMPTS};
 use crate::store::{Result, StoreError};
-use crate::{log, nightly};
+use crate::{inputs, log, nightly};
 
 /// Time between two looks at running children.
 const TURN: Duration = Duration::from_millis(100);
@@ -54,6 +55,9 @@ const GATHERED: &str = "runs.parquet";
 const PARTS: &str = "parts/";
 /// Folder of a campaign in that of a job's results.
 const CAMPAIGN_FOLDER: &str = "results/campaign";
+/// Folder of a job's scenario and of the files that it names.
+const INPUT: &str = "input";
+const SCENARIO: &str = "input/scenario.toml";
 /// Lowered priority of children.
 const NICENESS: i32 = 10;
 
@@ -93,6 +97,7 @@ impl Runner {
 
     /// Runs jobs until the channel closes. Children outlive it.
     pub(crate) fn run(mut self, wake: &Receiver<()>) {
+        inputs::clean(&self.app.settings.folder);
         let mut looked = i64::MIN;
         loop {
             if now_ms() >= looked.saturating_add(BACKUP_LOOK_MS) {
@@ -238,6 +243,7 @@ impl Runner {
     fn keep_results(&self, db: &Transaction<'_>, job: &Job, results: &str) -> Result<()> {
         let folder = self.folder(job.id).join("results").join(results);
         jobs::set_folder(db, job.id, results)?;
+        keep_inputs(&self.app.settings.folder, &files::of_job(db, job.id)?, &folder);
         let mut files = Vec::new();
         list_files(&folder, "", &mut files);
         if files.iter().any(|(path, _)| path == GATHERED) {
@@ -252,8 +258,11 @@ impl Runner {
 
     /// Starts the child of a job that was claimed.
     fn start(&mut self, job: &Job) -> Result<()> {
-        let text = self.app.store.read(|db| jobs::text(db, job))?;
-        match self.spawn(job, &text) {
+        let (text, files) = self
+            .app
+            .store
+            .read(|db| Ok::<_, StoreError>((jobs::text(db, job)?, files::of_job(db, job.id)?)))?;
+        match self.spawn(job, &text, &files) {
             Ok(child) => {
                 self.children.insert(job.id, child);
                 Ok(())
@@ -268,11 +277,15 @@ impl Runner {
         }
     }
 
-    fn spawn(&self, job: &Job, text: &str) -> io::Result<Child> {
+    fn spawn(&self, job: &Job, text: &str, files: &[Content]) -> io::Result<Child> {
         let folder = self.folder(job.id);
         fs::create_dir_all(folder.join("results"))?;
         if job.study.is_none() {
-            fs::write(folder.join("scenario.toml"), text)?;
+            let input = folder.join(INPUT);
+            fs::create_dir_all(&input)?;
+            fs::write(input.join("scenario.toml"), text)?;
+            let data = &self.app.settings.folder;
+            files.iter().try_for_each(|content| inputs::place(data, content, &input))?;
         }
         let lock = OpenOptions::new().create(true).append(true).read(true).open(folder.join("lock"))?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
@@ -286,19 +299,19 @@ impl Runner {
                 command.args(job.quick.then_some("--quick"));
             }
             None if job.is_emulation() => {
-                command.args(["emulate", "scenario.toml", "--real-flows", "--out", "results"]);
+                command.args(["emulate", SCENARIO, "--real-flows", "--out", "results"]);
             }
             None if job.is_search() => {
-                command.args(["search", "scenario.toml"]);
+                command.args(["search", SCENARIO]);
                 let question = job.search.clone().unwrap_or_default();
                 command.arg(format!("--over={}", question.over));
                 command.args(question.conditions.iter().map(|condition| format!("--while={condition}")));
             }
             None if job.is_campaign() => {
-                command.args(["campaign", "run", CAMPAIGN_FOLDER, "--scenario", "scenario.toml", "--gather"]);
+                command.args(["campaign", "run", CAMPAIGN_FOLDER, "--scenario", SCENARIO, "--gather"]);
             }
             None => {
-                command.args(["run", "scenario.toml"]);
+                command.args(["run", SCENARIO]);
             }
         }
         if job.is_campaign() {
@@ -326,6 +339,19 @@ impl Runner {
         let child = command.stdin(lock).stdout(Stdio::null()).stderr(errors).spawn()?;
         limit(&child, job.is_emulation());
         Ok(child)
+    }
+}
+
+/// Puts the files that a scenario names into the folder of its results, in which an archive has them.
+fn keep_inputs(data: &Path, files: &[Content], folder: &Path) {
+    let input = folder.join(INPUT);
+    if files.is_empty() || fs::create_dir_all(&input).is_err() {
+        return;
+    }
+    for content in files {
+        if let Err(error) = inputs::place(data, content, &input) {
+            log::line(&format!("error: {}: {error}", input.join(&content.name).display()));
+        }
     }
 }
 

@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn examples_can_be_run() {
         for (name, text) in EXAMPLES {
-            assert!(crate::drafts::check(text).is_ok(), "{name}");
+            assert!(crate::drafts::check(text, &crate::inputs::Inputs::default()).is_ok(), "{name}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The database: one SQLite file, one writer, ordered migrations.
 
 pub(crate) mod audit;
+pub(crate) mod files;
 pub(crate) mod jobs;
 pub(crate) mod people;
 pub(crate) mod presets;
@@ -19,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0002.sql"),
     include_str!("../migrations/0003.sql"),
     include_str!("../migrations/0004.sql"),
+    include_str!("../migrations/0005.sql"),
 ];
 
 /// Number of idle connections for reading that are kept.

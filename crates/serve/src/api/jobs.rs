@@ -18,12 +18,15 @@ use tokio::io::AsyncReadExt;
 
 use super::access::may_change;
 use super::body::{Body, Ids, Search};
+use super::files::inputs;
 use super::scenarios::Page;
 use crate::app::{App, blocking};
 use crate::control;
-use crate::drafts;
+use crate::drafts::{self, Draft};
 use crate::guard::{Caller, log};
+use crate::inputs::Inputs;
 use crate::problem::{Problem, Result, findings};
+use crate::store::files::{self, Content};
 use crate::store::jobs::{
     self, Artifact, CAMPAIGN, EMULATION, Event, Job, JobMeasure, Launch, Question, SEARCH, Selection,
 };
@@ -131,6 +134,7 @@ pub(crate) async fn start(app: &App, caller: &Caller, new: NewJob, key: Option<S
                 request_key: key.as_deref(),
             };
             let id = jobs::launch(db, &launch)?;
+            files::give(db, id, &subject.files)?;
             if jobs::unfinished_of(db, user.id)? > MAX_UNFINISHED {
                 let detail =
                     format!("you have {MAX_UNFINISHED} unfinished jobs: wait for them, or cancel some");
@@ -149,6 +153,8 @@ struct Subject {
     version: Option<i64>,
     name: String,
     shared: bool,
+    /// Files that the scenario names.
+    files: Vec<Content>,
 }
 
 async fn of_scenario(app: &App, caller: &Caller, id: i64, new: &NewJob) -> Result<Subject> {
@@ -166,9 +172,9 @@ async fn of_scenario(app: &App, caller: &Caller, id: i64, new: &NewJob) -> Resul
             Ok((scenario, version, scenarios::text(db, version)?))
         })
         .await?;
-    let settings = new.clone();
-    blocking(move || check(&text, &settings)).await?;
-    Ok(Subject { version: Some(version), name: scenario.name, shared: scenario.shared })
+    let (settings, inputs) = (new.clone(), inputs(app, caller.user.id).await?);
+    let files = blocking(move || check(&text, &settings, &inputs)).await?;
+    Ok(Subject { version: Some(version), name: scenario.name, shared: scenario.shared, files })
 }
 
 fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
@@ -189,14 +195,19 @@ fn of_study(app: &App, name: &str, new: &NewJob) -> Result<Subject> {
     if new.version.is_some() || new.seeds.is_some() || new.duration.is_some() {
         return Err(Problem::bad("`version`, `seeds` and `duration` are of scenarios: a study has its own"));
     }
-    Ok(Subject { version: None, name: format!("study {name}"), shared: true })
+    Ok(Subject { version: None, name: format!("study {name}"), shared: true, files: Vec::new() })
 }
 
-/// Checks a scenario with the settings of a job.
-fn check(text: &str, new: &NewJob) -> Result<()> {
-    let draft = drafts::checked(text)?;
-    let mut document =
-        Document::parse("scenario.toml", text.as_bytes()).map_err(|error| Problem::from(&error))?;
+/// Checks a scenario with the settings of a job, and returns the files that it names.
+fn check(text: &str, new: &NewJob, inputs: &Inputs) -> Result<Vec<Content>> {
+    let mut draft = drafts::checked(text, inputs)?;
+    let files = std::mem::take(&mut draft.files);
+    check_settings(draft, new).map(|()| files)
+}
+
+fn check_settings(draft: Draft, new: &NewJob) -> Result<()> {
+    // The view goes last, as the document reads from it.
+    let Draft { mut document, points, scenario, view: _view, .. } = draft;
     if let Some(duration) = &new.duration {
         let refused = |error: &bentpipe_scenario::ScenarioError| Problem {
             problems: findings(error),
@@ -207,10 +218,10 @@ fn check(text: &str, new: &NewJob) -> Result<()> {
         document.set(&assignment).map_err(|error| refused(&error))?;
         document.scenario().map_err(|error| refused(&error))?;
     }
-    let seeds = new.seeds.unwrap_or(draft.scenario.seeds).max(1) as usize;
-    let runs = draft.points.saturating_mul(seeds);
+    let seeds = new.seeds.unwrap_or(scenario.seeds).max(1) as usize;
+    let runs = points.saturating_mul(seeds);
     if new.emulate {
-        return check_emulation(new, draft.points);
+        return check_emulation(new, points);
     }
     if let Some(question) = &new.search {
         return check_search(new, &document, question, seeds);
@@ -239,6 +250,9 @@ fn check_search(new: &NewJob, document: &Document, question: &Question, seeds: u
         return Err(Problem::bad(format!("search: expected at most {MAX_QUESTION} bytes each")));
     }
     let refused = |what: &str, error: &dyn std::fmt::Display| Problem::bad(format!("search.{what}: {error}"));
+    if drafts::names_file(over) {
+        return Err(refused("over", &"a search is over numbers: expected no name of a file"));
+    }
     for condition in conditions {
         condition.parse::<Condition>().map_err(|error| refused("while", &error))?;
     }
@@ -392,6 +406,9 @@ pub(crate) async fn change(app: &App, caller: &Caller, id: i64, change: Change) 
     }
     let folder = app.job_folder(id);
     let assignment = format!("{}={}", key.trim(), value.trim());
+    if drafts::names_file(&assignment) {
+        return Err(Problem::bad("value: files cannot be named while a job runs"));
+    }
     let at_s = blocking(move || control::set(&folder, job.attempt, &assignment)).await?;
     let content = serde_json::json!({ "key": key.trim(), "value": value.trim(), "at": at_s });
     app.write(move |db| Ok(jobs::add_event(db, id, "set", &content)?)).await?;
@@ -603,7 +620,7 @@ pub(crate) async fn artifact(
 }
 
 /// Returns the first `bytes` bytes of a file as a streamed body.
-fn streamed(file: File, bytes: u64) -> HttpBody {
+pub(super) fn streamed(file: File, bytes: u64) -> HttpBody {
     let (mut sender, receiver) = tokio::io::duplex(CHUNK);
     tokio::spawn(async move {
         let mut file = tokio::fs::File::from_std(file).take(bytes);

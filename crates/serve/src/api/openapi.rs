@@ -76,7 +76,10 @@ fn describe(operation: &Operation, generator: &mut schemars::SchemaGenerator) ->
         }
     });
     if let Some(body) = operation.body {
-        let content = json!({ "application/json": { "schema": body(generator) } });
+        let schema = body(generator);
+        let is_binary = schema.get("format").is_some_and(|format| format == "binary");
+        let kind = if is_binary { "application/octet-stream" } else { "application/json" };
+        let content = json!({ kind: { "schema": schema } });
         described["requestBody"] = json!({ "required": true, "content": content });
     }
     match operation.access {
@@ -95,9 +98,13 @@ fn parameters(operation: &Operation) -> Vec<Value> {
     let in_path =
         names.map(|name| json!({ "name": name, "in": "path", "required": true, "schema": integer }));
     let in_query = operation.query.iter().map(|(name, description)| {
-        let is_text = matches!(*name, "state" | "search" | "section" | "select");
-        let schema = if is_text { json!({ "type": "string" }) } else { integer.clone() };
-        json!({ "name": name, "in": "query", "required": false, "description": description, "schema": schema })
+        let schema = match *name {
+            "state" | "search" | "section" | "select" | "name" => json!({ "type": "string" }),
+            "shared" => json!({ "type": "boolean" }),
+            _ => integer.clone(),
+        };
+        let required = *name == "name";
+        json!({ "name": name, "in": "query", "required": required, "description": description, "schema": schema })
     });
     in_path.chain(in_query).collect()
 }

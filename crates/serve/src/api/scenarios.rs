@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{may_change, may_share};
 use super::body::{Body, Ids, Search};
+use super::files::inputs;
 use super::people::checked_title;
 use crate::app::{App, blocking};
 use crate::drafts;
@@ -282,9 +283,14 @@ pub(crate) async fn version(
     Ok(Json(Text { text: version_text(&app, &caller, id, version).await? }))
 }
 
-pub(crate) async fn check(Body(body): Body<Text>) -> Result<Json<Verdict>> {
+pub(crate) async fn check(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(body): Body<Text>,
+) -> Result<Json<Verdict>> {
+    let inputs = inputs(&app, caller.user.id).await?;
     let verdict = blocking(move || {
-        Ok(match drafts::check(&body.text) {
+        Ok(match drafts::check(&body.text, &inputs) {
             Ok(draft) => {
                 let budget = draft.budget.map(|budget| budget.to_string()).unwrap_or_default();
                 Verdict { problems: Vec::new(), points: draft.points, budget }
@@ -295,10 +301,15 @@ pub(crate) async fn check(Body(body): Body<Text>) -> Result<Json<Verdict>> {
     Ok(Json(verdict.await?))
 }
 
-pub(crate) async fn edit(Body(body): Body<Edit>) -> Result<Json<Edited>> {
+pub(crate) async fn edit(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(body): Body<Edit>,
+) -> Result<Json<Edited>> {
+    let inputs = inputs(&app, caller.user.id).await?;
     let edited = blocking(move || {
         let text = drafts::edit(&sized(body.text)?, &body.key, body.value.as_deref())?;
-        let problems = drafts::check(&text).err().unwrap_or_default();
+        let problems = drafts::check(&text, &inputs).err().unwrap_or_default();
         Ok(Edited { text, problems })
     });
     Ok(Json(edited.await?))

@@ -92,6 +92,7 @@ fn bar(caller: &Caller) -> Markup {
                 a href="/" { "Scenarios" }
                 a href="/studies" { "Studies" }
                 a href="/jobs" { "Jobs" }
+                a href="/files" { "Files" }
                 a href="/reservations" { "Reservations" }
                 @if caller.user.level >= 3 {
                     a href="/users" { "Users" }

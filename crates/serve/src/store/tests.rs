@@ -1,6 +1,6 @@
 use rusqlite::Connection;
 
-use super::{MIGRATIONS, Store, StoreError, audit, jobs, people, reservations, scenarios};
+use super::{MIGRATIONS, Store, StoreError, audit, files, jobs, people, reservations, scenarios};
 
 fn store() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -138,6 +138,7 @@ fn a_database_of_every_schema_opens_and_answers() {
         include_bytes!("../../tests/schema-2.sqlite"),
         include_bytes!("../../tests/schema-3.sqlite"),
         include_bytes!("../../tests/schema-4.sqlite"),
+        include_bytes!("../../tests/schema-5.sqlite"),
     ];
     assert_eq!(all.len(), MIGRATIONS.len(), "a schema has no committed database");
     for committed in all {
@@ -153,6 +154,8 @@ fn a_database_of_every_schema_opens_and_answers() {
         assert_eq!(write(&store, audit::broken_at), None);
         write(&store, |db| launch(db, 1, None));
         assert!(write(&store, |db| reservations::after(db, 0)).len() < 2);
+        let files = write(&store, |db| files::list(db, &ann, 0, 9));
+        assert_eq!(files.len(), write(&store, |db| files::of_job(db, 1)).len());
     }
 }
 

@@ -1,0 +1,147 @@
+//! Files of users, which their scenarios name: uploads, jobs that keep what they read, refusals.
+
+use serde_json::{Value, json};
+
+use crate::client::{Answer, SCENARIO, Server, User};
+
+/// Scenario whose delay comes from a file.
+fn scenario() -> String {
+    let udp = "traffic = { kind = \"udp\", payload = \"60 B\", pattern = { kind = \"constant\", interval = \"20 ms\" } }";
+    let text = SCENARIO.replace("delay = \"10 ms\"", "delay_changes = { file = \"leo.csv\" }");
+    text.replace("traffic = { kind = \"tcp\" }", udp)
+}
+
+fn changes(delay_ms: u32) -> String {
+    format!("time,delay\n0 s,{delay_ms} ms\n1 s,{delay_ms} ms\n")
+}
+
+fn upload(server: &Server, user: &User, name: &str, content: &str) -> Answer {
+    let path = format!("/api/v1/files?name={name}");
+    server.send(user, ("POST", &path), &[("content-type", "application/octet-stream")], content)
+}
+
+/// Sends the page's form, as a browser does.
+fn form(server: &Server, user: &User, (field, file): (&str, &str), content: &str) -> Answer {
+    let body = format!(
+        "--xx\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\n{field}\r\n--xx\r\nContent-Disposition: form-data; \
+         name=\"file\"; filename=\"{file}\"\r\nContent-Type: text/csv\r\n\r\n{content}\r\n--xx--\r\n"
+    );
+    server.send(user, ("POST", "/files/add"), &[("content-type", "multipart/form-data; boundary=xx")], &body)
+}
+
+fn files(server: &Server, user: &User) -> Vec<Value> {
+    server.api(user, "GET", "/files", &Value::Null).json().as_array().expect("a list").clone()
+}
+
+fn delay(server: &Server, user: &User, job: i64) -> f64 {
+    let path = format!("/jobs/{job}/measures?search=flow.f.delay-mean");
+    let measures = server.api(user, "GET", &path, &Value::Null).json();
+    measures[0]["mean"].as_f64().unwrap_or_else(|| panic!("{measures}"))
+}
+
+#[test]
+fn a_job_reads_an_uploaded_file_and_keeps_it() {
+    let server = Server::new();
+    let boss = server.boss();
+    let ann = server.user(&boss, "ann", 1);
+    let scenario = server.scenario(&ann, &scenario());
+    let launch = json!({ "scenario": scenario });
+    let refused = server.api(&ann, "POST", "/jobs", &launch);
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert_eq!(refused.json()["problems"][0]["key"], "link.l.delay_changes.file", "{refused:?}");
+    let made = upload(&server, &ann, "leo.csv", &changes(10));
+    assert_eq!(made.status, 201, "{made:?}");
+    let first = server.launch(&ann, &launch);
+    server.wait_for(&ann, first, "done");
+    // By the form of the page: another content under the same name.
+    let sent = form(&server, &ann, ("leo.csv", "other.csv"), &changes(50));
+    assert_eq!((sent.status, sent.header("location")), (303, Some("/files")), "{sent:?}");
+    let second = server.launch(&ann, &launch);
+    server.wait_for(&ann, second, "done");
+    let (before, after) = (delay(&server, &ann, first), delay(&server, &ann, second));
+    assert!((0.010..0.012).contains(&before) && (0.050..0.052).contains(&after), "{before} {after}");
+    let all = files(&server, &ann);
+    assert_eq!(
+        (all.len(), &all[0]["name"], &all[0]["size"]),
+        (1, &json!("leo.csv"), &json!(changes(50).len()))
+    );
+    // The first job still has what it read, also after the file is gone.
+    let removed = server.api(&ann, "DELETE", &format!("/files/{}", all[0]["id"]), &Value::Null);
+    assert_eq!(removed.status, 204, "{removed:?}");
+    let artifacts = server.api(&ann, "GET", &format!("/jobs/{first}/artifacts"), &Value::Null).json();
+    let kept = artifacts.as_array().expect("a list").iter().find(|one| one["path"] == "input/leo.csv");
+    let number = kept.expect("the file")["number"].as_i64().expect("a number");
+    let path = format!("/api/v1/jobs/{first}/artifacts/{number}");
+    assert_eq!(server.send(&ann, ("GET", &path), &[], "").body, changes(10));
+    let again = server.api(&ann, "POST", "/jobs", &launch);
+    assert_eq!(again.status, 400, "{again:?}");
+}
+
+#[test]
+fn searches_and_campaigns_read_files_too() {
+    let server = Server::new();
+    let boss = server.boss();
+    upload(&server, &boss, "leo.csv", &changes(10));
+    let id = server.scenario(&boss, &scenario());
+    let over =
+        json!({ "over": "link.l.rate='1000 to 800 kbit/s by 100'", "while": ["flow.f.goodput >= 1 bit/s"] });
+    let search = server.launch(&boss, &json!({ "scenario": id, "search": over }));
+    server.wait_for(&boss, search, "done");
+    let swept = scenario() + "[sweep]\n\"link.l.rate\" = [\"1 Mbit/s\", \"2 Mbit/s\"]\n";
+    let id = server.scenario(&boss, &swept);
+    let campaign = server.launch(&boss, &json!({ "scenario": id, "campaign": true }));
+    let job = server.wait_for(&boss, campaign, "done");
+    assert_eq!((&job["finished"], &job["message"]), (&json!(2), &json!("")), "{job}");
+}
+
+#[test]
+fn files_belong_to_their_users_and_names_lead_nowhere() {
+    let server = Server::new();
+    let boss = server.boss();
+    let [ann, bob] = ["ann", "bob"].map(|name| server.user(&boss, name, 1));
+    assert_eq!(upload(&server, &ann, "leo.csv", &changes(10)).status, 201);
+    let id = files(&server, &ann)[0]["id"].clone();
+    assert!(files(&server, &bob).is_empty());
+    for (method, path) in [("GET", format!("/files/{id}")), ("DELETE", format!("/files/{id}"))] {
+        assert_eq!(server.api(&bob, method, &path, &Value::Null).status, 404, "{method}");
+    }
+    let check = |user: &User| {
+        server.api(user, "POST", "/check", &json!({ "text": scenario() })).json()["problems"].clone()
+    };
+    assert_eq!((check(&ann), check(&bob)[0]["line"].as_i64()), (json!([]), Some(8)));
+    // What all may read needs level 2.
+    let path = "/api/v1/files?name=leo.csv&shared=true";
+    assert_eq!(server.send(&ann, ("POST", path), &[], "x").status, 403);
+    assert_eq!(server.send(&boss, ("POST", path), &[], &changes(20)).status, 201);
+    assert_eq!(check(&bob), json!([]));
+    for name in ["..", "%2e%2e%2fx", "a%2fb", ".x", "scenario.toml", "", "a%00b", "%C3%A9"] {
+        assert_eq!(upload(&server, &ann, name, "x").status, 400, "{name}");
+    }
+    for file in ["../x", "/etc/passwd", "..\\x"] {
+        assert_eq!(form(&server, &ann, ("", file), "x").status, 400, "{file}");
+    }
+    for (key, text) in [
+        ("sizes", "traffic = { kind = \"stream\", model = { sizes = \"/etc/passwd\" } }"),
+        ("file", "traffic = { kind = \"replay\", file = \"/etc/passwd\" }"),
+    ] {
+        let text = SCENARIO.replace("traffic = { kind = \"tcp\" }", text);
+        let found = server.api(&ann, "POST", "/check", &json!({ "text": text })).json();
+        let refused = found["problems"][0]["key"].as_str().unwrap_or_default().to_owned();
+        assert!(refused.ends_with(key), "{found}");
+    }
+    // Nothing is left of what was refused.
+    let left = std::fs::read_dir(server.data().join("files")).expect("a folder").count();
+    assert_eq!(left, 2);
+}
+
+#[test]
+fn too_much_is_refused_while_it_comes() {
+    let server = Server::new();
+    let boss = server.boss();
+    let large = "x".repeat((64 << 20) + 1);
+    let refused = upload(&server, &boss, "large.ts", &large);
+    assert!(refused.status == 413 && refused.body.contains("64 MiB"), "{} {}", refused.status, refused.body);
+    assert_eq!(upload(&server, &boss, "large.ts", &large[1..]).status, 201);
+    let left = std::fs::read_dir(server.data().join("files")).expect("a folder").count();
+    assert_eq!(left, 1);
+}

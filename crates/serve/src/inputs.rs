@@ -1,0 +1,213 @@
+//! Content of users' files, by its hash, and folders in which scenarios find it by name.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::clock::{hex, secret};
+use crate::store::files::Content;
+
+/// Largest file, in bytes.
+pub(crate) const MAX_FILE: u64 = 64 << 20;
+/// Most bytes and files of a user, those that only jobs have still included.
+pub(crate) const MAX_OWN: u64 = 1 << 30;
+pub(crate) const MAX_FILES: u64 = 1000;
+/// Most bytes of a name.
+const MAX_NAME: usize = 100;
+/// Ending of what is being received, and beginning of folders for checks.
+const PART: &str = ".part";
+const VIEW: &str = "view-";
+
+/// Returns the folder of content in a data folder.
+pub(crate) fn folder(data: &Path) -> PathBuf {
+    data.join("files")
+}
+
+/// Returns the file of content.
+pub(crate) fn path(data: &Path, sha256: &str) -> PathBuf {
+    folder(data).join(sha256)
+}
+
+/// Returns `true` if scenarios can name a file so.
+pub(crate) fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    name.len() <= MAX_NAME
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(plain)
+        && !name.eq_ignore_ascii_case("scenario.toml")
+}
+
+/// Removes what a server left that was killed: halves of files, and folders of checks.
+pub(crate) fn clean(data: &Path) {
+    for entry in fs::read_dir(folder(data)).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let _ = match () {
+            () if name.ends_with(PART) => fs::remove_file(entry.path()),
+            () if name.starts_with(VIEW) => fs::remove_dir_all(entry.path()),
+            () => Ok(()),
+        };
+    }
+}
+
+/// File that is being received. It is removed unless it is kept.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    data: PathBuf,
+    path: PathBuf,
+    file: File,
+    hash: Sha256,
+    size: u64,
+}
+
+impl Receiving {
+    /// Begins to receive a file.
+    ///
+    /// # Errors
+    /// Returns an error if the data folder cannot be written.
+    pub(crate) fn new(data: &Path) -> io::Result<Receiving> {
+        fs::create_dir_all(folder(data))?;
+        let path = folder(data).join(format!("{}{PART}", secret()));
+        let file = File::create_new(&path)?;
+        Ok(Receiving { data: data.to_owned(), path, file, hash: Sha256::new(), size: 0 })
+    }
+
+    /// Returns the number of bytes received.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Adds a block.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub(crate) fn add(&mut self, block: &[u8]) -> io::Result<()> {
+        self.size += block.len() as u64;
+        self.hash.update(block);
+        self.file.write_all(block)
+    }
+
+    /// Waits until what was received is on disk.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    /// Keeps the file by its hash, and returns it under a name.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub(crate) fn keep(self, name: &str) -> io::Result<Content> {
+        let sha256 = hex(&self.hash.clone().finalize());
+        fs::rename(&self.path, path(&self.data, &sha256))?;
+        Ok(Content { name: name.to_owned(), size: self.size as i64, sha256 })
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        // After `keep` there is none.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Files that a user's scenarios can name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inputs {
+    data: PathBuf,
+    all: Vec<Content>,
+}
+
+impl Inputs {
+    pub(crate) fn new(data: &Path, all: Vec<Content>) -> Inputs {
+        Inputs { data: data.to_owned(), all }
+    }
+
+    /// Returns the content that a name stands for.
+    pub(crate) fn find(&self, name: &str) -> Option<&Content> {
+        self.all.iter().find(|content| content.name == name)
+    }
+
+    /// Returns all names.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.all.iter().map(|content| &content.name[..]).collect()
+    }
+
+    /// Makes a folder in which these files have their names. It goes when the result is dropped.
+    ///
+    /// # Errors
+    /// Returns an error if the data folder cannot be written.
+    pub(crate) fn view(&self, names: &[String]) -> io::Result<View> {
+        let view = View(folder(&self.data).join(format!("{VIEW}{}", secret())));
+        fs::create_dir_all(&view.0)?;
+        let found = names.iter().filter_map(|name| self.find(name));
+        found.into_iter().try_for_each(|content| place(&self.data, content, &view.0))?;
+        Ok(view)
+    }
+}
+
+/// Gives content its name in a folder of the data folder.
+///
+/// # Errors
+/// Returns an error if the folder cannot be written.
+pub(crate) fn place(data: &Path, content: &Content, into: &Path) -> io::Result<()> {
+    match fs::hard_link(path(data, &content.sha256), into.join(&content.name)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Folder with files under their names.
+#[derive(Debug)]
+pub(crate) struct View(PathBuf);
+
+impl View {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_nowhere_else() {
+        for name in ["fade.csv", "a", "call-2.pcap", "A_1.ts"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in
+            ["", ".", "..", "../x", "/etc/passwd", "a/b", ".x", "a b", "a\0", "é", "-x", "Scenario.toml"]
+        {
+            assert!(!is_name(name), "{name}");
+        }
+        assert!(!is_name(&"a".repeat(101)));
+    }
+
+    #[test]
+    fn content_is_kept_by_its_hash_and_seen_by_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut receiving = Receiving::new(folder.path()).expect("a file");
+        receiving.add(b"ab").and_then(|()| receiving.add(b"c")).expect("written");
+        let content = receiving.keep("x.csv").expect("kept");
+        // FIPS 180-2, appendix B.1.
+        assert_eq!(content.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        drop(Receiving::new(folder.path()).expect("a file"));
+        let inputs = Inputs::new(folder.path(), vec![content]);
+        let view = inputs.view(&["x.csv".to_owned(), "no.csv".to_owned()]).expect("a folder");
+        assert_eq!(fs::read(view.path().join("x.csv")).expect("read"), b"abc");
+        let seen = view.path().to_owned();
+        drop(view);
+        assert!(!seen.exists());
+        assert_eq!(fs::read_dir(super::folder(folder.path())).expect("a folder").count(), 1);
+    }
+}
