@@ -1,5 +1,6 @@
 //! Scenario texts of users: checks, the network, and changes of keys in place.
 
+use bentpipe_agent::files::{has_file, named_file};
 use bentpipe_lab::budget::Budget;
 use bentpipe_record::NetworkMap;
 use bentpipe_scenario::{Document, Scenario};
@@ -46,8 +47,7 @@ pub(crate) fn check(text: &str) -> std::result::Result<Draft, Vec<Finding>> {
         found
     })?;
     // The same key may hide behind an older name, so that the typed scenario is searched too.
-    let typed = serde_json::to_value(&checked.first).unwrap_or_default();
-    if has_file(&typed) {
+    if has_file(&checked.first) {
         return Err(whole("files of the server cannot be named".to_owned()));
     }
     let budget = Budget::new(&checked.first).ok();
@@ -62,47 +62,6 @@ pub(crate) fn checked(text: &str) -> Result<Draft> {
 /// Returns the network of a text that may have errors elsewhere.
 pub(crate) fn network(draft: &Draft) -> NetworkMap {
     bentpipe_lab::run::network_map(&draft.scenario, draft.budget.as_ref())
-}
-
-/// Returns the first key named `file` in a TOML text.
-fn named_file(text: &str) -> Option<String> {
-    let document: DocumentMut = text.parse().ok()?;
-    file_in(document.as_table())
-}
-
-fn file_in(table: &dyn TableLike) -> Option<String> {
-    table.iter().find_map(|(key, item)| {
-        // A sweep has whole keys, with their dots in quotes.
-        let is_file = key.rsplit('.').next().is_some_and(|last| last.trim_matches(['"', ' ']) == "file");
-        let names = is_file && (item.is_value() && !item.is_inline_table());
-        if names { Some(key.to_owned()) } else { file_in_item(item).map(|inner| format!("{key}.{inner}")) }
-    })
-}
-
-fn file_in_item(item: &Item) -> Option<String> {
-    match item {
-        Item::Value(value) => file_in_value(value),
-        Item::ArrayOfTables(list) => list.iter().find_map(|table| file_in(table)),
-        other => file_in(other.as_table_like()?),
-    }
-}
-
-fn file_in_value(value: &Value) -> Option<String> {
-    match value {
-        Value::InlineTable(table) => file_in(table),
-        Value::Array(list) => list.iter().find_map(file_in_value),
-        _ => None,
-    }
-}
-
-fn has_file(value: &serde_json::Value) -> bool {
-    match value {
-        serde_json::Value::Object(table) => {
-            table.get("file").is_some_and(|file| file.is_string()) || table.values().any(has_file)
-        }
-        serde_json::Value::Array(list) => list.iter().any(has_file),
-        _ => false,
-    }
 }
 
 /// Returns the first line that mentions the last part of `key`, or 0.

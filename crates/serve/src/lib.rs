@@ -5,6 +5,7 @@
 //!
 //! - `store` has all SQL: users, sessions, versions of scenarios, jobs with their events, an audit log.
 //! - `runner` runs jobs as child processes, `bentpipe run`, and adopts those that outlived a server.
+//! - `sites` has the other machines that dial in, and the jobs that run on them.
 //! - `api` has one table of operations, of which routes, access and OpenAPI are made; `guard` checks each request.
 //! - `pages` writes HTML that works without scripts.
 //!
@@ -28,6 +29,7 @@ mod remote;
 mod runner;
 mod server;
 mod setup;
+mod sites;
 mod store;
 mod studies;
 mod tls;

@@ -1,0 +1,133 @@
+//! Sites: other machines that dial in, their connections, and jobs that run on them.
+
+pub(crate) mod door;
+mod steps;
+
+pub(crate) use steps::{begin, folder, read, step};
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bentpipe_agent::protocol::{MAX_WAIT_MS, TaskReport};
+use tokio::sync::Notify;
+
+use crate::clock::now_ms;
+use crate::tls::Tls;
+
+/// Time without a message after which a site counts as gone, in milliseconds.
+const SILENT_MS: i64 = MAX_WAIT_MS as i64 + 10_000;
+/// Time between two notes of a site's state in the database, in milliseconds.
+const NOTE_MS: i64 = 20_000;
+
+/// Sites that are connected.
+#[derive(Default)]
+pub(crate) struct Sites {
+    /// TLS of the server, without which no site can log in.
+    pub(crate) tls: OnceLock<Arc<Tls>>,
+    present: Mutex<HashMap<i64, Presence>>,
+    /// Reports that there may be commands.
+    news: Notify,
+}
+
+/// Connection of a site.
+#[derive(Debug)]
+struct Presence {
+    /// Number of the connection. A later one takes its place.
+    channel: u64,
+    heard_ms: i64,
+    noted_ms: i64,
+    /// Tasks as they were last reported.
+    tasks: Vec<TaskReport>,
+}
+
+/// Connection of a client, over which a site may log in.
+#[derive(Clone, Debug)]
+pub(crate) struct Channel(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    number: u64,
+    /// Exporter value of its TLS session.
+    binding: Option<[u8; 32]>,
+    site: OnceLock<i64>,
+}
+
+impl Channel {
+    /// Makes the channel of a connection, with the exporter value of its TLS 1.3 session.
+    pub(crate) fn new(binding: Option<[u8; 32]>) -> Channel {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Channel(Arc::new(Inner { number, binding, site: OnceLock::new() }))
+    }
+
+    /// Returns the site that logged in.
+    pub(crate) fn site(&self) -> Option<i64> {
+        self.0.site.get().copied()
+    }
+}
+
+/// What a poll needs of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Due {
+    /// Set if its results or tasks are to be taken in.
+    apply: bool,
+    /// Set if the state of the machine is to be noted.
+    note: bool,
+}
+
+impl Sites {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<i64, Presence>> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns `true` if a site is connected.
+    pub(crate) fn is_connected(&self, site: i64) -> bool {
+        self.lock().get(&site).is_some_and(|presence| now_ms() - presence.heard_ms < SILENT_MS)
+    }
+
+    /// Lets waiting sites look for commands.
+    pub(crate) fn wake(&self) {
+        self.news.notify_waiters();
+    }
+
+    /// Makes a channel that of a site, in place of an earlier one.
+    fn enter(&self, site: i64, channel: &Channel) {
+        let _ = channel.0.site.set(site);
+        let presence =
+            Presence { channel: channel.0.number, heard_ms: now_ms(), noted_ms: 0, tasks: Vec::new() };
+        self.lock().insert(site, presence);
+        self.wake();
+    }
+
+    /// Forgets a channel that is closed.
+    pub(crate) fn leave(&self, channel: &Channel) {
+        self.lock().retain(|_, presence| presence.channel != channel.0.number);
+    }
+
+    /// Forgets a site that was revoked.
+    pub(crate) fn expel(&self, site: i64) {
+        self.lock().remove(&site);
+        self.wake();
+    }
+
+    /// Returns `true` if a channel is still that of its site.
+    fn is_current(&self, site: i64, channel: &Channel) -> bool {
+        self.lock().get(&site).is_some_and(|presence| presence.channel == channel.0.number)
+    }
+
+    /// Notes a message with the tasks of a site. Returns what is due, or `None` if another connection took the place.
+    fn hear(&self, site: i64, channel: &Channel, tasks: &[TaskReport]) -> Option<Due> {
+        let mut all = self.lock();
+        let presence = all.get_mut(&site).filter(|presence| presence.channel == channel.0.number)?;
+        presence.heard_ms = now_ms();
+        let note = presence.heard_ms - presence.noted_ms >= NOTE_MS;
+        if note {
+            presence.noted_ms = presence.heard_ms;
+        }
+        // The first message counts: tasks may be missing.
+        let apply = presence.tasks != tasks || note;
+        tasks.clone_into(&mut presence.tasks);
+        Some(Due { apply, note })
+    }
+}
