@@ -20,18 +20,18 @@ pub fn fuzz_messages(data: &[u8]) {
         }
         let _ = check_poll(&poll);
         for result in &poll.results {
-            if let Outcome::Files { files } = &result.outcome {
-                if manifest::check(files).is_ok() {
-                    let bytes: u64 = files.iter().map(|file| file.bytes).sum();
-                    assert!(bytes <= MAX_BYTES);
-                    for file in files {
-                        assert_eq!(path_refusal(&file.path), None);
-                        let whole: u64 = (0..file.chunk_count()).map(|chunk| file.chunk_bytes(chunk)).sum();
-                        assert_eq!(whole, file.bytes);
-                        assert!((0..file.chunk_count()).all(|chunk| file.chunk_hash(chunk).is_some()));
-                        assert!(file.chunk_bytes(0) <= CHUNK);
-                    }
-                }
+            let Outcome::Files { files } = &result.outcome else { continue };
+            if manifest::check(files).is_err() {
+                continue;
+            }
+            let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+            assert!(bytes <= MAX_BYTES);
+            for file in files {
+                assert_eq!(path_refusal(&file.path), None);
+                let whole: u64 = (0..file.chunk_count()).map(|chunk| file.chunk_bytes(chunk)).sum();
+                assert_eq!(whole, file.bytes);
+                assert!((0..file.chunk_count()).all(|chunk| file.chunk_hash(chunk).is_some()));
+                assert!(file.chunk_bytes(0) <= CHUNK);
             }
         }
     }

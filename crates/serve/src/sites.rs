@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use bentpipe_agent::protocol::{MAX_WAIT_MS, TaskReport};
+use bentpipe_agent::protocol::{Clock, MAX_WAIT_MS, Poll, TaskReport};
 use tokio::sync::Notify;
 
 use crate::clock::now_ms;
@@ -39,6 +39,8 @@ struct Presence {
     noted_ms: i64,
     /// Tasks as they were last reported.
     tasks: Vec<TaskReport>,
+    /// Clock as it was last stated.
+    clock: Clock,
 }
 
 /// Connection of a client, over which a site may log in.
@@ -94,8 +96,8 @@ impl Sites {
     /// Makes a channel that of a site, in place of an earlier one.
     fn enter(&self, site: i64, channel: &Channel) {
         let _ = channel.0.site.set(site);
-        let presence =
-            Presence { channel: channel.0.number, heard_ms: now_ms(), noted_ms: 0, tasks: Vec::new() };
+        let (tasks, clock) = (Vec::new(), Clock::default());
+        let presence = Presence { channel: channel.0.number, heard_ms: now_ms(), noted_ms: 0, tasks, clock };
         self.lock().insert(site, presence);
         self.wake();
     }
@@ -116,8 +118,13 @@ impl Sites {
         self.lock().get(&site).is_some_and(|presence| presence.channel == channel.0.number)
     }
 
-    /// Notes a message with the tasks of a site. Returns what is due, or `None` if another connection took the place.
-    fn hear(&self, site: i64, channel: &Channel, tasks: &[TaskReport]) -> Option<Due> {
+    /// Returns the clock of a site that is connected.
+    pub(crate) fn clock(&self, site: i64) -> Option<Clock> {
+        self.lock().get(&site).map(|presence| presence.clock.clone())
+    }
+
+    /// Notes a message of a site. Returns what is due, or `None` if another connection took the place.
+    fn hear(&self, site: i64, channel: &Channel, poll: &Poll) -> Option<Due> {
         let mut all = self.lock();
         let presence = all.get_mut(&site).filter(|presence| presence.channel == channel.0.number)?;
         presence.heard_ms = now_ms();
@@ -126,8 +133,9 @@ impl Sites {
             presence.noted_ms = presence.heard_ms;
         }
         // The first message counts: tasks may be missing.
-        let apply = presence.tasks != tasks || note;
-        tasks.clone_into(&mut presence.tasks);
+        let apply = presence.tasks != poll.tasks || note;
+        poll.tasks.clone_into(&mut presence.tasks);
+        presence.clock = poll.clock.clone();
         Some(Due { apply, note })
     }
 }

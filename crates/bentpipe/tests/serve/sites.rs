@@ -278,9 +278,10 @@ fn three_sites_start_together_and_bring_their_results_home() {
     lab.site("terminal", terminal, hosts);
     lab.wait_for_sites(3);
     assert!(lab.sites().iter().all(|site| site["problems"] == json!([])), "{:?}", lab.sites());
-    let file = include_str!("../../../../sites/three-machines.toml").replace("60 s", "6 s");
-    let file = file.replace("50 s", "3 s").replace("count = 50", "count = 3");
-    let id = lab.launch(GEO, &file);
+    let file = include_str!("../../../../sites/three-machines.toml").replace("60 s", "4500 ms");
+    let file = file.replace("45 s", "1 s").replace("count = 45", "count = 3").replace("\"2 s\"", "\"1 s\"");
+    // iperf3 takes ten round trips in addition to its second.
+    let id = lab.launch(&GEO.replace("270 ms", "50 ms"), &file);
     lab.wait_for_task(&id, "download", "running");
     // The cable to a site is cut while it works.
     let hub = &machines.0[0];
@@ -296,7 +297,7 @@ fn three_sites_start_together_and_bring_their_results_home() {
     assert!(echoes.contains("3 packets transmitted, 3 received"), "{echoes}");
     let shortest = echoes.split("rtt min/avg/max/mdev = ").nth(1).and_then(|rest| rest.split('/').next());
     let shortest: f64 = shortest.and_then(|text| text.parse().ok()).expect("a time");
-    assert!(shortest > 540.0, "over the satellite and back: {shortest} ms");
+    assert!(shortest > 100.0, "over the satellite and back: {shortest} ms");
     assert!(lab.file(&id, "report.html").contains("<svg"));
     let sites: Value = serde_json::from_str(&lab.file(&id, "sites.json")).expect("JSON");
     let tasks = sites["tasks"].as_array().expect("a list");
@@ -311,7 +312,7 @@ fn three_sites_start_together_and_bring_their_results_home() {
         task["ordered_us"].as_i64().expect("a time")
     };
     assert_eq!(ordered("satellite"), ordered("client"), "they start together");
-    assert_eq!(ordered("download") - ordered("satellite"), 2_000_000);
+    assert_eq!(ordered("download") - ordered("satellite"), 1_000_000);
     for name in ["gateway", "satellite", "terminal"] {
         let wait = Instant::now();
         while std::fs::read_dir(lab.path(name).join("tasks")).expect("a folder").next().is_some() {

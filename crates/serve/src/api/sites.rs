@@ -43,7 +43,13 @@ pub(crate) struct MadeInvitation {
 /// Returns the sites, with whether they are connected.
 pub(crate) async fn all(app: &App) -> Result<Vec<Site>> {
     let mut all = app.read(|db| Ok(sites::list(db)?)).await?;
-    all.iter_mut().for_each(|site| site.connected = app.sites.is_connected(site.id));
+    for site in &mut all {
+        site.connected = app.sites.is_connected(site.id);
+        if let Some(clock) = app.sites.clock(site.id) {
+            site.offset_us = clock.offset_us;
+            site.error_us = clock.error_us;
+        }
+    }
     Ok(all)
 }
 

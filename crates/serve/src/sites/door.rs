@@ -134,7 +134,7 @@ async fn poll(
     }
     let poll: Poll = parsed(&body)?;
     protocol::check_poll(&poll).map_err(Problem::bad)?;
-    let due = app.sites.hear(site, &channel, &poll.tasks).ok_or_else(displaced)?;
+    let due = app.sites.hear(site, &channel, &poll).ok_or_else(displaced)?;
     let wait = Duration::from_millis(poll.wait_ms.min(MAX_WAIT_MS).into());
     let is_looked_at = due.note || poll.doctor.is_some();
     if due.apply || is_looked_at || !poll.results.is_empty() {
@@ -185,13 +185,14 @@ async fn chunk(
     Search(place): Search<Place>,
     request: axum::extract::Request,
 ) -> Result<StatusCode> {
+    // First, as a connection ends with an answer to half a request.
+    let too_long = |_| Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "a chunk has at most 4 MiB");
+    let bytes = axum::body::to_bytes(request.into_body(), CHUNK as usize).await.map_err(too_long)?;
     let site = channel.site().filter(|site| app.sites.is_current(*site, &channel)).ok_or_else(displaced)?;
     let Place { task, file, chunk } = place;
     let asked = app.read(move |db| Ok(sites::asked_for(db, site, (task, file, chunk))?)).await?;
     let unasked = || Problem::new(StatusCode::CONFLICT, "the server did not ask for this");
     let (task, entry) = asked.ok_or_else(unasked)?;
-    let too_long = |_| Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "a chunk has at most 4 MiB");
-    let bytes = axum::body::to_bytes(request.into_body(), CHUNK as usize).await.map_err(too_long)?;
     if let Some(why) = lie(&entry, chunk, &bytes) {
         let object = format!("job {} task {}", task.job, task.name);
         log(&app, &task.site_name, &peer.to_string(), ("send file", &object, why)).await?;

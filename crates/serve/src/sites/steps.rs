@@ -24,7 +24,7 @@ use crate::store::{Result, StoreError};
 /// Time that sites have to prepare, in milliseconds.
 const PREPARE_MS: i64 = 30_000;
 /// Time from the order to the common start, in microseconds. Every site must have the order by then.
-const AHEAD_US: i64 = 2_500_000;
+const AHEAD_US: i64 = 2_000_000;
 /// Time that a site may be away after the longest time of its task, in microseconds.
 const AWAY_US: i64 = 300_000_000;
 /// The same once the job was cancelled.
@@ -83,7 +83,7 @@ pub(crate) fn step(app: &App, job: &Job) -> Result<Option<(&'static str, String)
         return conclude(app, job, &tasks).map(Some);
     }
     let changed = app.store.write(|db| {
-        let changed = give_up(app, db, job, &tasks)? || start(db, job, &tasks)? || stop(db, job, &tasks)?;
+        let changed = give_up(app, db, job, &tasks)? || start(app, db, job, &tasks)? || stop(db, job, &tasks)?;
         Ok::<_, StoreError>(fetch(db, &tasks)? || changed)
     })?;
     let mut brought = false;
@@ -142,7 +142,7 @@ fn give_up(app: &App, db: &Transaction<'_>, job: &Job, tasks: &[Task]) -> Result
 }
 
 /// Orders the common start once all are prepared. Returns `true` if something changed.
-fn start(db: &Transaction<'_>, job: &Job, tasks: &[Task]) -> Result<bool> {
+fn start(app: &App, db: &Transaction<'_>, job: &Job, tasks: &[Task]) -> Result<bool> {
     if job.cancel || !tasks.iter().all(|task| task.state == "prepared") {
         return Ok(false);
     }
@@ -150,32 +150,28 @@ fn start(db: &Transaction<'_>, job: &Job, tasks: &[Task]) -> Result<bool> {
     let most_us = read(job.sites.as_deref().unwrap_or_default(), &text).map_or(0.0, |job| job.clock_error_us);
     let mut known = Vec::new();
     for task in tasks {
-        let Some(site) = sites::find(db, task.site)? else {
-            sites::fail(db, task, "the site was revoked")?;
-            return Ok(true);
-        };
-        known.push(site);
+        known.push((app.sites.clock(task.site).unwrap_or_default(), &task.site_name));
     }
     let waited_ms = now_ms() - tasks.iter().map(|task| task.created).min().unwrap_or(0);
-    for (task, site) in tasks.iter().zip(&known) {
-        let why = match site.error_us {
+    for (task, (clock, site)) in tasks.iter().zip(&known) {
+        let why = match clock.error_us {
             Some(error_us) if error_us <= most_us => continue,
             // A better exchange may come.
             _ if waited_ms < PREPARE_MS => return Ok(false),
             Some(error_us) => format!(
                 "the clock of site {} is known to {:.1} ms only: the job wants {:.1} ms",
-                site.name,
+                site,
                 error_us / 1e3,
                 most_us / 1e3
             ),
-            None => format!("the clock of site {} is not known", site.name),
+            None => format!("the clock of site {site} is not known"),
         };
         sites::fail(db, task, &why)?;
         return Ok(true);
     }
     let at_us = now_us() + AHEAD_US;
-    for (task, site) in tasks.iter().zip(&known) {
-        sites::start(db, task, at_us + task.start_us, site)?;
+    for (task, (clock, _)) in tasks.iter().zip(&known) {
+        sites::start(db, task, at_us + task.start_us, clock)?;
     }
     Ok(true)
 }

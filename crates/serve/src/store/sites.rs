@@ -364,10 +364,10 @@ pub(crate) fn fail(db: &Transaction<'_>, task: &Task, why: &str) -> Result<()> {
 }
 
 /// Orders the start of a task.
-pub(crate) fn start(db: &Transaction<'_>, task: &Task, at_us: i64, site: &Site) -> Result<()> {
+pub(crate) fn start(db: &Transaction<'_>, task: &Task, at_us: i64, clock: &Clock) -> Result<()> {
     db.execute(
         "UPDATE site_task SET at_us = ?2, offset_us = ?3, error_us = ?4 WHERE id = ?1",
-        params![task.id, at_us, site.offset_us, site.error_us],
+        params![task.id, at_us, clock.offset_us, clock.error_us],
     )?;
     set_state(db, task, "starting", "")?;
     command(db, task.site, &Act::Start { task: task.id.unsigned_abs(), at_us })
