@@ -12,7 +12,8 @@ use crate::clock::{self, Difference, Exchange, now_us};
 use crate::link::{problem, refusal};
 use crate::memory::{Memory, Recalled};
 use crate::protocol::{
-    Act, Command, CommandResult, MAX_BATCH, MAX_TASKS, Outcome, Poll, TaskReport, TaskState, Turn, parse,
+    Act, Command, CommandResult, MAX_BATCH, MAX_MESSAGE, MAX_TASKS, Outcome, Poll, TaskReport, TaskState,
+    Turn, parse,
 };
 use crate::session::Session;
 use crate::task::Task;
@@ -155,7 +156,7 @@ impl Agent {
             if doctor.is_some() {
                 self.examined_us = sent;
             }
-            let results: Vec<CommandResult> = self.results.iter().take(MAX_BATCH).cloned().collect();
+            let results = batch(&self.results);
             let confirmed = results.len();
             let clock = self.difference.stated(sent, self.chrony_us);
             let sent = now_us();
@@ -227,11 +228,7 @@ impl Agent {
                 if count >= MAX_TASKS {
                     return Err(format!("the site has {count} tasks: remove some"));
                 }
-                let prepared = task.prepare(program, *most_s, &self.allowed, &own);
-                if prepared.is_err() {
-                    let _ = fs::remove_dir_all(task.file(""));
-                }
-                prepared
+                task.prepare(program, *most_s, &self.allowed, &own)
             }
             Act::Start { task: number, at_us } => {
                 let offset_us = self.difference.at(now_us()).map_or(0.0, |(offset, _)| offset);
@@ -244,7 +241,7 @@ impl Agent {
                 _ => Err("no such task".to_owned()),
             },
             Act::Drop { .. } => match task.prepared() {
-                Ok(Some(_)) => task.remove(),
+                Ok(Some(_)) => task.discard(),
                 _ => Ok(()),
             },
             Act::List { .. } | Act::Fetch { .. } => Err("a command that reads".to_owned()),
@@ -261,9 +258,15 @@ impl Agent {
         for number in numbers(&self.settings.folder.join("tasks")) {
             let task = self.task(number);
             // One that was not prepared to the end is not there.
-            if task.prepared()?.is_some() {
-                all.push(TaskReport { task: number, state: task.state()? });
+            if task.prepared()?.is_none() {
+                continue;
             }
+            let state = task.state()?;
+            if matches!(state, TaskState::Ended { .. }) && task.is_discarded() {
+                let _ = task.remove();
+                continue;
+            }
+            all.push(TaskReport { task: number, state });
         }
         all.truncate(MAX_TASKS);
         Ok(all)
@@ -282,6 +285,22 @@ impl Agent {
     }
 }
 
+/// Returns the first results, as many as a message holds. Lists of files are long.
+fn batch(results: &[CommandResult]) -> Vec<CommandResult> {
+    let mut left = MAX_MESSAGE / 2;
+    let fits = |result: &&CommandResult| {
+        let bytes = serde_json::to_vec(result).map_or(0, |text| text.len());
+        let fits = bytes <= left;
+        left = left.saturating_sub(bytes);
+        fits
+    };
+    let mut first: Vec<CommandResult> = results.iter().take(MAX_BATCH).take_while(fits).cloned().collect();
+    if first.is_empty() {
+        first.extend(results.first().cloned());
+    }
+    first
+}
+
 /// Returns the numbers that name folders, ascending.
 fn numbers(path: &Path) -> Vec<u64> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -293,4 +312,31 @@ fn numbers(path: &Path) -> Vec<u64> {
 /// Returns a reason of at most 2000 characters.
 fn shortened(why: &str) -> String {
     why.chars().take(2000).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::{Entry, sha256};
+
+    #[test]
+    fn a_message_holds_as_many_results_as_fit() {
+        let done = |id| CommandResult { id, outcome: Outcome::Done {} };
+        assert_eq!(batch(&[]), []);
+        let many: Vec<_> = (0..100).map(done).collect();
+        assert_eq!(batch(&many).len(), MAX_BATCH);
+        let entry = |n: usize| Entry {
+            path: format!("{n}-{}", "x".repeat(190)),
+            bytes: 1,
+            sha256: sha256(b"x"),
+            chunks: Vec::new(),
+        };
+        let files: Vec<Entry> = (0..crate::manifest::MAX_FILES).map(entry).collect();
+        let long = CommandResult { id: 7, outcome: Outcome::Files { files } };
+        let text = serde_json::to_vec(&long).expect("JSON");
+        assert!(text.len() > MAX_MESSAGE / 2 && text.len() + 65_536 < MAX_MESSAGE, "{}", text.len());
+        let ids = |results: &[CommandResult]| batch(results).iter().map(|one| one.id).collect::<Vec<_>>();
+        assert_eq!(ids(&[done(1), long.clone(), done(2)]), [1]);
+        assert_eq!(ids(&[long.clone(), long]), [7]);
+    }
 }

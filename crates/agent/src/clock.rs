@@ -15,6 +15,12 @@ pub(crate) fn now_us() -> i64 {
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
+/// Returns the microseconds of a clock that nobody sets.
+pub(crate) fn monotonic_us() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1000)
+}
+
 /// Waits.
 #[expect(clippy::disallowed_methods, reason = "a site waits for its controller and its tasks")]
 pub(crate) fn sleep(time: Duration) {

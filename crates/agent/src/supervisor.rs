@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
-use crate::clock::{now_us, sleep};
+use crate::clock::{monotonic_us, now_us, sleep};
 use crate::doctor::PATH;
 use crate::task::{Ended, OUTPUT, Prepared, Started, Task, WORK};
 use crate::{Error, folder};
@@ -68,7 +68,7 @@ fn run(task: &Task, prepared: &Prepared) -> Ended {
         let _ = child.wait();
         return failed(error.to_string());
     }
-    let deadline_us = started_us + i64::from(prepared.most_s) * 1_000_000;
+    let deadline_us = monotonic_us() + i64::from(prepared.most_s) * 1_000_000;
     let mut asked: Option<(i64, &str)> = None;
     let mut turns = 0_u32;
     loop {
@@ -85,7 +85,7 @@ fn run(task: &Task, prepared: &Prepared) -> Ended {
             Err(error) => return failed(error.to_string()),
         }
         turns = turns.wrapping_add(1);
-        let now = now_us();
+        let now = monotonic_us();
         match asked {
             None => {
                 asked = reason(task, prepared, now >= deadline_us, turns).map(|why| (now, why));

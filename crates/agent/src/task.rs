@@ -9,6 +9,7 @@
 //! | `started.json` | start and process of the program |
 //! | `stop` | exists once the end was requested |
 //! | `end.json` | end of the program |
+//! | `drop` | exists once the task is to be removed after its end |
 //! | `work/` | working folder of the program: its files are the results |
 
 use std::ffi::OsString;
@@ -80,6 +81,9 @@ impl Task {
     }
 
     /// Prepares a program, after the checks of its arguments and of the site's list.
+    ///
+    /// Repeated after a crash, it makes the task again. One that was started stays: a controller whose database was restored
+    /// gives its number once more.
     pub(crate) fn prepare(
         &self,
         program: &Program,
@@ -93,6 +97,15 @@ impl Task {
             return Err(format!("its time: expected 1 s to {} s, as the site's file says", allowed.most_s()));
         }
         let arguments = program::arguments(program, allowed, own)?;
+        if self.0.exists() {
+            let is_new = matches!(self.state(), Ok(TaskState::Prepared {}));
+            if !is_new {
+                return Err(
+                    "the site has another task of this number, with results: remove it there".to_owned()
+                );
+            }
+            self.remove()?;
+        }
         let made = || {
             folder::make(&self.file(WORK))?;
             if let Program::Emulate { scenario, .. } = program {
@@ -175,6 +188,22 @@ impl Task {
         let ended = Ended { ended_us: now_us(), code: None, why: "its supervisor was killed".to_owned() };
         folder::write_json(&self.file("end.json"), &ended)?;
         self.ended().map(|state| state.unwrap_or(TaskState::Prepared {}))
+    }
+
+    /// Removes the task, or stops it and lets it be removed after its end.
+    pub(crate) fn discard(&self) -> Result<(), String> {
+        match self.state() {
+            Ok(TaskState::Waiting {} | TaskState::Running { .. }) => {
+                self.stop()?;
+                folder::write(&self.file("drop"), b"").map_err(|error| error.to_string())
+            }
+            _ => self.remove(),
+        }
+    }
+
+    /// Returns `true` if the task is to be removed after its end.
+    pub(crate) fn is_discarded(&self) -> bool {
+        self.file("drop").exists()
     }
 
     /// Removes the folder.
@@ -297,6 +326,12 @@ mod tests {
         folder::write_json(&task.file("start.json"), &5).expect("written");
         assert_eq!(task.state().expect("read"), TaskState::Waiting {});
         assert!(task.remove().is_err_and(|why| why.contains("stop it first")));
+        task.discard().expect("asked");
+        assert!(task.is_discarded() && task.file("stop").exists());
+        assert!(
+            task.prepare(&PING, 60, &allowed, Path::new("bentpipe"))
+                .is_err_and(|why| why.contains("another task"))
+        );
         drop(lock);
         for _ in 0..2 {
             let state = task.state().expect("read");

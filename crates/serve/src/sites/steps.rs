@@ -83,7 +83,8 @@ pub(crate) fn step(app: &App, job: &Job) -> Result<Option<(&'static str, String)
         return conclude(app, job, &tasks).map(Some);
     }
     let changed = app.store.write(|db| {
-        let changed = give_up(app, db, job, &tasks)? || start(app, db, job, &tasks)? || stop(db, job, &tasks)?;
+        let changed =
+            give_up(app, db, job, &tasks)? || start(app, db, job, &tasks)? || stop(db, job, &tasks)?;
         Ok::<_, StoreError>(fetch(db, &tasks)? || changed)
     })?;
     let mut brought = false;

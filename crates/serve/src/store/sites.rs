@@ -16,6 +16,9 @@ use crate::clock::now_ms;
 /// Number from which commands do not go on after that of a site, which may lie.
 const MAX_NUMBER: u64 = 1 << 52;
 
+/// Most characters of a site's reasons that are kept.
+const MAX_WORDS: usize = 2000;
+
 /// Machine that dials in.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Site {
@@ -414,7 +417,10 @@ fn answer(db: &Transaction<'_>, site: i64, result: &CommandResult) -> Result<Opt
             Err(why) => fail(db, &task, &format!("the site's list of files is refused: {why}"))?,
         },
         (Act::Prepare { .. } | Act::Start { .. } | Act::Fetch { .. }, Outcome::Done {}) => {}
-        (_, Outcome::Refused { why }) => fail(db, &task, &format!("the site refuses: {why}"))?,
+        (_, Outcome::Refused { why }) => {
+            let why: String = why.chars().take(MAX_WORDS).collect();
+            fail(db, &task, &format!("the site refuses: {why}"))?;
+        }
         _ => fail(db, &task, "the site answers something else")?,
     }
     Ok(Some(task.job))
@@ -434,7 +440,7 @@ fn take_report(db: &Transaction<'_>, site: i64, report: &TaskReport) -> Result<O
                 "UPDATE site_task SET started_us = ?2, ended_us = ?3, code = ?4 WHERE id = ?1",
                 params![task.id, started_us, ended_us, code],
             )?;
-            let why: String = why.chars().take(500).collect();
+            let why: String = why.chars().take(MAX_WORDS).collect();
             set_state(db, &task, "ended", &why)?;
             command(db, site, &Act::List { task: report.task })?;
         }
