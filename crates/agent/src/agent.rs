@@ -19,7 +19,7 @@ use crate::session::Session;
 use crate::task::Task;
 use crate::{Allowed, Enrolment, Error, doctor, folder};
 
-/// Time for which an answer may wait while no task runs, and while one does, in milliseconds.
+/// Longest wait of an answer in milliseconds: while no task runs, and while one does.
 const IDLE_MS: u32 = 10_000;
 const BUSY_MS: u32 = 200;
 /// Time between two examinations of the machine, in microseconds.
@@ -58,7 +58,7 @@ pub struct Agent {
     examined_us: i64,
     chrony_us: Option<f64>,
     /// Time of the last answer of the controller.
-    heard_us: i64,
+    answered_us: i64,
     /// Lock that ends with the process.
     _lock: fs::File,
 }
@@ -85,7 +85,7 @@ impl Agent {
             results: Vec::new(),
             examined_us: i64::MIN,
             chrony_us: None,
-            heard_us: now_us(),
+            answered_us: now_us(),
             _lock: lock,
         })
     }
@@ -101,13 +101,13 @@ impl Agent {
     pub fn run(&mut self, stop: &Arc<AtomicBool>, note: &dyn Fn(&str)) {
         let mut wait = RETRY[0];
         while !stop.load(Ordering::SeqCst) {
-            let (was, before) = (self.heard_us, wait);
+            let (was, before) = (self.answered_us, wait);
             let error = match self.connect(note).and_then(|mut session| self.serve(&mut session, stop)) {
                 Ok(()) => return,
                 Err(error) => error,
             };
             // A connection that worked is tried again soon.
-            wait = if self.heard_us > was { RETRY[0] } else { (before * 2).min(RETRY[1]) };
+            wait = if self.answered_us > was { RETRY[0] } else { (before * 2).min(RETRY[1]) };
             if matches!(error, Error::Refused(_)) {
                 wait = REFUSED;
             }
@@ -141,7 +141,7 @@ impl Agent {
             let is_busy = |report: &TaskReport| {
                 matches!(report.state, TaskState::Waiting {} | TaskState::Running { .. })
             };
-            // The first exchange measures the clock, and tells the state of the machine, at once.
+            // The first exchange measures the clock, and reports the state of the machine, at once.
             let waits = self.results.is_empty() && self.examined_us != i64::MIN;
             let wait_ms = match tasks.iter().any(is_busy) {
                 _ if !waits => 0,
@@ -163,7 +163,7 @@ impl Agent {
             let answer = session.send("poll", &Poll { wait_ms, results, tasks, clock, doctor })?;
             let arrived = now_us();
             let turn: Turn = parse(&answer).map_err(Error::Connection)?;
-            self.heard_us = arrived;
+            self.answered_us = arrived;
             self.results.drain(..confirmed);
             self.difference.add(Exchange {
                 sent,
@@ -274,7 +274,7 @@ impl Agent {
 
     /// Removes prepared tasks that no controller has started in time.
     fn remove_orphans(&self) {
-        if now_us() - self.heard_us < ORPHAN_US {
+        if now_us() - self.answered_us < ORPHAN_US {
             return;
         }
         for report in self.tasks().unwrap_or_default() {

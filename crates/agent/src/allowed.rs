@@ -1,4 +1,4 @@
-//! What a site permits: its own file `site.toml`, which no controller can widen.
+//! Permissions of a site: its own file `site.toml`, which no controller can widen.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use crate::protocol::{MAX_TASK_S, Program};
 /// Most bytes of the file.
 const MAX_FILE: usize = 64 << 10;
 
-/// What a site permits.
+/// Permissions of a site.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Allowed {

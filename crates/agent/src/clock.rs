@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::protocol::Clock;
 
-/// Rate at which the bound of a measurement grows, as both oscillators may drift apart: 100 ppm.
+/// Growth of a measurement's bound, as both oscillators drift apart: 100 ppm.
 const DRIFT: f64 = 100e-6;
 
 /// Returns the microseconds since 1970, UTC.
@@ -15,7 +15,7 @@ pub(crate) fn now_us() -> i64 {
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Returns the microseconds of a clock that nobody sets.
+/// Returns the microseconds of a clock that is never set.
 pub(crate) fn monotonic_us() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1000)
@@ -60,9 +60,9 @@ impl Measured {
 }
 
 impl Difference {
-    /// Takes an exchange in. The one with the least error counts.
+    /// Adds an exchange. The one with the least error counts.
     ///
-    /// The error is at most half of the round trip, less the time at the controller: so much both ways may differ.
+    /// The error is at most half of the round trip, less the time at the controller: by this both ways may differ.
     pub(crate) fn add(&mut self, exchange: Exchange) {
         let Exchange { sent, received, answered, arrived } = exchange;
         let round_us = (arrived - sent) - (answered - received);
@@ -103,7 +103,9 @@ pub(crate) fn chrony_error_us() -> Option<f64> {
     tracked(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Reads the line of `chronyc -c tracking`: the offset, the root dispersion, and half of the root delay are the bound.
+/// Reads the line of `chronyc -c tracking`.
+///
+/// The bound is the offset, the root dispersion, and half of the root delay.
 fn tracked(line: &str) -> Option<f64> {
     let fields: Vec<&str> = line.trim().split(',').collect();
     let number = |at: usize| fields.get(at)?.parse::<f64>().ok().filter(|value| value.is_finite());

@@ -1,4 +1,6 @@
-//! Refusal of files that a scenario names: those of the machine that runs it are not its author's to read.
+//! Refusal of files that a scenario names.
+//!
+//! Those of the machine that runs it are not its author's to read.
 
 use bentpipe_scenario::{Document, Scenario};
 use toml_edit::{DocumentMut, Item, TableLike, Value};
@@ -34,7 +36,7 @@ fn file_in_value(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns `true` if a scenario that was read names a file, also by an older name of the key.
+/// Returns `true` if a scenario names a file, by any name of the key.
 pub fn has_file(scenario: &Scenario) -> bool {
     in_json(&serde_json::to_value(scenario).unwrap_or_default())
 }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 
-/// Makes a folder and those above it.
+/// Creates a folder and those above it.
 pub(crate) fn make(path: &Path) -> Result<(), Error> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| Error::file(path, error))

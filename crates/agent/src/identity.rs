@@ -1,4 +1,4 @@
-//! Identity of a site: its key, its controller, and the enrolment that makes both known to each other.
+//! Identity of a site: its key, its controller, and its enrolment there.
 
 use std::path::{Path, PathBuf};
 
@@ -6,8 +6,9 @@ use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
+use crate::digits::{from_hex, hex};
 use crate::link::{Link, Trust};
-use crate::protocol::{Enrol, Enrolled, VERSION, from_hex, hex, name_refusal, parse};
+use crate::protocol::{Enrol, Enrolled, VERSION, name_refusal, parse};
 use crate::{Error, folder};
 
 /// Start of invitations, by which a leaked one is found.
@@ -28,7 +29,7 @@ pub struct Invitation {
 }
 
 impl Invitation {
-    /// Makes an invitation for a controller with this certificate.
+    /// Creates an invitation for a controller with this certificate.
     ///
     /// # Panics
     /// Panics if the operating system has no random numbers.
@@ -124,7 +125,9 @@ impl Key {
     }
 }
 
-/// Returns the message that a site signs to log in: the TLS session's exporter value (RFC 9266), and the name.
+/// Returns the message that a site signs to log in.
+///
+/// It has the exporter value of the TLS session (RFC 9266), and the name.
 pub fn to_be_signed(binding: &[u8; 32], name: &str) -> Vec<u8> {
     [&b"bentpipe site login 1\0"[..], binding, name.as_bytes()].concat()
 }
@@ -148,8 +151,8 @@ pub fn enrol(
 ) -> Result<Enrolment, Error> {
     folder::make(folder)?;
     if folder.join(ENROLMENT).exists() {
-        let why = "this machine is enrolled already: remove the folder to enrol it anew";
-        return Err(Error::settings(folder, why.replace("anew", "again")));
+        let why = "this machine is enrolled already: remove the folder to enrol it again";
+        return Err(Error::settings(folder, why));
     }
     let controller = host_of(controller)?;
     let trust = match authorities {

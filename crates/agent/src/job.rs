@@ -33,7 +33,7 @@ use crate::protocol::{Attach, MAX_TASK_S, Program, name_refusal};
 pub const MAX_TEXT: usize = 64 << 10;
 /// Most tasks of a job.
 pub const MAX_TASKS: usize = 32;
-/// Time that a task may take on top of its duration, in seconds: for its set-up and its report.
+/// Time for set-up and report of a task, in seconds.
 const MARGIN_S: f64 = 60.0;
 /// Longest delay of a start, in seconds.
 const MAX_DELAY_S: f64 = 3600.0;
@@ -196,7 +196,7 @@ fn task(name: &str, entry: Entry, (scenario_s, longest_s): (f64, f64)) -> Result
     })
 }
 
-/// Returns the program of a task, the keys that it may have, and the time that it takes in seconds.
+/// Returns the program of a task, its possible keys, and its time in seconds.
 fn program_of(entry: Entry, scenario_s: f64) -> Result<(Program, &'static [&'static str], f64), String> {
     let host = || entry.host.ok_or("host: expected the address of the other end");
     let port = entry.port.unwrap_or(5201);

@@ -11,6 +11,7 @@
 mod agent;
 mod allowed;
 mod clock;
+pub mod digits;
 mod doctor;
 mod error;
 pub mod files;

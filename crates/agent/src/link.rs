@@ -33,12 +33,12 @@ const MAX_HEAD: usize = 16 << 10;
 /// Label of the exporter value of a TLS session (RFC 9266).
 const BINDING: &[u8] = b"EXPORTER-Channel-Binding";
 
-/// How a site knows its controller.
+/// Proof of the controller's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// By the hash of its certificate.
+    /// Hash of its certificate.
     Pin([u8; 32]),
-    /// By authorities in a file, and the name.
+    /// Signature of authorities in a file, and the name.
     Authorities(PathBuf),
 }
 

@@ -1,4 +1,4 @@
-//! Description of the files that a task left: sizes and hashes, whole and of each chunk.
+//! Description of the files that a task left: their sizes and hashes.
 //!
 //! A controller trusts none of it. Names are checked before a file is made, chunks before they are written, and the whole
 //! before the file counts.
@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::protocol::{from_hex, hex};
+use crate::digits::{from_hex, hex};
 
 /// Bytes of a chunk; the last one of a file is shorter.
 pub const CHUNK: u64 = 4 << 20;

@@ -37,9 +37,9 @@ pub(crate) struct Memory {
 /// Answer of the memory to a command.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Recalled {
-    /// It is new.
+    /// Command is new.
     New,
-    /// It was executed, or must not be.
+    /// Command was executed, or must not be.
     Known(Outcome),
 }
 

@@ -1,4 +1,6 @@
-//! Messages between a site and its controller: JSON of bounded size, in bodies of HTTP requests of the site.
+//! Messages between a site and its controller: JSON of bounded size.
+//!
+//! They are bodies of HTTP requests of the site.
 //!
 //! | request | body | answer |
 //! |---|---|---|
@@ -35,7 +37,7 @@ pub const MAX_TASK_S: u32 = 86_400;
 pub struct Enrol {
     /// Version of the protocol.
     pub version: u32,
-    /// One-time secret of the invitation.
+    /// Secret of the invitation, for one use.
     pub secret: String,
     /// Public Ed25519 key in hexadecimal digits.
     pub key: String,
@@ -83,7 +85,7 @@ pub struct Poll {
     pub wait_ms: u32,
     /// Results of commands.
     pub results: Vec<CommandResult>,
-    /// All tasks of the site.
+    /// Tasks of the site.
     pub tasks: Vec<TaskReport>,
     /// Clock of the site.
     pub clock: Clock,
@@ -172,7 +174,7 @@ impl Act {
         }
     }
 
-    /// Returns `true` if the action changes nothing at the site, so that a repetition is harmless.
+    /// Returns `true` if the action changes nothing at the site.
     pub fn is_reading(&self) -> bool {
         matches!(self, Act::List { .. } | Act::Fetch { .. })
     }
@@ -268,7 +270,7 @@ pub struct CommandResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Outcome {
-    /// It was done.
+    /// Command was executed.
     Done {},
     /// Files of a task.
     Files {
@@ -296,22 +298,22 @@ pub struct TaskReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TaskState {
-    /// It can be started.
+    /// Task can be started.
     Prepared {},
-    /// It waits for its instant.
+    /// Task waits for its instant.
     Waiting {},
-    /// It runs.
+    /// Task runs.
     Running {
         /// Start in microseconds since 1970, by the site's clock.
         started_us: i64,
     },
-    /// It ended.
+    /// Task ended.
     Ended {
         /// Start in microseconds since 1970, by the site's clock.
         started_us: Option<i64>,
         /// End in microseconds since 1970, by the site's clock.
         ended_us: i64,
-        /// Exit code; none if it was killed.
+        /// Exit code, unless it was killed.
         code: Option<i32>,
         /// Reason of the end: "ended", "stopped", "deadline", "disk", or what failed.
         why: String,
@@ -338,7 +340,7 @@ pub struct Clock {
 pub struct Doctor {
     /// Programs of the site's list.
     pub programs: Vec<String>,
-    /// Programs of the list that the machine lacks, and other reasons why a task would fail.
+    /// Reasons for which a task would fail, such as programs that the machine lacks.
     pub problems: Vec<String>,
     /// Free bytes where tasks write.
     pub free_bytes: u64,
@@ -373,7 +375,7 @@ pub fn check_poll(poll: &Poll) -> Result<(), String> {
 /// Most tasks of a site.
 pub const MAX_TASKS: usize = 100;
 
-/// Returns the reason why a text is not the name of a site or a task.
+/// Returns the reason why a text cannot name a site or task.
 pub fn name_refusal(name: &str) -> Option<&'static str> {
     let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_name = !name.is_empty()
@@ -381,20 +383,6 @@ pub fn name_refusal(name: &str) -> Option<&'static str> {
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(is_letter);
     (!is_name).then_some("expected at most 40 lower-case letters, digits and \"-\", a letter first")
-}
-
-/// Returns bytes in hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Returns the bytes of hexadecimal digits.
-pub fn from_hex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || !text.len().is_multiple_of(2) || !text.bytes().all(|byte| byte.is_ascii_hexdigit())
-    {
-        return None;
-    }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
 }
 
 #[cfg(test)]
@@ -446,14 +434,6 @@ mod tests {
         let long = "a".repeat(41);
         for bad in ["", "-a", "2a", "A", "a_b", "../x", "a b", "ä", &long] {
             assert!(name_refusal(bad).is_some(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn digits_are_bytes() {
-        assert_eq!(from_hex(&hex(&[0, 1, 254])), Some(vec![0, 1, 254]));
-        for bad in ["0", "0g", "+1", "ä", "é1"] {
-            assert_eq!(from_hex(bad), None, "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Supervisor of a task: a process that starts the program at its instant and ends it in time.
+//! Supervisor of a task: a process that starts its program, and ends it in time.
 //!
 //! It outlives the agent, so that a site that is killed loses neither the task nor its exit code.
 
@@ -24,9 +24,9 @@ const PATIENCE_US: i64 = 10_000_000;
 /// Longest wait for the start, in microseconds: an hour.
 const MAX_WAIT_US: i64 = 3_600_000_000;
 
-/// Runs a task in its folder, from an instant of this machine's clock on, in microseconds since 1970.
+/// Runs a task in its folder, from an instant of this machine's clock on.
 ///
-/// The process is the supervisor: its standard input is the lock of the task.
+/// The instant is in microseconds since 1970. /// The process is the supervisor: its standard input is the lock of the task.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be used.
@@ -40,7 +40,7 @@ pub fn supervise(path: &Path, at_us: i64) -> Result<(), Error> {
     folder::write_json(&task.file("end.json"), &ended)
 }
 
-/// Waits for the start. Returns `false` if the end was requested before.
+/// Returns `true` at the instant of the start, or `false` once the end is requested.
 fn wait(task: &Task, at_us: i64) -> bool {
     loop {
         let left_us = (at_us - now_us()).min(MAX_WAIT_US);

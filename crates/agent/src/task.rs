@@ -25,9 +25,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::clock::now_us;
+use crate::digits::hex;
 use crate::manifest::{CHUNK, Entry, MAX_FILES, path_refusal, sha256};
 use crate::program::{self, SCENARIO};
-use crate::protocol::{Program, TaskState, hex};
+use crate::protocol::{Program, TaskState};
 use crate::{Allowed, Error, folder};
 
 /// Folder of results in that of a task.

@@ -309,7 +309,7 @@ Examples:
 
 The environment variable BENTPIPE_TOKEN holds the token, made on the page \"Account\".")]
     Remote(crate::remote::RemoteArguments),
-    /// Make this machine a site of a controller: it runs tasks of its jobs, as its own file permits
+    /// Run tasks of a controller's jobs on this machine, as its own file permits
     #[cfg(feature = "serve")]
     #[command(after_help = "\
 Examples:

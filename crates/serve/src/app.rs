@@ -8,8 +8,8 @@ use tokio::sync::{Semaphore, broadcast};
 
 use crate::limits::Buckets;
 use crate::password;
+use crate::presence::Sites;
 use crate::problem::{Problem, Result};
-use crate::sites::Sites;
 use crate::store::Store;
 
 /// Password hashes that are computed at a time; each takes 19 MiB.

@@ -1,6 +1,7 @@
 //! Scenario texts of users: checks, the network, and changes of keys in place.
 
 use bentpipe_agent::files::{has_file, named_file};
+use bentpipe_agent::job::{self, SitesJob};
 use bentpipe_lab::budget::Budget;
 use bentpipe_record::NetworkMap;
 use bentpipe_scenario::{Document, Scenario};
@@ -57,6 +58,16 @@ pub(crate) fn check(text: &str) -> std::result::Result<Draft, Vec<Finding>> {
 /// Checks a text and returns its errors as a problem.
 pub(crate) fn checked(text: &str) -> Result<Draft> {
     check(text).map_err(|problems| Problem { problems, ..Problem::bad("the scenario has errors") })
+}
+
+/// Reads the job file of a job on sites, with its scenario.
+///
+/// # Errors
+/// Returns the error in words.
+pub(crate) fn on_sites(text: &str, scenario: &str) -> std::result::Result<SitesJob, String> {
+    let document = Document::parse(NAME, scenario.as_bytes()).map_err(|error| error.to_string())?;
+    let scenario = document.scenario().map_err(|error| error.to_string())?;
+    job::parse(text, scenario.duration.as_secs_f64())
 }
 
 /// Returns the network of a text that may have errors elsewhere.

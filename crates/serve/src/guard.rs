@@ -9,8 +9,8 @@ use axum::response::Response;
 
 use crate::app::App;
 use crate::limits::{KNOWN, SITE, UNKNOWN};
+use crate::presence::Channel;
 use crate::problem::{Problem, Result};
-use crate::sites::Channel;
 use crate::store::audit::{self, Entry};
 use crate::store::people::{self, TOKEN_PREFIX, User};
 
@@ -24,7 +24,7 @@ pub(crate) enum Access {
     Public,
     /// A user of at least this level.
     Level(u8),
-    /// A program that is no site yet.
+    /// A program that may become a site.
     Stranger,
     /// A site that logged in over this connection.
     Site,

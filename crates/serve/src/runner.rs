@@ -157,7 +157,7 @@ impl Runner {
         Ok(!is_over)
     }
 
-    /// Takes the next step of a job on sites. Returns `true` while it runs.
+    /// Advances a job on sites. Returns `true` while it runs.
     fn step(&self, job: &Job) -> Result<bool> {
         let Some((state, message)) = sites::step(&self.app, job)? else { return Ok(true) };
         self.app.store.write(|db| {

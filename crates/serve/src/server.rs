@@ -18,10 +18,11 @@ use tokio::sync::Semaphore;
 
 use crate::api::{self, body};
 use crate::app::{App, Settings};
+use crate::door;
 use crate::guard::{Access, Guard, Peer, Refuse, guard};
+use crate::presence::Channel;
 use crate::runner::Runner;
 use crate::setup::{self, Error};
-use crate::sites::{self, Channel};
 use crate::store::people;
 use crate::tls::{self, Certificate, Tls};
 use crate::{log, pages};
@@ -128,7 +129,8 @@ pub fn run(
     let setup::Data { store, lock } = data;
     let app = App::new(settings, store);
     if let Some(tls) = &tls {
-        let _ = app.sites.tls.set(Arc::clone(tls));
+        let tls = Arc::clone(tls);
+        let _ = app.sites.certificate.set(Box::new(move || tls.hash()));
     }
     let (wake, woken) = sync_channel(1);
     let runner = Runner::new(app.clone());
@@ -198,7 +200,7 @@ pub(crate) fn router(app: &App) -> Router {
     for page in pages::pages() {
         router = router.route(page.path, (page.route)().layer(guarded(page.access, pages::refuse)));
     }
-    for door in sites::door::doors() {
+    for door in door::doors() {
         router = router.route(door.path, (door.route)().layer(guarded(door.access, api::refuse)));
     }
     let nowhere = axum::routing::any(|| async { pages::problem(&crate::problem::Problem::not_found()) });

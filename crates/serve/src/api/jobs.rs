@@ -266,7 +266,7 @@ fn check_search(new: &NewJob, document: &Document, question: &Question, seeds: u
     }
 }
 
-/// Checks a job file, and that its sites are there with the version of this server.
+/// Checks a job file, and that its sites are connected with the same version.
 async fn check_sites(app: &App, new: &NewJob, scenario: &str) -> Result<()> {
     if new.campaign || new.emulate || new.search.is_some() || new.seeds.is_some() || new.duration.is_some() {
         return Err(Problem::bad(
@@ -275,7 +275,7 @@ async fn check_sites(app: &App, new: &NewJob, scenario: &str) -> Result<()> {
     }
     let (file, scenario) = (new.sites.clone().unwrap_or_default(), scenario.to_owned());
     let planned = blocking(move || {
-        crate::sites::read(&file, &scenario).map_err(|why| Problem::bad(format!("sites: {why}")))
+        drafts::on_sites(&file, &scenario).map_err(|why| Problem::bad(format!("sites: {why}")))
     })
     .await?;
     let known = super::sites::all(app).await?;

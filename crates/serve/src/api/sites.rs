@@ -57,12 +57,12 @@ pub(crate) async fn list(State(app): State<App>) -> Result<Json<Vec<Site>>> {
     Ok(Json(all(&app).await?))
 }
 
-/// Makes an invitation.
+/// Adds an invitation.
 pub(crate) async fn make(app: &App, caller: &Caller, new: NewSite) -> Result<MadeInvitation> {
     if let Some(why) = name_refusal(&new.name) {
         return Err(Problem::bad(format!("name: {why}")));
     }
-    let tls = app.sites.tls.get().ok_or_else(|| {
+    let certificate = app.sites.certificate.get().ok_or_else(|| {
         let detail =
             "sites need TLS of the server itself: start it with --certificate and --key, or --self-signed";
         Problem::new(StatusCode::CONFLICT, detail)
@@ -73,7 +73,7 @@ pub(crate) async fn make(app: &App, caller: &Caller, new: NewSite) -> Result<Mad
             format!("name: there is a site {} already, or there are {MAX_SITES}: revoke one first", new.name);
         return Err(Problem::new(StatusCode::CONFLICT, detail));
     }
-    let invitation = Invitation::new(tls.hash());
+    let invitation = Invitation::new(certificate());
     let (code, expires) = (invitation.to_string(), now_ms() + INVITATION_MS);
     let (author, name) = (caller.user.id, new.name.clone());
     app.write(move |db| Ok(sites::invite(db, author, (&name, &invitation.secret), expires)?)).await?;

@@ -21,7 +21,7 @@ pub(super) async fn list(State(app): State<App>, Extension(caller): Extension<Ca
     let body = html! {
         h1 { "Sites" }
         p { "A site is another machine that runs tasks of a job: an emulation, a gateway, or traffic. It dials in, and permits what its own file lists." }
-        @if all.is_empty() { p { "There are no sites." } } @else { (table(&caller, &all)) }
+        @if all.is_empty() { p { "No machine is enrolled." } } @else { (table(&caller, &all)) }
         @if caller.user.level >= TRUSTS {
             h2 { "Invite a site" }
             form.stack method="post" action="/sites/invite" {

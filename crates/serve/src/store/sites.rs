@@ -13,7 +13,7 @@ use super::Result;
 use super::jobs::add_event;
 use crate::clock::now_ms;
 
-/// Number from which commands do not go on after that of a site, which may lie.
+/// Highest number of a site that commands go on after: sites may lie.
 const MAX_NUMBER: u64 = 1 << 52;
 
 /// Most characters of a site's reasons that are kept.
@@ -40,7 +40,7 @@ pub(crate) struct Site {
     pub(crate) problems: Vec<String>,
     /// Free bytes for results.
     pub(crate) free_bytes: u64,
-    /// Its clock minus the server's in microseconds, as measured.
+    /// Difference of its clock from the server's in microseconds, as measured.
     pub(crate) offset_us: Option<f64>,
     /// Bound of that measurement's error in microseconds.
     pub(crate) error_us: Option<f64>,
@@ -111,7 +111,7 @@ pub(crate) fn invite(
     Ok(())
 }
 
-/// Makes the site of an invitation, which is void then. Returns its name, or `None` if the invitation is not valid.
+/// Adds the site of an invitation, which is void then. Returns its name if the invitation is valid.
 pub(crate) fn enrol(db: &Transaction<'_>, secret: &str, key: &[u8]) -> Result<Option<String>> {
     let query = "DELETE FROM site_invitation WHERE hash = ?1 RETURNING name, expires";
     let found: Option<(String, i64)> =
@@ -124,7 +124,7 @@ pub(crate) fn enrol(db: &Transaction<'_>, secret: &str, key: &[u8]) -> Result<Op
     Ok((added == 1).then_some(name))
 }
 
-/// Revokes a site: its key is worth nothing from now on, and its tasks have failed. Returns their jobs.
+/// Revokes a site, whose tasks fail. Returns their jobs.
 pub(crate) fn revoke(db: &Transaction<'_>, id: i64) -> Result<Vec<i64>> {
     db.execute("UPDATE site SET revoked = ?2 WHERE id = ?1", params![id, now_ms()])?;
     let open = tasks_where(db, "site = ?1 AND state NOT IN ('home', 'failed')", id)?;
@@ -134,7 +134,7 @@ pub(crate) fn revoke(db: &Transaction<'_>, id: i64) -> Result<Vec<i64>> {
     Ok(open.iter().map(|task| task.job).collect())
 }
 
-/// Notes a login, and continues the numbers of commands after the last one of the site.
+/// Notes a login. Numbers of commands go on after the last one of the site.
 ///
 /// A database that was restored from a backup has numbers which the site has seen before.
 pub(crate) fn log_in(db: &Transaction<'_>, id: i64, program: &str, last: u64) -> Result<()> {
@@ -305,7 +305,7 @@ pub(crate) fn command(db: &Transaction<'_>, site: i64, act: &Act) -> Result<()> 
     Ok(())
 }
 
-/// Returns the commands that a site has not answered, in their order; `None` if it was revoked.
+/// Returns the commands that a site has not answered, unless it was revoked.
 pub(crate) fn commands(db: &Transaction<'_>, site: i64) -> Result<Option<Vec<Command>>> {
     if find(db, site)?.is_none() {
         return Ok(None);
@@ -376,7 +376,7 @@ pub(crate) fn start(db: &Transaction<'_>, task: &Task, at_us: i64, clock: &Clock
     command(db, task.site, &Act::Start { task: task.id.unsigned_abs(), at_us })
 }
 
-/// Takes in what a site reports. Returns the jobs that changed.
+/// Applies what a site reports. Returns the jobs that changed.
 pub(crate) fn apply(db: &Transaction<'_>, site: i64, poll: &Poll) -> Result<Vec<i64>> {
     let mut changed = Vec::new();
     for result in &poll.results {
@@ -396,7 +396,7 @@ pub(crate) fn apply(db: &Transaction<'_>, site: i64, poll: &Poll) -> Result<Vec<
     Ok(changed)
 }
 
-/// Takes in the result of a command, once. Returns the job if it changed.
+/// Applies the result of a command, once. Returns the job if it changed.
 fn answer(db: &Transaction<'_>, site: i64, result: &CommandResult) -> Result<Option<i64>> {
     let query = "UPDATE site_command SET answered = ?3 WHERE id = ?1 AND site = ?2 AND answered IS NULL RETURNING json";
     let Ok(id) = i64::try_from(result.id) else { return Ok(None) };
@@ -426,7 +426,7 @@ fn answer(db: &Transaction<'_>, site: i64, result: &CommandResult) -> Result<Opt
     Ok(Some(task.job))
 }
 
-/// Takes in the state of a task. Returns the job if it changed.
+/// Applies the state of a task. Returns the job if it changed.
 fn take_report(db: &Transaction<'_>, site: i64, report: &TaskReport) -> Result<Option<i64>> {
     let Some(task) = task_of(db, site, report.task)? else { return Ok(None) };
     let is_open = matches!(&task.state[..], "starting" | "running" | "prepared");
@@ -449,7 +449,7 @@ fn take_report(db: &Transaction<'_>, site: i64, report: &TaskReport) -> Result<O
     Ok(Some(task.job))
 }
 
-/// Returns the file that a site was asked for, of a task that is not over.
+/// Returns the file that a site was asked for.
 pub(crate) fn asked_for(
     db: &Transaction<'_>,
     site: i64,

@@ -6,23 +6,24 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{MethodRouter, post};
+use bentpipe_agent::digits::from_hex;
 use bentpipe_agent::is_signature;
 use bentpipe_agent::manifest::{CHUNK, Entry, sha256};
 use bentpipe_agent::protocol::{
-    self, Enrol, Enrolled, Hello, MAX_MESSAGE, MAX_WAIT_MS, Poll, Turn, VERSION, Welcome, from_hex,
+    self, Enrol, Enrolled, Hello, MAX_MESSAGE, MAX_WAIT_MS, Poll, Turn, VERSION, Welcome,
 };
 use serde::Deserialize;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use super::Channel;
-use super::steps::incoming;
 use crate::api::body::Search;
 use crate::app::{App, blocking};
 use crate::clock::now_us;
 use crate::guard::{Access, Peer, log};
+use crate::presence::Channel;
 use crate::problem::{Problem, Result};
+use crate::sites::incoming;
 use crate::store::sites::{self, Task};
 
 /// Most bytes of a name that is logged.
@@ -90,7 +91,7 @@ async fn log_in(
 ) -> Result<Json<Welcome>> {
     check_version(version_of(&body))?;
     let Hello { name, program, last, signature, .. } = parsed(&body)?;
-    let binding = channel.0.binding.ok_or_else(|| {
+    let binding = channel.binding().ok_or_else(|| {
         Problem::new(
             StatusCode::CONFLICT,
             "sites need TLS 1.3 of the server itself: a proxy cannot stand between",
@@ -134,7 +135,7 @@ async fn poll(
     }
     let poll: Poll = parsed(&body)?;
     protocol::check_poll(&poll).map_err(Problem::bad)?;
-    let due = app.sites.hear(site, &channel, &poll).ok_or_else(displaced)?;
+    let due = app.sites.note(site, &channel, &poll).ok_or_else(displaced)?;
     let wait = Duration::from_millis(poll.wait_ms.min(MAX_WAIT_MS).into());
     let is_looked_at = due.note || poll.doctor.is_some();
     if due.apply || is_looked_at || !poll.results.is_empty() {
@@ -172,7 +173,7 @@ async fn poll(
 
 /// Place of a chunk.
 #[derive(Deserialize)]
-pub(crate) struct Place {
+struct Place {
     task: u64,
     file: u32,
     chunk: u32,
