@@ -1,5 +1,6 @@
 //! What the fuzz targets check, one module a crate.
 
+pub mod agent;
 pub mod bundles;
 pub mod dtn;
 pub mod dvb;

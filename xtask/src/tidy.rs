@@ -154,6 +154,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "bundles",
             "emulation",
             "offline",
+            "agent",
             "serve",
         ],
     ),
@@ -176,7 +177,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "offline",
         ],
     ),
-    ("bentpipe-serve", &["units", "scenario", "record", "assemble", "lab", "report"]),
+    ("bentpipe-agent", &["units", "scenario"]),
+    ("bentpipe-serve", &["units", "scenario", "record", "assemble", "lab", "report", "agent"]),
     (
         "bentpipe-bench",
         &[

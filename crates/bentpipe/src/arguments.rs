@@ -309,6 +309,15 @@ Examples:
 
 The environment variable BENTPIPE_TOKEN holds the token, made on the page \"Account\".")]
     Remote(crate::remote::RemoteArguments),
+    /// Run tasks of a controller's jobs on this machine, as its own file permits
+    #[cfg(feature = "serve")]
+    #[command(after_help = "\
+Examples:
+  bentpipe site enrol --controller https://lab.example.org:8443 bpe_..._...
+  bentpipe site --allow /etc/bentpipe/site.toml        until Ctrl-C
+
+It dials out to the controller; nothing listens. Running tasks go on after Ctrl-C; the next `bentpipe site` reports them.")]
+    Site(crate::site::SiteArguments),
     /// List scenarios, studies, elements and congestion controllers
     #[command(after_help = "\
 Examples:

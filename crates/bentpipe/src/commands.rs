@@ -88,6 +88,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8, Failure> {
         Command::Serve(arguments) => crate::serve::run(arguments).map_err(Failure::bad),
         #[cfg(feature = "serve")]
         Command::Remote(arguments) => crate::remote::run(&arguments).map_err(Failure::bad),
+        #[cfg(feature = "serve")]
+        Command::Site(arguments) => crate::site::run(arguments).map_err(Failure::bad),
         Command::List => print(&catalogue::list(Path::new(".")).to_string()),
         Command::Describe { name } => describe(&name),
         Command::Schema { of } => schema(of),

@@ -25,6 +25,8 @@ mod rtp;
 mod serve;
 mod session;
 mod show;
+#[cfg(feature = "serve")]
+mod site;
 mod traffic;
 mod ts;
 mod video;

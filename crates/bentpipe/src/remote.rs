@@ -14,7 +14,7 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 use crate::show;
 
 /// Properties whose values are read from files: long texts, and secrets.
-const FROM_FILES: [&str; 4] = ["text", "password", "old", "new"];
+const FROM_FILES: [&str; 5] = ["text", "password", "old", "new", "sites"];
 /// Largest text that is sent.
 const MAX_SENT: u64 = 1 << 20;
 /// Largest upload that is sent; the server has a limit of its own.

@@ -20,6 +20,8 @@ mod schema;
 mod searches;
 #[path = "serve/security.rs"]
 mod security;
+#[path = "serve/sites.rs"]
+mod sites;
 #[path = "serve/tatpa.rs"]
 mod tatpa;
 #[path = "serve/testbed.rs"]

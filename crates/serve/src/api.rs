@@ -10,6 +10,7 @@ pub(crate) mod people;
 pub(crate) mod presets;
 pub(crate) mod reservations;
 pub(crate) mod scenarios;
+pub(crate) mod sites;
 mod stream;
 
 pub(crate) use openapi::document;
@@ -87,7 +88,7 @@ const PAGE: &[(&str, &str)] =
 pub(crate) fn operations() -> Vec<Operation> {
     use crate::store::{
         audit::Logged, files::UserFile, jobs as j, people as p, presets::Preset, reservations::Reservation,
-        scenarios as s,
+        scenarios as s, sites::Site,
     };
     let level = Access::Level;
     rows! {
@@ -134,6 +135,9 @@ pub(crate) fn operations() -> Vec<Operation> {
         listReservations get "/reservations", level(0), "List reservations of the testbed that are not over" => 200 Vec<Reservation>, reservations::list;
         addReservation post "/reservations", level(1), "Reserve the testbed: only jobs of its owner start in that time", body reservations::NewReservation => 201 Reservation, reservations::add;
         removeReservation delete "/reservations/{id}", level(1), "Remove a reservation" => 204, reservations::remove;
+        listSites get "/sites", level(0), "List sites: other machines that run tasks of jobs" => 200 Vec<Site>, sites::list;
+        inviteSite post "/sites", level(3), "Make the one-time code with which a machine becomes a site", body sites::NewSite => 201 sites::MadeInvitation, sites::invite;
+        revokeSite delete "/sites/{id}", level(3), "Revoke a site: its key is worth nothing from now on" => 204, sites::revoke;
         changeJob post "/jobs/{id}/set", level(1), "Change a key of an emulation that runs", body jobs::Change => 200 jobs::Changed, jobs::set;
         cancelJob post "/jobs/{id}/cancel", level(1), "Request the end of a job; finished runs stay" => 200 j::Job, jobs::cancel;
         listEvents get "/jobs/{id}/events", level(0), "List events of a job", query PAGE => 200 Vec<j::Event>, jobs::events;

@@ -8,6 +8,7 @@ use tokio::sync::{Semaphore, broadcast};
 
 use crate::limits::Buckets;
 use crate::password;
+use crate::presence::Sites;
 use crate::problem::{Problem, Result};
 use crate::store::Store;
 
@@ -56,6 +57,8 @@ pub(crate) struct Inner {
     pub(crate) dummy: password::Dummy,
     /// Numbers of jobs with new events.
     pub(crate) news: broadcast::Sender<i64>,
+    /// Sites that are connected.
+    pub(crate) sites: Sites,
 }
 
 impl std::ops::Deref for App {
@@ -75,6 +78,7 @@ impl App {
             archives: Arc::new(Semaphore::new(ARCHIVES_AT_ONCE)),
             dummy: password::Dummy(password::hash(&crate::clock::secret())),
             news: broadcast::channel(EVENT_BACKLOG).0,
+            sites: Sites::default(),
         }))
     }
 

@@ -9,6 +9,13 @@ pub(crate) fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// Returns the microseconds since 1970, UTC.
+#[expect(clippy::disallowed_methods, reason = "sites start at an instant of the wall clock")]
+pub(crate) fn now_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
 /// Returns a secret of 256 random bits in hexadecimal digits.
 ///
 /// # Panics

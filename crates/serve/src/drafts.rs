@@ -1,5 +1,7 @@
 //! Scenario texts of users: checks, the network, and changes of keys in place.
 
+use bentpipe_agent::files::{has_other_file, is_file_key, named_files};
+use bentpipe_agent::job::{self, SitesJob};
 use bentpipe_lab::budget::Budget;
 use bentpipe_record::NetworkMap;
 use bentpipe_scenario::{Document, Scenario};
@@ -31,9 +33,6 @@ pub(crate) struct Draft {
     pub(crate) files: Vec<Content>,
 }
 
-/// Keys whose texts are names of files.
-const FILE_KEYS: [&str; 2] = ["file", "sizes"];
-
 /// Checks a text as `bentpipe check` does. It names files of its user alone, and none of the server.
 ///
 /// # Errors
@@ -61,8 +60,7 @@ pub(crate) fn check(text: &str, inputs: &Inputs) -> std::result::Result<Draft, V
         found
     })?;
     // The same key may hide behind an older name, so that the typed scenario is searched too.
-    let typed = serde_json::to_value(&checked.first).unwrap_or_default();
-    if has_other_file(&typed, &named) {
+    if has_other_file(&checked.first, &named) {
         return Err(whole("files of the server cannot be named".to_owned()));
     }
     let budget = Budget::new(&checked.first).ok();
@@ -97,6 +95,16 @@ pub(crate) fn checked(text: &str, inputs: &Inputs) -> Result<Draft> {
     check(text, inputs).map_err(|problems| Problem { problems, ..Problem::bad("the scenario has errors") })
 }
 
+/// Reads the job file of a job on sites, with its scenario.
+///
+/// # Errors
+/// Returns the error in words.
+pub(crate) fn on_sites(text: &str, scenario: &str) -> std::result::Result<SitesJob, String> {
+    let document = Document::parse(NAME, scenario.as_bytes()).map_err(|error| error.to_string())?;
+    let scenario = document.scenario().map_err(|error| error.to_string())?;
+    job::parse(text, scenario.duration.as_secs_f64())
+}
+
 /// Returns the network of a text that may have errors elsewhere.
 pub(crate) fn network(draft: &Draft) -> NetworkMap {
     bentpipe_lab::run::network_map(&draft.scenario, draft.budget.as_ref())
@@ -106,78 +114,6 @@ pub(crate) fn network(draft: &Draft) -> NetworkMap {
 pub(crate) fn names_file(assignment: &str) -> bool {
     let key = assignment.split_once('=').map_or(assignment, |(key, _)| key);
     is_file_key(key) || !named_files(assignment).is_empty()
-}
-
-/// Returns all names of files in a TOML text, each with its key.
-///
-/// A value that is no text stands for a name that no file has.
-fn named_files(text: &str) -> Vec<(String, String)> {
-    let document: DocumentMut = text.parse().unwrap_or_default();
-    let mut found = Vec::new();
-    files_in(document.as_table(), "", &mut found);
-    found
-}
-
-/// Returns `true` if a key's value is the name of a file. A sweep has whole keys, with their dots in quotes.
-fn is_file_key(key: &str) -> bool {
-    let last = key.rsplit('.').next().unwrap_or(key).trim_matches(['"', '\'', ' ']);
-    FILE_KEYS.contains(&last)
-}
-
-fn files_in(table: &dyn TableLike, prefix: &str, found: &mut Vec<(String, String)>) {
-    for (key, item) in table.iter() {
-        let whole = format!("{prefix}{key}");
-        match item.as_value().filter(|_| is_file_key(key)) {
-            Some(value) => file_names(key, &whole, value, found),
-            None => files_in_item(item, &whole, found),
-        }
-    }
-}
-
-fn file_names(key: &str, whole: &str, value: &Value, found: &mut Vec<(String, String)>) {
-    match value {
-        Value::String(name) => found.push((whole.to_owned(), name.value().clone())),
-        Value::Array(list) => list.iter().for_each(|value| file_names(key, whole, value, found)),
-        Value::InlineTable(table) => files_in(table, &format!("{whole}."), found),
-        // Numbers are sizes of pictures.
-        _ if key != "sizes" => found.push((whole.to_owned(), String::new())),
-        _ => {}
-    }
-}
-
-fn files_in_item(item: &Item, key: &str, found: &mut Vec<(String, String)>) {
-    match item {
-        Item::Value(value) => files_in_value(value, key, found),
-        Item::ArrayOfTables(list) => {
-            list.iter().for_each(|table| files_in(table, &format!("{key}."), found));
-        }
-        other => {
-            if let Some(table) = other.as_table_like() {
-                files_in(table, &format!("{key}."), found);
-            }
-        }
-    }
-}
-
-fn files_in_value(value: &Value, key: &str, found: &mut Vec<(String, String)>) {
-    match value {
-        Value::InlineTable(table) => files_in(table, &format!("{key}."), found),
-        Value::Array(list) => list.iter().for_each(|value| files_in_value(value, key, found)),
-        _ => {}
-    }
-}
-
-/// Returns `true` if a typed scenario names another file than these.
-fn has_other_file(value: &serde_json::Value, names: &[String]) -> bool {
-    match value {
-        serde_json::Value::Object(table) => {
-            let is_other = |name: &str| !names.iter().any(|known| known == name);
-            let named = FILE_KEYS.iter().filter_map(|key| table.get(*key)?.as_str());
-            named.into_iter().any(is_other) || table.values().any(|value| has_other_file(value, names))
-        }
-        serde_json::Value::Array(list) => list.iter().any(|value| has_other_file(value, names)),
-        _ => false,
-    }
 }
 
 /// Returns the first line that mentions the last part of `key`, or 0.
@@ -471,7 +407,7 @@ queue = { kind = \"drop-tail\", limit = \"20 kB\" }
         walk(bentpipe_scenario::catalogue::schema(), &mut found);
         assert!(found.len() >= 6, "{found:?}");
         for (key, text) in found {
-            assert!(FILE_KEYS.contains(&&key[..]), "{key}: {text}");
+            assert!(is_file_key(&key), "{key}: {text}");
         }
     }
 

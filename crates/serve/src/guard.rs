@@ -8,7 +8,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::app::App;
-use crate::limits::{KNOWN, UNKNOWN};
+use crate::limits::{KNOWN, SITE, UNKNOWN};
+use crate::presence::Channel;
 use crate::problem::{Problem, Result};
 use crate::store::audit::{self, Entry};
 use crate::store::people::{self, TOKEN_PREFIX, User};
@@ -23,6 +24,10 @@ pub(crate) enum Access {
     Public,
     /// A user of at least this level.
     Level(u8),
+    /// A program that may become a site.
+    Stranger,
+    /// A site that logged in over this connection.
+    Site,
 }
 
 /// Maker of the answer to a refused request of this method.
@@ -67,6 +72,18 @@ async fn check(guard: &Guard, request: &mut Request) -> Result<()> {
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([127, 0, 0, 1]), |peer| peer.0);
     let address = peer.to_string();
     check_host(app, request.headers())?;
+    // Sites have neither cookies nor tokens: no page makes a browser act for one.
+    match access {
+        Access::Stranger => {
+            return app.buckets.take(&format!("from {}", prefix(peer)), UNKNOWN).map_err(Problem::later);
+        }
+        Access::Site => {
+            let site = request.extensions().get::<Channel>().and_then(Channel::site);
+            let site = site.ok_or_else(|| Problem::forbidden("no site logged in over this connection"))?;
+            return app.buckets.take(&format!("site {site}"), SITE).map_err(Problem::later);
+        }
+        Access::Public | Access::Level(_) => {}
+    }
     let bearer = bearer(request.headers());
     if bearer.is_none() {
         check_origin(request.method(), request.headers())?;

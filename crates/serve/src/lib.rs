@@ -6,6 +6,7 @@
 //! - `store` has all SQL: users, sessions, versions of scenarios, jobs with their events, an audit log.
 //! - `runner` runs jobs as child processes, `bentpipe run`, and adopts those that outlived a server.
 //! - `inputs` keeps the content of users' files, and gives scenarios folders in which they have their names.
+//! - `door` answers other machines that dial in, and `sites` advances jobs that run on them.
 //! - `api` has one table of operations, of which routes, access and OpenAPI are made; `guard` checks each request.
 //! - `pages` writes HTML that works without scripts.
 //!
@@ -16,6 +17,7 @@ mod app;
 mod clock;
 mod control;
 mod diff;
+mod door;
 mod drafts;
 mod forms;
 mod guard;
@@ -25,11 +27,13 @@ mod log;
 mod nightly;
 mod pages;
 mod password;
+mod presence;
 mod problem;
 mod remote;
 mod runner;
 mod server;
 mod setup;
+mod sites;
 mod store;
 mod studies;
 mod tls;

@@ -19,6 +19,8 @@ pub(crate) struct Limit {
 
 /// Limit with a session or a token.
 pub(crate) const KNOWN: Limit = Limit { rate: 50.0, burst: 200.0 };
+/// Limit of a site: small files come one a request.
+pub(crate) const SITE: Limit = Limit { rate: 100.0, burst: 400.0 };
 /// Limit without.
 pub(crate) const UNKNOWN: Limit = Limit { rate: 5.0, burst: 60.0 };
 

@@ -9,6 +9,7 @@ mod layout;
 mod people;
 mod reservations;
 mod scenarios;
+mod sites;
 mod studies;
 
 pub(crate) use layout::{problem, refuse};
@@ -81,6 +82,9 @@ pub(crate) fn pages() -> Vec<Page> {
         "/reservations", level(0) => get(reservations::list);
         "/reservations/add", level(1) => post(reservations::add);
         "/reservations/{id}/remove", level(1) => post(reservations::remove);
+        "/sites", level(0) => get(sites::list);
+        "/sites/invite", level(3) => post(sites::invite);
+        "/sites/{id}/revoke", level(3) => post(sites::revoke);
         "/jobs/{id}/report", level(0) => get(jobs::report);
         "/jobs/{id}/files/{number}", level(0) => get(crate::api::jobs::artifact);
         "/compare", level(0) => get(jobs::compare);

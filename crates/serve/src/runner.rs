@@ -25,7 +25,7 @@ use crate::clock::now_ms;
 use crate::store::files::{self, Content};
 use crate::store::jobs::{self, Job, MAX_ATTEMPTS};
 use crate::store::{Result, StoreError};
-use crate::{inputs, log, nightly};
+use crate::{inputs, log, nightly, sites};
 
 /// Time between two looks at running children.
 const TURN: Duration = Duration::from_millis(100);
@@ -133,6 +133,9 @@ impl Runner {
 
     /// Updates the database from a child. Returns `true` while it runs.
     fn follow(&mut self, mut job: Job) -> Result<bool> {
+        if job.is_on_sites() {
+            return self.step(&job);
+        }
         // First, as a child that has ended writes no more.
         let lives = self.lives(job.id);
         if lives && job.cancel {
@@ -157,6 +160,17 @@ impl Runner {
             self.interrupted.remove(&job.id);
         }
         Ok(!is_over)
+    }
+
+    /// Advances a job on sites. Returns `true` while it runs.
+    fn step(&self, job: &Job) -> Result<bool> {
+        let Some((state, message)) = sites::step(&self.app, job)? else { return Ok(true) };
+        self.app.store.write(|db| {
+            self.keep_results(db, job, sites::folder())?;
+            jobs::set_state(db, job.id, state, &message)
+        })?;
+        self.app.announce(job.id);
+        Ok(false)
     }
 
     fn folder(&self, job: i64) -> PathBuf {
@@ -258,6 +272,9 @@ impl Runner {
 
     /// Starts the child of a job that was claimed.
     fn start(&mut self, job: &Job) -> Result<()> {
+        if job.is_on_sites() {
+            return sites::begin(&self.app, job);
+        }
         let (text, files) = self
             .app
             .store

@@ -18,7 +18,9 @@ use tokio::sync::Semaphore;
 
 use crate::api::{self, body};
 use crate::app::{App, Settings};
+use crate::door;
 use crate::guard::{Access, Guard, Peer, Refuse, guard};
+use crate::presence::Channel;
 use crate::runner::Runner;
 use crate::setup::{self, Error};
 use crate::store::people;
@@ -126,6 +128,10 @@ pub fn run(
     // The lock lasts as long as the jobs are looked after.
     let setup::Data { store, lock } = data;
     let app = App::new(settings, store);
+    if let Some(tls) = &tls {
+        let tls = Arc::clone(tls);
+        let _ = app.sites.certificate.set(Box::new(move || tls.hash()));
+    }
     let (wake, woken) = sync_channel(1);
     let runner = Runner::new(app.clone());
     let jobs = std::thread::spawn(move || runner.run(&woken));
@@ -194,6 +200,9 @@ pub(crate) fn router(app: &App) -> Router {
     for page in pages::pages() {
         router = router.route(page.path, (page.route)().layer(guarded(page.access, pages::refuse)));
     }
+    for door in door::doors() {
+        router = router.route(door.path, (door.route)().layer(guarded(door.access, api::refuse)));
+    }
     let nowhere = axum::routing::any(|| async { pages::problem(&crate::problem::Problem::not_found()) });
     router
         .fallback_service(nowhere.layer(guarded(Access::Public, pages::refuse)).with_state(app.clone()))
@@ -221,11 +230,11 @@ async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-                    let (router, tls) = (router.clone(), tls.clone());
+                    let (app, router, tls) = (app.clone(), router.clone(), tls.clone());
                     tokio::spawn(async move {
                         match tls {
-                            Some(tls) => secured(stream, peer, router, &tls).await,
-                            None => connection(stream, peer, router).await,
+                            Some(tls) => secured(stream, peer, (&app, router), &tls).await,
+                            None => connection(stream, peer, router, &Channel::new(None)).await,
                         }
                         drop(place);
                     });
@@ -250,7 +259,16 @@ const HANDSHAKE: u8 = 22;
 const NEEDS_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n\
     This server speaks TLS: its address begins with https://\n";
 
-async fn secured(mut stream: TcpStream, peer: SocketAddr, router: Router, tls: &Tls) {
+/// Label of the exporter value of a TLS session (RFC 9266).
+const BINDING: &[u8] = b"EXPORTER-Channel-Binding";
+
+/// Returns the exporter value of a session of TLS 1.3.
+fn binding(session: &rustls::ServerConnection) -> Option<[u8; 32]> {
+    let is_new = session.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3);
+    is_new.then(|| session.export_keying_material([0; 32], BINDING, Some(&[])).ok()).flatten()
+}
+
+async fn secured(mut stream: TcpStream, peer: SocketAddr, (app, router): (&App, Router), tls: &Tls) {
     let handshake = async move {
         let mut first = [0];
         if stream.peek(&mut first).await? == 1 && first[0] != HANDSHAKE {
@@ -261,12 +279,19 @@ async fn secured(mut stream: TcpStream, peer: SocketAddr, router: Router, tls: &
     };
     let accepted: Result<std::io::Result<Option<_>>, _> = tokio::time::timeout(HEAD_TIME, handshake).await;
     if let Ok(Ok(Some(stream))) = accepted {
-        connection(stream, peer, router).await;
+        let channel = Channel::new(binding(stream.get_ref().1));
+        connection(stream, peer, router, &channel).await;
+        app.sites.leave(&channel);
     }
 }
 
-async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr, router: Router) {
-    let router = router.layer(Extension(Peer(peer.ip())));
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: SocketAddr,
+    router: Router,
+    channel: &Channel,
+) {
+    let router = router.layer(Extension(Peer(peer.ip()))).layer(Extension(channel.clone()));
     let service = TowerToHyperService::new(router);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD);

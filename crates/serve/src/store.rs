@@ -7,6 +7,7 @@ pub(crate) mod people;
 pub(crate) mod presets;
 pub(crate) mod reservations;
 pub(crate) mod scenarios;
+pub(crate) mod sites;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -21,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0003.sql"),
     include_str!("../migrations/0004.sql"),
     include_str!("../migrations/0005.sql"),
+    include_str!("../migrations/0006.sql"),
 ];
 
 /// Number of idle connections for reading that are kept.

@@ -110,6 +110,12 @@ impl Tls {
         }
     }
 
+    /// Returns the SHA-256 of the certificate in use.
+    pub(crate) fn hash(&self) -> [u8; 32] {
+        let key = Arc::clone(&self.current.0.lock().unwrap_or_else(PoisonError::into_inner));
+        Sha256::digest(key.cert.first().map(|certificate| certificate.as_ref()).unwrap_or_default()).into()
+    }
+
     fn reload(&self) -> String {
         match load(&self.files, &Arc::new(ring::default_provider())) {
             Ok(loaded) => {

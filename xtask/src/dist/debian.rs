@@ -19,6 +19,7 @@ const COMPLETIONS: &[(&str, &str)] = &[
 /// Files of the repository, and where they are installed.
 const FILES: &[(&str, &str)] = &[
     ("contrib/debian/bentpipe-serve.service", "usr/lib/systemd/system/bentpipe-serve.service"),
+    ("contrib/debian/bentpipe-site.service", "usr/lib/systemd/system/bentpipe-site.service"),
     ("contrib/debian/bentpipe.sysusers", "usr/lib/sysusers.d/bentpipe.conf"),
     ("contrib/debian/copyright", "usr/share/doc/bentpipe/copyright"),
     ("contrib/debian/postinst", "DEBIAN/postinst"),
@@ -28,7 +29,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// Folders of examples.
-const EXAMPLES: &[&str] = &["scenarios", "studies", "gateway", "contrib/wireshark"];
+const EXAMPLES: &[&str] = &["scenarios", "studies", "gateway", "sites", "contrib/wireshark"];
 
 /// Builds the package and returns its path.
 pub(super) fn build(program: &Path, dist: &Path) -> Result<PathBuf> {

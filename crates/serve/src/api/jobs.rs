@@ -28,7 +28,7 @@ use crate::inputs::Inputs;
 use crate::problem::{Problem, Result, findings};
 use crate::store::files::{self, Content};
 use crate::store::jobs::{
-    self, Artifact, CAMPAIGN, EMULATION, Event, Job, JobMeasure, Launch, Question, SEARCH, Selection,
+    self, Artifact, CAMPAIGN, EMULATION, Event, Job, JobMeasure, Launch, Question, SEARCH, SITES, Selection,
 };
 use crate::store::scenarios;
 
@@ -80,6 +80,11 @@ pub(crate) struct NewJob {
     /// The scenario has no sweep.
     #[serde(default)]
     pub(crate) search: Option<Question>,
+    /// Job file, TOML: which sites run what.
+    ///
+    /// An emulation in it is of the scenario. Default: all runs on the server.
+    #[serde(default)]
+    pub(crate) sites: Option<String>,
     /// Number of the version. Default: the newest.
     #[serde(default)]
     pub(crate) version: Option<i64>,
@@ -120,11 +125,13 @@ pub(crate) async fn start(app: &App, caller: &Caller, new: NewJob, key: Option<S
                     None if new.campaign => CAMPAIGN,
                     None if new.emulate => EMULATION,
                     None if new.search.is_some() => SEARCH,
+                    None if new.sites.is_some() => SITES,
                     None => "simulate",
                 },
                 version: subject.version,
                 study: new.study.as_deref(),
                 search: new.search.as_ref(),
+                sites: new.sites.as_deref(),
                 quick: new.quick,
                 name: &subject.name,
                 shared: subject.shared,
@@ -173,7 +180,13 @@ async fn of_scenario(app: &App, caller: &Caller, id: i64, new: &NewJob) -> Resul
         })
         .await?;
     let (settings, inputs) = (new.clone(), inputs(app, caller.user.id).await?);
+    if new.sites.is_some() {
+        check_sites(app, new, &text).await?;
+    }
     let files = blocking(move || check(&text, &settings, &inputs)).await?;
+    if new.sites.is_some() && !files.is_empty() {
+        return Err(Problem::bad("sites: files are not sent to sites, so that its scenario can name none"));
+    }
     Ok(Subject { version: Some(version), name: scenario.name, shared: scenario.shared, files })
 }
 
@@ -268,6 +281,43 @@ fn check_search(new: &NewJob, document: &Document, question: &Question, seeds: u
         }
         false => Ok(()),
     }
+}
+
+/// Checks a job file, and that its sites are connected with the same version.
+async fn check_sites(app: &App, new: &NewJob, scenario: &str) -> Result<()> {
+    if new.campaign || new.emulate || new.search.is_some() || new.seeds.is_some() || new.duration.is_some() {
+        return Err(Problem::bad(
+            "sites: a job on sites has no `campaign`, `emulate`, `search`, `seeds` or `duration`: its file says what runs",
+        ));
+    }
+    let (file, scenario) = (new.sites.clone().unwrap_or_default(), scenario.to_owned());
+    let planned = blocking(move || {
+        drafts::on_sites(&file, &scenario).map_err(|why| Problem::bad(format!("sites: {why}")))
+    })
+    .await?;
+    let known = super::sites::all(app).await?;
+    for task in &planned.tasks {
+        let site = known.iter().find(|site| site.name == task.site);
+        let wrong =
+            |why: &str| Err(Problem::bad(format!("sites: task.{}.site: {} {why}", task.name, task.site)));
+        let name = task.program.name();
+        match site {
+            None => return wrong("is not a site of this server"),
+            Some(site) if !site.connected => return wrong("is not connected"),
+            Some(site) if site.program != env!("CARGO_PKG_VERSION") => {
+                return wrong(&format!(
+                    "runs bentpipe {}, this server {}",
+                    site.program,
+                    env!("CARGO_PKG_VERSION")
+                ));
+            }
+            Some(site) if !site.programs.iter().any(|known| known == name) => {
+                return wrong(&format!("does not permit {name}"));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Checks that an emulation has one run, and that this server may start it. Of a scenario's seeds it has the first.

@@ -83,7 +83,7 @@ fn describe(operation: &Operation, generator: &mut schemars::SchemaGenerator) ->
         described["requestBody"] = json!({ "required": true, "content": content });
     }
     match operation.access {
-        Access::Public => described["security"] = json!([]),
+        Access::Public | Access::Stranger | Access::Site => described["security"] = json!([]),
         Access::Level(level) => {
             described["security"] = json!([{ "token": [] }, { "session": [] }]);
             described["x-level"] = json!(level);

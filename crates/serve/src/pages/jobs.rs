@@ -17,6 +17,7 @@ use crate::app::{App, blocking};
 use crate::guard::Caller;
 use crate::problem::Problem;
 use crate::store::jobs::{self, Artifact, Event, Job, JobMeasure, Selection};
+use crate::store::sites;
 
 /// Largest report that is shown.
 const MAX_REPORT: u64 = 64 << 20;
@@ -37,7 +38,7 @@ pub(super) fn job_table(all: &[Job], choose: bool) -> Markup {
             tbody { @for job in all { tr {
                 @if choose { td { input type="checkbox" name="job" value=(job.id) aria-label={ "compare job " (job.id) }; } }
                 td { a href={ "/jobs/" (job.id) } { "#" (job.id) } }
-                td { (job.name) @if job.is_campaign() { " (campaign)" } @if job.is_emulation() { " (emulation)" } @if job.is_search() { " (search)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
+                td { (job.name) @if job.is_campaign() { " (campaign)" } @if job.is_emulation() { " (emulation)" } @if job.is_search() { " (search)" } @if job.is_on_sites() { " (sites)" } @for tag in &job.tags { " " a.tag href={ "/jobs?search=" (encoded(tag)) } { (tag) } } }
                 td { (state(&job.state)) @if job.state == "running" { " " (percent(job.share)) } }
                 td.num { (job.finished) @if job.runs > 0 { " of " (job.runs) } }
                 td { (job.owner) }
@@ -89,9 +90,10 @@ pub(super) async fn show(
     Ids(id): Ids<i64>,
 ) -> Answer {
     let job = api::found(&app, &caller, id).await?;
-    let (measures, files, events, points) = app
+    let (tasks, measures, files, events, points) = app
         .read(move |db| {
             Ok((
+                sites::tasks(db, id)?,
                 jobs::measures(db, id, "")?,
                 jobs::artifacts(db, id)?,
                 jobs::events(db, id, 0, 1000)?,
@@ -107,7 +109,7 @@ pub(super) async fn show(
             a href="/jobs" { "Jobs" } " / "
             @if let Some(scenario) = job.scenario { a href={ "/scenarios/" (scenario) "/report" } { (job.name) } } @else { (job.name) }
         }
-        h1 { @if job.is_campaign() { "Campaign #" } @else if job.is_emulation() { "Emulation #" } @else if job.is_search() { "Search #" } @else { "Job #" } (job.id) }
+        h1 { @if job.is_campaign() { "Campaign #" } @else if job.is_emulation() { "Emulation #" } @else if job.is_search() { "Search #" } @else if job.is_on_sites() { "Job on sites #" } @else { "Job #" } (job.id) }
         div #live data-job=[(!job.is_over()).then_some(job.id)] data-last=(last) {
             dl.facts aria-live="polite" {
                 div { dt { "State" } dd #state { (state(&job.state)) } }
@@ -139,6 +141,7 @@ pub(super) async fn show(
         @if let Some(report) = report {
             p { a.button href={ "/jobs/" (job.id) "/report" } { "Open the report" } " " a href={ "/jobs/" (job.id) "/files/" (report.number) } { "Download it" } }
         }
+        @if !tasks.is_empty() { (task_table(&tasks)) }
         (remarks(&job, can_stop))
         (measure_table(&measures, &points))
         (file_table(job.id, &files))
@@ -150,6 +153,30 @@ pub(super) async fn show(
         }
     };
     Ok(sheet(&caller, &format!("Job #{id}"), &body))
+}
+
+/// Returns the tasks of a job on sites.
+fn task_table(tasks: &[sites::Task]) -> Markup {
+    let clock = |task: &sites::Task| {
+        task.error_us.map_or(String::new(), |error_us| format!("\u{b1} {:.2} ms", error_us / 1e3))
+    };
+    html! {
+        h2 { "Tasks" }
+        div.scroll tabindex="0" role="region" aria-label="Tasks" { table {
+            thead { tr {
+                th scope="col" { "Task" } th scope="col" { "Site" } th scope="col" { "Program" } th scope="col" { "State" }
+                th scope="col" { "Clock" } th scope="col" { "Exit code" }
+            } }
+            tbody { @for task in tasks { tr {
+                td { (task.name) }
+                td { (task.site_name) }
+                td { (task.program.as_ref().map_or("", |program| program.name())) }
+                td { (task.state) @if !task.why.is_empty() { ": " (task.why) } }
+                td { (clock(task)) }
+                td { @if let Some(code) = task.code { (code) } }
+            } } }
+        } }
+    }
 }
 
 /// Returns the changes of this attempt, and a form for those who may make more.

@@ -94,6 +94,7 @@ fn bar(caller: &Caller) -> Markup {
                 a href="/jobs" { "Jobs" }
                 a href="/files" { "Files" }
                 a href="/reservations" { "Reservations" }
+                a href="/sites" { "Sites" }
                 @if caller.user.level >= 3 {
                     a href="/users" { "Users" }
                     a href="/audit" { "Audit" }

@@ -364,6 +364,7 @@ pub(super) async fn launch_page(
             Ok(all)
         })
         .await?;
+    let has_sites = !app.read(|db| Ok(crate::store::sites::list(db)?)).await?.is_empty();
     let body = html! {
         (head(&open.scenario, "launch"))
         (findings(open.findings()))
@@ -397,6 +398,16 @@ pub(super) async fn launch_page(
                             }
                         }
                     }
+                    @if draft.points == 1 && has_sites {
+                        details {
+                            summary { "Run on sites" }
+                            div.stack {
+                                label { "Job file, TOML: which site runs what" textarea name="sites" rows="8" maxlength="65536" placeholder=(SITES_EXAMPLE) spellcheck="false" {} }
+                                p.hint { "All tasks start together. An emulation is of this scenario; its results are those of the job." }
+                                p.row { button.quiet name="on_sites" value="yes" { "Launch on sites" } }
+                            }
+                        }
+                    }
                     @if draft.points > 1 {
                         p.hint { "A campaign runs " (draft.points) " points with all seeds on the processors of this machine, and keeps tables of them; it has no series or captures." }
                     }
@@ -409,6 +420,9 @@ pub(super) async fn launch_page(
     };
     Ok(sheet(&caller, &format!("Launch: {}", open.scenario.name), &body))
 }
+
+/// Start of a job file, as a hint.
+const SITES_EXAMPLE: &str = "[task.satellite]\nsite = \"b\"\nprogram = \"emulate\"";
 
 /// Settings of a launch.
 #[derive(Deserialize)]
@@ -423,6 +437,11 @@ pub(super) struct LaunchForm {
     /// Filled by the button that launches a campaign.
     #[serde(default)]
     campaign: String,
+    #[serde(default)]
+    sites: String,
+    /// Filled by the button that launches on sites.
+    #[serde(default)]
+    on_sites: String,
     /// Filled by the button that launches an emulation.
     #[serde(default)]
     emulate: String,
@@ -465,6 +484,7 @@ pub(super) async fn launch(
         campaign: !sent.campaign.is_empty(),
         emulate: !sent.emulate.is_empty(),
         search: sent.question(),
+        sites: (!sent.on_sites.is_empty()).then(|| sent.sites.replace("\r\n", "\n")),
         ..api_jobs::NewJob::default()
     };
     let job = api_jobs::start(&app, &caller, new, None).await?;

@@ -19,6 +19,9 @@ pub(crate) const EMULATION: &str = "emulate";
 /// Kind of jobs that look for the last value of a key.
 pub(crate) const SEARCH: &str = "search";
 
+/// Kind of jobs whose programs run on other machines.
+pub(crate) const SITES: &str = "sites";
+
 /// Attempts after which a job whose child was killed fails.
 pub(crate) const MAX_ATTEMPTS: i64 = 3;
 
@@ -44,7 +47,7 @@ pub(crate) struct Question {
 pub(crate) struct Job {
     /// Number.
     pub(crate) id: i64,
-    /// Kind: "simulate", "emulate", "study", "campaign" or "search".
+    /// Kind: "simulate", "emulate", "study", "campaign", "search" or "sites".
     pub(crate) kind: String,
     /// Name of the scenario when the job was launched.
     pub(crate) name: String,
@@ -60,6 +63,8 @@ pub(crate) struct Job {
     pub(crate) study: Option<String>,
     /// Question, if it is a search.
     pub(crate) search: Option<Question>,
+    /// Job file, if it runs on sites: TOML.
+    pub(crate) sites: Option<String>,
     /// Set if the study is shortened.
     pub(crate) quick: bool,
     /// Note of the users who may change it.
@@ -112,6 +117,11 @@ impl Job {
         self.kind == SEARCH
     }
 
+    /// Returns `true` if the job runs on sites.
+    pub(crate) fn is_on_sites(&self) -> bool {
+        self.kind == SITES
+    }
+
     /// Returns `true` if the job will change no more.
     pub(crate) fn is_over(&self) -> bool {
         !matches!(&self.state[..], "queued" | "running")
@@ -125,7 +135,7 @@ pub(crate) struct Event {
     pub(crate) id: i64,
     /// Time in milliseconds since 1970, UTC.
     pub(crate) at: i64,
-    /// Kind: "state", "progress", "run" or "set".
+    /// Kind: "state", "progress", "run", "set" or "site".
     pub(crate) kind: String,
     /// Content.
     pub(crate) content: Value,
@@ -164,7 +174,7 @@ const JOB: &str =
     attempt, seeds, duration, cancel, runs, finished, share, message, job.created, started, ended, job.kind,
     study, quick, note,
     (SELECT json_group_array(name) FROM (SELECT name FROM tag WHERE tag.job = job.id ORDER BY name)),
-    job.search
+    job.search, job.sites
     FROM job JOIN user ON user.id = job.owner LEFT JOIN version ON version.id = job.version";
 
 fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
@@ -195,6 +205,7 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         note: row.get(23)?,
         tags: serde_json::from_str(&row.get::<_, String>(24)?).unwrap_or_default(),
         search: row.get::<_, Option<String>>(25)?.and_then(|text| serde_json::from_str(&text).ok()),
+        sites: row.get(26)?,
     })
 }
 
@@ -250,6 +261,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) version: Option<i64>,
     pub(crate) study: Option<&'a str>,
     pub(crate) search: Option<&'a Question>,
+    /// Job file, if it runs on sites.
+    pub(crate) sites: Option<&'a str>,
     pub(crate) quick: bool,
     pub(crate) name: &'a str,
     pub(crate) shared: bool,
@@ -270,6 +283,7 @@ pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
         version,
         study,
         search,
+        sites,
         quick,
         name,
         shared,
@@ -290,9 +304,10 @@ pub(crate) fn launch(db: &Transaction<'_>, launch: &Launch<'_>) -> Result<i64> {
     }
     db.execute(
         "INSERT INTO job(owner, version, name, shared, seeds, duration, priority, request_key, created, kind, study, quick,
-           search)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-        params![owner, version, name, shared, seeds, duration, priority, request_key, now_ms(), kind, study, quick, search],
+           search, sites)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        params![owner, version, name, shared, seeds, duration, priority, request_key, now_ms(), kind, study, quick, search,
+            sites],
     )?;
     let id = db.last_insert_rowid();
     add_event(db, id, "state", &json!({ "state": "queued" }))?;
@@ -363,6 +378,8 @@ pub(crate) fn claim(db: &Transaction<'_>, most_per_user: u32) -> Result<Option<J
     let next = match next {
         Some((_, true)) if running("true")? => None,
         Some(_) if running("kind = 'emulate'")? => None,
+        // Their sites may be the same machines.
+        Some((id, _)) if is_on_sites(db, id)? && running("kind = 'sites'")? => None,
         next => next.map(|(id, _)| id),
     };
     let Some(id) = next else { return Ok(None) };
@@ -373,6 +390,10 @@ pub(crate) fn claim(db: &Transaction<'_>, most_per_user: u32) -> Result<Option<J
     )?;
     set_state(db, id, "running", "")?;
     Ok(Some(db.query_row(&format!("SELECT {JOB} WHERE job.id = ?1"), [id], job)?))
+}
+
+fn is_on_sites(db: &Transaction<'_>, id: i64) -> Result<bool> {
+    Ok(db.query_row("SELECT kind = 'sites' FROM job WHERE id = ?1", [id], |row| row.get(0))?)
 }
 
 /// Requests the end of a job. A queued job ends at once. Returns `false` if it was over.

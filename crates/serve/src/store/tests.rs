@@ -1,6 +1,7 @@
+use bentpipe_agent::protocol::{Act, CommandResult, Outcome, Poll, TaskReport, TaskState};
 use rusqlite::Connection;
 
-use super::{MIGRATIONS, Store, StoreError, audit, files, jobs, people, reservations, scenarios};
+use super::{MIGRATIONS, Store, StoreError, audit, files, jobs, people, reservations, scenarios, sites};
 
 fn store() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -22,6 +23,7 @@ fn launch(db: &rusqlite::Transaction<'_>, owner: i64, key: Option<&str>) -> supe
         version: Some(version),
         study: None,
         search: None,
+        sites: None,
         quick: false,
         name: "geo",
         shared: false,
@@ -139,6 +141,7 @@ fn a_database_of_every_schema_opens_and_answers() {
         include_bytes!("../../tests/schema-3.sqlite"),
         include_bytes!("../../tests/schema-4.sqlite"),
         include_bytes!("../../tests/schema-5.sqlite"),
+        include_bytes!("../../tests/schema-6.sqlite"),
     ];
     assert_eq!(all.len(), MIGRATIONS.len(), "a schema has no committed database");
     for committed in all {
@@ -156,6 +159,12 @@ fn a_database_of_every_schema_opens_and_answers() {
         assert!(write(&store, |db| reservations::after(db, 0)).len() < 2);
         let files = write(&store, |db| files::list(db, &ann, 0, 9));
         assert_eq!(files.len(), write(&store, |db| files::of_job(db, 1)).len());
+        for site in write(&store, sites::list) {
+            let command = Act::Drop { task: 1 };
+            write(&store, |db| sites::command(db, site.id, &command));
+            let open = write(&store, |db| sites::commands(db, site.id)).expect("not revoked");
+            assert!(open.len() == 1 && open[0].id > 1 && open[0].act == command);
+        }
     }
 }
 
@@ -236,4 +245,87 @@ fn a_page_of_ten_thousand_jobs_is_found_by_its_indexes() {
     let selection = jobs::Selection { before: Some(5000), limit: 100, ..jobs::Selection::default() };
     let page = write(&store, |db| jobs::list(db, &user, &selection));
     assert_eq!((page.len(), page[0].id), (100, 4999));
+}
+
+#[test]
+fn an_invitation_makes_one_site_in_its_time() {
+    let (_folder, store) = store();
+    let ann = write(&store, |db| people::add(db, "ann", "x", 3)).expect("added");
+    let later = crate::clock::now_ms() + 60_000;
+    write(&store, |db| sites::invite(db, ann, ("east", "s1"), later));
+    assert_eq!(write(&store, |db| sites::enrol(db, "s2", &[1; 32])), None, "another code");
+    assert_eq!(write(&store, |db| sites::enrol(db, "s1", &[1; 32])).as_deref(), Some("east"));
+    assert_eq!(write(&store, |db| sites::enrol(db, "s1", &[2; 32])), None, "it was used");
+    write(&store, |db| sites::invite(db, ann, ("west", "s3"), crate::clock::now_ms() - 1));
+    assert_eq!(write(&store, |db| sites::enrol(db, "s3", &[2; 32])), None, "it is old");
+    write(&store, |db| sites::invite(db, ann, ("north", "s4"), later));
+    write(&store, |db| sites::invite(db, ann, ("north", "s5"), later));
+    assert_eq!(write(&store, |db| sites::enrol(db, "s4", &[3; 32])), None, "a later one took its place");
+    let (id, key) = write(&store, |db| sites::key(db, "east")).expect("enrolled");
+    assert_eq!(key, [1; 32]);
+    write(&store, |db| sites::revoke(db, id));
+    assert!(write(&store, |db| sites::key(db, "east")).is_none());
+    assert!(write(&store, |db| sites::commands(db, id)).is_none());
+    write(&store, |db| sites::invite(db, ann, ("east", "s6"), later));
+    assert_eq!(write(&store, |db| sites::enrol(db, "s6", &[1; 32])), None, "a revoked key never comes back");
+    write(&store, |db| sites::invite(db, ann, ("east", "s7"), later));
+    assert_eq!(write(&store, |db| sites::enrol(db, "s7", &[4; 32])).as_deref(), Some("east"));
+}
+
+/// Adds a site, and a job of one task there. Returns the site and the task.
+fn task_at_site(store: &Store) -> (i64, sites::Task) {
+    let ann = write(store, |db| people::add(db, "ann", "x", 3)).expect("added");
+    let later = crate::clock::now_ms() + 60_000;
+    write(store, |db| sites::invite(db, ann, ("east", "s"), later));
+    write(store, |db| sites::enrol(db, "s", &[1; 32]));
+    let (site, _) = write(store, |db| sites::key(db, "east")).expect("enrolled");
+    let job = write(store, |db| launch(db, ann, None));
+    let file = "[task.echo]\nsite = \"east\"\nprogram = \"ping\"\nhost = \"10.0.0.1\"";
+    let planned = bentpipe_agent::job::parse(file, 1.0).expect("fine");
+    write(store, |db| sites::add_task(db, (job, 0, site), &planned.tasks[0], ""));
+    (site, write(store, |db| sites::tasks(db, job)).remove(0))
+}
+
+fn poll(results: Vec<CommandResult>, tasks: Vec<TaskReport>) -> Poll {
+    Poll { results, tasks, ..Poll::default() }
+}
+
+#[test]
+fn results_of_a_site_count_once_and_what_it_lost_has_failed() {
+    let (_folder, store) = store();
+    let (site, task) = task_at_site(&store);
+    let open = write(&store, |db| sites::commands(db, site)).expect("not revoked");
+    assert!(open.len() == 1 && matches!(open[0].act, Act::Prepare { .. }));
+    let done = |id| CommandResult { id, outcome: Outcome::Done {} };
+    let number = task.id.unsigned_abs();
+    let report = |state| vec![TaskReport { task: number, state }];
+    let state = || write(&store, |db| sites::tasks(db, task.job)).remove(0).state;
+    let first = poll(vec![done(open[0].id)], report(TaskState::Prepared {}));
+    for changed in [1, 0] {
+        assert_eq!(write(&store, |db| sites::apply(db, site, &first)).len(), changed);
+        assert_eq!(state(), "prepared");
+    }
+    assert!(write(&store, |db| sites::commands(db, site)).expect("not revoked").is_empty());
+    let unasked = poll(vec![done(99)], report(TaskState::Prepared {}));
+    assert!(write(&store, |db| sites::apply(db, site, &unasked)).is_empty());
+    write(&store, |db| sites::apply(db, site, &poll(Vec::new(), Vec::new())));
+    assert_eq!(state(), "failed");
+    let left: Vec<Act> = write(&store, |db| sites::commands(db, site))
+        .expect("not revoked")
+        .into_iter()
+        .map(|one| one.act)
+        .collect();
+    assert_eq!(left, [Act::Stop { task: number }, Act::Drop { task: number }]);
+}
+
+#[test]
+fn numbers_of_commands_go_on_after_the_last_one_of_a_site() {
+    let (_folder, store) = store();
+    let (site, _) = task_at_site(&store);
+    for last in [5000, 3, u64::MAX] {
+        write(&store, |db| sites::log_in(db, site, "0.1.0", last));
+    }
+    write(&store, |db| sites::command(db, site, &Act::Stop { task: 1 }));
+    let open = write(&store, |db| sites::commands(db, site)).expect("not revoked");
+    assert_eq!(open.last().map(|command| command.id), Some(5001));
 }

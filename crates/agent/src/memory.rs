@@ -1,0 +1,163 @@
+//! Memory of commands: each has its effect once, however often it arrives.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::manifest::sha256;
+use crate::protocol::{Command, Outcome};
+use crate::{Error, folder};
+
+/// Results that are remembered.
+const REMEMBERED: usize = 1000;
+
+/// Result of a command, and the command's hash.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Record {
+    id: u64,
+    hash: String,
+    outcome: Outcome,
+}
+
+/// Memory of the latest commands in a file.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    path: PathBuf,
+    file: File,
+    records: VecDeque<Record>,
+    last: u64,
+    /// Lines of the file.
+    lines: usize,
+}
+
+/// Answer of the memory to a command.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Recalled {
+    /// Command is new.
+    New,
+    /// Command was executed, or must not be.
+    Known(Outcome),
+}
+
+fn hash(command: &Command) -> String {
+    sha256(&serde_json::to_vec(command).unwrap_or_default())
+}
+
+impl Memory {
+    /// Opens the memory in a file, or starts one.
+    pub(crate) fn open(path: &Path) -> Result<Memory, Error> {
+        let wrap = |error| Error::file(path, error);
+        let mut records = VecDeque::new();
+        let mut lines = 0;
+        if let Ok(file) = File::open(path) {
+            // The last line may be torn: its command was not answered, and comes again.
+            for record in BufReader::new(file).lines().map_while(Result::ok) {
+                lines += 1;
+                if let Ok(record) = serde_json::from_str(&record) {
+                    push(&mut records, record);
+                }
+            }
+        }
+        let last = records.iter().map(|record: &Record| record.id).max().unwrap_or(0);
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(wrap)?;
+        let mut memory = Memory { path: path.to_owned(), file, records, last, lines };
+        // It cuts a torn line, behind which nothing would be read.
+        memory.compact()?;
+        Ok(memory)
+    }
+
+    /// Returns the highest number of a command that was executed.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Returns what is known of a command that changes something.
+    pub(crate) fn recall(&self, command: &Command) -> Recalled {
+        let refused = |why: &str| Recalled::Known(Outcome::Refused { why: why.to_owned() });
+        match self.records.iter().find(|record| record.id == command.id) {
+            Some(record) if record.hash == hash(command) => Recalled::Known(record.outcome.clone()),
+            Some(_) => refused("another command had this number"),
+            None if command.id <= self.last => refused("an old command"),
+            None => Recalled::New,
+        }
+    }
+
+    /// Remembers the outcome of a command; it is on disk when this returns.
+    pub(crate) fn remember(&mut self, command: &Command, outcome: &Outcome) -> Result<(), Error> {
+        let record = Record { id: command.id, hash: hash(command), outcome: outcome.clone() };
+        let line = serde_json::to_string(&record).unwrap_or_default() + "\n";
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
+        written.map_err(|error| Error::file(&self.path, error))?;
+        self.last = self.last.max(command.id);
+        push(&mut self.records, record);
+        self.lines += 1;
+        if self.lines > 3 * REMEMBERED { self.compact() } else { Ok(()) }
+    }
+
+    fn compact(&mut self) -> Result<(), Error> {
+        let lines =
+            self.records.iter().map(|record| serde_json::to_string(record).unwrap_or_default() + "\n");
+        folder::write(&self.path, lines.collect::<String>().as_bytes())?;
+        let open = OpenOptions::new().append(true).open(&self.path);
+        self.file = open.map_err(|error| Error::file(&self.path, error))?;
+        self.lines = self.records.len();
+        Ok(())
+    }
+}
+
+fn push(records: &mut VecDeque<Record>, record: Record) {
+    records.push_back(record);
+    if records.len() > REMEMBERED {
+        records.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Act;
+
+    fn stop(id: u64, task: u64) -> Command {
+        Command { id, act: Act::Stop { task } }
+    }
+
+    #[test]
+    fn a_command_has_its_effect_once_and_an_old_one_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("memory.jsonl");
+        let mut memory = Memory::open(&path).expect("opens");
+        assert_eq!(memory.recall(&stop(5, 1)), Recalled::New);
+        memory.remember(&stop(5, 1), &Outcome::Done {}).expect("written");
+        for _ in 0..2 {
+            let memory = Memory::open(&path).expect("opens");
+            assert_eq!(memory.recall(&stop(5, 1)), Recalled::Known(Outcome::Done {}));
+            let refused = |why: &str| Recalled::Known(Outcome::Refused { why: why.to_owned() });
+            assert_eq!(memory.recall(&stop(5, 2)), refused("another command had this number"));
+            assert_eq!(memory.recall(&stop(4, 1)), refused("an old command"));
+            assert_eq!(memory.last(), 5);
+        }
+    }
+
+    #[test]
+    fn a_torn_line_is_forgotten_and_the_file_stays_short() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("memory.jsonl");
+        let mut memory = Memory::open(&path).expect("opens");
+        memory.remember(&stop(1, 1), &Outcome::Done {}).expect("written");
+        drop(memory);
+        let whole = std::fs::read(&path).expect("read");
+        std::fs::write(&path, [&whole[..], b"{\"id\":2,\"ha"].concat()).expect("written");
+        let mut memory = Memory::open(&path).expect("opens");
+        assert_eq!((memory.last(), memory.recall(&stop(2, 1))), (1, Recalled::New));
+        for id in 2..2 + 1100 {
+            push(&mut memory.records, Record { id, hash: String::new(), outcome: Outcome::Done {} });
+        }
+        memory.compact().expect("written");
+        let memory = Memory::open(&path).expect("opens");
+        assert_eq!((memory.records.len(), memory.last()), (REMEMBERED, 1101));
+    }
+}

@@ -1,0 +1,179 @@
+//! Arguments of the programs that a site starts. They are made here, as a vector: no shell reads them.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::Allowed;
+use crate::files;
+use crate::protocol::{MAX_TASK_S, Program};
+
+/// File of the scenario in the folder of a task.
+pub const SCENARIO: &str = "scenario.toml";
+/// Folder of an emulation's results in that of a task.
+pub const RESULTS: &str = "results";
+/// Most bytes of a scenario.
+const MAX_SCENARIO: usize = 256 << 10;
+/// Most interfaces in the places of hosts.
+const MAX_ATTACHED: usize = 32;
+
+/// Checks the values of a program's arguments, and the scenario of an emulation.
+///
+/// # Errors
+/// Returns the argument that is wrong, and what was expected.
+pub fn check(program: &Program) -> Result<(), String> {
+    check_values(program)?;
+    match program {
+        Program::Emulate { scenario, .. } => files::check_scenario(scenario),
+        _ => Ok(()),
+    }
+}
+
+/// Checks the values of a program's arguments.
+///
+/// # Errors
+/// Returns the argument that is wrong, and what was expected.
+pub fn check_values(program: &Program) -> Result<(), String> {
+    let within = |name: &str, value: u64, most: u64| match (1..=most).contains(&value) {
+        true => Ok(()),
+        false => Err(format!("{name}: expected 1 to {most}")),
+    };
+    match program {
+        Program::Emulate { scenario, attach, duration } => {
+            if scenario.len() > MAX_SCENARIO {
+                return Err(format!("scenario: expected at most {MAX_SCENARIO} bytes"));
+            }
+            if attach.len() > MAX_ATTACHED {
+                return Err(format!("attach: expected at most {MAX_ATTACHED} interfaces"));
+            }
+            for one in attach {
+                word("attach", &one.host)?;
+                word("attach", one.interface.strip_prefix("netns:").unwrap_or(&one.interface))?;
+            }
+            match duration {
+                Some(duration) => duration
+                    .parse::<bentpipe_units::Span>()
+                    .map(drop)
+                    .map_err(|error| format!("duration: {error}")),
+                None => Ok(()),
+            }
+        }
+        Program::Gateway { name } => word("name", name),
+        Program::Iperf3Server { port } => within("port", (*port).into(), 65_535),
+        Program::Iperf3 { port, seconds, rate, .. } => {
+            within("port", (*port).into(), 65_535)?;
+            within("duration in seconds", (*seconds).into(), MAX_TASK_S.into())?;
+            rate.map_or(Ok(()), |rate| within("rate in bit/s", rate, 1_000_000_000_000))
+        }
+        Program::Ping { count, interval_ms, .. } => {
+            within("count", (*count).into(), 1_000_000)?;
+            within("interval in ms", (*interval_ms).into(), 3_600_000)
+        }
+    }
+}
+
+/// Checks a name that becomes an argument: plain letters, and no option.
+fn word(what: &str, text: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let is_word = !text.is_empty()
+        && text.len() <= 64
+        && text.chars().all(is_plain)
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric());
+    match is_word {
+        true => Ok(()),
+        false => Err(format!(
+            "{what}: {text:?}: expected at most 64 letters, digits, \".\", \"_\" and \"-\", a letter or digit first"
+        )),
+    }
+}
+
+/// Returns program and arguments. `own` is the file of this program.
+///
+/// # Errors
+/// Returns an error for a gateway that the site does not list.
+pub(crate) fn arguments(program: &Program, allowed: &Allowed, own: &Path) -> Result<Vec<OsString>, String> {
+    let mut all: Vec<OsString> = Vec::new();
+    let mut add = |words: &[&str]| all.extend(words.iter().map(OsString::from));
+    match program {
+        Program::Emulate { attach, duration, .. } => {
+            all.push(own.into());
+            // Attached hosts send themselves; without them the flows do.
+            all.extend(["emulate", SCENARIO, "--out", RESULTS, "--quiet"].map(OsString::from));
+            all.push(if attach.is_empty() { "--real-flows" } else { "--timed" }.into());
+            for one in attach {
+                all.push("--attach".into());
+                all.push(format!("{}={}", one.host, one.interface).into());
+            }
+            if let Some(duration) = duration {
+                all.push("--set".into());
+                all.push(format!("duration=\"{}\"", duration.trim()).into());
+            }
+        }
+        Program::Gateway { name } => {
+            let file = allowed.gateways.get(name).ok_or_else(|| format!("no gateway {name:?}"))?;
+            all.extend([own.into(), "gateway".into(), file.into(), "--quiet".into()]);
+        }
+        Program::Iperf3Server { port } => {
+            add(&["iperf3", "--server", "--json", "--port", &port.to_string()]);
+        }
+        Program::Iperf3 { host, port, seconds, rate, udp, reverse } => {
+            add(&["iperf3", "--json", "--client", &host.to_string(), "--port", &port.to_string()]);
+            add(&["--time", &seconds.to_string()]);
+            if let Some(rate) = rate {
+                add(&["--bitrate", &rate.to_string()]);
+            }
+            add(if *udp { &["--udp"] } else { &[] });
+            add(if *reverse { &["--reverse"] } else { &[] });
+        }
+        Program::Ping { host, count, interval_ms } => {
+            let interval = format!("{}.{:03}", interval_ms / 1000, interval_ms % 1000);
+            add(&["ping", "-n", "-c", &count.to_string(), "-i", &interval, &host.to_string()]);
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Attach;
+
+    fn shown(program: &Program) -> String {
+        let allowed = Allowed::parse("[gateways]\neast = \"/etc/east.toml\"").expect("fine");
+        let all = arguments(program, &allowed, Path::new("bentpipe")).expect("permitted");
+        all.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn arguments_are_those_of_the_programs() {
+        let client = Program::Iperf3 {
+            host: [10, 0, 0, 1].into(),
+            port: 5202,
+            seconds: 9,
+            rate: Some(1_000_000),
+            udp: true,
+            reverse: true,
+        };
+        assert_eq!(
+            shown(&client),
+            "iperf3 --json --client 10.0.0.1 --port 5202 --time 9 --bitrate 1000000 --udp --reverse"
+        );
+        let ping = Program::Ping { host: [10, 0, 0, 1].into(), count: 3, interval_ms: 1050 };
+        assert_eq!(shown(&ping), "ping -n -c 3 -i 1.050 10.0.0.1");
+        assert_eq!(
+            shown(&Program::Gateway { name: "east".to_owned() }),
+            "bentpipe gateway /etc/east.toml --quiet"
+        );
+    }
+
+    #[test]
+    fn options_and_paths_are_no_names() {
+        for bad in ["", "-x", "--shell", "a b", "a/b", "../x", "a=b", "a\0", "ä", "netns:x"] {
+            let attach = vec![Attach { host: bad.to_owned(), interface: "eth1".to_owned() }];
+            let emulate = Program::Emulate { scenario: String::new(), attach, duration: None };
+            assert!(check(&emulate).is_err_and(|why| why.starts_with("attach: ")), "{bad:?}");
+            assert!(check(&Program::Gateway { name: bad.to_owned() }).is_err(), "{bad:?}");
+        }
+        let ping = Program::Ping { host: [10, 0, 0, 1].into(), count: 0, interval_ms: 1 };
+        assert_eq!(check(&ping), Err("count: expected 1 to 1000000".to_owned()));
+    }
+}

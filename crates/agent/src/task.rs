@@ -1,0 +1,365 @@
+//! Task of a site: a folder, and the processes that hold its locks.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `task.json` | program, arguments and limits, once it is prepared |
+//! | `supervisor.lock` | locked by the supervisor for life, as its standard input |
+//! | `program.lock` | locked by the program and what it starts, as theirs |
+//! | `start.json` | instant of the start, once it was ordered |
+//! | `started.json` | start and process of the program |
+//! | `stop` | exists once the end was requested |
+//! | `end.json` | end of the program |
+//! | `drop` | exists once the task is to be removed after its end |
+//! | `work/` | working folder of the program: its files are the results |
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::clock::now_us;
+use crate::digits::hex;
+use crate::manifest::{CHUNK, Entry, MAX_FILES, path_refusal, sha256};
+use crate::program::{self, SCENARIO};
+use crate::protocol::{Program, TaskState};
+use crate::{Allowed, Error, folder};
+
+/// Folder of results in that of a task.
+pub(crate) const WORK: &str = "work";
+/// Output and errors of the program among its results.
+pub(crate) const OUTPUT: [&str; 2] = ["output.txt", "errors.txt"];
+
+/// Prepared task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Prepared {
+    /// Program and arguments, as bytes.
+    pub(crate) arguments: Vec<Vec<u8>>,
+    /// Longest time in seconds.
+    pub(crate) most_s: u32,
+    /// Most bytes that it may write.
+    pub(crate) most_bytes: u64,
+    /// Time of the preparation in microseconds since 1970.
+    pub(crate) at_us: i64,
+}
+
+/// Start of a task's program.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Started {
+    pub(crate) started_us: i64,
+    pub(crate) pid: i32,
+}
+
+/// End of a task.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    pub(crate) ended_us: i64,
+    pub(crate) code: Option<i32>,
+    pub(crate) why: String,
+}
+
+/// Folder of a task.
+#[derive(Clone, Debug)]
+pub(crate) struct Task(PathBuf);
+
+impl Task {
+    pub(crate) fn at(path: &Path) -> Task {
+        Task(path.to_owned())
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn prepared(&self) -> Result<Option<Prepared>, Error> {
+        folder::read_json(&self.file("task.json"))
+    }
+
+    /// Prepares a program, after the checks of its arguments and of the site's list.
+    ///
+    /// Repeated after a crash, it makes the task again. One that was started stays: a controller whose database was restored
+    /// gives its number once more.
+    pub(crate) fn prepare(
+        &self,
+        program: &Program,
+        most_s: u32,
+        allowed: &Allowed,
+        own: &Path,
+    ) -> Result<(), String> {
+        allowed.check(program)?;
+        program::check(program)?;
+        if most_s == 0 || most_s > allowed.most_s() {
+            return Err(format!("its time: expected 1 s to {} s, as the site's file says", allowed.most_s()));
+        }
+        let arguments = program::arguments(program, allowed, own)?;
+        if self.0.exists() {
+            let is_new = matches!(self.state(), Ok(TaskState::Prepared {}));
+            if !is_new {
+                return Err(
+                    "the site has another task of this number, with results: remove it there".to_owned()
+                );
+            }
+            self.remove()?;
+        }
+        let made = || {
+            folder::make(&self.file(WORK))?;
+            if let Program::Emulate { scenario, .. } = program {
+                folder::write(&self.file(WORK).join(SCENARIO), scenario.as_bytes())?;
+            }
+            let prepared = Prepared {
+                arguments: arguments.into_iter().map(OsString::into_vec).collect(),
+                most_s,
+                most_bytes: allowed.most_bytes(),
+                at_us: now_us(),
+            };
+            folder::write_json(&self.file("task.json"), &prepared)
+        };
+        made().map_err(|error: Error| error.to_string())
+    }
+
+    /// Starts the supervisor, which waits for the instant of the site's clock. Repeated, it starts nothing.
+    pub(crate) fn start(&self, at_us: i64, own: &Path) -> Result<Option<Child>, String> {
+        if self.prepared().map_err(|error| error.to_string())?.is_none() {
+            return Err("it was not prepared".to_owned());
+        }
+        if self.file("start.json").exists() {
+            return Ok(None);
+        }
+        let spawn = || {
+            let path = self.file("supervisor.lock");
+            let Some(lock) = folder::lock(&path)? else { return Ok(None) };
+            let errors =
+                File::create(self.file("supervisor.txt")).map_err(|error| Error::file(&path, error))?;
+            let mut command = Command::new(own);
+            command.args(["site", "task"]).arg(&self.0).arg(at_us.to_string());
+            command.process_group(0).stdin(lock).stdout(Stdio::null()).stderr(errors);
+            let child = command.spawn().map_err(|error| Error::file(own, error))?;
+            folder::write_json(&self.file("start.json"), &at_us)?;
+            Ok(Some(child))
+        };
+        spawn().map_err(|error: Error| error.to_string())
+    }
+
+    /// Requests the end.
+    pub(crate) fn stop(&self) -> Result<(), String> {
+        folder::write(&self.file("stop"), b"").map_err(|error| error.to_string())
+    }
+
+    /// Returns the state. What was killed is ended, with the words for it.
+    pub(crate) fn state(&self) -> Result<TaskState, Error> {
+        if let Some(state) = self.ended()? {
+            return Ok(state);
+        }
+        let started: Option<Started> = folder::read_json(&self.file("started.json"))?;
+        let is_supervised = folder::is_locked(&self.file("supervisor.lock"));
+        match started {
+            Some(started) if is_supervised => Ok(TaskState::Running { started_us: started.started_us }),
+            None if is_supervised => Ok(TaskState::Waiting {}),
+            None if !self.file("start.json").exists() => Ok(TaskState::Prepared {}),
+            started => self.clean_up(started.as_ref()),
+        }
+    }
+
+    fn ended(&self) -> Result<Option<TaskState>, Error> {
+        let Some(Ended { ended_us, code, why }) = folder::read_json(&self.file("end.json"))? else {
+            return Ok(None);
+        };
+        let started: Option<Started> = folder::read_json(&self.file("started.json"))?;
+        let started_us = started.map(|started| started.started_us);
+        Ok(Some(TaskState::Ended { started_us, ended_us, code, why }))
+    }
+
+    /// Ends a task whose supervisor was killed: the program goes too.
+    fn clean_up(&self, started: Option<&Started>) -> Result<TaskState, Error> {
+        // Once more: the supervisor may have written it in the meantime.
+        if let Some(state) = self.ended()? {
+            return Ok(state);
+        }
+        let pid = started.and_then(|started| Pid::from_raw(started.pid));
+        // The lock shows that the number is still that of the program.
+        if let Some(pid) = pid.filter(|_| folder::is_locked(&self.file("program.lock"))) {
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
+        let ended = Ended { ended_us: now_us(), code: None, why: "its supervisor was killed".to_owned() };
+        folder::write_json(&self.file("end.json"), &ended)?;
+        self.ended().map(|state| state.unwrap_or(TaskState::Prepared {}))
+    }
+
+    /// Removes the task, or stops it and lets it be removed after its end.
+    pub(crate) fn discard(&self) -> Result<(), String> {
+        match self.state() {
+            Ok(TaskState::Waiting {} | TaskState::Running { .. }) => {
+                self.stop()?;
+                folder::write(&self.file("drop"), b"").map_err(|error| error.to_string())
+            }
+            _ => self.remove(),
+        }
+    }
+
+    /// Returns `true` if the task is to be removed after its end.
+    pub(crate) fn is_discarded(&self) -> bool {
+        self.file("drop").exists()
+    }
+
+    /// Removes the folder.
+    pub(crate) fn remove(&self) -> Result<(), String> {
+        match self.state() {
+            Ok(TaskState::Waiting {} | TaskState::Running { .. }) => Err("it runs: stop it first".to_owned()),
+            Ok(_) => fs::remove_dir_all(&self.0).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Returns the files that the task left, with their hashes. Links are left out.
+    pub(crate) fn files(&self) -> Result<Vec<Entry>, String> {
+        let mut paths = Vec::new();
+        list(&self.file(WORK), "", &mut paths);
+        paths.sort();
+        if paths.len() > MAX_FILES {
+            return Err(format!("it left over {MAX_FILES} files"));
+        }
+        paths.into_iter().map(|path| self.entry(path).map_err(|error| error.to_string())).collect()
+    }
+
+    fn entry(&self, path: String) -> std::io::Result<Entry> {
+        let mut file = File::open(self.file(WORK).join(&path))?;
+        let (mut whole, mut chunks, mut bytes) = (Sha256::new(), Vec::new(), 0);
+        loop {
+            let mut chunk = Vec::new();
+            let read = (&mut file).take(CHUNK).read_to_end(&mut chunk)?;
+            if read == 0 {
+                break;
+            }
+            bytes += read as u64;
+            whole.update(&chunk);
+            chunks.push(sha256(&chunk));
+        }
+        if chunks.len() == 1 {
+            chunks.clear();
+        }
+        Ok(Entry { path, bytes, sha256: hex(&whole.finalize()), chunks })
+    }
+
+    /// Returns a chunk of a file.
+    pub(crate) fn chunk(&self, file: u32, chunk: u32) -> Result<Vec<u8>, String> {
+        let mut paths = Vec::new();
+        list(&self.file(WORK), "", &mut paths);
+        paths.sort();
+        let path = paths.get(file as usize).ok_or("no such file")?;
+        let read = || {
+            let mut file = File::open(self.file(WORK).join(path))?;
+            file.seek(SeekFrom::Start(u64::from(chunk) * CHUNK))?;
+            let mut bytes = Vec::new();
+            file.take(CHUNK).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        read().map_err(|error: std::io::Error| format!("{path}: {error}"))
+    }
+}
+
+impl Prepared {
+    /// Returns program and arguments.
+    pub(crate) fn command(&self) -> Vec<OsString> {
+        self.arguments.iter().map(|bytes| std::ffi::OsStr::from_bytes(bytes).to_owned()).collect()
+    }
+}
+
+/// Lists the regular files below a folder. What a manifest may not name, and links, are left out.
+fn list(path: &Path, prefix: &str, into: &mut Vec<String>) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else { continue };
+        let below = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+        if into.len() > MAX_FILES || path_refusal(&below).is_some() {
+            continue;
+        }
+        if kind.is_dir() {
+            list(&entry.path(), &below, into);
+        } else if kind.is_file() {
+            into.push(below);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task() -> (tempfile::TempDir, Task, Allowed) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let task = Task::at(&folder.path().join("1"));
+        let allowed = Allowed::parse("programs = [\"ping\"]\nnetworks = [\"127.0.0.0/8\"]").expect("fine");
+        (folder, task, allowed)
+    }
+
+    const PING: Program = Program::Ping {
+        host: std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
+        count: 1,
+        interval_ms: 1000,
+    };
+
+    #[test]
+    fn a_task_is_prepared_within_the_limits_of_the_site() {
+        let (_folder, task, allowed) = task();
+        let own = Path::new("bentpipe");
+        assert!(task.start(0, own).is_err_and(|why| why.contains("not prepared")));
+        for most_s in [0, 3601] {
+            assert!(
+                task.prepare(&PING, most_s, &allowed, own).is_err_and(|why| why.contains("1 s to 3600 s"))
+            );
+        }
+        task.prepare(&PING, 60, &allowed, own).expect("prepared");
+        assert_eq!(task.state().expect("read"), TaskState::Prepared {});
+        task.remove().expect("removed");
+        assert!(task.prepared().expect("read").is_none());
+    }
+
+    #[test]
+    fn a_task_whose_supervisor_was_killed_is_over() {
+        let (_folder, task, allowed) = task();
+        task.prepare(&PING, 60, &allowed, Path::new("bentpipe")).expect("prepared");
+        let lock = folder::lock(&task.file("supervisor.lock")).expect("locked");
+        folder::write_json(&task.file("start.json"), &5).expect("written");
+        assert_eq!(task.state().expect("read"), TaskState::Waiting {});
+        assert!(task.remove().is_err_and(|why| why.contains("stop it first")));
+        task.discard().expect("asked");
+        assert!(task.is_discarded() && task.file("stop").exists());
+        assert!(
+            task.prepare(&PING, 60, &allowed, Path::new("bentpipe"))
+                .is_err_and(|why| why.contains("another task"))
+        );
+        drop(lock);
+        for _ in 0..2 {
+            let state = task.state().expect("read");
+            assert!(
+                matches!(&state, TaskState::Ended { why, code: None, .. } if why.contains("killed")),
+                "{state:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn files_are_listed_with_their_hashes_and_links_are_not() {
+        let (_folder, task, allowed) = task();
+        task.prepare(&PING, 60, &allowed, Path::new("bentpipe")).expect("prepared");
+        let work = task.file(WORK);
+        fs::create_dir(work.join("sub")).expect("made");
+        fs::write(work.join("sub/a"), b"abc").expect("written");
+        let large = vec![7_u8; CHUNK as usize + 1];
+        fs::write(work.join("b"), &large).expect("written");
+        std::os::unix::fs::symlink("/etc/passwd", work.join("planted")).expect("linked");
+        let files = task.files().expect("listed");
+        crate::manifest::check(&files).expect("as a controller takes it");
+        let names: Vec<&str> = files.iter().map(|file| &file.path[..]).collect();
+        assert_eq!(names, ["b", "sub/a"]);
+        assert_eq!((files[0].bytes, files[0].chunks.len(), files[1].chunks.len()), (CHUNK + 1, 2, 0));
+        let last = task.chunk(0, 1).expect("read");
+        assert_eq!((last.len(), files[0].chunk_hash(1)), (1, Some(&sha256(&last)[..])));
+        assert!(task.chunk(2, 0).is_err());
+    }
+}

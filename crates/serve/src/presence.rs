@@ -1,0 +1,140 @@
+//! Sites that are connected, and the connections over which they logged in.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bentpipe_agent::protocol::{Clock, MAX_WAIT_MS, Poll, TaskReport};
+use tokio::sync::Notify;
+
+use crate::clock::now_ms;
+
+/// Time without a message after which a site counts as gone, in milliseconds.
+const SILENT_MS: i64 = MAX_WAIT_MS as i64 + 10_000;
+/// Time between two notes of a site's state in the database, in milliseconds.
+const NOTE_MS: i64 = 20_000;
+
+/// Sites that are connected.
+#[derive(Default)]
+pub(crate) struct Sites {
+    /// SHA-256 of the server's certificate, which may be renewed. Without TLS of its own no site can log in.
+    pub(crate) certificate: OnceLock<Box<dyn Fn() -> [u8; 32] + Send + Sync>>,
+    present: Mutex<HashMap<i64, Presence>>,
+    /// Reports that there may be commands.
+    pub(crate) news: Notify,
+}
+
+/// Connection of a site.
+#[derive(Debug)]
+struct Presence {
+    /// Number of the connection. A later one takes its place.
+    channel: u64,
+    seen_ms: i64,
+    noted_ms: i64,
+    /// Tasks as they were last reported.
+    tasks: Vec<TaskReport>,
+    /// Clock as it was last stated.
+    clock: Clock,
+}
+
+/// Connection of a client, over which a site may log in.
+#[derive(Clone, Debug)]
+pub(crate) struct Channel(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    number: u64,
+    /// Exporter value of its TLS session.
+    binding: Option<[u8; 32]>,
+    site: OnceLock<i64>,
+}
+
+impl Channel {
+    /// Returns a new channel with the exporter value of its TLS 1.3 session.
+    pub(crate) fn new(binding: Option<[u8; 32]>) -> Channel {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Channel(Arc::new(Inner { number, binding, site: OnceLock::new() }))
+    }
+
+    /// Returns the exporter value of the connection's TLS session.
+    pub(crate) fn binding(&self) -> Option<[u8; 32]> {
+        self.0.binding
+    }
+
+    /// Returns the site that logged in.
+    pub(crate) fn site(&self) -> Option<i64> {
+        self.0.site.get().copied()
+    }
+}
+
+/// Work of a poll at the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// Set if its results or tasks are to be taken in.
+    pub(crate) apply: bool,
+    /// Set if the state of the machine is to be noted.
+    pub(crate) note: bool,
+}
+
+impl Sites {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<i64, Presence>> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns `true` if a site is connected.
+    pub(crate) fn is_connected(&self, site: i64) -> bool {
+        self.lock().get(&site).is_some_and(|presence| now_ms() - presence.seen_ms < SILENT_MS)
+    }
+
+    /// Wakes sites that wait for commands.
+    pub(crate) fn wake(&self) {
+        self.news.notify_waiters();
+    }
+
+    /// Assigns a channel to a site, in place of an earlier one.
+    pub(crate) fn enter(&self, site: i64, channel: &Channel) {
+        let _ = channel.0.site.set(site);
+        let (tasks, clock) = (Vec::new(), Clock::default());
+        let presence = Presence { channel: channel.0.number, seen_ms: now_ms(), noted_ms: 0, tasks, clock };
+        self.lock().insert(site, presence);
+        self.wake();
+    }
+
+    /// Forgets a channel that is closed.
+    pub(crate) fn leave(&self, channel: &Channel) {
+        self.lock().retain(|_, presence| presence.channel != channel.0.number);
+    }
+
+    /// Forgets a site that was revoked.
+    pub(crate) fn expel(&self, site: i64) {
+        self.lock().remove(&site);
+        self.wake();
+    }
+
+    /// Returns `true` if a channel is still that of its site.
+    pub(crate) fn is_current(&self, site: i64, channel: &Channel) -> bool {
+        self.lock().get(&site).is_some_and(|presence| presence.channel == channel.0.number)
+    }
+
+    /// Returns the clock of a site that is connected.
+    pub(crate) fn clock(&self, site: i64) -> Option<Clock> {
+        self.lock().get(&site).map(|presence| presence.clock.clone())
+    }
+
+    /// Notes a message of a site. Returns what is due, or `None` if another connection took the place.
+    pub(crate) fn note(&self, site: i64, channel: &Channel, poll: &Poll) -> Option<Due> {
+        let mut all = self.lock();
+        let presence = all.get_mut(&site).filter(|presence| presence.channel == channel.0.number)?;
+        presence.seen_ms = now_ms();
+        let note = presence.seen_ms - presence.noted_ms >= NOTE_MS;
+        if note {
+            presence.noted_ms = presence.seen_ms;
+        }
+        // The first message counts: tasks may be missing.
+        let apply = presence.tasks != poll.tasks || note;
+        poll.tasks.clone_into(&mut presence.tasks);
+        presence.clock = poll.clock.clone();
+        Some(Due { apply, note })
+    }
+}

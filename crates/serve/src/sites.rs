@@ -1,0 +1,311 @@
+//! Steps of a job on sites: prepare, start together, bring the files home.
+//!
+//! All of it is in the database, so that a server that was killed goes on where it was.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use bentpipe_agent::digits::hex;
+use bentpipe_agent::manifest::Entry;
+use bentpipe_agent::program::RESULTS;
+use bentpipe_agent::protocol::{Act, Program};
+use rusqlite::Transaction;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::app::App;
+use crate::clock::{now_ms, now_us};
+use crate::drafts;
+use crate::store::jobs::{self, Job};
+use crate::store::sites::{self, Task};
+use crate::store::{Result, StoreError};
+
+/// Time that sites have to prepare, in milliseconds.
+const PREPARE_MS: i64 = 30_000;
+/// Time from the order to the common start, in microseconds. Every site must have the order by then.
+const AHEAD_US: i64 = 2_000_000;
+/// Absence of a site after the longest time of its task, in microseconds.
+const AWAY_US: i64 = 300_000_000;
+/// The same once the job was cancelled.
+const AWAY_CANCELLED_US: i64 = 15_000_000;
+/// Most chunks of a task that are asked for at a time.
+const AT_ONCE: usize = 16;
+/// Folder of the results, and of those of single tasks in it.
+const FOLDER: &str = "run";
+const TASKS: &str = "tasks";
+
+/// Returns the file into which that of a task is received.
+pub(crate) fn incoming(app: &App, task: &Task, file: u32) -> PathBuf {
+    app.job_folder(task.job).join("incoming").join(task.id.to_string()).join(file.to_string())
+}
+
+/// Adds the tasks of a job that was claimed.
+pub(crate) fn begin(app: &App, job: &Job) -> Result<()> {
+    app.store.write(|db| {
+        let text = jobs::text(db, job)?;
+        let planned = match drafts::on_sites(job.sites.as_deref().unwrap_or_default(), &text) {
+            Ok(planned) => planned,
+            Err(why) => return jobs::set_state(db, job.id, "failed", &why),
+        };
+        let known = sites::list(db)?;
+        for task in &planned.tasks {
+            let Some(site) = known.iter().find(|site| site.name == task.site) else {
+                let why = format!("task {}: no site {}", task.name, task.site);
+                return jobs::set_state(db, job.id, "failed", &why);
+            };
+            sites::add_task(db, (job.id, job.attempt, site.id), task, &text)?;
+        }
+        Ok(())
+    })?;
+    app.announce(job.id);
+    app.sites.wake();
+    Ok(())
+}
+
+/// Advances a job. Returns its end once it is over: state and message.
+pub(crate) fn step(app: &App, job: &Job) -> Result<Option<(&'static str, String)>> {
+    let tasks = app.store.read(|db| sites::tasks(db, job.id))?;
+    if tasks.is_empty() {
+        // The server was killed between the claim and the tasks.
+        begin(app, job)?;
+        return Ok(None);
+    }
+    if tasks.iter().all(Task::is_over) {
+        return conclude(app, job, &tasks).map(Some);
+    }
+    let changed = app.store.write(|db| {
+        let changed =
+            give_up(app, db, job, &tasks)? || start(app, db, job, &tasks)? || stop(db, job, &tasks)?;
+        Ok::<_, StoreError>(fetch(db, &tasks)? || changed)
+    })?;
+    let mut brought = false;
+    for task in &tasks {
+        brought |= bring_home(app, task)?;
+    }
+    if changed || brought {
+        count(app, job)?;
+        app.announce(job.id);
+        app.sites.wake();
+    }
+    Ok(None)
+}
+
+/// Notes how many tasks are home.
+fn count(app: &App, job: &Job) -> Result<()> {
+    app.store.write(|db| {
+        let tasks = sites::tasks(db, job.id)?;
+        let (runs, finished) = (tasks.len(), tasks.iter().filter(|task| task.state == "home").count());
+        let share = finished as f64 / runs.max(1) as f64;
+        let content = json!({ "share": share, "finished": finished, "runs": runs });
+        jobs::add_event(db, job.id, "progress", &content)?;
+        let job = Job { runs: runs as i64, finished: finished as i64, share, ..job.clone() };
+        jobs::set_progress(db, &job, 0)
+    })
+}
+
+/// Ends tasks that cannot be waited for. Returns `true` if there were any.
+fn give_up(app: &App, db: &Transaction<'_>, job: &Job, tasks: &[Task]) -> Result<bool> {
+    let has_failed = tasks.iter().any(|task| task.state == "failed");
+    let mut changed = false;
+    for task in tasks.iter().filter(|task| !task.is_over()) {
+        let is_away = !app.sites.is_connected(task.site);
+        let most_us = task.at_us.map(|at| at + i64::from(task.most_s) * 1_000_000 + AWAY_US);
+        let end_us = task.ended_us.map(|ended| ended + AWAY_US).or(most_us);
+        let before_start = matches!(&task.state[..], "preparing" | "prepared");
+        let why = match () {
+            () if before_start && job.cancel => "cancelled before its start".to_owned(),
+            () if before_start && has_failed => "not started, as another task failed".to_owned(),
+            () if task.state == "preparing" && now_ms() - task.created > PREPARE_MS => match is_away {
+                true => format!("site {} is not connected", task.site_name),
+                false => format!("site {} does not answer", task.site_name),
+            },
+            () if is_away && job.cancel && now_us() > task.ended_us.unwrap_or(0) + AWAY_CANCELLED_US => {
+                format!("site {} is away", task.site_name)
+            }
+            () if is_away && end_us.is_some_and(|end| now_us() > end) => {
+                format!("site {} did not come back", task.site_name)
+            }
+            () => continue,
+        };
+        sites::fail(db, task, &why)?;
+        changed = true;
+    }
+    Ok(changed)
+}
+
+/// Orders the common start once all are prepared. Returns `true` if something changed.
+fn start(app: &App, db: &Transaction<'_>, job: &Job, tasks: &[Task]) -> Result<bool> {
+    if job.cancel || !tasks.iter().all(|task| task.state == "prepared") {
+        return Ok(false);
+    }
+    let text = jobs::text(db, job)?;
+    let most_us = drafts::on_sites(job.sites.as_deref().unwrap_or_default(), &text)
+        .map_or(0.0, |job| job.clock_error_us);
+    let mut known = Vec::new();
+    for task in tasks {
+        known.push((app.sites.clock(task.site).unwrap_or_default(), &task.site_name));
+    }
+    let waited_ms = now_ms() - tasks.iter().map(|task| task.created).min().unwrap_or(0);
+    for (task, (clock, site)) in tasks.iter().zip(&known) {
+        let why = match clock.error_us {
+            Some(error_us) if error_us <= most_us => continue,
+            // A better exchange may come.
+            _ if waited_ms < PREPARE_MS => return Ok(false),
+            Some(error_us) => format!(
+                "the clock of site {} is known to {:.1} ms only: the job wants {:.1} ms",
+                site,
+                error_us / 1e3,
+                most_us / 1e3
+            ),
+            None => format!("the clock of site {site} is not known"),
+        };
+        sites::fail(db, task, &why)?;
+        return Ok(true);
+    }
+    let at_us = now_us() + AHEAD_US;
+    for (task, (clock, _)) in tasks.iter().zip(&known) {
+        sites::start(db, task, at_us + task.start_us, clock)?;
+    }
+    Ok(true)
+}
+
+/// Stops tasks that have nothing more to do. Returns `true` if there were any.
+fn stop(db: &Transaction<'_>, job: &Job, tasks: &[Task]) -> Result<bool> {
+    let has_ended = |task: &Task| matches!(&task.state[..], "ended" | "home" | "failed");
+    let is_done = tasks.iter().filter(|task| !task.is_service()).all(has_ended);
+    let has_failed = tasks.iter().any(|task| task.state == "failed");
+    let mut changed = false;
+    for task in tasks.iter().filter(|task| matches!(&task.state[..], "starting" | "running")) {
+        let is_wanted = job.cancel || has_failed || (task.is_service() && is_done);
+        let act = Act::Stop { task: task.id.unsigned_abs() };
+        if is_wanted && task.why != "stopping" {
+            sites::set_state(db, task, &task.state, "stopping")?;
+            sites::command(db, task.site, &act)?;
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+/// Asks for chunks that are missing. Returns `true` if there are any.
+fn fetch(db: &Transaction<'_>, tasks: &[Task]) -> Result<bool> {
+    let mut changed = false;
+    for task in tasks.iter().filter(|task| task.state == "ended" && task.files.is_some()) {
+        let open = sites::open_acts(db, task.id)?;
+        if open.iter().any(|act| matches!(act, Act::Fetch { .. })) {
+            continue;
+        }
+        for (file, chunk) in sites::missing(db, task, AT_ONCE)? {
+            changed = true;
+            sites::command(db, task.site, &Act::Fetch { task: task.id.unsigned_abs(), file, chunk })?;
+        }
+    }
+    Ok(changed)
+}
+
+/// Moves the files of a task into the results once all are there. Returns `true` if the task is home, or failed.
+fn bring_home(app: &App, task: &Task) -> Result<bool> {
+    let Some(files) = task.files.as_ref().filter(|_| task.state == "ended") else { return Ok(false) };
+    if !app.store.read(|db| sites::missing(db, task, 1))?.is_empty() {
+        return Ok(false);
+    }
+    let moved = files.iter().zip(0..).try_for_each(|(entry, number)| receive(app, task, entry, number));
+    app.store.write(|db| match moved {
+        Ok(()) => {
+            let exit = task.code.map_or(String::new(), |code| format!(" ({code})"));
+            sites::set_state(db, task, "home", &task.why)?;
+            let content =
+                json!({ "label": format!("{} at {}: {}{exit}", task.name, task.site_name, task.why) });
+            jobs::add_event(db, task.job, "run", &content)?;
+            // Only now may the site forget it.
+            sites::command(db, task.site, &Act::Drop { task: task.id.unsigned_abs() })
+        }
+        Err(why) => sites::fail(db, task, &why),
+    })?;
+    Ok(true)
+}
+
+/// Verifies a whole file and moves it into the results. Repeated, it finds it there.
+fn receive(app: &App, task: &Task, entry: &Entry, number: u32) -> std::result::Result<(), String> {
+    let (from, to) = (incoming(app, task, number), place(app, task, entry));
+    let wrong = |error: std::io::Error| format!("file {:?}: {error}", entry.path);
+    fs::create_dir_all(to.parent().unwrap_or(&to)).map_err(wrong)?;
+    if entry.bytes == 0 {
+        return File::create(&to).map(drop).map_err(wrong);
+    }
+    let is_whole = |path: &Path| {
+        hash(path).is_ok_and(|(hash, bytes)| bytes == entry.bytes && hash == entry.sha256.to_lowercase())
+    };
+    if is_whole(&to) && !from.exists() {
+        return Ok(());
+    }
+    match is_whole(&from) {
+        true => fs::rename(&from, &to).map_err(wrong),
+        false => Err(format!("file {:?}: its chunks do not make the whole that the site stated", entry.path)),
+    }
+}
+
+fn hash(path: &Path) -> std::io::Result<(String, u64)> {
+    let (mut file, mut whole, mut bytes) = (File::open(path)?, Sha256::new(), 0);
+    let mut block = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut block)? {
+            0 => return Ok((hex(&whole.finalize()), bytes)),
+            read => {
+                whole.update(&block[..read]);
+                bytes += read as u64;
+            }
+        }
+    }
+}
+
+/// Returns the place of a file in the results.
+///
+/// Those of an emulation are those of the job.
+fn place(app: &App, task: &Task, entry: &Entry) -> PathBuf {
+    let results = app.job_folder(task.job).join("results").join(FOLDER);
+    let is_emulation = matches!(task.program, Some(Program::Emulate { .. }));
+    let of_run = entry.path.strip_prefix(RESULTS).and_then(|rest| rest.strip_prefix('/')?.split_once('/'));
+    match of_run.filter(|(_, path)| is_emulation && !path.starts_with(TASKS)) {
+        Some((_, path)) => results.join(path),
+        None => results.join(TASKS).join(&task.name).join(&entry.path),
+    }
+}
+
+/// Ends a job whose tasks are over.
+fn conclude(app: &App, job: &Job, tasks: &[Task]) -> Result<(&'static str, String)> {
+    let results = app.job_folder(job.id).join("results").join(FOLDER);
+    let all: Vec<_> = tasks
+        .iter()
+        .map(|task| {
+            json!({
+                "task": task.name, "site": task.site_name, "program": task.program, "state": task.state,
+                "why": task.why, "code": task.code, "ordered_us": task.at_us, "started_us": task.started_us,
+                "ended_us": task.ended_us, "clock_offset_us": task.offset_us, "clock_error_us": task.error_us,
+            })
+        })
+        .collect();
+    let text = serde_json::to_string_pretty(&json!({ "tasks": all })).unwrap_or_default() + "\n";
+    fs::create_dir_all(&results)?;
+    fs::write(results.join("sites.json"), text)?;
+    let _ = fs::remove_dir_all(app.job_folder(job.id).join("incoming"));
+    let said = |task: &Task, why: &str| format!("task {} at {}: {why}", task.name, task.site_name);
+    let lost = tasks.iter().filter(|task| task.state == "failed").map(|task| said(task, &task.why));
+    let ended = |task: &&Task| task.state == "home" && !task.is_service() && task.code != Some(0);
+    let codes = tasks.iter().filter(ended).map(|task| {
+        let code = task.code.map_or(String::new(), |code| format!(", exit code {code}"));
+        said(task, &format!("{}{code}: its output is in the folder {TASKS}/{}", task.why, task.name))
+    });
+    let message = lost.chain(codes).collect::<Vec<_>>().join("\n");
+    Ok(match () {
+        () if job.cancel => ("cancelled", String::new()),
+        () if message.is_empty() => ("done", message),
+        () => ("failed", message),
+    })
+}
+
+/// Returns the name of the folder of a job's results.
+pub(crate) fn folder() -> &'static str {
+    FOLDER
+}
