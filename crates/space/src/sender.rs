@@ -27,6 +27,8 @@ struct Waiting {
     end: u64,
     created_at: Time,
     headers: Vec<u8>,
+    /// Length of the packet before encapsulation.
+    len: u64,
 }
 
 /// Sending end of a direction.
@@ -46,7 +48,8 @@ pub struct Sender {
     slot: u64,
     /// End of the last frame.
     free_at: Time,
-    flight: VecDeque<(Time, Packet)>,
+    /// Frames on their way, with the number and bytes of packets that end in them.
+    flight: VecDeque<(Time, Packet, [u64; 2])>,
     counts: Counts,
 }
 
@@ -185,8 +188,8 @@ impl Sender {
         let start = self.offset + self.buffer.len() as u64;
         self.buffer.extend(header.iter().chain(front).chain(&bytes[at..]));
         let end = self.offset + self.buffer.len() as u64;
-        let headers = bytes[..at].to_vec();
-        self.waiting.push_back(Waiting { start, end, created_at: packet.created_at(), headers });
+        let (headers, len) = (bytes[..at].to_vec(), bytes.len() as u64);
+        self.waiting.push_back(Waiting { start, end, created_at: packet.created_at(), headers, len });
         self.counts.packets += 1;
         self.counts.packet_bytes += bytes.len() as u64;
         packet.recycle();
@@ -223,14 +226,15 @@ impl Sender {
         self.counts.frames += 1;
         self.counts.frame_bytes += bytes.len() as u64;
         let ended = self.waiting.iter().take_while(|packet| packet.end <= self.offset).count();
+        let content = [ended as u64, self.waiting.iter().take(ended).map(|packet| packet.len).sum()];
         let carried = self.waiting.drain(..ended).map(|packet| {
             let Waiting { start, created_at, headers, .. } = packet;
             CarriedPacket { start, created_at, headers }
         });
         let unit = Unit { bytes, config: self.config, offset, carried: carried.collect() };
         // A shorter delay does not let frames overtake one another.
-        let last = self.flight.back().map_or(Time::ZERO, |(due, _)| *due);
-        self.flight.push_back(((self.free_at + self.delay).max(last), unit.into_packet()));
+        let last = self.flight.back().map_or(Time::ZERO, |(due, _, _)| *due);
+        self.flight.push_back(((self.free_at + self.delay).max(last), unit.into_packet(), content));
     }
 
     /// Removes bytes of the stream for a data field.
@@ -332,11 +336,11 @@ impl Sender {
     /// Sends what is due and returns the next instant.
     fn turn(&mut self, cx: &mut Cx<'_>) -> Time {
         let now = cx.now();
-        while self.flight.front().is_some_and(|(due, _)| *due <= now)
-            && let Some((_, packet)) = self.flight.pop_front()
+        while self.flight.front().is_some_and(|(due, _, _)| *due <= now)
+            && let Some((_, packet, [packets, bytes])) = self.flight.pop_front()
         {
-            self.counts.delivered += 1;
-            self.counts.delivered_bytes += packet.len() as u64;
+            self.counts.delivered += packets;
+            self.counts.delivered_bytes += bytes;
             cx.emit(Port(0), packet);
         }
         let mut next = Time::NEVER;
@@ -348,7 +352,7 @@ impl Sender {
             }
             self.send(now);
         }
-        self.flight.front().map_or(next, |(due, _)| next.min(*due))
+        self.flight.front().map_or(next, |(due, _, _)| next.min(*due))
     }
 }
 
@@ -391,12 +395,22 @@ impl Element for Sender {
         self.turn(cx)
     }
 
+    /// A packet is out after its frame and the delay.
+    fn lookahead(&self) -> Span {
+        let least = match self.config.frame {
+            Frame::Proximity1 => self.config.symbols(proximity::HEADER_LEN),
+            _ => self.layout.symbols,
+        };
+        self.delay + self.span_of(least)
+    }
+
     fn observe(&mut self, now: Time, observer: &mut dyn Observer) {
         let Counts { frames, frame_bytes, idle, idle_bytes, packets, packet_bytes, .. } = self.counts;
         observer.counter(&link_metrics::DELIVERED, self.counts.delivered);
         observer.counter(&link_metrics::DELIVERED_BYTES, self.counts.delivered_bytes);
         observer.counter(&link_metrics::DROPPED_TOO_BIG, self.counts.too_big);
-        observer.gauge(&link_metrics::IN_FLIGHT, self.flight.len() as f64);
+        let in_flight: u64 = self.flight.iter().map(|(_, _, [packets, _])| packets).sum();
+        observer.gauge(&link_metrics::IN_FLIGHT, (in_flight + self.waiting.len() as u64) as f64);
         let busy = self.counts.busy.as_secs_f64();
         observer.gauge(&link_metrics::BUSY, busy);
         observer.gauge(&link_metrics::UTILISATION, busy / now.as_secs_f64());

@@ -1,6 +1,6 @@
 //! TM transfer frames (CCSDS 132.0-B), without secondary header: fixed length, packets across frames.
 //!
-//! *Against memory*: the primary header is that of Wireshark's and other public descriptions; no decoder of them was there to ask.
+//! *Against memory*: the lengths of the fields add up to the six bytes of the header; no decoder was there to ask.
 
 use super::field::{CONTROL_LEN, check, fill_crc};
 use super::{FirstHeader, crc};
