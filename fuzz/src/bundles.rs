@@ -1,13 +1,22 @@
-//! Checks on `bentpipe-bundles`: any node file, any segment of a store.
+//! Checks on `bentpipe-bundles`: any node file, any segment of a store, any certificate.
 
 use bentpipe_bundles::node::NodeFile;
 use bentpipe_bundles::node::journal::{Journal, Slot};
+use bentpipe_bundles::tls::{Findings, Names};
 
 /// A reader under test.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: &[(&str, Target)] = &[("file", fuzz_file), ("journal", fuzz_journal)];
+pub const TARGETS: &[(&str, Target)] =
+    &[("file", fuzz_file), ("journal", fuzz_journal), ("certificate", fuzz_certificate)];
+
+/// Certificates: names of nodes are nodes, and each matches itself.
+pub fn fuzz_certificate(data: &[u8]) {
+    let Ok(names) = Names::parse(data) else { return };
+    assert!(names.nodes.iter().all(|node| *node == node.node() && names.node(node) == Findings::Success));
+    assert!(names.addresses.iter().all(|address| names.network(None, *address) == Findings::Success));
+}
 
 /// Node files: what is accepted has neighbours behind all routes.
 pub fn fuzz_file(data: &[u8]) {

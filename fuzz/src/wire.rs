@@ -6,6 +6,7 @@ use bentpipe_wire::crc32::Crc32;
 use bentpipe_wire::dtn::{admin, bpsec, bundle, mtcp, security, tcpcl};
 use bentpipe_wire::ip::{Packet, Protocol, Upper};
 use bentpipe_wire::pcap::{LinkType, MAX_RECORD_LEN, Reader};
+use bentpipe_wire::space::{aos, convolutional, crc, encapsulation, proximity, reed_solomon, tm};
 use bentpipe_wire::ule::{self, Payload, Sndu};
 use bentpipe_wire::{
     aal1, aal5, arp, atm, bbframe, dccp, dtcp, erf, ethernet, gre, gse, icmp, ipv4, ipv6, link, llc,
@@ -64,6 +65,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("mtcp", fuzz_mtcp),
     ("wman", fuzz_wman),
     ("wpan", fuzz_wpan),
+    ("space_frame", fuzz_space_frame),
+    ("space_code", fuzz_space_code),
     ("rohc", fuzz_rohc),
 ];
 
@@ -936,4 +939,76 @@ pub fn fuzz_rohc(data: &[u8]) {
         icv.seal(packet, &mut sealed);
         assert_eq!(icv.check(packet, code).is_ok(), sealed == data);
     }
+}
+
+/// The first byte selects the trailer, and whether the CRCs are made right, which chance would not; then a frame of each kind, and
+/// encapsulation packets.
+pub fn fuzz_space_frame(data: &[u8]) {
+    let Some((&first, data)) = data.split_first() else { return };
+    let trailer = tm::Trailer { has_control: first & 1 != 0, has_crc: first & 2 != 0 };
+    let mut bytes = data.to_vec();
+    if first & 4 != 0 && trailer.has_crc && bytes.len() >= crc::FRAME_LEN {
+        let end = bytes.len() - crc::FRAME_LEN;
+        let register = crc::frame(&bytes[..end]);
+        bytes[end..].copy_from_slice(&register.to_be_bytes());
+    }
+    if let Ok((repr, field)) = tm::Repr::parse(&bytes, trailer) {
+        assert_eq!(tm::Repr::buffer_len(field.len(), trailer), bytes.len());
+        let mut again = bytes.clone();
+        repr.emit(&mut again, trailer.has_crc);
+        assert_eq!(again, bytes);
+    }
+    if let Ok((repr, zone)) = aos::Repr::parse(&bytes, trailer) {
+        assert_eq!(aos::Repr::buffer_len(zone.len(), trailer), bytes.len());
+        let mut again = bytes.clone();
+        repr.emit(&mut again, trailer.has_crc);
+        assert_eq!(aos::Repr::parse(&again, trailer), Ok((repr, zone)));
+    }
+    let mut bytes = data.to_vec();
+    if first & 4 != 0 && bytes.len() >= crc::PROXIMITY_LEN {
+        let end = bytes.len() - crc::PROXIMITY_LEN;
+        let register = crc::proximity(&bytes[..end]);
+        bytes[end..].copy_from_slice(&register.to_be_bytes());
+    }
+    if let Ok((repr, _)) = proximity::Repr::parse(&bytes) {
+        let mut again = bytes.clone();
+        repr.emit(&mut again);
+        assert_eq!(again, bytes);
+    }
+    let mut rest = data;
+    while let Ok(Some(repr)) = encapsulation::Repr::parse(rest) {
+        let mut out = Vec::new();
+        repr.put(&mut out);
+        assert_eq!(encapsulation::Repr::parse(&out), Ok(Some(repr)));
+        rest = rest.get(repr.len()..).unwrap_or_default();
+    }
+}
+
+/// The first bytes are interleaving depth and length of a frame; then errors, a place and a value each.
+pub fn fuzz_space_code(data: &[u8]) {
+    let [depth, len, errors @ ..] = data else { return };
+    let depth = 1 + usize::from(depth % 8);
+    let len = depth * (1 + usize::from(*len) % reed_solomon::DATA);
+    let frame: Vec<u8> = errors.iter().copied().chain(0..=255).cycle().take(len).collect();
+    let mut sent = frame.clone();
+    reed_solomon::encode(&mut sent, depth);
+    let mut received = sent.clone();
+    for error in errors.chunks_exact(3) {
+        let at = usize::from(u16::from_be_bytes([error[0], error[1]])) % received.len();
+        received[at] ^= error[2];
+    }
+    let wrong = |n: usize| (n..sent.len()).step_by(depth).filter(|at| sent[*at] != received[*at]).count();
+    let most = (0..depth).map(wrong).max().unwrap_or(0);
+    let all: usize = (0..depth).map(wrong).sum();
+    let mut decoded = received.clone();
+    match reed_solomon::decode(&mut decoded, depth) {
+        Ok(count) if most <= reed_solomon::CORRECTABLE => assert_eq!((count, decoded), (all, sent)),
+        Ok(_) => {}
+        Err(reed_solomon::Uncorrectable) => {
+            assert!(most > reed_solomon::CORRECTABLE);
+            assert_eq!(decoded, received);
+        }
+    }
+    let coded = convolutional::Encoder::default().encode(&frame[..len.min(64)]);
+    assert_eq!(coded.len(), 2 * len.min(64));
 }

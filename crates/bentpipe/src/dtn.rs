@@ -8,6 +8,7 @@ mod plan;
 mod proxy;
 mod receive;
 mod send;
+mod tls;
 
 use clap::{Subcommand, ValueEnum};
 
@@ -20,7 +21,7 @@ pub(crate) enum Layer {
     Udp,
     /// Byte strings of one bundle each, without acknowledgements
     Mtcp,
-    /// TCP convergence layer version 4 (RFC 9174), without TLS
+    /// TCP convergence layer version 4 (RFC 9174)
     Tcpcl,
 }
 
@@ -61,14 +62,25 @@ pub(crate) enum Command {
     /// Send and receive files by the CCSDS File Delivery Protocol
     #[command(subcommand)]
     Cfdp(cfdp::Command),
+    /// Make a certificate for a node's TLS, of an authority for tests
+    #[command(after_help = CERTIFICATE_EXAMPLES)]
+    Certificate(tls::CertificateArgs),
 }
+
+const CERTIFICATE_EXAMPLES: &str = "\
+Examples:
+  bentpipe dtn certificate pki ipn:1.0
+  bentpipe dtn certificate pki ipn:2.0 --host gateway.example.org --address 10.0.0.2 --days 30
+
+The output has the lines for [tls] of the node file. The authority's key stays in the folder, without a password: for tests, not for a
+mission.";
 
 const NODE_EXAMPLES: &str = "\
 Examples:
   bentpipe dtn node node.toml                     until Ctrl-C
   bentpipe dtn node node.toml --json figures.json
 
-The node file has `eid`, `store`, [[listen]], [[neighbour]] and [routes] or `plan`: docs/reference/dtn.md. Applications of this
+The node file has `eid`, `store`, [[listen]], [[neighbour]], [routes] or `plan`, and [tls]: docs/reference/dtn.md. Applications of this
 machine connect to its TCPCL listener: ping, perf, receive --via and send.";
 
 const PING_EXAMPLES: &str = "\
@@ -106,6 +118,8 @@ const SEND_EXAMPLES: &str = "\
 Examples:
   bentpipe dtn send 127.0.0.1:4556 --from ipn:1.1 --to ipn:2.1 picture.jpg
   bentpipe dtn send 127.0.0.1:4556 --layer mtcp --from dtn://a/x --to dtn://b/in --payload '1 kB' --count 1000
+  bentpipe dtn send 10.0.0.2:4556 --from ipn:1.1 --to ipn:2.1 picture.jpg --certificate pki/ipn-1.0.pem --key pki/ipn-1.0-key.pem \
+      --trust pki/authority.pem
 
 Without a file or --payload the payload is standard input. The exit status is 1 if a bundle was not acknowledged.";
 
@@ -128,5 +142,6 @@ pub(crate) fn run(command: &Command) -> Result<u8, String> {
         Command::Proxy(args) => proxy::run(args, &interrupt::flag()),
         Command::Perf(args) => perf::run(args, &interrupt::flag()),
         Command::Cfdp(command) => cfdp::run(command, &interrupt::flag()),
+        Command::Certificate(args) => tls::run(args),
     }
 }

@@ -1,11 +1,13 @@
 //! `bentpipe dtn` as its users meet it: bundles over loopback, and contact plans.
 #![allow(clippy::disallowed_methods, reason = "waits for a program in real time")]
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bentpipe_testkit::{Folder, text};
+use bentpipe_testkit::{Folder, Tshark, text};
 
 fn dtn(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bentpipe"));
@@ -126,7 +128,7 @@ fn node_file(folder: &Folder, number: u32, own: &str, peer: u32, next: &str) -> 
 /// Starts a node, and waits until it listens.
 fn start(file: &str, at: &str) -> Child {
     let child = dtn(&["node", file, "--quiet"]).spawn().expect("bentpipe starts");
-    while std::net::TcpStream::connect(at).is_err() {
+    while TcpStream::connect(at).is_err() {
         std::thread::sleep(Duration::from_millis(20));
     }
     child
@@ -137,7 +139,7 @@ fn send_numbers(at: &str, first: u32) -> u32 {
     use bentpipe_bundles::client::{Client, Letter};
     use bentpipe_wire::dtn::bundle::BundleFlags;
     use bentpipe_wire::dtn::eid::Eid;
-    let Ok(mut client) = Client::connect(at, &Eid::ipn(1, 5)) else { return 0 };
+    let Ok(mut client) = Client::connect(&at.into(), &Eid::ipn(1, 5)) else { return 0 };
     let letter = Letter { to: Eid::ipn(2, 6), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
     let mut sent = 0;
     loop {
@@ -352,4 +354,115 @@ fn bundles_cross_to_dtn7_and_back_over_mtcp_and_udp() {
         assert_eq!(bundles.len(), 2, "{layer}: bundles at dtn7");
         assert_eq!(payloads, [b"hello from dtn7".to_vec()], "{layer}: {}", text(&back));
     }
+}
+
+/// Relay of one connection. Returns its address, and what has passed, with `true` for the side that connected.
+fn recording_relay(to: String) -> (String, std::thread::JoinHandle<Vec<(bool, Vec<u8>)>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let at = listener.local_addr().expect("an address").to_string();
+    let thread = std::thread::spawn(move || {
+        let (client, _) = listener.accept().expect("a connection");
+        let server = TcpStream::connect(to).expect("a receiver");
+        let passed = Arc::new(Mutex::new(Vec::new()));
+        let directions =
+            [(true, &client, &server), (false, &server, &client)].map(|(is_first, from, into)| {
+                let (mut from, mut into) =
+                    (from.try_clone().expect("a copy"), into.try_clone().expect("a copy"));
+                let passed = Arc::clone(&passed);
+                std::thread::spawn(move || {
+                    let mut buffer = [0; 1200];
+                    while let Ok(len @ 1..) = from.read(&mut buffer) {
+                        passed.lock().expect("no panic").push((is_first, buffer[..len].to_vec()));
+                        if into.write_all(&buffer[..len]).is_err() {
+                            break;
+                        }
+                    }
+                    let _ = into.shutdown(Shutdown::Write);
+                })
+            });
+        directions.into_iter().for_each(|direction| direction.join().expect("no panic"));
+        Arc::try_unwrap(passed).expect("no thread is left").into_inner().expect("no panic")
+    });
+    (at, thread)
+}
+
+/// Writes what has passed over a connection as a capture of TCP.
+fn write_capture(folder: &Folder, passed: &[(bool, Vec<u8>)]) -> std::path::PathBuf {
+    use bentpipe_wire::ip::Protocol;
+    use bentpipe_wire::pcap::{LinkType, Writer};
+    use bentpipe_wire::{ipv4, tcp};
+    let ends = [([10, 0, 0, 1], 40_000), ([10, 0, 0, 2], 4556)];
+    let mut writer = Writer::new(Vec::new(), LinkType::RAW).expect("a capture");
+    let mut next = [1u32; 2];
+    for (n, (is_first, data)) in passed.iter().enumerate() {
+        let (own, other) = if *is_first { (0, 1) } else { (1, 0) };
+        let mut repr = tcp::Repr::new(ends[own].1, ends[other].1, tcp::SeqNumber(next[own]));
+        repr.ack = Some(tcp::SeqNumber(next[other]));
+        next[own] += data.len() as u32;
+        let mut segment = vec![0; repr.buffer_len()];
+        repr.emit(&mut segment);
+        segment.extend(data);
+        let ip = ipv4::Repr::new(ends[own].0.into(), ends[other].0.into(), Protocol::TCP, segment.len());
+        let mut packet = vec![0; ip.buffer_len()];
+        ip.emit(&mut packet);
+        packet.extend(segment);
+        writer.write(1_000_000_000 + 1_000_000 * n as u64, &packet, 0).expect("a capture");
+    }
+    folder.write("tls.pcap", writer.into_inner())
+}
+
+#[test]
+fn tshark_reads_sessions_in_tls_with_their_keys() {
+    let folder = Folder::new();
+    let pki = folder.file("pki");
+    let pki = pki.to_str().expect("a path");
+    for node in ["ipn:1.0", "ipn:2.0"] {
+        let made = run(&["certificate", pki, node]);
+        assert_eq!(made.status.code(), Some(0), "{}", text(&made));
+    }
+    let credentials = |node: u32| {
+        let file = |ending: &str| format!("{pki}/ipn-{node}.0{ending}.pem");
+        [
+            "--certificate".into(),
+            file(""),
+            "--key".into(),
+            file("-key"),
+            "--trust".into(),
+            format!("{pki}/authority.pem"),
+        ]
+    };
+    let (address, keys) = (format!("127.0.0.1:{}", free_port()), folder.file("keys"));
+    let receiver = dtn(&["receive", &address, "--node", "ipn:2.0", "--count", "2"])
+        .args(credentials(2))
+        .env("SSLKEYLOGFILE", &keys)
+        .spawn()
+        .expect("bentpipe starts");
+    std::thread::sleep(Duration::from_millis(500));
+    let (relay, thread) = recording_relay(address);
+    let sent =
+        dtn(&["send", &relay, "--from", "ipn:1.1", "--to", "ipn:2.1", "--size", "3 kB", "--count", "2"])
+            .args(credentials(1))
+            .output()
+            .expect("bentpipe starts");
+    let received = receiver.wait_with_output().expect("it ends");
+    assert_eq!(
+        (sent.status.code(), received.status.code()),
+        (Some(0), Some(0)),
+        "{}{}",
+        text(&sent),
+        text(&received)
+    );
+    let passed = thread.join().expect("no panic");
+    let whole: Vec<u8> = passed.iter().flat_map(|(_, data)| data.clone()).collect();
+    assert!(!whole.windows(7).any(|window| window == b"ipn:1.0"), "a node identifier in the clear");
+    let capture = write_capture(&folder, &passed);
+    let Some(tshark) = Tshark::on(&capture) else { return };
+    let account =
+        tshark.preferences(&[&format!("tls.keylog_file:{}", keys.display())]).options(&["-V"]).text();
+    for words in
+        ["Contact Header", "TLSv1.3", "SESS_INIT", "ipn:1.0", "XFER_SEGMENT", "XFER_ACK", "SESS_TERM"]
+    {
+        assert!(account.contains(words), "{words}: {account}");
+    }
+    assert!(!account.contains("Malformed"), "{account}");
 }

@@ -13,7 +13,7 @@ use bentpipe_wire::dtn::cfdp::Pdu;
 use bentpipe_wire::dtn::eid::Eid;
 use rustix::event::PollFlags;
 
-use crate::client::{Client, Letter};
+use crate::client::{Access, Client, Letter};
 use crate::link::wait;
 use crate::resolve;
 
@@ -78,7 +78,7 @@ impl Carrier {
     ///
     /// # Errors
     /// Returns an error if the node does not answer.
-    pub fn bundles(node: &str, endpoint: &Eid, lifetime: Span) -> Result<Carrier, String> {
+    pub fn bundles(node: &Access, endpoint: &Eid, lifetime: Span) -> Result<Carrier, String> {
         let client = Box::new(Client::connect(node, endpoint)?);
         let kind = Kind::Bundles { client, peers: HashMap::new(), lifetime: lifetime.as_nanos() / 1_000_000 };
         Ok(Carrier { clock: Monotonic::start(), kind, counts: Counts::default() })

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-use bentpipe_dtn::session::{Config, Event, Session};
+use bentpipe_dtn::session::{Config, Event};
 use bentpipe_emu::{Clock, Monotonic};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Content, HopCount, Payload, Primary, Timestamp};
@@ -17,7 +17,8 @@ use rustix::event::PollFlags;
 
 use crate::clock::dtn_time;
 use crate::link::{Link, SessionLink, wait};
-use crate::resolve;
+use crate::tls::Security;
+use crate::{host, resolve};
 
 /// Time within which the session must be established.
 const SET_UP: Span = Span::from_secs(10);
@@ -33,6 +34,21 @@ pub struct Letter {
     pub hops: u8,
     /// Flags, such as the reports asked for.
     pub flags: BundleFlags,
+}
+
+/// Address of a node, and TLS of the sessions with it.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// Address, as "HOST:PORT".
+    pub place: String,
+    /// TLS. An application has the certificate of its node.
+    pub security: Security,
+}
+
+impl<T: Into<String>> From<T> for Access {
+    fn from(place: T) -> Access {
+        Access { place: place.into(), security: Security::default() }
+    }
 }
 
 /// Application at a node.
@@ -51,14 +67,16 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if the node does not answer, or not in time.
-    pub fn connect(place: &str, endpoint: &Eid) -> Result<Client, String> {
+    pub fn connect(node: &Access, endpoint: &Eid) -> Result<Client, String> {
+        let Access { place, security } = node;
         let address: SocketAddr = resolve(place)?;
         let wrong = |error: std::io::Error| format!("{place}: {error}");
         let link = Link::connect(address).map_err(wrong)?;
         let clock = Monotonic::start();
-        let session = Session::new(Config::new(endpoint.to_string()), clock.now());
+        let secure = security.active(host(place), address.ip());
+        let config = Config::new(endpoint.to_string());
         let mut client = Client {
-            connection: SessionLink { session, link },
+            connection: SessionLink::new(config, security.policy(), link, secure, clock.now()),
             endpoint: endpoint.clone(),
             clock,
             sequence: 0,
@@ -142,8 +160,14 @@ impl Client {
             wait([self.connection.link.interest()], longest);
         }
         let now = self.now();
-        if let Err(problem) = self.connection.read(now) {
-            self.lost.get_or_insert(problem);
+        match self.connection.read(now) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.lost.get_or_insert("closed by the peer".to_owned());
+            }
+            Err(problem) => {
+                self.lost.get_or_insert(problem);
+            }
         }
         while let Some(event) = self.connection.session.poll_event() {
             match event {

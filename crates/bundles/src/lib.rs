@@ -3,6 +3,7 @@
 //! [`send`] and [`receive`] carry bundles between two programs over UDP, MTCP or TCPCLv4. [`node`] is a bundle node with a store on
 //! disk; a [`client`] is an application at a node, such as [`ping`], [`perf`], [`proxy`] and files of [`cfdp`]. [`forecast`] makes tables
 //! of contact plans.
+//! Sessions over TCPCLv4 may be in [`tls`].
 //! The protocols are the state machines of [`bentpipe_dtn`], which the simulator runs too.
 //!
 //! Linux only.
@@ -20,6 +21,7 @@ pub mod proxy;
 mod receive;
 mod send;
 mod stream;
+pub mod tls;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -45,4 +47,10 @@ pub enum Layer {
 pub fn resolve(place: &str) -> Result<SocketAddr, String> {
     let found = place.to_socket_addrs().map_err(|error| format!("{place}: {error}"))?.next();
     found.ok_or_else(|| format!("{place}: no address"))
+}
+
+/// Returns the host name of "HOST:PORT", if it is one and not an address.
+pub(crate) fn host(place: &str) -> Option<&str> {
+    let name = place.rsplit_once(':')?.0;
+    (place.parse::<SocketAddr>().is_err() && !name.is_empty()).then_some(name)
 }

@@ -4,10 +4,12 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use bentpipe_dtn::session::Session;
+use bentpipe_dtn::session::{Config, Session, Tls};
 use bentpipe_units::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::tls::{Policy, Secure};
 
 /// Bytes read of a connection before others have their turn.
 const READ: usize = 1 << 20;
@@ -115,21 +117,49 @@ fn is_pending(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error())
 }
 
-/// Session over its connection.
+/// Session over its connection, in TLS once that is agreed on.
 pub(crate) struct SessionLink {
     pub(crate) session: Session,
     pub(crate) link: Link,
+    secure: Option<Secure>,
 }
 
 impl SessionLink {
-    /// Reads, and returns the reason if the connection has ended.
-    pub(crate) fn read(&mut self, now: Time) -> Result<(), String> {
-        let session = &mut self.session;
-        let result = self.link.read(&mut |bytes| session.handle_bytes(bytes, now));
-        match result {
-            Ok(true) => Ok(()),
-            Ok(false) => Err("closed by the peer".to_owned()),
-            Err(error) => Err(error.to_string()),
+    /// Creates a session over a connection that has just been made, or is being made.
+    ///
+    /// Without credentials in `secure` no TLS is offered.
+    pub(crate) fn new(
+        config: Config,
+        policy: Policy,
+        link: Link,
+        secure: Option<Secure>,
+        now: Time,
+    ) -> SessionLink {
+        let tls = if secure.is_some() { policy.into() } else { Tls::Off };
+        SessionLink { session: Session::new(Config { tls, ..config }, now), link, secure }
+    }
+
+    /// Returns `true` if the session was to be in TLS, or is.
+    pub(crate) fn concerns_tls(&self) -> bool {
+        self.secure.as_ref().is_some_and(Secure::is_begun) || self.session.refusal().is_some()
+    }
+
+    /// Reads. Returns `false` if the peer has closed the connection.
+    pub(crate) fn read(&mut self, now: Time) -> Result<bool, String> {
+        let SessionLink { session, link, secure } = self;
+        let mut refused = None;
+        let is_open = link.read(&mut |bytes| match secure {
+            Some(secure) if secure.is_begun() => {
+                if refused.is_none() {
+                    refused = secure.receive(bytes, session, now).err();
+                }
+            }
+            _ => session.handle_bytes(bytes, now),
+        });
+        match (refused, session.refusal()) {
+            (Some(problem), _) => Err(problem),
+            (None, Some(refusal)) => Err(refusal.to_string()),
+            (None, None) => is_open.map_err(|error| error.to_string()),
         }
     }
 
@@ -142,10 +172,32 @@ impl SessionLink {
                 return Ok(());
             }
             let output = self.session.poll_output(now);
-            if output.is_empty() {
+            let is_more = match &mut self.secure {
+                Some(secure) => {
+                    let is_plain = !secure.is_begun();
+                    if is_plain {
+                        self.link.put(&output);
+                    } else {
+                        secure.send(&output)?;
+                    }
+                    if is_plain && self.session.wants_tls() {
+                        secure.begin()?;
+                        let early = self.session.take_input();
+                        secure.receive(&early, &mut self.session, now)?;
+                    }
+                    if self.session.is_ended() {
+                        secure.close();
+                    }
+                    secure.transmit(&mut self.link.waiting)
+                }
+                None => {
+                    self.link.put(&output);
+                    false
+                }
+            };
+            if output.is_empty() && !is_more {
                 return Ok(());
             }
-            self.link.put(&output);
         }
     }
 }

@@ -12,7 +12,7 @@ use bentpipe_wire::dtn::admin::Record;
 use bentpipe_wire::dtn::bundle::{Bundle, BundleFlags, Timestamp};
 use bentpipe_wire::dtn::eid::Eid;
 
-use crate::client::{Client, Letter};
+use crate::client::{Access, Client, Letter};
 
 /// Control of the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,8 +26,8 @@ pub enum Control {
 /// Settings of a load.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Address of the node, as "HOST:PORT".
-    pub node: String,
+    /// Address of the node.
+    pub node: Access,
     /// Endpoint of this program.
     pub from: Eid,
     /// Destination, such as the discard service ipn:NODE.9.

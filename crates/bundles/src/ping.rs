@@ -8,13 +8,13 @@ use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::bundle::BundleFlags;
 use bentpipe_wire::dtn::eid::Eid;
 
-use crate::client::{Client, Letter};
+use crate::client::{Access, Client, Letter};
 
 /// Settings of a ping.
 #[derive(Clone, Debug)]
 pub struct Pinging {
-    /// Address of the node, as "HOST:PORT".
-    pub node: String,
+    /// Address of the node.
+    pub node: Access,
     /// Endpoint of this program.
     pub from: Eid,
     /// Echo service: ipn:NODE.7 or ipn:NODE.2047.

@@ -15,7 +15,7 @@ use bentpipe_wire::dtn::bundle::BundleFlags;
 use bentpipe_wire::dtn::eid::Eid;
 use rustix::event::PollFlags;
 
-use crate::client::{Client, Letter};
+use crate::client::{Access, Client, Letter};
 use crate::clock::dtn_time;
 use crate::link::Link;
 
@@ -36,8 +36,8 @@ const MEMORY: usize = 10_000;
 /// Settings of a proxy.
 #[derive(Clone, Debug)]
 pub struct Proxying {
-    /// Address of the node, as "HOST:PORT".
-    pub node: String,
+    /// Address of the node.
+    pub node: Access,
     /// Endpoint of this proxy.
     pub from: Eid,
     /// Endpoint of the other proxy.

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bentpipe_dtn::session::{Config, Event, Session};
+use bentpipe_dtn::session::{Config, Event};
 use bentpipe_emu::{Clock, Monotonic};
 use bentpipe_units::Span;
 use bentpipe_wire::dtn::KEEP_ALIVE;
@@ -14,8 +14,10 @@ use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::dtn::mtcp;
 
 use crate::Layer;
-use crate::client::Client;
+use crate::client::{Access, Client};
+use crate::link::{Link, SessionLink};
 use crate::stream::{TURN, is_idle, prepare, turn};
+use crate::tls::Security;
 
 /// Longest bundle that is accepted, in bytes.
 const LIMIT: u64 = 1 << 30;
@@ -29,6 +31,8 @@ pub struct Receiving {
     pub layer: Layer,
     /// Endpoint of this node, for TCPCL.
     pub node: Eid,
+    /// TLS on TCPCL.
+    pub security: Security,
     /// Number of bundles after which it ends.
     pub count: Option<u64>,
 }
@@ -71,7 +75,7 @@ const MEMORY: usize = 100_000;
 /// # Errors
 /// Returns an error if the node cannot be reached at first, or the first that `take` returns.
 pub fn receive_via(
-    node: &str,
+    node: &Access,
     endpoint: &Eid,
     count: Option<u64>,
     stop: &AtomicBool,
@@ -202,19 +206,24 @@ impl Inbox<'_> {
         Ok(())
     }
 
-    fn tcpcl(&mut self, mut stream: TcpStream) -> Result<(), String> {
+    fn tcpcl(&mut self, stream: TcpStream) -> Result<(), String> {
         let clock = Monotonic::start();
-        let mut session = Session::new(Config::new(self.receiving.node.node().to_string()), clock.now());
+        let address = stream.peer_addr().map_err(|error| error.to_string())?;
+        let link = Link::new(stream).map_err(|error| error.to_string())?;
+        let config = Config::new(self.receiving.node.node().to_string());
+        let security = &self.receiving.security;
+        let secure = security.passive(address.ip());
+        let mut connection = SessionLink::new(config, security.policy(), link, secure, clock.now());
         let mut is_open = true;
         while is_open {
-            is_open = turn(&mut session, &mut stream, &clock)?;
-            while let Some(event) = session.poll_event() {
+            is_open = turn(&mut connection, &clock)?;
+            while let Some(event) = connection.session.poll_event() {
                 if let Event::Received(bundle) = event {
                     self.take(&bundle)?;
                 }
             }
             if self.is_over() {
-                session.end(0);
+                connection.session.end(0);
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bentpipe_dtn::session::{Config, Event, Session};
+use bentpipe_dtn::session::{Config, Event};
 use bentpipe_emu::{Clock, Monotonic};
 use bentpipe_units::Span;
 use bentpipe_wire::dtn::bundle::{Bundle, Content, HopCount, Payload, Primary, Timestamp};
@@ -14,8 +14,10 @@ use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::dtn::mtcp;
 
 use crate::clock::dtn_time;
-use crate::stream::{prepare, turn};
-use crate::{Layer, resolve};
+use crate::link::{Link, SessionLink};
+use crate::stream::turn;
+use crate::tls::Security;
+use crate::{Layer, host, resolve};
 
 /// Time within which a connection must be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -39,6 +41,8 @@ pub struct Sending {
     pub count: u64,
     /// Lifetime.
     pub lifetime: Span,
+    /// TLS on TCPCL.
+    pub security: Security,
 }
 
 impl Sending {
@@ -101,13 +105,17 @@ fn over_tcpcl(
     mut bundles: impl Iterator<Item = Vec<u8>>,
     stop: &AtomicBool,
 ) -> Result<u64, String> {
-    let mut stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
-        .map_err(|error| format!("{}: {error}", sending.to_node))?;
-    prepare(&stream)?;
+    let wrong = |problem: String| format!("{}: {problem}", sending.to_node);
+    let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT);
+    let link = stream.and_then(Link::new).map_err(|error| wrong(error.to_string()))?;
     let clock = Monotonic::start();
-    let mut session = Session::new(Config::new(sending.from.node().to_string()), clock.now());
+    let config = Config::new(sending.from.node().to_string());
+    let security = &sending.security;
+    let secure = security.active(host(&sending.to_node), address.ip());
+    let mut connection = SessionLink::new(config, security.policy(), link, secure, clock.now());
     let (mut acknowledged, mut is_over) = (0, false);
     loop {
+        let session = &mut connection.session;
         while session.is_established() && !is_over && session.pending() < WINDOW {
             match bundles.next() {
                 Some(bundle) => {
@@ -120,8 +128,8 @@ fn over_tcpcl(
                 }
             }
         }
-        let is_open = turn(&mut session, &mut stream, &clock)?;
-        while let Some(event) = session.poll_event() {
+        let is_open = turn(&mut connection, &clock).map_err(wrong)?;
+        while let Some(event) = connection.session.poll_event() {
             acknowledged += u64::from(matches!(event, Event::Sent(_)));
         }
         if !is_open || stop.load(Ordering::Relaxed) {

@@ -1,11 +1,13 @@
-//! Session over a connection that blocks for short turns.
+//! Session over a connection, in short turns.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use bentpipe_dtn::session::Session;
 use bentpipe_emu::{Clock, Monotonic};
+use bentpipe_units::Span;
+
+use crate::link::{SessionLink, wait};
 
 /// Time for which a read waits, so that a stop is seen.
 pub(crate) const TURN: Duration = Duration::from_millis(50);
@@ -13,34 +15,22 @@ pub(crate) const TURN: Duration = Duration::from_millis(50);
 /// Moves bytes between a session and its connection once.
 ///
 /// Returns `false` at the end of the connection.
-pub(crate) fn turn(session: &mut Session, stream: &mut TcpStream, clock: &Monotonic) -> Result<bool, String> {
-    session.handle_timeout(clock.now());
-    flush(session, stream, clock)?;
-    let mut buffer = vec![0; 1 << 16];
-    match stream.read(&mut buffer) {
-        Ok(0) => {
-            session.disconnect();
+pub(crate) fn turn(connection: &mut SessionLink, clock: &Monotonic) -> Result<bool, String> {
+    connection.write(clock.now())?;
+    if !connection.session.is_ended() {
+        wait([connection.link.interest()], Span::from_millis(50));
+        let read = connection.read(clock.now());
+        if read != Ok(true) {
+            connection.session.disconnect();
+        }
+        let written = connection.write(clock.now());
+        // A peer that has closed the connection need not hear the last words.
+        if !read? {
             return Ok(false);
         }
-        Ok(len) => session.handle_bytes(&buffer[..len], clock.now()),
-        Err(error) if is_idle(&error) => {}
-        Err(error) => {
-            session.disconnect();
-            return Err(error.to_string());
-        }
+        written?;
     }
-    flush(session, stream, clock)?;
-    Ok(!session.is_ended())
-}
-
-fn flush(session: &mut Session, stream: &mut TcpStream, clock: &Monotonic) -> Result<(), String> {
-    loop {
-        let output = session.poll_output(clock.now());
-        if output.is_empty() {
-            return Ok(());
-        }
-        stream.write_all(&output).map_err(|error| error.to_string())?;
-    }
+    Ok(!connection.session.is_ended())
 }
 
 /// Returns `true` if a read found nothing in its turn.

@@ -57,7 +57,7 @@ fn file(folder: &Path, number: u32, rest: &str) -> NodeFile {
 
 fn round_trips(at: SocketAddr, to: Eid, size: usize) -> RoundTrips {
     let pinging = Pinging {
-        node: at.to_string(),
+        node: at.to_string().into(),
         from: Eid::ipn(1, 50),
         to,
         count: 5,
@@ -106,7 +106,7 @@ fn bundles_wait_on_disk_for_a_neighbour_and_an_application() {
     let (one, two, apps) = pair(&folder.file(""), "tcpcl", "");
     let second_apps = two.listen[0].at;
     let first = Running::start(one.clone());
-    let mut client = Client::connect(&apps.to_string(), &Eid::ipn(1, 5)).expect("a node");
+    let mut client = Client::connect(&apps.to_string().into(), &Eid::ipn(1, 5)).expect("a node");
     let letter = Letter { to: Eid::ipn(2, 6), lifetime: 600_000, hops: 10, flags: BundleFlags::default() };
     for n in 0..100u8 {
         client.send(&letter, vec![n; 300]).expect("a session");
@@ -136,8 +136,14 @@ fn bundles_wait_on_disk_for_a_neighbour_and_an_application() {
         Ok(())
     };
     let stop = AtomicBool::new(false);
-    bentpipe_bundles::receive_via(&second_apps.to_string(), &Eid::ipn(2, 6), Some(100), &stop, &mut take)
-        .expect("a node");
+    bentpipe_bundles::receive_via(
+        &second_apps.to_string().into(),
+        &Eid::ipn(2, 6),
+        Some(100),
+        &stop,
+        &mut take,
+    )
+    .expect("a node");
     assert_eq!(found, (0..100u8).map(|n| vec![n; 300]).collect::<Vec<_>>());
     let counters = second.end();
     assert_eq!((counters.restored, counters.delivered, counters.waiting), (100, 100, 0));
@@ -149,7 +155,7 @@ fn a_load_is_reported_bundle_by_bundle() {
     let (one, two, apps) = pair(&folder.file(""), "tcpcl", "");
     let (one, two) = (Running::start(one), Running::start(two));
     let load = Load {
-        node: apps.to_string(),
+        node: apps.to_string().into(),
         from: Eid::ipn(1, 60),
         to: Eid::ipn(2, 9),
         size: 1000,
@@ -198,7 +204,7 @@ fn tcp_streams_cross_as_bundles() {
     let target = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let (front, back) = (free_tcp(), target.local_addr().expect("an address"));
     let side = |node: SocketAddr, own: u32, other: u32, listen, connect| Proxying {
-        node: node.to_string(),
+        node: node.to_string().into(),
         from: Eid::ipn(own, 20),
         to: Eid::ipn(other, 20),
         listen,

@@ -7,8 +7,10 @@
 //! Memory is bounded by the limits of segments and transfers that this node announces.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use bentpipe_units::{Span, Time};
+use bentpipe_wire::dtn::eid::Eid;
 use bentpipe_wire::dtn::tcpcl::{
     self, CAN_TLS, CONTACT, CONTACT_LEN, Extension, Message, Read, SegmentFlags, SessionInit,
     TRANSFER_LENGTH, parse_contact, refusal, rejection, termination,
@@ -78,6 +80,24 @@ pub enum Event {
     Ended,
 }
 
+/// Reason for which a peer is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The peer offers no TLS, which is required.
+    NoTls,
+    /// The peer's certificate does not name the node of this identifier, as which it presents itself.
+    Impostor(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::NoTls => f.write_str("TLS is required, and the peer offers none"),
+            Refusal::Impostor(node) => write!(f, "certificate of the peer does not name \"{node}\""),
+        }
+    }
+}
+
 /// Stage of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -144,6 +164,9 @@ pub struct Session {
     end_reason: Option<u8>,
     /// Set once the peer's SESS_TERM has arrived.
     is_answered: bool,
+    /// Nodes that the peer's certificate names, if it is to be one of them.
+    certified: Option<Vec<Eid>>,
+    refusal: Option<Refusal>,
 }
 
 /// Maximum number of bytes that wait for the connection before another segment is made.
@@ -174,6 +197,8 @@ impl Session {
             violations: 0,
             end_reason: None,
             is_answered: false,
+            certified: None,
+            refusal: None,
         }
     }
 
@@ -193,10 +218,26 @@ impl Session {
     }
 
     /// Notes that TLS is established: from here on bytes are those inside.
-    pub fn start_in_tls(&mut self) {
+    ///
+    /// With `certified`, a peer that is at none of these nodes is refused (RFC 9174, section 4.4.4.3).
+    pub fn start_in_tls(&mut self, certified: Option<Vec<Eid>>) {
         if self.wants_tls() {
+            self.certified = certified;
             self.initialise();
         }
+    }
+
+    /// Notes that TLS is established with a peer that is not to be talked to.
+    pub fn refuse_in_tls(&mut self) {
+        if self.wants_tls() {
+            self.put(&Message::Terminate { is_reply: false, reason: termination::CONTACT_FAILURE });
+            self.stop();
+        }
+    }
+
+    /// Returns the reason for which this side has refused the peer, if TLS was it.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        self.refusal.as_ref()
     }
 
     /// Acknowledges the first received bundle that waits for it.
@@ -374,6 +415,7 @@ impl Session {
                     Tls::Offered | Tls::Required if is_offered => self.stage = Stage::Tls,
                     Tls::Required => {
                         let reason = termination::CONTACT_FAILURE;
+                        self.refusal = Some(Refusal::NoTls);
                         self.put(&Message::Terminate { is_reply: false, reason });
                         self.stop();
                         return None;
@@ -446,6 +488,15 @@ impl Session {
         let unknown = Extension::parse_all(init.extensions);
         let is_refused = unknown.is_ok_and(|items| items.iter().any(|item| item.is_critical));
         if is_refused || init.segment_mru == 0 || init.transfer_mru == 0 {
+            self.put(&Message::Terminate { is_reply: false, reason: termination::CONTACT_FAILURE });
+            return self.stop();
+        }
+        let is_certified = |nodes: &Vec<Eid>| {
+            let peer = init.node.parse::<Eid>();
+            peer.is_ok_and(|peer| nodes.iter().any(|node| peer.is_at(node)))
+        };
+        if !self.certified.as_ref().is_none_or(is_certified) {
+            self.refusal = Some(Refusal::Impostor(init.node.to_owned()));
             self.put(&Message::Terminate { is_reply: false, reason: termination::CONTACT_FAILURE });
             return self.stop();
         }

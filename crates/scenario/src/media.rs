@@ -5,6 +5,7 @@
 use bentpipe_atm as atm;
 use bentpipe_dvb::{self as dvb, dama};
 use bentpipe_site::{Named, line};
+use bentpipe_space as space;
 use bentpipe_wireless::{wifi, wimax};
 
 bentpipe_site::media! {
@@ -44,4 +45,8 @@ bentpipe_site::media! {
 
     /// Return of a one-way link in a tunnel over other links (RFC 3077).
     Udlr "udlr" dvb::udlr::kind::Kind;
+
+    /// Space data link: packets in transfer frames of CCSDS, with their coding. Its rate is that of channel symbols, and it has
+    /// no framing of a line.
+    Space "space" space::Config;
 }

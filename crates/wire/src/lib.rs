@@ -26,6 +26,7 @@ pub mod ip;
 mod lan;
 mod media;
 pub mod rohc;
+pub mod space;
 pub mod wman;
 pub mod wpan;
 

@@ -122,7 +122,7 @@ fn run(scenario: &Scenario, built: &mut Built) -> (Vec<[u64; 2]>, Values) {
 fn is_of_packets(scenario: &Scenario, link: &str) -> bool {
     let link = &scenario.link[link];
     let media = [&link.medium, &link.forward.medium, &link.reverse.medium].into_iter().flatten();
-    media.into_iter().all(|medium| !matches!(medium, Medium::Dvb(_) | Medium::Vc(_)))
+    media.into_iter().all(|medium| !matches!(medium, Medium::Dvb(_) | Medium::Vc(_) | Medium::Space(_)))
 }
 
 /// Lists the directions of links that lose or make packets without a counter.

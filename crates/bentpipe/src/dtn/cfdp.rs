@@ -14,6 +14,7 @@ use bentpipe_wire::dtn::cfdp::{ChecksumKind, Transaction};
 use bentpipe_wire::dtn::eid::Eid;
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::tls::TlsArgs;
 use crate::show::{note, out};
 
 /// Files by the CCSDS File Delivery Protocol.
@@ -81,6 +82,8 @@ struct EntityArgs {
     /// Maximum rate over UDP
     #[arg(long, value_name = "RATE", default_value = "10 Mbit/s")]
     rate: Rate,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 #[derive(Debug, Args)]
@@ -153,7 +156,9 @@ impl EntityArgs {
 
     fn carrier(&self, at: SocketAddr) -> Result<Carrier, String> {
         match (&self.via, &self.from) {
-            (Some(node), Some(endpoint)) => Carrier::bundles(node, endpoint, self.lifetime),
+            (Some(node), Some(endpoint)) => {
+                Carrier::bundles(&self.tls.access(node)?, endpoint, self.lifetime)
+            }
             _ => Carrier::udp(at, self.rate),
         }
     }

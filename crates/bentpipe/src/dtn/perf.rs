@@ -10,6 +10,7 @@ use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::dtn::eid::Eid;
 use clap::Args;
 
+use super::tls::TlsArgs;
 use crate::show::out;
 
 #[derive(Debug, Args)]
@@ -45,6 +46,8 @@ pub(crate) struct PerfArgs {
     /// Write the figures as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -55,7 +58,7 @@ fn rate(text: &str) -> Result<f64, String> {
 /// Sends the load, prints its figures, and returns the exit code.
 pub(super) fn run(args: &PerfArgs, stop: &AtomicBool) -> Result<u8, String> {
     let load = Load {
-        node: args.node.clone(),
+        node: args.tls.access(&args.node)?,
         from: args.from.clone(),
         to: args.to.clone(),
         size: usize::try_from(args.payload.get()).unwrap_or(usize::MAX),

@@ -7,6 +7,7 @@ use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::dtn::eid::Eid;
 use clap::Args;
 
+use super::tls::TlsArgs;
 use crate::show::out;
 
 #[derive(Debug, Args)]
@@ -33,12 +34,14 @@ pub(crate) struct PingArgs {
     /// Print the summary only
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 /// Sends all bundles, prints the answers, and returns the exit code.
 pub(super) fn run(args: &PingArgs, stop: &AtomicBool) -> Result<u8, String> {
     let pinging = Pinging {
-        node: args.node.clone(),
+        node: args.tls.access(&args.node)?,
         from: args.from.clone(),
         to: args.to.clone(),
         count: args.count,

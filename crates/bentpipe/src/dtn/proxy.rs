@@ -8,6 +8,7 @@ use bentpipe_units::{Bytes, Span};
 use bentpipe_wire::dtn::eid::Eid;
 use clap::Args;
 
+use super::tls::TlsArgs;
 use crate::show::{note, out};
 
 #[derive(Debug, Args)]
@@ -32,6 +33,8 @@ pub(crate) struct ProxyArgs {
     /// Lifetime of the bundles
     #[arg(long, value_name = "TIME", default_value = "1 h")]
     lifetime: Span,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 fn segment(text: &str) -> Result<Bytes, String> {
@@ -42,7 +45,7 @@ fn segment(text: &str) -> Result<Bytes, String> {
 /// Carries streams until the end and returns the exit code.
 pub(super) fn run(args: &ProxyArgs, stop: &AtomicBool) -> Result<u8, String> {
     let proxying = Proxying {
-        node: args.node.clone(),
+        node: args.tls.access(&args.node)?,
         from: args.from.clone(),
         to: args.to.clone(),
         listen: args.listen,

@@ -12,6 +12,7 @@ use bentpipe_wire::dtn::eid::Eid;
 use clap::Args;
 
 use super::Layer;
+use super::tls::TlsArgs;
 use crate::show::{note, out};
 
 #[derive(Debug, Args)]
@@ -37,6 +38,8 @@ pub(crate) struct ReceiveArgs {
     /// Print nothing but errors
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 fn place(text: &str) -> Result<SocketAddr, String> {
@@ -64,11 +67,13 @@ pub(super) fn run(args: &ReceiveArgs, stop: &AtomicBool) -> Result<u8, String> {
     };
     let refused = match (&args.via, args.at) {
         (Some(via), _) => {
-            bentpipe_bundles::receive_via(via, &args.node, args.count, stop, &mut take).map(|()| 0)?
+            let via = args.tls.access(via)?;
+            bentpipe_bundles::receive_via(&via, &args.node, args.count, stop, &mut take).map(|()| 0)?
         }
         (None, Some(at)) => {
-            let (node, layer) = (args.node.clone(), args.layer.into());
-            bentpipe_bundles::receive(&Receiving { at, layer, node, count: args.count }, stop, &mut take)?
+            let (node, layer, security) = (args.node.clone(), args.layer.into(), args.tls.security()?);
+            let receiving = Receiving { at, layer, node, security, count: args.count };
+            bentpipe_bundles::receive(&receiving, stop, &mut take)?
         }
         (None, None) => 0,
     };

@@ -11,6 +11,7 @@ use bentpipe_wire::dtn::eid::Eid;
 use clap::Args;
 
 use super::Layer;
+use super::tls::TlsArgs;
 use crate::show::out;
 
 #[derive(Debug, Args)]
@@ -40,6 +41,8 @@ pub(crate) struct SendArgs {
     /// Print nothing but errors
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 impl SendArgs {
@@ -69,6 +72,7 @@ pub(super) fn run(args: &SendArgs, stop: &AtomicBool) -> Result<u8, String> {
         payload: args.payload()?,
         count: args.count,
         lifetime: args.lifetime,
+        security: args.tls.security()?,
     };
     let sent = bentpipe_bundles::send(&sending, stop)?;
     if !args.quiet {

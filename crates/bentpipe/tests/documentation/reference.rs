@@ -123,6 +123,7 @@ fn declared() -> Vec<(&'static str, &'static [&'static Metric])> {
         ("TCP-splitting proxies", tcp::pep::metrics::ALL),
         ("Bundle nodes", bentpipe_dtn::metrics::ALL),
         ("Sensor fields", bentpipe_sensor::metrics::ALL),
+        ("Space data links", bentpipe_space::metrics::ALL),
     ]
 }
 

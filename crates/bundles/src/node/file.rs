@@ -11,6 +11,8 @@ use serde::{Deserialize, Deserializer, de};
 
 use bentpipe_wire::dtn::eid::Eid;
 
+use crate::tls::{Policy, Settings};
+
 /// Bundle node: endpoint, store, listeners, neighbours and routes.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,6 +50,8 @@ pub struct NodeFile {
     /// Interval of keepalives on TCPCL. Default: 30 s.
     #[serde(default = "default_keepalive")]
     pub keepalive: Span,
+    /// TLS on TCPCL. Default: none.
+    pub tls: Option<Settings>,
 }
 
 /// Convergence layer of a listener or neighbour.
@@ -75,6 +79,8 @@ pub struct Listen {
     /// Enables applications of other machines, for endpoints of this node. Default: those of this machine only.
     #[serde(default)]
     pub applications: bool,
+    /// Use of TLS by its sessions. Default: that of `[tls]`.
+    pub tls: Option<Policy>,
 }
 
 /// Neighbour.
@@ -102,6 +108,10 @@ pub struct Neighbour {
     /// Red part of LTP blocks: acknowledged. Default: true.
     #[serde(default = "default_true")]
     pub red: bool,
+    /// Use of TLS by sessions that this node begins. Default: that of `[tls]`.
+    pub tls: Option<Policy>,
+    /// Host name in the neighbour's certificate, for the policy of `network_id`.
+    pub name: Option<String>,
 }
 
 fn default_storage() -> Bytes {
@@ -153,6 +163,7 @@ impl NodeFile {
         let folder = path.parent().unwrap_or(Path::new("."));
         file.store = folder.join(&file.store);
         file.plan = file.plan.map(|plan| folder.join(plan));
+        file.tls.iter_mut().for_each(|tls| tls.place(folder));
         Ok(file)
     }
 
@@ -173,6 +184,7 @@ impl NodeFile {
                 return Err(format!("neighbour {}: node {} is listed twice", n + 1, neighbour.node));
             }
         }
+        self.check_tls()?;
         let ltp = self.listen.iter().filter(|listen| listen.layer == NodeLayer::Ltp).count();
         if ltp == 0 && self.neighbour.iter().any(|neighbour| neighbour.layer == NodeLayer::Ltp) {
             return Err(
@@ -183,6 +195,27 @@ impl NodeFile {
             return Err("`storage`: expected 1 kB to 1 TB, and `max_bundle` within it".into());
         }
         self.routes.iter().try_for_each(|(to, via)| self.check_route(to, *via))
+    }
+
+    /// Checks that keys of TLS stand where there are sessions and credentials.
+    fn check_tls(&self) -> Result<(), String> {
+        let listeners = self.listen.iter().enumerate();
+        let listeners =
+            listeners.map(|(n, listen)| (format!("listen {}", n + 1), listen.layer, listen.tls, false));
+        let neighbours = self.neighbour.iter().enumerate().map(|(n, neighbour)| {
+            (format!("neighbour {}", n + 1), neighbour.layer, neighbour.tls, neighbour.name.is_some())
+        });
+        for (what, layer, tls, is_named) in listeners.chain(neighbours) {
+            if layer != NodeLayer::Tcpcl && (tls.is_some() || is_named) {
+                return Err(format!("{what}: `tls` and `name` are for `layer = \"tcpcl\"`"));
+            }
+            if self.tls.is_none() && (is_named || tls.is_some_and(|tls| tls != Policy::Off)) {
+                return Err(format!(
+                    "{what}: TLS needs the table [tls] with `certificate`, `key` and `trust`"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn check_route(&self, to: &str, via: u64) -> Result<(), String> {

@@ -4,7 +4,6 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
 use bentpipe_dtn::node::Node;
-use bentpipe_dtn::session::{Config, Session};
 use bentpipe_units::{Span, Time};
 use bentpipe_wire::dtn::mtcp;
 
@@ -64,9 +63,9 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(link: Link, config: Config, address: SocketAddr, now: Time) -> Peer {
+    pub(super) fn new(connection: SessionLink, address: SocketAddr) -> Peer {
         Peer {
-            connection: SessionLink { session: Session::new(config, now), link },
+            connection,
             role: Role::Unknown,
             address,
             dialled: None,

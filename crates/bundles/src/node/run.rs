@@ -23,7 +23,8 @@ use super::peers::{Dial, Item, MtcpInput, MtcpOutput, Peer, Role};
 use super::radio::{Radio, is_datagram};
 use super::schedule::{Schedule, opening, routing};
 use crate::clock::dtn_time;
-use crate::link::{Link, wait};
+use crate::link::{Link, SessionLink, wait};
+use crate::tls::Security;
 
 /// Longest wait, so that a stop is seen.
 const LONGEST_WAIT: Span = Span::from_millis(50);
@@ -47,6 +48,7 @@ pub struct Daemon {
     mailboxes: Mailboxes,
     radio: Radio,
     listeners: Vec<(Listen, TcpListener)>,
+    security: Security,
     peers: BTreeMap<u64, Peer>,
     inputs: Vec<MtcpInput>,
     outputs: Vec<MtcpOutput>,
@@ -80,6 +82,7 @@ impl Daemon {
             Config { eid: file.eid.clone(), storage: file.storage.get(), reports: file.reports, epoch };
         let (journal, content) = Journal::open(&file.store, file.sync, start)
             .map_err(|error| format!("{}: {error}", file.store.display()))?;
+        let security = file.tls.as_ref().map_or(Ok(Security::default()), Security::open)?;
         let seed = start ^ u64::from(std::process::id()) << 40;
         let mut daemon = Daemon {
             own,
@@ -88,6 +91,7 @@ impl Daemon {
             mailboxes: Mailboxes::new(file.storage.get()),
             radio: Radio::new(own, &file.neighbour, file.max_bundle.get(), seed, start << 4),
             listeners: Vec::new(),
+            security,
             peers: BTreeMap::new(),
             inputs: Vec::new(),
             outputs: Vec::new(),
@@ -260,7 +264,10 @@ impl Daemon {
                     self.inputs.push(MtcpInput::new(link, self.file.max_bundle.get()));
                     continue;
                 }
-                let mut peer = Peer::new(link, self.session_config(), address, now);
+                let security = self.security.with_policy(listen.tls);
+                let (config, secure) = (self.session_config(), security.passive(address.ip()));
+                let connection = SessionLink::new(config, security.policy(), link, secure, now);
+                let mut peer = Peer::new(connection, address);
                 peer.may_apply = listen.applications || address.ip().is_loopback();
                 self.add_peer(peer);
             }
@@ -281,7 +288,12 @@ impl Daemon {
             }
             match Link::connect(address) {
                 Ok(link) => {
-                    let mut peer = Peer::new(link, self.session_config(), address, now);
+                    let neighbour = self.file.neighbour.iter().find(|neighbour| neighbour.node == number);
+                    let security = self.security.with_policy(neighbour.and_then(|neighbour| neighbour.tls));
+                    let name = neighbour.and_then(|neighbour| neighbour.name.as_deref());
+                    let (config, secure) = (self.session_config(), security.active(name, address.ip()));
+                    let connection = SessionLink::new(config, security.policy(), link, secure, now);
+                    let mut peer = Peer::new(connection, address);
                     peer.dialled = Some(number);
                     self.add_peer(peer);
                 }
@@ -314,8 +326,13 @@ impl Daemon {
     /// Reads a peer and handles its events.
     fn receive_of(&mut self, id: u64, now: Time) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        if let Err(problem) = peer.connection.read(now) {
-            peer.failure = Some(problem);
+        let failure = match peer.connection.read(now) {
+            Ok(true) => None,
+            Ok(false) => Some("closed by the peer".to_owned()),
+            Err(problem) => Some(problem),
+        };
+        if failure.is_some() {
+            peer.failure = failure;
             peer.connection.session.disconnect();
         }
         while let Some(event) = self.peers.get_mut(&id).and_then(|peer| peer.connection.session.poll_event())
@@ -329,11 +346,12 @@ impl Daemon {
             Event::Established(node) => self.establish(id, &node, now),
             Event::Received(bytes) => {
                 let role = self.peers.get(&id).map(|peer| peer.role);
-                let (from, is_own) = match role {
-                    Some(Role::Neighbour(number)) => (number, false),
-                    _ => (self.own, true),
+                let verdict = match role {
+                    Some(Role::Neighbour(number)) => self.take(&bytes, number, false, now).err(),
+                    Some(Role::Application(_)) => self.take(&bytes, self.own, true, now).err(),
+                    // A peer that was refused may have sent a bundle before it could know.
+                    Some(Role::Unknown) | None => Some(refusal::NOT_ACCEPTABLE),
                 };
-                let verdict = self.take(&bytes, from, is_own, now).err();
                 self.peers.get_mut(&id).into_iter().for_each(|peer| peer.verdicts.push_back(verdict));
             }
             Event::Sent(transfer) => self.finish(id, transfer, true, now),
@@ -415,7 +433,8 @@ impl Daemon {
                 }
             }
             Role::Application(service) => self.log.push(format!("application at service {service} left")),
-            Role::Unknown if peer.dialled.is_none() => {
+            // A neighbour that cannot be reached is tried again without a word.
+            Role::Unknown if peer.dialled.is_none() || peer.connection.concerns_tls() => {
                 self.log.push(format!("{}: no session{why}", peer.address));
             }
             Role::Unknown => {}

@@ -194,11 +194,38 @@ fn tls_is_agreed_on_before_anything_else_is_sent() {
     assert!(one.wants_tls() && other.wants_tls());
     one.handle_bytes(b"hello of TLS", at(0));
     assert_eq!(one.take_input(), b"hello of TLS");
-    one.start_in_tls();
-    other.start_in_tls();
+    one.start_in_tls(None);
+    other.start_in_tls(None);
     pump([&mut one, &mut other], 6, at(0));
     assert!(one.is_established() && other.is_established());
     let [mut one, mut other] = [Tls::Off, Tls::Required].map(|tls| Session::new(with(tls), at(0)));
     pump([&mut one, &mut other], 6, at(0));
     assert!(other.is_ended() && !one.is_established());
+    assert_eq!(other.refusal(), Some(&Refusal::NoTls));
+}
+
+#[test]
+fn a_peer_whose_certificate_names_another_node_is_refused_before_its_bundles() {
+    let with = |node: &str| Config { tls: Tls::Required, ..config(node) };
+    for (named, is_welcome) in [("ipn:1.0", true), ("ipn:3.0", false)] {
+        let [mut one, mut other] = ["ipn:1.0", "ipn:2.0"].map(|node| Session::new(with(node), at(0)));
+        pump([&mut one, &mut other], 6, at(0));
+        one.start_in_tls(None);
+        other.start_in_tls(Some(vec![named.parse().expect("a node")]));
+        let mut first = one.poll_output(at(0));
+        // An impostor does not wait for the answer.
+        tcpcl::put_segment_head(&mut first, SegmentFlags(3), 0, &[], 4);
+        first.extend([1; 4]);
+        other.handle_bytes(&first, at(0));
+        assert_eq!(events(&mut other).contains(&Event::Received(vec![1; 4])), is_welcome);
+        assert_eq!((other.is_ended(), other.refusal().is_some()), (!is_welcome, !is_welcome));
+        if !is_welcome {
+            let last = other.poll_output(at(0));
+            assert!(last.ends_with(&[5, 0, termination::CONTACT_FAILURE]), "{last:?}");
+        }
+    }
+    let [mut one, mut other] = ["ipn:1.0", "ipn:2.0"].map(|node| Session::new(with(node), at(0)));
+    pump([&mut one, &mut other], 6, at(0));
+    one.refuse_in_tls();
+    assert_eq!((one.poll_output(at(0)), one.is_ended()), (vec![5, 0, termination::CONTACT_FAILURE], true));
 }
