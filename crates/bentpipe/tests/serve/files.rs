@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use crate::client::{Answer, SCENARIO, Server, User};
 
+/// What a browser says of its own page.
+const SAME: (&str, &str) = ("sec-fetch-site", "same-origin");
+
 /// Scenario whose delay comes from a file.
 fn scenario() -> String {
     let udp = "traffic = { kind = \"udp\", payload = \"60 B\", pattern = { kind = \"constant\", interval = \"20 ms\" } }";
@@ -17,7 +20,7 @@ fn changes(delay_ms: u32) -> String {
 
 fn upload(server: &Server, user: &User, name: &str, content: &str) -> Answer {
     let path = format!("/api/v1/files?name={name}");
-    server.send(user, ("POST", &path), &[("content-type", "application/octet-stream")], content)
+    server.send(user, ("POST", &path), &[("content-type", "application/octet-stream"), SAME], content)
 }
 
 /// Sends the page's form, as a browser does.
@@ -26,7 +29,12 @@ fn form(server: &Server, user: &User, (field, file): (&str, &str), content: &str
         "--xx\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\n{field}\r\n--xx\r\nContent-Disposition: form-data; \
          name=\"file\"; filename=\"{file}\"\r\nContent-Type: text/csv\r\n\r\n{content}\r\n--xx--\r\n"
     );
-    server.send(user, ("POST", "/files/add"), &[("content-type", "multipart/form-data; boundary=xx")], &body)
+    server.send(
+        user,
+        ("POST", "/files/add"),
+        &[("content-type", "multipart/form-data; boundary=xx"), SAME],
+        &body,
+    )
 }
 
 fn files(server: &Server, user: &User) -> Vec<Value> {
@@ -47,7 +55,7 @@ fn a_job_reads_an_uploaded_file_and_keeps_it() {
     let scenario = server.scenario(&ann, &scenario());
     let launch = json!({ "scenario": scenario });
     let refused = server.api(&ann, "POST", "/jobs", &launch);
-    assert_eq!(refused.status, 400, "{refused:?}");
+    assert_eq!(refused.status, 422, "{refused:?}");
     assert_eq!(refused.json()["problems"][0]["key"], "link.l.delay_changes.file", "{refused:?}");
     let made = upload(&server, &ann, "leo.csv", &changes(10));
     assert_eq!(made.status, 201, "{made:?}");
@@ -74,7 +82,7 @@ fn a_job_reads_an_uploaded_file_and_keeps_it() {
     let path = format!("/api/v1/jobs/{first}/artifacts/{number}");
     assert_eq!(server.send(&ann, ("GET", &path), &[], "").body, changes(10));
     let again = server.api(&ann, "POST", "/jobs", &launch);
-    assert_eq!(again.status, 400, "{again:?}");
+    assert_eq!(again.status, 422, "{again:?}");
 }
 
 #[test]
@@ -111,14 +119,14 @@ fn files_belong_to_their_users_and_names_lead_nowhere() {
     assert_eq!((check(&ann), check(&bob)[0]["line"].as_i64()), (json!([]), Some(8)));
     // What all may read needs level 2.
     let path = "/api/v1/files?name=leo.csv&shared=true";
-    assert_eq!(server.send(&ann, ("POST", path), &[], "x").status, 403);
-    assert_eq!(server.send(&boss, ("POST", path), &[], &changes(20)).status, 201);
+    assert_eq!(server.send(&ann, ("POST", path), &[SAME], "x").status, 403);
+    assert_eq!(server.send(&boss, ("POST", path), &[SAME], &changes(20)).status, 201);
     assert_eq!(check(&bob), json!([]));
     for name in ["..", "%2e%2e%2fx", "a%2fb", ".x", "scenario.toml", "", "a%00b", "%C3%A9"] {
-        assert_eq!(upload(&server, &ann, name, "x").status, 400, "{name}");
+        assert_eq!(upload(&server, &ann, name, "x").status, 422, "{name}");
     }
     for file in ["../x", "/etc/passwd", "..\\x"] {
-        assert_eq!(form(&server, &ann, ("", file), "x").status, 400, "{file}");
+        assert_eq!(form(&server, &ann, ("", file), "x").status, 422, "{file}");
     }
     for (key, text) in [
         ("sizes", "traffic = { kind = \"stream\", model = { sizes = \"/etc/passwd\" } }"),
