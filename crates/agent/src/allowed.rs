@@ -19,7 +19,7 @@ const MAX_FILE: usize = 64 << 10;
 pub struct Allowed {
     /// Programs that tasks may start: "emulate", "gateway", "iperf3", "ping". Default: none.
     pub programs: Vec<String>,
-    /// Networks that `iperf3` and `ping` may send to, such as "10.0.0.0/8". Default: none.
+    /// Networks that programs may send to, such as "10.0.0.0/8". Default: none.
     pub networks: Vec<Network>,
     /// Interfaces, or namespaces as "netns:NAME", that stand for hosts of a scenario. Default: none.
     pub interfaces: Vec<String>,
@@ -122,7 +122,8 @@ impl Allowed {
             Program::Gateway { name } if !self.gateways.contains_key(name) => {
                 Err(format!("{name:?}: not among the gateways of the site's file"))
             }
-            Program::Emulate { attach, .. } => {
+            Program::Emulate { attach, join, .. } => {
+                join.as_ref().map_or(Ok(()), |join| to(&join.to.ip()))?;
                 match attach.iter().find(|one| !self.interfaces.contains(&one.interface)) {
                     Some(one) => {
                         Err(format!("{:?}: not among the interfaces of the site's file", one.interface))
@@ -179,6 +180,7 @@ east = \"/etc/bentpipe/east.toml\"
             scenario: String::new(),
             attach: vec![Attach { host: "a".to_owned(), interface: interface.to_owned() }],
             duration: None,
+            join: None,
         };
         assert_eq!(allowed.check(&emulate("eth1")), Ok(()));
         assert!(allowed.check(&emulate("eth0")).is_err_and(|why| why.contains("interfaces")));

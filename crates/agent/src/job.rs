@@ -21,13 +21,13 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bentpipe_units::{Rate, Span};
 use serde::Deserialize;
 
 use crate::program;
-use crate::protocol::{Attach, MAX_TASK_S, Program, name_refusal};
+use crate::protocol::{Attach, Join, MAX_TASK_S, Program, name_refusal};
 
 /// Most bytes of a job file, and most tasks.
 pub const MAX_TEXT: usize = 64 << 10;
@@ -89,6 +89,9 @@ struct Entry {
     start: Option<Span>,
     duration: Option<Span>,
     attach: Option<BTreeMap<String, String>>,
+    cut: Option<String>,
+    part: Option<String>,
+    join: Option<SocketAddr>,
     name: Option<String>,
     host: Option<IpAddr>,
     port: Option<u16>,
@@ -105,6 +108,9 @@ impl Entry {
         let all = [
             ("duration", self.duration.is_some()),
             ("attach", self.attach.is_some()),
+            ("cut", self.cut.is_some()),
+            ("part", self.part.is_some()),
+            ("join", self.join.is_some()),
             ("name", self.name.is_some()),
             ("host", self.host.is_some()),
             ("port", self.port.is_some()),
@@ -131,8 +137,11 @@ pub fn parse(text: &str, scenario_s: f64) -> Result<SitesJob, String> {
         return Err(format!("task: expected 1 to {MAX_TASKS} tasks"));
     }
     let is_emulation = |entry: &&Entry| matches!(entry.program, Kind::Emulate);
-    if file.task.values().filter(is_emulation).count() > 1 {
-        return Err("task: expected at most one emulation".to_owned());
+    let cuts: Vec<_> = file.task.values().filter(is_emulation).map(|entry| entry.cut.clone()).collect();
+    match &cuts[..] {
+        [] | [None] => {}
+        [Some(first), Some(second)] if first == second => {}
+        _ => return Err("task: expected one emulation, or two with the same `cut`".to_owned()),
     }
     let emulate_s = file
         .task
@@ -206,8 +215,14 @@ fn program_of(entry: Entry, scenario_s: f64) -> Result<(Program, &'static [&'sta
             let attach = entry.attach.unwrap_or_default().into_iter();
             let attach = attach.map(|(host, interface)| Attach { host, interface }).collect();
             let duration = entry.duration.map(|duration| duration.to_string());
+            let join = match (entry.cut, entry.part, entry.join) {
+                (None, None, None) => None,
+                (Some(link), Some(part), Some(to)) => Some(Join { link, part, to, key: String::new() }),
+                _ => return Err("cut: expected `cut`, `part` and `join` together".to_owned()),
+            };
             let run_s = entry.duration.map_or(scenario_s, Span::as_secs_f64);
-            (Program::Emulate { scenario: String::new(), attach, duration }, &["attach", "duration"], run_s)
+            let program = Program::Emulate { scenario: String::new(), attach, duration, join };
+            (program, &["attach", "duration", "cut", "part", "join"], run_s)
         }
         Kind::Gateway => {
             let name = entry.name.ok_or("name: expected the name of a gateway in the site's file")?;
@@ -282,6 +297,7 @@ start = \"2 s\"
             ("duration = \"20 s\"", "duration = \"2 d\"", "task.transfer.duration"),
             ("\"netns:t\"", "\"netns:../t\"", "task.satellite.attach"),
             ("gateway = \"eth1\"", "\"--on\" = \"eth1\"", "task.satellite.attach"),
+            ("attach = {", "cut = \"hop\"\nattach = {", "one emulation, or two with the same `cut`"),
         ] {
             let found = parse(&FILE.replace(from, to), 30.0).expect_err(to);
             assert!(found.contains(why), "{found}");

@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::Allowed;
+use crate::digits::from_hex;
 use crate::files;
 use crate::protocol::{MAX_TASK_S, Program};
 
 /// File of the scenario in the folder of a task.
 pub const SCENARIO: &str = "scenario.toml";
+/// File of the key of an emulation's parts, above the working folder: no result.
+pub(crate) const KEY: &str = "join.key";
 /// Folder of an emulation's results in that of a task.
 pub const RESULTS: &str = "results";
 /// Most bytes of a scenario.
@@ -38,7 +41,14 @@ pub fn check_values(program: &Program) -> Result<(), String> {
         false => Err(format!("{name}: expected 1 to {most}")),
     };
     match program {
-        Program::Emulate { scenario, attach, duration } => {
+        Program::Emulate { scenario, attach, duration, join } => {
+            if let Some(join) = join {
+                word("cut", &join.link)?;
+                word("part", &join.part)?;
+                if !join.key.is_empty() && from_hex(&join.key).is_none_or(|key| key.len() != 32) {
+                    return Err("key: expected 64 hexadecimal digits".to_owned());
+                }
+            }
             if scenario.len() > MAX_SCENARIO {
                 return Err(format!("scenario: expected at most {MAX_SCENARIO} bytes"));
             }
@@ -94,11 +104,17 @@ pub(crate) fn arguments(program: &Program, allowed: &Allowed, own: &Path) -> Res
     let mut all: Vec<OsString> = Vec::new();
     let mut add = |words: &[&str]| all.extend(words.iter().map(OsString::from));
     match program {
-        Program::Emulate { attach, duration, .. } => {
+        Program::Emulate { attach, duration, join, .. } => {
             all.push(own.into());
             // Attached hosts send themselves; without them the flows do.
             all.extend(["emulate", SCENARIO, "--out", RESULTS, "--quiet"].map(OsString::from));
-            all.push(if attach.is_empty() { "--real-flows" } else { "--timed" }.into());
+            all.push(if attach.is_empty() && join.is_none() { "--real-flows" } else { "--timed" }.into());
+            if let Some(join) = join {
+                let key = format!("../{KEY}");
+                let to = join.to.to_string();
+                let words = ["--cut", &join.link, "--part", &join.part, "--join", &to, "--key", &key];
+                all.extend(words.map(OsString::from));
+            }
             for one in attach {
                 all.push("--attach".into());
                 all.push(format!("{}={}", one.host, one.interface).into());
@@ -169,7 +185,7 @@ mod tests {
     fn options_and_paths_are_no_names() {
         for bad in ["", "-x", "--shell", "a b", "a/b", "../x", "a=b", "a\0", "ä", "netns:x"] {
             let attach = vec![Attach { host: bad.to_owned(), interface: "eth1".to_owned() }];
-            let emulate = Program::Emulate { scenario: String::new(), attach, duration: None };
+            let emulate = Program::Emulate { scenario: String::new(), attach, duration: None, join: None };
             assert!(check(&emulate).is_err_and(|why| why.starts_with("attach: ")), "{bad:?}");
             assert!(check(&Program::Gateway { name: bad.to_owned() }).is_err(), "{bad:?}");
         }

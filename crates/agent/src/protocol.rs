@@ -11,7 +11,7 @@
 //!
 //! The controller may hold the answer to a poll until it has commands. A login holds for its connection.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -192,6 +192,8 @@ pub enum Program {
         attach: Vec<Attach>,
         /// Duration with its unit, if the scenario's is overridden.
         duration: Option<String>,
+        /// Site that emulates the other part, if this one emulates a part.
+        join: Option<Join>,
     },
     /// Gateway, by its name in the site's list.
     Gateway {
@@ -244,6 +246,20 @@ impl Program {
     pub fn is_service(&self) -> bool {
         matches!(self, Program::Gateway { .. } | Program::Iperf3Server { .. })
     }
+}
+
+/// Part of a cut scenario, and the machine with the other part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Join {
+    /// Name of the link.
+    pub link: String,
+    /// Name of a node of this part.
+    pub part: String,
+    /// UDP address of the other machine.
+    pub to: SocketAddr,
+    /// Key of both, 64 hexadecimal digits. The controller makes one for each job.
+    pub key: String,
 }
 
 /// Interface in the place of a host of the scenario.

@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 use crate::clock::now_us;
 use crate::digits::hex;
 use crate::manifest::{CHUNK, Entry, MAX_FILES, path_refusal, sha256};
-use crate::program::{self, SCENARIO};
+use crate::program::{self, KEY, SCENARIO};
 use crate::protocol::{Program, TaskState};
 use crate::{Allowed, Error, folder};
 
@@ -109,8 +109,11 @@ impl Task {
         }
         let made = || {
             folder::make(&self.file(WORK))?;
-            if let Program::Emulate { scenario, .. } = program {
+            if let Program::Emulate { scenario, join, .. } = program {
                 folder::write(&self.file(WORK).join(SCENARIO), scenario.as_bytes())?;
+                if let Some(join) = join {
+                    folder::write(&self.file(KEY), join.key.as_bytes())?;
+                }
             }
             let prepared = Prepared {
                 arguments: arguments.into_iter().map(OsString::into_vec).collect(),

@@ -15,7 +15,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
-use crate::clock::{now_ms, now_us};
+use crate::clock::{now_ms, now_us, secret};
 use crate::drafts;
 use crate::store::jobs::{self, Job};
 use crate::store::sites::{self, Task};
@@ -48,13 +48,13 @@ pub(crate) fn begin(app: &App, job: &Job) -> Result<()> {
             Ok(planned) => planned,
             Err(why) => return jobs::set_state(db, job.id, "failed", &why),
         };
-        let known = sites::list(db)?;
+        let (known, key) = (sites::list(db)?, secret());
         for task in &planned.tasks {
             let Some(site) = known.iter().find(|site| site.name == task.site) else {
                 let why = format!("task {}: no site {}", task.name, task.site);
                 return jobs::set_state(db, job.id, "failed", &why);
             };
-            sites::add_task(db, (job.id, job.attempt, site.id), task, &text)?;
+            sites::add_task(db, (job.id, job.attempt, site.id), task, (&text, &key))?;
         }
         Ok(())
     })?;
@@ -80,8 +80,10 @@ pub(crate) fn step(app: &App, job: &Job) -> Result<Option<(&'static str, String)
         Ok::<_, StoreError>(fetch(db, &tasks)? || changed)
     })?;
     let mut brought = false;
+    let is_emulation = |task: &&Task| matches!(task.program, Some(Program::Emulate { .. }));
+    let first = tasks.iter().find(is_emulation).map(|task| task.id);
     for task in &tasks {
-        brought |= bring_home(app, task)?;
+        brought |= bring_home(app, task, first == Some(task.id))?;
     }
     if changed || brought {
         count(app, job)?;
@@ -205,12 +207,13 @@ fn fetch(db: &Transaction<'_>, tasks: &[Task]) -> Result<bool> {
 }
 
 /// Moves the files of a task into the results once all are there. Returns `true` if the task is home, or failed.
-fn bring_home(app: &App, task: &Task) -> Result<bool> {
+fn bring_home(app: &App, task: &Task, is_first: bool) -> Result<bool> {
     let Some(files) = task.files.as_ref().filter(|_| task.state == "ended") else { return Ok(false) };
     if !app.store.read(|db| sites::missing(db, task, 1))?.is_empty() {
         return Ok(false);
     }
-    let moved = files.iter().zip(0..).try_for_each(|(entry, number)| receive(app, task, entry, number));
+    let moved =
+        files.iter().zip(0..).try_for_each(|(entry, number)| receive(app, (task, is_first), entry, number));
     app.store.write(|db| match moved {
         Ok(()) => {
             let exit = task.code.map_or(String::new(), |code| format!(" ({code})"));
@@ -227,8 +230,13 @@ fn bring_home(app: &App, task: &Task) -> Result<bool> {
 }
 
 /// Verifies a whole file and moves it into the results. Repeated, it finds it there.
-fn receive(app: &App, task: &Task, entry: &Entry, number: u32) -> std::result::Result<(), String> {
-    let (from, to) = (incoming(app, task, number), place(app, task, entry));
+fn receive(
+    app: &App,
+    (task, is_first): (&Task, bool),
+    entry: &Entry,
+    number: u32,
+) -> std::result::Result<(), String> {
+    let (from, to) = (incoming(app, task, number), place(app, task, is_first, entry));
     let wrong = |error: std::io::Error| format!("file {:?}: {error}", entry.path);
     fs::create_dir_all(to.parent().unwrap_or(&to)).map_err(wrong)?;
     if entry.bytes == 0 {
@@ -262,12 +270,11 @@ fn hash(path: &Path) -> std::io::Result<(String, u64)> {
 
 /// Returns the place of a file in the results.
 ///
-/// Those of an emulation are those of the job.
-fn place(app: &App, task: &Task, entry: &Entry) -> PathBuf {
+/// Those of the first emulation are those of the job.
+fn place(app: &App, task: &Task, is_first: bool, entry: &Entry) -> PathBuf {
     let results = app.job_folder(task.job).join("results").join(FOLDER);
-    let is_emulation = matches!(task.program, Some(Program::Emulate { .. }));
     let of_run = entry.path.strip_prefix(RESULTS).and_then(|rest| rest.strip_prefix('/')?.split_once('/'));
-    match of_run.filter(|(_, path)| is_emulation && !path.starts_with(TASKS)) {
+    match of_run.filter(|(_, path)| is_first && !path.starts_with(TASKS)) {
         Some((_, path)) => results.join(path),
         None => results.join(TASKS).join(&task.name).join(&entry.path),
     }

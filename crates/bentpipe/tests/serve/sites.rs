@@ -571,3 +571,57 @@ fn strangers_old_versions_and_revoked_sites_stay_outside() {
     };
     assert_eq!(poll("{}"), "403", "nobody logged in over this connection");
 }
+
+/// Makes two sites with a path between them, and a job file by which they share one emulation.
+fn joined() -> (Machines, Lab, String) {
+    let machines = Machines::new();
+    let [hub, west, east] = [0, 1, 2].map(|n| Some(&machines.0[n][..]));
+    for (name, device, own, other) in [(&machines.0[1], "data", 21, 22), (&machines.0[2], "eth1", 22, 21)] {
+        ip(&format!("-n {name} address add 192.0.2.{own}/32 peer 192.0.2.{other}/32 dev {device}"));
+        ip(&format!("-n {name} link set {device} up"));
+    }
+    let mut lab = Lab::new("192.0.2.1:8443", hub);
+    let permits = "programs = [\"emulate\"]\nnetworks = [\"192.0.2.0/24\"]\n";
+    lab.site("west", west, permits);
+    lab.site("east", east, permits);
+    lab.wait_for_sites(2);
+    let part = |site: &str, node: &str, other: u32| {
+        format!(
+            "[task.{site}]\nsite = \"{site}\"\nprogram = \"emulate\"\nduration = \"1 s\"\ncut = \"satellite\"\n\
+             part = \"{node}\"\njoin = \"192.0.2.{other}:7700\"\n"
+        )
+    };
+    let file = part("west", "client", 22) + &part("east", "server", 21);
+    (machines, lab, file)
+}
+
+#[test]
+fn two_sites_emulate_one_scenario() {
+    let Some(_turn) = able_live(&["iperf3", "ping"]) else { return };
+    // The machines go last.
+    let (_machines, lab, file) = joined();
+    let id = lab.launch(&GEO.replace("270 ms", "50 ms"), &file);
+    lab.wait(&id, "done");
+    assert!(lab.file(&id, "report.html").contains("<svg"));
+    let files = lab.ask(&["list-artifacts", &id]);
+    let has_report = |file: &Value| {
+        file["path"]
+            .as_str()
+            .is_some_and(|path| path.starts_with("tasks/west/") && path.ends_with("report.html"))
+    };
+    assert!(files.as_array().expect("a list").iter().any(has_report), "{files}");
+    let said = lab.file(&id, "tasks/east/errors.txt");
+    assert!(said.contains("path to the other machine: round trips of"), "{said}");
+    let is_key = |file: &Value| file["path"].as_str().is_some_and(|path| path.contains("key"));
+    assert!(!files.as_array().expect("a list").iter().any(is_key), "{files}");
+}
+
+#[test]
+fn a_path_that_is_longer_than_the_link_is_refused() {
+    let Some(_turn) = able_live(&["iperf3", "ping"]) else { return };
+    let (_machines, lab, file) = joined();
+    let id = lab.launch(&GEO.replace("270 ms", "1 ms"), &file);
+    let job = lab.wait(&id, "failed");
+    let said = lab.file(&id, "tasks/east/errors.txt");
+    assert!(said.contains("satellite") && said.contains("delay"), "{job} {said}");
+}

@@ -265,12 +265,12 @@ pub(crate) fn tasks(db: &Transaction<'_>, job: i64) -> Result<Vec<Task>> {
     tasks_where(db, "job = ?1 AND attempt = (SELECT attempt FROM job WHERE job.id = ?1)", job)
 }
 
-/// Adds a task with the command that prepares it. `scenario` is for an emulation.
+/// Adds a task with the command that prepares it. `scenario` and `key` are for an emulation.
 pub(crate) fn add_task(
     db: &Transaction<'_>,
     (job, attempt, site): (i64, i64, i64),
     planned: &bentpipe_agent::job::SiteTask,
-    scenario: &str,
+    (scenario, key): (&str, &str),
 ) -> Result<()> {
     use stored::Json;
     db.execute(
@@ -289,8 +289,11 @@ pub(crate) fn add_task(
     )?;
     let task = db.last_insert_rowid();
     let mut program = planned.program.clone();
-    if let Program::Emulate { scenario: text, .. } = &mut program {
+    if let Program::Emulate { scenario: text, join, .. } = &mut program {
         scenario.clone_into(text);
+        if let Some(join) = join {
+            key.clone_into(&mut join.key);
+        }
     }
     command(db, site, &Act::Prepare { task: task as u64, program, most_s: planned.most_s })
 }
