@@ -149,7 +149,7 @@ impl Secure {
         }
     }
 
-    /// Moves what is encrypted to `out`, and returns `true` if there was some.
+    /// Returns `true` if encrypted bytes were moved to `out`.
     pub(crate) fn transmit(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(connection) = &mut self.connection else { return false };
         let before = out.len();

@@ -114,7 +114,7 @@ impl Names {
     }
 }
 
-/// Compares host names without regard to case. A name with a wildcard matches nothing, as the standard discourages it.
+/// Returns `true` if host names are equal without regard to case. A name with a wildcard matches nothing, as the standard discourages it.
 fn is_same_host(name: &str, host: &str) -> bool {
     let plain = |text: &str| text.trim_end_matches('.').to_ascii_lowercase();
     !name.contains('*') && plain(name) == plain(host)
